@@ -641,7 +641,8 @@ def linear_probability(x: str | ArrayLike, data: RowsLike, **options: Any) -> Fi
         raise Incompatible(
             "linear_probability is least squares and takes no prior: fit pr.ridge to I(y == event)"
         )
-    read, event = _reader(x), options.pop("event", None)
+    read = _reader(x)
+    event = options.pop("event", None)
     model = read(x, data, likelihood="bernoulli", event=event, **options)
     other, met = model.likelihood.levels
     named = f"{model.design.response} = {met}"
@@ -791,7 +792,9 @@ def gam(
         raise Incompatible("df= and sp= both state the smoothness: give one of them")
     if df is not None:
         return fit_with_degrees(model, df)
-    return fit(model, "evidence") if sp is None else fit_with_penalty(model, sp)
+    if sp is None:
+        return fit(model, "evidence")
+    return fit_with_penalty(model, sp)
 
 
 @check_arguments
@@ -940,4 +943,6 @@ def svr(
 
 
 def _reader(x: Any) -> Callable[..., Model]:
-    return Model.from_formula if isinstance(x, str) else Model.from_arrays
+    if isinstance(x, str):
+        return Model.from_formula
+    return Model.from_arrays

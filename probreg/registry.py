@@ -102,7 +102,8 @@ class Registry[T](MutableMapping[str, type[T]]):
         return self._classes[name] if name in self else default
 
     def _lacks(self, name: str) -> str:
-        if (meant := self.words.get(normalised_name(str(name)))) is not None:
+        meant = self.words.get(normalised_name(str(name)))
+        if meant is not None:
             return f"no {self.kind} is called {name!r}: {meant}"
         near = difflib.get_close_matches(str(name), self, n=1)
         hint = f"; did you mean {near[0]!r}?" if near else "."
@@ -157,11 +158,9 @@ class Registry[T](MutableMapping[str, type[T]]):
         for part in self.parts or (self,):
             if name in part or name in {cls.__name__ for cls in part.values()}:
                 return part.parse(text)
-        return (
-            _BOOLEANS[text.lower()]
-            if text.lower() in _BOOLEANS
-            else finite_number(text, whole)
-        )
+        if text.lower() in _BOOLEANS:
+            return _BOOLEANS[text.lower()]
+        return finite_number(text, whole)
 
     def to_spec(self, thing: T) -> dict[str, Any]:
         """The name and the fields of a registered frozen dataclass, as plain JSON-able data."""
@@ -193,7 +192,8 @@ class Registry[T](MutableMapping[str, type[T]]):
         cls = self[spec["name"]]
         known = {f.name for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
         fields = {k: self._value(v) for k, v in spec.items() if k != "name"}
-        if unknown := set(fields) - known:
+        unknown = set(fields) - known
+        if unknown:
             raise ProbregError(
                 f"{self.kind} {spec['name']!r} has no field {sorted(unknown)}; was it saved by a newer version?"
             )
@@ -216,7 +216,9 @@ class Registry[T](MutableMapping[str, type[T]]):
                 (part for part in self.parts if value.get("name") in part),
                 self.parts[0],
             ).from_spec(value)
-        return tuple(map(self._value, value)) if isinstance(value, list) else value
+        if isinstance(value, list):
+            return tuple(map(self._value, value))
+        return value
 
 
 def split_arguments(text: str) -> Iterator[str]:
@@ -244,7 +246,9 @@ def split_assignment(part: str) -> tuple[str | None, str]:
     for i, letter in enumerate(part):
         depth += (letter in "([") - (letter in ")]")
         at = i if letter == "=" and depth == 0 else at
-    return (None, part) if at < 0 else (part[:at].strip() or None, part[at + 1 :])
+    if at < 0:
+        return (None, part)
+    return (part[:at].strip() or None, part[at + 1 :])
 
 
 def finite_number(text: str, whole: str) -> float:
@@ -294,7 +298,8 @@ def _of_kind(value: Any, hint: Any) -> bool:
     >>> _of_kind(1, float), _of_kind(True, float), _of_kind((1.0, None), tuple[float | None, ...]), _of_kind("a", Literal["b"])
     (True, False, True, False)
     """
-    origin, arguments = get_origin(hint), get_args(hint)
+    origin = get_origin(hint)
+    arguments = get_args(hint)
     if origin in (Union, UnionType):
         return any(_of_kind(value, one) for one in arguments)
     if origin is Literal:
@@ -302,7 +307,10 @@ def _of_kind(value: Any, hint: Any) -> bool:
     if origin is tuple:
         if not isinstance(value, tuple):
             return False
-        each = arguments[:1] * len(value) if arguments[-1] is Ellipsis else arguments
+        if arguments[-1] is Ellipsis:
+            each = arguments[:1] * len(value)
+        else:
+            each = arguments
         return len(each) == len(value) and all(map(_of_kind, value, each))
     if hint in (int, float):
         return isinstance(

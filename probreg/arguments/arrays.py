@@ -27,25 +27,25 @@ def as_array(values: Any, what: str) -> Array:
             f"{what} is a sparse matrix, and rows are read as dense ones: give {what}.toarray()"
         )
     try:
-        out = (
-            _fill_masked(values)
-            if isinstance(values, np.ma.MaskedArray)
-            else np.asarray(values)
-        )
+        if isinstance(values, np.ma.MaskedArray):
+            out = _fill_masked(values)
+        else:
+            out = np.asarray(values)
     except ValueError as error:
         raise DataError(
             f"{what} is no array, its rows differ in length: {error}"
         ) from None
     if out.dtype.kind == "c":
-        first = f" (row 0: {out.flat[0]:.3g})" if out.ndim and out.size else ""
+        if out.ndim and out.size:
+            first = f" (row 0: {out.flat[0]:.3g})"
+        else:
+            first = ""
         raise DataError(
             f"{what} holds complex numbers{first}, and a model takes real ones: give the real and the imaginary part apart"
         )
-    return (
-        out.astype(float)
-        if out.dtype.kind == "f" and out.dtype.itemsize not in (4, 8)
-        else out
-    )
+    if out.dtype.kind == "f" and out.dtype.itemsize not in (4, 8):
+        return out.astype(float)
+    return out
 
 
 def _fill_masked(values: Any) -> Array:

@@ -228,11 +228,10 @@ def _answer(function: str, name: str, value: Any, known: list[str]) -> str:
             f"{name}= belongs to the model, such as Model.from_formula(..., {name}=...)"
         )
     if name in ("family", "distribution"):
-        word = (
-            value
-            if isinstance(value, str)
-            else getattr(value, "__name__", type(value).__name__)
-        )
+        if isinstance(value, str):
+            word = value
+        else:
+            word = getattr(value, "__name__", type(value).__name__)
         instead = LIKELIHOOD_WORDS.get(
             normalised_name(word),
             f"{name}={word!r} is likelihood={normalised_name(word)!r}",

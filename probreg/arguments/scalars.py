@@ -85,7 +85,10 @@ class Number(ArgumentKind):
 
     @property
     def words(self) -> str:
-        finite = "" if self.closed[1] and self.high == math.inf else "finite "
+        if self.closed[1] and self.high == math.inf:
+            finite = ""
+        else:
+            finite = "finite "
         if self.high == math.inf and self.low in (0.0, -math.inf):
             sign = {(0.0, False): "positive ", (0.0, True): "non-negative "}.get(
                 (self.low, self.closed[0]), ""
@@ -126,7 +129,9 @@ class Number(ArgumentKind):
             raise ValueError(
                 f"{self.words} between {_LEAST:g} and {_LARGEST:g}, whose square is a number too"
             )
-        return value if type(value) in (int, float) else found  # type: ignore[return-value]
+        if type(value) in (int, float):
+            return value  # type: ignore[return-value]
+        return found
 
 
 @dataclass(frozen=True, repr=False)
@@ -175,7 +180,9 @@ class OneOf(ArgumentKind):
     @property
     def words(self) -> str:
         *first, last = map(repr, self.options)
-        return f"{', '.join(first)} or {last}" if first else last
+        if first:
+            return f"{', '.join(first)} or {last}"
+        return last
 
     def read(self, value: Any) -> str:
         if not isinstance(value, str) or value not in self.options:
@@ -366,7 +373,9 @@ def parse_annotation(annotation: Any) -> Declared | None:
         )
         classes = [c for c in classes if c not in (float, int, bool, tuple, *texts)]
     own = any(c.__module__.split(".")[0] == __name__.split(".")[0] for c in classes)
-    return Declared(tuple(kinds), tuple(classes), own) if kinds or own else None
+    if kinds or own:
+        return Declared(tuple(kinds), tuple(classes), own)
+    return None
 
 
 def _union_members(annotation: Any) -> list[Any]:
@@ -392,7 +401,9 @@ def read_argument(name: str, value: Any, annotation: Any) -> Any:
     """The value as the annotation has it. DataError (Incompatible where a class is asked for) that names the argument, what it
     is, and what was met."""
     known = _declared_once(annotation)
-    return value if known is None else _read_argument(name, value, known)
+    if known is None:
+        return value
+    return _read_argument(name, value, known)
 
 
 _declared_once = functools.cache(parse_annotation)
@@ -413,7 +424,8 @@ def _read_argument(name: str, value: Any, known: Declared, of: str = "") -> Any:
         try:
             return kind.read(value)
         except ValueError as better:
-            said, advice = str(better) or said, getattr(kind, "advice", "")
+            said = str(better) or said
+            advice = getattr(kind, "advice", "")
     if known.kinds:
         raise DataError(
             f"{name} is {said or known.words}, got {shown_value(value)}{advice.format(name=name)}"

@@ -254,7 +254,10 @@ def compare(
     0.0454545454545454...
     """
     several = fits_by_name(fits, "compare")
-    base = next(iter(several)) if baseline is None else baseline
+    if baseline is None:
+        base = next(iter(several))
+    else:
+        base = baseline
     if base not in several:
         raise DataError(
             f"baseline {base!r} is not among the fits: {', '.join(several)}"
@@ -269,7 +272,10 @@ def compare(
             f"guarantee is a mapping of settings such as {{'y_range': (0, 1)}}, or True, got {shown_value(guarantee)}"
         )
     asked = {} if guarantee is True else guarantee
-    promised = guarantees_of(several, asked) if isinstance(asked, Mapping) else {}
+    if isinstance(asked, Mapping):
+        promised = guarantees_of(several, asked)
+    else:
+        promised = {}
     return Comparison(
         several, base, prob, dataset(several, base, prob, kind), apart, promised
     )

@@ -19,7 +19,8 @@ Array = np.ndarray
 def find_differences(base: Fit, fit: Fit) -> set[str]:
     """Return the names of the differences: "likelihood", "sigma held", "prior", "prior of sigma", "summary" (a mode, a normal about
     it, a posterior), "covariance", "degrees of freedom" and "draws"."""
-    a, b = stated_model(base), stated_model(fit)
+    a = stated_model(base)
+    b = stated_model(fit)
     unlike = {
         "likelihood": a.likelihood != b.likelihood,
         "sigma held": a.likelihood == b.likelihood and a.fixed != b.fixed,
@@ -100,19 +101,22 @@ def structural_differences(
                     out.setdefault(cause, []).append(
                         f"{shorten_names(own)} {verb} only in {here}"
                     )
-        if common := [name for name in terms[names[0]] if name in terms[names[1]]]:
+        common = [name for name in terms[names[0]] if name in terms[names[1]]]
+        if common:
             verb = "has" if len(common) == 1 else "have"
             out.setdefault("smooth functions", []).append(
                 f"{shorten_names(common)} {verb} other columns in {names[1]} than in {names[0]}"
             )
-        if weights := _difference_of_weights(base, fit, names):
+        weights = _difference_of_weights(base, fit, names)
+        if weights:
             out["weights"] = [weights]
     return {cause: "; ".join(out[cause]) for cause in STRUCTURE if cause in out}
 
 
 def _difference_of_weights(base: Fit, fit: Fit, names: tuple[str, str]) -> str:
     """Return the difference in the weights of rows in memory, in words; "" where there is none."""
-    d, e = base.model.design, fit.model.design
+    d = base.model.design
+    e = fit.model.design
     if not (d.n and e.n):
         return ""
     kinds = ["" if not g.weighted else g.weight_kind for g in (d, e)]
@@ -122,11 +126,9 @@ def _difference_of_weights(base: Fit, fit: Fit, names: tuple[str, str]) -> str:
             for v, u in ((d.weights, e.weights), (d.precision, e.precision))
         ]
         unlike = sum(int((one != other).sum()) for one, other in pairs)
-        return (
-            f"weights differ: other {kinds[0]} weights in {unlike} of {d.n} rows"
-            if unlike
-            else ""
-        )
+        if unlike:
+            return f"weights differ: other {kinds[0]} weights in {unlike} of {d.n} rows"
+        return ""
     each = [
         f"{n} {f'has {kind} weights' if kind else 'is unweighted'}"
         for n, kind in zip(names, kinds, strict=True)
@@ -173,7 +175,9 @@ def summary(fit: Fit) -> str:
     draws = fit.solution.draws
     if draws is None:
         return "mode"
-    return "normal at the mode" if "log_q" in draws.stats else "posterior"
+    if "log_q" in draws.stats:
+        return "normal at the mode"
+    return "posterior"
 
 
 def has_monte_carlo_error(fit: Fit) -> bool:
@@ -197,13 +201,16 @@ def _covariance_kind(fit: Fit) -> str:
     )
     if fit.solution.replicates is not None:
         return f"{getattr(fit.method, 'kind', '')} bootstrap"
-    return "curvature" if kind in ("classical", "expected", "observed") else kind
+    if kind in ("classical", "expected", "observed"):
+        return "curvature"
+    return kind
 
 
 def same_prior(base: Fit, fit: Fit) -> bool:
     """One density of the coefficients of the columns that both have, however it was spelled: log p differs by a constant at the
     two estimates and about them, at both values of sigma."""
-    a, b = stated_model(base), stated_model(fit)
+    a = stated_model(base)
+    b = stated_model(fit)
     if a is b or _equal(a.prior, b.prior):
         return True
     if has_effects(a) and has_effects(
@@ -250,7 +257,8 @@ def same_prior(base: Fit, fit: Fit) -> bool:
 
 def _common_rows(a: Model, b: Model) -> tuple[list[int], list[int]]:
     """Return the places of the columns that two models share, in each of them."""
-    first, other = a.design.columns, b.design.columns
+    first = a.design.columns
+    other = b.design.columns
     if first == other:
         return list(range(len(first))), list(range(len(other)))
     at = {c: j for j, c in enumerate(other)}

@@ -29,7 +29,8 @@ def sandwich_ratios(fit: Fit) -> dict[str, float]:
     if not isinstance(fit.model.likelihood, SmoothLikelihood):
         return {}
     try:
-        robust, own = fit.covariance("HC2"), _model_covariance(fit)
+        robust = fit.covariance("HC2")
+        own = _model_covariance(fit)
     except ProbregError:
         return {}
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -52,11 +53,9 @@ def freedom(fit: Fit) -> float:
 def ratio_differs(ratio: float, df: float) -> bool:
     """Return whether the ratio differs from 1 by a quarter and by three of its standard errors, 1 / sqrt(2 df) for normal
     residuals with df degrees of freedom."""
-    return (
-        bool(abs(np.log(ratio)) > max(np.log(1.25), 3.0 / np.sqrt(2.0 * df)))
-        if ratio > 0 and df > 0
-        else False
-    )
+    if ratio > 0 and df > 0:
+        return bool(abs(np.log(ratio)) > max(np.log(1.25), 3.0 / np.sqrt(2.0 * df)))
+    return False
 
 
 def r_hats(fit: Fit) -> Mapping[str, float]:
@@ -84,4 +83,6 @@ def is_troubled(fit: Fit) -> bool:
 def divergences(fit: Fit) -> int:
     """Steps of the sampler that left the level of their energy."""
     draws = fit.solution.draws
-    return 0 if draws is None else int(np.sum(draws.stats.get("diverging", 0)))
+    if draws is None:
+        return 0
+    return int(np.sum(draws.stats.get("diverging", 0)))

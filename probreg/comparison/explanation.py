@@ -134,7 +134,9 @@ class Explanation:
                 f"{param!r} is not a parameter of both fits: {', '.join(map(str, self.sizes.index))}"
             )
         of = self.sizes.loc[param]
-        return str(of.idxmax()) if len(of) and of.max() > NOTHING else ""
+        if len(of) and of.max() > NOTHING:
+            return str(of.idxmax())
+        return ""
 
     @cached_property
     def sentences(self) -> dict[str, str]:
@@ -145,7 +147,8 @@ class Explanation:
         }
 
     def _describe_parameter(self, param: str) -> str:
-        one, cause = self.shares.sel(param=param), self.largest(param)
+        one = self.shares.sel(param=param)
+        cause = self.largest(param)
         ends = [
             {q: float(one[q]) for q in (end, f"{end}_se")}
             for end in ("baseline", "other")
@@ -154,16 +157,16 @@ class Explanation:
             name: np.isnan(list(end.values())).tolist()
             for name, end in zip(self.names, ends)
         }
-        if gone := [name for name, (value, _) in lost.items() if value]:
+        gone = [name for name, (value, _) in lost.items() if value]
+        if gone:
             return f"{param}: " + "; ".join(
                 f"{name} has no estimate{self._why(name)}" for name in gone
             )
         bare = [name for name, (_, error) in lost.items() if error]
-        without = (
-            f"{' and '.join(bare)} {'has' if len(bare) == 1 else 'have'} no standard error"
-            if bare
-            else ""
-        )
+        if bare:
+            without = f"{' and '.join(bare)} {'has' if len(bare) == 1 else 'have'} no standard error"
+        else:
+            without = ""
         whole = float(one["difference"]), float(one["log_se_ratio"])
         if self.names[0] in bare or not ends[0]["baseline_se"] > 0:
             without = without or f"{self.names[0]} has a standard error of 0"
@@ -179,7 +182,9 @@ class Explanation:
         return f"{param}: {said}" + (f"; {without}" if without else "")
 
     def _why(self, name: str) -> str:
-        return f" ({self.lost[name]})" if self.lost.get(name) else ""
+        if self.lost.get(name):
+            return f" ({self.lost[name]})"
+        return ""
 
     def to_pandas(self) -> DataFrame:
         """One row per parameter; columns (quantity, cause) with the shares of "shift" and "log_se", unrounded."""
@@ -201,7 +206,8 @@ class Explanation:
             self.sizes.max(axis=0).sort_values(ascending=False, kind="stable").index
         )
         first = min(max([len("parameter"), *(cells_of(str(p)) for p in rows)]), _LABEL)
-        room, kept = _WIDE - first - 9 - 8, list[str]()
+        room = _WIDE - first - 9 - 8
+        kept = list[str]()
         for cause in causes:
             room -= max(6, *map(cells_of, two_lines(cause))) + 2
             if room < 0:
@@ -214,17 +220,17 @@ class Explanation:
             ("log_se", "log_se_ratio", "log of the SE ratio"),
         )
         for quantity, total, words in said:
-            frame, whole = self.shares[quantity].to_pandas(), self.shares[total].values
+            frame = self.shares[quantity].to_pandas()
+            whole = self.shares[total].values
             if np.isnan(whole).all():
                 continue
             at = dict(zip(frame.index, whole.tolist()))
-            cells = (
-                frame[kept].assign(
+            if len(kept) < len(causes):
+                cells = frame[kept].assign(
                     others=frame.drop(columns=kept).sum(axis=1, min_count=1)
                 )
-                if len(kept) < len(causes)
-                else frame
-            )
+            else:
+                cells = frame
             empty = {p: why_empty(self.shares.sel(param=p), quantity) for p in rows}
             body = [
                 [str(p), *(cell(v) for v in cells.loc[p]), cell(at[p]) or empty[p]]
@@ -378,14 +384,21 @@ def explanation(a: Fit, b: Fit, names: tuple[str, str], tol: float) -> Explanati
     if every[0] != params or every[1] != params:
         ends = _select(ends[0], every[0], params), _select(ends[1], every[1], params)
     why = "; ".join(structure.values()) or obstacle(a, b)
-    path = None if why else PriorPath(a.model, b.model, groups_of(a, b), aux)
-    found = (
-        None
-        if path is None
-        else integrate_path(path, _initial_theta(path, a), _initial_theta(path, b), tol)
-    )
+    if why:
+        path = None
+    else:
+        path = PriorPath(a.model, b.model, groups_of(a, b), aux)
+    if path is None:
+        found = None
+    else:
+        found = integrate_path(
+            path, _initial_theta(path, a), _initial_theta(path, b), tol
+        )
     same = a.model.design.columns == b.model.design.columns and not structure
-    steps = scale_steps(a, b, aux) if found is None and same else None
+    if found is None and same:
+        steps = scale_steps(a, b, aux)
+    else:
+        steps = None
     chance_known = True
     if steps is not None:
         why, causes = "", steps
@@ -398,16 +411,13 @@ def explanation(a: Fit, b: Fit, names: tuple[str, str], tol: float) -> Explanati
         by_method |= "degrees of freedom" in unlike and bool(
             np.isfinite(ends[0].error * ends[1].error).any()
         )
-        name = (
-            " and ".join([*of_model, *["method"] * by_method])
-            if of_model
-            else "the method"
-        )
+        if of_model:
+            name = " and ".join([*of_model, *["method"] * by_method])
+        else:
+            name = "the method"
         with np.errstate(divide="ignore", invalid="ignore"):
-            shift, log_se = (
-                ends[1].value - ends[0].value,
-                np.log(ends[1].error / ends[0].error),
-            )
+            shift = ends[1].value - ends[0].value
+            log_se = np.log(ends[1].error / ends[0].error)
         causes = {name: (shift, log_se)}
         if (
             same
@@ -416,7 +426,8 @@ def explanation(a: Fit, b: Fit, names: tuple[str, str], tol: float) -> Explanati
             and np.isfinite(log_se).any()
         ):
             # another covariance moves no estimate; its part of the errors is told where one mode has both kinds
-            none, step = np.zeros(len(shift)), covariance_step(a, b, aux)
+            none = np.zeros(len(shift))
+            step = covariance_step(a, b, aux)
             if step is None:
                 causes = {name: (shift, none), f"covariance and {name}": (none, log_se)}
                 why += ", and neither fit has the errors of the other's kind"
@@ -459,7 +470,8 @@ def explanation(a: Fit, b: Fit, names: tuple[str, str], tol: float) -> Explanati
 
 def _common_parameters(a: Fit, b: Fit, every: list[list[str]]) -> list[str]:
     """Return the parameters of both fits, without coefficients of functions that have other columns in each."""
-    apart, outcomes = differing_terms((a, b)), a.model.likelihood.outcomes or ("",)
+    apart = differing_terms((a, b))
+    outcomes = a.model.likelihood.outcomes or ("",)
     columns = [c for _ in outcomes for c in a.model.design.head_columns]
     gone = {param for param, column in zip(every[0], columns) if column in apart}
     return [param for param in every[0] if param in set(every[1]) - gone]
@@ -473,9 +485,9 @@ def _select(of: Estimates, names: list[str], params: list[str]) -> Estimates:
 def _estimates(fit: Fit, aux: tuple[str, ...]) -> Estimates:
     """Those of a fit; errors that are rounding are none."""
     own = Estimates.of(fit, aux)
-    return (
-        replace(own, error=np.full_like(own.error, np.nan)) if exact_fit(fit) else own
-    )
+    if exact_fit(fit):
+        return replace(own, error=np.full_like(own.error, np.nan))
+    return own
 
 
 MODEL = frozenset(
@@ -500,13 +512,15 @@ def _causes(
 ) -> tuple[dict[str, tuple[Array, Array]], bool]:
     """The shares of the priors, then the steps of b's method less those of a's; none that is rounding throughout. And whether
     all that chance did is known from exact answers."""
-    known, out = True, dict(zip(found.labels, zip(found.shift, found.log_ratio)))
+    known = True
+    out = dict(zip(found.labels, zip(found.shift, found.log_ratio)))
     alike = not found.labels
     # where one is a normal at its mode and the other a posterior, what parts their means is that approximation
     kinds = {summary(a), summary(b)}
-    shape = (
-        "approximation" if {"normal at the mode", "posterior"} <= kinds else "skewness"
-    )
+    if {"normal at the mode", "posterior"} <= kinds:
+        shape = "approximation"
+    else:
+        shape = "skewness"
     for sign, fit, other, own, value, log_se in zip(
         (-1.0, 1.0), (a, b), (b, a), ends, found.ends, found.log_se, strict=True
     ):

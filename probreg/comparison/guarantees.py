@@ -12,7 +12,10 @@ def guarantees_of(
 ) -> dict[str, RiskBounds]:
     """`guarantee` of each of K fits at delta / K, so that all hold at once and the least may be chosen."""
     delta = settings.get("delta", 0.05)
-    share = delta / len(fits) if isinstance(delta, float) else delta
+    if isinstance(delta, float):
+        share = delta / len(fits)
+    else:
+        share = delta
     return {
         name: guarantee(fit, **{**settings, "delta": share})
         for name, fit in fits.items()
@@ -23,16 +26,16 @@ def guarantee_notes(found: Mapping[str, RiskBounds]) -> list[str]:
     """The first line of each, on rows that its fit has not seen, and what they hold for together."""
     said = []
     for name, one in found.items():
-        line, words = one.held_out, one.losses[0].words
+        line = one.held_out
+        words = one.losses[0].words
         if line.bound is None:
             said.append(f"guarantee of {name}: none, {line.why}")
             continue
         limit = f"{line.bound.value:.4g}"
-        verdict = (
-            f"says nothing, {limit} is not below {line.bound.most:.4g}"
-            if line.bound.vacuous
-            else f"at most {limit}"
-        )
+        if line.bound.vacuous:
+            verdict = f"says nothing, {limit} is not below {line.bound.most:.4g}"
+        else:
+            verdict = f"at most {limit}"
         said.append(
             f"guarantee of {name}: {words} {verdict} on new rows ({line.bound.theorem})"
         )

@@ -59,17 +59,17 @@ def method_steps(
     `exact` is the mean and standard deviation of the posterior of this model, where a formula gives it.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
-        gap, spread = own.value - mode.value, np.log(own.error / mode.error)
+        gap = own.value - mode.value
+        spread = np.log(own.error / mode.error)
     if fit.target == "mode":
         return _of_a_mode(fit, gap, spread)
     coefficient = np.arange(len(gap)) < len(gap) - len(aux)
     integrated = fit.model.noise_unknown and summary(fit) == "posterior"  # over sigma
     widened = coefficient & integrated
-    small = (
-        _degrees_of_freedom(fit.model, mode, aux)
-        if integrated
-        else (0.0 * gap, 0.0 * gap)
-    )
+    if integrated:
+        small = _degrees_of_freedom(fit.model, mode, aux)
+    else:
+        small = (0.0 * gap, 0.0 * gap)
     if not has_monte_carlo_error(fit):
         return _by_shape(gap, spread, widened, small)
     troubled = _has_bad_chains(fit, aux)
@@ -125,16 +125,17 @@ def _degrees_of_freedom(model: Model, mode: Estimates, aux: tuple[str, ...]) -> 
     g = tr H^-1 (H - P), P the curvature of priors in raw units. Under p(sigma) ∝ 1 / sigma the top moves from S / N to
     sigma^2 = S / (N - g), and the standard error of u from (2 N)^(-1/2) to (2 (N - g))^(-1/2).
     """
-    size, name = len(mode.value), model.likelihood.noise_scale
-    move, widening = np.zeros(size), np.zeros(size)
+    size = len(mode.value)
+    name = model.likelihood.noise_scale
+    move = np.zeros(size)
+    widening = np.zeros(size)
     if not model.likelihood.least_squares or name not in aux:
         return move, widening
-    at, k = size - len(aux) + aux.index(name), model.shape[0]
+    at = size - len(aux) + aux.index(name)
+    k = model.shape[0]
     sigma = float(mode.value[at])
-    side, F = (
-        PriorSide(model.joint, 1),
-        np.asarray(model.design.moments.factor, dtype=float)[:, :k],
-    )
+    side = PriorSide(model.joint, 1)
+    F = np.asarray(model.design.moments.factor, dtype=float)[:, :k]
     N = model.design.moments.weight + float(
         (side.relative * model.joint.informative).sum()
     )
@@ -159,7 +160,10 @@ def _degrees_of_freedom(model: Model, mode: Estimates, aux: tuple[str, ...]) -> 
             move,
             widening,
         )  # what a prior that is not concave leaves without such a top is skewness
-    x = float(scipy.optimize.brentq(slope, 0.0, high, xtol=1e-15)) if g > 0.0 else 0.0
+    if g > 0.0:
+        x = float(scipy.optimize.brentq(slope, 0.0, high, xtol=1e-15))
+    else:
+        x = 0.0
     curved = [2.0 * S * np.exp(-2.0 * v) - of_prior(v)[1] for v in (0.0, x)]
     with np.errstate(invalid="ignore"):
         ratio = np.log(curved[1] / curved[0])
@@ -170,7 +174,8 @@ def _degrees_of_freedom(model: Model, mode: Estimates, aux: tuple[str, ...]) -> 
 
 def _of_a_mode(fit: Fit, gap: Array, spread: Array) -> dict[str, Step]:
     """Degrees of freedom, a sandwich or replicates in place of the curvature, and iterations that ended before the mode."""
-    s, none = fit.solution, np.zeros(len(gap))
+    s = fit.solution
+    none = np.zeros(len(gap))
     kind = str(reported(fit.model, fit.method, s)["kind"])
     if (
         s.df is not None and s.replicates is None
@@ -196,12 +201,14 @@ def _of_a_mode(fit: Fit, gap: Array, spread: Array) -> dict[str, Step]:
 
 def monte_carlo_error(fit: Fit, aux: tuple[str, ...]) -> tuple[Array, Array]:
     """Of each mean, in standard deviations, and of the log of each standard deviation (J,); 0 for what a formula gave."""
-    size, stats = fit.coef.size + len(aux), fit.solution.stats
+    size = fit.coef.size + len(aux)
+    stats = fit.solution.stats
     if "mcse_mean" in stats:
         return np.full(size, stats["mcse_mean"]), np.full(size, stats["mcse_sd"])
     if not markov(fit.method, fit.solution):
         return np.zeros(size), np.zeros(size)
-    table, keys = fit.summary(), (*range(fit.coef.size), *aux)
+    table = fit.summary()
+    keys = (*range(fit.coef.size), *aux)
     bulk = dict(
         zip(
             (*range(fit.coef.size), *fit.solution.aux),

@@ -36,9 +36,9 @@ def of_method(pair: Pair, j: int) -> str | None:
 def shape(pair: Pair) -> str:
     """Why a mean is not a mode: a posterior is skew, or one of the two is a normal in its place."""
     kinds = {summary(f) for f, _ in pair.named.values()}
-    return (
-        "approximation" if {"normal at the mode", "posterior"} <= kinds else "skewness"
-    )
+    if {"normal at the mode", "posterior"} <= kinds:
+        return "approximation"
+    return "skewness"
 
 
 def of_interval(pair: Pair, j: int) -> str | None:
@@ -47,11 +47,9 @@ def of_interval(pair: Pair, j: int) -> str | None:
         integrated = all(
             f.model.noise_unknown for f, _ in pair.named.values()
         ) and bool(pair.coefficient[j])
-        return (
-            "small sample"
-            if integrated and not np.isfinite(skewness(pair, j)[1])
-            else shape(pair)
-        )
+        if integrated and not np.isfinite(skewness(pair, j)[1]):
+            return "small sample"
+        return shape(pair)
     if "degrees of freedom" in pair.differ and "covariance" not in pair.differ:
         return "small sample"
     a, b = (str(row["kind"][j]) for _, row in pair.named.values())
@@ -76,9 +74,13 @@ def bad_chains(pair: Pair, j: int) -> list[str]:
 
 def r_hat(pair: Pair, name: str, j: int) -> float:
     """The table calls a softmax coefficient `column: outcome`, a summary `outcome column`."""
-    param, fit = pair.params[j], pair.named[name][0]
+    param = pair.params[j]
+    fit = pair.named[name][0]
     column, _, outcome = param.rpartition(": ")
-    key = f"{outcome} {column}" if fit.model.likelihood.outcomes and column else param
+    if fit.model.likelihood.outcomes and column:
+        key = f"{outcome} {column}"
+    else:
+        key = param
     return pair.r_hat[name].get(key, np.nan)
 
 

@@ -22,7 +22,8 @@ TERMS_NOTE = "fits have other columns for a smooth function or process: its coef
 
 def terms_note(of: FitTable) -> list[str]:
     """That the columns of a term are not the same in all fits, where they are not."""
-    if not (apart := differing_terms(of.fits.values())):
+    apart = differing_terms(of.fits.values())
+    if not apart:
         return []
     grouped = {
         c
@@ -76,17 +77,18 @@ def _join_names(names: Iterable[str]) -> str:
 
 
 def _fit_notes(of: FitTable, name: str, spellings: Mapping[str, str]) -> list[str]:
-    here, fit = of.data.sel(fit=name), of.fits[name]
+    here = of.data.sel(fit=name)
+    fit = of.fits[name]
     gone = here["param"].values[
         np.isnan(here["estimate"].values) & (here["kind"].values != "")
     ]
-    out = (
-        [f"no estimate of {_join_names(gone)} exists: {fit.described['status']}"]
-        if len(gone)
-        else []
-    )
+    if len(gone):
+        out = [f"no estimate of {_join_names(gone)} exists: {fit.described['status']}"]
+    else:
+        out = []
     out += fit.described["notes"]
-    if other := unlike(of.fits[of.baseline], fit):
+    other = unlike(of.fits[of.baseline], fit)
+    if other:
         out.append(
             f"no difference is given for {', '.join(other)}, which is not the same quantity under the likelihood of {of.baseline}"
         )

@@ -134,44 +134,52 @@ def _union_of_parameters(
 
 def _of_columns(fit: Fit, frame: Any) -> list[str]:
     """The column of each row of a frame, outcome by outcome; empty for what is no coefficient."""
-    design, outcomes = fit.model.design, fit.model.likelihood.outcomes or ("",)
+    design = fit.model.design
+    outcomes = fit.model.likelihood.outcomes or ("",)
     columns = [c for _ in outcomes for c in design.head_columns]
     return columns + [""] * (len(frame) - len(columns))
 
 
 def unlike(base: Fit, fit: Fit) -> list[str]:
     """Auxiliary parameters that share a name only: sigma is a standard deviation in one likelihood, a scale in another."""
-    a, b = base.model.likelihood, fit.model.likelihood
-    return [name for name in b.aux if name in a.aux] if a != b else []
+    a = base.model.likelihood
+    b = fit.model.likelihood
+    if a != b:
+        return [name for name in b.aux if name in a.aux]
+    return []
 
 
 def _fit_columns(fit: Fit, prob: float, kind: str | None) -> dict[str, Any]:
     """Return each quantity of one fit as a list over its parameters."""
-    kind = kind if kind in KINDS[fit.target] else fit.default_kind
+    if kind not in KINDS[fit.target]:
+        kind = fit.default_kind
     k = fit.coef.size
     more = scalars_compared(fit)
     at = [k + i for i, name in enumerate(fit.solution.scalars) if name in more]
     table = fit.summary(prob, kind).iloc[
         [*range(k), *at]
     ]  # other scales of priors that were sampled are no parameters
-    value, error = (
-        ("mean", "sd") if fit.target == "posterior" else ("estimate", "std_error")
-    )
+    if fit.target == "posterior":
+        value, error = ("mean", "sd")
+    else:
+        value, error = ("estimate", "std_error")
     own = table[[value, error, "lower", "upper"]].to_numpy(float)
     own = (
         np.where([False, True, True, True], np.nan, own) if exact_fit(fit) else own
     )  # these are rounding
     names = [*by_outcome(fit.model, fit.parameter_names), *more]
-    ess = (
-        table["ess_bulk"].to_numpy(float)
-        if "ess_bulk" in table
-        else np.full(len(names), np.nan)
-    )
+    if "ess_bulk" in table:
+        ess = table["ess_bulk"].to_numpy(float)
+    else:
+        ess = np.full(len(names), np.nan)
     # The kind of interval that `Fit.aux_interval` gives.
     if fit.solution.draws is not None or kind not in ("t", "wald"):
         aux_kind = kind
     else:
-        aux_kind = "chi-square" if fit.solution.df and kind != "wald" else "log-wald"
+        if fit.solution.df and kind != "wald":
+            aux_kind = "chi-square"
+        else:
+            aux_kind = "log-wald"
     kinds = [
         "atanh-wald" if aux_kind == "log-wald" and name.startswith("cor(") else aux_kind
         for name in more
@@ -235,11 +243,9 @@ def _with_effects(
 
 def _mcse(fit: Fit, ess: Array) -> Array:
     """Monte Carlo standard error of each mean in standard deviations; nan where a formula gave it."""
-    return (
-        np.full(ess.shape, fit.solution.stats["mcse_mean"])
-        if "mcse_mean" in fit.solution.stats
-        else ess**-0.5
-    )
+    if "mcse_mean" in fit.solution.stats:
+        return np.full(ess.shape, fit.solution.stats["mcse_mean"])
+    return ess**-0.5
 
 
 def by_outcome(model: Model, values: Any) -> Array:
@@ -251,7 +257,8 @@ def by_outcome(model: Model, values: Any) -> Array:
 
 def _marginal_skewness(fit: Fit) -> Array:
     """Return the third standardised moment of each posterior marginal; 0 if the marginal is symmetric by formula."""
-    s, k = fit.solution, fit.coef.size
+    s = fit.solution
+    k = fit.coef.size
     more = scalars_compared(fit)
     if s.draws is None or fit.target != "posterior":
         return np.full(k + len(more), np.nan)

@@ -97,7 +97,9 @@ class Pair:
             for f, _ in self.named.values()
             if f.solution.replicates is not None
         ]
-        return float((2.0 * min(counts)) ** -0.5) if counts else 0.0
+        if counts:
+            return float((2.0 * min(counts)) ** -0.5)
+        return 0.0
 
     @cached_property
     def shares_of_causes(self) -> Explanation:
@@ -113,7 +115,8 @@ def pairs_with_baseline(of: FitTable, params: tuple[str, ...]) -> list[Pair]:
     rows = {
         name: {q: v[i] for q, v in values.items()} for i, name in enumerate(of.fits)
     }
-    base, coefficient = of.baseline, of.data["role"].values == "coefficient"
+    base = of.baseline
+    coefficient = of.data["role"].values == "coefficient"
     return [
         Pair(
             name,

@@ -28,7 +28,8 @@ def obstacle(a: Fit, b: Fit) -> str:
     if exact_fit(a) or exact_fit(b):
         return "one of them meets every response exactly"
     for fit in (a, b):
-        s, model = fit.solution, fit.model
+        s = fit.solution
+        model = fit.model
         if s.status in _LOST or (s.not_estimable is not None and s.not_estimable.any()):
             return "one of them has no estimate"
         if not all(v > 0 for v in s.aux.values()):
@@ -61,7 +62,8 @@ def groups_of(a: Fit, b: Fit) -> dict[str, tuple[int, ...]]:
     and of very many columns the terms of the formula, are one set."""
     model = a.model
     (p, m), changed = model.shape, np.zeros(model.shape[0], bool)
-    rng, places = np.random.default_rng(0), [f.solution.beta for f in (a, b)]
+    rng = np.random.default_rng(0)
+    places = [f.solution.beta for f in (a, b)]
     size = np.abs(places[0]) + np.abs(places[1]) + 1e-3
     sigmas = [f.model.noise(f.aux) for f in (a, b)]
     tied = np.eye(p, dtype=bool)
@@ -95,7 +97,9 @@ def groups_of(a: Fit, b: Fit) -> dict[str, tuple[int, ...]]:
 def _term(model: Model, column: str) -> str:
     """The smooth function that a column is of, else its name without the levels of factors."""
     named = [t.name for t in model.design.recipe.terms if column in t.columns]
-    return named[0] if named else re.sub(r"\[[^\]]*\]", "", column)
+    if named:
+        return named[0]
+    return re.sub(r"\[[^\]]*\]", "", column)
 
 
 def _block_name(model: Model, at: tuple[int, ...], term: list[str]) -> str:

@@ -36,14 +36,16 @@ def integrate_path(
 ) -> Found | None:
     """Return the shares, refined until they sum to the shift to `tol` SE and to the log SE ratio to `tol`; None where there is no smooth
     path from the mode near `start` to that near `end`."""
-    first, last = path.mode(start, FIRST), path.mode(end, LAST)
+    first = path.mode(start, FIRST)
+    last = path.mode(end, LAST)
     if first is None or last is None:
         return None
     H = path.local(first, FIRST).curvature, path.local(last, LAST).curvature
     ends = path.ends_of(first, FIRST, H[0]), path.ends_of(last, LAST, H[1])
     if ends[0] is None or ends[1] is None:
         return None
-    se, none = np.exp(ends[0][1]), np.zeros((len(path.labels), len(ends[0][0])))
+    se = np.exp(ends[0][1])
+    none = np.zeros((len(path.labels), len(ends[0][0])))
     pieces: list[_Piece] | None = (
         []
         if not path.labels
@@ -101,7 +103,8 @@ def _pieces(
 
 def _steepness(path: PriorPath, theta: Array, H: Array, side: int) -> float:
     """log(1 + the largest ratio of the curvature of the priors of the other side to all that there is at one end)."""
-    k, change = path.k, path.sides(theta)[side][1].scale_rows(path.members.sum(0))
+    k = path.k
+    change = path.sides(theta)[side][1].scale_rows(path.members.sum(0))
     most = eigh(path.columns.T @ change.H @ path.columns, H[:k, :k], eigvals_only=True)[
         -1
     ]
@@ -131,24 +134,31 @@ class _Piece:
         if max(self.steep) < _MILD:
             return PathPoint(1.0 - s, s), 1.0
         first = s < 0.5
-        c, x = (self.steep[0], s) if first else (self.steep[1], 1.0 - s)
+        if first:
+            c = self.steep[0]
+            x = s
+        else:
+            c = self.steep[1]
+            x = 1.0 - s
         c = max(c, 1e-3)
-        t, slope = (
-            0.5 * np.expm1(2.0 * c * x) / np.expm1(c),
-            c * np.exp(2.0 * c * x) / np.expm1(c),
-        )
+        t = 0.5 * np.expm1(2.0 * c * x) / np.expm1(c)
+        slope = c * np.exp(2.0 * c * x) / np.expm1(c)
         return (PathPoint(1.0 - t, t) if first else PathPoint(t, 1.0 - t)), float(slope)
 
     @cached_property
     def slopes(self) -> tuple[Array, Array] | None:
         """The integrals (K, J) of both derivatives; None where a mode is not found."""
         low, high = self.at
-        met, out = dict(zip(self.at, self.modes)), np.zeros(())
+        met = dict(zip(self.at, self.modes))
+        out = np.zeros(())
         for x, w in zip(*np.polynomial.legendre.leggauss(_NODES)):
             s = 0.5 * (low + high) + 0.5 * (high - low) * x
             t, rate = self._path_weights(s)
             theta = self.path.mode(_interpolate_modes(met, s), t)
-            found = None if theta is None else self.path.slopes(theta, t)
+            if theta is None:
+                found = None
+            else:
+                found = self.path.slopes(theta, t)
             if theta is None or found is None:
                 return None
             met[s] = theta
@@ -173,14 +183,14 @@ class _Piece:
         theta = self.path.mode(
             _interpolate_modes(self.met or dict(zip(self.at, self.modes)), middle), t
         )
-        end = (
-            None
-            if theta is None
-            else self.path.ends_of(theta, t, self.path.local(theta, t).curvature)
-        )
+        if theta is None:
+            end = None
+        else:
+            end = self.path.ends_of(theta, t, self.path.local(theta, t).curvature)
         if theta is None or end is None:
             return None
-        first, last = (self.at[0], middle), (middle, self.at[1])
+        first = (self.at[0], middle)
+        last = (middle, self.at[1])
         return [
             _Piece(
                 self.path,
@@ -201,8 +211,10 @@ class _Piece:
 
 def _interpolate_modes(met: Mapping[float, Array], s: float) -> Array:
     """Interpolate theta at s by the polynomial through the known modes."""
-    at, modes = np.array(list(met)), np.array(list(met.values()))
-    if (same := np.flatnonzero(at == s)).size:
+    at = np.array(list(met))
+    modes = np.array(list(met.values()))
+    same = np.flatnonzero(at == s)
+    if same.size:
         return np.asarray(modes[same[0]])
     # theta(s) = sum_i w_i theta_i / (s - s_i) / sum_i w_i / (s - s_i), w_i = 1 / prod_(j != i) (s_i - s_j)
     apart = at[:, None] - at

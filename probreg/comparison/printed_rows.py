@@ -47,15 +47,15 @@ def printed_rows(of: FitTable, where: Sequence[int], most: int) -> PrintedRows:
         for c in COLUMNS
         if (informed or c not in _PRIOR) and (len(of.fits) > 1 or c not in _BESIDE)
     ]
-    k, size = len(of.fits), np.maximum(differences(of).max(0), _widths_apart(of))
+    k = len(of.fits)
+    size = np.maximum(differences(of).max(0), _widths_apart(of))
     # k w + (P - w) rows, w of P parameters whole, and a line that says so
-    whole = (
-        len(where)
-        if k * len(where) <= most
-        else max(0, (most - 1 - len(where)) // (k - 1))
-        if k > 1
-        else len(where)
-    )
+    if k * len(where) <= most:
+        whole = len(where)
+    elif k > 1:
+        whole = max(0, (most - 1 - len(where)) // (k - 1))
+    else:
+        whole = len(where)
     kept = set(sorted(where, key=lambda j: -size[j])[:whole])
     rows: list[dict[str, str]] = []
     for j in where:
@@ -71,7 +71,8 @@ def printed_rows(of: FitTable, where: Sequence[int], most: int) -> PrintedRows:
 def differences(of: FitTable) -> Array:
     """(fit, param): how far each fit is from the baseline, max(|difference| / SE, |log SE ratio|); inf where one of the two has no
     estimate, or is exactly 0, 0 where nothing can be said."""
-    ratio, estimate = of.data["se_ratio"].values, of.data["estimate"].values
+    ratio = of.data["se_ratio"].values
+    estimate = of.data["estimate"].values
     size = np.fmax(
         np.abs(of.data["difference"].values),
         np.abs(np.log(np.where(ratio > 0, ratio, 1.0))),
@@ -87,7 +88,8 @@ def differences(of: FitTable) -> Array:
 
 def _widths_apart(of: FitTable) -> Array:
     """(param,) how far interval ends are from the baseline's, in SE of it: what a row of all fits would hide."""
-    base, error = list(of.fits).index(of.baseline), of.data["error"].values
+    base = list(of.fits).index(of.baseline)
+    error = of.data["error"].values
     with np.errstate(invalid="ignore", divide="ignore"):
         ends = [
             np.abs(of.data[q].values - of.data[q].values[base]) / error[base]
@@ -99,8 +101,10 @@ def _widths_apart(of: FitTable) -> Array:
 def _rows_of(of: FitTable, j: int) -> list[dict[str, str]]:
     """One row per fit; digits follow the smallest SE of the parameter."""
     values = {str(k): v.values[:, j] for k, v in of.data.data_vars.items()}
-    label, column = str(of.data["param"].values[j]), str(of.data["coef"].values[j])
-    places, rows = decimals(values["error"]), []
+    label = str(of.data["param"].values[j])
+    column = str(of.data["coef"].values[j])
+    places = decimals(values["error"])
+    rows = []
     for i, (name, fit) in enumerate(of.fits.items()):
         one = {k: v[i] for k, v in values.items()}
         said = _format_numbers(one, places, fit, name == of.baseline)
@@ -115,7 +119,9 @@ def _rows_of(of: FitTable, j: int) -> list[dict[str, str]]:
 def _row_of_all(of: FitTable, j: int) -> dict[str, str]:
     """The baseline's row, or that of the first fit with an estimate, with the largest difference, the SE ratio furthest from 1 and
     the largest prior weight of all fits."""
-    rows, here, names = _rows_of(of, j), of.data.isel(param=j), list(of.fits)
+    rows = _rows_of(of, j)
+    here = of.data.isel(param=j)
+    names = list(of.fits)
     known = [
         name
         for name in (of.baseline, *names)
@@ -143,10 +149,8 @@ def parameters_printed(
     """The numbers of the parameters that are printed, in their order: all up to `long` but the columns of smooth functions and
     processes, which say nothing one by one; of more the `most` with the largest differences, one without a difference before them,
     and what is no coefficient."""
-    difference, coefficient = (
-        np.abs(of.data["difference"].values),
-        of.data["role"].values == "coefficient",
-    )
+    difference = np.abs(of.data["difference"].values)
+    coefficient = of.data["role"].values == "coefficient"
     alone = ~of_terms(of)
     if alone.sum() <= long:
         return [int(i) for i in np.flatnonzero(alone)]
@@ -200,14 +204,15 @@ def _weight(one: Mapping[str, Any], fit: Fit, column: str) -> str:
         return ""
     if one["prior"] == "flat":
         return "flat"
-    lost = (
-        "kinked"
-        if column in kinked_columns(fit.model)
-        else "not known"
-        if rowless(fit)
-        else "not defined"
-    )
-    return lost if np.isnan(one["prior_weight"]) else percent(one["prior_weight"])
+    if column in kinked_columns(fit.model):
+        lost = "kinked"
+    elif rowless(fit):
+        lost = "not known"
+    else:
+        lost = "not defined"
+    if np.isnan(one["prior_weight"]):
+        return lost
+    return percent(one["prior_weight"])
 
 
 def decimals(errors: Array) -> int:
@@ -217,7 +222,9 @@ def decimals(errors: Array) -> int:
     (3, -1, 4)
     """
     known = errors[np.isfinite(errors) & (errors > 0)]
-    return 2 - int(np.floor(np.log10(known.min()))) if len(known) else 4
+    if len(known):
+        return 2 - int(np.floor(np.log10(known.min())))
+    return 4
 
 
 def format_rounded(value: float, places: int) -> str:
@@ -230,5 +237,8 @@ def format_rounded(value: float, places: int) -> str:
         return "" if np.isnan(value) else f"{value:g}"
     if places <= 8 and abs(value) < 1e10:
         return f"{value:.{max(places, 0)}f}"
-    digits = int(np.floor(np.log10(abs(value)))) + places if value else 0
+    if value:
+        digits = int(np.floor(np.log10(abs(value)))) + places
+    else:
+        digits = 0
     return f"{value:.{min(max(digits, 0), 15)}e}"

@@ -42,7 +42,8 @@ class PathPoint(NamedTuple):
     b: float
 
 
-FIRST, LAST = PathPoint(1.0, 0.0), PathPoint(0.0, 1.0)
+FIRST = PathPoint(1.0, 0.0)
+LAST = PathPoint(0.0, 1.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,11 +78,9 @@ class PriorPath:
     @cached_property
     def T(self) -> Array:
         """(p, p), beta = T gamma; columns stay raw where there are moments only."""
-        return (
-            self.like.design.frame.T
-            if self.like.design.reachable
-            else np.eye(self.like.shape[0])
-        )
+        if self.like.design.reachable:
+            return self.like.design.frame.T
+        return np.eye(self.like.shape[0])
 
     @cached_property
     def columns(self) -> Array:
@@ -91,7 +90,8 @@ class PriorPath:
     @cached_property
     def reporting_matrix(self) -> Array:
         """Return the matrix (J, k + a) from theta to the table, with nuisance parameters on the log scale."""
-        k, a = self.k, len(self.like.unknown)
+        k = self.k
+        a = len(self.like.unknown)
         D = self.like.likelihood.contrast_matrix
         R = (map_of_predictors(D, self.like.shape[0]) @ self.columns)[
             vec_entries(self.like.design.head, len(D))
@@ -151,13 +151,16 @@ class PriorPath:
 
     def _local_likelihood(self, theta: Array) -> LocalModel:
         """Return log p(y | theta) with its derivatives; from moments for a Gaussian model."""
-        gamma, aux = theta[: self.k].reshape(self.like.shape), self._aux_at(theta)
+        gamma = theta[: self.k].reshape(self.like.shape)
+        aux = self._aux_at(theta)
         if not self.like.likelihood.least_squares:
             return self.like.value_grad_hessian_standardised(gamma, **aux)
         F, r, w, S = self._least_squares_terms(theta)
         # log p = -W log sigma - S / (2 sigma^2), S = RSS + r'r, r = z - F gamma
         W = self.like.design.moments.weight
-        value, g, H = 0.5 * (W * float(np.log(w)) - S * w), F.T @ r * w, F.T @ F * w
+        value = 0.5 * (W * float(np.log(w)) - S * w)
+        g = F.T @ r * w
+        H = F.T @ F * w
         if not aux:
             return LocalModel(value, g, H)
         cross = 2.0 * g[:, None]
@@ -176,7 +179,8 @@ class PriorPath:
 
     def _curvature_slopes(self, theta: Array, along: Array, onto: Array) -> Array:
         """(K, J): how a'H a of the likelihood changes along each direction, a the columns of `onto`."""
-        k, aux = self.k, self._aux_at(theta)
+        k = self.k
+        aux = self._aux_at(theta)
         likelihood = self.like.likelihood
         if not likelihood.least_squares:
             assert isinstance(
@@ -191,9 +195,14 @@ class PriorPath:
         if not aux:
             return np.zeros((along.shape[1], onto.shape[1]))
         F, r, w, S = self._least_squares_terms(theta)
-        Fa, Fv, u, du = F @ onto[:k], F @ along[:k], onto[k], along[k]
+        Fa = F @ onto[:k]
+        Fv = F @ along[:k]
+        u = onto[k]
+        du = along[k]
         # H = [F'F w, 2 F'r w; ., 2 S w] with dw = -2 w du, dr = -F d gamma, dS = 2 r'dr
-        square, pull, drift = (Fa**2).sum(0), r @ Fa, r @ Fv
+        square = (Fa**2).sum(0)
+        pull = r @ Fa
+        drift = r @ Fv
         own = -2.0 * w * du[:, None] * (square + 4.0 * pull * u + 2.0 * S * u**2)
         return own - 4.0 * w * (Fv.T @ Fa * u + drift[:, None] * u**2)
 
@@ -243,11 +252,13 @@ class PriorPath:
         if start is not None and end is not None:
             return np.inf, 0.0, start + t.b * (end - start)
         if end is not None:  # t / (1 - t)
-            return (t.b / t.a, t.a**-2.0, end) if t.a > 0 else (np.inf, np.inf, end)
+            if t.a > 0:
+                return (t.b / t.a, t.a**-2.0, end)
+            return (np.inf, np.inf, end)
         if start is not None:
-            return (
-                (t.a / t.b, -(t.b**-2.0), start) if t.b > 0 else (np.inf, np.inf, start)
-            )
+            if t.b > 0:
+                return (t.a / t.b, -(t.b**-2.0), start)
+            return (np.inf, np.inf, start)
         return 0.0, 0.0, 0.0
 
     def local(self, theta: Array, t: PathPoint) -> LocalModel:
@@ -257,20 +268,27 @@ class PriorPath:
             self._local_prior(theta, t),
             self.k,
         )
-        value, g, H = value + log_p, g.copy(), H.copy()
+        value = value + log_p
+        g = g.copy()
+        H = H.copy()
         g[:k] += self.columns.T @ prior.g
         H[:k, :k] += self.columns.T @ prior.H @ self.columns
-        if (q := self._log_sigma_index) is not None:
+        q = self._log_sigma_index
+        if q is not None:
             cross = self.columns.T @ prior.cross
             g[q] += prior.g_scale.sum()
             H[q, q] += prior.h_scale.sum()
             H[:k, q] += cross
             H[q, :k] += cross
         for i, name in enumerate(self.like.unknown, start=k):
-            weights, u = self._aux_prior_weights(name, t), float(theta[i])
+            weights = self._aux_prior_weights(name, t)
+            u = float(theta[i])
             slope = weights @ self.aux_terms(name, u)
             w, _, at = self._fixing_precision(name, t)
-            w = w * self.units.get(name, 1.0) if np.isfinite(w) else 0.0
+            if np.isfinite(w):
+                w = w * self.units.get(name, 1.0)
+            else:
+                w = 0.0
             own = [
                 float(m.aux_prior(name).log_prob(np.exp(u))) + u if x else 0.0
                 for x, m in zip(weights, (self.a, self.b))
@@ -284,11 +302,9 @@ class PriorPath:
     def _log_sigma_index(self) -> int | None:
         """Return the index of log sigma in theta, or None."""
         name = self.like.likelihood.noise_scale
-        return (
-            self.k + self.like.unknown.index(name)
-            if name in self.like.unknown
-            else None
-        )
+        if name in self.like.unknown:
+            return self.k + self.like.unknown.index(name)
+        return None
 
     def _free(self, t: PathPoint) -> Array:
         """(k + a,) bool: what is not held at this t."""
@@ -300,15 +316,16 @@ class PriorPath:
     def mode(self, start: Array, t: PathPoint) -> Array | None:
         """theta(t) by Newton's method, steps halved until log p_t rises, near the mode until the decrement falls; None where it does
         not."""
-        free, theta = self._free(t), start.copy()
+        free = self._free(t)
+        theta = start.copy()
         for i in np.flatnonzero(~free):
             theta[i] = self._fixing_precision(self.like.unknown[i - self.k], t)[2]
-        here, before, slope = -np.inf, np.inf, np.inf
-        step, size, logs = (
-            np.zeros(int(free.sum())),
-            1.0,
-            np.flatnonzero(free) >= self.k,
-        )
+        here = -np.inf
+        before = np.inf
+        slope = np.inf
+        step = np.zeros(int(free.sum()))
+        size = 1.0
+        logs = np.flatnonzero(free) >= self.k
         for _ in range(100):
             at = theta.copy()
             at[free] += size * step
@@ -319,21 +336,17 @@ class PriorPath:
                     LocalModel(value, g[free], H[np.ix_(free, free)])
                 )
                 decrement = float(np.sqrt(max(g[free] @ new, 0.0)))
-                rises = (
-                    value >= here + 1e-4 * size * slope
-                    if slope > 1e-4
-                    else decrement < max(before, 1e-9)
-                )
+                if slope > 1e-4:
+                    rises = value >= here + 1e-4 * size * slope
+                else:
+                    rises = decrement < max(before, 1e-9)
                 if rises or np.isinf(slope):
                     # a step in a log that leaves double precision is none
-                    theta, step, size = (
-                        at,
-                        new,
-                        min(
-                            1.0,
-                            _LONGEST
-                            / max(float(np.abs(new[logs]).max(initial=0.0)), 1.0),
-                        ),
+                    theta = at
+                    step = new
+                    size = min(
+                        1.0,
+                        _LONGEST / max(float(np.abs(new[logs]).max(initial=0.0)), 1.0),
                     )
                     if convex and (
                         decrement < 1e-7
@@ -341,7 +354,9 @@ class PriorPath:
                     ):
                         theta[free] += step  # the error squares
                         return theta
-                    here, before, slope = value, decrement, decrement**2
+                    here = value
+                    before = decrement
+                    slope = decrement**2
                     continue
             size *= 0.5
             if size < 1e-4:
@@ -357,12 +372,16 @@ class PriorPath:
         free = self._free(t)
         H = H[np.ix_(free, free)]
         d = np.sqrt(np.abs(np.diagonal(H)))
-        scaled = H / np.outer(d, d) if (d > 0).all() else np.full(H.shape, np.nan)
+        if (d > 0).all():
+            scaled = H / np.outer(d, d)
+        else:
+            scaled = np.full(H.shape, np.nan)
         if not np.isfinite(scaled).all() or np.linalg.eigvalsh(scaled)[0] < 1e-12:
             return None
         V = np.zeros((len(free), len(free)))
         V[np.ix_(free, free)] = np.linalg.inv(scaled) / np.outer(d, d)
-        value, n = self.reporting_matrix @ theta, len(self.params)
+        value = self.reporting_matrix @ theta
+        n = len(self.params)
         with np.errstate(divide="ignore", invalid="ignore"):
             log_se = 0.5 * np.log(
                 np.einsum(
@@ -384,7 +403,9 @@ class PriorPath:
         (_, a), (_, b) = self.sides(theta)
         change = b.plus(a.scale_rows(-np.ones(k)))
         onto = V @ self.reporting_matrix.T
-        B, C, q = self.columns @ onto[:k], self.members, self._log_sigma_index
+        B = self.columns @ onto[:k]
+        C = self.members
+        q = self._log_sigma_index
         # g_k and a'P_k a of the groups of columns, P_k the change of their own curvature
         g = np.zeros((len(self.labels), len(theta)))
         g[: len(C), :k] = (C * change.g) @ self.columns
@@ -414,10 +435,8 @@ class PriorPath:
         third = self._curvature_slopes(theta, along, onto) + self._prior_slopes(
             theta, t, H, along, onto
         )
-        shift, variance = (
-            (self.reporting_matrix @ along).T,
-            np.einsum("ji,ij->j", self.reporting_matrix, onto),
-        )
+        shift = (self.reporting_matrix @ along).T
+        variance = np.einsum("ji,ij->j", self.reporting_matrix, onto)
         log_ratio = -0.5 * (own + third) / variance
         if n:
             log_ratio[:, -n:] += shift[:, -n:]
@@ -430,7 +449,8 @@ class PriorPath:
         """The same as `_curvature_slopes` of the priors at t, by differences; 0 where they are quadratic."""
         out = np.zeros((along.shape[1], onto.shape[1]))
         for i, name in enumerate(self.like.unknown, start=self.k):
-            weights, u = self._aux_prior_weights(name, t), float(theta[i])
+            weights = self._aux_prior_weights(name, t)
+            u = float(theta[i])
             slope = _sixth_order(
                 lambda x, w=weights, u=u, of=name: w @ self.aux_terms(of, u + x)[:, 1],  # type: ignore[misc]
                 _STEP,
@@ -444,7 +464,8 @@ class PriorPath:
             return out
         size = np.sqrt(np.abs(np.diagonal(H)))
         for row, v in enumerate(along.T):
-            if (most := float(np.abs(v * size).max())) > 0:
+            most = float(np.abs(v * size).max())
+            if most > 0:
                 out[row] += _sixth_order(
                     lambda x, v=v: self._prior_squares(theta + x * v, t, onto),  # type: ignore[misc]
                     _STEP / most,

@@ -51,22 +51,18 @@ Array = np.ndarray
 
 def priors(fit: Fit) -> dict[str, list[Any]]:
     """prior, penalty, weight, lam and prior weight of every estimated parameter, in the order of the summary."""
-    model, sigma = fit.model, fit.model.noise(fit.aux)
-    p, copies = model.shape[0], len(model.likelihood.outcomes) or 1
-    text, penalty = (
-        np.full((p, copies), "flat", dtype=object),
-        np.full((p, copies), "", dtype=object),
-    )
-    weight, lam = (
-        np.zeros((p, copies)),
-        np.full((p, copies), 0.0 if model.likelihood.least_squares else np.nan),
-    )
+    model = fit.model
+    sigma = fit.model.noise(fit.aux)
+    p = model.shape[0]
+    copies = len(model.likelihood.outcomes) or 1
+    text = np.full((p, copies), "flat", dtype=object)
+    penalty = np.full((p, copies), "", dtype=object)
+    weight = np.zeros((p, copies))
+    lam = np.full((p, copies), 0.0 if model.likelihood.least_squares else np.nan)
     for b in model.joint.blocks:
         q = len(b.columns)
-        said, read = (
-            _describe_column_priors(b.prior, q, sigma),
-            in_raw_units(b.prior, sigma).as_penalty(q),
-        )
+        said = _describe_column_priors(b.prior, q, sigma)
+        read = in_raw_units(b.prior, sigma).as_penalty(q)
         for i, j in enumerate(b.columns):
             at = j, slice(None) if b.predictor is None else b.predictor
             text[at] = said[i]
@@ -77,7 +73,8 @@ def priors(fit: Fit) -> dict[str, list[Any]]:
                 )
                 lam[at] += read.in_rss(sigma)[i]  # nan without an RSS
     settled, aux_weight = prior_weights(fit)
-    unknown, head = list(fit.solution.aux), model.design.head
+    unknown = list(fit.solution.aux)
+    head = model.design.head
     return {
         "prior": text[head].T.ravel().tolist()
         + [_aux_words(model, a) for a in unknown],
@@ -195,11 +192,9 @@ def _describe_affine_prior(
 
 def _aux_words(model: Model, name: str) -> str:
     own = aux_prior_words(model, name)
-    return (
-        f"{own} times p(beta | sigma)"
-        if name == model.likelihood.noise_scale and model.joint.sigma_units.any()
-        else own
-    )
+    if name == model.likelihood.noise_scale and model.joint.sigma_units.any():
+        return f"{own} times p(beta | sigma)"
+    return own
 
 
 def aux_prior_words(model: Model, name: str) -> str:
@@ -221,9 +216,10 @@ def stated_hyper(fit: Fit) -> dict[str, str]:
     """The prior of each standard deviation and correlation of effects, and of a noise scale beside them, in words."""
     model = stated_model(fit)
     beside = fit.solution.found is not None or bool(model.design.recipe.grouped)
-    said = (
-        {name: aux_prior_words(model, name) for name in model.unknown} if beside else {}
-    )
+    if beside:
+        said = {name: aux_prior_words(model, name) for name in model.unknown}
+    else:
+        said = {}
     for i, prior, _ in hyper_of_blocks(model):
         for name, reported in (natural_names(model, i, prior) or {}).items():
             said[reported] = hyper_words(prior.hyper[name].prior)
@@ -232,12 +228,16 @@ def stated_hyper(fit: Fit) -> dict[str, str]:
 
 def stated_model(fit: Fit) -> Model:
     """The model as it was stated, where a fit holds scales that were found by evidence."""
-    return fit.model if fit.solution.found is None else fit.solution.found.stated
+    if fit.solution.found is None:
+        return fit.model
+    return fit.solution.found.stated
 
 
 def hyper_words(prior: AuxPrior) -> str:
     """The prior of a hyperparameter; flat on the scale that is searched."""
-    return "flat" if isinstance(prior, Reference) else written_prior(prior)
+    if isinstance(prior, Reference):
+        return "flat"
+    return written_prior(prior)
 
 
 # ---- the weight of the prior --------------------------------------------------------------------------------------------
@@ -248,7 +248,8 @@ def prior_weights(fit: Fit) -> tuple[Array, list[float]]:
     log scale, the coefficients held. H = P + J, J the observed information of the likelihood, all at the estimate; a
     reported softmax coefficient is a direction, its row of the display. 0 for a flat prior; nan where it is not defined:
     at a kink, where the log prior is not concave, and for rows that are not kept."""
-    model, s = fit.model, fit.solution
+    model = fit.model
+    s = fit.solution
     P_aux = [curvature_over_log(fit, a) for a in s.aux]
     informative = model.joint.informative
     if not informative.any() and not any(P_aux):
@@ -284,7 +285,8 @@ def prior_weights(fit: Fit) -> tuple[Array, list[float]]:
 def curvature_over_log(fit: Fit, name: str) -> float:
     """The negative second derivative of log p(aux) over log aux, for sigma with that of log p(beta | sigma): a normal
     prior in units of sigma has -log p = q m log sigma + r'P r / (2 sigma^2), of curvature 2 r'P r / sigma^2."""
-    model, s = fit.model, fit.solution
+    model = fit.model
+    s = fit.solution
     own = float(-model.aux_prior(name).slopes(s.aux[name])[1])
     if name != model.likelihood.noise_scale or not model.joint.sigma_units.any():
         return own
@@ -304,7 +306,8 @@ def curvature_over_log(fit: Fit, name: str) -> float:
 def prior_curvature_of_fit(fit: Fit) -> Array:
     """P, the negative Hessian of log p(beta) at the estimate, (p m, p m) over vec(beta): nan where it does not exist, at a
     kink, and for a fit without its rows, where no share is known."""
-    beta, sigma = fit.solution.beta, fit.model.noise(fit.aux)
+    beta = fit.solution.beta
+    sigma = fit.model.noise(fit.aux)
     P = np.zeros((beta.size, beta.size))
     if rowless(fit):
         return np.full(P.shape, np.nan)
@@ -325,13 +328,12 @@ def _prior_curvature(prior: Prior, beta: Array, unit: float) -> Array:
 def information_of_fit(fit: Fit) -> tuple[Array, Array]:
     """Observed information of the likelihood at the estimate: J over vec(beta), (p m, p m), and the diagonal over log
     aux. From the moments of a Gaussian model, else from the rows; nan for a fit without them."""
-    model, s = fit.model, fit.solution
+    model = fit.model
+    s = fit.solution
     k = s.beta.size
     if model.likelihood.least_squares:
-        F, sigma = (
-            np.asarray(model.design.moments.factor, dtype=float),
-            fit.aux[model.noise_scale],
-        )
+        F = np.asarray(model.design.moments.factor, dtype=float)
+        sigma = fit.aux[model.noise_scale]
         return F[:, :k].T @ F[:, :k] / sigma**2, np.full(
             len(s.aux), 2.0 * rss_at(fit) / sigma**2
         )
@@ -379,7 +381,10 @@ def _curvature_by_outcome(fit: Fit, matrix: Array) -> Array:
 def inverse_or_nan(H: Array) -> Array:
     """H^-1 by way of unit diagonal; nan where H is not positive definite."""
     d = np.sqrt(np.abs(np.diagonal(H)))
-    scaled = H / np.outer(d, d) if (d > 0).all() else np.full(H.shape, np.nan)
+    if (d > 0).all():
+        scaled = H / np.outer(d, d)
+    else:
+        scaled = np.full(H.shape, np.nan)
     if not np.isfinite(scaled).all() or np.linalg.eigvalsh(scaled)[0] < 1e-13:
         return np.full(H.shape, np.nan)
     return np.linalg.inv(scaled) / np.outer(d, d)
@@ -411,6 +416,11 @@ def sklearn_estimator(fit: Fit) -> str:
     except (DataError, Incompatible):
         return ""
     calls = [row.call for row in found.rows if row.package == "sklearn"]
-    each = " of a row for each trial" if isinstance(model.likelihood, OfTrials) else ""
+    if isinstance(model.likelihood, OfTrials):
+        each = " of a row for each trial"
+    else:
+        each = ""
     weighted = model.design.weights is not None or model.design.precision is not None
-    return calls[0] + each + " with sample_weight" * weighted if calls else ""
+    if calls:
+        return calls[0] + each + " with sample_weight" * weighted
+    return ""

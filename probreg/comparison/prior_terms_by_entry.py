@@ -65,10 +65,12 @@ class PriorSide:
 
     def terms(self, beta: Array, sigma: float) -> tuple[float, PriorTerms]:
         """log p(beta | sigma) up to a constant, and its terms."""
-        k, r = beta.size, self.relative * (beta.ravel() - self.centre)
+        k = beta.size
+        r = self.relative * (beta.ravel() - self.centre)
         if self.quadratic is None:
             value, g, H = self.joint.value_grad_hessian(beta, sigma)
-            g, H = g[:k], H[:k, :k]
+            g = g[:k]
+            H = H[:k, :k]
         else:
             # -(beta - c)'P (beta - c) / 2 - k log sigma, P over sigma^2 in its units
             H = (

@@ -80,11 +80,10 @@ class PriorWeight:
 
     @property
     def _describe_effective_number(self) -> str:
-        known = (
-            f"{self.effective:.3g} of {self.free}"
-            if np.isfinite(self.effective)
-            else "not defined"
-        )
+        if np.isfinite(self.effective):
+            known = f"{self.effective:.3g} of {self.free}"
+        else:
+            known = "not defined"
         return f"effective number of coefficients: {known}"
 
 
@@ -143,7 +142,8 @@ def prior_weight(fit: Fit, *, tipping: Flag = True) -> PriorWeight:
             "every coefficient is of a smooth function, whose columns say nothing one by one: see `smooths`"
         )
     ml, se, status = maximum_likelihood(fit)
-    estimate, sd = fit.coef.values.ravel(), fit.std_error.values.ravel()
+    estimate = fit.coef.values.ravel()
+    sd = fit.std_error.values.ravel()
     weights, _ = prior_weights(fit)
     with np.errstate(invalid="ignore", divide="ignore"):
         # In standard errors of maximum likelihood.
@@ -199,7 +199,8 @@ def maximum_likelihood(fit: Fit) -> tuple[Array, Array, str]:
 
 def _prior_pull(fit: Fit) -> Array:
     """Return H^-1 times the slope of the log prior at the estimate, for the reported coefficients; nan at a kink."""
-    model, s = fit.model, fit.solution
+    model = fit.model
+    s = fit.solution
     slope = np.zeros(s.beta.shape)
     sigma = fit.model.noise(fit.aux)
     for b in model.joint.blocks:
@@ -231,11 +232,13 @@ def _conflict(fit: Fit, ml: Array, se: Array) -> Array:
     """P(|b - centre| >= |ml - centre|) for b drawn from the prior and then estimated with this standard error, centred at
     the prior's median; nan where the prior is flat or has no draws, or there is no estimate."""
     model = fit.model
-    p, k = model.shape[0], fit.coef.size // model.shape[0]
+    p = model.shape[0]
+    k = fit.coef.size // model.shape[0]
     out = np.full((p, k), np.nan)
     rng = np.random.default_rng([fit.seed, 3])
     sigma = fit.model.noise(fit.aux)
-    ml, se = ml.reshape(p, k), se.reshape(p, k)
+    ml = ml.reshape(p, k)
+    se = se.reshape(p, k)
     for b in model.joint.blocks:
         where = list(b.columns)
         if isinstance(b.prior, Flat) or model.design.of_terms[where].all():
@@ -281,11 +284,10 @@ def _sentences(table: Any, informative: Array, status: str) -> list[str]:
     said: list[tuple[float, str]] = []
     for name, row in table.iterrows():
         if row["prior_weight"] >= MUCH:
-            moved = (
-                f"; {row['difference']:+.3g} SE from maximum likelihood"
-                if np.isfinite(row["difference"])
-                else ""
-            )
+            if np.isfinite(row["difference"]):
+                moved = f"; {row['difference']:+.3g} SE from maximum likelihood"
+            else:
+                moved = ""
             said.append(
                 (
                     row["prior_weight"],
@@ -293,11 +295,10 @@ def _sentences(table: Any, informative: Array, status: str) -> list[str]:
                 )
             )
         if row["conflict"] < CONFLICT:
-            odds = (
-                f"{format_p(row['conflict'])}"
-                if row["conflict"] > 0
-                else f"p < {1 / _DRAWS:.0e}"
-            )
+            if row["conflict"] > 0:
+                odds = f"{format_p(row['conflict'])}"
+            else:
+                odds = f"p < {1 / _DRAWS:.0e}"
             where = f"maximum likelihood is {row['ml']:.3g}, which its prior hardly expects ({odds})"
             said.append(
                 (2.0 - row["conflict"], f"prior-data conflict on {name}: {where}")
@@ -314,12 +315,14 @@ def _nothing_found(table: Any, informative: Array) -> list[str]:
     weights, odds = (
         table[name][informative].dropna() for name in ("prior_weight", "conflict")
     )
-    each = (
-        f"each coefficient with one ({_first_names(weights.index)})"
-        if len(weights) < informative.sum()
-        else "each coefficient"
-    )
-    out = [f"prior weight: below {100 * MUCH:g} % for {each}"] if len(weights) else []
+    if len(weights) < informative.sum():
+        each = f"each coefficient with one ({_first_names(weights.index)})"
+    else:
+        each = "each coefficient"
+    if len(weights):
+        out = [f"prior weight: below {100 * MUCH:g} % for {each}"]
+    else:
+        out = []
     return out + (
         [f"prior-data conflict: none found (least {format_p(odds.min())})"]
         if len(odds)
@@ -341,13 +344,12 @@ def _missing_notes(table: Any, informative: Array, status: str) -> list[str]:
         (word for start, word in _TERMS.items() if status.startswith(start)),
         "maximum likelihood",
     )
-    out = (
-        [
+    if len(lost):
+        out = [
             f"{term}: there is no maximum likelihood estimate of {_first_names(lost)}; the prior alone gives one"
         ]
-        if len(lost)
-        else []
-    )
+    else:
+        out = []
     if len(undefined):
         out.append(
             f"prior weight: not defined for {_first_names(undefined)}, by a kink, a log prior that is not concave, or a singular H"
@@ -383,13 +385,11 @@ def _tipping_said(tips: Tipping, names: list[str], with_prior: Array) -> list[st
 def _left_out(fit: Fit) -> list[str]:
     """Smooth functions and processes have no row: their columns say nothing one by one."""
     terms = [t.name for t in fit.model.design.recipe.terms]
-    return (
-        [
+    if terms:
+        return [
             f"prior weight: not shown for the columns of {_first_names(terms)}; see `smooths`"
         ]
-        if terms
-        else []
-    )
+    return []
 
 
 def _first_names(names: Any) -> str:

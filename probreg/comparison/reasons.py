@@ -90,7 +90,8 @@ def _reason(pair: Pair, j: int) -> Reason | None:
     if kinds & {"held", ""} or not (pair.coefficient[j] or pair.alike):
         return None
     param = pair.params[j]
-    if gone := _explain_missing_estimate(pair, j):
+    gone = _explain_missing_estimate(pair, j)
+    if gone:
         lost = [fit for fit, row in pair.named.values() if np.isnan(row["estimate"][j])]
         return Reason(param, pair.name, (Cause(*lack_of_estimate(lost[0])),), gone)
     if not _gap(pair, j) > pair.apart:
@@ -101,7 +102,10 @@ def _reason(pair: Pair, j: int) -> Reason | None:
         and pair.params[j] in explained.shares["param"]
         and pair.base["error"][j] > 0
     )
-    causes = _by_path(pair, j) if by_path else _by_rule(pair, j)
+    if by_path:
+        causes = _by_path(pair, j)
+    else:
+        causes = _by_rule(pair, j)
     return Reason(
         param,
         pair.name,
@@ -138,11 +142,10 @@ def _explain_missing_estimate(pair: Pair, j: int) -> str:
     other = next(name for name in pair.named if name != which)
     prior = pair.named[other][1]["prior"][j]
     cause, detail = lack_of_estimate(pair.named[which][0])
-    held = (
-        f"the prior {prior} alone gives {other} one"
-        if prior not in ("flat", "")
-        else f"{other} has one"
-    )
+    if prior not in ("flat", ""):
+        held = f"the prior {prior} alone gives {other} one"
+    else:
+        held = f"{other} has one"
     return f"{cause}: {which} has no estimate ({cut_text(detail, 80)}); {held}"
 
 
@@ -158,11 +161,9 @@ def _by_path(pair: Pair, j: int) -> list[Cause]:
             one["cause"].values, one["shift"].values, one["log_se"].values
         )
     }
-    z, arm, shaped = (
-        quantile(pair.prob, None),
-        _log_width_ratio(pair, j),
-        of_interval(pair, j),
-    )
+    z = quantile(pair.prob, None)
+    arm = _log_width_ratio(pair, j)
+    shaped = of_interval(pair, j)
     if shaped is not None and z * abs(arm) > RELATIVE * pair.apart:
         each.setdefault(shaped, (0.0, 0.0))
     # the move of an interval's end: of the estimate, of the error, and of the ends in units of it
@@ -171,10 +172,8 @@ def _by_path(pair: Pair, j: int) -> list[Cause]:
         c: abs(s) + z * abs(np.nan_to_num(r) + (arm if c == shaped else 0.0))
         for c, (s, r) in each.items()
     }
-    least, gap = (
-        RELATIVE * max([pair.apart, *sizes.values()]),
-        abs(float(one["difference"])),
-    )
+    least = RELATIVE * max([pair.apart, *sizes.values()])
+    gap = abs(float(one["difference"]))
     # and what makes most of a difference between the estimates that is one by itself
     far = {c for c, (s, _) in each.items() if gap > pair.apart and abs(s) > 0.5 * gap}
     # what parts the models of two fits with groups stands before another quantile of t
@@ -257,14 +256,18 @@ def _beside_the_model(pair: Pair, j: int) -> list[str]:
     size = quantile(pair.prob, None) * np.expm1(
         abs(_log_width_ratio(pair, j)) + divisors
     )
-    return [own] if not pair.coefficient[j] or size > RELATIVE * _gap(pair, j) else []
+    if not pair.coefficient[j] or size > RELATIVE * _gap(pair, j):
+        return [own]
+    return []
 
 
 def _explain_difference(pair: Pair, j: int, causes: list[Cause]) -> str:
     """Name the largest cause and its share; without shares, the size of the difference and the differing settings."""
-    difference, ratio = pair.here["difference"][j], pair.here["se_ratio"][j]
+    difference = pair.here["difference"][j]
+    ratio = pair.here["se_ratio"][j]
     if causes and np.isfinite(causes[0].shift):
-        first, width = causes[0], np.log(ratio) + _log_width_ratio(pair, j)
+        first = causes[0]
+        width = np.log(ratio) + _log_width_ratio(pair, j)
         if abs(first.shift) + abs(np.nan_to_num(first.log_se)) < 0.25 * abs(width):
             return f"{cause_phrase(first.name)} makes its interval {np.exp(width):.3g} times as wide"
         known = pair.shares_of_causes.chance_known
@@ -276,17 +279,15 @@ def _explain_difference(pair: Pair, j: int, causes: list[Cause]) -> str:
             np.log(ratio),
             known=known,
         )
-    where = (
-        f"{difference:+.2g} SE from {pair.base_name}"
-        if abs(difference) > 0.005
-        else f"at {pair.base_name}"
-    )
+    if abs(difference) > 0.005:
+        where = f"{difference:+.2g} SE from {pair.base_name}"
+    else:
+        where = f"at {pair.base_name}"
     if not pair.base["error"][j] > 0:
-        lack = (
-            "which meets every response"
-            if exact_fit(pair.base_fit)
-            else "whose SE is 0"
-        )
+        if exact_fit(pair.base_fit):
+            lack = "which meets every response"
+        else:
+            lack = "whose SE is 0"
         where = f"not at the estimate of {pair.base_name}, {lack}"
     where += f", SE ratio {ratio:.3g}" if np.isfinite(ratio) else ""
     if pair.structure:

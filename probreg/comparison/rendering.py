@@ -133,9 +133,10 @@ def as_html(
     labels = [c for c in WORDS if c in table.columns]
     frame = pd.DataFrame(table.rows, columns=table.columns).set_index(labels)
     head, rows = _smooth_rows(of)
-    smooths = (
-        [pd.DataFrame(rows[:LONG], columns=head).set_index(head[:2])] if rows else []
-    )
+    if rows:
+        smooths = [pd.DataFrame(rows[:LONG], columns=head).set_index(head[:2])]
+    else:
+        smooths = []
     said = _largest_differences(of, why)
     more = [
         f"{p}, {s}"
@@ -158,12 +159,11 @@ def as_html(
 def _largest_differences(of: FitTable, why: Reasons) -> list[str]:
     """Return one sentence for each parameter that differs, the largest difference first; standard deviations and
     correlations of effects come after coefficients."""
-    size, names, fits = (
-        differences(of),
-        list(map(str, of.data["param"].values)),
-        list(of.fits),
-    )
-    largest, scales = [], set[str]()
+    size = differences(of)
+    names = list(map(str, of.data["param"].values))
+    fits = list(of.fits)
+    largest = []
+    scales = set[str]()
     if any(name.startswith(OF_EFFECTS) for name in names):
         scales = {name for name in names if name.startswith(OF_EFFECTS)} | {
             a for f in of.fits.values() for a in f.aux
@@ -180,15 +180,14 @@ def _largest_differences(of: FitTable, why: Reasons) -> list[str]:
 
 def _behind(more: int, notes: Sequence[str]) -> list[str]:
     """What is not printed, and where it is."""
-    said = (
-        [
+    if more:
+        said = [
             f"{more} more reasons in .reasons"
             if more > 1
             else "a further reason in .reasons"
         ]
-        if more
-        else []
-    )
+    else:
+        said = []
     said += (
         [f"{len(notes)} notes in .notes" if len(notes) > 1 else "a note in .notes"]
         if notes
@@ -199,14 +198,17 @@ def _behind(more: int, notes: Sequence[str]) -> list[str]:
 
 def _omitted_rows_lines(of: FitTable, where: Sequence[int]) -> list[str]:
     """Return lines about parameters that are not in the table."""
-    terms, n = int(of_terms(of).sum()), len(of.fits)
+    terms = int(of_terms(of).sum())
+    n = len(of.fits)
     gone = of.data.sizes["param"] - len(where) - terms
-    which = "these have the largest differences" if n > 1 else "these are the first"
-    said = (
-        [f"{which}; {gone} more parameters, {gone * n} rows, in .to_pandas()"]
-        if gone
-        else []
-    )
+    if n > 1:
+        which = "these have the largest differences"
+    else:
+        which = "these are the first"
+    if gone:
+        said = [f"{which}; {gone} more parameters, {gone * n} rows, in .to_pandas()"]
+    else:
+        said = []
     if terms:
         said.append(
             f"{terms} coefficients of smooth functions and processes, {terms * n} rows, in .to_pandas()"
@@ -229,20 +231,21 @@ def _header(of: FitTable, spellings: Mapping[str, str]) -> list[str]:
     attrs = of.data.attrs
     d = of.fits[of.baseline].model.design
     n = attrs.get("observations")
-    rows = (
-        "rows not kept"
-        if n is None
-        else f"{n:g} observations" + (f" in {d.n} rows" if d.n and d.n != n else "")
-    )
-    against = (
-        f"; diff / SE and SE ratio are against {of.baseline}"
-        if len(of.fits) > 1
-        else ""
-    )
+    if n is None:
+        rows = "rows not kept"
+    else:
+        rows = f"{n:g} observations" + (f" in {d.n} rows" if d.n and d.n != n else "")
+    if len(of.fits) > 1:
+        against = f"; diff / SE and SE ratio are against {of.baseline}"
+    else:
+        against = ""
     told = (
         of.data[["lower", "upper"]].notnull().to_dataarray().any("variable")
     )  # what has an interval
-    share = f"; {100 * of.prob:g} % intervals" if told.any() else ""
+    if told.any():
+        share = f"; {100 * of.prob:g} % intervals"
+    else:
+        share = ""
     lines = [attrs["models"], f"{rows}{share}{against}"]
     width = max(map(cells_of, of.fits))
     for name, fit in list(of.fits.items())[:MANY]:
@@ -258,7 +261,10 @@ def _header(of: FitTable, spellings: Mapping[str, str]) -> list[str]:
                 others.setdefault(KIND_WORDS[k], []).append(p)
         rest = [f"{', '.join(names)}: {kind}" for kind, names in others.items()]
         beside = f" ({', '.join(rest)})" if rest else ""
-        engine = f" ({fit.described['engine']})" if "engine" in fit.described else ""
+        if "engine" in fit.described:
+            engine = f" ({fit.described['engine']})"
+        else:
+            engine = ""
         said = [
             f"{fit.described['method']}{engine}",
             "no intervals"
@@ -269,16 +275,14 @@ def _header(of: FitTable, spellings: Mapping[str, str]) -> list[str]:
         other = fit.described["models"]
         said += [other] if other != attrs["models"] else []
         said += [f"prior {prior_line(fit.stated_model)}"] if not fit.model.flat else []
-        status = (
-            fit.solution.status.value.partition(":")[0]
-            if fit.solution.status.good
-            else f"(!) {cut_text(fit.described['status'])}"
-        )
-        mode = (
-            ""
-            if name not in spellings
-            else f"; {'its mode is ' if fit.target == 'posterior' else ''}scikit-learn's {spellings[name]}"
-        )
+        if fit.solution.status.good:
+            status = fit.solution.status.value.partition(":")[0]
+        else:
+            status = f"(!) {cut_text(fit.described['status'])}"
+        if name not in spellings:
+            mode = ""
+        else:
+            mode = f"; {'its mode is ' if fit.target == 'posterior' else ''}scikit-learn's {spellings[name]}"
         lines.append(f"  {to_left(name, width)}  {', '.join(said)}; {status}{mode}")
     more = len(of.fits) - MANY
     return lines + ([f"  {more} more fits in .fits"] if more > 0 else [])

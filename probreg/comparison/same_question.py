@@ -56,18 +56,16 @@ def named_as_text(name: Any) -> Any:
     >>> named_as_text(0.5), named_as_text("ML"), named_as_text(np.float64(0.9))
     ('0.5', 'ML', '0.9')
     """
-    return (
-        repr(name.item() if isinstance(name, np.number) else name)
-        if isinstance(name, int | float | np.number)
-        else name
-    )
+    if isinstance(name, int | float | np.number):
+        return repr(name.item() if isinstance(name, np.number) else name)
+    return name
 
 
 def method_name(fit: Fit) -> str:
     """The method's name, or the criterion at whose maximum standard deviations by group stand: newton, REML."""
-    return (
-        fit.method.name if fit.solution.found is None else fit.solution.found.criterion
-    )
+    if fit.solution.found is None:
+        return fit.method.name
+    return fit.solution.found.criterion
 
 
 def by_method(fits: Iterable[Fit]) -> dict[str, Fit]:
@@ -89,7 +87,8 @@ def differing_terms(fits: Iterable[Fit]) -> frozenset[str]:
         {t.name: t.columns for t in d.recipe.terms if set(t.columns) <= set(d.columns)}
         for d in designs
     ]
-    first, same = designs[0], set[str]()
+    first = designs[0]
+    same = set[str]()
     for name, columns in terms[0].items():
         if all(
             there.get(name) == columns and _same_columns(first, d, columns)
@@ -122,7 +121,8 @@ def refuse_unlike(
 
     Columns in `apart` are not compared. Columns of one fit only, and weights of rows in memory, may differ.
     """
-    d, e = first.model.design, other.model.design
+    d = first.model.design
+    e = other.model.design
     in_memory = bool(d is e or (d.n and e.n))
     there = _facts(other, in_memory)
     for what, a in _facts(first, in_memory).items():
@@ -134,7 +134,8 @@ def refuse_unlike(
             )
     if d is e or not in_memory:
         return
-    left, right = d.X, e.X
+    left = d.X
+    right = e.X
     if apart or d.columns != e.columns:
         common = [c for c in d.columns if c in set(e.columns) - apart]
         left, right = (g.X[:, [g.columns.index(c) for c in common]] for g in (d, e))
@@ -145,11 +146,10 @@ def refuse_unlike(
     ):
         if x is y or (x is not None and y is not None and np.array_equal(x, y)):
             continue
-        where = (
-            "one of them has none"
-            if x is None or y is None
-            else f"first in row {d.row_name(_first_row(x, y))}"
-        )
+        if x is None or y is None:
+            where = "one of them has none"
+        else:
+            where = f"first in row {d.row_name(_first_row(x, y))}"
         raise DataError(
             f"{base!r} and {name!r} cannot stand in one table, their rows differ in the {what} ({where})"
         )
@@ -160,7 +160,8 @@ def _facts(fit: Fit, in_memory: bool) -> dict[str, Any]:
 
     Without the rows of both fits in memory, equal weights are part of the evidence that the rows are the same.
     """
-    design, likelihood = fit.model.design, fit.model.likelihood
+    design = fit.model.design
+    likelihood = fit.model.likelihood
     facts = {
         "response": design.response,
         "levels": (likelihood.levels, likelihood.outcomes),
@@ -176,11 +177,9 @@ def _facts(fit: Fit, in_memory: bool) -> dict[str, Any]:
 
 def number_of_observations(fit: Fit) -> float | None:
     """The total weight of the rows; None for a fit that was saved without them and did not note it."""
-    return (
-        fit.model.design.total
-        if fit.model.design.reachable
-        else fit.solution.stats.get("n")
-    )
+    if fit.model.design.reachable:
+        return fit.model.design.total
+    return fit.solution.stats.get("n")
 
 
 def shorten_names(names: Iterable[str]) -> str:
@@ -197,15 +196,23 @@ def shorten_names(names: Iterable[str]) -> str:
 def _format_value(value: Any, other: Any) -> str:
     """Format a value for a sentence; of many names, the first that the other lacks."""
     if not isinstance(value, tuple):
-        return f"{value:.15g}" if isinstance(value, float) else str(value)
-    own = [name for name in value if name not in other] if len(value) > _MANY else []
+        if isinstance(value, float):
+            return f"{value:.15g}"
+        return str(value)
+    if len(value) > _MANY:
+        own = [name for name in value if name not in other]
+    else:
+        own = []
     few = (own or value)[:_MANY]
     rest = len(value) - len(few)
     return ", ".join(map(str, few)) + f" and {rest} more" * (rest > 0)
 
 
 def _first_row(x: Array, y: Array) -> int:
-    unlike = (x != y).reshape(len(x), -1) if x.shape == y.shape else np.ones((1, 1))
+    if x.shape == y.shape:
+        unlike = (x != y).reshape(len(x), -1)
+    else:
+        unlike = np.ones((1, 1))
     return int(np.argmax(unlike.any(1)))
 
 

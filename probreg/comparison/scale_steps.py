@@ -44,25 +44,22 @@ def scale_steps(a: Fit, b: Fit, aux: tuple[str, ...]) -> dict[str, Step] | None:
         return None
     if _built_on(a, b):
         return _steps(a, b, apart, aux)
-    back = _steps(b, a, apart, aux) if _built_on(b, a) else None
-    return (
-        None
-        if back is None
-        else {
-            name: (-shift, -log_se) for name, (shift, log_se) in reversed(back.items())
-        }
-    )
+    if _built_on(b, a):
+        back = _steps(b, a, apart, aux)
+    else:
+        back = None
+    if back is None:
+        return None
+    return {name: (-shift, -log_se) for name, (shift, log_se) in reversed(back.items())}
 
 
 def _built_on(a: Fit, b: Fit) -> bool:
     """Whether b stands behind a in ML, REML, posterior."""
 
     def rank(fit: Fit) -> int:
-        return (
-            2
-            if fit.solution.found is None
-            else int(fit.solution.found.criterion == "REML")
-        )
+        if fit.solution.found is None:
+            return 2
+        return int(fit.solution.found.criterion == "REML")
 
     return rank(a) < rank(b) or (rank(a) == rank(b) == 1)
 
@@ -70,12 +67,16 @@ def _built_on(a: Fit, b: Fit) -> bool:
 def _steps(
     a: Fit, b: Fit, apart: set[str], aux: tuple[str, ...]
 ) -> dict[str, Step] | None:
-    apart = apart | {PRIOR_OF_SD} if "prior" in apart else apart
+    if "prior" in apart:
+        apart = apart | {PRIOR_OF_SD}
     causes = [name for name in _ORDER if name in apart]
     at = [Estimates.of(a, aux)]
     try:
         for cause in causes[:-1]:
-            model = stated_model(a) if cause == DEGREES else stated_model(b)
+            if cause == DEGREES:
+                model = stated_model(a)
+            else:
+                model = stated_model(b)
             at.append(Estimates.of(fit_model(model, Evidence()), aux))
     except ProbregError:
         return None

@@ -21,7 +21,11 @@ def cell(value: float) -> str:
     ('0', '+0.001', '')
     """
     text = f"{value:+.3f}"
-    return "" if not np.isfinite(value) else "0" if float(text) == 0.0 else text
+    if not np.isfinite(value):
+        return ""
+    if float(text) == 0.0:
+        return "0"
+    return text
 
 
 def why_empty(one: Dataset, quantity: str) -> str:
@@ -36,9 +40,10 @@ def why_empty(one: Dataset, quantity: str) -> str:
 
 def lack_of_estimate(fit: Fit) -> tuple[str, str]:
     """Why a fit has no estimate: separation, or columns that are not identified; and what it says of it."""
-    cause = (
-        "separation" if fit.solution.status is Status.NO_MAXIMUM else "identification"
-    )
+    if fit.solution.status is Status.NO_MAXIMUM:
+        cause = "separation"
+    else:
+        cause = "identification"
     first, *more = (fit.solution.detail or fit.solution.status.value).split("; ")
     return cause, first + (f" and {len(more)} more" if more else "")
 
@@ -97,10 +102,12 @@ def moved_by(
         or cause in STRUCTURE
         or cause.startswith("degrees of freedom of")
     )
-    said, wider = [], 1.96 * abs(np.nan_to_num(log_se))
+    said = []
+    wider = 1.96 * abs(np.nan_to_num(log_se))
     widens = wider > 0.25 * abs(shift) and f"{np.exp(log_se):.3g}" != "1"
     if abs(shift) > 0.25 * wider or not widens:
-        part, whole = f"{shift:+.2g}", f"{difference:+.2g}"
+        part = f"{shift:+.2g}"
+        whole = f"{difference:+.2g}"
         said.append(
             f"{'move' if plural else 'moves'} it by {part} SE"
             + (f" ({whole} in all)" if whole != part else "")
@@ -122,8 +129,10 @@ def _describe_chance(
     >>> _describe_chance(0.05, 0.001, 0.05, 0.001), _describe_chance(0.05, 0.1, 0.3, 0.1)
     ('+0.05 SE cannot be told from Monte Carlo error', '+0.05 of +0.3 SE and an SE ratio of 1.11 cannot be told from Monte Carlo error')
     """
-    part, whole = f"{shift:+.2g}", f"{difference:+.2g}"
-    said, wider = [], 1.96 * abs(np.nan_to_num(log_se))
+    part = f"{shift:+.2g}"
+    whole = f"{difference:+.2g}"
+    said = []
+    wider = 1.96 * abs(np.nan_to_num(log_se))
     widens = wider > 0.25 * abs(shift) and f"{np.exp(log_se):.3g}" != "1"
     if abs(shift) > 0.25 * wider or not widens:
         said.append(f"{part} SE" if part == whole else f"{part} of {whole} SE")

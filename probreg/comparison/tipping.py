@@ -61,7 +61,8 @@ def tipping_scales(fit: Fit) -> Tipping:
     >>> bool(np.isclose(tipping_scales(pr.fit(model)).scale[0], z * v / np.sqrt(1.0 - z**2 * v)))
     True
     """
-    model, k = fit.model, fit.coef.size
+    model = fit.model
+    k = fit.coef.size
     nothing = Tipping(np.full(k, np.nan), np.full(k, np.nan), ("",) * k)
     method = _mode_method(model)
     if any(isinstance(b.prior, HierarchicalPrior) for b in model.joint.blocks):
@@ -70,7 +71,8 @@ def tipping_scales(fit: Fit) -> Tipping:
         return nothing._replace(
             unsaid="since no method finds a mode from what is kept of this model"
         )
-    n, p = model.design.count, model.shape[0]
+    n = model.design.count
+    p = model.shape[0]
     if p > _WIDE or (not model.likelihood.least_squares and n * p**2 > _WORK):
         return nothing._replace(
             unsaid=f"since {n:,} rows of {p:,} columns are too many to fit for each scale"
@@ -81,7 +83,8 @@ def tipping_scales(fit: Fit) -> Tipping:
         return _mode_at(model, method, float(np.exp(log_c)), fit.seed)
 
     stated = _stated_scales(model, k)
-    log_c, what = np.full(k, np.nan), [""] * k
+    log_c = np.full(k, np.nan)
+    what = [""] * k
     open_ = [j for j in range(k) if np.isfinite(stated[j])]
     for step in range(1, REACH + 1):
         for j in list(open_):
@@ -155,9 +158,11 @@ def _crossings(
     at: Callable[[float], _At], j: int, sign: int, step: int
 ) -> Iterator[tuple[float, str]]:
     """The changes of coefficient j between two neighbouring factors 2^(sign (step - 1)) and 2^(sign step), by log c."""
-    near, far = sign * (step - 1) * np.log(2.0), sign * step * np.log(2.0)
+    near = sign * (step - 1) * np.log(2.0)
+    far = sign * step * np.log(2.0)
     start = at(0.0)
-    beta, holds = start.beta[j], start.lower[j] <= 0.0 <= start.upper[j]
+    beta = start.beta[j]
+    holds = start.lower[j] <= 0.0 <= start.upper[j]
     end = "lower" if beta > 0 else "upper"
     watched = {
         "beta": "the mode changes sign",
@@ -192,7 +197,8 @@ def _edge_of_zero(at: Callable[[float], _At], j: int, near: float, far: float) -
     zero = at(near).beta[j] == 0.0
     while abs(far - near) > 1e-6:
         middle = (near + far) / 2.0
-        near, far = (
-            (middle, far) if (at(middle).beta[j] == 0.0) == zero else (near, middle)
-        )
+        if (at(middle).beta[j] == 0.0) == zero:
+            near, far = (middle, far)
+        else:
+            near, far = (near, middle)
     return far

@@ -37,16 +37,15 @@ def evidence_text(pair: Pair, cause: str, j: int) -> str:
         return _fixed_aux_text(pair, name)
     if name in pair.fit.model.likelihood.aux:
         return _prior_of_aux(pair, name, j)
-    return (
-        _prior_text(pair, name, j)
-        if kind == "prior" or cause == "prior"
-        else _WORDS[cause](pair, j)
-    )
+    if kind == "prior" or cause == "prior":
+        return _prior_text(pair, name, j)
+    return _WORDS[cause](pair, j)
 
 
 def _likelihood_text(pair: Pair, j: int) -> str:
     words = {name: f.model.likelihood for name, (f, _) in pair.named.items()}
-    a, b = words[pair.base_name], words[pair.name]
+    a = words[pair.base_name]
+    b = words[pair.name]
     return f"likelihood: {_likelihood_name(b)} in {pair.name}, {_likelihood_name(a)} in {pair.base_name}"
 
 
@@ -83,26 +82,30 @@ def _prior_text(pair: Pair, name: str, j: int) -> str:
     if name == "prior" and pair.coefficient[j]:
         if differs.sum() > 1 and not differs[j]:
             return f"priors of {differs.sum()} coefficients: others in {pair.name} than in {pair.base_name}"
-        name = (
-            pair.params[j]
-            if differs[j] or not differs.any()
-            else pair.params[int(np.argmax(differs))]
-        )
+        if differs[j] or not differs.any():
+            name = pair.params[j]
+        else:
+            name = pair.params[int(np.argmax(differs))]
     columns = [str(p).split(": ")[0] for p in pair.params]
     if name not in columns:
-        called = "the coefficients" if name == "prior" else name
+        if name == "prior":
+            called = "the coefficients"
+        else:
+            called = name
         return f"prior of {called}: another in {pair.name} than in {pair.base_name}"
-    k = pair.params.index(name) if name in pair.params else columns.index(name)
+    if name in pair.params:
+        k = pair.params.index(name)
+    else:
+        k = columns.index(name)
     weight = {
         n: float(row["prior_weight"][j])
         for n, (_, row) in pair.named.items()
         if row["prior_weight"][j] > 0
     }
-    more = (
-        max(weight, key=lambda n: weight[n], default=None)
-        if columns[j] == columns[k]
-        else None
-    )
+    if columns[j] == columns[k]:
+        more = max(weight, key=lambda n: weight[n], default=None)
+    else:
+        more = None
     said = f"prior of {name}: {_both_values_text(pair, 'prior', k)}"
     return said + (
         "" if more is None else f"; prior weight {percent(weight[more])} in {more}"
@@ -110,12 +113,11 @@ def _prior_text(pair: Pair, name: str, j: int) -> str:
 
 
 def _both_values_text(pair: Pair, word: str, k: int) -> str:
-    a, b = pair.base[word][k], pair.here[word][k]
-    return (
-        f"{b} in {pair.name}, {a} in {pair.base_name}"
-        if a != b
-        else f"{b}, stated otherwise in {pair.name}"
-    )
+    a = pair.base[word][k]
+    b = pair.here[word][k]
+    if a != b:
+        return f"{b} in {pair.name}, {a} in {pair.base_name}"
+    return f"{b}, stated otherwise in {pair.name}"
 
 
 def _prior_of_aux(pair: Pair, aux: str, j: int) -> str:
@@ -124,7 +126,9 @@ def _prior_of_aux(pair: Pair, aux: str, j: int) -> str:
     }
     said = f"prior of {aux}: {words[pair.name]} in {pair.name}, {words[pair.base_name]} in {pair.base_name}"
     a, b = (f.aux[aux] for f in (pair.base_fit, pair.fit))
-    return f"{said}; {aux} {b:.3g} against {a:.3g}" if pair.coefficient[j] else said
+    if pair.coefficient[j]:
+        return f"{said}; {aux} {b:.3g} against {a:.3g}"
+    return said
 
 
 def _sampler(pair: Pair, j: int) -> str:
@@ -179,11 +183,9 @@ def _approximation(pair: Pair, j: int) -> str:
     )
     name, value = skewness(pair, j)
     said = f"approximation: {normal} is a normal at the mode"
-    return (
-        f"{said}; skewness of {name} {value:.2g}"
-        if np.isfinite(value)
-        else f"{said}, {name} the whole posterior"
-    )
+    if np.isfinite(value):
+        return f"{said}; skewness of {name} {value:.2g}"
+    return f"{said}, {name} the whole posterior"
 
 
 def _small_sample(pair: Pair, j: int) -> str:
@@ -196,11 +198,10 @@ def _small_sample(pair: Pair, j: int) -> str:
     if len(known) != 1:
         whole = [name for name, (f, _) in pair.named.items() if f.target == "posterior"]
         return f"small sample: {' and '.join(whole or known)} with t tails, as sigma is integrated over"
-    name, df = known[0], float(free[known[0]] or np.nan)
-    t, n = (
-        quantile(pair.prob, df),
-        number_of_observations(pair.named[name][0]) or np.nan,
-    )
+    name = known[0]
+    df = float(free[known[0]] or np.nan)
+    t = quantile(pair.prob, df)
+    n = number_of_observations(pair.named[name][0]) or np.nan
     return f"small sample: {df:g} degrees of freedom in {name} only (t {t:.3g}, sqrt(n/df) {np.sqrt(n / df):.3g})"
 
 
@@ -262,11 +263,10 @@ def _averaging_text(pair: Pair, j: int) -> str:
 def _prior_of_sd(pair: Pair, j: int) -> str:
     here, base = (stated_hyper(f) for f in (pair.fit, pair.base_fit))
     name = next(n for n in {**here, **base} if here.get(n) != base.get(n))
-    gone = (
-        "held"
-        if pair.fit.model.design.columns == pair.base_fit.model.design.columns
-        else "none"
-    )
+    if pair.fit.model.design.columns == pair.base_fit.model.design.columns:
+        gone = "held"
+    else:
+        gone = "none"
     return f"{PRIOR_OF_SD}: {here.get(name, gone)} for {name} in {pair.name}, {base.get(name, gone)} in {pair.base_name}"
 
 

@@ -83,12 +83,12 @@ class ArrayColumns(ABC):
     def given_at(self, data: Any, *, ones: bool = False) -> Array:
         """The given columns (n, q) of an array that has them in their order, or of a table or mapping that names them; behind a
         column of ones where `ones`."""
-        X = (
-            as_array(data, "new data")
-            if is_array(data)
-            else named_columns(data, self.given)
-        )
-        X = X[:, None] if X.ndim == 1 and len(self.given) == 1 else X
+        if is_array(data):
+            X = as_array(data, "new data")
+        else:
+            X = named_columns(data, self.given)
+        if X.ndim == 1 and len(self.given) == 1:
+            X = X[:, None]
         return as_matrix(X, self.given, ones=ones)
 
     def offset_at(self, data: Any) -> Array | None:
@@ -116,7 +116,9 @@ class PlainColumns(ArrayColumns):
         return ()
 
     def own_column(self, name: str) -> int | None:
-        return self.columns.index(name) if name in self.given else None
+        if name in self.given:
+            return self.columns.index(name)
+        return None
 
     @property
     def processes(self) -> Mapping[str, ProcessTerm]:
@@ -138,7 +140,9 @@ class PlainColumns(ArrayColumns):
 
     @property
     def given(self) -> tuple[str, ...]:
-        return self.columns[1:] if self.intercept else self.columns
+        if self.intercept:
+            return self.columns[1:]
+        return self.columns
 
     def read_back(self, design: Design) -> dict[str, Array]:
         return {name: design.X[:, design.columns.index(name)] for name in self.given}
@@ -186,12 +190,12 @@ def from_arrays(
             raise DataError(
                 f"X is a matrix (rows, columns) or a table of columns, got {type(X).__name__}"
             )
-        columns = (
-            [str(c) for c in (X if own is None else own)]
-            if columns is None
-            else columns
-        )
-    X = as_array(X, "X") if is_array(X) else named_columns(X, columns or ())
+        if columns is None:
+            columns = [str(c) for c in (X if own is None else own)]
+    if is_array(X):
+        X = as_array(X, "X")
+    else:
+        X = named_columns(X, columns or ())
     X = X[:, None] if X.ndim == 1 else X
     if X.ndim != 2:
         raise DataError(

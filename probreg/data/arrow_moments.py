@@ -59,9 +59,10 @@ class ArrowMoments:
         head = Moments.of(
             X.head, y, weights=weights, precision=precision, columns=columns
         )
-        copies = (
-            np.ones(len(y)) if weights is None else np.asarray(weights, dtype=float)
-        )
+        if weights is None:
+            copies = np.ones(len(y))
+        else:
+            copies = np.asarray(weights, dtype=float)
         w = copies if precision is None else copies * precision
         Z = LazyColumns(np.zeros((len(y), 0)), X.tail).sparse()
         own = Z.T @ np.column_stack([w[:, None] * X.head, w * y])
@@ -142,7 +143,8 @@ class ArrowMoments:
     def rss_at(self, beta: Array) -> Array:
         """|y - X b - Z u|^2 (...), weighted, of beta = (b, u) (..., p)."""
         h = self.head.p
-        b, u = beta[..., :h], beta[..., h:]
+        b = beta[..., :h]
+        u = beta[..., h:]
         # |F (-b, 1)|^2 - 2 u'Z'(y - X b) + u'Z'Z u
         with_y = np.concatenate([-b, np.ones((*b.shape[:-1], 1))], -1)
         own = np.square(with_y @ np.asarray(self.head.factor, dtype=float).T).sum(-1)
@@ -155,11 +157,9 @@ class ArrowMoments:
     def dense(self) -> Moments:
         """The same with every column written out, for what asks for a triangular factor of all. DataError for too many."""
         refuse_too_wide(self.p)
-        F, h, q = (
-            np.asarray(self.head.factor, dtype=float),
-            self.head.p,
-            len(self.border),
-        )
+        F = np.asarray(self.head.factor, dtype=float)
+        h = self.head.p
+        q = len(self.border)
         # F_all = [[R, A, z], [0, B, c], [0, 0, s]]: R'A = X'WZ, and what that leaves of [Z y] has the root [[B, c], [0, s]]
         A = np.linalg.lstsq(F[:-1, :-1].T, self.border[:, :-1].T)[0]
         left = np.zeros((q + 1, q + 1))
@@ -187,7 +187,8 @@ class ArrowMoments:
     def __add__(self, other: "ArrowMoments") -> "ArrowMoments":
         """The moments of both sets of rows, of the groups of either."""
         terms = joined_terms(self.terms, self._like(other).terms)
-        a, b = self.with_terms(terms), other.with_terms(terms)
+        a = self.with_terms(terms)
+        b = other.with_terms(terms)
         return replace(
             a,
             head=a.head + b.head,
@@ -199,20 +200,22 @@ class ArrowMoments:
     def __sub__(self, other: "ArrowMoments") -> "ArrowMoments":
         """The moments of these rows without the other's; groups stay, with no rows where all of theirs are gone."""
         for mine, theirs in zip(self.terms, self._like(other).terms):
-            if more := [
-                level for level in theirs.levels if level not in set(mine.levels)
-            ]:
+            more = [level for level in theirs.levels if level not in set(mine.levels)]
+            if more:
                 raise DataError(
                     f"the rows to subtract were not among these rows: {mine.key} has no group {_abbreviate_levels(more)} of {mine.group} here"
                 )
         b = other.with_terms(self.terms)
-        before, after = self.totals[:, 1], self.totals[:, 1] - b.totals[:, 1]
-        if (short := after < -_GONE * before).any():
+        before = self.totals[:, 1]
+        after = self.totals[:, 1] - b.totals[:, 1]
+        short = after < -_GONE * before
+        if short.any():
             name = self.columns[self.head.p + int(short.argmax())]
             raise DataError(
                 f"the rows to subtract were not among these rows: those of {name} have a larger sum of squares"
             )
-        head, inside = self.head - b.head, self.inside - b.inside
+        head = self.head - b.head
+        inside = self.inside - b.inside
         return replace(
             self,
             head=head,
@@ -245,18 +248,22 @@ class ArrowMoments:
 
         if tuple(terms) == self.terms:
             return self
-        place, start = list[int](), 0
+        place = list[int]()
+        start = 0
         for old, new in zip(self.terms, terms):
-            at, K = {level: i for i, level in enumerate(new.levels)}, len(new.effects)
+            at = {level: i for i, level in enumerate(new.levels)}
+            K = len(new.effects)
             place += [
                 start + at[level] * K + k for level in old.levels for k in range(K)
             ]
             start += len(new.levels) * K
-        to, here = np.array(place, dtype=np.intp), self.inside.tocoo()
+        to = np.array(place, dtype=np.intp)
+        here = self.inside.tocoo()
         inside = coo_array(
             (here.data, (to[here.row], to[here.col])), shape=(start, start)
         ).tocsr()
-        border, totals = np.zeros((start, self.border.shape[1])), np.zeros((start, 2))
+        border = np.zeros((start, self.border.shape[1]))
+        totals = np.zeros((start, 2))
         border[to], totals[to] = self.border, self.totals
         moved = replace(
             self, terms=tuple(terms), inside=inside, border=border, totals=totals

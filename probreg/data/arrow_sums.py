@@ -61,11 +61,15 @@ class ArrowSums:
         """Of rows with these columns and this response, with frequencies and precisions; one pass."""
         n = len(y)
         frequency = np.ones(n) if weights is None else weights
-        w = frequency if precision is None else frequency * precision
+        if precision is None:
+            w = frequency
+        else:
+            w = frequency * precision
         with_y = columns._replace(dense=np.column_stack([columns.dense, y]))
-        log_precision = (
-            0.0 if precision is None else float(frequency @ np.log(precision))
-        )
+        if precision is None:
+            log_precision = 0.0
+        else:
+            log_precision = float(frequency @ np.log(precision))
         return cls(*with_y.gram(w), n, float(frequency.sum()), log_precision)
 
     @property

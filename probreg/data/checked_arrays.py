@@ -26,12 +26,16 @@ def names_of(columns: Any, width: int, *, intercept: Any) -> tuple[str, ...]:
         not isinstance(columns, Iterable) or getattr(columns, "ndim", 1) == 0
     ):
         raise DataError(f"columns is a sequence of names, got {type(columns).__name__}")
-    given = [f"x{j + 1}" for j in range(width)] if columns is None else list(columns)
-    if odd := [
+    if columns is None:
+        given = [f"x{j + 1}" for j in range(width)]
+    else:
+        given = list(columns)
+    odd = [
         name
         for name in given
         if not isinstance(name, str | int | float | tuple | np.generic)
-    ]:
+    ]
+    if odd:
         raise DataError(f"the names of columns are texts, got {type(odd[0]).__name__}")
     names = tuple(map(str, given))
     if not names and not intercept:
@@ -94,7 +98,9 @@ def own_name(y: Any) -> str:
     'y'
     """
     name = getattr(y, "name", None)
-    return str(name) if isinstance(name, str | int | tuple) and name != "" else "y"
+    if isinstance(name, str | int | tuple) and name != "":
+        return str(name)
+    return "y"
 
 
 def of_trials(response: str) -> str:
@@ -104,20 +110,16 @@ def of_trials(response: str) -> str:
 
 def as_matrix(X: Array, names: Sequence[str], *, ones: bool = False) -> Array:
     """Finite floats (n, len(names)), behind a column of ones where `ones`: copied and looked through in one pass."""
-    X = (
-        X
-        if X.dtype.kind in "fiub"
-        else floats(X, "X", "; for categories use a formula")
-    )
+    if X.dtype.kind not in "fiub":
+        X = floats(X, "X", "; for categories use a formula")
     if X.ndim != 2 or X.shape[1] != len(names):
         raise DataError(
             f"expected {len(names)} columns ({', '.join(names)}), got an array of shape {X.shape}"
         )
-    out = (
-        np.empty((len(X), X.shape[1] + 1))
-        if ones
-        else np.ascontiguousarray(X, dtype=float)
-    )
+    if ones:
+        out = np.empty((len(X), X.shape[1] + 1))
+    else:
+        out = np.ascontiguousarray(X, dtype=float)
 
     def look(rows: slice) -> tuple[Array, ...]:
         if ones:
@@ -135,7 +137,8 @@ def check_finite(total: float, X: Array, names: Sequence[str]) -> None:
     """DataError naming row, column and value where X is not finite, or so large that the total of the squares is not."""
     if np.isfinite(total):
         return
-    if not (bad := ~np.isfinite(X)).any():
+    bad = ~np.isfinite(X)
+    if not bad.any():
         row, col = (int(i) for i in np.unravel_index(np.argmax(np.abs(X)), X.shape))
         raise DataError(
             f"column {names[col]!r} holds {X[row, col]:g} in row {row}, whose square is beyond double precision: state the "
@@ -158,7 +161,8 @@ def as_offset(offset: Any, n: int) -> Array | None:
         raise DataError(
             f"an offset has one value per row: expected {n} rows, got shape {np.shape(offset)}"
         )
-    if len(bad := np.argwhere(~np.isfinite(out))):
+    bad = np.argwhere(~np.isfinite(out))
+    if len(bad):
         raise DataError(
             f"the offset of row {bad[0, 0]} is {out[tuple(bad[0])]}; offsets are finite"
         )
@@ -191,7 +195,8 @@ def as_weights_of_some(values: Any, n: int, kind: WeightKind) -> Array | None:
 
 def with_trials(successes: Any, trials: Any, n: int) -> Array:
     """Successes and trials (n, 2). DataError names the first row that cannot be."""
-    s, t = floats(successes, "successes"), floats(trials, "trials")
+    s = floats(successes, "successes")
+    t = floats(trials, "trials")
     if s.shape != (n,) or t.shape != (n,):
         raise DataError(
             f"successes and trials have one value per row: expected ({n},), got {s.shape} and {t.shape}"
@@ -204,7 +209,8 @@ def with_trials(successes: Any, trials: Any, n: int) -> Array:
         & (np.floor(t) == t)
         & np.isfinite(t)
     )
-    if len(bad := np.flatnonzero(wrong)):
+    bad = np.flatnonzero(wrong)
+    if len(bad):
         raise DataError(
             f"row {bad[0]} has {s[bad[0]]:g} successes in {t[bad[0]]:g} trials; they are whole numbers with 0 <= successes <= trials"
         )
@@ -249,7 +255,8 @@ def named_columns(data: Any, names: Sequence[str]) -> Array:
     from probreg.data.formula.columns import read_columns
 
     table = read_columns(data)
-    if missing := [c for c in names if c not in table]:
+    missing = [c for c in names if c not in table]
+    if missing:
         raise DataError(
             f"column {missing[0]!r} is missing; the data have: {', '.join(map(str, table))}"
         )

@@ -145,15 +145,15 @@ class Design:
     @property
     def _summary_lines(self) -> list[str]:
         """Return the lines of its print: rows, columns, offset, trials, weights and notes."""
-        rows = (
-            f"{self.n} rows" if self.n else self.rows_absent.removeprefix("this model ")
-        )
+        if self.n:
+            rows = f"{self.n} rows"
+        else:
+            rows = self.rows_absent.removeprefix("this model ")
         shown = self.shown_columns
-        more = (
-            f" and {len(shown) - _SHOWN} more in .columns"
-            if len(shown) > _SHOWN
-            else ""
-        )
+        if len(shown) > _SHOWN:
+            more = f" and {len(shown) - _SHOWN} more in .columns"
+        else:
+            more = ""
         has = [k for k in ("offset", "trials") if getattr(self, k) is not None]
         has += [f"{self.weight_kind} weights"] if self.weighted else []
         return [
@@ -185,11 +185,9 @@ class Design:
     @property
     def head_columns(self) -> tuple[str, ...]:
         """Their names."""
-        return (
-            self.columns
-            if len(self.head) == len(self.columns)
-            else tuple(self.columns[j] for j in self.head)
-        )
+        if len(self.head) == len(self.columns):
+            return self.columns
+        return tuple(self.columns[j] for j in self.head)
 
     @cached_property
     def shown_columns(self) -> tuple[str, ...]:
@@ -276,7 +274,10 @@ class Design:
             for term in self.recipe.processes.values()
             if term.basis.holds_rows
         ]
-        but = f" but those of the basis of {' and '.join(held)}" if held else ""
+        if held:
+            but = f" but those of the basis of {' and '.join(held)}"
+        else:
+            but = ""
         return f"this model holds no rows{but}, since it was saved without its rows"
 
     @property
@@ -289,11 +290,9 @@ class Design:
         """What to do where rows are asked for that are not in memory."""
         if self.of_moments:
             return "build it where the rows are"
-        return (
-            "save(rows=True) keeps them"
-            if self.source is None
-            else "build it from a part that fits in memory"
-        )
+        if self.source is None:
+            return "save(rows=True) keeps them"
+        return "build it from a part that fits in memory"
 
     def rows_obstacle(self, what: str, instead: str = "") -> str | None:
         """The sentence why `what` cannot be had, and what to do (`instead`, where it says more than `rows_needed`); None where the
@@ -306,7 +305,8 @@ class Design:
 
     def need_rows(self, what: str, instead: str = "") -> None:
         """DataError unless the rows are in memory; `what` needs them there."""
-        if (why := self.rows_obstacle(what, instead)) is not None:
+        why = self.rows_obstacle(what, instead)
+        if why is not None:
             raise DataError(why)
 
     def fold(
@@ -338,18 +338,18 @@ class Design:
     def square_weights(self) -> Array | None:
         """(n,) w in the sum of squares sum_i w_i (y_i - eta_i)^2: frequencies times precisions; None where all are 1."""
         if self.weights is None or self.precision is None:
-            return self.precision if self.weights is None else self.weights
+            if self.weights is None:
+                return self.precision
+            return self.weights
         return self.weights * self.precision
 
     @property
     def log_precision(self) -> float:
         """sum_i w_i log(precision_i), twice what precisions add to log p beside the sum of squares."""
         if not self.n:
-            return (
-                self.moments.log_precision
-                if self.kept is None
-                else self.kept.log_precision
-            )
+            if self.kept is None:
+                return self.moments.log_precision
+            return self.kept.log_precision
         if self.precision is None:
             return 0.0
         return float(full_weights(self.weights, self.n) @ np.log(self.precision))
@@ -363,7 +363,9 @@ class Design:
     def places(self) -> Array:
         """(n,) where the rows that count stand among the rows of the data."""
         every = np.arange(self.rows)
-        return every if self.unused is None else np.delete(every, self.unused.places)
+        if self.unused is None:
+            return every
+        return np.delete(every, self.unused.places)
 
     def row_name(self, i: int) -> Any:
         """What the data call the row that counts at place i: its label, or its place."""
@@ -394,25 +396,23 @@ class Design:
         u = self.unused
         if u is None:
             return self
-        labels = (
-            None
-            if self.labels is None or u.labels is None
-            else self.by_row(np.asarray(self.labels), u.labels)
-        )
-        offset = (
-            None
-            if self.offset is None or u.offset is None
-            else self.by_row(self.offset, u.offset)
-        )
-        X, precision = (
-            self.by_row(self.X, u.X),
-            None if self.precision is None else self.by_row(self.precision, 1.0),
-        )
-        y = (
-            None
-            if self.y is None or self.y.ndim == 1 or u.y is None
-            else self.by_row(self.y, u.y)
-        )
+        if self.labels is None or u.labels is None:
+            labels = None
+        else:
+            labels = self.by_row(np.asarray(self.labels), u.labels)
+        if self.offset is None or u.offset is None:
+            offset = None
+        else:
+            offset = self.by_row(self.offset, u.offset)
+        X = self.by_row(self.X, u.X)
+        if self.precision is None:
+            precision = None
+        else:
+            precision = self.by_row(self.precision, 1.0)
+        if self.y is None or self.y.ndim == 1 or u.y is None:
+            y = None
+        else:
+            y = self.by_row(self.y, u.y)
         plain = Design(
             X,
             y,
@@ -476,7 +476,9 @@ class Design:
     @property
     def intercept(self) -> int | None:
         """The number of the intercept column, if there is one."""
-        return self.columns.index(INTERCEPT) if INTERCEPT in self.columns else None
+        if INTERCEPT in self.columns:
+            return self.columns.index(INTERCEPT)
+        return None
 
     def at(self, data: Any, *, offset: Any = None, trials: Any = None) -> "Design":
         """The same columns at new rows (no response): training knots, means and levels; trials are those of the table where
@@ -531,11 +533,10 @@ class Design:
                 f"{key!r} is no Gaussian process of this design; it has {known}"
             )
         self.need_rows("another basis of a process")
-        term, recipe = (
-            self.recipe.processes[key],
-            self.recipe.with_basis(key, basis, found=found),
-        )
-        old, new = term.columns, recipe.processes[key]
+        term = self.recipe.processes[key]
+        recipe = self.recipe.with_basis(key, basis, found=found)
+        old = term.columns
+        new = recipe.processes[key]
         at = self.columns.index(old[0])
 
         def among(every: Array, new: Array) -> Array:
@@ -593,7 +594,9 @@ class Design:
     def moments(self) -> Moments:
         """All that a Gaussian model needs of its rows, of y - offset on X."""
         if self.kept is not None:
-            return self.kept.dense if isinstance(self.kept, ArrowMoments) else self.kept
+            if isinstance(self.kept, ArrowMoments):
+                return self.kept.dense
+            return self.kept
         if self.products is not None:
             return Moments.of(
                 self.X, self.observed, columns=self.columns, products=self.products
@@ -621,7 +624,9 @@ class Design:
         columns alone."""
         terms = tuple(self.recipe.grouped.values())
         if isinstance(self.kept, ArrowMoments) or not terms or not self.n:
-            return self.kept if isinstance(self.kept, ArrowMoments) else None
+            if isinstance(self.kept, ArrowMoments):
+                return self.kept
+            return None
         tail = tuple(GroupColumns.of(term, self.inputs[term.key]) for term in terms)
         head: Any = LazyColumns(np.ascontiguousarray(self.X[:, self.head]), tail)
         return arrow_moments_of_rows(
@@ -650,12 +655,13 @@ class Design:
         """The coordinates of Newton steps, curvature and covariances: `basis` with the `mix` of ill-conditioned columns."""
         some = self._sample_rows
         names = {c for term in self.recipe.terms for c in term.columns}
-        plain = (
-            None
-            if not names
-            else np.flatnonzero([c not in names for c in self.columns])
-        )
-        return self.basis.with_mix(some, plain) if len(some) else self.basis
+        if not names:
+            plain = None
+        else:
+            plain = np.flatnonzero([c not in names for c in self.columns])
+        if len(some):
+            return self.basis.with_mix(some, plain)
+        return self.basis
 
     @cached_property
     def basis(self) -> Frame:
@@ -668,7 +674,10 @@ class Design:
 
     @property
     def _sample_rows(self) -> Array:
-        rows = self.X if self.source is None else self.source.sample.X
+        if self.source is None:
+            rows = self.X
+        else:
+            rows = self.source.sample.X
         return contiguous(rows[:: max(1, len(rows) // 10_000)])
 
 
@@ -692,10 +701,8 @@ def arrow_moments_of_rows(
 ) -> ArrowMoments:
     """The moments by group of y - offset at the rows of a block, whose columns of groups are not written out."""
     X: Any = block.X
-    y, own = (
-        minus_offset(block.y, block.offset),
-        {"weights": block.weights, "precision": block.precision},
-    )
+    y = minus_offset(block.y, block.offset)
+    own = {"weights": block.weights, "precision": block.precision}
     return ArrowMoments.of(X, y, columns=columns, terms=terms, **own)
 
 
@@ -715,16 +722,14 @@ def left_out_notes(left: int, n: int, unused: Unused | None = None) -> tuple[str
     """The note on rows of weight 0, of n rows; none where there are none."""
     if not left:
         return ()
-    blank = (
-        0
-        if unused is None or isinstance(unused.X, LazyColumns)
-        else int(np.isnan(unused.X).any(1).sum())
-    )
-    absent = (
-        f"; {blank} of them hold values that no other row taught the terms, and have no prediction"
-        if blank
-        else ""
-    )
+    if unused is None or isinstance(unused.X, LazyColumns):
+        blank = 0
+    else:
+        blank = int(np.isnan(unused.X).any(1).sum())
+    if blank:
+        absent = f"; {blank} of them hold values that no other row taught the terms, and have no prediction"
+    else:
+        absent = ""
     return (f"{left} of {n} rows have weight 0 and were left out{absent}",)
 
 
@@ -736,7 +741,10 @@ def from_reading(reading: Any) -> tuple[Design, Array, tuple[Any, ...] | None]:
         reading.response, reading.counted, reading.weights
     )
     weights, precision = by_kind(reading.weight_kind, own)
-    left = 0 if reading.unused is None else len(reading.unused.places)
+    if reading.unused is None:
+        left = 0
+    else:
+        left = len(reading.unused.places)
     design = Design(
         X=contiguous(reading.X),
         y=None,

@@ -57,7 +57,10 @@ class Frame:
 
         Columns that are combinations of earlier ones stay as they are.
         """
-        own = np.arange(X.shape[1]) if columns is None else columns
+        if columns is None:
+            own = np.arange(X.shape[1])
+        else:
+            own = columns
         n = len(X)
         if (
             not isinstance(X, np.ndarray)
@@ -67,14 +70,16 @@ class Frame:
             return self
         some = X[:: max(1, n // _SAMPLE)]
         some = some if len(own) == X.shape[1] else some[:, own]
-        U, n = (some - self.shift[own]) / self.scale[own], len(some)
+        U = (some - self.shift[own]) / self.scale[own]
+        n = len(some)
         L, info = lapack.dpotrf(np.dot(U.T, U) / n)
         if info == 0 and condition_of(np.triu(L)) < _ILL:
             return self
         R = factor_of(U / np.sqrt(n))
         kept = np.array(rank_of(R).kept, dtype=np.intp)
         if len(kept) < len(own):
-            own, R = own[kept], factor_of(R[:, kept])
+            own = own[kept]
+            R = factor_of(R[:, kept])
         if len(own) < 2 or not _ILL <= condition_of(R) < _SINGULAR:
             return self
         return replace(self, mix=np.asarray(inverse_upper(R), dtype=float), mixed=own)
@@ -83,16 +88,18 @@ class Frame:
         """The rows of u at rows X (n, p)."""
         centred = X - self.shift
         out = np.divide(centred, self.scale, out=centred)
-        return out if self.mix is None else self._apply_mix(out)
+        if self.mix is None:
+            return out
+        return self._apply_mix(out)
 
     def gradients(self, G: Array) -> Array:
         """T'G along the second axis: gradients over beta, (R, p, m), as gradients over gamma."""
         if self.intercept is not None and self.shift.any():
             G = G - G[:, [self.intercept]] * self.shift[:, None]
         G = G / self.scale[:, None]
-        return (
-            G if self.mix is None else self._apply_mix(G.swapaxes(1, 2)).swapaxes(1, 2)
-        )
+        if self.mix is None:
+            return G
+        return self._apply_mix(G.swapaxes(1, 2)).swapaxes(1, 2)
 
     def differences(self, X: Array) -> Array:
         """Return T'x for linear combinations X (n, p) of rows; the entry of the intercept is 0 for a difference of two rows."""
@@ -113,12 +120,14 @@ class Frame:
     def of_columns(self, columns: Array) -> "Frame":
         """The frame of some columns, in increasing order, which hold all that are mixed and the intercept."""
         place = {int(j): i for i, j in enumerate(columns)}
-        mixed = (
-            None
-            if self.mixed is None
-            else np.array([place[int(j)] for j in self.mixed], dtype=np.intp)
-        )
-        intercept = None if self.intercept is None else place[self.intercept]
+        if self.mixed is None:
+            mixed = None
+        else:
+            mixed = np.array([place[int(j)] for j in self.mixed], dtype=np.intp)
+        if self.intercept is None:
+            intercept = None
+        else:
+            intercept = place[self.intercept]
         return Frame(
             self.shift[columns], self.scale[columns], intercept, self.mix, mixed
         )
@@ -171,7 +180,9 @@ class Frame:
         if self.intercept is not None:
             out[self.intercept] -= self.shift / self.scale
             out[self.intercept, self.intercept] = 1.0
-        return out if self.mix is None else self._apply_mix(out)
+        if self.mix is None:
+            return out
+        return self._apply_mix(out)
 
     @cached_property
     def T_inverse(self) -> Array:

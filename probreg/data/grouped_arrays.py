@@ -96,7 +96,10 @@ class Grouped:
         )
         levels = levels_of_groups((self.name,), table)
         refuse_single(key, levels)
-        effects = (INTERCEPT, *names) if self.intercept else names
+        if self.intercept:
+            effects = (INTERCEPT, *names)
+        else:
+            effects = names
         term = GroupedTerm(
             key,
             column_written(self.name),
@@ -127,11 +130,10 @@ class Grouped:
             self.Z, Mapping
         )
         named = self.effects is not None or own or bool(getattr(self.Z, "name", None))
-        names = (
-            plain.columns
-            if named
-            else tuple(f"z{j + 1}" for j in range(plain.X.shape[1]))
-        )
+        if named:
+            names = plain.columns
+        else:
+            names = tuple(f"z{j + 1}" for j in range(plain.X.shape[1]))
         if INTERCEPT in names:
             raise DataError(
                 f"Z of the groups {self.name!r} has a column called 'Intercept'; intercept=True makes one"
@@ -187,12 +189,12 @@ class ColumnsWithGroups(ArrayColumns):
 
     def matrix(self, data: Any) -> Array:
         """The columns at a table or a mapping that names the given columns and the groups."""
-        table, inputs = self._read_new_rows(data, self.given), self.inputs_at(data)
-        X = (
-            self.plain.matrix(table.columns)
-            if self.plain.given
-            else np.ones((len(table.rows), 1))
-        )
+        table = self._read_new_rows(data, self.given)
+        inputs = self.inputs_at(data)
+        if self.plain.given:
+            X = self.plain.matrix(table.columns)
+        else:
+            X = np.ones((len(table.rows), 1))
         return beside_groups(X, [(term, inputs[term.key]) for term in self.varying])
 
     def inputs_at(self, data: Any) -> dict[str, Array]:
@@ -278,7 +280,8 @@ def with_groups(design: Design, groups: Any) -> Design:
     plain = design.recipe
     if not given or not isinstance(plain, PlainColumns):
         return design
-    if both := [g.name for g in given if g.name in plain.columns]:
+    both = [g.name for g in given if g.name in plain.columns]
+    if both:
         raise DataError(
             f"X has a column called {both[0]!r} too, in which new rows hold their groups; give the groups another name"
         )
@@ -314,7 +317,8 @@ def _refuse_different(
     for term, x in read:
         labels = term.labels_of(x)
         for name in term.factors:
-            if len(bad := np.flatnonzero(groups.setdefault(name, labels) != labels)):
+            bad = np.flatnonzero(groups.setdefault(name, labels) != labels)
+            if len(bad):
                 i = bad[0]
                 raise DataError(
                     f"the groups {name!r} are {groups[name][i]!r} in row {i} and in {term.key} {labels[i]!r}; name= gives them another name"
@@ -322,7 +326,8 @@ def _refuse_different(
         for name, values in zip(
             _effect_columns(term), x[:, x.shape[1] - len(_effect_columns(term)) :].T
         ):
-            if len(bad := np.flatnonzero(known.setdefault(name, values) != values)):
+            bad = np.flatnonzero(known.setdefault(name, values) != values)
+            if len(bad):
                 i = bad[0]
                 raise DataError(
                     f"column {name!r} is {values[i]:g} in row {i} of {term.key} and {known[name][i]:g} elsewhere; effects= gives "

@@ -30,10 +30,13 @@ class GroupColumns(NamedTuple):
     @classmethod
     def of(cls, term: GroupedTerm, inputs: Array) -> "GroupColumns":
         """Those of a term at its inputs (n, 1 + K)."""
-        codes, G = inputs[:, 0].astype(np.intp), term.shape[0]
+        codes = inputs[:, 0].astype(np.intp)
+        G = term.shape[0]
         Z = np.ascontiguousarray(inputs[:, 1:])
-        if (new := codes >= G).any():
-            codes, Z = np.where(new, 0, codes), np.where(new[:, None], 0.0, Z)
+        new = codes >= G
+        if new.any():
+            codes = np.where(new, 0, codes)
+            Z = np.where(new[:, None], 0.0, Z)
         return cls(codes, Z, G)
 
     @property
@@ -73,10 +76,8 @@ class GroupColumns(NamedTuple):
 
     def gram_with(self, other: "GroupColumns", w: Array) -> Array:
         """Z' diag(w) Z_other (G, K, G2, K2)."""
-        both, shape = (
-            self.codes * other.groups + other.codes,
-            (self.groups, other.groups),
-        )
+        both = self.codes * other.groups + other.codes
+        shape = (self.groups, other.groups)
         out = np.empty((self.groups, self.effects, other.groups, other.effects))
         for k in range(self.effects):
             for j in range(other.effects):
@@ -155,10 +156,13 @@ class ArrowColumns(NamedTuple):
 
     def gram(self, w: Array) -> ArrowGram:
         """[Z, X]' diag(w) [Z, X], w (n,)."""
-        G, K, r = self.lead.groups, self.lead.effects, self.width
+        G = self.lead.groups
+        K = self.lead.effects
+        r = self.width
         *grouped, dense = self._border_slices
         weighted = w[:, None] * self.dense
-        cross, rest = np.empty((G, K, r)), np.empty((r, r))
+        cross = np.empty((G, K, r))
+        rest = np.empty((r, r))
         cross[..., dense] = self.lead.cross(weighted)
         rest[dense, dense] = self.dense.T @ weighted
         for i, (o, at) in enumerate(zip(self.others, grouped)):
@@ -186,7 +190,9 @@ class ArrowColumns(NamedTuple):
 
     def _leverage_from_blocks(self, own: Array, border: Array, corner: Array) -> Array:
         *grouped, dense = self._border_slices
-        codes, Z, X = self.lead.codes, self.lead.Z, self.dense
+        codes = self.lead.codes
+        Z = self.lead.Z
+        X = self.dense
         out = ((X @ corner[dense, dense]) * X).sum(1)
         out += np.einsum("nk,nkl,nl->n", Z, own[codes], Z, optimize=True)
         if X.shape[1]:

@@ -62,7 +62,9 @@ class KernelColumns(ArrayColumns):
 
     @property
     def learned(self) -> tuple[str, ...]:
-        return (self.process.short,) if self.process.learned else ()
+        if self.process.learned:
+            return (self.process.short,)
+        return ()
 
     @property
     def entering(self) -> Mapping[str, tuple[str, ...]]:
@@ -93,7 +95,9 @@ class KernelColumns(ArrayColumns):
     @classmethod
     def from_json(cls, saved: Mapping[str, Any]) -> Self:
         """The recipe that `to_json` wrote. DataError for what is none."""
-        given, key, state = saved.get("given"), saved.get("key"), saved.get("process")
+        given = saved.get("given")
+        key = saved.get("key")
+        state = saved.get("process")
         if (
             not isinstance(given, list)
             or not all(isinstance(c, str) for c in given)
@@ -156,29 +160,45 @@ def design_of_kernel(
         raise DataError(
             "X already has a column called 'Intercept'; pass intercept=False"
         )
-    every, names, given = plain.X, plain.columns, settings or {}
-    w = plain.weights if plain.precision is None else plain.precision
-    x = every if w is None else every[w > 0]  # rows of weight 0 are as absent
-    counts = None if w is None or plain.weight_kind != "frequency" else w[w > 0]
-    if unknown := [word for word in given if word not in BASIS_SETTINGS]:
+    every = plain.X
+    names = plain.columns
+    given = settings or {}
+    if plain.precision is None:
+        w = plain.weights
+    else:
+        w = plain.precision
+    # rows of weight 0 are as absent
+    if w is None:
+        x = every
+    else:
+        x = every[w > 0]
+    if w is None or plain.weight_kind != "frequency":
+        counts = None
+    else:
+        counts = w[w > 0]
+    unknown = [word for word in given if word not in BASIS_SETTINGS]
+    if unknown:
         raise DataError(
             f"a basis takes no {unknown[0]}=; it takes {', '.join(BASIS_SETTINGS)}"
         )
-    known = kernel is not None if length_known is None else length_known
+    if length_known is None:
+        known = kernel is not None
+    else:
+        known = length_known
     key = _key_of(names)
     with prefix_errors(key):
         named = kernel is None or (isinstance(kernel, str) and not known)
         read = read_kernel("rbf" if kernel is None else kernel)
-        read = (
-            at_starting_length(read, x)
-            if named and _has_length(read)
-            else read.resolved(with_spread(x, counts), names)
-        )
+        if named and _has_length(read):
+            read = at_starting_length(read, x)
+        else:
+            read = read.resolved(with_spread(x, counts), names)
         if triangular and basis == "exact":
             refuse_below(read, x, names, range(len(x)))
             made, phi = exact_by_cholesky(read, x)
             term = ProcessTerm(key, key, made, known, names)
-            phi = phi if len(x) == len(every) else _columns_where_known(term, every, w)
+            if len(x) != len(every):
+                phi = _columns_where_known(term, every, w)
         else:
             term = ProcessTerm(
                 key,
@@ -187,11 +207,10 @@ def design_of_kernel(
                 known,
                 names,
             )
-            phi = (
-                term.columns_at(x)
-                if len(x) == len(every)
-                else _columns_where_known(term, every, w)
-            )
+            if len(x) == len(every):
+                phi = term.columns_at(x)
+            else:
+                phi = _columns_where_known(term, every, w)
     recipe = KernelColumns(term, names, intercept)
     return replace(
         plain,
@@ -207,7 +226,10 @@ def design_of_kernel(
 def _columns_where_known(term: ProcessTerm, x: Array, w: Array | None) -> Array:
     """The columns at rows (n, d) of weights w, nan at a row of weight 0 that is beyond the range of the basis."""
     out = np.full((len(x), term.basis.size), np.nan)
-    counted = np.ones(len(x), dtype=bool) if w is None else w > 0
+    if w is None:
+        counted = np.ones(len(x), dtype=bool)
+    else:
+        counted = w > 0
     out[counted] = term.columns_at(x[counted])
     for i in np.flatnonzero(~counted):
         with suppress(DataError):

@@ -94,20 +94,27 @@ def moments_of_levels(
     V = np.column_stack([*others, X.head, y])
     copies = full_weights(weights, len(y))
     total = float(copies.sum())
-    squares = weights if precision is None else copies * precision
+    if precision is None:
+        squares = weights
+    else:
+        squares = copies * precision
     mean, scale = spreads_of_columns(X, copies)
     at = np.append(border, len(columns))
     y_mean = float(copies @ y / total)
     y_scale = float(np.sqrt(copies @ np.square(y - y_mean) / total))
     found = within_levels(X.tail[k], V, squares, np.zeros(len(lead)))
     # [diag(sqrt d), sqrt(d) m; 0, F] with its columns in their places
-    root, q = np.sqrt(found.weight), len(lead)
+    root = np.sqrt(found.weight)
+    q = len(lead)
     stack = np.zeros((q + len(found.factor), len(columns) + 1))
     stack[np.arange(q), lead] = root
     stack[:q, at] = root[:, None] * found.means
     stack[q:, at] = np.asarray(found.factor, dtype=float)
     factor = triangular(stack)
-    log_precision = 0.0 if precision is None else float(copies @ np.log(precision))
+    if precision is None:
+        log_precision = 0.0
+    else:
+        log_precision = float(copies @ np.log(precision))
     return Moments(
         factor, len(y), total, columns, mean, scale, y_mean, y_scale, log_precision
     )

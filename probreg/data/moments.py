@@ -78,8 +78,14 @@ class Moments:
     @property
     def _summary_lines(self) -> list[str]:
         """Return the lines of its print: rows, weight, columns, mean and standard deviation of the response."""
-        weight = "" if self.weight == self.n else f" of weight {self.weight:.6g}"
-        more = f" and {self.p - _SHOWN} more in .columns" if self.p > _SHOWN else ""
+        if self.weight == self.n:
+            weight = ""
+        else:
+            weight = f" of weight {self.weight:.6g}"
+        if self.p > _SHOWN:
+            more = f" and {self.p - _SHOWN} more in .columns"
+        else:
+            more = ""
         return [
             f"Moments: the sufficient statistics of {self.n} rows{weight} and {self.p} columns",
             f"columns: {', '.join(self.columns[:_SHOWN])}{more}",
@@ -100,7 +106,9 @@ class Moments:
         >>> Moments.of([[1.0], [1.0]], [0.0, 2.0], columns=["const"]).y_mean
         1.0
         """
-        X, y, columns = np.asarray(X), np.asarray(y), tuple(columns)
+        X = np.asarray(X)
+        y = np.asarray(y)
+        columns = tuple(columns)
         refuse_too_wide(len(columns))
         _check_shapes(X, y, weights, columns)
         if precision is not None:
@@ -120,12 +128,12 @@ class Moments:
                 count = len(set(rows.tolist()))
                 said = f"{name} is {A[rows[0], cols[0]]} in row {rows[0]} ({such_rows(count)}); drop or complete them."
             raise DataError(said)
-        mean, scale = r.mean, r.scale
-        factor = (
-            _by_centred_rows(X, y, weights, r.factor, mean)
-            if _of_ones(mean, scale)
-            else r.factor
-        )
+        mean = r.mean
+        scale = r.scale
+        if _of_ones(mean, scale):
+            factor = _by_centred_rows(X, y, weights, r.factor, mean)
+        else:
+            factor = r.factor
         return cls(
             factor,
             len(X),
@@ -147,9 +155,10 @@ class Moments:
         columns: tuple[str, ...],
     ) -> Self:
         """F is that of the rows times the roots of their precisions; means and standard deviations count each row once."""
-        copies = (
-            np.ones(len(X)) if weights is None else np.asarray(weights, dtype=float)
-        )
+        if weights is None:
+            copies = np.ones(len(X))
+        else:
+            copies = np.asarray(weights, dtype=float)
         found = cls.of(X, y, weights=copies * precision, columns=columns)
         plain = cls.of(X, y, weights=weights, columns=columns)
         log_precision = float(copies @ np.log(precision))
@@ -230,17 +239,18 @@ class Moments:
         R, z = self._kept_system
         beta = np.zeros(self.p)
         # R beta = z, the normal equations R'R beta = R'z after Q.
-        beta[list(self.rank.kept)] = solve_upper(R, z[: len(R)]) if len(R) else 0
+        if len(R):
+            beta[list(self.rank.kept)] = solve_upper(R, z[: len(R)])
+        else:
+            beta[list(self.rank.kept)] = 0
         return beta, self.rank
 
     def __add__(self, other: "Moments") -> Self:
         """The moments of both sets of rows."""
         self._same_columns(other)
         centre = self._pool(other, 1, self.factor)._centre
-        F1, F2 = (
-            _shift_factor(self.factor, -centre),
-            _shift_factor(other.factor, -centre),
-        )
+        F1 = _shift_factor(self.factor, -centre)
+        F2 = _shift_factor(other.factor, -centre)
         return self._pool(other, 1, _shift_factor(merge(F1, F2), centre))
 
     def __sub__(self, other: "Moments") -> Self:
@@ -255,10 +265,8 @@ class Moments:
                 f"{self.weight:g}; subtract only rows that were added before."
             )
         centre = self._centre
-        F1, F2 = (
-            _shift_factor(self.factor, -centre),
-            _shift_factor(other.factor, -centre),
-        )
+        F1 = _shift_factor(self.factor, -centre)
+        F2 = _shift_factor(other.factor, -centre)
         try:
             factor = downdate(F1, F2)
         except ValueError as error:
@@ -294,15 +302,19 @@ class Moments:
     @property
     def _centre(self) -> Array:
         """(p + 1,) the means of all columns but the first and of y, which is all ones; zeros where there is none."""
-        mean, scale = np.r_[self.mean, self.y_mean], np.r_[self.scale, self.y_scale]
-        return np.r_[0.0, mean[1:]] if _of_ones(mean, scale) else np.zeros_like(mean)
+        mean = np.r_[self.mean, self.y_mean]
+        scale = np.r_[self.scale, self.y_scale]
+        if _of_ones(mean, scale):
+            return np.r_[0.0, mean[1:]]
+        return np.zeros_like(mean)
 
     def _pool(self, other: "Moments", sign: int, factor: Array) -> Self:
         """Means and standard deviations with the other's rows added (sign 1) or taken away (-1).
 
         Chan, Golub and LeVeque (1983).
         """
-        a, b = self.weight, sign * other.weight
+        a = self.weight
+        b = sign * other.weight
         total = max(a + b, 0.0)
         m1, m2 = (np.r_[m.mean, m.y_mean] for m in (self, other))
         s1, s2 = (np.r_[m.scale, m.y_scale] for m in (self, other))
@@ -336,11 +348,10 @@ class Moments:
             return
         missing = [c for c in self.columns if c not in other.columns]
         extra = [c for c in other.columns if c not in self.columns]
-        said = (
-            f"missing {missing}, unknown {extra}"
-            if missing or extra
-            else "the same names in another order"
-        )
+        if missing or extra:
+            said = f"missing {missing}, unknown {extra}"
+        else:
+            said = "the same names in another order"
         raise DataError(
             f"moments of different columns cannot be combined: {said}; expected {list(self.columns)}. "
             "Build both from the same formula and levels, or the second by Model.from_moments(first).at(rows)."
@@ -416,7 +427,10 @@ class Moments:
         """The moments that `to_arrays` took apart."""
         a = {name: np.asarray(value) for name, value in arrays.items()}
         low = a["factor_low"]
-        factor = a["factor"] + low.astype(np.longdouble) if np.any(low) else a["factor"]
+        if np.any(low):
+            factor = a["factor"] + low.astype(np.longdouble)
+        else:
+            factor = a["factor"]
         columns = tuple(str(c) for c in a["columns"])
         y_mean, y_scale = map(float, a["y"])
         log_precision = float(
@@ -456,14 +470,12 @@ def _by_centred_rows(
     """The factor F again from the columns less their means, where they are ill conditioned and F is not in extended precision."""
     if F.dtype == np.longdouble or not len(F[:-1]) or condition_of(F[:-1, :-1]) < ILL:
         return F
-    centre, found = np.r_[0.0, mean[1:]], np.zeros((0, len(mean)))
+    centre = np.r_[0.0, mean[1:]]
+    found = np.zeros((0, len(mean)))
     for rows in row_blocks(*X.shape):
         A = np.column_stack([X[rows], y[rows]]) - centre
-        A = (
-            A
-            if weights is None
-            else A * np.sqrt(np.asarray(weights, dtype=float)[rows])[:, None]
-        )
+        if weights is not None:
+            A = A * np.sqrt(np.asarray(weights, dtype=float)[rows])[:, None]
         found = factor_of(np.vstack([found, A]))
     return _shift_factor(found, centre)
 

@@ -17,7 +17,8 @@ def load_moments(path: str | Path) -> Moments | ArrowMoments:
     held = read_held(path)
     if held.get("format") != BY_GROUP:
         return Moments.load(path)
-    head, terms = held.get("head"), held.get("terms")
+    head = held.get("head")
+    terms = held.get("terms")
     if not isinstance(head, Mapping) or not isinstance(terms, list):
         raise DataError(f"{path}: its head columns or its terms are missing")
     plain = Moments.from_arrays(checked_arrays(path, head))

@@ -76,7 +76,8 @@ class Origin:
                 "one's own rows. Build the second by Model.from_moments(first).at(rows)."
             )
         for what in ("response", "offset", "weights"):
-            if (one := getattr(self, what)) != (two := getattr(other, what)):
+            one = getattr(self, what)
+            if one != (two := getattr(other, what)):
                 raise DataError(
                     f"moments with {what} {one!r} and {two!r} cannot be combined; give both the same"
                 )
@@ -104,9 +105,10 @@ def _comparable(recipe: str) -> dict[str, Any]:
 
 def _grouped_states(recipe: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The states of terms of a formula whose effects vary by a group."""
-    transforms = (
-        recipe["state"]["transforms"] if recipe.get("kind") == "formula" else {}
-    )
+    if recipe.get("kind") == "formula":
+        transforms = recipe["state"]["transforms"]
+    else:
+        transforms = {}
     return [kept[GROUPED] for kept in transforms.values() if GROUPED in kept]
 
 
@@ -128,11 +130,10 @@ def write_held(
     """Writes plain data with their format and origin as JSON."""
     from probreg import __version__
 
-    about = (
-        None
-        if origin is None
-        else asdict(origin) | {"recipe": json.loads(origin.recipe)}
-    )
+    if origin is None:
+        about = None
+    else:
+        about = asdict(origin) | {"recipe": json.loads(origin.recipe)}
     said = {"format": form, "version": __version__, **held, "origin": about}
     return write_whole(path, seal_json(said))
 
@@ -150,7 +151,8 @@ def seal_json(held: Mapping[str, Any]) -> bytes:
 def read_moments(path: str | Path) -> tuple[dict[str, Array], Origin | None]:
     """What `write_moments` wrote. DataError where a part is missing, or is not what belongs there."""
     held = read_held(path)
-    if (said := held.get("format")) != _FORMAT:
+    said = held.get("format")
+    if said != _FORMAT:
         raise DataError(
             f"{path} holds no moments of this version: its format is {said!r:.40}, and {_FORMAT!r} is read"
         )
@@ -261,4 +263,6 @@ def _arrays_back(value: Any) -> Any:
         return _read_numbers("moments", "basis", value[_ARRAY], np.shape(value[_ARRAY]))
     if isinstance(value, dict):
         return {k: _arrays_back(v) for k, v in value.items()}
-    return [_arrays_back(v) for v in value] if isinstance(value, list) else value
+    if isinstance(value, list):
+        return [_arrays_back(v) for v in value]
+    return value

@@ -27,11 +27,9 @@ def times_weights(values: Array, weights: Array | None) -> Array:
     >>> times_weights(np.ones((2, 3)), np.array([1.0, 4.0])).sum(1)
     array([ 3., 12.])
     """
-    return (
-        values
-        if weights is None
-        else values * weights.reshape(-1, *[1] * (values.ndim - 1))
-    )
+    if weights is None:
+        return values
+    return values * weights.reshape(-1, *[1] * (values.ndim - 1))
 
 
 def plus_offset(eta: Array, offset: Array | None) -> Array:
@@ -63,7 +61,10 @@ def labels(table: Table, positions: Iterable[int], most: int = 5) -> str:
     """The row labels at some positions, in words: `row 3` or `rows 3, 7, 9 and 12 more`."""
     where = list(positions)
     named = ", ".join(str(table.rows[i]) for i in where[:most])
-    more = f" and {len(where) - most} more" if len(where) > most else ""
+    if len(where) > most:
+        more = f" and {len(where) - most} more"
+    else:
+        more = ""
     return f"row{'s' * (len(where) > 1)} {named}{more}"
 
 
@@ -73,7 +74,10 @@ def require(table: Table, names: Iterable[str]) -> None:
         if name not in table.columns:
             present = list(table.columns)
             near = difflib.get_close_matches(name, present, n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else "."
+            if near:
+                hint = f"; did you mean {near[0]!r}?"
+            else:
+                hint = "."
             shown = ", ".join(present[:20]) + (
                 f" and {len(present) - 20} more" if len(present) > 20 else ""
             )
@@ -122,7 +126,8 @@ def complete(
 def refuse_missing(table: Table) -> None:
     """DataError naming column and rows of the first missing values: new data are not dropped."""
     for name, values in table.columns.items():
-        if len(bad := np.flatnonzero(missing_values(values))):
+        bad = np.flatnonzero(missing_values(values))
+        if len(bad):
             raise DataError(
                 f"column {name!r} is missing a value in {labels(table, bad)}; "
                 "a prediction needs every column: fill the values in or leave those rows out"
@@ -134,10 +139,12 @@ def refuse_infinite(table: Table) -> None:
     for name, values in table.columns.items():
         if kind_of(values) != "number":
             continue
-        numbers = (
-            floats(values, f"column {name!r}") if values.dtype.kind == "O" else values
-        )
-        if len(bad := np.flatnonzero(~np.isfinite(numbers))):
+        if values.dtype.kind == "O":
+            numbers = floats(values, f"column {name!r}")
+        else:
+            numbers = values
+        bad = np.flatnonzero(~np.isfinite(numbers))
+        if len(bad):
             raise DataError(
                 f"column {name!r} is {values[bad[0]]} in {labels(table, bad)}; "
                 "a model needs finite numbers: correct them or leave those rows out"
@@ -206,7 +213,8 @@ def row_weights(
 
 def check_counts(counts: np.ndarray, *, term: str, table: Table) -> None:
     """Whole numbers that are not negative."""
-    if len(bad := np.argwhere((counts % 1 != 0) | (counts < 0))):
+    bad = np.argwhere((counts % 1 != 0) | (counts < 0))
+    if len(bad):
         row, column = bad[0]
         raise DataError(
             f"the response {term!r} holds {counts[row, column]:g} in row {table.rows[row]} "
@@ -223,7 +231,8 @@ def check_trials(both: np.ndarray, *, term: str, table: Table) -> None:
         | (successes < 0)
         | (successes > trials)
     )
-    if len(bad := np.flatnonzero(wrong)):
+    bad = np.flatnonzero(wrong)
+    if len(bad):
         i = bad[0]
         met = (
             f"{successes[i]:g} successes in {trials[i]:g} trials in row {table.rows[i]}"

@@ -12,7 +12,8 @@ from probreg.errors import DataError
 def recipe_from_json(saved: Mapping[str, Any]) -> ColumnRecipe:
     """The recipe that `to_json` wrote. DataError for what is none; nothing in it is executed."""
     if saved.get("kind") == "plain":
-        columns, intercept = saved.get("columns"), saved.get("intercept")
+        columns = saved.get("columns")
+        intercept = saved.get("intercept")
         texts = isinstance(columns, list) and all(isinstance(c, str) for c in columns)
         if (
             not isinstance(columns, list)
@@ -28,11 +29,10 @@ def recipe_from_json(saved: Mapping[str, Any]) -> ColumnRecipe:
     if saved.get("kind") == "grouped":
         from probreg.data.grouped_arrays import ColumnsWithGroups
 
-        plain = (
-            recipe_from_json(saved["plain"])
-            if isinstance(saved.get("plain"), Mapping)
-            else None
-        )
+        if isinstance(saved.get("plain"), Mapping):
+            plain = recipe_from_json(saved["plain"])
+        else:
+            plain = None
         if not isinstance(plain, PlainColumns):
             raise DataError("its plain columns are missing")
         return ColumnsWithGroups.from_json(saved, plain)

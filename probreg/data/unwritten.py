@@ -78,10 +78,8 @@ class LazyColumns:
             first + (c.codes * c.effects)[:, None] + np.arange(c.effects)
             for first, c in zip(self.starts, self.tail)
         ]
-        values, places = (
-            np.hstack([self.head, *(c.Z for c in self.tail)]),
-            np.hstack(at),
-        )
+        values = np.hstack([self.head, *(c.Z for c in self.tail)])
+        places = np.hstack(at)
         return csr_array(
             (values.ravel(), places.ravel(), np.arange(n + 1) * places.shape[1]),
             shape=self.shape,
@@ -106,7 +104,11 @@ class LazyColumns:
         return np.flatnonzero(own)
 
     def __getitem__(self, key: Any) -> Any:
-        rows, columns = key if isinstance(key, tuple) else (key, slice(None))
+        if isinstance(key, tuple):
+            rows, columns = key
+        else:
+            rows = key
+            columns = slice(None)
         if isinstance(columns, slice) and columns == slice(None):
             if isinstance(rows, int | np.integer):
                 return np.asarray(self[[int(rows)]])[0]
@@ -114,7 +116,8 @@ class LazyColumns:
                 self, head=self.head[rows], tail=tuple(c.part(rows) for c in self.tail)
             )
         if isinstance(rows, np.ndarray | list) and np.ndim(rows) == 2:  # np.ix_
-            rows, columns = np.ravel(rows), np.ravel(columns)
+            rows = np.ravel(rows)
+            columns = np.ravel(columns)
         elif (
             np.ndim(rows) == 1
             and np.ndim(columns) == 1
@@ -126,7 +129,10 @@ class LazyColumns:
                 )
             )
             return np.array([self._column_at(int(j))[i] for i, j in pairs])
-        some = self if isinstance(rows, slice) and rows == slice(None) else self[rows]
+        if isinstance(rows, slice) and rows == slice(None):
+            some = self
+        else:
+            some = self[rows]
         if isinstance(columns, int | np.integer):
             return some._column_at(int(columns) % self.shape[1])
         chosen = np.arange(self.shape[1])[columns]
@@ -236,7 +242,8 @@ class LazyColumns:
         """Of each column (axis 0)."""
         if axis != 0:
             return np.asarray(self).std(axis)
-        n, every = len(self), np.ones(len(self))
+        n = len(self)
+        every = np.ones(len(self))
         means = [c.cross(every[:, None]).ravel() / n for c in self.tail]
         squares = [
             np.diagonal(c.gram(every), axis1=1, axis2=2).ravel() / n for c in self.tail
@@ -327,11 +334,9 @@ def stack_rows(X: Any, Y: Any) -> Any:
 
 def written_where_small(X: Any) -> Any:
     """An array where that is small, as of `beside_groups`."""
-    return (
-        np.asarray(X)
-        if isinstance(X, LazyColumns) and 8 * X.size <= UNWRITTEN
-        else contiguous(X)
-    )
+    if isinstance(X, LazyColumns) and 8 * X.size <= UNWRITTEN:
+        return np.asarray(X)
+    return contiguous(X)
 
 
 def combine_columns(parts: Sequence[Any], weights: Array) -> Any:
@@ -369,7 +374,9 @@ def all_close(X: Any, Y: Any) -> bool:
 
 def contiguous(X: Any) -> Any:
     """Floats in C order; columns that are not written out as they are."""
-    return X if isinstance(X, LazyColumns) else np.ascontiguousarray(X, dtype=float)
+    if isinstance(X, LazyColumns):
+        return X
+    return np.ascontiguousarray(X, dtype=float)
 
 
 def _require_writable_size(n: int, p: int) -> None:

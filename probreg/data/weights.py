@@ -153,7 +153,8 @@ def kind_of_blocks(weights: Callable[[Any], RowWeights] | None) -> WeightKind:
 
 def check_values(values: Array, kind: WeightKind, row: Callable[[int], str]) -> Array:
     """Finite numbers, not negative, whole where they are frequencies. `row` names the row at a position in the error."""
-    if len(bad := np.flatnonzero(~np.isfinite(values) | (values < 0))):
+    bad = np.flatnonzero(~np.isfinite(values) | (values < 0))
+    if len(bad):
         raise DataError(
             f"{row(int(bad[0]))} is {values[bad[0]]}; weights are finite and not negative (0 leaves a row out)"
         )
@@ -172,7 +173,8 @@ def check_values(values: Array, kind: WeightKind, row: Callable[[int], str]) -> 
 
 def refuse_sampling(kind: WeightKind, what: str) -> None:
     """Incompatible where rows have sampling weights; `what` needs a probability of the data."""
-    if (why := without_likelihood(kind, what)) is not None:
+    why = without_likelihood(kind, what)
+    if why is not None:
         raise Incompatible(why)
 
 

@@ -220,7 +220,8 @@ def _borrow(card: DatasetCard) -> "pd.DataFrame":
         ) from error
     given = module.load_pandas().data
     names = {column.original: name for name, column in card.columns.items()}
-    if absent := names.keys() - set(given.columns):
+    absent = names.keys() - set(given.columns)
+    if absent:
         raise DataError(
             f"{card.provider} no longer has the columns {sorted(absent)} that {card.name!r} reads; "
             f"it has {list(given.columns)}. Install another version of {package}"
@@ -232,11 +233,9 @@ def _borrow(card: DatasetCard) -> "pd.DataFrame":
 def _dtype(column: Column) -> "str | pd.CategoricalDtype":
     import pandas as pd
 
-    return (
-        pd.CategoricalDtype(column.levels, ordered=True)
-        if column.levels
-        else column.dtype
-    )
+    if column.levels:
+        return pd.CategoricalDtype(column.levels, ordered=True)
+    return column.dtype
 
 
 def _require_name(name: str) -> None:

@@ -92,11 +92,10 @@ def _by_term(group: Any, terms: tuple[TermVariable, ...]) -> Any:
     parts: dict[str, Any] = {}
     for t in terms:
         own = beta.isel(coef=[place[j] for j in t.columns]).drop_vars("coef")
-        own = (
-            own.rename(coef=t.dims[0]).assign_coords(t.coords)
-            if t.dims
-            else own.isel(coef=0)
-        )
+        if t.dims:
+            own = own.rename(coef=t.dims[0]).assign_coords(t.coords)
+        else:
+            own = own.isel(coef=0)
         if not own.isnull().all():  # a flat prior has no draws
             parts[t.name] = own
     rest = group.drop_vars("beta").drop_dims("coef", errors="ignore")
@@ -132,7 +131,8 @@ def _with_variables(group: Any, model: Model) -> Any:
     rows, _ = observation_rows(model)
     found: dict[str, Any] = {}
     for name, values in model.design.read.items():
-        values, called = np.asarray(values), plain_name(name)
+        values = np.asarray(values)
+        called = plain_name(name)
         if (
             len(values) == model.design.n
             and values.dtype.kind in "iuf"
@@ -190,11 +190,10 @@ def _prior_groups(
     )
     groups = {"prior": xr.Dataset(variables, coords)}
     if drawn.y is not None:
-        levels = (
-            {"level": [str(v) for v in model.likelihood.levels]}
-            if drawn.y.ndim == 3
-            else {}
-        )
+        if drawn.y.ndim == 3:
+            levels = {"level": [str(v) for v in model.likelihood.levels]}
+        else:
+            levels = {}
         at = {
             "chain": [0],
             "draw": np.arange(draws),
@@ -207,7 +206,9 @@ def _prior_groups(
 
 
 def _coefficient_dims(model: Model) -> tuple[str, ...]:
-    return ("coef", "outcome") if model.likelihood.outcomes else ("coef",)
+    if model.likelihood.outcomes:
+        return ("coef", "outcome")
+    return ("coef",)
 
 
 def _list_first(names: list[str]) -> str:
@@ -230,7 +231,8 @@ def _log_prior_by_term(
     `fit.tree`."""
     import xarray as xr
 
-    dims, shape = ("chain", "draw"), draws["beta"].shape[:2]
+    dims = ("chain", "draw")
+    shape = draws["beta"].shape[:2]
     by_column = {j: t.name for t in terms for j in t.columns}
     parts: dict[str, list[Callable[[], Array]]] = {}
     for i in sorted(blocks):
@@ -260,9 +262,14 @@ def _densities(
 ) -> dict[str, Callable[[], Array]]:
     """By the name of a variable, the log density of the coefficients of a block that are in it."""
     unit = np.asarray(model.noise(draws)) if block.prior.sigma_units else 1.0
-    prior, beta = block.prior, draws["beta"]
-    if (term := model.design.grouped_of(block.columns)) is not None or not prior.known:
-        name = by_column[block.columns[0]] if term is None else f"effects[{term.group}]"
+    prior = block.prior
+    beta = draws["beta"]
+    term = model.design.grouped_of(block.columns)
+    if term is not None or not prior.known:
+        if term is None:
+            name = by_column[block.columns[0]]
+        else:
+            name = f"effects[{term.group}]"
         if i in needed_hyper(model) and isinstance(prior, HierarchicalPrior):
             hyper = hyper_at(model.joint, model.design, i, draws)
             return {name: lambda: prior.log_prob_given(block.take(beta), hyper, unit)}

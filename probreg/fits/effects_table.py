@@ -44,7 +44,10 @@ def with_random_parameters(coefficients: Any, others: Any, model: Model) -> Any:
             rows.append({"group": "Residual", "term": "sd__Observation", **row})
         elif met := _SCALE.fullmatch(name):
             term = f"{met['what']}__{met['effects'].replace(', ', '.')}"
-            level = {"y.level": met["outcome"]} if met["outcome"] else {}
+            if met["outcome"]:
+                level = {"y.level": met["outcome"]}
+            else:
+                level = {}
             rows.append({"group": met["group"], "term": term, **row, **level})
     columns = ["effect", "group", *coefficients.columns]
     found = coefficients.assign(effect="fixed", group="")
@@ -66,7 +69,10 @@ def effects_called(model: Model, group: str | None) -> EffectsOfGroup:
     if group is None and len(there) == 1:
         return next(iter(there.values()))
     if group is None or group not in there:
-        met = "none was named" if group is None else f"there is no {group!r}"
+        if group is None:
+            met = "none was named"
+        else:
+            met = f"there is no {group!r}"
         raise DataError(
             f"effects of which groups: {met}; there are: {', '.join(map(repr, there))}"
         )
@@ -77,7 +83,8 @@ def means_and_spreads(
     model: Model, solution: Solution, of: EffectsOfGroup
 ) -> tuple[Array, Array]:
     """(G, K) each, or (G, K, outcomes): the mean and the standard deviation of every effect given y."""
-    m, D = model.shape[1], model.likelihood.contrast_matrix
+    m = model.shape[1]
+    D = model.likelihood.contrast_matrix
     mean = outcomes_of(model, solution.beta[of.columns])
     at = of.columns[..., None] * m + np.arange(m)
     if not model.likelihood.outcomes:
@@ -108,7 +115,10 @@ def ends_of(
 def prior_variances(model: Model, solution: Solution, of: EffectsOfGroup) -> Array:
     """(K,) of each effect of a group, or (K, m) of linear predictors with scales of their own: at the scales found, their posterior
     mean, or as stated; nan where that is not known."""
-    stated = model if solution.found is None else solution.found.stated
+    if solution.found is None:
+        stated = model
+    else:
+        stated = solution.found.stated
     if stated.joint.apart:
         each = range(model.shape[1])
         return np.stack([_prior_variances(stated, solution, of, k) for k in each], 1)
@@ -122,11 +132,13 @@ def _prior_variances(
     square: dict[tuple[str, str], float] = {}
     drawn = {} if solution.draws is None else solution.draws.values
     for i, b in enumerate(stated.joint.blocks):
-        term, prior = stated.design.grouped_of(b.columns), b.prior
+        term = stated.design.grouped_of(b.columns)
+        prior = b.prior
         if term is None or b.predictor not in (None, predictor):
             continue
         if not isinstance(prior, LatentPrior):
-            if (S := stated_covariance(prior, term.shape)) is not None:
+            S = stated_covariance(prior, term.shape)
+            if S is not None:
                 square |= {
                     (term.key, effect): float(v)
                     for effect, v in zip(term.effects, np.diagonal(S))
@@ -153,7 +165,9 @@ def _square(
         return float(value) ** 2
     if name in drawn:
         return float(np.square(drawn[name]).mean())
-    return np.nan if solution.found is None else solution.found.values[name] ** 2
+    if solution.found is None:
+        return np.nan
+    return solution.found.values[name] ** 2
 
 
 def effects_table(
@@ -170,14 +184,16 @@ def effects_table(
     mean, sd = means_and_spreads(model, solution, of)
     lower, upper = ends_of(model, solution, of, prob)
     before = prior_variances(model, solution, of)
-    size = (
-        np.square(model.likelihood.contrast_matrix).sum(1)
-        if model.likelihood.outcomes
-        else np.ones(())
-    )
+    if model.likelihood.outcomes:
+        size = np.square(model.likelihood.contrast_matrix).sum(1)
+    else:
+        size = np.ones(())
     with np.errstate(divide="ignore", invalid="ignore"):
         # Var(b | y) / Var(b); draws of the scale may leave a hair above 1
-        whole = before * size if before.ndim == 2 else np.multiply.outer(before, size)
+        if before.ndim == 2:
+            whole = before * size
+        else:
+            whole = np.multiply.outer(before, size)
         pooling = np.where(
             whole > 0,
             np.minimum(np.square(sd) / whole, 1.0),
@@ -218,7 +234,8 @@ def effect_variables(
     """Variables `effects[g]`, or with another first word, of coefficients (..., p, m) by that word, over (g, effect[, outcome])."""
     import xarray as xr
 
-    there, out = effects_of_groups(model), {}
+    there = effects_of_groups(model)
+    out = {}
     alike = len({of.effects for of in there.values()}) == 1
     for name, of in there.items():
         dims = (name, "effect" if alike else f"effect of {name}")

@@ -168,13 +168,9 @@ class Fit(FitStatistics):
             raise NotConverged(
                 f"there is no estimate of least norm: {s.status.value} ({s.detail})"
             )
-        return (
-            self.coef
-            if s.null_space is None
-            else label_coefficients(
-                self.model, reported_coefficients(self.model, s.beta)
-            )
-        )
+        if s.null_space is None:
+            return self.coef
+        return label_coefficients(self.model, reported_coefficients(self.model, s.beta))
 
     @property
     def std_error(self) -> DataArray:
@@ -324,9 +320,10 @@ class Fit(FitStatistics):
 
         check_estimator(self.method, kind)
         check_settings(groups, lags, factor, kind)
-        codes = (
-            group_codes(groups, self.model.design, data) if kind == "cluster" else []
-        )
+        if kind == "cluster":
+            codes = group_codes(groups, self.model.design, data)
+        else:
+            codes = []
         return covariance_of_kind(
             self.model, self.solution, kind, Settings(codes, lags, factor)
         )
@@ -369,7 +366,10 @@ class Fit(FitStatistics):
         NotConverged
             When a coefficient has no estimate; profile and score need none.
         """
-        given = None if covariance is None else self._resolve_covariance(covariance)
+        if covariance is None:
+            given = None
+        else:
+            given = self._resolve_covariance(covariance)
         asked = self._intervals.of_kind(kind, given)
         asked.refuse()
         return self._interval(prob, asked)
@@ -378,10 +378,8 @@ class Fit(FitStatistics):
         import xarray as xr
 
         lower, upper = asked.ends(prob)
-        dims, attrs = (
-            coefficient_dims(self.model),
-            {"prob": float(prob), "kind": asked.name, "method": self.method.name},
-        )
+        dims = coefficient_dims(self.model)
+        attrs = {"prob": float(prob), "kind": asked.name, "method": self.method.name}
         attrs |= asked.words
         return xr.Dataset(
             {"lower": (dims, lower), "upper": (dims, upper)},
@@ -403,9 +401,10 @@ class Fit(FitStatistics):
         check_estimator(
             self.method, covariance if isinstance(covariance, str) else "sandwich"
         )
-        made = (
-            self.covariance(covariance) if isinstance(covariance, str) else covariance
-        )
+        if isinstance(covariance, str):
+            made = self.covariance(covariance)
+        else:
+            made = covariance
         return GivenCovariance(covariance_values(self.model, made), dict(made.attrs))
 
     @property
@@ -491,12 +490,17 @@ class Fit(FitStatistics):
         """
         from probreg.fits.summary import Asked, summary_table
 
-        given = None if covariance is None else self._resolve_covariance(covariance)
-        interval, error = self._intervals.of_kind(kind, given), self.std_error.values
-        df = self.solution.df if given is None else given.words.get("df")
+        if covariance is None:
+            given = None
+        else:
+            given = self._resolve_covariance(covariance)
+        interval = self._intervals.of_kind(kind, given)
+        error = self.std_error.values
         if given is not None:
+            df = given.words.get("df")
             error = np.sqrt(np.diagonal(given.scale)).reshape(error.shape)
-        df = self._intervals.df if given is None else df
+        else:
+            df = self._intervals.df
         normal = (
             interval.name == "wald"
             or self._intervals.df is None
@@ -687,11 +691,10 @@ class Fit(FitStatistics):
 
         require_predictive(self.solution, self.method)
         function = term_function(self.model.design, term)
-        x = (
-            points_over_range(self.model, function)
-            if at is None
-            else points_given(function, at)
-        )
+        if at is None:
+            x = points_over_range(self.model, function)
+        else:
+            x = points_given(function, at)
         return curve(
             self.model,
             self.method,
@@ -995,24 +998,23 @@ class Fit(FitStatistics):
 
         # a prior relative to the rows has no scale on one row, and none of the new rows' priors counts
         plain = replace(self.model, prior=Flat())
-        stated = (
-            self.model if self.solution.found is None else self.solution.found.stated
-        )
+        if self.solution.found is None:
+            stated = self.model
+        else:
+            stated = self.solution.found.stated
         by_moments = (
             stated.likelihood.least_squares
             and stated.design.recipe.grouped
             and hyper_of_blocks(stated)
         )
-        how = (
-            None
-            if by_moments
-            else posterior_as_prior(self.model, self.method, self.solution)
-        )
-        more = (
-            data
-            if isinstance(data, Model)
-            else plain.at(data, y, weights=weights, offset=offset, trials=trials)
-        )
+        if by_moments:
+            how = None
+        else:
+            how = posterior_as_prior(self.model, self.method, self.solution)
+        if isinstance(data, Model):
+            more = data
+        else:
+            more = plain.at(data, y, weights=weights, offset=offset, trials=trials)
         if how is None:
             after = fit(model_with(stated, more), self._again, seed=self.seed)
             said = f"{more.design.count} rows were added by their moments: the fit holds no rows"
@@ -1067,17 +1069,17 @@ class Fit(FitStatistics):
         """
         require_gaussian_noise(self.model)
         # scales that were found are found again
-        stated = (
-            self.model if self.solution.found is None else self.solution.found.stated
-        )
+        if self.solution.found is None:
+            stated = self.model
+        else:
+            stated = self.solution.found.stated
         plain = replace(
             self.model, prior=Flat()
         )  # a prior relative to the rows is scaled on those that stay alone
-        gone = (
-            data
-            if isinstance(data, Model)
-            else plain.at(data, y, weights=weights, offset=offset)
-        )
+        if isinstance(data, Model):
+            gone = data
+        else:
+            gone = plain.at(data, y, weights=weights, offset=offset)
         rest = model_without(stated, gone)
         said = f"{gone.design.count} rows were forgotten, {rest.design.count} stay"
         if self.model.design.n and not rest.design.n:
@@ -1278,9 +1280,10 @@ class Fit(FitStatistics):
             self.solution.status is Status.NO_MAXIMUM or not self.method.probabilities
         )
         unknown = unknown or self.model.design.weight_kind == "sampling"
-        likelihood = (
-            {} if unknown else {"log_likelihood": self.conditional_log_likelihood}
-        )
+        if unknown:
+            likelihood = {}
+        else:
+            likelihood = {"log_likelihood": self.conditional_log_likelihood}
         of_rows = {} if rows else self._statistics_of_rows()
         stats = {**self.solution.stats, **likelihood, **of_rows}
         known = replace(
@@ -1315,15 +1318,14 @@ class Fit(FitStatistics):
                 draws=not remade,
                 by_row=by_row,
             )
-            held = (
-                []
-                if rows
-                else [
+            if rows:
+                held = []
+            else:
+                held = [
                     term
                     for term in self.model.design.recipe.processes.values()
                     if term.basis.holds_rows
                 ]
-            )
             for term in held:
                 warn_caller(term.held_words)
             storage.write_fit(
@@ -1412,7 +1414,8 @@ def fit(
         ),
     ):
         _require_rows(model)
-        if (why := method_obstacle(chosen, model)) is not None:
+        why = method_obstacle(chosen, model)
+        if why is not None:
             tried = {
                 k: cls() for k, cls in METHODS.items() if k not in ("auto", "posterior")
             }
@@ -1422,19 +1425,22 @@ def fit(
                 if method_obstacle(v, model) is None
                 and (model.design.n or not v.in_memory)
             ]
-            with_other = "with its defaults, " if chosen.name in able else ""
-            able = (
-                [chosen.name, *(k for k in able if k != chosen.name)]
-                if with_other
-                else able
-            )
+            if chosen.name in able:
+                with_other = "with its defaults, "
+            else:
+                with_other = ""
+            if with_other:
+                able = [chosen.name, *(k for k in able if k != chosen.name)]
             raise Incompatible(
                 f"{why}. These can fit this model: {with_other}{', '.join(able) or 'none'}."
             )
         rng = np.random.default_rng(seed)
         model, chosen, notes, stats, solved, scales = chosen.resolve(model, rng)
         _require_rows(model)
-        solution = chosen.solve(model, rng) if solved is None else solved
+        if solved is None:
+            solution = chosen.solve(model, rng)
+        else:
+            solution = solved
         if model.design.weight_kind == "sampling":
             from probreg.inference.uncertainty.covariance import with_errors
 
@@ -1446,11 +1452,11 @@ def fit(
             from probreg.inference.uncertainty.covariance import with_sandwich
 
             solution = with_sandwich(model, solution)
-        solution = judged(model, solution) if markov(chosen, solution) else solution
+        if markov(chosen, solution):
+            solution = judged(model, solution)
         solution = with_served_lengths(model, solution)
-    solution = (
-        replace(solution, stats={**solution.stats, **stats}) if stats else solution
-    )
+    if stats:
+        solution = replace(solution, stats={**solution.stats, **stats})
     solution = with_found_scales(model, solution, scales)
     if not solution.status.good:
         message = f"{chosen.name}: {solution.status.value}" + (

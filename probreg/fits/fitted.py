@@ -113,7 +113,8 @@ class Fitted:
             Without an estimate.
         """
         refuse_sampling(self.model.design.weight_kind, "the log-likelihood")
-        if (found := self.solution.found) is not None and self.target == "mode":
+        found = self.solution.found
+        if found is not None and self.target == "mode":
             if found.criterion != "ML":
                 raise Incompatible(LIKELIHOOD_OF_REML)
             return found.value  # log p(y | beta, scales)
@@ -149,9 +150,10 @@ class Fitted:
         working = (self.model.likelihood.working,) if has_working_errors(self) else ()
         notes = (*self.notes, *s.notes, *working, *self.model.design.notes)
         model = self.method.describe(self.model)
-        engine = (
-            {"engine": s.draws.engine} if s.draws is not None and s.draws.engine else {}
-        )
+        if s.draws is not None and s.draws.engine:
+            engine = {"engine": s.draws.engine}
+        else:
+            engine = {}
         return {
             "models": model,
             "method": self._how,
@@ -179,11 +181,9 @@ class Fitted:
 
 def statistic_saved_without_rows(fit: Fitted, name: str) -> float | None:
     """A statistic of the rows as `save` wrote it, of a fit that was saved without them; None for other fits."""
-    return (
-        None
-        if fit.model.design.reachable
-        else fit.solution.stats.get(f"{OF_ROWS}{name}")
-    )
+    if fit.model.design.reachable:
+        return None
+    return fit.solution.stats.get(f"{OF_ROWS}{name}")
 
 
 def has_working_errors(fit: Fitted) -> bool:

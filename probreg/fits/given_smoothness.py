@@ -46,7 +46,8 @@ def fit_with_degrees(model: Model, df: float | Mapping[str, float]) -> Fit:
     wanted = _by_function(model, functions, df, "df")
     m = model.shape[1]
     for f in functions:
-        low, high = len(f.of.flat) * m, len(f.at) * m
+        low = len(f.of.flat) * m
+        high = len(f.at) * m
         if not low < wanted[f.label] < high:
             raise DataError(
                 f"df of {f.label} is above {low} (its flat columns) and below {high} (all of its columns), got {wanted[f.label]:g}"
@@ -119,11 +120,10 @@ def _functions(model: Model, what: str) -> tuple[TermFunction, ...]:
         )
     ranges = {c for f in functions for block in f.of.blocks for c in block}
     flat = np.flatnonzero(~model.joint.informative)
-    lost = (
-        rank_of(triangular(model.design.moments.R[:, flat])).dropped
-        if len(flat)
-        else ()
-    )
+    if len(flat):
+        lost = rank_of(triangular(model.design.moments.R[:, flat])).dropped
+    else:
+        lost = ()
     if lost:
         names = ", ".join(model.design.columns[flat[j]] for j in lost)
         raise Incompatible(
@@ -157,7 +157,8 @@ def _by_function(
     for name, value in given.items():
         for f in functions_called(model.design, name):
             out[f.label] = _check_number(value, what, name)
-    if missing := [f.label for f in functions if f.label not in out]:
+    missing = [f.label for f in functions if f.label not in out]
+    if missing:
         raise DataError(
             f"{what}= names every smooth function or none, and {', '.join(missing)} is missing"
         )
@@ -179,7 +180,8 @@ def _solve_scales(
 ) -> dict[str, float]:
     """Return the scales at which the functions have the wanted degrees of freedom, given the
     information J (p m, p m)."""
-    m, sigma = model.shape[1], model.noise_held or 1.0
+    m = model.shape[1]
+    sigma = model.noise_held or 1.0
     d = np.sqrt(np.diagonal(J))
     d = np.where(d > 0, d, 1.0)
     fixed = np.zeros(len(J))
@@ -237,11 +239,10 @@ def _prior_of_others(model: Model, sigma: float) -> Array:
     for b in model.joint.blocks:
         if isinstance(b.prior, GaussianPrior):
             at = b.entries(m)
-            unit = (
-                1.0
-                if b.prior.sigma_units or not model.likelihood.least_squares
-                else sigma**-1.0
-            )
+            if b.prior.sigma_units or not model.likelihood.least_squares:
+                unit = 1.0
+            else:
+                unit = sigma**-1.0
             P[np.ix_(at, at)] = (
                 np.kron(b.prior.precision(len(b.columns)), np.eye(b.width(m))) / unit**2
             )

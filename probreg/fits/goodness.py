@@ -29,7 +29,9 @@ Array = np.ndarray
 
 def estimated_coefficients(fit: Fitted) -> int:
     """The coefficients that the rows identify, of all linear predictors."""
-    p, m, free = len(fit.model.design.head), fit.model.shape[1], fit.solution.null_space
+    p = len(fit.model.design.head)
+    m = fit.model.shape[1]
+    free = fit.solution.null_space
     lost = fit.solution.status in (Status.NO_MAXIMUM, Status.AT_ZERO)
     if free is None and lost and (opened := open_directions(fit.model)) is not None:
         free = opened.directions
@@ -62,7 +64,8 @@ def flat_at_found_scales(fit: Fitted) -> bool:
     found = fit.solution.found
     if found is None or not found.plain or fit.target != "mode":
         return False
-    design, joint = found.stated.design, found.stated.joint
+    design = found.stated.design
+    joint = found.stated.joint
     others = design.head[~design.of_terms[design.head]]
     return len(others) > 0 and not joint.informative[others].any()
 
@@ -97,18 +100,19 @@ def why_no_criterion(fit: Fitted) -> str | None:
     if is_maximum_likelihood(fit):
         return None
     if tested_at_found_scales(fit) and fit.solution.found is not None:
-        return None if fit.solution.found.criterion == "ML" else NOT_OF_REML
+        if fit.solution.found.criterion == "ML":
+            return None
+        return NOT_OF_REML
     if fit.target == "posterior":
         return "AIC and BIC are of maximum likelihood, and this is a posterior: pr.compare_models has its elpd"
     if not fit.method.probabilities:
         return (
             f"AIC and BIC need a likelihood, and {fit.method.name} has no probabilities"
         )
-    instead = (
-        "pr.compare_models has elpd"
-        if fit.model.joint.smooth
-        else "pr.compare_models(..., heldout=) or pr.tune(model, by='cv') judges this mode"
-    )
+    if fit.model.joint.smooth:
+        instead = "pr.compare_models has elpd"
+    else:
+        instead = "pr.compare_models(..., heldout=) or pr.tune(model, by='cv') judges this mode"
     return f"AIC and BIC are of maximum likelihood; under a prior a parameter counts by less than one: {instead}"
 
 
@@ -132,7 +136,8 @@ def deviance_at(model: Model, beta: Array, aux: Mapping[str, float]) -> float:
 
     For least squares it is the residual sum of squares, from the moments where rows are not in memory.
     """
-    likelihood, design = model.likelihood, model.design
+    likelihood = model.likelihood
+    design = model.design
     refuse_sampling(design.weight_kind, "a deviance")
     known = {**model.fixed, **aux}
     if likelihood.least_squares:
@@ -172,10 +177,8 @@ def null_model(model: Model, held: Mapping[str, float]) -> NullModel:
         np.ones((d.n, 1)), d.y, (INTERCEPT,), np.array([True]), PlainColumns((INTERCEPT,), True), d.response, d.offset,
         d.weights, precision=d.precision, weight_kind=d.weight_kind,
     )  # fmt: skip
-    null, rng = (
-        Model(alone, model.likelihood, aux={**model.fixed, **positive_limits(held)}),
-        np.random.default_rng(0),
-    )
+    null = Model(alone, model.likelihood, aux={**model.fixed, **positive_limits(held)})
+    rng = np.random.default_rng(0)
     null, method, _, _, found, _ = METHODS["auto"]().resolve(null, rng)
     found = method.solve(null, rng) if found is None else found
     return NullModel(null, found.beta, found.aux)
@@ -183,7 +186,8 @@ def null_model(model: Model, held: Mapping[str, float]) -> NullModel:
 
 def null_deviance(model: Model, aux: Mapping[str, float]) -> float:
     """The deviance of an intercept alone, or of the offset alone where the model has no intercept, at these nuisance parameters."""
-    d, likelihood = model.design, model.likelihood
+    d = model.design
+    likelihood = model.likelihood
     if d.intercept is None:
         return deviance_at(model, np.zeros(model.shape), aux)
     if likelihood.least_squares and not d.n:
@@ -206,12 +210,11 @@ def share_explained(fit: Fitted, deviance: float) -> float:
     """R^2 = 1 - D / D_0 of a number, D_0 the deviance without columns at the same noise; McFadden's 1 - l / l_0 of classes and
     counts, l_0 the log-likelihood of an intercept alone (McFadden 1974)."""
     if is_density(fit.model):
-        part, whole = deviance, null_deviance(fit.model, fit.solution.aux)
+        part = deviance
+        whole = null_deviance(fit.model, fit.solution.aux)
     else:
-        part, whole = (
-            fit.conditional_log_likelihood,
-            null_model(fit.model, {}).log_likelihood,
-        )
+        part = fit.conditional_log_likelihood
+        whole = null_model(fit.model, {}).log_likelihood
     return (
         1.0 - part / whole if whole else np.nan
     )  # a response that an intercept meets leaves nothing to explain
@@ -240,11 +243,10 @@ def overall_test(
 def number_of_rows(fit: Fitted) -> int:
     """The sum of frequency weights, the number of rows under others. DataError where a saved fit did not note it."""
     design = fit.model.design
-    n = (
-        design.total
-        if design.reachable or design.kept is not None
-        else fit.solution.stats.get("n", 0.0)
-    )
+    if design.reachable or design.kept is not None:
+        n = design.total
+    else:
+        n = fit.solution.stats.get("n", 0.0)
     if not n:
         raise DataError(
             f"the number of observations is not known: {design.rows_needed}"

@@ -42,7 +42,9 @@ _MOST = 1e6  # observations that are still written out one by one
 
 
 def coefficient_dims(model: Model) -> tuple[str, ...]:
-    return ("coef", "outcome") if model.likelihood.outcomes else ("coef",)
+    if model.likelihood.outcomes:
+        return ("coef", "outcome")
+    return ("coef",)
 
 
 def model_coordinates(model: Model) -> dict[str, list[str]]:
@@ -58,7 +60,8 @@ def coefficient_index(model: Model) -> Any:
     """The rows of a table of coefficients, outcome by outcome."""
     import pandas as pd
 
-    columns, outcomes = model.design.head_columns, model.likelihood.outcomes
+    columns = model.design.head_columns
+    outcomes = model.likelihood.outcomes
     if not outcomes:
         return pd.Index(columns, name="coef")
     return pd.MultiIndex.from_tuples(
@@ -123,15 +126,17 @@ def covariance_array(model: Model, matrix: Array, words: Mapping[str, Any]) -> A
 
 def parameter_names(model: Model) -> list[str]:
     """One name per reported coefficient, `column` or `column: outcome`, column first."""
-    columns, outcomes = model.design.head_columns, model.likelihood.outcomes
-    return (
-        [f"{c}: {o}" for c in columns for o in outcomes] if outcomes else list(columns)
-    )
+    columns = model.design.head_columns
+    outcomes = model.likelihood.outcomes
+    if outcomes:
+        return [f"{c}: {o}" for c in columns for o in outcomes]
+    return list(columns)
 
 
 def covariance_values(model: Model, covariance: Any) -> Array:
     """The matrix of a DataArray that `covariance_array` made. DataError when it is of other coefficients."""
-    names, dims = parameter_names(model), getattr(covariance, "dims", ())
+    names = parameter_names(model)
+    dims = getattr(covariance, "dims", ())
     if dims != ("param", "param_") or covariance["param"].values.tolist() != names:
         raise DataError(
             f"covariance is the name of a kind, or what fit.covariance(...) of this model returned (over {', '.join(names)}); "
@@ -162,13 +167,11 @@ def observation_rows(
 
 def _weighting_attributes(weight: Array | None) -> dict[str, str]:
     """Return the attributes of a group in which a row stands for several observations."""
-    return (
-        {}
-        if weight is None
-        else {
-            "weights": "each row counts by its weight, which multiplies its log density"
-        }
-    )
+    if weight is None:
+        return {}
+    return {
+        "weights": "each row counts by its weight, which multiplies its log density"
+    }
 
 
 def estimate_group(model: Model, solution: Solution) -> Any:
@@ -254,11 +257,10 @@ def to_inference_data(
         and method.probabilities
         and (has_standard_error(solution) or solution.replicates is not None)
     ):
-        made = (
-            _sampling_group(model, solution, seed)
-            if solution.replicates is None
-            else _replicates_group(model, solution)
-        )
+        if solution.replicates is None:
+            made = _sampling_group(model, solution, seed)
+        else:
+            made = _replicates_group(model, solution)
         groups["sampling"] = made
     if model.design.n:
         groups |= data_groups(model)
@@ -279,7 +281,10 @@ def _replicates_group(model: Model, solution: Solution) -> Any:
     import xarray as xr
 
     kept = solution.replicates or {}
-    coef = kept["coef"] if model.likelihood.outcomes else kept["coef"][..., 0]
+    if model.likelihood.outcomes:
+        coef = kept["coef"]
+    else:
+        coef = kept["coef"][..., 0]
     beta = np.where(np.isfinite(coef), coef, np.nan)[None]
     variables: dict[str, Any] = {
         "beta": (("chain", "draw", *coefficient_dims(model)), beta)
@@ -315,11 +320,10 @@ def data_groups(model: Model, *, repeat: bool = True) -> dict[str, Any]:
 
     d = model.design
     rows, weight = observation_rows(model, repeat=repeat)
-    obs, classes = _row_labels(model, rows), _classes(model)
-    y, given = (
-        model.likelihood.drawn(d.observed[rows]),
-        model.likelihood.given(d.observed[rows]),
-    )
+    obs = _row_labels(model, rows)
+    classes = _classes(model)
+    y = model.likelihood.drawn(d.observed[rows])
+    given = model.likelihood.given(d.observed[rows])
     constant: dict[str, Any] = {
         "X": (
             ("obs", "coef"),
@@ -380,12 +384,13 @@ def _row_groups(
     def log_likelihood() -> Array:
         out = np.empty((shape[0] * shape[1], shape[2]))
         flat = {name: v.reshape(-1, *v.shape[2:]) for name, v in draws.items()}
-        X, offset, y = (
-            d.X[rows],
-            None if d.offset is None else d.offset[rows],
-            d.observed[rows],
-        )
-        precision = None if d.precision is None else d.precision[rows]
+        X = d.X[rows]
+        offset = None if d.offset is None else d.offset[rows]
+        y = d.observed[rows]
+        if d.precision is None:
+            precision = None
+        else:
+            precision = d.precision[rows]
 
         def part(some: slice) -> tuple[()]:  # each block into draws of its own
             aux = {**model.fixed, **{a: flat[a][some][:, None] for a in model.unknown}}
@@ -393,18 +398,23 @@ def _row_groups(
             log_p = model.likelihood.log_prob(
                 y, plus_offset(X @ flat["beta"][some], offset), **known
             )
-            out[some] = log_p if weight is None else log_p * weight
+            if weight is None:
+                out[some] = log_p
+            else:
+                out[some] = log_p * weight
             return ()
 
         size = max(1, _AT_ONCE // max(1, len(rows) * model.shape[1]))
         map_blocks(part, [slice(i, i + size) for i in range(0, len(out), size)])
         return out.reshape(shape)
 
-    classes, likelihood = _classes(model), model.likelihood
+    classes = _classes(model)
+    likelihood = model.likelihood
     whole = (*shape, *map(len, classes.values()))
 
     def replicate() -> Array:
-        out, rng = np.empty(whole), np.random.default_rng([seed, 1])
+        out = np.empty(whole)
+        rng = np.random.default_rng([seed, 1])
         for c in range(shape[0]):
             e, aux = eta(c)
             out[c] = likelihood.drawn(
@@ -433,11 +443,9 @@ def _dtype_of_response(model: Model) -> Any:
 
 def _integer_response(model: Model, y: Array) -> Array:
     """The response y as integers where it is a class or a count."""
-    return (
-        y
-        if isinstance(model.likelihood.support, str)
-        else as_integers(y, response_name(model.design, model.likelihood))
-    )
+    if isinstance(model.likelihood.support, str):
+        return y
+    return as_integers(y, response_name(model.design, model.likelihood))
 
 
 def as_integers(values: Array, name: str) -> Array:
@@ -454,7 +462,8 @@ def _log_prior_group(model: Model, draws: Mapping[str, Array]) -> Any:
     """One log prior density per variable, without those of `_log_effects_group`; an improper one counts as its class states it."""
     import xarray as xr
 
-    dims, shape = ("chain", "draw"), draws["beta"].shape[:2]
+    dims = ("chain", "draw")
+    shape = draws["beta"].shape[:2]
     stated = set(range(len(model.joint.blocks))) - blocks_given_scales(model)
     # of the coefficients alone: where scales are unknown it is an integral at each draw, so made when it is read
     density = lazy(
@@ -475,7 +484,8 @@ def _log_effects_group(model: Model, draws: Mapping[str, Array]) -> Any:
     """log p(b | scales) of effects by group and of processes, which power-scaling of the prior leaves out."""
     import xarray as xr
 
-    dims, shape = ("chain", "draw"), draws["beta"].shape[:2]
+    dims = ("chain", "draw")
+    shape = draws["beta"].shape[:2]
     density = lazy(
         dims,
         shape,
@@ -491,7 +501,8 @@ def _stats_group(model: Model, draws: Draws, *, density: bool) -> Any:
     of the hyperparameters of processes."""
     import xarray as xr
 
-    dims, shape = ("chain", "draw"), draws["beta"].shape[:2]
+    dims = ("chain", "draw")
+    shape = draws["beta"].shape[:2]
     variables: dict[str, Any] = {k: (dims, v) for k, v in draws.stats.items()}
     if "lp" not in variables and density:
         aux = {a: draws[a] for a in model.unknown}
@@ -514,7 +525,9 @@ def _draw_coordinates(draws: Mapping[str, Array]) -> dict[str, Array]:
 def _classes(model: Model) -> dict[str, list[str]]:
     """The further axis of a response that counts by class."""
     counts = isinstance(model.likelihood, OfTrials) and bool(model.likelihood.levels)
-    return {"level": [str(v) for v in model.likelihood.levels]} if counts else {}
+    if counts:
+        return {"level": [str(v) for v in model.likelihood.levels]}
+    return {}
 
 
 def _row_labels(model: Model, rows: Array) -> dict[str, Any]:
@@ -561,7 +574,8 @@ def lazy(
 def left_out(model: Model, solution: Solution) -> dict[str, str]:
     """Which groups of a tree hold one entry per row and cannot be reported, and why; empty where the rows are in memory."""
     names = ["observed_data", "constant_data"]
-    if (draws := solution.draws) is not None:
+    draws = solution.draws
+    if draws is not None:
         names += ["log_likelihood", "posterior_predictive"]
         names += [] if "lp" in draws.stats or model.design.reachable else ["lp"]
     why = model.design.rows_obstacle(

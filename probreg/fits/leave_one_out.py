@@ -71,12 +71,16 @@ def _leave_out(
         raise DataError(
             f"leaving rows out by weights needs {FEWEST} draws or more, and there are {S}"
         )
-    correction = np.zeros(S) if log_ratio is None else log_ratio - log_ratio.max()
+    if log_ratio is None:
+        correction = np.zeros(S)
+    else:
+        correction = log_ratio - log_ratio.max()
     # M = 3 sqrt(S / efficiency) of the largest weights, or a fifth of few draws (Vehtari et al. 2024)
     M = min(
         int(3.0 * np.sqrt(S / efficiency)) if S * efficiency > _MANY else S // 5, S - 1
     )
-    ratio, z = np.exp(correction), float(ndtri((M + 1.0) / (S + 1.0)))
+    ratio = np.exp(correction)
+    z = float(ndtri((M + 1.0) / (S + 1.0)))
     out = np.empty((3, n))
     log_w = np.empty((n if weights else 0, S if weights else 0))
     size = max(1, _BLOCK // S)
@@ -98,8 +102,12 @@ def left_out_rows(fit: Any) -> LeftOutRows:
     Incompatible for a point estimate, and where the rows are not at hand.
     """
     _log_likelihood(fit)
-    model, draws, stats = fit.model, fit.solution.draws, fit.tree["sample_stats"]
-    log_ratio, efficiency, S = None, 1.0, draws.count
+    model = fit.model
+    draws = fit.solution.draws
+    stats = fit.tree["sample_stats"]
+    log_ratio = None
+    efficiency = 1.0
+    S = draws.count
     if "log_q" in stats.data_vars:
         log_ratio = (stats["lp"] - stats["log_q"]).to_numpy().ravel()
     elif draws["beta"].shape[0] > 1:
@@ -150,11 +158,13 @@ def posterior_loo(fit: Any) -> Any:
     """ArviZ's object of PSIS-LOO, pointwise."""
     import xarray as xr
 
-    found, log_lik = fit.once(left_out_rows), _log_likelihood(fit)
+    found = fit.once(left_out_rows)
+    log_lik = _log_likelihood(fit)
     S = log_lik.sizes["chain"] * log_lik.sizes["draw"]
     good = min(1.0 - 1.0 / np.log10(S), 0.7)
     labels = {"obs": log_lik["obs"]}
-    elpd, n = found.elpd, len(found.elpd)
+    elpd = found.elpd
+    n = len(found.elpd)
     return _arviz_result(
         # elpd = sum_i log p(y_i | others), its standard error sqrt(n Var) with n - 1 in Var, p = sum_i log p(y_i | all) - elpd
         elpd=elpd.sum(), se=np.sqrt(n * elpd.var(ddof=min(1, n - 1))), p=(found.lppd - elpd).sum(), n_samples=S, n_data_points=n,

@@ -44,11 +44,15 @@ def _with_hc1(model: Model, solution: Solution) -> Solution:
 
 def _describe_outside(found: Fit) -> str:
     """Describe how many fitted values are outside [0, 1]."""
-    design, fitted = found.model.design, found.model.eta(found.solution.beta)[:, 0]
+    design = found.model.design
+    fitted = found.model.eta(found.solution.beta)[:, 0]
     rows = np.flatnonzero((fitted < -_ROUNDING) | (fitted > 1.0 + _ROUNDING))
     if not len(rows):
         return f"every one of {len(fitted)} fitted values lies in [0, 1]; elsewhere predictions may not, and are not clipped"
-    first = rows[0] if design.labels is None else design.labels[rows[0]]
+    if design.labels is None:
+        first = rows[0]
+    else:
+        first = design.labels[rows[0]]
     return (
         f"{len(rows)} of {len(fitted)} fitted values lie outside [0, 1], first in row {first}, {fitted[rows[0]]:.3g}; "
         "predictions are not clipped"

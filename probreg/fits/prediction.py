@@ -88,7 +88,9 @@ class Prediction:
             out |= dict(zip(("mean_lower", "mean_upper"), self.mean_interval))
         if self.new_interval is not None:
             out |= dict(zip(("new_lower", "new_upper"), self.new_interval))
-        return out if self.likely is None else out | {"likely": self.likely}
+        if self.likely is None:
+            return out
+        return out | {"likely": self.likely}
 
 
 def require_predictive(solution: Solution, method: Method) -> None:
@@ -136,11 +138,9 @@ def atom_count(model: Model, solution: Solution) -> int:
     """The atoms of a predictive: those of a point estimate of a Gaussian process may be nodes over what it leaves."""
     if solution.draws is not None:
         return solution.draws.count
-    return (
-        _POINT_ATOMS
-        if model.design.recipe.processes and not model.likelihood.least_squares
-        else 1
-    )
+    if model.design.recipe.processes and not model.likelihood.least_squares:
+        return _POINT_ATOMS
+    return 1
 
 
 def off_span_of(
@@ -152,7 +152,10 @@ def off_span_of(
     """
     if not model.design.recipe.processes and not model.design.recipe.grouped:
         return None
-    draws = None if solution.draws is None else solution.draws.flat
+    if solution.draws is None:
+        draws = None
+    else:
+        draws = solution.draws.flat
     if aux is None:
         aux = {
             **model.fixed,
@@ -206,14 +209,13 @@ class _Atoms:
 def _atoms(model: Model, solution: Solution, *, spread: bool, seed: int) -> _Atoms:
     if solution.draws is not None:
         draws = solution.draws.flat
-        beta, aux = draws["beta"], {a: draws[a][:, None] for a in model.unknown}
+        beta = draws["beta"]
+        aux = {a: draws[a][:, None] for a in model.unknown}
     elif spread:
         beta, aux = asymptotic(solution, np.random.default_rng([seed, 2]))
     else:
-        beta, aux = (
-            solution.beta[None],
-            {a: np.full((1, 1), v) for a, v in solution.aux.items()},
-        )
+        beta = solution.beta[None]
+        aux = {a: np.full((1, 1), v) for a, v in solution.aux.items()}
     held = {a: np.full((len(beta), 1), v) for a, v in model.fixed.items()}
     known = {**held, **aux}
     off = off_span_of(model, solution, {a: v[:, 0] for a, v in known.items()})
@@ -234,9 +236,9 @@ def _mixture(model: Model, atoms: _Atoms, design: Design) -> Predictive:
         )
     mean, variance = (atoms.off.of_processes if S > 1 else atoms.off).moments(design)
     found = replace(found, eta=found.eta + mean)
-    return (
-        found if variance is None else _with_residual(model, found, variance, atoms.rng)
-    )
+    if variance is None:
+        return found
+    return _with_residual(model, found, variance, atoms.rng)
 
 
 def _with_residual(
@@ -257,7 +259,8 @@ def _with_residual(
         return replace(
             p, aux={**p.aux, noise: np.sqrt(np.square(p.aux[noise]) + variance)}
         )
-    aux, share = dict(p.aux), None
+    aux = dict(p.aux)
+    share = None
     if m > 1:
         eta = p.eta + sd * normal_points(m)[:, None, :]
     elif isinstance(model.likelihood, AdditiveNoise):
@@ -356,13 +359,9 @@ def predict(
     # what is drawn for one block after another comes from one stream of numbers
     every = on_all_cores if atoms.off is None else _in_turn
     found = _concatenate_predictions(every(predict_rows, _slices(design.n, size)))
-    return (
-        found
-        if prob is None
-        else replace(
-            found, kind=found.kind + _describe_process_variance(model, solution)
-        )
-    )
+    if prob is None:
+        return found
+    return replace(found, kind=found.kind + _describe_process_variance(model, solution))
 
 
 def _in_turn[A, B](fn: Callable[[A], B], items: Sequence[A]) -> list[B]:
@@ -424,8 +423,14 @@ def _exact_prediction(
         return Prediction(mean, error, None, None, None, _UNASKED)
     noise = s2 if design.precision is None else s2 / design.precision
     half, wide = (quantile(prob, df) * np.sqrt(v) for v in (variance, variance + noise))
-    point = "least squares" if df is not None else "the estimate, sigma given"
-    of = point if solution.draws is None else "the posterior, no draws needed"
+    if df is not None:
+        point = "least squares"
+    else:
+        point = "the estimate, sigma given"
+    if solution.draws is None:
+        of = point
+    else:
+        of = "the posterior, no draws needed"
     kind = f"{'normal' if df is None else 'Student-t'} intervals of {of}{_describe_process_variance(model, solution)}"
     if solution.sandwich:
         kind += f", by the sandwich {solution.sandwich}; one sigma of all rows says nothing of a new observation"
@@ -438,7 +443,9 @@ def _exact_prediction(
 def _closed_error(scale: Array, df: float | None, *, posterior: bool) -> Array:
     """The scale of an estimate, nan without degrees of freedom; of a posterior scale (df / (df - 2))^(1/2), infinite up to df = 2."""
     if df is None or not posterior:
-        return scale if df is None or df > 0 else np.full_like(scale, np.nan)
+        if df is None or df > 0:
+            return scale
+        return np.full_like(scale, np.nan)
     wider = np.sqrt(df / (df - 2.0)) if df > 2 else np.inf
     return np.multiply(scale, wider, where=scale != 0, out=np.zeros_like(scale))
 
@@ -447,21 +454,24 @@ def _noise_square(model: Model, solution: Solution) -> float:
     unknown = solution.stats.get(
         "sigma2_scale", solution.stats.get("sigma_unbiased", np.nan) ** 2
     )
-    return unknown if model.noise_held is None else model.noise_held**2
+    if model.noise_held is None:
+        return unknown
+    return model.noise_held**2
 
 
 def noise_of_scale(model: Model, solution: Solution) -> float | None:
     """The noise scale that is in the scale matrix of a solution in closed form; None for other solutions."""
-    return (
-        float(np.sqrt(_noise_square(model, solution)))
-        if _has_exact_predictive(model, solution)
-        else None
-    )
+    if _has_exact_predictive(model, solution):
+        return float(np.sqrt(_noise_square(model, solution)))
+    return None
 
 
 def _on_nodes(model: Model, solution: Solution) -> bool:
     """The posterior is a mixture over nodes of log sigma, given which a Gaussian linear predictor is normal."""
-    nodes = None if solution.draws is None else solution.draws.marginals
+    if solution.draws is None:
+        nodes = None
+    else:
+        nodes = solution.draws.marginals
     known = (
         nodes is not None and "log_sigma" in nodes and not model.design.recipe.processes
     )
@@ -481,11 +491,10 @@ def _of_nodes(
     sigma = np.exp(nodes["log_sigma"])
     given = predictors_given_sigma(model, design.X, sigma)
     assert given is not None
-    eta, sd = (
-        np.stack([plus_offset(row[:, None], design.offset) for row in given.mean]),
-        given.sd,
-    )
-    mean, share = _eta(design, solution.beta)[:, 0], nodes["weight"]
+    eta = np.stack([plus_offset(row[:, None], design.offset) for row in given.mean])
+    sd = given.sd
+    mean = _eta(design, solution.beta)[:, 0]
+    share = nodes["weight"]
     # Var = sum_k w_k (v_k + (x'm_k - mean)^2)
     error = np.sqrt(share @ (np.square(sd) + np.square(eta[..., 0] - mean)))
     if (
@@ -516,7 +525,10 @@ def _of_nodes(
 def _of_draws(
     model: Model, solution: Solution, design: Design, atoms: _Atoms, prob: float | None
 ) -> Prediction:
-    p = None if atoms.off is None else _mixture(model, atoms, design)
+    if atoms.off is None:
+        p = None
+    else:
+        p = _mixture(model, atoms, design)
     if p is None:
         mean, error, *ends = _mean_of_draws(model, solution, design, atoms, prob)
     else:
@@ -527,7 +539,10 @@ def _of_draws(
     if not isinstance(model.likelihood, UnivariateLikelihood):
         kind = "equal-tailed posterior intervals of the class probabilities"
         return Prediction(mean, error, interval, None, _likely(mean, prob), kind)
-    p = _mixture(model, atoms.thin(_ATOMS), design) if p is None else p.thin(_ATOMS)
+    if p is None:
+        p = _mixture(model, atoms.thin(_ATOMS), design)
+    else:
+        p = p.thin(_ATOMS)
     loaded = design.n * len(atoms.values["beta"]) >= FEW  # for the interval of the mean
     new, said = _new(
         model,
@@ -583,11 +598,9 @@ def _mean_of_draws(
 
 def _moments_and_ends(means: Array, prob: float | None) -> tuple[Array, ...]:
     """Mean and standard deviation over the draws, the first axis, and where a probability is given the ends of an equal-tailed interval."""
-    return (
-        mean_and_sd(means)
-        if prob is None
-        else (*mean_and_sd(means), *equal_tail(means, prob))
-    )
+    if prob is None:
+        return mean_and_sd(means)
+    return (*mean_and_sd(means), *equal_tail(means, prob))
 
 
 def _errorless(model: Model, solution: Solution) -> bool:
@@ -612,11 +625,10 @@ def _point_mean(model: Model, solution: Solution, design: Design) -> Array:
     eta = _eta(design, solution.beta)
     mean = model.likelihood.mean(eta, **aux)
     off = off_span_of(model, solution)
-    variance = (
-        None
-        if off is None or model.likelihood.link is IDENTITY
-        else off.variance(design)
-    )
+    if off is None or model.likelihood.link is IDENTITY:
+        variance = None
+    else:
+        variance = off.variance(design)
     if variance is None:
         return mean
     values = {a: np.full((1, 1), v) for a, v in aux.items()}
@@ -654,7 +666,8 @@ def _estimate(model: Model, solution: Solution, design: Design) -> Prediction:
 def _of_point(
     model: Model, solution: Solution, design: Design, atoms: _Atoms, prob: float
 ) -> Prediction:
-    mean, likelihood = _point_mean(model, solution, design), model.likelihood
+    mean = _point_mean(model, solution, design)
+    likelihood = model.likelihood
     if _errorless(model, solution):
         none = np.full(mean.shape, np.nan)
         ordered = isinstance(likelihood, UnivariateLikelihood)
@@ -725,7 +738,8 @@ def rows_without_estimate(solution: Solution, X: Array) -> Array:
 
 def require_estimable(model: Model, solution: Solution, design: Design) -> None:
     """Incompatible at rows without an estimate."""
-    if len(bad := rows_without_estimate(solution, design.X)):
+    bad = rows_without_estimate(solution, design.X)
+    if len(bad):
         assert solution.null_space is not None
         gone = ", ".join(
             c
@@ -753,7 +767,8 @@ def _error_and_interval(
         variance = variance + np.einsum(
             "nm,ndm->nd", np.broadcast_to(left, (len(J), J.shape[-1])), np.square(J)
         )
-    link, sd = model.likelihood.link, np.sqrt(variance)
+    link = model.likelihood.link
+    sd = np.sqrt(variance)
 
     def flat(each: Array) -> Array:
         return each[:, 0] if each.shape[1] == 1 else each
@@ -775,11 +790,10 @@ def _describe_process_variance(model: Model, solution: Solution) -> str:
     if not model.design.recipe.processes:
         return ""
     terms = ", ".join(model.design.recipe.processes)
-    points = (
-        "; the mean over it by 1,024 points"
-        if model.shape[1] > 1 and solution.draws is None
-        else ""
-    )
+    if model.shape[1] > 1 and solution.draws is None:
+        points = "; the mean over it by 1,024 points"
+    else:
+        points = ""
     return f"; what the columns of {terms} leave of the process is counted{points}"
 
 

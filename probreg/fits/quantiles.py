@@ -48,9 +48,13 @@ def _crossings(fits: dict[float, Fit]) -> dict[float, list[str]]:
             fits[t].model.eta(fits[t].solution.beta)[:, 0] for t in (low, high)
         )
         size = 1e-9 * float(np.ptp(fits[low].model.design.observed))
-        if len(rows := np.flatnonzero(below > above + size)):
+        rows = np.flatnonzero(below > above + size)
+        if len(rows):
             labels = fits[low].model.design.labels
-            first = rows[0] if labels is None else labels[rows[0]]
+            if labels is None:
+                first = rows[0]
+            else:
+                first = labels[rows[0]]
             said = f"the {low:g} and {high:g} quantiles cross: at {len(rows)} of {len(below)} rows the lower one is above, first in row {first}"
             told[low].append(said)
             told[high].append(said)

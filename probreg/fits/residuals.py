@@ -50,7 +50,9 @@ def labelled_residuals(fit: Fitted, kind: str) -> Any:
         refuse_sampling(fit.model.design.weight_kind, "a quantile residual")
     if kind != "response" and (why := noiseless(fit)) is not None:
         raise Incompatible(f"{kind} residuals: {why}")
-    found, likelihood, design = KINDS[kind](fit), fit.model.likelihood, fit.model.design
+    found = KINDS[kind](fit)
+    likelihood = fit.model.likelihood
+    design = fit.model.design
     values = design.by_row(
         found.values, _of_unused(fit) if kind == "response" else np.nan
     )
@@ -72,7 +74,8 @@ def labelled_residuals(fit: Fitted, kind: str) -> Any:
 
 def noiseless(fit: Fitted) -> str | None:
     """Why there is no residual to judge, up to rounding; None when there is."""
-    sigma, y = fit.model.noise(fit.aux, None), fit.model.design.observed
+    sigma = fit.model.noise(fit.aux, None)
+    y = fit.model.design.observed
     if sigma is None or sigma > _ROUNDING * np.abs(y).max():
         return None
     return f"the fit meets every response exactly (sigma = {sigma:.1g}), so that no residual is left"
@@ -97,11 +100,10 @@ def roots(W: Array) -> tuple[Array, Array]:
 def canonical_order(design: Design) -> Array:
     """Return the rows sorted by columns, offset and response, so that random numbers do not depend on the order of
     the rows."""
-    offset = (
-        np.zeros((design.n, 0))
-        if design.offset is None
-        else design.offset.reshape(design.n, -1)
-    )
+    if design.offset is None:
+        offset = np.zeros((design.n, 0))
+    else:
+        offset = design.offset.reshape(design.n, -1)
     return np.lexsort(np.column_stack([design.observed, offset, design.X]).T)
 
 
@@ -122,7 +124,8 @@ def counted_residuals(fit: Fitted, kind: str) -> Array:
 
 def _of_unused(fit: Fitted) -> Array | float:
     """y - E[y] at the rows of weight 0, nan where y cannot be read."""
-    left, likelihood = fit.model.design.unused, fit.model.likelihood
+    left = fit.model.design.unused
+    likelihood = fit.model.likelihood
     if left is None or left.y is None:
         return np.nan
     eta = left.X @ fit.solution.beta
@@ -148,7 +151,8 @@ def predictor(fit: Fitted) -> Array:
 
 
 def _response_residuals(fit: Fitted) -> ResidualKind:
-    model, eta = fit.model, predictor(fit)
+    model = fit.model
+    eta = predictor(fit)
     mean = model.likelihood.mean(eta, **fit.aux_of_rows)
     return ResidualKind(
         _mean_residuals(model.likelihood, model.design.observed, mean),
@@ -157,12 +161,11 @@ def _response_residuals(fit: Fitted) -> ResidualKind:
 
 
 def _pearson(fit: Fitted) -> ResidualKind:
-    likelihood, eta = _require_smooth(fit), predictor(fit)
+    likelihood = _require_smooth(fit)
+    eta = predictor(fit)
     if isinstance(likelihood, SoftmaxLikelihood):
-        p, n = (
-            likelihood.mean(eta),
-            likelihood.tally(fit.model.design.observed).sum(1, keepdims=True),
-        )
+        p = likelihood.mean(eta)
+        n = likelihood.tally(fit.model.design.observed).sum(1, keepdims=True)
         with np.errstate(all="ignore"):  # 0 / 0 where a class is certain
             return ResidualKind(
                 _response_residuals(fit).values / np.sqrt(p * (1.0 - p) / n), ("level",)
@@ -188,7 +191,8 @@ def _deviance(fit: Fitted) -> ResidualKind:
 def deviance(fit: Fitted, eta: Array) -> Array:
     """Signed root of twice the log likelihood ratio to the best that any linear predictor gives y, (n,); without a sign
     for classes."""
-    likelihood, y = fit.model.likelihood, fit.model.design.observed
+    likelihood = fit.model.likelihood
+    y = fit.model.design.observed
     aux = fit.aux_of_rows
     gain = likelihood.log_prob(
         y, likelihood.saturated_predictor(y), **aux
@@ -202,7 +206,8 @@ def deviance(fit: Fitted, eta: Array) -> Array:
 
 
 def _working_residuals(fit: Fitted) -> ResidualKind:
-    likelihood, eta = _require_smooth(fit), predictor(fit)
+    likelihood = _require_smooth(fit)
+    eta = predictor(fit)
     y = fit.model.design.observed
     info = np.broadcast_to(
         likelihood.information(eta, **fit.aux_of_rows), (*eta.shape, eta.shape[1])
@@ -211,16 +216,15 @@ def _working_residuals(fit: Fitted) -> ResidualKind:
     inverse = roots(info)[1]
     values = np.einsum("nba,nb->na", inverse, np.einsum("nab,nb->na", inverse, s))
     values = values @ likelihood.contrast_matrix.T
-    return (
-        ResidualKind(values, ("outcome",))
-        if likelihood.outcomes
-        else ResidualKind(values[:, 0])
-    )
+    if likelihood.outcomes:
+        return ResidualKind(values, ("outcome",))
+    return ResidualKind(values[:, 0])
 
 
 def _partial(fit: Fitted) -> ResidualKind:
     """r_ik + sum_j (x_ij - mean_j) b_jk over the columns j of a term, r the working residuals of the reported predictors k."""
-    design, likelihood = fit.model.design, fit.model.likelihood
+    design = fit.model.design
+    likelihood = fit.model.likelihood
     if not columns_by_term(fit):
         raise Incompatible(
             "partial residuals are those of a term, and this model has none beside the intercept"
@@ -235,11 +239,9 @@ def _partial(fit: Fitted) -> ResidualKind:
         for columns in columns_by_term(fit).values()
     ]
     by_term = working.values.reshape(len(design.X), 1, -1) + np.stack(parts, 1)
-    return (
-        ResidualKind(by_term, ("term", "outcome"))
-        if likelihood.outcomes
-        else ResidualKind(by_term[..., 0], ("term",))
-    )
+    if likelihood.outcomes:
+        return ResidualKind(by_term, ("term", "outcome"))
+    return ResidualKind(by_term[..., 0], ("term",))
 
 
 def columns_by_term(fit: Fitted) -> dict[str, tuple[int, ...]]:
@@ -271,7 +273,8 @@ def quantile_residuals(fit: Fitted, rows: Array) -> Array:
 
 def tails(fit: Fitted, rows: Array) -> tuple[Array, Array]:
     """P(Y <= y) and P(Y < y) of these rows under the predictive distribution."""
-    likelihood, y = fit.model.likelihood, fit.model.design.observed[rows]
+    likelihood = fit.model.likelihood
+    y = fit.model.design.observed[rows]
     assert isinstance(likelihood, UnivariateLikelihood)
     told = _thin_predictive(fit, rows)
     upper = told.cdf(y)
@@ -284,7 +287,10 @@ def tails(fit: Fitted, rows: Array) -> tuple[Array, Array]:
 
 def _thin_predictive(fit: Fitted, rows: Array) -> Predictive:
     design = fit.model.design
-    part = design if np.array_equal(rows, np.arange(design.n)) else design.take(rows)
+    if np.array_equal(rows, np.arange(design.n)):
+        part = design
+    else:
+        part = design.take(rows)
     return predictive(
         fit.model, fit.solution, part, spread=False, seed=fit.seed, at_most=_DRAWS
     )

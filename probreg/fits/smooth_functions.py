@@ -94,7 +94,8 @@ def scales_of_functions(
 
 def _block_scale(model: Model, solution: Solution, i: int) -> float:
     """tau of a block with the prior N(0, tau^2 I), the amplitude of a process."""
-    block, prior = model.joint.blocks[i], model.joint.blocks[i].prior
+    block = model.joint.blocks[i]
+    prior = model.joint.blocks[i].prior
     if isinstance(prior, HierarchicalPrior):
         names = hyper_names(model.joint, model.design)[i]
         values = {} if solution.draws is None else solution.draws.values
@@ -103,14 +104,18 @@ def _block_scale(model: Model, solution: Solution, i: int) -> float:
         at = prior.internal(
             {h: float(values[name].mean()) for h, name in names.items()}
         )
-        if (size := prior.size_at(at)) is not None:
+        size = prior.size_at(at)
+        if size is not None:
             return size
         prior = prior.given(**at)
     if isinstance(prior, Flat):
         return np.inf
     if not isinstance(prior, GaussianPrior):
         return np.nan
-    unit = model.noise(solution.aux) if prior.sigma_units else 1.0
+    if prior.sigma_units:
+        unit = model.noise(solution.aux)
+    else:
+        unit = 1.0
     P = prior.precision(len(block.columns))
     alike = np.allclose(P, P[0, 0] * np.eye(len(P)), rtol=1e-12, atol=0)
     return float(unit / np.sqrt(P[0, 0])) if alike else np.nan
@@ -120,11 +125,10 @@ def smooths_table(model: Model, solution: Solution) -> Any:
     """One row for each smooth function: edf, columns (times predictors), tau of each block."""
     import pandas as pd
 
-    functions, m = term_functions(model.design), model.shape[1]
-    edf, tau = (
-        degrees_of_functions(model, solution),
-        scales_of_functions(model, solution),
-    )
+    functions = term_functions(model.design)
+    m = model.shape[1]
+    edf = degrees_of_functions(model, solution)
+    tau = scales_of_functions(model, solution)
     names = [f.label for f in functions]
     columns = {
         "edf": list(edf.values()),
@@ -144,7 +148,10 @@ def said_of_smooths(table: Any, most: int = 6) -> tuple[str, ...]:
         f"{name} {row.edf:.4g} of {row.columns}"
         for name, row in zip(table.index, table.itertuples())
     ]
-    rest = f" and {len(each) - most} more in .smooths" if len(each) > most else ""
+    if len(each) > most:
+        rest = f" and {len(each) - most} more in .smooths"
+    else:
+        rest = ""
     return (f"effective degrees of freedom: {', '.join(each[:most])}{rest}",)
 
 
@@ -216,13 +223,18 @@ def curve(
         raise DataError(
             f"derivative= is of one column, and {function.label} is a function of {len(function.inputs)}"
         )
-    ends = function.range_in(model.design) if derivative else None
-    contrasts, rng = model.likelihood.contrast_matrix, np.random.default_rng([seed, 7])
+    if derivative:
+        ends = function.range_in(model.design)
+    else:
+        ends = None
+    contrasts = model.likelihood.contrast_matrix
+    rng = np.random.default_rng([seed, 7])
     drawn = _drawn_process(model, solution, function)
     if drawn is None:
-        columns = (
-            function.columns_at(x) if ends is None else function.slopes_at(x, ends)
-        )
+        if ends is None:
+            columns = function.columns_at(x)
+        else:
+            columns = function.slopes_at(x, ends)
         rest = _root_left_out(function, x, ends)
     if drawn is not None:
         found = _band_of(
@@ -233,17 +245,19 @@ def curve(
         )
         kind = "posterior draws"
     elif solution.draws is not None:
-        scale = None if rest is None else _drawn_scales(model, solution.draws, function)
+        if rest is None:
+            scale = None
+        else:
+            scale = _drawn_scales(model, solution.draws, function)
         found = _of_draws(
             solution.draws, function.at, columns, contrasts, prob, rest, scale, rng
         )
         kind = "posterior draws"
     else:
-        rest = (
-            None
-            if rest is None
-            else rest * scales_of_functions(model, solution)[function.label][0]
-        )
+        if rest is None:
+            rest = None
+        else:
+            rest = rest * scales_of_functions(model, solution)[function.label][0]
         found = _of_normal(solution, function.at, columns, contrasts, prob, rest, rng)
         kind = "normal, given the scales"
     outcomes = model.likelihood.outcomes
@@ -314,11 +328,8 @@ def _of_normal(
     sd = np.sqrt(np.square(A).sum(-1)).T
     half = quantile(prob, solution.df) * sd
     z = rng.standard_normal((A.shape[-1], _DRAWS))
-    z = (
-        z
-        if solution.df is None
-        else z / np.sqrt(rng.chisquare(solution.df, _DRAWS) / solution.df)
-    )
+    if solution.df is not None:
+        z = z / np.sqrt(rng.chisquare(solution.df, _DRAWS) / solution.df)
     parts = np.array_split(z, _PARTS, axis=1)
     with one_blas_thread():
         critical = [
@@ -352,7 +363,8 @@ def _of_draws(
 
 def _band_of(f: Array, prob: float) -> Band:
     """Of draws f (K, S, n)."""
-    estimate, sd = f.mean(1).T, f.std(1, ddof=1).T
+    estimate = f.mean(1).T
+    sd = f.std(1, ddof=1).T
     ends = [equal_tail(one, prob) for one in f]
     critical = [
         _maximum_quantile([(one - one.mean(0)).T], sd[:, k], prob)
@@ -391,15 +403,14 @@ def _drawn_scales(model: Model, draws: Draws, function: TermFunction) -> Array:
             f"{function.label}: linear predictors have scales of their own, off the rows of its columns"
         )
     (i,) = blocks
-    prior, unit = model.joint.blocks[i].prior, np.ones(1)
+    prior = model.joint.blocks[i].prior
+    unit = np.ones(1)
     if isinstance(prior, HierarchicalPrior):
         names = hyper_names(model.joint, model.design)[i]
-        unit, prior = (
-            np.asarray(
-                prior.spread(**{h: draws.flat[name] for h, name in names.items()})
-            ),
-            prior.base,
+        unit = np.asarray(
+            prior.spread(**{h: draws.flat[name] for h, name in names.items()})
         )
+        prior = prior.base
     if (
         not isinstance(prior, GaussianPrior)
         or (each := prior.independent(len(function.at))) is None
@@ -407,11 +418,10 @@ def _drawn_scales(model: Model, draws: Draws, function: TermFunction) -> Array:
         raise Incompatible(
             f"{function.label} needs a normal prior of one scale, off the rows of its columns"
         )
-    noise = (
-        draws.flat.get(model.likelihood.noise_scale or "", model.noise())
-        if prior.sigma_units
-        else 1.0
-    )
+    if prior.sigma_units:
+        noise = draws.flat.get(model.likelihood.noise_scale or "", model.noise())
+    else:
+        noise = 1.0
     return np.asarray(unit * float(each[0]) * noise)
 
 

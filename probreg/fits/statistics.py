@@ -105,7 +105,8 @@ class FitStatistics(Fitted):
         Incompatible
             For a posterior and a mode under a prior.
         """
-        if (why := why_no_criterion(self)) is not None:
+        why = why_no_criterion(self)
+        if why is not None:
             raise Incompatible(why)
         found = self.solution.found
         scales = 0 if found is None else found.count
@@ -161,7 +162,10 @@ class FitStatistics(Fitted):
         if self.solution.found is not None:
             return self.solution.found.value  # effects integrated over
         if not np.isfinite(self.log_likelihood) or exact_fit(self):
-            none = ", with no degrees of freedom left" if is_saturated(self) else ""
+            if is_saturated(self):
+                none = ", with no degrees of freedom left"
+            else:
+                none = ""
             raise Incompatible(
                 f"the fit meets every response exactly{none}, so that its density has no bound: no AIC or BIC"
             )
@@ -195,7 +199,8 @@ class FitStatistics(Fitted):
     @cached_property
     def _conditional_deviance(self) -> float:
         """D given the effects of groups."""
-        if (saved := statistic_saved_without_rows(self, "deviance")) is not None:
+        saved = statistic_saved_without_rows(self, "deviance")
+        if saved is not None:
             return saved
         require_predictive(self.solution, self.method)
         return deviance_at(self.model, self.solution.beta, self.solution.aux)
@@ -218,7 +223,8 @@ class FitStatistics(Fitted):
             raise Incompatible(
                 "null_deviance is of fits without effects by group; fit the intercept alone and compare the log-likelihoods"
             )
-        if (saved := statistic_saved_without_rows(self, "null_deviance")) is not None:
+        saved = statistic_saved_without_rows(self, "null_deviance")
+        if saved is not None:
             return saved
         require_predictive(self.solution, self.method)
         return null_deviance(self.model, self.solution.aux)
@@ -246,7 +252,8 @@ class FitStatistics(Fitted):
         ----------
         McFadden 1974; Koenker & Machado 1999.
         """
-        if (saved := statistic_saved_without_rows(self, "r_squared")) is not None:
+        saved = statistic_saved_without_rows(self, "r_squared")
+        if saved is not None:
             return saved
         return share_explained(
             self, self._conditional_deviance if is_density(self.model) else np.nan
@@ -265,7 +272,8 @@ class FitStatistics(Fitted):
             raise Incompatible(
                 "adjusted R² is of least squares, a Gaussian likelihood without a prior"
             )
-        n, df = self.nobs, self.df_resid
+        n = self.nobs
+        df = self.df_resid
         if df < 1:
             raise Incompatible("adjusted R² needs more rows than coefficients")
         return (
@@ -299,11 +307,9 @@ class FitStatistics(Fitted):
             and self.model.noise_unknown
         )
         if unbiased and self.model.design.weight_kind != "sampling":
-            return (
-                float(np.sqrt(self.deviance / self.df_resid))
-                if self.df_resid > 0
-                else np.nan
-            )
+            if self.df_resid > 0:
+                return float(np.sqrt(self.deviance / self.df_resid))
+            return np.nan
         return float(self.model.noise(self.solution.aux))
 
     # ---- row by row ------------------------------------------------------------------------------------------------
@@ -325,7 +331,8 @@ class FitStatistics(Fitted):
         import xarray as xr
 
         reachable(self)
-        design, likelihood = self.model.design.whole, self.model.likelihood
+        design = self.model.design.whole
+        likelihood = self.model.likelihood
         eta = plus_offset(design.X @ self.solution.beta, design.offset)
         mean = likelihood.mean(eta, **self.aux)
         coords: dict[str, Any] = {"obs": row_labels(None, design)}
@@ -498,9 +505,10 @@ class FitStatistics(Fitted):
             row |= self._of_groups()
         found = self.solution.found
         # of REML broom has the restricted one
-        log_lik = (
-            self._statistic_or_nan("log_likelihood") if found is None else found.value
-        )
+        if found is None:
+            log_lik = self._statistic_or_nan("log_likelihood")
+        else:
+            log_lik = found.value
         row["logLik"] = (
             np.nan if exact_fit(self) else log_lik
         )  # as large as rounding makes it
@@ -549,11 +557,11 @@ class FitStatistics(Fitted):
             flat and not self.solution.sandwich and not exact_fit(self)
         )  # a sandwich: variances differ
         try:
-            return (
-                overall_test(self, self.deviance, self.null_deviance, self.df_resid)
-                if flat
-                else None
-            )
+            if flat:
+                return overall_test(
+                    self, self.deviance, self.null_deviance, self.df_resid
+                )
+            return None
         except ProbregError:
             return None
 

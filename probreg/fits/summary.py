@@ -88,12 +88,14 @@ class Summary(pd.DataFrame):
         return pd.DataFrame
 
     def __repr__(self) -> str:
-        return super().__repr__() if self._of is None else summary_text(self._of, self)
+        if self._of is None:
+            return super().__repr__()
+        return summary_text(self._of, self)
 
     def _repr_html_(self) -> str | None:
-        return (
-            super()._repr_html_() if self._of is None else summary_html(self._of, self)
-        )
+        if self._of is None:
+            return super()._repr_html_()
+        return summary_html(self._of, self)
 
 
 # ---- the table ---------------------------------------------------------------------------------------------------------
@@ -101,14 +103,16 @@ class Summary(pd.DataFrame):
 
 def summary_table(fit: FitStatistics, coef: Array, asked: Asked) -> Summary:
     """One row per coefficient, outcome by outcome, then the nuisance parameters and sampled scales."""
-    posterior, null = fit.target == "posterior", null_values(fit, asked.null)
+    posterior = fit.target == "posterior"
+    null = null_values(fit, asked.null)
     lower, upper = asked.interval.ends(asked.prob)
     columns: dict[str, Array] = (
         {"mean": coef, "sd": asked.error} if posterior else {"estimate": coef}
     )
-    untold = (
-        None if posterior else why_no_test(fit, own_errors=asked.interval.given is None)
-    )
+    if posterior:
+        untold = None
+    else:
+        untold = why_no_test(fit, own_errors=asked.interval.given is None)
     tested = not posterior and untold is None
     if not posterior:
         columns["std_error"] = asked.error
@@ -136,11 +140,8 @@ def summary_table(fit: FitStatistics, coef: Array, asked: Asked) -> Summary:
     table = Summary(pd.DataFrame(flat, index=coefficient_index(fit.model)))
     for name, (value, sd) in fit.solution.scalars.items():
         known = dict(zip(("lower", "upper"), asked.interval.aux_ends(name, asked.prob)))
-        value = (
-            np.nan
-            if name == fit.model.likelihood.noise_scale and is_saturated(fit)
-            else value
-        )
+        if name == fit.model.likelihood.noise_scale and is_saturated(fit):
+            value = np.nan
         known |= {
             "estimate": value,
             "mean": value,
@@ -196,10 +197,8 @@ def two_sided(t: Array, df: Array | float | None) -> Array:
 
 def null_values(fit: FitStatistics, null: float | Mapping[str, float]) -> Array:
     """The value of each coefficient under the null, shaped as the coefficients. DataError for a name that is none of them."""
-    names, shape = (
-        parameter_names(fit.model),
-        (len(fit.model.design.head), max(1, len(fit.model.likelihood.outcomes))),
-    )
+    names = parameter_names(fit.model)
+    shape = (len(fit.model.design.head), max(1, len(fit.model.likelihood.outcomes)))
     values = np.zeros(len(names))
     if isinstance(null, Mapping):
         for name, value in null.items():
@@ -276,13 +275,15 @@ def _ratios(
 def probability_positive(fit: FitStatistics) -> Array:
     """P(coefficient > 0), (p,) or (p, outcomes): by formula where the marginal is Student-t or a mixture of normals, else the
     share of draws."""
-    s, draws = fit.solution, fit.solution.posterior
+    s = fit.solution
+    draws = fit.solution.posterior
     coef = reported_coefficients(fit.model, s.beta)
     if draws.elliptical:
         with np.errstate(divide="ignore", invalid="ignore"):
             t = coef / _own_scale(fit, coef)
         return np.asarray(ndtr(t) if s.df is None else stdtr(s.df, t))
-    if (m := reported_marginals(fit.model, draws)) is not None:
+    m = reported_marginals(fit.model, draws)
+    if m is not None:
         return above_zero(m["weight"], m["mean"] / m["sd"]).reshape(coef.shape)
     beta = reported_coefficients(fit.model, draws["beta"])
     return np.asarray((beta > 0).mean((0, 1)))
@@ -294,7 +295,8 @@ def _own_scale(fit: FitStatistics, coef: Array) -> Array:
 
 def posterior_median(fit: FitStatistics) -> Array:
     """The median of each coefficient: its mean where the marginal is symmetric by formula, else of the draws."""
-    s, draws = fit.solution, fit.solution.posterior
+    s = fit.solution
+    draws = fit.solution.posterior
     if draws.elliptical:
         return reported_coefficients(fit.model, s.beta)
     beta = reported_coefficients(fit.model, draws["beta"])
@@ -327,13 +329,15 @@ def summary_text(fit: FitStatistics, table: pd.DataFrame, *, terms: bool = True)
     )
     body = _body(fit, table, shown)
     room = max(_LINES - len(head) - len(foot) - len(notes) - len(said) - 1, 5)
-    more = (
-        [f"… {len(body) - room + 1} rows more, in summary().to_string()"]
-        if len(body) > room
-        else []
-    )
+    if len(body) > room:
+        more = [f"… {len(body) - room + 1} rows more, in summary().to_string()"]
+    else:
+        more = []
     body = body.iloc[: room - 1] if more else body
-    lines = table_lines(_cells(body, table.attrs)) if len(body) else []
+    if len(body):
+        lines = table_lines(_cells(body, table.attrs))
+    else:
+        lines = []
     return clean_lines(*head, *lines, *more, *said, *foot, *notes)
 
 
@@ -342,7 +346,8 @@ def summary_html(fit: FitStatistics, table: pd.DataFrame, *, terms: bool = True)
     shown, said = (table, []) if terms else without_terms(fit, table)
     body = _body(fit, table, shown)
     under = _foot(fit, table)
-    foot, notes = [*said, *under], list(_select_notes(table, under))
+    foot = [*said, *under]
+    notes = list(_select_notes(table, under))
     return notebook_html(
         _head(fit, table),
         [_cells(body, table.attrs)] if len(body) else [],
@@ -406,11 +411,9 @@ def p_cell(p: float) -> str:
     >>> p_cell(0.0123), p_cell(0.0), p_cell(2e-9), p_cell(float("nan"))
     ('0.012', '<1e-15', '2e-09', '')
     """
-    return (
-        ""
-        if np.isnan(p)
-        else format_p(p).removeprefix("p ").removeprefix("= ").replace(" ", "")
-    )
+    if np.isnan(p):
+        return ""
+    return format_p(p).removeprefix("p ").removeprefix("= ").replace(" ", "")
 
 
 def _format_fixed(value: float, digits: int) -> str:
@@ -420,7 +423,8 @@ def _format_fixed(value: float, digits: int) -> str:
 def _head(fit: FitStatistics, table: pd.DataFrame) -> list[str]:
     """What is modelled; the method, N, df and the prior; what the columns are."""
     words = table.attrs
-    n, df = _statistic_or_none(fit, "nobs"), _statistic_or_none(fit, "df_resid")
+    n = _statistic_or_none(fit, "nobs")
+    df = _statistic_or_none(fit, "df_resid")
     size = "" if n is None else f", N = {n}"
     size += "" if df is None or fit.target == "posterior" else f", residual df = {df}"
     size += f", {groups_said(fit.model)}" if has_effects(fit.model) else ""
@@ -447,13 +451,12 @@ def _head(fit: FitStatistics, table: pd.DataFrame) -> list[str]:
         and table["statistic"].notna().any()
         and not is_saturated(fit)
     ):
-        law = (
-            f"t({words['df']:g})"
-            if isinstance(words.get("df"), float | int)
-            else "t"
-            if "df" in words
-            else "z"
-        )
+        if isinstance(words.get("df"), float | int):
+            law = f"t({words['df']:g})"
+        elif "df" in words:
+            law = "t"
+        else:
+            law = "z"
         law += f" with {words['df']}'s df" if isinstance(words.get("df"), str) else ""
         said += f"; {law} and two-sided p for {words['null']}"
     return [*lines, said]
@@ -472,16 +475,14 @@ def _foot(fit: FitStatistics, table: pd.DataFrame) -> list[str]:
         return [*lines, *_of_groups(fit), *_explain_missing_p(table)]
     explained = _format_goodness(fit, table.attrs)
     lines += [explained] if explained else []
-    if (
-        (ll := _statistic_or_none(fit, "log_likelihood")) is not None
-        and np.isfinite(ll)
-        and not exact_fit(fit)
-    ):
+    ll = _statistic_or_none(fit, "log_likelihood")
+    if ll is not None and np.isfinite(ll) and not exact_fit(fit):
         at = {"posterior": " at the posterior mean"}.get(
             fit.target, "" if fit.model.flat else " at the mode"
         )
         said = f"log-likelihood {format_number(ll)}{at}"
-        if (aic := _statistic_or_none(fit, "aic")) is not None:
+        aic = _statistic_or_none(fit, "aic")
+        if aic is not None:
             said += f", AIC {format_number(aic)}, BIC {format_number(fit.bic)} ({_count_parameters(fit.n_parameters)})"
         lines.append(said)
     if fit.model.design.weight_kind == "sampling":
@@ -491,7 +492,8 @@ def _foot(fit: FitStatistics, table: pd.DataFrame) -> list[str]:
 
 def _of_groups(fit: FitStatistics) -> list[str]:
     """R² of groups, degrees of freedom of their terms, and the criterion at scales that were found."""
-    lines, found = [], fit.solution.found
+    lines = []
+    found = fit.solution.found
     edf = effective_of_terms(fit)
     each = [f"{key} {v:.4g} of {q}" for key, (v, q) in edf.items()]
     lines += [f"effective degrees of freedom: {', '.join(each)}"] if each else []
@@ -507,18 +509,22 @@ def _of_groups(fit: FitStatistics) -> list[str]:
     except ProbregError:
         pass  # it has none
     if found is None:
-        if (
-            ll := _statistic_or_none(fit, "log_likelihood")
-        ) is not None and np.isfinite(ll):
-            at = " at the posterior mean" if fit.target == "posterior" else ""
+        ll = _statistic_or_none(fit, "log_likelihood")
+        if ll is not None and np.isfinite(ll):
+            if fit.target == "posterior":
+                at = " at the posterior mean"
+            else:
+                at = ""
             lines.append(f"log-likelihood {format_number(ll)} given the effects{at}")
         return lines
-    laplace = (
-        "Laplace approximation"
-        if found.points == 1
-        else f"{found.points} points of adaptive quadrature"
-    )
-    about = "" if found.stated.likelihood.least_squares else f", {laplace}"
+    if found.points == 1:
+        laplace = "Laplace approximation"
+    else:
+        laplace = f"{found.points} points of adaptive quadrature"
+    if found.stated.likelihood.least_squares:
+        about = ""
+    else:
+        about = f", {laplace}"
     if found.criterion == "REML":
         if not found.plain:
             moved = "at this mode, which the prior of the scales moves from REML's"
@@ -536,7 +542,8 @@ def _of_groups(fit: FitStatistics) -> list[str]:
         if found.plain
         else ", at a mode that the prior of the scales moves from ML's"
     )
-    if (aic := _statistic_or_none(fit, "aic")) is not None:
+    aic = _statistic_or_none(fit, "aic")
+    if aic is not None:
         said += f", AIC {format_number(aic, 6)}, BIC {format_number(fit.bic, 6)} ({_count_parameters(fit.n_parameters)})"
     return [*lines, said]
 
@@ -555,11 +562,10 @@ def _aux_lines(fit: FitStatistics, table: pd.DataFrame) -> list[str]:
         ):
             continue  # a note says why
         value = next(row[c] for c in ("estimate", "mean", "median") if c in row)
-        ends = (
-            ""
-            if np.isnan(row["lower"])
-            else f" ({row['lower']:.5g} to {row['upper']:.5g})"
-        )
+        if np.isnan(row["lower"]):
+            ends = ""
+        else:
+            ends = f" ({row['lower']:.5g} to {row['upper']:.5g})"
         if word in fit.solution.hyper and word.startswith(OF_EFFECTS):
             lines.append(
                 _effect_scale(
@@ -581,7 +587,10 @@ def _aux_lines(fit: FitStatistics, table: pd.DataFrame) -> list[str]:
             ):  # the interval of kind "t" is that of RSS / df
                 of_rss = table.attrs["kind"] == "t" and fit.solution.df is not None
                 first = f"{word} {sd:.5g}{ends} {_BOTH_SIGMAS} {value:.5g}"
-                said = first if of_rss else f"{said}; from RSS / df {sd:.5g}"
+                if of_rss:
+                    said = first
+                else:
+                    said = f"{said}; from RSS / df {sd:.5g}"
         if "r_hat" in row:
             said += f"; ess_bulk {row['ess_bulk']:.0f}, ess_tail {row['ess_tail']:.0f}, r_hat {row['r_hat']:.3f}"
         lines.append(said)
@@ -610,7 +619,10 @@ def _effect_scale(
         return (
             f"{name} {value:.5g} (no interval: its replicates have percentiles alone)"
         )
-    edge = value == 0.0 if name.startswith("sd(") else abs(value) > _EDGE
+    if name.startswith("sd("):
+        edge = value == 0.0
+    else:
+        edge = abs(value) > _EDGE
     return f"{name} {value:.5g} (no interval: {'at its edge' if edge else 'the fit is singular'})"
 
 
@@ -622,24 +634,24 @@ def _smooth_lines(fit: FitStatistics) -> tuple[str, ...]:
 
 def _format_goodness(fit: FitStatistics, words: Mapping[str, Any]) -> str:
     """Format R² by its name, the F test where errors are classical, and the deviance of classes and counts."""
-    if (share := _statistic_or_none(fit, "r_squared")) is None or not np.isfinite(
-        share
-    ):
+    share = _statistic_or_none(fit, "r_squared")
+    if share is None or not np.isfinite(share):
         return ""
     if not is_density(fit.model):
         said = f"McFadden's R² {share:.4g}; deviance {format_number(fit.deviance)}"
         none = _statistic_or_none(fit, "null_deviance")
-        return (
-            said if none is None else f"{said}, {format_number(none)} without columns"
-        )
+        if none is None:
+            return said
+        return f"{said}, {format_number(none)} without columns"
     if not fit.model.likelihood.least_squares:
         return f"R² (share of the deviance) {share:.4g}"
-    zero = "" if fit.model.design.intercept is not None else " about zero"
-    said, adjusted, test = (
-        f"R²{zero} {share:.4g}",
-        _statistic_or_none(fit, "adjusted_r_squared"),
-        fit.overall,
-    )
+    if fit.model.design.intercept is not None:
+        zero = ""
+    else:
+        zero = " about zero"
+    said = f"R²{zero} {share:.4g}"
+    adjusted = _statistic_or_none(fit, "adjusted_r_squared")
+    test = fit.overall
     said += "" if adjusted is None else f", adjusted {adjusted:.4g}"
     if test is None or words.get("covariance") != "classical":
         return said

@@ -24,11 +24,10 @@ def support_table(model: Model, solution: Solution) -> "DataFrame":
         raise Incompatible(
             f"support vectors are those of a loss with kinks, and {model.likelihood.name} has none"
         )
-    labels = (
-        np.arange(model.design.n)
-        if model.design.labels is None
-        else np.asarray(model.design.labels)
-    )
+    if model.design.labels is None:
+        labels = np.arange(model.design.n)
+    else:
+        labels = np.asarray(model.design.labels)
     if solution.draws is not None:
         return pd.DataFrame(
             {"probability": _share_outside_tube(model, solution)},
@@ -52,7 +51,8 @@ def _share_outside_tube(model: Model, solution: Solution) -> Array:
     assert isinstance(likelihood, PiecewiseLinearLikelihood)
     model.design.need_rows("the support of a posterior")
     draws = solution.posterior.flat
-    count, total = len(draws["beta"]), np.zeros(model.design.n)
+    count = len(draws["beta"])
+    total = np.zeros(model.design.n)
     step = max(1, _AT_ONCE // max(1, model.design.n))
     for start in range(0, count, step):
         some = slice(start, start + step)

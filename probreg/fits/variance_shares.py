@@ -62,7 +62,8 @@ def variance_shares(fit: Fitted) -> VarianceShares:
         raise Incompatible(
             f"R² of groups is of one linear predictor; {model.likelihood.name} has several"
         )
-    likelihood, link = model.likelihood, model.likelihood.link.name
+    likelihood = model.likelihood
+    link = model.likelihood.link.name
     if not likelihood.least_squares and (
         likelihood.aux or link not in (*_OF_LINK, "log")
     ):
@@ -74,13 +75,15 @@ def variance_shares(fit: Fitted) -> VarianceShares:
         return VarianceShares(*saved)  # type: ignore[arg-type]
     design = model.design.whole
     design.need_rows("R² of a model with effects of groups")
-    w = design.weights if design.weights is not None else np.ones(design.n)
+    if design.weights is not None:
+        w = design.weights
+    else:
+        w = np.ones(design.n)
     eta = design.X[:, design.head] @ fit.solution.beta[design.head, 0]
-    fixed = (
-        0.0
-        if np.ptp(eta) == 0
-        else float(w @ np.square(eta - w @ eta / w.sum()) / max(w.sum() - 1.0, 1.0))
-    )
+    if np.ptp(eta) == 0:
+        fixed = 0.0
+    else:
+        fixed = float(w @ np.square(eta - w @ eta / w.sum()) / max(w.sum() - 1.0, 1.0))
     return VarianceShares(fixed, _of_groups(fit, w), _residual_variance(fit, w))
 
 
@@ -89,7 +92,8 @@ def effective_of_terms(fit: Fitted) -> dict[str, tuple[float, int]]:
 
     Empty for a posterior that averages over the scales, and without standard errors.
     """
-    s, m = fit.solution, fit.model.shape[1]
+    s = fit.solution
+    m = fit.model.shape[1]
     V = s.given_scales
     if (
         (s.found is None and s.draws is not None)
@@ -104,10 +108,8 @@ def effective_of_terms(fit: Fitted) -> dict[str, tuple[float, int]]:
         return {}
     out = {}
     for key, term in fit.model.design.recipe.grouped.items():
-        at, used = (
-            np.array([place[c] for c in term.columns], dtype=int).reshape(term.shape),
-            0.0,
-        )
+        at = np.array([place[c] for c in term.columns], dtype=int).reshape(term.shape)
+        used = 0.0
         for a, S in enumerate(np.broadcast_to(each[key], (m, *each[key].shape[-2:]))):
             sd = np.sqrt(np.diagonal(S))
             kept = np.flatnonzero(sd > 0)
@@ -129,7 +131,8 @@ def covariances_of_effects(fit: Fitted) -> dict[str, Array]:
     mean of S, or as stated. Incompatible where it is not known."""
     s = fit.solution
     stated = fit.model if s.found is None else s.found.stated
-    each, at = dict[str, list[Array]](), 0
+    each = dict[str, list[Array]]()
+    at = 0
     for i, b in enumerate(stated.joint.blocks):
         prior: Any = b.prior
         if not isinstance(prior, LatentPrior):
@@ -140,7 +143,8 @@ def covariances_of_effects(fit: Fitted) -> dict[str, Array]:
             ):
                 each.setdefault(held.key, []).append(S)
             continue
-        own, at = slice(at, at + len(prior.hyper)), at + len(prior.hyper)
+        own = slice(at, at + len(prior.hyper))
+        at = at + len(prior.hyper)
         term = stated.design.grouped_of(b.columns)
         if term is None or not prior.hyper_labels:
             continue
@@ -192,7 +196,8 @@ def _mean_covariance(fit: Fitted, block: int, prior: Any) -> Array:
 
 def _of_groups(fit: Fitted, w: Array) -> float:
     """sum over terms of the mean over rows of z'S z."""
-    design, total = fit.model.design.whole, 0.0
+    design = fit.model.design.whole
+    total = 0.0
     for key, S in covariances_of_effects(fit).items():
         Z = design.inputs[key][:, 1:]
         total += float(w @ np.einsum("nk,kl,nl->n", Z, S, Z) / w.sum())
@@ -204,9 +209,13 @@ def _residual_variance(fit: Fitted, w: Array) -> float:
     if likelihood.least_squares:
         precision = fit.model.design.whole.precision
         # the mean over rows of sigma^2 / w
-        share = 1.0 if precision is None else float(w @ (1.0 / precision) / w.sum())
+        if precision is None:
+            share = 1.0
+        else:
+            share = float(w @ (1.0 / precision) / w.sum())
         return float(fit.aux[fit.model.noise_scale or ""]) ** 2 * share
-    if (link := likelihood.link.name) in _OF_LINK:
+    link = likelihood.link.name
+    if link in _OF_LINK:
         return _OF_LINK[link]
     mean = float(w @ np.asarray(fit.model.design.whole.observed, dtype=float) / w.sum())
     return float(np.log1p(1.0 / mean))

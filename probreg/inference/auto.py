@@ -48,7 +48,8 @@ class Auto(Method):
     def obstacle(self, model: Model) -> str | None:
         found = {}
         for name in _LADDER:
-            if (why := method_obstacle(METHODS[name](), model)) is None:
+            why = method_obstacle(METHODS[name](), model)
+            if why is None:
                 return None
             found[name] = why
         # under sampling weights evidence is no way out of an improper posterior
@@ -76,7 +77,10 @@ class Auto(Method):
         method, reason = self.choose(model)
         settled = method.resolve(model, rng)
         # of a scale taken at its most probable value a reader must know
-        said = reason if method.name == "evidence" else Routine(reason)
+        if method.name == "evidence":
+            said = reason
+        else:
+            said = Routine(reason)
         return settled._replace(notes=(said, *settled.notes))
 
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
@@ -92,9 +96,8 @@ def _reason(model: Model, method: Method, reason: str) -> str:
     ):
         return reason
     quick = METHODS["evidence"]().obstacle(model) is None
-    way = (
-        "; evidence is the quick way, which takes the scale at its most probable value"
-        if quick
-        else ""
-    )
+    if quick:
+        way = "; evidence is the quick way, which takes the scale at its most probable value"
+    else:
+        way = ""
     return f"the prior has an unknown scale, so the posterior is sampled with it{way}"

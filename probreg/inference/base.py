@@ -268,16 +268,16 @@ class Solution:
     @property
     def given_scales(self) -> ParameterCovariance:
         """`covariance` given the scales and nuisance parameters that were found."""
-        return self.covariance if self.conditional is None else self.conditional
+        if self.conditional is None:
+            return self.covariance
+        return self.conditional
 
     @property
     def found(self) -> FoundScales | None:
         """The scales at the maximum of the evidence where some are those of effects by group."""
-        return (
-            self.scales
-            if self.scales is not None and self.scales.stated.design.recipe.grouped
-            else None
-        )
+        if self.scales is not None and self.scales.stated.design.recipe.grouped:
+            return self.scales
+        return None
 
     @property
     def hyper(self) -> dict[str, tuple[float, float]]:
@@ -285,7 +285,8 @@ class Solution:
         group, and nuisance parameters."""
         if self.scales is None:
             return {}
-        values, unknown = self.scales.values, self.scales.stated.unknown
+        values = self.scales.values
+        unknown = self.scales.stated.unknown
         reported = {
             name: v
             for name, v in values.items()
@@ -412,7 +413,10 @@ def with_proper_correlations(model: Model) -> tuple[Model, tuple[str, ...]]:
             isinstance(b.prior, HierarchicalPrior)
             and (new := b.prior.for_posterior()) is not b.prior
         ):
-            after = new.hyper if isinstance(new, HierarchicalPrior) else {}
+            if isinstance(new, HierarchicalPrior):
+                after = new.hyper
+            else:
+                after = {}
             changed += [
                 b.prior.hyper_labels.get(k, k)
                 for k, h in b.prior.hyper.items()
@@ -435,7 +439,10 @@ def improper_effects(method: Method, model: Model) -> str | None:
     """Why a posterior has no finite mass where standard deviations of effects by group have an improper prior; with a proper one in
     units of the response."""
     for b in model.joint.blocks:
-        names = b.prior.hyper_labels if isinstance(b.prior, HierarchicalPrior) else {}
+        if isinstance(b.prior, HierarchicalPrior):
+            names = b.prior.hyper_labels
+        else:
+            names = {}
         wrong = [name for k, name in names.items() if not b.prior.hyper[k].prior.proper]  # type: ignore[attr-defined]
         if not wrong:
             continue
@@ -461,7 +468,8 @@ def method_obstacle(method: Method, model: Model) -> str | None:
     """Why a method cannot fit this model: its own reasons, and that its answer is of a likelihood where rows have none."""
     if method.target == "posterior":
         model, _ = with_proper_correlations(model)
-        if (why := improper_effects(method, model)) is not None:
+        why = improper_effects(method, model)
+        if why is not None:
             return why
     if (
         not method.pseudo
@@ -493,7 +501,8 @@ def method_obstacle(method: Method, model: Model) -> str | None:
         and (why := improper_noise(method, model)) is not None
     ):
         return why
-    if (said := interpolation(model.design, model.joint)) is not None:
+    said = interpolation(model.design, model.joint)
+    if said is not None:
         return f"{said}; leave the prior out, and its scale is estimated, or state one such as Normal(1.0)"
     return method.obstacle(model)
 
@@ -502,7 +511,10 @@ def kinds(method: Method, model: Model) -> str | None:
     """The first of the method's declared needs that the model does not meet, in words."""
     if not isinstance(model.likelihood, method.likelihood):
         return f"{method.name} needs a {method.likelihood.__name__} likelihood, and {model.likelihood.name} is not one"
-    kinds_taken = method.prior if isinstance(method.prior, tuple) else (method.prior,)
+    if isinstance(method.prior, tuple):
+        kinds_taken = method.prior
+    else:
+        kinds_taken = (method.prior,)
     if not model.joint.of_kind(*kinds_taken):
         wrong = {
             _called(b.prior)
@@ -519,11 +531,9 @@ def kinds(method: Method, model: Model) -> str | None:
 
 
 def _called(prior: Prior) -> str:
-    return (
-        f"{prior.name} of unknown scale"
-        if isinstance(prior, HierarchicalPrior)
-        else prior.name
-    )
+    if isinstance(prior, HierarchicalPrior):
+        return f"{prior.name} of unknown scale"
+    return prior.name
 
 
 def held_at_limits(model: Model, solution: Solution) -> Model:
@@ -533,11 +543,11 @@ def held_at_limits(model: Model, solution: Solution) -> Model:
         for name in model.unknown
         if name in model.likelihood.at_zero and solution.aux.get(name) == 0.0
     ]
-    return (
-        replace(model, aux={**model.aux, **positive_limits(dict.fromkeys(gone, 0.0))})
-        if gone
-        else model
-    )
+    if gone:
+        return replace(
+            model, aux={**model.aux, **positive_limits(dict.fromkeys(gone, 0.0))}
+        )
+    return model
 
 
 def positive_limits(aux: Mapping[str, float]) -> dict[str, float]:
@@ -548,7 +558,8 @@ def positive_limits(aux: Mapping[str, float]) -> dict[str, float]:
 def edges(method: Method, model: Model) -> str | None:
     """Why a mode over log aux may lie on the edge of a prior's support, where no gradient vanishes; None when it cannot."""
     for name in model.unknown:
-        if (prior := model.aux_prior(name)).has_bounded_support:
+        prior = model.aux_prior(name)
+        if prior.has_bounded_support:
             return f"{method.name} looks for a vanishing gradient, and the {prior.name} prior of {name} has an edge; use quadrature or nuts"
     return None
 
@@ -577,7 +588,8 @@ def improper_noise(method: Method, model: Model) -> str | None:
     """
     if not model.noise_unknown:
         return None
-    name, power = model.noise_scale, model.noise_prior.powers[0]
+    name = model.noise_scale
+    power = model.noise_prior.powers[0]
     if power == np.inf or (spare := spare_rows(model)) is None or power > spare:
         return None
     remedy = (
@@ -610,7 +622,9 @@ def spare_rows(model: Model) -> float | None:
     if triangular(F[:, [*rank.kept, -1]])[len(rank.kept), -1] ** 2 <= tiny:
         return max(float(moments.weight - rank.rank), 0.0)
     # columns that are dependent up to rounding only reproduce any response where they are as many as the rows
-    return 0.0 if F[-1, -1] ** 2 <= tiny or moments.weight <= rank.rank else None
+    if F[-1, -1] ** 2 <= tiny or moments.weight <= rank.rank:
+        return 0.0
+    return None
 
 
 def interpolates(model: Model) -> bool:
@@ -643,15 +657,14 @@ def with_found_scales(
     notes = solution.notes
     if found.stated.noise_unknown:
         notes = tuple(note for note in notes if note not in sigma_note(model, ""))
-    status, detail = solution.status, solution.detail
+    status = solution.status
+    detail = solution.detail
     if status is Status.EXACT and found.stated.design.recipe.grouped:
         status = Status.CONVERGED
     if status.good and (zero := found.at_limit):
         limits = model.likelihood.at_zero
-        status, detail = (
-            Status.AT_ZERO,
-            "; ".join(f"{name} runs to 0: {limits[name]}" for name in zero),
-        )
+        status = Status.AT_ZERO
+        detail = "; ".join(f"{name} runs to 0: {limits[name]}" for name in zero)
     own = (
         solution.draws is None and solution.replicates is None and not solution.sandwich
     )
@@ -695,7 +708,9 @@ def outcomes_of(model: Model, beta: Array) -> Array:
     """Coefficients (..., q, m) of any columns by outcome: (..., q), or (..., q, outcomes)."""
     if not model.likelihood.outcomes:
         return beta[..., 0]
-    return beta @ model.likelihood.contrast_matrix.T if _mixes(model) else beta
+    if _mixes(model):
+        return beta @ model.likelihood.contrast_matrix.T
+    return beta
 
 
 def log_names(model: Model) -> tuple[str, ...]:
@@ -721,11 +736,9 @@ def reported_marginals(model: Model, draws: Draws) -> Mapping[str, Array] | None
 
 def coefficients_of_reported(model: Model, beta: Array) -> Array:
     """Back from coefficients by outcome to (..., q, m), of any columns."""
-    return (
-        beta @ np.linalg.pinv(model.likelihood.contrast_matrix).T
-        if model.likelihood.outcomes
-        else beta[..., None]
-    )
+    if model.likelihood.outcomes:
+        return beta @ np.linalg.pinv(model.likelihood.contrast_matrix).T
+    return beta[..., None]
 
 
 def reported_matrix(model: Model, M: Array) -> Array:
@@ -743,10 +756,12 @@ def reported_covariance(
     model: Model, solution: Solution, scale: ParameterCovariance
 ) -> Array:
     """The covariance of the reported coefficients, nan where one has no estimate."""
-    if (replicates := _replicates_with_shift(model, solution)) is not None:
+    replicates = _replicates_with_shift(model, solution)
+    if replicates is not None:
         out = np.cov(replicates.reshape(len(replicates), -1).T)
     elif has_effects(model) or _mixes(model):
-        D, h = model.likelihood.contrast_matrix, model.design.head
+        D = model.likelihood.contrast_matrix
+        h = model.design.head
         L = np.zeros((len(h), len(D), *model.shape))
         L[np.arange(len(h)), :, h] = D
         B = scale.half(L.reshape(len(h) * len(D), -1))
@@ -766,7 +781,8 @@ def reported_errors(
     model: Model, solution: Solution, scale: ParameterCovariance
 ) -> Array:
     """(h,) or (h, outcomes), the standard errors of the reported coefficients, nan where one has no estimate."""
-    if (replicates := _replicates_with_shift(model, solution)) is not None:
+    replicates = _replicates_with_shift(model, solution)
+    if replicates is not None:
         errors = replicates.std(0, ddof=1)
     elif _mixes(model):
         errors = scale.errors_of(model.likelihood.contrast_matrix)[model.design.head]
@@ -776,7 +792,9 @@ def reported_errors(
         ]
     if solution.not_estimable is not None:
         errors = np.where(_gone(model, solution), np.nan, errors)
-    return errors if model.likelihood.outcomes else errors[:, 0]
+    if model.likelihood.outcomes:
+        return errors
+    return errors[:, 0]
 
 
 def _replicates_with_shift(model: Model, solution: Solution) -> Array | None:

@@ -74,22 +74,25 @@ class ParameterCovariance(ABC):
         self, columns: tuple[str, ...], predictors: tuple[str, ...] = ()
     ) -> tuple[str, ...]:
         """The k parameters: "x", or "x[b]" for predictor b, and then the further ones."""
-        each = (
-            [f"{c}[{b}]" for c in columns for b in predictors]
-            if predictors
-            else list(columns)
-        )
+        if predictors:
+            each = [f"{c}[{b}]" for c in columns for b in predictors]
+        else:
+            each = list(columns)
         return (*each, *self.further)
 
     def half(self, G: Array) -> Array:
         """B (R, r) with B B' the covariance of G theta, G (R, p m) or (R, k) over raw coefficients; nan where it is missing."""
         G = np.atleast_2d(np.asarray(G, dtype=float))
-        k, p = self.coefficients, len(self.frame.scale)
+        k = self.coefficients
+        p = len(self.frame.scale)
         over = self.frame.gradients(G[:, :k].reshape(len(G), p, self.m)).reshape(
             len(G), k
         )
         if self.further:
-            more = G[:, k:] if G.shape[1] > k else np.zeros((len(G), len(self.further)))
+            if G.shape[1] > k:
+                more = G[:, k:]
+            else:
+                more = np.zeros((len(G), len(self.further)))
             over = np.hstack([over, more])
         B = self._half(over)
         if self.missing is not None:
@@ -145,11 +148,10 @@ class ParameterCovariance(ABC):
 
     def unbounded_at(self, entries: Array) -> Self:
         """The same where some coefficients (p m,) bool have an infinite variance: combinations with them are nan."""
-        missing = (
-            np.zeros(self.size, dtype=bool)
-            if self.missing is None
-            else self.missing.copy()
-        )
+        if self.missing is None:
+            missing = np.zeros(self.size, dtype=bool)
+        else:
+            missing = self.missing.copy()
         missing[: self.coefficients] |= entries
         variances = np.where(entries, np.inf, self.diagonal())
         return replace(self, missing=missing, variances=variances)
@@ -172,7 +174,10 @@ class ParameterCovariance(ABC):
         )
 
     def _half_of_units(self, entries: Array) -> Array:
-        known = self if self.missing is None else replace(self, missing=None)
+        if self.missing is None:
+            known = self
+        else:
+            known = replace(self, missing=None)
         return known.half(self._unit(entries))
 
     @property
@@ -182,7 +187,8 @@ class ParameterCovariance(ABC):
 
     def of_rows(self, X: Any) -> Array:
         """(n, m, m), the covariances of the linear predictors at rows X (n, p)."""
-        m, n = self.m, X.shape[0]
+        m = self.m
+        n = X.shape[0]
         out = np.empty((n, m, m))
         size = max(1, _NUMBERS // max(1, self.coefficients))
         for i in range(0, n, size):
@@ -223,7 +229,10 @@ class ParameterCovariance(ABC):
 
     def log_det(self, entries: Array | None = None) -> float:
         """log |V| of some parameters, or of all coefficients."""
-        own = np.arange(self.coefficients) if entries is None else np.asarray(entries)
+        if entries is None:
+            own = np.arange(self.coefficients)
+        else:
+            own = np.asarray(entries)
         B = self.half(self._unit(own))
         if B.shape[1] < B.shape[0]:
             return -np.inf
@@ -254,7 +263,8 @@ class ParameterCovariance(ABC):
 
     def transformed(self, A: Array) -> "DenseCovariance":
         """The covariance of (A kron I_m) vec beta, A (p', p), with the further parameters."""
-        k, q = self.coefficients, len(A) * self.m
+        k = self.coefficients
+        q = len(A) * self.m
         L = np.zeros((q + len(self.further), self.size))
         L[:q, :k], L[q:, k:] = np.kron(A, np.eye(self.m)), np.eye(len(self.further))
         return DenseCovariance(
@@ -264,7 +274,8 @@ class ParameterCovariance(ABC):
     def matrix(self) -> Array:
         """(p m, p m) of the coefficients. DataError where it takes more than half of the memory."""
         k = self.coefficients
-        need, most = 16.0 * k**2, physical_memory()
+        need = 16.0 * k**2
+        most = physical_memory()
         if most is not None and need > 0.5 * most:
             raise DataError(
                 f"the covariance of {k:,} coefficients takes {in_bytes(need)}, more than half of the {in_bytes(most)} of this "
@@ -286,10 +297,14 @@ class ParameterCovariance(ABC):
         frame = self.frame
         found = self._arrays | {"mix": frame.mix, "variances": self.variances}
         found["frame"] = np.stack([frame.shift, frame.scale])
-        found["missing"] = (
-            None if self.missing is None else self.missing.astype(np.int8)
-        )
-        found["mixed"] = None if frame.mixed is None else frame.mixed.astype(float)
+        if self.missing is None:
+            found["missing"] = None
+        else:
+            found["missing"] = self.missing.astype(np.int8)
+        if frame.mixed is None:
+            found["mixed"] = None
+        else:
+            found["mixed"] = frame.mixed.astype(float)
         return {name: v for name, v in found.items() if v is not None}
 
     @staticmethod
@@ -315,7 +330,10 @@ class ParameterCovariance(ABC):
                 "it does not hold the parts of a covariance of its parameters"
             )
         shift, scale = arrays["frame"]
-        mixed = arrays["mixed"].astype(np.intp) if "mixed" in arrays else None
+        if "mixed" in arrays:
+            mixed = arrays["mixed"].astype(np.intp)
+        else:
+            mixed = None
         if (scale <= 0).any() or (mixed is not None and not (mixed < len(scale)).all()):
             raise DataError("the frame of its covariance is of other columns")
         common: dict[str, Any] = {
@@ -363,7 +381,8 @@ class DenseCovariance(ParameterCovariance):
 
         The matrix must have its digits: one of raw columns far from zero has lost them.
         """
-        V, p = np.asarray(V, dtype=float), len(frame.scale)
+        V = np.asarray(V, dtype=float)
+        p = len(frame.scale)
         missing = np.isnan(np.diagonal(V))
         root = root_of_square(np.where(missing[:, None] | missing, 0.0, V))
         of_gamma = frame.from_raw(root[: p * m].reshape(p, -1)).reshape(p * m, -1)
@@ -408,11 +427,17 @@ class DenseCovariance(ParameterCovariance):
         k = p * m + len(further)
         if S < 2:  # a single draw has no spread
             return cls(frame, m, further, np.ones(k, dtype=bool), root=np.zeros((k, 1)))
-        share = np.full(S, 1.0 / S) if weight is None else weight
+        if weight is None:
+            share = np.full(S, 1.0 / S)
+        else:
+            share = weight
         gamma = _in_frame(frame, sample - np.tensordot(share, sample, 1))
         if log_aux is not None:
             gamma = np.hstack([gamma, log_aux - share @ log_aux])
-        unit = np.sqrt(share)[:, None] if weight is not None else 1.0 / np.sqrt(S - 1.0)
+        if weight is not None:
+            unit = np.sqrt(share)[:, None]
+        else:
+            unit = 1.0 / np.sqrt(S - 1.0)
         # V = R'R of the QR of the centred sample
         return cls(frame, m, further, root=np.linalg.qr(gamma * unit, mode="r").T)
 
@@ -430,7 +455,10 @@ class DenseCovariance(ParameterCovariance):
         return np.asarray(G @ self.root)
 
     def scaled(self, factor: float) -> "DenseCovariance":
-        variances = None if self.variances is None else self.variances * factor
+        if self.variances is None:
+            variances = None
+        else:
+            variances = self.variances * factor
         return replace(self, root=self.root * np.sqrt(factor), variances=variances)
 
     def of_rows(self, X: Any) -> Array:
@@ -440,7 +468,8 @@ class DenseCovariance(ParameterCovariance):
         return B @ B.swapaxes(1, 2)
 
     def half_of_rows(self, X: Any) -> Array:
-        k, m = self.coefficients, self.m
+        k = self.coefficients
+        m = self.m
         root = self.root[:k].reshape(len(self.frame.scale), -1)
         B = (self.frame.differences(np.asarray(X)) @ root).reshape(
             X.shape[0], m, self.root.shape[1]
@@ -457,7 +486,10 @@ class DenseCovariance(ParameterCovariance):
         of_beta = self.frame.to_raw(
             self.root[:k].reshape(len(self.frame.scale), -1)
         ).reshape(k, -1)
-        out = np.vstack([of_beta, self.root[k:]]) if self.further else of_beta
+        if self.further:
+            out = np.vstack([of_beta, self.root[k:]])
+        else:
+            out = of_beta
         if self.missing is not None:
             out = np.where(self.missing[:, None], np.nan, out)
         return out
@@ -546,13 +578,12 @@ class MatrixCovariance(ParameterCovariance):
         return root_of_square(self.given)
 
     def _half(self, G: Array) -> Array:
-        variance, size = (
-            np.einsum("rj,rj->r", G @ self.given, G),
-            np.abs(G) @ np.abs(self.given),
-        )
+        variance = np.einsum("rj,rj->r", G @ self.given, G)
+        size = np.abs(G) @ np.abs(self.given)
         # what rounding of the matrix adds to g'V g
         noise = np.finfo(float).eps * np.einsum("rj,rj->r", size, np.abs(G))
-        if (lost := np.flatnonzero(noise > _LOST * variance)).size:
+        lost = np.flatnonzero(noise > _LOST * variance)
+        if lost.size:
             each = (size * np.abs(G))[lost[0]].reshape(-1, self.m).sum(1)
             each[[c == "Intercept" for c in self.columns]] = 0.0
             name = self.columns[int(each.argmax())]
@@ -563,7 +594,10 @@ class MatrixCovariance(ParameterCovariance):
         return G @ self._root
 
     def scaled(self, factor: float) -> "MatrixCovariance":
-        variances = None if self.variances is None else self.variances * factor
+        if self.variances is None:
+            variances = None
+        else:
+            variances = self.variances * factor
         return replace(self, given=self.given * factor, variances=variances)
 
 
@@ -612,7 +646,8 @@ class FactoredCovariance(ParameterCovariance):
             raise DataError("the factors of its covariance are of other parameters")
 
     def _with_columns(self, root: Array) -> "FactoredCovariance":
-        k, r = self.coefficients, self.axes.shape[1]
+        k = self.coefficients
+        r = self.axes.shape[1]
         E = np.divide(
             root[:k],
             self.spread[:, None],
@@ -626,7 +661,8 @@ class FactoredCovariance(ParameterCovariance):
         U = U[:, size > _NOTHING_LEFT * np.linalg.norm(E)]
         axes = np.hstack([self.axes, U - self.axes @ (self.axes.T @ U)])
         over = np.vstack([axes.T @ E, root[k:]])
-        inner, old = np.eye(len(over)), np.r_[:r, axes.shape[1] : len(over)]
+        inner = np.eye(len(over))
+        old = np.r_[:r, axes.shape[1] : len(over)]
         inner[np.ix_(old, old)] = self.inner
         return replace(self, axes=axes, inner=inner + over @ over.T, variances=None)
 
@@ -639,8 +675,10 @@ class FactoredCovariance(ParameterCovariance):
         return np.hstack([g - a @ self.axes.T, more @ root_of_square(self.inner)])
 
     def _errors(self) -> Array:
-        k, S = self.coefficients, root_of_square(self.inner)
-        Q, r = self.axes, self.axes.shape[1]
+        k = self.coefficients
+        S = root_of_square(self.inner)
+        Q = self.axes
+        r = self.axes.shape[1]
         # row j of I - QQ' has the square 1 - |Q_j|^2 = (1 - |Q_j|)(1 + |Q_j|)
         size = np.linalg.norm(Q, axis=1)
         free = np.where(size < 1.0, (1.0 - size) * (1.0 + size), 0.0)
@@ -650,25 +688,30 @@ class FactoredCovariance(ParameterCovariance):
         ]
 
     def scaled(self, factor: float) -> "FactoredCovariance":
-        inner, r = self.inner.copy(), self.axes.shape[1]
+        inner = self.inner.copy()
+        r = self.axes.shape[1]
         inner[r:] *= np.sqrt(factor)
         inner[:, r:] *= np.sqrt(factor)
         return replace(self, spread=self.spread * np.sqrt(factor), inner=inner)
 
     def _matrix(self) -> Array:
         # D D + D Q (S - 1) Q' D, whose diagonal is taken from `errors`
-        r, DQ = self.axes.shape[1], self.spread[:, None] * self.axes
+        r = self.axes.shape[1]
+        DQ = self.spread[:, None] * self.axes
         return DQ @ (self.inner[:r, :r] - np.eye(r)) @ DQ.T
 
     def times(self, B: Array) -> Array:
         # D (D B + Q (S - 1) Q' D B), without the matrix.
-        DB, r = (self.spread * B.T).T, self.axes.shape[1]
+        DB = (self.spread * B.T).T
+        r = self.axes.shape[1]
         seen = self.axes.T @ DB
         return (self.spread * (DB + self.axes @ (self.inner[:r, :r] @ seen - seen)).T).T
 
     def draws(self, rng: np.random.Generator, size: int) -> Array:
         """D (z - Q Q'z + Q S^(1/2) w) of standard normal z and w."""
-        k, r, S = self.coefficients, self.axes.shape[1], root_of_square(self.inner)
+        k = self.coefficients
+        r = self.axes.shape[1]
+        S = root_of_square(self.inner)
         z = rng.standard_normal((size, k))
         w = rng.standard_normal((size, len(S))) @ S.T
         z += (w[:, :r] - z @ self.axes) @ self.axes.T
@@ -769,7 +812,8 @@ class ArrowCovariance(ParameterCovariance):
         return out
 
     def times(self, B: Array) -> Array:
-        B, low = np.asarray(B), self._raw_low()
+        B = np.asarray(B)
+        low = self._raw_low()
         columns = B.reshape(len(B), -1)
         out = low @ (low.T @ columns)
         out[self.places] += self.blocks @ (
@@ -780,8 +824,12 @@ class ArrowCovariance(ParameterCovariance):
     def of_rows(self, X: Any) -> Array:
         from scipy.sparse import csr_array
 
-        m, k = self.m, self.coefficients
-        rows = X.sparse() if isinstance(X, LazyColumns) else csr_array(X)
+        m = self.m
+        k = self.coefficients
+        if isinstance(X, LazyColumns):
+            rows = X.sparse()
+        else:
+            rows = csr_array(X)
         at = np.broadcast_to(
             np.arange(self.places.size).reshape(len(self.places), 1, -1),
             self.blocks.shape,
@@ -809,14 +857,16 @@ class ArrowCovariance(ParameterCovariance):
 
     def _border(self, X: Any) -> Array:
         """(n, m, r), u W of each predictor at rows X."""
-        m, W = self.m, self.low[: self.coefficients]
+        m = self.m
+        W = self.low[: self.coefficients]
         if not isinstance(X, LazyColumns):
             U = self.frame.differences(np.asarray(X))
             return np.stack([U @ W[j::m] for j in range(m)], 1)
         head = X.head_places
         frame = self.frame.of_columns(head)
         rest = np.setdiff1d(np.arange(X.shape[1]), head)
-        U, sparse = frame.differences(X.head), X.sparse()[:, rest]
+        U = frame.differences(X.head)
+        sparse = X.sparse()[:, rest]
         return np.stack(
             [U @ W[j::m][head] + sparse @ W[j::m][rest] for j in range(m)], 1
         )
@@ -876,11 +926,9 @@ def root_of_pseudo_inverse(H: Array, rcond: float = 1e-11) -> Array:
         return np.zeros((0, 1))
     value, vector = np.linalg.eigh(H)
     kept = value > rcond * np.abs(value).max(initial=0.0)
-    return (
-        np.asarray(vector[:, kept] / np.sqrt(value[kept]))
-        if kept.any()
-        else np.zeros((len(H), 1))
-    )
+    if kept.any():
+        return np.asarray(vector[:, kept] / np.sqrt(value[kept]))
+    return np.zeros((len(H), 1))
 
 
 def root_of_square(M: Array) -> Array:
@@ -889,8 +937,6 @@ def root_of_square(M: Array) -> Array:
     d = np.where(d > 0, d, 1.0)
     value, vector = np.linalg.eigh(M / np.outer(d, d))
     kept = value > 0.0
-    return (
-        np.asarray(vector[:, kept] * np.sqrt(value[kept]) * d[:, None])
-        if kept.any()
-        else np.zeros((len(M), 1))
-    )
+    if kept.any():
+        return np.asarray(vector[:, kept] * np.sqrt(value[kept]) * d[:, None])
+    return np.zeros((len(M), 1))

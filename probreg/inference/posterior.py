@@ -106,7 +106,8 @@ class Posterior(Method):
     def _resolved(self, model: Model, rng: np.random.Generator) -> Resolved:
         why: list[str] = []
         for exact in self.exact:
-            if (said := method_obstacle(exact, model)) is None:
+            said = method_obstacle(exact, model)
+            if said is None:
                 try:
                     solution = _attempt(exact, model, rng)
                 except (ProbregError, np.linalg.LinAlgError) as error:
@@ -123,7 +124,8 @@ class Posterior(Method):
         why = why or [f"{model.likelihood.named} likelihood has no exact posterior"]
         if any(isinstance(b.prior, HierarchicalPrior) for b in model.joint.blocks):
             try:
-                if (said := _integration_obstacle(self.nodes, model)) is not None:
+                said = _integration_obstacle(self.nodes, model)
+                if said is not None:
                     raise Incompatible(said)
                 solution = _attempt(self.nodes, model, rng)
             except (ProbregError, np.linalg.LinAlgError) as error:
@@ -131,7 +133,8 @@ class Posterior(Method):
             else:
                 good, told = self._judged(model, solution)
                 if not good and _too_large_to_weigh(model, solution):
-                    good, told = True, f"{told}; nuts would take much longer"
+                    good = True
+                    told = f"{told}; nuts would take much longer"
                 if good:
                     model = self.nodes.resolve(
                         model, rng
@@ -147,21 +150,18 @@ class Posterior(Method):
         try:
             solution = _attempt(weighted, model, rng)
         except (ProbregError, np.linalg.LinAlgError) as error:
-            said = (
-                str(error)
-                if str(error).startswith(weighted.name)
-                else f"{weighted.name}: {error}"
-            )
+            if str(error).startswith(weighted.name):
+                said = str(error)
+            else:
+                said = f"{weighted.name}: {error}"
             if method_obstacle(self.sampler, model) is not None:
                 raise Incompatible(
                     f"posterior: {why[-1] if _moving(model) else said}"
                 ) from None
             return Resolved(model, self.sampler, (_taken(self.sampler, [*why, said]),))
-        k, n, ess = (
-            solution.stats["k_hat"],
-            weighted.chains * weighted.points,
-            solution.stats["ess"],
-        )
+        k = solution.stats["k_hat"]
+        n = weighted.chains * weighted.points
+        ess = solution.stats["ess"]
         told = f"importance has k-hat {k:.2f} on {n:,} weighted points, at most {self.max_k:g}"
         if ess < self.chains * min(_ESS, self.draws):
             few = f"{told}, but they are worth {ess:,.0f} independent draws only"
@@ -183,14 +183,10 @@ class Posterior(Method):
                 + ("" if solution.status.good else f", and {solution.detail}"),
             )
         stats = solution.stats
-        k, ess = (
-            stats.get("k_hat_joint", stats["k_hat"]),
-            stats.get("ess_joint", stats["ess"]),
-        )
-        told, enough = (
-            f"integrate has k-hat {k:.2f}",
-            ess >= self.chains * min(_ESS, self.draws),
-        )
+        k = stats.get("k_hat_joint", stats["k_hat"])
+        ess = stats.get("ess_joint", stats["ess"])
+        told = f"integrate has k-hat {k:.2f}"
+        enough = ess >= self.chains * min(_ESS, self.draws)
         if (
             solution.status.good
             and k <= self.max_k
@@ -238,18 +234,17 @@ def _too_large_to_weigh(model: Model, solution: Solution) -> bool:
 
 def _attempt(method: Method, model: Model, rng: np.random.Generator) -> Solution:
     """By a copy of the generator, so that a method which has to follow starts where it would have started alone."""
-    if (said := method_obstacle(method, model)) is not None:
+    said = method_obstacle(method, model)
+    if said is not None:
         raise Incompatible(said)
     return method.solve(model, deepcopy(rng))
 
 
 def _spared(model: Model) -> str:
     """What is saved. Chains would start about the same mode, so that they are no judge of another."""
-    return (
-        "NUTS was not needed"
-        if multimodality_cause(model) is None
-        else "NUTS was not needed about the mode found"
-    )
+    if multimodality_cause(model) is None:
+        return "NUTS was not needed"
+    return "NUTS was not needed about the mode found"
 
 
 def _taken(method: Method, why: list[str]) -> str:

@@ -82,7 +82,8 @@ def explain_unidentified(model: Model, term: GroupedTerm) -> str | None:
     standard deviations only change the scale and the shape of the link.
     """
     G, K = term.shape
-    n, weights = model.design.n, model.design.weights
+    n = model.design.n
+    weights = model.design.weights
     repeated = weights is not None and bool((weights > 1).any())
     moments = (
         not n and term.effects == ("Intercept",) and model.design.total == G
@@ -127,24 +128,27 @@ def _noise_is_covariance(model: Model, term: GroupedTerm) -> bool:
     """Whether one symmetric S0 has Z_g S0 Z_g' = diag(w_g)^-1 in every group."""
     if not model.likelihood.least_squares:
         return False
-    inputs, K = np.asarray(model.design.inputs[term.key]), term.shape[1]
+    inputs = np.asarray(model.design.inputs[term.key])
+    K = term.shape[1]
     order = np.argsort(inputs[:, 0], kind="stable")
-    codes, Z = inputs[order, 0], inputs[order, 1:]
+    codes = inputs[order, 0]
+    Z = inputs[order, 1:]
     count = np.unique(codes, return_counts=True)[1]
     if count.max() > K:  # Z_g S0 Z_g' has not full rank
         return False
-    noise = (
-        np.ones(len(Z))
-        if model.design.precision is None
-        else 1.0 / model.design.precision[order]
-    )
+    if model.design.precision is None:
+        noise = np.ones(len(Z))
+    else:
+        noise = 1.0 / model.design.precision[order]
     pairs = [
         (j, k) for j in range(K) for k in range(j + 1) if term.correlated or j == k
     ]
-    rows, right = list[Array](), list[Array]()
+    rows = list[Array]()
+    right = list[Array]()
     for lag in range(int(count.max())):  # rows i and i + lag of one group
         i = np.flatnonzero(codes[: len(codes) - lag] == codes[lag:])
-        a, b = Z[i], Z[i + lag]
+        a = Z[i]
+        b = Z[i + lag]
         rows.append(
             np.column_stack(
                 [
@@ -154,7 +158,8 @@ def _noise_is_covariance(model: Model, term: GroupedTerm) -> bool:
             )
         )
         right.append(noise[i] if lag == 0 else np.zeros(len(i)))
-    A, target = np.concatenate(rows), np.concatenate(right)
+    A = np.concatenate(rows)
+    target = np.concatenate(right)
     size = np.abs(A).max(0)
     A = A / np.where(size > 0, size, 1.0)
     left = target - A @ np.linalg.lstsq(A, target)[0]
@@ -173,7 +178,10 @@ def effects_of_groups(model: Model) -> dict[str, EffectsOfGroup]:
             term.group, term.levels, term.effects, at, (key,) * len(term.effects)
         )
         before = out.get(term.group)
-        out[term.group] = own if before is None else _side_by_side(before, own)
+        if before is None:
+            out[term.group] = own
+        else:
+            out[term.group] = _side_by_side(before, own)
     return out
 
 
@@ -220,7 +228,9 @@ def stated_covariance(prior: Prior, shape: tuple[int, int]) -> Array | None:
     if each is None or not np.isfinite(each).all():
         return None
     sds = np.reshape(each, shape)
-    return np.diag(np.square(sds[0])) if (sds == sds[0]).all() else None
+    if (sds == sds[0]).all():
+        return np.diag(np.square(sds[0]))
+    return None
 
 
 def held_scales(model: Model) -> dict[str, float]:
@@ -245,7 +255,8 @@ def held_scales(model: Model) -> dict[str, float]:
                 if f"sd[{e}]" not in prior.hyper
             }
         elif (S := stated_covariance(prior, term.shape)) is not None:
-            sd, effects = np.sqrt(np.diagonal(S)), term.effects
+            sd = np.sqrt(np.diagonal(S))
+            effects = term.effects
             out |= {f"sd({e} | {term.group})": float(v) for e, v in zip(effects, sd)}
             pairs = [
                 (i, j)
@@ -279,7 +290,9 @@ def natural_names(model: Model, block: int, prior: Any) -> dict[str, str] | None
     >>> list(natural_names(model, 1, model.joint.blocks[1].prior).values())
     ['sd(Intercept | g)', 'sd(x | g)', 'cor(Intercept, x | g)']
     """
-    return hyper_names(model.joint, model.design)[block] if prior.hyper_labels else None
+    if prior.hyper_labels:
+        return hyper_names(model.joint, model.design)[block]
+    return None
 
 
 def natural_of(model: Model, logs: Array) -> dict[str, Array]:
@@ -356,7 +369,8 @@ class FoundScales:
     @cached_property
     def covariance(self) -> Array:
         """(d, d) of theta: the inverse of -hessian; nan for what has vanished and where the hessian is not negative definite."""
-        out, free = np.full(self.hessian.shape, np.nan), ~self._lost
+        out = np.full(self.hessian.shape, np.nan)
+        free = ~self._lost
         H = -self.hessian[np.ix_(free, free)]
         if len(H) and np.isfinite(H).all() and np.linalg.eigvalsh(H)[0] > 0:
             out[np.ix_(free, free)] = np.linalg.inv(H)
@@ -392,9 +406,8 @@ class FoundScales:
             at += len(names)
             found |= {names[name]: 0.0 for name in gone}
             for i, j in prior.pairs if prior.hyper_labels else ():
-                if (name := prior.cor_name(i, j)) in names and {
-                    f"sd[{prior.effects[k]}]" for k in (i, j)
-                } & gone:
+                name = prior.cor_name(i, j)
+                if name in names and {f"sd[{prior.effects[k]}]" for k in (i, j)} & gone:
                     found[names[name]] = np.nan
         return found | dict.fromkeys(self.at_limit, 0.0)
 
@@ -411,7 +424,9 @@ class FoundScales:
     def coordinate_of(self, name: str) -> int | None:
         """The coordinate of theta that a reported value is a function of alone; None where it is one of several."""
         k = list(self.slopes).index(name)
-        return None if np.delete(self.slopes[name], k).any() else k
+        if np.delete(self.slopes[name], k).any():
+            return None
+        return k
 
     def names_of(self, k: int) -> list[str]:
         """The reported names that move with coordinate k."""
@@ -438,7 +453,8 @@ class FoundScales:
             on = g != 0.0
             v = float(g[on] @ self.covariance[np.ix_(on, on)] @ g[on])
             edge = name.startswith("cor(") and not abs(self.values[name]) < _ONE
-            out[name] = (
-                float(np.sqrt(v)) if v >= 0 and on.any() and not edge else np.nan
-            )
+            if v >= 0 and on.any() and not edge:
+                out[name] = float(np.sqrt(v))
+            else:
+                out[name] = np.nan
         return out

@@ -53,7 +53,9 @@ class AnchoredBasis(KernelBasis):
         return self.kernel.matrix(RowPairs(rows, self.anchors)) @ self.T
 
     def rebuilt(self, kernel: CovarianceFunction, X: ArrayLike) -> KernelBasis:
-        return exact(kernel, X) if self.kind == "exact" else cholesky(kernel, X)
+        if self.kind == "exact":
+            return exact(kernel, X)
+        return cholesky(kernel, X)
 
     def left_over(self, left: Array, largest: Array) -> Array:
         below = -_ROUNDING * np.abs(largest).max(initial=0.0)
@@ -180,7 +182,8 @@ def pivoted_cholesky(
     """Pivots, G (q, n) with K ~ G'G, upper triangular in the columns of the pivots, and trace(K - G'G)."""
     d = kernel.diagonal(rows)
     largest = float(np.abs(d).max())
-    total, floor = float(d.sum()), len(rows) * np.finfo(float).eps * largest
+    total = float(d.sum())
+    floor = len(rows) * np.finfo(float).eps * largest
     refuse_negative_variance(kernel, rows, d, largest, rows[:0])
     if not total > 0:
         raise DataError(f"{kernel} is 0 at every row, so it has no columns there")

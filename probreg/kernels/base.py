@@ -114,7 +114,8 @@ class CovarianceFunction(ABC):
             found = self.matrix(pairs)
         if not np.isfinite(found).all():
             place = np.argwhere(~np.isfinite(found))[0]
-            i, j = int(place[0]), int(place[-1])
+            i = int(place[0])
+            j = int(place[-1])
             largest = max(np.abs(pairs.x[i]).max(), np.abs(pairs.z[j]).max())
             raise DataError(
                 f"{self} is beyond 1.8e308 of rows {i} and {j}, which hold {largest:.3g}: scale the columns"
@@ -137,11 +138,10 @@ class CovarianceFunction(ABC):
         """
         found = self.density(read_rows(omega, "omega"))
         if found is None:
-            why = (
-                "no spectral density is known for it"
-                if self.stationary
-                else "it is no function of x - z"
-            )
+            if self.stationary:
+                why = "no spectral density is known for it"
+            else:
+                why = "it is no function of x - z"
             raise Incompatible(
                 f"{self} has no spectral density: {why}; take 'rbf' or 'matern32', or another basis"
             )
@@ -169,7 +169,8 @@ class CovarianceFunction(ABC):
 
         Names with dots or brackets are given as `k.at(**{"rbf.length": 2.0})`. DataError for an unknown one.
         """
-        if unknown := [name for name in hyper if name not in self._settable]:
+        unknown = [name for name in hyper if name not in self._settable]
+        if unknown:
             there = ", ".join(self.hyper) or "none"
             raise DataError(
                 f"{self} has no hyperparameter {unknown[0]!r}; it has {there}"
@@ -252,7 +253,10 @@ class CovarianceFunction(ABC):
     def at_rows(self, X: Array, names: tuple[str, ...]) -> "CovarianceFunction":
         """What `resolved` gives, of rows and names that were read."""
         if getattr(self, "scaled", False):
-            sd = X.std(0, ddof=1) if len(X) > 1 else np.zeros(X.shape[1])
+            if len(X) > 1:
+                sd = X.std(0, ddof=1)
+            else:
+                sd = np.zeros(X.shape[1])
             if not (sd > 0).all():
                 at = int(np.argmin(sd > 0))
                 called = names[at] if names else at
@@ -268,7 +272,10 @@ class CovarianceFunction(ABC):
         if not self.parts:
             return self
         chosen = self._column_numbers(X.shape[1], names)
-        inner_names = tuple(names[j] for j in chosen) if names else ()
+        if names:
+            inner_names = tuple(names[j] for j in chosen)
+        else:
+            inner_names = ()
         own = {
             "parts": tuple(
                 part.at_rows(X[:, chosen], inner_names) for part in self.parts
@@ -297,27 +304,21 @@ class CovarianceFunction(ABC):
     def __add__(self, other: "CovarianceFunction | float") -> "CovarianceFunction":
         if isinstance(other, Real):
             return self + KERNELS["constant"](other)
-        return (
-            self._combine("sum", (self, other))
-            if isinstance(other, CovarianceFunction)
-            else NotImplemented
-        )
+        if isinstance(other, CovarianceFunction):
+            return self._combine("sum", (self, other))
+        return NotImplemented
 
     def __radd__(self, other: float) -> "CovarianceFunction":
-        return (
-            KERNELS["constant"](other) + self
-            if isinstance(other, Real)
-            else NotImplemented
-        )
+        if isinstance(other, Real):
+            return KERNELS["constant"](other) + self
+        return NotImplemented
 
     def __mul__(self, other: "CovarianceFunction | float") -> "CovarianceFunction":
         if isinstance(other, Real):
             return KERNELS["scaled"]((self,), other)
-        return (
-            self._combine("product", (self, other))
-            if isinstance(other, CovarianceFunction)
-            else NotImplemented
-        )
+        if isinstance(other, CovarianceFunction):
+            return self._combine("product", (self, other))
+        return NotImplemented
 
     def __rmul__(self, other: float) -> "CovarianceFunction":
         return self * other
@@ -344,11 +345,10 @@ class CovarianceFunction(ABC):
 
     def spec(self) -> dict[str, Any]:
         """Names and numbers from which `kernel_from_spec` makes the same function; Incompatible for a function of one's own."""
-        if (
-            bad := next(
-                (k for k in self._walk() if KERNELS.get(k.name) is not type(k)), None
-            )
-        ) is not None:
+        bad = next(
+            (k for k in self._walk() if KERNELS.get(k.name) is not type(k)), None
+        )
+        if bad is not None:
             raise Incompatible(
                 f"{bad} is code, and files hold names and numbers only: register its class in KERNELS"
             )

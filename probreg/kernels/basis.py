@@ -190,11 +190,10 @@ def basis(
     ((1, 4), array([0., 1.]))
     """
     if kind is None:
-        kind = (
-            "exact"
-            if len(distinct_rows(read_rows(X, "X"))) <= DEFAULT_EXACT
-            else "cholesky"
-        )
+        if len(distinct_rows(read_rows(X, "X"))) <= DEFAULT_EXACT:
+            kind = "exact"
+        else:
+            kind = "cholesky"
     if not isinstance(kind, str) or kind not in BASES:
         raise DataError(f"kind is one of {', '.join(BASES)}, got {shown_value(kind)}")
     known = [
@@ -202,7 +201,8 @@ def basis(
         for name in inspect.signature(BASES[kind]).parameters
         if name not in ("kernel", "X")
     ]
-    if unknown := [name for name in settings if name not in known]:
+    unknown = [name for name in settings if name not in known]
+    if unknown:
         raise DataError(
             f"a basis of kind {kind!r} takes no {unknown[0]}=: it takes {', '.join(known) or 'no settings'}"
         )
@@ -232,7 +232,10 @@ def basis_from_spec(spec: Mapping[str, Any]) -> KernelBasis:
     for name, kind in ((f.name, hints[f.name]) for f in fields(form)):
         if name != "kernel":
             array = Array in (kind, *get_args(kind))
-            found[name] = floats(spec[name], name) if array else spec[name]
+            if array:
+                found[name] = floats(spec[name], name)
+            else:
+                found[name] = spec[name]
             if not array and type(spec[name]) is not kind:
                 raise DataError(
                     f"this is no specification of a basis: {name} is {brief(spec[name])}"

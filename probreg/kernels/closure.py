@@ -33,11 +33,10 @@ class Composite(CovarianceFunction):
             raise DataError(
                 f"a {self.name} of covariance functions takes a tuple of {self.least} or more of them"
             )
-        if (
-            bad := next(
-                (p for p in self.parts if not isinstance(p, CovarianceFunction)), None
-            )
-        ) is not None:
+        bad = next(
+            (p for p in self.parts if not isinstance(p, CovarianceFunction)), None
+        )
+        if bad is not None:
             raise Incompatible(
                 f"a {self.name} is of covariance functions, got {shown_value(bad)}"
             )
@@ -86,11 +85,9 @@ class Sum(Composite):
 
     def density(self, omega: Array) -> Array | None:
         found = [part.density(omega) for part in self.parts]
-        return (
-            None
-            if any(f is None for f in found)
-            else reduce(add, [f for f in found if f is not None])
-        )
+        if any(f is None for f in found):
+            return None
+        return reduce(add, [f for f in found if f is not None])
 
     def __repr__(self) -> str:
         return " + ".join(map(repr, self.parts))
@@ -310,11 +307,10 @@ class OnColumns(Composite):
         return None  # it does not fall off in the other columns
 
     def __repr__(self) -> str:
-        inner = (
-            repr(self.parts[0])
-            if not isinstance(self.parts[0], Sum | Product | Scaled)
-            else f"({self.parts[0]})"
-        )
+        if not isinstance(self.parts[0], Sum | Product | Scaled):
+            inner = repr(self.parts[0])
+        else:
+            inner = f"({self.parts[0]})"
         return f"{inner}.on({', '.join(map(repr, self.columns))})"
 
 
@@ -350,7 +346,8 @@ class Normalised(Composite):
     def slopes(self, pairs: RowPairs) -> dict[str, Array]:
         # with a = k(x, x), b = k(z, z): d (k / sqrt(a b)) = dk / sqrt(a b) - k / sqrt(a b) (da / a + db / b) / 2
         a, b = self._diagonals(pairs)
-        root, k = np.sqrt(a * b), self.matrix(pairs)
+        root = np.sqrt(a * b)
+        k = self.matrix(pairs)
         left = self.parts[0].slopes(RowPairs(pairs.x, pairs.x, aligned=True))
         right = self.parts[0].slopes(RowPairs(pairs.z, pairs.z, aligned=True))
         return {
@@ -367,11 +364,16 @@ class Normalised(Composite):
             for rows in (pairs.x, pairs.z)
         )
         if not ((a > 0).all() and (b > 0).all()):
-            i = int(np.argmin(a > 0)) if not (a > 0).all() else int(np.argmin(b > 0))
+            if not (a > 0).all():
+                i = int(np.argmin(a > 0))
+            else:
+                i = int(np.argmin(b > 0))
             raise DataError(
                 f"k(x, x) is 0 in row {i}, so {inner} has no correlation there: leave the row out, or add a Constant"
             )
-        return (a, b) if pairs.aligned else (a[:, None], b[None, :])
+        if pairs.aligned:
+            return (a, b)
+        return (a[:, None], b[None, :])
 
     def density(self, omega: Array) -> Array | None:
         return None
@@ -382,8 +384,6 @@ class Normalised(Composite):
 
 def _across(left: Array, right: Array, pairs: RowPairs, a: Array, b: Array) -> Array:
     """da / a + db / b at these pairs."""
-    return (
-        left / a + right / b
-        if pairs.aligned
-        else left[:, None] / a + right[None, :] / b
-    )
+    if pairs.aligned:
+        return left / a + right / b
+    return left[:, None] / a + right[None, :] / b

@@ -39,7 +39,9 @@ class RowPairs:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return (len(self.x),) if self.aligned else (len(self.x), len(self.z))
+        if self.aligned:
+            return (len(self.x),)
+        return (len(self.x), len(self.z))
 
     @property
     def square(self) -> bool:
@@ -53,14 +55,17 @@ class RowPairs:
 
     def column(self, j: int) -> tuple[Array, Array]:
         """Column j of the left and of the right rows, in shapes whose arithmetic gives one number per pair."""
-        x, z = self.x[:, j], self.z[:, j]
-        return (x, z) if self.aligned else (x[:, None], z[None, :])
+        x = self.x[:, j]
+        z = self.z[:, j]
+        if self.aligned:
+            return (x, z)
+        return (x[:, None], z[None, :])
 
     def products(self) -> Array:
         """x'z."""
-        return (
-            np.einsum("ij,ij->i", self.x, self.z) if self.aligned else self.x @ self.z.T
-        )
+        if self.aligned:
+            return np.einsum("ij,ij->i", self.x, self.z)
+        return self.x @ self.z.T
 
     def squared_distances(self, lengths: Array | float = 1.0) -> Array:
         """sum_j (x_j - z_j)^2 / l_j^2, from differences: rows that are the same are at distance 0 exactly."""

@@ -109,11 +109,12 @@ class RidgePath:
             or not found.size
             or not (np.isfinite(found).all() and (found > 0).all())
         ):
-            worst = (
-                found.flat[int(np.argmin(np.nan_to_num(found, nan=-np.inf).ravel()))]
-                if found.size
-                else "none"
-            )
+            if found.size:
+                worst = found.flat[
+                    int(np.argmin(np.nan_to_num(found, nan=-np.inf).ravel()))
+                ]
+            else:
+                worst = "none"
             raise DataError(f"lam is a positive finite number, or several, got {worst}")
         _refuse_less(float(found.min()), self.least)
         return found
@@ -129,15 +130,15 @@ class RidgePath:
     def intercept(self, lam: ArrayLike) -> Array:
         """b (L,): the mean of y - K alpha; 0 without an offset."""
         alpha = self.alpha(lam)
-        return (
-            (self.y - self._fitted_values(alpha)).mean(1)
-            if self.offset
-            else np.zeros(len(alpha))
-        )
+        if self.offset:
+            return (self.y - self._fitted_values(alpha)).mean(1)
+        return np.zeros(len(alpha))
 
     def _fitted_values(self, alpha: Array) -> Array:
         """K alpha (L, n), the values of f at the rows."""
-        return alpha @ self.K if self.K is not None else (alpha @ self.Phi) @ self.Phi.T  # type: ignore[union-attr]
+        if self.K is not None:
+            return alpha @ self.K
+        return (alpha @ self.Phi) @ self.Phi.T  # type: ignore[union-attr]
 
     def coefficients(self, lam: ArrayLike) -> Array:
         """w = Phi'alpha (L, q), the coefficients of columns. DataError for a path that is of a matrix."""
@@ -216,11 +217,10 @@ class RidgePath:
         -1/2 sum [z^2 / v + log(2 pi v)], v = tau^2 d + sigma^2; a free offset takes one dimension and log(n) / 2.
         """
         at = self._lam(lam)
-        noise = (
-            self.sigma2(at)
-            if sigma2 is None
-            else np.broadcast_to(floats(sigma2, "sigma2"), at.shape)
-        )
+        if sigma2 is None:
+            noise = self.sigma2(at)
+        else:
+            noise = np.broadcast_to(floats(sigma2, "sigma2"), at.shape)
         if not (noise > 0).all():
             raise DataError(f"sigma2 is positive, got {float(noise.min()):g}")
         # v = sigma^2 (1 + d / lam)
@@ -242,11 +242,9 @@ class RidgePath:
 
         k(s, s) - k_s'(K + lam I)^-1 k_s. With an offset, of k about the mean of the rows, plus lam / n for the mean of y.
         """
-        at, k, own = (
-            self._lam(lam)[:, None],
-            self._across(across),
-            floats(diagonal, "diagonal"),
-        )
+        at = self._lam(lam)[:, None]
+        k = self._across(across)
+        own = floats(diagonal, "diagonal")
         if own.shape != (len(k),):
             raise DataError(
                 f"diagonal is k(s, s) of {len(k)} rows, got shape {own.shape}"
@@ -254,15 +252,15 @@ class RidgePath:
         if self.offset:
             # k~(s, s) = k(s, s) - 2 mean k_s + mean K, k~_s = k_s - K 1 / n
             ones = self._fitted_values(np.full((1, self.n), 1.0 / self.n))[0]
-            own, k = own - 2.0 * k.mean(1) + ones.mean(), k - ones
+            own = own - 2.0 * k.mean(1) + ones.mean()
+            k = k - ones
             k = k - k.mean(1, keepdims=True)
         inside = np.square(k @ self.Q)
         # what of k_s lies in no eigenvector has d = 0; it is zero at the rows
-        outside = (
-            np.maximum(np.square(k).sum(1) - inside.sum(1), 0.0)
-            if self._residual_response[1]
-            else np.zeros(len(k))
-        )
+        if self._residual_response[1]:
+            outside = np.maximum(np.square(k).sum(1) - inside.sum(1), 0.0)
+        else:
+            outside = np.zeros(len(k))
         taken = (1.0 / (self.d + at)) @ inside.T + outside / at
         return np.maximum(own - taken, 0.0) + (at / self.n if self.offset else 0.0)
 
@@ -307,10 +305,8 @@ def ridge_path(K: ArrayLike, y: ArrayLike, *, offset: Flag = True) -> RidgePath:
     if A.shape[0] != A.shape[1]:
         raise DataError(f"K is a symmetric matrix of k(x_i, x_j), got shape {A.shape}")
     refuse_asymmetric(A)
-    response, beside = (
-        _check_response(y, len(A)),
-        Complement.of(np.ones((len(A), int(offset)))),
-    )
+    response = _check_response(y, len(A))
+    beside = Complement.of(np.ones((len(A), int(offset))))
     inner = beside.without(beside.without(A).T)
     d, V = np.linalg.eigh((inner + inner.T) / 2.0)
     refuse_negative(float(d[0]), A, "k")
@@ -436,11 +432,11 @@ class Complement:
     def of(cls, B: Array) -> "Complement":
         # B = Q R of Householder, Q = (I - tau_1 v_1 v_1') ... (I - tau_f v_f v_f'): B spans the first f columns of Q, and N the others
         # (Golub & Van Loan, section 5.2)
-        h, tau = (
-            np.linalg.qr(B, mode="raw")
-            if B.shape[1]
-            else (np.zeros((0, len(B))), np.zeros(0))
-        )
+        if B.shape[1]:
+            h, tau = np.linalg.qr(B, mode="raw")
+        else:
+            h = np.zeros((0, len(B)))
+            tau = np.zeros(0)
         v = np.triu(h, 1)
         v[np.arange(len(v)), np.arange(len(v))] = 1.0
         return cls(v, tau)

@@ -109,7 +109,8 @@ def _pivoted_root(K: Array) -> tuple[Array, Array, Array]:
     pivots."""
     # P'K P = L L' with the largest variance that is left as the next pivot. K.T is K in the order of LAPACK, which takes it over
     c, pivots, rank, _ = lapack.dpstrf(K.T, tol=_least_pivot(K), lower=1, overwrite_a=1)
-    order, L = pivots - 1, np.tril(c[:, :rank])
+    order = pivots - 1
+    L = np.tril(c[:, :rank])
     F = np.empty((len(K), rank))
     F[order] = L
     return F, L[:rank], order[:rank]

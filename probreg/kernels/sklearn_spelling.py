@@ -51,11 +51,9 @@ def _spell_fields(
 def _spell_parts(sign: str) -> Callable[[Spec, int], str | None]:
     def spell(spec: Spec, width: int) -> str | None:
         parts = [process_kernel(part, width) for part in spec["parts"]]
-        return (
-            None
-            if None in parts
-            else f"({sign.join(p for p in parts if p is not None)})"
-        )
+        if None in parts:
+            return None
+        return f"({sign.join(p for p in parts if p is not None)})"
 
     return spell
 
@@ -63,14 +61,18 @@ def _spell_parts(sign: str) -> Callable[[Spec, int], str | None]:
 def _of_one(text: str, field: str) -> Callable[[Spec, int], str | None]:
     def spell(spec: Spec, width: int) -> str | None:
         part = process_kernel(spec["parts"][0], width)
-        return None if part is None else text.format(part, shown_number(spec[field]))
+        if part is None:
+            return None
+        return text.format(part, shown_number(spec[field]))
 
     return spell
 
 
 def _of_columns(spec: Spec, width: int) -> str | None:
     whole = list(spec["columns"]) == list(range(width))
-    return process_kernel(spec["parts"][0], width) if whole else None
+    if whole:
+        return process_kernel(spec["parts"][0], width)
+    return None
 
 
 def _dot_product(offset: float) -> str:
@@ -111,7 +113,9 @@ def ridge_kernel(spec: Spec, width: int) -> tuple[float, str, dict[str, float]] 
     """
     if spec["name"] == "scaled":
         inner = ridge_kernel(spec["parts"][0], width)
-        return None if inner is None else (spec["variance"] * inner[0], *inner[1:])
+        if inner is None:
+            return None
+        return (spec["variance"] * inner[0], *inner[1:])
     if spec["name"] == "linear":
         return 1.0, "kernel='linear'", {}
     if spec["name"] == "polynomial":
@@ -121,14 +125,17 @@ def ridge_kernel(spec: Spec, width: int) -> tuple[float, str, dict[str, float]] 
         # exp(-|x - z|^2 / (2 l^2)) = exp(-gamma |x - z|^2)
         numbers = {"gamma": 0.5 / spec["length"] ** 2}
         return 1.0, _arguments("rbf", numbers), numbers
-    if (length := _laplacian_length(spec, width)) is not None:
+    length = _laplacian_length(spec, width)
+    if length is not None:
         return (
             1.0,
             _arguments("laplacian", {"gamma": 1.0 / length}),
             {"gamma": 1.0 / length},
         )
     text = process_kernel(spec, width)
-    return None if text is None else (1.0, f"kernel={text}", {})
+    if text is None:
+        return None
+    return (1.0, f"kernel={text}", {})
 
 
 def _arguments(word: str, numbers: Mapping[str, float]) -> str:
@@ -142,14 +149,19 @@ def _arguments(word: str, numbers: Mapping[str, float]) -> str:
 
 def _laplacian_length(spec: Spec, width: int) -> float | None:
     """l where the function is exp(-|x - z|_1 / l): a Matern of nu 1/2 of each column, multiplied."""
-    parts = spec["parts"] if spec["name"] == "product" else [spec]
-    lengths, seen = set(), []
+    if spec["name"] == "product":
+        parts = spec["parts"]
+    else:
+        parts = [spec]
+    lengths = set()
+    seen = []
     for part in parts:
-        inner, columns = (
-            (part["parts"][0], part["columns"])
-            if part["name"] == "on"
-            else (part, range(width))
-        )
+        if part["name"] == "on":
+            inner = part["parts"][0]
+            columns = part["columns"]
+        else:
+            inner = part
+            columns = range(width)
         if (
             inner["name"] != "matern"
             or inner["nu"] != 0.5
@@ -158,11 +170,9 @@ def _laplacian_length(spec: Spec, width: int) -> float | None:
             return None
         lengths.add(inner["length"])
         seen += [tuple(columns)]
-    return (
-        lengths.pop()
-        if len(lengths) == 1 and sorted(seen) == [(j,) for j in range(width)]
-        else None
-    )
+    if len(lengths) == 1 and sorted(seen) == [(j,) for j in range(width)]:
+        return lengths.pop()
+    return None
 
 
 # ---- from scikit-learn ---------------------------------------------------------------------------------------------------
@@ -182,11 +192,10 @@ def spec_of_sklearn(
             1.0 / width if gamma is None else gamma, coef0, degree, width
         )
     kind = type(kernel)
-    read = (
-        _OBJECTS.get(kind.__name__)
-        if kind.__module__.startswith("sklearn.gaussian_process.kernels")
-        else None
-    )
+    if kind.__module__.startswith("sklearn.gaussian_process.kernels"):
+        read = _OBJECTS.get(kind.__name__)
+    else:
+        read = None
     if read is None:
         raise Incompatible(
             f"kernel is a word or an object of scikit-learn's that has a counterpart here, got {shown_value(kernel)}"
@@ -199,28 +208,26 @@ def _rbf(length: Any) -> dict[str, Any]:
 
 
 def _matern(length: Any, nu: float) -> dict[str, Any]:
-    return (
-        _rbf(length)
-        if nu == np.inf
-        else {
-            "name": "matern",
-            "length": _as_numbers(length),
-            "nu": nu,
-            "scaled": False,
-        }
-    )
+    if nu == np.inf:
+        return _rbf(length)
+    return {
+        "name": "matern",
+        "length": _as_numbers(length),
+        "nu": nu,
+        "scaled": False,
+    }
 
 
 def _as_numbers(value: Any) -> float | list[float]:
-    return [float(v) for v in value] if np.ndim(value) else float(value)
+    if np.ndim(value):
+        return [float(v) for v in value]
+    return float(value)
 
 
 def _scaled_spec(factor: float, spec: dict[str, Any]) -> dict[str, Any]:
-    return (
-        spec
-        if factor == 1.0
-        else {"name": "scaled", "parts": [spec], "variance": float(factor)}
-    )
+    if factor == 1.0:
+        return spec
+    return {"name": "scaled", "parts": [spec], "variance": float(factor)}
 
 
 def _of_laplacian(gamma: float, width: int) -> dict[str, Any]:
@@ -257,11 +264,12 @@ def _of_sine(kernel: Any, width: int) -> dict[str, Any]:
 def _of_product_kernel(kernel: Any, width: int) -> dict[str, Any]:
     linear = {"name": "linear"}
     offset = float(kernel.sigma_0) ** 2
-    return (
-        {"name": "sum", "parts": [linear, {"name": "constant", "variance": offset}]}
-        if offset
-        else linear
-    )
+    if offset:
+        return {
+            "name": "sum",
+            "parts": [linear, {"name": "constant", "variance": offset}],
+        }
+    return linear
 
 
 def _of_noise(kernel: Any, width: int) -> dict[str, Any]:

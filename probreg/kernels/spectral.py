@@ -45,10 +45,8 @@ class SineBasis(KernelBasis):
 
     @property
     def error_words(self) -> str:
-        counts, L = (
-            "x".join(map(str, self.counts)),
-            ", ".join(f"{w:.4g}" for w in self.half_width),
-        )
+        counts = "x".join(map(str, self.counts))
+        L = ", ".join(f"{w:.4g}" for w in self.half_width)
         ends = " x ".join(f"[{low:.6g}, {high:.6g}]" for low, high in self.ends)
         return f"hsgp: {counts} sines of half-width {L} are off k by at most {self.error:.3g} within {ends}"
 
@@ -71,7 +69,8 @@ class SineBasis(KernelBasis):
 
     def refuse_beyond(self, rows: Array) -> Array:
         """x - centre. DataError for a row beyond the range that is served."""
-        if (found := self.first_beyond(rows)) is not None:
+        found = self.first_beyond(rows)
+        if found is not None:
             i, j, value, low, high = found
             raise DataError(
                 f"row {i}, column {j} holds {value:g}, beyond the range {low:g} to {high:g} of this basis: "
@@ -95,7 +94,9 @@ class SineBasis(KernelBasis):
         return np.sqrt(self.kernel.at(**hyper).spectral_density(self.frequencies))
 
     def values(self, rows: Array) -> Array:
-        return self._sines(rows) if self.plain else self.phi(rows)
+        if self.plain:
+            return self._sines(rows)
+        return self.phi(rows)
 
     def phi(self, rows: Array) -> Array:
         return self._sines(rows) * self.roots()
@@ -212,7 +213,8 @@ def hsgp(
         )
     known.spectral_density(np.ones((1, d)))  # refused here if there is none
     low, high = served_ends(range, rows)
-    centre, reach = (low + high) / 2.0, (high - low) / 2.0
+    centre = (low + high) / 2.0
+    reach = (high - low) / 2.0
     along = [known.along(j) for j, _ in enumerate(low)]
     L = _half_widths(along, reach, tol, _one_each("half_width", half_width, d))
     counts = [
@@ -243,7 +245,8 @@ def served_ends(given: Any, rows: Array) -> tuple[Array, Array]:
     """The least and largest value of each column that a `range` states, or that rows (n, d) have where it is None."""
     d = rows.shape[1]
     if given is None:
-        low, high = rows.min(0), rows.max(0)
+        low = rows.min(0)
+        high = rows.max(0)
     else:
         ends = np.asarray(read_rows(given, "range"), dtype=float)
         ends = ends.T if ends.shape == (2, 1) else ends
@@ -251,7 +254,8 @@ def served_ends(given: Any, rows: Array) -> tuple[Array, Array]:
             raise DataError(
                 f"range is (low, high), or one such pair for each of {d} columns, got {brief(given)}"
             )
-        low, high = np.broadcast_to(ends[:, 0], d), np.broadcast_to(ends[:, 1], d)
+        low = np.broadcast_to(ends[:, 0], d)
+        high = np.broadcast_to(ends[:, 1], d)
     if not (low < high).all():
         j = int(np.argmin(low < high))
         raise DataError(
@@ -262,11 +266,10 @@ def served_ends(given: Any, rows: Array) -> tuple[Array, Array]:
 
 def _one_each(name: str, given: Any, d: int) -> list[Any]:
     """One value for each column from one value for all, or from as many as there are columns."""
-    several = (
-        list(given)
-        if isinstance(given, list | tuple | np.ndarray) and np.ndim(given)
-        else [given] * d
-    )
+    if isinstance(given, list | tuple | np.ndarray) and np.ndim(given):
+        several = list(given)
+    else:
+        several = [given] * d
     if len(several) != d:
         raise DataError(
             f"{name} is one number, or one for each of {d} columns, got {len(several)}"

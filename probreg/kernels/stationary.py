@@ -183,7 +183,8 @@ class Matern(Radial):
 
     def unit_density(self, w2: Array, d: int) -> Array:
         # S(w) = 2^d pi^(d/2) Gamma(nu + d/2) (2 nu)^nu / Gamma(nu) (2 nu + w^2)^-(nu + d/2)
-        nu, half = self.nu, d / 2
+        nu = self.nu
+        half = d / 2
         constant = (
             d * math.log(2.0)
             + half * math.log(math.pi)
@@ -226,7 +227,8 @@ class RationalQuadratic(Radial):
 
     def profile_slopes(self, s: Array) -> tuple[Array, dict[str, Array]]:
         # with u = s / (2 alpha): s dg/ds = -(s/2) g / (1 + u), dg / d log alpha = alpha g (u / (1 + u) - log(1 + u))
-        u, g = s / (2.0 * self.alpha), self.profile(s)
+        u = s / (2.0 * self.alpha)
+        g = self.profile(s)
         return -0.5 * s * g / (1.0 + u), {
             "alpha": self.alpha * g * (u / (1.0 + u) - np.log1p(u))
         }
@@ -234,11 +236,16 @@ class RationalQuadratic(Radial):
     def unit_density(self, w2: Array, d: int) -> Array:
         # int Gamma(t; alpha, rate alpha) (2 pi / t)^(d/2) exp(-w^2 / (2 t)) dt, a Bessel function of order b = alpha - d/2:
         # S(w) = 2 (2 pi)^(d/2) alpha^alpha / Gamma(alpha) (w^2 / (2 alpha))^(b/2) K_b(sqrt(2 alpha w^2))
-        a, b, w2 = self.alpha, self.alpha - d / 2, np.asarray(w2, dtype=float)
+        a = self.alpha
+        b = self.alpha - d / 2
+        w2 = np.asarray(w2, dtype=float)
         if b > _LARGE_ORDER:
             return np.exp(_log_density_of_large_order(a, d, w2))
         front = d / 2 * math.log(2.0 * math.pi) + a * math.log(a) - gammaln(a)
-        at_zero = math.exp(front + gammaln(b) - b * math.log(a)) if b > 0 else math.inf
+        if b > 0:
+            at_zero = math.exp(front + gammaln(b) - b * math.log(a))
+        else:
+            at_zero = math.inf
         positive = np.where(w2 > 0, w2, 1.0)
         z = np.sqrt(2.0 * a * positive)
         # kve = K_b(z) e^z; it is infinite only where z is so small that S is S(0) to rounding
@@ -262,7 +269,8 @@ def _log_density_of_large_order(a: float, d: int, w2: Array) -> Array:
     # q = sqrt(1 + x^2) = 1 + e at x^2 = 2 a w^2 / b^2, t = 1/q
     x2 = (2.0 * a / b) * (w2 / b)
     q = np.sqrt(1.0 + x2)
-    e, t = x2 / (1.0 + q), 1.0 / q
+    e = x2 / (1.0 + q)
+    t = 1.0 / q
     # sum_k (-1)^k u_k(t) / b^k
     t2 = t * t
     u1 = t * (3.0 - 5.0 * t2) / 24.0
@@ -345,11 +353,10 @@ class Periodic(CovarianceFunction):
 
     def slopes(self, pairs: RowPairs) -> dict[str, Array]:
         # u = pi (x - z) / p has du / d log p = -u, and d sin^2 u = sin 2u du
-        phases, k = self._phases(pairs), self.matrix(pairs)
-        squares, turned = (
-            sum(np.square(np.sin(u)) for u in phases),
-            sum(u * np.sin(2.0 * u) for u in phases),
-        )
+        phases = self._phases(pairs)
+        k = self.matrix(pairs)
+        squares = sum(np.square(np.sin(u)) for u in phases)
+        turned = sum(u * np.sin(2.0 * u) for u in phases)
         return {
             "period": 2.0 * k * turned / self.length**2,
             "length": 4.0 * k * squares / self.length**2,

@@ -69,16 +69,19 @@ class RowSums:
         """l_i(phi), (n, q)."""
         out = np.zeros((self.n, basis.size))
         for k, c in enumerate(self.coefficients.T):
-            if len(used := np.flatnonzero(c)):
+            used = np.flatnonzero(c)
+            if len(used):
                 out[used] += c[used, None] * basis.phi(self.rows[used, k])
         return out
 
     def variances(self, basis: KernelBasis) -> tuple[Array, Array]:
         """Of each sum what the columns leave of its variance, and the variance, (n,) each, at tau = 1."""
         # l l k = sum_kl c_k c_l k(x_k, x_l), less |l(phi)|^2
-        whole, explained = np.zeros(self.n), np.zeros(self.n)
+        whole = np.zeros(self.n)
+        explained = np.zeros(self.n)
         for part in _block_slices(self.n):
-            c, x = self.coefficients[part], self.rows[part]
+            c = self.coefficients[part]
+            x = self.rows[part]
             for k in range(c.shape[1]):
                 for m in range(k + 1):
                     at = np.flatnonzero(c[:, k] * c[:, m])
@@ -124,7 +127,8 @@ def covariance_left(basis: KernelBasis, sums: RowSums, weights: Any) -> Array:
     E = weights.shape[0]
     if not len(off):
         return np.zeros((E, E))
-    some, A = sums.take(off), weights[:, off]
+    some = sums.take(off)
+    A = weights[:, off]
     # (sum_i |A_i| sd_i)^2 bounds the variance before the columns are known
     bound = np.square(abs(A) @ np.sqrt(whole[off]))
     points, M = some.points()
@@ -137,7 +141,8 @@ def covariance_left(basis: KernelBasis, sums: RowSums, weights: Any) -> Array:
 def _quadratic_form(basis: KernelBasis, points: Array, W: Any) -> Array:
     """W R W' (E, E), R between points (P, d), by blocks of them."""
     E = W.shape[0]
-    total, across = np.zeros((E, E)), np.zeros((E, basis.size))
+    total = np.zeros((E, E))
+    across = np.zeros((E, basis.size))
     for i in _block_slices(len(points)):
         across += W[:, i] @ basis.phi(points[i])
         for j in _block_slices(len(points)):
@@ -173,13 +178,17 @@ def root_left(basis: KernelBasis, sums: RowSums) -> Array:
     sd = np.sqrt(np.where(whole > 0, whole, 1.0))
     d = left / sd**2
     off = np.flatnonzero(d > _NOTHING)
-    d, some, out = d[off], sums.take(off), np.zeros((0, sums.n))
+    d = d[off]
+    some = sums.take(off)
+    out = np.zeros((0, sums.n))
     if not len(off):
         return out
     points, M = some.points()
-    phi, unit = some.columns(basis) / sd[off, None], sd[off]
+    phi = some.columns(basis) / sd[off, None]
+    unit = sd[off]
     G = np.empty((min(64, len(off)), len(off)))
-    r, most = 0, min(_MOST_RANK, max(_MOST_NUMBERS // len(off), 1), len(off))
+    r = 0
+    most = min(_MOST_RANK, max(_MOST_NUMBERS // len(off), 1), len(off))
     while d.max() > ON_SPAN:
         if r == most < len(off):
             raise DataError(
@@ -192,7 +201,8 @@ def root_left(basis: KernelBasis, sums: RowSums) -> Array:
             G = np.vstack([G, np.empty((min(r, most - r), len(off)))])
         i = int(np.argmax(d))
         # g = (C_i - G_i'G) / sqrt(d_i), d <- d - g^2, C_i = l_i l_j k - l_i(phi)'l_j(phi)
-        x, c = some.rows[i], some.coefficients[i]
+        x = some.rows[i]
+        c = some.coefficients[i]
         C = (
             M @ (c @ basis.kernel.matrix(RowPairs(x, points))) / (unit * unit[i])
             - phi @ phi[i]

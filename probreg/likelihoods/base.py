@@ -224,9 +224,9 @@ class Likelihood(ABC):
 
     def noise(self, aux: Mapping[str, Any], default: Any = 1.0) -> Any:
         """The noise scale among these nuisance parameters; `default` where the likelihood has none, or it is not among them."""
-        return (
-            default if self.noise_scale is None else aux.get(self.noise_scale, default)
-        )
+        if self.noise_scale is None:
+            return default
+        return aux.get(self.noise_scale, default)
 
     def dispersion(self, aux: Mapping[str, float]) -> float:
         """phi in the deviance 2 phi sum (log p(y | y) - log p(y | eta)): it takes out the unit of the noise, where there is one."""
@@ -296,7 +296,8 @@ class DifferentiableLikelihood(Likelihood):
 
     def information_slope(self, eta: Array, **aux: Any) -> Array:
         """d information / d eta, shape (..., n, m, m, m), the last axis that of eta; by differences of fourth order."""
-        h, m = 1e-3, eta.shape[-1]
+        h = 1e-3
+        m = eta.shape[-1]
         near, far = (
             np.stack(
                 [
@@ -378,7 +379,9 @@ class OfClasses(Likelihood):
 
     def _stated_levels(self) -> tuple[Level, ...]:
         """Return the levels that the user passed to the constructor; empty for the default ones."""
-        return () if self.levels == type(self)().levels else self.levels
+        if self.levels == type(self)().levels:
+            return ()
+        return self.levels
 
     @property
     @abstractmethod
@@ -463,7 +466,8 @@ class ExponentialFamily(UnivariateLikelihood, SmoothLikelihood):
         )[..., None, None]
 
     def information_slope(self, eta: Array, **known: Any) -> Array:
-        mu, n = self.mean(eta), self.size(**known)
+        mu = self.mean(eta)
+        n = self.size(**known)
         if self.canonical:
             return (n * self.variance_slope(mu, **known) * self.variance(mu, **known))[
                 ..., None, None, None
@@ -479,14 +483,13 @@ class ExponentialFamily(UnivariateLikelihood, SmoothLikelihood):
         n = self.size(**self.given(y))
         rest = self.drawn(y) - n * self.mean(eta)
         if self.canonical:
-            g, h = rest, n * self.variance(self.mean(eta), **aux)
+            g = rest
+            h = n * self.variance(self.mean(eta), **aux)
         else:
             first, second = self._natural(eta, aux)
             # -d^2 log p / d eta^2 = n mu' theta' - (y - n mu) theta''.
-            g, h = (
-                rest * first,
-                n * self.link.slope(eta[..., 0]) * first - rest * second,
-            )
+            g = rest * first
+            h = n * self.link.slope(eta[..., 0]) * first - rest * second
         if not self.aux:
             return ValueGradHessian(
                 self.log_prob(y, eta, **aux), g[:, None], h[:, None, None]
@@ -514,8 +517,10 @@ class ExponentialFamily(UnivariateLikelihood, SmoothLikelihood):
 
     def _natural(self, eta: Array, aux: Mapping[str, Any]) -> tuple[Array, Array]:
         """theta' = mu' / V and theta'' = mu'' / V - mu'^2 V' / V^2, over eta."""
-        e, mu = eta[..., 0], self.mean(eta)
-        V, slope = self.variance(mu, **aux), self.link.slope(e)
+        e = eta[..., 0]
+        mu = self.mean(eta)
+        V = self.variance(mu, **aux)
+        slope = self.link.slope(e)
         first = slope / V
         return first, self.link.hessian(e) / V - first**2 * self.variance_slope(
             mu, **aux

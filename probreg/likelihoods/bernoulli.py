@@ -69,7 +69,10 @@ class Bernoulli(ExponentialFamily, MayDiverge, OfClasses):
 
     name = "bernoulli"
     support = np.arange(2.0)
-    link, canonical, concave, binary = LOGIT, True, True, True
+    link = LOGIT
+    canonical = True
+    concave = True
+    binary = True
     compiled_density = CompiledDensity(
         _evaluate_row, hessian=_row_hessian, product=_product
     )
@@ -89,16 +92,21 @@ class Bernoulli(ExponentialFamily, MayDiverge, OfClasses):
         ):  # whole numbers come as int
             _not_shares(values)
         if len(met) != 2:
-            what = (
-                f"is constant ({met[0]!r}), and its other level is not known: code it as 0 or 1, or declare the levels of a categorical column"
-                if len(met) == 1
-                else f"has {len(met)} levels ({', '.join(map(str, met[:6]))}{'…' * (len(met) > 6)})"
-            )
-            more = " For more than two use Categorical." if len(met) > 2 else ""
+            if len(met) == 1:
+                what = f"is constant ({met[0]!r}), and its other level is not known: code it as 0 or 1, or declare the levels of a categorical column"
+            else:
+                what = f"has {len(met)} levels ({', '.join(map(str, met[:6]))}{'…' * (len(met) > 6)})"
+            if len(met) > 2:
+                more = " For more than two use Categorical."
+            else:
+                more = ""
             raise DataError(
                 f"a Bernoulli response has two levels; this one {what}.{more}"
             )
-        last = met[1] if event is None else one_of(met, event, "event")
+        if event is None:
+            last = met[1]
+        else:
+            last = one_of(met, event, "event")
         return replace(self, levels=(met[0] if last == met[1] else met[1], last))
 
     def encode(self, values: Array) -> Array:
@@ -166,7 +174,8 @@ def _not_shares(values: Array) -> None:
     if np.asarray(values).dtype.kind != "f":
         return
     y = finite_response(values, "Bernoulli")
-    if len(bad := np.flatnonzero(np.floor(y) != y)):
+    bad = np.flatnonzero(np.floor(y) != y)
+    if len(bad):
         raise row_error(
             "a Bernoulli response has two levels; ",
             bad[0],

@@ -25,7 +25,8 @@ from probreg.numerics.special import betainc, gammaln
 
 
 def _evaluate_row(y: Array, eta: float, t: Array) -> tuple[float, float, float]:
-    k, n = y[0], y[1]
+    k = y[0]
+    n = y[1]
     e = exp(-abs(eta))
     mu = (1.0 if eta > 0.0 else e) / (1.0 + e)
     # k log p + (n - k) log(1 - p), and its slope k - n p.
@@ -108,7 +109,8 @@ class Binomial(ExponentialFamily, MayDiverge, OfTrials):
             raise DataError(
                 f"a Binomial response is successes and trials, one of each per row; got an array of shape {y.shape}"
             )
-        if len(bad := np.flatnonzero(y[:, 0] > y[:, 1])):
+        bad = np.flatnonzero(y[:, 0] > y[:, 1])
+        if len(bad):
             i = bad[0]
             said = f" has {y[i, 0]:g} successes in {y[i, 1]:g} trials; they are whole numbers with 0 <= successes <= trials"
             raise row_error("", i, said)
@@ -137,7 +139,8 @@ class Binomial(ExponentialFamily, MayDiverge, OfTrials):
         return np.array([[0.0, 1.0], [1.0, 1.0]])
 
     def tally(self, y: Array) -> Array:
-        k, n = self.drawn(y), np.asarray(y)[..., 1]
+        k = self.drawn(y)
+        n = np.asarray(y)[..., 1]
         return np.stack([n - k, k], -1)
 
     def absent_outcomes(self, y: Array) -> Array:
@@ -166,12 +169,15 @@ class Binomial(ExponentialFamily, MayDiverge, OfTrials):
         return f"P(success), {response}"
 
     def initial_eta(self, y: Array) -> tuple[Array, dict[str, float]]:
-        k, n = y[:, 0], y[:, 1]
+        k = y[:, 0]
+        n = y[:, 1]
         # The empirical logit: finite where k is 0 or n.
         return np.log((k + 0.5) / (n - k + 0.5))[:, None], {}
 
     def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
-        k, n, e = self.drawn(y), np.asarray(y)[..., 1], eta[..., 0]
+        k = self.drawn(y)
+        n = np.asarray(y)[..., 1]
+        e = eta[..., 0]
         # log p = min(eta, 0) - log(1 + exp(-|eta|)), log(1 - p) = -max(eta, 0) - log(1 + exp(-|eta|))
         own = (
             k * np.minimum(e, 0.0)
@@ -182,12 +188,14 @@ class Binomial(ExponentialFamily, MayDiverge, OfTrials):
 
     def base_measure(self, y: Array) -> Array:
         """log (n over k)."""
-        k, n = self.drawn(y), np.asarray(y)[..., 1]
+        k = self.drawn(y)
+        n = np.asarray(y)[..., 1]
         return gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0)
 
     def cdf(self, y: Array, eta: Array, **aux: Any) -> Array:
         # P(K <= k) = I_{1 - p}(n - k, k + 1), the regularised incomplete beta function (DLMF 8.17.5)
-        k, n = np.floor(self.drawn(y)), np.asarray(y)[..., 1]
+        k = np.floor(self.drawn(y))
+        n = np.asarray(y)[..., 1]
         inside = betainc(
             np.maximum(n - k, 1e-300), np.maximum(k, 0.0) + 1.0, self.mean(-eta)
         )
@@ -210,7 +218,8 @@ class Binomial(ExponentialFamily, MayDiverge, OfTrials):
         )
 
     def recession(self, y: Array) -> Recession:
-        k, n = y[:, 0], y[:, 1]
+        k = y[:, 0]
+        n = y[:, 1]
         rows = np.flatnonzero(n > 0)
         # k = n asks x d >= 0 and k = 0 asks x d <= 0; in between the row falls on both sides: x d = 0.
         inner = ((k > 0) & (k < n))[rows]
@@ -231,7 +240,8 @@ def _zero_one(values: Array, trials: int | None) -> None:
         said = f" holds {values[0] if len(values) else ''!r}. For two levels use Bernoulli."
         raise row_error("a Binomial response is numeric; ", 0, said)
     wrong = ~((values >= 0) & (values <= (trials or 1)) & (np.floor(values) == values))
-    if len(bad := np.flatnonzero(wrong)):
+    bad = np.flatnonzero(wrong)
+    if len(bad):
         raise row_error(
             "",
             bad[0],

@@ -25,9 +25,11 @@ from probreg.numerics.special import log_softmax
 
 def _tile(y: Array, eta: Array, t: Array, log_p: Array, slope: Array) -> None:
     """f = C eta with C (K, m) in t, row by row; log p = f_y - log sum exp f, its slope over eta C' (e_y - p)."""
-    m, b = eta.shape[0], y.shape[0]
+    m = eta.shape[0]
+    b = y.shape[0]
     K = t.size // m
-    p, total = np.zeros((K, b)), np.zeros(b)
+    p = np.zeros((K, b))
+    total = np.zeros(b)
     scores_of(eta, t, b, p, total)
     for i in range(b):
         total[i] = 0.0
@@ -162,7 +164,8 @@ class Categorical(SoftmaxLikelihood):
 
     def value_grad_hessian(self, y: Array, eta: Array, **aux: Any) -> ValueGradHessian:
         log_p = log_softmax(self.scores(eta), -1)
-        p, index = np.exp(log_p), np.asarray(y, int)
+        p = np.exp(log_p)
+        index = np.asarray(y, int)
         rows = np.arange(len(index))
         residual = -p
         residual[rows, index] += 1.0
@@ -171,10 +174,12 @@ class Categorical(SoftmaxLikelihood):
         )
 
     def recession(self, y: Array) -> Recession:
-        index, k = np.asarray(y, int), len(self.levels)
+        index = np.asarray(y, int)
+        k = len(self.levels)
         rows, other = (a.ravel() for a in np.indices((len(index), k)))
         keep = other != index[rows]
-        rows, other = rows[keep], other[keep]
+        rows = rows[keep]
+        other = other[keep]
         # log p_y never falls where (f_y - f_k) grows for every other class k: (C_y - C_k)'x d >= 0.
         C = self.contrast
         return Recession(rows, C[index[rows]] - C[other], np.zeros(len(rows), bool))

@@ -45,11 +45,10 @@ class CountLikelihood(ExponentialFamily, MayDiverge):
     def encode(self, values: Array) -> Array:
         kind = type(self).__name__
         y = finite_response(values, kind)
-        if len(bad := np.flatnonzero((y < 0) | (y % 1 != 0))):
-            before, after = (
-                f"{with_article(kind)} response is a count 0, 1, 2, ...; ",
-                f" holds {y[bad[0]]:g}",
-            )
+        bad = np.flatnonzero((y < 0) | (y % 1 != 0))
+        if len(bad):
+            before = f"{with_article(kind)} response is a count 0, 1, 2, ...; "
+            after = f" holds {y[bad[0]]:g}"
             raise row_error(before, bad[0], f"{after} ({such_rows(len(bad))})")
         return exact_counts(y, kind)
 

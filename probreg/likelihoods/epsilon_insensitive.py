@@ -55,9 +55,15 @@ class EpsilonInsensitive(PiecewiseLinearLikelihood):
         return self.epsilon
 
     def slopes(self, **aux: Any) -> Slopes:
-        tube = aux["epsilon"] if self.epsilon is None else self.epsilon
+        if self.epsilon is None:
+            tube = aux["epsilon"]
+        else:
+            tube = self.epsilon
         return Slopes(1.0 / aux["scale"], 1.0 / aux["scale"], tube)
 
     def describe(self, response: str) -> str:
-        within = "an estimated epsilon" if self.epsilon is None else f"{self.epsilon:g}"
+        if self.epsilon is None:
+            within = "an estimated epsilon"
+        else:
+            within = f"{self.epsilon:g}"
         return f"the centre of {response}, with noise that does not count within {within}, and of this scale beyond"

@@ -104,8 +104,10 @@ class Huber(LocationScaleLikelihood):
     def standard_sample(
         self, rng: np.random.Generator, shape: tuple[int, ...]
     ) -> Array:
-        k, u = self.k, rng.random(shape) * self._mass
-        tail, low = self._tail, np.minimum(u, self._mass - u)
+        k = self.k
+        u = rng.random(shape) * self._mass
+        tail = self._tail
+        low = np.minimum(u, self._mass - u)
         # the inverse of the distribution function on its lower half, and its mirror image
         with np.errstate(divide="ignore"):
             r = np.where(
@@ -119,7 +121,8 @@ class Huber(LocationScaleLikelihood):
         return self.k, aux["sigma"], np.log(self._mass * aux["sigma"])
 
     def pymc(self, eta: Any, **aux: Any) -> tuple[Any, dict[str, Any]]:
-        k, top = self.k, float(np.log(self._mass))
+        k = self.k
+        top = float(np.log(self._mass))
 
         def log_prob(value: Any, mu: Any, sigma: Any) -> Any:
             import pytensor.tensor as pt

@@ -104,7 +104,8 @@ class LocationScaleLikelihood(AdditiveNoise, SmoothLikelihood):
         )
 
     def sample(self, rng: np.random.Generator, eta: Array, **aux: Any) -> Array:
-        mean, sigma = eta[..., 0], aux["sigma"]
+        mean = eta[..., 0]
+        sigma = aux["sigma"]
         return mean + sigma * self.standard_sample(
             rng, np.broadcast_shapes(mean.shape, np.shape(sigma))
         )

@@ -16,12 +16,15 @@ def of_normals(
     """The quantiles (n,) of sum_s w_s N(eta_s, sigma_s^2), eta (S, n, 1); nan where the search does not end."""
     from probreg.numerics.compiled.mixtures import normal_mixture_quantiles
 
-    sign = 1.0 if prob <= 0.5 else -1.0  # the upper tail of y is the lower one of -y
-    mean, scale = (
-        np.ascontiguousarray(sign * eta[..., 0].T),
-        np.ascontiguousarray(aux["sigma"].T, dtype=float),
-    )
-    out, tail = np.full(len(mean), np.nan), min(prob, 1.0 - prob)
+    # the upper tail of y is the lower one of -y
+    if prob <= 0.5:
+        sign = 1.0
+    else:
+        sign = -1.0
+    mean = np.ascontiguousarray(sign * eta[..., 0].T)
+    scale = np.ascontiguousarray(aux["sigma"].T, dtype=float)
+    out = np.full(len(mean), np.nan)
+    tail = min(prob, 1.0 - prob)
     if len(share) and tail > 0.0 and scale.min() > 0.0 and np.isfinite(scale).all():
         normal_mixture_quantiles(mean, scale, share, tail, float(ndtri(tail)), out)
     return sign * out
@@ -35,7 +38,8 @@ def of_poissons(
 
     eta = eta[..., 0].T
     few = eta.max(1) <= np.log(MOST)  # nan too is left to the general search
-    out, found = np.full(len(eta), np.nan), np.empty(int(few.sum()))
+    out = np.full(len(eta), np.nan)
+    found = np.empty(int(few.sum()))
     if prob < _ALMOST:
         poisson_mixture_quantiles(
             np.exp(np.ascontiguousarray(eta[few])),

@@ -25,9 +25,12 @@ from probreg.numerics.special import gammaln, log_softmax
 
 def _tile(y: Array, eta: Array, t: Array, log_p: Array, slope: Array) -> None:
     """log p = sum_k y_k f_k - n log sum exp f with f = C eta, its slope over eta C' (y - n p)."""
-    m, b = eta.shape[0], y.shape[0]
+    m = eta.shape[0]
+    b = y.shape[0]
     K = t.size // m
-    p, total, n = np.zeros((K, b)), np.zeros(b), np.zeros(b)
+    p = np.zeros((K, b))
+    total = np.zeros(b)
+    n = np.zeros(b)
     scores_of(eta, t, b, p, total)
     for i in range(b):
         total[i] = 0.0
@@ -177,7 +180,8 @@ class Multinomial(SoftmaxLikelihood, OfTrials):
         return self.size(**known)[..., None, None, None] * self._third(self.mean(eta))
 
     def value_grad_hessian(self, y: Array, eta: Array, **aux: Any) -> ValueGradHessian:
-        log_p, n = log_softmax(self.scores(eta), -1), y.sum(-1)
+        log_p = log_softmax(self.scores(eta), -1)
+        n = y.sum(-1)
         p = np.exp(log_p)
         h = n[:, None, None] * self._information(p)
         return ValueGradHessian(
@@ -187,10 +191,12 @@ class Multinomial(SoftmaxLikelihood, OfTrials):
         )
 
     def recession(self, y: Array) -> Recession:
-        C, met = self.contrast, y > 0
+        C = self.contrast
+        met = y > 0
         # Of two classes that both came f_k - f_j stays; where one came, its f may only grow against that of the other.
         pairs = np.array([(k, j) for k in range(len(C)) for j in range(k)])
-        first, second = met[:, pairs[:, 0]], met[:, pairs[:, 1]]
+        first = met[:, pairs[:, 0]]
+        second = met[:, pairs[:, 1]]
         rows, pair = np.nonzero(first | second)
         side = np.where(first[rows, pair], 1.0, -1.0)[:, None]
         c = side * (C[pairs[pair, 0]] - C[pairs[pair, 1]])

@@ -59,7 +59,8 @@ def rising_sums(y: Array, r: Array) -> tuple[Array, Array, Array]:
     They are log Gamma(y + r) - log Gamma(r) - y log r, r (psi(y + r) - psi(r)) and r^2 (psi'(r) - psi'(y + r)), without the
     differences of large numbers: f(0) + ... + f(y - 1) = sum_k<10 (f(k) - f(y + k)) + (f(10) + ... + f(y + 9)).
     """
-    y, r = np.asarray(y, dtype=float), np.asarray(r, dtype=float)
+    y = np.asarray(y, dtype=float)
+    r = np.asarray(r, dtype=float)
     x = r + _SHIFT
     z = x + y
     long = np.log1p(y / x)
@@ -75,15 +76,18 @@ def rising_sums(y: Array, r: Array) -> tuple[Array, Array, Array]:
         _trigamma_rest(x) - _trigamma_rest(z)
     )
     for k in range(_SHIFT):
-        a, b = r / (r + k), r / (r + (y + k))
+        a = r / (r + k)
+        b = r / (r + (y + k))
         logs = logs + np.log1p(k / r) - np.log1p((y + k) / r)
-        ones, squares = ones + a - b, squares + a * a - b * b
+        ones = ones + a - b
+        squares = squares + a * a - b * b
     return logs, ones, squares
 
 
 def _evaluate_row(y: float, eta: float, t: Array) -> tuple[float, float, float]:
     """t = (r, log alpha): S0 + y eta - (y + r) log(1 + alpha mu), and slopes; S0 and S1 are those of `rising_sums`."""
-    r, s = t[0], eta + t[1]
+    r = t[0]
+    s = eta + t[1]
     e = exp(-abs(s))
     q = (1.0 if s > 0.0 else e) / (1.0 + e)  # alpha mu / (1 + alpha mu)
     soft = max(s, 0.0) + log1p(e)  # log(1 + alpha mu)
@@ -183,7 +187,8 @@ class NegativeBinomial(CountLikelihood):
         # with S1, S2 of `rising_sums`, L = log(1 + alpha mu) and q = alpha mu / (1 + alpha mu), over u = log alpha:
         # d/du = y - S1 + r L - (y + r) q,  -d2/du d eta = (y + r) q (1 - q) - r q,
         # -d2/du2 = r L - 2 r q + (y + r) q (1 - q) - S1 + S2
-        r, soft = _inverse_dispersion(aux), _soft(eta, _inverse_dispersion(aux))
+        r = _inverse_dispersion(aux)
+        soft = _soft(eta, _inverse_dispersion(aux))
         q, (_, ones, squares) = expit(eta[..., 0] - np.log(r)), rising_sums(y, r)
         bent = (y + r) * q * (1.0 - q)
         slope = y - ones + r * soft - (y + r) * q

@@ -76,7 +76,8 @@ class PiecewiseLinearLikelihood(AdditiveNoise, ProximalLikelihood):
 
     def score_at_kinks(self, y: Array, eta: Array, **aux: Any) -> Array:
         """The score over eta (n,); on a kink, where it has no value, the root of its mean square if the kink is the quantile."""
-        at, r = self.slopes(**aux), self.residuals(y, eta, **aux)
+        at = self.slopes(**aux)
+        r = self.residuals(y, eta, **aux)
         # without a tube P(r > 0) = down / (up + down): E score^2 = up down; with one the slopes are equal, and half of the rows count
         mean_square = np.where(np.asarray(at.tube) > 0.0, 0.5, 1.0) * at.up * at.down
         return np.where(np.abs(r) == at.tube, np.sqrt(mean_square), _loss_slope(r, at))
@@ -90,18 +91,15 @@ class PiecewiseLinearLikelihood(AdditiveNoise, ProximalLikelihood):
         return np.zeros((*eta.shape[:-1], 1, 1, 1))
 
     def value_grad_hessian(self, y: Array, eta: Array, **aux: Any) -> ValueGradHessian:
-        at, r = self.slopes(**aux), self.residuals(y, eta, **aux)
-        loss, pull, Z, P, n = (
-            _loss(r, at),
-            _loss_slope(r, at),
-            at.mass,
-            at.outside,
-            len(y),
-        )
-        gradient, H = (
-            np.zeros((n, 1 + len(self.aux))),
-            np.zeros((n, 1 + len(self.aux), 1 + len(self.aux))),
-        )
+        at = self.slopes(**aux)
+        r = self.residuals(y, eta, **aux)
+        loss = _loss(r, at)
+        pull = _loss_slope(r, at)
+        Z = at.mass
+        P = at.outside
+        n = len(y)
+        gradient = np.zeros((n, 1 + len(self.aux)))
+        H = np.zeros((n, 1 + len(self.aux), 1 + len(self.aux)))
         # d/d eta = pull, d/d log s = loss - P, and their expected squares (up + down) / Z and 2 P - P^2; their product has mean 0
         gradient[:, 0], H[:, 0, 0] = pull, (at.up + at.down) / Z
         gradient[:, 1], H[:, 1, 1] = loss - P, 2.0 * P - P * P
@@ -114,22 +112,26 @@ class PiecewiseLinearLikelihood(AdditiveNoise, ProximalLikelihood):
 
     def residuals(self, y: Array, eta: Array, **aux: Any) -> Array:
         """y - eta (n,), exactly an edge of the tube where that is so to rounding: there any slope between its two sides will do."""
-        tube, mean = self.slopes(**aux).tube, eta[..., 0]
+        tube = self.slopes(**aux).tube
+        mean = eta[..., 0]
         r = y - mean
         edge = np.abs(np.abs(r) - tube) <= _ROUNDING * (np.abs(y) + np.abs(mean) + tube)
         return np.where(edge, np.copysign(tube, r), r)
 
     def prox(self, y: Array, eta: Array, step: float, **aux: Any) -> Array:
         # the residual v = y - eta is drawn towards the tube: to v - step up above it, no farther than its edge
-        at, v = self.slopes(**aux), y - eta[..., 0]
+        at = self.slopes(**aux)
+        v = y - eta[..., 0]
         above = np.maximum(v - step * at.up, at.tube)
         below = np.minimum(v + step * at.down, -at.tube)
         r = np.where(v > at.tube, above, np.where(v < -at.tube, below, v))
         return (y - r)[..., None]
 
     def cdf(self, y: Array, eta: Array, **aux: Any) -> Array:
-        at, r = self.slopes(**aux), y - eta[..., 0]
-        Z, tube = at.mass, at.tube
+        at = self.slopes(**aux)
+        r = y - eta[..., 0]
+        Z = at.mass
+        tube = at.tube
         # exp(down (r + tube)) / (down Z) below the tube, linear in it, and 1 - exp(-up (r - tube)) / (up Z) above
         left = np.exp(at.down * np.minimum(r + tube, 0.0)) / (at.down * Z)
         right = np.exp(-at.up * np.maximum(r - tube, 0.0)) / (at.up * Z)
@@ -138,7 +140,8 @@ class PiecewiseLinearLikelihood(AdditiveNoise, ProximalLikelihood):
     def quantile_of_noise(self, p: Array, **aux: Any) -> Array:
         """r with P(noise <= r) = p, the inverse of `cdf`."""
         at = self.slopes(**aux)
-        Z, left = at.mass, 1.0 / at.down
+        Z = at.mass
+        left = 1.0 / at.down
         with np.errstate(
             divide="ignore", invalid="ignore"
         ):  # of the pieces that are not taken
@@ -173,7 +176,8 @@ class PiecewiseLinearLikelihood(AdditiveNoise, ProximalLikelihood):
         def log_prob(value: Any, mu: Any, *values: Any) -> Any:
             import pytensor.tensor as pt
 
-            at, r = self.slopes(**dict(zip(self.aux, values))), value - mu
+            at = self.slopes(**dict(zip(self.aux, values)))
+            r = value - mu
             return (
                 -at.up * pt.maximum(r - at.tube, 0.0)
                 - at.down * pt.maximum(-r - at.tube, 0.0)

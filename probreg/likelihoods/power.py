@@ -95,7 +95,8 @@ class PowerNoise(LocationScaleLikelihood):
 
     def standard_slopes(self, r: Array) -> tuple[Array, Array]:
         # g = p |r|^(p-1) sign r, h = p (p - 1) |r|^(p-2), which is infinite at r = 0 for p < 2
-        p, size = self.p, np.abs(r)
+        p = self.p
+        size = np.abs(r)
         with np.errstate(divide="ignore"):
             return p * size ** (p - 1.0) * np.sign(r), p * (p - 1.0) * size ** (p - 2.0)
 
@@ -134,7 +135,8 @@ class PowerNoise(LocationScaleLikelihood):
         return self.p, aux["sigma"], self._log_constant - np.log(aux["sigma"])
 
     def pymc(self, eta: Any, **aux: Any) -> tuple[Any, dict[str, Any]]:
-        p, constant = self.p, self._log_constant
+        p = self.p
+        constant = self._log_constant
 
         def log_prob(value: Any, mu: Any, sigma: Any) -> Any:
             import pytensor.tensor as pt

@@ -22,11 +22,10 @@ def finite_response(values: np.ndarray, kind: str, *, copy: bool = True) -> np.n
     """The response as finite floats; `kind` names the likelihood in the error. Without `copy` floats stay where they are."""
     values = np.asarray(values)
     if values.ndim != 1:
-        hint = (
-            "; for successes of trials use Binomial, for counts by class Multinomial"
-            if values.ndim == 2
-            else ""
-        )
+        if values.ndim == 2:
+            hint = "; for successes of trials use Binomial, for counts by class Multinomial"
+        else:
+            hint = ""
         raise DataError(
             f"{with_article(kind)} response is one column, got an array of shape {values.shape}{hint}"
         )
@@ -38,13 +37,13 @@ def finite_response(values: np.ndarray, kind: str, *, copy: bool = True) -> np.n
     )
     if not len(y) or max(-float(y.min()), float(y.max())) <= _LARGEST:  # false of nan
         return y
-    if len(bad := np.flatnonzero(~np.isfinite(y))):
-        before, after = (
-            f"{with_article(kind)} response is finite; ",
-            f" holds {y[bad[0]]} ({such_rows(len(bad))})",
-        )
+    bad = np.flatnonzero(~np.isfinite(y))
+    if len(bad):
+        before = f"{with_article(kind)} response is finite; "
+        after = f" holds {y[bad[0]]} ({such_rows(len(bad))})"
         raise row_error(before, bad[0], after)
-    if len(far := np.flatnonzero(np.abs(y) > _LARGEST)):
+    far = np.flatnonzero(np.abs(y) > _LARGEST)
+    if len(far):
         raise row_error(
             "",
             far[0],
@@ -56,7 +55,8 @@ def finite_response(values: np.ndarray, kind: str, *, copy: bool = True) -> np.n
 
 def exact_counts(y: np.ndarray, kind: str) -> np.ndarray:
     """The counts as they are. DataError for one so large that double precision skips whole numbers next to it."""
-    if len(far := np.argwhere(y >= _WHOLE)):
+    far = np.argwhere(y >= _WHOLE)
+    if len(far):
         raise row_error(
             f"{with_article(kind)} response holds counts below 2^53 = {_WHOLE:.0f}; ",
             far[0, 0],
@@ -71,7 +71,8 @@ def whole_counts(values: np.ndarray, kind: str) -> np.ndarray:
     rows = ~((y >= 0) & np.isfinite(y) & (np.floor(y) == y)).reshape(
         len(y), int(np.prod(y.shape[1:]))
     )
-    if len(bad := np.argwhere(rows)):
+    bad = np.argwhere(rows)
+    if len(bad):
         raise row_error(
             f"{with_article(kind)} response holds counts 0, 1, 2, ...; ",
             bad[0, 0],
@@ -83,7 +84,11 @@ def whole_counts(values: np.ndarray, kind: str) -> np.ndarray:
 def check_variation(y: np.ndarray, kind: str) -> None:
     """DataError when every row holds the same value, so that there is nothing to explain and the noise scale is zero, or when
     they differ by so little that double precision keeps hardly a digit of the differences."""
-    low, high = (float(y.min()), float(y.max())) if len(y) else (0.0, 1.0)
+    if len(y):
+        low = float(y.min())
+        high = float(y.max())
+    else:
+        low, high = (0.0, 1.0)
     if low == high:
         raise DataError(
             f"the response is constant (every one of {len(y)} rows holds {y[0]:g}): {with_article(kind)} model has nothing to explain"
@@ -143,11 +148,10 @@ def _check_missing_levels(values: np.ndarray) -> None:
     if met.dtype.kind == "f":
         bad = np.flatnonzero(np.isnan(met))
     else:
-        bad = (
-            np.flatnonzero(missing_objects(met))
-            if met.dtype.kind == "O"
-            else np.zeros(0, int)
-        )
+        if met.dtype.kind == "O":
+            bad = np.flatnonzero(missing_objects(met))
+        else:
+            bad = np.zeros(0, int)
     if len(bad):
         said = f" of the response holds {met[bad[0]]!s} ({such_rows(len(bad))}): drop or complete them"
         raise row_error("", bad[0], said)
@@ -169,7 +173,8 @@ def codes(values: np.ndarray, levels: Sequence[Level]) -> np.ndarray:
     else:
         place = {v: float(i) for i, v in enumerate(levels)}
         out = np.array([place.get(_level(v), -1.0) for v in values.tolist()])
-    if len(bad := np.flatnonzero(out < 0)):
+    bad = np.flatnonzero(out < 0)
+    if len(bad):
         met = np.asarray(values).tolist()[bad[0]]
         known = ", ".join(map(str, levels))
         raise row_error(
@@ -218,7 +223,10 @@ def _distinct_levels(values: np.ndarray) -> list[Level]:
         return list({_level(v) for v in values.tolist()})
     # Few levels are the rule: sorting what is left after the first rows' levels are taken out is cheap.
     head = np.unique(values[:1000])
-    rest = values[~np.isin(values, head)] if len(head) < 20 else values
+    if len(head) < 20:
+        rest = values[~np.isin(values, head)]
+    else:
+        rest = values
     met = np.union1d(head, rest).tolist()
     return [
         int(v) if isinstance(v, float) and v.is_integer() else v for v in met
@@ -227,4 +235,6 @@ def _distinct_levels(values: np.ndarray) -> list[Level]:
 
 def _level(value: object) -> Level:
     """Python's own value; 1.0 and True compare equal to 1, as they should."""
-    return value if isinstance(value, str | int | float | bool) else str(value)
+    if isinstance(value, str | int | float | bool):
+        return value
+    return str(value)

@@ -28,7 +28,9 @@ def curve_of(eta: Array, t: Array, b: int, curve: Array) -> None:
     """C' (diag p - p p') C, row by row: what varies of C over the classes, of one draw."""
     m = eta.shape[0]
     K = t.size // m
-    p, total, mean = np.zeros((K, b)), np.zeros(b), np.zeros((m, b))
+    p = np.zeros((K, b))
+    total = np.zeros(b)
+    mean = np.zeros((m, b))
     scores_of(eta, t, b, p, total)
     for i in range(b):
         total[i] = 0.0
@@ -45,7 +47,9 @@ def curve_of(eta: Array, t: Array, b: int, curve: Array) -> None:
     pair = 0
     for c in range(m):
         for d in range(c, m):
-            w, left, right = curve[pair], mean[c], mean[d]
+            w = curve[pair]
+            left = mean[c]
+            right = mean[d]
             for i in range(b):
                 # sum_k p_k C_kc C_kd - (C'p)_c (C'p)_d
                 w[i] = -left[i] * right[i]
@@ -125,11 +129,15 @@ class SoftmaxLikelihood(SmoothLikelihood, MayDiverge, OfClasses):
 
     @property
     def predictors_apart(self) -> tuple[str, ...]:
-        return self.outcomes if self.width > 1 and not self.symmetric else ()
+        if self.width > 1 and not self.symmetric:
+            return self.outcomes
+        return ()
 
     @property
     def contrast_matrix(self) -> Array:
-        return self.contrast if self.symmetric else np.eye(self.width)
+        if self.symmetric:
+            return self.contrast
+        return np.eye(self.width)
 
     @property
     def contrast(self) -> Array:
@@ -146,7 +154,9 @@ class SoftmaxLikelihood(SmoothLikelihood, MayDiverge, OfClasses):
 
     @property
     def _reference_index(self) -> int:
-        return 0 if self.reference is None else self.levels.index(self.reference)
+        if self.reference is None:
+            return 0
+        return self.levels.index(self.reference)
 
     def scores(self, eta: Array) -> Array:
         """f = C eta, shape (..., n, K)."""
@@ -190,7 +200,8 @@ class SoftmaxLikelihood(SmoothLikelihood, MayDiverge, OfClasses):
         return p * (1.0 - p)
 
     def link_mean_and_slope(self, eta: Array) -> tuple[Array, Array]:
-        f, k = self.scores(eta), len(self.levels)
+        f = self.scores(eta)
+        k = len(self.levels)
         # logit p_k = f_k - log sum_{l not k} exp f_l, of slope e_k - softmax of the others over f.
         others = np.where(
             np.eye(k, dtype=bool), -np.inf, f[..., None, :]

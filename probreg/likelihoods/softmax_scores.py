@@ -12,7 +12,8 @@ def scores_of(eta: Array, t: Array, b: int, f: Array, top: Array) -> None:
             g[i] = 0.0
         for c in range(m):
             if t[k * m + c] != 0.0:
-                e, weight = eta[c], t[k * m + c]
+                e = eta[c]
+                weight = t[k * m + c]
                 for i in range(b):
                     g[i] += weight * e[i]
     for i in range(b):
@@ -36,6 +37,7 @@ def apply_contrasts(f: Array, t: Array, b: int, out: Array) -> None:
             s[i] = 0.0
         for k in range(f.shape[0]):
             if t[k * m + c] != 0.0:
-                g, weight = f[k], t[k * m + c]
+                g = f[k]
+                weight = t[k * m + c]
                 for i in range(b):
                     s[i] += weight * g[i]

@@ -14,7 +14,8 @@ from probreg.numerics.special import gammaln, stdtr
 
 
 def _evaluate_row(y: float, eta: float, t: Array) -> tuple[float, float, float]:
-    nu, sigma = t[0], t[1]
+    nu = t[0]
+    sigma = t[1]
     r = (y - eta) / sigma
     # log f = constant - (nu + 1)/2 log(1 + r^2 / nu), g = -d log f / dr = (nu + 1) r / (nu + r^2).
     g = (nu + 1.0) * r / (nu + r * r)
@@ -64,7 +65,9 @@ class StudentT(LocationScaleLikelihood):
 
     @property
     def standard_variance(self) -> float:
-        return self.nu / (self.nu - 2.0) if self.nu > 2 else np.inf
+        if self.nu > 2:
+            return self.nu / (self.nu - 2.0)
+        return np.inf
 
     @property
     def standard_information(self) -> float:
@@ -81,7 +84,8 @@ class StudentT(LocationScaleLikelihood):
 
     def standard_slopes(self, r: Array) -> tuple[Array, Array]:
         # h = dg/dr = (nu + 1)(nu - r^2) / (nu + r^2)^2, negative beyond r^2 = nu.
-        nu, d = self.nu, self.nu + r * r
+        nu = self.nu
+        d = self.nu + r * r
         return (nu + 1) * r / d, (nu + 1) * (nu - r * r) / d**2
 
     def standard_cdf(self, r: Array) -> Array:

@@ -15,11 +15,10 @@ def named_variable(log_prob: Callable[..., Any], likelihood: Likelihood) -> Any:
     def sample_variable(
         mu: Array, *aux: Any, rng: np.random.Generator, size: Any
     ) -> Array:
-        shape = (
-            np.broadcast_shapes(np.shape(mu), *(np.shape(v) for v in aux))
-            if size is None
-            else size
-        )
+        if size is None:
+            shape = np.broadcast_shapes(np.shape(mu), *(np.shape(v) for v in aux))
+        else:
+            shape = size
         return likelihood.sample(
             rng, np.broadcast_to(mu, shape)[..., None], **dict(zip(likelihood.aux, aux))
         )

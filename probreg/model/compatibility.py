@@ -63,14 +63,17 @@ def response_of_counts(
         return {None: Gaussian, "p": Binomial, "counts": Multinomial}[counted](), ()
     if counted is None:
         return likelihood, ()
-    found, wanted = likelihood.of_counts(), Binomial if counted == "p" else Multinomial
+    found = likelihood.of_counts()
+    wanted = Binomial if counted == "p" else Multinomial
     if not isinstance(found, wanted):
-        what = "successes out of trials" if counted == "p" else "counts by class"
-        hint = (
-            "; for two classes write p(a, a + b)"
-            if found is not None and wanted is Multinomial
-            else ""
-        )
+        if counted == "p":
+            what = "successes out of trials"
+        else:
+            what = "counts by class"
+        if found is not None and wanted is Multinomial:
+            hint = "; for two classes write p(a, a + b)"
+        else:
+            hint = ""
         raise Incompatible(
             f"{what} are {wanted.__name__} observations, not {likelihood.name}{hint}"
         )
@@ -110,11 +113,9 @@ class Choices:
 
 def what_counts(counted: Counted) -> str:
     """What a row of such a response is, in words."""
-    return (
-        "a row counts successes of trials"
-        if counted == "p"
-        else "a row counts by class"
-    )
+    if counted == "p":
+        return "a row counts successes of trials"
+    return "a row counts by class"
 
 
 def of_rows(
@@ -140,14 +141,18 @@ def of_rows(
 def require_outcomes(model: Stated) -> None:
     """Raise DataError where an outcome occurs in no row and a parameter that it sends to infinity has a flat prior: the intercept, or
     the dispersion of counts that are all zero, p(0) = (1 + alpha mu)^(-1 / alpha) -> 1."""
-    design, likelihood = model.design, model.likelihood
+    design = model.design
+    likelihood = model.likelihood
     if not isinstance(likelihood, MayDiverge):
         return
     absent = likelihood.absent_outcomes(design.sample.observed)
     if not absent.any():
         return
     i = design.intercept
-    column = None if i is None or model.joint.informative[i] else design.columns[i]
+    if i is None or model.joint.informative[i]:
+        column = None
+    else:
+        column = design.columns[i]
     aux = next(
         (a for a in model.unknown if isinstance(model.aux_prior(a), Reference)), None
     )
@@ -198,19 +203,28 @@ def without_zero_weights(design: Design, values: Array) -> tuple[Design, Array, 
 
     Rows keep the names of their places, and sampling weights are normalised to sum to the number of rows.
     """
-    w, n = design.weights if design.precision is None else design.precision, design.n
-    left = (
-        values[:0]
-        if design.unused is None or design.unused.y is None
-        else design.unused.y
-    )
+    if design.precision is None:
+        w = design.weights
+    else:
+        w = design.precision
+    n = design.n
+    if design.unused is None or design.unused.y is None:
+        left = values[:0]
+    else:
+        left = design.unused.y
     if w is None:
         return design, values, left
     keep = w > 0
     if not keep.all():
-        labels = np.arange(n) if design.labels is None else design.labels
+        if design.labels is None:
+            labels = np.arange(n)
+        else:
+            labels = design.labels
         design, before = replace(design, labels=labels), design
-        offset = before.offset if before.offset is None else before.offset[~keep]
+        if before.offset is None:
+            offset = before.offset
+        else:
+            offset = before.offset[~keep]
         inputs = {key: x[~keep] for key, x in before.inputs.items()}
         out = Unused(
             np.flatnonzero(~keep),
@@ -220,10 +234,8 @@ def without_zero_weights(design: Design, values: Array) -> tuple[Design, Array, 
             inputs=inputs,
         )
         notes = (*design.notes, *left_out_notes(int((~keep).sum()), n))
-        design, left = (
-            replace(design.take(keep), notes=notes, unused=out),
-            values[~keep],
-        )
+        design = replace(design.take(keep), notes=notes, unused=out)
+        left = values[~keep]
     if design.weight_kind == "sampling" and design.weights is not None:
         design = replace(
             design, weights=design.weights * (design.n / design.weights.sum())
@@ -261,7 +273,9 @@ def weights_of_rows(
             raise DataError(
                 f"{error}; the model reads its weights from this column, or takes weights="
             ) from None
-        return ("frequency", None) if own is None else (model_design.weight_kind, own)
+        if own is None:
+            return ("frequency", None)
+        return (model_design.weight_kind, own)
     if isinstance(values, str) and not is_array(data):
         values = read_column(data, values)
     return kind, values
@@ -275,7 +289,9 @@ def with_precision(
     `kind` is that of the model's weights. DataError for weights of another kind than precisions.
     """
     if weights is None:
-        return _with_own_precision(design, data) if kind == "precision" else design
+        if kind == "precision":
+            return _with_own_precision(design, data)
+        return design
     kind, values = read_weights(weights)
     if kind != "precision":
         raise DataError(
@@ -320,7 +336,8 @@ def check_precisions(design: Design, likelihood: Likelihood) -> None:
 
 def check_names(design: Design, likelihood: Likelihood) -> None:
     """DataError for a column that has the name of a nuisance parameter."""
-    if both := set(design.columns) & set(likelihood.aux):
+    both = set(design.columns) & set(likelihood.aux)
+    if both:
         name = both.pop()
         raise DataError(
             f"a column is called {name!r}, which is the {likelihood.name} likelihood's own parameter: rename the column"
@@ -371,14 +388,16 @@ def check_joint(
             f"a prior in units of sigma needs a likelihood with a noise scale; {likelihood.name} has none"
         )
     if isinstance(likelihood, SoftmaxLikelihood) and likelihood.symmetric:
-        if wrong := [
+        wrong = [
             b.prior
             for b in prior.blocks
             if not _is_basis_invariant(b.prior, len(b.columns))
-        ]:
-            unknown = (
-                " of unknown scale" if isinstance(wrong[0], HierarchicalPrior) else ""
-            )
+        ]
+        if wrong:
+            if isinstance(wrong[0], HierarchicalPrior):
+                unknown = " of unknown scale"
+            else:
+                unknown = ""
             raise Incompatible(
                 f"a symmetric softmax takes flat, normal or Jeffreys priors, or Laplace and elastic-net ones of stated scale, got "
                 f"{wrong[0].name}{unknown}. Other priors are stated of log odds against a reference class, likelihood='categorical'"

@@ -56,7 +56,8 @@ from probreg.priors.text import AuxLike
 from probreg.priors.weak import PriorLike
 
 Array = np.ndarray
-FLAT, GAUSSIAN = Flat(), Gaussian()
+FLAT = Flat()
+GAUSSIAN = Gaussian()
 
 
 class FromData(ABC):
@@ -223,7 +224,8 @@ class FromData(ABC):
         >>> Model.from_arrays([0.0, 1.0, 2.0], [1.0, 2.0, 4.0], columns=["dose"]).design.columns
         ('Intercept', 'dose')
         """
-        response = own_name(y) if response is None else response
+        if response is None:
+            response = own_name(y)
         same_rows(X=X, y=y, weights=weights, offset=offset, trials=trials)
         named = (
             _resolve_optional_likelihood(likelihood)
@@ -253,7 +255,8 @@ class FromData(ABC):
             X, columns=columns, intercept=intercept, response=response, offset=offset, weights=weights,
             multiply=y if plain else None,
         )  # fmt: skip
-        products, design = design.products, with_groups(design, groups)
+        products = design.products
+        design = with_groups(design, groups)
         values, levels = as_response(y)
         if not values.ndim:
             raise DataError(f"y has one value per row of X, got {y!r}")
@@ -357,12 +360,10 @@ class FromData(ABC):
         from probreg.data.blocks.files import files_of
         from probreg.model.from_files import from_files
 
-        choices, files = (
-            Choices(
-                _resolve_optional_likelihood(likelihood), prior, aux, event, reference
-            ),
-            files_of(path, format),
+        choices = Choices(
+            _resolve_optional_likelihood(likelihood), prior, aux, event, reference
         )
+        files = files_of(path, format)
         read = from_files(
             formula,
             files,
@@ -442,11 +443,10 @@ class FromData(ABC):
         from probreg.data.blocks.slices import array_blocks
         from probreg.model.from_files import from_slices
 
-        named, kind = _resolve_likelihood(likelihood), kind_of_blocks(weights)
-        choices, compose = (
-            Choices(named, prior, aux, event, reference),
-            partial(of_rows, named),
-        )
+        named = _resolve_likelihood(likelihood)
+        kind = kind_of_blocks(weights)
+        choices = Choices(named, prior, aux, event, reference)
+        compose = partial(of_rows, named)
         making = array_blocks(
             blocks,
             columns=columns,
@@ -669,7 +669,8 @@ class FromData(ABC):
                 "from_moments takes the moments of at least one place, or the files that hold them"
             )
         read = [load_moments(m) if isinstance(m, str | Path) else m for m in moments]
-        if odd := [m for m in read if not isinstance(m, Moments | ArrowMoments)]:
+        odd = [m for m in read if not isinstance(m, Moments | ArrowMoments)]
+        if odd:
             raise DataError(
                 f"moments are what model.moments is, or the path of a file of them, got {type(odd[0]).__name__}"
             )
@@ -681,7 +682,8 @@ def design_of_moments(moments: AnyMoments) -> Design:
     """The design, without rows, of which these are the moments."""
     from probreg.data.saved_recipe import recipe_from_json
 
-    at, columns = moments.origin, moments.columns
+    at = moments.origin
+    columns = moments.columns
     if at is None and isinstance(moments, ArrowMoments):
         raise DataError(
             "moments by group are taken with how their columns are made: as `model.moments` gives them"
@@ -730,17 +732,18 @@ def in_memory(
 
 def _resolve_optional_likelihood(given: Likelihood | str | None) -> Likelihood | None:
     """Return the requested likelihood; None leaves it to the response."""
-    return None if given is None else _resolve_likelihood(given)
+    if given is None:
+        return None
+    return _resolve_likelihood(given)
 
 
 def _resolve_likelihood(given: Likelihood | str) -> Likelihood:
     found = LIKELIHOODS.resolve(given)
     if not isinstance(found, Likelihood):
         kind = type(found)
-        met = (
-            shown_value(found)
-            if isinstance(found, type)
-            else f"{kind.__name__} from {kind.__module__}"
-        )
+        if isinstance(found, type):
+            met = shown_value(found)
+        else:
+            met = f"{kind.__name__} from {kind.__module__}"
         raise Incompatible(f"likelihood is a Likelihood or the name of one, got {met}")
     return found

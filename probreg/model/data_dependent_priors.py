@@ -27,7 +27,8 @@ def rows_for(
     where: tuple[int, ...],
 ) -> PriorData:
     """What a prior of these columns may know, `held` being nuisance parameters that are fixed: standard deviations have the divisor N - 1."""
-    index, noisy = list(where), likelihood.noise_scale is not None
+    index = list(where)
+    noisy = likelihood.noise_scale is not None
     stretch = np.sqrt(design.total / max(design.total - 1.0, 1.0))
     return PriorData(
         columns=tuple(design.columns[i] for i in where),

@@ -63,11 +63,9 @@ class DrawnProcess:
     @property
     def _distinct_nodes(self) -> Iterable[tuple[Array, AnchoredBasis, Array]]:
         """The atoms of each distinct h, the basis of k there, and the coefficients u (S', q, m) with phi(x)'u the mean at x."""
-        return (
-            self._cached_nodes
-            if len(np.unique(self.table, axis=0)) * self.basis.size**2 <= _HELD
-            else self._build_nodes()
-        )
+        if len(np.unique(self.table, axis=0)) * self.basis.size**2 <= _HELD:
+            return self._cached_nodes
+        return self._build_nodes()
 
     @cached_property
     def _cached_nodes(self) -> list[tuple[Array, AnchoredBasis, Array]]:
@@ -91,10 +89,8 @@ class DrawnProcess:
         off = np.flatnonzero(~columns.any(1))
         if not len(off):
             return None
-        mean, variance = (
-            np.zeros((len(self.table), len(rows), self.at_rows.shape[2])),
-            np.zeros((len(self.table), len(rows))),
-        )
+        mean = np.zeros((len(self.table), len(rows), self.at_rows.shape[2]))
+        variance = np.zeros((len(self.table), len(rows)))
         for mine, made, u in self._distinct_nodes:
             phi = made.values(rows[off])
             mean[np.ix_(mine, off)] = phi @ u
@@ -118,10 +114,8 @@ class DrawnProcess:
     ) -> Array:
         """Draws (S, E) of weighted sums, less what the columns say of them."""
         self._check_size(len(self.table) * (weights[0].shape[0] + sums.n))
-        out, own = (
-            np.empty((len(self.table), weights[0].shape[0])),
-            self._columns_of(sums),
-        )
+        out = np.empty((len(self.table), weights[0].shape[0]))
+        own = self._columns_of(sums)
         for mine, made, u in self._distinct_nodes:
             mean = sums.columns(made) @ u - own @ self.at_rows[mine]
             each = [covariance_left(made, sums, A) for A in weights]
@@ -146,7 +140,8 @@ class DrawnProcess:
         self, sums: RowSums, size: int, width: int, rng: np.random.Generator
     ) -> "DrawnSums":
         """Draws of all sums, less what the columns say of them."""
-        whole, own = self.sums(sums, rng), self._columns_of(sums)
+        whole = self.sums(sums, rng)
+        own = self._columns_of(sums)
         for part in np.array_split(np.arange(len(whole)), 1 + whole.size // 10**7):
             whole[part] -= own @ self.at_rows[part]
         return DrawnSums(whole)
@@ -169,7 +164,8 @@ class DrawnProcess:
         """The sums of the columns of the design, (n, a)."""
         out = np.zeros((sums.n, self.basis.size))
         for k, c in enumerate(sums.coefficients.T):
-            if len(used := np.flatnonzero(c)):
+            used = np.flatnonzero(c)
+            if len(used):
                 out[used] += c[used, None] * self.basis.values(sums.rows[used, k])
         return out
 
@@ -186,10 +182,8 @@ def _residual_root(made: AnchoredBasis, sums: RowSums) -> Array:
     if len(points) > _PAIRED:
         return root_left(made, sums)
     # l l'k = M K M', less l(phi)'l(phi)
-    whole, phi = (
-        np.asarray(M @ (M @ made.kernel.matrix(RowPairs(points, points))).T),
-        sums.columns(made),
-    )
+    whole = np.asarray(M @ (M @ made.kernel.matrix(RowPairs(points, points))).T)
+    phi = sums.columns(made)
     unit = np.sqrt(np.maximum(np.diagonal(whole), np.finfo(float).tiny))
     c, pivots, rank, _ = lapack.dpstrf(
         (whole - phi @ phi.T) / np.outer(unit, unit), tol=ON_SPAN, lower=1

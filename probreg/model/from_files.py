@@ -152,11 +152,10 @@ def prepare_from_survey(
 
     def refuse(values: Any) -> Array:
         values = np.asarray(values)
-        met = (
-            (values == wanted).all(1)
-            if values.ndim == 2
-            else pd.Index(values).isin([wanted])
-        )
+        if values.ndim == 2:
+            met = (values == wanted).all(1)
+        else:
+            met = pd.Index(values).isin([wanted])
         if met.any():
             raise row_error(before, int(np.argmax(met)), after)
         return np.zeros(len(values))
@@ -168,7 +167,9 @@ def prepare_from_survey(
 
 def first_code(likelihood: Likelihood) -> Callable[[Any], Array]:
     """Response values before the likelihood has met them all: numbers are numbers, levels stay what they are."""
-    return np.asarray if likelihood.of_counts() is not None else likelihood.encode
+    if likelihood.of_counts() is not None:
+        return np.asarray
+    return likelihood.encode
 
 
 def moments_by(
@@ -212,9 +213,14 @@ def normalised_survey(survey: Survey, kind: WeightKind) -> tuple[Survey, float]:
     """The survey under sampling weights that sum to the number of rows, and what these are multiplied by for it."""
     if kind != "sampling":
         return survey, 1.0
-    unit, some = survey.n / survey.weight, survey.sample
-    some = some if some.weights is None else some._replace(weights=some.weights * unit)
-    moments = None if survey.moments is None else survey.moments.times(unit)
+    unit = survey.n / survey.weight
+    some = survey.sample
+    if some.weights is not None:
+        some = some._replace(weights=some.weights * unit)
+    if survey.moments is None:
+        moments = None
+    else:
+        moments = survey.moments.times(unit)
     return survey._replace(weight=float(survey.n), sample=some, moments=moments), unit
 
 
@@ -223,7 +229,8 @@ def design_of(
     notes: tuple[str, ...], kind: WeightKind,
 ) -> Design:  # fmt: skip
     """The design of rows that were surveyed, and are where the source of their sample says."""
-    columns, some = recipe.columns, survey.sample
+    columns = recipe.columns
+    some = survey.sample
     some = some._replace(
         X=written_where_small(some.X), y=encode_values(bound.encode, some.y)
     )

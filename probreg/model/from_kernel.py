@@ -84,7 +84,8 @@ def inputs_of_formula(
     design = plain.design
     names = tuple(c for c in design.columns if c != INTERCEPT)
     recipe: Any = design.recipe  # of a formula, which knows its variables
-    if odd := [c for c in names if c not in recipe.variables]:
+    odd = [c for c in names if c not in recipe.variables]
+    if odd:
         raise DataError(
             f"a kernel of a formula takes plain columns of numbers, and {odd[0]!r} is none: pass the inputs as an array"
         )

@@ -9,4 +9,6 @@ def parse_likelihood(text: str) -> Likelihood:
     >>> parse_likelihood("quantile(0.9)")
     Quantile(tau=0.9)
     """
-    return LIKELIHOODS.parse(text) if "(" in text else LIKELIHOODS.resolve(text)
+    if "(" in text:
+        return LIKELIHOODS.parse(text)
+    return LIKELIHOODS.resolve(text)

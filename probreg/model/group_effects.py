@@ -63,7 +63,8 @@ class GroupEffects:
 
     def variance(self, rows: Array, phi: Array) -> Array | None:
         """z'S z (S, n), zero at rows of known groups; None where there are no others."""
-        if not (new := self.is_new(rows)).any():
+        new = self.is_new(rows)
+        if not new.any():
             return None
         out = np.zeros((len(self.roots), len(rows)))
         # z'S z = |Lambda'z|^2
@@ -130,7 +131,9 @@ class GroupEffects:
         """Lambda u_g (S, G, K, m) of standard normal u; zeros for other linear predictors."""
         S, _, K, m = u.shape
         b = np.einsum("skl,sglm->sgkm", np.broadcast_to(self.roots, (S, K, K)), u)
-        return b if self.predictor is None else b * (np.arange(m) == self.predictor)
+        if self.predictor is None:
+            return b
+        return b * (np.arange(m) == self.predictor)
 
     def new_in(self, sums: RowSums) -> bool:
         """Whether effects of a new group are in some sum."""
@@ -162,7 +165,9 @@ class GroupEffects:
 
 def weights_of(predictor: int | None, weights: list[Any]) -> list[Any]:
     """The weights of one linear predictor, or of all."""
-    return weights if predictor is None else [weights[predictor]]
+    if predictor is None:
+        return weights
+    return [weights[predictor]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -268,7 +273,8 @@ def rows_of_groups(
     DataError
         For a group that the fit has not met, unless `groups` says what it is; for groups of a model that has none.
     """
-    terms, each = design.recipe.grouped, groups_by_term(design.recipe, groups)
+    terms = design.recipe.grouped
+    each = groups_by_term(design.recipe, groups)
     if not terms or set(each.values()) <= {None, "known"}:
         for key, term in terms.items():
             _refuse_unseen(term, design, each[key], labels or {})
@@ -278,9 +284,11 @@ def rows_of_groups(
         for key, term in terms.items()
     }
     mixed = np.any(list(unseen.values()), axis=0)
-    inputs, without = dict(design.inputs), dict[str, Array]()
+    inputs = dict(design.inputs)
+    without = dict[str, Array]()
     for key, term in terms.items():
-        rows, how = np.array(_inputs(design, key)), each[key]
+        rows = np.array(_inputs(design, key))
+        how = each[key]
         if how in (None, "known"):
             _refuse_unseen(term, design, how, labels or {})
             continue
@@ -301,7 +309,8 @@ def _without_effects(design: Design, without: Mapping[str, Array]) -> Any:
         return design.X.without_effects(  # type: ignore[attr-defined]
             [without.get(key) for key in design.recipe.grouped]
         )
-    X, place = design.X.copy(), {c: j for j, c in enumerate(design.columns)}
+    X = design.X.copy()
+    place = {c: j for j, c in enumerate(design.columns)}
     for key, rows in without.items():
         X[np.ix_(rows, [place[c] for c in design.recipe.grouped[key].columns])] = 0.0
     return X
@@ -325,8 +334,12 @@ def _refuse_unseen(
     groups: Groups | None,
     labels: Mapping[str, Array],
 ) -> None:
-    if len(new := _new_group_rows(term, design)):
-        asked = "groups='known' is" if groups else "without groups= rows are"
+    new = _new_group_rows(term, design)
+    if len(new):
+        if groups:
+            asked = "groups='known' is"
+        else:
+            asked = "without groups= rows are"
         raise DataError(
             f"{_describe_new_group(term, int(new[0]), labels)}; {asked} of groups of the fit. Say groups='new' for a group like them, its effects "
             "drawn, or groups='typical' for effects of zero."
@@ -336,7 +349,10 @@ def _refuse_unseen(
 def _describe_new_group(
     term: GroupedTerm, row: int, labels: Mapping[str, Array]
 ) -> str:
-    called = f" {labels[term.key][row]!r}" if term.key in labels else ""
+    if term.key in labels:
+        called = f" {labels[term.key][row]!r}"
+    else:
+        called = ""
     return f"row {row} is of {term.group}{called}, which the fit has not met"
 
 
@@ -394,13 +410,18 @@ def with_group_columns(
 
     if not recipe.of_groups_alone or not (absent := groups_absent(recipe, data)):
         return data
-    table, each = read_table(data), groups_by_term(recipe, groups)
-    n, labels = len(table.rows), dict[str, Array]()
+    table = read_table(data)
+    each = groups_by_term(recipe, groups)
+    n = len(table.rows)
+    labels = dict[str, Array]()
     for name in absent:
         kinds = {
             each[key] for key, term in recipe.grouped.items() if name in term.factors
         }
         if kinds <= {"new", "typical"}:
-            own = [f"row {i}" for i in range(n)] if "new" in kinds else ["any"] * n
+            if "new" in kinds:
+                own = [f"row {i}" for i in range(n)]
+            else:
+                own = ["any"] * n
             labels[name] = np.array(own, dtype=object)
     return {**table.columns, **labels} if labels else data

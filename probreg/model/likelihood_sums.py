@@ -43,7 +43,8 @@ def log_lik(
     points = np.broadcast_shapes(
         beta.shape[:-2], *(np.shape(v)[:-1] for v in known.values())
     )
-    if density := compiled_density_of(likelihood, block, prod(points)):
+    density = compiled_density_of(likelihood, block, prod(points))
+    if density:
         return _log_lik_sums(block, density, likelihood, beta, known, points)
 
     def part(some: Block) -> Sums:
@@ -75,7 +76,10 @@ def residual_squares(block: Block, *, beta: Array) -> Sums:
 
     def part(some: Block) -> Sums:
         r = some.y - some.eta(beta)[..., 0]
-        square = r * r if some.precision is None else some.precision * r * r
+        if some.precision is None:
+            square = r * r
+        else:
+            square = some.precision * r * r
         return ((square if some.weights is None else square * some.weights).sum(-1),)
 
     return block.sweep(part, width=beta.shape[-2])
@@ -121,7 +125,8 @@ def _log_lik_sums(
     points: tuple[int, ...],
 ) -> Sums:
     """`log_lik` by compiled code, at every point of the batch while a tile of rows is in cache."""
-    values, m = loops_of(density).values, likelihood.width
+    values = loops_of(density).values
+    m = likelihood.width
     at = np.broadcast_to(
         np.swapaxes(beta, -1, -2), (*points, m, beta.shape[-2])
     ).reshape(-1, m, beta.shape[-2])
@@ -156,7 +161,9 @@ def settings_at(
 
 def plain_rows(some: Block, U: Array, m: int) -> tuple[Array, Array, Array, Array]:
     """Rows as compiled loops take them: weights of shape (0,) and offset (0, b) for none, else (m, b)."""
-    w, offset, y = np.zeros(0), np.zeros((0, some.rows)), some.y
+    w = np.zeros(0)
+    offset = np.zeros((0, some.rows))
+    y = some.y
     if some.weights is not None:
         w = writable(some.weights)
     if some.offset is not None:
@@ -165,7 +172,9 @@ def plain_rows(some: Block, U: Array, m: int) -> tuple[Array, Array, Array, Arra
         some.precision is not None
     ):  # p(y | eta, s) = f((y - eta) / s) / s: rows times root w have one noise scale
         root = np.sqrt(some.precision)
-        U, y, offset = U * root[:, None], y * root, offset * root
+        U = U * root[:, None]
+        y = y * root
+        offset = offset * root
     return writable(U), writable(y), w, writable(offset)
 
 
@@ -177,7 +186,9 @@ def writable(values: Array) -> Array:
 def base_measure_of_rows(some: Block, likelihood: DifferentiableLikelihood) -> Array:
     """What the density leaves out of log p_i, (b,): of rows that are multiplied by root w, also log(w) / 2."""
     base = likelihood.base_measure(some.y)
-    return base if some.precision is None else base + 0.5 * np.log(some.precision)
+    if some.precision is None:
+        return base
+    return base + 0.5 * np.log(some.precision)
 
 
 def _base_measure(some: Block, likelihood: DifferentiableLikelihood) -> float:
@@ -228,7 +239,10 @@ def value_grad_hessian(
             return slopes
         # With h_i = -d^2 log p_i over (eta_i, log aux): H = sum_i w_i u_i u_i' kron h_i^(eta eta), the cross term
         # sum_i w_i u_i h_i^(eta aux), and sum_i w_i h_i^(aux aux).
-        cross = np.einsum("np,nka->pka", U, h[:, :m, m:]) if a else np.zeros((p, m, 0))
+        if a:
+            cross = np.einsum("np,nka->pka", U, h[:, :m, m:])
+        else:
+            cross = np.zeros((p, m, 0))
         return *slopes, weighted_gram(U, h[:, :m, :m]), cross, h[:, m:, m:].sum(0)
 
     return block.sweep(part, width=max(p, m * m))
@@ -244,7 +258,8 @@ def _slope_sums(
 ) -> Callable[[Block], Sums]:
     """The slopes of a part by compiled code."""
     slopes, (p, m) = loops_of(density).slopes, gamma.shape
-    beta, t = writable(gamma.T), np.array(likelihood.settings(**known), dtype=float)
+    beta = writable(gamma.T)
+    t = np.array(likelihood.settings(**known), dtype=float)
 
     def part(some: Block) -> Sums:
         out = np.empty(p * m + a)
@@ -254,7 +269,10 @@ def _slope_sums(
             t,
             out,
         )
-        value = value + _base_measure(some, likelihood) if a else np.nan
+        if a:
+            value = value + _base_measure(some, likelihood)
+        else:
+            value = np.nan
         return np.array(value), out[: p * m].reshape(m, p).T, out[p * m :]
 
     return part
@@ -270,11 +288,14 @@ def _curvature_sums(
     """Slopes and curvature of a part by compiled code; there is no unknown nuisance parameter."""
     curved, (p, m) = loops_of(density).curved, gamma.shape
     assert curved is not None  # see `value_grad_hessian`
-    beta, t = writable(gamma.T), np.array(likelihood.settings(**known), dtype=float)
-    pairs, padded = np.triu_indices(m), p + p % 2
+    beta = writable(gamma.T)
+    t = np.array(likelihood.settings(**known), dtype=float)
+    pairs = np.triu_indices(m)
+    padded = p + p % 2
 
     def part(some: Block) -> Sums:
-        out, H = np.empty(p * m), np.empty((len(pairs[0]), padded, padded))
+        out = np.empty(p * m)
+        H = np.empty((len(pairs[0]), padded, padded))
         value = curved(
             *plain_rows(some, some.X if frame is None else frame.rows(some.X), m),
             beta,
@@ -302,7 +323,8 @@ def _weighted_derivatives(
     """log p with gradient and curvature over (eta, log of the unknown aux), row by row, times the weights."""
     log_p, g, h = rows
     if len(pick) < g.shape[1]:
-        g, h = g[:, pick], h[:, pick][:, :, pick]
+        g = g[:, pick]
+        h = h[:, pick][:, :, pick]
     if some.weights is None:
         return log_p, g, h
     w = some.weights
@@ -338,7 +360,8 @@ def information_slope(
 ) -> Sums:
     """sum_i x_i tr(h_i dW_i / d eta_i) / 2 (p, m), with h_i the part of X I^-1 X' that belongs to row i, times its weight;
     `inverse` is I^-1 as (p, m, p, m)."""
-    X, m = block.X, beta.shape[1]
+    X = block.X
+    m = beta.shape[1]
     # d log |I|^(1/2) / d beta = tr(I^-1 dI/d beta) / 2 with I = sum_i w_i x_i' W_i x_i, hence tr(h_i dW_i) / 2 row by
     # row, h_i = x_i I^-1 x_i' (m, m).
     h = np.stack(
@@ -375,11 +398,9 @@ def curvature_slopes(
 
     def part(some: Block) -> Sums:
         U = frame.rows(some.X)
-        eta, moves, ends = (
-            plus_offset(np.dot(U, gamma), some.offset),
-            local(U, along),
-            local(U, onto),
-        )
+        eta = plus_offset(np.dot(U, gamma), some.offset)
+        moves = local(U, along)
+        ends = local(U, onto)
 
         def curvature(c: int, step: float) -> Array:
             at, aux = eta, known
@@ -467,11 +488,13 @@ def of_moments(
     """What `value_grad_hessian` sums for a Gaussian model, from the moments of its rows alone: with A = R T, r = z - A gamma
     and S = RSS + r'r, log p = -W log sigma - S / (2 sigma^2) + constant, over (gamma, log sigma), beta = T gamma."""
     # R T is of centred columns where T takes the means away, before squares of these could cancel
-    A, z = np.asarray(moments.R @ T, dtype=float), np.asarray(moments.z, dtype=float)
+    A = np.asarray(moments.R @ T, dtype=float)
+    z = np.asarray(moments.z, dtype=float)
     r = z - A @ gamma[:, 0]
     # d/d gamma = A'r / sigma^2, d/d log sigma = S / sigma^2 - W; the negative second derivatives are A'A / sigma^2,
     # 2 A'r / sigma^2 and 2 S / sigma^2.
-    S, w = float(moments.factor[-1, -1]) ** 2 + r @ r, 1.0 / sigma**2
+    S = float(moments.factor[-1, -1]) ** 2 + r @ r
+    w = 1.0 / sigma**2
     g = (A.T @ r * w)[:, None]
     a = int(unknown)
     value = _log_lik_at(moments, S, np.asarray(sigma))

@@ -257,13 +257,12 @@ class Model(FromData):
                 raise DataError(
                     f"{str(error).rstrip('.')}. The response is read from the rows too, or given as y="
                 ) from error
-            counts = (
-                None
-                if values.ndim == 1
-                else "counts"
-                if self.likelihood.levels
-                else "p"
-            )
+            if values.ndim == 1:
+                counts = None
+            elif self.likelihood.levels:
+                counts = "counts"
+            else:
+                counts = "p"
         if counts is not None and not isinstance(self.likelihood, OfTrials):
             raise Incompatible(
                 f"this model is of one trial per row ({self.likelihood.name}), not of rows that count several"
@@ -585,14 +584,15 @@ class Model(FromData):
             return beta
         p, m = self.shape
         labels = getattr(beta, "coords", {})  # of an xarray.DataArray such as fit.coef
-        named = (
-            dict(zip(labels["coef"].values, np.asarray(beta)))
-            if "coef" in labels
-            else beta
-        )
+        if "coef" in labels:
+            named: Any = dict(zip(labels["coef"].values, np.asarray(beta)))
+        else:
+            named = beta
         if isinstance(named, Mapping) or hasattr(named, "keys"):
-            given, columns = dict(named), self.design.columns
-            if odd := set(map(str, given)) ^ set(columns):
+            given = dict(named)
+            columns = self.design.columns
+            odd = set(map(str, given)) ^ set(columns)
+            if odd:
                 raise DataError(
                     f"beta: expected one entry for each column ({', '.join(columns)}), {min(odd)!r} is not in both"
                 )
@@ -629,12 +629,14 @@ class Model(FromData):
     def _complete_aux(self, aux: Mapping[str, Any]) -> dict[str, Any]:
         """Return the nuisance parameters, including those held fixed. DataError for one without a value, and for an
         unknown name."""
-        if odd := [name for name in aux if name not in self.likelihood.aux]:
+        odd = [name for name in aux if name not in self.likelihood.aux]
+        if odd:
             raise DataError(
                 f"{self.likelihood.named} likelihood has no parameter {odd[0]!r}"
             )
         known = {**self.fixed, **aux}
-        if lacking := [name for name in self.likelihood.aux if name not in known]:
+        lacking = [name for name in self.likelihood.aux if name not in known]
+        if lacking:
             raise DataError(
                 f"{lacking[0]} is unknown: pass its value, {lacking[0]}=, such as fit.aux[{lacking[0]!r}]"
             )
@@ -655,14 +657,17 @@ class Model(FromData):
         array (..., n)
             In nats.
         """
-        beta, known = self._as_coefficients(beta), self._complete_aux(aux)
+        beta = self._as_coefficients(beta)
+        known = self._complete_aux(aux)
         aux = {k: np.asarray(v)[..., None] for k, v in known.items()}
         out = self.likelihood.log_prob(
             self.design.observed,
             self.eta(beta),
             **self.likelihood.at_rows(aux, self.design.precision),
         )
-        return out if self.design.weights is None else out * self.design.weights
+        if self.design.weights is None:
+            return out
+        return out * self.design.weights
 
     def log_lik(self, beta: Array, **aux: Any) -> Array:
         """The log-likelihood log p(y | beta, aux), summed over rows; from moments where they stand for the rows.
@@ -679,7 +684,8 @@ class Model(FromData):
         array (...,)
             In nats.
         """
-        beta, known = self._as_coefficients(beta), self._complete_aux(aux)
+        beta = self._as_coefficients(beta)
+        known = self._complete_aux(aux)
         if self.of_moments or not self.design.reachable:
             return self._log_lik_of_moments(beta, known)
         wide = {k: np.asarray(v)[..., None] for k, v in known.items()}
@@ -721,7 +727,8 @@ class Model(FromData):
         array (...,)
             In nats.
         """
-        beta, known = self._as_coefficients(beta), self._complete_aux(aux)
+        beta = self._as_coefficients(beta)
+        known = self._complete_aux(aux)
         total = self.joint.log_prob(beta, self.likelihood.noise(known))
         for name in self.unknown:
             total = total + self.aux_prior(name).log_prob(np.asarray(known[name]))
@@ -779,7 +786,8 @@ class Model(FromData):
             Of the log posterior.
         """
         self._need_rows()
-        beta, known = self._as_coefficients(beta, draws=False), self._complete_aux(aux)
+        beta = self._as_coefficients(beta, draws=False)
+        known = self._complete_aux(aux)
         fn = partial(
             sums.expected_information,
             likelihood=_require_differentiable(self.likelihood),
@@ -807,7 +815,8 @@ class Model(FromData):
         LocalModel
             `value`, `gradient` (k,) and `curvature` (k, k).
         """
-        beta, _ = self._as_coefficients(beta, draws=False), self._complete_aux(aux)
+        beta = self._as_coefficients(beta, draws=False)
+        _ = self._complete_aux(aux)
         return self._expand(beta, np.eye(len(beta)), None, aux)
 
     def value_grad_hessian_standardised(self, gamma: Array, **aux: float) -> LocalModel:
@@ -888,7 +897,8 @@ class Model(FromData):
     ) -> LocalModel:
         """Sums over blocks of rows, each touched once while it is in cache."""
         k = gamma.size
-        known, a = {**self.fixed, **aux}, len(self.unknown)
+        known = {**self.fixed, **aux}
+        a = len(self.unknown)
         value, g_beta, g_aux, *second = self._log_lik_sums(
             gamma, T, frame, known, curved=curved
         )
@@ -932,11 +942,10 @@ class Model(FromData):
         self, local: LocalModel, beta: Array, T: Array, known: Aux
     ) -> LocalModel:
         prior = prior_derivatives(self, beta, T, known)
-        curvature = (
-            local.curvature + prior.curvature
-            if local.curvature.size
-            else local.curvature
-        )
+        if local.curvature.size:
+            curvature = local.curvature + prior.curvature
+        else:
+            curvature = local.curvature
         return LocalModel(
             local.value + prior.value, local.gradient + prior.gradient, curvature
         )
@@ -974,7 +983,8 @@ class Model(FromData):
         from probreg.model.prior_predictive import prior_predictive
 
         aux = {a: self.aux.get(a, Reference()) for a in self.likelihood.aux}
-        some, design = self.design.sample, self.design
+        some = self.design.sample
+        design = self.design
         if (
             design.source is not None
         ):  # means and outcomes at the sample, spreads of columns over all rows
@@ -1034,23 +1044,28 @@ class Model(FromData):
 
 def prior_derivatives(model: Model, beta: Array, T: Array, known: Aux) -> LocalModel:
     """log p(beta, log aux) with gradient and negative Hessian over (vec gamma, log aux), beta = T gamma (p, m)."""
-    k, unknown = beta.size, model.unknown
+    k = beta.size
+    unknown = model.unknown
     if not unknown and not model.joint.informative.any():  # flat: log p = 0
         return LocalModel(0.0, np.zeros(k), np.zeros((k, k)))
     value, g, h = model.joint.value_grad_hessian(beta, model.likelihood.noise(known))
     # the prior's last derivative is over the log of the noise scale, which stands anywhere among the unknown
-    at = [k + unknown.index(model.noise_scale)] if model.noise_unknown else []
+    if model.noise_unknown:
+        at = [k + unknown.index(model.noise_scale)]
+    else:
+        at = []
     if not np.array_equal(T, np.eye(len(T))):
         S = with_aux(map_of_columns(T, beta.shape[1]), 1)
-        g, h = S.T @ g, S.T @ h @ S
-    gradient, curvature = (
-        np.zeros(k + len(unknown)),
-        np.zeros((k + len(unknown), k + len(unknown))),
-    )
-    a, own = [*range(k), *at], k + len(at)
+        g = S.T @ g
+        h = S.T @ h @ S
+    gradient = np.zeros(k + len(unknown))
+    curvature = np.zeros((k + len(unknown), k + len(unknown)))
+    a = [*range(k), *at]
+    own = k + len(at)
     gradient[a], curvature[np.ix_(a, a)] = g[:own], h[:own, :own]
     for i, name in enumerate(unknown):
-        prior, v = model.aux_prior(name), known[name]
+        prior = model.aux_prior(name)
+        v = known[name]
         slope, second = prior.slopes(v)
         value += float(prior.log_prob(np.asarray(v))) + float(np.log(v))
         gradient[k + i] += slope

@@ -23,7 +23,8 @@ def model_words(model: Stated) -> list[str]:
     aux += [f"{a} = {v:g}" for a, v in model.fixed.items()]
     n = d.count
     said = f" (weight {d.total:g})" if d.total != n else ""
-    said = said if d.weight_kind == "frequency" else f" ({d.weight_kind} weights)"
+    if d.weight_kind != "frequency":
+        said = f" ({d.weight_kind} weights)"
     rows = f"rows {n}{said}" if n else "rows not kept"
     rows += "" if d.source is None else f" of {d.source.name}"
     held = f"{rows}, columns {few_names(d.shown_columns)}"
@@ -37,7 +38,8 @@ def model_words(model: Stated) -> list[str]:
 
 def weak_words(model: Stated) -> list[str]:
     """What the weak prior is here: in raw units, and in those of the outcome."""
-    d, outcomes = model.design, model.likelihood.predictors_apart
+    d = model.design
+    outcomes = model.likelihood.predictors_apart
     stated = joint(
         model.prior, d.columns, d.free, outcomes=outcomes
     ).blocks  # before they are bound to the rows
@@ -53,18 +55,20 @@ def weak_words(model: Stated) -> list[str]:
         return []
     noisy = model.likelihood.noise_scale is not None
     told = [f"{c} {s:.3g}" for c, s in list(scales.items())[:_FEW]]
-    more = f" and {len(scales) - _FEW} more" if len(scales) > _FEW else ""
-    units = (
-        f"{WEAK_FACTOR:g} sd({model.design.response})/sd(x)"
-        if noisy
-        else f"{WEAK_FACTOR:g}/sd(x)"
-    )
-    spread = (
-        model.design.y_scale
-        * np.sqrt(model.design.total / max(model.design.total - 1.0, 1.0))
-        if noisy
-        else 1.0
-    )
+    if len(scales) > _FEW:
+        more = f" and {len(scales) - _FEW} more"
+    else:
+        more = ""
+    if noisy:
+        units = f"{WEAK_FACTOR:g} sd({model.design.response})/sd(x)"
+    else:
+        units = f"{WEAK_FACTOR:g}/sd(x)"
+    if noisy:
+        spread = model.design.y_scale * np.sqrt(
+            model.design.total / max(model.design.total - 1.0, 1.0)
+        )
+    else:
+        spread = 1.0
     moves = one_sd_moves(
         model.likelihood, WEAK_FACTOR * float(spread), model.design.response
     )

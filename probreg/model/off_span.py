@@ -77,12 +77,16 @@ class ResidualProcess:
         v = self.basis.variance_left(rows, phi)
         v = np.where(v > ON_SPAN * self.basis.kernel.diagonal(rows), v, 0.0)
         scale = self._known_scale(v)
-        return None if scale is None or not v.any() else np.square(scale)[:, None] * v
+        if scale is None or not v.any():
+            return None
+        return np.square(scale)[:, None] * v
 
     def covariance(self, sums: RowSums, weights: list[Any]) -> Array:
         """E[s^2] sum_l A_l C A_l' (E, E), over linear predictors l that are independent of one another."""
         C = self._of_weighted(sums, weights)
-        return np.square(self.scale).mean() * C if self.scale is not None else C
+        if self.scale is not None:
+            return np.square(self.scale).mean() * C
+        return C
 
     def draws_of_sums(
         self, sums: RowSums, weights: list[Any], size: int, rng: np.random.Generator
@@ -90,7 +94,10 @@ class ResidualProcess:
         """Draws (S, E) of weighted sums."""
         value, vector = np.linalg.eigh(self._of_weighted(sums, weights))
         root = vector * np.sqrt(np.maximum(value, 0.0))
-        scale = np.ones(1) if self.scale is None else self.scale
+        if self.scale is None:
+            scale = np.ones(1)
+        else:
+            scale = self.scale
         return scale[:, None] * (
             normal_scores(rng, size, len(root), 1)[..., 0] @ root.T
         )
@@ -290,18 +297,18 @@ def _sum_of(variances: list[Array]) -> Array | None:
     """The sum of variances (S, n) of all linear predictors and (S, n, m) of each; None of none."""
     if any(v.ndim == 3 for v in variances):
         variances = [v if v.ndim == 3 else v[..., None] for v in variances]
-    return sum(variances[1:], variances[0]) if variances else None
+    if variances:
+        return sum(variances[1:], variances[0])
+    return None
 
 
 def _columns_of(
     design: Design, p: ResidualProcess | DrawnProcess | GroupEffects
 ) -> Array:
     """(n, q) of a process; effects of groups are told by their inputs."""
-    return (
-        np.empty((design.n, 0))
-        if isinstance(p, GroupEffects)
-        else design.X[:, p.columns]
-    )
+    if isinstance(p, GroupEffects):
+        return np.empty((design.n, 0))
+    return design.X[:, p.columns]
 
 
 def inputs_of(design: Design, key: str) -> Array:
@@ -418,7 +425,8 @@ def _group_roots(
             return _given_root(prior, len(b.columns), own[:K])[None] * np.reshape(
                 noise if prior.sigma_units else 1.0, (-1, 1, 1)
             )
-        if (scale := _prior_scale(model, at, draws, noise, predictor)) is not None:
+        scale = _prior_scale(model, at, draws, noise, predictor)
+        if scale is not None:
             return scale[:, None, None] * np.eye(K)
     raise Incompatible(
         f"{term.key}: effects of a new group are not known, for the prior is not normal with one covariance. Ask for "
@@ -431,7 +439,8 @@ def _given_root(prior: GaussianPrior, q: int, own: list[int]) -> Array:
     each = prior.independent(q)
     if each is not None:
         return np.diag(each[own])
-    if (root := prior.root_of_groups({})) is not None and len(root) == len(own):
+    root = prior.root_of_groups({})
+    if root is not None and len(root) == len(own):
         return np.asarray(root)
     return np.linalg.cholesky(np.linalg.inv(prior.precision(q))[np.ix_(own, own)])
 
@@ -556,7 +565,10 @@ def _block_scale(
 
 def _one_scale(prior: Any, q: int, at: list[int]) -> float | None:
     """The scale of columns `at` of the q of a normal prior; None where they have no common one."""
-    each = prior.independent(q) if isinstance(prior, GaussianPrior) else None
+    if isinstance(prior, GaussianPrior):
+        each = prior.independent(q)
+    else:
+        each = None
     if (
         each is None
         or not np.isfinite(each[at]).all()
@@ -572,10 +584,14 @@ def variance_left_at_rows(model: Model) -> dict[int, float]:
     s is the scale that the prior states, before unknown ones multiply it. Half of it over sigma^2 is what Titsias' lower bound of
     the evidence subtracts. A prior that is not normal with one scale is of columns, not of a process, and has none.
     """
-    d, out = model.design, dict[int, float]()
+    d = model.design
+    out = dict[int, float]()
     for i, b in enumerate(model.joint.blocks):
         term = d.process_of(b.columns) if d.inputs else None
-        prior = b.prior.base if isinstance(b.prior, HierarchicalPrior) else b.prior
+        if isinstance(b.prior, HierarchicalPrior):
+            prior = b.prior.base
+        else:
+            prior = b.prior
         q = len(b.columns)
         if (
             term is None
@@ -603,7 +619,10 @@ def normal_scores(rng: np.random.Generator, atoms: int, n: int, m: int) -> Array
     ((100, 2, 1), True, [1.0, 1.0])
     """
     score = ndtri((np.arange(atoms) + 0.5) / atoms)
-    score = score / np.sqrt(np.mean(score**2)) if atoms > 1 else rng.standard_normal(1)
+    if atoms > 1:
+        score = score / np.sqrt(np.mean(score**2))
+    else:
+        score = rng.standard_normal(1)
     return np.moveaxis(
         rng.permuted(np.broadcast_to(score, (n, m, atoms)), axis=-1), -1, 0
     )

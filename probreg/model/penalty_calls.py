@@ -50,7 +50,10 @@ def setting_of(model: Penalised) -> Setting:
         isinstance(model.likelihood, SoftmaxLikelihood)
         and len(model.likelihood.levels) == 2
     )
-    y_sd = float(model.design.y_scale) if model.likelihood.noise_scale else None
+    if model.likelihood.noise_scale:
+        y_sd = float(model.design.y_scale)
+    else:
+        y_sd = None
     if isinstance(
         model.likelihood, OfTrials
     ):  # the others take trials as rows of weights
@@ -72,17 +75,18 @@ def penalty_calls(model: Penalised, sigma: float | None) -> Spellings:
         if t.name not in recipe.processes
         for c in t.columns
     ):
-        known = model.noise_held if sigma is None else float(sigma)
+        if sigma is None:
+            known = model.noise_held
+        else:
+            known = float(sigma)
         return smooth_penalties(
             PenalisedModel(model.design, model.likelihood, model.joint, known)
         )
     l1, l2, relative = one_penalty(model.joint, model.design.columns, INTERCEPT)
     if isinstance(model.likelihood, PiecewiseLinearLikelihood) and l2 and not l1:
         return _as_support_vectors(model, l2)
-    columns, at = (
-        tuple(np.array(model.design.columns)[model.joint.informative].tolist()),
-        setting_of(model),
-    )
+    columns = tuple(np.array(model.design.columns)[model.joint.informative].tolist())
+    at = setting_of(model)
     if sigma is not None:
         read_checked_aux(
             model.likelihood, {model.likelihood.noise_scale or "sigma": sigma}
@@ -92,7 +96,8 @@ def penalty_calls(model: Penalised, sigma: float | None) -> Spellings:
         at = replace(at, sigma=1.0)  # sigma cancels: RSS + w^2 / scale^2
     if relative:
         at.need(sigma="a prior with a kink in units of sigma")
-        l1, l2 = l1 / (at.sigma or 1.0), l2 / (at.sigma or 1.0) ** 2
+        l1 = l1 / (at.sigma or 1.0)
+        l2 = l2 / (at.sigma or 1.0) ** 2
     notes = []
     if model.design.weights is not None:
         notes.append("N is the sum of the weights, which are given as sample weights")
@@ -119,10 +124,8 @@ def _as_support_vectors(model: Penalised, l2: float) -> Spellings:
         raise DataError(
             f"the weight of a penalty beside this loss needs {model.unknown[0]}: hold it, with_aux({model.unknown[0]}=...)"
         )
-    of, columns = (
-        dict(model.design.recipe.processes),
-        np.array(model.design.columns)[model.joint.informative].tolist(),
-    )
+    of = dict(model.design.recipe.processes)
+    columns = np.array(model.design.columns)[model.joint.informative].tolist()
     alone = [
         term
         for term in of.values()
@@ -135,14 +138,16 @@ def _as_support_vectors(model: Penalised, l2: float) -> Spellings:
         and model.design.intercept is not None
         and bool(alone or not of)
     )
-    kernel, width = (
-        (alone[0].basis.kernel, alone[0].basis.width) if alone else (None, len(columns))
-    )
-    rows = (
-        spell_support_vectors(kernel, width, l2, float(at.up), float(at.tube))
-        if same
-        else ()
-    )
+    if alone:
+        kernel = alone[0].basis.kernel
+        width = alone[0].basis.width
+    else:
+        kernel = None
+        width = len(columns)
+    if same:
+        rows = spell_support_vectors(kernel, width, l2, float(at.up), float(at.tube))
+    else:
+        rows = ()
     return Spellings(tuple(of) if alone else tuple(columns), 0.0, l2, rows)
 
 

@@ -76,17 +76,17 @@ class Predictive:
             }
             table = pd.DataFrame(columns)
         else:
-            classes = (
-                self.likelihood.classes
-                if isinstance(self.likelihood, OfClasses)
-                else None
-            )
+            if isinstance(self.likelihood, OfClasses):
+                classes = self.likelihood.classes
+            else:
+                classes = None
             table = pd.DataFrame(few.mean(), columns=classes)
-        more = (
-            [f"{n - _SHOWN} more rows; .mean(), .quantile(p) and .sample(rng) have all"]
-            if n > _SHOWN
-            else []
-        )
+        if n > _SHOWN:
+            more = [
+                f"{n - _SHOWN} more rows; .mean(), .quantile(p) and .sample(rng) have all"
+            ]
+        else:
+            more = []
         return head, table.map("{:.5g}".format), more
 
     def mean(self) -> Array:
@@ -102,7 +102,9 @@ class Predictive:
     def _atom_weights(self) -> Array:
         """`share` as (S, 1) or (S, n)."""
         assert self.share is not None
-        return self.share if self.share.ndim == 2 else self.share[:, None]
+        if self.share.ndim == 2:
+            return self.share
+        return self.share[:, None]
 
     def _average_atoms(self, values: Array) -> Array:
         """The mean over the atoms of values (S, ...)."""
@@ -149,11 +151,10 @@ class Predictive:
             return self.likelihood.drawn(
                 self.likelihood.sample(rng, self.eta[s, np.arange(s.shape[1])], **known)
             )
-        s = (
-            rng.integers(len(self.eta), size=size)
-            if self.share is None
-            else rng.choice(len(self.eta), size, p=self.share)
-        )
+        if self.share is None:
+            s = rng.integers(len(self.eta), size=size)
+        else:
+            s = rng.choice(len(self.eta), size, p=self.share)
         known = {**{k: v[s] for k, v in self.aux.items()}, **self.given}
         return self.likelihood.drawn(self.likelihood.sample(rng, self.eta[s], **known))
 
@@ -177,7 +178,9 @@ class Predictive:
 
     def _join_given(self, y: Array) -> Array:
         """y with what is given of its row, where it is what is drawn alone."""
-        return self.likelihood.joined(y, **self.given) if np.ndim(y) == 1 else y
+        if np.ndim(y) == 1:
+            return self.likelihood.joined(y, **self.given)
+        return y
 
     def quantile(self, prob: float, *, tol: float = 1e-12) -> Array:
         """The smallest y with P(Y <= y) >= prob, shape (n,): exact for a discrete response, else to `tol` in
@@ -199,8 +202,10 @@ class Predictive:
         For other responses the probability below the upper end is at most the largest number below 1. `compiled` says that
         compiled code is loaded.
         """
-        likelihood, tail = self._require_order(), (1.0 - check_prob(prob)) / 2.0
-        compiled = self.eta.size >= _MANY if compiled is None else compiled
+        likelihood = self._require_order()
+        tail = (1.0 - check_prob(prob)) / 2.0
+        if compiled is None:
+            compiled = self.eta.size >= _MANY
         lower = self.quantile_by(tail, tol=tol, compiled=compiled)
         if isinstance(likelihood, AdditiveNoise):
             mirrored = replace(self, likelihood=likelihood.mirror, eta=-self.eta)
@@ -212,20 +217,19 @@ class Predictive:
     def quantile_by(self, prob: float, *, tol: float, compiled: bool) -> Array:
         """The quantile at `prob`; with `compiled` by compiled code where the family has some, and by search where that finds none."""
         family = type(self._require_order())
-        own = (
-            family.compiled_quantile
-            if compiled and "compiled_quantile" in vars(family)
-            else None
-        )
+        if compiled and "compiled_quantile" in vars(family):
+            own = family.compiled_quantile
+        else:
+            own = None
         if own is None or (self.share is not None and self.share.ndim == 2):
             return self._search_quantile(prob, tol)
-        share = (
-            np.full(len(self.eta), 1.0 / len(self.eta))
-            if self.share is None
-            else self.share
-        )
+        if self.share is None:
+            share = np.full(len(self.eta), 1.0 / len(self.eta))
+        else:
+            share = self.share
         found = own(prob, self.eta, self.aux, share)
-        if len(left := np.flatnonzero(np.isnan(found))):
+        left = np.flatnonzero(np.isnan(found))
+        if len(left):
             found[left] = self._take_rows(left)._search_quantile(prob, tol)
         return found
 
@@ -234,11 +238,10 @@ class Predictive:
         few = self.thin(_FEW)
         thins = len(few.eta) < len(self.eta)
         if discrete:
-            start = (
-                few._search_quantile(prob, tol)
-                if thins
-                else np.floor(np.minimum(self._mean_response(), _FINITE))
-            )
+            if thins:
+                start = few._search_quantile(prob, tol)
+            else:
+                start = np.floor(np.minimum(self._mean_response(), _FINITE))
             with np.errstate(
                 over="ignore", invalid="ignore"
             ):  # a quantile above 1e308 is inf
@@ -259,23 +262,20 @@ class Predictive:
         """
         tol = min(tol, max(_OF_TAIL * min(prob, 1.0 - prob), float(np.spacing(prob))))
         y, rows, part = y.copy(), np.arange(len(y)), self
-        low, high, left = (
-            np.full_like(y, -np.inf),
-            np.full_like(y, np.inf),
-            np.full_like(y, np.inf),
-        )
-        at, gap, f, tail = (
-            y.copy(),
-            self.cdf(y) - prob,
-            self._mixture_density(y),
-            1.0 / min(prob, 1.0 - prob),
-        )
+        low = np.full_like(y, -np.inf)
+        high = np.full_like(y, np.inf)
+        left = np.full_like(y, np.inf)
+        at = y.copy()
+        gap = self.cdf(y) - prob
+        f = self._mixture_density(y)
+        tail = 1.0 / min(prob, 1.0 - prob)
         with np.errstate(
             all="ignore"
         ):  # a flat stretch has no slope, and asks for bisection
             width = np.where(f > 0, 1.0 / f, 1.0 + np.abs(y))
             for number in range(400):
-                low, high = np.where(gap < 0, at, low), np.where(gap < 0, high, at)
+                low = np.where(gap < 0, at, low)
+                high = np.where(gap < 0, high, at)
                 step = at - gap / f
                 safe = (step > low) & (step < high) & (np.abs(step - at) <= width)
                 y[rows] = np.where(safe, step, at)
@@ -294,16 +294,19 @@ class Predictive:
                 new = np.where(safe & (number % 5 < 4), step, halve)
                 width = np.where(safe, width, 2.0 * width)
                 if done.any():
-                    rows, part = rows[~done], part._take_rows(~done)
+                    rows = rows[~done]
+                    part = part._take_rows(~done)
                     low, high, width, at, f, new = (
                         v[~done] for v in (low, high, width, at, f, new)
                     )
-                before, f = f, part._mixture_density(new)
+                before = f
+                f = part._mixture_density(new)
                 gap = part.cdf(new) - prob
                 hessian = np.where(
                     new == at, np.inf, np.abs(f - before) / np.abs(new - at)
                 )
-                left, at = np.maximum(hessian / f**2, tail) * gap**2 / 2.0, new
+                left = np.maximum(hessian / f**2, tail) * gap**2 / 2.0
+                at = new
         return y
 
     def _mixture_density(self, y: Array) -> Array:
@@ -317,11 +320,10 @@ class Predictive:
             k: np.broadcast_to(v, self.eta.shape[1:2])[index]
             for k, v in self.given.items()
         }
-        share = (
-            self.share
-            if self.share is None or self.share.ndim == 1
-            else self.share[:, index]
-        )
+        if self.share is None or self.share.ndim == 1:
+            share = self.share
+        else:
+            share = self.share[:, index]
         return Predictive(self.likelihood, self.eta[:, index], aux, given, share)
 
     def _mean_response(self) -> Array:
@@ -330,10 +332,14 @@ class Predictive:
 
     def _integers(self, prob: float, start: Array) -> tuple[Array, Array]:
         """Integers with P(Y <= low) < prob <= P(Y <= high), by steps that double, at the rows that still need one."""
-        low, high, reach = start - 1.0, start.copy(), 1.0
-        open_, part = np.arange(len(start)), self
+        low = start - 1.0
+        high = start.copy()
+        reach = 1.0
+        open_ = np.arange(len(start))
+        part = self
         for _ in range(1100):
-            a, b = low[open_], high[open_]
+            a = low[open_]
+            b = high[open_]
             above = part.cdf(a) >= prob
             below = ~above & (part.cdf(b) < prob)
             low[open_] = np.where(above, a - reach, np.where(below, b, a))
@@ -341,7 +347,8 @@ class Predictive:
             keep = above | below
             if not keep.any():
                 break
-            open_, reach = open_[keep], 2.0 * reach
+            open_ = open_[keep]
+            reach = 2.0 * reach
             part = self._take_rows(open_)
         return low, high
 
@@ -366,26 +373,24 @@ class Predictive:
         Incompatible for classes without an order.
         """
         upto = self.cdf(y)
-        return (
-            upto
-            if isinstance(self._require_order().support, str)
-            else upto - (1.0 - u) * np.exp(self.log_prob(y))
-        )
+        if isinstance(self._require_order().support, str):
+            return upto
+        return upto - (1.0 - u) * np.exp(self.log_prob(y))
 
     def _bracket(self, prob: float) -> tuple[Array, Array]:
         """Points below and above the quantile, widened geometrically from the centre."""
         centre = self.mean()
         width = np.ones_like(centre) + self.means().std(0)
-        low, high = centre - width, centre + width
+        low = centre - width
+        high = centre + width
         for _ in range(1100):
-            short_low, short_high = self.cdf(low) >= prob, self.cdf(high) < prob
+            short_low = self.cdf(low) >= prob
+            short_high = self.cdf(high) < prob
             if not (short_low.any() or short_high.any()):
                 break
             width = 2.0 * width
-            low, high = (
-                np.where(short_low, centre - width, low),
-                np.where(short_high, centre + width, high),
-            )
+            low = np.where(short_low, centre - width, low)
+            high = np.where(short_high, centre + width, high)
         return low, high
 
     def _require_order(self) -> UnivariateLikelihood:

@@ -75,11 +75,10 @@ class PriorPredictive:
             if several
             else ("chain", "draw", "coef")
         )
-        beta = (
-            self.beta @ self.likelihood.contrast_matrix.T
-            if several
-            else self.beta[..., 0]
-        )
+        if several:
+            beta = self.beta @ self.likelihood.contrast_matrix.T
+        else:
+            beta = self.beta[..., 0]
         prior = {"beta": (dims, beta[None])} | {
             k: (("chain", "draw"), v[None]) for k, v in self.aux.items()
         }
@@ -88,11 +87,10 @@ class PriorPredictive:
         )
         groups = {"prior": xr.Dataset(prior, names)}
         if self.y is not None:
-            classes = (
-                {"level": list(map(str, self.likelihood.levels))}
-                if self.y.ndim == 3
-                else {}
-            )
+            if self.y.ndim == 3:
+                classes = {"level": list(map(str, self.likelihood.levels))}
+            else:
+                classes = {}
             groups["prior_predictive"] = xr.Dataset(
                 {"y": (("chain", "draw", "obs", *classes), self.y[None])}, classes
             )
@@ -178,11 +176,12 @@ def _no_means(
 ) -> str:
     """Why there are neither means nor outcomes, and which priors would give them."""
     proper = {columns[j] for b in prior.blocks if b.prior.proper for j in b.columns}
-    flat, relative = (
-        [c for c in lacking if c not in proper],
-        [c for c in lacking if c in proper],
-    )
-    why = [f"the prior of {_list_first(flat)} is flat"] if flat else []
+    flat = [c for c in lacking if c not in proper]
+    relative = [c for c in lacking if c in proper]
+    if flat:
+        why = [f"the prior of {_list_first(flat)} is flat"]
+    else:
+        why = []
     why += (
         [
             f"that of {_list_first(relative)} is in units of {lost[0]}, whose prior is improper"
@@ -218,7 +217,8 @@ def _draw_coefficients(
     draws: int,
 ) -> tuple[Array, dict[str, Array]]:
     """(S, p, m), nan for columns whose prior has no draws, and hyperparameters (S,) of priors that tell them."""
-    out, hyper = np.full((draws, len(design.columns), m), np.nan), dict[str, Array]()
+    out = np.full((draws, len(design.columns), m), np.nan)
+    hyper = dict[str, Array]()
     names = hyper_names(prior, design)
     for i, b in enumerate(prior.blocks):
         if not b.prior.proper or (b.prior.sigma_units and sigma is None):
@@ -265,7 +265,8 @@ def _moves(
     prob: float,
 ) -> tuple[ColumnEffect, ...]:
     """For every column with a proper prior; for those in units of a sigma that has none, in these units."""
-    rng, found = np.random.default_rng(0), []
+    rng = np.random.default_rng(0)
+    found = []
     n = design.total
     spread = design.moments.scale * np.sqrt(
         n / max(n - 1.0, 1.0)
@@ -281,20 +282,21 @@ def _moves(
             if j == design.intercept:
                 continue
             unit = 1.0 if in_units or sigma is None else sigma
-            known = (
-                of_coefficient(b.prior, i, q, unit) if likelihood.width == 1 else None
-            )
+            if likelihood.width == 1:
+                known = of_coefficient(b.prior, i, q, unit)
+            else:
+                known = None
             if known is not None:
                 sizes = (float(spread[j]) * known.size_quantile(v) for v in (0.5, prob))
-                steps, error, draws = np.array([[s] for s in sizes]), 0.0, 0
+                steps = np.array([[s] for s in sizes])
+                error = 0.0
+                draws = 0
             else:
                 w = drawn.beta[:, j]
-                w = (
-                    b.prior.sample(rng, (len(w), q, likelihood.width))[:, i]
-                    if in_units
-                    else w
-                )
-                steps, draws = w * spread[j], len(w)
+                if in_units:
+                    w = b.prior.sample(rng, (len(w), q, likelihood.width))[:, i]
+                steps = w * spread[j]
+                draws = len(w)
             size, says = _effect(
                 likelihood, steps, design.response, " sigma" if in_units else ""
             )
@@ -323,7 +325,10 @@ def one_sd_moves(
     if likelihood.width > 1:
         z = np.random.default_rng(0).standard_normal((_FOR_WORDS, likelihood.width))
     size, says = _effect(likelihood, scale * z, response, "")
-    typical, most = size if likelihood.width == 1 else np.quantile(size, [0.5, prob])
+    if likelihood.width == 1:
+        typical, most = size
+    else:
+        typical, most = np.quantile(size, [0.5, prob])
     said = _format_size(float(typical), isinstance(likelihood, OfClasses))
     return f"{says.format(f'{most:.3g}')} with prior probability {100 * prob:g} % (typically {said})"
 
@@ -338,7 +343,9 @@ def _median_and_quantile(size: Array, prob: float) -> tuple[Array, float]:
 
 def _format_size(size: float, share: bool) -> str:
     """A size in print; the `share` that a probability moves is below 1, whatever it is rounded to."""
-    return "above 0.999" if share and size >= 0.9995 else f"{size:.3g}"
+    if share and size >= 0.9995:
+        return "above 0.999"
+    return f"{size:.3g}"
 
 
 def _move(
@@ -350,10 +357,11 @@ def _move(
     share: bool,
 ) -> ColumnEffect:
     (typical, most), (prob, error, draws) = map(float, size), how
-    sure, beside = (
-        f"with prior probability {100 * prob:g} %",
-        f"; by {draws} draws, ± {error:.2g}" if draws else "",
-    )
+    sure = f"with prior probability {100 * prob:g} %"
+    if draws:
+        beside = f"; by {draws} draws, ± {error:.2g}"
+    else:
+        beside = ""
     before, _, unit = says.partition(" {}")
     sentence = f"one sd of {column} ({sd:.3g}) {before} {most:.3g}{unit} {sure} (typically {_format_size(typical, share)}){beside}"
     told = f"{most:.3g}{unit}, typically {_format_size(typical, share)}{beside}"

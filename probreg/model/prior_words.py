@@ -108,7 +108,10 @@ def coefficient_prior_line(model: Stated) -> str:
     if not told:
         return "flat"
     said = _of_blocks(model, told)
-    more = [f"{len(said) - _BLOCKS} more"] if len(said) > _BLOCKS else []
+    if len(said) > _BLOCKS:
+        more = [f"{len(said) - _BLOCKS} more"]
+    else:
+        more = []
     return "; ".join([*said[:_BLOCKS], *more])
 
 
@@ -152,15 +155,18 @@ def _one_number(prior: Any) -> bool:
 
 
 def _of_block(model: Stated, block: BlockPrior, given: Prior | None) -> str:
-    d, q = model.design, len(block.columns)
+    d = model.design
+    q = len(block.columns)
     many = q > _NAMED or (q > _FEW and isinstance(model.prior, Prior))
     many = many and not d.of_terms[list(block.columns)].any()
-    scaled = (
-        "standardised "
-        if getattr(given, "scaled", False) and not isinstance(block.prior, Flat)
-        else ""
-    )
-    where = f"{q} {scaled}columns" if many else scaled + d.called(block.columns)
+    if getattr(given, "scaled", False) and not isinstance(block.prior, Flat):
+        scaled = "standardised "
+    else:
+        scaled = ""
+    if many:
+        where = f"{q} {scaled}columns"
+    else:
+        where = scaled + d.called(block.columns)
     where += "" if block.predictor is None else f"[{block.outcome}]"
     if isinstance(block.prior, Flat):
         return f"flat on {where}"
@@ -170,7 +176,10 @@ def _of_block(model: Stated, block: BlockPrior, given: Prior | None) -> str:
         and (said := _of_effects(given, where))
     ):
         return said
-    units = " in units of sigma" if getattr(given, "sigma_units", False) else ""
+    if getattr(given, "sigma_units", False):
+        units = " in units of sigma"
+    else:
+        units = ""
     if (
         scaled and not units and model.likelihood.noise_scale is not None
     ):  # standardised columns, and response
@@ -183,7 +192,9 @@ def _of_effects(given: Prior, where: str) -> str:
     if given == Covariance():
         return f"scales of {where} estimated, no prior"
     held = isinstance(given, GaussianPrior)
-    return f"{written_prior(given)} on {where}, which holds their sd" if held else ""
+    if held:
+        return f"{written_prior(given)} on {where}, which holds their sd"
+    return ""
 
 
 def _as_stated(model: Stated, block: Any) -> Prior | None:
@@ -265,7 +276,9 @@ def _words_of_setting(value: Any) -> str:
         )
     if is_dataclass(value):
         return written_prior(value)
-    return f"{value:g}" if isinstance(value, float | int) else "one per column"
+    if isinstance(value, float | int):
+        return f"{value:g}"
+    return "one per column"
 
 
 def _of_prior(prior: Prior) -> str:
@@ -291,7 +304,10 @@ def aux_words(model: Stated, name: str) -> str:
 
 
 def _describe_spec(spec: dict[str, Any]) -> str:
-    units = " in units of sigma" if spec.pop("sigma_units", False) else ""
+    if spec.pop("sigma_units", False):
+        units = " in units of sigma"
+    else:
+        units = ""
     spec.pop("scaled", None)
     name = str(spec.pop("name")).replace("_", "-")
     if spec.get("precision_matrix") is None:

@@ -38,24 +38,27 @@ def _requested_basis(
     prior: GaussianProcess, term: ProcessTerm, design: Design
 ) -> KernelBasis | None:
     """Return the basis that a prior requires, or None where the term has it."""
-    basis, names = term.basis, term.inputs
+    basis = term.basis
+    names = term.inputs
     kernel = prior.kernel_on(basis.kernel)
     x = design.inputs.get(term.key)
     if kernel != basis.kernel and x is None:
         design.need_rows("another covariance function of a process")
     if kernel != basis.kernel and x is not None:
-        counts = design.weights if design.weight_kind == "frequency" else None
+        if design.weight_kind == "frequency":
+            counts = design.weights
+        else:
+            counts = None
         kernel = kernel.resolved(with_spread(x, counts), names)
         if kernel != basis.kernel:
             basis = basis.rebuilt(kernel, x)
     unknown = prior.unknown(kernel)
     lengths = {name: p for name, p in unknown.items() if is_length(name)}
     if isinstance(basis, SineBasis) and unknown and x is not None:
-        found = (
-            basis.for_kernel_range(*_ends_of(kernel, lengths, basis), x)
-            if lengths
-            else replace(basis, plain=True)
-        )
+        if lengths:
+            found = basis.for_kernel_range(*_ends_of(kernel, lengths, basis), x)
+        else:
+            found = replace(basis, plain=True)
         if not _same_sines(found, basis):
             basis = found
     return None if basis is term.basis else basis

@@ -81,7 +81,10 @@ def build_pymc_model(
                 for part in variables.of_block(i, unit, hyper)
             ]
         )
-        shown = beta @ likelihood.contrast_matrix.T if several else beta[:, 0]
+        if several:
+            shown = beta @ likelihood.contrast_matrix.T
+        else:
+            shown = beta[:, 0]
         pm.Deterministic(
             "beta", shown, dims=("coef", "outcome") if several else ("coef",)
         )
@@ -110,7 +113,9 @@ def _coords(design: Design, likelihood: Likelihood) -> dict[str, Any]:
 
 def _conditional_prior(block: BlockPrior) -> Prior:
     """Return the distribution of the variables of a block, given its hyperparameters."""
-    return Flat() if isinstance(block.prior, WholePrior) else unit_prior(block)
+    if isinstance(block.prior, WholePrior):
+        return Flat()
+    return unit_prior(block)
 
 
 class _Variables:
@@ -171,8 +176,10 @@ class _Variables:
     ) -> Iterator[tuple[tuple[int, ...], Any]]:
         block = self.prior.blocks[i]
         own = hyper.get(i) or {}
-        if (term := self.design.grouped_of(block.columns)) is not None:
-            if (root := block.prior.root_of_groups(own)) is not None:
+        term = self.design.grouped_of(block.columns)
+        if term is not None:
+            root = block.prior.root_of_groups(own)
+            if root is not None:
                 root = root * scale_unit(block, unit)
                 yield (
                     block.columns,
@@ -182,7 +189,8 @@ class _Variables:
                 )
                 return
             name, coords = self._of_groups(term)
-            prior, factor = unit_prior(block), scale_factor(block, unit, own)
+            prior = unit_prior(block)
+            factor = scale_factor(block, unit, own)
             if (
                 own
                 and self.noncentered
@@ -197,13 +205,17 @@ class _Variables:
                 return
             yield block.columns, self._variable(name, coords, prior, factor)
             return
-        factor, density = scale_factor(block, unit, own), _conditional_prior(block)
+        factor = scale_factor(block, unit, own)
+        density = _conditional_prior(block)
         for variable, places in self._term_variables(block):
             some = (
                 density if len(places) == len(block.columns) else density.part(places)
             )
             assert some is not None  # _parts asked
-            each = factor[..., list(places)] if np.ndim(factor) else factor
+            if np.ndim(factor):
+                each = factor[..., list(places)]
+            else:
+                each = factor
             yield (
                 variable.columns,
                 self._variable(
@@ -242,11 +254,10 @@ class _Variables:
         shared = sum(t.group == term.group for t in every) > 1
         alike = len({t.effects for t in every}) == 1
         key = term.key.replace("/", "|")
-        effect = (
-            "effect"
-            if alike
-            else f"effect of {key if shared else term.group}".replace(",", "")
-        )
+        if alike:
+            effect = "effect"
+        else:
+            effect = f"effect of {key if shared else term.group}".replace(",", "")
         return f"effects[{key if shared else term.group}]{self.suffix}", {
             term.group: list(term.levels),
             effect: list(term.effects),
@@ -300,4 +311,6 @@ class _Variables:
     def _in_rows(self, value: Any, shape: tuple[int, ...]) -> Any:
         """(q, m) of a variable ([m,] *shape)."""
         q = int(np.prod(shape))
-        return value.reshape((self.m, q)).T if self.m > 1 else value.reshape((q, 1))
+        if self.m > 1:
+            return value.reshape((self.m, q)).T
+        return value.reshape((q, 1))

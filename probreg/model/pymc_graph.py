@@ -38,7 +38,8 @@ def coords_of(
     if isinstance(likelihood, OfTrials) and likelihood.levels:
         coords["level"] = [str(v) for v in likelihood.levels]
     for i, b in enumerate(prior.blocks):
-        if (term := design.grouped_of(b.columns)) is not None:
+        term = design.grouped_of(b.columns)
+        if term is not None:
             coords |= {
                 f"group_{i}": list(term.levels),
                 f"effect_{i}": list(term.effects),
@@ -52,14 +53,12 @@ def coords_of(
 def hyper_names(prior: JointPrior, design: Design) -> dict[int, dict[str, str]]:
     """What the hyperparameters of each block are called: `tau`, or `tau[x]` with the block's columns where several blocks
     have hyperparameters, or with the smooth function that they are of; of one linear predictor of several with its name."""
-    blocks, columns = (
-        {
-            i: b
-            for i, b in enumerate(prior.blocks)
-            if isinstance(b.prior, HierarchicalPrior)
-        },
-        design.columns,
-    )
+    blocks = {
+        i: b
+        for i, b in enumerate(prior.blocks)
+        if isinstance(b.prior, HierarchicalPrior)
+    }
+    columns = design.columns
     terms = {label for t in design.recipe.terms for label in t.labels}
     several = len({b.columns for b in blocks.values()}) > 1
     out = {}
@@ -67,16 +66,19 @@ def hyper_names(prior: JointPrior, design: Design) -> dict[int, dict[str, str]]:
         named = [
             columns[j].replace("/", "|") for j in (b.columns[0], b.columns[-1])
         ]  # a slash parts groups of a file
-        of = (
-            f"[{named[0] if len(b.columns) == 1 else '..'.join(named)}]"
-            if several
-            else ""
-        )
-        if (called := design.called(b.columns)) in terms:
+        if several:
+            of = f"[{named[0] if len(b.columns) == 1 else '..'.join(named)}]"
+        else:
+            of = ""
+        called = design.called(b.columns)
+        if called in terms:
             of = f"[{called.replace('/', '|')}]"
         this: Any = b.prior
         full = {k: called.replace("/", "|") for k, called in this.hyper_labels.items()}
-        outcome = "" if b.predictor is None else f"[{b.outcome}]".replace("/", "|")
+        if b.predictor is None:
+            outcome = ""
+        else:
+            outcome = f"[{b.outcome}]".replace("/", "|")
         out[i] = {k: full.get(k, f"{k}{of}") + outcome for k in this.hyper}
     return out
 
@@ -107,7 +109,8 @@ def hyper_variables(prior: JointPrior, design: Design, several: bool) -> Hypers:
             for k, h in this.hyper.items()
         }
         # what a reader of the draws is told, where the prior takes something else
-        natural, there = this.natural(out[i]), pm.modelcontext(None).named_vars
+        natural = this.natural(out[i])
+        there = pm.modelcontext(None).named_vars
         for k, name in names.items():
             if name not in there:
                 pm.Deterministic(
@@ -131,7 +134,8 @@ def observe(
         eta, **likelihood.at_rows(known, design.precision), **given
     )
     y = likelihood.drawn(design.observed)
-    y = y.astype(int) if not isinstance(likelihood.support, str) else y
+    if not isinstance(likelihood.support, str):
+        y = y.astype(int)
     if design.weights is None:
         cls(name, **parameters, observed=y, dims=("obs", "level")[: y.ndim])
     else:
@@ -151,7 +155,8 @@ def log_prior(
             total = total + b.prior.potential(beta)
             continue
         inside = b.take(beta)
-        if (root := b.prior.root_of_groups(hyper.get(i) or {})) is not None:
+        root = b.prior.root_of_groups(hyper.get(i) or {})
+        if root is not None:
             total = total + log_density_by_groups(inside, root * scale_unit(b, unit))
             continue
         total = total + log_density(b, inside, scale_factor(b, unit, hyper.get(i)))
@@ -192,9 +197,9 @@ def log_density(block: BlockPrior, beta: Any, spread: Any) -> Any:
 
 def unit_prior(block: BlockPrior) -> Prior:
     """The prior of a block given its hyperparameters, at a spread of 1."""
-    return (
-        block.prior.base if isinstance(block.prior, HierarchicalPrior) else block.prior
-    )
+    if isinstance(block.prior, HierarchicalPrior):
+        return block.prior.base
+    return block.prior
 
 
 def scale_factor(block: BlockPrior, unit: Any, hyper: Mapping[str, Any] | None) -> Any:

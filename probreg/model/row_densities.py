@@ -57,7 +57,10 @@ class RowDensities:
         # X B is (b, S m), point by point
         self.B, self.m = np.ascontiguousarray(beta.swapaxes(0, 1)).reshape(p, -1), m
         density = compiled_density_of(likelihood, block, self.points)
-        self.each = None if density is None else loops_of(density).each
+        if density is None:
+            self.each = None
+        else:
+            self.each = loops_of(density).each
         if self.each is not None:
             assert isinstance(
                 likelihood, DifferentiableLikelihood
@@ -67,11 +70,10 @@ class RowDensities:
     def of(self, rows: slice) -> Array:
         """Of these rows, (b, S)."""
         some = self.block.part(rows)
-        log_p = (
-            self._in_numpy(some)
-            if self.each is None
-            else self._evaluate_compiled(some, self.each)
-        )
+        if self.each is None:
+            log_p = self._in_numpy(some)
+        else:
+            log_p = self._evaluate_compiled(some, self.each)
         if some.weights is not None:
             log_p *= some.weights[:, None]
         return log_p

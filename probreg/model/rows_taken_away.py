@@ -25,7 +25,8 @@ def model_without(model: Model, gone: Model) -> Model:
     >>> model_without(whole, whole.at([1.0], [3.0])).design.observed
     array([1., 4.])
     """
-    before, other = model.design, gone.design
+    before = model.design
+    other = gone.design
     require_gaussian_noise(model)
     # moments by group name groups that are not among those of the model
     same = other.columns == before.columns or bool(
@@ -46,17 +47,17 @@ def model_without(model: Model, gone: Model) -> Model:
         )
     if before.n and other.n and other.columns == before.columns:
         if (before.offset is None) != (other.offset is None):
-            has, lacks = (
-                ("fit", "rows to forget")
-                if other.offset is None
-                else ("rows to forget", "fit")
-            )
+            if other.offset is None:
+                has, lacks = ("fit", "rows to forget")
+            else:
+                has, lacks = ("rows to forget", "fit")
             raise DataError(
                 f"offset: the {has} with one, the {lacks} without; give offset= to both or to neither"
             )
         left = full_weights(before.weights, before.n) - _weights_found(before, other)
         if left.any():
-            kept, unused = before.take(left > 0), before.unused
+            kept = before.take(left > 0)
+            unused = before.unused
             if (
                 unused is not None
             ):  # rows of weight 0 stay, as many places further up as rows before them are gone
@@ -93,9 +94,11 @@ def model_with(model: Model, more: Model) -> Model:
             "rows are added by a model of the same columns and the same likelihood"
         )
     mine, theirs = _moments_of_both(model, more)
-    design, prior = design_of_moments(mine + theirs), model.prior
+    design = design_of_moments(mine + theirs)
+    prior = model.prior
     if isinstance(prior, Mapping):  # by columns, of which terms may have more
-        old, new = model.design.recipe.grouped, design.recipe.grouped
+        old = model.design.recipe.grouped
+        new = design.recipe.grouped
         moved = {old[key].columns: new[key].columns for key in old}
         prior = {
             moved.get(key, key) if isinstance(key, tuple) else key: p
@@ -128,16 +131,20 @@ def require_rows_left(design: Design) -> None:
 
 def _weights_found(before: Design, other: Design) -> Array:
     """(n,) how much of the weight of each row is taken away by rows that are the same as it."""
-    A, B = _as_numbers(before), _as_numbers(other)
-    mean, sd = A.mean(0), A.std(0)
+    A = _as_numbers(before)
+    B = _as_numbers(other)
+    mean = A.mean(0)
+    sd = A.std(0)
     same = _SAME * sd + _ROUNDING * np.abs(A).max(0)
     unit = np.where(same > 0, same, 1.0)
     # rows are sorted by one number, in units in which equal rows differ by at most 1 in each column
     axis = np.random.default_rng(0).normal(size=A.shape[1])
-    key, width = (A - mean) / unit @ axis, float(np.abs(axis).sum())
+    key = (A - mean) / unit @ axis
+    width = float(np.abs(axis).sum())
     order = np.argsort(key)
     ordered = key[order]
-    free, found = full_weights(before.weights, before.n).copy(), np.zeros(before.n)
+    free = full_weights(before.weights, before.n).copy()
+    found = np.zeros(before.n)
     for i, (b, w) in enumerate(zip(B, full_weights(other.weights, other.n))):
         near = float((b - mean) / unit @ axis)
         low, high = np.searchsorted(ordered, (near - width, near + width))
@@ -160,11 +167,10 @@ def _weights_found(before: Design, other: Design) -> Array:
 
 def _as_numbers(design: Design) -> Array:
     """Columns, response, offset and precision of each row side by side."""
-    head = (
-        design.X
-        if len(design.head) == len(design.columns)
-        else design.X[:, design.head]
-    )
+    if len(design.head) == len(design.columns):
+        head = design.X
+    else:
+        head = design.X[:, design.head]
     by_group = [
         design.inputs[key] for key in design.recipe.grouped if key in design.inputs
     ]

@@ -29,33 +29,35 @@ class PenalisedModel(NamedTuple):
 
 def smooth_penalties(model: PenalisedModel) -> Spellings:
     """The penalties of the smooth functions of a model with given scales. Incompatible without them."""
-    functions, design = term_functions(model.design), model.design
+    functions = term_functions(model.design)
+    design = model.design
     blocks = {
         tuple(design.columns[j] for j in b.columns): b for b in model.joint.blocks
     }
     ranges = {block for f in functions for block in f.of.blocks}
-    if wrong := [
+    wrong = [
         b
         for names, b in blocks.items()
         if names not in ranges and not isinstance(b.prior, Flat)
-    ]:
+    ]
+    if wrong:
         raise Incompatible(
             f"penalties of smooth functions are stated beside flat columns, and {design.called(wrong[0].columns)} has a "
             f"{wrong[0].prior.name} prior"
         )
     gaussian = model.likelihood.least_squares
     noise = model.sigma if gaussian else 1.0
-    rows, criterion = list[Spelling](), "RSS" if gaussian else "-2 log L"
+    rows = list[Spelling]()
+    criterion = "RSS" if gaussian else "-2 log L"
     for f in functions:
         stated = None if f.smooth is None else f.smooth.penalty
         for name, block in zip(f.of.labels, f.of.blocks):
             unit = 1.0 if stated is None else stated.unit
             weight = _weight(blocks.get(block), name, noise) / unit
-            what = (
-                "|u|², u the coefficients of the block"
-                if stated is None
-                else stated.words
-            )
+            if stated is None:
+                what = "|u|², u the coefficients of the block"
+            else:
+                what = stated.words
             rows.append(
                 Spelling(
                     name,

@@ -52,7 +52,8 @@ def bound_terms(
         given = {t.name: stated for t in terms}
     elif isinstance(stated, Mapping):
         for key, prior in stated.items():
-            if (term := _term_called(key, terms)) is None:
+            term = _term_called(key, terms)
+            if term is None:
                 others[key] = prior
             else:
                 _refuse_scale(term, prior, design)
@@ -101,7 +102,8 @@ def _refuse_part(term: BasisTerm, others: Mapping[Key, Prior]) -> None:
     every = set(term.columns)
     for key in others:
         named = set(key if isinstance(key, tuple) else (key,))
-        if (met := named & every) and named != every:
+        met = named & every
+        if met and named != every:
             raise DataError(
                 f"a prior was given for {min(met)!r}, of some columns of {term.name}: its groups share one, under the key {term.name!r}"
             )
@@ -112,7 +114,9 @@ def _default_prior(term: BasisTerm, design: Design) -> Prior:
     if term.name in design.recipe.grouped:
         return Covariance()
     process = design.recipe.processes.get(term.name)
-    return DEFAULT if process is None or process.length_known else GaussianProcess()
+    if process is None or process.length_known:
+        return DEFAULT
+    return GaussianProcess()
 
 
 def flat_processes(design: Design, joint: JointPrior) -> tuple[ProcessTerm, ...]:

@@ -85,7 +85,10 @@ def part_of_term(
     names = [design.columns[j] for j in columns]
     called = design.called_each(columns)
     labels = _short_labels(term, tuple(names))
-    own = called[0] if len(called) == 1 else f"{term}[{labels[0]}..{labels[-1]}]"
+    if len(called) == 1:
+        own = called[0]
+    else:
+        own = f"{term}[{labels[0]}..{labels[-1]}]"
     return _variable(own, term, columns, design, taken)
 
 
@@ -107,7 +110,8 @@ def _short_labels(term: str, columns: tuple[str, ...]) -> tuple[str, ...]:
     >>> _short_labels("g:x", ("g[T.b]:x", "g[T.c]:x")), _short_labels("poly(x, 2)", ("poly(x, 2)[1]", "poly(x, 2)[2]"))
     (('b', 'c'), ('1', '2'))
     """
-    factors, out = factors_of_name(term), []
+    factors = factors_of_name(term)
+    out = []
     for column in columns:
         parts = factors_of_name(column)
         if len(parts) != len(factors):
@@ -150,4 +154,6 @@ def names_taken(
 def response_name(design: Design, likelihood: Likelihood) -> str:
     """The response as the formula writes it, told apart from what else has its name."""
     name = plain_name(design.response)
-    return f"{name} (response)" if name in (*_OWN, *likelihood.aux) else name
+    if name in (*_OWN, *likelihood.aux):
+        return f"{name} (response)"
+    return name

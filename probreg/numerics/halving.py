@@ -19,5 +19,8 @@ def halvings(point: Array, step: Array) -> Array:
     # 2^-k |step| is rounding of the point from k = log2(|step| / (eps max(|point|, 1))) on
     least = np.finfo(float).eps * np.abs(point).max(initial=1.0)
     size = np.abs(step).max(initial=least)
-    more = np.log2(size) - np.log2(least) if np.isfinite(size) else 0.0
+    if np.isfinite(size):
+        more = np.log2(size) - np.log2(least)
+    else:
+        more = 0.0
     return 0.5 ** np.arange(max(float(_LEAST), more))

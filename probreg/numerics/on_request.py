@@ -40,7 +40,9 @@ class LazyArray(NDArrayOperatorsMixin):
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         made = self._array()
-        return np.array(made, dtype=dtype) if copy else np.asarray(made, dtype=dtype)
+        if copy:
+            return np.array(made, dtype=dtype)
+        return np.asarray(made, dtype=dtype)
 
     def __array_ufunc__(
         self, ufunc: Any, method: str, *inputs: Any, **options: Any

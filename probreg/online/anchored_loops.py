@@ -48,11 +48,15 @@ def anchored_gradient(
     y, sizes = response
     w, pending, total, used, numbers = arrays
     prediction, losses, slopes, norms, _ = out
-    batch, ridge, radius = s[0][2], s[1][4], s[1][5]
-    first, low = rows.shape[0] - y.size, 0
+    batch = s[0][2]
+    ridge = s[1][4]
+    radius = s[1][5]
+    first = rows.shape[0] - y.size
+    low = 0
     count = first
     for i in range(y.size):
-        here, q = first + i, K[1][i]
+        here = first + i
+        q = K[1][i]
         f = 0.0
         for j in range(low, here):
             f += K[0][i, j] * w[j]
@@ -118,11 +122,16 @@ def anchored_squares(
     L, R, z, total, where, numbers = arrays
     precision, tolerance, rounding = knobs
     prediction, losses, slopes, norms, _ = out
-    first, m, most = K[0].shape[1] - y.size, int(numbers[0]), z.size
-    phi, a, u = np.zeros(most), np.zeros(most), np.zeros(most)
+    first = K[0].shape[1] - y.size
+    m = int(numbers[0])
+    most = z.size
+    phi = np.zeros(most)
+    a = np.zeros(most)
+    u = np.zeros(most)
     _back(R, z, u, m)
     for i in range(y.size):
-        far, f = K[1][i], 0.0
+        far = K[1][i]
+        f = 0.0
         for j in range(m):
             # phi_j = (k(d_j, x) - sum_(h < j) L_jh phi_h) / L_jj
             rest = K[0][i, where[j]]
@@ -160,9 +169,11 @@ def anchored_squares(
         last = y[i]
         for k in range(m):
             r = np.hypot(R[k, k], phi[k])
-            c, s = R[k, k] / r, phi[k] / r
+            c = R[k, k] / r
+            s = phi[k] / r
             for j in range(k, m):
-                above, below = R[k, j], phi[j]
+                above = R[k, j]
+                below = phi[j]
                 R[k, j], phi[j] = c * above + s * below, c * below - s * above
             z[k], last = c * z[k] + s * last, c * last - s * z[k]
         numbers[1] = np.hypot(numbers[1], last)
@@ -195,7 +206,8 @@ def anchored_dual(
     prediction, losses, slopes, norms, _ = out
     first = rows.shape[0] - K[1].size
     for i in range(K[1].size):
-        here, q = first + i, K[1][i]
+        here = first + i
+        q = K[1][i]
         f = 0.0
         for j in range(here):
             f += K[0][i, j] * (up[j] - down[j])
@@ -218,7 +230,12 @@ def anchored_dual(
                 if k == rows.shape[1]:
                     place = j
                     break
-        s = step if step > 0.0 else (1.0 / q if q > 0.0 else 0.0)
+        if step > 0.0:
+            s = step
+        elif q > 0.0:
+            s = 1.0 / q
+        else:
+            s = 0.0
         # up += min(max(step (y - f - eps), -up), C - up), and down with f - y
         up[place] += min(max(s * (-e - eps), -up[place]), C - up[place])
         down[place] += min(max(s * (e - eps), -down[place]), C - down[place])

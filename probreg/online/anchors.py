@@ -65,7 +65,10 @@ class Anchored(Learner):
     def norms(self, state: State, weights: Array) -> Array:
         # ||f||^2 = w'Kw
         A = state.memory["anchors"]
-        K = self.kernel.matrix(RowPairs(A, A)) if len(A) else np.zeros((0, 0))
+        if len(A):
+            K = self.kernel.matrix(RowPairs(A, A))
+        else:
+            K = np.zeros((0, 0))
         return np.sqrt(
             np.maximum(
                 np.einsum("ki,ij,kj->k", weights, K, weights, optimize=True), 0.0
@@ -74,7 +77,8 @@ class Anchored(Learner):
 
     def predict(self, state: State, X: ArrayLike) -> Array:
         """f(x) = sum_j w_j k(a_j, x) of rows (n, p) or of one row (p,), by the anchors and weights of a state."""
-        given, width = floats(X, "X", copy=False), self.width(state)
+        given = floats(X, "X", copy=False)
+        width = self.width(state)
         if given.ndim not in (1, 2) or given.shape[-1] != width:
             raise DataError(
                 f"X has shape {given.shape}, and the anchors have {width} columns: need (n, {width})"
@@ -86,18 +90,17 @@ class Anchored(Learner):
     def _kernel_matrix(self, state: State, rows: Array) -> Array:
         """k(rows, anchors)."""
         anchors = state.memory["anchors"]
-        return (
-            self.kernel.finite(RowPairs(rows, anchors))
-            if len(anchors)
-            else np.zeros((len(rows), 0))
-        )
+        if len(anchors):
+            return self.kernel.finite(RowPairs(rows, anchors))
+        return np.zeros((len(rows), 0))
 
     def block(
         self, state: State, X: Array, P: Array, y: Array, out: Out
     ) -> tuple[State, int]:
         """Matrices of k for some rows at a time, all at once; then their rounds, one by one."""
         good = np.isfinite(np.einsum("ij,ij->i", X, X))
-        n, done = len(y) if good.all() else int(np.argmin(good)), 0
+        n = len(y) if good.all() else int(np.argmin(good))
+        done = 0
         while done < n:
             anchors = state.memory["anchors"]
             some = slice(
@@ -151,7 +154,8 @@ class KernelGradient(Anchored):
 
     def __post_init__(self) -> None:
         check_fields(self)
-        g, rate = self.base.geometry, self.base.rate
+        g = self.base.geometry
+        rate = self.base.rate
         if not isinstance(g, Euclid):
             raise Incompatible(
                 f"kernel: the steps of {type(g).__name__} are in each weight by itself, and a function has no columns; "
@@ -205,18 +209,20 @@ class KernelGradient(Anchored):
 
     @np.errstate(over="ignore", invalid="ignore")  # Diverged says it
     def step(self, state: State, x: ArrayLike, y: ArrayLike) -> tuple[State, Info]:
-        row, t, rule = checked_rows(self, state, x, y), state.t + 1, self.base
-        anchors, memory = state.memory["anchors"], dict(state.memory)
+        row = checked_rows(self, state, x, y)
+        t = state.t + 1
+        rule = self.base
+        anchors = state.memory["anchors"]
+        memory = dict(state.memory)
         # f_t(x) = sum_j w_j k(a_j, x)
-        f, q = (
-            float(self._kernel_matrix(state, row[None])[0] @ state.w),
-            float(self.squares(row[None])[0]),
-        )
+        f = float(self._kernel_matrix(state, row[None])[0] @ state.w)
+        q = float(self.squares(row[None])[0])
         value, slope = self.loss.at(f, y)
         refuse_infinite_loss(value + q, state)
         a = rule.rate.at(t, q, value)
         # f <- f - a (l'(f(x)) k(x, .) + ridge f): the weights of all anchors shrink, that of x moves by -a l'.
-        moves, same = a * slope != 0, np.flatnonzero((anchors == row).all(axis=1))
+        moves = a * slope != 0
+        same = np.flatnonzero((anchors == row).all(axis=1))
         place = int(same[0]) if len(same) else len(anchors)
         if moves and place == len(anchors):
             memory["anchors"] = np.vstack([anchors, row])
@@ -225,18 +231,26 @@ class KernelGradient(Anchored):
         if moves:
             direction[place] += a * slope
         if rule.batch > 1:
-            pending, due = (
-                room_for(memory["pending"], len(w)) + direction,
-                t % rule.batch == 0,
-            )
-            memory["pending"] = np.zeros_like(pending) if due else pending
-            direction = pending if due else np.zeros_like(pending)
+            pending = room_for(memory["pending"], len(w)) + direction
+            due = t % rule.batch == 0
+            if due:
+                memory["pending"] = np.zeros_like(pending)
+            else:
+                memory["pending"] = pending
+            if due:
+                direction = pending
+            else:
+                direction = np.zeros_like(pending)
         w = w - direction
         if "square" in memory:
             # |(1 - c) f - b k(x, .)|^2 = (1 - c)^2 |f|^2 - 2 (1 - c) b f(x) + b^2 k(x, x); then onto the ball
-            left, b = 1.0 - a * rule.ridge, a * slope
+            left = 1.0 - a * rule.ridge
+            b = a * slope
             square = left**2 * float(memory["square"]) - 2.0 * left * b * f + b * b * q
-            part = min(1.0, self._radius / np.sqrt(square)) if square > 0 else 1.0
+            if square > 0:
+                part = min(1.0, self._radius / np.sqrt(square))
+            else:
+                part = 1.0
             w, memory["square"] = part * w, np.array(part**2 * square)
         if self.budget is not None and len(w) > self.budget:
             w, memory["dropped"] = w[1:], memory["dropped"] + 1
@@ -252,18 +266,17 @@ class KernelGradient(Anchored):
     ) -> tuple[State, int]:
         from probreg.online import anchored_loops as loops
 
-        memory, size, q0 = dict(state.memory), len(rows), len(state.w)
-        w, pending = (
-            room_for(state.w, size),
-            room_for(memory.get("pending", np.zeros(q0)), size),
-        )
-        total, used = room_for(out.total[:q0], size), np.arange(size) < q0
+        memory = dict(state.memory)
+        size = len(rows)
+        q0 = len(state.w)
+        w = room_for(state.w, size)
+        pending = room_for(memory.get("pending", np.zeros(q0)), size)
+        total = room_for(out.total[:q0], size)
+        used = np.arange(size) < q0
         numbers = np.array([float(memory.get("square", 0.0)), 0.0])
         y, sizes = self.loss.split(y)
-        rate, codes = (
-            self.base.rate,
-            (self.loss.code, self.base.rate.kind, self.base.batch, 0, 0),
-        )
+        rate = self.base.rate
+        codes = (self.loss.code, self.base.rate.kind, self.base.batch, 0, 0)
         knobs = tuple(
             float(v)
             for v in (

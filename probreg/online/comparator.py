@@ -57,9 +57,11 @@ def least_squares(F: Array, held: Constraint) -> Array:
     """The u of a constraint set with the least squared loss; the smallest of several when it is free."""
     if held.free:
         return ridge_comparator(F, 0.0, np.zeros(len(F) - 1))
-    R, z = F[:, :-1], F[:, -1]
+    R = F[:, :-1]
+    z = F[:, -1]
     # L_u = u'Gu - 2 c'u + |z|^2: gradient 2 (Gu - c), curvature at most 2 |G|.
-    G, c = R.T @ R, R.T @ z
+    G = R.T @ R
+    c = R.T @ z
     return _descend(
         lambda u: (float(u @ G @ u - 2 * c @ u), 2 * (G @ u - c)),
         held,
@@ -77,23 +79,24 @@ def _descend(
 ) -> Array:
     """The minimiser on a convex set by accelerated projected gradient with restarts (Beck & Teboulle 2009)."""
     u = v = held.nearest(np.zeros(p))
-    momentum, least = 1.0, np.inf
+    momentum = 1.0
+    least = np.inf
     for _ in range(rounds):
         new = held.nearest(v - f(v)[1] / curvature)
         value = f(new)[0]
         if value > least:
-            v, momentum, least = u, 1.0, np.inf
+            v = u
+            momentum = 1.0
+            least = np.inf
             continue
         if np.abs(new - u).max() <= 1e-13 * (1 + np.abs(u).max()) and momentum > 1:
             return new
         # t_(k+1) = (1 + (1 + 4 t_k^2)^(1/2)) / 2, v = u_(k+1) + (t_k - 1) / t_(k+1) (u_(k+1) - u_k).
         after = (1 + np.sqrt(1 + 4 * momentum**2)) / 2
-        v, u, momentum, least = (
-            new + (momentum - 1) / after * (new - u),
-            new,
-            after,
-            value,
-        )
+        v = new + (momentum - 1) / after * (new - u)
+        u = new
+        momentum = after
+        least = value
     return u
 
 
@@ -108,12 +111,20 @@ def _minimise_smooth(X: Array, y: Array, loss: Loss, held: Constraint) -> Array:
     from scipy.optimize import minimize
 
     # L_u = sum_i n_i A(eta_i) - k_i eta_i, A = log(1 + exp) or exp; its gradient is X'(n A' - k).
-    k, n = (y[:, 0], y[:, 1]) if y.ndim == 2 else (y, np.ones(len(y)))
+    if y.ndim == 2:
+        k = y[:, 0]
+        n = y[:, 1]
+    else:
+        k = y
+        n = np.ones(len(y))
 
     def f(u: Array) -> tuple[float, Array]:
         eta = X @ u
         mean = loss.mean(eta)
-        value = mean if loss.name == "poisson" else np.logaddexp(0, eta)
+        if loss.name == "poisson":
+            value = mean
+        else:
+            value = np.logaddexp(0, eta)
         return float(np.sum(n * value - k * eta)), X.T @ (n * mean - k)
 
     if held.free:
@@ -147,21 +158,28 @@ def _programme(X: Array, y: Array, loss: Loss, held: Constraint) -> Array:
         )
     n, p = X.shape
     if loss.name == "hinge":  # s >= c - y u'x
-        pieces, limit = [-y[:, None] * X], [np.full(n, -loss.c)]
+        pieces = [-y[:, None] * X]
+        limit = [np.full(n, -loss.c)]
     else:  # s >= +-(u'x - y) - c
-        pieces, limit = [X, -X], [y + loss.c, -y + loss.c]
+        pieces = [X, -X]
+        limit = [y + loss.c, -y + loss.c]
     A = vstack(
         [hstack([csr_array(M), csr_array(-M), -eye_array(n)]) for M in pieces]
     ).tocsr()
-    b, total = np.concatenate(limit), np.r_[np.ones(2 * p), np.zeros(n)][None]
+    b = np.concatenate(limit)
+    total = np.r_[np.ones(2 * p), np.zeros(n)][None]
     bounds = (
         [(0, None)] * p
         + [(0, 0) if held.kind in ("simplex", "positive") else (0, None)] * p
         + [(0, None)] * n
     )
-    exact = {"A_eq": total, "b_eq": [1.0]} if held.kind == "simplex" else {}
+    if held.kind == "simplex":
+        exact = {"A_eq": total, "b_eq": [1.0]}
+    else:
+        exact = {}
     if held.kind == "l1" and not held.free:
-        A, b = vstack([A, csr_array(total)]), np.r_[b, held.radius]
+        A = vstack([A, csr_array(total)])
+        b = np.r_[b, held.radius]
     found = linprog(
         np.r_[np.zeros(2 * p), np.ones(n)], A_ub=A, b_ub=b, bounds=bounds, **exact
     )
@@ -182,20 +200,23 @@ def penalised_comparator(
     start = X @ centre
     if loss.name in ("squared", "logistic", "binomial", "poisson"):
         k = y[:, 0] if y.ndim == 2 else y
-        n, squared = (
-            (y[:, 1] if y.ndim == 2 else np.ones(len(y))),
-            loss.name == "squared",
-        )
+        n = y[:, 1] if y.ndim == 2 else np.ones(len(y))
+        squared = loss.name == "squared"
 
         def f(v: Array) -> tuple[float, Array]:
             eta = start + X @ v
-            slope = 2 * (eta - k) if squared else n * loss.mean(eta) - k
-            value = (
-                np.logaddexp(0, eta)
-                if loss.name in ("logistic", "binomial")
-                else loss.mean(eta)
-            )
-            lost = np.sum((eta - k) ** 2) if squared else np.sum(n * value - k * eta)
+            if squared:
+                slope = 2 * (eta - k)
+            else:
+                slope = n * loss.mean(eta) - k
+            if loss.name in ("logistic", "binomial"):
+                value = np.logaddexp(0, eta)
+            else:
+                value = loss.mean(eta)
+            if squared:
+                lost = np.sum((eta - k) ** 2)
+            else:
+                lost = np.sum(n * value - k * eta)
             return float(lost + weight * v @ v), X.T @ slope + 2 * weight * v
 
         return (
@@ -210,10 +231,12 @@ def penalised_comparator(
         )
     # max over a in [0, 1/(2 weight)] of b'a - |Z'a|^2 / 2, each a of an affine piece l = (b_i - z_i'v)_+; v = Z'a.
     if loss.name == "hinge":
-        Z, b = y[:, None] * X, loss.c - y * start
+        Z = y[:, None] * X
+        b = loss.c - y * start
     else:
         c = loss.c if loss.name == "insensitive" else 0.0
-        Z, b = np.vstack([X, -X]), np.r_[y - start - c, start - y - c]
+        Z = np.vstack([X, -X])
+        b = np.r_[y - start - c, start - y - c]
 
     def dual(a: Array) -> tuple[float, Array]:
         v = Z.T @ a
@@ -264,7 +287,8 @@ def widest_margin(X: Array, y: Array) -> Array | None:
 def _shortest(Z: Array) -> Array | None:
     from scipy.optimize import nnls
 
-    E, f = np.vstack([Z.T, np.ones(len(Z))]), np.r_[np.zeros(Z.shape[1]), 1.0]
+    E = np.vstack([Z.T, np.ones(len(Z))])
+    f = np.r_[np.zeros(Z.shape[1]), 1.0]
     # min |u| with Zu >= 1 from min |Ez - f| over z >= 0: u = -r_(1..p) / r_(p+1), r = f - Ez, and r_(p+1) = |r|^2 at the minimum.
     z, norm = nnls(E, f, maxiter=100 * len(Z))
     r = f - E @ z
@@ -281,14 +305,19 @@ def entropic(
     from scipy.optimize import minimize
 
     p = len(F) - 1
-    fold = np.eye(p) if len(start) == p else scale * np.hstack([np.eye(p), -np.eye(p)])
-    R, z = F[:, :-1] @ fold, F[:, -1]
+    if len(start) == p:
+        fold = np.eye(p)
+    else:
+        fold = scale * np.hstack([np.eye(p), -np.eye(p)])
+    R = F[:, :-1] @ fold
+    z = F[:, -1]
     unit = max(float(z @ z) * weight, pull, 1e-300)
 
     def f(theta: Array) -> tuple[float, Array]:
         v = np.exp(theta - theta.max())
         v /= v.sum()
-        e, d = R @ v - z, np.log(np.maximum(v, 1e-300) / start)
+        e = R @ v - z
+        d = np.log(np.maximum(v, 1e-300) / start)
         # dv/d theta = diag(v) - vv': over theta the slope is v (g - v'g), in which the 1 of d(v log v)/dv cancels.
         g = weight * 2 * (R.T @ e) + pull * d
         return float(weight * e @ e + pull * v @ d) / unit, v * (g - v @ g) / unit
@@ -314,7 +343,8 @@ def widest_simplex(X: Array, y: Array, positive: bool, norm: float) -> Array:
 
     n, p = X.shape
     Z = y[:, None] * X
-    A, b = np.column_stack([-Z, Z, np.ones(n)]), np.zeros(n)
+    A = np.column_stack([-Z, Z, np.ones(n)])
+    b = np.zeros(n)
     total = np.r_[np.ones(2 * p), 0.0][None]
     bounds = [(0, None)] * p + [(0, 0) if positive else (0, None)] * p + [(None, None)]
     # max t over (a, b, t): t <= y_i (a - b)'x_i, a, b >= 0, sum (a + b) = norm.

@@ -73,11 +73,9 @@ class KernelRLS(Anchored):
 
     @np.errstate(over="ignore", invalid="ignore")  # Diverged says it
     def step(self, state: State, x: ArrayLike, y: float) -> tuple[State, Info]:
-        row, S, z = (
-            checked_rows(self, state, x, y),
-            state.memory["chol"],
-            state.memory["z"],
-        )
+        row = checked_rows(self, state, x, y)
+        S = state.memory["chol"]
+        z = state.memory["z"]
         v, left, lost = self._next(state, row)
         f = float(v @ z)
         value = (f - y) ** 2
@@ -87,7 +85,8 @@ class KernelRLS(Anchored):
                 f"round {state.t + 1}: {self.objection(state, row)}", state
             )
         # S <- [S 0; v' s] with s^2 = k(x, x) + precision - |v|^2, and z <- (z, (y - f) / s)
-        s, m = np.sqrt(left), len(z)
+        s = np.sqrt(left)
+        m = len(z)
         S = np.block([[S, np.zeros((m, 1))], [v[None], np.full((1, 1), s)]])
         z = np.append(z, (y - f) / s)
         kept = {"anchors": np.vstack([state.memory["anchors"], row]), "chol": S, "z": z}
@@ -96,7 +95,9 @@ class KernelRLS(Anchored):
     def take(
         self, state: State, K: tuple[Array, Array], rows: Array, y: Array, out: Out
     ) -> tuple[State, int]:
-        S, z, m = state.memory["chol"], state.memory["z"], len(state.w)
+        S = state.memory["chol"]
+        z = state.memory["z"]
+        m = len(state.w)
         # [S 0; V' T] with V = S^-1 k(rows, new) and TT' = k(new, new) + precision I - V'V; z <- (z, T^-1 (y - V'z))
         V = _forward(S, K[0][:, :m].T)
         T, failed = dpotrf(
@@ -106,7 +107,8 @@ class KernelRLS(Anchored):
         least = ROUNDING * np.arange(m + 1, m + done + 1) * K[1][:done]
         good = np.diag(T)[:done] ** 2 > least
         done = done if good.all() else int(np.argmin(good))
-        V, T = V[:, :done], T[:done, :done]
+        V = V[:, :done]
+        T = T[:done, :done]
         new = _forward(T, (y[:done] - V.T @ z)[:, None])[:, 0]
         # f_t = v_t'z + sum_(s < t) T_ts z_s, from the rows before it alone
         f = V.T @ z + np.tril(T, -1) @ new
@@ -135,13 +137,9 @@ class KernelRLS(Anchored):
 
     def objection(self, state: State, x: Array) -> str | None:
         lost = self._next(state, x)[2]
-        return (
-            None
-            if not lost
-            else (
-                f"K + {self.precision:g} I is not positive definite to rounding with this row: take a larger precision"
-            )
-        )
+        if not lost:
+            return None
+        return f"K + {self.precision:g} I is not positive definite to rounding with this row: take a larger precision"
 
     def covariance(self, state: State, X: ArrayLike) -> Array:
         """The posterior covariance (n, n) of f at rows X (n, p), in units of the noise variance.
@@ -210,8 +208,11 @@ class DictionaryRLS(Anchored):
 
     @np.errstate(over="ignore", invalid="ignore")  # Diverged says it
     def step(self, state: State, x: ArrayLike, y: float) -> tuple[State, Info]:
-        row, memory = checked_rows(self, state, x, y), dict(state.memory)
-        L, F, m = memory["chol"], memory["factor"], len(state.w)
+        row = checked_rows(self, state, x, y)
+        memory = dict(state.memory)
+        L = memory["chol"]
+        F = memory["factor"]
+        m = len(state.w)
         q = float(self.squares(row[None])[0])
         # phi = L^-1 k(d, x); the squared distance of k(x, .) from the span is k(x, x) - |phi|^2 (Engel et al.'s delta).
         phi = _forward(L, self._kernel_matrix(state, row[None]).T)[:, 0]
@@ -224,7 +225,8 @@ class DictionaryRLS(Anchored):
         if far > max(self.tolerance, least):
             if self.budget is None or m < self.budget:
                 # one more coordinate, with the prior's precision^(1/2) on the diagonal of the factor
-                phi, m = np.append(phi, np.sqrt(far)), m + 1
+                phi = np.append(phi, np.sqrt(far))
+                m = m + 1
                 L = np.block([[L, np.zeros((m - 1, 1))], [phi[None]]])
                 F = np.insert(np.insert(F, m - 1, 0.0, axis=0), m - 1, 0.0, axis=1)
                 F[m - 1, m - 1] = np.sqrt(self.precision)
@@ -245,24 +247,26 @@ class DictionaryRLS(Anchored):
     ) -> tuple[State, int]:
         from probreg.online import anchored_loops as loops
 
-        m, F = len(state.w), state.memory["factor"]
-        size = len(rows) if self.budget is None else max(m, min(self.budget, len(rows)))
-        L, R = np.zeros((size, size)), np.zeros((size, size))
+        m = len(state.w)
+        F = state.memory["factor"]
+        if self.budget is None:
+            size = len(rows)
+        else:
+            size = max(m, min(self.budget, len(rows)))
+        L = np.zeros((size, size))
+        R = np.zeros((size, size))
         L[:m, :m], R[:m, :m] = state.memory["chol"], F[:-1, :-1]
         # sums of the weights are kept in the coordinates, where they are those of u
-        z, total = (
-            room_for(F[:-1, -1], size),
-            room_for(L[:m, :m].T @ out.total[:m], size),
-        )
-        where, numbers = (
-            np.r_[np.arange(m), np.zeros(size - m, int)],
-            np.array([m, F[-1, -1], 0.0]),
-        )
+        z = room_for(F[:-1, -1], size)
+        total = room_for(L[:m, :m].T @ out.total[:m], size)
+        where = np.r_[np.arange(m), np.zeros(size - m, int)]
+        numbers = np.array([m, F[-1, -1], 0.0])
         knobs = float(self.precision), float(self.tolerance), ROUNDING
         arrays = (L, R, z, total, where, numbers)
         done = loops.anchored_squares(K, y, arrays, knobs, as_tuple(out))
         m = int(numbers[0])
-        L, F = L[:m, :m].copy(), np.zeros((m + 1, m + 1))
+        L = L[:m, :m].copy()
+        F = np.zeros((m + 1, m + 1))
         F[:-1, :-1], F[:-1, -1], F[-1, -1] = R[:m, :m], z[:m], numbers[1]
         out.total[:m] = _at_anchors(L, total[:m])
         kept = {
@@ -278,11 +282,9 @@ class DictionaryRLS(Anchored):
 
         It is (k(x, z) - phi(x)'phi(z)) / precision + phi(x)'(R'R)^-1 phi(z): far from the dictionary the prior's.
         """
-        rows, L, R = (
-            np.atleast_2d(floats(X, "X", copy=False)),
-            state.memory["chol"],
-            state.memory["factor"][:-1, :-1],
-        )
+        rows = np.atleast_2d(floats(X, "X", copy=False))
+        L = state.memory["chol"]
+        R = state.memory["factor"][:-1, :-1]
         phi = _forward(L, self._kernel_matrix(state, rows).T).T
         rest = self.kernel.finite(RowPairs(rows, rows)) - phi @ phi.T
         known = phi @ inverse_upper(R) if len(L) else phi
@@ -291,26 +293,22 @@ class DictionaryRLS(Anchored):
 
 def _forward(L: Array, k: Array) -> Array:
     """L^-1 k (m, n)."""
-    return (
-        np.asarray(solve_triangular(L, k, lower=True, check_finite=False))
-        if len(L)
-        else k
-    )
+    if len(L):
+        return np.asarray(solve_triangular(L, k, lower=True, check_finite=False))
+    return k
 
 
 def _solve_factor(F: Array) -> Array:
     """u = R^-1 z of F = [R z; 0 .]."""
-    return (
-        np.asarray(solve_triangular(F[:-1, :-1], F[:-1, -1]))
-        if len(F) > 1
-        else np.zeros(0)
-    )
+    if len(F) > 1:
+        return np.asarray(solve_triangular(F[:-1, :-1], F[:-1, -1]))
+    return np.zeros(0)
 
 
 def _at_anchors(L: Array, u: Array) -> Array:
     """L'^-1 u."""
-    return (
-        np.asarray(solve_triangular(L, u, lower=True, trans="T", check_finite=False))
-        if len(L)
-        else np.zeros(0)
-    )
+    if len(L):
+        return np.asarray(
+            solve_triangular(L, u, lower=True, trans="T", check_finite=False)
+        )
+    return np.zeros(0)

@@ -71,11 +71,10 @@ class DualSVR(Anchored):
 
     @np.errstate(over="ignore", invalid="ignore")  # Diverged says it
     def step(self, state: State, x: ArrayLike, y: float) -> tuple[State, Info]:
-        row, old = checked_rows(self, state, x, y), state.memory
-        f, q = (
-            float(self._kernel_matrix(state, row[None])[0] @ state.w),
-            float(self.squares(row[None])[0]),
-        )
+        row = checked_rows(self, state, x, y)
+        old = state.memory
+        f = float(self._kernel_matrix(state, row[None])[0] @ state.w)
+        q = float(self.squares(row[None])[0])
         value = self.loss.at(f, y)[0]
         refuse_infinite_loss(value + q, state)
         same = np.flatnonzero(
@@ -85,7 +84,10 @@ class DualSVR(Anchored):
         j = int(same[0]) if len(same) else m
         up, down = (room_for(old[k], max(m, j + 1)) for k in ("up", "down"))
         # up += min(max(step (y - f - eps), -up), C - up), and down with f - y: slopes of the dual, clipped to [0, C].
-        step = (1.0 / q if q > 0 else 0.0) if self.step_size is None else self.step_size
+        if self.step_size is None:
+            step = 1.0 / q if q > 0 else 0.0
+        else:
+            step = self.step_size
         up[j] += min(max(step * (y - f - self.eps), -up[j]), self.C - up[j])
         down[j] += min(max(step * (f - y - self.eps), -down[j]), self.C - down[j])
         if j == m and up[j] == 0 and down[j] == 0:
@@ -103,21 +105,21 @@ class DualSVR(Anchored):
     ) -> tuple[State, int]:
         from probreg.online import anchored_loops as loops
 
-        old, size, m = state.memory, len(rows), len(state.w)
-        up, down, total = (
-            room_for(old["up"], size),
-            room_for(old["down"], size),
-            room_for(out.total[:m], size),
-        )
-        used, again = np.arange(size) < m, np.zeros(1)
-        responses, step = (
-            np.concatenate([old["responses"], y]),
-            -1.0 if self.step_size is None else self.step_size,
-        )
-        arrays, knobs = (
-            (up, down, total, used, again),
-            (float(self.C), float(self.eps), float(step)),
-        )
+        old = state.memory
+        size = len(rows)
+        m = len(state.w)
+        up = room_for(old["up"], size)
+        down = room_for(old["down"], size)
+        total = room_for(out.total[:m], size)
+        used = np.arange(size) < m
+        again = np.zeros(1)
+        responses = np.concatenate([old["responses"], y])
+        if self.step_size is None:
+            step = -1.0
+        else:
+            step = self.step_size
+        arrays = (up, down, total, used, again)
+        knobs = (float(self.C), float(self.eps), float(step))
         done = loops.anchored_dual(K, rows, responses, arrays, knobs, as_tuple(out))
         out.total[: used.sum()] = total[used]
         kept = {

@@ -71,7 +71,8 @@ class Aggregate(Learner):
     @property
     def loss(self) -> Loss:  # type: ignore[override]
         """The squared loss, of y in [low, high]."""
-        low, high = self.low, self.high
+        low = self.low
+        high = self.high
         others = sorted(
             {
                 a.loss.labels.advice
@@ -148,7 +149,10 @@ class Aggregate(Learner):
 
     def _clip_forecasts(self, F: Array) -> Array:
         """Clip forecasts (n, N) to [low, high]; NaN where one is outside and clipping is off."""
-        slack = np.inf if self.clip else ROUND_OFF * (self.high - self.low)
+        if self.clip:
+            slack = np.inf
+        else:
+            slack = ROUND_OFF * (self.high - self.low)
         inside = np.maximum(self.low - F, F - self.high) <= slack
         return np.where(inside, np.clip(F, self.low, self.high), np.nan)
 
@@ -162,7 +166,8 @@ class Aggregate(Learner):
 
     def objection(self, state: State, x: Array) -> str | None:
         F = self._forecasts(state, x[None])[0]
-        if not (bad := np.isnan(self._clip_forecasts(F))).any():
+        bad = np.isnan(self._clip_forecasts(F))
+        if not bad.any():
             return None
         i = int(np.argmax(bad))
         return (
@@ -174,7 +179,8 @@ class Aggregate(Learner):
         """The forecasts for rows (n, p) or for one row (p,) by the learners and weights of a state."""
         rows = np.atleast_2d(given := floats(X, "X", copy=False))
         held = self._clip_forecasts(self._forecasts(state, rows))
-        if len(bad := np.flatnonzero(np.isnan(held).any(axis=1))):
+        bad = np.flatnonzero(np.isnan(held).any(axis=1))
+        if len(bad):
             raise DataError(f"row {bad[0]}: {self.objection(state, rows[bad[0]])}")
         mixed = self._mix_forecasts(state.w, held)
         return mixed if given.ndim == 2 else mixed[0]
@@ -228,7 +234,10 @@ class Aggregate(Learner):
     ) -> tuple[State, Array]:
         """Run one learner over rows; return its state and forecasts, NaN from the row where it stopped."""
         n = len(y)
-        total = np.zeros(len(start.w) + n) if a.grows else np.zeros_like(start.w)
+        if a.grows:
+            total = np.zeros(len(start.w) + n)
+        else:
+            total = np.zeros_like(start.w)
         kept = Out(np.full(n, np.nan), np.empty(n), np.empty(n), np.empty(n), total)
         state, done = a.block(start, X, X, y, kept)
         kept.prediction[done:] = np.nan

@@ -94,7 +94,9 @@ def _step_size(s: Setup, t: int, q: float, loss: float) -> float:
     if kind == IMPLICIT:
         return now / (1.0 + now * q)
     if kind == PASSIVE:
-        return min(step, loss / (eps + q)) if eps + q > 0 else 0.0
+        if eps + q > 0:
+            return min(step, loss / (eps + q))
+        return 0.0
     return now
 
 
@@ -111,7 +113,9 @@ def _project(w: Array, radius: float, l1: int) -> None:
     if size <= radius:
         return
     # sign(w) (|w| - cut)_+ with sum_j (|w_j| - cut)_+ = radius   (Duchi, Shalev-Shwartz, Singer & Chandra 2008).
-    u, cumulated, cut = np.sort(np.abs(w))[::-1], 0.0, 0.0
+    u = np.sort(np.abs(w))[::-1]
+    cumulated = 0.0
+    cut = 0.0
     for k in range(u.size):
         cumulated += u[k]
         excess = (cumulated - radius) / (k + 1)
@@ -157,7 +161,8 @@ def plain_step(
         for j in range(w.size):
             total[j] += w[j]
             # w <- w - a l'(f) x, then f = w'x and q = x'x of the next row
-            u, v = w[j] - a * X[i, j], X[after, j]
+            u = w[j] - a * X[i, j]
+            v = X[after, j]
             w[j] = u
             f += u * v
             q += v * v
@@ -187,7 +192,10 @@ def euclid(
         a = _step_size(s, t + i + 1, q, value)
         if again:
             f = _dot(w, P[i])
-            value = _loss(s[0][0], f, y[i], c)[0] if abs(value) <= HUGE else np.nan
+            if abs(value) <= HUGE:
+                value = _loss(s[0][0], f, y[i], c)[0]
+            else:
+                value = np.nan
         if not abs(value) <= HUGE:
             return i
         prediction[i], losses[i], slopes[i], norms[i] = f, value, slope, q
@@ -214,14 +222,16 @@ def _weigh(theta: Array, w: Array, geometry: int, norm: float) -> None:
             w[j] = np.exp(theta[j])
         return
     # w_j = exp(theta_j) / sum_k exp(theta_k); signed: norm (v+_j - v-_j) of the two halves.
-    top, total = theta.max(), 0.0
+    top = theta.max()
+    total = 0.0
     e = np.exp(theta - top)
     for j in range(e.size):
         total += e[j]
     for j in range(w.size):
-        w[j] = (
-            e[j] / total if geometry == 1 else norm * ((e[j] - e[j + w.size]) / total)
-        )
+        if geometry == 1:
+            w[j] = e[j] / total
+        else:
+            w[j] = norm * ((e[j] - e[j + w.size]) / total)
 
 
 @compiled
@@ -238,14 +248,18 @@ def mirror(
     """Additive steps in theta, weights w(theta): exponentiated gradient on the simplex, positive, signed."""
     X, P, y = rows
     prediction, losses, slopes, norms, total = out
-    again, norm = s[0][4], s[1][5]
+    again = s[0][4]
+    norm = s[1][5]
     for i in range(y.size):
         f, q = _dot_and_square(w, X, i)
         c = sizes[i] if sizes.size else s[1][0]
         value, slope, a = _round(f, q, y[i], c, t + i + 1, s)
         if again:
             f = _dot(w, P[i])
-            value = _loss(s[0][0], f, y[i], c)[0] if abs(value) <= HUGE else np.nan
+            if abs(value) <= HUGE:
+                value = _loss(s[0][0], f, y[i], c)[0]
+            else:
+                value = np.nan
         if not abs(value) <= HUGE:
             return i
         prediction[i], losses[i], slopes[i], norms[i] = f, value, slope, q

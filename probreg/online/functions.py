@@ -60,7 +60,10 @@ def promise_of(path: Rounds, comparator: Array | None) -> Guarantee:
         # u = Phi'b has the b = Phi (Phi'Phi)^-1 u of least norm, and the columns of Phi are orthogonal
         squares = np.square(Phi).sum(axis=0)
         b = Phi @ np.divide(u, squares, out=np.zeros_like(u), where=squares > 0)
-    bound = said.bound if all(a.holds is not False for a in known) else np.inf
+    if all(a.holds is not False for a in known):
+        bound = said.bound
+    else:
+        bound = np.inf
     quantity = said.quantity.replace("||x||^2", "k(x, x)")
     return replace(
         said, assumptions=known, bound=bound, comparator=b, quantity=quantity
@@ -76,16 +79,21 @@ def on_columns(path: Rounds) -> tuple[Rounds, Array]:
     learner = path.learner
     assert isinstance(learner, Anchored)
     X, y = path.rows()
-    anchors, n = path.start.memory["anchors"], len(y)
+    anchors = path.start.memory["anchors"]
+    n = len(y)
     if len(anchors) + n <= EXACT:
         rows = np.vstack([X, anchors])
         w, U = np.linalg.eigh(learner.kernel.finite(RowPairs(rows, rows)))
         held = w > len(rows) * np.finfo(float).eps * w[-1]
-        Phi = U[:, held] * np.sqrt(w[held]) if held.any() else np.zeros((len(rows), 1))
+        if held.any():
+            Phi = U[:, held] * np.sqrt(w[held])
+        else:
+            Phi = np.zeros((len(rows), 1))
     elif len(anchors) or (isinstance(learner, DualSVR) and learner.step_size is None):
-        why = (
-            "a run that went on from others" if len(anchors) else "steps of 1 / k(x, x)"
-        )
+        if len(anchors):
+            why = "a run that went on from others"
+        else:
+            why = "steps of 1 / k(x, x)"
         raise DataError(
             f"{n + len(anchors)} rows and anchors: the bound for {why} is worked out up to {EXACT}"
         )
@@ -96,11 +104,10 @@ def on_columns(path: Rounds) -> tuple[Rounds, Array]:
         )
         Phi = (U * d)[:, d > d[0] * n * np.finfo(float).eps]
     Phi, at_anchors = np.ascontiguousarray(Phi[:n]), Phi[n:]
-    first = (
-        learner.flat.init(Phi.shape[1])
-        if learner.flat is not learner
-        else State(np.zeros(Phi.shape[1]))
-    )
+    if learner.flat is not learner:
+        first = learner.flat.init(Phi.shape[1])
+    else:
+        first = State(np.zeros(Phi.shape[1]))
     memory = {
         **first.memory,
         **{k: at_anchors.T @ v for k, v in path.start.memory.items() if k == "pending"},
@@ -138,7 +145,9 @@ def _displayed_comparator(flat: Rounds) -> Array | None:
     weight = learner.loss.derivative / (2 * last) * len(y) / flat.totals.rounds
     u = best.penalised_comparator(X, y, learner.loss, weight, flat.start.w)
     size = float(np.sqrt(u @ u))
-    return u * min(1.0, learner.geometry.size / size) if size > 0 else u
+    if size > 0:
+        return u * min(1.0, learner.geometry.size / size)
+    return u
 
 
 def _of_dual(path: Rounds, u: Array | None) -> Guarantee:
@@ -154,11 +163,10 @@ def _of_dual(path: Rounds, u: Array | None) -> Guarantee:
             "this bound needs the loss of every round: run with record=Record(rows=True)"
         )
     q = np.einsum("ij,ij->i", X, X)
-    steps = (
-        np.divide(1.0, q, out=np.zeros_like(q), where=q > 0)
-        if learner.step_size is None
-        else learner.step_size
-    )
+    if learner.step_size is None:
+        steps = np.divide(1.0, q, out=np.zeros_like(q), where=q > 0)
+    else:
+        steps = learner.step_size
     reach = float(np.max(steps * q))
     known = (
         Assumption("step k(x, x) < 2", reach, reach < 2),
@@ -172,9 +180,10 @@ def _of_dual(path: Rounds, u: Array | None) -> Guarantee:
     theirs = path.loss_of(u)
     suffered = float(np.sum(np.minimum(learner.C, steps * path.losses) * path.losses))
     holds = all(a.holds for a in known)
-    bound = (
-        (float(u @ u) / 2 + learner.C * theirs) / (1 - reach / 2) if holds else np.inf
-    )
+    if holds:
+        bound = (float(u @ u) / 2 + learner.C * theirs) / (1 - reach / 2)
+    else:
+        bound = np.inf
     rest = suffered, bound, path.totals.rounds, known, u, theirs
     quantity = "sum of min(C, step loss) loss"
     return Guarantee(
@@ -190,7 +199,8 @@ def _of_dual(path: Rounds, u: Array | None) -> Guarantee:
 def _of_experts(path: Rounds, u: Array | None) -> Guarantee:
     """L <= sum_i u_i L_i + d(u, w_1) / rate, u on the simplex: the mixture loses -log(sum_i w_i exp(-rate l_i)) / rate at least
     as much as the forecast, and that adds up."""
-    learner, start = path.learner, path.start.w
+    learner = path.learner
+    start = path.start.w
     assert isinstance(learner, Aggregate)
     losses = path.state.memory["losses"] - path.start.memory["losses"]
     if u is None:
@@ -210,11 +220,10 @@ def _of_experts(path: Rounds, u: Array | None) -> Guarantee:
         reachable_assumption(u),
     )
     bound = float(u @ losses) + best.relative_entropy(u, start) / learner.rate
-    name = (
-        "aggregating algorithm"
-        if learner.mixing == "vovk"
-        else "exponentially weighted average"
-    )
+    if learner.mixing == "vovk":
+        name = "aggregating algorithm"
+    else:
+        name = "exponentially weighted average"
     rest = (
         path.loss,
         bound if all(a.holds for a in known) else np.inf,

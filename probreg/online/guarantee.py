@@ -111,7 +111,8 @@ class Guarantee:
             raise Incompatible(
                 f"no bound for {what} on a new row: these rounds are those of a fit, not of one run"
             )
-        if failed := [str(a) for a in needed if a.holds is False]:
+        failed = [str(a) for a in needed if a.holds is False]
+        if failed:
             raise Incompatible(f"no bound for {what} on a new row: {'; '.join(failed)}")
 
     def __str__(self) -> str:
@@ -120,11 +121,10 @@ class Guarantee:
         ]
         lines += [f"  {a}" for a in self.assumptions]
         unknown = any(a.holds is None for a in self.assumptions)
-        verdict = (
-            "applies" + " where what cannot be checked holds" * unknown
-            if self.applies
-            else "does not apply"
-        )
+        if self.applies:
+            verdict = "applies" + " where what cannot be checked holds" * unknown
+        else:
+            verdict = "does not apply"
         return clean_lines(*lines, f"  the bound {verdict}", *self._said_of_new_rows())
 
     def _said_of_new_rows(self) -> list[str]:
@@ -208,13 +208,11 @@ def multiplicative_step(
 def _best_split(b: float, u_loss: float | None) -> float:
     """Return the z that minimises L_u / (1 - z) + b^2 / z, kept below 1."""
     # d/dz [L / (1 - z) + b^2 / z] = 0 at z = b / (L^(1/2) + b).
-    return (
-        0.5
-        if u_loss is None
-        else float(min(b / (np.sqrt(u_loss) + b), 1 - 1e-6))
-        if b > 0
-        else 0.5
-    )
+    if u_loss is None:
+        return 0.5
+    if b > 0:
+        return float(min(b / (np.sqrt(u_loss) + b), 1 - 1e-6))
+    return 0.5
 
 
 @check_arguments
@@ -256,4 +254,6 @@ def risk_bound(
     """
     # Widrow-Hoff's bound over T rounds, over T; by Jensen the averaged weights lose no more.
     z = step * x_norm**2
-    return np.inf if z >= 1 else u_risk / (1 - z) + u_norm**2 / (step * rounds)
+    if z >= 1:
+        return np.inf
+    return u_risk / (1 - z) + u_norm**2 / (step * rounds)

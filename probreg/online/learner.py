@@ -213,30 +213,28 @@ class Gradient(Learner):
         >>> lms(0.1).title, nlms(0.1).title, descent(HINGE, constant(0.1)).title
         ('least mean squares', 'normalised least mean squares', 'gradient descent on the hinge loss')
         """
-        squared, mistakes = (
-            self.loss.code == SQUARED.code,
-            self.loss.name == "perceptron",
-        )
+        squared = self.loss.code == SQUARED.code
+        mistakes = self.loss.name == "perceptron"
         if self.rate.kind == PASSIVE:
             return "passive-aggressive"
         if not isinstance(self.geometry, Euclid):
-            return (
-                "Winnow"
-                if mistakes
-                else "exponentiated gradient"
-                + ("" if squared else f" on the {self.loss.name} loss")
+            if mistakes:
+                return "Winnow"
+            return "exponentiated gradient" + (
+                "" if squared else f" on the {self.loss.name} loss"
             )
         if mistakes:
-            return (
-                "perceptron"
-                if self.batch == 1
-                else f"perceptron in batches of {self.batch}"
-            )
+            if self.batch == 1:
+                return "perceptron"
+            return f"perceptron in batches of {self.batch}"
         if squared and self.bare and self.rate.kind != ADAGRAD:
             return {NORMALISED: "normalised ", IMPLICIT: "implicit "}.get(
                 self.rate.kind, ""
             ) + "least mean squares"
-        how = "AdaGrad" if self.rate.kind == ADAGRAD else "gradient descent"
+        if self.rate.kind == ADAGRAD:
+            how = "AdaGrad"
+        else:
+            how = "gradient descent"
         return f"{how} on the {self.loss.name} loss"
 
     @property
@@ -270,26 +268,32 @@ class Gradient(Learner):
 
     @np.errstate(over="ignore", invalid="ignore")  # Diverged says it
     def step(self, state: State, x: ArrayLike, y: ArrayLike) -> tuple[State, Info]:
-        row, t = checked_rows(self, state, x, y), state.t + 1
+        row = checked_rows(self, state, x, y)
+        t = state.t + 1
         # f_t = w_t'x_t, before y_t is used.
         f = float(state.w @ row)
         value, slope = self.loss.at(f, y)
         refuse_infinite_loss(value, state)
         # g = l'(f) x + ridge w, theta <- theta - a g.
-        g, a, memory = (
-            slope * row + self.ridge * state.w,
-            self.rate.at(t, float(row @ row), value),
-            {},
-        )
+        g = slope * row + self.ridge * state.w
+        a = self.rate.at(t, float(row @ row), value)
+        memory = {}
         if self.rate.kind == ADAGRAD:
             # g_j / (eps + (sum_(s <= t) g_sj^2)^(1/2))   (Duchi, Hazan & Singer 2011)
             memory["squares"] = state.memory["squares"] + g * g
             g = g / (self.rate.eps + np.sqrt(memory["squares"]))
         direction = a * g
         if self.batch > 1:
-            pending, due = state.memory["pending"] + direction, t % self.batch == 0
-            memory["pending"] = np.zeros_like(pending) if due else pending
-            direction = pending if due else np.zeros_like(pending)
+            pending = state.memory["pending"] + direction
+            due = t % self.batch == 0
+            if due:
+                memory["pending"] = np.zeros_like(pending)
+            else:
+                memory["pending"] = pending
+            if due:
+                direction = pending
+            else:
+                direction = np.zeros_like(pending)
         if isinstance(self.geometry, Euclid):
             moved = State(self.geometry.move(state.w, direction), state.t + 1, memory)
         else:
@@ -303,7 +307,9 @@ class Gradient(Learner):
     ) -> tuple[State, int]:
         from probreg.online import first_order_loops as loops
 
-        w, s, kept = on_cache_line(state.w), self._setup(P is not X), as_tuple(out)
+        w = on_cache_line(state.w)
+        s = self._setup(P is not X)
+        kept = as_tuple(out)
         memory = {name: np.array(a) for name, a in state.memory.items()}
         y, sizes = self.loss.split(y)
         if self.bare and P is X:
@@ -329,7 +335,8 @@ class Gradient(Learner):
         return State(w, state.t + done, memory), done
 
     def _setup(self, again: bool) -> Setup:
-        g, r = self.geometry, self.rate
+        g = self.geometry
+        r = self.rate
         l1 = isinstance(g, Euclid) and g.ball == "l1"
         step, power, eps, ridge, size = (
             float(v) for v in (r.step, r.power, r.eps, self.ridge, g.size)
@@ -351,4 +358,6 @@ def fixed_step(learner: Learner) -> float | None:
     """The step of a learner that moves by the same multiple of each gradient, else None."""
     rule = learner.rule
     plain = rule is not None and rule.rate.kind == PLAIN and rule.rate.power == 0
-    return rule.rate.step if plain and rule is not None else None
+    if plain and rule is not None:
+        return rule.rate.step
+    return None

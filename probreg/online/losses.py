@@ -62,7 +62,10 @@ def _perceptron(f: float, y: float, c: float) -> tuple[float, float]:
 def _logistic(f: float, y: float, c: float) -> tuple[float, float]:
     # l = log(1 + exp f) - y f = max(f, 0) + log(1 + exp(-|f|)) - y f, dl/df = expit(f) - y
     small = math.exp(-abs(f))
-    mean = 1.0 / (1.0 + small) if f >= 0 else small / (1.0 + small)
+    if f >= 0:
+        mean = 1.0 / (1.0 + small)
+    else:
+        mean = small / (1.0 + small)
     return max(f, 0.0) + math.log1p(small) - y * f, mean - y
 
 
@@ -75,7 +78,10 @@ def _poisson(f: float, y: float, c: float) -> tuple[float, float]:
 def _binomial_loss(f: float, y: float, c: float) -> tuple[float, float]:
     # l = n log(1 + exp f) - k f with n in c and k in y, dl/df = n expit(f) - k
     small = math.exp(-abs(f))
-    mean = 1.0 / (1.0 + small) if f >= 0 else small / (1.0 + small)
+    if f >= 0:
+        mean = 1.0 / (1.0 + small)
+    else:
+        mean = small / (1.0 + small)
     return c * (max(f, 0.0) + math.log1p(small)) - y * f, c * mean - y
 
 
@@ -177,11 +183,9 @@ class Loss:
 
     def values(self, f: Array, y: Array) -> Array:
         """The values (n,) at predictions (n,)."""
-        return (
-            np.array([self.at(a, b)[0] for a, b in zip(f.tolist(), y.tolist())])
-            if self.code
-            else (f - y) ** 2
-        )
+        if self.code:
+            return np.array([self.at(a, b)[0] for a, b in zip(f.tolist(), y.tolist())])
+        return (f - y) ** 2
 
     def mistakes(self, f: Array, y: Array) -> int:
         """The number of rounds whose predicted class is wrong; a prediction of exactly the threshold is. 0 for a real response."""
@@ -191,11 +195,9 @@ class Loss:
                     y * (f - (self.c if self.name == "perceptron" else 0.0)) <= 0
                 )
             )
-        return (
-            int(np.count_nonzero(np.where(y > 0, f <= 0, f > 0)))
-            if self.labels is BINARY
-            else 0
-        )
+        if self.labels is BINARY:
+            return int(np.count_nonzero(np.where(y > 0, f <= 0, f > 0)))
+        return 0
 
     def mean(self, f: Array) -> Array:
         """What a prediction says of y: a probability for logistic and binomial, a rate for Poisson, else the prediction itself."""

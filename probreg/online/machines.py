@@ -136,11 +136,9 @@ def kernel_rls(
         raise Incompatible(
             "kernel_rls: a budget needs a tolerance above 0, by which rows join the dictionary; such as 1e-6"
         )
-    return (
-        DictionaryRLS(kernel, precision, tolerance, budget)
-        if tolerance > 0
-        else KernelRLS(kernel, precision)
-    )
+    if tolerance > 0:
+        return DictionaryRLS(kernel, precision, tolerance, budget)
+    return KernelRLS(kernel, precision)
 
 
 @check_arguments

@@ -70,22 +70,31 @@ class Rate:
 
     def at(self, t: int, q: float, loss: float) -> float:
         """The multiplier of round t (AdaGrad: before it is divided coordinate by coordinate)."""
-        s = self.step * t**-self.power if self.power else self.step
+        if self.power:
+            s = self.step * t**-self.power
+        else:
+            s = self.step
         # Under the squared loss a step takes the error e = w'x - y of the row to (1 - a q) e: 1 - a q is
         # 1 - s q / (eps + q) if normalised, 1 / (1 + s q) if implicit, the argmin of s (w'x - y)^2 + |w - w_t|^2.
         if self.kind == NORMALISED:
-            return s / (self.eps + q) if self.eps + q > 0 else 0.0
+            if self.eps + q > 0:
+                return s / (self.eps + q)
+            return 0.0
         if self.kind == IMPLICIT:
             return s / (1.0 + s * q)
         # argmin |w - w_t|^2 / 2 with loss 0 at the row: a = l / q, at most C (PA-I), or l / (q + eps) with
         # eps = 1 / (2 C) (PA-II; Crammer et al. 2006).
         if self.kind == PASSIVE:
-            return min(self.step, loss / (self.eps + q)) if self.eps + q > 0 else 0.0
+            if self.eps + q > 0:
+                return min(self.step, loss / (self.eps + q))
+            return 0.0
         return s
 
     def steps(self, t: Array) -> Array:
         """The steps s of rounds t."""
-        return self.step * t**-self.power if self.power else np.full(len(t), self.step)
+        if self.power:
+            return self.step * t**-self.power
+        return np.full(len(t), self.step)
 
 
 @scalars.check_arguments

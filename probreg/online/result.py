@@ -62,15 +62,21 @@ class Run(Rounds):
 
     def _summary_lines(self) -> list[str]:
         """Return the lines of its print: learner, rounds, losses and last weights."""
-        T, w = self.totals.rounds, np.ravel(self.state.w)
-        often = f" in {self.passes} passes" if self.passes > 1 else ""
+        T = self.totals.rounds
+        w = np.ravel(self.state.w)
+        if self.passes > 1:
+            often = f" in {self.passes} passes"
+        else:
+            often = ""
         loss = self.learner.loss
-        lost = (
-            f"{loss.name} loss {self.loss:.5g}, {self.loss / T:.4g} a round"
-            if T
-            else "no loss"
-        )
-        wrong = f"; {self.mistakes} mistakes" if loss.labels.kind == "sign" else ""
+        if T:
+            lost = f"{loss.name} loss {self.loss:.5g}, {self.loss / T:.4g} a round"
+        else:
+            lost = "no loss"
+        if loss.labels.kind == "sign":
+            wrong = f"; {self.mistakes} mistakes"
+        else:
+            wrong = ""
         ends = ", ".join(f"{v:.4g}" for v in w[:_SHOWN]) + (
             f" and {len(w) - _SHOWN} more" if len(w) > _SHOWN else ""
         )
@@ -111,9 +117,9 @@ class Run(Rounds):
         >>> run(lms(0.5), [[1.0], [1.0], [1.0], [1.0]], [1.0, 1.0, 1.0, 1.0]).average(last=0.5)
         array([0.8125])
         """
-        sums, first = (
-            self._require_snapshots(self.sums),
-            int(np.argmin(np.abs(self.times[:-1] - (1 - last) * self.totals.rounds))),
+        sums = self._require_snapshots(self.sums)
+        first = int(
+            np.argmin(np.abs(self.times[:-1] - (1 - last) * self.totals.rounds))
         )
         return (sums[-1] - sums[first]) / (self.totals.rounds - self.times[first])
 
@@ -123,7 +129,8 @@ class Run(Rounds):
 
         Within a stretch between two recorded times all rounds weigh the same.
         """
-        sums, lengths = self._require_snapshots(self.sums), np.diff(self.times)
+        sums = self._require_snapshots(self.sums)
+        lengths = np.diff(self.times)
         age = (self.totals.rounds - (self.times[1:] + self.times[:-1]) / 2) / (
             share * self.totals.rounds
         )
@@ -162,9 +169,10 @@ class Run(Rounds):
             raise Incompatible(
                 f"a vote is of two classes, -1 and +1, and the {self.learner.loss.name} loss has none"
             )
-        threshold = (
-            self.learner.loss.c if self.learner.loss.name == "perceptron" else 0.0
-        )
+        if self.learner.loss.name == "perceptron":
+            threshold = self.learner.loss.c
+        else:
+            threshold = 0.0
         A = np.asarray(X, dtype=float)
         votes = np.zeros(len(A))
         for w in self._weights_before_rounds():
@@ -189,7 +197,10 @@ class Run(Rounds):
                     f"comparator holds the b of f = sum_i b_i k(x_i, .), one per row ({n},), got shape {u.shape}"
                 )
         elif u.shape != self.weights.shape[1:]:
-            per = "column" if self.learner.linear else "learner"
+            if self.learner.linear:
+                per = "column"
+            else:
+                per = "learner"
             raise DataError(
                 f"comparator is one weight per {per}, shape {self.weights.shape[1:]}, got shape {u.shape}"
             )
@@ -206,7 +217,10 @@ class Run(Rounds):
         >>> round(run(lms(0.5), [[1.0], [1.0]], [1.0, 2.0]).regret().value, 6)
         2.75
         """
-        u = self.best() if comparator is None else self._check_comparator(comparator)
+        if comparator is None:
+            u = self.best()
+        else:
+            u = self._check_comparator(comparator)
         theirs = self.loss_of(u)
         return Regret(self.loss - theirs, self.loss, theirs, u)
 
@@ -223,10 +237,8 @@ class Run(Rounds):
         """An xarray Dataset: prediction, loss, cumulative_loss over `round`, weights and norm over `time`."""
         import xarray as xr
 
-        coef, extra = (
-            ("time", "coef", "level")[: self.weights.ndim],
-            ("round", "level")[: self.predictions.ndim],
-        )
+        coef = ("time", "coef", "level")[: self.weights.ndim]
+        extra = ("round", "level")[: self.predictions.ndim]
         content = {}
         if len(self.weights):  # none where a budget dropped what they belong to
             content = {

@@ -176,16 +176,17 @@ class Rounds:
 
     def constraint(self) -> hindsight.Constraint:
         """Where the learner's weights can lie."""
-        g = self.learner.geometry if isinstance(self.learner, Gradient) else Euclid()
+        if isinstance(self.learner, Gradient):
+            g = self.learner.geometry
+        else:
+            g = Euclid()
         if isinstance(g, Euclid):
             return hindsight.Constraint(g.ball, g.radius)
         if isinstance(g, Simplex):
             return hindsight.Constraint("simplex", 1.0)
-        return (
-            hindsight.Constraint("l1", g.size)
-            if g.code == 3
-            else hindsight.Constraint("positive", np.inf)
-        )
+        if g.code == 3:
+            return hindsight.Constraint("l1", g.size)
+        return hindsight.Constraint("positive", np.inf)
 
     def rows(self) -> tuple[Array, Array]:
         """X and y of an array run (of one pass); DataError for a stream, which is not held."""

@@ -80,7 +80,8 @@ class RLS(Learner):
     ) -> tuple[State, int]:
         from probreg.online import second_order_loops as loops
 
-        w, F = np.array(state.w), np.array(state.memory["factor"])
+        w = np.array(state.w)
+        F = np.array(state.memory["factor"])
         done = loops.rls_rounds((X, P, y), w, F, float(self.forgetting), as_tuple(out))
         return State(w, state.t + done, {"factor": F}), done
 
@@ -101,7 +102,8 @@ class RLS(Learner):
 
 
 def _solve_triangle(F: Array) -> Array:
-    R, z = F[:-1, :-1], F[:-1, -1]
+    R = F[:-1, :-1]
+    z = F[:-1, -1]
     w = np.zeros(len(z))
     for k in range(len(z) - 1, -1, -1):
         # w_k = (z_k - sum_(j > k) R_kj w_j) / R_kk
@@ -174,11 +176,9 @@ class AffineProjection(Learner):
     ) -> tuple[State, int]:
         from probreg.online import second_order_loops as loops
 
-        w, A, b = (
-            np.array(state.w),
-            np.array(state.memory["rows"]),
-            np.array(state.memory["responses"]),
-        )
+        w = np.array(state.w)
+        A = np.array(state.memory["rows"])
+        b = np.array(state.memory["responses"])
         done = loops.affine(
             (X, P, y),
             w,
@@ -233,7 +233,8 @@ class Softmax(Learner):
 
     @np.errstate(over="ignore", invalid="ignore")  # Diverged says it
     def step(self, state: State, x: ArrayLike, y: float) -> tuple[State, Info]:
-        row, code = checked_rows(self, state, x, y), int(y)
+        row = checked_rows(self, state, x, y)
+        code = int(y)
         f = row @ state.w
         value = self.loss.at(f, y)[0]
         refuse_infinite_loss(value, state)
@@ -249,10 +250,8 @@ class Softmax(Learner):
     ) -> tuple[State, int]:
         from probreg.online import second_order_loops as loops
 
-        w, knobs = (
-            np.array(state.w),
-            (0.0, float(self.rate.step), float(self.rate.power), 0.0, 0.0, 0.0),
-        )
+        w = np.array(state.w)
+        knobs = (0.0, float(self.rate.step), float(self.rate.power), 0.0, 0.0, 0.0)
         codes = 7, self.rate.kind, 1, 0, int(P is not X)
         done = loops.softmax_rounds(
             (X, P, y), w, state.t, (codes, knobs), as_tuple(out)

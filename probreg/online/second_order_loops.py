@@ -19,7 +19,8 @@ def rls_rounds(rows: Rows, w: Array, F: Array, forgetting: float, out: Out) -> i
     X, P, y = rows
     prediction, losses, slopes, norms, total = out
     p = w.size
-    root, row = np.sqrt(forgetting), np.empty(p + 1)
+    root = np.sqrt(forgetting)
+    row = np.empty(p + 1)
     for i in range(y.size):
         report = _dot(w, P[i])
         e = report - y[i]
@@ -45,9 +46,11 @@ def rotate(F: Array, row: Array) -> None:
             continue
         # [c s; -s c] [F_k; row] has 0 in place of row_k: c = F_kk / r, s = row_k / r   (Golub & Van Loan 2013, 5.1.8).
         r = np.hypot(F[k, k], row[k])
-        c, s = F[k, k] / r, row[k] / r
+        c = F[k, k] / r
+        s = row[k] / r
         for j in range(k, row.size):
-            a, b = F[k, j], row[j]
+            a = F[k, j]
+            b = row[j]
             F[k, j], row[j] = c * a + s * b, c * b - s * a
 
 
@@ -57,12 +60,16 @@ def solve(F: Array, w: Array) -> None:
     p = w.size
     for k in range(p - 1, -1, -1):
         # w_k = (z_k - sum_(j > k) R_kj w_j) / R_kk, 0 where R_kk is rounding of its column.
-        rest, norm = F[k, p], 0.0
+        rest = F[k, p]
+        norm = 0.0
         for j in range(k + 1, p):
             rest -= F[k, j] * w[j]
         for j in range(k + 1):
             norm += F[j, k] * F[j, k]
-        w[k] = rest / F[k, k] if F[k, k] > 1e-12 * np.sqrt(norm) else 0.0
+        if F[k, k] > 1e-12 * np.sqrt(norm):
+            w[k] = rest / F[k, k]
+        else:
+            w[k] = 0.0
 
 
 @compiled
@@ -137,8 +144,14 @@ def standardise(
     """Rows scaled by the running mean and population sd before and after each row joined them (Welford 1962)."""
     for i in range(len(X)):
         for j in range(X.shape[1]):
-            sd = np.sqrt(square[j] / count) if count > 0 else 0.0
-            before[i, j] = (X[i, j] - mean[j]) / sd if sd > 0 else 0.0
+            if count > 0:
+                sd = np.sqrt(square[j] / count)
+            else:
+                sd = 0.0
+            if sd > 0:
+                before[i, j] = (X[i, j] - mean[j]) / sd
+            else:
+                before[i, j] = 0.0
         count += 1.0
         for j in range(X.shape[1]):
             # mean_t = mean_(t-1) + d / t, M_t = M_(t-1) + d (x - mean_t), sd^2 = M_t / t   (Welford 1962).
@@ -146,4 +159,7 @@ def standardise(
             mean[j] += d / count
             square[j] += d * (X[i, j] - mean[j])
             sd = np.sqrt(square[j] / count)
-            after[i, j] = (X[i, j] - mean[j]) / sd if sd > 0 else 0.0
+            if sd > 0:
+                after[i, j] = (X[i, j] - mean[j]) / sd
+            else:
+                after[i, j] = 0.0

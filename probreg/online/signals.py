@@ -111,7 +111,8 @@ def echo_return_loss(d: ArrayLike, e: ArrayLike, *, window: Count) -> Array:
     >>> echo_return_loss([1.0, -1.0, 1.0], [1.0, 0.1, 0.1], window=1).round(9)
     array([ 0., 20., 20.])
     """
-    heard, left = _signal("d", d), _signal("e", e)
+    heard = _signal("d", d)
+    left = _signal("e", e)
     _same_length("d", heard, "e", left)
     if window > len(heard):
         raise DataError(

@@ -52,7 +52,10 @@ class Parquet:
 
         # Left to itself it reads every group of rows ahead, and memory grows with the file.
         with pq.ParquetFile(self.path, pre_buffer=False, buffer_size=READ) as file:
-            read = [self.y] if self.trials is None else [self.y, self.trials]
+            if self.trials is None:
+                read = [self.y]
+            else:
+                read = [self.y, self.trials]
             names = list(
                 self.columns or [c for c in file.schema_arrow.names if c not in read]
             )
@@ -61,7 +64,10 @@ class Parquet:
                     batch.column(c).to_numpy(zero_copy_only=False).astype(float)
                     for c in (*names, *read)
                 ]
-                y = table[-1] if self.trials is None else np.column_stack(table[-2:])
+                if self.trials is None:
+                    y = table[-1]
+                else:
+                    y = np.column_stack(table[-2:])
                 yield np.column_stack(table[: len(names)]), y
 
 
@@ -97,7 +103,10 @@ class CSV:
 
         with pd.read_csv(self.path, chunksize=self.rows) as chunks:
             for chunk in chunks:
-                read = [self.y] if self.trials is None else [self.y, self.trials]
+                if self.trials is None:
+                    read = [self.y]
+                else:
+                    read = [self.y, self.trials]
                 names = list(self.columns or chunk.columns.drop(read))
                 yield (
                     chunk[names].to_numpy(float),
@@ -122,17 +131,17 @@ class Arrays:
 
     def blocks(self, k: int) -> Iterator[Block]:
         n = len(self.y)
-        order = (
-            None
-            if self.shuffle is None
-            else np.random.default_rng([self.shuffle, k]).permutation(n)
-        )
+        if self.shuffle is None:
+            order = None
+        else:
+            order = np.random.default_rng([self.shuffle, k]).permutation(n)
         for rows in self._cuts(k * n):
             take: Any = rows if order is None else order[rows]
             yield self.X[take], self.y[take]
 
     def _cuts(self, before: int) -> Iterator[slice]:
-        n, cap = len(self.y), row_blocks(len(self.y), self.X.shape[1])[0].stop
+        n = len(self.y)
+        cap = row_blocks(len(self.y), self.X.shape[1])[0].stop
         size = -(
             -self.every // -(-self.every // max(cap, 1))
         )  # equal parts of `every` that stay in cache
@@ -175,7 +184,8 @@ def _require_pair(item: Any) -> Any:
 
 def _stack(rows: list[Any]) -> Array:
     widths = [np.size(x) for x in rows]
-    if odd := [i for i, w in enumerate(widths) if w != widths[0]]:
+    odd = [i for i, w in enumerate(widths) if w != widths[0]]
+    if odd:
         raise DataError(
             f"row {odd[0]} of the stream has {widths[odd[0]]} values, the rows before it {widths[0]}"
         )
@@ -183,7 +193,8 @@ def _stack(rows: list[Any]) -> Array:
 
 
 def _read_block(X: ArrayLike, y: ArrayLike) -> Block:
-    A, b = floats(X, "X", copy=False), floats(y, "y", copy=False)
+    A = floats(X, "X", copy=False)
+    b = floats(y, "y", copy=False)
     if A.ndim != 2 or b.shape not in ((len(A),), (len(A), 2)) or not A.shape[1]:
         raise DataError(
             f"X has shape {A.shape} and y {b.shape}: need (n, p), with one column or more, and (n,)"
@@ -193,7 +204,8 @@ def _read_block(X: ArrayLike, y: ArrayLike) -> Block:
 
 def _successes(y: ArrayLike, trials: ArrayLike) -> Array:
     """Rows (k, n), of successes y (n,) and trials (n,) or one number for all."""
-    k, n = floats(y, "y", copy=False), floats(trials, "trials", copy=False)
+    k = floats(y, "y", copy=False)
+    n = floats(trials, "trials", copy=False)
     if k.ndim != 1 or n.shape not in ((), k.shape):
         raise DataError(
             f"y has shape {k.shape} and trials {n.shape}: need successes (n,) and their trials, (n,) or one number"
@@ -227,5 +239,8 @@ def feed(
         raise DataError(
             "a stream that is read once cannot be shuffled or read again: give arrays, or a file"
         )
-    names = tuple(X.columns) if isinstance(X, Parquet | CSV) and X.columns else ()
+    if isinstance(X, Parquet | CSV) and X.columns:
+        names = tuple(X.columns)
+    else:
+        names = ()
     return RowStream(X, passes, names)

@@ -112,7 +112,8 @@ class Standardised(Learner):
         from probreg.online import second_order_loops as loops
 
         mean, square, count = (np.array(state.memory[k]) for k in OWN)
-        before, after = np.empty_like(X), np.empty_like(X)
+        before = np.empty_like(X)
+        after = np.empty_like(X)
         loops.standardise(X, mean, square, float(count), before, after)
         learnt, done = self.learner.block(
             _inner_state(state),
@@ -122,10 +123,8 @@ class Standardised(Learner):
             out,
         )
         if done < len(y):
-            mean, square = (
-                np.array(state.memory["mean"]),
-                np.array(state.memory["square"]),
-            )
+            mean = np.array(state.memory["mean"])
+            square = np.array(state.memory["square"])
             loops.standardise(X[:done], mean, square, float(count), before, after)
         own = {"mean": mean, "square": square, "count": count + done}
         return replace(learnt, memory={**learnt.memory, **own}), done
@@ -137,7 +136,10 @@ class Standardised(Learner):
         # w'(x - mean) / sd + w_0 c = (w / sd)'x + (w_0 c - (w / sd)'mean).
         scaled = state.w[: len(mean)]
         raw = np.where(sd > 0, scaled / np.where(sd > 0, sd, 1.0), 0.0)
-        last = self.constant * float(state.w[-1]) if self.constant else 0.0
+        if self.constant:
+            last = self.constant * float(state.w[-1])
+        else:
+            last = 0.0
         return raw, last - float(raw @ mean)
 
 

@@ -114,9 +114,10 @@ def run(
         "state": (state, State | None),
         "record": (record, Record),
     }
-    if wrong := [
+    wrong = [
         name for name, (value, kind) in wanted.items() if not isinstance(value, kind)
-    ]:
+    ]
+    if wrong:
         value, _ = wanted[wrong[0]]
         raise DataError(
             f"{wrong[0]} is a {wrong[0].title()} of probreg.online, got {type(value).__name__}"
@@ -160,12 +161,18 @@ class Tape:
             start,
             source,
         )
-        self.rows = arrays if record.rows is None else record.rows
+        if record.rows is None:
+            self.rows = arrays
+        else:
+            self.rows = record.rows
         small = isinstance(source, Arrays) and source.rounds < SMALL
         self.compiled = learner.compiles() and (
             not small if record.compiled is None else record.compiled
         )
-        self.every = source.every if isinstance(source, Arrays) else (record.every or 1)
+        if isinstance(source, Arrays):
+            self.every = source.every
+        else:
+            self.every = record.every or 1
         self.predictions: list[Array] = []
         self.losses: list[Array] = []
         self.sum = np.zeros_like(start.w)
@@ -201,13 +208,16 @@ class Tape:
 
     def _stop(self, x: Array, y: Any) -> None:
         """The error that says why the learner cannot go on with this row."""
-        where, columns = f"row {self.totals.rounds}", self.source.columns
+        where = f"row {self.totals.rounds}"
+        columns = self.source.columns
         known = bool(np.isfinite(y).all())
         if not (known and np.isfinite(x).all()):
             j = int(np.argmin(np.isfinite(x)))
-            name, value = (
-                (f"column {columns[j] if columns else j}", x[j]) if known else ("y", y)
-            )
+            if known:
+                name = f"column {columns[j] if columns else j}"
+                value = x[j]
+            else:
+                name, value = ("y", y)
             advice = "drop or repair that row, then go on from the error's `state`, which is from before it"
             raise StreamError(
                 f"{where}: {name} is {shown_response(value)}; {advice}", self.state
@@ -218,14 +228,15 @@ class Tape:
                 f"{where}: y is {shown_response(y)}, but this learner needs {needs}",
                 self.state,
             )
-        if why := self.learner.objection(self.state, x):
+        why = self.learner.objection(self.state, x)
+        if why:
             raise StreamError(f"{where}: {why}", self.state)
-        step, q = fixed_step(self.learner), float(self.learner.squares(x[None])[0])
-        why = (
-            f" {self._advice(step, q, int(np.argmax(np.abs(x))))}."
-            if step and step * q >= 2
-            else ""
-        )
+        step = fixed_step(self.learner)
+        q = float(self.learner.squares(x[None])[0])
+        if step and step * q >= 2:
+            why = f" {self._advice(step, q, int(np.argmax(np.abs(x))))}."
+        else:
+            why = ""
         raise Diverged(
             f"row {self.totals.rounds}: the loss is not a finite number, the weights have grown to "
             f"{np.abs(self.state.w).max(initial=0.0):.3g}.{why} The error's `state` is the last with finite weights.",
@@ -234,8 +245,10 @@ class Tape:
 
     def _learn(self, A: Array, b: Array) -> int:
         """Steps through rows whose y is fine; how many there were before one with a row or loss that is not finite."""
-        A, b = _contiguous_copy(A), _contiguous_copy(b)
-        before, n = self.state, len(b)
+        A = _contiguous_copy(A)
+        b = _contiguous_copy(b)
+        before = self.state
+        n = len(b)
         prediction, loss = self._space(n)
         if self.learner.grows:  # by one weight a round at most
             self.sum = np.concatenate([self.sum, np.zeros(n)])
@@ -317,7 +330,8 @@ class Tape:
             and self.learner.linear
         ):
             self.factor = _joined_factor(self.factor, A, b)
-            if (rate := _normalised_rate(self.learner)) is not None:
+            rate = _normalised_rate(self.learner)
+            if rate is not None:
                 self.normalised_factor = _joined_factor(
                     self.normalised_factor, *normalised_rows(A, b, rate.eps)
                 )
@@ -328,7 +342,9 @@ class Tape:
         simplex = isinstance(self.learner, Gradient) and isinstance(
             self.learner.geometry, Simplex
         )
-        return float(np.ptp(A, axis=1).max()) if simplex else float(np.abs(A).max())
+        if simplex:
+            return float(np.ptp(A, axis=1).max())
+        return float(np.abs(A).max())
 
     def _gradient_cost(self, squares: Array, slope: Array, t: int) -> float:
         rule = self.learner.rule
@@ -340,7 +356,8 @@ class Tape:
         return float((steps * slope * slope) @ squares)
 
     def _normalised_loss(self, squares: Array, loss: Array) -> float:
-        if (rate := _normalised_rate(self.learner)) is None:
+        rate = _normalised_rate(self.learner)
+        if rate is None:
             return 0.0
         size = rate.eps + squares
         return float(
@@ -394,9 +411,10 @@ class Tape:
             self.weights.append(self.state.w)
             self.sums.append(self.sum.copy())
         shape = (0, *self.start.w.shape[1:])
-        data = (
-            (self.source.X, self.source.y) if isinstance(self.source, Arrays) else None
-        )
+        if isinstance(self.source, Arrays):
+            data = (self.source.X, self.source.y)
+        else:
+            data = None
         return Run(
             learner=self.learner,
             start=self.start,
@@ -448,9 +466,13 @@ def _joined_factor(before: Array | None, A: Array, b: Array) -> Array:
 def _normalised_rate(learner: Learner) -> Rate | None:
     """Return the rate of a learner of normalised steps, else None."""
     rule = learner.rule
-    return rule.rate if rule is not None and rule.rate.kind == NORMALISED else None
+    if rule is not None and rule.rate.kind == NORMALISED:
+        return rule.rate
+    return None
 
 
 def _contiguous_copy(A: Array) -> Array:
     """Return a contiguous and writable array: other arrays would need another compilation."""
-    return A if A.flags.c_contiguous and A.flags.writeable else np.array(A, order="C")
+    if A.flags.c_contiguous and A.flags.writeable:
+        return A
+    return np.array(A, order="C")

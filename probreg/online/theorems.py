@@ -106,11 +106,14 @@ def _of_squared_loss(path: Rounds, u: Array | None) -> Guarantee:
         )
     # L_u = sum_t (y_t - u'x_t)^2 = |F (u, -1)|^2 with F'F the moments of [X y].
     theirs = float(np.sum((claim.moments @ np.r_[u, -1.0]) ** 2))
-    bound = (
-        claim.A * theirs + claim.B * float(np.sum((u - path.start.w) ** 2)) + claim.C
-        if holds
-        else np.inf
-    )
+    if holds:
+        bound = (
+            claim.A * theirs
+            + claim.B * float(np.sum((u - path.start.w) ** 2))
+            + claim.C
+        )
+    else:
+        bound = np.inf
     rest = claim.suffered, bound, path.totals.rounds, claim.assumptions, u, theirs
     return Guarantee(
         claim.theorem, claim.source, claim.quantity, *rest, of_loss=claim.of_loss
@@ -118,11 +121,13 @@ def _of_squared_loss(path: Rounds, u: Array | None) -> Guarantee:
 
 
 def _linear_bound(path: Rounds) -> LinearBound:
-    learner, r2 = path.learner, path.totals.largest
+    learner = path.learner
+    r2 = path.totals.largest
     if isinstance(learner, RLS):
         return _ridge_forecaster(path, learner)
     assert isinstance(learner, Gradient)
-    s, own = learner.rate.step, (path.loss, path.moments)
+    s = learner.rate.step
+    own = (path.loss, path.moments)
     if (
         learner.rate.kind == IMPLICIT
     ):  # d falls by step e^2/(1 + step q) - step L_u: no condition on the step
@@ -133,10 +138,8 @@ def _linear_bound(path: Rounds) -> LinearBound:
         learner.rate.kind == NORMALISED
     ):  # d falls by step [e^2 - g^2/(1 - step)]/(eps + q), g the residual of u
         small = Assumption("step < 1", s, s < 1)
-        A, of = (
-            1 / (1 - s) if s < 1 else np.inf,
-            "cumulative squared loss over eps + ||x||^2",
-        )
+        A = 1 / (1 - s) if s < 1 else np.inf
+        of = "cumulative squared loss over eps + ||x||^2"
         scaled = path.totals.normalised, path.normalised_moments
         return LinearBound(
             "normalised least mean squares", "potential argument", A, 1 / s, *scaled, (small,), quantity=of,
@@ -155,7 +158,8 @@ def _ridge_forecaster(path: Rounds, learner: RLS) -> LinearBound:
     sum e^2 / (1 + h) = min_u [L_u + precision ||u||^2] exactly, h = x'A^-1 x with A before the row, and
     e^2 h / (1 + h) <= max e^2 log(1 + h), where the logs add up to the log determinant.
     """
-    lam, F = learner.precision, path.moments
+    lam = learner.precision
+    F = path.moments
     first = learner.init(len(path.start.w))
     same = np.array_equal(path.start.w, first.w) and np.array_equal(
         path.start.memory["factor"], first.memory["factor"]
@@ -171,7 +175,10 @@ def _ridge_forecaster(path: Rounds, learner: RLS) -> LinearBound:
     )
     # log det(1 + X'X / lambda) = sum_j log(1 + d_j^2 / lambda), d_j the singular values of X.
     squares = np.linalg.svd(F[:-1, :-1], compute_uv=False) ** 2
-    C = path.totals.worst * float(np.log1p(squares / lam).sum()) if lam > 0 else np.inf
+    if lam > 0:
+        C = path.totals.worst * float(np.log1p(squares / lam).sum())
+    else:
+        C = np.inf
     source = "Azoury & Warmuth 2001; Cesa-Bianchi & Lugosi 2006, theorem 11.7"
     return LinearBound(
         "ridge forecaster", source, 1.0, max(lam, 0.0), path.loss, F, known, C
@@ -206,10 +213,11 @@ def widrow_hoff_pass(theirs: float, apart: float, step: float, largest: float) -
     1.0
     """
     # k L - 2 (L L_u)^(1/2) <= D, a quadratic in L^(1/2).
-    k, D = 2 - step * largest, apart / step
-    return (
-        float((np.sqrt(theirs) + np.sqrt(theirs + k * D)) / k) ** 2 if k > 0 else np.inf
-    )
+    k = 2 - step * largest
+    D = apart / step
+    if k > 0:
+        return float((np.sqrt(theirs) + np.sqrt(theirs + k * D)) / k) ** 2
+    return np.inf
 
 
 # ----------------------------------------------------------------------------------- squared loss, relative entropy
@@ -225,23 +233,20 @@ def _of_exponentiated(path: Rounds, u: Array | None) -> Guarantee:
     )
     A = 1 / (1 - rate) if rate < 1 else 1.0
     # The comparator of the least bound: argmin_v A L_v + (2 / step) d(v, w_1), d the relative entropy.
-    v = (
-        best.entropic(path.moments, A, 2 / s, start, norm)
-        if u is None
-        else _unfold_simplex(u, start, norm)
-    )
-    w = (
-        v
-        if len(v) == len(path.start.w)
-        else norm * (v[: len(v) // 2] - v[len(v) // 2 :])
-    )
+    if u is None:
+        v = best.entropic(path.moments, A, 2 / s, start, norm)
+    else:
+        v = _unfold_simplex(u, start, norm)
+    if len(v) == len(path.start.w):
+        w = v
+    else:
+        w = norm * (v[: len(v) // 2] - v[len(v) // 2 :])
     theirs = float(np.sum((path.moments @ np.r_[w, -1.0]) ** 2))
     known = (small, reachable_assumption(v), _on_the_simplex(path, start))
-    bound = (
-        A * theirs + 2 / s * best.relative_entropy(v, start)
-        if all(a.holds for a in known)
-        else np.inf
-    )
+    if all(a.holds for a in known):
+        bound = A * theirs + 2 / s * best.relative_entropy(v, start)
+    else:
+        bound = np.inf
     rest = path.loss, bound, path.totals.rounds, known, w, theirs
     return Guarantee(
         "exponentiated gradient",
@@ -255,12 +260,12 @@ def _mirror(path: Rounds) -> tuple[float, float, float, Array]:
     """step, norm, range R of the values of a row as the simplex sees it, and where on the simplex the run started."""
     learner = path.learner
     assert isinstance(learner, Gradient)
-    g, start = learner.geometry, np.asarray(softmax(path.start.memory["theta"]))
-    R = (
-        path.totals.spread
-        if isinstance(g, Simplex)
-        else 2 * g.size * path.totals.spread
-    )
+    g = learner.geometry
+    start = np.asarray(softmax(path.start.memory["theta"]))
+    if isinstance(g, Simplex):
+        R = path.totals.spread
+    else:
+        R = 2 * g.size * path.totals.spread
     return learner.rate.step, g.size, R, start
 
 
@@ -340,11 +345,15 @@ def novikoff(
     margins = y * (X @ u)
     # u is scaled to margin 1, where the hinge losses H vanish and ||u|| = 1 / margin.
     if margins.min() > 0:
-        u, margins = u / margins.min(), margins / margins.min()
+        u = u / margins.min()
+        margins = margins / margins.min()
     lack = float(np.maximum(0.0, 1.0 - margins).sum()) * run.rounds / len(margins)
     # M - H <= (q M)^(1/2) with q = ||u||^2 r^2 B, a quadratic in M^(1/2).
     q = float(u @ u) * run.largest * run.batch
-    bound = q if lack < 1e-9 else (np.sqrt(q) + np.sqrt(q + 4 * lack)) ** 2 / 4
+    if lack < 1e-9:
+        bound = q
+    else:
+        bound = (np.sqrt(q) + np.sqrt(q + 4 * lack)) ** 2 / 4
     wide = Assumption(
         "margin of u / ||u|| > 0",
         float(margins.min() / np.sqrt(u @ u)),
@@ -386,17 +395,18 @@ def _of_winnow(path: Rounds, u: Array | None) -> Guarantee:
     """M (step g - step^2 R^2 / 8) <= d(u, w_1) with g the margin min y u'x of a u the learner can reach."""
     s, norm, R, start = _mirror(path)
     positive = len(start) == len(path.start.w)
-    u = best.widest_simplex(*path.rows(), positive, norm) if u is None else u
-    v, margin = _unfold_simplex(u, start, norm), float(_margins(path, u).min())
+    if u is None:
+        u = best.widest_simplex(*path.rows(), positive, norm)
+    v = _unfold_simplex(u, start, norm)
+    margin = float(_margins(path, u).min())
     # Each mistake lowers d(u, w_t) by at least step g - step^2 R^2 / 8, and d(u, w_1) is all there is to lose.
     gain = s * margin - s**2 * R**2 / 8
     wide = Assumption("margin - step R^2 / 8 > 0", margin - s * R**2 / 8, gain > 0)
     known = (reachable_assumption(v), wide, _on_the_simplex(path, start))
-    bound = (
-        best.relative_entropy(v, start) / gain
-        if all(a.holds for a in known)
-        else np.inf
-    )
+    if all(a.holds for a in known):
+        bound = best.relative_entropy(v, start) / gain
+    else:
+        bound = np.inf
     run = Corrections(path.mistakes, path.totals.rounds, path.totals.largest)
     return _mistakes("Winnow", run, bound, known, u, 0.0)
 
@@ -405,22 +415,24 @@ def _of_passive_aggressive(path: Rounds, u: Array | None) -> Guarantee:
     """PA, PA-II: sum l^2 <= (r^2 + eps) (||u||^2 + sum l_u^2 / eps), eps = 1/(2C), for PA with a u of no loss; PA-I:
     M <= max(r^2, 1/C) (||u||^2 + 2 C sum l_u)."""
     assert isinstance(path.learner, Gradient)
-    rate, r2 = path.learner.rate, path.totals.largest
+    rate = path.learner.rate
+    r2 = path.totals.largest
     u = best.widest_margin(*path.rows()) if u is None else u
-    source, name, known = (
-        "Crammer et al. 2006",
-        "passive-aggressive",
-        [starts_at_zero(path)],
-    )
-    quantity = "mistakes" if np.isfinite(rate.step) else "cumulative squared hinge loss"
-    suffered = (
-        float(path.mistakes) if np.isfinite(rate.step) else path.totals.loss_square
-    )
-    lacks = (
-        np.maximum(0.0, 1.0 - _margins(path, u))
-        if u is not None
-        else np.array([np.inf])
-    )
+    source = "Crammer et al. 2006"
+    name = "passive-aggressive"
+    known = [starts_at_zero(path)]
+    if np.isfinite(rate.step):
+        quantity = "mistakes"
+    else:
+        quantity = "cumulative squared hinge loss"
+    if np.isfinite(rate.step):
+        suffered = float(path.mistakes)
+    else:
+        suffered = path.totals.loss_square
+    if u is not None:
+        lacks = np.maximum(0.0, 1.0 - _margins(path, u))
+    else:
+        lacks = np.array([np.inf])
     lack = float(lacks.sum()) * path.totals.rounds / len(lacks)
     squares = float(lacks @ lacks) * path.totals.rounds / len(lacks)
     size = float(u @ u) if u is not None else np.inf
@@ -432,7 +444,8 @@ def _of_passive_aggressive(path: Rounds, u: Array | None) -> Guarantee:
         none = Assumption(
             "u has margin 1 everywhere: the sum of its losses is 0", lack, lack < 1e-6
         )
-        bound, known = size * r2, [*known, none]
+        bound = size * r2
+        known = [*known, none]
     rest = (
         suffered,
         bound if all(a.holds for a in known) else np.inf,
@@ -458,13 +471,13 @@ def _of_descent(path: Rounds, u: Array | None) -> Guarantee:
     assert isinstance(learner, Gradient)
     assert isinstance(learner.geometry, Euclid)
     u = path.best() if u is None else u
-    radius, last = learner.geometry.radius, learner.rate.at(path.state.t, 0.0, 0.0)
+    radius = learner.geometry.radius
+    last = learner.rate.at(path.state.t, 0.0, 0.0)
     norm = float(np.abs(u).sum() if learner.geometry.ball == "l1" else np.sqrt(u @ u))
-    start = (
-        path.start.w
-        if learner.geometry.ball == "l2"
-        else np.array([np.abs(path.start.w).sum()])
-    )
+    if learner.geometry.ball == "l2":
+        start = path.start.w
+    else:
+        start = np.array([np.abs(path.start.w).sum()])
     begun = float(np.sqrt(start @ start))
     known = [
         Assumption("u in the ball", norm, norm <= radius * (1 + 1e-9)),
@@ -499,10 +512,8 @@ def _of_descent(path: Rounds, u: Array | None) -> Guarantee:
         u,
         theirs,
     )
-    quantity, convex = (
-        f"cumulative {learner.loss.name} loss",
-        Assumption(NOT_CONVEX.statement, None, ours or None),
-    )
+    quantity = f"cumulative {learner.loss.name} loss"
+    convex = Assumption(NOT_CONVEX.statement, None, ours or None)
     return Guarantee(
         "online gradient descent", "Zinkevich 2003", quantity, *rest, convex=convex
     )
@@ -524,12 +535,10 @@ def _of_decay(path: Rounds, u: Array | None) -> Guarantee:
     """
     learner = path.learner
     assert isinstance(learner, Gradient)
-    s, ridge, d, T = (
-        learner.rate.step,
-        learner.ridge,
-        learner.loss.derivative,
-        path.totals.rounds,
-    )
+    s = learner.rate.step
+    ridge = learner.ridge
+    d = learner.loss.derivative
+    T = path.totals.rounds
     pull = d * (ridge * T + 1 / s) / 2
     if u is None:
         X, y = path.rows()
@@ -550,11 +559,10 @@ def _of_decay(path: Rounds, u: Array | None) -> Guarantee:
     )
     cost = path.totals.gradient_cost + 2 * s * ridge * float(slopes @ path.predictions)
     theirs = path.loss_of(u)
-    bound = (
-        theirs + pull * float(u @ u) + d * cost / 2
-        if all(a.holds is not False for a in known)
-        else np.inf
-    )
+    if all(a.holds is not False for a in known):
+        bound = theirs + pull * float(u @ u) + d * cost / 2
+    else:
+        bound = np.inf
     rest = f"cumulative {learner.loss.name} loss", path.loss, bound, T, known, u, theirs
     convex = Assumption(NOT_CONVEX.statement, None, _known_convex(learner.loss) or None)
     return Guarantee("descent with decay", "Zinkevich 2003", *rest, convex=convex)

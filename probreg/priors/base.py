@@ -185,7 +185,9 @@ class Prior(NamedSettings, ABC):
     def rescale_stated(self, factor: float) -> "Prior | None":
         """`times` of the prior as it was stated, which stays relative to rows where it was; None where only the prior that has
         met rows can be multiplied."""
-        return None if self.data_dependent else self.times(factor)
+        if self.data_dependent:
+            return None
+        return self.times(factor)
 
 
 class SmoothPrior(Prior):

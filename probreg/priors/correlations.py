@@ -175,8 +175,10 @@ def root_of(t: Array, K: int) -> Array:
 
 def root_slopes(t: Array, K: int) -> tuple[Array, Array]:
     """T (K, K) and dT / dt (K (K - 1) / 2, K, K) at t (K (K - 1) / 2,)."""
-    T, slopes = root_of(t[:, None], K)[0], np.zeros((len(t), K, K))
-    r, s = np.tanh(t), 1.0 / np.cosh(t)
+    T = root_of(t[:, None], K)[0]
+    slopes = np.zeros((len(t), K, K))
+    r = np.tanh(t)
+    s = 1.0 / np.cosh(t)
     for n, (i, j) in enumerate(pairs_of(K)):
         # T_ij has the factor tanh(t_ij), every later entry of its row sech(t_ij), whose log has the slope -tanh(t_ij)
         slopes[n, i, j] = s[n] ** 2 * np.prod(s[n - j : n])
@@ -186,7 +188,8 @@ def root_slopes(t: Array, K: int) -> tuple[Array, Array]:
 
 def partial_of(R: Array) -> Array:
     """t (K (K - 1) / 2, S) of correlation matrices R (S, K, K); one that is 1 within rounding is the largest number below it."""
-    K, T = R.shape[-1], np.zeros(R.shape)
+    K = R.shape[-1]
+    T = np.zeros(R.shape)
     t = np.zeros((K * (K - 1) // 2, len(R)))
     T[:, 0, 0] = 1.0
     for n, (i, j) in enumerate(pairs_of(K)):

@@ -137,7 +137,8 @@ class Covariance(DataDependentPrior):
             )
 
     def prepare(self, rows: PriorData) -> Prior:
-        if (term := rows.grouped) is None:
+        term = rows.grouped
+        if term is None:
             raise DataError(
                 f"Covariance is the prior of a term (x | g), and {', '.join(rows.columns[:3])} are not the columns of one"
             )
@@ -151,14 +152,17 @@ class Covariance(DataDependentPrior):
         return bound if bound.hyper else bound.given()
 
     def for_posterior(self) -> Prior:
-        return self if self.cor is not None else replace(self, cor=LKJ(1.0))
+        if self.cor is not None:
+            return self
+        return replace(self, cor=LKJ(1.0))
 
     def _sds(self, term: Any) -> tuple[float | AuxPrior, ...]:
         sd: Any = self.sd
         if not isinstance(sd, tuple):
             return (sd,) * len(term.effects)
         each = dict(sd)
-        if odd := [name for name in each if name not in term.effects]:
+        odd = [name for name in each if name not in term.effects]
+        if odd:
             raise DataError(
                 f"sd names the effect {odd[0]!r}, and {term.key} has {', '.join(term.effects)}"
             )
@@ -166,7 +170,8 @@ class Covariance(DataDependentPrior):
 
     def _cors(self, term: Any) -> tuple[float | AuxPrior, ...]:
         """Of each pair (i, j < i) of effects, row by row."""
-        size, known = len(term.effects), isinstance(self.cor, int | float)
+        size = len(term.effects)
+        known = isinstance(self.cor, int | float)
         if known and size != 2:
             raise DataError(
                 f"cor is a number for two effects, and {term.key} has {size}: {', '.join(term.effects)}; use LKJ(eta)"
@@ -281,7 +286,8 @@ class VaryingEffects(LatentPrior):
                 continue
             near = [j for j in kept[:n] if abs(R[n, kept.index(j)]) > 1.0 - _EDGE**2]
             if near:
-                r, with_ = R[n, kept.index(near[0])], self.effects[near[0]]
+                r = R[n, kept.index(near[0])]
+                with_ = self.effects[near[0]]
                 out.append(
                     f"cor({with_}, {self.effects[i]} | {self.group}) is {'1' if r > 0 else '-1'}"
                 )
@@ -315,7 +321,8 @@ class VaryingEffects(LatentPrior):
         self, values: Mapping[str, Any]
     ) -> tuple[list[Any], list[Any], list[Any]]:
         """sd of each effect, tanh(t) and sech(t) of each pair: numbers, arrays or symbols."""
-        names, K = list(self._hyper_values), len(self.effects)
+        names = list(self._hyper_values)
+        K = len(self.effects)
         sds = [values.get(name, v) for name, v in zip(names, self.sds)]
         held: list[Any] = list(self.cors)
         turned = [
@@ -326,7 +333,8 @@ class VaryingEffects(LatentPrior):
 
     def natural(self, values: Mapping[str, Any]) -> dict[str, Any]:
         sds, r, s = self._scales_and_correlations(values)
-        rows, names = rows_of_root(r, s, len(self.effects)), list(self._hyper_values)
+        rows = rows_of_root(r, s, len(self.effects))
+        names = list(self._hyper_values)
         # R = T T'
         R = [sum(a * b for a, b in zip(rows[i], rows[j])) for i, j in self.pairs]
         return {name: v for name, v in zip(names, [*sds, *R]) if name in self.hyper}
@@ -355,7 +363,8 @@ class VaryingEffects(LatentPrior):
 
     def log_prob_of_hyper(self, values: Mapping[str, Array]) -> dict[str, Array]:
         """Of a correlation, given those before it in the lower triangle, row by row."""
-        inside, K = self.internal(values), len(self.effects)
+        inside = self.internal(values)
+        K = len(self.effects)
         names = list(self._hyper_values)
         out = {
             name: h.prior.log_prob(np.asarray(inside[name]))
@@ -378,8 +387,10 @@ class VaryingEffects(LatentPrior):
 
     def root(self, logs: Array) -> tuple[Array, Array]:
         """Lambda (K, K) and d Lambda / d logs (d, K, K) at the logs (d,) of the hyperparameters, in their order."""
-        K, at = len(self.effects), dict(zip(self.hyper, logs))
-        names, each = list(self._hyper_values), list[Any](self._hyper_values.values())
+        K = len(self.effects)
+        at = dict(zip(self.hyper, logs))
+        names = list(self._hyper_values)
+        each = list[Any](self._hyper_values.values())
         sd = np.exp([at[n] if n in at else np.log(v) for n, v in zip(names[:K], each)])
         t = np.array(
             [at[n] if n in at else np.arctanh(v) for n, v in zip(names[K:], each[K:])]
@@ -425,7 +436,8 @@ class VaryingEffects(LatentPrior):
     def log_scales(self, logs: Array, q: int) -> LogScales:
         if not self.diagonal:
             raise Incompatible("correlated effects have a root and no scales")
-        K, at = len(self.effects), dict(zip(self.hyper, logs))
+        K = len(self.effects)
+        at = dict(zip(self.hyper, logs))
         own = [k for k, v in enumerate(self.sds) if isinstance(v, AuxPrior)]
         each: list[Any] = list(self.sds)
         log_sd = [
@@ -447,7 +459,9 @@ class VaryingEffects(LatentPrior):
 
     def prior_of_column(self, j: int) -> Prior:
         sd = self.sds[j % len(self.effects)]
-        return ScaleMixture(Normal(1.0), sd) if isinstance(sd, AuxPrior) else Normal(sd)
+        if isinstance(sd, AuxPrior):
+            return ScaleMixture(Normal(1.0), sd)
+        return Normal(sd)
 
     def log_prob(self, beta: Array, unit: Array | float = 1.0) -> Array:
         raise DataError(
@@ -490,7 +504,8 @@ class VaryingEffects(LatentPrior):
             raise DataError(
                 "the standard deviations of these effects have an improper prior, so there are no draws; give proper ones"
             )
-        lead, K = int(np.prod(shape[:-2])), len(self.effects)
+        lead = int(np.prod(shape[:-2]))
+        K = len(self.effects)
         drawn = {name: h.prior.sample(rng, lead) for name, h in self.hyper.items()}
         sds, r, s = self._scales_and_correlations(drawn)
         u = rng.standard_normal((lead, self.groups, K, shape[-1]))

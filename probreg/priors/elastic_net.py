@@ -74,7 +74,8 @@ class ElasticNet(ProximalLocationScale):
             settings_of(settings), of=of, ridge=False, **asides_of(settings)
         )
         square = read.sigma() ** 2 if read.relative else 1.0
-        l1, l2 = read.l1 / square, read.l2 / square
+        l1 = read.l1 / square
+        l2 = read.l2 / square
         # ratio / scale = l1 and (1 - ratio) / scale^2 = l2: the positive root of l2 s^2 + l1 s = 1
         scale = 2.0 / (l1 + np.sqrt(l1**2 + 4.0 * l2))
         ratio = float(min(l1 * scale, 1.0))
@@ -150,8 +151,14 @@ class ElasticNet(ProximalLocationScale):
 
     def as_penalty(self, q: int, unit: float = 1.0) -> Penalty | None:
         scale = np.broadcast_to(unit * self.scales, q)
-        same = f"{scale[0]:g}" if (scale == scale[0]).all() else "scale"
-        near = "|w|" if self.location == 0.0 else "|w - location|"
+        if (scale == scale[0]).all():
+            same = f"{scale[0]:g}"
+        else:
+            same = "scale"
+        if self.location == 0.0:
+            near = "|w|"
+        else:
+            near = "|w - location|"
         form = f"{self.ratio:g} * {near} + {(1 - self.ratio) / 2:g} * {self.deviation_formula}^2 / {same}"
 
         def function(w: Array) -> Array:

@@ -89,7 +89,10 @@ class ExponentialPower(ProximalLocationScale):
         with np.errstate(divide="ignore", invalid="ignore"):
             # d|r|^q / dr = sign(r) q |r|^(q - 1)
             slope = np.sign(r) * self.q * np.abs(r) ** (self.q - 1.0)
-        at_zero = np.inf if self.q < 1 else self.q * _TINY ** (self.q - 1.0)
+        if self.q < 1:
+            at_zero = np.inf
+        else:
+            at_zero = self.q * _TINY ** (self.q - 1.0)
         return np.where(r == 0, -at_zero, slope), np.where(r == 0, at_zero, slope)
 
     def pymc(self, unit: Any = 1.0) -> tuple[Any, dict[str, Any]]:
@@ -125,7 +128,10 @@ class ExponentialPower(ProximalLocationScale):
         return np.asarray(self.location) + self.scales * unit * v ** (1.0 / self.q) * u
 
     def as_penalty(self, q: int, unit: float = 1.0) -> Penalty | None:
-        near = "|w|" if self.location == 0.0 else "|w - location|"
+        if self.location == 0.0:
+            near = "|w|"
+        else:
+            near = "|w - location|"
         weight = np.broadcast_to((unit * self.scales) ** -self.q, q)
         return Penalty(
             "bridge",
@@ -141,13 +147,16 @@ def _proximal_root(size: Array, step: Array, q: float) -> Array:
         return size / (1.0 + 2.0 * step)
     if q == 1.0:
         return np.maximum(size - step, 0.0)
-    return _root_of_power(size, step, q) if q > 1 else _root_of_cusp(size, step, q)
+    if q > 1:
+        return _root_of_power(size, step, q)
+    return _root_of_cusp(size, step, q)
 
 
 def _root_of_power(size: Array, step: Array, q: float) -> Array:
     """1 < q < 2: the root may be smaller than size by any power, so it is found over w = log u, where the log of the left
     side rises and is convex, so that no step passes the root."""
-    target, shift = np.log(np.where(size > 0, size, 1.0)), np.log(step * q)
+    target = np.log(np.where(size > 0, size, 1.0))
+    shift = np.log(step * q)
     w = target.copy()
     for _ in range(100):
         hessian = shift + (q - 1.0) * w
@@ -166,7 +175,8 @@ def _root_of_cusp(size: Array, step: Array, q: float) -> Array:
     """q < 1: the left side is convex, and least at `turn`, left of which no root is the largest."""
     # d/du [u + step q u^(q - 1)] = 1 - step q (1 - q) u^(q - 2) vanishes at u = turn.
     turn = (step * q * (1.0 - q)) ** (1.0 / (2.0 - q))
-    exists, u = size > turn + step * q * turn ** (q - 1.0), np.maximum(size, turn)
+    exists = size > turn + step * q * turn ** (q - 1.0)
+    u = np.maximum(size, turn)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         for _ in range(200):
             f = u + step * q * u ** (q - 1.0) - size

@@ -61,11 +61,9 @@ class GPrior(DataDependentPrior):
             )
 
     def rescale_stated(self, factor: float) -> "GPrior | None":
-        return (
-            None
-            if self.g is None or isinstance(self.g, AuxPrior)
-            else replace(self, g=self.g * factor**2)
-        )
+        if self.g is None or isinstance(self.g, AuxPrior):
+            return None
+        return replace(self, g=self.g * factor**2)
 
     def prepare(self, rows: PriorData) -> Prior:
         unit = unit_information_normal(rows, self.name)
@@ -73,14 +71,19 @@ class GPrior(DataDependentPrior):
             return ScaleMixture(unit, InverseGamma(0.5, self.r**2 / 2.0))
         if isinstance(self.g, AuxPrior):
             return ScaleMixture(unit, self.g)
-        return unit if self.g is None else unit.times(float(np.sqrt(self.g / rows.n)))
+        if self.g is None:
+            return unit
+        return unit.times(float(np.sqrt(self.g / rows.n)))
 
 
 def unit_information_normal(rows: PriorData, name: str) -> Normal:
     """N(0, n (sigma^2 / i) (X'WX)^-1), with the information of one observation; in units of sigma where there is one."""
     G = rows.gram()
     _require_independent(G, rows, name)
-    information = 1.0 if rows.unit_information is None else rows.unit_information
+    if rows.unit_information is None:
+        information = 1.0
+    else:
+        information = rows.unit_information
     # Precision i X'WX / (n sigma^2): the information of one average row.
     P = (G + G.T) / 2.0 * (information / rows.n)
     return Normal(

@@ -75,7 +75,10 @@ class GaussianProcess(DataDependentPrior):
     name = "gaussian_process"
 
     def __post_init__(self) -> None:
-        given = self.others.items() if isinstance(self.others, Mapping) else self.others
+        if isinstance(self.others, Mapping):
+            given = self.others.items()
+        else:
+            given = self.others
         try:
             pairs = tuple((str(name), value) for name, value in given)
         except (TypeError, ValueError):
@@ -123,16 +126,19 @@ class GaussianProcess(DataDependentPrior):
         }
 
     def _known_hyperparameters(self, kernel: CovarianceFunction) -> dict[str, Known]:
-        there, others = kernel.hyper, dict(self.others)
-        if missing := [name for name in others if name not in there]:
+        there = kernel.hyper
+        others = dict(self.others)
+        missing = [name for name in others if name not in there]
+        if missing:
             raise DataError(
                 f"{kernel} has no hyperparameter {missing[0]!r}; it has {', '.join(there) or 'none'}"
             )
-        lengths = (
-            {}
-            if self.length is None
-            else {n: self.length for n in there if n not in others and is_length(n)}
-        )
+        if self.length is None:
+            lengths = {}
+        else:
+            lengths = {
+                n: self.length for n in there if n not in others and is_length(n)
+            }
         return lengths | others
 
     def prepare(self, rows: PriorData) -> Prior:
@@ -140,14 +146,13 @@ class GaussianProcess(DataDependentPrior):
             raise DataError(
                 f"GaussianProcess is the prior of a term gp(...), and {', '.join(rows.columns[:3])} are not the columns of one"
             )
-        basis, unit = rows.process, Normal(1.0)
+        basis = rows.process
+        unit = Normal(1.0)
         unknown = self.unknown(basis.kernel)
         if not unknown:
-            return (
-                ScaleMixture(unit, self.amplitude)
-                if isinstance(self.amplitude, AuxPrior)
-                else Normal(self.amplitude)
-            )
+            if isinstance(self.amplitude, AuxPrior):
+                return ScaleMixture(unit, self.amplitude)
+            return Normal(self.amplitude)
         if (
             isinstance(basis, SineBasis) and not basis.plain
         ):  # its columns hold the density at one length
@@ -168,12 +173,14 @@ def process_prior(kernel: CovarianceFunction) -> GaussianProcess:
     The amplitude says the same as the variance of a function that is a multiple of another, or as the first of a sum of such: that
     one is held.
     """
-    multiples = kernel.parts if kernel.name == "sum" else (kernel,)
-    held = (
-        next(iter(kernel.hyper), "")
-        if all(part.name in ("scaled", "constant") for part in multiples)
-        else ""
-    )
+    if kernel.name == "sum":
+        multiples = kernel.parts
+    else:
+        multiples = (kernel,)
+    if all(part.name in ("scaled", "constant") for part in multiples):
+        held = next(iter(kernel.hyper), "")
+    else:
+        held = ""
     return GaussianProcess(
         others={n: UNKNOWN for n in kernel.hyper if not is_length(n) and n != held}
     )
@@ -181,11 +188,9 @@ def process_prior(kernel: CovarianceFunction) -> GaussianProcess:
 
 def _read_text(name: str, value: Any) -> Any:
     """The prior that a text describes; any other value unchanged."""
-    return (
-        read_argument(name, value, Positive | AuxPrior)
-        if isinstance(value, str)
-        else value
-    )
+    if isinstance(value, str):
+        return read_argument(name, value, Positive | AuxPrior)
+    return value
 
 
 def _positive(value: Any) -> bool:
@@ -221,11 +226,10 @@ class ProcessPrior(LatentPrior):
 
     @cached_property
     def hyper(self) -> Mapping[str, Hyper]:
-        own = (
-            {"amplitude": Hyper(self.amplitude)}
-            if isinstance(self.amplitude, AuxPrior)
-            else {}
-        )
+        if isinstance(self.amplitude, AuxPrior):
+            own = {"amplitude": Hyper(self.amplitude)}
+        else:
+            own = {}
         return own | {name: Hyper(prior) for name, prior in self.unknown}
 
     @property
@@ -316,7 +320,9 @@ class SineProcess(ProcessPrior):
     def _symbolic(self) -> Any:
         """S written in its lengths, of functions that have it and no other unknown hyperparameter."""
         lengths = all(is_length(name) for name, _ in self.unknown)
-        return getattr(self.basis.kernel, "symbolic_density", None) if lengths else None
+        if lengths:
+            return getattr(self.basis.kernel, "symbolic_density", None)
+        return None
 
     def _log_sds(self, values: Mapping[str, Any]) -> Array:
         """log of the standard deviations (q,) at hyperparameters."""
@@ -364,7 +370,8 @@ class SineProcess(ProcessPrior):
         return self.amplitude_at(values) * (S + np.exp(-2.0 * _FLOOR) * S.max()) ** 0.5
 
     def log_scales(self, logs: Array, q: int) -> LogScales:
-        names, d = list(self.hyper), len(self.hyper)
+        names = list(self.hyper)
+        d = len(self.hyper)
         place = [names.index(name) for name, _ in self.unknown]
         # the middle, then (h, 2h, -h, -2h) along each log, and the four corners of each pair
         pairs = [(i, j) for i in place for j in place if j < i]
@@ -375,7 +382,8 @@ class SineProcess(ProcessPrior):
             a * eye[i] + b * eye[j] for i, j in pairs for a in (1, -1) for b in (1, -1)
         ]
         f = self.log_scales_at(logs + np.array(moves), q)
-        slopes, curvature = np.zeros((q, d)), np.zeros((q, d, d))
+        slopes = np.zeros((q, d))
+        curvature = np.zeros((q, d, d))
         slopes[:, [name == "amplitude" for name in names]] = 1.0
         for n, i in enumerate(place):
             # five points: f' = [8 (f1 - f-1) - (f2 - f-2)] / 12 h, f'' = [16 (f1 + f-1) - (f2 + f-2) - 30 f0] / 12 h^2
@@ -475,7 +483,8 @@ class FunctionValues(UnknownLength):
             [np.broadcast_to(values[name], lead).ravel() for name, _ in self.unknown],
             axis=1,
         )
-        f, out = beta.reshape(-1, a, m), np.empty(len(table))
+        f = beta.reshape(-1, a, m)
+        out = np.empty(len(table))
         size = np.broadcast_to(
             np.asarray(self.amplitude_at(values), dtype=float), lead
         ).ravel()
@@ -517,10 +526,8 @@ class FunctionValues(UnknownLength):
         unit: Array | float = 1.0,
     ) -> Array:
         """Hyperparameters from their priors, then values (..., a, m)."""
-        lead, out = (
-            int(np.prod(shape[:-2])),
-            np.empty((int(np.prod(shape[:-2])), *shape[-2:])),
-        )
+        lead = int(np.prod(shape[:-2]))
+        out = np.empty((int(np.prod(shape[:-2])), *shape[-2:]))
         drawn = drawn_hyper(self, rng, lead)
         for i in range(lead):
             here = {name: float(v[i]) for name, v in drawn.items()}

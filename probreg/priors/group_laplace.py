@@ -121,11 +121,10 @@ class GroupLaplace(AffinePrior, GroupedPrior):
 
     def prepare(self, rows: PriorData) -> Prior:
         q = len(rows.columns)
-        placed = (
-            self
-            if _is_by_place(self.groups)
-            else replace(self, groups=_group_columns(self.groups, rows))
-        )
+        if _is_by_place(self.groups):
+            placed = self
+        else:
+            placed = replace(self, groups=_group_columns(self.groups, rows))
         groups = placed.members(q)
         bound = replace(
             self, groups=tuple(tuple(g.tolist()) for g in groups), root_size=False
@@ -177,24 +176,22 @@ class GroupLaplace(AffinePrior, GroupedPrior):
         return z
 
     def prox(self, beta: Array, step: Array | float, unit: float = 1.0) -> Array:
-        center, s = (
-            self.on_columns(self.location, len(beta)),
-            self.on_columns(self.scales, len(beta)) * unit,
-        )
+        center = self.on_columns(self.location, len(beta))
+        s = self.on_columns(self.scales, len(beta)) * unit
         # Over r = (u - location) / s it is argmin h |r|^2 / 2 - b'r + |r|, h = s^2 / step, b = s (beta - location) / step.
         h = np.broadcast_to(s**2 / step, beta.shape)
-        b, out = h * (beta - center) / s, np.empty(beta.shape)
+        b = h * (beta - center) / s
+        out = np.empty(beta.shape)
         for g in self.members(len(beta)):
             for k in range(beta.shape[1]):
                 out[g, k] = least_with_norm(b[g, k], h[g, k])
         return np.where(out == 0.0, center, center + s * out)
 
     def subgradient(self, beta: Array, unit: float = 1.0) -> tuple[Array, Array]:
-        center, s = (
-            self.on_columns(self.location, len(beta)),
-            self.on_columns(self.scales, len(beta)) * unit,
-        )
-        r, low = (beta - center) / s, np.empty(beta.shape)
+        center = self.on_columns(self.location, len(beta))
+        s = self.on_columns(self.scales, len(beta)) * unit
+        r = (beta - center) / s
+        low = np.empty(beta.shape)
         high = low.copy()
         for g in self.members(len(beta)):
             # d|r_g| = r_g / |r_g|, and the unit ball at the kink, which reaches from -1 to 1 over each entry.
@@ -241,14 +238,18 @@ class GroupLaplace(AffinePrior, GroupedPrior):
         s = np.broadcast_to(unit * self.scales, q)
 
         def shares(w: Array) -> Array:
-            r, out = (w - np.asarray(self.location)) / s, np.zeros(q)
+            r = (w - np.asarray(self.location)) / s
+            out = np.zeros(q)
             for g in self.members(q):
                 # |r_g| = sum_j r_j^2 / |r_g|, what each column adds to it, times s_j as its weight is 1 / s_j.
                 length = np.linalg.norm(r[g])
                 out[g] = s[g] * r[g] ** 2 / (length if length > 0 else 1.0)
             return out
 
-        near = "|w_g|" if self.location == 0.0 else "|w_g - location|"
+        if self.location == 0.0:
+            near = "|w_g|"
+        else:
+            near = "|w_g - location|"
         return Penalty("group lasso", f"{near} of each group g", 1.0 / s, shares)
 
 
@@ -277,7 +278,10 @@ def _is_by_place(groups: Groups | None) -> bool:
 
 def _read_groups(given: Any) -> Groups:
     """Groups as tuples of names, or of places. DataError for anything else, an empty group, and a column in two of them."""
-    listed = list(given.values()) if isinstance(given, Mapping) else given
+    if isinstance(given, Mapping):
+        listed = list(given.values())
+    else:
+        listed = given
     if isinstance(listed, str) or not isinstance(listed, Sequence | np.ndarray):
         raise DataError(
             f"groups= is a sequence of groups, each of columns by name, got {shown_value(given)}"
@@ -322,7 +326,8 @@ def _group_columns(
             tuple(j for j, t in enumerate(terms) if t == term)
             for term in dict.fromkeys(terms)
         )
-    out, of = [], dict[int, str]()
+    out = []
+    of = dict[int, str]()
     for g in groups:
         found: list[int] = []
         for name in map(str, g):

@@ -138,9 +138,9 @@ class GroupNormal(GaussianPrior):
 
     def independent(self, q: int) -> Array | None:
         L = self.held_root
-        return (
-            np.tile(np.diagonal(L), self.groups) if not np.tril(L, -1).any() else None
-        )
+        if not np.tril(L, -1).any():
+            return np.tile(np.diagonal(L), self.groups)
+        return None
 
     def pymc(self, unit: Any = 1.0) -> tuple[Any, dict[str, Any]]:
         """One variable of all coefficients; the graph of a model has one of groups and effects, by `root_of_groups`."""

@@ -67,7 +67,9 @@ class Horseshoe(HierarchicalPrior):
 
     @property
     def size(self) -> int | None:
-        return len(self.scale) if isinstance(self.scale, tuple) else None
+        if isinstance(self.scale, tuple):
+            return len(self.scale)
+        return None
 
     @property
     def data_dependent(self) -> bool:
@@ -76,7 +78,10 @@ class Horseshoe(HierarchicalPrior):
     def prepare(self, rows: PriorData) -> Prior:
         if not self.scaled:
             return self
-        response = None if self.sigma_units else rows.response_sd()
+        if self.sigma_units:
+            response = None
+        else:
+            response = rows.response_sd()
         unit = (1.0 if response is None else response) / rows.sd
         return replace(self, scale=tuple(np.asarray(self.scale) * unit), scaled=False)
 

@@ -49,7 +49,9 @@ class Jeffreys(DataDependentPrior):
     proper = False
 
     def prepare(self, rows: PriorData) -> Prior:
-        return Flat() if rows.fisher is None else FisherPrior(rows.fisher)
+        if rows.fisher is None:
+            return Flat()
+        return FisherPrior(rows.fisher)
 
     def sample(
         self,
@@ -130,7 +132,9 @@ def half_log_det(information: Array) -> float:
         return -np.inf
     # log |I|^(1/2) = log |D^-1 I D^-1| / 2 + log |D|, D = diag(I)^(1/2).
     sign, value = np.linalg.slogdet(information / np.outer(d, d))
-    return float(0.5 * value + np.log(d).sum()) if sign > 0 else -np.inf
+    if sign > 0:
+        return float(0.5 * value + np.log(d).sum())
+    return -np.inf
 
 
 def _no_draws() -> DataError:

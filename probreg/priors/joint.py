@@ -100,19 +100,16 @@ class BlockPrior:
     def take(self, beta: Any) -> Any:
         """The coefficients (..., q, m) or (..., q, 1) of beta (..., p, m)."""
         inside = beta[..., list(self.columns), :]
-        return (
-            inside
-            if self.predictor is None
-            else inside[..., self.predictor : self.predictor + 1]
-        )
+        if self.predictor is None:
+            return inside
+        return inside[..., self.predictor : self.predictor + 1]
 
     def put(self, out: Array, values: Array) -> None:
         """Write the coefficients into out (..., p, m)."""
-        at = (
-            slice(None)
-            if self.predictor is None
-            else slice(self.predictor, self.predictor + 1)
-        )
+        if self.predictor is None:
+            at = slice(None)
+        else:
+            at = slice(self.predictor, self.predictor + 1)
         out[..., list(self.columns), at] = values
 
 
@@ -191,11 +188,9 @@ class JointPrior:
         (...,) each; with `proper` of proper blocks alone that are known."""
         total = np.zeros(beta.shape[:-2])
         for i, b in enumerate(self.blocks):
-            inside, unit, prior = (
-                self._argument(b, beta),
-                sigma if b.prior.sigma_units else 1.0,
-                b.prior,
-            )
+            inside = self._argument(b, beta)
+            unit = sigma if b.prior.sigma_units else 1.0
+            prior = b.prior
             if proper and not (prior.proper and prior.known):
                 continue
             if i in hyper and isinstance(prior, HierarchicalPrior):
@@ -215,7 +210,8 @@ class JointPrior:
     ) -> tuple[Array, dict[int, dict[str, Array]]]:
         """The same, and by number of block the hyperparameters that it was drawn at, where its prior tells them."""
         self.require_draws()
-        out, hyper = np.empty(shape), {}
+        out = np.empty(shape)
+        hyper = {}
         for i, b in enumerate(self.blocks):
             unit = sigma if b.prior.sigma_units else 1.0
             drawn, hyper[i] = b.prior.sample_with_hyper(
@@ -280,7 +276,8 @@ class JointPrior:
         out = np.zeros((self.p * m, self.p * m))
         for b in self.blocks:
             unit = sigma if b.prior.sigma_units else 1.0
-            P, at = _gaussian_prior(b).precision(len(b.columns)) / unit**2, b.entries(m)
+            P = _gaussian_prior(b).precision(len(b.columns)) / unit**2
+            at = b.entries(m)
             out[np.ix_(at, at)] = map_of_columns(P, b.width(m))
         return out
 
@@ -313,7 +310,8 @@ class JointPrior:
         two derivatives over beta, those over log sigma are -r'g - q m and r'g + r'h r, the mixed one -h r - g.
         """
         p, m = beta.shape
-        gradient, curvature = np.zeros(p * m + 1), np.zeros((p * m + 1, p * m + 1))
+        gradient = np.zeros(p * m + 1)
+        curvature = np.zeros((p * m + 1, p * m + 1))
         for b in self.blocks:
             if isinstance(b.prior, Flat):
                 continue
@@ -343,11 +341,9 @@ def location_of(block: BlockPrior) -> Array:
     """(q,), what a block is centred at: the r of `value_grad_hessian` is beta less this."""
     this: Any = block.prior
     q = len(block.columns)
-    return (
-        this.center(q)
-        if isinstance(this, GaussianPrior)
-        else np.broadcast_to(np.asarray(this.location), q)
-    )
+    if isinstance(this, GaussianPrior):
+        return this.center(q)
+    return np.broadcast_to(np.asarray(this.location), q)
 
 
 def _gaussian_prior(block: BlockPrior) -> GaussianPrior:
@@ -392,11 +388,10 @@ def joint(
     for prior, where in chosen:
         if prior.size not in (None, len(where)):
             names = ", ".join(columns[i] for i in where)
-            hint = (
-                " (the intercept is free unless named in a mapping)"
-                if isinstance(spec, Prior) and free.any()
-                else ""
-            )
+            if isinstance(spec, Prior) and free.any():
+                hint = " (the intercept is free unless named in a mapping)"
+            else:
+                hint = ""
             raise DataError(
                 f"the {prior.name} prior is stated for {prior.size} columns and touches {len(where)}: {names}{hint}"
             )
@@ -474,7 +469,8 @@ def _columns_of(
         raise DataError(
             f"a prior is given for a column, a term or a tuple of them by name, got {key!r}: {', '.join(shown)}"
         )
-    if not (found := columns_called(key, columns)):
+    found = columns_called(key, columns)
+    if not found:
         near = _terms_with(key, shown)
         raise DataError(
             f"a prior was given for {key!r}, which is not a column"
@@ -558,7 +554,8 @@ def _is_of_term(column: list[str], term: list[str]) -> bool:
 
 def factors_of_name(name: str) -> list[str]:
     """The parts of a name between colons that stand outside brackets."""
-    parts, depth = [""], 0
+    parts = [""]
+    depth = 0
     for letter in name:
         depth += (letter in "[(") - (letter in ")]")
         if letter == ":" and depth == 0:

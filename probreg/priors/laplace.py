@@ -107,7 +107,10 @@ class Laplace(ProximalLocationScale):
         return np.abs(w - np.asarray(self.location))
 
     def as_penalty(self, q: int, unit: float = 1.0) -> Penalty | None:
-        form = "|w|" if self.location == 0.0 else "|w - location|"
+        if self.location == 0.0:
+            form = "|w|"
+        else:
+            form = "|w - location|"
         return Penalty(
             "lasso",
             form,

@@ -99,7 +99,10 @@ class AffinePrior(Prior):
         this: Any = self
         unit: Any = 1.0
         if self.scaled:
-            response = None if self.sigma_units else rows.response_sd()
+            if self.sigma_units:
+                response = None
+            else:
+                response = rows.response_sd()
             unit = (1.0 if response is None else response) / rows.sd
         if isinstance(self.scale, AuxPrior):
             return ScaleMixture(replace(this, scale=unit, scaled=False), self.scale)
@@ -113,11 +116,9 @@ class AffinePrior(Prior):
         this: Any = self
         if not self.data_dependent:
             return self.times(factor)
-        return (
-            None
-            if isinstance(self.scale, AuxPrior)
-            else replace(this, scale=np.asarray(self.scale) * factor)
-        )
+        if isinstance(self.scale, AuxPrior):
+            return None
+        return replace(this, scale=np.asarray(self.scale) * factor)
 
     def standardise(
         self, beta: Array, unit: Array | float = 1.0
@@ -145,7 +146,9 @@ class AffinePrior(Prior):
     @property
     def deviation_formula(self) -> str:
         """w, less its location, in the words of a penalty."""
-        return "w" if self.location == 0.0 else "(w - location)"
+        if self.location == 0.0:
+            return "w"
+        return "(w - location)"
 
 
 def remove_least_shift(
@@ -239,18 +242,14 @@ class ProximalLocationScale(LocationScale, ProximalPrior):
         """Ends of the subdifferential of -log p, elementwise."""
 
     def prox(self, beta: Array, step: Array | float, unit: float = 1.0) -> Array:
-        center, s = (
-            self.on_columns(self.location, len(beta)),
-            self.on_columns(self.scales, len(beta)) * unit,
-        )
+        center = self.on_columns(self.location, len(beta))
+        s = self.on_columns(self.scales, len(beta)) * unit
         # In units of s the squared distance counts s^2 times: prox of step / s^2.
         found = self.standard_prox((beta - center) / s, step / s**2)
         return np.where(found == 0.0, center, center + s * found)
 
     def subgradient(self, beta: Array, unit: float = 1.0) -> tuple[Array, Array]:
-        center, s = (
-            self.on_columns(self.location, len(beta)),
-            self.on_columns(self.scales, len(beta)) * unit,
-        )
+        center = self.on_columns(self.location, len(beta))
+        s = self.on_columns(self.scales, len(beta)) * unit
         low, high = self.standard_subgradient((beta - center) / s)
         return low / s, high / s

@@ -119,13 +119,13 @@ def of_coefficient(
     `sigma` multiplies the scales of a prior in units of the noise; one that is unknown is integrated over, as are the
     hyperparameters of a hierarchical prior, on nodes of their logs.
     """
-    unit, log_weight = np.ones(1), np.zeros(1)
+    unit = np.ones(1)
+    log_weight = np.zeros(1)
     if prior.sigma_units:
-        unit, log_weight = (
-            (np.array([sigma]), log_weight)
-            if not isinstance(sigma, AuxPrior)
-            else log_rule(sigma, 1)
-        )
+        if not isinstance(sigma, AuxPrior):
+            unit = np.array([sigma])
+        else:
+            unit, log_weight = log_rule(sigma, 1)
     if (
         isinstance(prior, HierarchicalPrior)
         and (own := prior.prior_of_column(j)) is not None
@@ -133,10 +133,8 @@ def of_coefficient(
         prior, j, q = own, 0, 1
     base = prior
     if isinstance(prior, HierarchicalPrior):
-        base, rules = (
-            prior.base,
-            {name: log_rule(h.prior, 1) for name, h in prior.hyper.items()},
-        )
+        base = prior.base
+        rules = {name: log_rule(h.prior, 1) for name, h in prior.hyper.items()}
         if np.prod([len(v) for v, _ in rules.values()], initial=len(unit)) > _MOST:
             return None
         for name, grid in zip(
@@ -148,13 +146,13 @@ def of_coefficient(
         for _, w in rules.values():
             over = np.add.outer(over, w).ravel()
         # p(w) = sum over nodes (sigma, h) of weight times the density of scale sigma spread(h).
-        unit, log_weight = (
-            np.multiply.outer(unit, spread).ravel(),
-            np.add.outer(log_weight, over).ravel(),
-        )
+        unit = np.multiply.outer(unit, spread).ravel()
+        log_weight = np.add.outer(log_weight, over).ravel()
     weight = np.exp(log_weight - log_weight.max())
     found = _standard_form(base, j, q)
-    return None if found is None else OfCoefficient(*found, unit, weight / weight.sum())
+    if found is None:
+        return None
+    return OfCoefficient(*found, unit, weight / weight.sum())
 
 
 def _standard_form(
@@ -174,4 +172,6 @@ def _standard_form(
     location, scale = (
         float(prior.on_columns(v, q)[j, 0]) for v in (prior.location, prior.scales)
     )
-    return (standard, location, scale) if standard.whole else None
+    if standard.whole:
+        return (standard, location, scale)
+    return None

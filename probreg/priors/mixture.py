@@ -136,10 +136,8 @@ def log_rule(prior: AuxPrior, size: int) -> tuple[Array, Array]:
         edges = np.linspace(low, high, 2 + int((high - low) / (8.0 * step)))
         nodes, share = np.polynomial.legendre.leggauss(16)
         half = np.diff(edges)[:, None] / 2.0
-        u, each = (
-            (edges[:-1, None] + half * (1.0 + nodes)).ravel(),
-            (half * share).ravel(),
-        )
+        u = (edges[:-1, None] + half * (1.0 + nodes)).ravel()
+        each = (half * share).ravel()
     else:
         top = _top(prior)
         coarse = np.linspace(low, high, 921)
@@ -163,6 +161,7 @@ def _top(prior: AuxPrior) -> float:
     """Where the density of log v is highest, however narrow it is: by looking ever closer."""
     u = np.linspace(-_FAR, _FAR, 921)
     for _ in range(8):
-        k, gap = int(np.argmax(_log_density(prior, u))), u[1] - u[0]
+        k = int(np.argmax(_log_density(prior, u)))
+        gap = u[1] - u[0]
         u = np.linspace(u[k] - gap, u[k] + gap, 33)
     return float(u[16])

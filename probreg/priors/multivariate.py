@@ -42,7 +42,8 @@ class MultivariateNormal(WholePrior):
 
     def __post_init__(self) -> None:
         check_fields(self)
-        mean, P = np.array(self.mean), np.array(self.precision)
+        mean = np.array(self.mean)
+        P = np.array(self.precision)
         if P.shape != (mean.size, mean.size):
             raise DataError(
                 f"a mean (p, m) goes with a precision (p m, p m), got shapes {mean.shape} and {P.shape}"
@@ -68,7 +69,8 @@ class MultivariateNormal(WholePrior):
 
     def log_prob(self, beta: Array, unit: Array | float = 1.0) -> Array:
         # log p = log |P|^(1/2) - (p m / 2) log(2 pi) - r'P r / 2
-        r, P = self._away(beta), np.array(self.precision)
+        r = self._away(beta)
+        P = np.array(self.precision)
         return (
             -0.5 * ((r @ P) * r).sum(-1)
             + 0.5 * np.linalg.slogdet(P)[1]
@@ -91,7 +93,8 @@ class MultivariateNormal(WholePrior):
         shape: tuple[int, ...],
         unit: Array | float = 1.0,
     ) -> Array:
-        mean, L = np.array(self.mean), np.linalg.cholesky(np.array(self.precision))
+        mean = np.array(self.mean)
+        L = np.linalg.cholesky(np.array(self.precision))
         z = rng.standard_normal((*shape[:-2], mean.size))
         # P = L L': L'^-1 z has covariance P^-1.
         return mean + np.linalg.solve(L.T, z[..., None])[..., 0].reshape(
@@ -99,7 +102,8 @@ class MultivariateNormal(WholePrior):
         )
 
     def potential(self, beta: Any) -> Any:
-        P, mean = np.array(self.precision), np.array(self.mean)
+        P = np.array(self.precision)
+        mean = np.array(self.mean)
         r = (beta - mean).flatten()
         constant = 0.5 * np.linalg.slogdet(P)[1] - 0.5 * len(P) * _LOG_2PI
         return -0.5 * (r @ (P @ r)) + constant

@@ -177,14 +177,14 @@ class Normal(LocationScale, GaussianPrior):
         return np.diag(np.broadcast_to(self.scales**-2.0, q))
 
     def part(self, places: Sequence[int]) -> Prior | None:
-        return None if self.precision_matrix is not None else super().part(places)
+        if self.precision_matrix is not None:
+            return None
+        return super().part(places)
 
     def independent(self, q: int) -> Array | None:
-        return (
-            None
-            if self.precision_matrix is not None
-            else np.broadcast_to(self.scales, q)
-        )
+        if self.precision_matrix is not None:
+            return None
+        return np.broadcast_to(self.scales, q)
 
     def center(self, q: int) -> Array:
         return np.broadcast_to(np.asarray(self.location), q).astype(float)
@@ -207,7 +207,8 @@ class Normal(LocationScale, GaussianPrior):
         """log p of symbolic coefficients (q, m) by the precision matrix as it stands, without a factorisation."""
         import pymc as pm
 
-        q, m = self.size or 1, beta.shape[1]
+        q = self.size or 1
+        m = beta.shape[1]
         P = self.precision(q)
         r = beta - self.center(q)[:, None]
         # log p = m (log |P|^(1/2) - q/2 log 2 pi - q log u) - tr r'P r / (2 u^2), r = beta - b (q, m).
@@ -237,10 +238,9 @@ def _positive_definite(matrix: Any) -> tuple[tuple[float, ...], ...]:
     if not np.allclose(P, P.T, rtol=1e-10, atol=0.0):
         raise DataError("a precision matrix is symmetric, and this one is not")
     if not np.isfinite(P).all() or (smallest := np.linalg.eigvalsh(P)[0]) <= 0:
-        found = (
-            "not finite"
-            if not np.isfinite(P).all()
-            else f"its smallest eigenvalue is {smallest:.3g}"
-        )
+        if not np.isfinite(P).all():
+            found = "not finite"
+        else:
+            found = f"its smallest eigenvalue is {smallest:.3g}"
         raise DataError(f"a precision matrix is positive definite: {found}")
     return tuple(tuple(float(v) for v in row) for row in P)

@@ -90,7 +90,9 @@ def _power_at(prior: AuxPrior, v: float, sign: float) -> float:
     """The slope of log p(v) + log v over log v far out, times `sign`; inf where it still grows on the way to v^2."""
     with np.errstate(all="ignore"):
         near, far = (sign * float(prior.slopes(np.float64(w))[0]) for w in (v, v * v))
-    return np.inf if far > near + 0.01 * (1.0 + abs(near)) else round(far, 12) + 0.0
+    if far > near + 0.01 * (1.0 + abs(near)):
+        return np.inf
+    return round(far, 12) + 0.0
 
 
 def _improper() -> DataError:
@@ -355,7 +357,10 @@ class Uniform(AuxPrior):
         return self.low, self.high
 
     def log_prob(self, v: Array) -> Array:
-        height = -np.log(self.high - self.low) if self.proper else 0.0
+        if self.proper:
+            height = -np.log(self.high - self.low)
+        else:
+            height = 0.0
         return np.where(
             (np.asarray(v) >= self.low) & (np.asarray(v) <= self.high), height, -np.inf
         )
@@ -365,7 +370,10 @@ class Uniform(AuxPrior):
         return 1.0, 0.0
 
     def start(self, name: str, v: float) -> dict[str, float]:
-        reach = (self.high - self.low) if self.proper else np.inf
+        if self.proper:
+            reach = self.high - self.low
+        else:
+            reach = np.inf
         return {
             name: float(
                 np.clip(
@@ -419,7 +427,8 @@ class InverseGamma(AuxPrior):
         check_fields(self)
 
     def log_prob(self, v: Array) -> Array:
-        a, b = self.shape, self.scale
+        a = self.shape
+        b = self.scale
         # p(v) = p(v^2) 2 v: the Jacobian of the variance.
         return (
             np.log(2.0)

@@ -68,7 +68,10 @@ class _Student(SmoothLocationScale):
     def as_penalty(self, q: int, unit: float = 1.0) -> Penalty | None:
         # -log p = (nu + 1)/2 log(1 + (w - b)^2 / (nu u^2 s^2)) + constant.
         scale = np.broadcast_to(unit * self.scales, q)
-        same = f"{scale[0]:g}" if (scale == scale[0]).all() else "scale"
+        if (scale == scale[0]).all():
+            same = f"{scale[0]:g}"
+        else:
+            same = "scale"
         form = f"log(1 + {self.deviation_formula}^2 / ({self.nu:g} {same}^2))"
         return Penalty(
             "log",

@@ -88,11 +88,10 @@ def parse_aux(text: str) -> dict[str, float | AuxPrior]:
             raise DataError(
                 f"{part.strip()!r} is not understood; write sigma=2 or sigma=half_normal(2)"
             )
-        out[name] = (
-            AUX_PRIORS.parse(value)
-            if value[:1].isalpha()
-            else finite_number(value, part)
-        )
+        if value[:1].isalpha():
+            out[name] = AUX_PRIORS.parse(value)
+        else:
+            out[name] = finite_number(value, part)
     return out
 
 

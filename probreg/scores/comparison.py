@@ -52,14 +52,16 @@ def skill(score: Any, reference: Any, *, weights: Any = None) -> float:
     >>> skill([0.04, 0.09], [0.25, 0.25])
     0.74
     """
-    a, b = _scores(score, "the score"), _scores(reference, "the reference")
+    a = _scores(score, "the score")
+    b = _scores(reference, "the reference")
     if a.shape != b.shape:
         raise DataError(
             f"the score has shape {a.shape} and the reference {b.shape}: they are of the same rows"
         )
     w = frequencies(weights, a.shape)
     # skill = 1 - mean S / mean S_reference, means weighted by the frequencies.
-    ours, theirs = float(a @ w / w.sum()), float(b @ w / w.sum())
+    ours = float(a @ w / w.sum())
+    theirs = float(b @ w / w.sum())
     if not theirs > 0:
         raise DataError(
             f"the mean score of the reference is {theirs:g}: skill needs one greater than 0"
@@ -111,7 +113,10 @@ class PairedComparison:
     @property
     def verdict(self) -> str:
         """Which is better, by which interval, in words."""
-        better = self.first if self.difference < 0 else self.second
+        if self.difference < 0:
+            better = self.first
+        else:
+            better = self.second
         sure = [
             ends is not None and (ends[0] > 0 or ends[1] < 0)
             for ends in (self.t_interval, self.hoeffding)
@@ -126,12 +131,14 @@ class PairedComparison:
 
     def __str__(self) -> str:
         rows = "row" if self.n == 1 else f"{self.n:g} rows"
-        t = (
-            "none from one row"
-            if np.isinf(self.t_interval[0])
-            else _to(self.t_interval)
-        )
-        any_law = "" if self.hoeffding is None else f", Hoeffding {_to(self.hoeffding)}"
+        if np.isinf(self.t_interval[0]):
+            t = "none from one row"
+        else:
+            t = _to(self.t_interval)
+        if self.hoeffding is None:
+            any_law = ""
+        else:
+            any_law = f", Hoeffding {_to(self.hoeffding)}"
         return clean_lines(
             f"{self.first} - {self.second}: {self.difference:.4g} in mean {self.scored_by} ({self.scores[0]:.4g} against "
             f"{self.scores[1]:.4g}, smaller is better) on the same {rows}; {100 * self.prob:g} % intervals: t {t}{any_law}; "
@@ -254,14 +261,21 @@ def compare_scores(
             f"{one} has scores of shape {a.shape} and {two} {b.shape}: the same rows, and at least one"
         )
     w = frequencies(weights, a.shape)
-    n, d = float(w.sum()), a - b
+    n = float(w.sum())
+    d = a - b
     mean = float(d @ w / n)
     # d_i = S_1i - S_2i: mean d -+ t_(n - 1) (sum_i (d_i - mean d)^2 / (n - 1) / n)^(1/2).
-    variance = float(w @ (d - mean) ** 2 / (n - 1)) if n > 1 else np.inf
+    if n > 1:
+        variance = float(w @ (d - mean) ** 2 / (n - 1))
+    else:
+        variance = np.inf
     # se(mean d) = sd(d) / n^(1/2), the rows being a random sample.
     error = float(np.sqrt(variance / n))
     # P(|mean d - E| <= t_(n-1, (1 + prob)/2) se) = prob for normal d.
-    half = float(stdtrit(n - 1, (1 + prob) / 2)) * error if n > 1 else np.inf
+    if n > 1:
+        half = float(stdtrit(n - 1, (1 + prob) / 2)) * error
+    else:
+        half = np.inf
     return PairedComparison(
         first=one,
         second=two,
@@ -292,7 +306,8 @@ def _spans(span: Any, d: Array) -> Array:
     out = floats(span, "span")
     alike(span=out, scores=d)
     out = np.broadcast_to(out, d.shape)
-    if (bad := ~(out >= 0)).any():
+    bad = ~(out >= 0)
+    if bad.any():
         raise DataError(f"a span is not negative, and {first_bad('span', out, bad)}")
     return out
 

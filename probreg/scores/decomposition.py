@@ -156,13 +156,15 @@ class Decomposition:
         return self.uncertainty - self.resolution
 
     def __str__(self) -> str:
-        within = f" + within bins {self.within:.4g}" if self.within else ""
+        if self.within:
+            within = f" + within bins {self.within:.4g}"
+        else:
+            within = ""
         groups = f"{len(self.count)} groups of {self.count.sum():g} forecasts"
-        thin = (
-            "; hardly any forecast repeats, so give bins="
-            if len(self.count) > 0.5 * self.count.sum()
-            else ""
-        )
+        if len(self.count) > 0.5 * self.count.sum():
+            thin = "; hardly any forecast repeats, so give bins="
+        else:
+            thin = ""
         return clean_lines(
             f"{RULES[self.rule].title} {self.score:.4g} = calibration {self.calibration:.4g} + refinement {self.refinement:.4g}"
             f" (uncertainty {self.uncertainty:.4g} - resolution {self.resolution:.4g}){within}; {groups}{thin}"
@@ -231,7 +233,10 @@ def decompose(
             f"outcomes are one per row and at least one, got shape {s.outcome.shape}"
         )
     w = frequencies(weights, s.outcome.shape)
-    place = _number_forecasts(s) if bins is None else _number_bins(s, bins, w)
+    if bins is None:
+        place = _number_forecasts(s)
+    else:
+        place = _number_bins(s, bins, w)
     unit = r.pair if s.pair else 1.0
     return _decompose_groups(r, s, place, w, unit)
 
@@ -243,9 +248,11 @@ def _decompose_groups(
     keep = np.flatnonzero(count > 0)
     # h_g = sum_{i in g} w_i h_i / W_g and o_g = sum_{i in g} w_i e_(y_i) / W_g, W_g = sum_{i in g} w_i.
     happened = np.eye(s.p.shape[-1])[s.outcome]
-    h, o = _group_means(s.p, place, w), _group_means(happened, place, w)
+    h = _group_means(s.p, place, w)
+    o = _group_means(happened, place, w)
     # W_g / W, and the overall share o = sum_i w_i e_(y_i) / W.
-    share, overall = count[keep] / count.sum(), (w @ happened) / w.sum()
+    share = count[keep] / count.sum()
+    overall = (w @ happened) / w.sum()
     everywhere = np.broadcast_to(overall, o[keep].shape)
     # S(h; o) = sum_k o_k S(h, k): calibration = mean_g [S(h_g; o_g) - S(o_g; o_g)], resolution = mean_g [S(o; o_g) -
     # S(o_g; o_g)], uncertainty = S(o; o), o the overall share (Broecker 2009).
@@ -298,11 +305,10 @@ def _number_bins(s: Scored, bins: int | Sequence[float], w: Array) -> Array:
             "bins put forecasts of one event in order; for K classes take one class against the rest"
         )
     p = s.p[:, 1]
-    edges = (
-        _equal_shares(p, bins, w)
-        if isinstance(bins, int | np.integer)
-        else _edges(bins)
-    )
+    if isinstance(bins, int | np.integer):
+        edges = _equal_shares(p, bins, w)
+    else:
+        edges = _edges(bins)
     # Bin g holds the forecasts in [edge_g, edge_(g+1)).
     return np.unique(np.searchsorted(edges, p, side="right"), return_inverse=True)[1]
 
@@ -319,11 +325,10 @@ def _equal_shares(p: Array, bins: int, w: Array) -> Array:
 def _edges(bins: Sequence[float]) -> Array:
     edges = finite_numbers(bins, "an edge")
     if edges.ndim != 1 or (bad := np.diff(edges) <= 0).any():
-        found = (
-            first_bad("a step between edges", np.diff(edges), bad)
-            if edges.ndim == 1
-            else f"they have shape {edges.shape}"
-        )
+        if edges.ndim == 1:
+            found = first_bad("a step between edges", np.diff(edges), bad)
+        else:
+            found = f"they have shape {edges.shape}"
         raise DataError(
             f"bins is a number of bins or their edges in rising order, and {found}"
         )

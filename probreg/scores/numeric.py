@@ -16,7 +16,8 @@ from probreg.scores.reading import (
 )
 
 Array = np.ndarray
-_ROOT_PI, _ROOT_2PI = np.sqrt(np.pi), np.sqrt(2.0 * np.pi)
+_ROOT_PI = np.sqrt(np.pi)
+_ROOT_2PI = np.sqrt(2.0 * np.pi)
 
 
 def crps_normal(y: Any, mean: Any, *, sd: Any) -> Array:
@@ -53,11 +54,9 @@ def crps_normal(y: Any, mean: Any, *, sd: Any) -> Array:
     >>> float(crps_normal(0.0, 0.0, sd=1.0).round(6))
     0.233695
     """
-    y, mean, sd = (
-        finite_numbers(y, "y"),
-        finite_numbers(mean, "the mean"),
-        positive_numbers(sd, "sd"),
-    )
+    y = finite_numbers(y, "y")
+    mean = finite_numbers(mean, "the mean")
+    sd = positive_numbers(sd, "sd")
     alike(y=y, mean=mean, sd=sd)
     z = (y - mean) / sd
     # CRPS = sd (z (2 Phi(z) - 1) + 2 phi(z) - pi^(-1/2)) (Gneiting & Raftery 2007, equation 21)
@@ -103,11 +102,9 @@ def crps_student(y: Any, centre: Any, *, scale: Any, df: Any) -> Array:
     >>> float(crps_student(1.0, 0.0, scale=2.0, df=5.0).round(6))
     0.699291
     """
-    y, centre, scale = (
-        finite_numbers(y, "y"),
-        finite_numbers(centre, "the centre"),
-        positive_numbers(scale, "scale"),
-    )
+    y = finite_numbers(y, "y")
+    centre = finite_numbers(centre, "the centre")
+    scale = positive_numbers(scale, "scale")
     df = positive_numbers(df, "df", above=1.0)
     alike(y=y, centre=centre, scale=scale, df=df)
     z = (y - centre) / scale
@@ -157,7 +154,8 @@ def crps_sample(y: Any, draws: Any, *, fair: Flag = False) -> Array:
     >>> crps_sample([0.0], [[-1.0], [0.0], [1.0]]).round(4)
     array([0.2222])
     """
-    y, x = finite_numbers(y, "y"), finite_numbers(draws, "a draw")
+    y = finite_numbers(y, "y")
+    x = finite_numbers(draws, "a draw")
     if x.ndim != y.ndim + 1 or x.shape[1:] != y.shape:
         raise DataError(
             f"draws come first: expected shape (S, {', '.join(map(str, y.shape))}), got {x.shape}"
@@ -200,11 +198,9 @@ def pinball(y: Any, quantile: Any, *, prob: Any) -> Array:
     >>> pinball([1.0, 3.0], 2.0, prob=0.9).round(2)
     array([0.1, 0.9])
     """
-    y, q, prob = (
-        finite_numbers(y, "y"),
-        finite_numbers(quantile, "the quantile"),
-        level(prob),
-    )
+    y = finite_numbers(y, "y")
+    q = finite_numbers(quantile, "the quantile")
+    prob = level(prob)
     alike(y=y, quantile=q, prob=prob)
     # prob (y - q) above the quantile, (1 - prob)(q - y) below.
     return np.maximum(prob * (y - q), (prob - 1.0) * (y - q))
@@ -248,10 +244,12 @@ def interval_score(y: Any, ends: tuple[Any, Any], *, prob: Any = 0.95) -> Array:
         finite_numbers(e, f"the {w} end")
         for e, w in zip(ends, ("lower", "upper"), strict=True)
     )
-    y, alpha = finite_numbers(y, "y"), 1.0 - level(prob)
+    y = finite_numbers(y, "y")
+    alpha = 1.0 - level(prob)
     alike(y=y, lower=lower, upper=upper, prob=alpha)
     width = np.asarray(upper - lower)
-    if (bad := width < 0).any():
+    bad = width < 0
+    if bad.any():
         raise DataError(
             f"the lower end lies below the upper, and {first_bad('upper - lower', width, bad)}"
         )

@@ -24,7 +24,8 @@ class Scored(NamedTuple):
 
 def read_scored(y: Any, p: Any) -> Scored:
     """Read outcomes 0/1 with one probability each, or classes 0 .. K-1 with a row of K. DataError names row and value."""
-    said, happened = finite_numbers(p, "the forecast"), finite_numbers(y, "y")
+    said = finite_numbers(p, "the forecast")
+    happened = finite_numbers(y, "y")
     pair = said.shape == happened.shape
     if not pair and said.shape[:-1] != happened.shape:
         raise DataError(
@@ -33,9 +34,13 @@ def read_scored(y: Any, p: Any) -> Scored:
         )
     full = _to_pairs(said) if pair else distributions(said)
     last = 1 if pair else full.shape[-1] - 1
-    if (bad := (happened < 0) | (happened > last) | (happened % 1 != 0)).any():
+    bad = (happened < 0) | (happened > last) | (happened % 1 != 0)
+    if bad.any():
         kind = "0 or 1" if pair else f"a class 0 to {last}"
-        hint = "; y comes first and the forecast second" if pair else ""
+        if pair:
+            hint = "; y comes first and the forecast second"
+        else:
+            hint = ""
         raise DataError(
             f"an outcome is {kind}, and {first_bad('y', happened, bad)}{hint}"
         )
@@ -48,8 +53,10 @@ def distributions(p: Array) -> Array:
         raise DataError(
             f"class probabilities have two or more columns, got an array of shape {p.shape}"
         )
-    inside, total = in_range(p), p.sum(-1)
-    if (bad := np.abs(total - 1.0) > _SUM).any():
+    inside = in_range(p)
+    total = p.sum(-1)
+    bad = np.abs(total - 1.0) > _SUM
+    if bad.any():
         raise DataError(
             f"the class probabilities of a row sum to 1, and {first_bad('their sum', total, bad)}; divide each row by its sum"
         )
@@ -61,21 +68,21 @@ def both(truth: Any, forecast: Any) -> tuple[Array, Array, bool]:
 
     More than one axis means rows of class probabilities, fewer the probability of the event.
     """
-    p, h = finite_numbers(truth, "the truth"), finite_numbers(forecast, "the forecast")
+    p = finite_numbers(truth, "the truth")
+    h = finite_numbers(forecast, "the forecast")
     if p.shape != h.shape:
         raise DataError(
             f"the truth has shape {p.shape} and the forecast {h.shape}: they are said of the same rows"
         )
-    return (
-        (distributions(p), distributions(h), False)
-        if p.ndim > 1
-        else (_to_pairs(p), _to_pairs(h), True)
-    )
+    if p.ndim > 1:
+        return (distributions(p), distributions(h), False)
+    return (_to_pairs(p), _to_pairs(h), True)
 
 
 def in_range(p: Array) -> Array:
     """Probabilities, rounding cut off. DataError names the row and value outside [0, 1]."""
-    if (bad := (p < -_ROUNDING) | (p > 1.0 + _ROUNDING)).any():
+    bad = (p < -_ROUNDING) | (p > 1.0 + _ROUNDING)
+    if bad.any():
         raise DataError(
             f"a probability lies between 0 and 1, and {first_bad('the forecast', p, bad)}; 70 % is written 0.7"
         )
@@ -95,7 +102,8 @@ def finite_numbers(values: Any, what: str) -> Array:
             f"{what} is numeric, got {given.dtype} values such as {given.ravel()[:1].tolist()}"
         )
     out = given.astype(float)
-    if (bad := ~np.isfinite(out)).any():
+    bad = ~np.isfinite(out)
+    if bad.any():
         raise DataError(
             f"{what} is finite, and {first_bad(what, out, bad)}; drop the row or complete it"
         )
@@ -105,7 +113,8 @@ def finite_numbers(values: Any, what: str) -> Array:
 def positive_numbers(values: Any, what: str, *, above: float = 0.0) -> Array:
     """Finite floats greater than `above`."""
     out = finite_numbers(values, what)
-    if (bad := out <= above).any():
+    bad = out <= above
+    if bad.any():
         raise DataError(
             f"{what} is greater than {above:g}, and {first_bad(what, out, bad)}"
         )
@@ -115,7 +124,8 @@ def positive_numbers(values: Any, what: str, *, above: float = 0.0) -> Array:
 def level(prob: Any) -> Array:
     """Probabilities strictly between 0 and 1."""
     out = finite_numbers(prob, "prob")
-    if (bad := (out <= 0) | (out >= 1)).any():
+    bad = (out <= 0) | (out >= 1)
+    if bad.any():
         raise DataError(
             f"prob lies strictly between 0 and 1, and {first_bad('prob', out, bad)}; for 95 % write prob=0.95"
         )
@@ -140,7 +150,8 @@ def frequencies(weights: Any, shape: tuple[int, ...]) -> Array:
         raise DataError(
             f"weights are one frequency per row: expected shape {shape}, got {w.shape}"
         )
-    if (bad := w < 0).any():
+    bad = w < 0
+    if bad.any():
         raise DataError(
             f"a frequency is not negative, and {first_bad('weights', w, bad)}"
         )

@@ -133,9 +133,10 @@ def table(
     | x | 0.980 | 0.980 |
     |  | (0.038) | (0.054) |
     """
-    several = (
-        by_method([fits]) if isinstance(fits, Fit) else fits_by_name(fits, "table")
-    )
+    if isinstance(fits, Fit):
+        several = by_method([fits])
+    else:
+        several = fits_by_name(fits, "table")
     asked = _covariances(several, covariance)
     columns = [
         _fit_column(n, fit, prob, kind, asked.get(n), exp=exp)
@@ -172,9 +173,13 @@ def table(
         for key in below
     )
     responses = {fit.model.design.response for fit in several.values()}
-    heading = (
-        (responses.pop() if len(responses) == 1 else "") if title is None else title
-    )
+    if title is None:
+        if len(responses) == 1:
+            heading = responses.pop()
+        else:
+            heading = ""
+    else:
+        heading = title
     notes = (
         *_table_notes(columns, beneath, prob, stars=stars),
         *_of_responses(columns),
@@ -189,16 +194,15 @@ def _covariances(fits: Mapping[str, Fit], given: Any) -> dict[str, Any]:
     """What each fit is asked for; one covariance for all is for the point estimates among them."""
     if isinstance(given, Mapping):
         given = {named_as_text(name): of for name, of in given.items()}
-        if unknown := [n for n in given if n not in fits]:
+        unknown = [n for n in given if n not in fits]
+        if unknown:
             raise DataError(
                 f"covariance= names {unknown[0]!r}, which is no fit of the table: {', '.join(fits)}"
             )
         return dict(given)
-    return (
-        {}
-        if given is None
-        else {n: given for n, fit in fits.items() if fit.target == "mode"}
-    )
+    if given is None:
+        return {}
+    return {n: given for n, fit in fits.items() if fit.target == "mode"}
 
 
 def _fit_column(
@@ -218,7 +222,10 @@ def _fit_column(
     size = len(fit.parameter_names)
     cells = {}
     for index, row in zip(found.index[:size], found.iloc[:size].to_dict("records")):
-        outcome, coef = index if isinstance(index, tuple) else ("", index)
+        if isinstance(index, tuple):
+            outcome, coef = index
+        else:
+            outcome, coef = ("", index)
         if coef not in terms:
             value = next(row[c] for c in ("estimate", "mean", "median") if c in row)
             error = row.get("std_error", row.get("sd", np.nan))
@@ -251,16 +258,18 @@ def _statistics(fit: Fit) -> dict[str, str]:
         ):
             continue
         if name == "r_squared" and not fit.model.likelihood.least_squares:
-            label = "R² (deviance)" if is_density(fit.model) else "McFadden's R²"
+            if is_density(fit.model):
+                label = "R² (deviance)"
+            else:
+                label = "McFadden's R²"
         if name == "residual_sd":
             label = str(fit.model.likelihood.noise_scale)
-        out[label] = (
-            f"{value:d}"
-            if name == "nobs"
-            else f"{value:.3f}"
-            if "R²" in label
-            else _significant(value, 4)
-        )
+        if name == "nobs":
+            out[label] = f"{value:d}"
+        elif "R²" in label:
+            out[label] = f"{value:.3f}"
+        else:
+            out[label] = _significant(value, 4)
     if has_effects(fit.model):
         return _of_groups(fit, out)
     others = {a: v for a, v in fit.aux.items() if a != fit.model.likelihood.noise_scale}
@@ -269,7 +278,8 @@ def _statistics(fit: Fit) -> dict[str, str]:
 
 def _of_groups(fit: Fit, plain: dict[str, str]) -> dict[str, str]:
     """Statistics of a fit with effects of groups: their standard deviations and correlations, R² of groups, and the criterion."""
-    row, found = fit.glance().iloc[0], fit.solution.found
+    row = fit.glance().iloc[0]
+    found = fit.solution.found
     out = {"N": plain.get("N", "")} | {
         name: _significant(v, 4) for name, v in fit.hyper.items()
     }
@@ -302,24 +312,27 @@ def _significant(value: float, digits: int) -> str:
     >>> _significant(3.0, 4), _significant(122.71, 4), _significant(123456.7, 4)
     ('3.000', '122.7', '123457')
     """
-    return (
-        format_rounded(value, digits - 1 - int(np.floor(np.log10(abs(value)))))
-        if value
-        else "0"
-    )
+    if value:
+        return format_rounded(value, digits - 1 - int(np.floor(np.log10(abs(value)))))
+    return "0"
 
 
 # ---- lines -------------------------------------------------------------------------------------------------------------
 
 
 def _names_as_list(names: str | Sequence[str] | None) -> list[str]:
-    return [] if names is None else [names] if isinstance(names, str) else list(names)
+    if names is None:
+        return []
+    if isinstance(names, str):
+        return [names]
+    return list(names)
 
 
 def _known_labels(columns: Sequence[_Column], names: Any, what: str) -> None:
     every = [*dict.fromkeys(label for c in columns for label in (*c.cells, *c.smooths))]
     met = {*every, *(label.split(": ")[0] for label in every)}
-    if unknown := [n for n in names if n not in met]:
+    unknown = [n for n in names if n not in met]
+    if unknown:
         raise DataError(
             f"{what}= names {unknown[0]!r}, which is no coefficient of these fits: {', '.join(every[:12])}"
         )
@@ -381,7 +394,9 @@ def _decimal_places(rows: Sequence[Mapping[str, float]], digits: int) -> int:
         abs(r["value"]) for r in rows if r["value"]
     ]
     finite = [s for s in sizes if np.isfinite(s)]
-    return digits - 1 - int(np.floor(np.log10(min(finite)))) if finite else digits
+    if finite:
+        return digits - 1 - int(np.floor(np.log10(min(finite))))
+    return digits
 
 
 def _cell(
@@ -394,7 +409,10 @@ def _cell(
     if not np.isfinite(row["value"]):
         return ("no estimate" if np.isnan(row["value"]) else "inf"), ""
     p = row.get("p_value", np.nan)
-    mark = next((s for level, s in STARS if p < level), "") if stars else ""
+    if stars:
+        mark = next((s for level, s in STARS if p < level), "")
+    else:
+        mark = ""
     return shown(row["value"]) + mark, _beneath(row, shown, beneath)
 
 
@@ -403,19 +421,27 @@ def _beneath(
 ) -> str:
     if beneath == "interval":
         ends = [row["lower"], row["upper"]]
-        return "" if np.isnan(ends).any() else f"[{shown(ends[0])}, {shown(ends[1])}]"
+        if np.isnan(ends).any():
+            return ""
+        return f"[{shown(ends[0])}, {shown(ends[1])}]"
     if beneath == "p":
         from probreg.fits.summary import p_cell
 
         if "p_positive" in row:
             return f"P(> 0) {format_probability(row['p_positive'])}"
         said = p_cell(row.get("p_value", np.nan))
-        return "" if not said else f"p {said}" if said[0] in "<>" else f"p = {said}"
+        if not said:
+            return ""
+        if said[0] in "<>":
+            return f"p {said}"
+        return f"p = {said}"
     if (
         np.isnan(row["error"]) and "median" in row
     ):  # a ratio of a posterior, which has an interval alone
         return _beneath(row, shown, "interval")
-    return "" if np.isnan(row["error"]) else f"({shown(row['error'])})"
+    if np.isnan(row["error"]):
+        return ""
+    return f"({shown(row['error'])})"
 
 
 # ---- notes -------------------------------------------------------------------------------------------------------------
@@ -464,7 +490,9 @@ def _describe_errors(
     if ratios:
         brackets = f"{100 * prob:g} % intervals in brackets"
         said.append(f"{brackets} for {', '.join(ratios)}" if said else brackets)
-    return "; ".join(said) + "." if said else "No standard errors."
+    if said:
+        return "; ".join(said) + "."
+    return "No standard errors."
 
 
 def _has_errors(c: _Column) -> bool:
@@ -496,11 +524,9 @@ def _noise_scale(fit: Fit) -> str:
     """What the noise scale of a fit is."""
     found = fit.solution.found
     if found is not None and fit.model.likelihood.noise_scale in found.values:
-        return (
-            f"at the maximum of {found.criterion}"
-            if found.plain
-            else "at the maximum, under priors of scales"
-        )
+        if found.plain:
+            return f"at the maximum of {found.criterion}"
+        return "at the maximum, under priors of scales"
     if fit.model.noise_held is not None:
         return "held"
     if fit.target == "posterior":
@@ -518,9 +544,13 @@ def _kind(c: _Column) -> str:
     """What the numbers of a column are."""
     from probreg.model.prior_words import prior_line
 
-    fit, ratio = c.fit, "ratio" in c.words
+    fit = c.fit
+    ratio = "ratio" in c.words
     mean = "posterior median" if ratio else "posterior mean"
-    what = mean if fit.target == "posterior" else _describe_estimate(fit)
+    if fit.target == "posterior":
+        what = mean
+    else:
+        what = _describe_estimate(fit)
     said = f"{c.name}: {what} by {fit.method.name if fit.solution.found is None else 'evidence'}"
     covariance = c.words.get("covariance", "none")
     said += (
@@ -538,20 +568,19 @@ def _describe_estimate(fit: Fit) -> str:
     """What a point estimate is: a maximum, or where the search ended instead."""
     if not fit.method.probabilities:
         return "weights that separate classes, no maximum of a likelihood,"
-    maximum = "maximum likelihood" if fit.model.flat else "mode under a prior"
+    if fit.model.flat:
+        maximum = "maximum likelihood"
+    else:
+        maximum = "mode under a prior"
     if tested_at_found_scales(fit) and fit.solution.found is not None:
-        return (
-            "restricted maximum likelihood"
-            if fit.solution.found.criterion == "REML"
-            else "maximum likelihood"
-        )
+        if fit.solution.found.criterion == "REML":
+            return "restricted maximum likelihood"
+        return "maximum likelihood"
     if fit.solution.status is Status.SHORT or fit.solution.status.unfinished:
         return f"stopped short of {'the ' * (not fit.model.flat)}{maximum}"
-    return (
-        "no maximum of the likelihood exists, fit"
-        if fit.solution.status is Status.NO_MAXIMUM
-        else maximum
-    )
+    if fit.solution.status is Status.NO_MAXIMUM:
+        return "no maximum of the likelihood exists, fit"
+    return maximum
 
 
 def _of_responses(columns: Sequence[_Column]) -> list[str]:

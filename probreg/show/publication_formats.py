@@ -257,7 +257,10 @@ class PublicationTable:
         made = [_pad_cells(line[: 1 + shown], widths) for line in every]
         gone = len(self.fits) - shown
         rule = "-" * max(map(cells_of, made))
-        apart = [f"… {gone} more fits: to_pandas() has all"] if gone else []
+        if gone:
+            apart = [f"… {gone} more fits: to_pandas() has all"]
+        else:
+            apart = []
         apart += (
             [f"… {more} more coefficients: keep= chooses, to_pandas() has all"]
             if more

@@ -130,7 +130,10 @@ class Classifier(ClassifierMixin, ModelEstimator):
         self.fit_ = self._fit_rows(X, y, weights, response)
         coef = self._coefficients_by_outcome()
         coef = (coef[:, None] if coef.ndim == 1 else coef).T  # (outcomes, coefficients)
-        self.intercept_ = coef[:, 0] if self.fit_intercept else np.zeros(len(coef))
+        if self.fit_intercept:
+            self.intercept_ = coef[:, 0]
+        else:
+            self.intercept_ = np.zeros(len(coef))
         self.coef_ = coef[:, int(self.fit_intercept) :]
         return self
 
@@ -174,7 +177,9 @@ class Classifier(ClassifierMixin, ModelEstimator):
             Where there is no maximum to predict from, as of separated classes under a flat prior.
         """
         found = np.concatenate([p.mean() for p in self._predictives(self._read_new(X))])
-        return np.stack([1.0 - found, found], 1) if found.ndim == 1 else found
+        if found.ndim == 1:
+            return np.stack([1.0 - found, found], 1)
+        return found
 
     def predict_log_proba(self, X: ArrayLike) -> Array:
         """The logarithms of `predict_proba`, computed without rounding small probabilities to zero.
@@ -203,9 +208,9 @@ class Classifier(ClassifierMixin, ModelEstimator):
 
     def likelihood_for(self, response: Array) -> Likelihood:
         if isinstance(self.likelihood, str) and self.likelihood == "auto":
-            return (
-                Bernoulli() if len(self.classes_) == 2 else Categorical(symmetric=True)
-            )
+            if len(self.classes_) == 2:
+                return Bernoulli()
+            return Categorical(symmetric=True)
         found = read_likelihood(self.likelihood)
         if not isinstance(found, OfClasses) or isinstance(found, OfTrials):
             raise Incompatible(

@@ -82,7 +82,8 @@ class ModelEstimator(BaseEstimator):
 
     def _predictives(self, X: Array) -> Iterator[Predictive]:
         """p(y | draw, or estimate) at blocks of the rows."""
-        model, solution = self.fit_.model, self.fit_.solution
+        model = self.fit_.model
+        solution = self.fit_.solution
         if solution.draws is None:
             aux = {
                 a: np.full((1, 1), v)
@@ -101,7 +102,8 @@ class ModelEstimator(BaseEstimator):
         """Return the rows with a column of ones. A ProbregWarning names rows that only the minimum-norm estimate predicts."""
         require_predictive(self.fit_.solution, self.fit_.method)
         rows = self.fit_.model.design.at(X).X
-        if len(bad := rows_without_estimate(self.fit_.solution, rows)):
+        bad = rows_without_estimate(self.fit_.solution, rows)
+        if len(bad):
             some = ", ".join(map(str, bad[:5])) + (" ..." if len(bad) > 5 else "")
             warn_caller(
                 f"{len(bad)} of {len(rows)} rows have no unique prediction (rows {some}, counted from 0): they do not keep the "

@@ -100,11 +100,10 @@ class Regressor(RegressorMixin, ModelEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         given = self.likelihood
-        kind = (
-            LIKELIHOODS.get(given.partition("(")[0])
-            if isinstance(given, str)
-            else type(given)
-        )
+        if isinstance(given, str):
+            kind = LIKELIHOODS.get(given.partition("(")[0])
+        else:
+            kind = type(given)
         tags.target_tags.positive_only = isinstance(kind, type) and issubclass(
             kind, CountLikelihood
         )
@@ -142,7 +141,10 @@ class Regressor(RegressorMixin, ModelEstimator):
             X, y, self._read_weights(sample_weight, len(X)), response
         )
         coef = self._coefficients_by_outcome()
-        self.intercept_ = float(coef[0]) if self.fit_intercept else 0.0
+        if self.fit_intercept:
+            self.intercept_ = float(coef[0])
+        else:
+            self.intercept_ = 0.0
         self.coef_ = coef[int(self.fit_intercept) :]
         return self
 
@@ -192,7 +194,8 @@ class Regressor(RegressorMixin, ModelEstimator):
 
     def _variance(self, X: Array) -> Array:
         """Var(y) of a new observation at each row. Incompatible where an estimate has no standard error."""
-        model, solution = self.fit_.model, self.fit_.solution
+        model = self.fit_.model
+        solution = self.fit_.solution
         refuse_sampling(
             model.design.weight_kind, "the standard deviation of a new observation"
         )
@@ -218,8 +221,16 @@ class Regressor(RegressorMixin, ModelEstimator):
             # Var(y | estimate) + (d mu / d eta)^2 x'Sx
             return _noise_variance(p)[0] + slope**2 * of_eta
         # s^2 + x'Sx; a conjugate posterior is Student-t, whose variance is df/(df - 2) times its squared scale
-        df = solution.df if solution.draws is not None else None
-        t = 1.0 if df is None else df / (df - 2.0) if df > 2.0 else np.inf
+        if solution.draws is not None:
+            df = solution.df
+        else:
+            df = None
+        if df is None:
+            t = 1.0
+        elif df > 2.0:
+            t = df / (df - 2.0)
+        else:
+            t = np.inf
         return t * (noise**2 + of_eta)
 
     def likelihood_for(self, response: Array) -> Likelihood:

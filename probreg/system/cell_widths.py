@@ -12,7 +12,9 @@ def cells_of(text: str) -> int:
     >>> cells_of("abc"), cells_of("年齢"), cells_of("e\\u0301")
     (3, 4, 1)
     """
-    return len(text) if text.isascii() else sum(map(_cells, text))
+    if text.isascii():
+        return len(text)
+    return sum(map(_cells, text))
 
 
 def _cells(c: str) -> int:
@@ -59,7 +61,8 @@ def last_cells(text: str, most: int) -> str:
     """
     if text.isascii():
         return text[len(text) - max(most, 0) :]
-    used, start = 0, len(text)
+    used = 0
+    start = len(text)
     for i in range(len(text) - 1, -1, -1):
         used += (size := _cells(text[i]))
         if used > most:
@@ -70,9 +73,9 @@ def last_cells(text: str, most: int) -> str:
 
 def with_fillers(text: str) -> str:
     """Text with a filler behind each wide character, so that its length is not less than its cells."""
-    return (
-        text if text.isascii() else "".join(c + _FILLER * (_cells(c) - 1) for c in text)
-    )
+    if text.isascii():
+        return text
+    return "".join(c + _FILLER * (_cells(c) - 1) for c in text)
 
 
 def without_fillers(text: str) -> str:

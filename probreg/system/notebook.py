@@ -48,38 +48,37 @@ def notebook_html(
             all(kind.kind in "OUST" or kind.name == "str" for kind in table.dtypes)
             and not index
         )
-        return body.replace("<td>", '<td style="text-align:left">') if text else body
+        if text:
+            return body.replace("<td>", '<td style="text-align:left">')
+        return body
 
     def shown(part: Any) -> str:
         if isinstance(part, str):
             return f"<p>{escape(part)}</p>"
         if isinstance(part, list | tuple):
-            return (
-                f"<ul>{''.join(f'<li>{escape(n)}</li>' for n in part)}</ul>"
-                if part
-                else ""
-            )
+            if part:
+                return f"<ul>{''.join(f'<li>{escape(n)}</li>' for n in part)}</ul>"
+            return ""
         if not len(part):
             return ""
-        rest, lost = len(part) - _ROWS, len(part) - _MOST
-        more = (
-            _details(f"{rest} more rows", rows(part[_ROWS:_MOST])) if rest > 0 else ""
-        )
+        rest = len(part) - _ROWS
+        lost = len(part) - _MOST
+        if rest > 0:
+            more = _details(f"{rest} more rows", rows(part[_ROWS:_MOST]))
+        else:
+            more = ""
         return (
             rows(part[:_ROWS])
             + more
             + (f"<p>{lost} more rows in the object's table</p>" if lost > 0 else "")
         )
 
-    first, others = (
-        [escape(line) for line in head[:1]],
-        [escape(line) for line in head[1:]],
-    )
-    out = (
-        f"<p>{'<br>'.join([*(f'<strong>{line}</strong>' for line in first), *others])}</p>"
-        if head
-        else ""
-    )
+    first = [escape(line) for line in head[:1]]
+    others = [escape(line) for line in head[1:]]
+    if head:
+        out = f"<p>{'<br>'.join([*(f'<strong>{line}</strong>' for line in first), *others])}</p>"
+    else:
+        out = ""
     out += "".join(map(shown, tables))
     out += f"<p>{'<br>'.join(map(escape, foot))}</p>" if foot else ""
     out += shown(list(notes))

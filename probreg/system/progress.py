@@ -67,11 +67,10 @@ class Task:
     def words(self) -> str:
         """How much is done, for how long, and how long it may still take."""
         spent = time.monotonic() - self.start
-        part = (
-            f"{self.done:,}"
-            if self.total is None
-            else f"{self.done:,} of {self.total:,}"
-        )
+        if self.total is None:
+            part = f"{self.done:,}"
+        else:
+            part = f"{self.done:,} of {self.total:,}"
         left = ""
         if self.total and 0 < self.done < self.total:
             left = (
@@ -82,7 +81,9 @@ class Task:
 
 def _clock(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
-    return f"{rest} s" if not minutes else f"{minutes} min {rest} s"
+    if not minutes:
+        return f"{rest} s"
+    return f"{minutes} min {rest} s"
 
 
 _CURRENT: ContextVar[Task | None] = ContextVar("task", default=None)
@@ -97,12 +98,12 @@ def progress_bar(
     `show` None draws at a terminal or in a notebook, in the main thread of the main process, unless the environment has
     PROBREG_PROGRESS=0; True also writes lines where stderr is neither; False draws nothing, nor do the tasks within.
     """
-    outer, token = _CURRENT.get(), None
-    display = (
-        (outer.display if show is not False else None)
-        if outer is not None
-        else _display_for(show)
-    )
+    outer = _CURRENT.get()
+    token = None
+    if outer is not None:
+        display = outer.display if show is not False else None
+    else:
+        display = _display_for(show)
     task = Task(name, total, display)
     try:
         token = _CURRENT.set(task)
@@ -131,7 +132,10 @@ def each_of[A, B](
     >>> each_of(lambda x: x * x, [1, 2, 3], "squares", workers=2)
     [1, 4, 9]
     """
-    threads = os.cpu_count() or 1 if workers is None else workers
+    if workers is None:
+        threads = os.cpu_count() or 1
+    else:
+        threads = workers
     with progress_bar(name, len(items), show=show) as bar:
         if threads == 1:
             return list(bar.over(map(work, items)))
@@ -243,7 +247,10 @@ class _Notebook(_Drawing):
 
 
 def _html_row(t: Task) -> str:
-    much = "" if t.total is None else f' value="{t.done}" max="{t.total}"'
+    if t.total is None:
+        much = ""
+    else:
+        much = f' value="{t.done}" max="{t.total}"'
     return f"<div>{html.escape(visible(t.name))} <progress{much}></progress> {html.escape(t.words)}</div>"
 
 

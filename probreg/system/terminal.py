@@ -129,7 +129,8 @@ def table_lines(table: Any, **how: Any) -> list[str]:
     [['x\\ny'], ['a\\nb', '1.0']]
     """
     lines = _table_rows(table, how)
-    if (over := max(map(cells_of, lines)) - WIDTH) <= 0:
+    over = max(map(cells_of, lines)) - WIDTH
+    if over <= 0:
         return lines
     # the longest words give way first, no further than _LABEL
     longest = max(map(cells_of, _words_of(table)), default=0)
@@ -199,11 +200,10 @@ def _with_words(table: Any, changed: Callable[[Iterable[Any]], list[Any]]) -> An
         of = getattr(table, axis)
         each = [changed(of.get_level_values(i)) for i in range(of.nlevels)]
         if any(isinstance(v, str) for values in each for v in values):
-            made = (
-                type(of).from_arrays(each, names=of.names)
-                if of.nlevels > 1
-                else type(of)(each[0], name=of.name)
-            )
+            if of.nlevels > 1:
+                made = type(of).from_arrays(each, names=of.names)
+            else:
+                made = type(of)(each[0], name=of.name)
             setattr(out, axis, made)
     return out
 
@@ -224,11 +224,9 @@ def truncate_lines(lines: Sequence[str], rest: str, most: int = 25) -> list[str]
     if not ends or ends[-1] <= most:
         return list(lines)
     kept = max(sum(end < most for end in ends), 1)
-    return (
-        [*lines[:kept], f"… {len(lines) - kept} more in {rest}"]
-        if kept < len(lines)
-        else list(lines)
-    )
+    if kept < len(lines):
+        return [*lines[:kept], f"… {len(lines) - kept} more in {rest}"]
+    return list(lines)
 
 
 def truncate_table(table: Any, rest: str, most: int = 25, **how: Any) -> list[str]:
@@ -271,7 +269,9 @@ def percent(share: float, digits: int = 3) -> str:
     """
     if share < 1.0 and float(f"{100.0 * share:.{digits}g}") >= 100.0:
         return f"over {100.0 - 10.0 ** (2 - digits):g} %"
-    return f"{100.0 * share:.0f} %" if share >= 1.0 else f"{100.0 * share:.{digits}g} %"
+    if share >= 1.0:
+        return f"{100.0 * share:.0f} %"
+    return f"{100.0 * share:.{digits}g} %"
 
 
 def format_probability(p: float) -> str:
@@ -290,11 +290,9 @@ def format_number(value: float, digits: int = 5) -> str:
     >>> format_number(84925.04), format_number(124859.18), format_number(99999.7), format_number(0.0123456), format_number(-62419.6, 3)
     ('84925', '124859', '100000', '0.012346', '-62420')
     """
-    return (
-        f"{value:.0f}"
-        if 10.0**digits - 0.5 <= abs(value) < 1e15
-        else f"{value:.{digits}g}"
-    )
+    if 10.0**digits - 0.5 <= abs(value) < 1e15:
+        return f"{value:.0f}"
+    return f"{value:.{digits}g}"
 
 
 def format_p(p: float) -> str:
@@ -314,8 +312,6 @@ def few_names(names: Sequence[str]) -> str:
     >>> few_names("ab"), few_names([f"x{j}" for j in range(40)])
     ('a, b', 'x0, x1, x2, x3, x4 and 35 more')
     """
-    return (
-        ", ".join(names)
-        if len(names) <= 12
-        else f"{', '.join(names[:5])} and {len(names) - 5} more"
-    )
+    if len(names) <= 12:
+        return ", ".join(names)
+    return f"{', '.join(names[:5])} and {len(names) - 5} more"

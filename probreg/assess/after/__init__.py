@@ -141,7 +141,9 @@ def diagnose(
     both: Registry[object] = Registry("check or diagnostic")
     both.update({**CHECKS, **DIAGNOSTICS})
     found = Findings.of(items, both, verbose=verbose or skipped)
-    return replace(found, earlier=frozenset(CHECKS)) if fit.model.design.n else found
+    if fit.model.design.n:
+        return replace(found, earlier=frozenset(CHECKS))
+    return found
 
 
 def _of_rows(fit: Fit, before: bool) -> list[Finding]:
@@ -149,10 +151,9 @@ def _of_rows(fit: Fit, before: bool) -> list[Finding]:
     design = fit.model.design
     if design.n:
         return list(check(fit.model)) if before else []
-    asked = (
-        "neither the checks before the fit nor the diagnostics"
-        if before
-        else "none of the diagnostics"
-    )
+    if before:
+        asked = "neither the checks before the fit nor the diagnostics"
+    else:
+        asked = "none of the diagnostics"
     sentence = f"{asked} that look at single rows were made: {design.rows_absent}"
     return [Finding(RowsCheck.name, Verdict.NOTE, sentence, design.remedy)]

@@ -32,11 +32,10 @@ class Added(NamedTuple):
     how: str = ""
 
     def __str__(self) -> str:
-        of = (
-            f"chi2({self.q})"
-            if self.df is None
-            else f"F({self.q}, {format_number(self.df, 4)})"
-        )
+        if self.df is None:
+            of = f"chi2({self.q})"
+        else:
+            of = f"F({self.q}, {format_number(self.df, 4)})"
         return f"{of} = {format_number(self.statistic, 3)}, {format_p(self.p_value)}{self.how}"
 
 
@@ -86,14 +85,17 @@ def added_test(found: Local, columns: Array) -> Added | None:
     for _ in range(2):  # the second time removes what rounding left
         Z = Z - found.span @ (found.span.T @ Z)
     Z = Z[:, np.linalg.norm(Z, axis=0) > _SPANNED * length]
-    Z = Z[:, list(rank_of(triangular(Z)).kept)] if Z.size else Z
+    if Z.size:
+        Z = Z[:, list(rank_of(triangular(Z)).kept)]
     if not Z.size:
         return None
     u = found.u.reshape(-1) * weight[:, 0]
-    gain, q = float(np.sum((np.linalg.qr(Z)[0].T @ u) ** 2)), Z.shape[1]
+    gain = float(np.sum((np.linalg.qr(Z)[0].T @ u) ** 2))
+    q = Z.shape[1]
     if found.df is None:
         return Added(gain, q, None, float(chdtrc(q, gain)))
-    if (df := found.df - q) <= 0:
+    df = found.df - q
+    if df <= 0:
         return None
     f = (gain / q) / ((float(u @ u) - gain) / df)
     return Added(f, q, df, float(fdtrc(q, df, f)))

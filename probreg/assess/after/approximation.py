@@ -45,11 +45,15 @@ class ApproximationDiagnostic(Diagnostic):
         )
         log_w = log_w - log_w.max()
         w = np.exp(log_w) / np.exp(log_w).sum()
-        k, share = smoothed(log_w).k, float(1.0 / (len(w) * (w**2).sum()))
+        k = smoothed(log_w).k
+        share = float(1.0 / (len(w) * (w**2).sum()))
         sentence = f"weights p / q of the draws have Pareto shape {k:.2f} (good below {GOOD}); {percent(share, 2)} of them count"
         if k < GOOD and share >= MOST:
             return self.fine(sentence, statistic=k)
-        verdict = Verdict.WARNING if k > BAD or share < FEW else Verdict.NOTE
+        if k > BAD or share < FEW:
+            verdict = Verdict.WARNING
+        else:
+            verdict = Verdict.NOTE
         return [
             self.say(
                 verdict,

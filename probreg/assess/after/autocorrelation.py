@@ -47,7 +47,8 @@ class AutocorrelationDiagnostic(Diagnostic):
     picture: ClassVar[str] = "plot.autocorrelation"
 
     def applies(self, fit: Fit) -> str | None:
-        likelihood, design = fit.model.likelihood, fit.model.design
+        likelihood = fit.model.likelihood
+        design = fit.model.design
         if design.weights is not None:
             return "rows that stand for several observations have no order in time"
         if not isinstance(likelihood, UnivariateLikelihood):
@@ -57,10 +58,8 @@ class AutocorrelationDiagnostic(Diagnostic):
         return zero_weight_obstacle(fit, least=12)
 
     def run(self, fit: Fit) -> list[Finding]:
-        y, eta = (
-            fit.model.likelihood.response(fit.model.design.observed),
-            predictor(fit)[:, 0],
-        )
+        y = fit.model.likelihood.response(fit.model.design.observed)
+        eta = predictor(fit)[:, 0]
         if is_monotone(y) and not is_monotone(
             eta
         ):  # neighbours are alike in y, so in their residuals
@@ -68,7 +67,8 @@ class AutocorrelationDiagnostic(Diagnostic):
             sentence = f"rows are sorted by {response}: in that order autocorrelation cannot be judged"
             remedy = "put the rows into the order of time, if they have one, before they are judged or given HAC errors"
             return [self.say(Verdict.NOTE, sentence, remedy)]
-        e, lags = counted_residuals(fit, "pearson"), min(10, fit.model.design.n // 5)
+        e = counted_residuals(fit, "pearson")
+        lags = min(10, fit.model.design.n // 5)
         box = ljung_box(e, lags)
         if drawable(fit):
             p = simulated_p_value(
@@ -106,11 +106,10 @@ class AutocorrelationDiagnostic(Diagnostic):
     def _report_test(
         self, name: str, test: Serial, first: float, robust: str, *, along: bool
     ) -> list[Finding]:
-        tell = (
-            "tell of the next one"
-            if test.p_value < 0.01
-            else "do not tell of the next one"
-        )
+        if test.p_value < 0.01:
+            tell = "tell of the next one"
+        else:
+            tell = "do not tell of the next one"
         sentence = f"residuals {tell}: correlation {first:.2g}, {name} = {format_number(test.statistic, 3)}, {format_p(test.p_value)}{test.how}"
         remedy = (
             f"if rows are in the order of time: add lags, a trend or seasons{robust}"
@@ -146,7 +145,8 @@ def autocorrelations(e: Array, lags: int) -> Array:
 def box_statistic(e: Array, lags: int) -> Array:
     """n (n + 2) sum_k r_k^2 / (n - k) of the series in the rows of e (..., n)."""
     # Var r_k = (n - k) / (n (n + 2)) for independent values, so that Q = sum_k r_k^2 / Var r_k   (Ljung & Box 1978).
-    n, c = e.shape[-1], e - e.mean(-1, keepdims=True)
+    n = e.shape[-1]
+    c = e - e.mean(-1, keepdims=True)
     k = np.arange(1, lags + 1)
     r = (
         np.stack([(c[..., j:] * c[..., :-j]).sum(-1) for j in k], -1)
@@ -197,10 +197,8 @@ def durbin_watson_test(fit: Fit) -> Serial:
         how = ", exact"
     else:
         mean, variance = _mean_and_variance(np.linalg.qr(U)[0])
-        below, how = (
-            float(ndtr((d - mean) / np.sqrt(variance))),
-            ", normal approximation",
-        )
+        below = float(ndtr((d - mean) / np.sqrt(variance)))
+        how = ", normal approximation"
     # Two-sided: twice the smaller of P(D <= d) and P(D >= d).
     return Serial(d, min(1.0, 2.0 * min(below, 1.0 - below)), how)
 

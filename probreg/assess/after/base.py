@@ -69,7 +69,8 @@ class Diagnostic(ABC):
         p_value: float = nan,
     ) -> Finding:
         """A finding of this diagnostic, with its picture."""
-        number, p = float(statistic), float(p_value)
+        number = float(statistic)
+        p = float(p_value)
         return Finding(
             self.name,
             verdict,
@@ -94,7 +95,10 @@ class Diagnostic(ABC):
         """The answer of a test: a note for p below 0.01, a warning below 0.0001, otherwise fine."""
         if not p_value < SIGNIFICANT:
             return self.fine(sentence, statistic=statistic, p_value=p_value)
-        verdict = Verdict.WARNING if p_value < STRONG else Verdict.NOTE
+        if p_value < STRONG:
+            verdict = Verdict.WARNING
+        else:
+            verdict = Verdict.NOTE
         return [
             self.say(verdict, sentence, remedy, statistic=statistic, p_value=p_value)
         ]
@@ -140,21 +144,18 @@ def robust_errors(fit: Fit, what: str) -> str:
         Newton().obstacle(fit.model) is not None
     ):  # a sandwich takes two derivatives of the log posterior
         return f"; {what} need a mode under flat or normal priors"
-    return (
-        f"; a mode has {what}, and a posterior none"
-        if fit.target == "posterior"
-        else f", or use {what}"
-    )
+    if fit.target == "posterior":
+        return f"; a mode has {what}, and a posterior none"
+    return f", or use {what}"
 
 
 def other_spread(fit: Fit, *, more: bool = True) -> str:
     """What to do about counts, or trials, that vary more or less than their mean says."""
     likelihood = fit.model.likelihood
-    kind, groups = (
-        ("trials", ", or 'cluster' by group")
-        if isinstance(likelihood, OfTrials)
-        else ("counts", "")
-    )
+    if isinstance(likelihood, OfTrials):
+        kind, groups = ("trials", ", or 'cluster' by group")
+    else:
+        kind, groups = ("counts", "")
     robust = f"use robust standard errors, fit.covariance('HC1'){groups}"
     if fit.target == "posterior":
         robust = f"a mode has robust standard errors, pr.fit(model).covariance('HC1'){groups}, and a posterior none"

@@ -48,21 +48,19 @@ class CalibrationDiagnostic(Diagnostic):
     def applies(self, fit: Fit) -> str | None:
         if not isinstance(fit.model.likelihood, OfClasses):
             return f"{fit.model.likelihood.named} fit says no probabilities of levels; see distribution"
-        if (why := zero_weight_obstacle(fit, least=_LEAST)) is not None:
+        why = zero_weight_obstacle(fit, least=_LEAST)
+        if why is not None:
             return why
-        return (
-            None
-            if len(np.unique(fit.once(_probabilities)[:, -1].round(12))) > 3
-            else "there are three predictions or fewer"
-        )
+        if len(np.unique(fit.once(_probabilities)[:, -1].round(12))) > 3:
+            return None
+        return "there are three predictions or fewer"
 
     def run(self, fit: Fit) -> list[Finding]:
-        rows, likelihood = rows_of_observations(fit), fit.model.likelihood
+        rows = rows_of_observations(fit)
+        likelihood = fit.model.likelihood
         assert isinstance(likelihood, OfClasses)  # `applies` asks
-        p, y = (
-            fit.once(_probabilities)[rows],
-            likelihood.tally(fit.model.design.observed[rows]),
-        )
+        p = fit.once(_probabilities)[rows]
+        y = likelihood.tally(fit.model.design.observed[rows])
         base = _reference_class(fit)
         test = hosmer_lemeshow(
             p, y, reference=base, groups=min(10, len(rows) // _GROUP)
@@ -95,7 +93,10 @@ def hosmer_lemeshow(
     >>> [round(float(v), 4) for v in hosmer_lemeshow(np.c_[1 - p, p], y, groups=3)]
     [12.5, 1.0, 0.0004]
     """
-    tally = (y[:, None] == np.arange(p.shape[1])).astype(float) if y.ndim == 1 else y
+    if y.ndim == 1:
+        tally = (y[:, None] == np.arange(p.shape[1])).astype(float)
+    else:
+        tally = y
     trials = tally.sum(1)
     group = _groups_of_equal_weight(1.0 - p[:, reference], groups, trials)
     # E_gk = sum_{i in g} n_i p_ik and O_gk = sum_{i in g} y_ik, n_i the trials of a row.
@@ -137,7 +138,8 @@ def calibration_curve(fit: Fit, bins: int = 10, prob: float = 0.95) -> Any:
         raise DataError(f"bins is a whole number of at least 1, got {bins!r}")
     reachable(fit)
     w = full_weights(fit.model.design.weights, fit.model.design.n)
-    p, tally = fit.once(_probabilities), likelihood.tally(fit.model.design.observed)
+    p = fit.once(_probabilities)
+    tally = likelihood.tally(fit.model.design.observed)
     trials = tally.sum(1)
     classes = [1] if isinstance(likelihood, UnivariateLikelihood) else range(p.shape[1])
     share = tally / np.where(trials > 0, trials, 1.0)[:, None]
@@ -175,15 +177,14 @@ def _curve(p: Array, hit: Array, w: Array, bins: int, prob: float) -> Array:
 
 def _binomial_quantile(q: float, n: Array, p: Array) -> Array:
     """The smallest k with P(K <= k) >= q for K binomial, by bisection."""
-    low, high = np.full(len(n), -1.0), n.copy()
+    low = np.full(len(n), -1.0)
+    high = n.copy()
     while (wide := high - low > 1).any():
         middle = np.floor((low + high) / 2)
         # P(K <= k) = I_(1 - p)(n - k, k + 1), the regularised incomplete beta function.
         enough = betainc(n - middle, middle + 1.0, 1.0 - p) >= q
-        low, high = (
-            np.where(wide & ~enough, middle, low),
-            np.where(wide & enough, middle, high),
-        )
+        low = np.where(wide & ~enough, middle, low)
+        high = np.where(wide & enough, middle, high)
     return high
 
 
@@ -208,7 +209,9 @@ def _probabilities(fit: Fit) -> Array:
         seed=fit.seed,
         at_most=500,
     ).mean()
-    return mean if mean.ndim == 2 else np.stack([1.0 - mean, mean], 1)
+    if mean.ndim == 2:
+        return mean
+    return np.stack([1.0 - mean, mean], 1)
 
 
 def _reference_class(fit: Fit) -> int:

@@ -47,17 +47,15 @@ class CookDiagnostic(DeletionDiagnostic):
                 statistic=top,
             )
         names = row_names(fit.model)[order]
-        several = (
-            f"; {len(order) - 1} more: {list_first(names[1:])}"
-            if len(order) > 1
-            else ""
-        )
+        if len(order) > 1:
+            several = f"; {len(order) - 1} more: {list_first(names[1:])}"
+        else:
+            several = ""
         inside = content(found, top)
-        where = (
-            "out of its 99 %"
-            if inside > 0.99
-            else f"to the edge of its {percent(inside, 2)}"
-        )
+        if inside > 0.99:
+            where = "out of its 99 %"
+        else:
+            where = f"to the edge of its {percent(inside, 2)}"
         sentence = f"without row {names[0]} the estimate moves {where} confidence ellipsoid (Cook's distance {top:.3g}){several}"
         return alone + self.report_influence(
             sentence, top, self.simulated_share(fit, largest_cook), names.tolist()

@@ -36,9 +36,12 @@ class CurvatureDiagnostic(Diagnostic):
     picture: ClassVar[str] = "plot.partial"
 
     def applies(self, fit: Fit) -> str | None:
-        if (why := local_obstacle(fit) or zero_weight_obstacle(fit)) is not None:
+        why = local_obstacle(fit) or zero_weight_obstacle(fit)
+        if why is not None:
             return why
-        return None if _numeric_columns(fit) else "no term is a number"
+        if _numeric_columns(fit):
+            return None
+        return "no term is a number"
 
     def run(self, fit: Fit) -> list[Finding]:
         tests = curvature(fit)
@@ -49,34 +52,38 @@ class CurvatureDiagnostic(Diagnostic):
             (name for name in p if p[name] < SIGNIFICANT), key=lambda name: p[name]
         )
         worst = min(p, key=lambda name: p[name])
-        typed = column_written(worst) if worst in fit.model.design.read else worst
+        if worst in fit.model.design.read:
+            typed = column_written(worst)
+        else:
+            typed = worst
         remedy = f"write bs({typed}, df=4) or add I({typed}**2)"
-        said = (
-            f"{', '.join(bent)} bend{'s' * (len(bent) == 1)}"
-            if bent
-            else "no column bends"
-        )
+        if bent:
+            said = f"{', '.join(bent)} bend{'s' * (len(bent) == 1)}"
+        else:
+            said = "no column bends"
         sentence = f"{said}: least {format_p(p[worst])} for the square of {worst} (times {len(tests)} column{'s' * (len(tests) != 1)})"
         (found,) = self.report_p_value(
             sentence, remedy, statistic=tests[worst].statistic, p_value=p[worst]
         )
-        picture = (
-            self.picture if fit.model.likelihood.width == 1 else "plot.calibration"
-        )
+        if fit.model.likelihood.width == 1:
+            picture = self.picture
+        else:
+            picture = "plot.calibration"
         return [replace(found, columns=tuple(bent), picture=picture)]
 
 
 def curvature(fit: Fit) -> dict[str, Added]:
     """The test of the square of each column that is a term of its own and a number, where it is not in the model."""
-    found, design, m = local(fit), fit.model.design, fit.model.shape[1]
+    found = local(fit)
+    design = fit.model.design
+    m = fit.model.shape[1]
     out: dict[str, Added] = {}
     for name, j in _numeric_columns(fit).items():
         x = design.X[:, j]
-        square = (
-            ((x - x.mean()) / x.std()) ** 2
-            if design.intercept is not None
-            else (x / np.abs(x).max()) ** 2
-        )
+        if design.intercept is not None:
+            square = ((x - x.mean()) / x.std()) ** 2
+        else:
+            square = (x / np.abs(x).max()) ** 2
         columns = square[:, None, None] * np.eye(m)
         test = with_simulated_p_value(
             fit, added_test(found, columns), partial(_of_rows, columns)

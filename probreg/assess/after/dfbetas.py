@@ -49,7 +49,8 @@ class DfbetasDiagnostic(DeletionDiagnostic):
                 f"no row moves a coefficient by more than {top:.2g} standard errors",
                 statistic=top,
             )
-        names, labels = fit.parameter_names, row_names(fit.model)
+        names = fit.parameter_names
+        labels = row_names(fit.model)
         parts = [
             f"{names[j]} by {-furthest[j]:+.2g} without row {labels[row[j]]}"
             for j in order[:4]

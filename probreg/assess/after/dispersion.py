@@ -92,7 +92,8 @@ class DispersionDiagnostic(Diagnostic):
             return (
                 f"the mean of {likelihood.named} response says nothing of its variance"
             )
-        if (why := local_obstacle(fit) or zero_weight_obstacle(fit)) is not None:
+        why = local_obstacle(fit) or zero_weight_obstacle(fit)
+        if why is not None:
             return why
         if isinstance(likelihood, OfClasses):
             if len(likelihood.classes) > 2 and not isinstance(likelihood, OfTrials):
@@ -101,17 +102,23 @@ class DispersionDiagnostic(Diagnostic):
             if n.mean() < _TRIALS or len(n) <= fit.model.shape[0]:
                 least = f"{_TRIALS:g} trials per row on average, and more rows than coefficients"
                 single = "two levels vary as their mean says unless there are several trials with equal columns"
-                return (
-                    f"it needs {least}" if isinstance(likelihood, OfTrials) else single
-                )
+                if isinstance(likelihood, OfTrials):
+                    return f"it needs {least}"
+                return single
         return None
 
     def run(self, fit: Fit) -> list[Finding]:
         classes = isinstance(fit.model.likelihood, OfClasses)
-        test = grouped_dispersion(fit) if classes else count_dispersion(fit)
+        if classes:
+            test = grouped_dispersion(fit)
+        else:
+            test = count_dispersion(fit)
         how = "more" if test.ratio > 1 else "less"
         told = [name for name, _, p in test.tests if p < SIGNIFICANT]
-        said = "the response varies" if told else "no sign that the response varies"
+        if told:
+            said = "the response varies"
+        else:
+            said = "no sign that the response varies"
         if told and len(told) < len(test.tests):
             said = "tests disagree whether the response varies"
         elif not told and test.least < _WEAK:
@@ -122,7 +129,10 @@ class DispersionDiagnostic(Diagnostic):
         if not told:
             return self.fine(sentence, statistic=test.tests[0][1], p_value=test.p_value)
         wider = f"standard errors are {np.sqrt(test.ratio):.2g} times as large when the ratio is taken for true"
-        verdict = Verdict.WARNING if test.p_value < STRONG else Verdict.NOTE
+        if test.p_value < STRONG:
+            verdict = Verdict.WARNING
+        else:
+            verdict = Verdict.NOTE
         remedy = f"{wider}; {other_spread(fit, more=test.ratio > 1)}"
         return [
             self.say(
@@ -144,21 +154,25 @@ def count_dispersion(fit: Fit) -> Dispersion:
     which looks where means are large, and Pearson's X^2 = sum_i (y - mu)^2 / V(mu) over n - k, which looks at every row alike.
     A nuisance parameter was fitted to phi, so that Pearson's alone is asked.
     """
-    found, likelihood, w = local(fit), fit.model.likelihood, local(fit).w
+    found = local(fit)
+    likelihood = fit.model.likelihood
+    w = local(fit).w
     assert isinstance(likelihood, CountLikelihood)
     mu = likelihood.mean(found.eta)
     v = likelihood.variance(mu, **fit.aux)
     # E (y - mu)^2 = (1 - h) V to first order where mu was fitted. For a Poisson response and maximum likelihood with an
     # intercept sum mu = sum y: this is sum (y - mu)^2 - y + h mu, of variance 2 sum mu^2   (Dean & Lawless 1989).
     excess = (fit.model.design.observed - mu) ** 2 - (1.0 - found.leverage) * v
-    z, df = float(w @ excess / np.sqrt(2.0 * (w @ v**2))), found.total - found.size
+    z = float(w @ excess / np.sqrt(2.0 * (w @ v**2)))
+    df = found.total - found.size
     x2 = float(w @ found.u[:, 0] ** 2)
     # Var X^2 = 2 df + sum_i (fourth cumulant of y_i) / V^2, for a Poisson response sum_i 1 / mu_i
     far = float(
         (x2 - df) / np.sqrt(2.0 * df + w @ likelihood.excess_kurtosis(mu, **fit.aux))
     )
     p_score, p_pearson = (float(2.0 * ndtr(-abs(t))) for t in (z, far))
-    if drawn := drawable(fit):
+    drawn = drawable(fit)
+    if drawn:
         p_score = simulated_p_value(fit, _absolute_z, p_score)
         p_pearson = simulated_p_value(fit, partial(_pearson, df=df), p_pearson)
     tests = (
@@ -170,7 +184,8 @@ def count_dispersion(fit: Fit) -> Dispersion:
 
 def _absolute_z(drawn: Replicates) -> Array:
     """|z| of each data set, (S,)."""
-    v, h = drawn.W[..., 0, 0], drawn.leverage[..., 0, 0]
+    v = drawn.W[..., 0, 0]
+    h = drawn.leverage[..., 0, 0]
     return np.abs((drawn.score[..., 0] ** 2 - (1.0 - h) * v).sum(1)) / np.sqrt(
         2.0 * (v**2).sum(1)
     )
@@ -186,10 +201,15 @@ def _pearson(drawn: Replicates, df: float) -> Array:
 def count_classes_by_group(fit: Fit) -> tuple[Array, Array]:
     """Return the count and the fitted probability of each class, (g, K), per row of trials or per set of rows with
     equal columns."""
-    design, eta, likelihood = fit.model.design, predictor(fit), fit.model.likelihood
+    design = fit.model.design
+    eta = predictor(fit)
+    likelihood = fit.model.likelihood
     assert isinstance(likelihood, OfClasses)  # `applies` asks
     mean = likelihood.mean(eta)
-    p = mean if mean.ndim == 2 else np.stack([1.0 - mean, mean], 1)
+    if mean.ndim == 2:
+        p = mean
+    else:
+        p = np.stack([1.0 - mean, mean], 1)
     if isinstance(likelihood, OfTrials):
         rows = rows_of_observations(fit)
         return likelihood.tally(design.observed)[rows], p[rows]

@@ -52,7 +52,10 @@ class DistributionDiagnostic(Diagnostic):
 
     def run(self, fit: Fit) -> list[Finding]:
         shape = normal_shape(quantile_residuals(fit, rows_of_observations(fit)))
-        as_said = "as" if shape.p_value >= 0.01 else "other than"
+        if shape.p_value >= 0.01:
+            as_said = "as"
+        else:
+            as_said = "other than"
         sentence = f"the response is distributed {as_said} {fit.model.likelihood.named} one: quantile residuals with {shape}"
         counts = not isinstance(fit.model.likelihood.support, str)
         remedy = f"look for too many zeros or a few large values; {other_spread(fit) if counts else heavier_tails(fit)}"

@@ -34,7 +34,8 @@ class DivergenceDiagnostic(Diagnostic):
             return found + self.fine(
                 f"none of {diverging.size} steps diverged", statistic=0
             )
-        count, share = int(diverging.sum()), float(diverging.mean())
+        count = int(diverging.sum())
+        share = float(diverging.mean())
         # the parameter in which divergent draws lie farthest from the others, in standard deviations, and to which side
         names, draws = parameters(fit)
         sd = draws.reshape(-1, draws.shape[-1]).std(0)
@@ -42,10 +43,14 @@ class DivergenceDiagnostic(Diagnostic):
             sd > 0, sd, 1.0
         )
         j = int(np.abs(shift).argmax())
-        name, where = names[j], "high" if shift[j] > 0 else "low"
+        name = names[j]
+        where = "high" if shift[j] > 0 else "low"
         sentence = f"{count} of {diverging.size} steps diverged ({percent(share, 2)}), mostly at {where} values of {name}"
         remedy = "raise target_accept (NUTS(target_accept=0.95)); if steps still diverge, use a more informative prior"
-        verdict = Verdict.PROBLEM if share > _MANY else Verdict.WARNING
+        if share > _MANY:
+            verdict = Verdict.PROBLEM
+        else:
+            verdict = Verdict.WARNING
         return [
             self.say(verdict, sentence, remedy, columns=[name], statistic=count),
             *found,

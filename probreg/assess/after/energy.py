@@ -31,15 +31,14 @@ class EnergyDiagnostic(Diagnostic):
     picture = "plot.trace"
 
     def applies(self, fit: Fit) -> str | None:
-        if (reason := no_chains(fit)) is not None:
+        reason = no_chains(fit)
+        if reason is not None:
             return reason
         if "energy" not in fit.solution.posterior.stats:
             return "the sampler kept no energies"
-        return (
-            "chains of one draw have no changes of energy"
-            if len(fit.solution.posterior["beta"][0]) < 2
-            else None
-        )
+        if len(fit.solution.posterior["beta"][0]) < 2:
+            return "chains of one draw have no changes of energy"
+        return None
 
     def run(self, fit: Fit) -> list[Finding]:
         each = bfmi(np.asarray(fit.solution.posterior.stats["energy"], dtype=float))

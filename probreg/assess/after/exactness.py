@@ -24,7 +24,9 @@ class ExactnessDiagnostic(Diagnostic):
             return "it is about least squares"
         if is_saturated(fit):
             return "there are as many coefficients as rows, and no residual is left"
-        return None if exact_fit(fit) else "the residuals are more than rounding"
+        if exact_fit(fit):
+            return None
+        return "the residuals are more than rounding"
 
     def run(self, fit: Fit) -> list[Finding]:
         response = fit.model.design.response

@@ -42,8 +42,10 @@ def standardised_effects(fit: Fit) -> Iterator[StandardisedEffects]:
             ]
         else:
             drawn = draws.flat["beta"][:, effects.columns]
-            mean, variance = drawn.mean(0), drawn.var(0)
-        mean, variance = mean.reshape(G, K, m), variance.reshape(G, K, m)
+            mean = drawn.mean(0)
+            variance = drawn.var(0)
+        mean = mean.reshape(G, K, m)
+        variance = variance.reshape(G, K, m)
         for k, name in enumerate(term.effects):
             left = S[k] - variance[:, k]
             if (left <= _NONE * S[k]).any():

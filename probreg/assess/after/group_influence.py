@@ -28,14 +28,19 @@ def group_influence(fit: Fit, key: str) -> GroupInfluence:
     With V the covariance of the coefficients, e_g the residuals of the group and R = I - X_g V X_g' / sigma^2, the estimate moves
     by V X_g' R^-1 e_g / sigma^2.
     """
-    model, s = fit.model, fit.solution
-    d, sigma = model.design, float(model.noise(fit.aux))
+    model = fit.model
+    s = fit.solution
+    d = model.design
+    sigma = float(model.noise(fit.aux))
     all_rows = WhitenedRows.of(model, s.beta[:, 0], sigma)
-    V, flat = s.given_scales, np.flatnonzero(~model.joint.informative)
-    term, codes = d.recipe.grouped[key], np.asarray(d.inputs[key])[:, 0].astype(int)
+    V = s.given_scales
+    flat = np.flatnonzero(~model.joint.informative)
+    term = d.recipe.grouped[key]
+    codes = np.asarray(d.inputs[key])[:, 0].astype(int)
     of_flat = V.half(np.eye(model.shape[0])[flat])
     R_flat = np.linalg.qr(of_flat.T, mode="r")  # V_ff = R'R
-    se, cook = np.linalg.norm(of_flat, axis=1), np.zeros(len(term.levels))
+    se = np.linalg.norm(of_flat, axis=1)
+    cook = np.zeros(len(term.levels))
     moves = np.zeros((len(term.levels), len(flat)))
     for g in range(len(term.levels)):
         rows = np.flatnonzero(codes == g)
@@ -91,14 +96,18 @@ class GroupInfluenceDiagnostic(Diagnostic):
             t.group: key for key, t in fit.model.design.recipe.grouped.items()
         }.items():
             found = group_influence(fit, key)
-            far, largest = int(np.argmax(found.cook)), float(found.cook.max())
+            far = int(np.argmax(found.cook))
+            largest = float(found.cook.max())
             top = max(top, largest)
             if largest < _NOTED:
                 continue
             column = found.columns[int(np.argmax(np.abs(found.moves[far])))]
             by = float(np.abs(found.moves[far]).max())
             sentence = f"without {group} {found.levels[far]!r} {column} moves by {by:.2g} standard errors (Cook's distance {largest:.3g})"
-            verdict = Verdict.WARNING if largest >= _WARNED else Verdict.NOTE
+            if largest >= _WARNED:
+                verdict = Verdict.WARNING
+            else:
+                verdict = Verdict.NOTE
             out.append(
                 self.say(
                     verdict,

@@ -48,7 +48,8 @@ class GroupResidualsDiagnostic(Diagnostic):
         for group, key in {
             t.group: key for key, t in fit.model.design.recipe.grouped.items()
         }.items():
-            if not (parts := _rows_by_group(fit, key)):
+            parts = _rows_by_group(fit, key)
+            if not parts:
                 continue
             F, p = brown_forsythe([residuals[rows] for _, rows in parts])
             spread = {level: float(residuals[rows].std()) for level, rows in parts}
@@ -92,9 +93,13 @@ def brown_forsythe(groups: list[Array]) -> tuple[float, float]:
     2.117647
     """
     away = [np.abs(x - np.median(x)) for x in groups]
-    n, G = sum(map(len, away)), len(away)
+    n = sum(map(len, away))
+    G = len(away)
     grand = np.concatenate(away).mean()
     between = sum(len(a) * (a.mean() - grand) ** 2 for a in away) / (G - 1)
     within = sum(float(np.square(a - a.mean()).sum()) for a in away) / (n - G)
-    F = np.float64(between / within) if within > 0 else np.float64(np.inf)
+    if within > 0:
+        F = np.float64(between / within)
+    else:
+        F = np.float64(np.inf)
     return F, float(fdtrc(G - 1, n - G, F))

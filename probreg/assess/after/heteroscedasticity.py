@@ -66,7 +66,8 @@ class HeteroscedasticityDiagnostic(Diagnostic):
         rows = rows_of_observations(fit)
         # effects that vary by a group are no columns that the spread is asked to follow: group_residuals looks at groups
         head = fit.model.design.head
-        X, e = fit.model.design.X[:, head][rows], _scaled_residuals(fit, rows)
+        X = fit.model.design.X[:, head][rows]
+        e = _scaled_residuals(fit, rows)
         remedy = f"model another scale (log of the response){robust_errors(fit, 'robust standard errors (HC3)')}"
         koenker = breusch_pagan(e, X)
         out = self._report_test("Breusch-Pagan (Koenker)", koenker, remedy)
@@ -80,11 +81,10 @@ class HeteroscedasticityDiagnostic(Diagnostic):
     def _report_test(
         self, name: str, test: LagrangeMultiplier, remedy: str
     ) -> list[Finding]:
-        changes = (
-            "changes with the columns"
-            if test.p_value < SIGNIFICANT
-            else f"shows no change at level {SIGNIFICANT:g}"
-        )
+        if test.p_value < SIGNIFICANT:
+            changes = "changes with the columns"
+        else:
+            changes = f"shows no change at level {SIGNIFICANT:g}"
         sentence = f"the spread {changes}: {name} chi2({test.df}) = {format_number(test.statistic, 3)}, {format_p(test.p_value)}"
         return self.report_p_value(
             sentence, remedy, statistic=test.statistic, p_value=test.p_value
@@ -102,9 +102,10 @@ def breusch_pagan(
     """
     v = e**2 / np.mean(e**2)
     explained, df = _explained_sum_of_squares(v, Z)
-    statistic = (
-        explained / np.mean((v - v.mean()) ** 2) if studentised else explained / 2.0
-    )
+    if studentised:
+        statistic = explained / np.mean((v - v.mean()) ** 2)
+    else:
+        statistic = explained / 2.0
     return LagrangeMultiplier(
         float(statistic), df, float(chdtrc(df, statistic)) if df else np.nan
     )
@@ -119,9 +120,11 @@ def white(e: Array, X: Array) -> LagrangeMultiplier:
 
 def _explained_sum_of_squares(v: Array, Z: Array) -> tuple[float, int]:
     """Return the sum of squares of v about its mean that the columns explain, and their degrees of freedom."""
-    spread, size = Z.std(0), np.sqrt((Z**2).mean(0))
+    spread = Z.std(0)
+    size = np.sqrt((Z**2).mean(0))
     U = (Z - Z.mean(0))[:, spread > 1e-10 * size] / spread[spread > 1e-10 * size]
-    U = U[:, list(rank_of(triangular(U)).kept)] if U.size else U
+    if U.size:
+        U = U[:, list(rank_of(triangular(U)).kept)]
     if not U.size:
         return 0.0, 0
     return float(((np.linalg.qr(U)[0].T @ (v - v.mean())) ** 2).sum()), U.shape[1]

@@ -57,16 +57,19 @@ class DeletionDiagnostic(Diagnostic):
         if not len(rows):
             return []
         names = row_names(fit.model)[rows]
-        several = (
-            f" ({len(rows) - 1} more: {list_first(names[1:])})" if len(rows) > 1 else ""
-        )
+        if len(rows) > 1:
+            several = f" ({len(rows) - 1} more: {list_first(names[1:])})"
+        else:
+            several = ""
         sentence = f"row {names[0]} alone decides a coefficient, which has no estimate without it{several}"
         remedy = "check the row, and say that the coefficient rests on it; or drop its column, or give it a prior"
         return [self.say(Verdict.NOTE, sentence, remedy, rows=names.tolist())]
 
     def simulated_share(self, fit: Fit, largest: Statistic) -> float:
         """The share of samples of the model whose largest measure is as large; nan where they cannot be drawn."""
-        return simulated_p_value(fit, largest) if drawable(fit) else nan
+        if drawable(fit):
+            return simulated_p_value(fit, largest)
+        return nan
 
     def report_influence(
         self,
@@ -78,17 +81,17 @@ class DeletionDiagnostic(Diagnostic):
     ) -> list[Finding]:
         """The finding of rows whose largest measure is `size`, which this share of samples of the model reach."""
         least = "at most " if share <= LEAST else ""
-        how = (
-            ""
-            if share != share
-            else f". Of samples of the model {least}{percent(share, 2)} move as far"
-        )
+        if share != share:
+            how = ""
+        else:
+            how = f". Of samples of the model {least}{percent(share, 2)} move as far"
         sentence = f"{sentence.removesuffix('.') if how else sentence}{how}"  # a list that goes on ends in dots
         if share >= UNCOMMON:
             return self.fine(sentence, statistic=size, p_value=share)
-        verdict = (
-            Verdict.NOTE if size < self.warned or share >= RARE else Verdict.WARNING
-        )
+        if size < self.warned or share >= RARE:
+            verdict = Verdict.NOTE
+        else:
+            verdict = Verdict.WARNING
         remedy = f"check the row{'s' * (len(rows) > 1)}, and report the fit without {'them' if len(rows) > 1 else 'it'} as well"
         return [
             self.say(
@@ -153,9 +156,11 @@ def influence_measures(fit: Fit) -> Dataset:
 
     reachable(fit)
     refuse_sampling(fit.model.design.weight_kind, "influence measures")
-    if (why := local_obstacle(fit)) is not None:
+    why = local_obstacle(fit)
+    if why is not None:
         raise Incompatible(f"influence measures: {why}")
-    if (why := noiseless(fit)) is not None:
+    why = noiseless(fit)
+    if why is not None:
         raise Incompatible(f"influence measures: {why}")
     found = local(fit)
     betas = dfbetas(fit, found)
@@ -191,7 +196,9 @@ def externally_studentised(fit: Fit, found: Local) -> Array:
     )  # h u^2 / (1 - h)
     dev = deviance(fit, found.eta)
     length = np.sqrt(dev**2 + extra)
-    return length if found.u.shape[1] > 1 else np.sign(found.u[:, 0]) * length
+    if found.u.shape[1] > 1:
+        return length
+    return np.sign(found.u[:, 0]) * length
 
 
 def dffits(found: Local) -> Array:
@@ -199,7 +206,9 @@ def dffits(found: Local) -> Array:
     k = found.Q.shape[2]
     with np.errstate(all="ignore"):
         length = np.sqrt(k * found.cook) / found.without
-    return length if found.u.shape[1] > 1 else np.sign(found.u[:, 0]) * length
+    if found.u.shape[1] > 1:
+        return length
+    return np.sign(found.u[:, 0]) * length
 
 
 def dfbetas(fit: Fit, found: Local) -> Array:
@@ -213,4 +222,6 @@ def dfbetas(fit: Fit, found: Local) -> Array:
     if fit.solution.not_estimable is not None:
         out = np.where(fit.solution.not_estimable, np.nan, out)
     out = out[:, fit.model.design.head]
-    return out if fit.model.likelihood.outcomes else out[..., 0]
+    if fit.model.likelihood.outcomes:
+        return out
+    return out[..., 0]

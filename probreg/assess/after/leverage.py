@@ -41,12 +41,11 @@ class LeverageDiagnostic(Diagnostic):
         return local_obstacle(fit)
 
     def run(self, fit: Fit) -> list[Finding]:
-        found, m = local(fit), fit.model.shape[1]
-        h, names, apart = (
-            found.leverage / m,
-            row_names(fit.model),
-            design_leverage(fit.model),
-        )
+        found = local(fit)
+        m = fit.model.shape[1]
+        h = found.leverage / m
+        names = row_names(fit.model)
+        apart = design_leverage(fit.model)
         # far in the columns: from 0.2 on and four times the mean, as before the fit
         far = (apart >= max(HIGH, TIMES * float(found.w @ apart / found.total))) | (
             h >= ALONE
@@ -61,11 +60,10 @@ class LeverageDiagnostic(Diagnostic):
         if told.rows:
             return [self.say(told.verdict, told.sentence, told.remedy, rows=told.rows)]
         top = int(np.argmax(np.where(found.w > 0, h, -1.0)))
-        why = (
-            ""
-            if h[top] < HALF
-            else ", which is for the precision of its response: its columns lie near the others"
-        )
+        if h[top] < HALF:
+            why = ""
+        else:
+            why = ", which is for the precision of its response: its columns lie near the others"
         return self.fine(
             f"no row that lies far from the others decides its own fit: the largest leverage is {h[top]:.3g}, of row {names[top]}{why}"
         )

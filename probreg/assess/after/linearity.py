@@ -66,15 +66,15 @@ class LinearityDiagnostic(Diagnostic):
     picture: ClassVar[str] = "plot.smooth"
 
     def applies(self, fit: Fit) -> str | None:
-        return (
-            None
-            if term_functions(fit.model.design)
-            else "the model has no smooth function"
-        )
+        if term_functions(fit.model.design):
+            return None
+        return "the model has no smooth function"
 
     def run(self, fit: Fit) -> list[Finding]:
-        functions, out = term_functions(fit.model.design), list[Finding]()
-        if (why := linearity_obstacle(fit, functions)) is None:
+        functions = term_functions(fit.model.design)
+        out = list[Finding]()
+        why = linearity_obstacle(fit, functions)
+        if why is None:
             p = {f.label: linearity_test(fit, [f]).p for f in functions}
             out.append(
                 self.say(
@@ -106,11 +106,14 @@ class LinearityDiagnostic(Diagnostic):
 
 
 def _describe_p_values(p: dict[str, float], functions: Sequence[TermFunction]) -> str:
-    bent, rest = [n for n in p if p[n] < 0.05], [n for n in p if not p[n] < 0.05]
-    line = "a straight line" if all(f.of.flat for f in functions) else "a constant"
-    line = (
-        line if len({bool(f.of.flat) for f in functions}) == 1 else "its flat columns"
-    )
+    bent = [n for n in p if p[n] < 0.05]
+    rest = [n for n in p if not p[n] < 0.05]
+    if all(f.of.flat for f in functions):
+        line = "a straight line"
+    else:
+        line = "a constant"
+    if len({bool(f.of.flat) for f in functions}) != 1:
+        line = "its flat columns"
     said = []
     if bent:
         worst = max(p[n] for n in bent)
@@ -136,7 +139,8 @@ def _list_names(names: Sequence[str]) -> str:
 
 def linearity_obstacle(fit: Fit, functions: Sequence[TermFunction]) -> str | None:
     """Why there is no test that these functions are straight lines, or None."""
-    model, s = fit.model, fit.solution
+    model = fit.model
+    s = fit.solution
     if fit.target != "mode" or s.draws is not None:
         return "it is of a point estimate, and a posterior is none: fit it by evidence"
     if any(not isinstance(b.prior, Flat | GaussianPrior) for b in model.joint.blocks):
@@ -161,16 +165,15 @@ def linearity_test(fit: Fit, functions: Sequence[TermFunction]) -> LinearityTest
     finite samples (Crainiceanu & Ruppert 2004); for others the same in the normal law of the scores at the fit without the blocks
     (Zhang & Lin 2003 for these). Incompatible where there is none.
     """
-    if (why := linearity_obstacle(fit, functions)) is not None:
+    why = linearity_obstacle(fit, functions)
+    if why is not None:
         raise Incompatible(
             f"there is no test that {functions[0].label} is linear: {why}"
         )
     rng = np.random.default_rng(0)
-    return (
-        _restricted_ratio(fit, functions, rng)
-        if fit.model.likelihood.least_squares
-        else _score_test(fit, functions, rng)
-    )
+    if fit.model.likelihood.least_squares:
+        return _restricted_ratio(fit, functions, rng)
+    return _score_test(fit, functions, rng)
 
 
 def _range_columns(fit: Fit, functions: Sequence[TermFunction]) -> Array:
@@ -199,9 +202,11 @@ def _restricted_ratio(
     mu are the eigenvalues of Z'P Z, w the coordinates of y on their axes and r what is left, P the projection off the other
     columns; under the null w_s^2 / sigma^2 ~ chi2(1), r / sigma^2 ~ chi2(n - p - K), all independent.
     """
-    model, Z = fit.model, _range_columns(fit, functions)
+    model = fit.model
+    Z = _range_columns(fit, functions)
     p = model.shape[0]
-    rest, sigma = np.setdiff1d(np.arange(p), Z), model.noise(fit.aux)
+    rest = np.setdiff1d(np.arange(p), Z)
+    sigma = model.noise(fit.aux)
     F = np.asarray(model.design.moments.factor, dtype=float)
     # sigma^2 times the precision of other blocks is a constant under the null: rows that are added, so that y'P y is their RSS.
     L, U = np.linalg.eigh(model.joint.precision(sigma)[np.ix_(rest, rest)])
@@ -210,12 +215,17 @@ def _restricted_ratio(
     rows[:, rest] = root
     order = [*rest, *Z, p]
     T = np.asarray(triangular(np.vstack([F, rows])[:, order]), dtype=float)
-    a, b = len(rest), p
+    a = len(rest)
+    b = p
     # T_bb L = U diag(sqrt mu) V': w = U' T_by.
     axes, size, _ = np.linalg.svd(T[a:b, a:b] @ _shape(fit, Z))
-    mu, w2, left = size**2, np.square(axes.T @ T[a:b, b]), float(T[b, b] ** 2)
+    mu = size**2
+    w2 = np.square(axes.T @ T[a:b, b])
+    left = float(T[b, b] ** 2)
     keep = mu > 1e-12 * mu[0]
-    mu, w2, df = mu[keep], w2[keep], _degrees_left(fit, functions) + (~keep).sum()
+    mu = mu[keep]
+    w2 = w2[keep]
+    df = _degrees_left(fit, functions) + (~keep).sum()
     ratios = np.geomspace(1e-2 / mu[0], 1e4 / mu[-1], _RATIOS)
     observed = _sup(mu, w2[None], np.array([left]), df, ratios)[0]
     null = _sup(
@@ -232,11 +242,10 @@ def _shape(fit: Fit, Z: Array) -> Array:
     """L (K, K) with u = tau L v, v ~ N(0, I): each block's prior up to its scale, the identity but for sines of a process."""
     scales = np.ones(fit.model.shape[0])
     for block in fit.model.joint.blocks:
-        each = (
-            block.prior.independent(len(block.columns))
-            if isinstance(block.prior, GaussianPrior)
-            else None
-        )
+        if isinstance(block.prior, GaussianPrior):
+            each = block.prior.independent(len(block.columns))
+        else:
+            each = None
         if each is not None and np.isfinite(each).all() and each.max() > 0:
             scales[list(block.columns)] = each / each.max()
     return np.diag(scales[Z])
@@ -259,27 +268,24 @@ def _score_test(
     Z's ~ N(0, B + tau^2 B B) with B = J_zz - J_zo (J_oo + P_oo)^-1 J_oz: on the axes of B, of eigenvalues mu, w_s^2 / (1 + tau^2
     mu_s) ~ chi2(1). J is the expected information, o the other columns and P their prior's precision.
     """
-    model, Z = _without(fit, functions), _range_columns(fit, functions)
-    null, m = fit_model(model, Newton()), model.shape[1]
+    model = _without(fit, functions)
+    Z = _range_columns(fit, functions)
+    null = fit_model(model, Newton())
+    m = model.shape[1]
     found = estimate_of(model, null.solution, "a score test", each=True)
     scores = found.scores[:, :m] * found.weights[:, None]
-    g, beta, aux = (
-        (model.design.X[:, Z].T @ scores).ravel(),
-        null.solution.beta,
-        null.solution.aux,
-    )
-    J, P = (
-        information_of(model, beta, None, **aux),
-        model.joint.curvature(beta, model.noise(aux)),
-    )
-    z, o = (
-        vec_entries(tuple(Z), m),
-        vec_entries(tuple(np.setdiff1d(np.arange(model.shape[0]), Z)), m),
-    )
+    g = (model.design.X[:, Z].T @ scores).ravel()
+    beta = null.solution.beta
+    aux = null.solution.aux
+    J = information_of(model, beta, None, **aux)
+    P = model.joint.curvature(beta, model.noise(aux))
+    z = vec_entries(tuple(Z), m)
+    o = vec_entries(tuple(np.setdiff1d(np.arange(model.shape[0]), Z)), m)
     inner = J[np.ix_(o, o)] + P[np.ix_(o, o)]
     B = J[np.ix_(z, z)] - J[np.ix_(z, o)] @ np.linalg.solve(inner, J[np.ix_(o, z)])
     L = np.kron(_shape(fit, Z), np.eye(m))
-    g, B = L.T @ g, L.T @ B @ L
+    g = L.T @ g
+    B = L.T @ B @ L
     mu, V = np.linalg.eigh(B)
     keep = mu > 1e-12 * mu[-1]
     mu, w2 = mu[keep], np.square(V[:, keep].T @ g) / mu[keep]
@@ -298,11 +304,9 @@ def _sup_of_scores(mu: Array, w2: Array, ratios: Array) -> Array:
 
 def _without(fit: Fit, functions: Sequence[TermFunction]) -> Model:
     """The model whose tested blocks are held at zero, by scales of 1e-5 of the least standard error; others as they are."""
-    model, Z, columns = (
-        fit.model,
-        _range_columns(fit, functions),
-        fit.model.design.columns,
-    )
+    model = fit.model
+    Z = _range_columns(fit, functions)
+    columns = fit.model.design.columns
     J = information_of(model, fit.solution.beta, None, **fit.solution.aux)
     others = [
         b

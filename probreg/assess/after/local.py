@@ -50,7 +50,9 @@ class Local:
         n, m, k = self.Q.shape
         # sqrt(w_i) Q_i stacked have orthonormal columns where no prior holds a share.
         rows = self.Q.reshape(n * m, k) * np.repeat(np.sqrt(self.w), m)[:, None]
-        return rows if self.orthonormal else np.linalg.qr(rows)[0]
+        if self.orthonormal:
+            return rows
+        return np.linalg.qr(rows)[0]
 
     @cached_property
     def H(self) -> Array:
@@ -91,7 +93,9 @@ class Local:
         """The scale of var(u): RSS / (n - tr H) in units of the fit's sigma^2 where sigma was estimated, otherwise 1."""
         if self.df is None:
             return 1.0
-        return float(self.w @ self.u[:, 0] ** 2) / self.df if self.df > 0 else np.nan
+        if self.df > 0:
+            return float(self.w @ self.u[:, 0] ** 2) / self.df
+        return np.nan
 
     @cached_property
     def internally_studentised(self) -> Array:
@@ -133,7 +137,9 @@ def local(fit: Fit) -> Local:
 
 
 def _local_fit(fit: Fit) -> Local:
-    model, design, aux = fit.model, fit.model.design, fit.aux_of_rows
+    model = fit.model
+    design = fit.model.design
+    aux = fit.aux_of_rows
     design.need_rows("a number for each row")
     likelihood = model.likelihood
     assert isinstance(likelihood, SmoothLikelihood)
@@ -156,7 +162,9 @@ def _local_fit(fit: Fit) -> Local:
         not model.joint.informative.any(),
     )
     free_sigma = likelihood.least_squares and model.noise_unknown
-    return replace(out, df=out.total - out.size) if free_sigma else out
+    if free_sigma:
+        return replace(out, df=out.total - out.size)
+    return out
 
 
 def local_obstacle(fit: Fit) -> str | None:
@@ -182,13 +190,13 @@ def local_obstacle(fit: Fit) -> str | None:
 def _orthonormal(fit: Fit, root: Array, w: Array) -> tuple[Array, Array]:
     """Q (n, m, k) and the map of coordinates back to beta, by QR of the rows L_i'(x_i ⊗ I), frequencies and prior."""
     model, (n, m) = fit.model, root.shape[:2]
-    kept = (
-        list(range(model.shape[0]))
-        if fit.solution.null_space is None
-        else list(model.design.moments.rank.kept)
-    )
+    if fit.solution.null_space is None:
+        kept = list(range(model.shape[0]))
+    else:
+        kept = list(model.design.moments.rank.kept)
     basis = _basis(model.design.frame, kept, model.design.X)
-    U, T = basis.rows(model.design.X)[:, kept], basis.T[:, kept]
+    U = basis.rows(model.design.X)[:, kept]
+    T = basis.T[:, kept]
     stacked = np.einsum("nj,nba->najb", U, root).reshape(n * m, -1)
     scale = np.repeat(np.sqrt(w), m)[:, None]
     # R with R'R = P for a positive semidefinite P.

@@ -21,11 +21,9 @@ def no_loo(fit: Fit) -> str | None:
     if draws is not None and draws.count < FEWEST:
         return f"leaving rows out by weights needs {FEWEST} draws or more, and there are {draws.count}"
     size = 0 if draws is None else draws.count * fit.model.design.total
-    return (
-        f"its {size:,.0f} numbers take long; fit.loo() computes it"
-        if size > _MOST
-        else None
-    )
+    if size > _MOST:
+        return f"its {size:,.0f} numbers take long; fit.loo() computes it"
+    return None
 
 
 @DIAGNOSTICS.register
@@ -43,7 +41,8 @@ class LeaveOneOutDiagnostic(Diagnostic):
 
     def run(self, fit: Fit) -> list[Finding]:
         found = fit.loo()
-        k, good = np.asarray(found.pareto_k, dtype=float), float(found.good_k)
+        k = np.asarray(found.pareto_k, dtype=float)
+        good = float(found.good_k)
         size = int(np.prod(fit.model.shape)) + len(fit.model.unknown)
         score = f"elpd {found.elpd:.1f} (SE {found.se:.1f}), {found.p:.1f} effective of {size} parameters"
         bad = np.flatnonzero(~(k <= good))
@@ -54,27 +53,32 @@ class LeaveOneOutDiagnostic(Diagnostic):
             )
         order = bad[np.argsort(-k[bad])]
         # The label of the row behind every observation.
-        rows, labels = observation_rows(fit.model)[0], fit.model.design.labels
+        rows = observation_rows(fit.model)[0]
+        labels = fit.model.design.labels
         names = (rows if labels is None else np.asarray(labels)[rows])[order]
         few = ", ".join(
             f"{n} ({'k = ' if i == order[0] else ''}{k[i]:.2f})"
             for n, i in zip(names[:_SHOWN], order)
         )
-        more = f" and {len(bad) - _SHOWN} more" if len(bad) > _SHOWN else ""
-        which = f"row {few}" if len(bad) == 1 else f"any one of rows {few}{more}"
+        if len(bad) > _SHOWN:
+            more = f" and {len(bad) - _SHOWN} more"
+        else:
+            more = ""
+        if len(bad) == 1:
+            which = f"row {few}"
+        else:
+            which = f"any one of rows {few}{more}"
         approximate = "log_q" in fit.solution.posterior.stats
         far = f"too far from {'the draws of ' + fit.method.name if approximate else 'the posterior'} for its leave-one-out to be reliable"
         sentence = f"without {which} the posterior is {far}. {score}"
-        first = (
-            "fit with nuts, whose draws need no correction. Then "
-            if approximate
-            else ""
-        )
-        wrong = (
-            ". Effective parameters outnumber the parameters, which is a sign that the model does not fit"
-            if found.p > size
-            else ""
-        )
+        if approximate:
+            first = "fit with nuts, whose draws need no correction. Then "
+        else:
+            first = ""
+        if found.p > size:
+            wrong = ". Effective parameters outnumber the parameters, which is a sign that the model does not fit"
+        else:
+            wrong = ""
         remedy = f"{first}look at these rows and refit without them. If they are right, {heavier_tails(fit)}{wrong}"
         return [
             self.say(

@@ -31,7 +31,8 @@ _WIDE = 2.0  # standard errors of mean or variance that name the shape of a depa
 def loo_pit(fit: Fit) -> Array:
     """P(Y_i <= y_i | y without row i) of each observation, (n,): the distribution function averaged over draws with their
     leave-one-out weights; for counts a uniform draw between its values at y_i - 1 and y_i (Czado, Gneiting & Held 2009)."""
-    model, draws = fit.model, fit.solution.posterior.flat
+    model = fit.model
+    draws = fit.solution.posterior.flat
     beta = draws["beta"]
     known = {**model.fixed, **{a: draws[a][:, None] for a in model.unknown}}
     # log p - log q (S, 1) of draws from an approximation q, else 0: added to the weights of every observation.
@@ -41,7 +42,8 @@ def loo_pit(fit: Fit) -> Array:
     else:
         log_w = np.asarray(fit.tree["sample_stats"]["lp"]) - np.asarray(stats["log_q"])
         log_ratio = log_w.reshape(-1, 1) - log_w.max()
-    rows, correction = observation_rows(model)[0], log_ratio
+    rows = observation_rows(model)[0]
+    correction = log_ratio
     parts = np.array_split(np.arange(len(rows)), 1 + len(rows) * len(beta) // _AT_ONCE)
     ends = [
         _left_out(model, model.design.take(rows[part]), beta, known, correction)
@@ -92,10 +94,8 @@ class LooPitDiagnostic(Diagnostic):
         u = loo_pit(fit)
         p = float(array_stats.uniformity_test(u, method="pot_c")[0])
         n = len(u)
-        tilt, spread = (
-            (u.mean() - 0.5) * np.sqrt(12 * n),
-            (12 * u.var() - 1) * np.sqrt(1.25 * n),
-        )
+        tilt = (u.mean() - 0.5) * np.sqrt(12 * n)
+        spread = (12 * u.var() - 1) * np.sqrt(1.25 * n)
         if p >= 0.01:
             return self.fine(
                 f"observations fall where the others foretell, {format_p(p)}",
@@ -103,11 +103,10 @@ class LooPitDiagnostic(Diagnostic):
                 p_value=p,
             )
         sentence = f"LOO-PIT values are not uniform ({format_p(p)}): {_shape(float(tilt), float(spread))}"
-        remedy = (
-            other_spread(fit)
-            if not isinstance(fit.model.likelihood.support, str)
-            else heavier_tails(fit)
-        )
+        if not isinstance(fit.model.likelihood.support, str):
+            remedy = other_spread(fit)
+        else:
+            remedy = heavier_tails(fit)
         return self.report_p_value(sentence, remedy, statistic=spread, p_value=p)
 
 

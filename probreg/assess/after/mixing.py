@@ -45,17 +45,16 @@ class MixingDiagnostic(Diagnostic):
         )
         ess = np.fmin(bulk, tail)
         chains = number_of_chains(fit)
-        found = (
-            _disagreement(self, names, r_hat)
-            if chains > 1
-            else [
+        if chains > 1:
+            found = _disagreement(self, names, r_hat)
+        else:
+            found = [
                 self.say(
                     Verdict.NOTE,
                     "a single chain cannot disagree with another",
                     "run four, NUTS(chains=4)",
                 )
             ]
-        )
         found += _report_low_ess(self, names, ess, ESS_PER_CHAIN * chains)
         if found:
             return found
@@ -77,7 +76,10 @@ def _disagreement(
     order = bad[np.argsort(-np.nan_to_num(r_hat[bad], nan=np.inf))]
     few = ", ".join(f"{names[i]} ({r_hat[i]:.3f})" for i in order[:5])
     sentence = f"the chains disagree on {len(bad)} of {len(names)} parameters, R-hat above {R_HAT}: {few}"
-    verdict = Verdict.PROBLEM if worst > R_HAT_BAD else Verdict.WARNING
+    if worst > R_HAT_BAD:
+        verdict = Verdict.PROBLEM
+    else:
+        verdict = Verdict.WARNING
     remedy = "draw more (NUTS(draws=4000, tune=2000)); if they still disagree, use a more informative prior"
     return [
         check.say(

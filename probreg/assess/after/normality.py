@@ -95,10 +95,8 @@ def jarque_bera(z: Array) -> Shape:
     # variances 6/n and 24/n; the sum of their squares over these is chi^2 on 2   (Jarque & Bera 1987).
     c = z - z.mean()
     s2 = np.mean(c**2)
-    skewness, excess = (
-        float(np.mean(c**3) / s2**1.5),
-        float(np.mean(c**4) / s2**2 - 3.0),
-    )
+    skewness = float(np.mean(c**3) / s2**1.5)
+    excess = float(np.mean(c**4) / s2**2 - 3.0)
     statistic = len(z) / 6.0 * (skewness**2 + excess**2 / 4.0)
     return Shape(
         "Jarque-Bera chi2(2)", statistic, float(chdtrc(2, statistic)), skewness, excess

@@ -21,7 +21,8 @@ def zero_weight_obstacle(fit: Fit, least: int = 8) -> str | None:
         return (
             f"there are more than {_MOST:,} observations, where a test finds any trifle"
         )
-    if (free := design.total - design.moments.rank.rank) < least:
+    free = design.total - design.moments.rank.rank
+    if free < least:
         return f"only {free:g} observations are left beside the coefficients, and {least} are needed"
     return None
 
@@ -29,8 +30,6 @@ def zero_weight_obstacle(fit: Fit, least: int = 8) -> str | None:
 def rows_of_observations(fit: Fit) -> Array:
     """The row of each observation."""
     w = fit.model.design.weights
-    return (
-        np.arange(fit.model.design.n)
-        if w is None
-        else np.repeat(np.arange(len(w)), w.astype(int))
-    )
+    if w is None:
+        return np.arange(fit.model.design.n)
+    return np.repeat(np.arange(len(w)), w.astype(int))

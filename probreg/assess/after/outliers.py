@@ -62,24 +62,27 @@ class OutlierDiagnostic(Diagnostic):
             )
         names = row_names(fit.model)[order]
         one = len(order) == 1
-        whose = (
-            f"the response of row {names[0]} is"
-            if one
-            else f"the responses of rows {list_first(names)} are"
-        )
+        if one:
+            whose = f"the response of row {names[0]} is"
+        else:
+            whose = f"the responses of rows {list_first(names)} are"
         sentence = f"{whose} further out than n of them make likely ({'' if one else 'least '}{format_p(least)})"
         remedy = "check the row" if one else "check the rows"
         if of_classes(fit.model) is None:
             remedy += (
                 f"; if {'it is' if one else 'they are'} right, {heavier_tails(fit)}"
             )
-        verdict = Verdict.WARNING if least < STRONG else Verdict.NOTE
+        if least < STRONG:
+            verdict = Verdict.WARNING
+        else:
+            verdict = Verdict.NOTE
         return [self.say(verdict, sentence, remedy, rows=names.tolist(), p_value=least)]
 
 
 def surprise(fit: Fit) -> Array:
     """The probability of a response at least as far out as that of each row, (n,)."""
-    likelihood, every = fit.model.likelihood, np.arange(fit.model.design.n)
+    likelihood = fit.model.likelihood
+    every = np.arange(fit.model.design.n)
     if not isinstance(likelihood, UnivariateLikelihood):
         p = likelihood.mean(predictor(fit), **fit.aux_of_rows)
         if isinstance(likelihood, OfTrials):
@@ -101,5 +104,6 @@ def _of_counts(y: Array, p: Array) -> Array:
         betainc(np.maximum(n - k, 1e-300), np.maximum(k, 0.0) + 1.0, 1.0 - p)
         for k in (y, y - 1.0)
     )
-    upto, below = np.where(y >= n, 1.0, upto), np.where(y <= 0, 0.0, below)
+    upto = np.where(y >= n, 1.0, upto)
+    below = np.where(y <= 0, 0.0, below)
     return np.minimum(2.0 * y.shape[1] * np.minimum(upto, 1.0 - below).min(1), 1.0)

@@ -69,7 +69,8 @@ def _jensen_shannon_distance(gaps: Array, weights: Array) -> Array:
     `gaps` (S - 1, k) are between neighbours. The larger of the divergences of both tails (Nguyen & Vreeken 2015).
     """
     S = len(weights)
-    P, Q = (np.arange(1.0, S) / S)[:, None], np.cumsum(weights, axis=0)[:-1]
+    P = (np.arange(1.0, S) / S)[:, None]
+    Q = np.cumsum(weights, axis=0)[:-1]
     # CJS = sum of gap (P log2(2P / (P + Q)) + Q log2(2Q / (P + Q))) / sum of gap (P + Q)
     found = []
     for p, q in ((P, Q), (1.0 - P, np.maximum(1.0 - Q, 0.0))):
@@ -126,8 +127,10 @@ def power_scaling(fit: Fit) -> DataFrame:
         raise Incompatible(
             "every prior of this model is flat or improper, so there is no prior to scale"
         )
-    draws, design = fit.solution.draws.flat, fit.model.design
-    beta, aux = draws["beta"], {a: draws[a] for a in fit.model.unknown}
+    draws = fit.solution.draws.flat
+    design = fit.model.design
+    beta = draws["beta"]
+    aux = {a: draws[a] for a in fit.model.unknown}
     aux_and_hyper = aux | {
         name: draws[name]
         for of in needed_hyper(fit.model).values()
@@ -254,5 +257,8 @@ def _list_parameters(table: Any) -> str:
         f"{name} ({row.prior:.2f}, {row.likelihood:.2f})"
         for name, row in table.head(5).iterrows()
     ]
-    more = f" and {len(table) - 5} more" if len(table) > 5 else ""
+    if len(table) > 5:
+        more = f" and {len(table) - 5} more"
+    else:
+        more = ""
     return f"{', '.join(few)}{more} (sensitivity to prior, data)"

@@ -77,11 +77,9 @@ def _select_statistics(fit: Fit) -> list[Statistic]:
 def _observations(fit: Fit) -> Design:
     """One row per observation."""
     design = fit.model.design
-    return (
-        design
-        if design.weights is None
-        else design.take(observation_rows(fit.model)[0])
-    )
+    if design.weights is None:
+        return design
+    return design.take(observation_rows(fit.model)[0])
 
 
 def _eta(design: Design, beta: Array) -> Array:
@@ -92,13 +90,17 @@ def _replicate_blocks(
     fit: Fit,
 ) -> Iterator[tuple[Array, Array, Array, Mapping[str, Any]]]:
     """Yield y (1, n), its replicates (S, n), eta and the nuisance parameters of each row, by blocks of draws."""
-    model, flat, design = fit.model, fit.solution.posterior.flat, _observations(fit)
+    model = fit.model
+    flat = fit.solution.posterior.flat
+    design = _observations(fit)
     count = int(np.clip(_NUMBERS // design.n, _FEWEST, _REPLICATES))
     chosen = (
         np.linspace(0, len(flat["beta"]) - 1, count).round().astype(int)
     )  # draws recur where there are fewer
-    rng, order = np.random.default_rng([fit.seed, 4]), canonical_order(design)
-    some_rows, place = design.take(order), np.argsort(order)
+    rng = np.random.default_rng([fit.seed, 4])
+    order = canonical_order(design)
+    some_rows = design.take(order)
+    place = np.argsort(order)
     for some in np.array_split(chosen, 1 + count * design.n // _AT_ONCE):
         if len(some):
             eta = _eta(design, flat["beta"][some])
@@ -124,12 +126,13 @@ class PredictiveDiagnostic(Diagnostic):
     def applies(self, fit: Fit) -> str | None:
         if observation_rows(fit.model)[1] is not None:
             return "rows of fractional or very large weights cannot be drawn again"
-        if (why := of_classes(fit.model)) is not None:
+        why = of_classes(fit.model)
+        if why is not None:
             return why
+        if _select_statistics(fit):
+            return None
         return (
-            None
-            if _select_statistics(fit)
-            else f"no statistics are stated for the {fit.model.likelihood.name} likelihood"
+            f"no statistics are stated for the {fit.model.likelihood.name} likelihood"
         )
 
     def run(self, fit: Fit) -> list[Finding]:
@@ -139,11 +142,10 @@ class PredictiveDiagnostic(Diagnostic):
             return off
         least = min(checks, key=lambda c: c.two_sided)
         worst = f"{least.statistic.name} ({format_p(least.p_value)})"
-        many = (
-            f" in each of {len(checks)} statistics. Furthest apart"
-            if len(checks) > 1
-            else ""
-        )
+        if len(checks) > 1:
+            many = f" in each of {len(checks)} statistics. Furthest apart"
+        else:
+            many = ""
         return self.fine(
             f"replicated data agree with the data{many}: {worst}",
             p_value=least.two_sided,
@@ -155,7 +157,10 @@ class PredictiveDiagnostic(Diagnostic):
             f"{check.statistic.name}: {check.observed:.4g} in the data, {check.replicated:.4g} in data drawn from the "
             f"posterior (two-sided p {'=' if check.two_sided >= p else '<'} {p:.2g})"
         )
-        verdict = Verdict.WARNING if check.two_sided <= _RARE else Verdict.NOTE
+        if check.two_sided <= _RARE:
+            verdict = Verdict.WARNING
+        else:
+            verdict = Verdict.NOTE
         return self.say(
             verdict,
             sentence,

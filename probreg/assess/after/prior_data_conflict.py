@@ -42,19 +42,19 @@ class ConflictDiagnostic(Diagnostic):
     def applies(self, fit: Fit) -> str | None:
         if not fit.model.joint.informative.any():
             return "every prior of a coefficient is flat"
-        return (
-            None
-            if fit.model.joint.gaussian
-            else "the test is for normal priors; power_scaling serves any"
-        )
+        if fit.model.joint.gaussian:
+            return None
+        return "the test is for normal priors; power_scaling serves any"
 
     def run(self, fit: Fit) -> list[Finding]:
-        model, alone = fit.model, _data_alone(fit.model)
+        model = fit.model
+        alone = _data_alone(fit.model)
         if alone is None:
             return self.fine(
                 "the data alone have no estimate of all coefficients, so that they cannot contradict the prior"
             )
-        where, m = np.flatnonzero(model.joint.informative), model.shape[1]
+        where = np.flatnonzero(model.joint.informative)
+        m = model.shape[1]
         slots = vec_entries(where, m)
         sigma = model.noise(
             default=alone.stats.get("sigma_unbiased", model.noise(alone.aux))
@@ -63,15 +63,15 @@ class ConflictDiagnostic(Diagnostic):
             model.joint.precision_of_entries(m, sigma)[np.ix_(slots, slots)]
         )
         shift = (alone.beta - model.joint.center[:, None]).ravel()[slots]
-        d2, q = conflict(shift, prior, alone.scale.block(slots)), len(slots)
+        d2 = conflict(shift, prior, alone.scale.block(slots))
+        q = len(slots)
         p = float(chdtrc(q, d2) if alone.df is None else fdtrc(q, alone.df, d2 / q))
         far = np.abs(shift) / np.sqrt(np.diagonal(prior))
         name = model.design.columns[where[int(far.argmax()) // m]]
-        lies = (
-            "what the prior foretells"
-            if p >= SIGNIFICANT
-            else "where the prior puts little"
-        )
+        if p >= SIGNIFICANT:
+            lies = "what the prior foretells"
+        else:
+            lies = "where the prior puts little"
         sentence = (
             f"the estimate of the data alone is {lies} (D2 = {d2:.3g} on {q}, {format_p(p)}). "
             f"That of {name} is {far.max():.2g} prior standard deviations from the prior's centre"
@@ -90,4 +90,6 @@ def _data_alone(model: Model) -> Solution | None:
     usable = found.status.good and not (
         found.not_estimable is not None and found.not_estimable.any()
     )
-    return found if usable and np.isfinite(found.scale.diagonal()).all() else None
+    if usable and np.isfinite(found.scale.diagonal()).all():
+        return found
+    return None

@@ -146,10 +146,8 @@ def found_by(p: float) -> str:
 
 def drawable(fit: Fit) -> bool:
     """Null distributions of this fit can be drawn, and are needed: few observations, one by one."""
-    design, single = (
-        fit.model.design,
-        local_obstacle(fit) is None and zero_weight_obstacle(fit, least=1) is None,
-    )
+    design = fit.model.design
+    single = local_obstacle(fit) is None and zero_weight_obstacle(fit, least=1) is None
     return (
         single
         and design.weight_kind != "sampling"
@@ -169,8 +167,11 @@ def simulated_p_value(
     rows = rows_of_observations(fit)
     if not ordered:
         rows = rows[canonical_order(fit.model.design.take(rows))]
-    at, rng = _observed_replicate(fit, rows), np.random.default_rng([fit.seed, 5])
-    own, over, done = statistic(at)[0], 1, 1
+    at = _observed_replicate(fit, rows)
+    rng = np.random.default_rng([fit.seed, 5])
+    own = statistic(at)[0]
+    over = 1
+    done = 1
     for least, enough in _LOOKS:
         for some in _draw_replicates(fit, at, rng, least - done):
             found = statistic(some)
@@ -178,12 +179,15 @@ def simulated_p_value(
         done = least
         if over >= enough:
             break
-    return min(1.0 / done, beyond) if over == 1 else over / done
+    if over == 1:
+        return min(1.0 / done, beyond)
+    return over / done
 
 
 def _observed_replicate(fit: Fit, rows: Array) -> Replicates:
     """Return the observed data as one data set."""
-    found, model = local(fit), fit.model
+    found = local(fit)
+    model = fit.model
     assert isinstance(model.likelihood, SmoothLikelihood)
     Z = np.linalg.solve(np.swapaxes(found.root, 1, 2), found.Q)  # L_i' Z_i = Q_i
     P = np.eye(Z.shape[2]) - np.einsum("n,nak,nal->kl", found.w, found.Q, found.Q)

@@ -44,11 +44,10 @@ class ResetDiagnostic(Diagnostic):
             return self.fine(
                 "powers of the fitted predictor are combinations of the columns"
             )
-        miss = (
-            "do not say all"
-            if test.p_value < 0.01
-            else "are not improved on by powers of the fit"
-        )
+        if test.p_value < 0.01:
+            miss = "do not say all"
+        else:
+            miss = "are not improved on by powers of the fit"
         remedy = "add squares, splines (bs) or products of columns, transform a column, or see the link"
         (found,) = self.report_p_value(
             f"the columns as they stand {miss}: RESET {test}",
@@ -67,7 +66,8 @@ def reset(fit: Fit, power: int = 3) -> Added | None:
     """Test of eta^2, ..., eta^power added to the columns; for a softmax the powers of each predictor to that predictor.
     None when they are combinations of the columns."""
     # H0: c = 0 in eta = X beta + sum_q c_q eta_hat^q, q = 2 ... power   (Ramsey 1969).
-    found, centred = local(fit), fit.model.design.intercept is not None
+    found = local(fit)
+    centred = fit.model.design.intercept is not None
     test = added_test(found, powers(found.eta, found.w, power, centred))
     return with_simulated_p_value(
         fit,

@@ -130,7 +130,8 @@ def _(likelihood: Bernoulli, fitted: Array) -> tuple[Statistic, ...]:
 
 @statistics.register
 def _(likelihood: Categorical, fitted: Array) -> tuple[Statistic, ...]:
-    curved, p = "a curve or an interaction in the formula", likelihood.mean(fitted)
+    curved = "a curve or an interaction in the formula"
+    p = likelihood.mean(fitted)
     rates = [
         Statistic(
             f"rate of class {c}",
@@ -139,7 +140,8 @@ def _(likelihood: Categorical, fitted: Array) -> tuple[Statistic, ...]:
         )
         for k, c in enumerate(likelihood.levels)
     ]
-    mean, misfits = _cache_last(likelihood.mean), []
+    mean = _cache_last(likelihood.mean)
+    misfits = []
     for k, c in enumerate(likelihood.levels):
         group = _deciles(p[:, k])
         expected = _expected_shares(group, lambda eta, k=k: mean(eta)[..., k])  # type: ignore[misc]
@@ -255,7 +257,8 @@ def _dispersion_of_trials(
     likelihood: Binomial, y: Array, eta: Array, aux: Mapping[str, Any]
 ) -> Array:
     # mean of (k - n p)^2 / (n p (1 - p)): 1 in expectation for a binomial.
-    p, n = likelihood.mean(eta), aux["trials"]
+    p = likelihood.mean(eta)
+    n = aux["trials"]
     return ((y - n * p) ** 2 / (n * p * (1.0 - p))).mean(-1)
 
 
@@ -279,7 +282,8 @@ def _total_rate(k: int, y: Array, eta: Array, aux: Mapping[str, Any]) -> Array:
 
 def _deciles(p: Array) -> Array:
     """(n, groups) with 1 / size where a row belongs to a tenth of the fitted values; rows of equal ones stay together."""
-    groups, p = min(_GROUPS, max(2, len(p) // 5)), p.round(12)
+    groups = min(_GROUPS, max(2, len(p) // 5))
+    p = p.round(12)
     number = np.searchsorted(np.sort(p), p) * groups // len(p)
     hot = (number[:, None] == np.unique(number)).astype(float)
     return hot / hot.sum(0)
@@ -337,8 +341,6 @@ def _longest_run(y: Array, eta: Array, aux: Mapping[str, Any]) -> Array:
     # a run ends before each change and at the last row, so that runs are as long as these ends are apart, from row to row too
     ends = np.ones(y.shape, dtype=bool)
     ends[:, :-1] = y[:, 1:] != y[:, :-1]
-    length, count = (
-        np.diff(np.flatnonzero(ends), prepend=-1),
-        np.count_nonzero(ends, axis=-1),
-    )
+    length = np.diff(np.flatnonzero(ends), prepend=-1)
+    count = np.count_nonzero(ends, axis=-1)
     return np.maximum.reduceat(length, np.cumsum(count) - count).astype(float)

@@ -63,7 +63,10 @@ class Finding:
     @property
     def advice(self) -> str:
         """The remedy, and the picture that shows what was found."""
-        shown = f"see {self.picture}" if self.picture and self.verdict else ""
+        if self.picture and self.verdict:
+            shown = f"see {self.picture}"
+        else:
+            shown = ""
         return "; ".join(part for part in (self.remedy, shown) if part)
 
 
@@ -211,8 +214,8 @@ class Findings:
                 [], [_as_table([(f, f.advice) for f in self.items])], index=False
             )
         shown, rest = self._attention()
-        table = (
-            [
+        if shown:
+            table = [
                 _as_table(
                     [
                         (f, _join_parts(f.advice, self._checks_with_same_answer(f)))
@@ -220,9 +223,8 @@ class Findings:
                     ]
                 )
             ]
-            if shown
-            else []
-        )
+        else:
+            table = []
         *told, last = rest or [""]
         others = [(f, f.advice) for f in self.items if f not in shown]
         folded = {last: _as_table(others)} if others else None
@@ -251,13 +253,17 @@ class Findings:
                 for f in own
             )
             most = min(most, max(sum(end <= room for end in ends), 1))
-        rest = [f"… {len(own) - most} more findings"] if len(own) > most else []
+        if len(own) > most:
+            rest = [f"… {len(own) - most} more findings"]
+        else:
+            rest = []
         if before:
             names = ", ".join(dict.fromkeys(f.check for f in before))
             rest.append(
                 f"{max(f.verdict for f in before).mark} before the fit: {names}; see pr.check(fit.model)"
             )
-        n, other = len(self.passed), "other " if found else ""
+        n = len(self.passed)
+        other = "other " if found else ""
         if n:
             rest.append(
                 f"✓ {n} {other}check{'s' * (n > 1)} passed; .show(verbose=True) lists all"
@@ -273,11 +279,11 @@ class Findings:
         names = list(
             dict.fromkeys(f.check for f in self.items if f.told_by == of.check)
         )
-        return (
-            f"{' and '.join(names)} {'say' if len(names) > 1 else 'says'} the same"
-            if names
-            else ""
-        )
+        if names:
+            return (
+                f"{' and '.join(names)} {'say' if len(names) > 1 else 'says'} the same"
+            )
+        return ""
 
 
 _MOST = 15  # findings that are printed one by one: with what to do 30 lines
@@ -286,7 +292,8 @@ _LINES = 34  # of them at most, where names are long
 
 def told_once(found: Sequence[Finding], topics: Mapping[str, str]) -> list[Finding]:
     """The findings, those marked that say what another of their topic says of the same columns and more, no less gravely."""
-    out, tellers = list(found), list[Finding]()
+    out = list(found)
+    tellers = list[Finding]()
     about = [
         i
         for i, f in enumerate(found)

@@ -40,10 +40,8 @@ class CellsCheck(Check):
             )
         out: list[Finding] = []
         columns = [model.design.columns[j] for j in places]
-        single, empty = (
-            self._single(model, places, weights),
-            self._empty(model, places, weights),
-        )
+        single = self._single(model, places, weights)
+        empty = self._empty(model, places, weights)
         for term, own in terms_of(model.design, columns).items():
             out += self._of_term(
                 term,
@@ -55,11 +53,10 @@ class CellsCheck(Check):
                 [f for c in own for f in empty.get(c, [])],
                 f"levels that do not meet every level of {model.design.response}",
             )
-        these = (
-            f"the {len(places)} columns of 0 and 1"
-            if len(places) > 1
-            else "the column of 0 and 1"
-        )
+        if len(places) > 1:
+            these = f"the {len(places)} columns of 0 and 1"
+        else:
+            these = "the column of 0 and 1"
         if not isinstance(model.likelihood, OfClasses):
             return out or self.fine(
                 f"every level of {these} has two observations or more"
@@ -86,10 +83,8 @@ class CellsCheck(Check):
         self, model: Model, places: Array, weights: Array
     ) -> dict[str, list[Finding]]:
         """By column, where it is 0 or 1 in one observation alone."""
-        out, counts = (
-            dict[str, list[Finding]](),
-            _by_value(model.design, places, weights[:, None])[..., 0],
-        )
+        out = dict[str, list[Finding]]()
+        counts = _by_value(model.design, places, weights[:, None])[..., 0]
         remedy = "merge it with another level, or give the column a prior"
         for k, v in np.argwhere(counts == 1):
             column = model.design.columns[places[k]]
@@ -103,11 +98,9 @@ class CellsCheck(Check):
         self, model: Model, places: Array, weights: Array
     ) -> dict[str, list[Finding]]:
         """By column, where it is 0 or 1 in no row of some class."""
-        likelihood, design, out = (
-            model.likelihood,
-            model.design,
-            dict[str, list[Finding]](),
-        )
+        likelihood = model.likelihood
+        design = model.design
+        out = dict[str, list[Finding]]()
         if not isinstance(likelihood, OfClasses):
             return out
         counts = _by_value(
@@ -126,7 +119,8 @@ class CellsCheck(Check):
 
 def _two_valued(design: Design, used: Array) -> Array:
     """The places of the columns, but those of terms, that are 0 in some rows and 1 in the others."""
-    X, own = design.X, ~design.of_terms
+    X = design.X
+    own = ~design.of_terms
     if isinstance(X, LazyColumns) and design.coded:
         found = np.zeros(len(own), dtype=bool)
         met = (X.T @ used[:, None].astype(float))[:, 0]
@@ -146,10 +140,9 @@ def _is_two_valued(x: Array) -> bool:
 def _by_value(design: Design, places: Array, V: Array) -> Array:
     """The sums (k, 2, c) of V (n, c) over the rows in which each of the columns is 0, and in which it is 1."""
     X: Any = design.X
-    ones = (
-        (X.T @ V)[places]
-        if design.coded
-        else np.stack([V[X[:, j] == 1].sum(0) for j in places])
-    )
+    if design.coded:
+        ones = (X.T @ V)[places]
+    else:
+        ones = np.stack([V[X[:, j] == 1].sum(0) for j in places])
     zeros = V.sum(0) - ones
     return np.stack([zeros, ones], 1)

@@ -42,12 +42,18 @@ class ConditionCheck(Check):
     topic: ClassVar[str] = "rank"
 
     def run(self, model: Model) -> list[Finding]:
-        if (of_levels := self.unasked_of_levels(model)) is not None:
+        of_levels = self.unasked_of_levels(model)
+        if of_levels is not None:
             return of_levels
-        grouped, model = model.design.recipe.grouped, without_effects_by_group(model)
+        grouped = model.design.recipe.grouped
+        model = without_effects_by_group(model)
         if len(_compared_columns(model, centred=True)) < 2:
-            whose = " beside effects by group" if grouped else ""
-            whose = " beside smooth functions" if model.design.of_terms.any() else whose
+            if grouped:
+                whose = " beside effects by group"
+            else:
+                whose = ""
+            if model.design.of_terms.any():
+                whose = " beside smooth functions"
             return self.report_not_applicable(
                 f"a single column{whose} is no combination of others"
             )
@@ -68,7 +74,10 @@ class ConditionCheck(Check):
                 out.append(
                     self._report_collinearity(float(index[k]), dict(hit), by_term)
                 )
-        centred = "" if model.design.intercept is None else "centred "
+        if model.design.intercept is None:
+            centred = ""
+        else:
+            centred = "centred "
         return out or self.fine(
             f"the largest condition index is {index[-1]:.3g}, of {centred}columns of unit length"
         )
@@ -115,11 +124,10 @@ def _indices(model: Model, *, centred: bool) -> tuple[Array, Array, list[str]]:
             f"condition indices are infinite: {names} is an exact combination; see check(model)['rank']"
         )
     columns = _compared_columns(model, centred=centred)
-    front = (
-        []
-        if len(columns) == len(design.columns) or design.intercept is None
-        else [design.intercept]
-    )
+    if len(columns) == len(design.columns) or design.intercept is None:
+        front = []
+    else:
+        front = [design.intercept]
     F = np.asarray(triangular(design.moments.R[:, [*front, *columns]]), dtype=float)[
         len(front) :, len(front) :
     ]

@@ -31,7 +31,8 @@ class DesignLeverageCheck(Check):
     cheap: ClassVar[bool] = True
 
     def run(self, model: Model) -> list[Finding]:
-        if (of_levels := self.unasked_of_levels(model)) is not None:
+        of_levels = self.unasked_of_levels(model)
+        if of_levels is not None:
             return of_levels
         design = model.design
         if surplus(model) is not None:
@@ -61,7 +62,8 @@ def design_leverage(model: Model) -> Array:
     U = (design.frame.rows(design.X) if design.frame.intercept in kept else design.X)[
         :, kept
     ]
-    w, counted = design.square_weights, design.weight_kind == "frequency"
+    w = design.square_weights
+    counted = design.weight_kind == "frequency"
     weighted = U if w is None else U * np.sqrt(w)[:, None]
     own = U if counted else weighted
     return ((own @ np.linalg.inv(np.linalg.qr(weighted, mode="r"))) ** 2).sum(1)
@@ -92,20 +94,23 @@ def far_rows(
         )
     if not order:
         most = h[w > 0].max(initial=0)
-        said = (
-            f"no leverage is four times the mean of {mean:.2g}"
-            if most >= HALF
-            else "no row lies far from the others"
-        )
+        if most >= HALF:
+            said = f"no leverage is four times the mean of {mean:.2g}"
+        else:
+            said = "no row lies far from the others"
         return FarRows(Verdict.OK, f"{said}: the largest leverage is {most:.3g}")
-    top, alone = h[order[0]], h[order[0]] >= HALF
-    what = "alone decides most of its own fit" if alone else "lies far from the others"
-    what = "alone decides its own fit" if top >= ALONE else what
-    several = (
-        f"; {len(order) - 1} more: {list_first(names[order[1:]])}"
-        if len(order) > 1
-        else ""
-    )
+    top = h[order[0]]
+    alone = h[order[0]] >= HALF
+    if alone:
+        what = "alone decides most of its own fit"
+    else:
+        what = "lies far from the others"
+    if top >= ALONE:
+        what = "alone decides its own fit"
+    if len(order) > 1:
+        several = f"; {len(order) - 1} more: {list_first(names[order[1:]])}"
+    else:
+        several = ""
     sentence = f"row {names[order[0]]} {what} (leverage {top:.3g}; the mean is {mean:.2g}){several}"
     remedy = "check that the row is right, and report the fit without it as well"
     return FarRows(
@@ -118,11 +123,9 @@ def far_rows(
 
 def row_names(model: Model) -> Array:
     """Labels of the rows that count, or their numbers."""
-    return (
-        np.arange(model.design.n)
-        if model.design.labels is None
-        else np.asarray(model.design.labels)
-    )
+    if model.design.labels is None:
+        return np.arange(model.design.n)
+    return np.asarray(model.design.labels)
 
 
 def list_first(names: Iterable[object], most: int = 3) -> str:

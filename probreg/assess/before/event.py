@@ -34,7 +34,8 @@ class EventCheck(Check):
     cheap: ClassVar[bool] = True
 
     def run(self, model: Model) -> list[Finding]:
-        likelihood, design = model.likelihood, model.design
+        likelihood = model.likelihood
+        design = model.design
         said = f"models {likelihood.describe(design.response)}"
         if not isinstance(likelihood, OfClasses):
             return self.fine(said)
@@ -58,18 +59,18 @@ class EventCheck(Check):
         return out + self._report_few_events(model, counts)
 
     def _report_few_events(self, model: Model, counts: np.ndarray) -> list[Finding]:
-        design, likelihood = model.design, model.likelihood
+        design = model.design
+        likelihood = model.likelihood
         assert isinstance(likelihood, OfClasses)  # `run` asks first
         counted = [
             c
             for j, c in enumerate(design.columns)
             if j != design.intercept and not model.joint.informative[j]
         ]
-        rarest = (
-            int(np.argmax(counts == counts.min()))
-            if len(set(counts)) > 1
-            else len(counts) - 1
-        )
+        if len(set(counts)) > 1:
+            rarest = int(np.argmax(counts == counts.min()))
+        else:
+            rarest = len(counts) - 1
         if not counted or (per := counts[rarest] / len(counted)) >= FEW:
             return []
         plural = "s" * (len(counted) > 1)
@@ -79,7 +80,10 @@ class EventCheck(Check):
             f"for {len(counted)} coefficient{plural}: {per:.2g} per coefficient, "
             f"fewer than {FEWEST if per < FEWEST else FEW:g}"
         )
-        verdict = Verdict.WARNING if per < FEWEST else Verdict.NOTE
+        if per < FEWEST:
+            verdict = Verdict.WARNING
+        else:
+            verdict = Verdict.NOTE
         return [
             self.say(
                 verdict,

@@ -44,8 +44,12 @@ class GroupsCheck(Check):
 
     def _of_term(self, model: Model, term: GroupedTerm, inputs: Array) -> list[Finding]:
         G = term.shape[0]
-        if (said := explain_unidentified(model, term)) is not None:
-            hold = f"hold {model.noise_scale}, " if model.noise_unknown else ""
+        said = explain_unidentified(model, term)
+        if said is not None:
+            if model.noise_unknown:
+                hold = f"hold {model.noise_scale}, "
+            else:
+                hold = ""
             remedy = f"leave the term out, {hold}or collect several rows of a group"
             return [self.say(Verdict.PROBLEM, said, remedy)]
         out = []

@@ -27,7 +27,8 @@ class ProcessCheck(Check):
         remedy = "leave its prior out, and its scale is estimated, or state one such as Normal(1.0)"
         flat = flat_processes(model.design, model.joint)
         q = sum(len(term.columns) for term in flat)
-        if (said := interpolation(model.design, model.joint)) is not None:
+        said = interpolation(model.design, model.joint)
+        if said is not None:
             return [self.say(Verdict.PROBLEM, said, remedy)]
         if flat:
             keys = " and ".join(term.key for term in flat)

@@ -36,13 +36,18 @@ class RankCheck(Check):
     topic: ClassVar[str] = "rank"
 
     def run(self, model: Model) -> list[Finding]:
-        if (least := surplus(model)) is not None:
+        least = surplus(model)
+        if least is not None:
             return self._report_more_columns_than_rows(model, least)
         if model.design.coded and len(model.design.columns) > SOON:
             return self._beside_levels(model)
-        moments, free = model.design.moments, np.flatnonzero(~model.joint.informative)
+        moments = model.design.moments
+        free = np.flatnonzero(~model.joint.informative)
         names = model.design.columns
-        alone = rank_of(triangular(moments.R[:, free])) if len(free) else _NOTHING
+        if len(free):
+            alone = rank_of(triangular(moments.R[:, free]))
+        else:
+            alone = _NOTHING
         undecided = _format_equations(alone, [names[j] for j in free])
         out = self._report_unidentified(model, undecided)
         told = {cols[0] for _, cols in undecided}
@@ -88,14 +93,12 @@ class RankCheck(Check):
     ) -> list[Finding]:
         """Return an equation for each column that neither data nor prior identifies; one finding for a term with
         several of them."""
-        out, of = (
-            list[Finding](),
-            {
-                c: t
-                for t, cs in terms_of(model.design, model.design.columns).items()
-                for c in cs
-            },
-        )
+        out = list[Finding]()
+        of = {
+            c: t
+            for t, cs in terms_of(model.design, model.design.columns).items()
+            for c in cs
+        }
         for term, dropped in terms_of(
             model.design, [cols[0] for _, cols in found]
         ).items():
@@ -128,19 +131,26 @@ class RankCheck(Check):
         """Thousands of levels stay codes: other columns are held against them, and no combination is written out."""
         design = model.design
         assert isinstance(design.X, LazyColumns)
-        y = design.observed if design.observed.ndim == 1 else np.zeros(design.n)
+        if design.observed.ndim == 1:
+            y = design.observed
+        else:
+            y = np.zeros(design.n)
         dropped = dropped_beside_levels(design.X, y, design.square_weights)
         undecided = [j for j in dropped if not model.joint.informative[j]]
         if not undecided:
             return self.fine("no column is a combination of the levels and of others")
         named = [design.columns[j] for j in undecided]
-        what = "is a combination" if len(named) == 1 else "are combinations"
+        if len(named) == 1:
+            what = "is a combination"
+        else:
+            what = "are combinations"
         sentence = f"{few_of(named)} {what} of the levels and of other columns: their shares cannot be told apart"
         return [self.say(Verdict.PROBLEM, sentence, _REMEDY, named)]
 
     def _report_more_columns_than_rows(self, model: Model, least: int) -> list[Finding]:
         """Return one finding where columns outnumber rows by so many that equations between them would not help."""
-        design, free = model.design, np.flatnonzero(~model.joint.informative)
+        design = model.design
+        free = np.flatnonzero(~model.joint.informative)
         names = tuple(design.columns[j] for j in free)
         told = f"{least:,} of {len(design.columns):,} columns at least are combinations of the others in all {design.n:,} rows"
         if len(free) > design.n:
@@ -153,11 +163,12 @@ class RankCheck(Check):
                     names,
                 )
             ]
-        alone = (
-            rank_of(triangular(design.X[:, free], weights=design.square_weights))
-            if len(free)
-            else _NOTHING
-        )
+        if len(free):
+            alone = rank_of(
+                triangular(design.X[:, free], weights=design.square_weights)
+            )
+        else:
+            alone = _NOTHING
         out = [
             self.say(
                 Verdict.PROBLEM, f"{t}: {_explain_redundancy(cols)}", _REMEDY, cols
@@ -195,11 +206,10 @@ class RankCheck(Check):
             return []
         # The condition index of the terms, each with orthonormal columns, centred beside an intercept, and the
         # combination of them that varies least; a term of one column is that column at unit length.
-        R, at = model.design.moments.R, model.design.intercept
-        front, number = (
-            [] if at is None else [at],
-            {c: j for j, c in enumerate(model.design.columns)},
-        )
+        R = model.design.moments.R
+        at = model.design.intercept
+        front = [] if at is None else [at]
+        number = {c: j for j, c in enumerate(model.design.columns)}
         ordered = [number[c] for _, cs in groups for c in cs]
         S = np.asarray(triangular(R[:, [*front, *ordered]]), dtype=float)[
             len(front) :, len(front) :
@@ -210,10 +220,8 @@ class RankCheck(Check):
             for P in parts
         ]
         values, vectors = np.linalg.svd(np.hstack(unit))[1:]
-        index, weights = (
-            float(values[0] / max(values[-1], np.finfo(float).tiny)),
-            vectors[-1],
-        )
+        index = float(values[0] / max(values[-1], np.finfo(float).tiny))
+        weights = vectors[-1]
         if index < NOTED:
             return []
         each = np.split(weights, np.cumsum([len(cs) for _, cs in groups])[:-1])
@@ -228,7 +236,10 @@ class RankCheck(Check):
         )
         sentence = f"nearly collinear: {said} (condition index {index:.3g})"
         decided = model.joint.informative[[number[c] for c in columns]].all()
-        verdict = Verdict.NOTE if index < WARNED or decided else Verdict.WARNING
+        if index < WARNED or decided:
+            verdict = Verdict.NOTE
+        else:
+            verdict = Verdict.WARNING
         remedy = "expect wide intervals for these; drop one, combine them, or give them a prior"
         return [self.say(verdict, sentence, remedy, columns)]
 
@@ -244,7 +255,8 @@ def surplus(model: Model) -> int | None:
     >>> surplus(Model.from_arrays(np.eye(3, 300), [1.0, 2.0, 4.0]))
     298
     """
-    n, p = model.design.n, len(model.design.columns)
+    n = model.design.n
+    p = len(model.design.columns)
     return p - n if n and p > max(n, _MANY) else None
 
 
@@ -257,9 +269,12 @@ def combination(coefficients: Sequence[float], names: Sequence[str]) -> str:
     out = ""
     for c, name in zip(coefficients, names, strict=True):
         size = f"{abs(c):.4g}"
-        term = (
-            size if name == "Intercept" else name if size == "1" else f"{size} {name}"
-        )
+        if name == "Intercept":
+            term = size
+        elif size == "1":
+            term = name
+        else:
+            term = f"{size} {name}"
         out += (
             f" {'-' if c < 0 else '+'} {term}" if out else ("-" if c < 0 else "") + term
         )
@@ -272,12 +287,16 @@ def _describe_combination(terms: Sequence[tuple[float, str]]) -> str:
     single = [(w, name) for w, name in terms if not np.isnan(w)]
     several = [f"the columns of {name}" for w, name in terms if np.isnan(w)]
     shown = single[:FEW]
-    formula = (
-        combination([w / shown[0][0] for w, _ in shown], [name for _, name in shown])
-        if shown
-        else ""
-    )
-    more = f" and {len(single) - FEW} more columns" if len(single) > FEW else ""
+    if shown:
+        formula = combination(
+            [w / shown[0][0] for w, _ in shown], [name for _, name in shown]
+        )
+    else:
+        formula = ""
+    if len(single) > FEW:
+        more = f" and {len(single) - FEW} more columns"
+    else:
+        more = ""
     if not several:
         return f"{formula}{more}, each in its own standard deviations, hardly varies"
     names = [*(name for _, name in shown), *several[:FEW]]

@@ -25,19 +25,23 @@ class ResponseCheck(Check):
     cheap: ClassVar[bool] = True
 
     def run(self, model: Model) -> list[Finding]:
-        likelihood, response = model.likelihood, model.design.response
+        likelihood = model.likelihood
+        response = model.design.response
         if likelihood.noise_scale is None:
             return self.report_not_applicable(
                 f"{likelihood.named} response is checked when the model is made"
             )
-        if (two := two_values(model)) is None:
+        two = two_values(model)
+        if two is None:
             return self.fine(f"{response} takes more than two values")
-        mean = "E[y | x], here P(y = 1 | x)" if two == (0.0, 1.0) else "E[y | x]"
-        what = (
-            f"estimates {mean}, as a straight line"
-            if likelihood.name == "gaussian"
-            else "takes them for numbers with noise"
-        )
+        if two == (0.0, 1.0):
+            mean = "E[y | x], here P(y = 1 | x)"
+        else:
+            mean = "E[y | x]"
+        if likelihood.name == "gaussian":
+            what = f"estimates {mean}, as a straight line"
+        else:
+            what = "takes them for numbers with noise"
         sentence = f"{response} takes only the values {two[0]:g} and {two[1]:g}: {likelihood.named} likelihood {what}"
         remedy = "likelihood='bernoulli' models the probability of either"
         if likelihood.name == "gaussian":
@@ -51,20 +55,19 @@ def two_values(model: Model) -> tuple[float, float] | None:
     if model.likelihood.noise_scale is None or not design.reachable:
         return None
     some = design.sample
-    y = some.observed if some.weights is None else some.observed[some.weights > 0]
+    if some.weights is None:
+        y = some.observed
+    else:
+        y = some.observed[some.weights > 0]
     values, counts = np.unique(y, return_counts=True)
-    return (
-        (float(values[0]), float(values[1]))
-        if len(values) == 2 and counts.min() >= _EACH
-        else None
-    )
+    if len(values) == 2 and counts.min() >= _EACH:
+        return (float(values[0]), float(values[1]))
+    return None
 
 
 def of_classes(model: Model) -> str | None:
     """Why the noise of a response of two values is not looked at, as the reason of a check that does not apply."""
     two = two_values(model)
-    return (
-        None
-        if two is None
-        else f"{model.design.response} takes only {two[0]:g} and {two[1]:g}; see the check response"
-    )
+    if two is None:
+        return None
+    return f"{model.design.response} takes only {two[0]:g} and {two[1]:g}; see the check response"

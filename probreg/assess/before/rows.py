@@ -32,13 +32,17 @@ class RowsCheck(Check):
         out = self._balance(model) + [
             self.say(Verdict.NOTE, note) for note in design.notes
         ]
-        weight = "" if design.weights is None else f" of total weight {design.total:g}"
+        if design.weights is None:
+            weight = ""
+        else:
+            weight = f" of total weight {design.total:g}"
         return out or self.fine(
             f"{design.n} rows{weight} for {len(design.columns)} columns"
         )
 
     def _balance(self, model: Model) -> list[Finding]:
-        total, p = model.design.total, len(model.design.columns)
+        total = model.design.total
+        p = len(model.design.columns)
         columns = [
             c
             for c, held in zip(
@@ -48,11 +52,10 @@ class RowsCheck(Check):
         ]
         flat = len(columns)
         if total <= flat:
-            lack = (
-                "no residual degrees of freedom"
-                if total == flat
-                else "more unknowns than data"
-            )
+            if total == flat:
+                lack = "no residual degrees of freedom"
+            else:
+                lack = "more unknowns than data"
             sentence = f"{total:g} observations and {flat} coefficients with a flat prior: {lack}"
             return [
                 self.say(

@@ -37,16 +37,19 @@ class SameLineCheck(Check):
         )
 
     def _twice(self, model: Model) -> list[Finding]:
-        design, out = model.design, list[Finding]()
-        parts, flat = terms(design), {t.name: t.flat for t in design.recipe.terms}
+        design = model.design
+        out = list[Finding]()
+        parts = terms(design)
+        flat = {t.name: t.flat for t in design.recipe.terms}
         number = {name: j for j, name in enumerate(design.columns)}
         found = dict[str, list[str]]()
         for name, lines in flat.items():
             of = {number[c] for c in lines}
             for other, columns in parts.items():
-                other_lines = (
-                    [number[c] for c in flat[other]] if other in flat else list(columns)
-                )
+                if other in flat:
+                    other_lines = [number[c] for c in flat[other]]
+                else:
+                    other_lines = list(columns)
                 if (
                     other in (name, "Intercept")
                     or not of
@@ -57,7 +60,8 @@ class SameLineCheck(Check):
                 if _is_combination_of_lines(model, other_lines, sorted(of)):
                     found.setdefault(name, []).append(other)
         for name, others in found.items():
-            said, whose = ", ".join(others), "stands" if len(others) == 1 else "stand"
+            said = ", ".join(others)
+            whose = "stands" if len(others) == 1 else "stand"
             sentence = f"{name}: has the straight line of {said} in it, which {whose} beside it once more"
             remedy = f"leave out {said}: the smooth function is its line and what bends"
             if any(other in flat for other in others):
@@ -72,7 +76,8 @@ class SameLineCheck(Check):
 
     def _without_means(self, model: Model) -> list[Finding]:
         """Functions of levels are centred: without the levels beside them, all levels have one mean."""
-        out, design = [], model.design
+        out = []
+        design = model.design
         for term in design.recipe.terms:
             if len(term.levels) < 2:
                 continue
@@ -112,5 +117,8 @@ def _is_combination_of_lines(
 
 def _is_in_span(X: np.ndarray, wanted: np.ndarray) -> bool:
     """Return whether the wanted columns (n, k) are combinations of those of X."""
-    left = wanted - X @ np.linalg.lstsq(X, wanted)[0] if X.shape[1] else wanted
+    if X.shape[1]:
+        left = wanted - X @ np.linalg.lstsq(X, wanted)[0]
+    else:
+        left = wanted
     return bool(np.linalg.norm(left) < 1e-6 * np.linalg.norm(wanted))

@@ -45,7 +45,8 @@ class ScaleCheck(Check):
 
     def run(self, model: Model) -> list[Finding]:
         out = self._still(model) + self._report_different_scales(model)
-        d, outcomes = model.design, model.likelihood.predictors_apart
+        d = model.design
+        outcomes = model.likelihood.predictors_apart
         stated = joint(
             model.prior, d.columns, d.free, outcomes=outcomes
         ).blocks  # before they are bound to the rows
@@ -64,7 +65,8 @@ class ScaleCheck(Check):
         )
 
     def _still(self, model: Model) -> list[Finding]:
-        m, out = _spreads(model), []
+        m = _spreads(model)
+        out = []
         size = np.hypot(m.mean, m.scale)
         for j in np.flatnonzero((m.scale < STILL * size) & (m.scale > 1e-13 * size)):
             name = model.design.columns[j]
@@ -105,15 +107,15 @@ class ScaleCheck(Check):
     ) -> list[Finding]:
         """Return the effect that a prior allows to one sd of each column, against 1 on the link scale, sigma, or the
         sd of y."""
-        scale, spreads = prior_scale(block), _spreads(model)
+        scale = prior_scale(block)
+        spreads = _spreads(model)
         if scale is None:
             return []
         sd = spreads.scale
-        unit = (
-            spreads.y_scale
-            if model.likelihood.noise_scale is not None and not block.prior.sigma_units
-            else 1.0
-        )
+        if model.likelihood.noise_scale is not None and not block.prior.sigma_units:
+            unit = spreads.y_scale
+        else:
+            unit = 1.0
         far = (sd > 0) & ((sd < NEAR_ONE[0]) | (sd > NEAR_ONE[1]))
         rows = model.design.sample.X
         met = [
@@ -144,11 +146,9 @@ class ScaleCheck(Check):
         *,
         of_rows: bool,
     ) -> Finding:
-        columns, m, of = (
-            tuple(model.design.columns[j] for _, j in moves),
-            _spreads(model),
-            "",
-        )
+        columns = tuple(model.design.columns[j] for _, j in moves)
+        m = _spreads(model)
+        of = ""
         if block.prior.sigma_units:
             of = " sigma"
         elif model.likelihood.noise_scale is not None:
@@ -156,17 +156,18 @@ class ScaleCheck(Check):
         fixed = verdict is Verdict.WARNING
         if len(moves) == 1:
             ((move, j),) = moves
-            what, by, it = (
-                f"one sd of {columns[0]} ({m.scale[j]:.3g})",
-                f"about {move:.3g}",
-                "it",
-            )
+            what = f"one sd of {columns[0]} ({m.scale[j]:.3g})"
+            by = f"about {move:.3g}"
+            it = "it"
         else:
-            low, high = min(moves)[0], max(moves)[0]
+            low = min(moves)[0]
+            high = max(moves)[0]
             few = ", ".join(columns[:4]) + (
                 f" and {len(columns) - 4} more" if len(columns) > 4 else ""
             )
-            what, by, it = f"one sd of {few}", f"{low:.3g} to {high:.3g}", "them"
+            what = f"one sd of {few}"
+            by = f"{low:.3g} to {high:.3g}"
+            it = "them"
         sentence = (
             f"the {block.prior.name} prior lets {what} move the linear predictor by {by}{of}"
             + f": it all but fixes {it}" * fixed
@@ -197,11 +198,10 @@ def _spreads(model: Model) -> _Spreads:
     mean = w @ d.X / w.sum()
     scale = np.sqrt(w @ (d.X - mean) ** 2 / w.sum())
     y = d.observed
-    y_scale = (
-        float(np.sqrt(w @ (y - w @ y / w.sum()) ** 2 / w.sum()))
-        if y.ndim == 1
-        else np.nan
-    )
+    if y.ndim == 1:
+        y_scale = float(np.sqrt(w @ (y - w @ y / w.sum()) ** 2 / w.sum()))
+    else:
+        y_scale = np.nan
     return _Spreads(mean, scale, y_scale)
 
 
@@ -216,7 +216,9 @@ def prior_scale(block: BlockPrior) -> Array | None:
     q = len(block.columns)
     match block.prior:
         case GaussianPrior() as prior if (sd := prior.independent(q)) is not None:
-            return np.asarray(sd) if np.isfinite(sd).all() else None
+            if np.isfinite(sd).all():
+                return np.asarray(sd)
+            return None
         case GaussianPrior() as prior if np.all(
             diagonal := np.diag(prior.precision(q))
         ):

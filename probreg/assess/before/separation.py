@@ -45,15 +45,15 @@ class SeparationCheck(Check):
             return self.fine(
                 f"every column has a prior, which keeps its estimate finite under {named} likelihood too"
             )
-        if found := separation(model):
+        found = separation(model)
+        if found:
             what = (
                 f"{found.kind} separation of {found.rows} row{'s' * (found.rows > 1)}"
             )
-            whose = (
-                "any coefficient"
-                if found.kind == "complete"
-                else few_names(found.labels)
-            )
+            if found.kind == "complete":
+                whose = "any coefficient"
+            else:
+                whose = few_names(found.labels)
             return [
                 self.say(
                     Verdict.PROBLEM,

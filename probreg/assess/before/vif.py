@@ -36,7 +36,8 @@ class VifCheck(Check):
     topic: ClassVar[str] = "rank"
 
     def run(self, model: Model) -> list[Finding]:
-        if (of_levels := self.unasked_of_levels(model)) is not None:
+        of_levels = self.unasked_of_levels(model)
+        if of_levels is not None:
             return of_levels
         model = without_effects_by_group(model)
         design = model.design
@@ -59,9 +60,15 @@ class VifCheck(Check):
             ", ".join(f"{v[i]:.3g}" for i in high[:FEW])
             for v in (np.sqrt(per_df), per_df)
         )
-        whose = "its interval is" if len(high) == 1 else "their intervals are"
+        if len(high) == 1:
+            whose = "its interval is"
+        else:
+            whose = "their intervals are"
         share = "shares" if len(high) == 1 else "share"
-        worst = "; those of the worst five" if len(high) > FEW else ""
+        if len(high) > FEW:
+            worst = "; those of the worst five"
+        else:
+            worst = ""
         sentence = f"{few_of(names)} {share} so much with the other terms that {whose} {wider} times as wide (VIF {factors}{worst})"
         remedy = "expected of powers and products; otherwise drop or combine terms, or accept the wide intervals"
         columns = [design.columns[j] for name in names for j in terms(design)[name]]
@@ -110,7 +117,8 @@ def _inflations(model: Model) -> tuple[Array, Array, list[str]]:
 
 def _correlation_root(model: Model) -> tuple[Array, list[int]]:
     """The triangular factor of the correlations of all columns but the intercept, and which columns these are."""
-    at, p = model.design.intercept, model.shape[0]
+    at = model.design.intercept
+    p = model.shape[0]
     front = [] if at is None else [at]
     columns = [j for j in range(p) if j != at]
     F = np.asarray(
@@ -125,10 +133,10 @@ def _log_inflation(R: Array, at: list[int]) -> float:
     others = [j for j in range(R.shape[1]) if j not in at]
 
     def log_det(columns: list[int]) -> float:
-        return (
-            float(np.log(np.abs(np.diag(np.linalg.qr(R[:, columns], mode="r")))).sum())
-            if columns
-            else 0.0
-        )
+        if columns:
+            return float(
+                np.log(np.abs(np.diag(np.linalg.qr(R[:, columns], mode="r")))).sum()
+            )
+        return 0.0
 
     return log_det(at) + log_det(others) - log_det([*at, *others])

@@ -69,11 +69,10 @@ class BiasVariance:
         )
 
     def __str__(self) -> str:
-        made = (
-            "in closed form"
-            if self.how == "closed form"
-            else f"from {self.reps} simulated responses"
-        )
+        if self.how == "closed form":
+            made = "in closed form"
+        else:
+            made = f"from {self.reps} simulated responses"
         names = [
             n
             for n in (
@@ -88,13 +87,15 @@ class BiasVariance:
             if n in self.average
         ]
         part = self.average[names]
-        table = (
-            part.to_dataframe()
-            if part.dims
-            else part.expand_dims(at=["average"]).to_dataframe()
-        )
+        if part.dims:
+            table = part.to_dataframe()
+        else:
+            table = part.expand_dims(at=["average"]).to_dataframe()
         lost = int(self.average["failed"].sum())
-        note = [f"note: {lost} fits had no estimate and were left out"] if lost else []
+        if lost:
+            note = [f"note: {lost} fits had no estimate and were left out"]
+        else:
+            note = []
         head = f"squared error of the mean of {self.response}, average over {self.data.sizes['obs']} rows, {made}"
         return clean_lines(
             head, *table_lines(table, float_format=lambda v: f"{v:.4g}"), *note
@@ -173,9 +174,10 @@ def bias_variance(
     target = model.design if x is None else model.design.at(x)
     given = with_known_aux(truth, model)
     eta, eta_x = linear_predictors(given, model, target, x)
-    models = (
-        [model] if scales is None else [times(model, s) for s in checked_scales(scales)]
-    )
+    if scales is None:
+        models = [model]
+    else:
+        models = [times(model, s) for s in checked_scales(scales)]
     f = model.likelihood.mean(eta_x, **given.aux)
     if method == "auto" and all(linear(m) for m in models):
         parts = [
@@ -193,7 +195,8 @@ def bias_variance(
             seed,
             progress,
         )
-        parts, how = [moments(g, f, shares(target)) for g in draws], "simulation"
+        parts = [moments(g, f, shares(target)) for g in draws]
+        how = "simulation"
     noise = noise_variance(
         model.likelihood,
         eta_x,
@@ -249,14 +252,15 @@ def _tables(
     if f.ndim == 2:
         coords["level"] = [str(v) for v in likelihood.levels]
     lead: tuple[str, ...] = () if scales is None else ("scale",)
-    front = {} if scales is None else {"scale": np.asarray(scales, dtype=float)}
+    if scales is None:
+        front = {}
+    else:
+        front = {"scale": np.asarray(scales, dtype=float)}
 
     def stack_values(values: list[Any]) -> Array:
-        return (
-            np.asarray(values[0])
-            if scales is None
-            else np.stack([np.asarray(v) for v in values])
-        )
+        if scales is None:
+            return np.asarray(values[0])
+        return np.stack([np.asarray(v) for v in values])
 
     variables_ = {
         k: ((*lead, *inner), stack_values([p.rows[k] for p in parts])) for k in PER_ROW

@@ -113,7 +113,8 @@ def moments(draws: Array, f: Array, share: Array) -> DecompositionParts:
     count = len(g)
     fitted = g.mean(0)
     # mean (g - f)^2 = mean (g - mean g)^2 + (mean g - f)^2 exactly, where all three have the same divisor.
-    away, off = g - fitted, g - f
+    away = g - fitted
+    off = g - f
     bias = fitted - f
 
     def se(values: Array) -> Array:
@@ -196,7 +197,8 @@ def simulate_predictions(
 
 
 def _check_method(method: Method, model: Model) -> Method:
-    if (why := method.obstacle(model)) is not None:
+    why = method.obstacle(model)
+    if why is not None:
         raise Incompatible(why)
     if isinstance(method, Auto):
         method = method.choose(model)[0]

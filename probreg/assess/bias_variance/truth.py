@@ -64,7 +64,10 @@ def with_known_aux(truth: Any, model: Model) -> Truth:
     given = truth if isinstance(truth, Truth) else Truth(truth)
     if isinstance(given.mean, Fit):
         require_predictive(given.mean.solution, given.mean.method)
-    of_fit = given.mean.aux if isinstance(given.mean, Fit) else {}
+    if isinstance(given.mean, Fit):
+        of_fit = given.mean.aux
+    else:
+        of_fit = {}
     aux = {**model.fixed, **of_fit, **given.aux}
     for name in model.likelihood.aux:
         if name not in aux:
@@ -84,23 +87,24 @@ def linear_predictors(
     truth: Truth, model: Model, target: Design, x: Any
 ) -> tuple[Array, Array]:
     """The true eta (n, m) at the training rows and at `x`."""
-    design, likelihood = model.design, model.likelihood
+    design = model.design
+    likelihood = model.likelihood
     if isinstance(truth.mean, Fit):
         return _of_fit(truth.mean, model, x)
     if callable(truth.mean):
         here = _of_mean(truth.mean, variables(design, truth.data), likelihood, design.n)
-        there = (
-            here
-            if x is None
-            else _of_mean(truth.mean, variables(target, x), likelihood, target.n)
-        )
+        if x is None:
+            there = here
+        else:
+            there = _of_mean(truth.mean, variables(target, x), likelihood, target.n)
         return here, there
     beta = _as_coefficients(truth.mean, model)
     return linear_predictor(design, beta), linear_predictor(target, beta)
 
 
 def _of_fit(fit: Fit, model: Model, x: Any) -> tuple[Array, Array]:
-    theirs, ours = fit.model.likelihood, model.likelihood
+    theirs = fit.model.likelihood
+    ours = model.likelihood
     if type(theirs) is not type(ours) or theirs.levels != ours.levels:
         raise Incompatible(
             f"the truth is a fit of {theirs.named} likelihood with levels {theirs.levels}, the model has {ours.name} with {ours.levels}"
@@ -111,7 +115,10 @@ def _of_fit(fit: Fit, model: Model, x: Any) -> tuple[Array, Array]:
         )
     if x is not None:
         fit.model.design.need_columns_elsewhere("a truth at other rows")
-    there = fit.model.design if x is None else fit.model.design.at(x)
+    if x is None:
+        there = fit.model.design
+    else:
+        there = fit.model.design.at(x)
     etas = [linear_predictor(d, fit.solution.beta) for d in (fit.model.design, there)]
     if ours == theirs or isinstance(ours, UnivariateLikelihood):
         return etas[0], etas[1]
@@ -136,11 +143,9 @@ def _as_coefficients(values: Any, model: Model) -> Array:
             f"the true coefficients have shape {np.shape(values)}; expected {outcomes} finite per column: {', '.join(model.design.columns)}"
         )
     # Reported coefficients are beta D': beta = reported (D')^+.
-    return (
-        beta
-        if beta.shape[1] == m
-        else beta @ np.linalg.pinv(model.likelihood.contrast_matrix).T
-    )
+    if beta.shape[1] == m:
+        return beta
+    return beta @ np.linalg.pinv(model.likelihood.contrast_matrix).T
 
 
 def _of_mean(
@@ -173,7 +178,8 @@ def _inverse_mean(likelihood: Likelihood, mean: Array) -> Array:
             eta = np.linalg.solve(basis, logs.T).T[:, :-1]
         else:
             eta = np.asarray(likelihood.link.forward(mean))[:, None]
-    if len(bad := np.flatnonzero(~np.isfinite(eta).all(1))):
+    bad = np.flatnonzero(~np.isfinite(eta).all(1))
+    if len(bad):
         raise DataError(
             f"the true mean of row {bad[0]} is {mean[bad[0]]}, which no {likelihood.name} response has"
         )
@@ -198,7 +204,8 @@ def noise_variance(
     if isinstance(likelihood, OfTrials):
         n = told_trials(type(likelihood).__name__, given)
         return mean * (1.0 - mean) / (n[:, None] if mean.ndim == 2 else n)
-    if (known := likelihood.response_variance(eta, **aux)) is not None:
+    known = likelihood.response_variance(eta, **aux)
+    if known is not None:
         return known
     # Var(y_i) from draws of y_i | eta_i, where it has no formula.
     rng = np.random.default_rng([seed, 5])

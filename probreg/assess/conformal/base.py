@@ -113,7 +113,10 @@ def rows_by_frequency(design: Design) -> tuple[Design, tuple[str, ...]]:
     if w is None:
         return design, ()
     rows = np.repeat(np.arange(design.n), w.astype(int))
-    labels = np.arange(design.n) if design.labels is None else np.asarray(design.labels)
+    if design.labels is None:
+        labels = np.arange(design.n)
+    else:
+        labels = np.asarray(design.labels)
     plain = Design(
         design.X[rows], design.observed[rows], design.columns, design.free, design.recipe, design.response,
         None if design.offset is None else design.offset[rows], labels=labels[rows],
@@ -124,19 +127,21 @@ def rows_by_frequency(design: Design) -> tuple[Design, tuple[str, ...]]:
 
 def noise_unit(design: Design) -> Array | float:
     """The noise scale of each row in units of sigma, (n,): 1 / sqrt(w) where rows have precisions w."""
-    return 1.0 if design.precision is None else 1.0 / np.sqrt(design.precision)
+    if design.precision is None:
+        return 1.0
+    return 1.0 / np.sqrt(design.precision)
 
 
 def exchangeable(fit: Fit, theirs: str) -> str:
     """What rows must be for the guarantee, in words."""
-    precise = (
-        ", each with its precision"
-        if fit.model.design.weight_kind == "precision"
-        else ""
-    )
-    trials = (
-        ", each with its trials" if isinstance(fit.model.likelihood, OfTrials) else ""
-    )
+    if fit.model.design.weight_kind == "precision":
+        precise = ", each with its precision"
+    else:
+        precise = ""
+    if isinstance(fit.model.likelihood, OfTrials):
+        trials = ", each with its trials"
+    else:
+        trials = ""
     return f"the new row and {theirs} are exchangeable{precise}{trials}"
 
 

@@ -40,7 +40,9 @@ class Conformal:
 
     @property
     def _what(self) -> str:
-        return "set" if self.fit.model.likelihood.levels else "interval"
+        if self.fit.model.likelihood.levels:
+            return "set"
+        return "interval"
 
     def predict(
         self,
@@ -158,7 +160,7 @@ def conformal(
     >>> found.calibrated.count, found.predict([[0.5]])["upper"].round(3).item()
     (20, 1.858)
     """
-    chosen, prob = KINDS.resolve(kind), prob
+    chosen = KINDS.resolve(kind)
     if not isinstance(chosen, ConformalMethod):
         raise Incompatible(
             f"kind is one of {', '.join(sorted(KINDS))}, or a value such as Split(share=0.7), got {kind!r}"
@@ -180,11 +182,10 @@ def conformal(
             "the prior's scale was found by evidence on all rows, those that would calibrate included: no guarantee is left. "
             "Fit a part of the rows and pass the others, conformal(fit, data), or state the scale"
         )
-    unseen = (
-        None
-        if data is None
-        else unseen_rows(fit.model, data, y, offset, weights, trials)
-    )
+    if data is None:
+        unseen = None
+    else:
+        unseen = unseen_rows(fit.model, data, y, offset, weights, trials)
     with progress_bar("conformal", show=progress):
         return Conformal(chosen, prob, chosen.calibrate(fit, unseen, prob))
 

@@ -78,7 +78,8 @@ class JackknifePlus(ConformalMethod):
         root = np.asarray(given.root, dtype=float)
         rows = (design.X / unit[:, None]) @ root
         left = 1.0 - (rows**2).sum(1)
-        if len(bad := np.flatnonzero(left < _ALONE)):
+        bad = np.flatnonzero(left < _ALONE)
+        if len(bad):
             raise Incompatible(
                 f"without row {design.row_name(bad[0])} there is no estimate (leverage 1, {such_rows(len(bad))}): it alone tells a coefficient. "
                 "Give a prior, or use kind='split'"
@@ -106,7 +107,9 @@ def _require_linear_estimate(model: Model) -> None:
 
 
 def _shift(design: Design) -> Array | float:
-    return 0.0 if design.offset is None else design.offset[:, 0]
+    if design.offset is None:
+        return 0.0
+    return design.offset[:, 0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,7 +130,10 @@ class JackknifeCalibrated(Calibrated):
 
     @property
     def measure(self) -> str:
-        scaled = "sqrt(w) " if self.fit.model.design.weight_kind == "precision" else ""
+        if self.fit.model.design.weight_kind == "precision":
+            scaled = "sqrt(w) "
+        else:
+            scaled = ""
         return f"{scaled}|y - mean| with the row left out"
 
     @property
@@ -145,10 +151,8 @@ class JackknifeCalibrated(Calibrated):
 
     def region(self, design: Design) -> Mapping[str, Array]:
         # lower: k-th largest of x'b_(i) - r_(i); upper: k-th smallest of x'b_(i) + r_(i).
-        mean, rank = (
-            design.X @ self.beta + _shift(design),
-            ConformalRank(self.prob, self.count),
-        )
+        mean = design.X @ self.beta + _shift(design)
+        rank = ConformalRank(self.prob, self.count)
         # x'b_(i) = x'b - x'V x_i e_i / (1 - h_i), where rows of precision w_i stand as w_i^(1/2) (x_i, y_i).
         each = mean[:, None] - (design.X @ self.root) @ self.rows.T * self.without
         # |r_(i)| = |e_i| / (1 - h_i) in units of w_i^(-1/2), and in those of the new row.

@@ -33,7 +33,9 @@ class Score(ABC):
 
     def centre(self, p: Predictive) -> Array:
         """The mean (n,), or class probabilities (n, K)."""
-        return _class_probabilities(p) if p.likelihood.levels else p.mean()
+        if p.likelihood.levels:
+            return _class_probabilities(p)
+        return p.mean()
 
     @abstractmethod
     def region(
@@ -82,14 +84,18 @@ class Pit(Score):
         if (
             most >= 0.5
         ):  # a response so far out that its distribution function is 0 or 1, rounding included
-            bottom = -np.inf if isinstance(p.likelihood.support, str) else 0.0
+            if isinstance(p.likelihood.support, str):
+                bottom = -np.inf
+            else:
+                bottom = 0.0
             top = np.broadcast_to(
                 p.given.get("trials", np.inf), p.eta.shape[1:2]
             ).astype(float)
             return {"lower": np.full(p.eta.shape[1], bottom), "upper": top}
         # {y: |F(y) - 1/2| <= c} = [F^-1(1/2 - c), F^-1(1/2 + c)]; of counts those with (F(y - 1) + F(y)) / 2 in
         # [1/2 - c, 1/2 + c], so that an end outside it moves inward by one.
-        lower, upper = p.quantile(0.5 - most), p.quantile(0.5 + most)
+        lower = p.quantile(0.5 - most)
+        upper = p.quantile(0.5 + most)
         if isinstance(p.likelihood.support, str):
             return {"lower": lower, "upper": upper}
         lower = np.where(p.pit(lower, 0.5) >= 0.5 - most, lower, lower + 1.0)
@@ -123,7 +129,9 @@ class Probability(Score):
 def _class_probabilities(p: Predictive) -> Array:
     """Class probabilities (n, K), two columns for a Bernoulli response."""
     mean = p.mean()
-    return mean if mean.ndim == 2 else np.stack([1.0 - mean, mean], 1)
+    if mean.ndim == 2:
+        return mean
+    return np.stack([1.0 - mean, mean], 1)
 
 
 def _observed_scores(scores: Array, y: Array) -> Array:
@@ -136,7 +144,8 @@ def need_one_trial(likelihood: Likelihood, trials: Array | None) -> None:
     """Incompatible for rows that count the classes of several trials, or of none."""
     if not (isinstance(likelihood, OfTrials) and likelihood.levels) or trials is None:
         return
-    if len(bad := np.flatnonzero(np.ravel(trials) != 1)):
+    bad = np.flatnonzero(np.ravel(trials) != 1)
+    if len(bad):
         raise Incompatible(
             f"a conformal set is of the class of one trial, and row {bad[0]} counts {np.ravel(trials)[bad[0]]:g} trials. Counts by "
             "class have no order, and so no conformal interval: use predict, or Categorical with one row for each trial"

@@ -85,7 +85,8 @@ class Split(ConformalMethod):
         need_one_trial(fit.model.likelihood, fit.model.given(design).get("trials"))
         order = np.random.default_rng(self.seed).permutation(design.n)
         cut = round(self.share * design.n)
-        rows, rest = np.sort(order[:cut]), np.sort(order[cut:])
+        rows = np.sort(order[:cut])
+        rest = np.sort(order[cut:])
         ConformalRank(prob, len(rest))  # before the work
         part = fit_again(fit, design.take(rows))
         return _calibrate_scores(
@@ -115,7 +116,8 @@ def fit_again(fit: Fit, design: Design, what: str = "split conformal") -> Fit:
 def _calibrate_scores(
     fit: Fit, score: Score, design: Design, prob: float, notes: tuple[str, ...]
 ) -> "SplitCalibrated":
-    rank, draws = ConformalRank(prob, design.n), _predictive_size(fit)
+    rank = ConformalRank(prob, design.n)
+    draws = _predictive_size(fit)
     y = [
         score.of(_predictive_at(fit, part), part.observed, noise_unit(part))
         for part in blocks(design, draws)

@@ -26,7 +26,8 @@ _MOST = 2000  # coefficients of a normal distribution
 def dimension_lines(judged: Judged) -> list[BoundLine]:
     """x'beta over p columns has pseudo-dimension p, and so has any increasing function of it."""
     design = judged.design
-    p, name = len(design.columns), "pseudo-dimension"
+    p = len(design.columns)
+    name = "pseudo-dimension"
     why = None
     if judged.fit.model.likelihood.width > 1:
         why = "a row has several linear predictors"
@@ -72,7 +73,8 @@ def draw_lines(judged: Judged) -> list[BoundLine]:
     name = "PAC-Bayes, the mean risk of draws"
     if why is not None:
         return [BoundLine(name, judged.losses[0].name, None, why)]
-    model, s = judged.fit.model, judged.fit.solution
+    model = judged.fit.model
+    s = judged.fit.solution
     m = model.shape[1]
     P = model.joint.precision_of_entries(m, float(model.noise(judged.fit.aux)))
     S = s.covariance
@@ -118,21 +120,18 @@ def draw_lines(judged: Judged) -> list[BoundLine]:
 def draws_obstacle(judged: Judged) -> str | None:
     """Why there is no finite divergence from a prior that was fixed before the rows."""
     fit = judged.fit
-    model, joint, found = (
-        fit.model,
-        fit.model.joint,
-        fit.solution.stats.get("ratios_found"),
-    )
-    if flat := flat_columns(fit):
+    model = fit.model
+    joint = fit.model.joint
+    found = fit.solution.stats.get("ratios_found")
+    flat = flat_columns(fit)
+    if flat:
         return f"from a flat prior, that of {flat}, every posterior is infinitely far"
     if not (joint.gaussian and joint.proper) or relative_prior(fit):
         return "the prior is not a normal one that was stated on the raw columns"
     if found or judged.chosen_from is None:
         return "the scale of the prior was found on these rows: state it, or pay for a grid by chosen_from="
-    name, in_units = (
-        scale_name(model.likelihood),
-        joint.sigma_units.any() or model.likelihood.insensitive is not None,
-    )
+    name = scale_name(model.likelihood)
+    in_units = joint.sigma_units.any() or model.likelihood.insensitive is not None
     if (joint.sigma_units.any() and name in model.unknown) or (
         in_units and found is not None
     ):
@@ -146,16 +145,16 @@ def draws_obstacle(judged: Judged) -> str | None:
 
 def _risks_of_draws(judged: Judged, S: ParameterCovariance) -> list[float]:
     """The mean loss on the rows of independent draws beta ~ N(estimate, S), for each loss."""
-    fit, design, lik = judged.fit, judged.design, judged.fit.model.likelihood
+    fit = judged.fit
+    design = judged.design
+    lik = judged.fit.model.likelihood
     p, m = fit.model.shape
     # a lower triangular root, so that a seed gives the same draws in any coordinates
     L = np.asarray(factor_of(S.raw_root()[: S.coefficients].T)).T
     rng = np.random.default_rng([judged.seed, 1])
-    size, left, total = (
-        max(1, _NUMBERS // (design.n * m)),
-        judged.draws,
-        np.zeros(len(judged.losses)),
-    )
+    size = max(1, _NUMBERS // (design.n * m))
+    left = judged.draws
+    total = np.zeros(len(judged.losses))
     while left:
         some = min(left, size)
         beta = (

@@ -74,11 +74,10 @@ class RiskBounds:
         """Describe the scope, each loss with a line for each theorem, and the assumptions."""
         said = []
         for loss in self.losses:
-            middle = (
-                ""
-                if loss.middle is None
-                else f"; the middle of the range loses at most {loss.middle:.4g}"
-            )
+            if loss.middle is None:
+                middle = ""
+            else:
+                middle = f"; the middle of the range loses at most {loss.middle:.4g}"
             said.append(f"{loss.words}, at most {loss.most:.4g}{middle}")
             said += self._said_of(loss)
         own = {
@@ -93,7 +92,8 @@ class RiskBounds:
 
     def _said_of(self, loss: BoundedLoss) -> list[str]:
         """A line for each theorem; notes that lines one after the other share stand once, behind the last of them."""
-        lines, said = [line for line in self.lines if line.loss == loss.name], []
+        lines = [line for line in self.lines if line.loss == loss.name]
+        said = []
         for line, later in zip(lines, [*lines[1:], None]):
             said.append(f"  {line.description}")
             if later is None or later.notes != line.notes:
@@ -190,9 +190,13 @@ def guarantee(
             "y= belongs to data that the fit has not seen: pass them as data"
         )
     require_predictive(fit.solution, fit.method)
-    design, lik = independent_rows(fit), fit.model.likelihood
+    design = independent_rows(fit)
+    lik = fit.model.likelihood
     losses = losses_for(lik, fit.model.design, y_range, loss)
-    ends = None if isinstance(lik, OfClasses) else read_range(y_range, fit.model.design)
+    if isinstance(lik, OfClasses):
+        ends = None
+    else:
+        ends = read_range(y_range, fit.model.design)
     if scale_from_rows(fit) or (
         chosen_from is not None and chosen_from < fit.model.scales_compared
     ):
@@ -219,7 +223,10 @@ def _common_assumptions(judged: Judged) -> tuple[Assumption, ...]:
     known = []
     if judged.y_range is not None:
         (lo, hi), y = judged.y_range, judged.design.observed
-        met = ", though these rows end there" if y.min() == lo and y.max() == hi else ""
+        if y.min() == lo and y.max() == hi:
+            met = ", though these rows end there"
+        else:
+            met = ""
         said = f"{judged.design.response} lies in [{lo:g}, {hi:g}], known before the rows{met}"
         known.append(Assumption(said, None, None))
     if judged.chosen_from is not None:

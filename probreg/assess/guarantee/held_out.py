@@ -18,14 +18,16 @@ def refit_obstacle(judged: Judged) -> str | None:
     """Why a fit on a part of the rows would still know the others."""
     if judged.chosen_from is None:
         return "its prior scale was chosen on all rows, also those held out: pass rows kept apart as data="
-    if learned := judged.design.recipe.learned:
+    learned = judged.design.recipe.learned
+    if learned:
         return f"the columns of {', '.join(learned)} follow all rows, also those held out: pass rows kept apart as data="
     return None
 
 
 def split_lines(judged: Judged, share: float) -> list[BoundLine]:
     """The model fitted anew without a share of the rows, drawn at random, and judged on these."""
-    if (why := refit_obstacle(judged)) is not None:
+    why = refit_obstacle(judged)
+    if why is not None:
         return [BoundLine("hold-out", judged.losses[0].name, None, why)]
     order = np.random.default_rng(judged.seed).permutation(judged.n)
     cut = round(share * judged.n)
@@ -33,7 +35,8 @@ def split_lines(judged: Judged, share: float) -> list[BoundLine]:
         raise DataError(
             f"holdout={share:g} of {judged.n} rows holds out {cut}: two or more, and not all of them"
         )
-    out, kept = np.sort(order[:cut]), np.sort(order[cut:])
+    out = np.sort(order[:cut])
+    kept = np.sort(order[cut:])
     part = fit_again(judged.fit, judged.design.take(kept), _WHAT)
     return unseen_lines(
         judged,
@@ -58,7 +61,8 @@ def unseen_lines(
 
 def fold_lines(judged: Judged, folds: int) -> list[BoundLine]:
     """The mean risk of K fits, each judged on the fold that it has not seen."""
-    if (why := refit_obstacle(judged)) is not None:
+    why = refit_obstacle(judged)
+    if why is not None:
         return [BoundLine(f"{folds} folds", judged.losses[0].name, None, why)]
     if judged.n < 2 * folds:
         raise DataError(f"folds={folds} of {judged.n} rows hold fewer than two each")

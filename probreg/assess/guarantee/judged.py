@@ -76,7 +76,9 @@ class Judged:
     def selection_cost(self) -> tuple[str, ...]:
         """Describe the cost of the choice among scales."""
         G = self.chosen_from or 1
-        return (f"delta / {G} pays for the choice among {G} scales",) if G > 1 else ()
+        if G > 1:
+            return (f"delta / {G} pays for the choice among {G} scales",)
+        return ()
 
     @cached_property
     def response(self) -> Array:

@@ -67,8 +67,11 @@ def losses_for(
         lo, hi = read_range(y_range, design)
         every = _of_numbers(lo, hi, likelihood.insensitive)
     if wanted is None:
-        return every if isinstance(likelihood, OfClasses) else every[:1]
-    if not (found := tuple(one for one in every if one.name == wanted)):
+        if isinstance(likelihood, OfClasses):
+            return every
+        return every[:1]
+    found = tuple(one for one in every if one.name == wanted)
+    if not found:
         able = ", ".join(one.name for one in every)
         raise Incompatible(
             f"{likelihood.named} response has no bounded loss {wanted!r}; it has: {able}"
@@ -78,7 +81,8 @@ def losses_for(
 
 def _of_numbers(lo: float, hi: float, epsilon: float | None) -> tuple[BoundedLoss, ...]:
     """Squared and absolute errors of clipped predictions, and those beyond epsilon first where the likelihood has one."""
-    M, clipped = hi - lo, f"of predictions clipped to [{lo:g}, {hi:g}]"
+    M = hi - lo
+    clipped = f"of predictions clipped to [{lo:g}, {hi:g}]"
 
     def apart(h: Array, y: Array) -> Array:
         return np.abs(np.clip(h, lo, hi) - y)
@@ -117,10 +121,15 @@ def _of_classes(likelihood: OfClasses, pair: bool) -> tuple[BoundedLoss, ...]:
 
     def brier(h: Array, y: Array) -> Array:
         # (p - y)^2 of an event, sum_j (p_j - y_j)^2 of K classes
-        return np.square(h - y) if pair else np.square(h - y).sum(-1)
+        if pair:
+            return np.square(h - y)
+        return np.square(h - y).sum(-1)
 
     def misclassification(h: Array, y: Array) -> Array:
-        wrong = (h >= 0.5) != (y >= 0.5) if pair else h.argmax(-1) != y.argmax(-1)
+        if pair:
+            wrong = (h >= 0.5) != (y >= 0.5)
+        else:
+            wrong = h.argmax(-1) != y.argmax(-1)
         return wrong.astype(float)
 
     words = "Brier score" + " of the share of trials" * isinstance(likelihood, OfTrials)
@@ -145,14 +154,17 @@ def _of_classes(likelihood: OfClasses, pair: bool) -> tuple[BoundedLoss, ...]:
 
 def read_range(y_range: Any, design: Design) -> tuple[float, float]:
     """(lo, hi). DataError without one, for one that holds not every y, and for one that was read off these rows."""
-    name, y = design.response, design.observed
+    name = design.response
+    y = design.observed
     if y_range is None:
         raise DataError(f"{_NO_RANGE}: {_FROM_SAMPLE}".format(name=name))
     ends = floats(y_range, "y_range")
     if ends.shape != (2,) or not np.isfinite(ends).all() or not ends[0] < ends[1]:
         raise DataError(f"y_range is two finite numbers lo < hi, got {y_range!r}")
-    lo, hi = float(ends[0]), float(ends[1])
-    if len(bad := np.flatnonzero((y < lo) | (y > hi))):
+    lo = float(ends[0])
+    hi = float(ends[1])
+    bad = np.flatnonzero((y < lo) | (y > hi))
+    if len(bad):
         row = int(design.places[bad[0]])
         raise DataError(
             f"{name} is {y[bad[0]]:g} in row {row}, outside y_range ({lo:g}, {hi:g}): the range is what {name} can be"

@@ -38,18 +38,24 @@ class Ball:
     @property
     def radius(self) -> float:
         """Lam, which ||f|| does not exceed at this lam: lam ||f||^2 is at most the mean loss of f = 0."""
-        at_zero = self.B**2 if self.epsilon is None else max(0.0, self.B - self.epsilon)
+        if self.epsilon is None:
+            at_zero = self.B**2
+        else:
+            at_zero = max(0.0, self.B - self.epsilon)
         return float(np.sqrt(at_zero / self.lam))
 
 
 def ball_lines(judged: Judged) -> list[BoundLine]:
     """Stability, and the ball by the trace of the rows and by r where that is known."""
     loss = judged.losses[0]
-    if (why := ball_obstacle(judged)) is not None:
+    why = ball_obstacle(judged)
+    if why is not None:
         return [BoundLine("norm ball and stability", loss.name, None, why)]
     ball = _ball(judged)
     lines = [_stable(judged, ball, loss)]
-    Lam, delta, paid = ball.radius, judged.share, judged.selection_cost
+    Lam = ball.radius
+    delta = judged.share
+    paid = judged.selection_cost
     said = f"Lam = {Lam:.4g} = B / sqrt(lam), lam = {ball.lam:.4g} of the mean loss, taken as stated before the rows"
     if ball.epsilon is not None:
         said = said.replace("B / sqrt(lam)", "sqrt(max(0, B - epsilon) / lam)")
@@ -63,7 +69,8 @@ def ball_lines(judged: Judged) -> list[BoundLine]:
     forms += [] if ball.r is None else [(f"r = {ball.r:.4g}", {"row_norm": ball.r})]
     for words, form in forms:
         bound = _of_ball(judged, loss, Lam, delta, form)
-        title, known = f"{bound.theorem}, {words}", (*bound.assumptions, inside)
+        title = f"{bound.theorem}, {words}"
+        known = (*bound.assumptions, inside)
         bound = replace(bound, theorem=title, assumptions=known, delta=judged.delta)
         lines.append(BoundLine(bound.theorem, loss.name, bound, notes=(said, *paid)))
     return lines
@@ -121,17 +128,21 @@ def _stable(judged: Judged, ball: Ball, loss: BoundedLoss) -> BoundLine:
 
 def ball_obstacle(judged: Judged) -> str | None:
     """The first assumption that fails, in words; None where the fit is a ridge problem of fixed lam."""
-    model, design = judged.fit.model, judged.design
-    lik, joint = model.likelihood, model.joint
+    model = judged.fit.model
+    design = judged.design
+    lik = model.likelihood
+    joint = model.joint
     if not (lik.least_squares or lik.insensitive is not None):
         return f"minus the log of the {lik.name} likelihood is no squared or absolute error"
-    if flat := flat_columns(judged.fit):
+    flat = flat_columns(judged.fit)
+    if flat:
         return f"a flat prior on {flat} bounds no norm: leave the intercept out, with offset= the middle of y_range"
     if not joint.gaussian or np.any(joint.center):
         return "the prior is not normal about zero on every column"
     if relative_prior(judged.fit):
         return "the prior is stated relative to these rows: state it on the raw columns"
-    scale, units = scale_name(lik), joint.sigma_units
+    scale = scale_name(lik)
+    units = joint.sigma_units
     estimated = scale in model.unknown and not (lik.least_squares and units.all())
     if estimated and units.any() and not units.all():
         return f"{scale} is estimated, and some columns have their prior in its units: hold it"
@@ -139,7 +150,8 @@ def ball_obstacle(judged: Judged) -> str | None:
         return f"{scale} is estimated, and lam with it: hold it, or pay for any lam by chosen_from=None"
     if judged.fit.solution.stats.get("ratios_found", 0.0) > 1:
         return "several scales were found by evidence on these rows, where one may be paid for: state them"
-    if learned := design.recipe.learned:
+    learned = design.recipe.learned
+    if learned:
         return f"the columns of {', '.join(learned)} follow these rows, and the class with them"
     if design.offset is not None and np.ptp(design.offset) > 0:
         return "the offset varies by row, so that |y - offset| has no limit known before the rows"
@@ -147,20 +159,20 @@ def ball_obstacle(judged: Judged) -> str | None:
 
 
 def _ball(judged: Judged) -> Ball:
-    fit, design = judged.fit, judged.design
+    fit = judged.fit
+    design = judged.design
     model = fit.model
-    lik, joint = model.likelihood, model.joint
-    s = (
-        1.0
-        if lik.least_squares and joint.sigma_units.all()
-        else float(fit.aux[scale_name(lik)])
-    )
+    lik = model.likelihood
+    joint = model.joint
+    if lik.least_squares and joint.sigma_units.all():
+        s = 1.0
+    else:
+        s = float(fit.aux[scale_name(lik)])
     P = joint.precision(s)
-    V = (
-        np.diag(1.0 / np.diag(P))
-        if not np.any(P - np.diag(np.diag(P)))
-        else np.linalg.inv(P)
-    )
+    if not np.any(P - np.diag(np.diag(P))):
+        V = np.diag(1.0 / np.diag(P))
+    else:
+        V = np.linalg.inv(P)
     v = float(np.mean(np.diag(V)))
     # |y - f|^2 / (2 s^2) + beta'P beta / 2 times 2 s^2 / m, and |y - f|_eps / s + beta'P beta / 2 times s / m.
     lam = (s**2 if lik.least_squares else s / 2) / (design.n * v)
@@ -181,19 +193,22 @@ def _ball(judged: Judged) -> Ball:
 def _half_width(judged: Judged) -> float:
     """B = max |y - offset| over the range of y."""
     assert judged.y_range is not None
-    offset = (
-        0.0 if judged.design.offset is None else float(judged.design.offset.flat[0])
-    )
+    if judged.design.offset is None:
+        offset = 0.0
+    else:
+        offset = float(judged.design.offset.flat[0])
     return max(abs(end - offset) for end in judged.y_range)
 
 
 def _row_norm(judged: Judged, V: Array) -> float | None:
     """r: what was stated, or of covariance functions with an end the sum of these. DataError for a row beyond it."""
-    design, r = judged.design, judged.row_norm
+    design = judged.design
+    r = judged.row_norm
     if r is not None:
         own = judged.fit.model.design  # rows as they were given, before frequencies
         norms = np.sqrt(np.einsum("ij,ij->i", own.X @ V, own.X))
-        if len(bad := np.flatnonzero(norms > r * (1 + 1e-9))):
+        bad = np.flatnonzero(norms > r * (1 + 1e-9))
+        if len(bad):
             raise DataError(
                 f"row_norm is {r:g}, and row {own.places[bad[0]]} has the norm {norms[bad[0]]:.6g}"
             )
@@ -209,4 +224,6 @@ def _row_norm(judged: Judged, V: Array) -> float | None:
         for t in terms
     }
     limit = sum(first[t.key] * t.basis.kernel.bound for t in terms)
-    return float(np.sqrt(limit)) if np.isfinite(limit) else None
+    if np.isfinite(limit):
+        return float(np.sqrt(limit))
+    return None

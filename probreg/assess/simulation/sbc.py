@@ -117,8 +117,10 @@ class SBC:
         # A rank uniform on 0 ... L: (rank + 1/2) / (L + 1) has mean 1/2 and variance (1 - (L + 1)^-2) / 12.
         share = (self.ranks.values + 0.5) / (self.draws + 1)
         even = (1.0 - (self.draws + 1.0) ** -2) / 12.0
-        mean, spread = share.mean(0), share.var(0) / even
-        p, n = self.p_value.values, len(share)
+        mean = share.mean(0)
+        spread = share.var(0) / even
+        p = self.p_value.values
+        n = len(share)
         words = [
             "" if q >= self.level else _describe_departure(m, s, n)
             for q, m, s in zip(p, mean, spread)
@@ -136,7 +138,8 @@ class SBC:
     @property
     def verdict(self) -> str:
         """One sentence."""
-        n, q = self.ranks.sizes["replicate"], self.ranks.sizes["quantity"]
+        n = self.ranks.sizes["replicate"]
+        q = self.ranks.sizes["quantity"]
         lost = sum(self.failures.values())
         sets = f"{n} simulated data sets" + (
             f" of {n + lost}, the others without a posterior" if lost else ""
@@ -188,7 +191,8 @@ def _p(p: float) -> str:
 def _describe_departure(mean: float, spread: float, n: int) -> str:
     """Describe a departure from the mean and the spread of the ranks; under H0 they have these standard errors."""
     # Var mean = 1 / (12 n); the variance of a sample variance over its square is (kurtosis - 1) / n = (9/5 - 1) / n.
-    tilt, width = (mean - 0.5) * np.sqrt(12.0 * n), (spread - 1.0) * np.sqrt(1.25 * n)
+    tilt = (mean - 0.5) * np.sqrt(12.0 * n)
+    width = (spread - 1.0) * np.sqrt(1.25 * n)
     words = []
     if abs(tilt) > _TILT:
         words.append(f"draws lie too {'low' if tilt > 0 else 'high'}")
@@ -264,7 +268,8 @@ def sbc(
     True
     """
     model = with_proper_correlations(model)[0]
-    ready, chosen = unroll_rows(model), _posterior(method, model)
+    ready = unroll_rows(model)
+    chosen = _posterior(method, model)
     _check_bins(draws, bins)
     work = partial(_replicate, ready, chosen, draws)
     ranked = in_processes(
@@ -321,12 +326,14 @@ class _Ranked(NamedTuple):
 
 def _posterior(method: str | Method, model: Model) -> Method:
     chosen = METHODS.resolve(method)
-    chosen = chosen.choose(model)[0] if isinstance(chosen, Auto) else chosen
+    if isinstance(chosen, Auto):
+        chosen = chosen.choose(model)[0]
     if chosen.target != "posterior":
         raise Incompatible(
             f"sbc ranks truths among posterior draws, and {chosen.name} finds a mode; use laplace or nuts"
         )
-    if (why := chosen.obstacle(model)) is not None:
+    why = chosen.obstacle(model)
+    if why is not None:
         raise Incompatible(why)
     return chosen
 
@@ -356,7 +363,10 @@ def _replicate(
     drawn = _quantities(truth.model, beta, aux, list(truth.hyper))
     # rank = #{draws < truth} + a uniform share of #{draws = truth}, uniform on 0 ... L under H0   (Modrák et al. 2023).
     ties = rng.integers(0, (drawn == true).sum(0) + 1)
-    trouble = "" if solution.status.good else solution.status.value
+    if solution.status.good:
+        trouble = ""
+    else:
+        trouble = solution.status.value
     return _Ranked((drawn < true).sum(0) + ties, trouble, tuple(truth.hyper))
 
 

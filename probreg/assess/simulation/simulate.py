@@ -63,7 +63,8 @@ def simulate(model: Model, rng: np.random.Generator) -> Simulation:
 
 def unroll_rows(model: Model) -> Model:
     """The same model with one row per observation, ready to be simulated from. Incompatible as in `simulate`."""
-    if improper := _improper(model):
+    improper = _improper(model)
+    if improper:
         raise Incompatible(
             f"data cannot be simulated from an improper prior, and this model has one on {', '.join(improper)}. Give proper "
             "priors, such as prior={'Intercept': Normal(10), 'x': Normal(2.5)} and aux={'sigma': HalfNormal(1)}"
@@ -75,11 +76,10 @@ def unroll_rows(model: Model) -> Model:
         raise Incompatible(
             "weights that stand for over a million rows are too many to simulate from one by one; leave the weights out"
         )
-    design = (
-        model.design
-        if model.design.weights is None
-        else replace(model.design.take(rows), weights=None)
-    )
+    if model.design.weights is None:
+        design = model.design
+    else:
+        design = replace(model.design.take(rows), weights=None)
     return replace(model, design=design, prior=model.with_prior_frozen.prior)
 
 

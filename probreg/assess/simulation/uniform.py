@@ -19,7 +19,9 @@ def within(low: Array, high: Array, at: Array, n: int) -> float:
     >>> within(np.array([0]), np.array([1]), np.array([0.5]), 2)  # not both below one half
     0.75
     """
-    state, mass, before = np.array([0]), np.array([1.0]), 0.0
+    state = np.array([0])
+    mass = np.array([1.0])
+    before = 0.0
     for lo, hi, z in zip(low, high, at):
         reached = np.arange(int(lo), int(hi) + 1)
         if not len(reached):
@@ -28,7 +30,9 @@ def within(low: Array, high: Array, at: Array, n: int) -> float:
         step = _binomial_mass(
             reached[:, None] - state, n - state, (z - before) / (1.0 - before)
         )
-        state, mass, before = reached, step @ mass, float(z)
+        state = reached
+        mass = step @ mass
+        before = float(z)
     return float(mass.sum())
 
 
@@ -86,7 +90,10 @@ def simultaneous(at: Array, n: int, prob: float) -> tuple[Array, Array]:
     for _ in range(40):
         middle = (least + most) / 2
         enough = within(*_acceptance_region(tails, middle), at, n) >= prob
-        least, most = (middle, most) if enough else (least, middle)
+        if enough:
+            least, most = (middle, most)
+        else:
+            least, most = (least, middle)
     return _acceptance_region(tails, least)
 
 

@@ -33,7 +33,9 @@ class RowGroup:
 
     def select(self, values: Array) -> Array:
         """Return the rows (b, ...) of this group from values (n, ...), without a copy if these are all rows in order."""
-        return values if len(self.rows) == len(values) else values[self.rows]
+        if len(self.rows) == len(values):
+            return values
+        return values[self.rows]
 
 
 class Target(Protocol):
@@ -135,9 +137,11 @@ class AverageSlope:
         self, model: Model, beta: Array, aux: Aux, residual: Sequence[Array] = ()
     ) -> Array:
         # d mu(x beta) / dv = J(eta) (dx/dv) beta
-        eta, v = self.at.eta(beta), self.D @ beta
+        eta = self.at.eta(beta)
+        v = self.D @ beta
         if residual:
-            eta, v = eta + residual[1], v + residual[0]
+            eta = eta + residual[1]
+            v = v + residual[0]
         return np.einsum("...nkm,...nm->...nk", jacobian(model.likelihood, eta), v)
 
     def averages(
@@ -169,17 +173,16 @@ class AverageSlope:
         if not isinstance(self.D, np.ndarray) or not len(self.D):
             return None
         moving = np.flatnonzero(self.D.any(0))
-        return (
-            int(moving[0])
-            if len(moving) == 1 and (self.D[:, moving[0]] == 1.0).all()
-            else None
-        )
+        if len(moving) == 1 and (self.D[:, moving[0]] == 1.0).all():
+            return int(moving[0])
+        return None
 
     def sums(self) -> list[Mapping[str, RowSums]]:
         return [self.differences, *self.at.sums()]
 
     def slopes(self, model: Model, beta: Array) -> list[tuple[Array, Array]]:
-        eta, v = self.at.eta(beta), self.D @ beta
+        eta = self.at.eta(beta)
+        v = self.D @ beta
         J = jacobian(model.likelihood, eta)
         # d/d beta of J(eta) (D beta) = J D + (dJ/d eta along D beta) X
         return [
@@ -197,7 +200,9 @@ def jacobian(likelihood: Likelihood, eta: Array) -> Array:
 
 def _mean_by_outcome(likelihood: Likelihood, eta: Array, aux: Aux) -> Array:
     mean = likelihood.mean(eta, **aux)
-    return mean[..., None] if isinstance(likelihood, UnivariateLikelihood) else mean
+    if isinstance(likelihood, UnivariateLikelihood):
+        return mean[..., None]
+    return mean
 
 
 def _mean_hessian_product(likelihood: Likelihood, eta: Array, v: Array) -> Array:
@@ -217,7 +222,8 @@ def average(
     model: Model, target: Target, groups: list[RowGroup], beta: Array, aux: Aux
 ) -> tuple[Array, Array, Array]:
     """Averages (G, K), their gradients (G, K, p m) over vec(beta), column first, then predictor, and what is averaged, (n, K)."""
-    h, pairs = target.values(model, beta, aux), target.slopes(model, beta)
+    h = target.values(model, beta, aux)
+    pairs = target.slopes(model, beta)
     # sum_i s_i h_i, with gradient sum_i s_i L_i kron x_i.
     value = np.stack([g.share @ g.select(h) for g in groups])
     gradient = np.stack(
@@ -302,10 +308,9 @@ def averages_of_draws(
 
 def _split_draws(S: int, n: int, model: Model) -> list[slice]:
     """Split S draws into slices that fit in the processor's cache."""
-    classes = (
-        1
-        if isinstance(model.likelihood, UnivariateLikelihood)
-        else len(model.likelihood.levels)
-    )
+    if isinstance(model.likelihood, UnivariateLikelihood):
+        classes = 1
+    else:
+        classes = len(model.likelihood.levels)
     size = max(1, _NUMBERS // (n * classes * model.shape[1]))
     return [slice(i, min(i + size, S)) for i in range(0, S, size)]

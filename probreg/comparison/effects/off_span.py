@@ -47,11 +47,10 @@ class EffectSums:
         """What is counted, as the end of a sentence."""
         groups = [p.key for p in self.off.of_groups]
         processes = [key for key in self.sums if key not in groups]
-        said = (
-            f"; what the columns of {', '.join(processes)} leave of the process is counted"
-            if processes
-            else ""
-        )
+        if processes:
+            said = f"; what the columns of {', '.join(processes)} leave of the process is counted"
+        else:
+            said = ""
         return said + (
             f"; the effects of new groups in {', '.join(groups)} are counted"
             if groups
@@ -64,7 +63,8 @@ class EffectSums:
         """For each linear predictor the slopes of the effects in the sums, (E, n) sparse: sign share_i L_i / link'(z)."""
         from scipy.sparse import csc_array
 
-        model, beta = fit.model, fit.solution.beta
+        model = fit.model
+        beta = fit.solution.beta
         aux = {k: np.asarray(v) for k, v in fit.aux.items()}
         found: list[list[tuple[Array, Array, Array]]] = [
             [] for _ in range(model.shape[1])
@@ -131,11 +131,9 @@ class EffectSums:
 
     def means(self, target: Target) -> Sequence[Array]:
         """Return the mean, over the draws, of the term that is added to the predictors of a target; () if it is 0."""
-        return (
-            ()
-            if self._mean_of_sums is None
-            else [self._mean_of_sums[place] for place in self.places[id(target)]]
-        )
+        if self._mean_of_sums is None:
+            return ()
+        return [self._mean_of_sums[place] for place in self.places[id(target)]]
 
     def joint(self, fit: Fit, size: int, rng: np.random.Generator) -> JointDraws:
         """Draws of all sums, for effects that are not linear in them."""
@@ -149,7 +147,10 @@ def effect_sums(
     scale, and not for draws."""
     if not fit.model.design.recipe.processes and not fit.model.design.recipe.grouped:
         return None
-    noise = noise_of_scale(fit.model, fit.solution) if closed else None
+    if closed:
+        noise = noise_of_scale(fit.model, fit.solution)
+    else:
+        noise = None
     off = off_span_of(
         fit.model,
         fit.solution,
@@ -176,8 +177,8 @@ def effect_sums(
         for p in off.processes
         if not isinstance(p, GroupEffects) or p.new_in(sums[p.key])
     ]
-    return (
-        EffectSums(OffSpan(tuple(met)), {p.key: sums[p.key] for p in met}, places)
-        if met
-        else None
-    )
+    if met:
+        return EffectSums(
+            OffSpan(tuple(met)), {p.key: sums[p.key] for p in met}, places
+        )
+    return None

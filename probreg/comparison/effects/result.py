@@ -185,13 +185,16 @@ def evaluate_effects(
     columns, kind, cov, draws, sampled = found
     if left is not None:
         kind += left.words
-    prob, over = asked.prob, "population" if asked.sample is not None else "sample"
+    prob = asked.prob
     if asked.sample is not None:
-        where = (
-            "the effect is the same in every row"
-            if not sampled
-            else "the rows are a sample of it"
-        )
+        over = "population"
+    else:
+        over = "sample"
+    if asked.sample is not None:
+        if not sampled:
+            where = "the effect is the same in every row"
+        else:
+            where = "the rows are a sample of it"
         what = f"{what}; average over the population ({where})"
     else:
         what = f"{what}; average over the sample (the rows are fixed)"
@@ -208,7 +211,10 @@ def evaluate_effects(
 
 
 def _effect_labels(fit: Fit, q: AveragedEffect) -> list[dict[str, Any]]:
-    levels = fit.model.likelihood.levels if fit.model.likelihood.outcomes else ()
+    if fit.model.likelihood.outcomes:
+        levels = fit.model.likelihood.levels
+    else:
+        levels = ()
     each = [{"level": str(v)} for v in levels] or [{}]
     return [{**q.labels, **name, **level} for name in q.names for level in each]
 
@@ -230,7 +236,8 @@ def _of_delta(
     asked: EffectQuestion,
     left: EffectSums | None,
 ) -> Found:
-    prob, family = asked.prob, asked.family
+    prob = asked.prob
+    family = asked.family
     z, G, rows = _linearised_all(fit, quantities, scale, asked.sample)
     _estimable(fit, G)
     cov, df, words = _covariance_of(fit, G, asked, rows if left is None else None)
@@ -253,11 +260,10 @@ def _of_delta(
             each = _joined_df(
                 cov.diagonal(), rows.covariance().diagonal(), each, rows.count - 1.0
             )
-    together = (
-        None
-        if family is None
-        else _together(fit, family, z, cov, df if each is None else each, prob)
-    )
+    if family is None:
+        together = None
+    else:
+        together = _together(fit, family, z, cov, df if each is None else each, prob)
     half = (
         quantile(prob, df if each is None else each)
         if together is None
@@ -272,23 +278,30 @@ def _of_delta(
             if df is None
             else np.inf
         )
-    law = "normal" if df is None else f"Student-t ({df:g} degrees of freedom)"
+    if df is None:
+        law = "normal"
+    else:
+        law = f"Student-t ({df:g} degrees of freedom)"
     if each is not None:
-        few = (
-            f"{each.min():.4g}"
-            if np.ptp(each) < 0.01 * each.max()
-            else f"{each.min():.4g} to {each.max():.4g}"
-        )
+        if np.ptp(each) < 0.01 * each.max():
+            few = f"{each.min():.4g}"
+        else:
+            few = f"{each.min():.4g} to {each.max():.4g}"
         law = f"Student-t (Satterthwaite's {few} degrees of freedom)"
-    where = "" if scale.back is IDENTITY else f" on the {scale.link.name} scale"
-    kind = f"{law}, exact" if posterior else f"{law} Wald{where}, delta method, {which}"
+    if scale.back is IDENTITY:
+        where = ""
+    else:
+        where = f" on the {scale.link.name} scale"
+    if posterior:
+        kind = f"{law}, exact"
+    else:
+        kind = f"{law} Wald{where}, delta method, {which}"
     if np.isnan(se).all():
         carries = f"{fit.method.name} carries no standard errors here"
-        kind = (
-            "none: the fit is exact, its residuals are rounding"
-            if exact_fit(fit)
-            else f"none: {carries}"
-        )
+        if exact_fit(fit):
+            kind = "none: the fit is exact, its residuals are rounding"
+        else:
+            kind = f"none: {carries}"
     name = "sd" if posterior else "std_error"
     back = scale.back.inverse
     columns = {
@@ -298,10 +311,8 @@ def _of_delta(
         "upper": back(z + half),
     }
     if together is not None:
-        columns, kind = (
-            columns | {"p_unadjusted": together.alone, "p_value": together.p},
-            f"simultaneous, {together.words}; {kind}",
-        )
+        columns = columns | {"p_unadjusted": together.alone, "p_value": together.p}
+        kind = f"simultaneous, {together.words}; {kind}"
     return columns, kind, cov, None, rows is not None
 
 
@@ -343,11 +354,10 @@ def _by_influence(
 ) -> tuple[Array, float | None, Mapping[str, Any]]:
     check_estimator(fit.method, kind)
     check_settings(asked.clusters, asked.lags, "stata", kind)
-    codes = (
-        group_codes(asked.clusters, fit.model.design, asked.data)
-        if kind == "cluster"
-        else []
-    )
+    if kind == "cluster":
+        codes = group_codes(asked.clusters, fit.model.design, asked.data)
+    else:
+        codes = []
     cov, df, words = influence_covariance(
         fit.model, fit.solution, G, rows, kind, Settings(codes, asked.lags)
     )
@@ -366,7 +376,8 @@ def _joined_df(total: Array, of_rows: Array, df: Array, units: float) -> Array:
 
 def _satterthwaite(fit: Fit, G: Array) -> Array | None:
     """Degrees of freedom of combinations G (R, p) of the flat coefficients of REML; None for others, and with effects of groups."""
-    found, head = fit.solution.found, fit.model.design.head
+    found = fit.solution.found
+    head = fit.model.design.head
     if (
         found is None
         or why_no_satterthwaite(fit.solution)
@@ -374,7 +385,9 @@ def _satterthwaite(fit: Fit, G: Array) -> Array | None:
     ):
         return None
     each = satterthwaite(found).df(G[:, head])
-    return each if (each > 0).all() and np.isfinite(each).all() else None
+    if (each > 0).all() and np.isfinite(each).all():
+        return each
+    return None
 
 
 def _together(
@@ -410,20 +423,16 @@ def _linearise_effect(
     left: EffectSums | None = None,
 ) -> _LinearEffect:
     known = {k: np.asarray(v) for k, v in fit.aux.items()}
-    value, gradient, moves, size = (
-        np.zeros(()),
-        np.zeros(()),
-        np.zeros(()),
-        np.zeros(()),
-    )
+    value = np.zeros(())
+    gradient = np.zeros(())
+    moves = np.zeros(())
+    size = np.zeros(())
     for term in q.terms:
         a, g, h = average(fit.model, term.target, q.groups, fit.solution.beta, known)
         z = scale.link.forward(a)
         slope = scale.link.slope(z)
-        value, gradient = (
-            value + term.sign * z,
-            gradient + term.sign * g / slope[..., None],
-        )
+        value = value + term.sign * z
+        gradient = gradient + term.sign * g / slope[..., None]
         size = np.maximum(size, np.abs(a / slope))
         if sample is not None:
             added = () if left is None else left.means(term.target)
@@ -455,10 +464,8 @@ def _linearised_all(
 ) -> tuple[Array, Array, SampledRows | None]:
     """Values (R,), gradients (R, p m), and the rows as a sample where the effect of a row is not the same in all of them."""
     found = [_linearise_effect(fit, q, scale, sample, left) for q in quantities]
-    z, G = (
-        np.concatenate([f.value for f in found]),
-        np.concatenate([f.gradient for f in found]),
-    )
+    z = np.concatenate([f.value for f in found])
+    G = np.concatenate([f.gradient for f in found])
     if sample is None:
         return z, G, None
     moves = np.concatenate([f.moves for f in found if f.moves is not None], 1)
@@ -469,7 +476,10 @@ def _linearised_all(
         moves, np.concatenate([f.size for f in found]), sample.units
     ):
         return z, G, None
-    eta = None if sample.here is None else sample.here.eta(fit.solution.beta)
+    if sample.here is None:
+        eta = None
+    else:
+        eta = sample.here.eta(fit.solution.beta)
     return z, G, SampledRows(moves, sample.units, sample.trials, sample.clusters, eta)
 
 
@@ -481,26 +491,27 @@ def _of_draws(
     left: EffectSums | None,
 ) -> Found:
     posterior = atoms(fit)
-    rng, size = np.random.default_rng([fit.seed, 7]), len(posterior["beta"])
+    rng = np.random.default_rng([fit.seed, 7])
+    size = len(posterior["beta"])
     linear = left is not None and _is_linear(fit, scale)
-    joint = None if left is None or linear else (left, left.joint(fit, size, rng))
+    if left is None or linear:
+        joint = None
+    else:
+        joint = (left, left.joint(fit, size, rng))
     z = np.concatenate(_effect_draws(fit, quantities, scale, posterior, joint), 1)
     if left is not None and linear:
         z = z + left.draws_of_linear(
             fit, [q.terms for q in quantities], scale.link, size, rng
         )
-    rows = (
-        None
-        if asked.sample is None
-        else _linearised_all(fit, quantities, scale, asked.sample, left)[2]
-    )
+    if asked.sample is None:
+        rows = None
+    else:
+        rows = _linearised_all(fit, quantities, scale, asked.sample, left)[2]
     kind = f"equal-tailed, from {len(z)} draws"
     estimate = scale.back.inverse(z).mean(0)
     if rows is not None:
-        z, kind = (
-            z + _row_noise(rows, fit.seed, size),
-            f"{kind} of the parameters and of the sample of rows",
-        )
+        z = z + _row_noise(rows, fit.seed, size)
+        kind = f"{kind} of the parameters and of the sample of rows"
     shown = scale.back.inverse(z)
     lower, upper = equal_tail(shown, asked.prob)
     columns = {
@@ -530,11 +541,13 @@ def _of_asymptotic(
 ) -> Found:
     """A point estimate whose effects bend in a process off its columns: the mean over the process at the estimate, and intervals
     from draws of the estimate's normal distribution and of the process together. By the delta method where nothing is off."""
-    S, rng = ASYMPTOTIC_DRAWS, np.random.default_rng([fit.seed, 7])
+    S = ASYMPTOTIC_DRAWS
+    rng = np.random.default_rng([fit.seed, 7])
     drawn = left.joint(fit, S, rng)
     if drawn.empty:
         return _of_delta(fit, quantities, scale, asked, None)
-    prob, family = asked.prob, asked.family
+    prob = asked.prob
+    family = asked.family
     _, G, rows = _linearised_all(fit, quantities, scale, asked.sample)
     _estimable(fit, G)
     V, _, words = fit.spread(
@@ -555,15 +568,18 @@ def _of_asymptotic(
     ]
     if rows is not None:
         z = z + _row_noise(rows, fit.seed, S)
-    shown, back = scale.back.inverse(z), scale.back.inverse
+    shown = scale.back.inverse(z)
+    back = scale.back.inverse
     lower, upper = equal_tail(shown, prob)
-    error, which = shown.std(0, ddof=1), f"{words.get('kind', 'given')} covariance"
+    error = shown.std(0, ddof=1)
+    which = f"{words.get('kind', 'given')} covariance"
     which += "" if rows is None else " and the sampling of the rows"
     kind = f"equal-tailed, from {S} draws of the normal distribution of the estimate, {which}"
     if not V.known:
         error = lower = upper = np.full(len(error), np.nan)
         kind = f"none: {fit.method.name} carries no standard errors here"
-    center, cov = np.concatenate(middle), np.atleast_2d(np.cov(z.T))
+    center = np.concatenate(middle)
+    cov = np.atleast_2d(np.cov(z.T))
     columns = {
         "estimate": back(center),
         "std_error": error,
@@ -643,11 +659,10 @@ def _estimable(fit: Fit, G: Array) -> None:
     if fit.solution.null_space is None:
         return
     N = map_of_columns(fit.solution.null_space, fit.model.shape[1])
-    if len(
-        bad := np.flatnonzero(
-            (np.abs(G @ N) > _KEEPS * (np.abs(G) @ np.abs(N)) + 1e-300).any(1)
-        )
-    ):
+    bad = np.flatnonzero(
+        (np.abs(G @ N) > _KEEPS * (np.abs(G) @ np.abs(N)) + 1e-300).any(1)
+    )
+    if len(bad):
         raise Incompatible(
             f"{len(bad)} of {len(G)} effects have no estimate, because columns are not identified ({fit.solution.detail}). "
             "Ask for effects that keep the relations of the training rows, drop a column, or give a prior."

@@ -110,7 +110,8 @@ class Population:
             or (to != to[0]).any()
         ):
             return None
-        if not (columns := list(self.design.recipe.own_levels(name))):
+        columns = list(self.design.recipe.own_levels(name))
+        if not columns:
             return None
         if name not in self.coded:
             # a matrix of one row takes as long as one of some thousand: all levels at once
@@ -128,11 +129,9 @@ class Population:
         return replace(self.here, X=X, kept={})
 
     def _own_column(self, name: str) -> int | None:
-        return (
-            self.design.recipe.own_column(name)
-            if isinstance(self.here.X, np.ndarray)
-            else None
-        )
+        if isinstance(self.here.X, np.ndarray):
+            return self.design.recipe.own_column(name)
+        return None
 
     def _rebuild_rows(self, moved: Mapping[str, Any]) -> AverageMean:
         made = self._design_at({**self.table, **moved}, self.offset)
@@ -141,12 +140,11 @@ class Population:
         return AverageMean(made.X, made.offset, made.inputs)
 
     def _design_at(self, table: Mapping[str, Any], offset: Array | None) -> Design:
-        made, recipe = self.design.at(table, offset=offset), self.design.recipe
-        return (
-            rows_of_groups(made, self.groups, recipe.groups_at(table))
-            if recipe.grouped
-            else made
-        )
+        made = self.design.at(table, offset=offset)
+        recipe = self.design.recipe
+        if recipe.grouped:
+            return rows_of_groups(made, self.groups, recipe.groups_at(table))
+        return made
 
     def with_groups(self, groups: GroupsLike) -> "Population":
         """The same rows with effects of known, new or typical groups. DataError for groups that are not known."""
@@ -190,23 +188,27 @@ class Population:
     def slope(self, name: str) -> AverageSlope:
         """The columns' derivatives along a variable, by five-point differences that stay within what was observed."""
         x = np.asarray(self.table[name], dtype=float)
-        if len(missing := np.flatnonzero(np.isnan(x))):
+        missing = np.flatnonzero(np.isnan(x))
+        if len(missing):
             self.design.at(self.table, offset=self.offset)  # names the rows
             raise DataError(
                 f"{name!r} is missing a value in row {missing[0]}: there is no slope there"
             )
-        if (column := self._own_column(name)) is not None:
+        column = self._own_column(name)
+        if column is not None:
             return self._slope_of_one(column)
         seen = np.asarray(self.origin[name], dtype=float)
         seen = seen[~np.isnan(seen)]
         spread = float(seen.std()) or float(np.abs(seen).max()) or 1.0
         h = float(2.0 ** np.round(np.log2(_STEP * spread)))
-        low, high = float(seen.min()), float(seen.max())
+        low = float(seen.min())
+        high = float(seen.max())
         # steps k and weights c of each row: its derivative is sum_j c_ij X(x_i + k_ij h) / (12 h)
         steps, weights = (
             np.tile(np.array(each), (self.n, 1)) for each in (_CENTRAL[0], _CENTRAL[1])
         )
-        below, above = x - 2 * h < low, x + 2 * h > high
+        below = x - 2 * h < low
+        above = x + 2 * h > high
         for where, sign in ((below, 1.0), (above & ~below, -1.0)):
             steps[where], weights[where] = (
                 sign * np.array(_FORWARD[0]),
@@ -219,9 +221,10 @@ class Population:
             rows = np.stack([at.inputs[key] for at in made], 1)
             # a process of other variables has no slope in this one, not even by rounding
             still = (rows == rows[:, :1]).all()
-            moved[key] = (
-                _no_difference(self.n, width) if still else RowSums(weights, rows)
-            )
+            if still:
+                moved[key] = _no_difference(self.n, width)
+            else:
+                moved[key] = RowSums(weights, rows)
         return AverageSlope(
             self.here, combine_columns([at.X for at in made], weights), moved
         )
@@ -263,7 +266,9 @@ def _repeat_value(value: Any, n: int) -> Array:
     """Return an array of n copies of a value; text stays text."""
     out = np.empty(n, dtype=object)
     out[:] = [value] * n
-    return out if isinstance(value, str) else np.array(out.tolist())
+    if isinstance(value, str):
+        return out
+    return np.array(out.tolist())
 
 
 def population(
@@ -291,13 +296,20 @@ def population(
             all(v in table for v in read_by(design)) and not _array_offset(design)
         )
         weights = full_weights(design.weights, design.n)
-        counted = "" if design.weights is None else f" (weight {design.total:g})"
+        if design.weights is None:
+            counted = ""
+        else:
+            counted = f" (weight {design.total:g})"
         what = f"the {design.n} rows of the model{counted}"
-        units = np.ones(design.n) if design.weight_kind == "sampling" else weights
+        if design.weight_kind == "sampling":
+            units = np.ones(design.n)
+        else:
+            units = weights
         if trials is not None:
             what = f"the {float(weights @ trials):.12g} trials of {what}"
             weights = weights * trials
-            units = units if design.weight_kind == "sampling" else weights
+            if design.weight_kind != "sampling":
+                units = weights
         # a table that was given may have other offsets; one that was kept has made this matrix
         as_fitted = data is None and not design.recipe.grouped
         own_offset = None if held else design.offset
@@ -316,17 +328,17 @@ def population(
 
     given = read_table(with_group_columns(design.recipe, data) if fill else data)
     names = [*read_by(design), *(v for v in also if v not in read_by(design))]
-    if absent := [v for v in names if v not in given.columns]:
+    absent = [v for v in names if v not in given.columns]
+    if absent:
         raise DataError(
             f"the data have no column {absent[0]!r}, which is asked for; they have: {', '.join(given.columns)}"
         )
     n = len(given.rows)
     own = dict(given.only(tuple(names)).columns)
-    each = (
-        None
-        if trials is None or isinstance(design.recipe, ArrayColumns)
-        else design.recipe.trials_at(data)
-    )
+    if trials is None or isinstance(design.recipe, ArrayColumns):
+        each = None
+    else:
+        each = design.recipe.trials_at(data)
     if each is not None:
         what = f"the {each.sum():.12g} trials of {n} given rows"
         return Population(
@@ -339,11 +351,9 @@ def trials_of(model: Model) -> Array | None:
     """The trials (n,) of the rows of a model whose rows count trials; none for rows elsewhere, and None for other models."""
     if not isinstance(model.likelihood, OfTrials):
         return None
-    return (
-        model.likelihood.given(model.design.observed)["trials"]
-        if model.design.n
-        else np.ones(0)
-    )
+    if model.design.n:
+        return model.likelihood.given(model.design.observed)["trials"]
+    return np.ones(0)
 
 
 def balance_levels(of: Population) -> Population:
@@ -351,7 +361,8 @@ def balance_levels(of: Population) -> Population:
 
     Means over it are the marginal means of a design with as many rows in each cell (Searle, Speed & Milliken 1980).
     """
-    levels, groups = categories(of.design), of.design.recipe.of_groups_alone
+    levels = categories(of.design)
+    groups = of.design.recipe.of_groups_alone
     lists, means = {}, {}
     for name, values in of.table.items():
         if name in groups:
@@ -376,11 +387,10 @@ def balance_levels(of: Population) -> Population:
             column, dtype=object if isinstance(column[0], str) else None
         )
     table |= {name: _repeat_value("any", n) for name in groups}
-    offset = (
-        None
-        if of.offset is None
-        else np.tile(np.average(of.offset, axis=0, weights=of.weights), (n, 1))
-    )
+    if of.offset is None:
+        offset = None
+    else:
+        offset = np.tile(np.average(of.offset, axis=0, weights=of.weights), (n, 1))
     what = f"a balanced grid of {n} cells ({', '.join(lists) or 'no category'}; numbers at their means)"
     return replace(
         of,
@@ -582,11 +592,9 @@ def level_values(of: Population, name: str) -> list[Any] | None:
         or list(group_levels(of.design.recipe, name))
         or None
     )
-    return (
-        [False, True]
-        if levels is None and np.asarray(of.table[name]).dtype.kind == "b"
-        else levels
-    )
+    if levels is None and np.asarray(of.table[name]).dtype.kind == "b":
+        return [False, True]
+    return levels
 
 
 def _of_levels(of: Population, name: str, a: Any, b: Any) -> Contrast:
@@ -609,22 +617,18 @@ def _level_pairs(name: str, levels: list[Any], how: Any) -> list[tuple[Any, Any]
 def _numeric(name: str, x: Array, w: Array, how: Any) -> tuple[Any, Any, str]:
     if how is None:
         two = np.unique(x)
-        return (
-            (0.0, 1.0, "1 against 0")
-            if np.array_equal(two, [0.0, 1.0])
-            else (x, x + 1.0, "+1")
-        )
+        if np.array_equal(two, [0.0, 1.0]):
+            return (0.0, 1.0, "1 against 0")
+        return (x, x + 1.0, "+1")
     if isinstance(how, str) and how in NUMERIC:
         return NUMERIC[how](x, w)
     pair = how if isinstance(how, tuple) else (how,)
     if len(pair) <= 2 and all(
         isinstance(v, int | float | np.number) and np.isfinite(v) for v in pair
     ):
-        return (
-            (*pair, f"{pair[0]:g} to {pair[1]:g}")
-            if len(pair) == 2
-            else (x, x + pair[0], f"{pair[0]:+g}")
-        )
+        if len(pair) == 2:
+            return (*pair, f"{pair[0]:g} to {pair[1]:g}")
+        return (x, x + pair[0], f"{pair[0]:+g}")
     raise DataError(
         f"{name!r} is a number: it moves by a number, from one to another (a pair), or by {', '.join(map(repr, NUMERIC))}; got {how!r}"
     )

@@ -248,7 +248,10 @@ def comparisons(
                 effects.append(AveragedEffect(label | where, both, rows, names))
     scale = MEASURES[measure]
     what = f"{scale.said} of averages of {_mean_of(fit)} over {of.what}"
-    family = None if adjust is None else Family(adjust, _all_pairs(of, wanted))
+    if adjust is None:
+        family = None
+    else:
+        family = Family(adjust, _all_pairs(of, wanted))
     return evaluate_effects(
         fit, effects, scale, replace(asked, family=family), what=what
     )
@@ -369,11 +372,10 @@ def _question(
             "covariance='cluster' needs groups=: a column's name, one label per row, or a pair of these"
         )
     fixed = data is not None or bool(at) or grid is not None
-    sample = (
-        RowSample(np.ones(0), False, ())
-        if (average_over or ("sample" if fixed else "population")) == "population"
-        else None
-    )
+    if (average_over or ("sample" if fixed else "population")) == "population":
+        sample = RowSample(np.ones(0), False, ())
+    else:
+        sample = None
     return EffectQuestion(
         prob,
         covariance,
@@ -435,11 +437,12 @@ def _population(
         raise DataError(
             "a balanced grid has no groups: groups='typical' has effects of zero, 'new' those of one new group"
         )
-    if named := [
+    named = [
         n
         for n in keys
         if n in recipe.of_groups_alone and not is_known(recipe, groups, n)
-    ]:
+    ]
+    if named:
         raise DataError(
             f"by={named[0]!r} names groups, and all are alike with groups={groups!r}; ask with groups='known'"
         )
@@ -485,7 +488,9 @@ def _mean_of(fit: Fit) -> str:
         return f"P({model.design.response} = level)"
     named = model.likelihood.mean_name(model.design.response)
     # a likelihood that names what it models, a probability or a quantile, has said so
-    return f"the mean of {named}" if named == model.design.response else named
+    if named == model.design.response:
+        return f"the mean of {named}"
+    return named
 
 
 def _parse_variables(of: Population, variables: Any) -> dict[str, Any]:

@@ -116,7 +116,9 @@ class Names:
         name, end = self._read_longest_name(text, place)
         if end > place + len(exact):
             return HypothesisToken("name", text[place:end], place, name)
-        return HypothesisToken("name", exact, place, exact) if exact else None
+        if exact:
+            return HypothesisToken("name", exact, place, exact)
+        return None
 
     def find_coefficient(self, name: str) -> str | None:
         """Return the coefficient with this spelling, with or without backquotes, or None."""
@@ -171,13 +173,14 @@ class Names:
 
     def _read_longest_name(self, text: str, place: int) -> tuple[str, int]:
         """Return the longest name formed by the factors at this place, in the formula's own spelling, and its end."""
-        best, end, factors = "", place, list[str]()
+        best = ""
+        end = place
+        factors = list[str]()
         while (factor := _read_factor(text, place, self._longest)) is not None:
             written, place = factor
             factors.append(written)
-            if (name := self._by_spelling.get(":".join(factors))) and _is_whole_word(
-                text, place, name
-            ):
+            name = self._by_spelling.get(":".join(factors))
+            if name and _is_whole_word(text, place, name):
                 best, end = name, place
             colon = _COLON.match(text, place)
             if colon is None:
@@ -189,16 +192,13 @@ class Names:
         factors = sorted(part.strip() for part in word.split(":"))
         near = [n for n in self.known if sorted(n.split(":")) == factors]
         near = near or difflib.get_close_matches(word, self.known, n=3, cutoff=0.5)
-        few = (
-            list(self.known)
-            if len(self.known) <= 12
-            else [*list(self.known)[:12], "..."]
-        )
-        return (
-            f"; did you mean {' or '.join(map(repr, near))}?"
-            if near
-            else f"; there are: {', '.join(few)}"
-        )
+        if len(self.known) <= 12:
+            few = list(self.known)
+        else:
+            few = [*list(self.known)[:12], "..."]
+        if near:
+            return f"; did you mean {' or '.join(map(repr, near))}?"
+        return f"; there are: {', '.join(few)}"
 
 
 def _of_columns(
@@ -226,9 +226,11 @@ def _read_factor(text: str, place: int, longest: int) -> tuple[str, int] | None:
     (('I(x ** 2)', 9), ("C(g, Treatment('a'))[T.b]", 24))
     """
     if text.startswith("`", place):
-        if (met := _QUOTED.match(text, place)) is None:
+        met = _QUOTED.match(text, place)
+        if met is None:
             return None
-        written, end = _unquote_name(met.group()), met.end()
+        written = _unquote_name(met.group())
+        end = met.end()
     elif (met := _CALL.match(text, place)) is not None:
         end = _find_closing(text, met.end(), place + longest)
         try:
@@ -236,7 +238,8 @@ def _read_factor(text: str, place: int, longest: int) -> tuple[str, int] | None:
         except DataError:
             return None
     elif (met := _PLAIN.match(text, place)) is not None:
-        written, end = met.group(), met.end()
+        written = met.group()
+        end = met.end()
     else:
         return None
     if text.startswith("[", end) and (close := text.find("]", end)) > 0:
@@ -280,7 +283,9 @@ def _is_sum(text: str, names: Names) -> bool:
 
 def _quote_name(name: str) -> str:
     """Return the spelling of a name in a hypothesis: in backquotes where it reads as a number."""
-    return quote_name(name) if not name or _is_arithmetic(name) else name
+    if not name or _is_arithmetic(name):
+        return quote_name(name)
+    return name
 
 
 def _is_whole_word(text: str, end: int, name: str) -> bool:
@@ -297,7 +302,9 @@ def _unquote_name(text: str) -> str:
     'it`s'
     """
     quoted = len(text) > 1 and text[0] == text[-1] == "`"
-    return re.sub(r"\\([`\\])", r"\1", text[1:-1]) if quoted else text
+    if quoted:
+        return re.sub(r"\\([`\\])", r"\1", text[1:-1])
+    return text
 
 
 def _wordy(sign: str) -> bool:
@@ -328,27 +335,30 @@ def hypothesis_tokens(text: str, names: Names) -> Iterator[HypothesisToken]:
 
 
 def _token(text: str, place: int, names: Names) -> HypothesisToken:
-    if (token := names.at(text, place)) is not None:
+    token = names.at(text, place)
+    if token is not None:
         if not token.text.startswith("`"):
             names.refuse_ambiguous(token.name)
         return token
     if text[place] == "`":
-        if (closed := _QUOTED.match(text, place)) is None:
+        closed = _QUOTED.match(text, place)
+        if closed is None:
             raise DataError(
                 f"the hypothesis {shown_formula(text)}: a backquote is not closed"
             )
-        if (
-            name := names.find_coefficient(word := _unquote_name(closed.group()))
-        ) is None:
+        name = names.find_coefficient(word := _unquote_name(closed.group()))
+        if name is None:
             raise _unknown_name_error(text, word, names)
         return HypothesisToken("name", closed.group(), place, name)
-    if found := _NUMBER.match(text, place):
+    found = _NUMBER.match(text, place)
+    if found:
         if not np.isfinite(float(found.group())):
             raise DataError(
                 f"the hypothesis {shown_formula(text)}: {shown_formula(found.group())} is too large a number"
             )
         return HypothesisToken("number", found.group(), place)
-    if found := _SIGNS.match(text, place):
+    found = _SIGNS.match(text, place)
+    if found:
         return HypothesisToken(found.group(), found.group(), place)
     raise _unknown_name_error(
         text,
@@ -407,7 +417,9 @@ class Reader:
 
     def chain(self) -> list[Restriction]:
         """a = b = c is a = b and b = c."""
-        start, left, found = self.token.place, self.sum(), []
+        start = self.token.place
+        left = self.sum()
+        found = []
         while self.token.kind in _RELATIONS:
             relation = _RELATIONS[self.token.kind]
             self.i += 1
@@ -437,11 +449,10 @@ class Reader:
             numbers = [
                 n for n in self.names.known if n and _is_arithmetic(n) and n in said
             ]
-            hint = (
-                f"; the coefficient {numbers[0]} is written {quote_name(numbers[0])}"
-                if numbers
-                else ""
-            )
+            if numbers:
+                hint = f"; the coefficient {numbers[0]} is written {quote_name(numbers[0])}"
+            else:
+                hint = ""
             raise DataError(
                 f"the hypothesis {shown_formula(self.text)}: no coefficient is left in {shown_formula(said)}{hint}"
             )
@@ -477,7 +488,8 @@ class Reader:
     def product(self) -> LinearExpression:
         total = self.factor()
         while self.token.kind in ("*", "/"):
-            sign, place = self.token.kind, self.token.place
+            sign = self.token.kind
+            place = self.token.place
             self.i += 1
             other = self.factor()
             if (total.parts and other.parts) or (sign == "/" and other.parts):
@@ -491,11 +503,10 @@ class Reader:
                     )
                 total = total.times(1.0 / other.constant)
             else:
-                total = (
-                    other.times(total.constant)
-                    if other.parts
-                    else total.times(other.constant)
-                )
+                if other.parts:
+                    total = other.times(total.constant)
+                else:
+                    total = total.times(other.constant)
         return total
 
     def factor(self) -> LinearExpression:
@@ -503,18 +514,18 @@ class Reader:
         while self.token.kind in ("+", "-"):
             sign *= 1.0 if self.token.kind == "+" else -1.0
             self.i += 1
-        return self.parse_unsigned().times(sign) if sign < 0 else self.parse_unsigned()
+        if sign < 0:
+            return self.parse_unsigned().times(sign)
+        return self.parse_unsigned()
 
     def parse_unsigned(self) -> LinearExpression:
         token = self.token
         self.i += 1
         if token.kind == "number":
             value = float(token.text)
-            return (
-                self.parse_unsigned().times(value)
-                if self.token.kind == "name"
-                else LinearExpression(value)
-            )
+            if self.token.kind == "name":
+                return self.parse_unsigned().times(value)
+            return LinearExpression(value)
         if token.kind == "name":
             name = token.name
             if name in self.names.smooth:
@@ -551,7 +562,10 @@ class Reader:
         self.i += 0 if kind == "end" else 1
 
     def unexpected_token_error(self, token: HypothesisToken, wanted: str) -> DataError:
-        met = shown_formula(token.text) if token.text else "the end"
+        if token.text:
+            met = shown_formula(token.text)
+        else:
+            met = "the end"
         return DataError(
             f"the hypothesis {shown_formula(self.text)}: expected {wanted} and met {met} after {_end_of(self.text[: token.place])}"
         )
@@ -560,7 +574,9 @@ class Reader:
 def _end_of(text: str) -> str:
     """A text as a message repeats it: its end, where it is long."""
     text = text.strip()
-    return repr(text) if len(text) <= _SHOWN else f"... {text[-_SHOWN:]!r}"
+    if len(text) <= _SHOWN:
+        return repr(text)
+    return f"... {text[-_SHOWN:]!r}"
 
 
 def parse(
@@ -574,11 +590,10 @@ def parse(
     {0: 1.0, 2: -1.0} = 0.0
     """
     if not isinstance(text, str) or not text.strip():
-        met = (
-            text
-            if isinstance(text, str | bool | int | float) or text is None
-            else type(text)
-        )
+        if isinstance(text, str | bool | int | float) or text is None:
+            met = text
+        else:
+            met = type(text)
         raise DataError(
             f"a hypothesis is a text such as 'x1 = x2', got {met!r}; nested fits are tested by compare_models(fits, test='lr')"
         )

@@ -44,7 +44,8 @@ def over_own(fit: Fit, L: Array) -> Array:
 
 def _elliptical(fit: Fit, L: Array) -> tuple[Array, Array]:
     """Centre (q,) and scale (q,) of combinations that are Student-t or normal by a formula."""
-    own, s = over_own(fit, L), fit.solution
+    own = over_own(fit, L)
+    s = fit.solution
     return own @ s.beta.ravel(), np.linalg.norm(s.scale.half(own), axis=1)
 
 
@@ -62,11 +63,9 @@ def _mixtures(fit: Fit, L: Array) -> dict[str, Array] | None:
     given = predictors_given_sigma(
         fit.model, over_own(fit, L), np.exp(known["log_sigma"])
     )
-    return (
-        None
-        if given is None
-        else {"weight": weight, "mean": given.mean, "sd": given.sd}
-    )
+    if given is None:
+        return None
+    return {"weight": weight, "mean": given.mean, "sd": given.sd}
 
 
 def described_combinations(fit: Fit, L: Array, prob: float) -> dict[str, Array]:
@@ -75,13 +74,12 @@ def described_combinations(fit: Fit, L: Array, prob: float) -> dict[str, Array]:
     if s.posterior.elliptical:
         value, scale = _elliptical(fit, L)
         # sd of a Student-t is scale (df / (df - 2))^(1/2)
-        wider = (
-            1.0
-            if s.df is None
-            else np.sqrt(s.df / (s.df - 2.0))
-            if s.df > 2
-            else np.inf
-        )
+        if s.df is None:
+            wider = 1.0
+        elif s.df > 2:
+            wider = np.sqrt(s.df / (s.df - 2.0))
+        else:
+            wider = np.inf
         half = quantile(prob, s.df) * scale
         return {
             "estimate": value,
@@ -89,7 +87,8 @@ def described_combinations(fit: Fit, L: Array, prob: float) -> dict[str, Array]:
             "lower": value - half,
             "upper": value + half,
         }
-    if (m := _mixtures(fit, L)) is not None:
+    m = _mixtures(fit, L)
+    if m is not None:
         value = m["weight"] @ m["mean"]
         sd = np.sqrt(m["weight"] @ (np.square(m["sd"]) + np.square(m["mean"] - value)))
         lower, upper = of_coefficients(m, prob, "eti")
@@ -109,11 +108,13 @@ def _above(fit: Fit, L: Array, r: Array, sign: float) -> tuple[float, str] | Non
     if s.posterior.elliptical:
         value, scale = _elliptical(fit, L)
         t = sign * float((value[0] - r[0]) / scale[0])
-        how = (
-            "exact" if fit.model.likelihood.least_squares else "of the normal posterior"
-        )
+        if fit.model.likelihood.least_squares:
+            how = "exact"
+        else:
+            how = "of the normal posterior"
         return float(ndtr(t) if s.df is None else stdtr(s.df, t)), how
-    if (m := _mixtures(fit, L)) is not None:
+    m = _mixtures(fit, L)
+    if m is not None:
         return float(
             above_zero(m["weight"], sign * (m["mean"][:, 0] - r[0]) / m["sd"][:, 0])
         ), "exact"
@@ -146,7 +147,8 @@ def of_equalities(fit: Fit, L: Array, r: Array) -> Belief:
     its level the share of draws inside. With a Student-t posterior by formula both are exact, and 1 - level is then the p
     value of the F test when the prior is flat.
     """
-    s, q = fit.solution, len(r)
+    s = fit.solution
+    q = len(r)
     name = "credible level that reaches the null"
     if has_exact_law(fit):
         own = over_own(fit, L)
@@ -169,7 +171,8 @@ def of_equalities(fit: Fit, L: Array, r: Array) -> Belief:
             f"equal-tailed interval, from {above.size} draws",
         )
     flat = theta.reshape(-1, q)
-    centre, V = flat.mean(0), np.cov(flat.T)
+    centre = flat.mean(0)
+    V = np.cov(flat.T)
     reach = float((centre - r) @ np.linalg.solve(V, centre - r))
     inside = (((theta - centre) @ np.linalg.inv(V)) * (theta - centre)).sum(-1) < reach
     how = f"ellipse of the posterior covariance, from {inside.size} draws"
@@ -193,7 +196,8 @@ def savage_dickey(fit: Fit, L: Array, r: Array) -> float | None:
     """log p(L beta = r | y) - log p(L beta = r): the log Bayes factor of the equality against the model that does not hold
     it, where both densities are known exactly; None elsewhere (Dickey 1971). The restricted model has the prior of the
     other parameters given L beta = r."""
-    model, s = fit.model, fit.solution
+    model = fit.model
+    s = fit.solution
     if not model.likelihood.least_squares or not model.joint.gaussian:
         return None
     involved = np.abs(L).max(0) > 0
@@ -201,15 +205,11 @@ def savage_dickey(fit: Fit, L: Array, r: Array) -> float | None:
     if not set(np.flatnonzero(involved)) <= set(own):
         return None
     if not has_exact_law(fit):
-        posterior, prior_density = (
-            _log_mixture_density(fit, L, r),
-            _log_prior_density(fit, L, r),
-        )
-        return (
-            None
-            if posterior is None or prior_density is None
-            else posterior - prior_density
-        )
+        posterior = _log_mixture_density(fit, L, r)
+        prior_density = _log_prior_density(fit, L, r)
+        if posterior is None or prior_density is None:
+            return None
+        return posterior - prior_density
     unknown = bool(model.unknown)
     V = np.linalg.inv(model.joint.precision(model.noise())[np.ix_(own, own)])
     df: float | None = None
@@ -220,7 +220,8 @@ def savage_dickey(fit: Fit, L: Array, r: Array) -> float | None:
             or not model.joint.sigma_units[own].all()
         ):
             return None
-        df, V = 2.0 * prior.shape, V * prior.scale / prior.shape
+        df = 2.0 * prior.shape
+        V = V * prior.scale / prior.shape
     after = _log_density(r, L @ s.beta.ravel(), s.scale.half(L), s.df)
     before = _log_density(
         r, L @ model.joint.center, L[:, own] @ np.linalg.cholesky(V), df
@@ -234,22 +235,19 @@ def _log_mixture_density(fit: Fit, L: Array, r: Array) -> float | None:
     if known is None or "log_sigma" not in known or fit.model.design.recipe.processes:
         return None
     given = predictors_given_sigma(fit.model, L, np.exp(known["log_sigma"]))
-    return (
-        None
-        if given is None
-        else float(
-            logsumexp(_log_density(r, given.mean, given.half, None), b=known["weight"])
-        )
+    if given is None:
+        return None
+    return float(
+        logsumexp(_log_density(r, given.mean, given.half, None), b=known["weight"])
     )
 
 
 def _log_prior_density(fit: Fit, L: Array, r: Array) -> float | None:
     """Return log p(L beta = r) under the prior, integrated over sigma where it is in units of sigma; None if that is not finite."""
-    joint, own = fit.model.joint, np.flatnonzero(fit.model.joint.informative)
-    centre, root = (
-        L @ joint.center,
-        np.linalg.cholesky(np.linalg.inv(joint.precision(1.0)[np.ix_(own, own)])),
-    )
+    joint = fit.model.joint
+    own = np.flatnonzero(fit.model.joint.informative)
+    centre = L @ joint.center
+    root = np.linalg.cholesky(np.linalg.inv(joint.precision(1.0)[np.ix_(own, own)]))
 
     def conditional_log_density(u: Array) -> Array:
         """Return log p(L beta = r | sigma) at each log sigma."""
@@ -259,13 +257,16 @@ def _log_prior_density(fit: Fit, L: Array, r: Array) -> float | None:
     if not joint.sigma_units[np.abs(L).max(0) > 0].any():
         return float(conditional_log_density(np.zeros(1))[0])
     sigma = fit.model.noise_prior
-    return log_mean_over(sigma, conditional_log_density) if sigma.proper else None
+    if sigma.proper:
+        return log_mean_over(sigma, conditional_log_density)
+    return None
 
 
 def _log_density(x: Array, centre: Array, half: Array, df: float | None) -> Array:
     """Return the log density at x (q,) of a normal, or of a Student t with df degrees of freedom, with scale matrix half half', of
     centres (..., q) and halves (..., q, k)."""
-    q, d = len(x), x - centre
+    q = len(x)
+    d = x - centre
     R = np.linalg.qr(np.swapaxes(half, -1, -2), mode="r")
     W = np.square(
         np.linalg.solve(

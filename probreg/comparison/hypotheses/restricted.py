@@ -67,7 +67,8 @@ def independent(L: Array, r: Array) -> Restrictions:
         raise DataError(
             f"restriction {int(np.argmin(size)) + 1} holds no coefficient that this model has"
         )
-    A, b = L / size[:, None], r / size
+    A = L / size[:, None]
+    b = r / size
     _, R, order = qr(A.T, mode="economic", pivoting=True)
     d = np.abs(np.diagonal(R))
     kept = np.sort(order[: int((d > 1e-10 * d[0]).sum())])
@@ -98,7 +99,8 @@ def wald(
     found: Restrictions, beta: Array, V: ParameterCovariance, df: float | None
 ) -> list[Test]:
     """Chi-square, and F where there are degrees of freedom; for one restriction also the signed root."""
-    gap, q = found.L @ beta - found.r, found.q
+    gap = found.L @ beta - found.r
+    q = found.q
     try:
         W = V.wald(found.L, gap)
     except np.linalg.LinAlgError:
@@ -189,11 +191,13 @@ def restricted_mode(fit: Fit, found: Restrictions) -> Restricted:
 
     NotConverged where the restricted model has no maximum or none was found.
     """
-    model, s = fit.model, fit.solution
+    model = fit.model
+    s = fit.solution
     (p, m), T = model.shape, model.design.frame.T
     unbounded = s.status is Status.NO_MAXIMUM
     over_T = map_of_columns(T, m)
-    beta, gap = s.beta.ravel(), found.L @ s.beta.ravel() - found.r
+    beta = s.beta.ravel()
+    gap = found.L @ s.beta.ravel() - found.r
     if unbounded:
         # coefficients run to infinity: start at the point nearest to zero, in standard deviations of the columns
         nearest = over_T @ np.linalg.lstsq(found.L @ over_T, found.r)[0]

@@ -84,24 +84,22 @@ class Hypothesis:
     def _printed_table(self) -> Any:
         """Return the table to print, in which probabilities are never 0 or 1."""
         table = self.table
-        return (
-            table
-            if self.tests
-            else table.assign(value=[format_probability(v) for v in table["value"]])
-        )
+        if self.tests:
+            return table
+        return table.assign(value=[format_probability(v) for v in table["value"]])
 
     @property
     def _heading(self) -> list[str]:
         """Return the null or the claim, and the Bayes factor if it is exact."""
-        word = (
-            "null"
-            if self.tests or self.log_bayes_factor is not None or self.notes
-            else "claim"
-        )
+        if self.tests or self.log_bayes_factor is not None or self.notes:
+            word = "null"
+        else:
+            word = "claim"
         bayes = self.log_bayes_factor
-        exact = (
-            []
-            if bayes is None
-            else [f"log Bayes factor of the null, exact (Savage-Dickey): {bayes:.4g}"]
-        )
+        if bayes is None:
+            exact = []
+        else:
+            exact = [
+                f"log Bayes factor of the null, exact (Savage-Dickey): {bayes:.4g}"
+            ]
         return [f"{word}: {self.null}", *exact]

@@ -37,11 +37,15 @@ class ScaleQuestion(NamedTuple):
 
 def asked_of_scale(fit: Fit, text: Any) -> ScaleQuestion | None:
     """What is asked of a scale, None where the text is of coefficients. DataError for a scale that this fit does not have."""
-    met = _ASKED.fullmatch(text.strip()) if isinstance(text, str) else None
+    if isinstance(text, str):
+        met = _ASKED.fullmatch(text.strip())
+    else:
+        met = None
     if met is None or (asked := met["name"].strip()) in fit.parameter_names:
         return None
     known = {_remove_spaces(name): name for name in fit.solution.scalars}
-    if (name := known.get(_remove_spaces(asked))) is None:
+    name = known.get(_remove_spaces(asked))
+    if name is None:
         if re.fullmatch(r"(sd|cor)\([^|]+\|.+\)", asked):
             raise DataError(
                 f"the hypothesis {shown_formula(text)} is of no scale that was estimated; there are: {', '.join(known.values()) or 'none'}"
@@ -58,11 +62,9 @@ def _remove_spaces(name: str) -> str:
 
 def of_scale(fit: Fit, text: str, asked: ScaleQuestion, prob: float) -> Hypothesis:
     """The probability of an inequality under a posterior; the likelihood ratio of an equality at scales found by evidence."""
-    return (
-        _of_draws(fit, text, asked, prob)
-        if fit.target == "posterior"
-        else _of_ratio(fit, text, asked, prob)
-    )
+    if fit.target == "posterior":
+        return _of_draws(fit, text, asked, prob)
+    return _of_ratio(fit, text, asked, prob)
 
 
 def _of_draws(fit: Fit, text: str, asked: ScaleQuestion, prob: float) -> Hypothesis:
@@ -71,7 +73,10 @@ def _of_draws(fit: Fit, text: str, asked: ScaleQuestion, prob: float) -> Hypothe
             f"{text!r} has posterior probability zero, as every equality of a scale: ask for an inequality, or fit by evidence"
         )
     draws = fit.solution.posterior[asked.name]
-    met = draws > asked.value if asked.relation == ">" else draws < asked.value
+    if asked.relation == ">":
+        met = draws > asked.value
+    else:
+        met = draws < asked.value
     lower, upper = equal_tail(draws.ravel(), prob)
     columns = {
         "estimate": draws.mean(),
@@ -98,10 +103,8 @@ def _of_ratio(fit: Fit, text: str, asked: ScaleQuestion, prob: float) -> Hypothe
         raise Incompatible(
             f"there is no test of {text!r}: a likelihood ratio is of an equality; a posterior has the probability of an inequality"
         )
-    statistic, name = (
-        ratio_at(found, asked.name, asked.value),
-        "RLRT" if found.criterion == "REML" else "LR",
-    )
+    statistic = ratio_at(found, asked.name, asked.value)
+    name = "RLRT" if found.criterion == "REML" else "LR"
     lower, upper = fit.aux_interval(asked.name, prob)
     columns = {
         "estimate": found.values[asked.name],
@@ -111,11 +114,10 @@ def _of_ratio(fit: Fit, text: str, asked: ScaleQuestion, prob: float) -> Hypothe
     test = Test(
         name, statistic, "chi2", (1.0,), float(scipy.stats.chi2.sf(statistic, 1))
     )
-    about = (
-        ""
-        if found.stated.likelihood.least_squares
-        else "the likelihoods are by Laplace's method"
-    )
+    if found.stated.likelihood.least_squares:
+        about = ""
+    else:
+        about = "the likelihoods are by Laplace's method"
     if found.points > 1:
         about = f"the likelihoods are by {found.points} points of adaptive quadrature"
     return Hypothesis(

@@ -45,7 +45,9 @@ class Question(NamedTuple):
     @property
     def correlations(self) -> int:
         """c, the correlations that go with it."""
-        return len(self.term.effects) - 1 if self.term.correlated else 0
+        if self.term.correlated:
+            return len(self.term.effects) - 1
+        return 0
 
 
 def asks_variance(text: Any) -> bool:
@@ -68,7 +70,8 @@ def of_variance(fit: Fit, text: str, replicates: int | None) -> Hypothesis:
             f"there is no test of {text!r}: scales or sigma were stated, and the ratio is of models where all of them are found"
         )
     statistic = max(2.0 * (found["full"] - found["null"]), 0.0)
-    c, name = asked.correlations, "RLRT" if criterion == "REML" else "LR"
+    c = asked.correlations
+    name = "RLRT" if criterion == "REML" else "LR"
     tests = {
         name: Test(
             name,
@@ -136,10 +139,8 @@ def _question(fit: Fit, text: str) -> Question:
         raise Incompatible(
             f"there is no test of {text!r}: a posterior has no point mass at zero. Fit by evidence, or compare models by elpd"
         )
-    outcomes, effect_at = (
-        fit.model.likelihood.predictors_apart,
-        terms[0].effects.index(effect),
-    )
+    outcomes = fit.model.likelihood.predictors_apart
+    effect_at = terms[0].effects.index(effect)
     if not outcomes and met["outcome"] is None:
         return Question(terms[0], effect_at)
     if met["outcome"] not in outcomes:
@@ -163,8 +164,10 @@ def _criterion(fit: Fit) -> str:
 
 def _models(fit: Fit, asked: Question) -> tuple[Model, Model]:
     """The model with every standard deviation of effects by group unknown, and that with the one in question held at zero."""
-    model, term = fit.model, asked.term
-    name, e = term.effects[asked.effect], asked.effect
+    model = fit.model
+    term = asked.term
+    name = term.effects[asked.effect]
+    e = asked.effect
     kept = [b for b in model.joint.blocks if model.design.grouped_of(b.columns) is None]
     prior: dict[Any, Prior] = mapping_of(
         (b for b in kept if b.stated and not isinstance(b.prior, Flat)),
@@ -207,10 +210,10 @@ def _at_mode(model: Model, criterion: str) -> float:
     found = fit_model(model, "newton")
     flat = np.repeat(~model.joint.informative, model.shape[1])
     own = found.conditional_log_likelihood
+    if criterion == "ML":
+        return own
     return (
         own
-        if criterion == "ML"
-        else own
         + 0.5 * flat.sum() * np.log(2.0 * np.pi)
         + 0.5 * found.solution.scale.log_det(np.flatnonzero(flat))
     )
@@ -250,7 +253,8 @@ def _bootstrap(
 
 def _simulate_response(at: Fit, rng: np.random.Generator) -> Array:
     """Simulate a response under a fit: group effects from their prior, flat coefficients at the estimate."""
-    model, sigma = at.model, at.model.noise(at.aux)
+    model = at.model
+    sigma = at.model.noise(at.aux)
     beta = at.solution.beta.copy()
     for b in model.joint.blocks:
         if model.design.grouped_of(b.columns) is not None:

@@ -167,7 +167,8 @@ def hypothesis(
                 "adjust= and covariance= are for coefficients: a standard deviation of zero is one test"
             )
         return of_variance(fit, text, bootstrap)
-    if (asked := asked_of_scale(fit, text)) is not None:
+    asked = asked_of_scale(fit, text)
+    if asked is not None:
         if adjust is not None or covariance is not None:
             raise Incompatible(
                 "adjust= and covariance= are for coefficients: a scale against a number is one test"
@@ -211,17 +212,14 @@ def hypothesis(
         ):
             require_predictive(fit.solution, fit.method)
         return _of_limit(fit, text, read, prob=prob)
-    given = (
-        None
-        if covariance is None
-        else fit.spread(covariance, groups=groups, data=data, lags=lags)
-    )
+    if covariance is None:
+        given = None
+    else:
+        given = fit.spread(covariance, groups=groups, data=data, lags=lags)
     found = _of_mode(fit, text, read, prob=prob, given=given, tests=_parse_tests(tests))
-    return (
-        found
-        if adjust is None
-        else _in_family(fit, found, read, prob=prob, given=given, adjust=adjust)
-    )
+    if adjust is None:
+        return found
+    return _in_family(fit, found, read, prob=prob, given=given, adjust=adjust)
 
 
 def _has_limit(fit: Fit) -> bool:
@@ -253,11 +251,10 @@ def _of_limit(
             f"there is no test of {text!r}, because the estimate is infinite: test the equality by its likelihood ratio, or "
             "give a prior and ask the posterior"
         )
-    if (
-        pseudo := without_likelihood(
-            fit.model.design.weight_kind, "likelihood ratio and score test"
-        )
-    ) is not None:
+    pseudo = without_likelihood(
+        fit.model.design.weight_kind, "likelihood ratio and score test"
+    )
+    if pseudo is not None:
         raise Incompatible(pseudo)
     L, r = matrix(read, len(fit.parameter_names))
     nothing = np.full(len(read), np.nan)
@@ -279,7 +276,8 @@ def _of_limit(
 
 def _parse_tests(tests: str | Sequence[str]) -> tuple[str, ...]:
     chosen = (tests,) if isinstance(tests, str) else tuple(tests)
-    if wrong := [t for t in chosen if t not in ("wald", "likelihood")]:
+    wrong = [t for t in chosen if t not in ("wald", "likelihood")]
+    if wrong:
         raise DataError(
             f"tests are 'wald' and 'likelihood' (the ratio and the score), got {wrong[0]!r}"
         )
@@ -310,11 +308,10 @@ def _of_mode(
     B = V.half(L)
     if np.isnan(B).any():
         none = words.get("kind") == "none"
-        why = (
-            words["definition"]
-            if none
-            else "; ".join(fit.solution.notes) or fit.described["status"]
-        )
+        if none:
+            why = words["definition"]
+        else:
+            why = "; ".join(fit.solution.notes) or fit.described["status"]
         raise Incompatible(
             f"{fit.method.name} gives no standard error here, so there is no test of {text!r}: {why}"
         )
@@ -386,7 +383,8 @@ def _of_mode(
 
 def _why_no_likelihood_tests(fit: Fit) -> str | None:
     """Why the fit has no likelihood ratio and no score test; None where it has both."""
-    what, likelihood = "likelihood ratio and score test", fit.model.likelihood
+    what = "likelihood ratio and score test"
+    likelihood = fit.model.likelihood
     if not isinstance(likelihood, SmoothLikelihood):
         return f"no {what}: the log-likelihood of {likelihood.name} has kinks, where it has no derivative"
     return without_likelihood(fit.model.design.weight_kind, what)
@@ -395,11 +393,9 @@ def _why_no_likelihood_tests(fit: Fit) -> str | None:
 def _satterthwaite(fit: Fit) -> Satterthwaite | None:
     """Degrees of freedom of REML, where they are approximated."""
     found = fit.solution.found
-    return (
-        None
-        if found is None or why_no_satterthwaite(fit.solution)
-        else satterthwaite(found)
-    )
+    if found is None or why_no_satterthwaite(fit.solution):
+        return None
+    return satterthwaite(found)
 
 
 def _of_found_scales(fit: Fit, L: Array, degrees: bool, kind: str) -> tuple[str, ...]:
@@ -407,23 +403,23 @@ def _of_found_scales(fit: Fit, L: Array, degrees: bool, kind: str) -> tuple[str,
     under = np.repeat(fit.model.joint.informative, fit.model.shape[1])
     if not flat_at_found_scales(fit) or L[:, under].any():
         return (PENALISED,)
-    criterion = (
-        "REML"
-        if fit.solution.found is not None and fit.solution.found.criterion == "REML"
-        else "ML"
-    )
+    if fit.solution.found is not None and fit.solution.found.criterion == "REML":
+        criterion = "REML"
+    else:
+        criterion = "ML"
     first = (
         ("denominator degrees of freedom: Satterthwaite's",)
         if degrees
-        else ("standard deviations of effects are taken as known",)
-        if kind != "joint"
-        else ()
+        else (
+            ("standard deviations of effects are taken as known",)
+            if kind != "joint"
+            else ()
+        )
     )
-    other = (
-        "REML compares only models of the same flat columns"
-        if criterion == "REML"
-        else "compare the log-likelihoods of two ML fits"
-    )
+    if criterion == "REML":
+        other = "REML compares only models of the same flat columns"
+    else:
+        other = "compare the log-likelihoods of two ML fits"
     return (*first, f"no likelihood ratio and no score test: {other}")
 
 
@@ -446,7 +442,8 @@ def _in_family(
     L = over_own(fit, L)
     B = V.half(L)
     cov = B @ B.T
-    se, value = np.sqrt(np.diagonal(cov)), L @ fit.solution.beta.ravel()
+    se = np.sqrt(np.diagonal(cov))
+    value = L @ fit.solution.beta.ravel()
     under = np.repeat(fit.model.joint.informative, fit.model.shape[1])
     require_tests(has_tests(fit) and not L[:, under].any(), se)
     each: float | Array | None = df
@@ -469,13 +466,12 @@ def _of_function(fit: Fit, text: str) -> Hypothesis:
     found: LinearityTest = linearity_test(fit, functions)
     names = [f.label for f in functions]
     flat = {len(f.of.flat) for f in functions}
-    what = (
-        "a straight line"
-        if flat == {1}
-        else "constant"
-        if flat == {0}
-        else "in the null space of its penalty"
-    )
+    if flat == {1}:
+        what = "a straight line"
+    elif flat == {0}:
+        what = "constant"
+    else:
+        what = "in the null space of its penalty"
     table = fit.smooths.loc[names, ["edf", "columns"]].reset_index()
     notes: tuple[str, ...] = (
         "the p-value is from 20,000 draws of the statistic under the null, with a fixed seed",

@@ -73,18 +73,20 @@ class Coverage:
 def _verdict(of: Coverage, kind: str) -> str:
     off = of.off.xs(kind, level="kind")
     failed = of.failures.get(kind, {})
-    lost = (
-        "; no interval: " + ", ".join(f"{n} {why}" for why, n in failed.items())
-        if failed
-        else ""
-    )
+    if failed:
+        lost = "; no interval: " + ", ".join(f"{n} {why}" for why, n in failed.items())
+    else:
+        lost = ""
     if off.isna().all():
         return f"{kind}: never{lost}"
     worst = str(off.abs().idxmax())
     held = of.table.loc[(worst, kind), "held"]
     if abs(off[worst]) <= _FAR:
         return f"{kind}: as claimed, to {_FAR:g} Monte Carlo errors{lost}"
-    word = "holds less than claimed" if off[worst] < 0 else "holds more than claimed"
+    if off[worst] < 0:
+        word = "holds less than claimed"
+    else:
+        word = "holds more than claimed"
     return f"{kind}: {word}, {percent(held)} of {worst} ({off[worst]:+.1f} Monte Carlo errors){lost}"
 
 
@@ -204,7 +206,8 @@ def _possible(model: Model, wanted: Mapping[str, Interval]) -> None:
         method = METHODS.resolve(interval.method_for(model))
         if not isinstance(method, Method):
             raise Incompatible(f"the method of {name} is no Method: {method!r}")
-        if why := method.obstacle(model):
+        why = method.obstacle(model)
+        if why:
             raise Incompatible(f"{name}: {why}")
 
 
@@ -224,11 +227,9 @@ def _expand_frequencies(model: Model) -> Model:
 
 def _coefficient_names(model: Model) -> list[str]:
     outcomes = model.likelihood.outcomes
-    return (
-        [f"{c}: {o}" for c in model.design.head_columns for o in outcomes]
-        if outcomes
-        else list(model.design.head_columns)
-    )
+    if outcomes:
+        return [f"{c}: {o}" for c in model.design.head_columns for o in outcomes]
+    return list(model.design.head_columns)
 
 
 def _true(
@@ -250,9 +251,11 @@ def _true(
         raise Incompatible(
             f"truth is a Fit or values by name, got {type(truth).__name__}"
         )
-    names, width = _coefficient_names(model), len(model.likelihood.outcomes) or 1
+    names = _coefficient_names(model)
+    width = len(model.likelihood.outcomes) or 1
     wanted = [*names, *(a for a in model.likelihood.aux if a not in model.fixed)]
-    if wrong := (set(wanted) - set(truth)) | (set(truth) - {*wanted, *model.fixed}):
+    wrong = (set(wanted) - set(truth)) | (set(truth) - {*wanted, *model.fixed})
+    if wrong:
         raise DataError(
             f"truth needs a value for each of {', '.join(wanted)}; wrong or missing: {', '.join(sorted(wrong))}"
         )
@@ -272,8 +275,10 @@ def _once(job: _Job, rng: np.random.Generator) -> Ends:
     at = replace(job.model, design=design)
     known = at.likelihood.at_rows(job.aux, design.precision) | at.given(design)
     y = at.likelihood.sample(rng, at.eta(job.beta), **known)
-    data, fits = replace(at, design=replace(design, y=y, kept=None)), {}
-    seed, out = int(rng.integers(2**31)), {}
+    data = replace(at, design=replace(design, y=y, kept=None))
+    fits = {}
+    seed = int(rng.integers(2**31))
+    out = {}
     for name, interval in job.kinds.items():
         method = interval.method_for(data)
         if method not in fits:
@@ -303,7 +308,9 @@ def _interval_or_error(
     except ProbregError as error:
         return _CAUSES.get(made.solution.status, type(error).__name__)
     known = not (np.isnan(lower) | np.isnan(upper)).any()
-    return (lower, upper) if known else _CAUSES.get(made.solution.status, "no value")
+    if known:
+        return (lower, upper)
+    return _CAUSES.get(made.solution.status, "no value")
 
 
 _CAUSES = {

@@ -62,7 +62,9 @@ class Interval:
             return Bootstrap(reps=199)
         if self.kind not in ("eti", "hdi"):
             return "auto"
-        return "laplace" if Conjugate().obstacle(model) else "conjugate"
+        if Conjugate().obstacle(model):
+            return "laplace"
+        return "conjugate"
 
 
 INTERVALS: Mapping[str, Interval] = MappingProxyType(
@@ -92,13 +94,15 @@ def parse_kinds(
             f"kinds is a list of names or a mapping to Interval(...), got {shown_value(kinds)}"
         )
     if isinstance(kinds, Mapping):
-        if wrong := [k for k, v in kinds.items() if not isinstance(v, Interval)]:
+        wrong = [k for k, v in kinds.items() if not isinstance(v, Interval)]
+        if wrong:
             raise Incompatible(
                 f"kinds maps names to Interval(...), and {wrong[0]!r} is a {type(kinds[wrong[0]]).__name__}"
             )
         return dict(kinds)
     listed = list(kinds)
-    if wrong := [k for k in listed if k not in INTERVALS]:
+    wrong = [k for k in listed if k not in INTERVALS]
+    if wrong:
         raise DataError(
             f"no interval is called {wrong[0]!r}; there are: {', '.join(INTERVALS)}, or a mapping to Interval(...)"
         )

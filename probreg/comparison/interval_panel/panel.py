@@ -55,9 +55,10 @@ class IntervalPanel:
 
     def __repr__(self) -> str:
         body = table_lines(self.held[SHOWN], float_format=lambda v: f"{v:.5g}")
-        missing = (
-            ["no interval:", *(f"  {m}" for m in self.missing)] if self.missing else []
-        )
+        if self.missing:
+            missing = ["no interval:", *(f"  {m}" for m in self.missing)]
+        else:
+            missing = []
         return clean_lines(
             f"{100 * self.prob:g} % intervals of {self.quantity}", *body, *missing
         )
@@ -132,7 +133,10 @@ def interval_panel(
     }
     rows = []
     for name, q in quantities.items():
-        new = [] if coef is not None else [_new(name, several[name], at, prob)]
+        if coef is not None:
+            new = []
+        else:
+            new = [_new(name, several[name], at, prob)]
         estimate = new[0][2] if new else q.estimate
         for kind, interval in wanted.items():
             lower, upper, reason = ends_asked(q, interval, prob)
@@ -144,26 +148,30 @@ def interval_panel(
 
 def _describe_estimand(q: Estimand, coef: str | None) -> tuple[str, str]:
     """Return the name of the quantity and its unit."""
-    model, link = q.origin.model, q.origin.model.likelihood.link.name
+    model = q.origin.model
+    link = q.origin.model.likelihood.link.name
     y = model.design.response
     if coef is None:
         return (
             f"the mean of {y} at the row",
             f"units of {y}" if link == "identity" else f"mean of {y}",
         )
-    scale = f"units of {y}" if link == "identity" else f"{link} of the mean of {y}"
+    if link == "identity":
+        scale = f"units of {y}"
+    else:
+        scale = f"{link} of the mean of {y}"
     return coef, f"{scale} per unit of {model.design.columns[q.column]}"
 
 
 def _fits_by_name(fits: Fit | Mapping[str, Fit]) -> dict[str, Fit]:
-    several = (
-        {fits.method.name: fits}
-        if isinstance(fits, Fit)
-        else {named_as_text(n): fit for n, fit in dict(fits).items()}
-    )
+    if isinstance(fits, Fit):
+        several = {fits.method.name: fits}
+    else:
+        several = {named_as_text(n): fit for n, fit in dict(fits).items()}
     if not several:
         raise DataError("interval_panel needs at least one fit")
-    if wrong := [n for n, f in several.items() if not isinstance(f, Fit)]:
+    wrong = [n for n, f in several.items() if not isinstance(f, Fit)]
+    if wrong:
         raise Incompatible(
             f"interval_panel takes a Fit or a mapping of names to Fits, and {wrong[0]!r} is a {type(several[wrong[0]]).__name__}"
         )

@@ -19,7 +19,8 @@ from probreg.likelihoods import UnivariateLikelihood
 Array = np.ndarray
 
 
-_OF_DRAWS, _OF_SAMPLES = ("eti", "hdi"), ("t", "wald", "profile", "score", "bootstrap")
+_OF_DRAWS = ("eti", "hdi")
+_OF_SAMPLES = ("t", "wald", "profile", "score", "bootstrap")
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,11 +92,10 @@ def coefficient(fit: Fit, name: str) -> Estimand:
     """DataError unless the fit has a coefficient of this name."""
     names = fit.parameter_names
     if name not in names:
-        hint = (
-            " (a class is named too, as in 'x: b')"
-            if fit.model.likelihood.outcomes
-            else ""
-        )
+        if fit.model.likelihood.outcomes:
+            hint = " (a class is named too, as in 'x: b')"
+        else:
+            hint = ""
         raise DataError(
             f"no coefficient is called {name!r}; there are: {', '.join(names[:20])}{hint}"
         )
@@ -121,16 +121,18 @@ def at_row(fit: Fit, data: Any) -> Estimand:
             "fit.predict gives its interval"
         )
     x = design.X[0]
-    j = (
-        int(np.argmax(np.abs(x)))
-        if fit.model.design.intercept is None
-        else fit.model.design.intercept
-    )
+    if fit.model.design.intercept is None:
+        j = int(np.argmax(np.abs(x)))
+    else:
+        j = fit.model.design.intercept
     if not x[j]:
         raise DataError(
             "the row is zero in every column, so its mean is known without data"
         )
-    shift = 0.0 if design.offset is None else float(design.offset[0, 0])
+    if design.offset is None:
+        shift = 0.0
+    else:
+        shift = float(design.offset[0, 0])
     return Estimand(_reparametrise_fit(fit, x, j), j, fit, x, shift, mean=True)
 
 
@@ -138,7 +140,8 @@ def _reparametrise_fit(fit: Fit, x: Array, j: int) -> Fit:
     """Return the same fit in coefficients A beta, with x'beta in place j."""
     A = np.eye(len(x))
     A[j] = x
-    model, s = fit.model, fit.solution
+    model = fit.model
+    s = fit.solution
     X = model.design.X / np.where(np.arange(len(x)) == j, x[j], 1.0)
     X = X - np.outer(X[:, j], np.where(np.arange(len(x)) == j, 0.0, x))
     draws = s.draws
@@ -146,7 +149,10 @@ def _reparametrise_fit(fit: Fit, x: Array, j: int) -> Fit:
         draws = replace(
             draws, values={**draws.values, "beta": A @ draws["beta"]}, marginals=None
         )
-    known = None if s.conditional is None else s.conditional.transformed(A)
+    if s.conditional is None:
+        known = None
+    else:
+        known = s.conditional.transformed(A)
     solution = replace(
         s, beta=A @ s.beta, scale=s.scale.transformed(A), conditional=known, draws=draws
     )

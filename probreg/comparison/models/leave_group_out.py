@@ -69,7 +69,8 @@ def group_labels_of(fits: Mapping[str, Fit], group: str) -> Array:
 def leave_group_out(fit: Fit, group: str, labels: Array) -> LeftOut:
     """log p(y_g | the rest) of every group, (G,), in the order of the labels; nan, with the reason, where there is none."""
     each = [np.flatnonzero(labels == g) for g in dict.fromkeys(labels.tolist())]
-    if (why := _obstacle(fit)) is not None:
+    why = _obstacle(fit)
+    if why is not None:
         return LeftOut(np.full(len(each), np.nan), "none", (why,))
     if fit.model.likelihood.least_squares and _normal_given_scales(fit):
         return _leave_out_exactly(fit, group, each)
@@ -150,10 +151,12 @@ def _group_log_density(
 
 def _of_least_squares(fit: Fit, each: list[Array]) -> LeftOut:
     """The plug-in density at least squares without the group: N(y_g; X_g b_-g, RSS_-g / (n - n_g))."""
-    model, n = fit.model, fit.model.design.n
+    model = fit.model
+    n = fit.model.design.n
     s = ClosedForm().solve(model, np.random.default_rng(0))
     V = s.scale.scaled(s.df / s.stats["rss"] if s.df else 1.0)
-    at, out = WhitenedRows.of(model, s.beta[:, 0], 1.0), np.full(len(each), np.nan)
+    at = WhitenedRows.of(model, s.beta[:, 0], 1.0)
+    out = np.full(len(each), np.nan)
     for i, rows in enumerate(each):
         R = at.apart(rows, V)
         if len(rows) == n or np.linalg.eigvalsh(R)[0] < SINGULAR:
@@ -171,14 +174,19 @@ def _of_least_squares(fit: Fit, each: list[Array]) -> LeftOut:
 
 def _at_draws(fit: Fit) -> Iterator[tuple[Array, ParameterCovariance, float]]:
     """Mean, covariance and sigma of the coefficients given the scales, at draws of these."""
-    model, draws = fit.model, fit.solution.posterior.flat
+    model = fit.model
+    draws = fit.solution.posterior.flat
     d = model.design
-    root = np.ones(d.n) if d.precision is None else np.sqrt(d.precision)
-    y = d.observed if d.offset is None else d.observed - d.offset[:, 0]
-    G, c = (
-        (d.X * root[:, None]).T @ (d.X * root[:, None]),
-        (d.X * root[:, None]).T @ (root * y),
-    )
+    if d.precision is None:
+        root = np.ones(d.n)
+    else:
+        root = np.sqrt(d.precision)
+    if d.offset is None:
+        y = d.observed
+    else:
+        y = d.observed - d.offset[:, 0]
+    G = (d.X * root[:, None]).T @ (d.X * root[:, None])
+    c = (d.X * root[:, None]).T @ (root * y)
     S = len(draws["beta"])
     for s in np.unique(np.linspace(0, S - 1, min(S, _DRAWS)).astype(int)):
         at = {k: float(v[s]) for k, v in draws.items() if k != "beta"}
@@ -206,15 +214,21 @@ def _prior_root(
 ) -> tuple[Array, Array, Array]:
     """Return M (p, p), a mask of flat coordinates, and the centre at the scales of a draw."""
     p = model.shape[0]
-    M, flat, centre = np.eye(p), np.ones(p, dtype=bool), np.zeros(p)
+    M = np.eye(p)
+    flat = np.ones(p, dtype=bool)
+    centre = np.zeros(p)
     names = hyper_names(model.joint, model.design)
     for i, b in enumerate(model.joint.blocks):
-        own, q = list(b.columns), len(b.columns)
-        prior, unit = b.prior, sigma if b.prior.sigma_units else 1.0
-        inside = hyper_at(model.joint, model.design, i, at) if names.get(i) else {}
-        if (
-            each_group := prior.root_of_groups({k: float(v) for k, v in inside.items()})
-        ) is not None:
+        own = list(b.columns)
+        q = len(b.columns)
+        prior = b.prior
+        unit = sigma if b.prior.sigma_units else 1.0
+        if names.get(i):
+            inside = hyper_at(model.joint, model.design, i, at)
+        else:
+            inside = {}
+        each_group = prior.root_of_groups({k: float(v) for k, v in inside.items()})
+        if each_group is not None:
             L = block_diag(*[each_group] * (q // len(each_group)))
         elif isinstance(prior, HierarchicalPrior):
             values = {k: at[called] for k, called in names[i].items()}
@@ -229,15 +243,17 @@ def _prior_root(
             each = prior.independent(q)
             if each is not None and not np.isfinite(each).all():
                 continue
-            L = (
-                np.diag(each)
-                if each is not None
-                else np.linalg.cholesky(np.linalg.inv(prior.precision(q)))
-            )
+            if each is not None:
+                L = np.diag(each)
+            else:
+                L = np.linalg.cholesky(np.linalg.inv(prior.precision(q)))
         else:
             continue
         M[np.ix_(own, own)], flat[own] = unit * L, False
-        centre[own] = prior.center(q) if isinstance(prior, GaussianPrior) else 0.0
+        if isinstance(prior, GaussianPrior):
+            centre[own] = prior.center(q)
+        else:
+            centre[own] = 0.0
     return M, flat, centre
 
 
@@ -245,7 +261,8 @@ def _prior_root(
 
 
 def _leave_out_by_quadrature(fit: Fit, group: str, each: list[Array]) -> LeftOut:
-    model, rng = fit.model, np.random.default_rng([fit.seed, 11])
+    model = fit.model
+    rng = np.random.default_rng([fit.seed, 11])
     if fit.solution.draws is not None:
         draws = fit.solution.posterior.flat
         some = np.unique(
@@ -253,14 +270,13 @@ def _leave_out_by_quadrature(fit: Fit, group: str, each: list[Array]) -> LeftOut
                 0, len(draws["beta"]) - 1, min(len(draws["beta"]), _ATOMS)
             ).astype(int)
         )
-        beta, aux = draws["beta"], {a: draws[a][:, None] for a in model.unknown}
+        beta = draws["beta"]
+        aux = {a: draws[a][:, None] for a in model.unknown}
         how = "effects of the group by quadrature, weighed over draws"
     else:
         beta, aux = asymptotic(fit.solution, rng)
-        some, how = (
-            np.arange(min(_ATOMS, len(beta))),
-            "effects of the group by quadrature, weighed over draws of the normal approximation",
-        )
+        some = np.arange(min(_ATOMS, len(beta)))
+        how = "effects of the group by quadrature, weighed over draws of the normal approximation"
     known = {**{a: np.full((len(beta), 1), v) for a, v in model.fixed.items()}, **aux}
     off = off_span_of(model, fit.solution, {a: v[:, 0] for a, v in known.items()})
     terms = [p for p in (off or OffSpan(())).of_groups if p.term.group == group]
@@ -303,7 +319,8 @@ def _of_group(
 
     if not own:
         return log_likelihood(0.0)
-    S, m = len(some), model.shape[1]
+    S = len(some)
+    m = model.shape[1]
     roots = [
         np.broadcast_to(p.roots, (len(beta), *p.roots.shape[1:]))[some] for p in terms
     ]
@@ -316,7 +333,8 @@ def _of_group(
     C = _WIDER * np.atleast_2d(np.cov(b.T)) + _TINY * np.eye(size) * max(
         float(np.var(b)), _TINY
     )
-    factor, z = np.linalg.cholesky(C), _normal_points(size)
+    factor = np.linalg.cholesky(C)
+    z = _normal_points(size)
     points = b.mean(0) + z @ factor.T
     log_q = -0.5 * (z**2).sum(1) - np.log(np.diagonal(factor)).sum()
     u = np.linalg.solve(
@@ -341,7 +359,8 @@ def _group_columns(model: Model, terms: list[GroupEffects], rows: Array) -> list
     """Return the columns of the effects of the group of these rows."""
     own: list[int] = []
     for p in terms:
-        K, code = len(p.term.effects), int(model.design.inputs[p.key][rows[0], 0])
+        K = len(p.term.effects)
+        code = int(model.design.inputs[p.key][rows[0], 0])
         own += p.columns[code * K : (code + 1) * K]
     return own
 
@@ -360,7 +379,8 @@ def _normal_points(size: int) -> Array:
 
 def _leave_out_by_importance(log_p: Array, group: str, how: str) -> LeftOut:
     """Return 1 / E[1 / p_s] over draws, (G,) of (S, G), with the Pareto shape of the weights."""
-    out, k = np.empty(log_p.shape[1]), np.empty(log_p.shape[1])
+    out = np.empty(log_p.shape[1])
+    k = np.empty(log_p.shape[1])
     for g, each in enumerate(log_p.T):
         if not np.isfinite(each).all():
             out[g], k[g] = np.nan, np.nan
@@ -380,10 +400,8 @@ def _leave_out_by_importance(log_p: Array, group: str, how: str) -> LeftOut:
 
 def _missing_notes(log_p: Array, group: str) -> tuple[str, ...]:
     bad = int(np.isnan(log_p).sum())
-    return (
-        (
+    if bad:
+        return (
             f"without {bad} of {len(log_p)} groups ({group}) some coefficient has no estimate",
         )
-        if bad
-        else ()
-    )
+    return ()

@@ -102,16 +102,15 @@ def _root_precision(model: Model) -> Array:
 
 def _left_out_weight(model: Model) -> Array | float:
     """The weight that leaving one out takes from its row: one of a frequency, all of a sampling weight."""
-    return (
-        full_weights(model.design.weights, model.design.n)
-        if model.design.weight_kind == "sampling"
-        else 1.0
-    )
+    if model.design.weight_kind == "sampling":
+        return full_weights(model.design.weights, model.design.n)
+    return 1.0
 
 
 def _of_least_squares(fit: Fit, rows: Array, weight: Array | None) -> LeftOut:
     """N(y_i; x_i b(-i), RSS(-i) / (n - 1)), or the given sigma."""
-    model, n = fit.model, fit.model.design.total
+    model = fit.model
+    n = fit.model.design.total
     s = ClosedForm().solve(
         model, np.random.default_rng(0)
     )  # the hat matrix, whatever the method was
@@ -122,11 +121,10 @@ def _of_least_squares(fit: Fit, rows: Array, weight: Array | None) -> LeftOut:
         e, rest = _residuals(model, s, unit)
         e = np.where(rest > 0, e, np.nan)
         # n sigma_ml^2 = RSS; without a of the row RSS_(i) = RSS - a w_i e_i^2 / (1 - h_i), of the weight n - a.
-        variance = (
-            sigma**2
-            if not model.unknown
-            else (n * sigma**2 - a * e**2 / rest) / (n - a)
-        )
+        if not model.unknown:
+            variance = sigma**2
+        else:
+            variance = (n * sigma**2 - a * e**2 / rest) / (n - a)
         log_p = -0.5 * np.log(2.0 * np.pi * variance) - (e / rest) ** 2 / (
             2.0 * variance
         )
@@ -151,9 +149,10 @@ def normal_given_scales(prior: object, *, drawn: bool) -> bool:
 def _normal_at_known_scales(fit: Fit) -> bool:
     """A mode with Gaussian noise and normal priors, all scales of which are known or held."""
     model = fit.model
-    stated = (
-        [model.prior] if isinstance(model.prior, Prior) else list(model.prior.values())
-    )
+    if isinstance(model.prior, Prior):
+        stated = [model.prior]
+    else:
+        stated = list(model.prior.values())
     # a prior that is stated relative to the rows is another without one of them
     plain = not (
         fit.solution.sandwich
@@ -172,11 +171,10 @@ def _of_normal_mode(fit: Fit, rows: Array, weight: Array | None) -> LeftOut:
         # y_i - x_i b_(i) = e_i / (1 - h_i), in units of w_i^(-1/2)
         gap = np.where(rest > 0, e, np.nan) / rest
     log_p = -0.5 * np.log(2.0 * np.pi * sigma**2) - gap**2 / (2.0 * sigma**2)
-    how = (
-        "closed form at held scales"
-        if fit.solution.stats.get("ratios_found")
-        else "closed form"
-    )
+    if fit.solution.stats.get("ratios_found"):
+        how = "closed form at held scales"
+    else:
+        how = "closed form"
     return _collect_observations(
         log_p + np.log(_root_precision(fit.model)), rows, weight, how, fit
     )
@@ -185,11 +183,10 @@ def _of_normal_mode(fit: Fit, rows: Array, weight: Array | None) -> LeftOut:
 def _of_conjugate(fit: Fit, rows: Array, weight: Array | None) -> LeftOut:
     """Student-t on 2a - 1 degrees of freedom about x_i m(-i), scale^2 = b(-i) / a(-i) / (1 - h_i); normal with sigma."""
     s = fit.solution
-    unit = (
-        fit.model.fixed[fit.model.noise_scale] ** 2
-        if s.df is None
-        else s.stats["sigma2_scale"]
-    )
+    if s.df is None:
+        unit = fit.model.fixed[fit.model.noise_scale] ** 2
+    else:
+        unit = s.stats["sigma2_scale"]
     with np.errstate(divide="ignore", invalid="ignore"):
         e, rest = _residuals(fit.model, s, unit)
         rest = np.where(rest > 0, rest, np.nan)
@@ -225,18 +222,16 @@ def _missing_notes(log_p: Array, fit: Fit) -> tuple[str, ...]:
     bad = np.flatnonzero(np.isnan(log_p))
     if not len(bad):
         return ()
-    labels = (
-        np.arange(fit.model.design.n)
-        if fit.model.design.labels is None
-        else fit.model.design.labels
-    )
+    if fit.model.design.labels is None:
+        labels = np.arange(fit.model.design.n)
+    else:
+        labels = fit.model.design.labels
     few = ", ".join(str(labels[i]) for i in bad[:5]) + (" ..." if len(bad) > 5 else "")
     # of least squares a row alone decides a coefficient; elsewhere it is known only that steps found no mode
-    lost = (
-        "some coefficient has no estimate"
-        if fit.model.likelihood.least_squares
-        else "Newton steps found no mode"
-    )
+    if fit.model.likelihood.least_squares:
+        lost = "some coefficient has no estimate"
+    else:
+        lost = "Newton steps found no mode"
     return (
         f"without row{'s' if len(bad) > 1 else ''} {few} {lost}, so there is no sum over rows",
     )
@@ -258,7 +253,8 @@ def _by_importance(fit: Fit) -> LeftOut:
 def log_mean_density(fit: Fit) -> Array:
     """log p(y_i | all), (N,): of the plug-in estimate, or of the posterior predictive; what leaving out is set against."""
     rows, weight = observation_rows(fit.model)
-    d, s = fit.model.design, fit.solution
+    d = fit.model.design
+    s = fit.solution
     size = max(1, _NUMBERS // (atom_count(fit.model, s) * fit.model.shape[1]))
     blocks = [d.take(slice(i, i + size)) for i in range(0, d.n, size)]
     each = [

@@ -47,19 +47,16 @@ def without_each_row(fit: Fit) -> WithoutEachRow | str:
     """Of every row, or why they are too many."""
     n = fit.model.design.n
     fit = replace(fit, model=held_at_limits(fit.model, fit.solution))
-    plain, log_p, rows = (
-        _same_model_of_fewer_rows(fit),
-        np.full(n, np.nan),
-        np.arange(n),
-    )
+    plain = _same_model_of_fewer_rows(fit)
+    log_p = np.full(n, np.nan)
+    rows = np.arange(n)
     if plain and n > _FEW and _at_mode(fit):
         log_p, rows = _one_step(fit)
     if len(rows) > _REFITS:
-        many = (
-            f"{n} rows"
-            if len(rows) == n
-            else f"{len(rows)} of {n} rows, of which one Newton step says too little,"
-        )
+        if len(rows) == n:
+            many = f"{n} rows"
+        else:
+            many = f"{len(rows)} of {n} rows, of which one Newton step says too little,"
         return f"{many} are too many to refit without each (at most {_REFITS}): give heldout="
     if plain:
         log_p[rows] = _of_parts(fit, rows)
@@ -68,24 +65,25 @@ def without_each_row(fit: Fit) -> WithoutEachRow | str:
         log_p[left] = each_of(
             partial(_without, fit), left.tolist(), "refits without one row"
         )
-    how = (
-        f"{n} refits"
-        if len(rows) == n
-        else f"one Newton step, {len(rows)} of {n} rows refitted"
-    )
+    if len(rows) == n:
+        how = f"{n} refits"
+    else:
+        how = f"one Newton step, {len(rows)} of {n} rows refitted"
     return WithoutEachRow(log_p, how)
 
 
 def _same_model_of_fewer_rows(fit: Fit) -> bool:
     """Whether priors are the same without a row, and weights count observations."""
-    model, w = fit.model, fit.model.design.weights
+    model = fit.model
+    w = fit.model.design.weights
     if (
         model.design.weight_kind == "sampling"
     ):  # the weights of the other rows change too
         return False
-    stated = (
-        [model.prior] if isinstance(model.prior, Prior) else list(model.prior.values())
-    )
+    if isinstance(model.prior, Prior):
+        stated = [model.prior]
+    else:
+        stated = list(model.prior.values())
     whole = w is None or bool((w % 1 == 0).all())
     return (
         whole
@@ -109,12 +107,12 @@ def _one_step(fit: Fit) -> tuple[Array, Array]:
     """log p of each row after one Newton step, and the rows for which that is in doubt."""
     from probreg.comparison.tuning.leave_one_out import doubtful, without_each
 
-    model, beta, aux = fit.model, fit.solution.beta, _estimated_aux(fit)
+    model = fit.model
+    beta = fit.solution.beta
+    aux = _estimated_aux(fit)
     out = without_each(model, beta, aux)
-    log_p, before = (
-        _log_prob(model, out.eta, out.aux),
-        _log_prob(model, model.eta(beta), aux),
-    )
+    log_p = _log_prob(model, out.eta, out.aux)
+    before = _log_prob(model, model.eta(beta), aux)
     moved = np.abs(out.eta - model.eta(beta)).max(1) / model.noise(aux)
     for name, value in aux.items():
         moved = np.maximum(moved, np.abs(np.log(out.aux[name] / value)))
@@ -140,7 +138,8 @@ def _log_prob(
 
 def _of_parts(fit: Fit, rows: Array) -> Array:
     """log p of some rows (r,) at the modes without one observation of each, of many at once; nan where any doubt is left."""
-    model, out = fit.model, np.full(len(rows), np.nan)
+    model = fit.model
+    out = np.full(len(rows), np.nan)
     size = max(
         1, _AT_ONCE // (model.shape[0] * model.shape[1] + len(model.unknown)) ** 2
     )
@@ -164,7 +163,8 @@ def _of_parts(fit: Fit, rows: Array) -> Array:
 def _without(fit: Fit, row: int) -> float:
     """log p(y_i) at the mode without one observation of this row: by Newton steps from that of all, or where these do not lead to
     it by a search of its own. nan where there is none, or where a prior that is relative to the rows has no meaning for those left."""
-    model, shape = fit.model, fit.model.shape
+    model = fit.model
+    shape = fit.model.shape
     d = model.design
     try:
         rest = replace(model, design=replace(d, weights=_weights_without(d, row)))

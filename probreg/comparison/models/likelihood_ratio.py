@@ -49,18 +49,19 @@ class _Candidate(NamedTuple):
 
     @property
     def criterion(self) -> str:
-        return "ML" if self.found is None else self.found.criterion
+        if self.found is None:
+            return "ML"
+        return self.found.criterion
 
     @property
     def effects(self) -> dict[str, list[frozenset[str]]]:
         """The effects of each grouping, those with correlations in one set."""
         out: dict[str, list[frozenset[str]]] = {}
         for t in self.model.design.recipe.grouped.values():
-            sets = (
-                [frozenset(t.effects)]
-                if t.correlated
-                else [frozenset([e]) for e in t.effects]
-            )
+            if t.correlated:
+                sets = [frozenset(t.effects)]
+            else:
+                sets = [frozenset([e]) for e in t.effects]
             out.setdefault(t.group, []).extend(sets)
         return out
 
@@ -75,11 +76,13 @@ def likelihood_ratios(fits: Mapping[str, Fit]) -> tuple[DataFrame, tuple[str, ..
         (_candidate(name, fit) for name, fit in fits.items()),
         key=lambda c: c.parameters,
     )
-    rows, notes = [], dict[str, None]()
+    rows = []
+    notes = dict[str, None]()
     for small, large in pairwise(several):
         _require_alike(small, large)
         _require_nested(small, large)
-        df, new = large.parameters - small.parameters, _new_scales(small, large)
+        df = large.parameters - small.parameters
+        new = _new_scales(small, large)
         statistic = max(2.0 * (large.log_likelihood - small.log_likelihood), 0.0)
         plain = float(scipy.stats.chi2.sf(statistic, df))
         p = mixture_p(statistic, df - 1) if new == 1 else plain
@@ -130,7 +133,10 @@ def _candidate(name: str, fit: Fit) -> _Candidate:
         len(t.effects) * (len(t.effects) + 1) // 2 if t.correlated else len(t.effects)
         for t in terms
     ]
-    noise = 1 if found.stated.likelihood.least_squares else len(found.stated.unknown)
+    if found.stated.likelihood.least_squares:
+        noise = 1
+    else:
+        noise = len(found.stated.unknown)
     if sum(sizes) + noise != found.count:
         raise Incompatible(
             f"{name!r} has no likelihood ratio: standard deviations, correlations or sigma were stated"
@@ -150,7 +156,8 @@ def _require_alike(small: _Candidate, large: _Candidate) -> None:
         raise Incompatible(
             f"{pair}: restricted likelihoods (REML) of other flat columns are of other data. Fit both with Evidence(criterion='ML')"
         )
-    a, b = small.model, large.model
+    a = small.model
+    b = large.model
     if a.likelihood != b.likelihood:
         raise Incompatible(
             f"{pair}: the likelihoods differ, {a.likelihood!r} and {b.likelihood!r}"
@@ -180,7 +187,8 @@ def _require_nested(small: _Candidate, large: _Candidate) -> None:
     pair = f"{small.name!r} is not nested in {large.name!r}"
     if small.parameters == large.parameters:
         raise Incompatible(f"{pair}: both have {small.parameters} parameters")
-    if (column := _column_outside(small, large)) is not None:
+    column = _column_outside(small, large)
+    if column is not None:
         raise Incompatible(
             f"{pair}: it has {column} among its columns, which is no combination of the other's"
         )

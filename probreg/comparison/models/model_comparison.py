@@ -63,7 +63,8 @@ def stacking(log_density: Array, share: Array | None = None) -> Array:
         )
     p = np.asfortranarray(np.exp(log_density - log_density.max(1, keepdims=True)))
     w = np.full(p.shape[1], 1.0 / p.shape[1])
-    share = np.full(len(p), 1.0 / len(p)) if share is None else share
+    if share is None:
+        share = np.full(len(p), 1.0 / len(p))
     for _ in range(_STEPS):
         first, gain, _ = _em_step(p, share, w)
         if gain <= 1.0 + _GAP:
@@ -141,14 +142,23 @@ class ModelComparison:
     def __repr__(self) -> str:
         some = [c for c in _COLUMNS if c in self.table and self.table[c].notna().any()]
         told = {c: _format_integer if c == "k" else _format_decimal for c in some}
-        body = table_lines(self.table[some], formatters=told, na_rep="") if some else []
-        tests = [] if self.tests is None else ratio_lines(self.tests)
+        if some:
+            body = table_lines(self.table[some], formatters=told, na_rep="")
+        else:
+            body = []
+        if self.tests is None:
+            tests = []
+        else:
+            tests = ratio_lines(self.tests)
         return clean_lines(
             self.table.attrs["what"], *body, *tests, *(f"note: {n}" for n in self.notes)
         )
 
     def _repr_html_(self) -> str:
-        tables = [self.table] if self.tests is None else [self.table, self.tests]
+        if self.tests is None:
+            tables = [self.table]
+        else:
+            tables = [self.table, self.tests]
         return notebook_html([self.table.attrs["what"]], tables, self.notes)
 
 
@@ -157,9 +167,11 @@ def _format_integer(value: float) -> str:
 
 
 def _format_decimal(value: float) -> str:
-    return (
-        "" if np.isnan(value) else f"{value:.3f}" if abs(value) < 1 else f"{value:.2f}"
-    )
+    if np.isnan(value):
+        return ""
+    if abs(value) < 1:
+        return f"{value:.3f}"
+    return f"{value:.2f}"
 
 
 @check_arguments
@@ -224,16 +236,18 @@ def compare_models(
     several = fits_by_name(fits, "compare_models")
     for fit in several.values():
         if test is not None or leave_out is not None:
-            what = (
-                "a likelihood ratio test"
-                if leave_out is None
-                else "leave-one-group-out"
-            )
+            if leave_out is None:
+                what = "a likelihood ratio test"
+            else:
+                what = "leave-one-group-out"
             refuse_sampling(fit.model.design.weight_kind, what)
     base = next(iter(several))
     for name, fit in several.items():
         refuse_other_data(base, several[base], name, fit)
-    tests, said = (None, ()) if test is None else likelihood_ratios(several)
+    tests = None
+    said: tuple[str, ...] = ()
+    if test is not None:
+        tests, said = likelihood_ratios(several)
     size = max(len(observation_rows(fit.model)[0]) for fit in several.values())
     with progress_bar("compare_models, fits", len(several), show=progress) as bar:
         if leave_out is None:
@@ -261,19 +275,17 @@ def compare_models(
 
 def _left_out(fit: Fit, size: int) -> LeftOut:
     """Of `size` observations, which is 0 where no fit has its rows in memory."""
-    if (
-        why := _unusable(fit)
-        or fit.model.design.rows_obstacle("leave-one-out", _INSTEAD)
-    ) is None:
+    why = _unusable(fit) or fit.model.design.rows_obstacle("leave-one-out", _INSTEAD)
+    if why is None:
         return leave_one_out(fit)
     return LeftOut(np.full(size, np.nan), "none", (why,))
 
 
 def _group_left_out(fit: Fit, group: str, labels: Array) -> LeftOut:
-    if (
-        why := _unusable(fit)
-        or fit.model.design.rows_obstacle("leave-one-group-out", _INSTEAD)
-    ) is None:
+    why = _unusable(fit) or fit.model.design.rows_obstacle(
+        "leave-one-group-out", _INSTEAD
+    )
+    if why is None:
         return leave_group_out(fit, group, labels)
     return LeftOut(np.full(len(dict.fromkeys(labels.tolist())), np.nan), "none", (why,))
 
@@ -297,9 +309,9 @@ def _unusable(fit: Fit) -> str | None:
         for a in held_at_limits(fit.model, fit.solution).unknown
     ):
         return "the fit meets every response exactly, so that its density has no bound"
-    return (
-        None if fit.method.probabilities else f"{fit.method.name} has no probabilities"
-    )
+    if fit.method.probabilities:
+        return None
+    return f"{fit.method.name} has no probabilities"
 
 
 def _comparison(
@@ -315,7 +327,10 @@ def _comparison(
     table = pd.DataFrame(rows).T.infer_objects()
     if _restricted_apart(fits):
         table["log_evidence"] = np.nan
-    total = each.sum(0) if len(each) else np.full(len(fits), np.nan)
+    if len(each):
+        total = each.sum(0)
+    else:
+        total = np.full(len(fits), np.nan)
     weight = _sampling_weight(next(iter(fits.values())))
     if weight is not None and len(each):
         pointwise = pointwise.assign_coords(sampling_weight=("obs", weight))
@@ -346,7 +361,9 @@ def _comparison(
 def _sampling_weight(fit: Fit) -> Array | None:
     """The sampling weights (N,) of sum N, of rows in memory; None for other weights."""
     design = fit.model.design
-    return design.weights if design.weight_kind == "sampling" and design.n else None
+    if design.weight_kind == "sampling" and design.n:
+        return design.weights
+    return None
 
 
 def _shared_weights(
@@ -357,10 +374,8 @@ def _shared_weights(
     share = None
     if weight is not None:
         counted = weight > 0.0
-        log_density, share = (
-            log_density[counted] / weight[counted, None],
-            weight[counted] / weight.sum(),
-        )
+        log_density = log_density[counted] / weight[counted, None]
+        share = weight[counted] / weight.sum()
     group = np.arange(len(fits))
     for k, fit in enumerate(fits):
         for j in range(k):
@@ -380,7 +395,8 @@ def _shared_weights(
 
 
 def _is_same_model(one: Fit, other: Fit) -> bool:
-    a, b = one.model, other.model
+    a = one.model
+    b = other.model
     if a is b:
         return one.target == other.target
     alike = (
@@ -395,7 +411,8 @@ def _is_same_model(one: Fit, other: Fit) -> bool:
         and repr(a.aux) == repr(b.aux)
     ):
         return False
-    x, y = a.design, b.design
+    x = a.design
+    y = b.design
     offsets = [np.zeros((d.n, 1)) if d.offset is None else d.offset for d in (x, y)]
     return (
         x.n == y.n
@@ -416,9 +433,11 @@ def _comparison_notes(fits: Mapping[str, Fit], n: float) -> list[str]:
         for name, f in fits.items()
         if (why := why_no_criterion(f)) is not None
     }
-    if restricted := [name for name, why in without.items() if why == NOT_OF_REML]:
+    restricted = [name for name, why in without.items() if why == NOT_OF_REML]
+    if restricted:
         said.append(f"{', '.join(restricted)}: {NOT_OF_REML}")
-    if penalised := [name for name, why in without.items() if why != NOT_OF_REML]:
+    penalised = [name for name, why in without.items() if why != NOT_OF_REML]
+    if penalised:
         said.append(
             f"{', '.join(penalised)}: no AIC or BIC, which count the parameters of a maximum likelihood fit; under a prior "
             "each counts by less than one"
@@ -481,7 +500,8 @@ def _log_likelihood_or_nan(fit: Fit) -> float:
 def _model_row(fit: Fit, out: LeftOut, heldout: Any) -> dict[str, Any]:
     elpd, se = _sum_and_error(out.elpd, _sampling_weight(fit))
     # k, log_lik, AIC, AICc, BIC: of a maximum likelihood fit, else nan with the likelihood at the estimate.
-    n, found = fit.model.design.total, fit.solution.found
+    n = fit.model.design.total
+    found = fit.solution.found
     sampled = fit.model.design.weight_kind == "sampling"
     if sampled or why_no_criterion(fit) is not None or _unusable(fit) is not None:
         at = _log_likelihood_or_nan(fit)
@@ -494,7 +514,10 @@ def _model_row(fit: Fit, out: LeftOut, heldout: Any) -> dict[str, Any]:
         }
     else:
         k = fit.n_parameters
-        small = 2.0 * k * (k + 1) / (n - k - 1) if n > k + 1 else np.inf
+        if n > k + 1:
+            small = 2.0 * k * (k + 1) / (n - k - 1)
+        else:
+            small = np.inf
         criteria = {
             "k": k,
             # with effects by group log p(y | beta, scales), from which the effects are integrated out
@@ -516,18 +539,21 @@ def _model_row(fit: Fit, out: LeftOut, heldout: Any) -> dict[str, Any]:
         "se_diff": np.nan,
         "weight": np.nan,
     }
-    within = (
-        out.within if out.within is not None or not inside else log_mean_density(fit)
-    )
-    row["p_loo"] = (
-        float(within.sum()) - elpd if inside and within is not None else np.nan
-    )
+    if out.within is not None or not inside:
+        within = out.within
+    else:
+        within = log_mean_density(fit)
+    if inside and within is not None:
+        row["p_loo"] = float(within.sum()) - elpd
+    else:
+        row["p_loo"] = np.nan
     if heldout is not None:
-        row["heldout"], row["se_heldout"] = (
-            _sum_and_error(held_out_log_density(fit, heldout))
-            if usable
-            else (np.nan, np.nan)
-        )
+        if usable:
+            row["heldout"], row["se_heldout"] = _sum_and_error(
+                held_out_log_density(fit, heldout)
+            )
+        else:
+            row["heldout"], row["se_heldout"] = (np.nan, np.nan)
     return row | {"method": fit.described["method"], "loo": out.how}
 
 
@@ -543,7 +569,8 @@ def _sum_and_error(values: Array, weight: Array | None = None) -> tuple[float, f
 
 def held_out_log_density(fit: Fit, data: Any) -> Array:
     """log p(y) of each new observation under the fit's predictive distribution, (rows,). DataError where the table lacks the response."""
-    design, likelihood = fit.model.design, fit.model.likelihood
+    design = fit.model.design
+    likelihood = fit.model.likelihood
     recipe: Any = design.recipe
     if not isinstance(recipe, ArrayColumns):
         values = recipe.outcome_at(data)
@@ -552,20 +579,19 @@ def held_out_log_density(fit: Fit, data: Any) -> Array:
 
         table = read_columns(data)
         counts = isinstance(likelihood, OfTrials) and bool(likelihood.levels)
-        wanted = (
-            likelihood.classes
-            if isinstance(likelihood, OfTrials) and counts
-            else (design.response,)
-        )
-        if absent := [name for name in wanted if name not in table]:
+        if isinstance(likelihood, OfTrials) and counts:
+            wanted = likelihood.classes
+        else:
+            wanted = (design.response,)
+        absent = [name for name in wanted if name not in table]
+        if absent:
             raise DataError(
                 f"heldout has no column {absent[0]!r}, the response; it has: {', '.join(table)}"
             )
-        values = (
-            np.stack([np.asarray(table[c]) for c in wanted], 1)
-            if counts
-            else table[design.response]
-        )
+        if counts:
+            values = np.stack([np.asarray(table[c]) for c in wanted], 1)
+        else:
+            values = table[design.response]
     with rows_named(own_labels(data, len(values))):
         y = likelihood.encode(np.asarray(values))
     return fit.predictive(data).log_prob(y)

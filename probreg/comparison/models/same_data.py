@@ -20,7 +20,8 @@ def refuse_other_data(base: str, first: Fit, name: str, other: Fit) -> None:
     for which, fit in ((base, first), (name, other)):
         if not fit.model.design.reachable:
             fit.model.design.need_rows(f"a comparison of {which!r} with other models")
-    d, e = first.model.design, other.model.design
+    d = first.model.design
+    e = other.model.design
     pair = f"{base!r} and {name!r} cannot be compared"
     if d.response != e.response:
         raise DataError(
@@ -36,11 +37,11 @@ def refuse_other_data(base: str, first: Fit, name: str, other: Fit) -> None:
         raise DataError(
             f"{pair}: the weights are {d.weight_kind} and {e.weight_kind}. Fit both with weights of one kind"
         )
-    if (
-        why := _difference(first, other)
-        if d.n and e.n
-        else _total_difference(first, other)
-    ):
+    if d.n and e.n:
+        why = _difference(first, other)
+    else:
+        why = _total_difference(first, other)
+    if why:
         raise DataError(f"{pair}: their rows are not the same data, {why}")
     if isinstance(first.model.likelihood.support, str) != isinstance(
         other.model.likelihood.support, str
@@ -68,22 +69,23 @@ def _difference(first: Fit, other: Fit) -> str:
 
 
 def _describe_response_shape(y: Array) -> str:
-    return "one value" if y.ndim == 1 else f"{y.shape[1]} numbers"
+    if y.ndim == 1:
+        return "one value"
+    return f"{y.shape[1]} numbers"
 
 
 def _total_difference(first: Fit, other: Fit) -> str:
     """The same of rows that are read by the block, told by sums over them; another order of the rows is no difference."""
-    x, y = _totals(first), _totals(other)
+    x = _totals(first)
+    y = _totals(other)
     unlike = [
         k
         for k in sorted({*x, *y})
         if not np.isclose(x.get(k, 0.0), y.get(k, 0.0), rtol=1e-9, atol=0.0)
     ]
-    return (
-        f"{unlike[0]} is {x.get(unlike[0], 0.0):.12g} against {y.get(unlike[0], 0.0):.12g}"
-        if unlike
-        else ""
-    )
+    if unlike:
+        return f"{unlike[0]} is {x.get(unlike[0], 0.0):.12g} against {y.get(unlike[0], 0.0):.12g}"
+    return ""
 
 
 def _totals(fit: Fit) -> dict[str, float]:
@@ -113,13 +115,17 @@ def _powers(block: Block, *, levels: int) -> tuple[Array]:
     w = full_weights(block.weights, block.rows)
     if levels:
         return (np.bincount(block.y.astype(int), w, levels),)
-    precise = block.rows if block.precision is None else block.precision.sum()
+    if block.precision is None:
+        precise = block.rows
+    else:
+        precise = block.precision.sum()
     return (np.array([w @ block.y, w @ block.y**2, precise]),)
 
 
 def _response_levels(fit: Fit) -> Array:
     """Return the response in its own levels, whatever the event or the reference level."""
-    y, levels = fit.model.design.observed, fit.model.likelihood.levels
+    y = fit.model.design.observed
+    levels = fit.model.likelihood.levels
     if not levels or isinstance(fit.model.likelihood, OfTrials):
         return y
     named: Any = np.empty(len(levels), dtype=object)

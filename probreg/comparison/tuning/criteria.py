@@ -68,7 +68,9 @@ class Squared(PredictionLoss):
         mean = likelihood.mean(eta, **aux)
         # (y - E y)^2, of classes sum_k (1[y = k] - p_k)^2   (Brier 1950).
         square = np.square(mean - likelihood.response(y))
-        return square.sum(-1) if mean.ndim == eta.ndim else square
+        if mean.ndim == eta.ndim:
+            return square.sum(-1)
+        return square
 
 
 @LOSSES.register
@@ -80,10 +82,10 @@ class ZeroOneLoss(PredictionLoss):
 
     def obstacle(self, likelihood: Likelihood) -> str | None:
         single = likelihood.levels and not isinstance(likelihood, OfTrials)
+        if single:
+            return None
         return (
-            None
-            if single
-            else f"zero_one counts wrong classes, and {likelihood.named} response has none"
+            f"zero_one counts wrong classes, and {likelihood.named} response has none"
         )
 
     def __call__(

@@ -64,7 +64,10 @@ def folds_of(
             else values,
             n,
         )
-    codes = np.arange(n) if groups is None else _group_codes(groups, model)
+    if groups is None:
+        codes = np.arange(n)
+    else:
+        codes = _group_codes(groups, model)
     units = int(codes.max()) + 1
     if not 2 <= folds <= units:
         what = "rows" if groups is None else "groups"
@@ -75,7 +78,10 @@ def folds_of(
     coded = (
         model.likelihood.levels and model.design.observed.ndim == 1 and groups is None
     )
-    stratum = model.design.observed.astype(int) if coded else np.zeros(n, int)
+    if coded:
+        stratum = model.design.observed.astype(int)
+    else:
+        stratum = np.zeros(n, int)
     kind = stratum[np.unique(codes, return_index=True)[1]]
     return _assign_folds(
         np.bincount(codes, weight), kind, int(folds), np.random.default_rng(seed)
@@ -88,13 +94,10 @@ def _folds_from_labels(labels: Any, n: int) -> Array:
         raise DataError(
             f"folds is a number or one label per row ({n} rows), got shape {values.shape}"
         )
-    if len(
-        bad := [
-            i
-            for i, label in enumerate(values.tolist())
-            if label is None or label != label
-        ]
-    ):
+    bad = [
+        i for i, label in enumerate(values.tolist()) if label is None or label != label
+    ]
+    if len(bad):
         raise DataError(
             f"the fold of row {bad[0]} is missing ({such_rows(len(bad))}): give one label per row"
         )
@@ -122,11 +125,9 @@ def _assign_folds(
     """Each unit to the fold that has least of its kind, then least of all; heavy units first, ties by lot."""
     order = rng.permutation(len(weight))
     order = order[np.lexsort((-weight[order], kind[order]))]
-    out, load, of_kind = (
-        np.empty(len(weight), int),
-        [0.0] * folds,
-        [[0.0] * folds for _ in range(int(kind.max()) + 1)],
-    )
+    out = np.empty(len(weight), int)
+    load = [0.0] * folds
+    of_kind = [[0.0] * folds for _ in range(int(kind.max()) + 1)]
     for i, w, own in zip(order.tolist(), weight[order].tolist(), kind[order].tolist()):
         # argmin over folds of (weight of this kind, weight), in that order.
         k = min(zip(of_kind[own], load, range(folds)))[2]
@@ -159,8 +160,12 @@ def held_out_losses(found: PathSolution, rows: Design, loss: PredictionLoss) -> 
 def losses_by_fold(found: PathSolution, fold: Array, loss: PredictionLoss) -> Array:
     """(S, n) losses of each row at the modes without its fold; nan where there is none. Shared where it may be: the curvature of
     smooth likelihoods, the moments of Gaussian rows; a fold alone else, and at the scales at which its mode is in doubt."""
-    model, out = found.base, np.full((len(found.scales), found.base.design.n), np.nan)
-    parts = None if found.closed else RowsInParts.of(model, fold)
+    model = found.base
+    out = np.full((len(found.scales), found.base.design.n), np.nan)
+    if found.closed:
+        parts = None
+    else:
+        parts = RowsInParts.of(model, fold)
     if parts is not None:
         doubt = _by_shared_curvature(found, parts, loss, out)
     else:
@@ -169,7 +174,8 @@ def losses_by_fold(found: PathSolution, fold: Array, loss: PredictionLoss) -> Ar
     trained = trainings(model, fold, each)
 
     def alone(k: int) -> None:
-        at, own = np.flatnonzero(doubt[:, k]), np.flatnonzero(fold == k)
+        at = np.flatnonzero(doubt[:, k])
+        own = np.flatnonzero(fold == k)
         path = modes(next(trained), found.scales[at])
         out[np.ix_(at, own)] = held_out_losses(path, model.design.take(own), loss)
 
@@ -181,7 +187,8 @@ def _by_shared_curvature(
     found: PathSolution, parts: RowsInParts, loss: PredictionLoss, out: Array
 ) -> Array:
     """Fills in the losses (S, n); which folds (S, K) are in doubt."""
-    model, missing = parts.rows.model, None
+    model = parts.rows.model
+    missing = None
     doubt = np.ones((len(found.scales), len(parts.slices)), bool)
     with progress_bar("scales", len(found.scales)) as bar:
         for i in bar.over(range(len(found.scales))):
@@ -195,7 +202,10 @@ def _by_shared_curvature(
                 if model.unknown
                 else [0] * bool(left.good.any())
             ):
-                own = parts.slices[k] if model.unknown else slice(None)
+                if model.unknown:
+                    own = parts.slices[k]
+                else:
+                    own = slice(None)
                 aux = {**model.fixed, **{a: float(v[k]) for a, v in left.aux.items()}}
                 aux = model.likelihood.at_rows(
                     aux,
@@ -268,8 +278,6 @@ class CrossValidation(Criterion):
 
 def _missing_notes(score: Array) -> tuple[str, ...]:
     lost = int(np.isnan(score).sum())
-    return (
-        (f"at {lost} of {len(score)} scales some fold has no mode, so no score",)
-        if lost
-        else ()
-    )
+    if lost:
+        return (f"at {lost} of {len(score)} scales some fold has no mode, so no score",)
+    return ()

@@ -56,7 +56,8 @@ def log_evidence_at(ridge: RidgeModes, scales: Array) -> Array:
     """The same (L,) with every scale of the prior multiplied by each of `scales`."""
     if ridge.deficient:
         return np.full(len(scales), np.nan)
-    model, rss = ridge.model, ridge.penalised_rss(scales)
+    model = ridge.model
+    rss = ridge.penalised_rss(scales)
     # beta integrated out: p(y | sigma) = prod w_i^(1/2) (2 pi sigma^2)^(-(n - f)/2) |P|^(1/2) / |R| exp(-RSS_P / (2 sigma^2)),
     # f the flat columns, n the observations, w the precisions of the rows.
     power = model.design.total - len(ridge.flat)
@@ -72,7 +73,8 @@ def log_evidence_at(ridge: RidgeModes, scales: Array) -> Array:
     a0, b0, constant = _inverse_gamma(model.noise_prior)
     # sigma^2 ~ InvGamma(a0, b0): with a = a0 + (n - f)/2 and b = b0 + RSS_P/2 the rest is exp(constant) Gamma(a) b^-a
     # (O'Hagan & Forster 2004, chapter 11).
-    a, b = a0 + power / 2.0, b0 + rss / 2.0
+    a = a0 + power / 2.0
+    b = b0 + rss / 2.0
     if a <= 0:
         return np.full(len(scales), np.nan)
     return value + constant + gammaln(a) - a * np.log(np.where(b > 0, b, np.nan))
@@ -96,8 +98,12 @@ def laplace_evidence(model: Model, beta: Array, aux: dict[str, float]) -> float:
     sign, log_det = np.linalg.slogdet(at.curvature)
     moved = model.shape[1] * float(np.linalg.slogdet(model.design.frame.T)[1])
     # of a Gaussian model through a basis of few anchors: less tau^2 trace(K - Q) / (2 sigma^2), sigma at the mode
-    sigma, blocks = model.noise(aux), model.joint.blocks
-    left = variance_left_at_rows(model) if model.likelihood.least_squares else {}
+    sigma = model.noise(aux)
+    blocks = model.joint.blocks
+    if model.likelihood.least_squares:
+        left = variance_left_at_rows(model)
+    else:
+        left = {}
     bound = 0.5 * sum(
         v if blocks[i].prior.sigma_units else v / sigma**2 for i, v in left.items()
     )
@@ -124,16 +130,14 @@ class EvidenceCriterion(Criterion):
 
     def assess(self, found: PathSolution, ask: Request) -> Assessment:
         closed = has_closed_evidence(found.base)
-        value = (
-            evidence_along(found)
-            if closed
-            else np.array([_evidence_at(found, i) for i in range(len(found.scales))])
-        )
-        how = (
-            "in closed form"
-            if closed
-            else "by the Laplace approximation about each mode"
-        )
+        if closed:
+            value = evidence_along(found)
+        else:
+            value = np.array([_evidence_at(found, i) for i in range(len(found.scales))])
+        if closed:
+            how = "in closed form"
+        else:
+            how = "by the Laplace approximation about each mode"
         over = " and sigma" if found.base.unknown else ""
         notes: tuple[str, ...] = ()
         if not found.base.joint.informative.all():
@@ -159,9 +163,10 @@ class EvidenceCriterion(Criterion):
 
 def evidence_along(found: PathSolution) -> Array:
     """log p(y | scale) (S,) in closed form, from the one decomposition of a path that has it; nan where there is no mode."""
-    ridge = (
-        RidgeModes.of(found.base, found.scales) if found.ridge is None else found.ridge
-    )
+    if found.ridge is None:
+        ridge = RidgeModes.of(found.base, found.scales)
+    else:
+        ridge = found.ridge
     good = np.array([has_mode(found, i) for i in range(len(found.scales))])
     return np.where(good, log_evidence_at(ridge, found.scales), np.nan)
 

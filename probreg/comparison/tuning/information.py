@@ -76,7 +76,8 @@ class GCV(Criterion):
     name = "gcv"
 
     def obstacle(self, model: Model, loss: PredictionLoss) -> str | None:
-        if (why := METHODS["closed_form"]().obstacle(model)) is None:
+        why = METHODS["closed_form"]().obstacle(model)
+        if why is None:
             return None
         return f"gcv is of Gaussian models with normal priors, sigma held or in their units ({why}): use loo or cv"
 
@@ -84,7 +85,8 @@ class GCV(Criterion):
         assert (
             found.ridge is not None
         )  # where the closed form serves, a path is of one decomposition
-        n, rss = found.base.design.total, found.ridge.rss(found.scales)
+        n = found.base.design.total
+        rss = found.ridge.rss(found.scales)
         good = np.array([has_mode(found, i) for i in range(len(found.scales))])
         # GCV = n RSS / (n - tr H)^2
         score = np.where(
@@ -97,7 +99,10 @@ class GCV(Criterion):
 def _criterion_assessment(
     found: PathSolution, name: str, price: str, score: Array
 ) -> Assessment:
-    more = f", plus {len(found.aux)} for {', '.join(found.aux)}" if found.aux else ""
+    if found.aux:
+        more = f", plus {len(found.aux)} for {', '.join(found.aux)}"
+    else:
+        more = ""
     said = f"{name} = -2 log p(y | mode) + {price} k, k the effective degrees of freedom of the coefficients{more}"
     return Assessment(
         score, said, np.full(len(score), np.nan), {"log_likelihood": found.log_lik}

@@ -76,7 +76,8 @@ class PSIS(Criterion):
         if self.method != "auto":
             return METHODS.resolve(self.method)
         for name in _LADDER:
-            if (method := METHODS[name]()).obstacle(model) is None:
+            method = METHODS[name]()
+            if method.obstacle(model) is None:
                 return method
         raise Incompatible(f"psis: {METHODS['nuts']().obstacle(model)}")
 
@@ -145,15 +146,15 @@ def without_each(model: Model, beta: Array, aux: dict[str, float]) -> Without:
 
 def ridge_without_each(ridge: RidgeModes, scales: Array) -> list[Without]:
     """The same of a Gaussian model with normal priors at each scale."""
-    model, out = ridge.model, ridge.left_out(scales)
+    model = ridge.model
+    out = ridge.left_out(scales)
     eta = model.design.observed - out.residual
     # sigma_(i)^2 = RSS_(i) / (n - 1 + q), the joint mode over log sigma.
     power = model.design.total + len(ridge.columns) - 1.0
-    held = (
-        {model.noise_scale: np.sqrt(np.maximum(out.rss, 0.0) / power)}
-        if model.unknown
-        else {}
-    )
+    if model.unknown:
+        held = {model.noise_scale: np.sqrt(np.maximum(out.rss, 0.0) / power)}
+    else:
+        held = {}
     return [
         Without(
             eta[i][:, None],
@@ -167,16 +168,20 @@ def ridge_without_each(ridge: RidgeModes, scales: Array) -> list[Without]:
 
 
 def _one_step(model: Model, beta: Array, aux: dict[str, float]) -> Without:
-    likelihood, d = model.likelihood, model.design
+    likelihood = model.likelihood
+    d = model.design
     assert isinstance(likelihood, SmoothLikelihood)  # a path has asked for it
     moving = model.unknown if model.joint.smooth else ()
-    eta, known, m = model.eta(beta), {**model.fixed, **aux}, model.shape[1]
+    eta = model.eta(beta)
+    known = {**model.fixed, **aux}
+    m = model.shape[1]
     _, g, W = likelihood.value_grad_hessian(
         d.observed, eta, **likelihood.at_rows(known, d.precision)
     )
     pick = [*range(m), *(likelihood.aux.index(a) + m for a in moving)]
     h = _leverage_blocks(model, beta, aux)
-    g, W = g[:, pick], W[:, pick][:, :, pick]
+    g = g[:, pick]
+    W = W[:, pick][:, :, pick]
     # Without row i the gradient is -J_i'g_i and the curvature H - J_i'W_i J_i, g_i = d log p_i / d z_i: one step moves
     # z_i by -J_i (H - J_i'W_i J_i)^-1 J_i'g_i = -(I - h_i W_i)^-1 h_i g_i (Woodbury).
     left = np.eye(len(pick)) - h @ W
@@ -194,7 +199,8 @@ def _leverage_blocks(model: Model, beta: Array, aux: dict[str, float]) -> Array:
     """Return h_i = J_i H^-1 J_i' (n, k, k) over (eta, log aux); coefficients at a kink are fixed, and aux with them."""
     (p, m), X = model.shape, model.design.X
     if model.joint.smooth:
-        H, use = model.value_grad_hessian(beta, **aux).curvature, np.ones(p * m, bool)
+        H = model.value_grad_hessian(beta, **aux).curvature
+        use = np.ones(p * m, bool)
     else:
         nonsmooth = NonsmoothTerms.of(model)
         H = nonsmooth.between_scores(
@@ -238,7 +244,8 @@ def predictive_loss(model: Model, found: Without) -> Array:
     assert found.h is not None  # the closed form knows them
     assert found.rss is not None
     w = 1.0 if model.design.precision is None else model.design.precision
-    e, rest = model.design.observed - found.eta[:, 0], (1.0 - found.h) * w
+    e = model.design.observed - found.eta[:, 0]
+    rest = (1.0 - found.h) * w
     if not model.unknown:
         # y_i | others ~ N(x_i'b_(i), sigma^2 / (w_i (1 - h_i))).
         variance = model.fixed[model.noise_scale] ** 2 / rest
@@ -266,7 +273,8 @@ class LeaveOneOut(Criterion):
     holds_out = True
 
     def obstacle(self, model: Model, loss: PredictionLoss) -> str | None:
-        if (why := model.design.rows_obstacle("loo")) is not None:
+        why = model.design.rows_obstacle("loo")
+        if why is not None:
             return why
         if loss.name == "predictive" and not _has_closed_form(model):
             return (
@@ -285,15 +293,16 @@ class LeaveOneOut(Criterion):
         made = each_of(
             lambda i: _losses(found, i, ask.loss, each[i]), range(len(each)), "scales"
         )
-        parts, refits = (
-            np.stack([losses for losses, _ in made]),
-            sum(count for _, count in made),
-        )
+        parts = np.stack([losses for losses, _ in made])
+        refits = sum(count for _, count in made)
         _require_estimates(found, parts)
         weight = full_weights(model.design.weights, model.design.n)
         score, se = mean_and_error(parts, weight, weight.sum())
         how, notes = _how(model, refits, parts.size)
-        subject = "" if ask.loss.name == "predictive" else " of the mode"
+        if ask.loss.name == "predictive":
+            subject = ""
+        else:
+            subject = " of the mode"
         said = (
             f"the mean leave-one-out {ask.loss.title} per observation{subject}, {how}"
         )
@@ -306,7 +315,10 @@ def _require_estimates(found: PathSolution, parts: Array) -> None:
     if not good or not len(bad := np.flatnonzero(np.isnan(parts[good]).all(0))):
         return
     design = found.base.design
-    labels = np.arange(design.n) if design.labels is None else design.labels
+    if design.labels is None:
+        labels = np.arange(design.n)
+    else:
+        labels = design.labels
     raise Incompatible(
         f"loo: without row {labels[bad[0]]} some coefficient has no estimate ({such_rows(len(bad))}): give its column a prior, "
         "or use cv with folds that keep such rows together"
@@ -370,22 +382,25 @@ def doubtful(
     order = np.argsort(error)
     over = np.flatnonzero(~(np.cumsum(error[order] * weight[order]) <= allowed))
     # rows that are alike are refitted alike
-    return (
-        np.flatnonzero(error >= (1.0 - 1e-6) * error[order[over[0]]])
-        if len(over)
-        else over
-    )
+    if len(over):
+        return np.flatnonzero(error >= (1.0 - 1e-6) * error[order[over[0]]])
+    return over
 
 
 def refitted_losses(
     found: PathSolution, i: int, loss: PredictionLoss, rows: Array
 ) -> Array:
     """Of some rows (r,) at the i-th scale, by the modes without one observation of each."""
-    model, at, out = found.base, found.model(i), np.full(len(rows), np.nan)
+    model = found.base
+    at = found.model(i)
+    out = np.full(len(rows), np.nan)
     weight = full_weights(model.design.weights, model.design.n)
     part = np.full(model.design.n, -1)
     part[rows] = np.arange(len(rows))
-    parts = RowsInParts.of(model, part, weight - 1.0) if len(rows) else None
+    if len(rows):
+        parts = RowsInParts.of(model, part, weight - 1.0)
+    else:
+        parts = None
     left = None
     if parts is not None:
         left, _ = parts.without(
@@ -401,11 +416,8 @@ def refitted_losses(
     for k in range(len(rows)) if left is None else np.flatnonzero(~left.good):
         fewer = weight - (np.arange(len(weight)) == rows[k])
         kept = model.design.take(np.flatnonzero(fewer > 0))
-        kept = (
-            kept
-            if model.design.weights is None
-            else replace(kept, weights=fewer[fewer > 0])
-        )
+        if model.design.weights is not None:
+            kept = replace(kept, weights=fewer[fewer > 0])
         alone = modes(
             replace(model.with_prior_frozen, design=kept), found.scales[i : i + 1]
         )
@@ -422,7 +434,10 @@ def _how(model: Model, refits: int, losses: int) -> tuple[str, tuple[str, ...]]:
     )
     if _has_closed_form(model):
         return "exactly, in closed form", notes
-    held = [] if model.joint.smooth else ["coefficients at a kink held there"]
+    if model.joint.smooth:
+        held = []
+    else:
+        held = ["coefficients at a kink held there"]
     if not model.joint.smooth and model.unknown:
         held.append(f"{', '.join(model.unknown)} held")
     if refits:

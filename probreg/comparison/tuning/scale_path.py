@@ -65,7 +65,8 @@ class RegularisationPath:
         """Everything along the path, labelled; attrs say what df is and what the scale multiplies."""
         import xarray as xr
 
-        found, model = self.solution, self.model
+        found = self.solution
+        model = self.model
         good = np.array([has_mode(found, i) for i in range(len(found.scales))])
         known = np.where(good[:, None, None], found.beta, np.nan)
         if model.joint.contrast is None:
@@ -196,7 +197,8 @@ class RegularisationPath:
 
     def _said(self) -> list[str]:
         """What the path is of, its scales, and where criteria are least."""
-        scales, bad = self.scales, sum(not s.good for s in self.solution.status)
+        scales = self.scales
+        bad = sum(not s.good for s in self.solution.status)
         lines = [
             f"Path: {self.model.likelihood.describe(self.model.design.response)}",
             f"{len(scales)} modes, every scale of {coefficient_prior_line(self.model)}, times {scales[0]:.4g} to {scales[-1]:.4g}",
@@ -269,7 +271,8 @@ def path(
     refuse_sampling(model.design.weight_kind, "a path of scales with its AIC and BIC")
     with progress_bar("path", show=progress):
         found = modes(model, grid_of(model, scales, n))
-    if bad := [s for s, status in zip(found.scales, found.status) if not status.good]:
+    bad = [s for s, status in zip(found.scales, found.status) if not status.good]
+    if bad:
         first = next(s for s in found.status if not s.good)
         said = f"path: no mode at {len(bad)} of {len(found.scales)} scales, from {min(bad):.4g}: {first.value}"
         warn_caller(said)
@@ -293,5 +296,8 @@ def penalties(found: PathSolution) -> Array:
                 read = b.prior.as_penalty(
                     len(b.columns), sigma if b.prior.sigma_units else 1.0
                 )
-                out[i, list(b.columns)] = np.nan if read is None else read.weight
+                if read is None:
+                    out[i, list(b.columns)] = np.nan
+                else:
+                    out[i, list(b.columns)] = read.weight
     return out

@@ -72,7 +72,10 @@ class TuningResult:
     def _describe_best(self) -> str:
         """Describe the selected scale and its score."""
         row = self.table.loc[self.scale]
-        error = f" (SE {row['se']:.4g})" if np.isfinite(row["se"]) else ""
+        if np.isfinite(row["se"]):
+            error = f" (SE {row['se']:.4g})"
+        else:
+            error = ""
         return f"scale {self.scale:.5g}: score {row['score']:.5g}{error}, effective degrees of freedom {row['df']:.4g}"
 
 
@@ -145,7 +148,8 @@ def tune(
             "tune moves the scales that were stated, and effects by group have standard deviations. Fit by evidence, which finds "
             "them, and compare models by compare_models(fits, leave_out=...)"
         )
-    criterion, loss = CRITERIA.resolve(by), LOSSES.resolve(score)
+    criterion = CRITERIA.resolve(by)
+    loss = LOSSES.resolve(score)
     _check_criterion(model, criterion, loss, rule)
     if not criterion.deals and (groups is not None or not _is_default(folds)):
         raise DataError(
@@ -153,9 +157,13 @@ def tune(
         )
     with progress_bar("tune", show=progress):
         found = modes(model, grid_of(model, scales, criterion.grid))
-        if (why := criterion.obstacle(model, loss)) is not None:
+        why = criterion.obstacle(model, loss)
+        if why is not None:
             raise Incompatible(why)
-        judged = found.seen if criterion.of_modes and found.seen is not None else found
+        if criterion.of_modes and found.seen is not None:
+            judged = found.seen
+        else:
+            judged = found
         given = criterion.assess(judged, Request(loss, folds, groups, seed, model))
     if not np.isfinite(given.score).any():
         raise NotConverged(
@@ -163,11 +171,10 @@ def tune(
         )
     best = int(np.nanargmin(given.score))
     # Scales increase: the least with score <= min score + its standard error   (Hastie et al. 2009, section 7.10).
-    i = (
-        best
-        if rule == "min"
-        else int(np.flatnonzero(given.score <= given.score[best] + given.se[best])[0])
-    )
+    if rule == "min":
+        i = best
+    else:
+        i = int(np.flatnonzero(given.score <= given.score[best] + given.se[best])[0])
     lost = int(np.isnan(given.score).sum())
     return TuningResult(
         model=replace(
@@ -245,11 +252,10 @@ def _label_scores(
             ("scale", "fold"),
             name="score",
         )
-    labels = (
-        np.arange(model.design.n)
-        if model.design.labels is None
-        else model.design.labels
-    )
+    if model.design.labels is None:
+        labels = np.arange(model.design.n)
+    else:
+        labels = model.design.labels
     return xr.DataArray(
         parts, {"scale": scales, "obs": labels}, ("scale", "obs"), name="score"
     )

@@ -81,7 +81,8 @@ class Selection:
                     yield table, batch.file
 
     def _complete(self, batch: Batch) -> Table:
-        table, tally = batch.table, self.tally or Tally()
+        table = batch.table
+        tally = self.tally or Tally()
         tally.rows += len(table.rows)
         if not len(table.rows):
             return table
@@ -124,7 +125,8 @@ class Selection:
 
     def _same_kinds(self, batch: Batch) -> None:
         for name, values in batch.table.columns.items():
-            known, kind = self.kinds.get(name), kind_of(values)
+            known = self.kinds.get(name)
+            kind = kind_of(values)
             if (
                 known is None
                 or kind == known
@@ -173,11 +175,10 @@ class FormulaBlocks:
     def _cut(self, table: Table) -> Generator[Table]:
         """A table in parts whose blocks are of a moderate size, where groups have columns."""
         by_column = self._parts.bars and not self.apart
-        size = (
-            max(_NUMBERS // max(len(self.recipe.columns), 1), 1)
-            if by_column
-            else len(table.rows)
-        )
+        if by_column:
+            size = max(_NUMBERS // max(len(self.recipe.columns), 1), 1)
+        else:
+            size = len(table.rows)
         if size >= len(table.rows):
             yield table
             return
@@ -201,21 +202,25 @@ class FormulaBlocks:
         ]
         if self._memory.levels or None in names or self._parts.bars:
             return None
-        return (None, *names) if self._parts.intercept else tuple(names)
+        if self._parts.intercept:
+            return (None, *names)
+        return tuple(names)
 
     def block(self, table: Table) -> Block:
         """The block of these complete rows."""
-        X, y = self._matrix(table), self._response(table)
-        offset = None if self.recipe.offset is None else self._offset(table)[:, None]
+        X = self._matrix(table)
+        y = self._response(table)
+        if self.recipe.offset is None:
+            offset = None
+        else:
+            offset = self._offset(table)[:, None]
         weights = weights_without_empty_trials(
             y, self._parts.counted, self._weights(table)
         )
         own, precision = by_kind(self.kind, weights)
-        block, tally, rows = (
-            Block(X, y, own, offset, precision=precision),
-            self.selection.tally or Tally(),
-            table.rows,
-        )
+        block = Block(X, y, own, offset, precision=precision)
+        tally = self.selection.tally or Tally()
+        rows = table.rows
         tally.orders.add(
             None if isinstance(y, np.ndarray) else tuple(y.categories.tolist())
         )
@@ -223,9 +228,12 @@ class FormulaBlocks:
             weights is not None and (weights == 0).any()
         ):  # left out before their response is looked at
             tally.unused += int((weights == 0).sum())
-            block, rows = kept_rows(block, weights > 0), rows[weights > 0]
+            block = kept_rows(block, weights > 0)
+            rows = rows[weights > 0]
         with rows_named(rows):
-            return block._replace(y=self.encode(block.y)) if block.rows else block
+            if block.rows:
+                return block._replace(y=self.encode(block.y))
+            return block
 
     def _weights(self, table: Table) -> Array | None:
         if self.weights is None:
@@ -244,24 +252,27 @@ class FormulaBlocks:
                     f"the formula {self.recipe.formula!r} makes other columns of these rows: {', '.join(columns)}"
                 )
             return X
-        X, few = (
-            np.empty((len(table.rows), len(self._plain))),
-            np.empty((len(self._plain), _AT_ONCE)),
-        )
+        X = np.empty((len(table.rows), len(self._plain)))
+        few = np.empty((len(self._plain), _AT_ONCE))
         for start in range(0, len(X), _AT_ONCE):
             rows = slice(start, start + _AT_ONCE)
             part = few[:, : len(X[rows])]
             for j, name in enumerate(self._plain):
-                part[j] = 1.0 if name is None else table.columns[name][rows]
+                if name is None:
+                    part[j] = 1.0
+                else:
+                    part[j] = table.columns[name][rows]
             X[rows] = part.T
         return X
 
     def _response(self, table: Table) -> Any:
         """The response values, as numbers or as what they are; (b, c) where a row counts."""
-        outcome, learned = self._parts.outcome, self._memory.transforms
+        outcome = self._parts.outcome
+        learned = self._memory.transforms
         if self._parts.counted:
             return counts_at(self._parts, table, learned, training=False)
-        if (name := outcome[0].column) is None:
+        name = outcome[0].column
+        if name is None:
             return numeric(outcome[0], table, learned, training=False)
         return table.columns[name]
 
@@ -321,11 +332,10 @@ class Blamed:
     ) -> None:
         if isinstance(error, DataError):
             rows = self.batch.table.rows
-            where = (
-                f"rows {rows[0]} to {rows[-1]} of {self.batch.file}"
-                if len(rows)
-                else self.batch.file
-            )
+            if len(rows):
+                where = f"rows {rows[0]} to {rows[-1]} of {self.batch.file}"
+            else:
+                where = self.batch.file
             raise DataError(f"{where}: {error}") from None
 
 
@@ -344,11 +354,11 @@ def encode_values(encode: Encode, values: Any) -> Array:
         return encode(values)
     import pandas as pd
 
-    place, met = (
-        (values.codes, values.categories)
-        if not isinstance(values, np.ndarray)
-        else pd.factorize(values)
-    )
+    if not isinstance(values, np.ndarray):
+        place = values.codes
+        met = values.categories
+    else:
+        place, met = pd.factorize(values)
     used = np.flatnonzero(np.bincount(place, minlength=len(met)))
     numbers = np.full(len(met), np.nan)
     try:
@@ -363,7 +373,10 @@ def encode_values(encode: Encode, values: Any) -> Array:
 
 def refuse_response(parts: FormulaLayout, table: Table) -> None:
     """DataError for a response of times or of values that are neither numbers nor categories."""
-    name = parts.outcome[0].column if len(parts.outcome) == 1 else None
+    if len(parts.outcome) == 1:
+        name = parts.outcome[0].column
+    else:
+        name = None
     if name is not None and (kind := kind_of(table.columns[name])) in ("time", "other"):
         raise DataError(
             f"the response {name!r} holds {kind} values; a response holds numbers, truth values or categories"

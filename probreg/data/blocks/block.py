@@ -58,7 +58,10 @@ class Block(NamedTuple):
     def eta(self, beta: Array) -> Array:
         """X beta + offset, (..., b, m) for beta (..., p, m)."""
         # np.dot for one beta, since @ would hold the interpreter's lock in the threads of `sweep`
-        eta = np.dot(self.X, beta) if beta.ndim == 2 else self.X @ beta
+        if beta.ndim == 2:
+            eta = np.dot(self.X, beta)
+        else:
+            eta = self.X @ beta
         return plus_offset(eta, self.offset)
 
     def sweep(self, fn: Callable[["Block"], Sums], *, width: int | None = None) -> Sums:
@@ -75,7 +78,9 @@ def by_kind(
     kind: WeightKind, values: Array | None
 ) -> tuple[Array | None, Array | None]:
     """(weights, precision) of a `Block` or a design: precisions divide a variance, weights of other kinds multiply log p."""
-    return (None, values) if kind == "precision" else (values, None)
+    if kind == "precision":
+        return (None, values)
+    return (values, None)
 
 
 def add(a: Sums, b: Sums) -> Sums:

@@ -42,7 +42,8 @@ class Partitions:
             delayed(_packed(f), pure=False, traverse=False)
             for f in (fn, partial(put_together, add))
         )
-        visit, join = delayed(_visit, pure=False), delayed(_called, pure=False)
+        visit = delayed(_visit, pure=False)
+        join = delayed(_called, pure=False)
         level = [visit(task, number, part) for number, part in enumerate(self.parts)]
         while len(level) > 1:
             level = [
@@ -178,5 +179,8 @@ def _fold_part(
     total: tuple[Any, int] | None = None
     for block in blocks(number, part):
         found = fn(block), block.rows
-        total = found if total is None else _both(add, total, found)
+        if total is None:
+            total = found
+        else:
+            total = _both(add, total, found)
     return total

@@ -104,7 +104,10 @@ class Files:
     def batches(self, names: Sequence[str]) -> Generator[Batch]:
         """All rows of the named columns, in order. DataError for a file that lacks one or cannot be read."""
         size = min(max(_NUMBERS // max(len(names), 1), _SMALLEST), 2**17)
-        first = self._types(names) if self.format in ("csv", "tsv") else None
+        if self.format in ("csv", "tsv"):
+            first = self._types(names)
+        else:
+            first = None
         for path in self.paths:
             self._unchanged(path)
             with (
@@ -172,9 +175,10 @@ class Files:
             } | types
             if types.keys() >= set(names):
                 break
-        if bad := [
+        bad = [
             name for name in names if name in types and pa.types.is_binary(types[name])
-        ]:
+        ]
+        if bad:
             raise DataError(
                 f"column {bad[0]!r} of {self.name} holds text that is not UTF-8: save the file as UTF-8"
             )
@@ -198,12 +202,12 @@ def files_of(paths: Any, format: str | None = None) -> Files:
     DataError for what is not there, for no file at all, for formats that are not known or mixed, and for a folder whose
     subfolders say columns by their names (year=2024).
     """
-    given = (
-        list(paths)
-        if isinstance(paths, Sequence) and not isinstance(paths, str | bytes)
-        else [paths]
-    )
-    if wrong := [path for path in given if not isinstance(path, str | Path)]:
+    if isinstance(paths, Sequence) and not isinstance(paths, str | bytes):
+        given = list(paths)
+    else:
+        given = [paths]
+    wrong = [path for path in given if not isinstance(path, str | Path)]
+    if wrong:
         raise DataError(
             f"files are given as a path, a folder or a list of these, got {type(wrong[0]).__name__}"
         )
@@ -242,9 +246,10 @@ def _within(path: Path, format: str | None) -> list[Path]:
         for f in inside
         if not any(part.startswith((".", "_")) for part in f.relative_to(path).parts)
     ]
-    if keyed := [
+    keyed = [
         f for f in inside if any("=" in part for part in f.relative_to(path).parts[:-1])
-    ]:
+    ]
+    if keyed:
         where = next(part for part in keyed[0].relative_to(path).parts if "=" in part)
         raise DataError(
             f"the folder {path} is partitioned: {where!r} says a column by the name of a folder, and only columns inside files "
@@ -288,16 +293,16 @@ def _read(path: Path) -> Iterator[None]:
             f"{path.name} has a column name that is not UTF-8: save the file as UTF-8"
         ) from None
     except (pa.ArrowException, OSError) as error:
-        first = (
-            str(error).strip().splitlines()[0]
-            if str(error).strip()
-            else type(error).__name__
-        )
+        if str(error).strip():
+            first = str(error).strip().splitlines()[0]
+        else:
+            first = type(error).__name__
         raise DataError(f"{path.name} cannot be read: {first}") from None
 
 
 def _distinct(names: tuple[str, ...], path: Path) -> tuple[str, ...]:
-    if twice := repeated_names(names):
+    twice = repeated_names(names)
+    if twice:
         raise DataError(
             f"{path.name} has more than one column called {', '.join(map(repr, twice))}; rename them"
         )
@@ -431,7 +436,8 @@ def _schema(path: Path, format: str) -> Any:
 
 def _require(names: Sequence[str], present: Sequence[str], path: Path) -> None:
     _distinct(tuple(present), path)
-    if absent := [name for name in names if name not in present]:
+    absent = [name for name in names if name not in present]
+    if absent:
         raise DataError(
             f"{path.name} has no column {absent[0]!r}; it has: {', '.join(present)}"
         )

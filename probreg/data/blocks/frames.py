@@ -45,10 +45,8 @@ class TableRows:
 
     def batches(self, names: Sequence[str]) -> Generator[Batch]:
         """Some first rows of each partition in turn."""
-        partitions, first = (
-            self.partitions(names),
-            dask().delayed(_first_rows, pure=False),
-        )
+        partitions = self.partitions(names)
+        first = dask().delayed(_first_rows, pure=False)
         for number, part in enumerate(partitions.parts):
             yield from Partition(
                 partitions.result(first(part, self.complete)), f"partition {number}"
@@ -105,7 +103,8 @@ def frame_of(data: Any, client: Any, *, complete: bool) -> TableRows | OnDisk:
     """
     dask()
     _check_client(client)
-    if paths := _paths(data):
+    paths = _paths(data)
+    if paths:
         return OnDisk(files_of(paths, "parquet").by_content(), client)
     try:
         from dask import dataframe
@@ -127,7 +126,8 @@ def _paths(data: Any) -> list[str | Path]:
         isinstance(path, str | Path) for path in paths
     ):
         return []
-    if far := [path for path in paths if "://" in str(path)]:
+    far = [path for path in paths if "://" in str(path)]
+    if far:
         raise DataError(
             f"{far[0]} is not a path on a disk: read it with dask.dataframe.read_parquet and pass the DataFrame"
         )
@@ -150,9 +150,10 @@ def array_parts(
             raise DataError(
                 f"{name} is a dask array, got {type(values).__name__}: convert it with dask.array.from_array, in the chunks of X"
             )
-    if short := [
+    short = [
         name for name, values in given.items() if values is not None and not values.ndim
-    ]:
+    ]
+    if short:
         raise DataError(
             f"{short[0]} has one value per row of X, got a dask array of shape ()"
         )
@@ -174,11 +175,10 @@ def array_parts(
 
 def _cut_like(X: Any, values: Any, name: str) -> Any:
     """The array in whole rows, and in the chunks of X where the lengths are known."""
-    whole = (
-        values.rechunk({1: -1})
-        if values.ndim == 2 and values.numblocks[1] > 1
-        else values
-    )
+    if values.ndim == 2 and values.numblocks[1] > 1:
+        whole = values.rechunk({1: -1})
+    else:
+        whole = values
     if any(
         size != size for size in (*X.chunks[0], *whole.chunks[0])
     ):  # nan: dask does not know the lengths
@@ -191,7 +191,9 @@ def _cut_like(X: Any, values: Any, name: str) -> Any:
         raise DataError(
             f"X has {len(X)} rows and {name} has {len(whole)}: they must match"
         )
-    return whole if whole.chunks[0] == X.chunks[0] else whole.rechunk({0: X.chunks[0]})
+    if whole.chunks[0] == X.chunks[0]:
+        return whole
+    return whole.rechunk({0: X.chunks[0]})
 
 
 def _together(*arrays: Any) -> tuple[Any, ...]:

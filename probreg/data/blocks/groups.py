@@ -98,7 +98,8 @@ def note_levels(
     import pandas as pd
 
     if isinstance(column, np.ndarray):
-        present, order = pd.unique(column), None
+        present = pd.unique(column)
+        order = None
     else:
         used = (
             np.bincount(
@@ -106,10 +107,8 @@ def note_levels(
             )
             > 0
         )
-        present, order = (
-            np.asarray(column.categories)[used],
-            tuple(map(plain_level, column.categories)),
-        )
+        present = np.asarray(column.categories)[used]
+        order = tuple(map(plain_level, column.categories))
     met |= dict.fromkeys(map(plain_level, present))
     before = declared.setdefault(name, order)
     declared[name] = before if before == order else None

@@ -70,11 +70,9 @@ class Plan:
     @property
     def response(self) -> str:
         """The response as a model names it."""
-        return (
-            of_trials(self.parts.response)
-            if self.parts.counted == "p"
-            else self.parts.response
-        )
+        if self.parts.counted == "p":
+            return of_trials(self.parts.response)
+        return self.parts.response
 
     @property
     def factors(self) -> dict[str, Expression]:
@@ -206,13 +204,12 @@ def plan(
     ):
         if kinds[name] in ("text", "levels"):
             raise _no_numbers(files, name)
-    summed = (
-        parts.outcome[1:]
-        if parts.counted == "p"
-        else parts.outcome
-        if parts.counted
-        else ()
-    )
+    if parts.counted == "p":
+        summed = parts.outcome[1:]
+    elif parts.counted:
+        summed = parts.outcome
+    else:
+        summed = ()
     trials = tuple(part.column or "" for part in summed)
     selection = Selection(
         files,
@@ -230,7 +227,10 @@ def _no_numbers(files: Tables, name: str) -> DataError:
     with closing(files.batches([name])) as batches:
         for batch in batches:
             column = batch.table.columns[name]
-            value = column[i := first_text(column)] if len(batch.table.rows) else ""
+            if len(batch.table.rows):
+                value = column[i := first_text(column)]
+            else:
+                value = ""
             if isinstance(value, str) and not reads_as_number(value):
                 return DataError(
                     f"column {name!r} is computed with and holds text: {value!r} in row {batch.table.rows[i]} of {batch.file} is no number. "
@@ -243,7 +243,9 @@ def _no_numbers(files: Tables, name: str) -> DataError:
 
 def _first(files: Tables, names: tuple[str, ...]) -> Table:
     """The first rows; a column that is missing in all of them is taken from the first batch that holds a value of it."""
-    rows, columns, shown = np.arange(0), dict[str, Any](), set[str]()
+    rows = np.arange(0)
+    columns = dict[str, Any]()
+    shown = set[str]()
     with closing(files.batches(names)) as batches:
         for table in (batch.table for batch in batches if len(batch.table.rows)):
             rows = rows if len(rows) else table.rows
@@ -294,7 +296,8 @@ def unseen(plan: Plan) -> "Seen":
 
 def learned(plan: Plan, seen: "Seen") -> tuple[Recipe, tuple[str, ...]]:
     """The recipe that follows from what was seen of all rows, and what was learned how, in words."""
-    factors, learning = plan.factors, plan.learning
+    factors = plan.factors
+    learning = plan.learning
     if not seen.rows:
         raise _none_complete(plan.selection.files)
     for text, factor in factors.items():
@@ -332,11 +335,10 @@ def _place_of(plan: Plan, text: str, level: Any) -> str:
     with closing(plan.selection.tables()) as tables:
         for table, file in tables:
             column = table.columns[name or text]
-            if len(
-                rows := np.flatnonzero(
-                    [value == level for value in np.asarray(column, dtype=object)]
-                )
-            ):
+            rows = np.flatnonzero(
+                [value == level for value in np.asarray(column, dtype=object)]
+            )
+            if len(rows):
                 return f" in row {table.rows[rows[0]]} of {file}"
     return ""
 
@@ -527,7 +529,10 @@ class Seen:
         import pandas as pd
 
         call = factor.coding
-        wanted = coding_arguments(call).get("levels") if call is not None else None
+        if call is not None:
+            wanted = coding_arguments(call).get("levels")
+        else:
+            wanted = None
         met: Any = np.array(list(self.levels[text]), dtype=object)
         if ordered and (declared := self.declared[text]) is not None:
             met = pd.Categorical(met, categories=list(declared))

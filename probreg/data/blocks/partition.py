@@ -31,7 +31,8 @@ class Partition:
     def names(self) -> tuple[str, ...]:
         """The columns. DataError for names that repeat."""
         names = tuple(map(str, self.frame.columns))
-        if twice := repeated_names(names):
+        twice = repeated_names(names)
+        if twice:
             raise DataError(
                 f"the DataFrame has more than one column called {', '.join(map(repr, twice))}; rename them"
             )
@@ -58,7 +59,9 @@ class Partition:
 
 def tables_of(part: Any, number: int) -> Tables:
     """A partition that is read a batch at a time: a file by itself, a data frame as `Partition`."""
-    return part if isinstance(part, Files) else Partition(part, f"partition {number}")
+    if isinstance(part, Files):
+        return part
+    return Partition(part, f"partition {number}")
 
 
 def _values(series: Any) -> Any:
@@ -68,7 +71,9 @@ def _values(series: Any) -> Any:
     if isinstance(series.dtype, pd.StringDtype):
         return series.astype("category").array
     values = _from_series(series)
-    return pd.Categorical(values) if kind_of(values) == "text" else values
+    if kind_of(values) == "text":
+        return pd.Categorical(values)
+    return values
 
 
 @dataclass(frozen=True)
@@ -120,7 +125,9 @@ OfPart = FormulaParts | ArrayParts
 
 
 def _start(starts: tuple[int, ...] | None, number: int) -> int:
-    return number * _APART if starts is None else starts[number]
+    if starts is None:
+        return number * _APART
+    return starts[number]
 
 
 def _from(start: int, blocks: Iterator[Block]) -> Iterator[Block]:
@@ -163,7 +170,8 @@ def seen_by_both(a: Seen, b: Seen) -> Seen:
         have = ends.get((name, low))
         if have is None or (found[0] < have[0] if low else found[0] > have[0]):
             ends[name, low] = found
-    held, stride = [*a.held, *b.held], max(a.stride, b.stride)
+    held = [*a.held, *b.held]
+    stride = max(a.stride, b.stride)
     while sum(int((index % stride == 0).sum()) for index, _ in held) > SAMPLE:
         stride *= 2
     held = [
@@ -188,7 +196,9 @@ def seen_by_both(a: Seen, b: Seen) -> Seen:
 def _same(a: Seen, b: Seen, text: str) -> tuple[Any, ...] | None:
     """The declared levels of a factor where all rows agree on them."""
     known = [seen.declared[text] for seen in (a, b) if text in seen.declared]
-    return known[0] if known and all(other == known[0] for other in known) else None
+    if known and all(other == known[0] for other in known):
+        return known[0]
+    return None
 
 
 def survey_in(

@@ -53,13 +53,18 @@ class ArrayBlocks:
                     f"block {number}, whose rows start at row {seen}: {error}"
                 ) from None
             yield block._replace(start=start)
-            start, seen = start + block.rows, seen + len(part[0])
+            start = start + block.rows
+            seen = seen + len(part[0])
 
     def _block(self, part: Sequence[Any]) -> Block:
         refuse_part(part)
         X, y, weights, offset, trials = (*part, None, None, None)[:5]
         X = self._matrix(X)
-        y, declared = as_response(y) if len(X) else (as_array(y, "y"), None)
+        if len(X):
+            y, declared = as_response(y)
+        else:
+            y = as_array(y, "y")
+            declared = None
         if y.shape[:1] != X.shape[:1] or y.ndim > 2:
             raise DataError(
                 f"X has {len(X)} rows and y has shape {y.shape}: they must match"
@@ -74,7 +79,8 @@ class ArrayBlocks:
         if (
             w is not None and (w == 0).any()
         ):  # left out before their response is looked at
-            block, kept = kept_rows(block, w > 0), np.flatnonzero(w > 0)
+            block = kept_rows(block, w > 0)
+            kept = np.flatnonzero(w > 0)
         if not block.rows:
             return block
         (self.orders or Orders()).add(declared)
@@ -117,7 +123,10 @@ def array_blocks(
         columns = _names(parts)
     names = names_of(columns, 0 if width is None else int(width), intercept=intercept)
     recipe = PlainColumns(((INTERCEPT,) if intercept else ()) + names, intercept)
-    name = "a memory map" if isinstance(parts, Slices) else "blocks"
+    if isinstance(parts, Slices):
+        name = "a memory map"
+    else:
+        name = "blocks"
     return ArrayBlocks(parts, recipe, name, np.asarray, compose, kind=kind)
 
 

@@ -36,11 +36,10 @@ class Survey(NamedTuple):
 
     def __add__(self, other: "Survey") -> "Survey":  # type: ignore[override]
         stride = max(self.stride, other.stride)
-        a, b = self._thinned(stride), other._thinned(stride)
-        index, sample = (
-            np.concatenate([a.numbers, b.numbers]),
-            join_surveys(a.sample, b.sample),
-        )
+        a = self._thinned(stride)
+        b = other._thinned(stride)
+        index = np.concatenate([a.numbers, b.numbers])
+        sample = join_surveys(a.sample, b.sample)
         found = Survey(
             a.n + b.n,
             a.weight + b.weight,
@@ -54,7 +53,10 @@ class Survey(NamedTuple):
         while len(found.numbers) > SAMPLE:
             found = found._thinned(2 * found.stride)
         many = found.many
-        values = a.values if many else distinct(np.concatenate([a.values, b.values]))[0]
+        if many:
+            values = a.values
+        else:
+            values = distinct(np.concatenate([a.values, b.values]))[0]
         many = many or len(values) > _DISTINCT
         moments: Any = (
             None if a.moments is None or b.moments is None else a.moments + b.moments  # type: ignore[operator]
@@ -104,14 +106,15 @@ class Orders:
 
     def levels(self, known: Array) -> tuple[Any, ...] | None:
         """The order that all blocks declare, if they agree and it has all of these levels."""
-        declared = next(iter(self.met)) if len(self.met) == 1 else None
+        if len(self.met) == 1:
+            declared = next(iter(self.met))
+        else:
+            declared = None
         if known.ndim == 2:
             return declared
-        return (
-            declared
-            if declared is not None and set(known.tolist()) <= set(declared)
-            else None
-        )
+        if declared is not None and set(known.tolist()) <= set(declared):
+            return declared
+        return None
 
 
 def survey_of(
@@ -124,7 +127,8 @@ def survey_of(
 
     `counted` says that all rows before the block, whose number is its start, are in the survey that this one is added to.
     """
-    stride, rows = 1, block.rows + block.start * counted
+    stride = 1
+    rows = block.rows + block.start * counted
     while (
         rows > stride * SAMPLE
     ):  # what all rows up to here need anyway, so that few are copied
@@ -172,10 +176,13 @@ def kept_rows(block: Block, keep: Array) -> Block:
 
 def join_surveys(a: Block, b: Block) -> Block:
     def both(u: Array | None, v: Array | None) -> Array | None:
-        return None if u is None or v is None else np.concatenate([u, v])
+        if u is None or v is None:
+            return None
+        return np.concatenate([u, v])
 
     y = np.concatenate([a.y, b.y])
-    weights, precision = both(a.weights, b.weights), both(a.precision, b.precision)
+    weights = both(a.weights, b.weights)
+    precision = both(a.precision, b.precision)
     return Block(
         stack_rows(a.X, b.X), y, weights, both(a.offset, b.offset), a.start, precision
     )

@@ -95,16 +95,16 @@ class FormulaLayout:
         """ "p" for successes of trials, "counts" for counts by class, None for a response of one value per row."""
         if len(self.outcome) == 1:
             return None
-        return "p" if self.response.lstrip().startswith("p") else "counts"
+        if self.response.lstrip().startswith("p"):
+            return "p"
+        return "counts"
 
     @property
     def classes(self) -> tuple[str, ...] | None:
         """The names of the classes that are counted."""
-        return (
-            tuple(e.column or e.text for e in self.outcome)
-            if self.counted == "counts"
-            else None
-        )
+        if self.counted == "counts":
+            return tuple(e.column or e.text for e in self.outcome)
+        return None
 
     @property
     def every_factor(self) -> dict[str, Expression]:
@@ -208,12 +208,11 @@ def parse_formula(text: str) -> FormulaLayout:
             "such as y, log(y), {y1 - y2}, p(successes, trials) or counts(a, b, c)"
         )
     (response,) = factors
-    outcome, column = (
-        _parse_response_parts(response.expression),
-        response.expression.column,
-    )
+    outcome = _parse_response_parts(response.expression)
+    column = response.expression.column
     name = response.key if column is None else column
-    terms, intercept = sorted(right.terms.values(), key=len), right.one is not False
+    terms = sorted(right.terms.values(), key=len)
+    intercept = right.one is not False
     used = {factor.key: factor.expression for term in terms for factor in term}
     if response.key in used:
         raise DataError(
@@ -312,11 +311,10 @@ def refuse_twice(bars: Sequence[Bar], where: str) -> None:
                 raise DataError(
                     f"{bar.key} stands twice in {where}; a / b stands for a and a:b"
                 )
-            what = (
-                "the intercept"
-                if frozenset() in both
-                else ":".join(sorted(min(both, key=sorted)))
-            )
+            if frozenset() in both:
+                what = "the intercept"
+            else:
+                what = ":".join(sorted(min(both, key=sorted)))
             raise DataError(
                 f"{what} varies by {bar.by} in {other.key} and in {bar.key}: two standard deviations of one effect cannot be "
                 "told apart; 0 + x leaves the intercept out"
@@ -327,7 +325,10 @@ def read_bar_term(text: str) -> Bar | None:
     """The one term that a text is, with its brackets or without them, such as "Days | Subject"; None where it is none."""
     try:
         cut = formula_tokens(text if text.strip().startswith("(") else f"({text})")
-        whole = text if text.strip().startswith("(") else f"({text})"
+        if text.strip().startswith("("):
+            whole = text
+        else:
+            whole = f"({text})"
         bars = _Reader(whole, cut).sum().bars
     except DataError:
         return None
@@ -449,7 +450,10 @@ class _Reader:
             if sign == "*":
                 found = found.add(other).add(self._cross_terms(found, other))
             else:  # a/b: b within each combination of a
-                outer, inner = (found, other) if sign == "/" else (other, found)
+                if sign == "/":
+                    outer, inner = (found, other)
+                else:
+                    outer, inner = (other, found)
                 # The product of all terms.
                 every = tuple(
                     dict.fromkeys(f for term in outer.terms.values() for f in term)
@@ -497,11 +501,10 @@ class _Reader:
                 )
                 # a basis or C(...) is several columns, of which there is no polynomial
                 one = name.partition("(")[0] not in (*SIZES, *STANDALONE, "C")
-                write = (
-                    f": for a power of a number write I({name}**{token.text}) or poly({name}, {token.text})"
-                    if one
-                    else ""
-                )
+                if one:
+                    write = f": for a power of a number write I({name}**{token.text}) or poly({name}, {token.text})"
+                else:
+                    write = ""
                 self.notes.append(
                     f"{name}**{token.text} in a formula crosses {name} with itself, which is {name}{write}"
                 )
@@ -543,11 +546,9 @@ class _Reader:
 
     def _bar(self, bar: int, stop: int) -> Terms:
         """The terms of `(left | right)` whose bracket was opened, read to its end: one for each of the groups."""
-        left, divider, right = (
-            self.cut[self.place : bar],
-            self.cut[bar],
-            self.cut[bar + 1 : stop],
-        )
+        left = self.cut[self.place : bar]
+        divider = self.cut[bar]
+        right = self.cut[bar + 1 : stop]
         piece = self.text[self.cut[self.place - 1].start : self.cut[stop].stop]
         if not left or not right:
             where = "behind" if left else "before"
@@ -613,7 +614,10 @@ class _Reader:
 
     def _refuse_many(self, met: int, most: int) -> None:
         if met > most:
-            what = "products of columns" if most == MOST_TERMS else "terms"
+            if most == MOST_TERMS:
+                what = "products of columns"
+            else:
+                what = "terms"
             raise DataError(
                 f"the formula {shown_formula(self.text)} stands for {met} {what} or more; at most {most} are taken"
             )

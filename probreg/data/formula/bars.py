@@ -30,7 +30,8 @@ def read_bar(bar: Bar, table: Table, memory: Memory, *, training: bool) -> Array
 
 def term_of_bar(bar: Bar, memory: Memory) -> GroupedTerm:
     """The term that training rows made of a bar."""
-    if not isinstance(state := memory.transforms.get(bar.key, {}).get(KIND), Mapping):
+    state = memory.transforms.get(bar.key, {}).get(KIND)
+    if not isinstance(state, Mapping):
         raise DataError(f"the saved recipe does not hold {bar.key}; save the fit again")
     return grouped_of(state, bar.key)
 

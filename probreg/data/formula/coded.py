@@ -77,12 +77,10 @@ def with_codes(
     `raw` are the names that formulaic has, `columns` those for users; of each factor its word in `raw`, its name for users, its codes
     (n,) and its levels.
     """
-    names, tail, firsts, kept = (
-        list[str](),
-        list[GroupColumns](),
-        list[int](),
-        list[int](),
-    )
+    names = list[str]()
+    tail = list[GroupColumns]()
+    firsts = list[int]()
+    kept = list[int]()
     words = {
         word: (name, codes, levels) for word, name, codes, levels in coded.values()
     }

@@ -140,11 +140,9 @@ def missing_values(column: Any) -> np.ndarray:
 
 def with_plain_dtype(column: Any) -> Any:
     """The column in the narrowest form its values allow: truth values with none missing become bool."""
-    return (
-        _from_objects(column)
-        if isinstance(column, np.ndarray) and column.dtype.kind == "O"
-        else column
-    )
+    if isinstance(column, np.ndarray) and column.dtype.kind == "O":
+        return _from_objects(column)
+    return column
 
 
 def _infer_dtype(values: np.ndarray) -> str:
@@ -160,7 +158,10 @@ def _from_objects(values: np.ndarray) -> np.ndarray:
             return _whole_numbers(values)
         case "integer" | "floating" | "mixed-integer-float" | "decimal" as kind:
             numbers = floats(values, "a column")
-            doubtful = ~gone if kind == "decimal" else np.abs(numbers) > EXACT
+            if kind == "decimal":
+                doubtful = ~gone
+            else:
+                doubtful = np.abs(numbers) > EXACT
             if all(
                 map(_is_exact, numbers[doubtful].tolist(), values[doubtful].tolist())
             ):
@@ -169,7 +170,9 @@ def _from_objects(values: np.ndarray) -> np.ndarray:
         case "boolean" if not gone.any():
             return values.astype(bool)
         case "string":
-            return np.where(gone, np.array(None), values) if gone.any() else values
+            if gone.any():
+                return np.where(gone, np.array(None), values)
+            return values
     return values
 
 
@@ -185,11 +188,9 @@ def _whole_numbers(values: np.ndarray) -> np.ndarray:
 
 def _is_exact(number: float, value: Any) -> bool:
     """Return whether a float equals the value that it was made of, to the last digit."""
-    return (
-        Decimal(repr(number)) == value
-        if isinstance(value, Decimal)
-        else number == value
-    )
+    if isinstance(value, Decimal):
+        return Decimal(repr(number)) == value
+    return number == value
 
 
 def joined_columns(parts: Sequence[Any]) -> np.ndarray:
@@ -247,7 +248,8 @@ def _from_series(series: Any) -> Any:
 
 def _fit_floats(series: Any) -> bool:
     """Whether every whole number of a series is a float exactly."""
-    low, high = series.min(), series.max()
+    low = series.min()
+    high = series.max()
     return (
         not (low == low and low is not None)
         or max(abs(int(low)), abs(int(high))) <= EXACT
@@ -318,11 +320,9 @@ def _as_text(column: Any) -> Any:
     """A category whose levels sort, as those of text do."""
     import pandas as pd
 
-    return (
-        pd.Categorical(np.asarray(column, dtype=object))
-        if isinstance(column, pd.Categorical)
-        else column
-    )
+    if isinstance(column, pd.Categorical):
+        return pd.Categorical(np.asarray(column, dtype=object))
+    return column
 
 
 def _from_pyarrow(values: Any) -> Any:
@@ -392,15 +392,18 @@ def _vector(name: str, values: Any) -> Any:
 
         return _from_narwhals_series(nw.from_native(values, series_only=True))
     if isinstance(values, np.ma.MaskedArray):
-        hidden, values = np.ma.getmaskarray(values), np.array(values.data, dtype=object)
+        hidden = np.ma.getmaskarray(values)
+        values = np.array(values.data, dtype=object)
         values[hidden] = None
-    array = (
-        np.array(values, dtype=object)
-        if isinstance(values, list | tuple)
-        else np.asarray(values)
-    )
+    if isinstance(values, list | tuple):
+        array = np.array(values, dtype=object)
+    else:
+        array = np.asarray(values)
     if array.ndim != 1:
-        shape = "one value" if array.ndim == 0 else f"an array of shape {array.shape}"
+        if array.ndim == 0:
+            shape = "one value"
+        else:
+            shape = f"an array of shape {array.shape}"
         raise DataError(
             f"column {name!r} is {shape}; a column is 1-D, one value per row, such as [3.0] for one row"
         )
@@ -458,7 +461,8 @@ def repeated_names(names: Iterable[str]) -> list[str]:
 
 
 def _require_distinct_names(names: list[str]) -> list[str]:
-    if twice := repeated_names(names):
+    twice = repeated_names(names)
+    if twice:
         raise DataError(
             f"the table has more than one column called {', '.join(map(repr, twice))}; rename them"
         )
@@ -466,7 +470,10 @@ def _require_distinct_names(names: list[str]) -> list[str]:
 
 
 def _not_a_table(data: Any) -> DataError:
-    hint = "; read the file first" if isinstance(data, str) else ""
+    if isinstance(data, str):
+        hint = "; read the file first"
+    else:
+        hint = ""
     if isinstance(data, np.ndarray):
         hint = f" of shape {data.shape}, whose columns have no names"
     return DataError(

@@ -157,7 +157,10 @@ class Recipe:
     def smooths(self) -> Mapping[str, SmoothTerm]:
         """The smooth functions among its terms, by the term as written."""
         keys = [key for key in self.entering if key not in self.processes]
-        learned = read_state(self.state).transforms if keys else {}
+        if keys:
+            learned = read_state(self.state).transforms
+        else:
+            learned = {}
         return {key: term_of(learned[key], key) for key in keys}
 
     @property
@@ -198,16 +201,17 @@ class Recipe:
         grouped = [
             bar for bar in parts.bars if name in (*bar.group, *bar.effects.variables)
         ]
-        added = parse_expression(self.offset).variables if self.offset else ()
+        if self.offset:
+            added = parse_expression(self.offset).variables
+        else:
+            added = ()
         if len(reads) != 1 or grouped or name in added:
             return None
         (text,) = reads
         alone = parts.factors[text].column == name and text not in self.state["levels"]
-        return (
-            self.columns.index(name)
-            if alone and [t for t in parts.terms if text in t] == [(text,)]
-            else None
-        )
+        if alone and [t for t in parts.terms if text in t] == [(text,)]:
+            return self.columns.index(name)
+        return None
 
     def own_levels(self, name: str) -> tuple[int, ...]:
         """The columns that code the levels of a category, where no other column and not the offset reads it; none else."""
@@ -220,7 +224,10 @@ class Recipe:
         grouped = [
             bar for bar in parts.bars if name in (*bar.group, *bar.effects.variables)
         ]
-        added = parse_expression(self.offset).variables if self.offset else ()
+        if self.offset:
+            added = parse_expression(self.offset).variables
+        else:
+            added = ()
         if len(reads) != 1 or grouped or name in added:
             return ()
         (text,) = reads
@@ -253,11 +260,9 @@ class Recipe:
         """What enters each process (n, d), at the rows of a table."""
         if not self.processes and not self.grouped:
             return {}
-        table, memory, parts = (
-            _new_rows(data, self.variables),
-            read_state(self.state),
-            parse_formula(self.formula),
-        )
+        table = _new_rows(data, self.variables)
+        memory = read_state(self.state)
+        parts = parse_formula(self.formula)
         found = inputs_of_functions(parts, table, memory, tuple(self.processes))
         return found | {
             bar.key: read_bar(bar, table, memory, training=False) for bar in parts.bars
@@ -301,10 +306,11 @@ class Recipe:
         parts = parse_formula(self.formula)
         if parts.counted is None:
             return None
-        table, summed = (
-            read_table(data),
-            parts.outcome[1:] if parts.counted == "p" else parts.outcome,
-        )
+        table = read_table(data)
+        if parts.counted == "p":
+            summed = parts.outcome[1:]
+        else:
+            summed = parts.outcome
         names = tuple(dict.fromkeys(name for part in summed for name in part.variables))
         if not set(names) <= set(table.columns):
             return None
@@ -448,7 +454,10 @@ def read_formula(
             f"{error}; write {quote_name(max(bare, key=len))} in backquotes"
         ) from None
     offset = whole_offset(parts, offset)
-    added = parse_expression(offset) if isinstance(offset, str) else None
+    if isinstance(offset, str):
+        added = parse_expression(offset)
+    else:
+        added = None
     named = (weights,) if isinstance(weights, str) else ()
     outcome = tuple(name for part in parts.outcome for name in part.variables)
     used = tuple(
@@ -459,12 +468,12 @@ def read_formula(
     require(table, used)
     table, names = _with_arguments(table, used, weights, offset)
     weight = named[0] if named else names.get("weights")
-    whole, dropped, notes = (
-        (table, (), ())
-        if isinstance(missing, str) and missing == "raise"
-        else complete(table, missing)
-    )
-    memory, counted = Memory(), _is_counted(whole, weight, kind)
+    whole, dropped = table, ()
+    notes: tuple[str, ...] = ()
+    if not (isinstance(missing, str) and missing == "raise"):
+        whole, dropped, notes = complete(table, missing)
+    memory = Memory()
+    counted = _is_counted(whole, weight, kind)
     table = complete(whole.take(counted) if not counted.all() else whole, missing)[0]
     refuse_infinite(table)
     if parts.counted:
@@ -473,11 +482,10 @@ def read_formula(
         if some.any() and not some.all():
             counted[np.flatnonzero(counted)[~some]] = False
             table = table.take(some)
-    w = (
-        None
-        if weight is None
-        else check_weights(table.columns[weight], name=weight, kind=kind, table=table)
-    )
+    if weight is None:
+        w = None
+    else:
+        w = check_weights(table.columns[weight], name=weight, kind=kind, table=table)
     if w is not None and kind == "frequency" and w.max() > 1:
         table = replace(table, counts=w)
     X, columns, of_bars = lay_out_with_bars(
@@ -536,11 +544,10 @@ def read_formula(
 def _refuse_wide_dot(formula: Any, data: Any) -> None:
     """DataError for a `.` that stands for more columns than a formula makes, before any of them is read."""
     names = getattr(data, "columns", data if isinstance(data, Mapping) else ())
-    most = (
-        MOST_COLUMNS + len(grouping_columns(formula))
-        if isinstance(formula, str) and "." in formula
-        else 0
-    )
+    if isinstance(formula, str) and "." in formula:
+        most = MOST_COLUMNS + len(grouping_columns(formula))
+    else:
+        most = 0
     if (
         most
         and len(names) > most + 100
@@ -585,11 +592,9 @@ def _offset_of(
     """The offset (n,): an expression, or the column `given` of one that came as an array."""
     if given is not None:
         return np.asarray(table.columns[given], dtype=float)
-    return (
-        None
-        if added is None
-        else numeric(added, table, memory.transforms, training=training)
-    )
+    if added is None:
+        return None
+    return numeric(added, table, memory.transforms, training=training)
 
 
 def _columns_without_weight(
@@ -626,11 +631,10 @@ def _columns_without_weight(
     def blank(some: Table) -> Unused:
         n = len(some.rows)
         inputs = {key: np.repeat(x[:1], n, axis=0) for key, x in known.items()}
-        eta = (
-            None
-            if offset(table.take(np.arange(0))) is None
-            else np.full((n, 1), np.nan)
-        )
+        if offset(table.take(np.arange(0))) is None:
+            eta = None
+        else:
+            eta = np.full((n, 1), np.nan)
         return Unused(
             np.arange(0),
             np.full((n, len(columns)), np.nan),
@@ -676,9 +680,12 @@ def _by_part[T](
     read: Callable[[Table], T], blank: Callable[[Table], T], table: Table
 ) -> list[T]:
     """Read the rows in the largest groups that can be read; a row that cannot be read becomes `blank`."""
-    out, waiting, tries = list[T](), [table], 0
+    out = list[T]()
+    waiting = [table]
+    tries = 0
     while waiting:
-        some, tries = waiting.pop(), tries + 1
+        some = waiting.pop()
+        tries = tries + 1
         n = len(some.rows)
         try:
             out.append(read(some))
@@ -756,7 +763,8 @@ def _with_arguments(
 ) -> tuple[Table, dict[str, str]]:
     """The used columns, weights and offset that are given as arrays, so that rows go together, and the names of these."""
     given = {"weights": weights, "offset": offset}
-    names, columns = dict[str, str](), dict(table.only(used).columns)
+    names = dict[str, str]()
+    columns = dict(table.only(used).columns)
     for word, values in given.items():
         if values is None or isinstance(values, str):
             continue
@@ -774,15 +782,16 @@ def _response_values(
     if parts.counted:
         return counts_at(parts, table, memory.transforms, training=training)
     (expression,) = parts.outcome
-    if (name := expression.column) is None:
+    name = expression.column
+    if name is None:
         return numeric(expression, table, memory.transforms, training=training)
     column = table.columns[name]
-    if (kind := kind_of(column)) in ("time", "other"):
-        what = (
-            "times"
-            if kind == "time"
-            else f"values such as {column[0]!r} (row {table.rows[0]})"
-        )
+    kind = kind_of(column)
+    if kind in ("time", "other"):
+        if kind == "time":
+            what = "times"
+        else:
+            what = f"values such as {column[0]!r} (row {table.rows[0]})"
         raise DataError(
             f"the response {name!r} holds {what}; a response holds numbers, truth values or categories"
         )
@@ -878,7 +887,8 @@ def read_state(state: Any) -> Memory:
         raise DataError(
             "a saved state holds 'transforms' and 'levels', and nothing else"
         )
-    transforms, levels = state["transforms"], state["levels"]
+    transforms = state["transforms"]
+    levels = state["levels"]
     if not isinstance(transforms, Mapping) or not all(
         isinstance(kept, Mapping) for kept in transforms.values()
     ):
@@ -910,11 +920,9 @@ def _state_to_json(state: Mapping[str, Any]) -> dict[str, Any]:
 
     def plain(kept: Mapping[str, Any]) -> Any:
         held = kept.get("process")
-        return (
-            held.to_state()
-            if isinstance(held, ProcessTerm)
-            else copy.deepcopy(dict(kept))
-        )
+        if isinstance(held, ProcessTerm):
+            return held.to_state()
+        return copy.deepcopy(dict(kept))
 
     transforms = {key: plain(kept) for key, kept in state["transforms"].items()}
     return {"transforms": transforms, "levels": copy.deepcopy(dict(state["levels"]))}

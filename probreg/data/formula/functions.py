@@ -68,12 +68,16 @@ class TermFunction:
     @property
     def smooth(self) -> SmoothBasis | None:
         """The basis of a smooth function; None for a process."""
-        return self.term.basis if isinstance(self.term, SmoothTerm) else None
+        if isinstance(self.term, SmoothTerm):
+            return self.term.basis
+        return None
 
     @property
     def by(self) -> str:
         """What multiplies it: nothing, a "number", or the indicators of "levels"."""
-        return self.term.by if isinstance(self.term, SmoothTerm) else ""
+        if isinstance(self.term, SmoothTerm):
+            return self.term.by
+        return ""
 
     def range_in(self, design: ReadColumns) -> Array:
         """(2, d): from the least to the largest point of the rows, or of the basis where these are not known.
@@ -88,15 +92,15 @@ class TermFunction:
             raise DataError(
                 f"{self.label}: the rows are not here, so that its range is not known: say where with at="
             )
-        return ends if isinstance(self.term, SmoothTerm) else ends.T
+        if isinstance(self.term, SmoothTerm):
+            return ends
+        return ends.T
 
     def columns_at(self, x: Array) -> Array:
         """(n, q) at points x (n, d)."""
-        return (
-            self.term.function_at(x)
-            if isinstance(self.term, SmoothTerm)
-            else self.term.columns_at(x)
-        )
+        if isinstance(self.term, SmoothTerm):
+            return self.term.function_at(x)
+        return self.term.columns_at(x)
 
     def slopes_at(self, x: Array, ends: Array) -> Array:
         """d columns / dx (n, q), of one input: the slope at x of the parabola through three points near it, which lie within
@@ -125,7 +129,8 @@ class TermFunction:
             return R(x)
         # cov(f'(x), f'(z)) = d^2 R / dx dz by central differences
         h = _WIDE * float(ends[1, 0] - ends[0, 0])
-        up, down = x + h, x - h
+        up = x + h
+        down = x - h
         return (R(up, up) - R(up, down) - R(down, up) + R(down, down)) / (4.0 * h**2)
 
     def points_of(self, design: ReadColumns) -> Array:
@@ -149,24 +154,27 @@ def _parabola(x: Array, ends: Array, step: float) -> tuple[Array, Array]:
 
 
 def _some(rows: Array) -> Array:
-    return (
-        rows[
+    if len(rows):
+        return rows[
             np.unique(np.linspace(0, len(rows) - 1, min(len(rows), _MOST)).astype(int))
         ]
-        if len(rows)
-        else rows
-    )
+    return rows
 
 
 def term_functions(design: ReadColumns) -> tuple[TermFunction, ...]:
     """The functions of the smooth terms and processes of a design, in the order of its formula."""
-    recipe, present = design.recipe, set(design.columns)
-    terms, out = {t.name: t for t in recipe.terms}, list[TermFunction]()
+    recipe = design.recipe
+    present = set(design.columns)
+    terms = {t.name: t for t in recipe.terms}
+    out = list[TermFunction]()
     number = {name: j for j, name in enumerate(design.columns)}
     for key, inputs in recipe.entering.items():
         if not present.issuperset(terms[key].columns):
             continue
-        made = recipe.processes[key] if key in recipe.processes else recipe.smooths[key]
+        if key in recipe.processes:
+            made = recipe.processes[key]
+        else:
+            made = recipe.smooths[key]
         for one in terms[key].functions:
             out.append(
                 TermFunction(
@@ -211,7 +219,8 @@ def functions_called(design: ReadColumns, name: str | None) -> tuple[TermFunctio
         raise DataError(
             f"{name!r} is no smooth function of the model; it has {', '.join(f.label for f in every)}"
         )
-    if len(of := dict.fromkeys(f.term_name for f in found)) > 1:
+    of = dict.fromkeys(f.term_name for f in found)
+    if len(of) > 1:
         raise DataError(
             f"{name!r} may be {' or '.join(of)}: write the term with its options"
         )

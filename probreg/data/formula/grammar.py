@@ -34,7 +34,8 @@ ONE = (
     "log", "log10", "log2", "log1p", "exp", "expm1", "sqrt", "square", "abs", "sign", "floor", "ceil", "round", "sin", "cos",
     "tan", "arcsin", "arccos", "arctan", "sinh", "cosh", "tanh", "arcsinh", "arccosh", "arctanh",
 )  # fmt: skip
-TWO, THREE = ("power", "minimum", "maximum", "arctan2", "hypot"), ("clip", "where")
+TWO = ("power", "minimum", "maximum", "arctan2", "hypot")
+THREE = ("clip", "where")
 ARITY = dict.fromkeys(ONE, 1) | dict.fromkeys(TWO, 2) | dict.fromkeys(THREE, 3)
 ELEMENTWISE: dict[str, Callable[..., Any]] = {name: getattr(np, name) for name in ARITY}
 ARITHMETIC: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
@@ -143,11 +144,9 @@ def column_written(name: str) -> str:
 
 def shown_formula(text: str) -> str:
     """A formula as messages repeat it: its beginning, where it is long."""
-    return (
-        repr(text)
-        if len(text) <= _SHOWN
-        else f"{text[:_SHOWN]!r} ... ({len(text)} letters)"
-    )
+    if len(text) <= _SHOWN:
+        return repr(text)
+    return f"{text[:_SHOWN]!r} ... ({len(text)} letters)"
 
 
 def first_line(error: BaseException) -> str:
@@ -181,17 +180,20 @@ class Expression:
     @property
     def column(self) -> str | None:
         """The name of the column it consists of, if it is one column as it stands."""
-        return (
-            self.alias.get(self.tree.id, self.tree.id)
-            if isinstance(self.tree, ast.Name)
-            else None
-        )
+        if isinstance(self.tree, ast.Name):
+            return self.alias.get(self.tree.id, self.tree.id)
+        return None
 
     @property
     def category(self) -> str | None:
         """The column whose levels it has as a factor: the column itself, or the one within C(...)."""
-        node = self.coding.args[0] if self.coding else self.tree
-        return self.alias.get(node.id, node.id) if isinstance(node, ast.Name) else None
+        if self.coding:
+            node = self.coding.args[0]
+        else:
+            node = self.tree
+        if isinstance(node, ast.Name):
+            return self.alias.get(node.id, node.id)
+        return None
 
     def is_truth(self, columns: Mapping[str, Any]) -> bool:
         """Whether its values are True and False in these columns: a comparison, or a column of them, within I(...) and C(...) too.
@@ -209,29 +211,23 @@ class Expression:
     @property
     def coding(self) -> ast.Call | None:
         """The `C(...)` it consists of, if it does."""
-        return (
-            self.tree
-            if isinstance(self.tree, ast.Call) and function_of(self.tree) == "C"
-            else None
-        )
+        if isinstance(self.tree, ast.Call) and function_of(self.tree) == "C":
+            return self.tree
+        return None
 
     @property
     def smooth(self) -> ast.Call | None:
         """The smooth function it consists of, if it does."""
-        return (
-            self.tree
-            if isinstance(self.tree, ast.Call) and function_of(self.tree) in SMOOTHS
-            else None
-        )
+        if isinstance(self.tree, ast.Call) and function_of(self.tree) in SMOOTHS:
+            return self.tree
+        return None
 
     @property
     def process(self) -> ast.Call | None:
         """The Gaussian process it consists of, if it does."""
-        return (
-            self.tree
-            if isinstance(self.tree, ast.Call) and function_of(self.tree) == "gp"
-            else None
-        )
+        if isinstance(self.tree, ast.Call) and function_of(self.tree) == "gp":
+            return self.tree
+        return None
 
     @property
     def alone(self) -> ast.Call | None:
@@ -241,13 +237,14 @@ class Expression:
     @property
     def by(self) -> str | None:
         """The column that multiplies the smooth function it consists of, if there is one."""
-        words = (
-            {word.arg: word.value for word in self.smooth.keywords}
-            if self.smooth
-            else {}
-        )
+        if self.smooth:
+            words = {word.arg: word.value for word in self.smooth.keywords}
+        else:
+            words = {}
         node = words.get("by")
-        return self.alias.get(node.id, node.id) if isinstance(node, ast.Name) else None
+        if isinstance(node, ast.Name):
+            return self.alias.get(node.id, node.id)
+        return None
 
     @property
     def learns(self) -> bool:
@@ -380,7 +377,10 @@ def _syntax(text: str) -> Expression:
     def unquote(found: re.Match[str]) -> str:
         if found[1] is not None or ((found[3] or "").isascii() and found[2] is None):
             return found[0]
-        meant = unquote_name(found[2]) if found[2] is not None else found[3]
+        if found[2] is not None:
+            meant = unquote_name(found[2])
+        else:
+            meant = found[3]
         name = next(
             (known for known, column in alias.items() if column == meant),
             f"{stem}{len(alias)}_",
@@ -394,12 +394,11 @@ def _syntax(text: str) -> Expression:
         raise DataError(
             f"the term {shown_formula(text)} cannot be read: {first_line(error)}"
         ) from None
-    level, depth = list[ast.AST]([tree]), 0
+    level = list[ast.AST]([tree])
+    depth = 0
     while level:  # operations within operations, level by level
-        level, depth = (
-            [child for node in level for child in ast.iter_child_nodes(node)],
-            depth + 1,
-        )
+        level = [child for node in level for child in ast.iter_child_nodes(node)]
+        depth = depth + 1
     if depth > DEEPEST:
         raise DataError(
             f"the term {shown_formula(text)} nests operations {depth} deep; at most {DEEPEST} are computed"
@@ -489,7 +488,10 @@ def checked_expression(expression: Expression, *, inside: bool = False) -> Expre
 
 
 def _check_node(of: Expression, node: ast.AST, *, outermost: bool = False) -> None:
-    name = function_of(node) if isinstance(node, ast.Call) else ""
+    if isinstance(node, ast.Call):
+        name = function_of(node)
+    else:
+        name = ""
     match node:
         case ast.Constant() if type(node.value) in (int, float):
             parts: list[ast.expr] = []
@@ -504,7 +506,8 @@ def _check_node(of: Expression, node: ast.AST, *, outermost: bool = False) -> No
                 side for side in (node.left, *node.comparators) if not _is_text(side)
             ]
         case ast.Call() if name in ARITY or name == "I":
-            wanted, parts = ARITY.get(name, 1), node.args
+            wanted = ARITY.get(name, 1)
+            parts = node.args
             if len(node.args) != wanted or node.keywords:
                 raise of.refused(
                     node,
@@ -540,7 +543,8 @@ def _check_node(of: Expression, node: ast.AST, *, outermost: bool = False) -> No
 
 def _check_words(of: Expression, call: ast.Call, name: str) -> None:
     """DataError unless a call is one column, and then literals by the words that it takes; C takes one contrast too."""
-    words, named = WORDS[name], {word.arg: word.value for word in call.keywords}
+    words = WORDS[name]
+    named = {word.arg: word.value for word in call.keywords}
     if not call.args or not set(named) <= set(words) or len(call.args) > 1 + len(words):
         raise of.refused(
             call, f"{name} takes one column, then {', '.join(words) or 'nothing'}"
@@ -559,7 +563,8 @@ def _check_words(of: Expression, call: ast.Call, name: str) -> None:
         raise of.refused(call, "C takes one column and one contrast; levels= is named")
     _check_literals(of, (value for word, value in named.items() if word != "contrasts"))
     for node in contrasts:
-        if (kind := _contrast_of(node)) is None:
+        kind = _contrast_of(node)
+        if kind is None:
             if not _is_literal(node):
                 raise of.refused(
                     node,
@@ -582,7 +587,8 @@ def _check_words(of: Expression, call: ast.Call, name: str) -> None:
 
 def _check_smooth(of: Expression, call: ast.Call, name: str) -> None:
     """DataError unless a smooth function is one of columns, and then literals by the words that it takes, or by= a column."""
-    named, words = {word.arg: word.value for word in call.keywords}, STANDALONE[name]
+    named = {word.arg: word.value for word in call.keywords}
+    words = STANDALONE[name]
     if not call.args or not set(named) <= set(words):
         met = "".join(f", got {word}=" for word in named if word not in words)
         raise DataError(
@@ -661,7 +667,8 @@ def evaluate_expression(
 
 def learn_streamed(expression: Expression, table: Table, state: State) -> None:
     """Writes what a process keeps of rows that are read by the block into the state, from a sample of them."""
-    if (call := expression.process) is not None and expression.written() not in state:
+    call = expression.process
+    if call is not None and expression.written() not in state:
         with np.errstate(all="ignore"):
             _Evaluation(expression, table, state, training=True).learn(
                 call, streamed=True
@@ -670,13 +677,15 @@ def learn_streamed(expression: Expression, table: Table, state: State) -> None:
 
 def refuse_unstreamed(expression: Expression) -> None:
     """DataError for a process whose basis cannot be made of rows that are read by the block."""
-    if (call := expression.process) is not None:
+    call = expression.process
+    if call is not None:
         refuse_holding(_literals(call, len(call.args))[1], expression.written())
 
 
 def expression_inputs(expression: Expression, table: Table, state: State) -> np.ndarray:
     """What enters the smooth function or the process that an expression is (n, d), at the rows of a table."""
-    if (call := expression.alone) is None:
+    call = expression.alone
+    if call is None:
         raise DataError(f"{expression.text!r} is no smooth function and no process")
     with np.errstate(all="ignore"):
         return _Evaluation(expression, table, state, training=False).inputs(call)
@@ -694,9 +703,10 @@ def coding_arguments(call: ast.Call) -> dict[str, Any]:
         if word != "contrasts" or (kind := _contrast_of(node)) is None:
             out[word] = ast.literal_eval(node)
         else:
-            arguments, words = (
-                _literals(node) if isinstance(node, ast.Call) else ([], {})
-            )
+            if isinstance(node, ast.Call):
+                arguments, words = _literals(node)
+            else:
+                arguments, words = ([], {})
             words = {
                 "base" if one == "reference" else one: value
                 for one, value in words.items()
@@ -724,7 +734,10 @@ class _Evaluation:
     centred: bool = True
 
     def value(self, node: ast.AST) -> Any:
-        name = function_of(node) if isinstance(node, ast.Call) else ""
+        if isinstance(node, ast.Call):
+            name = function_of(node)
+        else:
+            name = ""
         match node:
             case ast.Constant():
                 return float(node.value)  # type: ignore[arg-type]  # checked: a real number
@@ -732,23 +745,27 @@ class _Evaluation:
                 return self._numeric_column(self.of.alias.get(node.id, node.id))
             case ast.UnaryOp():
                 operand = self._numbers_of(node.operand)
-                return -operand if isinstance(node.op, ast.USub) else operand
+                if isinstance(node.op, ast.USub):
+                    return -operand
+                return operand
             case ast.BinOp():
                 return self._arithmetic(node, node.op, node.left, node.right)
             case ast.Compare(left=left, ops=[op], comparators=[right]):
-                sides = (right, left) if _is_text(left) else (left, right)
+                if _is_text(left):
+                    sides = (right, left)
+                else:
+                    sides = (left, right)
                 if _is_text(sides[1]):
                     return self._same_text(sides[0], sides[1], op)
-                if (exact := self._same_number(left, op, right)) is not None:
+                exact = self._same_number(left, op, right)
+                if exact is not None:
                     return exact
                 return np.asarray(self._arithmetic(node, op, left, right), dtype=float)
             case ast.Call() if name in ELEMENTWISE:
                 values = [self._numbers_of(arg) for arg in node.args]
-                return (
-                    ELEMENTWISE[name](values[0] != 0, *values[1:])
-                    if name == "where"
-                    else ELEMENTWISE[name](*values)
-                )
+                if name == "where":
+                    return ELEMENTWISE[name](values[0] != 0, *values[1:])
+                return ELEMENTWISE[name](*values)
             case ast.Call() if name in STATEFUL:
                 return self._transform(node, name)
             case ast.Call() if name in SMOOTHS:
@@ -761,7 +778,8 @@ class _Evaluation:
 
     def _numeric_column(self, name: str, *, exact: bool = False) -> np.ndarray:
         column = self.table.columns[name]
-        if (kind := kind_of(column)) not in ("number", "truth"):
+        kind = kind_of(column)
+        if kind not in ("number", "truth"):
             what = {"text": "text", "levels": "categories"}.get(
                 kind, f"{getattr(column, 'dtype', kind)} values"
             )
@@ -814,8 +832,10 @@ class _Evaluation:
             case _:
                 return None
         values = self._numeric_column(self.of.alias.get(sides[0], sides[0]), exact=True)
-        a, b = (values, sides[1]) if isinstance(left, ast.Name) else (sides[1], values)
-        return np.asarray(ARITHMETIC[type(op)](a, b), dtype=float)
+        arithmetic = ARITHMETIC[type(op)]
+        if isinstance(left, ast.Name):
+            return np.asarray(arithmetic(values, sides[1]), dtype=float)
+        return np.asarray(arithmetic(sides[1], values), dtype=float)
 
     def _same_text(self, column: ast.AST, text: ast.AST, op: ast.AST) -> np.ndarray:
         if not (
@@ -833,7 +853,8 @@ class _Evaluation:
 
     def _transform(self, call: ast.Call, name: str) -> Any:
         """A stateful transform of formulaic's, at its kept state."""
-        key, inner = self.of.written(call), self.value(call.args[0])
+        key = self.of.written(call)
+        inner = self.value(call.args[0])
         if np.ndim(inner) > 1 or isinstance(
             getattr(inner, "__wrapped__", inner), Mapping
         ):
@@ -915,12 +936,14 @@ class _Evaluation:
 
     def learn(self, call: ast.Call, *, streamed: bool = False) -> None:
         """Writes the process that a call is into the state."""
-        key, parts = self.of.written(call), tuple(map(self.of.written, call.args))
+        key = self.of.written(call)
+        parts = tuple(map(self.of.written, call.args))
         short, (_, words) = (
             f"{function_of(call)}({', '.join(parts)})",
             _literals(call, len(call.args)),
         )
-        x, rows = self.inputs(call), self.table.rows
+        x = self.inputs(call)
+        rows = self.table.rows
         made = learned_process(
             x,
             words,
@@ -935,7 +958,8 @@ class _Evaluation:
 
     def inputs(self, call: ast.Call) -> np.ndarray:
         """What enters a smooth function or a process (n, d): one column for each of its arguments."""
-        key, n = self.of.written(call), len(self.table.rows)
+        key = self.of.written(call)
+        n = len(self.table.rows)
         each = [np.asarray(self._numbers_of(arg), dtype=float) for arg in call.args]
         if any(values.ndim > 1 for values in each):
             raise DataError(
@@ -953,14 +977,16 @@ class _Evaluation:
         self, key: str, values: np.ndarray, words: Mapping[str, Any]
     ) -> None:
         """DataError for values outside the range of a spline that says nothing of them."""
-        low, high = words.get("lower_bound"), words.get("upper_bound")
+        low = words.get("lower_bound")
+        high = words.get("upper_bound")
         if (
             words.get("extrapolation", "raise") != "raise"
             or low is None
             or high is None
         ):
             return
-        if len(bad := np.flatnonzero((values < low) | (values > high))):
+        bad = np.flatnonzero((values < low) | (values > high))
+        if len(bad):
             rows = ", ".join(
                 f"row {self.table.rows[i]}: {values[i]:g}" for i in bad[:5]
             )

@@ -77,7 +77,10 @@ def lay_out(
     _refuse_many_columns(
         parts, {text: _width(text, v, memory) for text, v in values.items()}
     )
-    coded = coded_factors(parts, memory.levels, len(table.rows)) if codes else ()
+    if codes:
+        coded = coded_factors(parts, memory.levels, len(table.rows))
+    else:
+        coded = ()
     of_levels = {text: _codes(values[text]) for text in coded}
     values |= {text: stand_in(of_levels[text]) for text in coded}
     # formulaic knows each factor by a word of ours that is in no level, so that no name or level is read as anything else
@@ -100,7 +103,10 @@ def lay_out(
         for t, levels in memory.levels.items()
         if t in word
     }
-    products = [Product([Named("1", eval_method="literal")])] if parts.intercept else []
+    if parts.intercept:
+        products = [Product([Named("1", eval_method="literal")])]
+    else:
+        products = []
     products += [Product([Named(word[text]) for text in term]) for term in parts.terms]
     spec = ModelSpec(
         formula=SimpleFormula(products),
@@ -179,7 +185,8 @@ def _width(text: str, values: Any, memory: Memory) -> int:
 def _refuse_many_columns(parts: FormulaLayout, width: Mapping[str, int]) -> None:
     """DataError for more columns than are made, before any is."""
     made = [(math.prod(width[text] for text in term), term) for term in parts.terms]
-    if (total := sum(count for count, _ in made)) > MOST_COLUMNS:
+    total = sum(count for count, _ in made)
+    if total > MOST_COLUMNS:
         count, widest = max(made)
         raise DataError(
             f"the terms of {shown_formula(parts.text)} stand for up to {total} columns ({':'.join(widest)} for {count}); "
@@ -229,8 +236,12 @@ def _factor_values(
     from formulaic.materializers.types import FactorValues
     from formulaic.transforms import C
 
-    name, coding = expression.column, expression.coding
-    kind = kind_of(table.columns[name]) if name is not None else "number"
+    name = expression.column
+    coding = expression.coding
+    if name is not None:
+        kind = kind_of(table.columns[name])
+    else:
+        kind = "number"
     if name is not None and kind in ("time", "other"):
         raise _not_a_predictor(name, table, kind)
     if (
@@ -244,7 +255,10 @@ def _factor_values(
         raise DataError(
             f"column {text!r} held numbers when the model was fitted and holds {kind} now"
         )
-    arguments = coding_arguments(coding) if coding is not None else {}
+    if coding is not None:
+        arguments = coding_arguments(coding)
+    else:
+        arguments = {}
     column = level_column(expression, table, memory.transforms, training=training)
     if (
         training and text not in memory.levels
@@ -253,11 +267,9 @@ def _factor_values(
             text, column, arguments.get("levels"), table, coded=coding is not None
         )
     values = encode_factor(text, column, memory.levels[text], table)
-    return (
-        C(values, **arguments)
-        if coding is not None
-        else FactorValues(values, kind="categorical", spans_intercept=True)
-    )
+    if coding is not None:
+        return C(values, **arguments)
+    return FactorValues(values, kind="categorical", spans_intercept=True)
 
 
 def _numeric_factor(
@@ -275,11 +287,10 @@ def _numeric_factor(
     )
     if np.ndim(found) == 0 and not isinstance(found, Mapping):
         found = np.full(len(table.rows), float(found))
-    parts = (
-        list(found.values())
-        if isinstance(found, Mapping)
-        else list(np.atleast_2d(np.asarray(found).T))
-    )
+    if isinstance(found, Mapping):
+        parts = list(found.values())
+    else:
+        parts = list(np.atleast_2d(np.asarray(found).T))
     for values in parts:
         refuse_not_finite(
             np.asarray(values), term=text, variables=expression.variables, table=table
@@ -293,11 +304,10 @@ def refuse_repeated(columns: tuple[str, ...], parts: FormulaLayout) -> None:
     """DataError for columns of one name."""
     if len(set(columns)) < len(columns):
         twice = sorted(name for name, count in Counter(columns).items() if count > 1)
-        hint = (
-            "; 'Intercept' is the column of ones: rename yours"
-            if INTERCEPT in twice and parts.intercept
-            else ""
-        )
+        if INTERCEPT in twice and parts.intercept:
+            hint = "; 'Intercept' is the column of ones: rename yours"
+        else:
+            hint = ""
         raise DataError(
             f"{shown_formula(parts.text)} makes more than one column called {', '.join(map(repr, twice))}{hint}"
         )
@@ -343,18 +353,21 @@ def level_column(
     expression: Expression, table: Table, state: State, *, training: bool
 ) -> Any:
     """What `C(...)` codes: the column as it stands, or the value of an expression."""
-    inner = (
-        expression
-        if (call := expression.coding) is None
-        else replace(expression, tree=call.args[0])
-    )
-    if (name := inner.column) is not None:
+    call = expression.coding
+    if call is None:
+        inner = expression
+    else:
+        inner = replace(expression, tree=call.args[0])
+    name = inner.column
+    if name is not None:
         return table.columns[name]
     values = np.broadcast_to(
         evaluate_expression(inner, table, state, training=training),
         table.rows.shape[:1],
     )
-    return values.astype(bool) if inner.is_truth(table.columns) else values
+    if inner.is_truth(table.columns):
+        return values.astype(bool)
+    return values
 
 
 def factor_levels(column: Any) -> list[Level]:
@@ -369,17 +382,14 @@ def factor_levels(column: Any) -> list[Level]:
         raise DataError(
             f"levels are texts, numbers or truth values, met {type(column[0]).__name__}"
         ) from None
-    declared = (
-        [plain_level(value) for value in column.categories]
-        if isinstance(column, pd.Categorical)
-        else None
-    )
+    if isinstance(column, pd.Categorical):
+        declared = [plain_level(value) for value in column.categories]
+    else:
+        declared = None
     try:
-        return (
-            sorted(present)
-            if declared is None
-            else [level for level in declared if level in present]
-        )
+        if declared is None:
+            return sorted(present)
+        return [level for level in declared if level in present]
     except TypeError:
         raise DataError(
             f"levels of different kinds cannot be ordered: {sorted(map(repr, present))[:5]}"
@@ -398,17 +408,17 @@ def plain_level(value: Any) -> Any:
         value, np.datetime64 | np.timedelta64 | date | time | timedelta
     ) or hasattr(value, "ordinal"):
         return _time_as_text(value)
-    value = value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, np.generic):
+        value = value.item()
     if isinstance(value, Decimal):
         number = float(value) if value.is_finite() else value
-        value = (
-            int(value)
-            if value == value.to_integral_value()
-            else number
-            if Decimal(repr(number)) == value
-            else value
-        )
-    return int(value) if isinstance(value, float) and value.is_integer() else value
+        if value == value.to_integral_value():
+            value = int(value)
+        elif Decimal(repr(number)) == value:
+            value = number
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value
 
 
 def _time_as_text(value: Any) -> str:
@@ -421,7 +431,8 @@ def _time_as_text(value: Any) -> str:
         return str(value)
     whole, point, fraction = pd.Timestamp(value).isoformat(sep=" ").partition(".")
     digits = "".join(itertools.takewhile(str.isdigit, fraction))
-    zone, kept = fraction[len(digits) :], digits.rstrip("0")
+    zone = fraction[len(digits) :]
+    kept = digits.rstrip("0")
     return f"{whole}{point if kept else ''}{kept}{zone}".removesuffix(" 00:00:00")
 
 
@@ -433,12 +444,12 @@ def training_levels(
         raise DataError(
             f"levels={wanted!r} of {text!r} is a list of levels, such as ['a', 'b']"
         )
-    levels = (
-        factor_levels(column)
-        if wanted is None
-        else [plain_level(level) for level in wanted]
-    )
-    if odd := [level for level in levels if not isinstance(level, Level)]:
+    if wanted is None:
+        levels = factor_levels(column)
+    else:
+        levels = [plain_level(level) for level in wanted]
+    odd = [level for level in levels if not isinstance(level, Level)]
+    if odd:
         raise DataError(
             f"the levels of {text!r} are {type(odd[0]).__name__} values, such as {odd[0]!r}; make them text or numbers"
         )
@@ -522,7 +533,8 @@ def encode_factor(text: str, column: Any, levels: list[Level], table: Table) -> 
     positions = np.array(
         [place.get(plain_level(value), -1) for value in uniques], dtype=np.intp
     )[codes]
-    if len(bad := np.flatnonzero(positions < 0)):
+    bad = np.flatnonzero(positions < 0)
+    if len(bad):
         unseen = list(dict.fromkeys(plain_level(column[i]) for i in bad))
         raise DataError(
             f"{text!r} has the level{'s' * (len(unseen) > 1)} {', '.join(map(repr, unseen[:5]))} in "

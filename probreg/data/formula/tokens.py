@@ -38,7 +38,10 @@ def formula_tokens(text: str) -> list[FormulaToken]:
         raise DataError(
             f"a formula is a text such as 'y ~ x'; got {type(text).__name__}"
         )
-    out, place, depth, deepest = list[FormulaToken](), 0, 0, 0
+    out = list[FormulaToken]()
+    place = 0
+    depth = 0
+    deepest = 0
     while place < len(text):
         token = _token(text, place)
         place = token.stop
@@ -52,14 +55,16 @@ def formula_tokens(text: str) -> list[FormulaToken]:
 
 def _token(text: str, start: int) -> FormulaToken:
     """The token that starts here; a call reaches to the bracket that closes it."""
-    if (found := _TOKEN.match(text, start)) is None:
+    found = _TOKEN.match(text, start)
+    if found is None:
         letter = text[start]
         no_part = "is no part of a formula; a column of such a name is written `name`"
         raise unread(
             text,
             f"{letter!r} at letter {start + 1} {'is not closed' if letter in '`\'"' else no_part}",
         )
-    met, stop = found[0], found.end()
+    met = found[0]
+    stop = found.end()
     if found["brace"]:
         stop = _find_closing_bracket(text, start)
         return FormulaToken("call", text[start + 1 : stop - 1], start, stop)
@@ -73,13 +78,12 @@ def _token(text: str, start: int) -> FormulaToken:
         return FormulaToken(
             "." if met == "." else "number" if number else "name", met, start, stop
         )
-    kind = (
-        "space"
-        if found["space"]
-        else "text"
-        if found["text"]
-        else {"^": "**", "||": "|"}.get(met, met)
-    )
+    if found["space"]:
+        kind = "space"
+    elif found["text"]:
+        kind = "text"
+    else:
+        kind = {"^": "**", "||": "|"}.get(met, met)
     return FormulaToken(kind, met, start, stop)
 
 
@@ -118,7 +122,9 @@ def bars_in(cut: Sequence[FormulaToken], text: str) -> dict[int, tuple[int, int]
     >>> bars_in(formula_tokens("y ~ x + (x | g)"), "y ~ x + (x | g)")
     {4: (6, 8)}
     """
-    out, opened, bars = dict[int, tuple[int, int]](), list[int](), dict[int, int]()
+    out = dict[int, tuple[int, int]]()
+    opened = list[int]()
+    bars = dict[int, int]()
     for i, token in enumerate(cut):
         if token.kind == "(":
             opened.append(i)
@@ -163,7 +169,8 @@ def groupings(
     >>> groupings(formula_tokens("a / b:c")[:-1], "(1 | a / b:c)", "y ~ (1 | a / b:c)")
     [('a',), ('a', 'b', 'c')]
     """
-    out, names = list[tuple[str, ...]](), tuple[str, ...]()
+    out = list[tuple[str, ...]]()
+    names = tuple[str, ...]()
     for i, token in enumerate(tokens):
         if i % 2 == 0 and token.kind == "name":
             if token.text in names:

@@ -50,11 +50,9 @@ def named_arguments(
         raise DataError(f"{name}: {error}") from None
     given = dict(list(bound.arguments.items())[1:])
     # without the constraint the columns sum to 1, as the intercept does
-    return (
-        {"constraints": "center", **given}
-        if name in ("cr", "cc") and centred
-        else given
-    )
+    if name in ("cr", "cc") and centred:
+        return {"constraints": "center", **given}
+    return given
 
 
 def learned_state(
@@ -71,7 +69,8 @@ def weighted_quantiles(x: Array, counts: Array, shares: Array) -> Array:
     array([1., 2.])
     """
     order = np.argsort(x, kind="stable")
-    ordered, ends = x[order], np.cumsum(counts[order])
+    ordered = x[order]
+    ends = np.cumsum(counts[order])
     place = shares * (ends[-1] - 1.0)
     below, above = (
         ordered[np.searchsorted(ends, at, side="right")]
@@ -84,12 +83,10 @@ def _learn_poly(x: Array, counts: Array, words: Mapping[str, Any]) -> dict[str, 
     """Return monic orthogonal polynomials under the weights: P_k = (x - alpha_(k-1)) P_(k-1) - norm_(k-1)/norm_(k-2) P_(k-2)."""
     if words.get("raw", False):
         return {}
-    alpha, norms, before, P = (
-        dict[int, float](),
-        dict[int, float](),
-        np.zeros(len(x)),
-        np.ones(len(x)),
-    )
+    alpha = dict[int, float]()
+    norms = dict[int, float]()
+    before = np.zeros(len(x))
+    P = np.ones(len(x))
     for k in range(words.get("degree", 1) + 1):
         norms[k] = float(counts @ P**2)
         alpha[k] = float(counts @ (x * P**2)) / norms[k]
@@ -100,18 +97,15 @@ def _learn_poly(x: Array, counts: Array, words: Mapping[str, Any]) -> dict[str, 
 
 
 def _learn_scale(x: Array, counts: Array, words: Mapping[str, Any]) -> dict[str, Any]:
-    center, scale, ddof = (
-        words.get("center", True),
-        words.get("scale", True),
-        words.get("ddof", 1),
-    )
-    mean = (
-        float(np.average(x, weights=counts))
-        if center is True
-        else None
-        if center is False
-        else center
-    )
+    center = words.get("center", True)
+    scale = words.get("scale", True)
+    ddof = words.get("ddof", 1)
+    if center is True:
+        mean = float(np.average(x, weights=counts))
+    elif center is False:
+        mean = None
+    else:
+        mean = center
     about = x if mean is None else x - mean
     if scale is True:
         scale = float(np.sqrt(counts @ about**2 / (counts.sum() - ddof)))
@@ -128,16 +122,13 @@ def _learn_bs(x: Array, counts: Array, words: Mapping[str, Any]) -> dict[str, An
         x, _state=state, **words
     )  # bounds, and knots that rows of any count have
     if words.get("df"):
-        low, high, degree = (
-            state["lower_bound"],
-            state["upper_bound"],
-            words.get("degree", 3),
-        )
-        inside = (
-            (x >= low) & (x <= high)
-            if words.get("extrapolation", "raise") != "extend"
-            else np.ones(len(x), dtype=bool)
-        )
+        low = state["lower_bound"]
+        high = state["upper_bound"]
+        degree = words.get("degree", 3)
+        if words.get("extrapolation", "raise") != "extend":
+            inside = (x >= low) & (x <= high)
+        else:
+            inside = np.ones(len(x), dtype=bool)
         shares = np.linspace(0.0, 1.0, len(state["knots"]) - 2 * degree)[1:-1]
         inner = weighted_quantiles(x[inside], counts[inside], shares)
         state["knots"] = np.pad([low, *inner, high], degree, mode="edge").tolist()
@@ -148,7 +139,8 @@ def _learn_cubic(name: str) -> Learning:
     """Knots are quantiles of the distinct values; a centring constraint is the mean of the columns over rows."""
 
     def learn(x: Array, counts: Array, words: Mapping[str, Any]) -> dict[str, Any]:
-        state, of = dict[str, Any](), transform(name)
+        state = dict[str, Any]()
+        of = transform(name)
         of(x, _state=state, **words)
         if words.get("constraints") == "center":
             columns = of(x, _state={**state, "constraints": None}, **words)

@@ -52,7 +52,10 @@ def read_by(design: Design) -> tuple[str, ...]:
     if isinstance(design.recipe, ArrayColumns):
         return design.recipe.given
     recipe: Any = design.recipe
-    added = parse_expression(recipe.offset).variables if recipe.offset else ()
+    if recipe.offset:
+        added = parse_expression(recipe.offset).variables
+    else:
+        added = ()
     return tuple(dict.fromkeys((*recipe.variables, *added)))
 
 
@@ -66,7 +69,8 @@ def categories(design: Design) -> dict[str, list[Any]]:
     recipe: Any = design.recipe
     found: dict[str, list[Any]] = {}
     for text, levels in recipe.state["levels"].items():
-        if (name := parse_expression(text).category) is not None:
+        name = parse_expression(text).category
+        if name is not None:
             found.setdefault(name, list(levels))
     if recipe.smooths:
         for e in parse_formula(recipe.formula).factors.values():
@@ -95,12 +99,16 @@ def rows_of(design: Design, data: Any, names: Sequence[str]) -> dict[str, Any]:
     from probreg.data.formula.columns import read_table
 
     table = read_table(data)
-    if absent := [name for name in names if name not in table.columns]:
+    absent = [name for name in names if name not in table.columns]
+    if absent:
         raise DataError(
             f"the data have no column {absent[0]!r}, which is asked for; they have: {', '.join(table.columns)}"
         )
     place = {row: i for i, row in enumerate(table.rows.tolist())}
-    labels = table.rows if design.labels is None else design.labels
+    if design.labels is None:
+        labels = table.rows
+    else:
+        labels = design.labels
     if len(place) < len(table.rows) and len(table.rows) == design.n:
         where = np.arange(design.n)
     else:
@@ -127,7 +135,10 @@ def read_at(design: Design, data: Any) -> dict[str, Any]:
 def read_of(design: Design) -> dict[str, Any]:
     """The variables that a design keeps and its columns do not tell, for a file."""
     recipe: Any = design.recipe
-    own = () if isinstance(recipe, ArrayColumns) else recipe.variables
+    if isinstance(recipe, ArrayColumns):
+        own = ()
+    else:
+        own = recipe.variables
     return {
         k: v
         for k, v in design.read.items()
@@ -140,9 +151,10 @@ def _read_back(design: Design) -> dict[str, Any]:
     recipe: Any = design.recipe
     table: dict[str, Any] = {}
     for name in read_by(design):
-        found = (
-            design.read[name] if name in design.read else _from_columns(design, name)
-        )
+        if name in design.read:
+            found = design.read[name]
+        else:
+            found = _from_columns(design, name)
         if found is not None:
             table[name] = found
         elif name in recipe.variables:

@@ -84,7 +84,8 @@ class GroupedTerm:
     def refuse_beyond_memory(self, rows: int) -> None:
         """DataError where the columns of so many rows, 8 n G K bytes, are more than this machine has memory."""
         G, K = self.shape
-        size, most = 8 * rows * G * K, physical_memory()
+        size = 8 * rows * G * K
+        most = physical_memory()
         if most is not None and size > most:
             raise DataError(
                 f"{self.key} has {self.counted}: written out at {rows:,} rows its columns take {in_bytes(size)}, and this machine "
@@ -102,7 +103,8 @@ class GroupedTerm:
 
     def labels_of(self, inputs: Array) -> Array:
         """The group (n,) of each row as text; "new" with its number where it is none of the groups."""
-        codes, G = inputs[:, 0].astype(np.intp), len(self.levels)
+        codes = inputs[:, 0].astype(np.intp)
+        G = len(self.levels)
         new = [f"new {k + 1}" for k in range(max(int(codes.max(initial=0)) + 1 - G, 0))]
         return np.array([*self.levels, *new], dtype=object)[codes]
 
@@ -145,7 +147,8 @@ def split_levels(level: str) -> tuple[str, ...]:
     >>> split_levels(joined_levels(["a:b", "c\\"]))
     ('a:b', 'c\\')
     """
-    out, at = list[str](), 0
+    out = list[str]()
+    at = 0
     while at <= len(level):  # up to each colon that no backslash escapes
         stop = next(
             (m.start() for m in _COLON.finditer(level, at) if m[0] == ":"), len(level)
@@ -186,7 +189,8 @@ def _joined_levels(first: tuple[str, ...], second: tuple[str, ...]) -> tuple[str
 def grouped_of(state: Mapping[str, Any], key: str) -> GroupedTerm:
     """The term that `to_state` wrote; DataError for a damaged state."""
     try:
-        effects, levels = tuple(state["effects"]), tuple(state["levels"])
+        effects = tuple(state["effects"])
+        levels = tuple(state["levels"])
         factors = tuple(state.get("factors", ()))
         if not all(
             isinstance(text, str)

@@ -112,7 +112,8 @@ class ProcessTerm:
 
     def _require_in_range(self, x: Array, rows: Any) -> None:
         refuse_below(self.basis.kernel, x, self.inputs, rows)
-        if (found := self.basis.first_beyond(x)) is not None:
+        found = self.basis.first_beyond(x)
+        if found is not None:
             raise beyond_range(found, np.array(self.basis.ends), self.inputs, rows)
 
     def with_basis(self, made: KernelBasis, *, found: bool = False) -> Self:
@@ -136,11 +137,9 @@ class ProcessTerm:
 
 def process_of(state: Mapping[str, Any], key: str) -> ProcessTerm:
     """The term that `to_state` wrote; DataError for a damaged state."""
-    short, inputs, known = (
-        state.get("short"),
-        state.get("inputs"),
-        state.get("length_known"),
-    )
+    short = state.get("short")
+    inputs = state.get("inputs")
+    known = state.get("length_known")
     if not isinstance(inputs, list | tuple) or not all(
         isinstance(name, str) for name in inputs
     ):
@@ -170,7 +169,8 @@ def process_of(state: Mapping[str, Any], key: str) -> ProcessTerm:
 
 def process_in(states: Mapping[str, Mapping[str, Any]], key: str) -> ProcessTerm:
     """The process of this key among the states of a recipe; DataError where there is none."""
-    if not isinstance(held := states.get(key, {}).get("process"), ProcessTerm):
+    held = states.get(key, {}).get("process")
+    if not isinstance(held, ProcessTerm):
         raise DataError(
             f"the recipe has no saved state for {key!r}; it was not saved whole"
         )
@@ -235,7 +235,8 @@ def stated_kernel(
         for word in takes
         if word in KERNEL_SETTINGS and not (smooth and word == "nu")
     ]
-    if unknown := [word for word in given if word not in takes]:
+    unknown = [word for word in given if word not in takes]
+    if unknown:
         raise DataError(
             f"kernel={name!r} takes no {unknown[0]}=; it takes {', '.join(f'{t}=' for t in takes) or 'nothing'}"
         )
@@ -247,10 +248,8 @@ def stated_kernel(
         plain,
         **{word: tuple(v) if isinstance(v, list) else v for word, v in given.items()},
     )
-    kernel, known = (
-        kernel.resolved(with_spread(x, counts), inputs),
-        "length" in given or "length" not in takes,
-    )
+    kernel = kernel.resolved(with_spread(x, counts), inputs)
+    known = "length" in given or "length" not in takes
     return (kernel if known else at_starting_length(kernel, x)), known
 
 
@@ -283,14 +282,18 @@ def starting_length(x: Array) -> float:
             np.linspace(0, len(rows) - 1, min(len(rows), MOST_PAIRED)).astype(int)
         )
     ]
-    return float(np.median(pdist(rows))) if len(rows) > 1 else 1.0
+    if len(rows) > 1:
+        return float(np.median(pdist(rows)))
+    return 1.0
 
 
 def default_basis(x: Array, length_known: bool) -> str:
     """Exact up to 2,000 distinct rows; above, cholesky for a known length, and sines for an unknown one of up to three inputs."""
     if len(distinct_rows(x)) <= DEFAULT_EXACT:
         return "exact"
-    return "cholesky" if length_known or x.shape[1] > MOST_SINES else "hsgp"
+    if length_known or x.shape[1] > MOST_SINES:
+        return "cholesky"
+    return "hsgp"
 
 
 def refuse_holding(words: Mapping[str, Any], key: str) -> None:
@@ -338,7 +341,8 @@ def _refuse_settings(
         raise DataError(f"basis is one of {', '.join(BASES)}, got {shown_value(kind)}")
     if kind == "hsgp" and (given := settings.get("range")) is not None:
         low, high = served_ends(given, x)
-        if (beyond := (x < low) | (x > high)).any():
+        beyond = (x < low) | (x > high)
+        if beyond.any():
             i, j = np.argwhere(beyond)[0]
             found = Beyond(
                 int(i), int(j), float(x[i, j]), float(low[j]), float(high[j])
@@ -353,7 +357,10 @@ def beyond_range(
     ends = ends.copy()
     ends[found.column] = min(found.low, found.value), max(found.high, found.value)
     each = [f"({_outward(low, -1)}, {_outward(high, 1)})" for low, high in ends]
-    wider = each[0] if len(each) == 1 else f"[{', '.join(each)}]"
+    if len(each) == 1:
+        wider = each[0]
+    else:
+        wider = f"[{', '.join(each)}]"
     return DataError(
         f"{inputs[found.column]} is {found.value:g} in row {rows[found.row]}, beyond the range {found.low:g} to "
         f"{found.high:g} of its sines: fit it with range={wider}"
@@ -373,7 +380,8 @@ def refuse_below(
     kernel: CovarianceFunction, x: Array, inputs: Sequence[str], rows: Any
 ) -> None:
     """DataError for a value that is less than the covariance function takes."""
-    if (below := x < kernel.lowest).any():
+    below = x < kernel.lowest
+    if below.any():
         i, j = np.argwhere(below)[0]
         raise DataError(
             f"{inputs[j]} is {x[i, j]:g} in row {rows[i]}, and {kernel.name} is of values from {kernel.lowest:g} on: count "

@@ -137,11 +137,10 @@ class ThinPlate(SmoothBasis):
                 f"{name}: {len(knots)} distinct points are too few, {null + 1} are needed: leave the term out"
             )
         if len(knots) < k or k <= null:
-            said = (
-                f"at least {null + 1}"
-                if k <= null
-                else f"at most {len(knots)}, the number of distinct points"
-            )
+            if k <= null:
+                said = f"at least {null + 1}"
+            else:
+                said = f"at most {len(knots)}, the number of distinct points"
             raise DataError(f"{name}: k is {said}, got {k}")
         if len(knots) > rows:
             knots = knots[
@@ -153,7 +152,8 @@ class ThinPlate(SmoothBasis):
         E = _radial(A, A, m)
         values, U = np.linalg.eigh(E)
         first = np.argsort(-np.abs(values))[:k]
-        D, U = values[first], U[:, first]
+        D = values[first]
+        U = U[:, first]
         # Z spans the null space of T'U_k, so that delta = U_k Z g is orthogonal to the polynomials.
         Q, _ = np.linalg.qr((_polynomials(A, m).T @ U).T, mode="complete")
         Z = Q[:, null:]
@@ -184,17 +184,18 @@ class ThinPlate(SmoothBasis):
     @property
     def penalty(self) -> Roughness:
         """The thin plate energy; in one column with m = 2 the integral of f''(x)^2."""
-        d, m, t = self.knots.shape[1], self.degree, self.transform[:, 0]
+        d = self.knots.shape[1]
+        m = self.degree
+        t = self.transform[:, 0]
         # f(x) = sum_j delta_j eta(|x - x_j| / s) has J_m = delta'E delta s^(d - 2 m), up to the sign of eta, and delta'E delta
         # is the same for each unit vector u.
         unit = abs(float(t @ _radial(self.knots, self.knots, m) @ t)) * self.scale ** (
             d - 2 * m
         )
-        words = (
-            "∫ f''(x)² dx"
-            if (d, m) == (1, 2)
-            else f"J_{m}(f), the thin plate energy of order {m} in {d} columns"
-        )
+        if (d, m) == (1, 2):
+            words = "∫ f''(x)² dx"
+        else:
+            words = f"J_{m}(f), the thin plate energy of order {m} in {d} columns"
         return Roughness(unit, words)
 
     def columns_at(self, x: Array) -> Array:
@@ -287,27 +288,30 @@ class PenalisedSpline(SmoothBasis):
             )
         least = 4 if cyclic else 5
         if k < least or (distinct := len(np.unique(x))) < 3:
-            said = (
-                f"k is at least {least}, got {k}"
-                if k < least
-                else f"the column has {distinct} distinct values, three are needed"
-            )
+            if k < least:
+                said = f"k is at least {least}, got {k}"
+            else:
+                said = f"the column has {distinct} distinct values, three are needed"
             raise DataError(f"{name}: {said}")
-        low, high = ends if ends is not None else (float(x.min()), float(x.max()))
+        if ends is not None:
+            low, high = ends
+        else:
+            low = float(x.min())
+            high = float(x.max())
         eye = np.eye(k)
         # Rows of the difference matrix: b_j - 2 b_(j+1) + b_(j+2), around the circle where the ends are joined.
-        D = (
-            (np.roll(eye, -1, 0) - 2 * eye + np.roll(eye, 1, 0))
-            if cyclic
-            else np.diff(eye, 2, axis=0)
-        )
+        if cyclic:
+            D = np.roll(eye, -1, 0) - 2 * eye + np.roll(eye, 1, 0)
+        else:
+            D = np.diff(eye, 2, axis=0)
         L, V = np.linalg.eigh(D.T @ D)
         null = 1 if cyclic else 2
         # b = V_null a + V_range L^(-1/2) u; of the null space the constant is left out.
         index = np.arange(k) - (k - 1) / 2
-        line = (
-            (index / np.linalg.norm(index))[:, None] if not cyclic else np.zeros((k, 0))
-        )
+        if not cyclic:
+            line = (index / np.linalg.norm(index))[:, None]
+        else:
+            line = np.zeros((k, 0))
         made = cls(
             low,
             high,
@@ -407,7 +411,8 @@ class TensorProduct(SmoothBasis):
             for j in range(x.shape[1])
         )
         made = cls(margins, np.ones(1), np.zeros(1))
-        columns, ends = made._uncentred_columns(x), np.cumsum([made.flat, *made.blocks])
+        columns = made._uncentred_columns(x)
+        ends = np.cumsum([made.flat, *made.blocks])
         each = [
             np.full(b - a, _root_mean_square(columns[:, a:b], counts))
             for a, b in pairwise(ends)

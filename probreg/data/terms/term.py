@@ -57,7 +57,8 @@ class BasisTerm:
         """The term itself, or one of each level of `by=`, named `s(x, by=g)[a]`."""
         if not self.levels:
             return (self,)
-        F, B = len(self.flat) // len(self.levels), len(self.blocks) // len(self.levels)
+        F = len(self.flat) // len(self.levels)
+        B = len(self.blocks) // len(self.levels)
         return tuple(
             BasisTerm(
                 f"{self.name}[{level}]",
@@ -86,7 +87,8 @@ class SmoothTerm:
         columns = self.basis.columns_at(x)
         names = self._column_labels()
         if self.by == "number":
-            if (kind := kind_of(by)) not in ("number", "truth"):
+            kind = kind_of(by)
+            if kind not in ("number", "truth"):
                 raise DataError(
                     f"by= held numbers when the model was fitted and holds {kind} now, {by[0]!r} at row {rows[0]}"
                 )
@@ -105,11 +107,10 @@ class SmoothTerm:
                 and np.isin(by, (0, 1)).all()
             ):
                 met = met.astype(bool).astype(object)
-            if len(
-                bad := np.flatnonzero(
-                    ~np.isin(met.astype(str), [str(level) for level in self.levels])
-                )
-            ):
+            bad = np.flatnonzero(
+                ~np.isin(met.astype(str), [str(level) for level in self.levels])
+            )
+            if len(bad):
                 raise DataError(
                     f"by= has the level {met[bad[0]]!r} at row {rows[bad[0]]}, which the model does not know; it knows "
                     f"{', '.join(map(repr, self.levels))}"
@@ -125,19 +126,16 @@ class SmoothTerm:
     def function_at(self, x: Array) -> Array:
         """The columns of one function at points x (n, d), in the order [flat, blocks]; those that `by=` numbers multiply."""
         columns = self.basis.columns_at(x)
-        return (
-            np.column_stack([np.ones(len(x)), columns])
-            if self.by == "number"
-            else columns
-        )
+        if self.by == "number":
+            return np.column_stack([np.ones(len(x)), columns])
+        return columns
 
     def _column_labels(self) -> list[str]:
         """Return the labels in brackets after the term: "line" for flat columns, numbers for the columns of a block."""
-        flat = (
-            ["line"]
-            if self.basis.flat == 1
-            else [f"line {i + 1}" for i in range(self.basis.flat)]
-        )
+        if self.basis.flat == 1:
+            flat = ["line"]
+        else:
+            flat = [f"line {i + 1}" for i in range(self.basis.flat)]
         several = len(self.basis.blocks) > 1
         numbers = [
             f"{b + 1}.{i + 1}" if several else f"{i + 1}"
@@ -157,7 +155,9 @@ class SmoothTerm:
     def described(self, key: str) -> BasisTerm:
         """The names of its columns as the design has them."""
         names = [f"{key}[{name}]" for name in self._column_labels()]
-        flat, blocks, at = list[str](), list[tuple[str, ...]](), 0
+        flat = list[str]()
+        blocks = list[tuple[str, ...]]()
+        at = 0
         for _ in self.levels or (None,):
             start = self.basis.flat + (self.by == "number")
             flat += names[at : at + start]
@@ -165,11 +165,10 @@ class SmoothTerm:
             for q in self.basis.blocks:
                 blocks.append(tuple(names[at : at + q]))
                 at += q
-        numbers = (
-            [str(b + 1) for b in range(len(self.basis.blocks))]
-            if len(self.basis.blocks) > 1
-            else [""]
-        )
+        if len(self.basis.blocks) > 1:
+            numbers = [str(b + 1) for b in range(len(self.basis.blocks))]
+        else:
+            numbers = [""]
         parts = [
             ", ".join(filter(None, (str(level), b)))
             for level in self.levels or ("",)
@@ -203,7 +202,8 @@ def learned_term(
             x, (words.get("k", _MARGIN),) * d, key, counts=counts
         )
     else:
-        kind, k = words.get("bs", "tp"), words.get("k", _COLUMNS.get(d, 10 * d))
+        kind = words.get("bs", "tp")
+        k = words.get("k", _COLUMNS.get(d, 10 * d))
         if kind not in ("tp", "ps", "cc"):
             raise DataError(
                 f"{key}: bs is 'tp' (thin plate), 'ps' (penalised B-splines) or 'cc' (cyclic), got {kind!r}"
@@ -230,11 +230,10 @@ def learned_term(
             "a number that multiplies one function"
         )
     met = {str(level) for level in by}
-    levels = (
-        sorted(met)
-        if kind_of(by) in ("text", "truth")
-        else [str(level) for level in by.categories if str(level) in met]
-    )
+    if kind_of(by) in ("text", "truth"):
+        levels = sorted(met)
+    else:
+        levels = [str(level) for level in by.categories if str(level) in met]
     return state | {"by": "levels", "levels": levels}
 
 
@@ -264,7 +263,10 @@ def _basis_to_json(basis: SmoothBasis) -> dict[str, Any]:
         nested = (
             isinstance(value, tuple) and value and isinstance(value[0], SmoothBasis)
         )
-        out[f.name] = [_basis_to_json(part) for part in value] if nested else value
+        if nested:
+            out[f.name] = [_basis_to_json(part) for part in value]
+        else:
+            out[f.name] = value
     return out
 
 

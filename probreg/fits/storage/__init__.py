@@ -93,9 +93,10 @@ def write_fit(
             "larger than the rows: save(rows=True) keeps them"
         )
     if not large and (model.likelihood.least_squares or _relative(model)):
-        by_group = (
-            model.design.moments_by_group if model.likelihood.least_squares else None
-        )
+        if model.likelihood.least_squares:
+            by_group = model.design.moments_by_group
+        else:
+            by_group = None
         sums = {"moments": model.design.moments if by_group is None else by_group.head}
         if by_group is not None:
             groups[_BY_GROUP] = _group(by_group.to_arrays())
@@ -148,11 +149,8 @@ def can_be_made_again(
     model: Model, method: Method, solution: Solution, seed: int
 ) -> bool:
     """Whether the draws come again from the seed, to the bit: it is tried."""
-    if (
-        (draws := solution.draws) is None
-        or draws.made_of is None
-        or draws["beta"].size > _MOST
-    ):
+    draws = solution.draws
+    if draws is None or draws.made_of is None or draws["beta"].size > _MOST:
         return False
     again = _redraw(model, method, solution.beta, draws.made_of, seed)
     return digest_of_draws(again) == digest_of_draws(draws)
@@ -191,7 +189,8 @@ def read_saved(path: Any) -> tuple[Model, Method, Solution, int]:
             spec["design"]["recipe"] = _with_arrays(spec["design"]["recipe"], file)
             model = _model(spec, file)
             method = METHODS.from_spec(spec["method"])
-            solution, seed = _read_solution(spec, file, model, method), spec["seed"]
+            solution = _read_solution(spec, file, model, method)
+            seed = spec["seed"]
             asked = spec["solution"].get("draws_digest")
             if asked is not None and digest_of_draws(solution.posterior) != asked:
                 warn_caller(
@@ -236,7 +235,9 @@ def _without_arrays(
             return {_BASES: name}
         if isinstance(value, dict):
             return {k: replace_arrays(v) for k, v in value.items()}
-        return [replace_arrays(v) for v in value] if isinstance(value, list) else value
+        if isinstance(value, list):
+            return [replace_arrays(v) for v in value]
+        return value
 
     design = {**spec["design"], "recipe": replace_arrays(spec["design"]["recipe"])}
     solution = spec["solution"]
@@ -259,7 +260,9 @@ def _with_arrays(value: Any, file: Container) -> Any:
         return found
     if isinstance(value, dict):
         return {k: _with_arrays(v, file) for k, v in value.items()}
-    return [_with_arrays(v, file) for v in value] if isinstance(value, list) else value
+    if isinstance(value, list):
+        return [_with_arrays(v, file) for v in value]
+    return value
 
 
 def _inputs_of(design: Design) -> dict[str, np.ndarray]:
@@ -280,11 +283,9 @@ def _term_keys(recipe: ColumnRecipe) -> tuple[str, ...]:
 
 def _input_width(recipe: ColumnRecipe, key: str) -> int:
     """Return how many numbers of a row enter a term: for varying effects the number of the group and z (K,)."""
-    return (
-        1 + recipe.grouped[key].shape[1]
-        if key in recipe.grouped
-        else len(recipe.entering[key])
-    )
+    if key in recipe.grouped:
+        return 1 + recipe.grouped[key].shape[1]
+    return len(recipe.entering[key])
 
 
 def _inputs_from(
@@ -294,7 +295,8 @@ def _inputs_from(
     found = {key: rows[name] for key, name in names.items() if name in rows}
     for key in recipe.grouped.keys() & found.keys():
         codes = found[key][:, 0]
-        if len(bad := np.flatnonzero((codes < 0) | (codes != np.floor(codes)))):
+        bad = np.flatnonzero((codes < 0) | (codes != np.floor(codes)))
+        if len(bad):
             raise DataError(
                 f"the group of row {bad[0]} in {key} is {codes[bad[0]]:g}, and groups are numbered from 0"
             )
@@ -358,9 +360,10 @@ def _solution_group(
 ) -> Any:
     # one nan where no parameter has a standard error: columns may be thousands
     scale = s.scale if s.conditional is None else s.conditional
-    arrays = (
-        {"": np.array(np.nan)} if isinstance(scale, NoCovariance) else scale.arrays()
-    )
+    if isinstance(scale, NoCovariance):
+        arrays = {"": np.array(np.nan)}
+    else:
+        arrays = scale.arrays()
     if moments is not None and scale.frame.equals(_frame_of(moments, intercept)):
         arrays.pop("frame", None)
     scale_parts: dict[str, Any] = {
@@ -412,10 +415,13 @@ def _read_covariance(
     raw = Frame.of_raw(model.shape[0])
     if not parts:  # of files of an earlier version
         return DenseCovariance.of_matrix(raw, model.shape[1], numbers["scale"])
-    kept, intercept = model.design.kept, model.design.intercept
+    kept = model.design.kept
+    intercept = model.design.intercept
     if "frame" not in parts:
         of_moments = "root" in parts and isinstance(kept, Moments)
-        frame = Frame.of(kept.mean, kept.scale, intercept) if of_moments else raw  # type: ignore[union-attr]
+        frame = raw
+        if of_moments:
+            frame = Frame.of(kept.mean, kept.scale, intercept)  # type: ignore[union-attr]
         parts["frame"] = np.stack([frame.shift, frame.scale])
     return ParameterCovariance.from_arrays(
         parts, model.shape[1], intercept, tuple(further)
@@ -443,12 +449,14 @@ def _spec(
 ) -> dict[str, Any]:
     from probreg import __version__
 
-    d, draws = model.design, solution.draws
-    hyper = (
-        {}
-        if draws is None
-        else {k: (float(draws[k].mean()), float(draws[k].std())) for k in draws.hyper}
-    )
+    d = model.design
+    draws = solution.draws
+    if draws is None:
+        hyper = {}
+    else:
+        hyper = {
+            k: (float(draws[k].mean()), float(draws[k].std())) for k in draws.hyper
+        }
     return {
         "format": _FORMAT,
         "version": __version__,
@@ -514,11 +522,9 @@ def _prior_spec(model: Model) -> Any:
 
 def _spec_of(prior: Prior) -> Any:
     """One prior, or a list of those of linear predictors."""
-    return (
-        list(map(PRIORS.to_spec, prior.priors))
-        if isinstance(prior, PerPredictor)
-        else PRIORS.to_spec(prior)
-    )
+    if isinstance(prior, PerPredictor):
+        return list(map(PRIORS.to_spec, prior.priors))
+    return PRIORS.to_spec(prior)
 
 
 def _found_spec(found: FoundScales, model: Model) -> dict[str, Any]:
@@ -549,11 +555,12 @@ def _read_found_scales(
     for path, kind in checks.FOUND.items():
         checks.field_of(spec, path, kind)
     d = len(spec["theta"])
-    design = (
-        _stated_design(recipe_from_json(_with_arrays(spec["recipe"], file)), model)
-        if "recipe" in spec
-        else model.design
-    )
+    if "recipe" in spec:
+        design = _stated_design(
+            recipe_from_json(_with_arrays(spec["recipe"], file)), model
+        )
+    else:
+        design = model.design
     aux = {k: _aux_of(v) for k, v in spec["aux"].items()}
     stated = replace(model, design=design, prior=_read_prior(spec["prior"]), aux=aux)
     known = number_of_scales(stated)
@@ -561,10 +568,8 @@ def _read_found_scales(
         raise DataError(
             f"its scales found by evidence are {d} numbers, and the stated model has {known} unknown"
         )
-    theta, hessian = (
-        np.array(spec["theta"], dtype=float),
-        np.array(spec["hessian"], dtype=float).reshape(d, d),
-    )
+    theta = np.array(spec["theta"], dtype=float)
+    hessian = np.array(spec["hessian"], dtype=float).reshape(d, d)
     vanished = np.array(spec["vanished"], dtype=bool)
     points = spec.get("points", 1)
     hessian_of = partial(np.array, hessian)
@@ -602,7 +607,8 @@ def _stated_design(recipe: ColumnRecipe, model: Model) -> Design:
 
 
 def _model(spec: Mapping[str, Any], file: Container) -> Model:
-    d, likelihood = spec["design"], LIKELIHOODS.from_spec(spec["likelihood"])
+    d = spec["design"]
+    likelihood = LIKELIHOODS.from_spec(spec["likelihood"])
     recipe = recipe_from_json(d["recipe"])
     p = len(recipe.columns)
     if len(d["free"]) != p:
@@ -610,7 +616,10 @@ def _model(spec: Mapping[str, Any], file: Container) -> Model:
             f"it has {len(d['free'])} marks of free columns for {p} columns"
         )
     sizes = {"p": p, "m": likelihood.width, "q": p + 1}
-    rows = read_arrays(file, "rows", row_lines(recipe), sizes) if "rows" in file else {}
+    if "rows" in file:
+        rows = read_arrays(file, "rows", row_lines(recipe), sizes)
+    else:
+        rows = {}
     if rows:
         # DataError unless y are codes of the levels, or numbers or counts that the likelihood takes.
         y = rows["y"]
@@ -621,11 +630,10 @@ def _model(spec: Mapping[str, Any], file: Container) -> Model:
                 f"rows/y holds other values than the codes 0 to {len(likelihood.levels) - 1} of its levels"
             )
     by_group = not rows and _BY_GROUP in file
-    head = (
-        p - sum(len(term.columns) for term in recipe.grouped.values())
-        if by_group
-        else p
-    )
+    if by_group:
+        head = p - sum(len(term.columns) for term in recipe.grouped.values())
+    else:
+        head = p
     sizes_of_head = {**sizes, "p": head, "q": head + 1}
     plain, by_trials = (
         None
@@ -669,17 +677,17 @@ def _model(spec: Mapping[str, Any], file: Container) -> Model:
 def _aux_spec(value: float | AuxPrior) -> Any:
     if isinstance(value, AuxPrior):
         return AUX_PRIORS.to_spec(value)
-    return {"found": float(value)} if isinstance(value, FoundValue) else float(value)
+    if isinstance(value, FoundValue):
+        return {"found": float(value)}
+    return float(value)
 
 
 def _aux_of(spec: Any) -> Any:
     if not isinstance(spec, dict):
         return spec
-    return (
-        FoundValue(spec["found"])
-        if set(spec) == {"found"}
-        else AUX_PRIORS.from_spec(spec)
-    )
+    if set(spec) == {"found"}:
+        return FoundValue(spec["found"])
+    return AUX_PRIORS.from_spec(spec)
 
 
 def _read_moments(
@@ -699,7 +707,8 @@ def _read_moments(
             k: np.array(checks.field_of(spec, f"sums.{group}.{k}", kind), dtype=float)
             for k, kind in COUNTS.items()
         }
-    if lost := [k for k in COUNTS if k not in found]:
+    lost = [k for k in COUNTS if k not in found]
+    if lost:
         raise DataError(f"{group} hold no {lost[0]}")
     return Moments.from_arrays(found | {"columns": np.array(columns)})
 
@@ -738,7 +747,8 @@ def _read_unused_rows(
         return None
     if "X" not in parts or "places" not in parts:
         raise DataError("its rows of weight 0 lack their places, or their columns")
-    places, whole = parts["places"].astype(int), len(rows["X"]) + len(parts["X"])
+    places = parts["places"].astype(int)
+    whole = len(rows["X"]) + len(parts["X"])
     if (
         len(set(places.tolist())) < len(places)
         or (places >= whole).any()
@@ -772,7 +782,8 @@ def _read_solution(
     sizes = {"p": p, "m": m, "k": p * m, "o": len(model.likelihood.outcomes) or 1}
     numbers = read_arrays(file, "solution", SOLUTION, sizes)
     marks = s.get("routine", [])  # files of an earlier version have none
-    scale, replicates = _read_covariance(numbers, model, s.get("further", [])), None
+    scale = _read_covariance(numbers, model, s.get("further", []))
+    replicates = None
     if s["replicates"] is not None:
         replicates = read_arrays(
             file,
@@ -838,7 +849,10 @@ def _read_draws(
     )
     sizes |= {letter: reported[letter] for letter in "cd"}
     lines = stored_lines(s["sample_stats"], SAMPLE_STATS)
-    found = read_arrays(file, "sample_stats", lines, sizes) if lines else {}
+    if lines:
+        found = read_arrays(file, "sample_stats", lines, sizes)
+    else:
+        found = {}
     stats = {
         k: v.astype(bool) if line.values is checks.TRUTHS else v
         for line, (k, v) in zip(lines, found.items())
@@ -927,7 +941,8 @@ def _check_solution(s: Solution, model: Model, method: Method) -> None:
             raise DataError(f"it holds no draws of {name}, which is unknown")
     if s.draws is not None:
         _check_draws(s.draws)
-    if odd := (set(s.aux) | set(s.aux_sd)) - set(model.unknown):
+    odd = (set(s.aux) | set(s.aux_sd)) - set(model.unknown)
+    if odd:
         raise DataError(
             f"it holds an estimate of {odd.pop()!r}, which is no unknown parameter of its model"
         )
@@ -957,5 +972,6 @@ def _check_draws(draws: Draws) -> None:
         draws.marginals
     ):
         raise DataError(f"of its marginals it holds {', '.join(draws.marginals)} only")
-    if lost := set(draws.hyper) - set(draws.values):
+    lost = set(draws.hyper) - set(draws.values)
+    if lost:
         raise DataError(f"it holds no draws of {lost.pop()}, the scale of a prior")

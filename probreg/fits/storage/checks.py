@@ -340,11 +340,9 @@ def stored_lines(names: Iterable[str], lines: tuple[Stored, ...]) -> tuple[Store
     def fits(name: str, line: Stored) -> bool:
         if line.name.endswith("("):
             return name.startswith(line.name)
-        return (
-            name.endswith(line.name)
-            if line.name.startswith("_") or not line.name
-            else name == line.name
-        )
+        if line.name.startswith("_") or not line.name:
+            return name.endswith(line.name)
+        return name == line.name
 
     return tuple(
         next(line for line in lines if fits(name, line))._replace(name=name)
@@ -361,7 +359,8 @@ def read_arrays(
     prefix: str = "",
 ) -> dict[str, Array]:
     """The arrays of a group, each held to its line; letters without a size get that of the first array that has them."""
-    present, out = set(file.names(group)), {}
+    present = set(file.names(group))
+    out = {}
     for line in lines:
         name = prefix + line.name
         if line.optional and name not in present:

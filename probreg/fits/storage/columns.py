@@ -32,13 +32,11 @@ def written_columns(
         values = np.asarray(column)
         about: dict[str, Any] = {"name": name, "kind": "number"}
         if values.dtype.kind == "b":
-            values, about = values.astype(np.int8), about | {"kind": "truth"}
+            values = values.astype(np.int8)
+            about = about | {"kind": "truth"}
         elif values.dtype.kind not in "iuf":
-            values = (
-                values
-                if kind_of(values) != "time"
-                else np.array(list(map(plain_level, values)), dtype=object)
-            )
+            if kind_of(values) == "time":
+                values = np.array(list(map(plain_level, values)), dtype=object)
             levels = sorted(
                 {v for v in values.tolist() if isinstance(v, _LEVEL)},
                 key=lambda v: (type(v).__name__, v),
@@ -47,10 +45,8 @@ def written_columns(
             codes = [code.get((type(v).__name__, v), -1) for v in values.tolist()]
             if -1 in codes:
                 continue
-            values, about = (
-                np.array(codes),
-                about | {"kind": "levels", "levels": levels},
-            )
+            values = np.array(codes)
+            about = about | {"kind": "levels", "levels": levels}
         arrays[f"{_PREFIX}{len(said)}"] = values
         said.append(about)
     return arrays, said
@@ -64,11 +60,9 @@ def read_columns_back(
         raise DataError("its columns of the formula are no list of tables")
     out: dict[str, Any] = {}
     for i, about in enumerate(said):
-        name, kind, levels = (
-            about.get("name"),
-            about.get("kind"),
-            about.get("levels", []),
-        )
+        name = about.get("name")
+        kind = about.get("kind")
+        levels = about.get("levels", [])
         if (
             not isinstance(name, str)
             or kind not in ("number", "truth", "levels")
@@ -77,7 +71,10 @@ def read_columns_back(
             raise DataError(
                 f"its column {i} of the formula has no name, kind or levels"
             )
-        values = checks.FINITE if kind == "number" else checks.WHOLES
+        if kind == "number":
+            values = checks.FINITE
+        else:
+            values = checks.WHOLES
         found = read_arrays(
             file, "rows", (Stored(f"{_PREFIX}{i}", ("n",), values),), sizes
         )[f"{_PREFIX}{i}"]
@@ -94,5 +91,8 @@ def read_columns_back(
             every = np.empty(len(levels), dtype=object)
             every[:] = levels
             found = every[found.astype(int)]
-        out[name] = found.astype(bool) if kind == "truth" else found
+        if kind == "truth":
+            out[name] = found.astype(bool)
+        else:
+            out[name] = found
     return out

@@ -32,11 +32,12 @@ def _refuse_nul(tree: Any) -> None:
         for name, array in group.variables.items():
             if array.dtype.kind not in "OUT":
                 continue
-            if odd := [
+            odd = [
                 v
                 for v in np.asarray(array).ravel().tolist()
                 if isinstance(v, str) and "\0" in v
-            ]:
+            ]
+            if odd:
                 raise DataError(
                     f"{odd[0]!r} ({name}) has a NUL character, which a file cannot hold: rename it in the data and fit again"
                 )
@@ -116,7 +117,8 @@ class Container:
         found = self._linked_member(
             self._linked_member(self._file, group, "group"), name, "array"
         )
-        where, plan = f"{group}/{name}", found.id.get_create_plist()
+        where = f"{group}/{name}"
+        plan = found.id.get_create_plist()
         if (
             not isinstance(found.dtype, np.dtype)
             or found.dtype.kind not in "fiub"
@@ -144,10 +146,11 @@ class Container:
         """A member of a group by a plain link."""
         import h5py
 
-        wanted, link = (
-            h5py.Group if kind == "group" else h5py.Dataset,
-            group.get(name, getlink=True),
-        )
+        if kind == "group":
+            wanted = h5py.Group
+        else:
+            wanted = h5py.Dataset
+        link = group.get(name, getlink=True)
         if link is None:
             raise DataError(f"it has no {kind} {name!r}")
         if (

@@ -39,15 +39,18 @@ def posterior_by_arrow(
     rng: np.random.Generator,
 ) -> ArrowPosterior:
     """Of a Gaussian likelihood at nodes theta (S, d) with their weights, drawn at the nodes `chosen`."""
-    p, S, layout = surface.model.shape[0], len(theta), surface.layout
-    beta, mean, sd = np.empty((len(chosen), p)), np.empty((S, p)), np.empty((S, p))
+    p = surface.model.shape[0]
+    S = len(theta)
+    layout = surface.layout
+    beta = np.empty((len(chosen), p))
+    mean = np.empty((S, p))
+    sd = np.empty((S, p))
     frame = layout.frame_of_all
-    low, spread = (
-        np.zeros((p, 0)),
-        np.zeros((*layout.places.shape, layout.places.shape[1])),
-    )
+    low = np.zeros((p, 0))
+    spread = np.zeros((*layout.places.shape, layout.places.shape[1]))
     for part in surface.blocks_of(theta):
-        at, w = surface.at_nodes(theta[part]), weight[part]
+        at = surface.at_nodes(theta[part])
+        w = weight[part]
         mean[part] = surface.coefficients(at, *at.mean)[..., 0].T
         in_frame, blocks = _axes(surface, at)
         axes = frame.to_raw(in_frame.reshape(p, -1)).reshape(in_frame.shape)

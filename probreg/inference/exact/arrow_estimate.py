@@ -69,7 +69,8 @@ def _covariance(
         roots.lead[0]
         @ H.solve_transposed(np.broadcast_to(np.eye(K), (G, K, K)), np.zeros((r, K)))[0]
     )
-    low, m = layout.coordinates(a[0], c[0]), layout.model.shape[1]
+    low = layout.coordinates(a[0], c[0])
+    m = layout.model.shape[1]
     return ArrowCovariance(
         layout.frame_of_all, m, places=layout.places, blocks=blocks, low=low
     )

@@ -121,7 +121,8 @@ class ArrowLaplaceSurface(EvidenceSurface):
         """Where flat coefficients begin under ML, and a root of their covariance there: the mode at a common scale."""
         near = ArrowLaplaceSurface(self.model, self.groups)
         at = near.mode(near.starts()[0])
-        flat, rest = slice(self._inner, near._inner), at.H.schur(self._inner)
+        flat = slice(self._inner, near._inner)
+        rest = at.H.schur(self._inner)
         root = solve_triangular(
             np.linalg.cholesky(rest), np.eye(len(rest)), lower=True
         ).T
@@ -186,11 +187,10 @@ class ArrowLaplaceSurface(EvidenceSurface):
         return self._climb(theta, tol)
 
     def _climb(self, theta: Array, tol: float) -> ArrowMode:
-        given, roots = (
-            self.given(theta),
-            self.layout.roots(theta[None, : len(self.groups.priors)]),
-        )
-        k, before = self._inner, np.inf
+        given = self.given(theta)
+        roots = self.layout.roots(theta[None, : len(self.groups.priors)])
+        k = self._inner
+        before = np.inf
         x = self._start(roots)
         x[1][k:, 0] = given
         at = self._at(theta, roots, x)
@@ -250,7 +250,8 @@ class ArrowLaplaceSurface(EvidenceSurface):
 
     def _of_response(self) -> Array:
         """(r m + a, 1): least squares of a rough eta on flat columns, and rough nuisance parameters."""
-        m, f = self.model.shape[1], len(self.layout.flat)
+        m = self.model.shape[1]
+        f = len(self.layout.flat)
         eta, aux = self.rows.likelihood.initial_eta(self.model.design.observed)
         out = np.zeros((self._size, 1))
         X = self.layout.columns.dense[:, self.layout.columns.dense.shape[1] - f :]
@@ -329,7 +330,8 @@ class ArrowLaplaceSurface(EvidenceSurface):
 
     def _blocks(self) -> list[tuple[BlockPrior, Array]]:
         """Smooth priors of columns without latent ones, and where these stand."""
-        m, place = self.model.shape[1], {j: i for i, j in enumerate(self.layout.known)}
+        m = self.model.shape[1]
+        place = {j: i for i, j in enumerate(self.layout.known)}
         out = []
         for b in self.model.joint.blocks:
             if b.columns and b.columns[0] in place:
@@ -358,7 +360,8 @@ class ArrowLaplaceSurface(EvidenceSurface):
 
     def _prior_slopes(self, c: Array) -> tuple[Array, Array]:
         """Gradient (r m + a,) and negative second derivative of the log priors of other coordinates."""
-        g, h = np.zeros(len(c)), np.zeros((len(c), len(c)))
+        g = np.zeros(len(c))
+        h = np.zeros((len(c), len(c)))
         for b, at in self._blocks():
             assert isinstance(b.prior, SmoothPrior)  # `scales_obstacle` asks first
             first, second = b.prior.derivatives(c[at, 0].reshape(len(b.columns), -1))
@@ -371,7 +374,8 @@ class ArrowLaplaceSurface(EvidenceSurface):
 
     def _prior_log_det(self, c: Array, corner: Array) -> Array:
         """What the priors of other coordinates add to grad log |H|^(1/2), (H^-1)_jj d h_j / 2."""
-        out, S = np.zeros(len(corner)), np.diagonal(corner)
+        out = np.zeros(len(corner))
+        S = np.diagonal(corner)
         for b, at in self._blocks():
             if isinstance(b.prior, SmoothPrior) and not isinstance(
                 b.prior, GaussianPrior | Flat | WholePrior
@@ -385,10 +389,8 @@ class ArrowLaplaceSurface(EvidenceSurface):
                     ).ravel()
                 )
         for i, name in enumerate(self._inner_aux):
-            k, value = (
-                len(c) - len(self.model.unknown) + i,
-                float(np.exp(self._log_aux(c)[i])),
-            )
+            k = len(c) - len(self.model.unknown) + i
+            value = float(np.exp(self._log_aux(c)[i]))
             own = self.model.aux_prior(name)
             near = [
                 -own.slopes(value * float(np.exp(step)))[1] for step in (_NEAR, -_NEAR)
@@ -399,7 +401,8 @@ class ArrowLaplaceSurface(EvidenceSurface):
     # ---- value and slopes -------------------------------------------------------------------------------------------
 
     def _evidence(self, at: ArrowMode) -> float:
-        k, f = self._inner, len(self.layout.flat)
+        k = self._inner
+        f = len(self.layout.flat)
         constant = 0.5 * (k - self._latent) * _LOG_2PI
         if (
             self.criterion == "REML" and f
@@ -420,18 +423,17 @@ class ArrowLaplaceSurface(EvidenceSurface):
         )
 
     def _slopes(self, at: ArrowMode) -> "_Slopes":
-        d, k, roots, gram = (
-            len(self.groups.priors),
-            self._inner,
-            at.roots,
-            self.gram(at),
-        )
+        d = len(self.groups.priors)
+        k = self._inner
+        roots = at.roots
+        gram = self.gram(at)
         inverse = Inverse(*at.H.inverse(k))
         t, q = self._follow(at, inverse)
         # v = s - t + W X M q
         dz = self.rows.moved(*_one(roots.forth(q[0][None], q[1][None])))
         v = at.rows.score - t + (at.rows.W @ dz[..., None])[..., 0]
-        xv, xs = self.rows.pull(v), self.rows.pull(at.rows.score)
+        xv = self.rows.pull(v)
+        xs = self.rows.pull(at.rows.score)
         minus = (-xs[0], -xs[1])
         pulls = roots.pull(gram, inverse)
         gradient = (
@@ -440,7 +442,8 @@ class ArrowLaplaceSurface(EvidenceSurface):
         )
         settled = roots.settled(gram, pulls)
         # how the mode moves: M du = M H^-1 (dM's - M'X'WX dM u); z_i'P z_j / 2 with z = X (dM u + M dM's)
-        turned, back = roots.turned(at.x, d), roots.turned_back(xs, d)
+        turned = roots.turned(at.x, d)
+        back = roots.turned_back(xs, d)
         more = _one(roots.forth(back[0][None], back[1][None]))
         both = turned[0] + more[0], turned[1] + more[1]
         of_both = gram.times(*both)
@@ -470,7 +473,8 @@ class ArrowLaplaceSurface(EvidenceSurface):
             - np.tensordot(half[0], half[0], ((0, 1), (0, 1)))
             - half[1].T @ half[1]
         )
-        root, outer = self._of_outer, xv[1][k:, 0]
+        root = self._of_outer
+        outer = xv[1][k:, 0]
         hessian = np.block(
             [
                 [-information, (root.T @ across).T],
@@ -481,7 +485,8 @@ class ArrowLaplaceSurface(EvidenceSurface):
 
     def _follow(self, at: ArrowMode, inverse: Inverse) -> tuple[Array, Parts]:
         """t (n, m + a), and q = H^-1 grad log |H|^(1/2) with zeros for what is given."""
-        k, roots = self._inner, at.roots
+        k = self._inner
+        roots = at.roots
         t = self.rows.log_det_slopes(at.z, self.rows.spread(self._raw(roots, inverse)))
         a, c = _one(roots.back(*self.rows.pull(t)))
         c = c[:k] + self._prior_log_det(at.x[1], inverse.corner)[:, None]
@@ -491,7 +496,9 @@ class ArrowLaplaceSurface(EvidenceSurface):
     def factor(self, at: ArrowMode) -> Arrow:
         """The factor of H over all coefficients, given outer nuisance parameters."""
         k = self._size - len(self.outer)
-        return at.H if k == self._inner else at.roots.arrow(self.gram(at).cut(k)).at(0)
+        if k == self._inner:
+            return at.H
+        return at.roots.arrow(self.gram(at).cut(k)).at(0)
 
     def follow(self, at: ArrowMode) -> Parts:
         """q = H^-1 grad log |H|^(1/2), by which the mean is from the mode to first order."""
@@ -500,10 +507,8 @@ class ArrowLaplaceSurface(EvidenceSurface):
     def _raw(self, roots: ArrowRoots, S: Inverse) -> Inverse:
         """M S M' of the parts of H^-1, with zeros for what is given."""
         L, (G, K, k) = roots.lead[0], S.border.shape
-        border, corner = (
-            np.zeros((G, K, self._size)),
-            np.zeros((self._size, self._size)),
-        )
+        border = np.zeros((G, K, self._size))
+        corner = np.zeros((self._size, self._size))
         border[..., :k], corner[:k, :k] = S.border, S.corner
         corner = roots.transposed_right(roots.transposed_right(corner).T)
         border = roots.transposed_right((L @ border).reshape(G * K, -1)).reshape(
@@ -532,7 +537,8 @@ class ArrowLaplaceSurface(EvidenceSurface):
             near = ArrowLaplaceSurface(self.model, self.groups)
             first = near.starts()[0]
             return [np.append(first, np.zeros(len(self._frame[0])))]
-        points, response = [], self._of_response()
+        points = []
+        response = self._of_response()
         log_aux = self._log_aux(response)[len(self._inner_aux) :]
         for others in self.groups.starts():
             roots = self.layout.roots(others[None])

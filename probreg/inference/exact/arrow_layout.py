@@ -85,7 +85,10 @@ class ArrowLayout:
         """Those that lead, and those behind them: other factors, then diagonal roots."""
         m = self.model.shape[1]
         at = np.cumsum([0, *(len(g.hyper) for g in self.groups.groups)])
-        lead, rest, k, r = list[LatentBlock](), list[LatentBlock](), 0, 0
+        lead = list[LatentBlock]()
+        rest = list[LatentBlock]()
+        k = 0
+        r = 0
         starts: dict[
             tuple[int, ...], int
         ] = {}  # of columns, which the blocks of linear predictors share
@@ -104,7 +107,8 @@ class ArrowLayout:
         )  # nested factors are eliminated one after the other
         behind += [i for i, term in enumerate(self._terms) if term is None]
         for i in [*self._leading, *behind]:
-            g, own = self.groups.groups[i], slice(int(at[i]), int(at[i + 1]))
+            g = self.groups.groups[i]
+            own = slice(int(at[i]), int(at[i + 1]))
             (G, K), repeated = (1, len(g.columns)), (term := self._terms[i]) is not None
             if term is not None:
                 G, K = term.shape
@@ -112,7 +116,10 @@ class ArrowLayout:
             count = K if leads else G * K
             if g.columns not in starts:
                 starts[g.columns] = k if leads else r
-                k, r = (k + count * m, r) if leads else (k, r + count * m)
+                if leads:
+                    k += count * m
+                else:
+                    r += count * m
             block = LatentBlock(
                 g, own, place(g, starts[g.columns], count), G, K * g.width(m), repeated
             )
@@ -138,7 +145,8 @@ class ArrowLayout:
     @cached_property
     def places(self) -> Array:
         """(G, K m), where the coefficients of each group that leads stand in vec beta."""
-        m, lead = self.model.shape[1], self._first[0]
+        m = self.model.shape[1]
+        lead = self._first[0]
         each = [vec_entries(b.group.columns, m).reshape(b.repeats, -1) for b in lead]
         return np.hstack(each)
 
@@ -162,7 +170,8 @@ class ArrowLayout:
     @cached_property
     def columns(self) -> ArrowColumns:
         """[Z, X], diagonal blocks in coordinates of their roots and flat columns standardised."""
-        design, rest = self.model.design, self._first[1]
+        design = self.model.design
+        rest = self._first[1]
         of = {id(self.groups.groups[i]): c for i, c in self._columns.items()}
         first, *others_lead = (of[id(b.group)] for b in self._first[0])
         for more in others_lead:
@@ -183,7 +192,8 @@ class ArrowLayout:
         """A (p, r) with which the columns behind those that lead are X A, sparse."""
         from scipy.sparse import coo_array, csr_array, hstack
 
-        p, parts = self.model.shape[0], list[Any]()
+        p = self.model.shape[0]
+        parts = list[Any]()
         for b in self._first[1]:
             own = np.array(b.group.columns)
             if b.repeated:
@@ -215,15 +225,19 @@ class ArrowLayout:
     @cached_property
     def frame(self) -> Frame:
         """The standardised flat columns."""
-        design, own, f = self.model.design, list(self.flat), len(self.flat)
+        design = self.model.design
+        own = list(self.flat)
+        f = len(self.flat)
         if not f:
             return Frame(np.zeros(0), np.ones(0), None)
         if design.n:
             X = np.ascontiguousarray(design.X[:, own].T)  # by column, as sums are quick
-            shift, scale = X.mean(1), X.std(1)
+            shift = X.mean(1)
+            scale = X.std(1)
         else:
             moments = design.moments_by_group or design.moments
-            shift, scale = moments.mean[own], moments.scale[own]
+            shift = moments.mean[own]
+            scale = moments.scale[own]
         at = self.model.design.intercept
         frame = Frame.of(shift, scale, self.flat.index(at) if at in self.flat else None)
         if not design.n or frame.intercept is None:
@@ -237,10 +251,14 @@ class ArrowLayout:
     @cached_property
     def frame_of_all(self) -> Frame:
         """The frame of all columns: those that are not flat are as they are."""
-        flat, own = np.array(self.flat, dtype=np.intp), self.frame
+        flat = np.array(self.flat, dtype=np.intp)
+        own = self.frame
         out = Frame.of_raw(self.model.shape[0])
         out.shift[flat], out.scale[flat] = own.shift, own.scale
-        intercept = None if own.intercept is None else int(flat[own.intercept])
+        if own.intercept is None:
+            intercept = None
+        else:
+            intercept = int(flat[own.intercept])
         return replace(
             out,
             intercept=intercept,
@@ -252,14 +270,16 @@ class ArrowLayout:
         """What columns a (G, K m, s) and c (r m, s) are as vec beta (p m, s), without mu."""
         p, m = self.model.shape
         out = self.coordinates(a, c).reshape(p, m, a.shape[-1])
-        own, s = list(self.flat), out.shape[2]
+        own = list(self.flat)
+        s = out.shape[2]
         out[own] = (self.T @ out[own].reshape(len(own), m * s)).reshape(len(own), m, s)
         return out.reshape(p * m, s)
 
     def coordinates(self, a: Array, c: Array) -> Array:
         """The same in the frame of all columns, (p m, s)."""
         (p, m), (lead, rest) = self.model.shape, self.blocks
-        s, out = a.shape[-1], np.zeros((p, m, a.shape[-1]))
+        s = a.shape[-1]
+        out = np.zeros((p, m, a.shape[-1]))
         for b in lead:
             out.reshape(p * m, s)[b.group.entries(m)] = a[:, b.place].reshape(
                 len(b.group.columns) * b.group.width(m), s
@@ -288,23 +308,25 @@ class ArrowLayout:
         return ArrowRoots(lead, rest, len(self.groups.priors))
 
     def _root(self, b: LatentBlock, logs: Array, unit: Array) -> BlockRoots:
-        g, m = b.group, b.group.width(self.model.shape[1])
+        g = b.group
+        m = b.group.width(self.model.shape[1])
         relative = bool(g.base.sigma_units)
         unit = unit if relative else np.ones(len(logs))
         if not b.repeated:
             q = len(g.columns)
-            D = (
-                np.ones((len(logs), q))
-                if g.prior is None
-                else np.exp(g.prior.log_scales_at(logs, q))
-            )
+            if g.prior is None:
+                D = np.ones((len(logs), q))
+            else:
+                D = np.exp(g.prior.log_scales_at(logs, q))
             D = unit[:, None] * D
             moved = g.log_scales(logs[0]).slopes.T * D[0]
             return BlockRoots(b, relative, np.repeat(D, m, 1), np.repeat(moved, m, 1))
         own = _root_of_each(g, logs, b.size // m)
-        value, moved = unit[:, None, None] * own.value, unit[0] * own.slopes
+        value = unit[:, None, None] * own.value
+        moved = unit[0] * own.slopes
         if m > 1:
-            value, moved = np.kron(value, np.eye(m)), np.kron(moved, np.eye(m))
+            value = np.kron(value, np.eye(m))
+            moved = np.kron(moved, np.eye(m))
         return BlockRoots(b, relative, value, moved)
 
     def beyond(self, theta: Array, vanished: Array, start: Array) -> list[Array]:
@@ -318,12 +340,16 @@ class ArrowLayout:
         for b in [*self.blocks[0], *self.blocks[1]]:
             own = np.arange(b.hyper.start, b.hyper.stop)
             scales = self.groups.scaling[own]
-            stay, cors = own[scales & ~vanished[own]], own[~scales]
+            stay = own[scales & ~vanished[own]]
+            cors = own[~scales]
             if not (b.repeated and len(cors)):
                 continue
             for j in own[scales & vanished[own]]:
                 back = theta.copy()
-                back[j] = theta[stay].mean() - np.log(10.0) if len(stay) else start[j]
+                if len(stay):
+                    back[j] = theta[stay].mean() - np.log(10.0)
+                else:
+                    back[j] = start[j]
                 slopes = self._root(b, back[None, b.hyper], np.ones(1)).slopes
                 k = int(
                     np.abs(slopes[j - b.hyper.start]).sum(1).argmax()
@@ -347,10 +373,8 @@ def require_memory(layout: ArrowLayout, method: str, has: int | None = None) -> 
     """Incompatible, before anything is allocated, where the matrices of the arrow take more memory than the machine has (or `has`)."""
     (G, K, q), m = layout.shape, layout.model.shape[1]
     r = q + (len(layout.known) + len(layout.flat)) * m
-    need, most = (
-        8.0 * (4 * (G * K * r + r * r) + _BY_ROW * layout.model.design.n),
-        has or physical_memory(),
-    )
+    need = 8.0 * (4 * (G * K * r + r * r) + _BY_ROW * layout.model.design.n)
+    most = has or physical_memory()
     if most is None or need <= most:
         return
     terms = [
@@ -367,13 +391,13 @@ def require_memory(layout: ArrowLayout, method: str, has: int | None = None) -> 
 def require_flat_rank(layout: ArrowLayout, method: str) -> None:
     """Incompatible where flat columns are combinations of others, and where effects of groups are nearly so."""
     _require_near_intercept(layout.model, method)
-    design, flat = layout.model.design, list(layout.flat)
+    design = layout.model.design
+    flat = list(layout.flat)
     if design.n:
-        F = (
-            design.X[:, flat]
-            if design.weights is None
-            else np.sqrt(design.weights)[:, None] * design.X[:, flat]
-        )
+        if design.weights is None:
+            F = design.X[:, flat]
+        else:
+            F = np.sqrt(design.weights)[:, None] * design.X[:, flat]
     else:
         by_group = design.moments_by_group
         of_head = by_group is not None and all(j in design.head for j in flat)
@@ -381,16 +405,18 @@ def require_flat_rank(layout: ArrowLayout, method: str) -> None:
             (by_group.head if by_group and of_head else design.moments).R, dtype=float
         )[:, flat]
     rows = len(F) if design.n else design.count
-    rank = rank_of(np.linalg.qr(F, mode="r")) if rows >= len(flat) > 0 else None
+    if rows >= len(flat) > 0:
+        rank = rank_of(np.linalg.qr(F, mode="r"))
+    else:
+        rank = None
     if rank is not None and not rank.dropped:
         return
     if flat:
         names = tuple(design.columns[j] for j in flat)
-        why = (
-            f"{len(flat)} columns and {rows} rows"
-            if rank is None
-            else combinations(rank, names)
-        )
+        if rank is None:
+            why = f"{len(flat)} columns and {rows} rows"
+        else:
+            why = combinations(rank, names)
         raise Incompatible(
             f"{method}: the posterior is improper, because columns are not identified: {why}. Drop one, or give these columns a "
             "proper prior."
@@ -402,7 +428,8 @@ def _require_near_intercept(model: Model, method: str) -> None:
     for term in model.design.recipe.grouped.values():
         if "Intercept" not in term.effects:
             continue
-        if (found := _mean_and_spread(model.design, term)) is None:
+        found = _mean_and_spread(model.design, term)
+        if found is None:
             continue
         middle, spread = found
         far = (spread > 0) & (np.abs(middle) > _FAR * spread)
@@ -421,7 +448,8 @@ def _mean_and_spread(design: Design, term: GroupedTerm) -> tuple[Array, Array] |
             np.asarray(design.inputs[term.key])[:, 1:].T
         )  # by column, as sums are quick
         return Z.mean(1), Z.std(1)
-    if (moments := design.moments_by_group) is None:
+    moments = design.moments_by_group
+    if moments is None:
         return None
     place = {c: j - moments.head.p for j, c in enumerate(moments.columns)}
     own = [place[c] for c in term.columns]
@@ -435,10 +463,8 @@ def _slab(p: int, columns: Array, each: Array) -> Any:
     """(p, f), sparse: `each` (q, f) at the rows of these columns."""
     from scipy.sparse import coo_array
 
-    at, own = (
-        np.repeat(columns, each.shape[1]),
-        np.tile(np.arange(each.shape[1]), len(columns)),
-    )
+    at = np.repeat(columns, each.shape[1])
+    own = np.tile(np.arange(each.shape[1]), len(columns))
     return coo_array((each.ravel(), (at, own)), shape=(p, each.shape[1]))
 
 
@@ -456,14 +482,18 @@ def _root_of_each(g: LatentGroup, logs: Array, K: int) -> _RootOfEach:
         )
     sd = g.base.independent(len(g.columns))
     assert sd is not None  # see `_repeating`
-    tau = np.ones(len(logs)) if g.prior is None else np.exp(logs[:, 0])
+    if g.prior is None:
+        tau = np.ones(len(logs))
+    else:
+        tau = np.exp(logs[:, 0])
     value = tau[:, None, None] * sd[0] * np.eye(K)
     return _RootOfEach(value, value[:1] if len(g.hyper) else np.zeros((0, K, K)))
 
 
 def _repeating(model: Model, g: LatentGroup) -> GroupedTerm | None:
     """The term whose columns these are, where their prior is one root (K, K) for every group."""
-    if (term := model.design.grouped_of(g.columns)) is None:
+    term = model.design.grouped_of(g.columns)
+    if term is None:
         return None
     if model.design.n and term.key not in model.design.inputs:
         return None
@@ -475,4 +505,6 @@ def _repeating(model: Model, g: LatentGroup) -> GroupedTerm | None:
         and bool((sd == sd[0]).all())
         and not g.base.center(len(g.columns)).any()
     )
-    return term if plain and (g.prior is None or g.prior.scalar) else None
+    if plain and (g.prior is None or g.prior.scalar):
+        return term
+    return None

@@ -28,8 +28,10 @@ class ArrowQuadratureSurface(ArrowLaplaceSurface):
 
     def _evidence(self, at: ArrowMode) -> float:
         x, w = np.polynomial.hermite.hermgauss(self.points)
-        lead, scale = self.layout.columns.lead, 1.0 / at.H.L[:, 0, 0]
-        u, moved = at.x[0][:, 0, 0], at.roots.lead[0, 0, 0] * lead.Z[:, 0]
+        lead = self.layout.columns.lead
+        scale = 1.0 / at.H.L[:, 0, 0]
+        u = at.x[0][:, 0, 0]
+        moved = at.roots.lead[0, 0, 0] * lead.Z[:, 0]
         terms = np.empty((self.points, len(u)))
         for j, node in enumerate(np.sqrt(2.0) * x):
             z = at.z.copy()

@@ -75,13 +75,16 @@ class ArrowRoots:
     @property
     def latent(self) -> int:
         """The number of columns behind the leading ones that have a root."""
-        return self.rest[-1].block.place.stop if self.rest else 0
+        if self.rest:
+            return self.rest[-1].block.place.stop
+        return 0
 
     def right(self, B: Array) -> Array:
         """B M (S, x, r) of B (S, x, r), over the columns behind the leading ones."""
         out = np.array(B)
         for root in self.rest:
-            at, part = root.block.place, B[..., root.block.place]
+            at = root.block.place
+            part = B[..., root.block.place]
             if root.block.repeated:
                 out[..., at] = (
                     part.reshape(len(B), -1, root.block.size) @ root.value
@@ -118,7 +121,8 @@ class ArrowRoots:
             D, E, F = (
                 noise.reshape(S, *[1] * (part.ndim - 1)) * part for part in (D, E, F)
             )
-        every, q = np.arange(K), np.arange(self.latent)
+        every = np.arange(K)
+        q = np.arange(self.latent)
         D[..., every, every] += 1.0
         F[..., q, q] += 1.0
         return Arrow(D, E, F)
@@ -140,7 +144,10 @@ class ArrowRoots:
             b = root.block
             part = out[:, b.place]
             if b.repeated:
-                value = np.swapaxes(root.value, -1, -2) if transpose else root.value
+                if transpose:
+                    value = np.swapaxes(root.value, -1, -2)
+                else:
+                    value = root.value
                 out[:, b.place] = (
                     value[:, None] @ part.reshape(S, b.repeats, b.size, -1)
                 ).reshape(part.shape)
@@ -161,9 +168,11 @@ class ArrowRoots:
         lead = np.tensordot(gram.lead @ self.lead[0], own, ((0, 2), (0, 1)))
         lead = lead + np.tensordot(BM, border, ((0, 2), (0, 2)))
         out = [-lead[root.block.place, root.block.place] for root in self.first]
-        above, CM = self._left(gram.cross)[0], self.right(gram.rest[None])[0][:, :k]
+        above = self._left(gram.cross)[0]
+        CM = self.right(gram.rest[None])[0][:, :k]
         for root in self.rest:
-            at, b = root.block.place, root.block
+            at = root.block.place
+            b = root.block
             if not b.repeated:
                 out.append(
                     -(above[..., at] * border[..., at]).sum((0, 1))
@@ -191,7 +200,8 @@ class ArrowRoots:
         whole = np.sum([o[0][..., 0].T @ i[0][..., 0] for o, i in pairs], axis=0)
         out = [whole[root.block.place, root.block.place] for root in self.first]
         for root in self.rest:
-            at, b = root.block.place, root.block
+            at = root.block.place
+            b = root.block
             if not b.repeated:
                 out.append(
                     np.sum([o[1][at, 0] * i[1][at, 0] for o, i in pairs], axis=0)
@@ -208,7 +218,8 @@ class ArrowRoots:
 
     def through(self, pulls: list[Array]) -> tuple[Array, float]:
         """<d root / d theta_j, pull> (d,), and the same along log sigma of the roots in units of it."""
-        out, relative = np.zeros(self.d), 0.0
+        out = np.zeros(self.d)
+        relative = 0.0
         for root, pull in zip([*self.first, *self.rest], pulls):
             out[root.block.hyper] = [
                 float((slope * pull).sum()) for slope in root.slopes
@@ -225,10 +236,12 @@ class ArrowRoots:
         return self._turned(s, d, back=True)
 
     def _turned(self, x: Parts, d: int, *, back: bool) -> Parts:
-        lead, rest = np.zeros((*x[0].shape[:2], d)), np.zeros((len(x[1]), d))
+        lead = np.zeros((*x[0].shape[:2], d))
+        rest = np.zeros((len(x[1]), d))
         for leads, roots in ((True, self.first), (False, self.rest)):
             for root in roots:
-                b, along = root.block, d > self.d and root.relative
+                b = root.block
+                along = d > self.d and root.relative
                 places = [*range(b.hyper.start, b.hyper.stop)] + [self.d] * along
                 for j, slope in zip(
                     places, [*root.slopes, *([root.value[0]] if along else [])]
@@ -269,7 +282,8 @@ class ArrowRoots:
 
     def _met(self, root: BlockRoots, gram: ArrowGram) -> Array:
         """<dL, X'WX dL> of each hyperparameter of a block, (d, G), or (d, q) of its coordinates."""
-        b, diagonal = root.block, np.diagonal(gram.rest)
+        b = root.block
+        diagonal = np.diagonal(gram.rest)
         if not b.repeated:
             return np.asarray(diagonal[b.place] * np.square(root.slopes))
         if any(root is each for each in self.first):

@@ -54,11 +54,10 @@ class ArrowRows:
     @cached_property
     def _offset(self) -> Array:
         design = self.model.design
-        moved = (
-            (design.X @ self.centre)[:, None]
-            if self.centre.any()
-            else np.zeros((design.n, 1))
-        )
+        if self.centre.any():
+            moved = (design.X @ self.centre)[:, None]
+        else:
+            moved = np.zeros((design.n, 1))
         return plus_offset(moved, design.offset)
 
     @cached_property
@@ -70,7 +69,8 @@ class ArrowRows:
 
     def moved(self, a: Array, c: Array) -> Array:
         """z_i (n, m + a) of coefficients a (G, K m, 1) and c (r m + a, 1)."""
-        m, own = self.m, self._split(a, c)
+        m = self.m
+        own = self._split(a, c)
         eta = self.columns.times(*own)
         last = np.broadcast_to(c[len(c) - self.a :, 0], (len(eta), self.a))
         return np.hstack([eta, last]) if m and self.a else eta
@@ -82,7 +82,8 @@ class ArrowRows:
 
     def _split(self, a: Array, c: Array) -> Parts:
         """As coefficients (G, K, m) and (r, m) of the columns."""
-        G, m = self.columns.lead.groups, self.m
+        G = self.columns.lead.groups
+        m = self.m
         return a.reshape(G, -1, m), c[: len(c) - self.a].reshape(-1, m)
 
     def values(self, z: Array) -> RowSlopes:
@@ -97,7 +98,8 @@ class ArrowRows:
 
     def local(self, z: Array) -> tuple[Array, Array, Array]:
         """log p_i, gradient and W_i row by row, without weights."""
-        m, design = self.m, self.model.design
+        m = self.m
+        design = self.model.design
         aux = {
             name: float(np.exp(z[0, m + i]))
             for i, name in enumerate(self.model.unknown)
@@ -127,14 +129,15 @@ class ArrowRows:
 
     def gram(self, W: Array) -> ArrowGram:
         """The sums of blkdiag(x_i kron I, I)' W_i blkdiag(x_i kron I, I)."""
-        m, a = self.m, self.a
-        G, K, r = (
-            self.columns.lead.groups,
-            self.columns.lead.effects,
-            self.columns.width,
-        )
-        lead, rest = np.empty((G, K, m, K, m)), np.zeros((r * m + a, r * m + a))
-        cross, corner = np.zeros((G, K, m, r * m + a)), np.empty((r, m, r, m))
+        m = self.m
+        a = self.a
+        G = self.columns.lead.groups
+        K = self.columns.lead.effects
+        r = self.columns.width
+        lead = np.empty((G, K, m, K, m))
+        rest = np.zeros((r * m + a, r * m + a))
+        cross = np.zeros((G, K, m, r * m + a))
+        corner = np.empty((r, m, r, m))
         for i in range(m):
             for j in range(i + 1):
                 found = self.columns.gram(W[:, i, j])
@@ -154,8 +157,11 @@ class ArrowRows:
 
     def spread(self, S: Inverse) -> Array:
         """V_i (n, m + a, m + a), the covariance of z_i where that of all coefficients has these parts."""
-        m, a, n = self.m, self.a, len(self.columns.dense)
-        G, r = len(S.own), self.columns.width * m
+        m = self.m
+        a = self.a
+        n = len(self.columns.dense)
+        G = len(S.own)
+        r = self.columns.width * m
         out = np.empty((n, m + a, m + a))
         for i in range(m):
             for j in range(i + 1):

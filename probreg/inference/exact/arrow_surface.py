@@ -88,11 +88,9 @@ class ArrowSurface(EvidenceSurface):
     @cached_property
     def _response(self) -> tuple[ArrowSums, Array]:
         """The sums of y less what flat columns say of it, and their coefficients (f,) on standardised columns."""
-        return (
-            sums_of_rows(self.layout)
-            if self.model.design.n
-            else sums_of_moments(self.layout)
-        )
+        if self.model.design.n:
+            return sums_of_rows(self.layout)
+        return sums_of_moments(self.layout)
 
     @property
     def moments(self) -> ArrowSums:
@@ -109,7 +107,8 @@ class ArrowSurface(EvidenceSurface):
 
     def _gram_times(self, a: Array, c: Array) -> Parts:
         """X'WX times columns a (G, K, s) and c (r, s)."""
-        gram, cross = self.moments.gram, self._sparse
+        gram = self.moments.gram
+        cross = self._sparse
         if cross is None:
             return gram.times(a, c)
         flat = a.reshape(-1, a.shape[-1])
@@ -155,7 +154,9 @@ class ArrowSurface(EvidenceSurface):
     @property
     def _counted(self) -> int | None:
         """The columns of the border that |H| counts: without the flat ones under ML."""
-        return None if self.criterion == "REML" else self.layout.shape[2]
+        if self.criterion == "REML":
+            return None
+        return self.layout.shape[2]
 
     def at_nodes(self, theta: Array) -> ArrowNodes:
         """Mean and spread of the coefficients at each of theta (S, d)."""
@@ -180,7 +181,8 @@ class ArrowSurface(EvidenceSurface):
 
     def _evidence(self, at: ArrowNodes) -> Array:
         """log p(y | theta) at each node, (S,)."""
-        moments, f = self.moments, len(self.layout.flat)
+        moments = self.moments
+        f = len(self.layout.flat)
         fit = (
             moments.weight * (at.log_noise - _LOG_2PI)
             - at.factor.log_det(self._counted)
@@ -254,15 +256,15 @@ class ArrowSurface(EvidenceSurface):
                 -np.inf,
                 nothing[:d],
             )
-        noise, H = float(np.exp(at.log_noise[0])), at.factor.at(0)
+        noise = float(np.exp(at.log_noise[0]))
+        H = at.factor.at(0)
         u = (at.mean[0][0], at.mean[1][0])
         s, b = self._scores(at.roots, u, noise)
         pulls, trace, columns = self._pulls(at.roots, H, noise)
-        of_fit, of_det = (
-            at.roots.through(at.roots.paired([(s, u)])),
-            at.roots.through(pulls),
-        )
-        gradient, relative = of_fit[0] + of_det[0], of_fit[1] + of_det[1]
+        of_fit = at.roots.through(at.roots.paired([(s, u)]))
+        of_det = at.roots.through(pulls)
+        gradient = of_fit[0] + of_det[0]
+        relative = of_fit[1] + of_det[1]
         # the parameters that each scale adds: < dL, X'WX M H^-1 >
         settled = at.roots.settled(
             gram._replace(lead=noise * gram.lead, rest=noise * gram.rest), pulls
@@ -291,7 +293,9 @@ class ArrowSurface(EvidenceSurface):
         self, roots: ArrowRoots, H: Arrow | SparseArrow, noise: float
     ) -> tuple[list[Array], float, int]:
         """The blocks of -noise X'X M H^-1, the trace of the latent part of H^-1, and the columns that |H| counts."""
-        k, gram, q = self._counted, self.moments.gram, self.layout.shape[2]
+        k = self._counted
+        gram = self.moments.gram
+        q = self.layout.shape[2]
         G, K, r = H.shape
         columns = G * K + (r if k is None else k)
         if (
@@ -300,11 +304,10 @@ class ArrowSurface(EvidenceSurface):
         ):
             return [noise * pull for pull in found[0]], found[1], columns
         inverse = Inverse(*H.inverse(k))
-        pulls = (
-            roots.pull(gram, inverse)
-            if self._sparse is None
-            else sparse_pull(roots, gram, self._sparse, inverse)
-        )
+        if self._sparse is None:
+            pulls = roots.pull(gram, inverse)
+        else:
+            pulls = sparse_pull(roots, gram, self._sparse, inverse)
         trace = np.trace(inverse.own, axis1=1, axis2=2).sum() + np.trace(
             inverse.corner[:q, :q]
         )
@@ -331,7 +334,8 @@ class ArrowSurface(EvidenceSurface):
         d = len(self.groups.priors) + unknown
         (a, c), back = roots.turned(u, d), roots.turned_back(s, d)
         more = roots.forth(back[0][None], back[1][None])
-        a, c = a + more[0][0], c + more[1][0]
+        a = a + more[0][0]
+        c = c + more[1][0]
         y = np.zeros((1, a.shape[-1]))
         if (
             unknown
@@ -364,18 +368,15 @@ class ArrowSurface(EvidenceSurface):
         """Less left tau^2 / (2 sigma^2), whose log has the slopes 2 d log tau - 2 d log sigma."""
         noise = float(np.exp(at.log_noise[0]))
         for root in at.roots.rest:
-            if left := root.block.group.left:
-                own, slope = (
-                    0.5 * left * noise * root.value[0, 0] ** 2,
-                    np.zeros(len(gradient)),
-                )
+            left = root.block.group.left
+            if left:
+                own = 0.5 * left * noise * root.value[0, 0] ** 2
+                slope = np.zeros(len(gradient))
                 slope[root.block.hyper] = 2.0 * root.slopes[:, 0] / root.value[0, 0]
                 if self.model.unknown:
                     slope[-1] = 2.0 * root.relative - 2.0
-                gradient, hessian = (
-                    gradient - own * slope,
-                    hessian - own * np.outer(slope, slope),
-                )
+                gradient = gradient - own * slope
+                hessian = hessian - own * np.outer(slope, slope)
         return gradient, hessian
 
     # ---- where a search begins ----------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy.special import gammaln
@@ -80,7 +81,8 @@ class Conjugate(Method):
         check_fields(self)
 
     def obstacle(self, model: Model) -> str | None:
-        if why := kinds(self, model):
+        why = kinds(self, model)
+        if why:
             return why
         if not model.unknown:
             return None
@@ -94,17 +96,19 @@ class Conjugate(Method):
         if model.design.n < model.shape[0] and (wide := rotated(model)) is not None:
             found = self.solve(wide.model, rng)
             draws = found.posterior
-            unit, each = (
-                (found.stats["sigma2_scale"] ** 0.5, draws[model.noise_scale])
-                if wide.relative
-                else (1.0, 1.0)
-            )
+            if wide.relative:
+                unit = found.stats["sigma2_scale"] ** 0.5
+                each: Any = draws[model.noise_scale]
+            else:
+                unit = 1.0
+                each = 1.0
             values = {**draws.values, "beta": wide.draws(found, each, rng)[0]}
             return replace(
                 wide.back(found, unit),
                 draws=replace(draws, values=values, made_of=None),
             )
-        moments, prior = model.design.moments, PriorRows.of(model.joint)
+        moments = model.design.moments
+        prior = PriorRows.of(model.joint)
         held = model.noise()
         given = refined(
             posterior_given_sigma(moments, prior, held), model.design, prior, held
@@ -122,8 +126,12 @@ class Conjugate(Method):
         # sigma^2 | y ~ InvGamma(a0 + (n + q - p)/2, b0 + RSS_P/2), RSS_P = min_beta |y - X beta|^2 + (beta - b)'P(beta
         # - b); a flat column takes one degree of freedom, a proper one none (O'Hagan & Forster 2004, chapter 11).
         power = moments.weight + prior.size - moments.p
-        a, b = a0 + power / 2, b0 + given.rss / 2
-        rss = moments.rss if prior.size or given.exact is None else given.rss
+        a = a0 + power / 2
+        b = b0 + given.rss / 2
+        if prior.size or given.exact is None:
+            rss = moments.rss
+        else:
+            rss = given.rss
         if a <= 0 or b <= _ROUNDING * float(np.square(moments.factor[:, -1]).sum()):
             raise Incompatible(_no_sigma(moments.weight, moments.p, exact=a > 0))
         proper = model.joint.informative.all() and model.noise_prior.proper
@@ -185,7 +193,8 @@ class Conjugate(Method):
     def _given_sigma(
         self, model: Model, given: Conditional, prior: PriorRows, draws: Draws
     ) -> Solution:
-        sigma, moments = model.fixed[model.noise_scale], model.design.moments
+        sigma = model.fixed[model.noise_scale]
+        moments = model.design.moments
         evidence = log_marginal(given, moments, prior, sigma)
         return Solution(
             beta=given.mean[:, None],
@@ -216,9 +225,10 @@ def _known[T](value: T | None) -> T:
 def _moments_of_sigma(a: float, b: float) -> tuple[float, float]:
     """Mean and sd of sigma when sigma^2 ~ InvGamma(a, b); the mean needs a > 1/2, the sd a > 1."""
     # E[sigma] = b^(1/2) Gamma(a - 1/2) / Gamma(a), E[sigma^2] = b / (a - 1).
-    mean = (
-        float(np.sqrt(b) * np.exp(gammaln(a - 0.5) - gammaln(a))) if a > 0.5 else np.inf
-    )
+    if a > 0.5:
+        mean = float(np.sqrt(b) * np.exp(gammaln(a - 0.5) - gammaln(a)))
+    else:
+        mean = np.inf
     return mean, float(np.sqrt(b / (a - 1) - mean**2)) if a > 1 else np.inf
 
 

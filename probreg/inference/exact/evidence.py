@@ -197,7 +197,8 @@ class Evidence(Method):
         problem = EvidenceProblem(
             model, self.per_column, criterion=self.criterion, points=self.points
         )
-        if isinstance(surface := problem.surface, ArrowSurface | ArrowLaplaceSurface):
+        surface = problem.surface
+        if isinstance(surface, ArrowSurface | ArrowLaplaceSurface):
             require_memory(surface.layout, self.name)
             require_flat_rank(surface.layout, self.name)
         elif (
@@ -229,11 +230,10 @@ class Evidence(Method):
                     solution=_from_surface(surface, top.theta, inner.model)
                 )
         if isinstance(surface, ProfiledSurface) and inner.method.target == "mode":
-            solved = (
-                inner.method.solve(inner.model, rng)
-                if inner.solution is None
-                else inner.solution
-            )
+            if inner.solution is None:
+                solved = inner.method.solve(inner.model, rng)
+            else:
+                solved = inner.solution
             inner = inner._replace(
                 solution=_at_profile(solved, surface.mode(top.theta))
             )
@@ -242,27 +242,28 @@ class Evidence(Method):
             and self.criterion == "ML"
             and inner.method.target == "mode"
         ):
-            solved = (
-                inner.method.solve(inner.model, rng)
-                if inner.solution is None
-                else inner.solution
-            )
+            if inner.solution is None:
+                solved = inner.method.solve(inner.model, rng)
+            else:
+                solved = inner.solution
             inner = inner._replace(
                 solution=_at_estimate(solved, arrow_estimate(surface, top.theta))
             )
         if top.rising:
-            solved = (
-                inner.method.solve(inner.model, rng)
-                if inner.solution is None
-                else inner.solution
-            )
+            if inner.solution is None:
+                solved = inner.method.solve(inner.model, rng)
+            else:
+                solved = inner.solution
             names = ", ".join(problem.names[j] for j in top.rising)
             detail = f"the evidence rises as {names} runs to infinity, because the function of its columns separates the classes"
             inner = inner._replace(
                 solution=replace(solved, status=Status.SCALE_AT_INFINITY, detail=detail)
             )
         # a likelihood at estimated coefficients is not to be read beside evidences
-        stat = "log_likelihood_of_scales" if self.criterion == "ML" else "log_evidence"
+        if self.criterion == "ML":
+            stat = "log_likelihood_of_scales"
+        else:
+            stat = "log_evidence"
         found_scales = problem.found(top)
         joint = (
             found_scales is not None and not problem.effects_alone and not top.rising
@@ -282,11 +283,10 @@ class Evidence(Method):
 
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
         settled = self.resolve(model, rng)
-        solution = (
-            settled.method.solve(settled.model, rng)
-            if settled.solution is None
-            else settled.solution
-        )
+        if settled.solution is None:
+            solution = settled.method.solve(settled.model, rng)
+        else:
+            solution = settled.solution
         notes = (*settled.notes, *solution.notes)
         solution = replace(
             solution, stats={**solution.stats, **settled.stats}, notes=notes
@@ -319,7 +319,8 @@ def _from_surface(
 def _at_profile(found: Solution, at: LaplaceMode) -> Solution:
     """The solution of another method at the coefficients that maximise the likelihood, with the curvature there."""
     # the curvature is over the raw coefficients; in the frame S'H S is well conditioned
-    frame, m = at.model.design.frame, at.model.shape[1]
+    frame = at.model.design.frame
+    m = at.model.shape[1]
     S = map_of_columns(frame.T, m)
     root = root_of_curvature(S.T @ at.local.curvature @ S)
     if root is None:
@@ -350,7 +351,8 @@ def _at_estimate(found: Solution, at: ArrowEstimate) -> Solution:
 
 def scales_obstacle(method: Method, model: Model, does: str) -> str | None:
     """Why the evidence is no smooth function of the logs of unknown scales, for a method that `does` something with them."""
-    blocks, gaussian = model.joint.blocks, model.likelihood.least_squares
+    blocks = model.joint.blocks
+    gaussian = model.likelihood.least_squares
     if not isinstance(model.likelihood, SmoothLikelihood):
         return f"{method.name} needs a smooth likelihood, and {model.likelihood.name} is not one"
     if not model.likelihood.curvature_has_slope:
@@ -368,11 +370,12 @@ def scales_obstacle(method: Method, model: Model, does: str) -> str | None:
             f"{method.name} {does} prior scales that are unknown, and this model has none: Normal(Reference()) or "
             "Normal(HalfNormal(1.0)) has"
         )
-    if wrong := [
+    wrong = [
         b.prior.name
         for b in blocks
         if isinstance(b.prior, HierarchicalPrior) and not _tunable(b.prior)
-    ]:
+    ]
+    if wrong:
         return f"{method.name} needs unknown scales to be those of normal priors, and this model has {', '.join(wrong)}; use nuts"
     kind, word = (GaussianPrior, "normal") if gaussian else (SmoothPrior, "smooth")
     for b in blocks:
@@ -383,7 +386,8 @@ def scales_obstacle(method: Method, model: Model, does: str) -> str | None:
             )
         if isinstance(b.prior, LatentPrior) and b.prior.sigma_units and not gaussian:
             return f"{method.name} with this likelihood needs prior scales that are not in units of sigma"
-    if (why := edges(method, model)) is not None:
+    why = edges(method, model)
+    if why is not None:
         return why
     # an exact basis has a column for every row at lengths that are short enough
     moving = [
@@ -392,10 +396,8 @@ def scales_obstacle(method: Method, model: Model, does: str) -> str | None:
         if isinstance(b.prior, UnknownLength) and b.prior.basis.kind == "exact"
     ]
     if moving and not gaussian and model.unknown:
-        aux, called = (
-            " and ".join(model.unknown),
-            model.design.called(moving[0].columns),
-        )
+        aux = " and ".join(model.unknown)
+        called = model.design.called(moving[0].columns)
         return (
             f"{method.name} cannot move the length of {called}, as exact as the rows, with {model.likelihood.named} likelihood of "
             f"unknown {aux}, which runs to its edge: take basis='hsgp', or hold {aux}"

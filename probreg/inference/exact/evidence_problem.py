@@ -80,9 +80,8 @@ def with_kernel(
         basis = prior.basis_at(
             prior.kernel_at(**(chosen or values)), before.inputs.get(term.key)
         )
-        basis = (
-            basis if chosen is None else basis.with_kernel(prior.kernel_at(**values))
-        )
+        if chosen is not None:
+            basis = basis.with_kernel(prior.kernel_at(**values))
     except DataError as error:
         raise Incompatible(
             f"evidence: it rises until the process of {term.key} is no curve at these rows ({error}). State the length, or give it "
@@ -171,9 +170,9 @@ class EvidenceProblem:
     def outer(self) -> tuple[str, ...]:
         """Nuisance parameters that are coordinates of the surface behind the hyperparameters; others are integrated with the
         coefficients."""
-        return (
-            () if self.method == "integrate" and not self.exact else self.model.unknown
-        )
+        if self.method == "integrate" and not self.exact:
+            return ()
+        return self.model.unknown
 
     @property
     def ratios_found(self) -> int:
@@ -183,7 +182,8 @@ class EvidenceProblem:
         the whole prior is; then the prior is known up to that factor.
         """
         blocks = [b for b in self.model.joint.blocks if not isinstance(b.prior, Flat)]
-        if not (found := len(self.groups.priors)):
+        found = len(self.groups.priors)
+        if not found:
             units = {b.prior.sigma_units for b in blocks}
             return 0 if units == {True} else len(units)
         return found if len(blocks) == 1 else max(found, 2)
@@ -239,7 +239,8 @@ class EvidenceProblem:
     def _rebased(self, values: Array, chosen: Array) -> EvidenceSurface:
         """The surface over the other hyperparameters where those that are in columns have these values; anchors that are chosen are
         those of the values `chosen`."""
-        found, at = self.model, 0
+        found = self.model
+        at = 0
         for g in self.unknown:
             if isinstance(g.prior, UnknownLength):
                 names = [name for name, _ in g.prior.unknown]
@@ -275,15 +276,16 @@ class EvidenceProblem:
 
     def natural(self, hyper: Array) -> dict[str, Array]:
         """What a user reads at hyperparameters (..., d), in the order of theta, by name."""
-        found, out = (
-            hyper_names(self.model.joint, self.model.design),
-            dict[str, Array](),
-        )
+        found = hyper_names(self.model.joint, self.model.design)
+        out = dict[str, Array]()
         for k, g in enumerate(self.unknown):
             values = dict(
                 zip(g.hyper, np.moveaxis(hyper[..., self.groups.group_of == k], -1, 0))
             )
-            read = values if g.prior is None else g.prior.natural(values)
+            if g.prior is None:
+                read = values
+            else:
+                read = g.prior.natural(values)
             out |= {found[g.block][name]: read[name] for name in g.hyper}
         return out
 
@@ -297,7 +299,10 @@ class EvidenceProblem:
         width = np.array([g.width(self.model.shape[1]) for g in self.groups.groups])[
             self.groups.group_of
         ]
-        sizes = self.groups.sizes if self.exact else self.groups.sizes * width
+        if self.exact:
+            sizes = self.groups.sizes
+        else:
+            sizes = self.groups.sizes * width
         # a correlation, or the length of a part that has vanished, may matter to nothing; a scale of effects that is small may grow
         by_group = [
             bool(g.prior and g.prior.hyper_labels)
@@ -312,14 +317,12 @@ class EvidenceProblem:
         limits = [name in self.model.likelihood.at_zero for name in self.outer]
         surface: Callable[[Array], EvidencePoint] = self.surface
         if held is not None:
-            k, d = held[0], len(sizes)
+            k = held[0]
+            d = len(sizes)
             surface = with_held(surface, *held)
             sizes, soft = (np.delete(v, k) if k < d else v for v in (sizes, soft))
-            limits = (
-                limits[: k - d] + limits[k - d + 1 :]
-                if d <= k < d + len(limits)
-                else limits
-            )
+            if d <= k < d + len(limits):
+                limits = limits[: k - d] + limits[k - d + 1 :]
         return partial(
             maximise_log_scales,
             surface,
@@ -379,7 +382,8 @@ class EvidenceProblem:
             top = again._replace(ended=again.ended or (settled and top.ended))
             if settled:
                 break
-        if rising := self._rising(top, starts[0]):
+        rising = self._rising(top, starts[0])
+        if rising:
             return self._bounded(top, rising, starts[0])
         name = self.model.likelihood.noise_scale
         if (
@@ -387,11 +391,10 @@ class EvidenceProblem:
             and (top.ended or top.steps < max_steps)
             and self._noiseless(top)
         ):
-            give = (
-                ""
-                if self.model.noise_prior.proper
-                else f", or give it a proper prior, such as aux={{{name!r}: HalfNormal(1.0)}}"
-            )
+            if self.model.noise_prior.proper:
+                give = ""
+            else:
+                give = f", or give it a proper prior, such as aux={{{name!r}: HalfNormal(1.0)}}"
             why = f"the evidence rises as {name} falls to 0, because the columns can reproduce the response"
             raise Incompatible(f"{self.method}: {why}; hold {name}{give}")
         # a start may end on a plain below the top of another, such as at lengths so small that rows share nothing
@@ -401,7 +404,10 @@ class EvidenceProblem:
                 "raises the evidence beyond rounding. State columns and response in units of similar size, or give the scales priors"
             )
         if not top.ended:
-            hold = f"hold {name}" if name in self.outer else "give the scales priors"
+            if name in self.outer:
+                hold = f"hold {name}"
+            else:
+                hold = "give the scales priors"
             raise Incompatible(
                 f"evidence: no maximum over the scales within {max_steps} steps; raise max_steps, or {hold}"
             )
@@ -442,7 +448,8 @@ class EvidenceProblem:
         self, top: EvidenceMaximum, rising: tuple[int, ...], start: Array
     ) -> EvidenceMaximum:
         """The maximum with the scales that rise for ever at a large value."""
-        theta, vanished = top.theta.copy(), top.vanished.copy()
+        theta = top.theta.copy()
+        vanished = top.vanished.copy()
         theta[list(rising)] = start[list(rising)] + _FAR_UP
         vanished[list(rising)] = False
         return top._replace(
@@ -488,10 +495,8 @@ class EvidenceProblem:
                 top.theta,
                 top.at.hessian,
             )
-        vanished, plain = (
-            np.append(top.vanished, top.at_limit),
-            not self._took_part(top),
-        )
+        vanished = np.append(top.vanished, top.at_limit)
+        plain = not self._took_part(top)
         return FoundScales(
             self.model,
             self.criterion,
@@ -506,10 +511,11 @@ class EvidenceProblem:
     def model_at(self, theta: Array, chosen: Array | None = None) -> Model:
         """The model at theta; the anchors of its processes are those of `chosen`, by default the same."""
         d = len(self.groups.priors)
-        hyper, anchors = (
-            np.exp(theta[:d]),
-            None if chosen is None else np.exp(chosen[:d]),
-        )
+        hyper = np.exp(theta[:d])
+        if chosen is None:
+            anchors = None
+        else:
+            anchors = np.exp(chosen[:d])
         held = dict(zip(self.outer, np.exp(theta[d:]).tolist()))
         design, prior = bound_terms(self.prior_at(hyper), self.model.design)
         found = replace(
@@ -525,11 +531,10 @@ class EvidenceProblem:
             ):  # else each predictor has its own scales of sines
                 own = self.groups.group_of == self.unknown.index(g)
                 values = dict(zip(g.hyper, hyper[own].tolist()))
-                held_at = (
-                    dict(zip(g.hyper, anchors[own].tolist()))
-                    if anchors is not None
-                    else None
-                )
+                if anchors is not None:
+                    held_at = dict(zip(g.hyper, anchors[own].tolist()))
+                else:
+                    held_at = None
                 plain = Normal(g.prior.size_at(values))
                 found = with_kernel(
                     found,
@@ -546,7 +551,9 @@ class EvidenceProblem:
     def starting_model(self) -> Model:
         """A model of the kind that will be found."""
         found = self.model.with_prior(self.prior_at(np.exp(self.groups.starts()[0])))
-        return found.with_aux(**{found.noise_scale: 1.0}) if self.exact else found
+        if self.exact:
+            return found.with_aux(**{found.noise_scale: 1.0})
+        return found
 
     def prior_at(self, hyper: Array) -> Prior | Mapping[Key, Prior]:
         """The plain priors at these hyperparameters (d,), block by block where the model states them so."""
@@ -572,12 +579,12 @@ class EvidenceProblem:
 
     def words(self, top: EvidenceMaximum, joint: bool = False) -> tuple[str, ...]:
         """Notes on the maximum; `joint` standard errors count the uncertainty of what was found."""
-        hyper, several = self.hyper(top), len(self.groups.priors) > 1
-        name = (
-            "log p(y | scales)"
-            if self.exact
-            else "the Laplace approximation of log p(y | scales)"
-        )
+        hyper = self.hyper(top)
+        several = len(self.groups.priors) > 1
+        if self.exact:
+            name = "log p(y | scales)"
+        else:
+            name = "the Laplace approximation of log p(y | scales)"
         if any(g.left for g in self.groups.groups):
             name = "a lower bound of log p(y | scales), less tau^2 trace(K - Q) / (2 sigma^2)"
         if self.points > 1:
@@ -587,9 +594,9 @@ class EvidenceProblem:
                 "the likelihood log p(y | scales, flat coefficients at their maximum)"
             )
         # of grouped effects the search has begun at several places, and gone back from every edge
-        took, local = (
-            self._took_part(top),
-            " (a local maximum)" * (several and not self.model.design.recipe.grouped),
+        took = self._took_part(top)
+        local = " (a local maximum)" * (
+            several and not self.model.design.recipe.grouped
         )
         if took:
             what = f"maximised {name} plus the log density of {took}, {top.at.value:.6g} together"
@@ -599,10 +606,8 @@ class EvidenceProblem:
         value += "; flat columns count with density 1" * (
             self._flat and self.criterion == "REML"
         )
-        of, lost = (
-            self.groups.group_of,
-            {k for k, out in zip(self.groups.group_of, top.vanished) if out},
-        )
+        of = self.groups.group_of
+        lost = {k for k, out in zip(self.groups.group_of, top.vanished) if out}
         effects = {
             k
             for k, g in enumerate(self.unknown)
@@ -743,7 +748,8 @@ class EvidenceProblem:
 
     def _bends(self, group: LatentGroup) -> str:
         """What a scale of a smooth function is of, where straight lines without a prior are columns of it too."""
-        names, flat = self.model.design.columns, ~self.model.joint.informative
+        names = self.model.design.columns
+        flat = ~self.model.joint.informative
         own = {names[j] for j in group.columns}
         lines = {names[j] for j in np.flatnonzero(flat)}
         return "the bends of " * any(
@@ -756,11 +762,9 @@ class EvidenceProblem:
         return self.model.design.called(group.columns) + self._outcome(group)
 
     def _outcome(self, group: LatentGroup) -> str:
-        return (
-            ""
-            if group.predictor is None
-            else f"[{self.model.joint.blocks[group.block].outcome}]"
-        )
+        if group.predictor is None:
+            return ""
+        return f"[{self.model.joint.blocks[group.block].outcome}]"
 
 
 def _has_all_rows(group: LatentGroup) -> bool:

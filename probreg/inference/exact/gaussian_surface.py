@@ -100,15 +100,22 @@ class GaussianSurface(EvidenceSurface):
     @cached_property
     def _reduced(self) -> _Reduced:
         moments = self.model.design.moments
-        F, p, k = np.asarray(moments.factor, dtype=float), moments.p, len(self.flat)
+        F = np.asarray(moments.factor, dtype=float)
+        p = moments.p
+        k = len(self.flat)
         # With flat columns first, integrating over b_f takes one factor sigma sqrt(2 pi) for each, hence n - k, and 1 / |R|.
         order = [*self.flat, *self.inside, p]
-        R = F if order == list(range(p + 1)) else np.linalg.qr(F[:, order], mode="r")
+        if order == list(range(p + 1)):
+            R = F
+        else:
+            R = np.linalg.qr(F[:, order], mode="r")
         log_det = float(np.log(np.abs(np.diagonal(R)[:k])).sum())
-        W, z = R[k:p, k:p], R[k:p, p]
+        W = R[k:p, k:p]
+        z = R[k:p, p]
         # b_i = mu + L'^-1 gamma: z <- z - W mu, and W <- W L'^-1 group by group.
         mu = np.concatenate([g.base.center(len(g.columns)) for g in self.groups.groups])
-        rest, n = float(R[p, p] ** 2), moments.weight - k
+        rest = float(R[p, p] ** 2)
+        n = moments.weight - k
         return _Reduced(
             self._scaled(W),
             z - W @ mu,
@@ -136,7 +143,8 @@ class GaussianSurface(EvidenceSurface):
     @cached_property
     def _coordinates(self) -> tuple[Array, Array, Array]:
         """W, z and V with gamma = V times the coordinates; W as its singular values where one scale is all there is."""
-        W, z = self._reduced.W, self._reduced.z
+        W = self._reduced.W
+        z = self._reduced.z
         if not self.groups.scalar:
             return W, z, np.eye(len(z))
         # |z - W gamma|^2 = |U'z - diag(d) V'gamma|^2, and |gamma| = |V'gamma|: everything is diagonal.
@@ -151,7 +159,9 @@ class GaussianSurface(EvidenceSurface):
                 np.asarray(moments.factor, dtype=float)[:, self.inside], mode="r"
             )
         )
-        return np.linalg.svd(W, compute_uv=False) if self.groups.scalar else W
+        if self.groups.scalar:
+            return np.linalg.svd(W, compute_uv=False)
+        return W
 
     @property
     def hypers(self) -> int:
@@ -183,23 +193,19 @@ class GaussianSurface(EvidenceSurface):
     def __call__(self, theta: Array) -> EvidencePoint:
         if self.groups.scalar:
             return self._at_one_scale(theta)
-        one, log_noise = (
-            self.at_nodes(theta[None]),
-            float(self.log_noise(theta[None])[0]),
-        )
+        one = self.at_nodes(theta[None])
+        log_noise = float(self.log_noise(theta[None])[0])
         _, J, curvature = self.groups.log_scales(theta[: self.hypers])
         D = one.D[0]
         T = one.T[0] / (D[:, None] if one.T.ndim == 3 else D)
-        m, S = one.mean[0] / D, T @ T.T if T.ndim == 2 else T**2
-        before = (
-            S
-            if self.criterion == "REML"
-            else self._inverse_before(D, np.exp(log_noise))
-        )
-        evidence, rss = (
-            float(self._evidence(one)[0]),
-            float(np.exp(log_noise) * (one.rss[0] + self._reduced.rest)),
-        )
+        m = one.mean[0] / D
+        S = T @ T.T if T.ndim == 2 else T**2
+        if self.criterion == "REML":
+            before = S
+        else:
+            before = self._inverse_before(D, np.exp(log_noise))
+        evidence = float(self._evidence(one)[0])
+        rss = float(np.exp(log_noise) * (one.rss[0] + self._reduced.rest))
         over = log_scale_derivatives(S, m, before, rss, self._n)
         gradient, hessian = over.through(
             J, curvature, self._relative if self.model.unknown else None
@@ -210,10 +216,8 @@ class GaussianSurface(EvidenceSurface):
             slope = np.append(2.0 * J[first], 2.0 * self._relative[first] - 2.0)[
                 : len(theta)
             ]
-            gradient, hessian = (
-                gradient - own * slope,
-                hessian - own * np.outer(slope, slope),
-            )
+            gradient = gradient - own * slope
+            hessian = hessian - own * np.outer(slope, slope)
         trace = np.bincount(self.groups.of, 1.0 - over.diagonal)
         effective = trace[self.groups.group_of]
         return with_priors(
@@ -227,7 +231,10 @@ class GaussianSurface(EvidenceSurface):
         """The evidence over the one scale there is, and the noise."""
         d, z, _ = self._coordinates
         square = np.square(d)
-        before = np.square(self._before) if self.criterion == "ML" else square
+        if self.criterion == "ML":
+            before = np.square(self._before)
+        else:
+            before = square
         left = sum(left for _, left in self._left)
         return OneScale(
             square,
@@ -248,13 +255,15 @@ class GaussianSurface(EvidenceSurface):
         ) * b, b
 
     def _at_one_scale(self, theta: Array) -> EvidencePoint:
-        hypers, relative = self.hypers, float(self._relative[0])
+        hypers = self.hypers
+        relative = float(self._relative[0])
         (a,), (b,) = self._ratio_and_noise(theta[None])
         at = self._one_scale.derivatives(a, b)
         slopes = np.zeros((2, len(theta)))
         slopes[0, :hypers] = 2.0
         slopes[:, hypers:] = [[2.0 * relative - 2.0], [-2.0]]
-        gradient, hessian = at.gradient @ slopes, slopes.T @ at.hessian @ slopes
+        gradient = at.gradient @ slopes
+        hessian = slopes.T @ at.hessian @ slopes
         point = EvidencePoint(
             at.value, gradient, hessian, at.value, np.full(hypers, at.effective)
         )
@@ -277,18 +286,22 @@ class GaussianSurface(EvidenceSurface):
         """Mean and spread of gamma at each of theta (S, d), by orthogonal reduction of the rows and the prior; T is empty without
         `spread`."""
         W, z, _ = self._coordinates
-        log_noise, log_D = self.log_noise(theta), self._log_scales(theta)
-        noise, D = np.exp(log_noise)[:, None], np.exp(log_D)
+        log_noise = self.log_noise(theta)
+        log_D = self._log_scales(theta)
+        noise = np.exp(log_noise)[:, None]
+        D = np.exp(log_D)
         if W.ndim == 1:
             # h = noise d^2 D^2 + 1, m = noise d D z / h, z - d D m = z / h, coordinate by coordinate.
             h = noise * np.square(W * D) + 1.0
             m = noise * W * D * z / h
-            size, rss = np.square(m).sum(1), np.square(z / h).sum(1)
+            size = np.square(m).sum(1)
+            rss = np.square(z / h).sum(1)
             return GaussianNodes(
                 log_noise, D, D * m, D / np.sqrt(h), np.log(h).sum(1), rss, size
             )
         kept = np.flatnonzero(self._tells(theta).any(0))
-        q, all_q = len(kept), len(z)
+        q = len(kept)
+        all_q = len(z)
         rows = np.zeros((len(theta), all_q + q, q + 1))
         # [noise^(1/2) W D; I] = Q R: R'R = H, T = R^-1, m = T Q'[noise^(1/2) z; 0], log |H| = 2 log |R|.
         rows[:, :all_q, :q] = np.sqrt(noise)[:, :, None] * W[:, kept] * D[:, None, kept]
@@ -300,7 +313,8 @@ class GaussianSurface(EvidenceSurface):
         log_det = 2.0 * np.log(np.abs(np.diagonal(R[:, :q, :q], axis1=1, axis2=2))).sum(
             1
         )
-        mean, size = D * m, np.square(m).sum(1)
+        mean = D * m
+        size = np.square(m).sum(1)
         T = np.empty((0, all_q, all_q))
         if spread:  # of what tells nothing u is N(0, I) as before
             T = np.zeros((len(theta), all_q, all_q))
@@ -314,7 +328,10 @@ class GaussianSurface(EvidenceSurface):
     def _tells(self, theta: Array) -> Array:
         """(S, q) bool: coordinates that change the response by more than rounding, noise D^2 |W_j|^2 > 1e-22."""
         W = self._coordinates[0]
-        size = np.abs(W) if W.ndim == 1 else np.linalg.norm(W, axis=0)
+        if W.ndim == 1:
+            size = np.abs(W)
+        else:
+            size = np.linalg.norm(W, axis=0)
         with np.errstate(divide="ignore"):
             return np.asarray(
                 self._log_scales(theta)
@@ -339,7 +356,10 @@ class GaussianSurface(EvidenceSurface):
 
     @property
     def _constant(self) -> float:
-        flat = self._reduced.log_det if self.criterion == "REML" else 0.0
+        if self.criterion == "REML":
+            flat = self._reduced.log_det
+        else:
+            flat = 0.0
         return 0.5 * self.model.design.moments.log_precision - flat
 
     @cached_property
@@ -352,7 +372,8 @@ class GaussianSurface(EvidenceSurface):
         """log |H| (S,), of the columns before flat ones are eliminated under ML."""
         if self.criterion == "REML":
             return at.log_det
-        W, q = self._before, len(self.groups.of)
+        W = self._before
+        q = len(self.groups.of)
         noise = np.exp(0.5 * at.log_noise)[:, None]
         if W.ndim == 1:
             return np.log1p(np.square(noise * W * at.D)).sum(1)
@@ -375,15 +396,17 @@ class GaussianSurface(EvidenceSurface):
 
     def blocks_of(self, theta: Array) -> list[Array]:
         """The numbers of nodes theta (S, d) in blocks whose factors fit in memory together, those of like coordinates side by side."""
-        count, q = len(theta), len(self.groups.of)
-        order = (
-            np.arange(count)
-            if self.groups.scalar
-            else np.argsort(self._tells(theta).sum(1), kind="stable")
-        )
+        count = len(theta)
+        q = len(self.groups.of)
+        if self.groups.scalar:
+            order = np.arange(count)
+        else:
+            order = np.argsort(self._tells(theta).sum(1), kind="stable")
         bytes_of_one = 24 * (q if self.groups.scalar else q * q)
         blocks = min(count, 1 + count * bytes_of_one // MEMORY)
-        return [order] if blocks == 1 else np.array_split(order, blocks)
+        if blocks == 1:
+            return [order]
+        return np.array_split(order, blocks)
 
     def values(self, theta: Array) -> Array:
         """The value (S,) at each of theta (S, d), as of `__call__`."""
@@ -398,29 +421,26 @@ class GaussianSurface(EvidenceSurface):
     @cached_property
     def coefficients(self) -> tuple[Array, Array, Array]:
         """c (p,), G (p, q) and F (p, k) with beta = c + G gamma + sigma F z, z standard normal."""
-        r, p, flat, V = (
-            self._reduced,
-            self.model.design.moments.p,
-            self.flat,
-            self._coordinates[2],
-        )
-        c, G, F = np.zeros(p), np.zeros((p, len(self.inside))), np.zeros((p, len(flat)))
+        r = self._reduced
+        p = self.model.design.moments.p
+        flat = self.flat
+        V = self._coordinates[2]
+        c = np.zeros(p)
+        G = np.zeros((p, len(self.inside)))
+        F = np.zeros((p, len(flat)))
         at = 0
         for g in (
             self.groups.groups
         ):  # b_i = mu + L'^-1 gamma, gamma = V times the coordinates
-            q, columns, sd = (
-                len(g.columns),
-                list(g.columns),
-                g.base.independent(len(g.columns)),
-            )
+            q = len(g.columns)
+            columns = list(g.columns)
+            sd = g.base.independent(len(g.columns))
             rows = V[at : at + q]
             c[columns] = g.base.center(q)
-            G[columns] = (
-                sd[:, None] * rows
-                if sd is not None
-                else solve_triangular(g.root, rows, lower=True, trans="T")
-            )
+            if sd is not None:
+                G[columns] = sd[:, None] * rows
+            else:
+                G[columns] = solve_triangular(g.root, rows, lower=True, trans="T")
             at += q
         if flat:
             # b_f = R^-1 (z_f - across b_i) + sigma R^-1 z
@@ -505,15 +525,16 @@ class GaussianSurface(EvidenceSurface):
             max(1e-20 * self.model.design.moments.y_scale**2, 1e-300),
         )
         held = self.model.noise_held
-        sigma = (
-            0.5 * np.log(square / max(self._n, 1.0))
-            if held is None
-            else np.full(len(ratios), np.log(held))
-        )
+        if held is None:
+            sigma = 0.5 * np.log(square / max(self._n, 1.0))
+        else:
+            sigma = np.full(len(ratios), np.log(held))
         thetas = self.groups.at_scales(
             others, -0.5 * np.log(ratios)[:, None], sigma[:, None]
         )
-        return np.column_stack([thetas, sigma]) if self.model.unknown else thetas
+        if self.model.unknown:
+            return np.column_stack([thetas, sigma])
+        return thetas
 
 
 def _diagonal(W: Array, z: Array) -> tuple[Array, Array, Array]:
@@ -541,9 +562,11 @@ class LogScaleDerivatives(NamedTuple):
         self, J: Array, curvature: Array, relative: Array | None
     ) -> tuple[Array, Array]:
         """Gradient and Hessian over theta: s = s(h) + relative log sigma with slopes J (q, d), log noise = -2 log sigma."""
-        d, jn = J.shape[1], np.zeros(J.shape[1])
+        d = J.shape[1]
+        jn = np.zeros(J.shape[1])
         if relative is not None:
-            J, jn = np.column_stack([J, relative]), np.append(jn, -2.0)
+            J = np.column_stack([J, relative])
+            jn = np.append(jn, -2.0)
         ss = J.T @ (self.ss @ J if self.ss.ndim == 2 else self.ss[:, None] * J)
         both = np.outer(J.T @ self.s_noise, jn)
         hessian = ss + both + both.T + self.noise_noise * np.outer(jn, jn)
@@ -556,11 +579,15 @@ def log_scale_derivatives(
 ) -> LogScaleDerivatives:
     """From S, m and noise RSS; `before` is the inverse that belongs to log |H|, S itself under REML."""
     if S.ndim == 1:
-        diagonal, square, Sm = before, np.square(before), S * m
+        diagonal = before
+        square = np.square(before)
+        Sm = S * m
         ss = 2.0 * square + 4.0 * m * m * S - 2.0 * (diagonal + m * m)
         squares = square
     else:
-        diagonal, square, Sm = np.diagonal(before), np.square(before), S @ m
+        diagonal = np.diagonal(before)
+        square = np.square(before)
+        Sm = S @ m
         ss = 2.0 * square + 4.0 * m[:, None] * S * m - 2.0 * np.diag(diagonal + m * m)
         squares = square.sum(1)
     # d f / d log noise = (n - tr(I - S) - noise RSS) / 2; over s_i too it is sum_j G_ij - S_ii + 2 m_i (S m)_i.

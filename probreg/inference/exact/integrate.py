@@ -122,7 +122,8 @@ class Integrate(Method):
         check_fields(self)
 
     def obstacle(self, model: Model) -> str | None:
-        if (why := scales_obstacle(self, model, "averages over")) is not None:
+        why = scales_obstacle(self, model, "averages over")
+        if why is not None:
             return why
         problem = EvidenceProblem(model, per_column=False, method=self.name)
         for g, p in problem.moving:
@@ -134,11 +135,11 @@ class Integrate(Method):
         for group in problem.unknown:
             for name, prior in group.hyper.items():
                 if not prior.proper:
-                    what, such = (
-                        ("scale", "Normal(HalfNormal(1.0))")
-                        if name == "tau"
-                        else (name, f"{name}=HalfNormal(1.0)")
-                    )
+                    if name == "tau":
+                        what, such = ("scale", "Normal(HalfNormal(1.0))")
+                    else:
+                        what = name
+                        such = f"{name}=HalfNormal(1.0)"
                     return (
                         f"integrate: the {what} of {problem.named(group)} has an improper prior, under which the posterior has no "
                         f"finite mass; give a proper one such as {such}, or use evidence"
@@ -153,11 +154,14 @@ class Integrate(Method):
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
         model, said = with_proper_correlations(model)
         found = self._solution(with_values(model), rng)
-        return replace(found, notes=(*said, *found.notes)) if said else found
+        if said:
+            return replace(found, notes=(*said, *found.notes))
+        return found
 
     def _solution(self, model: Model, rng: np.random.Generator) -> Solution:
         problem = EvidenceProblem(model, per_column=False, method=self.name)
-        if isinstance(surface := problem.surface, ArrowSurface | ArrowLaplaceSurface):
+        surface = problem.surface
+        if isinstance(surface, ArrowSurface | ArrowLaplaceSurface):
             require_memory(surface.layout, self.name)
             require_flat_rank(surface.layout, self.name)
         elif not problem.moving:
@@ -168,7 +172,10 @@ class Integrate(Method):
         if dimensions(problem) > MOST:
             return self._by_chains(model, problem, rng)
         nodes = self._weighed(problem, rng)
-        limit = reliable(nodes.log_weight.size) if self.max_k is None else self.max_k
+        if self.max_k is None:
+            limit = reliable(nodes.log_weight.size)
+        else:
+            limit = self.max_k
         if not np.isfinite(nodes.k_hat) and nodes.log_weight.size < _NODES:
             raise NotConverged(
                 f"integrate: {nodes.log_weight.size:,} nodes do not tell their k-hat: take more nodes, Integrate(nodes={_NODES})"
@@ -212,16 +219,13 @@ class Integrate(Method):
         streams = [
             scipy.stats.qmc.Sobol(d + 1, rng=child) for child in rng.spawn(self.chains)
         ]
-        size = (
-            min(_FIRST, of_chain)
-            if problem.surface.dear and self.nodes is None
-            else of_chain
-        )
-        theta, value, log_q = (
-            np.empty((self.chains, 0, d)),
-            np.empty((self.chains, 0)),
-            np.empty((self.chains, 0)),
-        )
+        if problem.surface.dear and self.nodes is None:
+            size = min(_FIRST, of_chain)
+        else:
+            size = of_chain
+        theta = np.empty((self.chains, 0, d))
+        value = np.empty((self.chains, 0))
+        log_q = np.empty((self.chains, 0))
         while True:
             U = np.stack([s.random(size) for s in streams])
             new, log_q_new = proposal.points(np.clip(U, 1e-12, 1 - 1e-12))
@@ -229,12 +233,11 @@ class Integrate(Method):
                 log_q_new.shape
             )
             theta = np.concatenate([theta, new], 1)
-            value, log_q = (
-                np.concatenate([value, value_new], 1),
-                np.concatenate([log_q, log_q_new], 1),
-            )
+            value = np.concatenate([value, value_new], 1)
+            log_q = np.concatenate([log_q, log_q_new], 1)
             found = weighed_nodes(theta, value, log_q)
-            done, total = theta.shape[1], theta[..., 0].size
+            done = theta.shape[1]
+            total = theta[..., 0].size
             if 2 * done > of_chain or (
                 found.k_hat <= min(0.5, reliable(total)) and found.ess >= _ENOUGH
             ):

@@ -52,18 +52,14 @@ def joint_covariance(
         criterion=found.criterion,  # type: ignore[arg-type]
         points=found.points,
     )
-    slopes, given, of_flat = (
-        _gradient_slopes(problem, found.theta, beta, model),
-        conditional,
-        np.zeros((beta.size, 0)),
-    )
+    slopes = _gradient_slopes(problem, found.theta, beta, model)
+    given = conditional
+    of_flat = np.zeros((beta.size, 0))
     if len(found.theta) > found.count:
         flat, moves = _flat_derivatives(problem)
         across = conditional.times(np.eye(beta.size)[:, flat])
-        given, of_flat = (
-            conditional.given(flat),
-            across @ np.linalg.solve(across[flat], moves),
-        )
+        given = conditional.given(flat)
+        of_flat = across @ np.linalg.solve(across[flat], moves)
     direct = np.zeros_like(slopes)
     for k, own, u in _process_derivatives(problem, found.theta, beta, model):
         columns = np.linalg.lstsq(model.design.X[:, own], u, rcond=_RANK)[0]
@@ -83,7 +79,8 @@ def _flat_derivatives(problem: EvidenceProblem) -> tuple[Array, Array]:
     flat = vec_entries(
         tuple(np.flatnonzero(~problem.model.joint.informative).tolist()), m
     )
-    if isinstance(surface := problem.surface, ArrowLaplaceSurface):
+    surface = problem.surface
+    if isinstance(surface, ArrowLaplaceSurface):
         return flat, surface.moves_of_flat[flat]
     return flat, np.eye(len(flat))
 
@@ -92,13 +89,16 @@ def _gradient_slopes(
     problem: EvidenceProblem, theta: Array, beta: Array, model: Model
 ) -> Array:
     """(p m, d) d gradient / d theta at fixed coefficients and columns: of the priors, and of the rows over nuisance parameters."""
-    m, at, d = model.shape[1], 0, len(problem.groups.priors)
+    m = model.shape[1]
+    at = 0
+    d = len(problem.groups.priors)
     out = np.zeros((beta.size, d + len(problem.outer)))
     sigma = model.noise({}) if problem.exact else 1.0
     for g in problem.groups.groups:
         own = slice(at, at + len(g.hyper))
         entries = vec_entries(tuple(_columns_in_fit(problem.model, model, g)), m)
-        entries = entries if g.predictor is None else entries[g.predictor :: m]
+        if g.predictor is not None:
+            entries = entries[g.predictor :: m]
         inside = beta.ravel()[entries].reshape(-1, g.width(m))
         relative = bool(g.base.sigma_units)
         pull, slopes = _prior_pull(g, theta[own], inside, sigma if relative else 1.0)
@@ -123,18 +123,19 @@ def _prior_pull(
         values = dict(zip(g.hyper, np.exp(logs).tolist()))
         pull = inside / g.prior.size_at(values) ** 2
         moving = isinstance(g.prior, UnknownLength)
-        each = (
-            np.array([[name == "amplitude" for name in g.hyper]])
-            if moving
-            else g.log_scales(logs).slopes
-        )
+        if moving:
+            each = np.array([[name == "amplitude" for name in g.hyper]])
+        else:
+            each = g.log_scales(logs).slopes
         return pull, 2.0 * pull[:, :, None] * each[:, None]
-    q, sd = len(g.columns), g.base.independent(len(g.columns))
+    q = len(g.columns)
+    sd = g.base.independent(len(g.columns))
     z = inside - g.base.center(q)[:, None]
     z = z / sd[:, None] if sd is not None else g.root.T @ z
     if g.prior is not None and (root := g.prior.root(logs)) is not None:
         # P = L'^-1 L^-1, and -dP = L'^-1 (A + A') L^-1 with A = L^-1 dL, group by group
-        L, K = root[0], len(root[0])
+        L = root[0]
+        K = len(root[0])
         back = solve_triangular(L, np.eye(K), lower=True)
         A = back @ root[1]
         v = np.einsum("kl,glw->gkw", back, z.reshape(-1, K, z.shape[1]))
@@ -154,10 +155,8 @@ def _prior_pull(
 
 def _columns_in_fit(stated: Model, model: Model, g: LatentGroup) -> list[int]:
     """Where the columns of a group of the stated model are in the one found, whose processes have other columns."""
-    term, place = (
-        stated.design.process_of(g.columns),
-        {c: j for j, c in enumerate(model.design.columns)},
-    )
+    term = stated.design.process_of(g.columns)
+    place = {c: j for j, c in enumerate(model.design.columns)}
     names = [stated.design.columns[j] for j in g.columns]
     return [
         place[c]
@@ -200,7 +199,8 @@ def _derivatives_of_process(
     """u of each hyperparameter in the columns of one process."""
     term = model.design.process_of(own)
     assert term is not None  # its columns are those of a process
-    x, size = model.design.inputs[term.key], prior.size_at(values) ** 2
+    x = model.design.inputs[term.key]
+    size = prior.size_at(values) ** 2
     if term.basis.kind == "exact":
         slopes = prior.kernel_at(**values).slopes(RowPairs(x, x))
         return {name: size * (slopes[name] @ score) for name in prior.in_columns}
@@ -245,6 +245,7 @@ def _score_slopes(
 
 def _curvature_of_changes(model: Model, beta: Array, u: Array) -> Array:
     """X'W u (p, m) of changes u (n, m) of the linear predictors."""
-    some, m = model.design.block, beta.shape[1]
+    some = model.design.block
+    m = beta.shape[1]
     curvature = _local_rows(some, model, beta)[1][:, :m, :m]
     return np.asarray(some.X.T @ np.einsum("nkl,nl->nk", curvature, u))

@@ -95,7 +95,9 @@ class LaplaceSurface(EvidenceSurface):
 
     def _point(self, at: LaplaceMode) -> EvidencePoint:
         """The evidence with its slopes over theta, without the priors of theta."""
-        d, k, beta = len(self.groups.priors), at.beta.size, at.beta
+        d = len(self.groups.priors)
+        k = at.beta.size
+        beta = at.beta
         # over (vec beta, log of all unknown nuisance parameters), with zeros for what is not integrated
         integrated = self.root(at)
         root = np.zeros((k + len(self.model.unknown), integrated.shape[1]))
@@ -114,7 +116,8 @@ class LaplaceSurface(EvidenceSurface):
         D = np.exp(s)
         # u = D^-1 gamma with gamma = C'(vec beta - mu), C = _roots: its covariance and its mode
         half = self._roots.T @ root[:k] / D[:, None]
-        S, u = half @ half.T, self._roots.T @ (beta - self._centre).ravel() / D
+        S = half @ half.T
+        u = self._roots.T @ (beta - self._centre).ravel() / D
         over = log_scale_derivatives(S, u, S, 0.0, 0.0)
         gradient, hessian = over.through(J, curvature, None)
         # d mode / d theta = 2 H^-1 C (D^-1 u * ds / d theta), along which log |H|^(1/2) changes too
@@ -124,7 +127,8 @@ class LaplaceSurface(EvidenceSurface):
         trace = np.bincount(
             np.repeat(self.groups.of, self._repeats), 1.0 - over.diagonal
         )
-        gradient, given = gradient - log_det @ moves, self._given
+        gradient = gradient - log_det @ moves
+        given = self._given
         if len(given):
             local = model.value_grad_hessian(beta, **aux)
             # how the mode moves with what is given
@@ -182,7 +186,8 @@ class LaplaceSurface(EvidenceSurface):
 
     def mode(self, theta: Array, tol: float = _TOL) -> LaplaceMode:
         """By Newton's method, from the mode at the nearest theta that is known."""
-        if (known := self._kept.get(theta.tobytes())) is not None and known.tol <= tol:
+        known = self._kept.get(theta.tobytes())
+        if known is not None and known.tol <= tol:
             return known
         model = self.model_at(theta)
         start, near = self._foretold(theta)
@@ -191,7 +196,8 @@ class LaplaceSurface(EvidenceSurface):
             raise Incompatible(
                 f"the evidence has no mode to be approximated about at scales {np.exp(theta)}: {mode.status.value}"
             )
-        basis, local = model.design.frame, mode.local
+        basis = model.design.frame
+        local = mode.local
         beta = basis.T @ mode.gamma
         aux = dict(zip(model.unknown, np.exp(mode.log_aux).tolist()))
         # Laplace: log p(y | tau) = log p(y, mode) + (d/2) log 2 pi - log |H| / 2, with beta = T gamma: |T|^m more.
@@ -224,7 +230,8 @@ class LaplaceSurface(EvidenceSurface):
         if at.aux:
             return tuple(map(tuple, at.beta.tolist())), None
         # J, the information of the rows, hardly moves: mode - c = (J + P)^-1 (J + P_0) (mode_0 - c), P_0 the precision at theta_0
-        before, T = self._precision(at.theta), at.model.design.frame.T
+        before = self._precision(at.theta)
+        T = at.model.design.frame.T
         H = at.local.curvature - before + (after := self._precision(theta))
         away = at.gamma - np.linalg.solve(T, self._centre)
         gamma = at.gamma - np.linalg.solve(H, (after - before) @ away.ravel()).reshape(
@@ -234,7 +241,8 @@ class LaplaceSurface(EvidenceSurface):
 
     def _precision(self, theta: Array) -> Array:
         """C D^-2 C' over gamma: the precision of the priors of the groups on standardised columns."""
-        m, d = self.model.shape[1], len(self.groups.priors)
+        m = self.model.shape[1]
+        d = len(self.groups.priors)
         D = np.exp(np.repeat(self.groups.values(theta[None, :d])[0], self._repeats))
         half = map_of_columns(self.model.design.frame.T, m).T @ self._roots / D
         return np.asarray(half @ half.T)
@@ -320,11 +328,9 @@ def log_det_gradient(
     parts = model.design.fold(
         partial(_log_det_sums, model=model, beta=beta, aux=aux, root=root)
     )
-    out, S, k = (
-        np.concatenate([np.ravel(part) for part in parts]),
-        np.square(root).sum(1),
-        beta.size,
-    )
+    out = np.concatenate([np.ravel(part) for part in parts])
+    S = np.square(root).sum(1)
+    k = beta.size
     for i, (name, value) in enumerate(aux.items()):
         prior = model.aux_prior(name)
         near = [-prior.slopes(value * float(np.exp(h)))[1] for h in (_NEAR, -_NEAR)]
@@ -333,7 +339,8 @@ def log_det_gradient(
         if isinstance(b.prior, SmoothPrior) and not isinstance(
             b.prior, GaussianPrior | Flat | WholePrior
         ):
-            inside, at = b.take(beta), b.entries(beta.shape[1])
+            inside = b.take(beta)
+            at = b.entries(beta.shape[1])
             h = _NEAR * np.sqrt(S[at]).reshape(inside.shape)
             slope = b.prior.slopes(inside - h)[1] - b.prior.slopes(inside + h)[1]
             out[at] += S[at] * (slope / (4 * h)).ravel()
@@ -366,7 +373,8 @@ def _log_det_sums(
             ],
             1,
         )
-        V, t = J @ J.transpose(0, 2, 1), np.empty((len(eta), m + len(aux)))
+        V = J @ J.transpose(0, 2, 1)
+        t = np.empty((len(eta), m + len(aux)))
         for k, e in enumerate(_NEAR * np.eye(m + len(aux))):
             # d W_i / d z_ik by a central difference
             slope = curvature(some.y, eta, some.precision, e) - curvature(

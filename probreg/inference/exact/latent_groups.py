@@ -51,7 +51,9 @@ class LatentGroup:
     def entries(self, m: int) -> Array:
         """The places of its coefficients in vec(beta), column by column."""
         every = vec_entries(self.columns, m)
-        return every if self.predictor is None else every[self.predictor :: m]
+        if self.predictor is None:
+            return every
+        return every[self.predictor :: m]
 
     @cached_property
     def root(self) -> Array:
@@ -61,11 +63,9 @@ class LatentGroup:
     @cached_property
     def hyper(self) -> Mapping[str, AuxPrior]:
         """The priors of its hyperparameters by name."""
-        return (
-            {}
-            if self.prior is None
-            else {name: h.prior for name, h in self.prior.hyper.items()}
-        )
+        if self.prior is None:
+            return {}
+        return {name: h.prior for name, h in self.prior.hyper.items()}
 
     def log_scales(self, logs: Array) -> LogScales:
         q = len(self.columns)
@@ -133,7 +133,8 @@ class LatentGroups:
         each = [g.prior.starts() for g in self.groups if g.prior]
         out = []
         for chosen in product(*each):
-            theta, places = np.zeros(len(self.priors)), np.flatnonzero(~self.scaling)
+            theta = np.zeros(len(self.priors))
+            places = np.flatnonzero(~self.scaling)
             theta[places] = np.log([value for part in chosen for value in part])
             out.append(theta)
         return out
@@ -152,7 +153,8 @@ class LatentGroups:
 
         The evidence given one standard deviation may have a maximum on each side, and at a correlation of -1 and 1.
         """
-        out, places = list[Array](), np.arange(len(self.priors))
+        out = list[Array]()
+        places = np.arange(len(self.priors))
         for k, g in enumerate(self.groups):
             own = places[self.group_of == k]
             if (
@@ -181,10 +183,15 @@ class LatentGroups:
         """log D of all coordinates (q,) at the logs (d,) of the hyperparameters, with two derivatives."""
         if len(self.groups) == 1:
             return self.groups[0].log_scales(logs)
-        q, d, at = len(self.of), len(self.priors), 0
-        value, slopes, curvature = np.zeros(q), np.zeros((q, d)), np.zeros((q, d, d))
+        q = len(self.of)
+        d = len(self.priors)
+        at = 0
+        value = np.zeros(q)
+        slopes = np.zeros((q, d))
+        curvature = np.zeros((q, d, d))
         for k, g in enumerate(self.groups):
-            rows, own = np.flatnonzero(self.of == k), slice(at, at + len(g.hyper))
+            rows = np.flatnonzero(self.of == k)
+            own = slice(at, at + len(g.hyper))
             found = g.log_scales(logs[own])
             value[rows], slopes[rows, own], curvature[rows, own, own] = found
             at = own.stop
@@ -192,7 +199,8 @@ class LatentGroups:
 
     def values(self, logs: Array) -> Array:
         """log D (S, q) at each of logs (S, d)."""
-        out, at = np.zeros((len(logs), len(self.of))), 0
+        out = np.zeros((len(logs), len(self.of)))
+        at = 0
         for k, g in enumerate(self.groups):
             own = slice(at, at + len(g.hyper))
             if g.prior is not None:
@@ -252,7 +260,8 @@ class EvidenceSurface(ABC):
         """The Hessian at theta; where that of `__call__` only steers, by central differences of the gradient, with steps from `near`."""
         if not self.secant:
             return self(theta).hessian
-        size, d = np.full(len(theta), DIFFERENCE), len(self.priors)
+        size = np.full(len(theta), DIFFERENCE)
+        d = len(self.priors)
         size[d:] *= (
             np.diagonal(-near)[d:] ** -0.5
         )  # in standard errors of what is no log of a positive parameter

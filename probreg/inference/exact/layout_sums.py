@@ -29,25 +29,26 @@ def sums_of_moments(layout: ArrowLayout) -> tuple[ArrowSums, Array]:
     moments = layout.model.design.moments_by_group
     assert moments is not None  # whose rows are not in memory has these
     h, (G, K, _) = moments.head.p, layout.shape
-    A, F = layout.map_of_rest(), np.asarray(moments.head.factor, dtype=float)
+    A = layout.map_of_rest()
+    F = np.asarray(moments.head.factor, dtype=float)
     # least squares of y on flat columns of the head, |F (A b - y)| over all b
-    flat, b = (
-        F[:, :h] @ A[:h, A.shape[1] - len(layout.flat) :].toarray(),
-        np.zeros(len(layout.flat)),
-    )
+    flat = F[:, :h] @ A[:h, A.shape[1] - len(layout.flat) :].toarray()
+    b = np.zeros(len(layout.flat))
     y = np.append(-layout.centre[:h], 1.0)
     if len(b):
         b = np.linalg.lstsq(flat, F @ y)[0]
     all_flat = A[:, A.shape[1] - len(b) :] @ b
     last = -(layout.centre + all_flat)
-    rest, lead = _with_column(A[h:], last[h:]), layout.places.ravel() - h
+    rest = _with_column(A[h:], last[h:])
+    lead = layout.places.ravel() - h
     head = np.vstack(
         [
             np.column_stack([A[:h].toarray(), last[:h]]),
             np.append(np.zeros(A.shape[1]), 1.0),
         ]
     )
-    inside, border = moments.inside, moments.border
+    inside = moments.inside
+    border = moments.border
     cross = (inside[lead] @ rest).toarray() + border[lead] @ head
     across = rest.T @ (border @ head)
     FA = F @ head

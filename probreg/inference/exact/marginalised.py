@@ -51,20 +51,26 @@ class Marginalised:
             block.prior.base, GaussianPrior
         ):
             return None
-        moments, base, q = model.design.moments, block.prior.base, len(block.columns)
-        inside, p = set(block.columns), moments.p
+        moments = model.design.moments
+        base = block.prior.base
+        q = len(block.columns)
+        inside = set(block.columns)
+        p = moments.p
         flat = tuple(j for j in range(p) if j not in inside)
-        F, k = np.asarray(moments.factor, dtype=float), len(flat)
+        F = np.asarray(moments.factor, dtype=float)
+        k = len(flat)
         # With flat columns first: R_ff beta_f = z_f - R_fi beta_i + sigma xi, and |W beta_i - z|^2 + rest of the
         # others.
         R = np.linalg.qr(F[:, [*flat, *block.columns, p]], mode="r")
-        mu, L = base.center(q), np.linalg.cholesky(base.precision(q))
+        mu = base.center(q)
+        L = np.linalg.cholesky(base.precision(q))
         back = solve_triangular(L.T, np.eye(q))
         # beta_i = mu + L'^-1 V delta turns the prior into alpha |delta|^2 and the data into |diag(d) delta - U'(z - W
         # mu)|^2.
         U, d, Vt = np.linalg.svd(R[k:p, k:p] @ back)
         z = U.T @ (R[k:p, p] - R[k:p, k:p] @ mu)
-        rest, n = float(R[p, p] ** 2), moments.weight - k
+        rest = float(R[p, p] ** 2)
+        n = moments.weight - k
         return cls(
             informed[0], block.columns, flat, d, z, mu, back @ Vt.T, R[:k, :k], R[:k, k:p], R[:k, p], rest, n,
             0.5 * moments.log_precision,

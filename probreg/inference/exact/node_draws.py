@@ -68,14 +68,14 @@ def solution_at_nodes(
     rng: np.random.Generator,
 ) -> Solution:
     """The posterior by weighted nodes of the hyperparameters: so many draws of each of so many chains."""
-    total, names = draws * chains, problem.names
-    exact = (
-        _of_rows
-        if problem.moving
-        else _by_arrow
-        if isinstance(problem.surface, ArrowSurface)
-        else _exact
-    )
+    total = draws * chains
+    names = problem.names
+    if problem.moving:
+        exact = _of_rows
+    elif isinstance(problem.surface, ArrowSurface):
+        exact = _by_arrow
+    else:
+        exact = _exact
     by = exact if problem.exact else _approximate
     found = by(model, problem, nodes, total, rng)
     moments = {a: weighted_moments(v, found.weight) for a, v in found.aux.items()}
@@ -147,17 +147,18 @@ def scales_given_coefficients(
     step of one coordinate is normal, with 2.4 times the standard deviation (2 n)^-1/2 that n normal coefficients leave to the log of
     their scale, or that of the draws where that is less.
     """
-    out, m, at = theta.copy(), beta.shape[2], 0
+    out = theta.copy()
+    m = beta.shape[2]
+    at = 0
     spread = theta.std(0)
     for g in problem.unknown:
-        own, at = slice(at, at + len(g.hyper)), at + len(g.hyper)
+        own = slice(at, at + len(g.hyper))
+        at = at + len(g.hyper)
         if g.prior is None or g.prior.in_columns or not g.hyper:
             continue
         inside = problem.model.joint.blocks[g.block].take(beta)
-        here, count = (
-            _log_density_of_scales(g, out[:, own], inside),
-            len(g.columns) * g.width(m) / sum(g.prior.scales or (1,)),
-        )
+        here = _log_density_of_scales(g, out[:, own], inside)
+        count = len(g.columns) * g.width(m) / sum(g.prior.scales or (1,))
         size = 2.4 * np.minimum(spread[own], (2.0 * count) ** -0.5)
         for k in np.tile(np.arange(len(g.hyper)), _SWEEPS):
             new = out[:, own].copy()
@@ -170,13 +171,13 @@ def scales_given_coefficients(
 
 def _log_density_of_scales(g: LatentGroup, logs: Array, inside: Array) -> Array:
     """log p(coefficients | theta) + log p(theta) (S,) of a group, at logs (S, d) of its hyperparameters."""
-    prior, values = g.prior, dict(zip(g.hyper, np.exp(logs).T))
+    prior = g.prior
+    values = dict(zip(g.hyper, np.exp(logs).T))
     assert prior is not None  # a group of unknown scale
-    given = (
-        prior.base.log_prob(inside, values["tau"])
-        if prior.known
-        else prior.log_prob_given(inside, values)
-    )
+    if prior.known:
+        given = prior.base.log_prob(inside, values["tau"])
+    else:
+        given = prior.log_prob_given(inside, values)
     return given + log_prior_of_logs(logs, list(g.hyper.values()))
 
 
@@ -210,15 +211,16 @@ def _exact(
     """beta given theta is normal; its moments are those of the mixture over the nodes."""
     surface = problem.surface
     assert isinstance(surface, GaussianSurface)
-    theta, weight = (
-        nodes.theta.reshape(-1, nodes.theta.shape[-1]),
-        np.exp(nodes.log_weight.ravel()),
-    )
+    theta = nodes.theta.reshape(-1, nodes.theta.shape[-1])
+    weight = np.exp(nodes.log_weight.ravel())
     chosen = nodes.drawn(draws, rng)
     c, G, F = surface.coefficients
-    q, k = G.shape[1], F.shape[1]
-    spread, gammas = np.zeros((q, q)), np.empty((len(chosen), q))
-    gamma, inner = np.empty((len(theta), q)), np.empty((len(theta), len(c)))
+    q = G.shape[1]
+    k = F.shape[1]
+    spread = np.zeros((q, q))
+    gammas = np.empty((len(chosen), q))
+    gamma = np.empty((len(theta), q))
+    inner = np.empty((len(theta), len(c)))
     for part in surface.blocks_of(theta):
         at = surface.at_nodes(theta[part])
         w, gamma[part] = weight[part], at.mean
@@ -232,15 +234,17 @@ def _exact(
         place = np.full(len(theta), -1)
         place[part] = np.arange(len(part))
         mine = np.flatnonzero(place[chosen] >= 0)  # draws of these nodes
-        z, of = rng.standard_normal((len(mine), q)), place[chosen[mine]]
+        z = rng.standard_normal((len(mine), q))
+        of = place[chosen[mine]]
         gammas[mine] = at.mean[of] + (
             at.T[of] * z if at.T.ndim == 2 else np.einsum("sij,sj->si", at.T[of], z)
         )
     mean = weight @ gamma
     deviation = np.sqrt(weight)[:, None] * (gamma - mean)
-    sigma = (
-        np.exp(theta[:, -1]) if problem.noise else np.full(len(theta), model.noise())
-    )
+    if problem.noise:
+        sigma = np.exp(theta[:, -1])
+    else:
+        sigma = np.full(len(theta), model.noise())
     # cov(beta) = G (E[cov] + cov(E)) G' + E[sigma^2] F F'
     root = np.hstack(
         [
@@ -254,14 +258,20 @@ def _exact(
         + gammas @ G.T
         + sigma[chosen, None] * (rng.standard_normal((len(chosen), k)) @ F.T)
     )
-    aux = {model.noise_scale: sigma[chosen]} if problem.noise else {}
+    if problem.noise:
+        aux = {model.noise_scale: sigma[chosen]}
+    else:
+        aux = {}
     equal = np.full(len(chosen), 1.0 / len(chosen))
     # beta_j | theta ~ N(c_j + G_j m, |G_j T|^2 + sigma^2 |F_j|^2)
     sd = np.sqrt(inner + sigma[:, None] ** 2 * np.square(F).sum(1))
     marginals = {"weight": weight, "mean": c + gamma @ G.T, "sd": sd}
     mean_beta = c + G @ mean
     notes = () if nodes.chain_stats is None else (_EXACTLY,)
-    evidence = nodes.log_evidence if nodes.chain_stats is None else None
+    if nodes.chain_stats is None:
+        evidence = nodes.log_evidence
+    else:
+        evidence = None
     return _Found(
         theta[chosen],
         beta[..., None],
@@ -286,13 +296,14 @@ def _by_arrow(
     """The same of effects that vary by a group."""
     surface = problem.surface
     assert isinstance(surface, ArrowSurface)
-    theta, weight = (
-        nodes.theta.reshape(-1, nodes.theta.shape[-1]),
-        np.exp(nodes.log_weight.ravel()),
-    )
+    theta = nodes.theta.reshape(-1, nodes.theta.shape[-1])
+    weight = np.exp(nodes.log_weight.ravel())
     chosen = nodes.drawn(draws, rng)
     found = posterior_by_arrow(surface, theta, weight, chosen, rng)
-    aux = {model.noise_scale: np.exp(theta[chosen, -1])} if problem.noise else {}
+    if problem.noise:
+        aux = {model.noise_scale: np.exp(theta[chosen, -1])}
+    else:
+        aux = {}
     chains = nodes.chain_stats is not None
     return _Found(
         theta[chosen], found.beta[..., None], aux, np.full(len(chosen), 1.0 / len(chosen)), found.mean, found.covariance, {},
@@ -311,16 +322,13 @@ def _of_rows(
     """The same of processes whose hyperparameters are in their columns, node by node from the rows."""
     surface = problem.surface
     assert isinstance(surface, ProcessSurface)
-    theta, weight = (
-        nodes.theta.reshape(-1, nodes.theta.shape[-1]),
-        np.exp(nodes.log_weight.ravel()),
-    )
-    chosen, p = nodes.drawn(draws, rng), model.shape[0]
-    means, sd, inner = (
-        np.zeros((len(theta), p)),
-        np.zeros((len(theta), p)),
-        np.zeros((p, p)),
-    )
+    theta = nodes.theta.reshape(-1, nodes.theta.shape[-1])
+    weight = np.exp(nodes.log_weight.ravel())
+    chosen = nodes.drawn(draws, rng)
+    p = model.shape[0]
+    means = np.zeros((len(theta), p))
+    sd = np.zeros((len(theta), p))
+    inner = np.zeros((p, p))
     beta = np.empty((draws, p))
     told = np.flatnonzero(
         (weight > _NO_WEIGHT) | (np.bincount(chosen, minlength=len(theta)) > 0)
@@ -337,11 +345,17 @@ def _of_rows(
     mean = share @ means[told]
     # cov(beta) = E[cov(beta | theta)] + cov(E[beta | theta])
     deviation = np.sqrt(share)[:, None] * (means[told] - mean)
-    sigma = np.exp(theta[chosen, -1]) if problem.noise else np.empty(0)
+    if problem.noise:
+        sigma = np.exp(theta[chosen, -1])
+    else:
+        sigma = np.empty(0)
     aux = {model.noise_scale: sigma} if problem.noise else {}
     marginals = {"weight": share, "mean": means[told], "sd": sd[told]}
     notes = () if nodes.chain_stats is None else (_EXACTLY,)
-    evidence = nodes.log_evidence if nodes.chain_stats is None else None
+    if nodes.chain_stats is None:
+        evidence = nodes.log_evidence
+    else:
+        evidence = None
     equal = np.full(draws, 1.0 / draws)
     covariance = DenseCovariance.of_matrix(
         model.design.frame, 1, inner / weight[told].sum() + deviation.T @ deviation
@@ -374,7 +388,8 @@ class NodeLaw(NamedTuple):
         """From standard points z their log prior (S,), with aux as densities of their logs, beta (S, p, m) of the fit, and log aux."""
         point = self.normal.mean + z @ self.normal.root.T
         k = self.model.shape[0] * self.model.shape[1]
-        beta, log_aux = point[:, :k].reshape(-1, *self.model.shape), point[:, k:]
+        beta = point[:, :k].reshape(-1, *self.model.shape)
+        log_aux = point[:, k:]
         aux = dict(zip(self.model.unknown, np.exp(log_aux).T))
         log_prior = self.model.log_prior(beta, **aux) + log_aux.sum(1)
         return log_prior, beta if self.columns is None else self.columns @ beta, log_aux
@@ -409,7 +424,8 @@ def _law_of_values(
         )
     here = inner.model.design
     place = {c: j for j, c in enumerate(here.columns)}
-    columns, moved = np.zeros((model.shape[0], inner.model.shape[0])), set[int]()
+    columns = np.zeros((model.shape[0], inner.model.shape[0]))
+    moved = set[int]()
     for g, prior in problem.moving:
         term = model.design.process_of(g.columns)
         assert term is not None  # its prior is bound to one
@@ -433,7 +449,8 @@ def _approximate(
     rng: np.random.Generator,
 ) -> _Found:
     """Points (beta, log aux) about the mode at every node, weighed with their node by the posterior of both."""
-    surface, count = problem.surface, model.shape[0] * model.shape[1]
+    surface = problem.surface
+    count = model.shape[0] * model.shape[1]
     theta = nodes.theta.reshape(-1, nodes.theta.shape[-1])
     if (
         isinstance(surface, LaplaceSurface)
@@ -453,7 +470,8 @@ def _approximate(
         return _unweighed(
             model, nodes, at, draws, rng, "draws of Markov chains are not weighed"
         )
-    if (most := max(law.width for law in at)) > _JOINT:
+    most = max(law.width for law in at)
+    if most > _JOINT:
         return _unweighed(
             model,
             nodes,
@@ -463,7 +481,8 @@ def _approximate(
             f"{most} coefficients, and at most {_JOINT} are weighed",
         )
     found = _weighed_jointly(model, problem, nodes, at, draws, rng)
-    if not (k := found.stats["k_hat_joint"]) <= reliable(len(found.weight)):
+    k = found.stats["k_hat_joint"]
+    if not k <= reliable(len(found.weight)):
         why = f"weighed jointly with the scales they have k-hat {k:.2f}"
         return _unweighed(model, nodes, at, draws, rng, why, {"k_hat_joint": k})
     return found
@@ -478,14 +497,15 @@ def _weighed_jointly(
     rng: np.random.Generator,
 ) -> _Found:
     """Student-t points about the normal at each node, with their weights."""
-    theta, each = (
-        nodes.theta.reshape(-1, nodes.theta.shape[-1]),
-        -(-draws // len(nodes.theta[..., 0].ravel())),
-    )
+    theta = nodes.theta.reshape(-1, nodes.theta.shape[-1])
+    each = -(-draws // len(nodes.theta[..., 0].ravel()))
     of = np.repeat(np.arange(len(theta)), each)
-    log_prior, log_q, points = np.empty(len(of)), np.empty(len(of)), list[Array]()
+    log_prior = np.empty(len(of))
+    log_q = np.empty(len(of))
+    points = list[Array]()
     for s, law in enumerate(at):
-        mine, k = slice(s * each, (s + 1) * each), law.width
+        mine = slice(s * each, (s + 1) * each)
+        k = law.width
         z, log_z = student_points(rng, each, k, max(_DF_BETA, k))
         log_q[mine] = log_z - law.log_det
         log_prior[mine], beta, log_aux = law.points(z)
@@ -509,10 +529,8 @@ def _weighed_jointly(
     covariance = DenseCovariance.of_sample(
         model.design.frame, beta, *_logs(model, point), weight
     )
-    said, few = (
-        f"points are weighed jointly with the scales: {worth}",
-        stats["ess_joint"] < 0.5 * draws,
-    )
+    said = f"points are weighed jointly with the scales: {worth}"
+    few = stats["ess_joint"] < 0.5 * draws
     notes = (
         f"{said}. Take more draws where standard deviations matter"
         if few
@@ -536,10 +554,8 @@ def _unweighed(
     stats: dict[str, float] | None = None,
 ) -> _Found:  # fmt: skip
     """Draws of the normal at each node, the nodes by their Laplace evidence; the approximation is not checked."""
-    theta, chosen = (
-        nodes.theta.reshape(-1, nodes.theta.shape[-1]),
-        nodes.drawn(draws, rng),
-    )
+    theta = nodes.theta.reshape(-1, nodes.theta.shape[-1])
+    chosen = nodes.drawn(draws, rng)
     point = np.empty((draws, model.shape[0] * model.shape[1] + len(model.unknown)))
     for s in np.unique(chosen):
         mine = np.flatnonzero(chosen == s)

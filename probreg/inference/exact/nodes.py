@@ -58,7 +58,8 @@ class Nodes(NamedTuple):
 
     def words(self, names: Sequence[str]) -> str:
         """What the posterior of these hyperparameters was found by."""
-        over, count = ", ".join(names), self.log_weight.size
+        over = ", ".join(names)
+        count = self.log_weight.size
         if self.chain_stats is not None:
             return f"NUTS sampled {over}, with beta integrated: {len(self.theta)} chains of {self.theta.shape[1]:,} draws"
         return f"k-hat {self.k_hat:.2f}; {count:,} nodes over {over} are worth {self.ess:,.0f} equal ones"
@@ -114,7 +115,8 @@ def proposal_about(problem: EvidenceProblem, theta: Array) -> Proposal:
 def proposal_of(nodes: Nodes) -> Proposal:
     """A proposal with the mean of weighted nodes and twice their covariance."""
     d = nodes.theta.shape[-1]
-    theta, weight = nodes.theta.reshape(-1, d), np.exp(nodes.log_weight.ravel())
+    theta = nodes.theta.reshape(-1, d)
+    weight = np.exp(nodes.log_weight.ravel())
     mean = weight @ theta
     deviation = theta - mean
     cov = deviation.T @ (weight[:, None] * deviation)
@@ -152,7 +154,9 @@ def _curvature(problem: EvidenceProblem, theta: Array) -> Array:
 
 def sampled_nodes(problem: EvidenceProblem, top: Array, run: SamplerSettings) -> Nodes:
     """Markov chains about `top` on the density of theta; points where the surface has no value are steps that diverge."""
-    surface, A, d = problem.surface, _axes(problem, top), len(top)
+    surface = problem.surface
+    A = _axes(problem, top)
+    d = len(top)
 
     def log_prob(x: Array) -> tuple[float, Array]:
         theta = top + A @ x

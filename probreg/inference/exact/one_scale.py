@@ -47,19 +47,22 @@ class OneScale(NamedTuple):
         return 0.5 * (fit - rss - e[:, 0] * self.left) + self.constant
 
     def derivatives(self, a: float, b: float) -> OneScaleDerivatives:
-        ratio, noise = np.exp(a), np.exp(b)
-        e, reml = ratio * self.square, self.before is self.square
+        ratio = np.exp(a)
+        noise = np.exp(b)
+        e = ratio * self.square
+        reml = self.before is self.square
         det = e if reml else ratio * self.before
         S = 1.0 / (1.0 + e)
         T = S if reml else 1.0 / (1.0 + det)
-        slope, lost = S * S * e, det * T  # S (1 - S), and 1 - S without cancellation
+        slope = S * S * e
+        lost = det * T  # S (1 - S), and 1 - S without cancellation
         # e^b Q with its derivatives -sum (U'z)^2 S (1 - S) and sum (U'z)^2 S (1 - S) (1 - 2 S)
-        Q, Q1, Q2 = (
-            noise * (self.along @ S),
-            -noise * (self.along @ slope),
-            noise * (self.along @ (slope * (1 - 2 * S))),
-        )
-        rss, left, effective = Q + noise * self.rest, ratio * self.left, lost.sum()
+        Q = noise * (self.along @ S)
+        Q1 = -noise * (self.along @ slope)
+        Q2 = noise * (self.along @ (slope * (1 - 2 * S)))
+        rss = Q + noise * self.rest
+        left = ratio * self.left
+        effective = lost.sum()
         value = (
             0.5 * (self.n * (b - LOG_2PI) - np.log1p(det).sum() - rss - left)
             + self.constant

@@ -38,7 +38,8 @@ class PosteriorAsPrior(NamedTuple):
             raise DataError(
                 "an update needs a model of the same columns and the same likelihood, levels included"
             )
-        one, other = before.design.weight_kind, more.design.weight_kind
+        one = before.design.weight_kind
+        other = more.design.weight_kind
         if one != other:
             raise DataError(
                 f"an update needs weights of one kind: {one} before and {other} now (rows without weights are frequencies). "
@@ -76,7 +77,8 @@ def posterior_as_prior(
         )  # conjugate with unknown sigma has Student-t marginals
         # sigma^2 | y ~ InvGamma(a, b) with 2 a = df and b = a (b/a); beta | sigma, y ~ N(m, sigma^2 V), V = scale /
         # (b/a).
-        a, square = solution.df / 2.0, solution.stats["sigma2_scale"]
+        a = solution.df / 2.0
+        square = solution.stats["sigma2_scale"]
         prior = _normal(
             model,
             solution.beta,
@@ -93,11 +95,10 @@ def posterior_as_prior(
     for name in model.unknown:
         log_v = np.log(solution.posterior[name])
         aux[name] = LogNormal(float(log_v.std()), location=float(log_v.mean()))
-    lost = (
-        ""
-        if not model.unknown
-        else f", {', '.join(model.unknown)} lognormal and independent of it"
-    )
+    if not model.unknown:
+        lost = ""
+    else:
+        lost = f", {', '.join(model.unknown)} lognormal and independent of it"
     hyper = solution.posterior.hyper
     lost += (
         ""

@@ -82,7 +82,9 @@ class ProcessSurface(EvidenceSurface):
 
     @cached_property
     def _some(self) -> Array:
-        return np.arange(self.model.design.n) if self.rows is None else self.rows
+        if self.rows is None:
+            return np.arange(self.model.design.n)
+        return self.rows
 
     @cached_property
     def _frequency(self) -> Array:
@@ -126,7 +128,8 @@ class ProcessSurface(EvidenceSurface):
     @cached_property
     def _pairs(self) -> dict[int, RowPairs]:
         """Of the inputs of those that do."""
-        d, out = self.model.design, {}
+        d = self.model.design
+        out = {}
         for k, g in enumerate(self.groups.groups):
             if isinstance(g.prior, UnknownLength):
                 term = d.process_of(g.columns)
@@ -139,8 +142,11 @@ class ProcessSurface(EvidenceSurface):
 
     def _parts(self, theta: Array, slopes: bool) -> tuple[Array, list[Array]]:
         """V (n, n), and its derivatives over theta."""
-        n, sigma = len(self._some), self._sigma(theta)
-        V, out, relative = np.zeros((n, n)), list[Array](), np.zeros((n, n))
+        n = len(self._some)
+        sigma = self._sigma(theta)
+        V = np.zeros((n, n))
+        out = list[Array]()
+        relative = np.zeros((n, n))
         at = 0
         for k, g in enumerate(self.groups.groups):
             logs = theta[at : at + len(g.hyper)]
@@ -165,11 +171,9 @@ class ProcessSurface(EvidenceSurface):
         return V, out
 
     def _sigma(self, theta: Array) -> float:
-        return (
-            float(np.exp(theta[-1]))
-            if self.model.unknown
-            else float(self.model.fixed[self.model.noise_scale])
-        )
+        if self.model.unknown:
+            return float(np.exp(theta[-1]))
+        return float(self.model.fixed[self.model.noise_scale])
 
     def _factor(self, V: Array, sigma: float) -> _Factor | None:
         """None where V is not positive to rounding, or the noise is: it is too small beside the process."""
@@ -178,7 +182,8 @@ class ProcessSurface(EvidenceSurface):
         L, info = lapack.dpotrf(V, lower=1, clean=1)
         if info:
             return None
-        F, y = self._flat, self._response
+        F = self._flat
+        y = self._response
         half, z = (solve_triangular(L, v, lower=True) for v in (F, y))
         Q, R = np.linalg.qr(half)
         r = z - Q @ (Q.T @ z)
@@ -245,12 +250,16 @@ class ProcessSurface(EvidenceSurface):
 
     def conditional(self, theta: Array) -> ConditionalNormal:
         """The normal distribution of the coefficients given theta, those of a process its values at the distinct rows."""
-        sigma, p = self._sigma(theta), self.model.shape[0]
+        sigma = self._sigma(theta)
+        p = self.model.shape[0]
         weight = np.sqrt(self._precision) / sigma
         # beta = centre + B u, u ~ N(0, I), for the columns of groups: B = amplitude F with F F' = K, or L'^-1 D
-        roots, centre, at = list[Array](), np.zeros(p), 0
+        roots = list[Array]()
+        centre = np.zeros(p)
+        at = 0
         for g in self.groups.groups:
-            logs, q = theta[at : at + len(g.hyper)], len(g.columns)
+            logs = theta[at : at + len(g.hyper)]
+            q = len(g.columns)
             at += len(g.hyper)
             centre[list(g.columns)] = g.base.center(q)
             if isinstance(g.prior, FunctionValues):
@@ -271,12 +280,14 @@ class ProcessSurface(EvidenceSurface):
             np.arange(p), [j for g in self.groups.groups for j in g.columns]
         )
         Q, R = np.linalg.qr(weight[:, None] * self._flat)
-        r, across = weight * self._response, Q.T @ A
+        r = weight * self._response
+        across = Q.T @ A
         A = A - Q @ across
         L = np.linalg.cholesky(A.T @ A + np.eye(A.shape[1]))
         T = solve_triangular(L, np.eye(len(L)), lower=True).T
         u = T @ (T.T @ (A.T @ r))
-        mean, root = centre + B @ u, np.hstack([B @ T, np.zeros((p, len(flat)))])
+        mean = centre + B @ u
+        root = np.hstack([B @ T, np.zeros((p, len(flat)))])
         # b = R^-1 (Q'w r - Q'A u + z)
         mean[flat] = solve_triangular(R, Q.T @ r - across @ u)
         root[flat] = solve_triangular(R, np.hstack([-across @ T, np.eye(len(flat))]))
@@ -306,8 +317,13 @@ class ProcessSurface(EvidenceSurface):
         n = len(self._some)
         some = np.unique(np.linspace(0, n - 1, min(n, _FEW)).astype(int))
         near = ProcessSurface(self.model, self.groups, self.criterion, self._some[some])
-        points, size = [], self.response_scale
-        still = [-np.inf] if self.model.unknown else []  # log sigma
+        points = []
+        size = self.response_scale
+        # log sigma
+        if self.model.unknown:
+            still = [-np.inf]
+        else:
+            still = []
         for others in self.groups.starts():
             for share in _SHARES:
                 sigma = self.model.noise_held or size * np.sqrt(1.0 - share)
@@ -337,7 +353,8 @@ def _of_process(
     prior: UnknownLength, pairs: RowPairs, values: Mapping[str, float], slopes: bool
 ) -> tuple[Array, list[Array]]:
     """amplitude^2 K, and its derivatives over the logs of the hyperparameters."""
-    kernel, square = prior.kernel_at(**values), float(prior.amplitude_at(values)) ** 2
+    kernel = prior.kernel_at(**values)
+    square = float(prior.amplitude_at(values)) ** 2
     V = square * kernel.matrix(pairs)
     if not slopes:
         return V, []
@@ -355,10 +372,8 @@ def _of_columns(
         # Z (I kron Lambda), group by group
         Lambda, slopes = root
         each = Z.reshape(len(Z), -1, len(Lambda))
-        A, moved = (
-            unit * (each @ Lambda).reshape(Z.shape),
-            [unit * (each @ dL).reshape(Z.shape) for dL in slopes],
-        )
+        A = unit * (each @ Lambda).reshape(Z.shape)
+        moved = [unit * (each @ dL).reshape(Z.shape) for dL in slopes]
         crossed = [dA @ A.T for dA in moved]
         return A @ A.T, [part + part.T for part in crossed]
     s, J, _ = group.log_scales(logs)

@@ -51,12 +51,12 @@ class ProfiledSurface(LaplaceSurface):
         if self._last is not None and np.array_equal(self._last.theta, theta):
             return self._last
         d = len(self.groups.priors) + len(self.outer)
-        model, inside = self.model_at(theta[:d]), self._inside
-        point = (
-            np.zeros(model.shape[0] * model.shape[1])
-            if self._warm is None
-            else self._warm.copy()
-        )
+        model = self.model_at(theta[:d])
+        inside = self._inside
+        if self._warm is None:
+            point = np.zeros(model.shape[0] * model.shape[1])
+        else:
+            point = self._warm.copy()
         point[self._flat] = theta[d:]
         at = self._local(model, point)
         for _ in range(_STEPS):

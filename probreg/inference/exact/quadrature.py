@@ -93,16 +93,18 @@ class Quadrature(Method):
         check_fields(self)
 
     def obstacle(self, model: Model) -> str | None:
-        if why := kinds(self, model):
+        why = kinds(self, model)
+        if why:
             return why
+        if model.unknown:
+            return None
         return (
-            None
-            if model.unknown
-            else "quadrature integrates over sigma, and it is held fixed here; use conjugate"
+            "quadrature integrates over sigma, and it is held fixed here; use conjugate"
         )
 
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
-        prior, original = PriorRows.of(model.joint), model.design.moments
+        prior = PriorRows.of(model.joint)
+        original = model.design.moments
         require_full_rank(
             posterior_given_sigma(original, prior, _typical(original)), model, self.name
         )
@@ -256,7 +258,8 @@ class _Density:
     def __call__(self, u: Array) -> Array:
         """At u (K,), shape (K,)."""
         s = np.exp(u)
-        moments, raw = self.moments, len(self.prior.absolute)
+        moments = self.moments
+        raw = len(self.prior.absolute)
         power = moments.weight + self.prior.size - moments.p
         w, _ = self.conditional(s)
         d = self._diagonal
@@ -309,8 +312,10 @@ class _Density:
 
     @cached_property
     def _diagonal(self) -> "_Diagonal":
-        moments, prior = self.moments, self.prior
-        p, at = moments.p, _noise(moments)
+        moments = self.moments
+        prior = self.prior
+        p = moments.p
+        at = _noise(moments)
         F = np.asarray(
             merge(moments.factor, prior.relative)
             if len(prior.relative)
@@ -366,7 +371,8 @@ def _cosine_sine(Q1: Array, Q2: Array) -> tuple[Array, Array, Array, Array, Arra
     (k, p), S = Q2.shape, np.zeros(Q2.shape[1])
     left, S[:k], Vt = np.linalg.svd(Q2)
     U2 = np.hstack([left, np.zeros((k, p - k))])
-    V, b = Vt.T, int((S > 0.7).sum())  # S falls, so that the first b are large
+    V = Vt.T
+    b = int((S > 0.7).sum())  # S falls, so that the first b are large
     T = Q1 @ V[:, b:]
     C = np.r_[np.zeros(b), np.linalg.norm(T, axis=0)]
     rest, _ = np.linalg.qr(T, mode="complete")
@@ -381,10 +387,8 @@ def _cosine_sine(Q1: Array, Q2: Array) -> tuple[Array, Array, Array, Array, Arra
 
 def _noise(moments: Moments) -> float:
     """A sigma near the posterior's, where the reduction is taken: the residual standard deviation, if there is one."""
-    residual, typical = (
-        float(np.abs(moments.factor[-1, -1])) / np.sqrt(moments.weight),
-        _typical(moments),
-    )
+    residual = float(np.abs(moments.factor[-1, -1])) / np.sqrt(moments.weight)
+    typical = _typical(moments)
     return float(residual if residual > 1e-8 * typical else typical)
 
 
@@ -401,16 +405,12 @@ def _with_infinite_moments(
 
     if below > 2.0:
         return found
-    scale, name, beta = (
-        found.scale.unbounded_at(unbounded),
-        model.noise_scale,
-        found.beta.copy(),
-    )
+    scale = found.scale.unbounded_at(unbounded)
+    name = model.noise_scale
+    beta = found.beta.copy()
     columns = [c for c, hit in zip(model.design.columns, unbounded) if hit]
-    lost, aux = (
-        f"the posterior variance of {few_names([*columns, name])} is infinite",
-        dict(found.aux),
-    )
+    lost = f"the posterior variance of {few_names([*columns, name])} is infinite"
+    aux = dict(found.aux)
     if below <= 1.0:
         known = found.posterior.marginals
         assert known is not None  # this method makes them
@@ -444,7 +444,8 @@ def _nodes_between(
 
 def _range(density: _Density) -> tuple[float, float]:
     """Where the density of log sigma exceeds exp(-60) of its peak; Incompatible when it does not fall off."""
-    if (ends := _within_support(density, density.sigma)) is not None:
+    ends = _within_support(density, density.sigma)
+    if ends is not None:
         return ends
     centre = float(np.log(_typical(density.moments)))
     # A proper prior of sigma bounds a slow fall; under an improper one rounding would pass for a fall.
@@ -461,11 +462,9 @@ def _range(density: _Density) -> tuple[float, float]:
 def _within_support(density: LogDensity, prior: AuxPrior) -> tuple[float, float] | None:
     """Where the density exceeds exp(-60) of its peak, if the prior has two bounds; else None."""
     low, high = prior.support
-    return (
-        _narrowed(density, float(np.log(low)), float(np.log(high)), bounded=True)
-        if low > 0 and high < np.inf
-        else None
-    )
+    if low > 0 and high < np.inf:
+        return _narrowed(density, float(np.log(low)), float(np.log(high)), bounded=True)
+    return None
 
 
 def _narrowed(
@@ -480,12 +479,15 @@ def _narrowed(
         on = np.flatnonzero(value > value.max() - _DEPTH)
         if first and (on[0] == 0 or on[-1] == len(grid) - 1):
             return None
-        before, after = max(on[0] - 1, 0), min(on[-1] + 1, len(grid) - 1)
+        before = max(on[0] - 1, 0)
+        after = min(on[-1] + 1, len(grid) - 1)
         if after - before > len(grid) // 4:  # the grid resolves the peak
             return _edge(density, grid[before], grid[on[0]]), _edge(
                 density, grid[after], grid[on[-1]]
             )
-        low, high, first = grid[before], grid[after], False
+        low = grid[before]
+        high = grid[after]
+        first = False
 
 
 def _edge(density: LogDensity, outside: float, inside: float) -> float:
@@ -494,9 +496,8 @@ def _edge(density: LogDensity, outside: float, inside: float) -> float:
         return outside
     for _ in range(60):
         middle = (outside + inside) / 2
-        inside, outside = (
-            (middle, outside)
-            if np.isfinite(density(np.array([middle]))[0])
-            else (inside, middle)
-        )
+        if np.isfinite(density(np.array([middle]))[0]):
+            inside, outside = (middle, outside)
+        else:
+            inside, outside = (inside, middle)
     return inside

@@ -39,7 +39,10 @@ class RebasedSurface(EvidenceSurface):
         outer: tuple[str, ...],
     ) -> None:
         self.model, self.groups, self._inner = model, groups, inner
-        self.tol = 1e-5 if model.likelihood.least_squares else 1e-4
+        if model.likelihood.least_squares:
+            self.tol = 1e-5
+        else:
+            self.tol = 1e-4
         self._aux = [model.aux_prior(a) for a in outer]
         inside = [
             isinstance(g.prior, UnknownLength) and name != "amplitude"
@@ -85,12 +88,12 @@ class RebasedSurface(EvidenceSurface):
         return self._at(theta[self.inside]), theta[~self.inside]
 
     def __call__(self, theta: Array) -> EvidencePoint:
-        at, d, others = self._point(theta), len(theta), np.flatnonzero(~self.inside)
-        gradient, hessian, effective = (
-            np.zeros(d),
-            np.zeros((d, d)),
-            np.zeros(len(self.groups.priors)),
-        )
+        at = self._point(theta)
+        d = len(theta)
+        others = np.flatnonzero(~self.inside)
+        gradient = np.zeros(d)
+        hessian = np.zeros((d, d))
+        effective = np.zeros(len(self.groups.priors))
         gradient[others], hessian[np.ix_(others, others)] = at.gradient, at.hessian
         effective[others[: len(at.effective)]] = at.effective
         for j in np.flatnonzero(self.inside):
@@ -100,7 +103,8 @@ class RebasedSurface(EvidenceSurface):
             gradient[j] = (
                 8.0 * (one.value - back.value) - (two.value - twice.value)
             ) / (12.0 * _STEP)
-            near, far = one.value + back.value, two.value + twice.value
+            near = one.value + back.value
+            far = two.value + twice.value
             hessian[j, j] = (16.0 * near - far - 30.0 * at.value) / (12.0 * _STEP**2)
             mixed = 8.0 * (one.gradient - back.gradient) - (
                 two.gradient - twice.gradient
@@ -121,11 +125,9 @@ class RebasedSurface(EvidenceSurface):
 
     def hessian(self, theta: Array, near: Array) -> Array:
         """The differences of `__call__`, with the Hessian of the inner surface and mixed derivatives over the moving coordinates."""
-        H, others, moving = (
-            self(theta).hessian,
-            np.ix_(~self.inside, ~self.inside),
-            np.flatnonzero(self.inside),
-        )
+        H = self(theta).hessian
+        others = np.ix_(~self.inside, ~self.inside)
+        moving = np.flatnonzero(self.inside)
         H[others] = self._at(theta[self.inside]).hessian(
             theta[~self.inside], near[others]
         )

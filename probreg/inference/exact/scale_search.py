@@ -58,7 +58,9 @@ def maximise_log_scales(
     `secant` says that the Hessian is not exact: it is made to agree with the last changes of the gradient. `jumps` says that f is not
     continuous, so that its maximum may have a slope. `upper` (d,) ends the search where a hyperparameter is above it.
     """
-    d, start, at = len(sizes), theta, surface(theta)
+    d = len(sizes)
+    start = theta
+    at = surface(theta)
     may_vanish = np.zeros(len(theta) - d, bool)
     may_vanish[: len(limits)] = limits
     vanished = np.zeros(len(theta), bool)
@@ -84,31 +86,27 @@ def maximise_log_scales(
             )
         # Newton on the free logs: -f'' step = f', made to rise where -f'' is not positive definite; decrement
         # (f'step)^(1/2).
-        step, H = (
-            np.zeros(len(theta)),
-            _with_secants(-at.hessian + np.diag(ridge), moves),
-        )
+        step = np.zeros(len(theta))
+        H = _with_secants(-at.hessian + np.diag(ridge), moves)
         step[free], convex = newton_step(
             LocalModel(at.value, at.gradient[free], H[free][:, free])
         )
-        before, decrement = (
-            decrement,
-            float(np.sqrt(max(float(at.gradient @ step), 0.0))),
-        )
+        before = decrement
+        decrement = float(np.sqrt(max(float(at.gradient @ step), 0.0)))
         # So near the maximum each step squares the error: a decrement that no longer falls is rounding of the surface.
         if convex and (decrement < tol or before <= decrement < _ROUNDING):
             # A pruned scale comes back where the evidence rises with it: d f / d log tau_k > 0.
             up = theta + np.log(HELD) * vanished
-            back = (
-                vanished & (surface(up).gradient > _NO_SLOPE)
-                if vanished.any()
-                else vanished
-            )
+            if vanished.any():
+                back = vanished & (surface(up).gradient > _NO_SLOPE)
+            else:
+                back = vanished
             if not back.any():
                 return EvidenceMaximum(
                     theta, at, vanished[:d], vanished[d:], number, decrement
                 )
-            vanished, theta = vanished & ~back, np.where(back, up, theta)
+            vanished = vanished & ~back
+            theta = np.where(back, up, theta)
             at = surface(theta)
             continue
         # No log moves by more than 2 at once: the expansion is of no use farther away.
@@ -124,13 +122,12 @@ def maximise_log_scales(
             return EvidenceMaximum(
                 theta, at, vanished[:d], vanished[d:], number, decrement, ended=ended
             )
-        moves = (
-            [*moves, (moved[0] - theta, at.gradient - moved[1].gradient)][
+        if secant:
+            moves = [*moves, (moved[0] - theta, at.gradient - moved[1].gradient)][
                 -2 * len(theta) :
             ]
-            if secant
-            else []
-        )
+        else:
+            moves = []
         fell = moved[0] < theta
         theta, at = moved
         if upper is not None and (theta[:d] > upper).any():

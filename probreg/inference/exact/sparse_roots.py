@@ -39,15 +39,23 @@ def sparse_factor(
 ) -> SparseArrow:
     """The factor of H at the one node, of the curvature times noise."""
     G, K, r = gram.cross.shape
-    Lambda, M = roots.lead[0], _right(roots, r)
+    Lambda = roots.lead[0]
+    M = _right(roots, r)
     D = noise * (Lambda.T @ gram.lead @ Lambda)
     E = noise * (_left(roots, cross, G) @ M)
     F = noise * (M.T @ (M.T @ gram.rest).T)
-    every, q = np.arange(K), np.arange(roots.latent)
+    every = np.arange(K)
+    q = np.arange(roots.latent)
     D[:, every, every] += 1.0
     F[q, q] += 1.0
-    first = roots.rest[0].block if roots.rest and roots.rest[0].block.repeated else None
-    blocks = None if first is None else (first.repeats, first.size)
+    if roots.rest and roots.rest[0].block.repeated:
+        first = roots.rest[0].block
+    else:
+        first = None
+    if first is None:
+        blocks = None
+    else:
+        blocks = (first.repeats, first.size)
     return SparseArrow(D, E, F, blocks).side_by_side()
 
 
@@ -58,7 +66,8 @@ def sparse_pull(
     own, border, corner = inverse
     G, K, r = gram.cross.shape
     k = corner.shape[-1]
-    border, M = border.reshape(G * K, k), _right(roots, r)
+    border = border.reshape(G * K, k)
+    M = _right(roots, r)
     BM = scipy.sparse.csr_array((cross @ M)[:, :k]).tocoo()
     # sum_g A_g Lambda S_gg + B_g M S_rg
     lead = np.tensordot(gram.lead @ roots.lead[0], own, ((0, 2), (0, 1)))
@@ -66,14 +75,15 @@ def sparse_pull(
     for y in range(K):
         lead[:, y] += np.bincount(x, BM.data * border[group * K + y, BM.col], K)
     out = [-lead[root.block.place, root.block.place] for root in roots.first]
-    above, CM = (
-        scipy.sparse.csr_array(_left(roots, cross, G)[:, :k]).tocoo(),
-        (M.T @ gram.rest.T).T[:, :k],
-    )
+    above = scipy.sparse.csr_array(_left(roots, cross, G)[:, :k]).tocoo()
+    CM = (M.T @ gram.rest.T).T[:, :k]
     for root in roots.rest:
-        b, at = root.block, root.block.place
+        b = root.block
+        at = root.block.place
         inside = (above.col >= at.start) & (above.col < at.stop)
-        row, column, value = above.row[inside], above.col[inside], above.data[inside]
+        row = above.row[inside]
+        column = above.col[inside]
+        value = above.data[inside]
         if not b.repeated:
             of_border = np.bincount(
                 column - at.start, value * border[row, column], b.size
@@ -81,8 +91,10 @@ def sparse_pull(
             out.append(-of_border - (CM[at] * corner[at]).sum(1))
             continue
         group, x = np.divmod(column - at.start, b.size)
-        part, cut = np.empty((b.size, b.size)), (b.repeats, b.size, k)
-        left, right = CM[at].reshape(cut), corner[at].reshape(cut)
+        part = np.empty((b.size, b.size))
+        cut = (b.repeats, b.size, k)
+        left = CM[at].reshape(cut)
+        right = corner[at].reshape(cut)
         for y in range(b.size):
             met = border[row, at.start + group * b.size + y]
             part[:, y] = -np.bincount(x, value * met, b.size) - (

@@ -71,7 +71,9 @@ class Conditional:
 
     @cached_property
     def rank(self) -> ColumnRank:
-        return rank_of(self.R) if self.known is None else self.known
+        if self.known is None:
+            return rank_of(self.R)
+        return self.known
 
     @cached_property
     def mean(self) -> Array:
@@ -123,11 +125,10 @@ class PriorRows:
             ):
                 continue
             sd = b.prior.independent(q)
-            root = (
-                np.linalg.cholesky(b.prior.precision(q)).T
-                if sd is None
-                else np.diag(1.0 / sd)
-            )
+            if sd is None:
+                root = np.linalg.cholesky(b.prior.precision(q)).T
+            else:
+                root = np.diag(1.0 / sd)
             rows = np.zeros((q, prior.p + 1))
             rows[:, list(b.columns)] = root
             rows[:, -1] = root @ b.prior.center(q)
@@ -155,11 +156,9 @@ def posterior_given_sigma(
 ) -> Conditional:
     """The posterior of beta given sigma."""
     rows = prior.at(sigma)
-    return (
-        Conditional(merge(moments.factor, rows))
-        if len(rows)
-        else Conditional(moments.factor, known=moments.rank)
-    )
+    if len(rows):
+        return Conditional(merge(moments.factor, rows))
+    return Conditional(moments.factor, known=moments.rank)
 
 
 def refined(
@@ -178,17 +177,17 @@ def refined(
     unit = np.max([_power(A) for A, _, _ in parts if len(A)], axis=0)
     top = np.max([_power(v[:, None])[0] for _, v, _ in parts if len(v)])
     rows = [(np.ldexp(A, -unit), np.ldexp(v, -top), w) for A, v, w in parts if len(A)]
-    R, start = given.R / np.ldexp(1.0, unit), np.ldexp(given.mean, unit - top)
+    R = given.R / np.ldexp(1.0, unit)
+    start = np.ldexp(given.mean, unit - top)
     found = refine(partial(_sums, rows), R, start)
     if found is None:
         return given
     exact = np.ldexp(found[0], top - unit), found[1] * 4.0**top
     few = ill * np.finfo(given.R.dtype).eps > FEW and design.n * len(unit) ** 2 <= MANY
-    inverse = (
-        _inverse(rows, R, np.ldexp(given.unscaled, unit[:, None] + unit))
-        if few
-        else None
-    )
+    if few:
+        inverse = _inverse(rows, R, np.ldexp(given.unscaled, unit[:, None] + unit))
+    else:
+        inverse = None
     return replace(
         given,
         exact=exact,
@@ -293,11 +292,10 @@ def open_directions(model: Model) -> FreeDirections | None:
     if len(flat) < 2:
         return None
     design = model.design
-    F = (
-        triangular(design.X[:, flat], weights=design.weights)
-        if design.n
-        else triangular(design.moments.R[:, flat])
-    )
+    if design.n:
+        F = triangular(design.X[:, flat], weights=design.weights)
+    else:
+        F = triangular(design.moments.R[:, flat])
     rank = rank_of(F)
     if not rank.dropped:
         return None
@@ -358,7 +356,8 @@ class ClosedForm(Method):
     prior = GaussianPrior
 
     def obstacle(self, model: Model) -> str | None:
-        if why := kinds(self, model):
+        why = kinds(self, model)
+        if why:
             return why
         if model.unknown and (model.joint.informative & ~model.joint.sigma_units).any():
             return SIGMA_FREE
@@ -367,11 +366,20 @@ class ClosedForm(Method):
         return None
 
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
-        if (of_levels := least_squares_of_levels(model)) is not None:
+        of_levels = least_squares_of_levels(model)
+        if of_levels is not None:
             return _solution_of_levels(model, of_levels)
-        wide = rotated(model) if model.design.n < model.shape[0] else None
-        model, unseen = (model, 0) if wide is None else (wide.model, wide.unseen)
-        prior, sigma = PriorRows.of(model.joint), model.noise()
+        if model.design.n < model.shape[0]:
+            wide = rotated(model)
+        else:
+            wide = None
+        if wide is None:
+            model, unseen = (model, 0)
+        else:
+            model = wide.model
+            unseen = wide.unseen
+        prior = PriorRows.of(model.joint)
+        sigma = model.noise()
         given = refined(
             posterior_given_sigma(model.design.moments, prior, sigma),
             model.design,
@@ -380,9 +388,9 @@ class ClosedForm(Method):
         )
         # those that no row sees are at their centre: they add to the count, not to the penalty
         found, error = solution_given(model, given, prior.size, unseen)
-        return (
-            found if wide is None else wide.back(found, error if wide.relative else 1.0)
-        )
+        if wide is None:
+            return found
+        return wide.back(found, error if wide.relative else 1.0)
 
 
 def solution_given(
@@ -394,7 +402,10 @@ def solution_given(
     beta, unscaled, N = _coefficients(given, model.design)
     rank = given.rank.rank
     # With no prior rows the moments' own RSS also counts what deficient columns left behind.
-    rss = given.rss if size or given.exact is not None else moments.rss
+    if size or given.exact is not None:
+        rss = given.rss
+    else:
+        rss = moments.rss
     size_of = Sizes(
         moments.weight, rank, size + unseen, unseen, bool(size), _mean_square(moments)
     )
@@ -419,7 +430,8 @@ def solution_given(
 def _solution_of_levels(model: Model, found: LevelSquares) -> Solution:
     """The solution of a design with coded factors, all of whose columns are identified."""
     design = model.design
-    n, p = design.total, model.shape[0]
+    n = design.total
+    p = model.shape[0]
     y = minus_offset(design.observed, design.offset)
     square = float(np.average(y**2, weights=design.square_weights))
     noise = noise_of(
@@ -464,13 +476,22 @@ class NoiseFound(NamedTuple):
 
 def noise_of(model: Model, rss: float, least: float, of: Sizes) -> NoiseFound:
     """The noise scale from the least penalised sum of squares, and the least one without a prior."""
-    n, df = of.n, of.n - of.rank if not of.informed else None
+    n = of.n
+    df = of.n - of.rank if not of.informed else None
     if df is not None and df <= 0:
         rss = 0.0  # by arithmetic; what a computer leaves of it is rounding
     # d/d log sigma of -(n + q) log sigma - (RSS + penalty) / (2 sigma^2) vanishes at sigma^2 = (RSS + penalty) / (n + q).
     ml = float(np.sqrt(rss / (n + of.size)))
-    unbiased = float(np.sqrt(rss / df)) if df and df > 0 else np.nan
-    error = model.noise() if not model.unknown else (ml if of.informed else unbiased)
+    if df and df > 0:
+        unbiased = float(np.sqrt(rss / df))
+    else:
+        unbiased = np.nan
+    if not model.unknown:
+        error = model.noise()
+    elif of.informed:
+        error = ml
+    else:
+        error = unbiased
     stats = {
         "n": n,
         "rank": float(of.rank + of.unseen),
@@ -510,16 +531,22 @@ def _joint(
 ) -> DenseCovariance:
     """The covariance over (beta, log sigma): the two are independent."""
     (k, r), a = unscaled.root.shape, len(noise.aux)
-    root, missing, variances = np.zeros((k + a, r + a)), None, unscaled.variances
+    root = np.zeros((k + a, r + a))
+    missing = None
+    variances = unscaled.variances
     root[:k, :r] = noise.error * unscaled.root
     if a:
         error = _errors_of_logs(noise)
         lost = np.isnan(error)
         root[k:, r:] = np.diag(np.where(lost, 0.0, error))
-        missing = (
-            np.concatenate([np.zeros(k, dtype=bool), lost]) if lost.any() else None
-        )
-    variances = None if variances is None else noise.error**2 * variances
+        if lost.any():
+            missing = np.concatenate([np.zeros(k, dtype=bool), lost])
+        else:
+            missing = None
+    if variances is None:
+        variances = None
+    else:
+        variances = noise.error**2 * variances
     return DenseCovariance(
         unscaled.frame, 1, log_names(model), missing, variances, root=root
     )
@@ -555,7 +582,10 @@ def unscaled_covariance(given: Conditional, design: Design) -> DenseCovariance:
     """(R'R)^-1 as a root in the frame of the design; full rank only."""
     frame = Frame.of(design.moments.mean, design.moments.scale, design.intercept)
     if len(given.R) or given.inverse is None:
-        exact = None if given.inverse is None else np.diagonal(given.inverse)
+        if given.inverse is None:
+            exact = None
+        else:
+            exact = np.diagonal(given.inverse)
         return DenseCovariance(
             frame, 1, variances=exact, root=root_of_factor(given.R, frame)
         )
@@ -570,14 +600,16 @@ def _coefficients(
     given: Conditional, design: Design
 ) -> tuple[Array, Callable[[], DenseCovariance], Array]:
     """Coefficients of least norm, the function that computes their covariance at sigma = 1, and the directions (p, k) that are not identified."""
-    rank, p = given.rank, design.moments.p
+    rank = given.rank
+    p = design.moments.p
     if not rank.dropped:
         return given.mean, partial(unscaled_covariance, given, design), np.zeros((p, 0))
     kept = list(rank.kept)
     # The kept columns of the triangular factor, reduced once more, are the model without the dropped columns.
     F = np.linalg.qr(np.asarray(given.factor, dtype=float)[:, [*kept, p]], mode="r")
     part = Conditional(F[: len(kept) + 1, : len(kept) + 1])
-    beta, root = np.zeros(p), np.zeros((p, len(kept)))
+    beta = np.zeros(p)
+    root = np.zeros((p, len(kept)))
     beta[kept], root[kept] = part.mean, part.root
     N = null_space(rank, p)
     # (1 - N N^+) beta is the member of least norm, with covariance (1 - N N^+) V (1 - N N^+)'.

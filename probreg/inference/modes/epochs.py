@@ -35,7 +35,10 @@ class PassData:
     def of(cls, model: Model) -> "PassData":
         d = model.design
         d.need_rows("a stochastic gradient")
-        weights = None if d.weights is None else d.weights * (d.n / d.total)
+        if d.weights is None:
+            weights = None
+        else:
+            weights = d.weights * (d.n / d.total)
         return cls(model, d.basis.rows(d.X), d.observed, weights, d.offset, d.precision)
 
     @property
@@ -46,9 +49,18 @@ class PassData:
         return self.model.likelihood
 
     def take(self, order: Array | slice) -> "PassData":
-        offset = None if self.offset is None else self.offset[order]
-        weights = None if self.weights is None else self.weights[order]
-        precision = None if self.precision is None else self.precision[order]
+        if self.offset is None:
+            offset = None
+        else:
+            offset = self.offset[order]
+        if self.weights is None:
+            weights = None
+        else:
+            weights = self.weights[order]
+        if self.precision is None:
+            precision = None
+        else:
+            precision = self.precision[order]
         return replace(
             self,
             U=self.U[order],
@@ -81,7 +93,8 @@ class PassData:
         if not joint.informative.any():
             return None
         # Of one row: d log p(gamma) / d gamma / n = T'P (b - T gamma) / n.
-        m, T = self.model.shape[1], self.model.design.basis.T
+        m = self.model.shape[1]
+        T = self.model.design.basis.T
         whole = (
             joint.precision_of_entries(m, self.model.likelihood.noise(aux))
             / self.model.design.total
@@ -169,13 +182,14 @@ def gradient_pass(
     batch: int,
 ) -> Pass:
     """One pass in steps of `batch` rows, in this order; all rows at once have none."""
-    pull, total, starts = (
-        rows.prior(aux),
-        np.zeros_like(gamma),
-        range(0, len(rows.y), batch),
-    )
+    pull = rows.prior(aux)
+    total = np.zeros_like(gamma)
+    starts = range(0, len(rows.y), batch)
     for i in starts:
-        part = rows.take(order[i : i + batch]) if batch < len(rows.y) else rows
+        if batch < len(rows.y):
+            part = rows.take(order[i : i + batch])
+        else:
+            part = rows
         slope = part.slope(gamma, aux)
         if pull is not None:
             slope = slope + len(part.y) * pull.at(gamma)
@@ -217,11 +231,9 @@ def _aux_slopes(
     model: Model, beta: Array, eta: Array, log_aux: Array
 ) -> tuple[Array, Array]:
     """First and negative second derivatives of the log posterior over each log aux."""
-    likelihood, known, m = (
-        model.likelihood,
-        aux_from_log(model, log_aux),
-        model.shape[1],
-    )
+    likelihood = model.likelihood
+    known = aux_from_log(model, log_aux)
+    m = model.shape[1]
     assert isinstance(likelihood, SmoothLikelihood)
     where = [m + likelihood.aux.index(a) for a in model.unknown]
 

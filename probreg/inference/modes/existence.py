@@ -57,7 +57,8 @@ class RowGains(NamedTuple):
 
 def separation_by_block(model: Model) -> tuple[Separation, tuple[str, ...]]:
     """Whether the maximum lies at infinity, and how that was found out where not all rows could be asked at once."""
-    design, likelihood = model.design, model.likelihood
+    design = model.design
+    likelihood = model.likelihood
     if design.source is None or not isinstance(likelihood, MayDiverge):
         return separation(model), ()
     part = design.sample
@@ -197,14 +198,19 @@ def find_divergence(
     t = 4 / sqrt(d'Hd). Towards infinity the log-likelihood has gone flat: d'Hd is next to nothing, and four of these enormous
     standard errors out it has not fallen at all.
     """
-    k, H = gamma.size, local.curvature
+    k = gamma.size
+    H = local.curvature
     names, free = undecided(model)
     lines = PosteriorLines(model, gamma, log_aux)
-    flat = _flat_directions(lines, H, step) if free else np.zeros((k, 0))
+    if free:
+        flat = _flat_directions(lines, H, step)
+    else:
+        flat = np.zeros((k, 0))
     sides = {name: _side(lines, H, k + model.unknown.index(name)) for name in names}
     if not flat.shape[1] and not any(sides.values()):
         return None
-    flat, T = flat.reshape(*gamma.shape, -1), model.design.frame.T
+    flat = flat.reshape(*gamma.shape, -1)
+    T = model.design.frame.T
     not_estimable = non_zero(T, model.likelihood.contrast_matrix, flat)
     to_zero, to_infinity = (
         tuple(name for name, side in sides.items() if side == s) for s in (-1, 1)
@@ -259,7 +265,8 @@ def _flat_directions(lines: PosteriorLines, H: Array, step: Array) -> Array:
     k = lines.shape[0] * lines.shape[1]
     Q = _identified(lines.model)
     values, vectors = np.linalg.eigh(Q.T @ H[:k, :k] @ Q)
-    vectors, pad = Q @ vectors, np.zeros(len(H) - k)
+    vectors = Q @ vectors
+    pad = np.zeros(len(H) - k)
     weak = [s * v for v in vectors.T[:_WEAKEST] for s in (1.0, -1.0)]
     for d in (Q @ (Q.T @ step[:k]), Q @ (Q.T @ lines.point[:k]), *weak):
         if lines.rises(np.concatenate([d, pad]), H):
@@ -278,7 +285,8 @@ def _flat_directions(lines: PosteriorLines, H: Array, step: Array) -> Array:
 def _identified(model: Model) -> Array:
     """An orthonormal basis (p m, r) of the coefficients of standardised columns that have no prior and that the rows can tell
     apart."""
-    basis, rank = model.design.frame, model.design.moments.rank
+    basis = model.design.frame
+    rank = model.design.moments.rank
     free = basis.T_inverse[:, ~model.joint.informative]
     if any(not model.joint.informative[j] for j in rank.dropped):
         null = np.linalg.qr(basis.T_inverse @ null_space(rank, model.shape[0]))[0]

@@ -111,22 +111,27 @@ class LevelProblem:
         )
 
     def _of_rows(self, point: Array, at: slice) -> "_Sums":
-        likelihood, block = self.model.likelihood, self.model.design.block.part(at)
+        likelihood = self.model.likelihood
+        block = self.model.design.block.part(at)
         assert isinstance(likelihood, DifferentiableLikelihood)
         a, c, known = self.parts(point)
-        columns, r = self.rows.columns.part(at), len(c)
+        columns = self.rows.columns.part(at)
+        r = len(c)
         eta = columns.times(a[:, None, None], c[:, None])
-        eta = eta if block.offset is None else eta + block.offset
+        if block.offset is not None:
+            eta = eta + block.offset
         log_p, g, h = likelihood.value_grad_hessian(
             block.y, eta, **likelihood.at_rows(known, block.precision)
         )
-        g, h = g[:, self._pick], h[:, self._pick][:, :, self._pick]
+        g = g[:, self._pick]
+        h = h[:, self._pick][:, :, self._pick]
         log_p, g, h = (times_weights(v, block.weights) for v in (log_p, g, h))
         above, below = columns.cross(g[:, :1])
         gram = columns.gram(h[:, 0, 0])
         # of log aux: sum_i w_i h_i^(eta aux) times the columns, and sum_i w_i h_i^(aux aux)
         u = g.shape[1] - 1
-        E, F = np.zeros((len(a), 1, r + u)), np.zeros((r + u, r + u))
+        E = np.zeros((len(a), 1, r + u))
+        F = np.zeros((r + u, r + u))
         E[..., :r], F[:r, :r] = gram.cross, gram.rest
         if u:
             E[..., r:], F[:r, r:] = columns.cross(h[:, 0, 1:])
@@ -137,8 +142,11 @@ class LevelProblem:
     def _with_prior(self, sums: "_Sums", point: Array) -> ArrowLocal:
         """log p(beta | aux) + log p(log aux) with their derivatives, of normal priors by column."""
         model, rows, (G, r) = self.model, self.rows, self.sizes
-        value, g = sums.value, np.concatenate([sums.lead, sums.border])
-        D, E, F = sums.D.copy(), sums.E.copy(), sums.F.copy()
+        value = sums.value
+        g = np.concatenate([sums.lead, sums.border])
+        D = sums.D.copy()
+        E = sums.E.copy()
+        F = sums.F.copy()
         known = self.parts(point)[2]
         sigma = model.likelihood.noise(known)
         on = rows.prior.precision > 0
@@ -158,14 +166,16 @@ class LevelProblem:
             own = np.where(rows.prior.relative, pull, 0.0)
             if model.noise_unknown and own.any():
                 # in units of sigma: d/d log sigma = e'P e - q, its negative second derivative 2 e'P e, the mixed one -2 P e
-                j, square = r + model.unknown.index(model.noise_scale), float(own @ e)
+                j = r + model.unknown.index(model.noise_scale)
+                square = float(own @ e)
                 g[G + j] += square - (on & rows.prior.relative).sum()
                 F[j, j] += 2.0 * square
                 E[:, 0, j] -= 2.0 * own[rows.lead]
                 F[:r, j] -= 2.0 * (S.T @ own[rows.border])
                 F[j, :r] = F[:r, j]
         for i, name in enumerate(model.unknown):
-            prior, v = model.aux_prior(name), known[name]
+            prior = model.aux_prior(name)
+            v = known[name]
             value += float(prior.log_prob(np.asarray(v))) + float(np.log(v))
             slope, second = prior.slopes(v)
             g[G + r + i] += slope
@@ -175,7 +185,8 @@ class LevelProblem:
     def start(self) -> Array:
         """One weighted regression of the likelihood's rough eta on the columns."""
         model, (G, r) = self.model, self.sizes
-        likelihood, design = model.likelihood, model.design
+        likelihood = model.likelihood
+        design = model.design
         assert isinstance(likelihood, SmoothLikelihood)
         eta, aux = likelihood.initial_eta(design.observed)
         point = np.zeros(G + r + len(model.unknown))
@@ -235,23 +246,28 @@ def find_level_mode(
     tol *= max(1.0, np.sqrt(problem.model.design.total))
     point = problem.start() if start is None else start
     local = problem.local(point)
-    status, decrement, number = Status.STEP_LIMIT, np.inf, 0
+    status = Status.STEP_LIMIT
+    decrement = np.inf
+    number = 0
     for number in range(1, max_steps + 1):  # noqa: B007  reported after the loop
         step, convex = arrow_step(local.gradient, local.gram)
         # lambda = (g' H^-1 g)^(1/2), the Newton decrement (Boyd & Vandenberghe 2004, section 9.5)
-        before, decrement = decrement, float(np.sqrt(max(local.gradient @ step, 0.0)))
+        before = decrement
+        decrement = float(np.sqrt(max(local.gradient @ step, 0.0)))
         if decrement < tol and convex:
             point = point + step  # from here the error squares
-            local, status = problem.local(point), Status.CONVERGED
+            local = problem.local(point)
+            status = Status.CONVERGED
             break
         if convex and before <= decrement < _ROUNDING:
             status = Status.CONVERGED
             break
         moved = _halved(problem, point, step, local)
         if moved is None:
-            status = (
-                Status.CONVERGED if decrement < _ROUNDING and convex else Status.SADDLE
-            )
+            if decrement < _ROUNDING and convex:
+                status = Status.CONVERGED
+            else:
+                status = Status.SADDLE
             break
         point, local = moved
     return LevelMode(point, local, decrement, number, status)
@@ -261,7 +277,8 @@ def _halved(
     problem: LevelProblem, point: Array, step: Array, local: ArrowLocal
 ) -> _Moved | None:
     """The step, halved until log p rises as Armijo asks, up to rounding; None where it does not."""
-    slope, noise = float(local.gradient @ step), 1e-13 * abs(local.value)
+    slope = float(local.gradient @ step)
+    noise = 1e-13 * abs(local.value)
     for t in halvings(point, step):
         new = point + t * step
         at = problem.local(new)

@@ -79,13 +79,13 @@ class LevelRows:
     ) -> ArrowCovariance:
         """The same where some raw coefficients (p,) and further parameters are held, H over the raw ones that are not."""
         a, c, own = self._roots(H)
-        here, there, kept = (
-            ~gone[self.lead],
-            ~gone[self.border],
-            np.flatnonzero(~gone_further),
-        )
-        p, r = len(gone), max(c.shape[1], 1)  # files take no array without columns
-        low, blocks = np.zeros((p + len(further), r)), np.zeros((len(self.lead), 1, 1))
+        here = ~gone[self.lead]
+        there = ~gone[self.border]
+        kept = np.flatnonzero(~gone_further)
+        p = len(gone)
+        r = max(c.shape[1], 1)  # files take no array without columns
+        low = np.zeros((p + len(further), r))
+        blocks = np.zeros((len(self.lead), 1, 1))
         if c.shape[1]:
             low[self.lead[here]], low[self.border[there]] = a, c[: there.sum()]
             low[p + kept] = c[there.sum() :]
@@ -115,10 +115,8 @@ class ScaledArrow(NamedTuple):
         tiny = np.finfo(float).tiny
         s = 1.0 / np.sqrt(np.maximum(np.abs(gram.lead[:, 0, 0]), tiny))
         t = 1.0 / np.sqrt(np.maximum(np.abs(np.diagonal(gram.rest)), tiny))
-        D, E = (
-            gram.lead * np.square(s)[:, None, None],
-            s[:, None, None] * gram.cross * t,
-        )
+        D = gram.lead * np.square(s)[:, None, None]
+        E = s[:, None, None] * gram.cross * t
         F = t[:, None] * gram.rest * t
         return cls(Arrow(D + damping, E, F + damping * np.eye(len(t))), s, t)
 

@@ -81,7 +81,9 @@ class LevelDirections:
 def level_directions(cone: LevelCone, levels: int) -> LevelDirections:
     """A direction that makes strict every constraint that some direction makes strict, and what the others leave open."""
     R, k = cone.X.shape
-    strict, a, b = np.zeros(R, dtype=bool), np.zeros(levels), np.zeros(k)
+    strict = np.zeros(R, dtype=bool)
+    a = np.zeros(levels)
+    b = np.zeros(k)
     while not strict.all():
         here = np.flatnonzero(~strict)
         part = cone.part(here)
@@ -105,10 +107,8 @@ def level_directions(cone: LevelCone, levels: int) -> LevelDirections:
 
 def _one_sided(part: LevelCone, levels: int) -> tuple[Array, Array, Array] | None:
     """The rows of levels that are bounded from one side alone, and the direction in which these run; None where there are none."""
-    below, above = (
-        part.sums(part.below.astype(int)) > 0,
-        part.sums(part.above.astype(int)) > 0,
-    )
+    below = part.sums(part.below.astype(int)) > 0
+    above = part.sums(part.above.astype(int)) > 0
     fresh = part.repeated(below != above)
     if not fresh.any():
         return None
@@ -120,7 +120,10 @@ def _one_sided(part: LevelCone, levels: int) -> tuple[Array, Array, Array] | Non
 def _between(part: LevelCone, levels: int) -> tuple[Array, Array, Array] | None:
     """Rows that some b makes strict, with a and b; None where none does. Every level is bounded from both sides."""
     U = _within(part)
-    F = triangular(U) if len(U) else np.zeros((0, part.X.shape[1]))
+    if len(U):
+        F = triangular(U)
+    else:
+        F = np.zeros((0, part.X.shape[1]))
     kept = list(rank_of(F).kept) if F.size else []
     if not kept:
         return None
@@ -144,7 +147,8 @@ def _between(part: LevelCone, levels: int) -> tuple[Array, Array, Array] | None:
     ) & ~part.equal
     if not fresh.any():
         return None
-    a, b = np.zeros(levels), np.zeros(part.X.shape[1])
+    a = np.zeros(levels)
+    b = np.zeros(part.X.shape[1])
     b[kept] = inverse @ delta
     # U are the rows less the means of their level: a_g + x b = a_g + mean_g b + u b
     a[part.codes[part.starts]] = -middle - _means(part) @ b
@@ -166,7 +170,8 @@ def _climb(part: LevelCone) -> Array | None:
         own += np.where(
             (mine & ~part.equal)[:, None], part.sign[:, None] * _unit(apart), 0.0
         )
-    gain, size = own.sum(0), float(np.linalg.norm(own, axis=1).sum())
+    gain = own.sum(0)
+    size = float(np.linalg.norm(own, axis=1).sum())
     normals = np.zeros((0, part.X.shape[1]))
     while True:
         b = maximise(gain, normals)
@@ -180,7 +185,8 @@ def _climb(part: LevelCone) -> Array | None:
 
 def _violated(part: LevelCone, b: Array) -> Array:
     """The pairs of rows of one level, as unit vectors, that forbid b most: at most one of each level."""
-    value, starts = part.X @ b, part.starts
+    value = part.X @ b
+    starts = part.starts
     low = np.maximum.reduceat(np.where(part.above, value, -np.inf), starts)
     high = np.minimum.reduceat(np.where(part.below, value, np.inf), starts)
     ends = np.r_[starts[1:], len(value)]
@@ -191,9 +197,8 @@ def _violated(part: LevelCone, b: Array) -> Array:
         i = starts[g] + int(np.argmin(np.where(part.below[rows], value[rows], np.inf)))
         j = starts[g] + int(np.argmax(np.where(part.above[rows], value[rows], -np.inf)))
         pair = part.X[i] - part.X[j]
-        if (
-            length := float(np.linalg.norm(pair))
-        ) > _TINY and pair @ b < -SLACK * length:
+        length = float(np.linalg.norm(pair))
+        if length > _TINY and pair @ b < -SLACK * length:
             out.append(pair / length)
     return np.array(out).reshape(-1, part.X.shape[1])
 
@@ -220,7 +225,9 @@ def _means(part: LevelCone) -> Array:
 
 def _within(part: LevelCone) -> Array:
     """X less its means by level."""
-    return part.X - part.repeated(_means(part)) if len(part.codes) else part.X
+    if len(part.codes):
+        return part.X - part.repeated(_means(part))
+    return part.X
 
 
 def _null_space(U: Array) -> Array:

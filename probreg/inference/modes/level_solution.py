@@ -43,20 +43,20 @@ def solve_levels(
         return None
     point = None if start is None else problem.point(start)
     mode = find_level_mode(problem, tol=tol, max_steps=max_steps, start=point)
-    separated, lost = _separated(problem, mode), _lost(problem, mode)
+    separated = _separated(problem, mode)
+    lost = _lost(problem, mode)
     gone: Array | None = None
     runaway = np.zeros(
         model.shape[0], dtype=bool
     )  # coefficients that are held where they are
     if separated is not None:
-        status, detail, gone = (
-            Status.NO_MAXIMUM,
-            separation_message(separated),
-            separated.not_estimable,
-        )
-        runaway = (
-            separated.not_estimable[:, 0] if separated.held is None else separated.held
-        )
+        status = Status.NO_MAXIMUM
+        detail = separation_message(separated)
+        gone = separated.not_estimable
+        if separated.held is None:
+            runaway = separated.not_estimable[:, 0]
+        else:
+            runaway = separated.held
         H = _held(problem, mode, runaway, ())
     elif lost is not None:
         status, detail, gone = divergence_status(model, lost)
@@ -67,7 +67,10 @@ def solve_levels(
             lost.to_zero + lost.to_infinity,
         )
     else:
-        status, detail, gone, H = mode.status, "", None, _factor(mode.local.gram)
+        status = mode.status
+        detail = ""
+        gone = None
+        H = _factor(mode.local.gram)
     if H is None:
         refuse_collinear(problem.rows, model)
         return None
@@ -152,14 +155,17 @@ def _factor(gram: ArrowGram) -> ScaledArrow | None:
     except np.linalg.LinAlgError:
         return None
     pivots = np.square(np.diagonal(H.factor.T))
-    return None if len(pivots) and pivots.min() < _SINGULAR else H
+    if len(pivots) and pivots.min() < _SINGULAR:
+        return None
+    return H
 
 
 def _held(
     problem: LevelProblem, mode: LevelMode, gone: Array, aux: tuple[str, ...]
 ) -> ScaledArrow | None:
     """The factor of the curvature over the raw coefficients and logs of nuisance parameters that are not held where they are."""
-    rows, gram = problem.rows, mode.local.gram
+    rows = problem.rows
+    gram = mode.local.gram
     (_, r), u = problem.sizes, len(problem.model.unknown)
     M = np.eye(r + u)
     M[:r, :r] = rows.S_inverse
@@ -167,7 +173,8 @@ def _held(
         [~gone[rows.border], [name not in aux for name in problem.model.unknown]]
     ).astype(bool)
     here = ~gone[rows.lead]
-    E, F = gram.cross @ M, M.T @ gram.rest @ M
+    E = gram.cross @ M
+    F = M.T @ gram.rest @ M
     return _factor(
         ArrowGram(gram.lead[here], E[here][..., there], F[np.ix_(there, there)])
     )

@@ -51,7 +51,8 @@ def least_squares_of_levels(model: Model) -> LevelSquares | None:
     within, F = found
     root = np.asarray(inverse_upper(F[:-1, :-1]), dtype=float)
     c = np.asarray(solve_upper(F[:-1, :-1], F[:-1, -1]), dtype=float)
-    means, of_y = within.means[:, :-1], within.means[:, -1]
+    means = within.means[:, :-1]
+    of_y = within.means[:, -1]
     # cov(c) = root root', cov(a, c) = -m root root', cov(a) = diag(1 / weight) + m root root' m'
     low = rows.coordinates(-means @ root, root)
     blocks = np.sqrt(1.0 / within.weight)[:, None, None]
@@ -77,7 +78,8 @@ def _within(
     """The border and y less their means by level, and the factor with the rows of the prior; None where a level has neither rows nor
     a prior."""
     design, (lead, others, dense) = model.design, rows.columns
-    own, center = precision[rows.lead], rows.prior.center[rows.lead]
+    own = precision[rows.lead]
+    center = rows.prior.center[rows.lead]
     y = minus_offset(design.observed, design.offset)
     V = np.column_stack([*(indicators(o) for o in others), dense, y])
     found = within_levels(lead, V, design.square_weights, own, center)

@@ -89,14 +89,18 @@ def find_mode(
         raise DataError(
             f"a mode is found by sums over the rows, and {model.design.rows_needed}"
         )
-    if (far := response_shift(model)) != 0.0:
+    far = response_shift(model)
+    if far != 0.0:
         return _find_about(
             model, far, tol=tol, max_steps=max_steps, start=start, log_aux=log_aux
         )
     gamma, rough, H = _start(model, start)
     log_aux = rough if log_aux is None else log_aux
-    shape, k, n = gamma.shape, gamma.size, model.design.total
-    many, tol = model.design.count >= _SMALL, tol * max(1.0, np.sqrt(n))
+    shape = gamma.shape
+    k = gamma.size
+    n = model.design.total
+    many = model.design.count >= _SMALL
+    tol = tol * max(1.0, np.sqrt(n))
     H = near if near is not None and many else H
     point = np.concatenate([gamma.ravel(), log_aux])
     if H is not None:
@@ -110,17 +114,21 @@ def find_mode(
             "newton: the log posterior is beyond double precision where its search starts. State columns and response in units of "
             "like size, and look for values far from all others"
         )
-    status, decrement, number = Status.STEP_LIMIT, np.inf, 0
+    status = Status.STEP_LIMIT
+    decrement = np.inf
+    number = 0
     for number in range(1, max_steps + 1):  # noqa: B007  reported after the loop
         step, convex = newton_step(local)
         # lambda = (g' H^-1 g)^(1/2), the Newton decrement: the distance to the maximum in standard errors
         # (Boyd & Vandenberghe 2004, section 9.5).
-        before, decrement = decrement, float(np.sqrt(max(local.gradient @ step, 0.0)))
+        before = decrement
+        decrement = float(np.sqrt(max(local.gradient @ step, 0.0)))
         if decrement < tol and convex:
             # From here the error squares, so the last step needs no new gradient; the curvature, which gives the
             # standard errors, is taken anew where that costs little.
             point = point + step
-            local = local if many else _evaluate(model, point, shape)
+            if not many:
+                local = _evaluate(model, point, shape)
             status = Status.CONVERGED
             break
         if convex and before <= decrement < _ROUNDING:
@@ -130,14 +138,16 @@ def find_mode(
         if many and convex and decrement < _NEAR * np.sqrt(n):
             nearer = _bfgs_passes(model, point, local.gradient, local.curvature, tol)
             if nearer is not point:
-                point, local = nearer, _evaluate(model, nearer, shape)
+                point = nearer
+                local = _evaluate(model, nearer, shape)
                 continue
         moved = _halve(model, point, step, local, shape)
         if moved is None:
             # No step rises: the maximum is reached to rounding, or the point is none.
-            status = (
-                Status.CONVERGED if decrement < _ROUNDING and convex else Status.SADDLE
-            )
+            if decrement < _ROUNDING and convex:
+                status = Status.CONVERGED
+            else:
+                status = Status.SADDLE
             break
         point, local = moved
     return Mode(point[:k].reshape(shape), point[k:], local, decrement, number, status)
@@ -155,8 +165,11 @@ def response_shift(model: Model) -> float:
         or model.joint.informative[i]
     ):
         return 0.0
-    low, high = float(design.observed.min()), float(design.observed.max())
-    return low if high - low < _FAR_OFF * max(abs(low), abs(high)) else 0.0
+    low = float(design.observed.min())
+    high = float(design.observed.max())
+    if high - low < _FAR_OFF * max(abs(low), abs(high)):
+        return low
+    return 0.0
 
 
 def _find_about(
@@ -201,14 +214,16 @@ def _bfgs_passes(
     loops; Nocedal & Wright 2006, section 7.2). Returns the point itself when the first step does not help."""
     p, m = model.shape
     pairs: list[tuple[Array, Array]] = []
-    before, rate = np.inf, 0.0
+    before = np.inf
+    rate = 0.0
     for _ in range(30):
         step = _two_loops(gradient, H, pairs)
         decrement = float(np.sqrt(max(gradient @ step, 0.0)))
         if decrement < tol / 3:
             break
         # Linear convergence: the next decrement is lambda times lambda / lambda_before, here of the slower of the last two steps.
-        slower, rate = max(rate, decrement / before), decrement / before
+        slower = max(rate, decrement / before)
+        rate = decrement / before
         if pairs and decrement * slower < tol / 2:
             return (
                 point + step
@@ -219,7 +234,8 @@ def _bfgs_passes(
             break
         # (s, y) with y = -(change of g): H s is about y, as H is the negative Hessian.
         pairs.append((step, gradient - new))
-        point, gradient = point + step, new
+        point = point + step
+        gradient = new
     return point
 
 
@@ -230,7 +246,8 @@ def _two_loops(gradient: Array, H: Array, pairs: list[tuple[Array, Array]]) -> A
     # Newest pair first: a_i = s_i'q / s_i'y_i, q <- q - a_i y_i.
     for s, y in reversed(pairs):
         a = (s @ q) / (s @ y)
-        q, used = q - a * y, [a, *used]
+        q = q - a * y
+        used = [a, *used]
     r, _ = newton_step(LocalModel(np.nan, q, H))
     # Oldest pair first: r <- r + s_i (a_i - y_i'r / s_i'y_i).
     for (s, y), a in zip(pairs, used):
@@ -246,9 +263,10 @@ def _evaluate(
     model: Model, point: Array, shape: tuple[int, int], *, curved: bool = True
 ) -> LocalModel:
     k = shape[0] * shape[1]
-    look = (
-        model.value_grad_hessian_standardised if curved else model.gradient_standardised
-    )
+    if curved:
+        look = model.value_grad_hessian_standardised
+    else:
+        look = model.gradient_standardised
     with np.errstate(all="ignore"):  # a step too far gives inf or nan, and is halved
         # numpy's floats, whose powers are inf beyond double precision, where Python's raise an OverflowError
         aux = {a: np.float64(np.exp(u)) for a, u in zip(model.unknown, point[k:])}
@@ -257,7 +275,8 @@ def _evaluate(
 
 def newton_step(local: LocalModel) -> tuple[Array, bool]:
     """H^-1 g with rows scaled to unit diagonal; where H is not positive definite, its eigenvalues are made so."""
-    H, g = local.curvature, local.gradient
+    H = local.curvature
+    g = local.gradient
     if not g.size:  # every scale is at its edge
         return g, True
     d = np.sqrt(np.maximum(np.abs(np.diagonal(H)), np.finfo(float).tiny))
@@ -282,7 +301,8 @@ def _halve(
     model: Model, point: Array, step: Array, local: LocalModel, shape: tuple[int, int]
 ) -> tuple[Array, LocalModel] | None:
     # Armijo: log p(x + t d) >= log p(x) + 1e-4 t g'd, up to rounding of log p.
-    slope, noise = float(local.gradient @ step), 1e-13 * abs(local.value)
+    slope = float(local.gradient @ step)
+    noise = 1e-13 * abs(local.value)
     if slope < _FLAT:
         # The value is a sum in which large terms may cancel; so near the mode the gradient judges the step: g'H^-1 g falls.
         at = _evaluate(model, point + step, shape)
@@ -355,7 +375,9 @@ def sample_of_rows(model: Model) -> Design | None:
     needed = 20 * len(design.columns) * model.likelihood.width
     if design.source is not None:
         some = design.sample
-        return None if some.n == design.count or some.n < needed else some
+        if some.n == design.count or some.n < needed:
+            return None
+        return some
     stride = min(8, design.n // max(_SMALL // 2, needed))
     if design.n < _SMALL or stride < 4:
         return None
@@ -365,11 +387,9 @@ def sample_of_rows(model: Model) -> Design | None:
 
 def _initial_point(model: Model) -> tuple[Array, Array]:
     """One weighted regression of the likelihood's rough eta on the standardised columns."""
-    design, likelihood, log_aux = (
-        model.design.sample,
-        model.likelihood,
-        rough_log_aux(model),
-    )
+    design = model.design.sample
+    likelihood = model.likelihood
+    log_aux = rough_log_aux(model)
     if not design.n and model.of_moments:
         return design.frame.from_raw(
             design.moments.least_squares()[0][:, None]
@@ -388,7 +408,8 @@ def _initial_point(model: Model) -> tuple[Array, Array]:
     )
 
     def part(rows: slice, X: Array) -> tuple[Array, Array]:
-        U, v = model.design.frame.rows(X), weight[rows]
+        U = model.design.frame.rows(X)
+        v = weight[rows]
         return weighted_gram(U, v), np.dot(U.T, v[:, None] * target[rows])
 
     # gamma = argmin sum_i v_i |eta_i - offset_i - u_i gamma|^2, v_i = w_i tr W_i at the rough eta: one step of IRLS.
@@ -398,7 +419,8 @@ def _initial_point(model: Model) -> tuple[Array, Array]:
 
 def rough_log_aux(model: Model) -> Array:
     """Logs of the nuisance parameters, from the response alone."""
-    design, likelihood = model.design.sample, model.likelihood
+    design = model.design.sample
+    likelihood = model.likelihood
     if not design.n and model.of_moments:
         sigma = np.sqrt(design.moments.rss / design.moments.weight) or 1.0
         return np.log([sigma for _ in model.unknown])
@@ -410,22 +432,27 @@ def rough_log_aux(model: Model) -> Array:
 @one_blas_thread()
 def solution_at(model: Model, mode: Mode) -> Solution:
     """The mode on the raw columns with its curvature, and whether it exists and is identified."""
-    frame, m, k = model.design.frame, model.shape[1], mode.gamma.size
+    frame = model.design.frame
+    m = model.shape[1]
+    k = mode.gamma.size
     beta = frame.to_raw(mode.gamma)
-    status, detail, not_estimable, null = mode.status, "", None, None
+    status = mode.status
+    detail = ""
+    not_estimable = None
+    null = None
     separated, said = _check_separation(model, mode)
-    lost = (
-        None
-        if separated is not None
-        else check_divergence(model, mode.gamma, mode.log_aux, mode.local)
-    )
-    opened = None if separated is None and lost is None else open_directions(model)
     if separated is not None:
-        status, detail, not_estimable = (
-            Status.NO_MAXIMUM,
-            separation_message(separated),
-            separated.not_estimable,
-        )
+        lost = None
+    else:
+        lost = check_divergence(model, mode.gamma, mode.log_aux, mode.local)
+    if separated is None and lost is None:
+        opened = None
+    else:
+        opened = open_directions(model)
+    if separated is not None:
+        status = Status.NO_MAXIMUM
+        detail = separation_message(separated)
+        not_estimable = separated.not_estimable
         cov = _covariance_given_fixed(
             model,
             mode,
@@ -453,10 +480,8 @@ def solution_at(model: Model, mode: Mode) -> Solution:
             cov = DenseCovariance(frame, m, log_names(model), root=root)
         if null is not None:
             # The member of least norm of beta + N c: beta - N N^+ beta.
-            beta, status = (
-                beta - null @ np.linalg.pinv(null) @ beta,
-                Status.NOT_IDENTIFIED,
-            )
+            beta = beta - null @ np.linalg.pinv(null) @ beta
+            status = Status.NOT_IDENTIFIED
             detail = combinations(model.design.moments.rank, model.design.columns)
             not_estimable = np.repeat(
                 not_identified(null)[:, None], len(model.likelihood.contrast_matrix), 1
@@ -533,7 +558,9 @@ def _may_be_open(model: Model) -> bool:
 def _condition(H: Array) -> float:
     """The ratio of the largest to the smallest singular value of a symmetric matrix, which are its eigenvalues in size."""
     size = np.abs(np.linalg.eigvalsh(H))
-    return float(size.max() / size.min()) if size.min() > 0 else np.inf
+    if size.min() > 0:
+        return float(size.max() / size.min())
+    return np.inf
 
 
 def _check_separation(
@@ -552,7 +579,8 @@ def _check_separation(
 
 def _proved(model: Model, mode: Mode) -> bool:
     """The maximum is proved to exist by its neighbourhood, where no prior has a part in that."""
-    k, H = mode.gamma.size, mode.local.curvature
+    k = mode.gamma.size
+    H = mode.local.curvature
     if (
         model.joint.informative.any()
         or not np.isfinite(H).all()
@@ -592,7 +620,9 @@ def _fixed_coefficients(
     p, m = model.shape
     if found.span is None:
         gone = found.not_estimable
-        return gone if gone.shape[1] == m else np.repeat(gone.any(1)[:, None], m, 1)
+        if gone.shape[1] == m:
+            return gone
+        return np.repeat(gone.any(1)[:, None], m, 1)
     span = found.span.reshape(p * m, -1)
     if opened is not None:
         span = np.hstack([span, np.kron(opened.directions, np.eye(m))])
@@ -612,11 +642,10 @@ def _covariance_given_fixed(
     """The covariance with some coefficients and nuisance parameters held where they are; those that run away are missing."""
     m = mode.gamma.shape[1]
     # Where reported coefficients mix the model's own (a symmetric softmax), a column runs away as a whole.
-    gone = (
-        not_estimable
-        if not_estimable.shape[1] == m
-        else np.repeat(not_estimable.any(1)[:, None], m, 1)
-    )
+    if not_estimable.shape[1] == m:
+        gone = not_estimable
+    else:
+        gone = np.repeat(not_estimable.any(1)[:, None], m, 1)
     aux = np.zeros(len(mode.log_aux), dtype=bool)
     aux[np.array(gone_aux, dtype=int)] = True
     # phi with (gamma, log aux) = Z phi spans the directions along which nothing that is held moves
@@ -643,7 +672,9 @@ def _rank_deficient_covariance(
 ) -> tuple[DenseCovariance, Array | None]:
     """The covariance, and the directions (p, j) that collinear columns without a prior leave open: there the covariance is that
     of the coefficients of least norm."""
-    frame, m, k = model.design.frame, model.shape[1], mode.gamma.size
+    frame = model.design.frame
+    m = model.shape[1]
+    k = mode.gamma.size
     rank = model.design.moments.rank
     dropped = np.array(rank.dropped, dtype=int)
     if not len(dropped) or model.joint.informative[dropped].all():

@@ -76,19 +76,20 @@ class Newton(Method):
         )
 
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
-        given = None if self.start is None else check_start(model, self.start)
-        if (
-            of_levels := solve_levels(
-                model, tol=self.tol, max_steps=self.max_steps, start=given
-            )
-        ) is not None:
+        if self.start is None:
+            given = None
+        else:
+            given = check_start(model, self.start)
+        of_levels = solve_levels(
+            model, tol=self.tol, max_steps=self.max_steps, start=given
+        )
+        if of_levels is not None:
             return of_levels
         if model.design.n < model.shape[0] and (wide := rotated(model)) is not None:
-            start = (
-                None
-                if self.start is None
-                else wide.start(check_start(model, self.start))
-            )
+            if self.start is None:
+                start = None
+            else:
+                start = wide.start(check_start(model, self.start))
             found = replace(self, start=start).solve(wide.tilted, rng)
             return wide.back(
                 found, found.aux[model.noise_scale] if wide.relative else 1.0

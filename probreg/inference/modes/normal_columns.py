@@ -38,15 +38,16 @@ def normal_columns(model: Model) -> NormalColumns | None:
     if model.joint.apart:
         return None
     p = model.shape[0]
-    center, sd, relative = np.zeros(p), np.full(p, np.inf), np.zeros(p, dtype=bool)
+    center = np.zeros(p)
+    sd = np.full(p, np.inf)
+    relative = np.zeros(p, dtype=bool)
     for b in model.joint.blocks:
         if isinstance(b.prior, Flat):
             continue
-        own = (
-            b.prior.independent(len(b.columns))
-            if isinstance(b.prior, GaussianPrior)
-            else None
-        )
+        if isinstance(b.prior, GaussianPrior):
+            own = b.prior.independent(len(b.columns))
+        else:
+            own = None
         if own is None or not isinstance(b.prior, GaussianPrior):
             return None
         at = list(b.columns)
@@ -61,16 +62,16 @@ def normal_columns(model: Model) -> NormalColumns | None:
 def independent_normals(model: Model) -> tuple[Array, Array, bool] | None:
     """Means and standard deviations (q,) of the columns with a normal prior, and whether these are in units of sigma; None for other
     priors, and for some stated in units of an unknown sigma and some not."""
-    found, G = normal_columns(model), model.joint.informative
+    found = normal_columns(model)
+    G = model.joint.informative
     if found is None:
         return None
     relative = found.relative[G]
     units = set((relative & (model.noise_held is None)).tolist())
     if len(units) != 1:
         return None
-    sd = (
-        found.sd[G] * np.where(relative, model.noise(), 1.0)
-        if relative.any()
-        else found.sd[G]
-    )
+    if relative.any():
+        sd = found.sd[G] * np.where(relative, model.noise(), 1.0)
+    else:
+        sd = found.sd[G]
     return found.center[G], sd, units.pop()

@@ -38,13 +38,15 @@ class WholeGram:
     def times(self, delta: Array) -> Array:
         """G delta, by the columns where delta is not zero."""
         some = np.flatnonzero(delta)
-        return (
-            self.G @ delta if 4 * len(some) > len(delta) else delta[some] @ self.G[some]
-        )
+        if 4 * len(some) > len(delta):
+            return self.G @ delta
+        return delta[some] @ self.G[some]
 
     def among(self, J: Array) -> Array:
         """G[J, J], contiguous."""
-        return self.G if len(J) == len(self.G) else self.G.take(J, 0).take(J, 1)
+        if len(J) == len(self.G):
+            return self.G
+        return self.G.take(J, 0).take(J, 1)
 
 
 class LazyGram:
@@ -69,7 +71,8 @@ class LazyGram:
         return self.part[np.ix_(at, at)]
 
     def _learn(self, fresh: Array) -> None:
-        new, old = self.U[:, fresh] / self.norm[fresh], len(self.known)
+        new = self.U[:, fresh] / self.norm[fresh]
+        old = len(self.known)
         size = old + len(fresh)
         if size > len(self.part):
             grown = np.zeros((2 * size, 2 * size))
@@ -111,8 +114,10 @@ class PartialledOut:
 
 def partial_out(model: Model) -> PartialledOut:
     """The least-squares part of a Gaussian model; see the module."""
-    design, informative = model.design, model.joint.informative
-    columns, flat = np.flatnonzero(informative), np.flatnonzero(~informative)
+    design = model.design
+    informative = model.joint.informative
+    columns = np.flatnonzero(informative)
+    flat = np.flatnonzero(~informative)
     if not design.n or len(columns) <= FEW:
         return _of_moments(design, columns, flat)
     return _of_rows(design, columns, flat)
@@ -120,16 +125,21 @@ def partial_out(model: Model) -> PartialledOut:
 
 def _of_moments(design: Design, columns: Array, flat: Array) -> PartialledOut:
     moments = design.moments
-    kept = (
-        flat[list(rank_of(triangular(moments.R[:, flat])).kept)] if len(flat) else flat
-    )
-    f, k = len(kept), len(columns)
+    if len(flat):
+        kept = flat[list(rank_of(triangular(moments.R[:, flat])).kept)]
+    else:
+        kept = flat
+    f = len(kept)
+    k = len(columns)
     F = np.asarray(
         triangular(moments.factor[:, [*kept, *columns, moments.p]]), dtype=float
     )
     # F = [R_f R_k z; 0 U v] over the flat and the other columns: |y - X beta|^2 is |z - R_f b_f - R_k b|^2 + |v - U b|^2,
     # the first of which is 0 at b_f = R_f^-1 (z - R_k b).
-    R, z, U, v = F[:f, : f + k], F[:f, -1], F[f : f + k, f : f + k], F[f:, -1]
+    R = F[:f, : f + k]
+    z = F[:f, -1]
+    U = F[f : f + k, f : f + k]
+    v = F[f:, -1]
     gone = _refuse_absent(U, np.sqrt((F[:, f : f + k] ** 2).sum(0)))
     U = np.where(gone, 0.0, U)
     norm = np.where(gone, 1.0, np.sqrt((U**2).sum(0)))
@@ -156,7 +166,10 @@ def _of_rows(design: Design, columns: Array, flat: Array) -> PartialledOut:
     w = design.square_weights
     root = np.ones(design.n) if w is None else np.sqrt(w)
     B = design.X[:, flat] * root[:, None]
-    kept = list(rank_of(triangular(B)).kept) if len(flat) else []
+    if len(flat):
+        kept = list(rank_of(triangular(B)).kept)
+    else:
+        kept = []
     Q, R = np.linalg.qr(B[:, kept])
     y = y * root
     # M = I - QQ': v = My, U = MA, and b_f = R^-1 (Q'y - Q'A b).
@@ -197,10 +210,13 @@ class _Rows:
     root: Array | None
 
     def block(self, at: slice) -> Array:
-        first, last = int(self.columns[0]), int(self.columns[-1]) + 1
+        first = int(self.columns[0])
+        last = int(self.columns[-1]) + 1
         side = slice(first, last) if last - first == len(self.columns) else self.columns
         A = self.X[at, side]
-        return A if self.root is None else A * self.root[at, None]
+        if self.root is None:
+            return A
+        return A * self.root[at, None]
 
     def whole(self) -> Array:
         return self.block(slice(0, len(self.X)))
@@ -212,7 +228,8 @@ class _Rows:
         most: int | None = None,
     ) -> tuple[Array, ...]:
         """The sums of what `of` makes of each block of rows, of which there are `most` at most."""
-        n, blocks = len(self.X), row_blocks(len(self.X), len(self.columns))
+        n = len(self.X)
+        blocks = row_blocks(len(self.X), len(self.columns))
         if most is not None and most < len(blocks):
             edges = np.linspace(0, n, most + 1).astype(int)
             blocks = [slice(a, b) for a, b in pairwise(edges)]

@@ -93,7 +93,8 @@ class Peak(NamedTuple):
     def points(self, z: Array) -> tuple[Array, Array]:
         """beta (S, p, m) and log aux (S, a) at z (S, p m + a)."""
         # (vec beta, log aux) = centre + root z, with covariance root root' = H^-1.
-        at, k = self.centre + times_root(z, self.root), self.found.beta.size
+        at = self.centre + times_root(z, self.root)
+        k = self.found.beta.size
         return at[:, :k].reshape(-1, *self.found.beta.shape), at[:, k:]
 
 
@@ -130,7 +131,8 @@ def probability_shares(found: Sequence[Peak]) -> Array:
 @one_blas_thread()
 def add_peaks(model: Model, first: Peak, *, tol: float, max_steps: int) -> list[Peak]:
     """A mode and the further ones that Newton's method finds, where the log posterior can have several."""
-    found, design = [first], model.design
+    found = [first]
+    design = model.design
     if multimodality_cause(model) is None or not _can_search(model):
         return found
     if design.n <= _MAX_ROWS:
@@ -156,10 +158,8 @@ def add_peaks(model: Model, first: Peak, *, tol: float, max_steps: int) -> list[
         first,
     )
     while len(queue) and len(found) <= _MAX_FURTHER_MODES:
-        other, queue = (
-            _find_peak_from(model, queue[0], tol=tol, max_steps=max_steps),
-            queue[1:],
-        )
+        other = _find_peak_from(model, queue[0], tol=tol, max_steps=max_steps)
+        queue = queue[1:]
         if other is not None and all(
             p.distance(other.centre) > _MODE_DISTANCE for p in found
         ):
@@ -189,7 +189,10 @@ def log_density_at(model: Model, points: Array) -> Array:
 
 def _select_distinct_starts(model: Model, starts: Array, peak: Peak) -> Array:
     """Select the points (k, p m + a) far from a mode between which and the mode the log posterior falls somewhere."""
-    far = starts[peak.distance(starts) > _START_DISTANCE] if len(starts) else starts
+    if len(starts):
+        far = starts[peak.distance(starts) > _START_DISTANCE]
+    else:
+        far = starts
     t = np.linspace(0.0, 1.0, _LINE_POINTS)[:, None]
     falls = [
         bool((np.diff(log_density_at(model, s + t * (peak.centre - s))) < 0.0).any())
@@ -211,14 +214,17 @@ def _find_peak_from(
         found = solution_at(model, mode)
     except (ProbregError, np.linalg.LinAlgError):  # no mode is found from this point
         return None
-    return Peak.of(mode, found) if found.status is Status.CONVERGED else None
+    if found.status is Status.CONVERGED:
+        return Peak.of(mode, found)
+    return None
 
 
 def _starting_points(model: Model, first: Peak) -> Array:
     """Points (k, p m + a) from which another mode may be found: the centre of the prior, all at once and one coefficient after
     another, the maximum of the likelihood by one step of Newton's method, and of a noise scale the exact fits of as many rows as
     there are columns, with a smaller noise scale too."""
-    k, at = first.found.beta.size, first.centre
+    k = first.found.beta.size
+    at = first.centre
     centre = np.zeros(model.shape)
     for b in model.joint.blocks:
         centre[list(b.columns)] = np.reshape(getattr(b.prior, "location", 0.0), (-1, 1))
@@ -237,11 +243,10 @@ def _starting_points(model: Model, first: Peak) -> Array:
         )[0]
     if model.likelihood.noise_scale is None or model.shape[0] > _MAX_COLUMNS:
         return swaps
-    rng, design = np.random.default_rng(0), model.design
-    y, size = (
-        minus_offset(design.observed, design.offset),
-        min(design.n, model.shape[0]),
-    )
+    rng = np.random.default_rng(0)
+    design = model.design
+    y = minus_offset(design.observed, design.offset)
+    size = min(design.n, model.shape[0])
     rows = [rng.choice(design.n, size, replace=False) for _ in range(_N_SUBSETS)]
     exact = np.stack(
         [np.linalg.lstsq(np.asarray(design.X[r]), y[r], rcond=None)[0] for r in rows]
@@ -278,11 +283,9 @@ def highest_solution(
 def describe_place(model: Model, peak: Peak, other: Peak) -> str:
     """Describe a mode by the coefficients that differ most from another mode, in standard deviations. Columns of rotated
     coordinates (names that begin with a blank) are left out."""
-    D, columns, outcomes = (
-        model.likelihood.contrast_matrix,
-        model.design.columns,
-        model.likelihood.outcomes,
-    )
+    D = model.likelihood.contrast_matrix
+    columns = model.design.columns
+    outcomes = model.likelihood.outcomes
     beta = peak.found.beta @ D.T
     far = np.abs(beta - other.found.beta @ D.T) / peak.found.scale.errors_of(D)
     entries = [divmod(int(i), len(D)) for i in np.argsort(-far, axis=None)]

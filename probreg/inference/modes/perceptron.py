@@ -77,7 +77,8 @@ class Perceptron(Method):
         return f"the class of {model.design.response} by the sign of the linear predictor: + is {event}, - is {other}"
 
     def obstacle(self, model: Model) -> str | None:
-        if why := kinds(self, model):
+        why = kinds(self, model)
+        if why:
             return why
         if not model.flat:
             return (
@@ -90,7 +91,8 @@ class Perceptron(Method):
     def guarantee(self, model: Model, solution: Solution) -> "online.Guarantee":
         """Novikoff's bound of the mistakes of all passes, on standardised columns; it needs the rows."""
         model.design.need_rows("the perceptron's bound")
-        rows, side = _steps(model), _sides(model)
+        rows = _steps(model)
+        side = _sides(model)
         rounds = int(solution.stats["passes"]) * len(side)
         return online.novikoff(
             rows,
@@ -103,7 +105,8 @@ class Perceptron(Method):
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
         d = model.design
         d.need_rows("the perceptron")
-        U, side = d.basis.rows(d.X), _sides(model)
+        U = d.basis.rows(d.X)
+        side = _sides(model)
         found = _search(_steps(model), side, self.epochs, rng)
         done = found.mistakes[-1] == 0
         gamma = found.last if done else found.mean
@@ -111,7 +114,8 @@ class Perceptron(Method):
         lengths = side * (U @ gamma)
         margin = float(lengths.min() / (np.linalg.norm(gamma) or 1.0))
         wrong = int((lengths <= 0).sum())
-        total, passes = int(found.mistakes.sum()), len(found.mistakes)
+        total = int(found.mistakes.sum())
+        passes = len(found.mistakes)
         k = gamma.size
         return Solution(
             beta=d.basis.T @ gamma[:, None],
@@ -154,7 +158,8 @@ def _search(
     rows: Array, side: Array, epochs: int, rng: np.random.Generator
 ) -> PerceptronSearch:
     """Passes until one is without a mistake, or the budget is spent."""
-    learner, state = online.perceptron(), online.State(np.zeros(rows.shape[1]))
+    learner = online.perceptron()
+    state = online.State(np.zeros(rows.shape[1]))
     mistakes, norms = [], []
     for _ in range(epochs):
         order = rng.permutation(len(side))

@@ -71,7 +71,8 @@ class Cone:
 
     def span(self, flat: Array) -> Array:
         """Orthonormal directions (k m, r) along which the constraints in `flat` all stay at equality."""
-        where, width = np.flatnonzero(flat), int(np.prod(self.shape))
+        where = np.flatnonzero(flat)
+        width = int(np.prod(self.shape))
         F = np.zeros((0, width))
         for some in np.array_split(where, len(where) // 20_000 + 1):
             F = np.linalg.qr(np.vstack([F, self.normals(some)]), mode="r")
@@ -89,18 +90,21 @@ class Cone:
         none moves.
         """
         equal = self.recession.equal
-        inside = self.span(equal) if equal.any() else np.eye(int(np.prod(self.shape)))
-        direction, strict, loose = (
-            np.zeros(self.shape),
-            np.zeros(len(equal), bool),
-            ~equal,
-        )
+        if equal.any():
+            inside = self.span(equal)
+        else:
+            inside = np.eye(int(np.prod(self.shape)))
+        direction = np.zeros(self.shape)
+        strict = np.zeros(len(equal), bool)
+        loose = ~equal
         while inside.size and loose.any():
             step = self._climb(inside, loose)
             fresh = loose & (self.margins(step) > STRICT)
             if not fresh.any():
                 break
-            direction, strict, loose = direction + step, strict | fresh, loose & ~fresh
+            direction = direction + step
+            strict = strict | fresh
+            loose = loose & ~fresh
         return direction, strict
 
     def _climb(self, inside: Array, loose: Array) -> Array:
@@ -110,7 +114,8 @@ class Cone:
         Constraints join as they are violated. A subset of them allows more directions than all do, so that a
         maximum of zero over the subset is a certificate for all rows.
         """
-        rec, start = self.recession, np.flatnonzero(~self.recession.equal)
+        rec = self.recession
+        start = np.flatnonzero(~self.recession.equal)
         used = start[
             np.linspace(
                 0, len(start) - 1, min(len(start), _AT_ONCE + 10 * inside.shape[1])
@@ -180,7 +185,8 @@ def separation(model: Model) -> Separation:
     >>> found.kind, found.columns, found.rows
     ('complete', ('Intercept', 'dose'), 4)
     """
-    likelihood, p = model.likelihood, model.shape[0]
+    likelihood = model.likelihood
+    p = model.shape[0]
     none = Separation(
         "none", (), (), np.zeros((p, len(likelihood.contrast_matrix)), bool), None, 0
     )
@@ -193,7 +199,8 @@ def separation(model: Model) -> Separation:
     present = slice(None) if model.design.weights is None else model.design.weights > 0
     design = model.design.take(present)
     recession = likelihood.recession(design.observed)
-    if (found := _of_levels(model, design.X, recession, free)) is not None:
+    found = _of_levels(model, design.X, recession, free)
+    if found is not None:
         return found
     Q, T = _coordinates(design.X, free, _basis(model, free))
     cone = Cone(Q, recession)
@@ -218,7 +225,8 @@ def _told(
     direction: Array,
 ) -> Separation:
     """What is found, of a cone some of whose constraints are strict along a direction (p, m)."""
-    names, labels = model.design.columns, labels_of(model, not_estimable)
+    names = model.design.columns
+    labels = labels_of(model, not_estimable)
     columns = tuple(names[j] for j in np.flatnonzero(not_estimable.any(1)))
     rows = len(np.unique(recession.rows[strict]))
     kind: Literal["quasi", "complete"] = "complete" if strict.all() else "quasi"
@@ -235,13 +243,14 @@ def _of_levels(
     if not model.design.coded or model.shape[1] != 1 or not isinstance(X, LazyColumns):
         return None
     first = int(np.argmax([part.groups for part in X.tail]))
-    lead, at = (
-        X.tail[first],
-        np.arange(X.starts[first], X.starts[first] + X.tail[first].groups),
-    )
+    lead = X.tail[first]
+    at = np.arange(X.starts[first], X.starts[first] + X.tail[first].groups)
     if not np.isin(at, free).all():
         return None
-    i = model.design.intercept if model.design.intercept in free else None
+    if model.design.intercept in free:
+        i = model.design.intercept
+    else:
+        i = None
     border = np.array(
         [j for j in free if j != i and not at[0] <= j <= at[-1]], dtype=int
     )
@@ -249,7 +258,9 @@ def _of_levels(
     U = (np.asarray(X[:, border]) - basis.shift[border]) / basis.scale[border]
     if not _identified_within(lead, U, i is not None):
         return None
-    sign, equal, rows = recession.directions[:, 0], recession.equal, recession.rows
+    sign = recession.directions[:, 0]
+    equal = recession.equal
+    rows = recession.rows
     cone, order = sorted_cone(lead, U, rows, sign, equal)
     held = i is None and (lead.Z[:, 0] == 0.0).any()
     if held:  # the reference level, at -a = 0
@@ -265,7 +276,8 @@ def _of_levels(
     if not strict.any():
         return Separation("none", (), (), np.zeros((model.shape[0], 1), bool), None, 0)
     shift = basis.shift[border] / basis.scale[border]
-    places, p = (at, border, i), model.shape[0]
+    places = (at, border, i)
+    p = model.shape[0]
     told = _told(
         model, recession, strict, *_raw(found, places, basis.scale[border], shift, p)
     )
@@ -280,11 +292,11 @@ def _identified_within(lead: GroupColumns, U: Array, intercept: bool) -> bool:
     mean = every.cross(U)[:, 0] / np.maximum(count, 1)[:, None]
     if not intercept:
         mean[0] = 0.0
-    return (
-        bool((count[1:] > 0).all() and not rank_of(triangular(U - mean[group])).dropped)
-        if U.shape[1]
-        else bool(count[1:].all())
-    )
+    if U.shape[1]:
+        return bool(
+            (count[1:] > 0).all() and not rank_of(triangular(U - mean[group])).dropped
+        )
+    return bool(count[1:].all())
 
 
 def _raw(
@@ -297,10 +309,13 @@ def _raw(
     """Which raw coefficients (p, 1) have no estimate, and a direction (p, 1) of theirs, from those of the levels and of the
     standardised columns."""
     at, border, i = places
-    gone, direction = np.zeros((p, 1), dtype=bool), np.zeros((p, 1))
+    gone = np.zeros((p, 1), dtype=bool)
+    direction = np.zeros((p, 1))
     gone[border, 0], direction[border, 0] = found.moving, found.b / scale
     # with an intercept the coefficient of a level is a_g - a_0, and the intercept a_0 - sum_j shift_j b_j
-    a, span, free = found.a, found.a_span, found.free
+    a = found.a
+    span = found.a_span
+    free = found.free
     own = span[1:] if i is None else span[1:] - span[0]
     size = 1.0 + np.linalg.norm(span[1:], axis=1)
     gone[at, 0] = (
@@ -325,7 +340,8 @@ def _enough(
     """(p,) bool: as many coefficients as there are directions along which the limit of the likelihood is the same, such that none
     of these leaves them all where they are: each level that is free, the intercept for a free reference, pivots of the others."""
     at, border, i = places
-    held, d = np.zeros(p, dtype=bool), found.a_span.shape[1]
+    held = np.zeros(p, dtype=bool)
+    d = found.a_span.shape[1]
     held[at] = found.free[1:]
     V = np.zeros(
         (p, d)
@@ -379,7 +395,8 @@ def _spanning(U: Array) -> list[int]:
 
 def labels_of(model: Model, which: Array) -> tuple[str, ...]:
     """The names of the reported coefficients that are marked in (p, D)."""
-    names, outcomes = model.design.columns, model.likelihood.outcomes
+    names = model.design.columns
+    outcomes = model.likelihood.outcomes
     return tuple(
         f"{names[j]} ({outcomes[k]})" if outcomes else names[j]
         for j, k in np.argwhere(which)
@@ -409,7 +426,8 @@ def escapes(model: Model) -> Array:
     array([[ True, False],
            [False,  True]])
     """
-    likelihood, D = model.likelihood, model.likelihood.contrast_matrix
+    likelihood = model.likelihood
+    D = model.likelihood.contrast_matrix
     out = np.zeros((2, model.shape[0], len(D)), bool)
     if not isinstance(likelihood, MayDiverge):
         return out
@@ -423,7 +441,10 @@ def escapes(model: Model) -> Array:
     Q, T = _coordinates(design.X, free, _basis(model, free))
     cone = Cone(Q, likelihood.recession(design.observed))
     equal = cone.recession.equal
-    inside = cone.span(equal) if equal.any() else np.eye(int(np.prod(cone.shape)))
+    if equal.any():
+        inside = cone.span(equal)
+    else:
+        inside = np.eye(int(np.prod(cone.shape)))
     normals = np.unique(
         (cone.normals(np.flatnonzero(~equal)) @ inside).round(14), axis=0
     )

@@ -255,34 +255,31 @@ class LMS(Stochastic):
     ) -> Pass:
         if rows.prior(aux) is not None:
             return gradient_pass(rows, order, gamma, aux, step, 1)
-        n, step = len(order), step / rows.model.noise(aux) ** 2
-        learner, compiled = online.lms(step), n >= SMALL
-        state, total = (
-            online.State(np.ascontiguousarray(gamma[:, 0])),
-            np.zeros(len(gamma)),
-        )
+        n = len(order)
+        step = step / rows.model.noise(aux) ** 2
+        learner = online.lms(step)
+        compiled = n >= SMALL
+        state = online.State(np.ascontiguousarray(gamma[:, 0]))
+        total = np.zeros(len(gamma))
         loss = largest = 0.0
         for block in row_blocks(n, len(gamma)):
             # w_i d log p_i / d gamma = w_i (y_i - u_i'gamma) u_i / sigma^2: least mean squares of w_i^(1/2) (u_i, y_i).
             U, target = _times_roots(rows.take(order[block]))
             record = online.Record(rows=False, every=len(target), compiled=compiled)
             path = online.run(learner, U, target, state=state, record=record)
-            state, loss, largest = (
-                path.state,
-                loss + path.loss,
-                max(largest, path.totals.largest),
-            )
+            state = path.state
+            loss = loss + path.loss
+            largest = max(largest, path.totals.largest)
             total += len(target) / n * path.average()
         return Pass(state.w[:, None], total[:, None], Suffered(loss, step, largest))
 
 
 def _times_roots(rows: PassData) -> tuple[Array, Array]:
     """The columns and y - offset of these rows, times the roots of their weights and precisions."""
-    root, target = (
-        np.sqrt(full_weights(rows.weights, len(rows.y))),
-        minus_offset(rows.y, rows.offset),
-    )
-    root = root if rows.precision is None else root * np.sqrt(rows.precision)
+    root = np.sqrt(full_weights(rows.weights, len(rows.y)))
+    target = minus_offset(rows.y, rows.offset)
+    if rows.precision is not None:
+        root = root * np.sqrt(rows.precision)
     return root[:, None] * rows.U, root * target
 
 
@@ -297,7 +294,8 @@ def _descend_in_stages(
     trace: list[tuple[float, float, float, float]] = []
     passed: list[tuple[Array, Suffered | None]] = []
     while True:
-        before, mean = len(trace), np.zeros_like(gamma)
+        before = len(trace)
+        mean = np.zeros_like(gamma)
         length = min(max(before, 1), method.epochs - before)
         for _ in range(length):
             start = gamma
@@ -305,7 +303,8 @@ def _descend_in_stages(
                 method, rows, gamma, log_aux, max(before, 1), rng
             )
             _check_growth(method, row[0], floor)
-            gamma, mean = done.last, mean + done.mean / length
+            gamma = done.last
+            mean = mean + done.mean / length
             trace.append(row)
             passed.append((start, done.suffered))
         gamma = mean if method.averages(len(rows.y)) else gamma
@@ -356,8 +355,10 @@ def _one_pass(
     rng: np.random.Generator,
 ) -> tuple[Pass, Array, tuple[float, float, float, float]]:
     """The pass, log aux at its end, and what the trace keeps."""
-    model, aux = rows.model, aux_from_log(rows.model, log_aux)
-    n, batch = len(rows.y), method.rows_per_step(len(rows.y))
+    model = rows.model
+    aux = aux_from_log(rows.model, log_aux)
+    n = len(rows.y)
+    batch = method.rows_per_step(len(rows.y))
     # step = rate / L / sqrt(stage); all rows at once give the gradient itself, which vanishes at the mode: rate / L
     step = (
         method.rate
@@ -370,11 +371,8 @@ def _one_pass(
             done = method.once(rows, order, gamma, aux, step)
         except online.Diverged:
             done = Pass(np.full_like(gamma, np.inf), np.full_like(gamma, np.inf))
-        log_aux = (
-            aux_mode_at(model, done.last, log_aux)
-            if np.isfinite(done.mean).all()
-            else log_aux
-        )
+        if np.isfinite(done.mean).all():
+            log_aux = aux_mode_at(model, done.last, log_aux)
         value = _value(model, done.last, log_aux)
         size = float(np.linalg.norm(done.last))
     return done, log_aux, (value, size, step, np.nan)
@@ -392,9 +390,10 @@ def _check_growth(method: Stochastic, value: float, floor: float) -> None:
     """NotConverged when the log posterior has fallen below `floor`."""
     if value > floor:
         return
-    advice = (
-        "rate=0.5 would do" if method.rate > 1 else f"rate={method.rate / 8:g} may do"
-    )
+    if method.rate > 1:
+        advice = "rate=0.5 would do"
+    else:
+        advice = f"rate={method.rate / 8:g} may do"
     raise NotConverged(
         f"{method.name} with rate={method.rate:g} diverged: its steps grew without end. {advice}, or newton, which needs none"
     )
@@ -402,7 +401,8 @@ def _check_growth(method: Stochastic, value: float, floor: float) -> None:
 
 def _start(rows: PassData) -> tuple[Array, Array]:
     """Zero but for the intercept, which starts at the mean of the likelihood's rough eta; log aux at its maximum there."""
-    model, gamma = rows.model, np.zeros(rows.model.shape)
+    model = rows.model
+    gamma = np.zeros(rows.model.shape)
     eta, aux = rows.likelihood.initial_eta(rows.y)
     intercept = model.design.basis.intercept
     if intercept is not None:
@@ -420,10 +420,14 @@ def _mode(model: Model, gamma: Array, log_aux: Array, passes: int, tol: float) -
     step, convex = newton_step(local)
     if not convex:  # far off, where beta and log sigma pull together: each by itself
         local = local._replace(curvature=_apart(local.curvature, gamma.size))
-        step, convex = newton_step(local)[0], False
+        step = newton_step(local)[0]
+        convex = False
     # (g'H^-1 g)^(1/2)
     distance = float(np.sqrt(max(local.gradient @ step, 0.0)))
-    status = Status.CONVERGED if distance < tol and convex else Status.SHORT
+    if distance < tol and convex:
+        status = Status.CONVERGED
+    else:
+        status = Status.SHORT
     return Mode(gamma, log_aux, local, distance, passes, status)
 
 
@@ -435,13 +439,13 @@ def _apart(curvature: Array, k: int) -> Array:
 
 def _solution(method: Stochastic, model: Model, found: Descent) -> Solution:
     """The solution at the point, with the standard errors of the maximum that it approaches and the status that was reached."""
-    mode, total = found.mode, len(found.trace["step"])
+    mode = found.mode
+    total = len(found.trace["step"])
     try:
-        base = (
-            _least_squares(model, mode)
-            if ClosedForm().obstacle(model) is None
-            else solution_at(model, mode)
-        )
+        if ClosedForm().obstacle(model) is None:
+            base = _least_squares(model, mode)
+        else:
+            base = solution_at(model, mode)
     except NotConverged as why:
         raise NotConverged(
             f"{method.name} ended where the log posterior is not concave: more epochs, or newton"
@@ -453,17 +457,15 @@ def _solution(method: Stochastic, model: Model, found: Descent) -> Solution:
         )
     if "exact_fit" in base.stats:
         words = f"after {total} passes, at coefficients that meet every response to {base.aux[str(model.likelihood.noise_scale)]:.2g}"
-    what = (
-        "average of the last stage"
-        if method.averages(model.design.n)
-        else "last iterate"
-    )
+    if method.averages(model.design.n):
+        what = "average of the last stage"
+    else:
+        what = "last iterate"
     gone = base.status is Status.NO_MAXIMUM
-    errors = (
-        "classical, with s² = RSS/(n - rank)"
-        if base.df is not None
-        else "of the curvature of the log posterior"
-    )
+    if base.df is not None:
+        errors = "classical, with s² = RSS/(n - rank)"
+    else:
+        errors = "of the curvature of the log posterior"
     return replace(
         base,
         scale=NoCovariance.of(*model.shape, base.scale.further) if gone else base.scale,
@@ -492,11 +494,15 @@ def _solution(method: Stochastic, model: Model, found: Descent) -> Solution:
 def _least_squares(model: Model, mode: Mode) -> Solution:
     """The solution of a least-squares model at these coefficients: classical errors, from the residuals there."""
     found = ClosedForm().solve(model, np.random.default_rng(0))
-    beta, aux = model.design.basis.T @ mode.gamma, estimated_aux(model, mode.log_aux)
+    beta = model.design.basis.T @ mode.gamma
+    aux = estimated_aux(model, mode.log_aux)
     if found.null_space is not None:
         # The member of least norm of beta + N c: beta - N N^+ beta.
         beta = beta - found.null_space @ np.linalg.pinv(found.null_space) @ beta
-    status = mode.status if found.status is Status.EXACT else found.status
+    if found.status is Status.EXACT:
+        status = mode.status
+    else:
+        status = found.status
     if "exact_fit" in found.stats:
         reached = aux[str(model.likelihood.noise_scale)] <= _EXACT * float(
             np.std(model.design.observed)

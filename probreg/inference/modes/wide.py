@@ -32,9 +32,10 @@ def refuse_written_out(solution: Solution, what: str) -> None:
     """DataError where `what` would write out a covariance, and more such matrices, of more than 2,000 coefficients."""
     k = solution.beta.size
     if solution.given_scales.compact and k > SOON:
-        part = (
-            "; a fit of some of the groups has it" if solution.found is not None else ""
-        )
+        if solution.found is not None:
+            part = "; a fit of some of the groups has it"
+        else:
+            part = ""
         raise DataError(
             f"{what} takes several matrices of {k:,} x {k:,}, minutes and gigabytes, and {SOON:,} coefficients is its limit; "
             f"summary, interval, predict and save work without them{part}"
@@ -151,7 +152,8 @@ class Rotated:
             len(self.flat),
             len(self.flat) + self.Q.shape[1],
         )
-        axes, spread = np.zeros((p, r)), np.ones(p)
+        axes = np.zeros((p, r))
+        spread = np.ones(p)
         axes[self.flat, np.arange(f)] = 1.0
         axes[self.columns, f:], spread[self.columns] = self.Q, self.scale * unit
         each = np.repeat(np.where(np.arange(r) < f, 1.0, unit or 1.0), m)
@@ -171,9 +173,12 @@ class Rotated:
         """Draws of all coefficients (chain, draw, p, m) from those of (beta_F, u), and the log density of w at each,
         (chain, draw), as one of beta; `unit` is one number, or one of each draw (chain, draw)."""
         small = found.posterior["beta"]
-        chains, per, m = small.shape[0], small.shape[1], small.shape[3]
+        chains = small.shape[0]
+        per = small.shape[1]
+        m = small.shape[3]
         q = len(self.columns)
-        out, sum_of_squares = self.beta(small), np.zeros((chains, per))
+        out = self.beta(small)
+        sum_of_squares = np.zeros((chains, per))
         wide = np.broadcast_to(unit, (chains, per))
         for c in range(
             chains
@@ -200,8 +205,10 @@ def is_wide(model: Model) -> bool:
 def rotated(model: Model) -> Rotated | None:
     """The model in the coordinates that its rows see; None where there are no fewer than it has columns, where priors are
     not independent normal ones, or stated partly in units of an unknown sigma."""
-    design, informative = model.design, model.joint.informative
-    G, F = np.flatnonzero(informative), np.flatnonzero(~informative)
+    design = model.design
+    informative = model.joint.informative
+    G = np.flatnonzero(informative)
+    F = np.flatnonzero(~informative)
     if not (design.n and len(G) > max(FEW, design.n) and len(F) < design.n):
         return None
     stated = independent_normals(model)

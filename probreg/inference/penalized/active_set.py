@@ -36,7 +36,8 @@ def minimise(
     curvature = np.diagonal(G) + np.where(
         penalty.hessian(x) > 0, penalty.hessian(x), 0.0
     )
-    best, least = x, off(G @ x - c, penalty, x, curvature)
+    best = x
+    least = off(G @ x - c, penalty, x, curvature)
     for _ in range(rounds):
         if least <= tol:
             break
@@ -52,15 +53,18 @@ def minimise(
 
 def _polish(G: Array, c: Array, penalty: KinkedPenalty, x: Array) -> Array:
     """Newton's steps over the coordinates that are off their kinks, each cut at the first kink that it meets."""
-    center, corners = penalty.center, penalty.corners
+    center = penalty.center
+    corners = penalty.corners
     for _ in range(30):
         # Off the kinks the objective is smooth: (G + R'') step = -(G x - c + R').
         free = np.flatnonzero(~penalty.at_kink(x))
         gradient = (G @ x - c + penalty.slope(x))[free]
         H = G.take(free, 0).take(free, 1)
-        if (curvature := penalty.curvature_among(x, free)) is not None:
+        curvature = penalty.curvature_among(x, free)
+        if curvature is not None:
             H = H + curvature
-        step, reach = _solved(H, -gradient), 1.0
+        step = _solved(H, -gradient)
+        reach = 1.0
         if step is None:
             step, reach = _degenerate(H, -gradient)
         if step is None:
@@ -77,7 +81,8 @@ def _polish(G: Array, c: Array, penalty: KinkedPenalty, x: Array) -> Array:
         ):
             new = x.copy()
             new[free] = np.where(until <= t, center[free], x[free] + t * step)
-            if lower := _lower(G, c, penalty, x, new):
+            lower = _lower(G, c, penalty, x, new)
+            if lower:
                 break
         if not lower:
             return x
@@ -120,7 +125,8 @@ def _degenerate(H: Array, b: Array) -> tuple[Array | None, float]:
     value, vector = np.linalg.eigh(H / np.outer(d, d))
     if value[0] < -1e-10 * value[-1]:
         return None, 0.0
-    seen, along = value > 1e-11 * value[-1], vector.T @ (b / d)
+    seen = value > 1e-11 * value[-1]
+    along = vector.T @ (b / d)
     if np.abs(along[~seen]).max(initial=0.0) > 1e-9 * np.abs(b / d).max():
         return vector[:, ~seen] @ along[~seen] / d, np.inf
     return vector[:, seen] @ (along[seen] / value[seen]) / d, 1.0

@@ -57,7 +57,8 @@ class Weights(NamedTuple):
     def of(cls, model: Model, columns: Array) -> "Weights":
         joint = model.joint
         l1, l2, center = (np.zeros(model.shape[0]) for _ in range(3))
-        place, groups = np.zeros(model.shape[0], dtype=int), []
+        place = np.zeros(model.shape[0], dtype=int)
+        groups = []
         place[columns] = np.arange(len(columns))
         for b in joint.blocks:
             at = list(b.columns)
@@ -156,24 +157,26 @@ class Lasso:
         self, sigma: float, start: ModeGivenSigma, tol: float, hint: Array | None = None
     ) -> ModeGivenSigma:
         """The mode at this sigma, from another; `hint` are columns that may join it."""
-        r, g = start.r, start.gradient
-        penalty, gram = self.weights.at(sigma, self.parts.norm), self.parts.gram
+        r = start.r
+        g = start.gradient
+        penalty = self.weights.at(sigma, self.parts.norm)
+        gram = self.parts.gram
         curvature = np.sqrt(1.0 + penalty.ridge) * sigma
         tol = max(
             tol, 1e-13 * float(np.sqrt(self.yy)) / sigma
         )  # what rounding of the residuals leaves
-        work = (
-            ~penalty.at_kink(r)
-            if hint is None
-            else ~penalty.at_kink(r) | penalty.whole(hint)
-        )
+        if hint is None:
+            work = ~penalty.at_kink(r)
+        else:
+            work = ~penalty.at_kink(r) | penalty.whole(hint)
         best: ModeGivenSigma | None = None
         # Where G stands whole, descent keeps the correlations of all columns up, and needs no copy of G among some. Columns that it
         # is slow with are left to systems.
         quick = isinstance(gram, WholeGram) and isinstance(penalty, WeightedAbsolute)
         for rounds in range(1, 101):
             J = np.flatnonzero(work)
-            r, q = r.copy(), g.copy()
+            r = r.copy()
+            q = g.copy()
             if (
                 quick
                 and isinstance(gram, WholeGram)
@@ -212,7 +215,8 @@ class Lasso:
 
     def sigma_equation(self, found: ModeGivenSigma) -> tuple[float, float, float]:
         """N, A and B: over u = log sigma the negative log posterior is N u + A e^-2u / 2 + B e^-u - log p(sigma) - u."""
-        u, w = self.weights.units, self.weights
+        u = self.weights.units
+        w = self.weights
         r = found.r / self.parts.norm
         return (
             self.parts.weight + float(u.sum()),
@@ -287,13 +291,17 @@ def _sigma_step(
     def at(v: float) -> tuple[float, float]:
         # f(v) = N - A e^(-2v) - B e^(-v) - d log p / dv, and f'(v).
         first, second = slopes(float(np.exp(v)))
-        a, b = A * np.exp(-2 * v), B * np.exp(-v)
+        a = A * np.exp(-2 * v)
+        b = B * np.exp(-v)
         return N - a - b - first, 2 * a + b - second
 
     slope, hessian = at(u)
     miss = abs(slope) / np.sqrt(max(hessian, 1.0))
     # Without a prior of sigma: N sigma^2 - B sigma - A = 0 has one positive root.
-    v = np.log((B + np.sqrt(B * B + 4 * N * A)) / (2 * N)) if A + B > 0 else -np.inf
+    if A + B > 0:
+        v = np.log((B + np.sqrt(B * B + 4 * N * A)) / (2 * N))
+    else:
+        v = -np.inf
     for _ in range(50 if np.isfinite(v) else 0):
         f, d = at(float(v))
         move = np.clip(f / max(d, 1e-3 * N), -1.0, 1.0)
@@ -315,17 +323,24 @@ def _fixed_point(
         if good():
             return u
         if f < 0:
-            over = (u, f) if over is None or u < over[0] else over
+            if over is None or u < over[0]:
+                over = (u, f)
         else:
-            under = (u, f) if under is None or u > under[0] else under
-        plain, new = u + f, u + f
+            if under is None or u > under[0]:
+                under = (u, f)
+        plain = u + f
+        new = u + f
         if before is not None and f != before[1]:
             new = u - f * (u - before[0]) / (f - before[1])
         inside = (over is None or new < over[0]) and (under is None or new > under[0])
         ahead = (new - u) * f > 0
         if not (inside and ahead and abs(new - u) <= 2.0):
-            new = plain if over is None or under is None else 0.5 * (over[0] + under[0])
-        before, u = (u, f), float(new)
+            if over is None or under is None:
+                new = plain
+            else:
+                new = 0.5 * (over[0] + under[0])
+        before = (u, f)
+        u = float(new)
     step(u)
     return u
 
@@ -368,11 +383,8 @@ class CoordinateDescent(Method):
         check_fields(self)
 
     def obstacle(self, model: Model) -> str | None:
-        if (
-            why := kinds(self, model)
-            or without_kinks(self, model)
-            or edges(self, model)
-        ):
+        why = kinds(self, model) or without_kinks(self, model) or edges(self, model)
+        if why:
             return why
         if any(
             isinstance(b.prior, Normal) and b.prior.precision_matrix is not None
@@ -392,7 +404,10 @@ def solution_of(
 ) -> Solution:
     """The mode as a solution, with its certificates."""
     rounding = 1e-12 * float(np.sqrt(lasso.yy)) / found.sigma
-    status = Status.CONVERGED if found.kkt <= max(tol, rounding) else Status.STEP_LIMIT
+    if found.kkt <= max(tol, rounding):
+        status = Status.CONVERGED
+    else:
+        status = Status.STEP_LIMIT
     stats = {
         "n": lasso.parts.weight,
         "rss": found.given.rss,
@@ -410,7 +425,10 @@ def solution_of(
         *(_several(model) if raw else ()),
         *local_notes(model),
     )
-    aux = {model.noise_scale: found.sigma} if model.unknown else {}
+    if model.unknown:
+        aux = {model.noise_scale: found.sigma}
+    else:
+        aux = {}
     made = kinked_solution(
         model, lasso.beta(found.given.r), aux, status, stats=stats, notes=notes
     )
@@ -420,11 +438,10 @@ def solution_of(
 def _several(model: Model) -> tuple[str, ...]:
     """In plain words, what an unknown sigma does to a prior in raw units."""
     wide = 0 < model.design.count <= model.shape[0]
-    rises = (
-        " With as many columns as rows the density rises without end as sigma goes to 0."
-        if wide
-        else ""
-    )
+    if wide:
+        rises = " With as many columns as rows the density rises without end as sigma goes to 0."
+    else:
+        rises = ""
     return (
         "with sigma unknown and a prior in raw units -log p is not convex. This joint mode, sought from sd(y) down, may be "
         f"one of several.{rises} With sigma_units=True there is only one",

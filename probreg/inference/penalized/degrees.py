@@ -70,7 +70,8 @@ def degrees_by_draw(model: Model, draws: Draws, *, most: int = 200) -> Array:
 
     It is the mean over at most `most` draws, evenly spaced, of very wide designs over fewer. nan where the prior has no curvature given the draw.
     """
-    values, joint = draws.flat, model.joint
+    values = draws.flat
+    joint = model.joint
     most = int(np.clip(_WORK / values["beta"][0].size ** 3, 10, most))
     every = np.unique(
         np.linspace(0, draws.count - 1, min(most, draws.count)).astype(int)
@@ -82,21 +83,20 @@ def degrees_by_draw(model: Model, draws: Draws, *, most: int = 200) -> Array:
         known and isinstance(model.likelihood, SmoothLikelihood) and _curved(joint)
     ):
         return np.full(beta.shape[1:], np.nan)
-    exact, total = model.likelihood.least_squares, np.zeros(beta[0].size)
+    exact = model.likelihood.least_squares
+    total = np.zeros(beta[0].size)
     # For least squares H = X'X / sigma^2, whatever beta is.
-    unit = (
-        information_of(model, beta[0], None, **{model.noise_scale: 1.0})
-        if exact
-        else None
-    )
+    if exact:
+        unit = information_of(model, beta[0], None, **{model.noise_scale: 1.0})
+    else:
+        unit = None
     for i in every:
         aux = {a: float(values[a][i]) for a in model.unknown}
         sigma = model.noise(aux)
-        H = (
-            unit / sigma**2
-            if unit is not None
-            else information_of(model, beta[i], None, **aux)
-        )
+        if unit is not None:
+            H = unit / sigma**2
+        else:
+            H = information_of(model, beta[i], None, **aux)
         here = {
             name: float(values[name][i])
             for of in names.values()
@@ -128,11 +128,10 @@ def prior_given(
     for i, b in enumerate(joint.blocks):
         prior = b.prior
         if isinstance(prior, HierarchicalPrior):
-            prior = (
-                prior.base
-                if (b.columns, b.predictor) in rooted
-                else prior.given(**values[i])
-            )
+            if (b.columns, b.predictor) in rooted:
+                prior = prior.base
+            else:
+                prior = prior.given(**values[i])
         blocks.append(replace(b, prior=prior))
     return JointPrior(tuple(blocks))
 
@@ -167,7 +166,8 @@ def diagonal_of_shrinkage(H: Array, P: Array) -> Array:
         np.maximum(np.abs(np.diagonal(H + P)), np.finfo(float).tiny)
     )  # a strong prior must not hide the rest
     # (H + P)^-1 H has the diagonal of the same of D^-1 H D^-1 and D^-1 P D^-1.
-    H, P = H / np.outer(d, d), P / np.outer(d, d)
+    H = H / np.outer(d, d)
+    P = P / np.outer(d, d)
     try:
         L = np.linalg.cholesky(H + P)
     except np.linalg.LinAlgError:
@@ -226,7 +226,8 @@ def smooth_prior_curvature(model: Model, beta: Array, **aux: float) -> Array:
 
     Under a penalty of all K classes it is that over their scores, (p K, p K).
     """
-    nonsmooth, sigma = NonsmoothTerms.of(model), model.noise(aux)
+    nonsmooth = NonsmoothTerms.of(model)
+    sigma = model.noise(aux)
     # beta = location + sigma (phi - location): d^2/d beta^2 = sigma^-2 d^2/d phi^2.
     unit = np.repeat(np.where(nonsmooth.moving, sigma, 1.0), nonsmooth.shape[1])
     phi = nonsmooth.phi(beta, sigma)
@@ -236,10 +237,9 @@ def smooth_prior_curvature(model: Model, beta: Array, **aux: float) -> Array:
         )
         return smooth + np.diag(nonsmooth.hessian(phi).ravel() / unit**2)
     penalty = GroupNorms.of(nonsmooth, np.ones(len(beta)), beta.size)
-    free, P = (
-        np.flatnonzero(~penalty.at_kink(phi.ravel())),
-        smooth_part(model).joint.curvature(beta, sigma),
-    )
-    if (curvature := penalty.curvature_among(phi.ravel(), free)) is not None:
+    free = np.flatnonzero(~penalty.at_kink(phi.ravel()))
+    P = smooth_part(model).joint.curvature(beta, sigma)
+    curvature = penalty.curvature_among(phi.ravel(), free)
+    if curvature is not None:
         P[np.ix_(free, free)] += curvature / np.outer(unit[free], unit[free])
     return P

@@ -67,13 +67,17 @@ def descend_pairs(
         i, most = -1, -np.inf
         for k in range(n):
             if a[k] < up[k]:
-                gain = r[k] - eps[k] if a[k] >= 0.0 else r[k] + eps[k]
+                if a[k] >= 0.0:
+                    gain = r[k] - eps[k]
+                else:
+                    gain = r[k] + eps[k]
                 if gain > most:
                     i, most = k, gain
         if i < 0:
             return done
         j, best, worst = -1, 0.0, -np.inf
-        row, own = K[i], K[i, i]
+        row = K[i]
+        own = K[i, i]
         for k in range(n):
             if a[k] > -down[k]:
                 gap = most - (r[k] - eps[k] if a[k] > 0.0 else r[k] + eps[k])
@@ -83,7 +87,8 @@ def descend_pairs(
                     # The gain of the best step along e_i - e_k is gap^2 / 2 (K_ii + K_kk - 2 K_ik).
                     curve = max(own + K[k, k] - 2.0 * row[k], 1e-12 * own)
                     if gap * gap > best * curve:
-                        j, best = k, gap * gap / curve
+                        j = k
+                        best = gap * gap / curve
         if j < 0 or worst <= tol:
             return done
         gap = most - (r[j] - eps[j] if a[j] > 0.0 else r[j] + eps[j])
@@ -95,7 +100,8 @@ def descend_pairs(
         )
         step = min(gap / curve, room)
         other = K[j]
-        ai, aj = a[i] + step, a[j] - step
+        ai = a[i] + step
+        aj = a[j] - step
         a[i], a[j] = ai, aj
         if step == room:  # exactly onto the end that stopped it
             for k in (i, j):
@@ -124,7 +130,10 @@ def descend_singles(
     """The dual weight of largest gain in turn, without an offset, until no residual is wrong by more than tol; in place."""
     n = r.size
     for done in range(steps):
-        i, best, worst, to = -1, 0.0, 0.0, 0.0
+        i = -1
+        best = 0.0
+        worst = 0.0
+        to = 0.0
         for k in range(n):
             # argmax over one a_k: soft threshold of r_k + K_kk a_k by eps_k over K_kk, within the box.
             curve = K[k, k]
@@ -140,10 +149,13 @@ def descend_singles(
             if move > worst:
                 worst = move
             if move * move > best * curve:
-                i, best, to = k, move * move / curve, new
+                i = k
+                best = move * move / curve
+                to = new
         if i < 0 or worst <= tol:
             return done
-        step, row = to - a[i], K[i]
+        step = to - a[i]
+        row = K[i]
         a[i] = to
         for k in range(n):
             r[k] -= step * row[k]

@@ -67,11 +67,9 @@ class GroupNorms:
     def _lengths(self, z: Array) -> Array:
         """|z_g| of each group (G,)."""
         order, starts = self._starts
-        return (
-            np.sqrt(np.add.reduceat(z[order] ** 2, starts))
-            if len(order)
-            else np.zeros(0)
-        )
+        if len(order):
+            return np.sqrt(np.add.reduceat(z[order] ** 2, starts))
+        return np.zeros(0)
 
     def _by_group(self, lengths: Array) -> Array:
         """(k,) of each coordinate the value of its group, 1 where it is in none."""
@@ -144,7 +142,8 @@ class GroupNorms:
 
     def distance(self, gradient: Array, x: Array) -> Array:
         """|gradient + R'| by coordinate, with the subgradient of a group at its kink that leaves least of D^-1 gradient."""
-        at, g = self.at_kink(x), gradient + self.slope(x)
+        at = self.at_kink(x)
+        g = gradient + self.slope(x)
         # At the kink the subdifferential is D times the unit ball: of b = D^-1 gradient (1 - 1/|b|)_+ b is left.
         length = self._by_group(
             self._lengths(np.where(at, g / np.where(at, self.metric, 1.0), 0.0))
@@ -185,11 +184,15 @@ class GroupNorms:
         x = x.copy()
         rest = np.flatnonzero(~self.pointed)
         H = G[np.ix_(rest, rest)] + np.diag(self.ridge[rest])
-        inverse = np.linalg.pinv(H, hermitian=True) if len(rest) else None
+        if len(rest):
+            inverse = np.linalg.pinv(H, hermitian=True)
+        else:
+            inverse = None
         blocks = [self._block(G, g) for g in self.groups]
         left = c - G @ x  # minus the gradient of the quadratic, kept up to date
         for number in range(2 * _PASSES):
-            whole, largest = number % _PASSES == 0, 0.0
+            whole = number % _PASSES == 0
+            largest = 0.0
             if inverse is not None:
                 step = inverse @ (
                     left[rest] - self.ridge[rest] * (x - self.center)[rest]
@@ -204,7 +207,10 @@ class GroupNorms:
                 # b = D^-1 (left - ridge r) + H D r, H = D^-1 (G_gg + ridge) D^-1 = V h V'.
                 b = V.T @ ((left[g] - self.ridge[g] * r) / D) + h * (V.T @ (D * r))
                 found = least_with_norm(b, h)
-                new = V @ found / D if found.any() else np.zeros(len(g))
+                if found.any():
+                    new = V @ found / D
+                else:
+                    new = np.zeros(len(g))
                 step = new - r
                 if step.any():
                     x[g] = np.where(new == 0.0, self.center[g], self.center[g] + new)

@@ -57,7 +57,8 @@ class Hinges:
                 -down,
                 len(rows) == len(up),
             )
-        above, below = np.flatnonzero(up > 0), np.flatnonzero(down > 0)
+        above = np.flatnonzero(up > 0)
+        below = np.flatnonzero(down > 0)
         rows = np.concatenate([above, below])
         sign = np.repeat([1.0, -1.0], [len(above), len(below)])
         return cls(
@@ -73,11 +74,9 @@ class Hinges:
         return v if self.whole else self.sign * v[self.rows]
 
     def to_rows(self, h: Array) -> Array:
-        return (
-            h
-            if self.whole
-            else np.bincount(self.rows, self.sign * h, minlength=len(self.base))
-        )
+        if self.whole:
+            return h
+        return np.bincount(self.rows, self.sign * h, minlength=len(self.base))
 
     def states(
         self,
@@ -106,7 +105,9 @@ class Hinges:
         return out
 
     def weights(self, D: Array) -> Array:
-        return D if self.whole else np.bincount(self.rows, D, minlength=len(self.base))
+        if self.whole:
+            return D
+        return np.bincount(self.rows, D, minlength=len(self.base))
 
 
 class Inside(NamedTuple):
@@ -134,16 +135,18 @@ def interior_point(
     The start has every hinge at the same relative place, and u, z off their kinks by the mean size of residuals.
     """
     hinges = Hinges.of(problem.loss)
-    slope, shift = hinges.slope, hinges.shift
-    b, steps = start.b, start.steps
+    slope = hinges.slope
+    shift = hinges.shift
+    b = start.b
+    steps = start.steps
     r = problem.y - problem.X @ b
-    up, down = problem.loss.up, problem.loss.down
+    up = problem.loss.up
+    down = problem.loss.down
     # alpha = s/2 where a row has two hinges; where it has one, a = 0 unless that is close to an end of its box.
-    share = (
-        np.full(len(slope), 0.5)
-        if shift.any()
-        else np.clip(-hinges.base[hinges.rows] / slope, 0.1, 0.9)
-    )
+    if shift.any():
+        share = np.full(len(slope), 0.5)
+    else:
+        share = np.clip(-hinges.base[hinges.rows] / slope, 0.1, 0.9)
     t = hinges.of_rows(r) - shift
     spread = float(np.abs(t).mean()) if len(t) else 0.0
     floor = max(spread, PERFECT * float(np.abs(problem.y).max(initial=0.0))) or 1.0
@@ -177,25 +180,34 @@ def interior_point(
         # Predictor: products aimed at zero.
         move = system.solve(hinges.to_rows(D * t), slack)
         dalpha = D * (hinges.of_rows(move.r) + t)
-        du, dz = u * (dalpha / rest - 1.0), -z * (1.0 + dalpha / alpha)
+        du = u * (dalpha / rest - 1.0)
+        dz = -z * (1.0 + dalpha / alpha)
         one, two = lengths(alpha, rest, u, z, dalpha, du, dz, apart)
         left = float(
             (rest - two * dalpha) @ (u + one * du)
             + (alpha + two * dalpha) @ (z + one * dz)
         )
         # Mehrotra: centre by the cube of what the predictor leaves, and correct for the products of its steps.
-        target = (left / gap) ** 3 * gap / (2 * len(alpha)) if gap > 0 else 0.0
-        c1, c2 = target - dalpha * dz, target + dalpha * du
+        if gap > 0:
+            target = (left / gap) ** 3 * gap / (2 * len(alpha))
+        else:
+            target = 0.0
+        c1 = target - dalpha * dz
+        c2 = target + dalpha * du
         h = t + c1 / alpha - c2 / rest
         move = system.solve(hinges.to_rows(D * h), slack)
         dalpha = D * (hinges.of_rows(move.r) + h)
-        du, dz = c2 / rest - u + u / rest * dalpha, c1 / alpha - z - z / alpha * dalpha
+        du = c2 / rest - u + u / rest * dalpha
+        dz = c1 / alpha - z - z / alpha * dalpha
         one, two = lengths(alpha, rest, u, z, dalpha, du, dz, apart)
         if not np.isfinite(one + two) or not np.all(np.isfinite(move.b)):
             break
         states = hinges.states(alpha, rest, u, z, two * dalpha, one * du, one * dz)
-        b, alpha, rest = b + one * move.b, alpha + two * dalpha, rest - two * dalpha
-        u, z = u + one * du, z + one * dz
+        b = b + one * move.b
+        alpha = alpha + two * dalpha
+        rest = rest - two * dalpha
+        u = u + one * du
+        z = z + one * dz
         a = hinges.base + hinges.to_rows(alpha)
         r = problem.y - problem.X @ b
         t = hinges.of_rows(r) - shift
@@ -222,4 +234,6 @@ def lengths(
         float(np.max(dalpha / rest, initial=0.0)),
     )
     one, two = (min(1.0, TO_THE_WALL / max(v, 1e-300)) for v in (primal, dual))
-    return (one, two) if apart else (min(one, two), min(one, two))
+    if apart:
+        return (one, two)
+    return (min(one, two), min(one, two))

@@ -97,21 +97,26 @@ def solve_piecewise_linear(
 
 def _solve(problem: KinkProblem, tol: float, max_steps: int) -> Solved:
     """One attempt after the other, each polished, until one is certified; the one of least violation where none is."""
-    system, best, least = system_of(problem), None, np.inf
+    system = system_of(problem)
+    best = None
+    least = np.inf
     for inside in _attempts(problem, system, tol, max_steps):
-        guesses = [] if inside.states is None else [inside.states]
+        if inside.states is None:
+            guesses = []
+        else:
+            guesses = [inside.states]
         for states in (*guesses, active_set(problem, inside.b, inside.a)):
             b, a, settled = polish(problem, system, inside.b, inside.a, states)
             certificate = problem.certify(b, a)
             if settled and certificate.violation <= FINE:
                 return Solved(b, a, inside.steps, True, certificate)
             if certificate.violation < least:
-                best, least = (
-                    Solved(b, a, inside.steps, False, certificate),
-                    certificate.violation,
-                )
-        if (violation := problem.certify(inside.b, inside.a).violation) < least:
-            best, least = Solved(inside.b, inside.a, inside.steps, False), violation
+                best = Solved(b, a, inside.steps, False, certificate)
+                least = certificate.violation
+        violation = problem.certify(inside.b, inside.a).violation
+        if violation < least:
+            best = Solved(inside.b, inside.a, inside.steps, False)
+            least = violation
     if best is None:
         raise DataError(
             "X, y and P span too many orders of magnitude for double precision: state them in other units"
@@ -197,7 +202,10 @@ def _described(
         problem.reach[1] @ np.abs(d)
     ) <= ROUNDINGS * EPS * problem.size:
         return mode  # rows that lie on a kink, though nothing holds them there, end the interval where it starts
-    middle = result(b + d * (start + stop) / 2) if np.isfinite(start + stop) else mode
+    if np.isfinite(start + stop):
+        middle = result(b + d * (start + stop) / 2)
+    else:
+        middle = mode
     if np.count_nonzero(d) > 1:
         return replace(middle, unique=False)
     j = int(np.abs(d).argmax())

@@ -52,7 +52,8 @@ class Polished(NamedTuple):
 def active_set(problem: KinkProblem, b: Array, a: Array) -> States:
     """The state of each row near the solution: of a product that is zero there, the relatively smaller factor is zero."""
     up, down, eps = problem.loss
-    r, width = problem.y - problem.X @ b, up + down
+    r = problem.y - problem.X @ b
+    width = up + down
     kinks = np.minimum(np.abs(r - eps), np.abs(r + eps))
     # Residuals are measured by their mean; where all are zero but for rounding, every row is on its kink.
     unit = float(kinks.mean()) + SLIGHT * problem.size or 1.0
@@ -71,7 +72,8 @@ def polish(
     up, down, eps = problem.loss
     single = eps == 0  # both kinks are one
     near = SLIGHT * problem.units(b)
-    state, seen = state.copy(), set[bytes]()
+    state = state.copy()
+    seen = set[bytes]()
     for _ in range(ROUNDS):
         seen.add(state.tobytes())
         rows = np.flatnonzero(np.abs(state) == 1)
@@ -81,16 +83,15 @@ def polish(
             a,
             np.where(state == 2, up, np.where(state == -2, -down, 0.0)),
         )
-        solve, r, slack = (
-            system.active(rows),
-            problem.y - problem.X @ b,
-            problem.slack(b, a),
-        )
+        solve = system.active(rows)
+        r = problem.y - problem.X @ b
+        slack = problem.slack(b, a)
         for _ in range(REFINED):
             db, da = solve(slack, (r - state * eps)[rows])
             b = b + db
             a[rows] += da
-            r, slack = problem.y - problem.X @ b, problem.slack(b, a)
+            r = problem.y - problem.X @ b
+            slack = problem.slack(b, a)
             error = np.abs(r - state * eps)[rows] / near[rows]
             if np.all(error <= FINE / SLIGHT) and np.all(
                 np.abs(slack) <= FINE * problem.reach[0]
@@ -107,9 +108,11 @@ def polish(
         low = np.where(single | (state == -1), -down, 0.0)
         high = np.where(single | (state == 1), up, 0.0)
         slight = SLIGHT * (up + down)
-        on, new = np.abs(state) == 1, state.copy()
+        on = np.abs(state) == 1
+        new = state.copy()
         # On a kink with a past the end of its piece: the row moves to that side. Off it with r past a kink: onto the kink.
-        over, under = on & (a > high + slight), on & (a < low - slight)
+        over = on & (a > high + slight)
+        under = on & (a < low - slight)
         new[over] = np.where(single | (state == 1), 2, 0)[over]
         new[under] = np.where(single | (state == -1), -2, 0)[under]
         new[(state == 2) & (r < eps - near) & (up + down > 0)] = 1

@@ -73,7 +73,8 @@ class ByColumns:
     @cached_property
     def T(self) -> Array:
         """b = T theta, T = F^-1 with F'F = d X'X + P: in theta neither the units nor the correlation of columns matter."""
-        X, P = self.problem.X, self.problem.P
+        X = self.problem.X
+        P = self.problem.P
         some = (
             self.problem.loss.up + self.problem.loss.down > 0
         )  # rows whose loss says anything
@@ -125,7 +126,8 @@ class ByColumns:
         self, rows: NDArray[np.intp]
     ) -> Callable[[Array, Array], tuple[Array, Array]]:
         # [[Q, Z_F'], [Z_F, 0]] [theta; -da_F] = [T'slack; error], the least change where it is not unique.
-        Z, p = self.Z[rows], len(self.T)
+        Z = self.Z[rows]
+        p = len(self.T)
         if not self.Q.any():
             return lambda slack, error: (
                 self.T @ np.linalg.lstsq(Z, error)[0],
@@ -258,7 +260,8 @@ class ByRows:
         if self.problem.K is not None:
             return self.problem.K
         # K = Z Z' with Z = X_p P_p^(-1/2)
-        at, diagonal = np.flatnonzero(~self.flat), self.problem.diagonal
+        at = np.flatnonzero(~self.flat)
+        diagonal = self.problem.diagonal
         # Columns side by side are a view.
         X = self.problem.X[
             :, slice(at[0], at[-1] + 1) if np.ptp(at) + 1 == len(at) else at
@@ -266,21 +269,21 @@ class ByRows:
         if diagonal is None:
             Z = solve_triangular(self.chol[0], X.T, lower=True).T
         else:
-            Z = (
-                X
-                if np.all(diagonal[~self.flat] == 1)
-                else X / np.sqrt(diagonal[~self.flat])
-            )
+            if np.all(diagonal[~self.flat] == 1):
+                Z = X
+            else:
+                Z = X / np.sqrt(diagonal[~self.flat])
         return np.asarray(Z @ Z.T)
 
     def inverse(self, force: Array) -> Array:
         """P_p^-1 force_p among zeros (p,)."""
-        out, diagonal, at = np.zeros(len(force)), self.problem.diagonal, ~self.flat
-        out[at] = (
-            cho_solve(self.chol, force[at])
-            if diagonal is None
-            else force[at] / diagonal[at]
-        )
+        out = np.zeros(len(force))
+        diagonal = self.problem.diagonal
+        at = ~self.flat
+        if diagonal is None:
+            out[at] = cho_solve(self.chol, force[at])
+        else:
+            out[at] = force[at] / diagonal[at]
         return out
 
     def start(self) -> Array:
@@ -352,7 +355,8 @@ class ByRows:
         self, rows: NDArray[np.intp]
     ) -> Callable[[Array, Array], tuple[Array, Array]]:
         # K_FF da_F + X_fF db_f = error - X_pF P_p^-1 slack_p,   X_fF'da_F = -slack_f
-        X, F = self.problem.X[rows], self.F[rows]
+        X = self.problem.X[rows]
+        F = self.F[rows]
         solve = saddle_solver(self.K[np.ix_(rows, rows)], F)
 
         def change(slack: Array, error: Array) -> tuple[Array, Array]:

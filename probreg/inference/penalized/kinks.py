@@ -55,7 +55,8 @@ class PiecewiseLinear(NamedTuple):
     def gaps(self, r: Array, a: Array) -> Array:
         """l_i(r_i) + eps_i |a_i| - a_i r_i (n,), zero where a_i is a slope of the loss at r_i and positive elsewhere."""
         # For a > 0, up (r - eps)+ - a (r - eps) = (up - a)(r - eps)+ + a (r - eps)-: no difference of large numbers.
-        above, below = r - self.epsilon, -r - self.epsilon
+        above = r - self.epsilon
+        below = -r - self.epsilon
         forward = np.maximum(self.up - np.maximum(a, 0), 0) * np.maximum(
             above, 0
         ) + np.maximum(a, 0) * np.maximum(-above, 0)
@@ -68,11 +69,9 @@ class PiecewiseLinear(NamedTuple):
     def ends(self, a: Array) -> tuple[Array, Array]:
         """The residuals (lowest, highest) at which a_i is a slope of the loss: where a row may lie at no cost in the gap."""
         near = ON_THE_BOX * (self.up + self.down)
-        full, empty, zero = (
-            a >= self.up - near,
-            a <= near - self.down,
-            np.abs(a) <= near,
-        )
+        full = a >= self.up - near
+        empty = a <= near - self.down
+        zero = np.abs(a) <= near
         kink = np.where(a > 0, self.epsilon, -self.epsilon)
         # a = up: r >= eps; a = -down: r <= -eps; a = 0: the tube; in between: the kink of the sign of a.
         high = np.where(full, np.inf, np.where(zero & ~full, self.epsilon, kink))
@@ -135,7 +134,9 @@ class KinkProblem:
     def diagonal(self) -> Array | None:
         """The diagonal of P where that is all of it."""
         d = np.diagonal(self.P)
-        return d if np.count_nonzero(self.P) == np.count_nonzero(d) else None
+        if np.count_nonzero(self.P) == np.count_nonzero(d):
+            return d
+        return None
 
     @cached_property
     def flat(self) -> Mask:
@@ -154,7 +155,8 @@ class KinkProblem:
 
     def units(self, b: Array) -> Array:
         """|y_i| + sum_j |x_ij b_j| + eps_i (n,), and their median: what residuals and kinks are differences of."""
-        out, absolute = np.abs(self.y) + self.loss.epsilon, np.abs(b)
+        out = np.abs(self.y) + self.loss.epsilon
+        absolute = np.abs(b)
 
         def add(rows: slice, block: Array) -> tuple[Array, ...]:
             out[rows] += np.dot(np.abs(block), absolute)
@@ -191,16 +193,20 @@ class KinkProblem:
 
     def certify(self, b: Array, a: Array) -> Certificate:
         """Primal value, gap and largest violation, computed from the data and from nothing that a solver kept."""
-        r, loss, unit = self.y - self.X @ b, self.loss, self.units(b)
-        most, d = np.maximum(loss.up, loss.down), b - self.centre
+        r = self.y - self.X @ b
+        loss = self.loss
+        unit = self.units(b)
+        most = np.maximum(loss.up, loss.down)
+        d = b - self.centre
         gap = float(loss.gaps(r, a).sum())
         primal = float(loss.value(r).sum() + d @ self.force(b) / 2)
         # Coefficients below a rounding of what moves a fit by `size` count as zero.
         reach, mean = self.reach
         length = np.abs(d) + EPS * self.size / np.where(mean > 0, mean, 1.0)
-        stiff = (
-            np.abs(self.P) @ length if self.diagonal is None else self.diagonal * length
-        )
+        if self.diagonal is None:
+            stiff = np.abs(self.P) @ length
+        else:
+            stiff = self.diagonal * length
         scale = reach + stiff + np.abs(self.pull)
         stationary = np.abs(self.slack(b, a)) / np.where(scale > 0, scale, 1.0)
         width = np.where(most > 0, loss.up + loss.down, 1.0)
@@ -235,17 +241,14 @@ def flat_interval(
     >>> flat_interval(one[:, None], y, half, mode, np.ones(1))
     (-1.5, 1.5)
     """
-    r, s = y - X @ mode.beta, X @ direction
+    r = y - X @ mode.beta
+    s = X @ direction
     low, high = loss.ends(mode.dual)
     moves = np.abs(s) > 1e-11 * np.abs(X).max(axis=0) @ np.abs(direction)
     # r - t s within [low, high], row by row.
     with np.errstate(invalid="ignore"):
-        one, two = (
-            (r[moves] - high[moves]) / s[moves],
-            (r[moves] - low[moves]) / s[moves],
-        )
-    start, stop = (
-        np.minimum(one, two).max(initial=-np.inf),
-        np.maximum(one, two).min(initial=np.inf),
-    )
+        one = (r[moves] - high[moves]) / s[moves]
+        two = (r[moves] - low[moves]) / s[moves]
+    start = np.minimum(one, two).max(initial=-np.inf)
+    stop = np.maximum(one, two).min(initial=np.inf)
     return float(min(start, 0.0)), float(max(stop, 0.0))

@@ -27,7 +27,9 @@ def solve_known_sides(
     problem: KinkProblem, solve: Callable[[KinkProblem], Solved]
 ) -> Solved | None:
     """The minimum over many rows by `solve` on few of them; None where that does not pay, or does not settle."""
-    X, y, loss = problem.X, problem.y, problem.loss
+    X = problem.X
+    y = problem.y
+    loss = problem.loss
     n, p = X.shape
     few = int((n * max(p, 2)) ** (2 / 3))
     # Errors of the fit of m rows are some sqrt(p/m) of the spread of r: so many rows lie within three of them of a kink.
@@ -38,10 +40,12 @@ def solve_known_sides(
     rows = np.sort(np.random.default_rng(SEED).choice(n, few, replace=False))
     try:
         sample = held(problem, rows, n / few, problem.pull)
-        b, unit = solve(sample).b, ByColumns(sample, 1.0).T
+        b = solve(sample).b
+        unit = ByColumns(sample, 1.0).T
     except Incompatible:  # the sample lacks the rows of some column; all rows say whether the columns are at fault
         return None
-    r, reach = y - X @ b, np.empty(n)
+    r = y - X @ b
+    reach = np.empty(n)
 
     def lengths_of_rows(at: slice) -> tuple[Array, ...]:
         # |T'x_i| is the most that x_i'd is for d of length 1 in the metric of the sample.
@@ -55,7 +59,8 @@ def solve_known_sides(
     a = np.where(
         r > loss.epsilon, loss.up, np.where(r < -loss.epsilon, -loss.down, 0.0)
     )
-    near, steps = nearest(away, close), 0
+    near = nearest(away, close)
+    steps = 0
     while 2 * len(near) <= n:
         fixed = a.copy()
         fixed[near] = 0.0

@@ -101,9 +101,10 @@ def _root(size: float, pull: float, power: float) -> float:
     if power == 2.0:
         return size / (1.0 + 2.0 * pull)
     # For power < 1 u + pull power u^(power - 1) is least at u = (pull power (1 - power))^(1 / (2 - power)).
-    low = (
-        (pull * power * (1.0 - power)) ** (1.0 / (2.0 - power)) if power < 1.0 else 0.0
-    )
+    if power < 1.0:
+        low = (pull * power * (1.0 - power)) ** (1.0 / (2.0 - power))
+    else:
+        low = 0.0
     if power < 1.0 and size <= low + pull * power * low ** (power - 1.0):
         return 0.0
     high, u = size, size
@@ -139,7 +140,10 @@ def descend_powers(
                 continue
             # The objective in x_j = u, over G_jj: (u - z)^2 / 2 + (w_j / G_jj) |u|^power_j + constant.
             z = q[j] / G[j, j] + x[j]
-            new = _root(abs(z), w[j] / G[j, j], power[j]) if z != 0.0 else 0.0
+            if z != 0.0:
+                new = _root(abs(z), w[j] / G[j, j], power[j])
+            else:
+                new = 0.0
             step = (new if z > 0.0 else -new) - x[j]
             if step != 0.0:
                 x[j] += step

@@ -48,7 +48,8 @@ class RowsInParts:
         cls, model: Model, part: Array, rest: Array | None = None
     ) -> "RowsInParts | None":
         """`part` (n,) is the number of each row's part, -1 for none; None where the rows are not for this."""
-        inside, outside = np.flatnonzero(part >= 0), np.flatnonzero(part < 0)
+        inside = np.flatnonzero(part >= 0)
+        outside = np.flatnonzero(part < 0)
         inside = inside[np.argsort(part[inside], kind="stable")]
         order = np.concatenate([inside, outside])
         rows = StandardRows.of(
@@ -58,7 +59,10 @@ class RowsInParts:
             return None
         edges = np.r_[0, np.cumsum(np.bincount(part[inside]))].tolist()
         weights = full_weights(rows.model.design.weights, len(order))
-        left = np.zeros(len(inside)) if rest is None else rest[inside]
+        if rest is None:
+            left = np.zeros(len(inside))
+        else:
+            left = rest[inside]
         return cls(
             rows, inside, tuple(slice(a, b) for a, b in pairwise(edges)), left, weights
         )
@@ -68,10 +72,12 @@ class RowsInParts:
     ) -> tuple[FromOtherRows, Array]:
         """From the mode of `model`, the prior at one scale; `guess` (K, k + a) is what was missing after the first step at a scale
         nearby, and the second result what is missing here."""
-        rows, prior = self.rows, PriorAt(self.rows, model)
+        rows = self.rows
+        prior = PriorAt(self.rows, model)
         about = prior.local(point)
         _, g, h = rows.each(point)
-        w, lost = self.weights, self.weights[: len(self.rest)] - self.rest
+        w = self.weights
+        lost = self.weights[: len(self.rest)] - self.rest
         # H_k = H - sum_k J_i'h_i J_i, and the gradient without part k
         H = np.stack(
             [rows.curvature(h[own] * lost[own, None, None], own) for own in self.slices]
@@ -80,8 +86,14 @@ class RowsInParts:
             [rows.gradient(g[own] * lost[own, None], own) for own in self.slices]
         )
         every = len(lost) == len(w) and not self.rest.any()
-        whole = H.sum(0) if every else rows.curvature(h * w[:, None, None])
-        slope = slopes.sum(0) if every else rows.gradient(g * w[:, None])
+        if every:
+            whole = H.sum(0)
+        else:
+            whole = rows.curvature(h * w[:, None, None])
+        if every:
+            slope = slopes.sum(0)
+        else:
+            slope = rows.gradient(g * w[:, None])
         inverse, good = inverses(whole + about.curvature - H)
         gradient = slope + about.gradient - slopes
         first = point + np.einsum("kij,kj->ki", inverse, gradient)
@@ -117,7 +129,8 @@ class RowsInParts:
         """Steps that hold the curvature until all are at their modes; those that do not get there, or lie where a maximum is to be
         proved, are not good."""
         tol = _NEAR * max(1.0, np.sqrt(self.rows.model.design.total))
-        before, done = np.full(len(points), np.inf), ~good
+        before = np.full(len(points), np.inf)
+        done = ~good
         for _ in range(_STEPS):
             on = np.flatnonzero(~done)
             if not len(on):
@@ -148,12 +161,14 @@ class RowsInParts:
             self.rows,
             (self.rows.model.shape, self.rows.model.design),
         )
-        K, n = len(points), design.n
+        K = len(points)
+        n = design.n
         gamma = points[:, : p * m].reshape(K, p, m).swapaxes(1, 2).reshape(K * m, p)
         eta = (gamma @ rows.U.T).reshape(K, m, n)
         if design.offset is not None:
             eta += design.offset.T
-        g, of_aux = np.empty_like(eta), np.zeros((K, points.shape[1] - p * m))
+        g = np.empty_like(eta)
+        of_aux = np.zeros((K, points.shape[1] - p * m))
         for j, k in enumerate(on):
             own = self.slices[numbers[k]]
             each = rows.scores(eta[j].T, rows.aux(points[j])) * self.weights[:, None]
@@ -165,11 +180,15 @@ class RowsInParts:
             .swapaxes(1, 2)
             .reshape(K, p * m)
         )
-        reach = np.abs(eta).max((1, 2)) if rows.may_diverge else np.zeros(K)
+        if rows.may_diverge:
+            reach = np.abs(eta).max((1, 2))
+        else:
+            reach = np.zeros(K)
         return np.concatenate([slope, of_aux], 1), reach
 
     def _predicted(self, points: Array, good: Array) -> FromOtherRows:
-        m, k = self.rows.model.shape[1], points.shape[1] - len(self.rows.unknown)
+        m = self.rows.model.shape[1]
+        k = points.shape[1] - len(self.rows.unknown)
         points = np.where(good[:, None], points, np.nan)
         eta = np.full((len(self.rest), m), np.nan)
         for j in np.flatnonzero(good):

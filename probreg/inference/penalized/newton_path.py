@@ -32,14 +32,13 @@ def next_mode(
 ) -> NextMode | None:
     """The mode of `model`, which differs from that of the rows in its prior, from a point with the log-likelihood about it; None
     where it is not beyond doubt."""
-    prior, tol = PriorAt(rows, model), TIGHT * max(1.0, np.sqrt(model.design.total))
+    prior = PriorAt(rows, model)
+    tol = TIGHT * max(1.0, np.sqrt(model.design.total))
     with np.errstate(all="ignore"):  # a step too far gives inf or nan, which is doubt
         for _ in range(_ROUNDS):
             about = prior.local(point)
-            g, H = (
-                likelihood.gradient + about.gradient,
-                likelihood.curvature + about.curvature,
-            )
+            g = likelihood.gradient + about.gradient
+            H = likelihood.curvature + about.curvature
             if not (np.isfinite(g).all() and np.isfinite(H).all()):
                 return None
             inverse, sound = inverses(H[None])
@@ -53,7 +52,9 @@ def next_mode(
                     gradient=likelihood.gradient - likelihood.curvature @ step
                 )
                 found = NextMode(point + step, near, about, decrement)
-                return None if rows.in_doubt(found.point) else found
+                if rows.in_doubt(found.point):
+                    return None
+                return found
             point = _approached(rows, prior, point, g, inverse[0], about, tol)
             likelihood = rows.local(point)
     return None
@@ -69,20 +70,25 @@ def _approached(
     tol: float,
 ) -> Array:
     """Steps H^-1 g that hold H but for what they see of its change, while each is much shorter than the one before."""
-    start, before = point, np.inf
+    start = point
+    before = np.inf
     for _ in range(_HELD):
         step = inverse @ g
         size = float(np.sqrt(max(g @ step, 0.0)))
         if not size < 0.5 * before:
             break
-        point, rate, before = point + step, min(size / before, 0.5) or 0.5, size
+        point = point + step
+        rate = min(size / before, 0.5) or 0.5
+        before = size
         # the next is about rate times this one
         if size * rate < 30.0 * tol:
             break
         new = rows.slope(point) + prior.slopes(start, about, point[None])[0]
-        fall, g = g - new, new
+        fall = g - new
+        g = new
         # BFGS: H^-1 <- (I - s y'/s'y) H^-1 (I - y s'/s'y) + s s'/s'y, y the fall of g along s (Nocedal & Wright 2006, section 6.1).
-        if (along := float(step @ fall)) > 0:
+        along = float(step @ fall)
+        if along > 0:
             hold = inverse @ fall
             cross = np.outer(step, hold)
             inverse = (

@@ -59,11 +59,10 @@ class NonsmoothBlock(NamedTuple):
         """l1 and l2 weights (q,) with -log p = sum a_j |r_j| + l_j r_j^2 / 2 + constant over r = phi - center; None where
         it is of another form."""
         prior: Any = self.prior
-        s = (
-            np.broadcast_to(prior.scales * self.unit, len(self.columns))
-            if _has_weights(prior)
-            else np.ones(0)
-        )
+        if _has_weights(prior):
+            s = np.broadcast_to(prior.scales * self.unit, len(self.columns))
+        else:
+            s = np.ones(0)
         match prior:
             case Laplace():
                 return 1.0 / s, np.zeros_like(s)
@@ -83,11 +82,9 @@ class NonsmoothBlock(NamedTuple):
         if isinstance(prior, ExponentialPower) and self.weights is None:
             s = np.broadcast_to(prior.scales * self.unit, len(self.columns))
             return s**-prior.q, np.full(len(s), prior.q), np.zeros(len(s))
-        return (
-            None
-            if self.weights is None
-            else (self.weights[0], np.ones(len(self.columns)), self.weights[1])
-        )
+        if self.weights is None:
+            return None
+        return (self.weights[0], np.ones(len(self.columns)), self.weights[1])
 
 
 class Norms(NamedTuple):
@@ -117,14 +114,21 @@ class NonsmoothTerms:
 
     @classmethod
     def of(cls, model: Model) -> "NonsmoothTerms":
-        parts, moving = [], np.zeros(model.shape[0], bool)
+        parts = []
+        moving = np.zeros(model.shape[0], bool)
         for b in model.joint.blocks:
             if isinstance(b.prior, ProximalPrior):
-                held = model.noise() if b.prior.sigma_units else 1.0
+                if b.prior.sigma_units:
+                    held = model.noise()
+                else:
+                    held = 1.0
                 parts.append(NonsmoothBlock(b.prior, np.array(b.columns), held))
                 moving[list(b.columns)] = b.prior.sigma_units and model.noise_unknown
         contrast = model.joint.contrast
-        m = model.shape[1] if contrast is None else len(contrast)
+        if contrast is None:
+            m = model.shape[1]
+        else:
+            m = len(contrast)
         return cls(tuple(parts), (model.shape[0], m), moving, model.joint)
 
     @property
@@ -155,7 +159,8 @@ class NonsmoothTerms:
     @property
     def weights(self) -> tuple[Array, Array] | None:
         """l1 and l2 weights (p,) when every part is of that form."""
-        a, l2 = np.zeros(self.shape[0]), np.zeros(self.shape[0])
+        a = np.zeros(self.shape[0])
+        l2 = np.zeros(self.shape[0])
         for part in self.parts:
             found = part.weights
             if found is None:
@@ -166,11 +171,9 @@ class NonsmoothTerms:
     @property
     def powers(self) -> tuple[Array, Array, Array] | None:
         """Weights, exponents and l2 weights (p,) when every part is of that form."""
-        w, e, l2 = (
-            np.zeros(self.shape[0]),
-            np.ones(self.shape[0]),
-            np.zeros(self.shape[0]),
-        )
+        w = np.zeros(self.shape[0])
+        e = np.ones(self.shape[0])
+        l2 = np.zeros(self.shape[0])
         for part in self.parts:
             found = part.powers
             if found is None:
@@ -187,7 +190,8 @@ class NonsmoothTerms:
     def norms(self) -> Norms | None:
         """The parts as norms of groups, a coefficient with an l1 weight being one by itself; None where some is of another form."""
         groups: list[Array] = []
-        metric, ridge = np.zeros(self.shape[0]), np.zeros(self.shape[0])
+        metric = np.zeros(self.shape[0])
+        ridge = np.zeros(self.shape[0])
         for part in self.parts:
             if isinstance(part.prior, GroupedPrior):
                 groups += [
@@ -214,11 +218,15 @@ class NonsmoothTerms:
     def beta(self, phi: Array) -> Array:
         """(p, m) of the scores of classes, whose common shift counts for nothing; else phi itself."""
         # the columns of C are orthonormal and sum to zero
-        return phi if self.contrast is None else phi @ self.contrast
+        if self.contrast is None:
+            return phi
+        return phi @ self.contrast
 
     def between_scores(self, M: Array) -> Array:
         """A matrix over vec(beta) as one over vec(phi), for classes."""
-        return M if self.contrast is None else between_outcomes(M, self.contrast)
+        if self.contrast is None:
+            return M
+        return between_outcomes(M, self.contrast)
 
     def log_prob(self, phi: Array) -> float:
         return sum(
@@ -229,7 +237,8 @@ class NonsmoothTerms:
     def ends(self, phi: Array) -> tuple[Array, Array]:
         """The subdifferential of -log p, entry by entry: lower and upper ends (p, m), widened by what rounding of phi can
         change; zero where there is no kink."""
-        low, high = np.zeros(self.shape), np.zeros(self.shape)
+        low = np.zeros(self.shape)
+        high = np.zeros(self.shape)
         for part in self.parts:
             at = phi[part.columns]
             slack = _ROUNDING * (np.abs(at) + np.abs(part.center)[:, None])
@@ -253,13 +262,15 @@ class NonsmoothTerms:
         """(p, m) bool: entries that sit at the centre of a prior that is not twice differentiable there."""
         out = np.zeros(self.shape, bool)
         for part in self.parts:
-            at, found = phi[part.columns] == part.center[:, None], part.weights
+            at = phi[part.columns] == part.center[:, None]
+            found = part.weights
             if isinstance(part.prior, GroupedPrior):
                 for g in part.prior.members(len(part.columns)):
                     at[g] = at[g].all(0)
-            pointed = (
-                np.ones(len(part.columns), bool) if found is None else found[0] > 0
-            )
+            if found is None:
+                pointed = np.ones(len(part.columns), bool)
+            else:
+                pointed = found[0] > 0
             out[part.columns] = pointed[:, None] & at
         return out
 
@@ -267,7 +278,8 @@ class NonsmoothTerms:
         """The second derivative of -log p (p, m) off the kinks, by differences of the first; zero elsewhere."""
         out = np.zeros(self.shape)
         for part in self.parts:
-            at, center = phi[part.columns], part.center[:, None]
+            at = phi[part.columns]
+            center = part.center[:, None]
             if part.weights is not None:
                 out[part.columns] = part.weights[1][:, None]
                 continue

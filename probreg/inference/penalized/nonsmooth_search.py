@@ -72,12 +72,11 @@ class SearchCoordinates:
 
     @cached_property
     def penalty(self) -> KinkedPenalty:
-        weights, powers, m = (
-            self.nonsmooth.weights,
-            self.nonsmooth.powers,
-            self.shape[1],
-        )
-        scale, size = self.basis.scale, self._k + len(self.model.unknown)
+        weights = self.nonsmooth.weights
+        powers = self.nonsmooth.powers
+        m = self.shape[1]
+        scale = self.basis.scale
+        size = self._k + len(self.model.unknown)
 
         def out(values: Array, rest: float = 0.0) -> Array:
             return np.r_[np.repeat(values, m), np.full(len(self.model.unknown), rest)]
@@ -112,7 +111,10 @@ class SearchCoordinates:
 
     def x(self, beta: Array, log_aux: Array) -> Array:
         x = np.r_[np.zeros(self._k), log_aux]
-        phi = beta if self.nonsmooth.contrast is None else self.nonsmooth.phi(beta, 1.0)
+        if self.nonsmooth.contrast is None:
+            phi = beta
+        else:
+            phi = self.nonsmooth.phi(beta, 1.0)
         x[: self._k] = (
             self._center + (self.basis.T_inverse @ phi - self._center) / self.units(x)
         ).ravel()
@@ -155,26 +157,31 @@ class SearchCoordinates:
         k, (_, m) = self._k, self.shape
         x = self._without_shift(x)
         # kappa = a + u (x - a), u = sigma^s: the coefficients on standardised columns, of which f = -log p has g and H.
-        units, kappa = self.units(x), self._kappa(x)
+        units = self.units(x)
+        kappa = self._kappa(x)
         with np.errstate(
             all="ignore"
         ):  # a step too far gives inf or nan, and is halved
             value, g, H = self._expansion(kappa, self.aux(x))
-        value, g, H = -value, -g, H.copy()
+        value = -value
+        g = -g
+        H = H.copy()
         moving = self.nonsmooth.moving
         if moving.any():
             # d kappa_j / d x_j = u_j, d kappa_j / d log sigma = s_j (kappa_j - a_j): the new gradient is J'g, the new
             # Hessian J'H J + sum_j g_j d^2 kappa_j, with d^2 kappa_j / d x_j d log sigma = s_j u_j and d^2 kappa_j / d
             # (log sigma)^2 = s_j (kappa_j - a_j). -log p(phi) gains log sigma for every entry in units of sigma.
             s = np.repeat(moving, m)
-            u, r = np.repeat(units.ravel(), m), (kappa - self._center).ravel()
+            u = np.repeat(units.ravel(), m)
+            r = (kappa - self._center).ravel()
             J = np.eye(len(x))
             J[:k, :k] = np.diag(u)
             J[:k, -1] = np.where(s, r, 0.0)
             second = np.zeros_like(H)
             second[:k, -1] = second[-1, :k] = np.where(s, u * g[:k], 0.0)
             second[-1, -1] = (r * g[:k])[s].sum()
-            H, g = J.T @ H @ J + second, J.T @ g
+            H = J.T @ H @ J + second
+            g = J.T @ g
             value, g[-1] = value + s.sum() * x[-1], g[-1] + s.sum()
         return SearchPoint(x, value, g, H)
 
@@ -185,7 +192,8 @@ class SearchCoordinates:
         if self.basis.intercept is not None or self.model.design.intercept is None:
             local = self.smooth.in_frame(kappa, self.basis, aux)
             return self._of_scores(*local)
-        raw, k = self.smooth.value_grad_hessian(self.basis.T @ kappa, **aux), kappa.size
+        raw = self.smooth.value_grad_hessian(self.basis.T @ kappa, **aux)
+        k = kappa.size
         S = np.r_[
             np.repeat(1.0 / self.basis.scale, kappa.shape[1]),
             np.ones(len(raw.gradient) - k),
@@ -260,7 +268,8 @@ def _rough_aux(model: Model) -> Array:
 
 def _rough(search: SearchCoordinates) -> Array:
     """The prior's own centre, and one penalised regression of the likelihood's rough eta from there."""
-    model, design = search.model, search.model.design.sample
+    model = search.model
+    design = search.model.design.sample
     assert isinstance(model.likelihood, SmoothLikelihood)
     x = search.x(
         np.repeat(search.nonsmooth.center[:, None], model.shape[1], 1),
@@ -277,9 +286,12 @@ def _rough(search: SearchCoordinates) -> Array:
     weight = times_weights(weight, design.weights)
     U = search.basis.rows(design.X)
     root = np.sqrt(weight)[:, None]
-    A, b = root * U, root * (minus_offset(eta, design.offset))
-    k, m = search._k, model.shape[1]
-    G, c = np.zeros((len(x), len(x))), np.zeros(len(x))
+    A = root * U
+    b = root * (minus_offset(eta, design.offset))
+    k = search._k
+    m = model.shape[1]
+    G = np.zeros((len(x), len(x)))
+    c = np.zeros(len(x))
     # x = argmin x'G x / 2 - c'x + penalty(x): weighted least squares of the rough eta, with the kinked prior.
     G[:k, :k], c[:k] = map_of_columns(A.T @ A, m), (A.T @ b).ravel()
     G[:k, :k] += 1e-8 * np.diag(np.diagonal(G)[:k])
@@ -313,7 +325,10 @@ def entry_sd(prior: Prior, q: int) -> Array:
             # |r_g| ~ Gamma(d, 1): E r_j^2 = d (d + 1) / d.
             out[g] = np.sqrt(len(g) + 1.0)
         return out
-    power = prior.q if isinstance(prior, ExponentialPower) else 1.0
+    if isinstance(prior, ExponentialPower):
+        power = prior.q
+    else:
+        power = 1.0
     # sd of p(r) proportional to exp(-|r|^q): (Gamma(3/q) / Gamma(1/q))^(1/2).
     return np.full(q, np.exp(0.5 * (gammaln(3.0 / power) - gammaln(1.0 / power))))
 
@@ -359,7 +374,8 @@ def _halve(
     search: SearchCoordinates, at: SearchPoint, step: Array
 ) -> SearchPoint | None:
     """The first of x + t step, t = 1, 1/2, ..., at which the objective falls enough, None when none does."""
-    penalty, here = search.penalty, search.penalty.value(at.x)
+    penalty = search.penalty
+    here = search.penalty.value(at.x)
     # The fall that the expansion promises: Delta = g'd + penalty(x + d) - penalty(x) < 0, and f(x + t d) + penalty(x +
     # t d) <= f(x) + penalty(x) + 1e-4 t Delta is asked for.
     slope = float(at.gradient @ step) + penalty.value(at.x + step) - here

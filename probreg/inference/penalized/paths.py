@@ -78,8 +78,11 @@ class Step(NamedTuple):
 
 def ridge_steps(ridge: RidgeModes, scales: Array) -> list[Step]:
     """Modes under normal priors, from one decomposition."""
-    model, noise = ridge.model, ridge.sigma(scales)
-    beta, rss, df = ridge.beta(scales), ridge.rss(scales), ridge.df(scales)
+    model = ridge.model
+    noise = ridge.sigma(scales)
+    beta = ridge.beta(scales)
+    rss = ridge.rss(scales)
+    df = ridge.df(scales)
     return [
         Step(
             beta[i][:, None],
@@ -96,30 +99,34 @@ def ridge_steps(ridge: RidgeModes, scales: Array) -> list[Step]:
 
 def lasso_steps(model: Model, scales: Iterable[float], tol: float) -> list[Step]:
     """Modes under Laplace, elastic-net, group and normal priors, from the strongest prior to the weakest."""
-    base, out = Lasso.of(model), []
-    start, sigma = base.start(), None
+    base = Lasso.of(model)
+    out = []
+    start = base.start()
+    sigma = None
     # correlations with the residuals, and the penalty
     before: tuple[Array, Any] | None = None
     for s in scales:
         w = base.weights
         lasso = replace(base, weights=w._replace(l1=w.l1 / s, l2=w.l2 / s**2))
-        about = (
-            sigma
-            if sigma is not None
-            else model.noise(default=float(np.sqrt(base.yy / base.parts.weight)))
-        )
+        if sigma is not None:
+            about = sigma
+        else:
+            about = model.noise(default=float(np.sqrt(base.yy / base.parts.weight)))
         penalty = lasso.weights.at(about, base.parts.norm)
         hint = penalty.may_enter(*((base.c, penalty) if before is None else before))
         with one_blas_thread():
             found = solve_joint(lasso, model, start, sigma=sigma, tol=tol, hint=hint)
-        start, sigma = found.given, found.sigma if model.unknown else None
+        start = found.given
+        sigma = found.sigma if model.unknown else None
         before = found.given.gradient, lasso.weights.at(found.sigma, base.parts.norm)
-        aux = {} if sigma is None else {model.noise_scale: sigma}
-        status = (
-            Status.CONVERGED
-            if found.kkt <= max(tol, 1e-12 * float(np.sqrt(lasso.yy)) / found.sigma)
-            else Status.STEP_LIMIT
-        )
+        if sigma is None:
+            aux = {}
+        else:
+            aux = {model.noise_scale: sigma}
+        if found.kkt <= max(tol, 1e-12 * float(np.sqrt(lasso.yy)) / found.sigma):
+            status = Status.CONVERGED
+        else:
+            status = Status.STEP_LIMIT
         log_lik = _log_lik(model, found.given.rss, found.sigma)
         df = _degrees(lasso, found)
         out.append(
@@ -149,14 +156,14 @@ def _log_lik(model: Model, rss: float, sigma: float) -> float:
 def _degrees(lasso: Lasso, found: Joint) -> float:
     """trace(G (G + P)^-1) over the coefficients off their kinks, P the curvature of the penalty there, and the flat columns."""
     parts: PartialledOut = lasso.parts
-    penalty, r = lasso.weights.at(found.sigma, parts.norm), found.given.r
+    penalty = lasso.weights.at(found.sigma, parts.norm)
+    r = found.given.r
     free = np.flatnonzero(~penalty.at_kink(r))
     P = penalty.curvature_among(r, free)
-    spent = (
-        float(len(free))
-        if P is None
-        else float(diagonal_of_shrinkage(parts.gram.among(free), P).sum())
-    )
+    if P is None:
+        spent = float(len(free))
+    else:
+        spent = float(diagonal_of_shrinkage(parts.gram.among(free), P).sum())
     return spent + len(parts.flat)
 
 
@@ -210,9 +217,9 @@ def restated(model: Model, factor: float) -> Model:
         return rescaled(model, factor)
     each = {key: prior.rescale_stated(factor) for key, prior in model.prior.items()}
     known = {key: prior for key, prior in each.items() if prior is not None}
-    return (
-        model.with_prior(known) if len(known) == len(each) else rescaled(model, factor)
-    )
+    if len(known) == len(each):
+        return model.with_prior(known)
+    return rescaled(model, factor)
 
 
 def mode_path(model: Model, scales: Any, *, tol: float = 1e-8) -> PathSolution:
@@ -227,18 +234,24 @@ def mode_path(model: Model, scales: Any, *, tol: float = 1e-8) -> PathSolution:
     (array([0.  , 0.25, 0.85]), array([1., 2., 2.]))
     """
     grid = _checked(model, scales)
-    if (wide := _rotation(model)) is not None:
+    wide = _rotation(model)
+    if wide is not None:
         found = mode_path(wide.model, grid, tol=tol)
         return replace(found, base=model, beta=wide.beta(found.beta), seen=found)
     order = np.argsort(grid)
-    ridge = RidgeModes.of(model, grid) if _is_ridge(model) else None
-    if (modes := ridge or JointRidgeModes.found(model, grid)) is None:
+    if _is_ridge(model):
+        ridge = RidgeModes.of(model, grid)
+    else:
+        ridge = None
+    modes = ridge or JointRidgeModes.found(model, grid)
+    if modes is None:
         with progress_bar("modes", len(grid)) as bar:
             steps = _walk(model)(model, bar.over(grid[order]), tol)
     else:
         steps = ridge_steps(modes, grid[order])
     each = [steps[i] for i in np.argsort(order)]
-    beta, open_ = np.stack([s.beta for s in each]), open_directions(model)
+    beta = np.stack([s.beta for s in each])
+    open_ = open_directions(model)
     status = tuple(s.status for s in each)
     if open_ is not None:
         N = open_.directions
@@ -291,7 +304,8 @@ def _walk(model: Model) -> Walk:
         return lasso_steps
     if ProximalNewton().obstacle(model) is None:
         return _proximal_steps
-    if (why := Newton().obstacle(model)) is None:
+    why = Newton().obstacle(model)
+    if why is None:
         return _newton_steps
     raise Incompatible(why)
 
@@ -313,18 +327,21 @@ def _is_ridge(model: Model) -> bool:
 
 def _newton_steps(model: Model, scales: Iterable[float], tol: float) -> list[Step]:
     out: list[Step] = []
-    rows, near = StandardRows.of(model), None
+    rows = StandardRows.of(model)
+    near = None
     for s in scales:
         at = rescaled(model, float(s))
-        near = (
-            None
-            if rows is None or near is None
-            else next_mode(rows, at, near.point, near.likelihood)
-        )
+        if rows is None or near is None:
+            near = None
+        else:
+            near = next_mode(rows, at, near.point, near.likelihood)
         if rows is not None and near is not None:
             out.append(_step_near(rows, near))
             continue
-        start = tuple(map(tuple, out[-1].beta)) if out else None
+        if out:
+            start = tuple(map(tuple, out[-1].beta))
+        else:
+            start = None
         found = Newton(start=start).solve(at, np.random.default_rng(0))
         out.append(_step(at, found, found.stats["decrement"]))
         if rows is not None and found.status is Status.CONVERGED:
@@ -367,7 +384,8 @@ def _proximal_steps(model: Model, scales: Iterable[float], tol: float) -> list[S
             x = start_of(search, None)
         found = minimise_nonsmooth(search, x, tol=tol, max_steps=100)
         stats = {"kkt": found.kkt, "steps": float(found.steps)}
-        beta, aux = search.beta(found.at.x), search.aux(found.at.x)
+        beta = search.beta(found.at.x)
+        aux = search.aux(found.at.x)
         made = kinked_solution(
             search.model, beta, aux, found.status, stats=stats, notes=()
         )
@@ -412,7 +430,9 @@ def default_scales(model: Model, n: int = 100) -> Array:
 def _leaving(model: Model) -> float:
     """The largest scale at which all groups, single coefficients among them, are at their kinks: there the largest slope of the
     smooth part equals its weight. Smooth blocks move with the scale, hence the rounds."""
-    scale, walk, nonsmooth = 1e-9, _walk(model), NonsmoothTerms.of(model)
+    scale = 1e-9
+    walk = _walk(model)
+    nonsmooth = NonsmoothTerms.of(model)
     norms = nonsmooth.norms
     assert norms is not None
     for _ in range(20):
@@ -462,7 +482,8 @@ def _spectrum(model: Model) -> tuple[float, float]:
     beta = np.zeros(model.shape)
     if model.design.n < model.shape[0] and (wide := rotated(model)) is not None:
         # the other directions are those of eigenvalues 0
-        model, beta = wide.model, np.array(wide.start(beta))
+        model = wide.model
+        beta = np.array(wide.start(beta))
     base = rounder(model)
     aux = {a: _spread(model) for a in model.unknown}
     H = information_of(base, beta, None, **{a: _spread(model) for a in model.unknown})
@@ -470,7 +491,8 @@ def _spectrum(model: Model) -> tuple[float, float]:
     use = np.repeat(model.joint.informative, model.shape[1])
     d = np.sqrt(np.maximum(np.diagonal(P)[use], 1e-300))
     eigen = np.linalg.eigvalsh(H[np.ix_(use, use)] / np.outer(d, d))
-    top, least = float(eigen[-1]), float(eigen[eigen > 1e-12 * eigen[-1]][0])
+    top = float(eigen[-1])
+    least = float(eigen[eigen > 1e-12 * eigen[-1]][0])
     # At scale s the data have the share e s^2 / (1 + e s^2) of a direction, e an eigenvalue of P^(-1/2) H P^(-1/2):
     # 1 % at e s^2 = 0.01, 99 % at e s^2 = 100.
     low = 0.1 / np.sqrt(top)

@@ -89,11 +89,12 @@ class InteriorPoint(Method):
         check_fields(self)
 
     def obstacle(self, model: Model) -> str | None:
-        absent = (
-            None
-            if model.design.n
-            else f"interior_point takes rows in memory, and {model.design.rows_needed}"
-        )
+        if model.design.n:
+            absent = None
+        else:
+            absent = (
+                f"interior_point takes rows in memory, and {model.design.rows_needed}"
+            )
         return kinds(self, model) or edges(self, model) or absent
 
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
@@ -104,8 +105,12 @@ class InteriorPoint(Method):
 
 def certified(model: Model, mode: Mode, at: PiecewiseLinearSolution) -> Solution:
     """The solution at a mode over standardised columns, with the certificate over beta and what it says."""
-    i, beta = model.design.intercept, model.design.frame.to_raw(mode.gamma)
-    moved = 0.0 if i is None else float(beta[i, 0] - mode.gamma[i, 0])
+    i = model.design.intercept
+    beta = model.design.frame.to_raw(mode.gamma)
+    if i is None:
+        moved = 0.0
+    else:
+        moved = float(beta[i, 0] - mode.gamma[i, 0])
     return with_certificate(
         model, solution_at(model, mode), at, steps=mode.steps, moved=moved
     )
@@ -160,7 +165,8 @@ class Programme:
     """The mode over gamma, the coefficients of standardised columns, given the nuisance parameters."""
 
     def __init__(self, model: Model, tol: float, max_steps: int) -> None:
-        design, likelihood = model.design, model.likelihood
+        design = model.design
+        likelihood = model.likelihood
         assert isinstance(likelihood, PiecewiseLinearLikelihood)  # `obstacle` asks
         self.model, self.likelihood, self.tol, self.max_steps = (
             model,
@@ -180,28 +186,28 @@ class Programme:
 
     def __call__(self, log_aux: Array) -> tuple[PiecewiseLinearSolution, LocalModel]:
         """The mode, and the log posterior about it over (gamma, log aux)."""
-        at, aux = (
-            self.mode(log_aux),
-            dict(zip(self.model.unknown, np.exp(log_aux).tolist())),
-        )
+        at = self.mode(log_aux)
+        aux = dict(zip(self.model.unknown, np.exp(log_aux).tolist()))
         return at, self.model.value_grad_hessian_standardised(at.beta[:, None], **aux)
 
     def mode(self, log_aux: Array) -> PiecewiseLinearSolution:
         """The mode over gamma."""
-        model, known = (
-            self.model,
-            {
-                **self.model.fixed,
-                **dict(zip(self.model.unknown, np.exp(log_aux).tolist())),
-            },
-        )
+        model = self.model
+        known = {
+            **self.model.fixed,
+            **dict(zip(self.model.unknown, np.exp(log_aux).tolist())),
+        }
         up, down, tube = loss_of_rows(model, known)
         # of flat priors the minimum is that of any multiple of the loss: in units of its slopes it is solved once for each tube
         unit = float(np.max(up)) if self.flat else 1.0
-        key = tube.tobytes() if self.flat else log_aux.tobytes()
+        if self.flat:
+            key = tube.tobytes()
+        else:
+            key = log_aux.tobytes()
         if key not in self._solved:
             T = model.design.frame.T
-            P, k = T.T @ model.joint.precision(model.noise(known)) @ T, self.kept
+            P = T.T @ model.joint.precision(model.noise(known)) @ T
+            k = self.kept
             loss = PiecewiseLinear(up / unit, down / unit, tube)
             found = solve_piecewise_linear(
                 self.U,
@@ -229,7 +235,8 @@ class Programme:
 
     def slope(self, log_aux: Array) -> Array:
         """d f / d log aux of f = max over gamma of the log posterior, by the envelope theorem that at the mode."""
-        at, names = self.mode(log_aux), self.model.unknown
+        at = self.mode(log_aux)
+        names = self.model.unknown
         aux = dict(zip(names, np.exp(log_aux).tolist()))
         found = (
             self.model.gradient_standardised(at.beta[:, None], **aux)
@@ -266,20 +273,21 @@ class Programme:
             self.w
             @ (up * np.maximum(r - tube, 0.0) + down * np.maximum(-r - tube, 0.0))
         )
-        n, of = float(self.w.sum()), self.likelihood.slopes(**unit)
-        k, e = 1.0 / of.up + 1.0 / of.down, float(of.tube)
+        n = float(self.w.sum())
+        of = self.likelihood.slopes(**unit)
+        k = 1.0 / of.up + 1.0 / of.down
+        e = float(of.tube)
         # n s k / (2 e + s k) = S / s: s = (S + (S^2 + 8 n e S / k)^(1/2)) / (2 n)
         s = (S + float(np.sqrt(S * S + 8.0 * n * e * S / k))) / (2.0 * n)
-        return (
-            np.array([np.log(s)])
-            if s > _NOTHING * float(np.abs(self.y).max())
-            else None
-        )
+        if s > _NOTHING * float(np.abs(self.y).max()):
+            return np.array([np.log(s)])
+        return None
 
 
 def loss_of_rows(model: Model, known: Mapping[str, float]) -> PiecewiseLinear:
     """-log p of each row but for what does not depend on its residual, times its weight."""
-    likelihood, design = model.likelihood, model.design
+    likelihood = model.likelihood
+    design = model.design
     assert isinstance(likelihood, PiecewiseLinearLikelihood)
     w = full_weights(design.weights, design.n)
     up, down, tube = likelihood.slopes(
@@ -290,7 +298,8 @@ def loss_of_rows(model: Model, known: Mapping[str, float]) -> PiecewiseLinear:
 
 def _without_combinations(model: Model, U: Array) -> Array:
     """The columns without flat ones that are combinations of flat ones before them: of those one member is found, with 0 for them."""
-    flat, p = np.flatnonzero(~model.joint.informative), model.shape[0]
+    flat = np.flatnonzero(~model.joint.informative)
+    p = model.shape[0]
     if len(flat) < 2:  # the moments of thousands of columns are not made for one
         return np.arange(p)
     moments = model.design.moments
@@ -322,7 +331,10 @@ def kinked_mode(
         within = bool(model.likelihood.insensitive)
         log_aux = _one(programme.slope, log_aux, 0, model.unknown[0], within=within)
     found, local = programme(log_aux)
-    status = Status.CONVERGED if found.converged else Status.STALLED
+    if found.converged:
+        status = Status.CONVERGED
+    else:
+        status = Status.STALLED
     return Mode(
         found.beta[:, None], log_aux, local, found.violation, programme.steps, status
     ), found
@@ -354,7 +366,8 @@ def _one(
 
     low = high = float(start[i])
     while of(high) > 0:
-        low, high = high, high + _STEP
+        low = high
+        high = high + _STEP
     while of(low) < 0:
         low, high = low - _STEP, low
         if start[i] - low > _RUN_OUT:
@@ -374,7 +387,9 @@ def _with_tube(programme: Programme, start: Array) -> Array:
 
     def best_scale(u: float) -> Array:
         at = np.where(np.arange(len(start)) == i, u, start)
-        return at if len(names) == 1 else _one(programme.slope, at, 1 - i, names[1 - i])
+        if len(names) == 1:
+            return at
+        return _one(programme.slope, at, 1 - i, names[1 - i])
 
     first = programme.mode(np.where(np.arange(len(start)) == i, _NARROW, start)).beta[
         programme.kept
@@ -406,7 +421,8 @@ def _with_tube(programme: Programme, start: Array) -> Array:
     def slope(u: float) -> float:
         return float(programme.slope(best_scale(u))[i])
 
-    low, high = grid[k - 1], grid[k + 1]
+    low = grid[k - 1]
+    high = grid[k + 1]
     return best_scale(
         scipy.optimize.brentq(slope, low, high, xtol=1e-13)
         if slope(low) > 0 > slope(high)

@@ -107,7 +107,8 @@ class ProximalNewton(Method):
         found = minimise_nonsmooth(
             search, start_of(search, self.start), tol=self.tol, max_steps=self.max_steps
         )
-        beta, aux = search.beta(found.at.x), search.aux(found.at.x)
+        beta = search.beta(found.at.x)
+        aux = search.aux(found.at.x)
         stats = {"n": model.design.total, "kkt": found.kkt, "steps": float(found.steps)}
         how = "sigma is the joint mode with beta over log sigma"
         notes = (
@@ -160,17 +161,18 @@ def kinked_solution(
     """A mode under a prior with kinks as a solution: no covariance, and flat columns that no data decide marked."""
     detail, not_estimable, N = "", None, None
     opened = open_directions(model)
-    if found := _runaway(model, beta, status, int(stats.get("steps", 0))):
-        status, not_estimable, detail = (
-            Status.NO_MAXIMUM,
-            found.not_estimable,
-            f"{found.kind} separation by {', '.join(found.labels)}",
-        )
+    found = _runaway(model, beta, status, int(stats.get("steps", 0)))
+    if found:
+        status = Status.NO_MAXIMUM
+        not_estimable = found.not_estimable
+        detail = f"{found.kind} separation by {', '.join(found.labels)}"
     elif lost := _rising(model, beta, aux):
         status, detail, not_estimable = divergence_status(model, lost)
         aux = at_limits(aux, lost)
     elif opened is not None:
-        N, detail, status = opened.directions, opened.words, Status.NOT_IDENTIFIED
+        N = opened.directions
+        detail = opened.words
+        status = Status.NOT_IDENTIFIED
         # The member of least norm of beta + N c: beta - N N^+ beta.
         beta = beta - N @ np.linalg.pinv(N) @ beta
         not_estimable = np.repeat(
@@ -219,10 +221,8 @@ def _rising(model: Model, beta: Array, aux: dict[str, float]) -> Divergence | No
     """The same from where the search ended, for a likelihood that does not say in which directions it never falls."""
     if not any(undecided(model)):
         return None
-    gamma, log_aux = (
-        model.design.frame.from_raw(beta),
-        np.log([aux[a] for a in model.unknown]),
-    )
+    gamma = model.design.frame.from_raw(beta)
+    log_aux = np.log([aux[a] for a in model.unknown])
     with np.errstate(all="ignore"):
         local = replace(model, prior=Flat()).value_grad_hessian_standardised(
             gamma, **aux

@@ -83,7 +83,9 @@ class RidgeModes:
     def _unit(self, X: Array) -> Array:
         """X L'^-1 (n, q)."""
         L = self._root
-        return X * L if L.ndim == 1 else solve_triangular(L, X.T, lower=True).T
+        if L.ndim == 1:
+            return X * L
+        return solve_triangular(L, X.T, lower=True).T
 
     def _raw(self, w: Array) -> Array:
         """b + L'^-1 w (L, q)."""
@@ -129,9 +131,11 @@ class RidgeModes:
 
     def _weighed(self, columns: Array) -> Array:
         """W^(1/2) X_J."""
-        first, last = (
-            (int(columns[0]), int(columns[-1]) + 1) if len(columns) else (0, 0)
-        )
+        if len(columns):
+            first = int(columns[0])
+            last = int(columns[-1]) + 1
+        else:
+            first, last = (0, 0)
         # columns in one piece are looked at, not copied
         side = (
             slice(first, last)
@@ -148,12 +152,15 @@ class RidgeModes:
             minus_offset(self.model.design.observed, self.model.design.offset),
             dtype=float,
         )
-        return y if self._roots is None else y * self._roots[:, 0]
+        if self._roots is None:
+            return y
+        return y * self._roots[:, 0]
 
     @cached_property
     def of_rows(self) -> RidgePath:
         """Row by row."""
-        A, v = self._weighed(self.columns), self._response
+        A = self._weighed(self.columns)
+        v = self._response
         v = v - A @ self.center if self.center.any() else v
         return path_beside(self._unit(A), v, self._weighed(self.flat), self.least)
 
@@ -175,7 +182,8 @@ class RidgeModes:
         if not self._tall:
             return self.of_rows
         f = len(self.flat)
-        U, v = self._factor[f:, f:-1], self._factor[f:, -1]
+        U = self._factor[f:, f:-1]
+        v = self._factor[f:, -1]
         return path_beside(
             self._unit(U), v - U @ self.center, np.zeros((len(U), 0)), self.least
         )
@@ -198,10 +206,8 @@ class RidgeModes:
 
     def beta(self, scales: Array) -> Array:
         """(L, p); zero for flat columns that are combinations of others."""
-        out, w = (
-            np.zeros((len(scales), self.model.shape[0])),
-            self.reduced.coefficients(self.lam(scales)),
-        )
+        out = np.zeros((len(scales), self.model.shape[0]))
+        w = self.reduced.coefficients(self.lam(scales))
         out[:, self.columns] = self._raw(w)
         if len(self.flat):
             # beta_F = R_F^-1 Q'(v - A w)
@@ -238,16 +244,16 @@ class RidgeModes:
     def log_integral(self, scales: Array) -> Array:
         """log |V|^(-1/2) s^-q - log |R| (L,), R'R = X'WX + P: what integrating over beta adds, in units of sigma."""
         # |R'R| = |B'B| |A'MA + lam I| for P = lam L L', so that it is -log |R_F| - log |I + A'MA / lam| / 2
-        flat = (
-            float(np.log(np.abs(np.diagonal(self._border[0]))).sum())
-            if len(self.flat)
-            else 0.0
-        )
+        if len(self.flat):
+            flat = float(np.log(np.abs(np.diagonal(self._border[0]))).sum())
+        else:
+            flat = 0.0
         return -flat - 0.5 * self.reduced.log_det(self.lam(scales))
 
     def bound(self, scales: Array) -> Array:
         """tau^2 trace(K - Q) / (2 sigma^2) of bases of few anchors (L,), which a lower bound of the evidence subtracts (Titsias 2009)."""
-        sigma, blocks = self.model.noise_held, self.model.joint.blocks
+        sigma = self.model.noise_held
+        blocks = self.model.joint.blocks
         # tau is in units of sigma where sigma is unknown, and then cancels it
         left = sum(
             v if sigma is None or blocks[i].prior.sigma_units else v / sigma**2
@@ -257,7 +263,9 @@ class RidgeModes:
 
     def left_out(self, scales: Array) -> RowsLeftOut:
         """Of each row, for rows in memory; nan for one that alone decides a coefficient."""
-        d, lam, path = self.model.design, self.lam(scales), self.of_rows
+        d = self.model.design
+        lam = self.lam(scales)
+        path = self.of_rows
         if self.deficient:
             return RowsLeftOut(*[np.full((len(lam), d.n), np.nan)] * 3)
         each = full_weights(d.weights, d.n)
@@ -266,11 +274,10 @@ class RidgeModes:
         rest = np.where(rest < 1e-10, np.nan, rest)
         # y_i - e_i / (1 - h_i) is the prediction without it, and RSS_P - w_i e_i^2 / (1 - h_i) is left
         # (Cook & Weisberg 1982, section 2.2).
-        e = (
-            path.residuals(lam)
-            if self._roots is None
-            else path.residuals(lam) / self._roots[:, 0]
-        )
+        if self._roots is None:
+            e = path.residuals(lam)
+        else:
+            e = path.residuals(lam) / self._roots[:, 0]
         w = 1.0 if d.precision is None else d.precision
         return RowsLeftOut(
             e / rest, rest, path.penalised_rss(lam)[:, None] - w * np.square(e) / rest
@@ -302,11 +309,10 @@ class JointRidgeModes(RidgeModes):
         if not _raw_under_unknown_noise(model):
             return None
         this = cls(model, scales=np.sort(scales))
-        path, total = this.reduced, model.design.total
-        rest, most = (
-            float(path.rss(np.full(1, 1e-300))[0]),
-            float(path.rss(np.full(1, 1e300))[0]),
-        )
+        path = this.reduced
+        total = model.design.total
+        rest = float(path.rss(np.full(1, 1e-300))[0])
+        most = float(path.rss(np.full(1, 1e300))[0])
         if this.deficient or not rest > _NOTHING * most:
             return None
         s2 = np.square(this.scales)
@@ -323,26 +329,30 @@ class JointRidgeModes(RidgeModes):
             several = np.flatnonzero(falls[i])
             at[i] = several[np.abs(several - at[i - 1]).argmin()]
         u = this._root_between(edges[at], edges[at + 1], s2)
-        return None if u is None else replace(this, noise=np.exp(u / 2.0))
+        if u is None:
+            return None
+        return replace(this, noise=np.exp(u / 2.0))
 
     def _root_between(self, low: Array, high: Array, s2: Array) -> Array | None:
         """Newton's method on F, halved to stay between."""
-        path, total, u = self.reduced, self.model.design.total, (low + high) / 2.0
+        path = self.reduced
+        total = self.model.design.total
+        u = (low + high) / 2.0
         for _ in range(100):
             lam = np.exp(u) / s2
-            rss, slope = path.rss(lam), path.rss_slope(lam)
+            rss = path.rss(lam)
+            slope = path.rss_slope(lam)
             F = np.log(rss / total) - u
-            low, high = np.where(F > 0, u, low), np.where(F > 0, high, u)
+            low = np.where(F > 0, u, low)
+            high = np.where(F > 0, high, u)
             new = u - F / (slope / rss - 1.0)
             new = np.where((new >= low) & (new <= high), new, (low + high) / 2.0)
             if (np.abs(new - u) <= _ENOUGH * np.maximum(np.abs(u), 1.0)).all():
                 return new
             u = new
-        return (
-            u
-            if bool((high - low <= 1e-12 * np.maximum(np.abs(u), 1.0)).all())
-            else None
-        )
+        if bool((high - low <= 1e-12 * np.maximum(np.abs(u), 1.0)).all()):
+            return u
+        return None
 
     def lam(self, scales: Array) -> Array:
         return np.square(self.sigma(scales) / np.asarray(scales, dtype=float))

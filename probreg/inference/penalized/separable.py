@@ -174,7 +174,10 @@ class WeightedAbsolute(Separable):
             # descent.
             H = H + np.diag(self.ridge)
         r = x - self.center
-        q = c - G @ self.center - H @ r if self.center.any() else c - H @ r
+        if self.center.any():
+            q = c - G @ self.center - H @ r
+        else:
+            q = c - H @ r
         descend_lasso(
             H,
             q,
@@ -211,7 +214,8 @@ class Powers(Separable):
         reach = np.where(
             self.exponent < 1, np.where(self.weight > 0, np.inf, 0.0), self.weight
         )
-        low, high = np.min(slopes, 0), np.max(slopes, 0)
+        low = np.min(slopes, 0)
+        high = np.max(slopes, 0)
         return np.where(sharp, -reach, low), np.where(sharp, reach, high)
 
     def slope(self, x: Array) -> Array:
@@ -292,13 +296,15 @@ class Proximal(Separable):
 
     def sweep(self, G: Array, c: Array, x: Array, tol: float) -> Array:
         """Coordinate descent column by column, by the prior's own proximal map; coordinates without a kink together."""
-        x, groups = x.copy(), self._groups(G)
+        x = x.copy()
+        groups = self._groups(G)
         rest = np.setdiff1d(
             np.arange(self.size), np.concatenate([at for at, *_ in groups])
         )
-        inverse = (
-            np.linalg.pinv(G[np.ix_(rest, rest)], hermitian=True) if len(rest) else None
-        )
+        if len(rest):
+            inverse = np.linalg.pinv(G[np.ix_(rest, rest)], hermitian=True)
+        else:
+            inverse = None
         root = np.sqrt(np.maximum(np.diagonal(G), np.finfo(float).tiny))
         for _ in range(_PASSES):
             before = x.copy()
@@ -318,7 +324,8 @@ class Proximal(Separable):
 
     def _groups(self, G: Array) -> list[tuple[Array, Any, float, Array, float]]:
         """(coordinates, prior, unit, scale, step), a column at a time where the prior says its columns one by one."""
-        m, out = self.nonsmooth.shape[1], []
+        m = self.nonsmooth.shape[1]
+        out = []
         for part in self.nonsmooth.parts:
             for where, prior in _columns(part):
                 at = vec_entries(where, m)

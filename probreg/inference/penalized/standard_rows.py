@@ -100,7 +100,8 @@ class StandardRows:
 
     def scores(self, eta: Array, aux: Mapping[str, float]) -> Array:
         """d log p_i / d z_i (n, m + a), weights not counted."""
-        model, design = self.model, self.model.design
+        model = self.model
+        design = self.model.design
         assert isinstance(model.likelihood, SmoothLikelihood)
         known = model.likelihood.at_rows({**self._fixed, **aux}, design.precision)
         if not self.unknown:
@@ -111,7 +112,9 @@ class StandardRows:
 
     def each(self, point: Array) -> DerivativesAtRows:
         """Row by row."""
-        model, design, pick = self.model, self.model.design, self._pick
+        model = self.model
+        design = self.model.design
+        pick = self._pick
         assert isinstance(model.likelihood, SmoothLikelihood)
         known = model.likelihood.at_rows(
             {**self._fixed, **self.aux(point)}, design.precision
@@ -131,8 +134,12 @@ class StandardRows:
     def curvature(self, h: Array, rows: slice = slice(None)) -> Array:
         """sum_i J_i'h_i J_i (k + a, k + a) for h (n, m + a, m + a)."""
         (p, m), U = self.model.shape, self.U[rows]
-        H = np.dot(U.T, U * h[:, 0, :1]) if m == 1 else weighted_gram(U, h[:, :m, :m])
-        if not (a := h.shape[1] - m):
+        if m == 1:
+            H = np.dot(U.T, U * h[:, 0, :1])
+        else:
+            H = weighted_gram(U, h[:, :m, :m])
+        a = h.shape[1] - m
+        if not a:
             return H
         cross = np.einsum("np,nka->pka", U, h[:, :m, m:]).reshape(p * m, a)
         return np.block([[H, cross], [cross.T, h[:, m:, m:].sum(0)]])
@@ -154,7 +161,8 @@ class StandardRows:
 
     def information(self, point: Array) -> Array:
         """The expected information over vec gamma, of the log-likelihood alone."""
-        model, design = self.model, self.model.design
+        model = self.model
+        design = self.model.design
         assert isinstance(model.likelihood, SmoothLikelihood)
         known = model.likelihood.at_rows(
             {**self._fixed, **self.aux(point)}, design.precision

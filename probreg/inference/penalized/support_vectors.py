@@ -54,7 +54,8 @@ class SupportVectors(InteriorPoint):
 
     def resolve(self, model: Model, rng: np.random.Generator) -> Resolved:
         model.design.need_rows("support vectors")
-        unit, of_kernel = {**model.fixed, "scale": 1.0 / self.C}, _of_one_kernel(model)
+        unit = {**model.fixed, "scale": 1.0 / self.C}
+        of_kernel = _of_one_kernel(model)
         if of_kernel:
             at = self._of_kernel(model, unit)
         else:
@@ -62,7 +63,10 @@ class SupportVectors(InteriorPoint):
                 model.with_aux(scale=1.0 / self.C), self.tol, self.max_steps
             ).mode(np.empty(0))
         gamma = at.beta[:, None]
-        beta = gamma if of_kernel else model.design.frame.to_raw(gamma)
+        if of_kernel:
+            beta = gamma
+        else:
+            beta = model.design.frame.to_raw(gamma)
         estimated = scale_of_residuals(model, unit, beta)
         c = estimated or 1.0 / self.C
         tau = float(np.sqrt(self.C * c))
@@ -78,7 +82,10 @@ class SupportVectors(InteriorPoint):
             dual_value=at.dual_value * by,
             gap=at.gap * by,
         )
-        status = Status.CONVERGED if at.converged else Status.STALLED
+        if at.converged:
+            status = Status.CONVERGED
+        else:
+            status = Status.STALLED
         if of_kernel:
             k = len(beta)
             scale = DenseCovariance(
@@ -166,12 +173,14 @@ def _times(model: Model, tau: float) -> dict[Key, Prior]:
 
 def scale_of_residuals(model: Model, known: Mapping[str, float], beta: Array) -> float:
     """The scale c of most likelihood given the residuals, 0 where none lies outside the tube."""
-    likelihood, design = model.likelihood, model.design
+    likelihood = model.likelihood
+    design = model.design
     assert isinstance(likelihood, PiecewiseLinearLikelihood)
     tube = float(likelihood.slopes(**known).tube)
     w = full_weights(design.weights, design.n)
     r = minus_offset(design.observed, design.offset) - (design.X @ beta)[:, 0]
-    S, n = float(w @ np.maximum(np.abs(r) - tube, 0.0)), float(w.sum())
+    S = float(w @ np.maximum(np.abs(r) - tube, 0.0))
+    n = float(w.sum())
     if 1e-12 * (float(w @ np.abs(r)) + n * tube) >= S:
         return 0.0
     # d/dc [-n log(eps + c) - S / c] = 0: c = (S + (S^2 + 4 n S eps)^(1/2)) / (2 n)
@@ -193,13 +202,15 @@ class Support(NamedTuple):
 
     @property
     def words(self) -> str:
-        count, n = int(self.of.sum()), len(self.weight)
+        count = int(self.of.sum())
+        n = len(self.weight)
         return f"{count} of {n} rows ({100.0 * count / n:.0f} %), {int((self.of & self.bound).sum())} of them at the bound"
 
 
 def support_of(model: Model, solution: Solution) -> Support:
     """The support vectors of a mode by interior point, in units of the prior's variance: libsvm's dual coefficients."""
-    likelihood, design = model.likelihood, model.design
+    likelihood = model.likelihood
+    design = model.design
     assert isinstance(likelihood, PiecewiseLinearLikelihood)
     if not design.n:
         raise DataError(
@@ -209,16 +220,13 @@ def support_of(model: Model, solution: Solution) -> Support:
         **likelihood.at_rows({**model.fixed, **solution.aux}, design.precision)
     )
     w = full_weights(design.weights, design.n)
-    up, down = (
-        np.broadcast_to(w * at.up, design.n),
-        np.broadcast_to(w * at.down, design.n),
-    )
+    up = np.broadcast_to(w * at.up, design.n)
+    down = np.broadcast_to(w * at.down, design.n)
     # of a fit that was opened from a file the weights are those of the mode of its rows, found again
-    dual = (
-        kinked_mode(model)[1].dual
-        if solution.multipliers is None
-        else solution.multipliers
-    )
+    if solution.multipliers is None:
+        dual = kinked_mode(model)[1].dual
+    else:
+        dual = solution.multipliers
     tau2 = variance_of_prior(model)
     weight = np.where(np.abs(dual) <= _EDGE * np.maximum(up, down), 0.0, dual)
     bound = (dual >= up * (1.0 - _EDGE)) | (dual <= -down * (1.0 - _EDGE))
@@ -231,4 +239,6 @@ def variance_of_prior(model: Model) -> float:
     stated = independent_normals(model)
     if stated is None or not len(scale := stated[1]):
         return 1.0
-    return float(scale[0] ** 2) if np.allclose(scale, scale[0], rtol=1e-12) else 1.0
+    if np.allclose(scale, scale[0], rtol=1e-12):
+        return float(scale[0] ** 2)
+    return 1.0

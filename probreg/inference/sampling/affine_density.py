@@ -55,10 +55,8 @@ def affine_density(model: Model, at: AffineMap, rows: RowArrays) -> CompiledTarg
     others = [b for b in priors if not isinstance(b.prior, GaussianPrior)]
     likelihood = model.likelihood
     assert isinstance(likelihood, DifferentiableLikelihood)  # it has compiled rows
-    unit, t = (
-        float(likelihood.noise(model.fixed)),
-        np.array(likelihood.settings(**model.fixed), dtype=float),
-    )
+    unit = float(likelihood.noise(model.fixed))
+    t = np.array(likelihood.settings(**model.fixed), dtype=float)
     density = _compiled(others[0]) if others else None
     settings: tuple[float, ...] = density[1] if density else ()
     top, pull, Q = _quadratic(model, at, quadratic, unit)
@@ -86,19 +84,21 @@ def _quadratic(
 ) -> tuple[float, Array, Array]:
     """constant, pull and Q of the normal priors' log density: constant - pull'z - z'Qz / 2."""
     d = at.A.shape[1]
-    top, pull, Q = 0.0, np.zeros(d), np.zeros((d, d))
+    top = 0.0
+    pull = np.zeros(d)
+    Q = np.zeros((d, d))
     for b in blocks:
         # log p = top - (theta - c)'P(theta - c) / (2 u^2), theta = centre + A z: with r = centre - c,
         # pull = A'P r / u^2, Q = A'P A / u^2, constant = top - r'P r / (2 u^2).
         prior: Any = b.prior
-        q, u = len(b.columns), unit if prior.sigma_units else 1.0
-        entries, P, c, m = (
-            b.entries(model.shape[1]),
-            prior.precision(q) / u**2,
-            prior.center(q)[:, None],
-            b.width(model.shape[1]),
-        )
-        A, r = at.A[entries].reshape(q, m * d), at.centre[entries].reshape(q, m) - c
+        q = len(b.columns)
+        u = unit if prior.sigma_units else 1.0
+        entries = b.entries(model.shape[1])
+        P = prior.precision(q) / u**2
+        c = prior.center(q)[:, None]
+        m = b.width(model.shape[1])
+        A = at.A[entries].reshape(q, m * d)
+        r = at.centre[entries].reshape(q, m) - c
         PA = (P @ A).reshape(q * m, d)
         pull += r.ravel() @ PA
         Q += A.reshape(q * m, d).T @ PA
@@ -112,12 +112,10 @@ def _entries(
     model: Model, blocks: Sequence[BlockPrior], unit: float
 ) -> tuple[Array, Array, Array]:
     """The places in theta of the other priors' coefficients, with their locations and scales."""
-    m, at, location, scale = (
-        model.shape[1],
-        [np.zeros(0, dtype=np.int64)],
-        [np.zeros(0)],
-        [np.zeros(0)],
-    )
+    m = model.shape[1]
+    at = [np.zeros(0, dtype=np.int64)]
+    location = [np.zeros(0)]
+    scale = [np.zeros(0)]
     for b in blocks:
         prior: Any = b.prior
         at.append(b.entries(m).astype(np.int64))

@@ -47,8 +47,10 @@ def windows(tune: int) -> Iterator[tuple[int, bool]]:
     >>> list(windows(300))
     [(45, False), (25, True), (80, True), (150, False)]
     """
-    first, last = int(_FIRST * tune), int(_LAST * tune)
-    middle, window = tune - first - last, _WINDOW
+    first = int(_FIRST * tune)
+    last = int(_LAST * tune)
+    middle = tune - first - last
+    window = _WINDOW
     if middle < window:
         yield tune, False
         return
@@ -58,7 +60,8 @@ def windows(tune: int) -> Iterator[tuple[int, bool]]:
             window if middle >= 3 * window else middle
         )  # the next would be cut short: this one takes what is left
         yield length, True
-        middle, window = middle - length, 2 * window
+        middle = middle - length
+        window = 2 * window
     yield last, False
 
 
@@ -71,7 +74,8 @@ def walk_all(
     rngs = [
         np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(chains)
     ]
-    halt, done = np.zeros(1), np.zeros((chains, 1))
+    halt = np.zeros(1)
+    done = np.zeros((chains, 1))
     walkers = [
         _Walker(target, r, _KNOWN[whitened], aim, Progress(halt, d))
         for r, d in zip(rngs, done)

@@ -52,21 +52,20 @@ def judged(model: Model, solution: Solution) -> Solution:
         table = _measured(
             model, outcomes_of(model, solution.draws["beta"]), solution, names
         )
-    worst, least = (
-        float(table["r_hat"].max()),
-        float(np.min([table["ess_bulk"], table["ess_tail"]])),
-    )
+    worst = float(table["r_hat"].max())
+    least = float(np.min([table["ess_bulk"], table["ess_tail"]]))
     diverging = np.asarray(solution.draws.stats.get("diverging", False))
-    status, detail = Status.SAMPLED, ""
+    status = Status.SAMPLED
+    detail = ""
     if len(solution.draws["beta"]) > 1 and not worst <= R_HAT:  # nan too
-        status, detail = Status.UNMIXED, f"largest R-hat {worst:.3f}"
+        status = Status.UNMIXED
+        detail = f"largest R-hat {worst:.3f}"
     elif not least >= ESS:
-        status, detail = Status.TOO_SHORT, f"smallest effective sample size {least:.0f}"
+        status = Status.TOO_SHORT
+        detail = f"smallest effective sample size {least:.0f}"
     elif diverging.any():
-        status, detail = (
-            Status.DIVERGED,
-            f"{int(diverging.sum())} of {diverging.size} draws",
-        )
+        status = Status.DIVERGED
+        detail = f"{int(diverging.sum())} of {diverging.size} draws"
     return replace(solution, status=status, detail=detail)
 
 

@@ -97,12 +97,11 @@ class GroupDensity:
     @cached_property
     def blocks(self) -> tuple[GroupBlock, ...]:
         """Those with effects by group."""
-        names, out, first = (
-            hyper_names(self.model.joint, self.model.design),
-            list[GroupBlock](),
-            0,
-        )
-        loose, m = {b.block for b in self.at.loose}, self.model.shape[1]
+        names = hyper_names(self.model.joint, self.model.design)
+        out = list[GroupBlock]()
+        first = 0
+        loose = {b.block for b in self.at.loose}
+        m = self.model.shape[1]
         for i, b in enumerate(self.model.joint.blocks):
             if isinstance(b.prior, LatentPrior):
                 own = slice(first, first := first + len(b.prior.hyper))
@@ -134,11 +133,9 @@ class GroupDensity:
     @cached_property
     def _loose_columns(self) -> Array:
         """The column of z of each loose entry."""
-        return (
-            np.argmax(self.at.A[self._outer] != 0, axis=1)
-            if len(self._outer)
-            else np.zeros(0, dtype=int)
-        )
+        if len(self._outer):
+            return np.argmax(self.at.A[self._outer] != 0, axis=1)
+        return np.zeros(0, dtype=int)
 
     @property
     def size(self) -> int:
@@ -187,7 +184,8 @@ class GroupDensity:
         logs, log_aux = self._split(x)
         rooted = [b.root(logs) for b in self.blocks]
         beta = self._beta(x, {k: root for k, (root, _) in enumerate(rooted)})
-        count, slopes = len(beta), np.zeros(len(beta) + len(log_aux))
+        count = len(beta)
+        slopes = np.zeros(len(beta) + len(log_aux))
         aux = {**model.fixed, **dict(zip(model.unknown, np.exp(log_aux)))}
         value = sum(part(beta, aux, slopes) for part in self.parts)
         over_logs = np.zeros(len(logs))
@@ -210,7 +208,8 @@ class GroupDensity:
         for b, (root, turned) in zip(self.blocks, rooted):
             if b.loose:
                 columns = [place[e] for e in b.entries.tolist()]
-                u, s = b.by_groups(x[columns]), b.by_groups(slopes[b.entries])
+                u = b.by_groups(x[columns])
+                s = b.by_groups(slopes[b.entries])
                 # b = Lambda u: d/du = Lambda's - u, d/dLambda = sum_g s_g u_g'
                 gradient[columns] = (np.einsum("kl,gkm->glm", root, s) - u).ravel()
                 over_logs[b.hyper] += np.einsum(

@@ -63,7 +63,9 @@ def reliable(draws: int) -> float:
     (0.5, 0.7)
     """
     # k-hat < min(1 - 1 / log10 S, 0.7)   (Vehtari et al. 2024).
-    return min(1.0 - 1.0 / float(np.log10(draws)), 0.7) if draws > 10 else 0.0
+    if draws > 10:
+        return min(1.0 - 1.0 / float(np.log10(draws)), 0.7)
+    return 0.0
 
 
 def effective(log_weight: Array) -> float:
@@ -84,13 +86,15 @@ def smoothed(log_weight: Array) -> Smoothed:
     >>> found.k < 0, bool(found.log_weight.max() <= np.log(100.0))  # a bounded tail
     (True, True)
     """
-    S, top = len(log_weight), float(log_weight.max())
+    S = len(log_weight)
+    top = float(log_weight.max())
     # M = min(S/5, 3 S^(1/2)) (Vehtari et al. 2024).
     tail = int(min(S // 5, 3.0 * np.sqrt(S)))
     if tail < _FEWEST or not np.isfinite(top):
         return Smoothed(log_weight, np.inf)
     order = np.argsort(log_weight)
-    largest, cut = order[-tail:], float(log_weight[order[-tail - 1]])
+    largest = order[-tail:]
+    cut = float(log_weight[order[-tail - 1]])
     if (
         top - log_weight[largest[0]] < 1e-10
     ):  # equal weights: draws of the target itself
@@ -101,7 +105,10 @@ def smoothed(log_weight: Array) -> Smoothed:
         return Smoothed(log_weight, np.inf)
     p = (np.arange(tail) + 0.5) / tail
     # The quantile of a generalised Pareto: sigma ((1 - p)^(-k) - 1) / k, -sigma log(1 - p) at k = 0.
-    grown = -np.log1p(-p) if k == 0 else np.expm1(-k * np.log1p(-p)) / k
+    if k == 0:
+        grown = -np.log1p(-p)
+    else:
+        grown = np.expm1(-k * np.log1p(-p)) / k
     out = np.array(log_weight, dtype=float)
     out[largest] = top + np.minimum(np.log(base + sigma * grown), 0.0)
     return Smoothed(out, float(k))
@@ -110,7 +117,8 @@ def smoothed(log_weight: Array) -> Smoothed:
 def _pareto(x: Array) -> tuple[float, float]:
     """Shape k and scale sigma of the density (1 + k x / sigma)^(-1/k - 1) / sigma of increasing x: with theta = -k / sigma
     the likelihood is profiled over k, theta is averaged over it on a grid, and k is drawn to one half by a weak prior."""
-    n, quartile = len(x), x[int(len(x) / 4 + 0.5) - 1]
+    n = len(x)
+    quartile = x[int(len(x) / 4 + 0.5) - 1]
     if not quartile > 0:
         return np.inf, np.nan
     m = 30 + int(np.sqrt(n))
@@ -243,7 +251,9 @@ class Importance(Method):
     @property
     def limit(self) -> float:
         """The largest k-hat that is accepted."""
-        return reliable(self.chains * self.points) if self.max_k is None else self.max_k
+        if self.max_k is None:
+            return reliable(self.chains * self.points)
+        return self.max_k
 
     def weigh(self, model: Model, rng: np.random.Generator) -> Weighted:
         """The weighted points before any are resampled or refused. Incompatible where there is no mode."""
@@ -259,7 +269,8 @@ class Importance(Method):
         at = about[0]
         if not found.k_hat <= self.limit:
             raise NotConverged(_refusal(found, self.limit))
-        if (why := _without_variance(model)) is not None and self.limit < np.inf:
+        why = _without_variance(model)
+        if why is not None and self.limit < np.inf:
             raise NotConverged(
                 f"importance: {why}, so that the posterior has no variance and weighted means do not settle. Importance(max_k=inf) "
                 "returns its draws, with quantiles that settle, or give a more informative prior"
@@ -273,10 +284,8 @@ class Importance(Method):
             a: weighted_moments(v.ravel(), np.exp(found.log_weight.ravel()))
             for a, v in found.aux.items()
         }
-        k, settled = (
-            at.found.beta.size,
-            why is None and found.k_hat <= reliable(found.log_weight.size),
-        )
+        k = at.found.beta.size
+        settled = why is None and found.k_hat <= reliable(found.log_weight.size)
         stats = _stats(found, error, chosen) | {"n": model.design.total}
         solution = Solution(
             beta=mean[:k].reshape(model.shape),
@@ -317,17 +326,16 @@ class Importance(Method):
         self, model: Model, about: list[Peak], rng: np.random.Generator
     ) -> tuple[Weighted, Array, Array | None]:
         """The weighted points, where they lie in the coordinates z of the first mode, and the mean of the proposal there."""
-        at, into = about[0], (self.chains, self.points)
+        at = about[0]
+        into = (self.chains, self.points)
         dim = len(at.centre)
         df = max(_DF, dim) if self.df is None else self.df
         places = [
             (np.zeros(dim), np.eye(dim)),
             *(other.relative_to(at) for other in about[1:]),
         ]
-        tail, ends = (
-            _tail_of_posterior(model),
-            [max(len(about), int(share * self.points)) for share in _ROUNDS],
-        )
+        tail = _tail_of_posterior(model)
+        ends = [max(len(about), int(share * self.points)) for share in _ROUNDS]
         counts = proposal.split(ends[0], [1.0] * len(about))
         components = modes = [
             Component(*place, {df: n}) for place, n in zip(places, counts)
@@ -337,11 +345,10 @@ class Importance(Method):
         for before, end in pairwise(ends):
             z, _, _, log_p = map(np.concatenate, zip(*drawn))
             log_w, _ = smoothed(log_p - np.concatenate(log_q))
-            weight = (
-                np.exp(log_w - np.logaddexp.reduce(log_w))
-                if np.isfinite(log_w.max())
-                else np.zeros(len(log_w))
-            )
+            if np.isfinite(log_w.max()):
+                weight = np.exp(log_w - np.logaddexp.reduce(log_w))
+            else:
+                weight = np.zeros(len(log_w))
             more = proposal.about_moments(modes, z, weight, end - before, tail)
             components = [*components, *more]
             log_q = [
@@ -418,7 +425,8 @@ def _left(model: Model) -> float:
 
 def _without_variance(model: Model) -> str | None:
     """Why the posterior has no variance, in words, or None."""
-    if (left := _left(model)) <= 2.0:
+    left = _left(model)
+    if left <= 2.0:
         return f"coefficients with a flat prior have {left:g} degrees of freedom"
     heavy = [b for b in model.joint.blocks if b.prior.tail <= 2.0]
     if not heavy:
@@ -428,7 +436,8 @@ def _without_variance(model: Model) -> str | None:
         tuple(names[i] for i in b.columns): Flat() if b in heavy else b.prior
         for b in model.joint.blocks
     }
-    if not (found := separation(model.with_prior(flat))):
+    found = separation(model.with_prior(flat))
+    if not found:
         return None
     return f"the classes are separated by {few_names(found.labels)}, and the tail of the prior has {min(b.prior.tail for b in heavy):g} degrees of freedom"
 

@@ -67,13 +67,12 @@ def marginal_shift(model: Model, at: Peak, i: int) -> float:
     curvature (Tierney & Kadane 1986). The mode is taken along the regression of the others on theta_i, and the log
     determinant as a parabola through three points.
     """
-    k, sd = at.found.beta.size, float(np.linalg.norm(at.root[i]))
+    k = at.found.beta.size
+    sd = float(np.linalg.norm(at.root[i]))
     if (k + 1) * sd < _NEGLIGIBLE:
         return 0.0
-    direction, others = (
-        at.root @ at.root[i] / sd,
-        np.delete(np.arange(len(at.centre)), i),
-    )
+    direction = at.root @ at.root[i] / sd
+    others = np.delete(np.arange(len(at.centre)), i)
 
     def log_det(step: float) -> float:
         point = at.centre + step * direction
@@ -85,7 +84,9 @@ def marginal_shift(model: Model, at: Peak, i: int) -> float:
         return float(value) if sign > 0 else np.nan
 
     # |H without i| = |H| Var(theta_i), H the curvature over all entries
-    low, middle, high = log_det(-1.0), 2.0 * (np.log(sd) - at.log_det), log_det(1.0)
+    low = log_det(-1.0)
+    middle = 2.0 * (np.log(sd) - at.log_det)
+    high = log_det(1.0)
     parabola = (
         middle
         + _STEPS * (high - low) / 2.0
@@ -186,19 +187,24 @@ class LaplaceApproximation(Method):
         at = about[int(shares.argmax())]
         found = at.found
         others = [p for p, share in zip(about, shares) if p is not at and share > SHARE]
-        status, detail = found.status, ""
+        status = found.status
+        detail = ""
         if others:
-            status, detail = (
-                Status.ONE_OF_SEVERAL,
-                "; ".join(f"another at {describe_place(model, p, at)}" for p in others),
+            status = Status.ONE_OF_SEVERAL
+            detail = "; ".join(
+                f"another at {describe_place(model, p, at)}" for p in others
             )
         shifts = {
             name: marginal_shift(model, at, found.beta.size + i)
             for i, name in enumerate(model.unknown)
         }
         if not others and (far := describe_shifts(shifts, _WARNED)):
-            status, detail = Status.UNWEIGHED, far
-        noted = describe_shifts(shifts, _NOTED) if status is found.status else ""
+            status = Status.UNWEIGHED
+            detail = far
+        if status is found.status:
+            noted = describe_shifts(shifts, _NOTED)
+        else:
+            noted = ""
         # log aux is normal under q, so aux is lognormal; the mode holds its centre and the sd on the log scale.
         variance = {a: (found.aux_sd[a] / v) ** 2 for a, v in found.aux.items()}
         # log aux ~ N(log v, s^2): E aux = v exp(s^2 / 2), sd aux = E aux (exp(s^2) - 1)^(1/2).
@@ -267,8 +273,6 @@ class LaplaceApproximation(Method):
             a: chains_of(np.exp(log_aux[:, i]), self.chains)
             for i, a in enumerate(model.unknown)
         }
-        values, stats = (
-            {"beta": chains_of(beta, self.chains)} | aux,
-            {"log_q": chains_of(log_q, self.chains)},
-        )
+        values = {"beta": chains_of(beta, self.chains)} | aux
+        stats = {"log_q": chains_of(log_q, self.chains)}
         return Draws(values, stats, elliptical=True, made_of=made_of)

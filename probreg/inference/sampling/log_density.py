@@ -46,7 +46,8 @@ def compiled_obstacle(model: Model) -> str | None:
             or likelihood.compiled_density is None
         ):
             return f"the {likelihood.name} likelihood has no compiled density"
-        if said := likelihood.compiled_density.unfit:
+        said = likelihood.compiled_density.unfit
+        if said:
             return f"the density of the {likelihood.name} likelihood cannot be compiled: {said}"
         if not model.design.n:
             return model.design.rows_absent
@@ -65,11 +66,10 @@ def compiled_obstacle(model: Model) -> str | None:
             or _density_of(b) is not None
         ):
             columns = model.design.called(b.columns)
-            unknown = (
-                " with its unknown scale"
-                if isinstance(b.prior, HierarchicalPrior)
-                else ""
-            )
+            if isinstance(b.prior, HierarchicalPrior):
+                unknown = " with its unknown scale"
+            else:
+                unknown = ""
             return f"the {b.prior.name} prior of {columns}{unknown} has no compiled density"
     for a in model.unknown:
         if model.aux_prior(a).has_bounded_support:
@@ -78,9 +78,9 @@ def compiled_obstacle(model: Model) -> str | None:
 
 
 def _density_of(block: BlockPrior) -> Any:
-    return (
-        block.prior.compiled_density if isinstance(block.prior, LocationScale) else None
-    )
+    if isinstance(block.prior, LocationScale):
+        return block.prior.compiled_density
+    return None
 
 
 # ---- the density -------------------------------------------------------------------------------------------------------
@@ -115,10 +115,8 @@ class ReparameterisedDensity:
 
     def unfold(self, z: Array) -> dict[str, Array]:
         """`beta` (..., p, m) and every unknown aux (...) of z (..., d)."""
-        point, k = (
-            self.at.centre + z @ self.at.A.T,
-            self.model.shape[0] * self.model.shape[1],
-        )
+        point = self.at.centre + z @ self.at.A.T
+        k = self.model.shape[0] * self.model.shape[1]
         aux = {
             a: np.asarray(np.exp(point[..., k + i]))
             for i, a in enumerate(self.model.unknown)
@@ -145,12 +143,16 @@ def rows_and_priors(
 
 
 def _density(model: Model, at: AffineMap, parts: list[Sum]) -> Density:
-    k, unknown, fixed = model.shape[0] * model.shape[1], model.unknown, model.fixed
-    centre, A = at.centre, np.ascontiguousarray(at.A)
+    k = model.shape[0] * model.shape[1]
+    unknown = model.unknown
+    fixed = model.fixed
+    centre = at.centre
+    A = np.ascontiguousarray(at.A)
     back = np.ascontiguousarray(A.T)
 
     def log_prob(z: Array) -> tuple[float, Array]:
-        point, slopes = centre + A.dot(z), np.zeros(len(centre))
+        point = centre + A.dot(z)
+        slopes = np.zeros(len(centre))
         aux = {**fixed, **{a: np.exp(point[k + i]) for i, a in enumerate(unknown)}}
         # The chain rule for point = centre + A z: d log p / dz = A' d log p / d point. |A| is constant and left out.
         value = sum(part(point[:k], aux, slopes) for part in parts)
@@ -162,13 +164,12 @@ def _density(model: Model, at: AffineMap, parts: list[Sum]) -> Density:
 def _of_moments(model: Model) -> Sum:
     """-W/2 log(2 pi sigma^2) + sum_i log(w_i) / 2 - (RSS + |z - R beta|^2) / (2 sigma^2) of precisions w, and slopes."""
     moments = model.design.moments
-    R, z = np.asarray(moments.R, dtype=float), np.asarray(moments.z, dtype=float)
+    R = np.asarray(moments.R, dtype=float)
+    z = np.asarray(moments.z, dtype=float)
     scale = model.noise_scale
-    rss, W, top = (
-        float(moments.factor[-1, -1]) ** 2,
-        moments.weight,
-        0.5 * moments.log_precision,
-    )
+    rss = float(moments.factor[-1, -1]) ** 2
+    W = moments.weight
+    top = 0.5 * moments.log_precision
 
     def rows(theta: Array, aux: Mapping[str, float], slopes: Array) -> float:
         sigma = aux[scale]
@@ -183,15 +184,15 @@ def _of_moments(model: Model) -> Sum:
 
 
 def _of_rows(model: Model, rows: RowArrays) -> Sum:
-    likelihood, shape = model.likelihood, model.shape
+    likelihood = model.likelihood
+    shape = model.shape
     assert isinstance(likelihood, DifferentiableLikelihood)
-    gradient, out = (
-        loops_of(rows.density).gradient,
-        shape[0] * shape[1] + len(model.unknown),
-    )
+    gradient = loops_of(rows.density).gradient
+    out = shape[0] * shape[1] + len(model.unknown)
 
     def sum_of_rows(theta: Array, aux: Mapping[str, float], slopes: Array) -> float:
-        found, t = np.empty(out), np.array(likelihood.settings(**aux), dtype=float)
+        found = np.empty(out)
+        t = np.array(likelihood.settings(**aux), dtype=float)
         work = work_of(rows.tiles, shape[1])
         value = gradient(
             rows.tiles,
@@ -210,7 +211,9 @@ def _of_rows(model: Model, rows: RowArrays) -> Sum:
 
 
 def _of_numpy(model: Model) -> Sum:
-    d, likelihood, m = model.design, model.likelihood, model.shape[1]
+    d = model.design
+    likelihood = model.likelihood
+    m = model.shape[1]
     assert isinstance(likelihood, DifferentiableLikelihood)
     extra = [m + likelihood.aux.index(a) for a in model.unknown]
     w = full_weights(d.weights, d.n)
@@ -246,16 +249,16 @@ def _block(model: Model, block: BlockPrior) -> Sum:
         return _norms(model, block)
     if block.prior.root_of_groups({}) is not None:
         return _by_groups(model, block)
-    return (
-        _compiled_block(model, block)
-        if _density_of(block)
-        else _quadratic(model, block)
-    )
+    if _density_of(block):
+        return _compiled_block(model, block)
+    return _quadratic(model, block)
 
 
 def _by_groups(model: Model, block: BlockPrior) -> Sum:
     """log N(b_g; 0, Lambda Lambda') of all groups and predictors, group by group."""
-    q, m, at = len(block.columns), block.width(model.shape[1]), _entries(model, block)
+    q = len(block.columns)
+    m = block.width(model.shape[1])
+    at = _entries(model, block)
     root = block.prior.root_of_groups({})
     inverse = np.linalg.inv(root)
     top = float(block.prior.log_prob(np.zeros((q, m))))
@@ -278,9 +281,10 @@ def _entries(model: Model, block: BlockPrior) -> Array:
 def _unit(model: Model, block: BlockPrior) -> tuple[bool, int | None]:
     """Whether the scales are in units of sigma, and the place of log sigma if it is unknown."""
     first = model.shape[0] * model.shape[1]
-    place = (
-        first + model.unknown.index(model.noise_scale) if model.noise_unknown else None
-    )
+    if model.noise_unknown:
+        place = first + model.unknown.index(model.noise_scale)
+    else:
+        place = None
     return block.prior.sigma_units, place if block.prior.sigma_units else None
 
 
@@ -288,15 +292,14 @@ def _compiled_block(model: Model, block: BlockPrior) -> Sum:
     prior: Any = block.prior
     if getattr(prior, "precision_matrix", None) is not None:
         return _quadratic(model, block)
-    at, m = _entries(model, block), block.width(model.shape[1])
+    at = _entries(model, block)
+    m = block.width(model.shape[1])
     location, scale = (
         np.repeat(np.broadcast_to(v, len(block.columns)), m).astype(float)
         for v in (prior.location, prior.scales)
     )
-    density, t = (
-        entries_of(prior.compiled_density),
-        np.array(prior.settings, dtype=float),
-    )
+    density = entries_of(prior.compiled_density)
+    t = np.array(prior.settings, dtype=float)
     relative, place = _unit(model, block)
 
     def value_of(theta: Array, aux: Mapping[str, float], slopes: Array) -> float:
@@ -316,9 +319,12 @@ def _compiled_block(model: Model, block: BlockPrior) -> Sum:
 
 
 def _quadratic(model: Model, block: BlockPrior) -> Sum:
-    prior, q, m = block.prior, len(block.columns), block.width(model.shape[1])
+    prior = block.prior
+    q = len(block.columns)
+    m = block.width(model.shape[1])
     assert isinstance(prior, GaussianPrior)  # see `obstacle`
-    at, P = _entries(model, block), prior.precision(q)
+    at = _entries(model, block)
+    P = prior.precision(q)
     center = prior.center(q)[:, None]
     top = float(prior.log_prob(np.broadcast_to(center, (q, m))))
     relative, place = _unit(model, block)
@@ -339,13 +345,14 @@ def _quadratic(model: Model, block: BlockPrior) -> Sum:
 
 
 def _norms(model: Model, block: BlockPrior) -> Sum:
-    prior, q, m = block.prior, len(block.columns), block.width(model.shape[1])
+    prior = block.prior
+    q = len(block.columns)
+    m = block.width(model.shape[1])
     assert isinstance(prior, GroupedPrior)
-    groups, at = (
-        prior.members(q),
-        _entries(model, block).reshape(q, m)[np.concatenate(prior.members(q))],
-    )
-    order, sizes = np.concatenate(groups), [len(g) for g in groups]
+    groups = prior.members(q)
+    at = _entries(model, block).reshape(q, m)[np.concatenate(prior.members(q))]
+    order = np.concatenate(groups)
+    sizes = [len(g) for g in groups]
     starts = np.append(0, np.cumsum(sizes))[:-1]
     center, scale = (
         np.broadcast_to(np.asarray(v, dtype=float), q)[order][:, None]
@@ -375,7 +382,8 @@ def _norms(model: Model, block: BlockPrior) -> Sum:
 
 def _aux(model: Model, i: int, name: str) -> Sum:
     """log p(v) + log v over log v."""
-    prior, place = model.aux_prior(name), model.shape[0] * model.shape[1] + i
+    prior = model.aux_prior(name)
+    place = model.shape[0] * model.shape[1] + i
     if isinstance(prior, Reference):
         return lambda theta, aux, slopes: 0.0
 
@@ -398,16 +406,13 @@ def check_compiled_density(model: Model, point: Array) -> None:
     assert isinstance(likelihood, DifferentiableLikelihood)
     assert likelihood.compiled_density is not None
     some = slice(None, None, max(1, d.n // _ROWS))
-    X, y, beta = (
-        d.X[some],
-        np.ascontiguousarray(d.observed[some], dtype=float),
-        point[: p * m].reshape(p, m),
-    )
-    shift = (
-        np.zeros((len(y), m))
-        if d.offset is None
-        else np.broadcast_to(d.offset, (d.n, m))[some]
-    )
+    X = d.X[some]
+    y = np.ascontiguousarray(d.observed[some], dtype=float)
+    beta = point[: p * m].reshape(p, m)
+    if d.offset is None:
+        shift = np.zeros((len(y), m))
+    else:
+        shift = np.broadcast_to(d.offset, (d.n, m))[some]
     aux = {
         **model.fixed,
         **dict(zip(model.unknown, np.exp(point[p * m :]).tolist(), strict=True)),
@@ -422,22 +427,21 @@ def check_compiled_density(model: Model, point: Array) -> None:
         (np.abs(X).T @ np.abs(g[:, :m])).ravel(),
         np.abs(g[:, m:]).sum(0),
     ]
-    slopes, t = (
-        np.empty(len(exact) - 1),
-        np.array(likelihood.settings(**aux), dtype=float),
-    )
-    tiles, shift, beta = (
-        tiles_of(X),
-        np.ascontiguousarray(shift.T),
-        np.ascontiguousarray(beta),
-    )
+    slopes = np.empty(len(exact) - 1)
+    t = np.array(likelihood.settings(**aux), dtype=float)
+    tiles = tiles_of(X)
+    shift = np.ascontiguousarray(shift.T)
+    beta = np.ascontiguousarray(beta)
     gradient = loops_of(likelihood.compiled_density).gradient
     value = gradient(tiles, y, np.zeros(0), shift, beta, t, slopes, *work_of(tiles, m))
     far = np.abs(np.r_[value, slopes] - exact) > _CLOSE * (size + 1e-3 * len(y))
     if np.isfinite(exact).all() and (
         far.any() or not np.isfinite(np.r_[value, slopes]).all()
     ):
-        what = f"log p {value:g} and {exact[0]:g}" if far[0] else "slopes that differ"
+        if far[0]:
+            what = f"log p {value:g} and {exact[0]:g}"
+        else:
+            what = "slopes that differ"
         raise Incompatible(
             f"the density of the {likelihood.name} likelihood is another density than its log_prob and value_grad_hessian: over "
             f"{len(y)} rows they have {what}. Write compiled_density, settings and base_measure to match them, or set compiled_density = None"

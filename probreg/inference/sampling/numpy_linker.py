@@ -66,7 +66,10 @@ def _ufunc(op: scalar.ScalarOp, n_inputs: int) -> Callable | None:
     )  # PyTensor leaves the attribute out where there is none
     if spec is None or spec[2] != 1:
         return None
-    module = scipy.special if spec[0].startswith("scipy.special.") else np
+    if spec[0].startswith("scipy.special."):
+        module = scipy.special
+    else:
+        module = np
     f = getattr(module, spec[0].rpartition(".")[2])
     if spec[1] == n_inputs:
         return f
@@ -125,7 +128,9 @@ def _(op: CAReduce, node: Apply) -> Callable:
 
 @_call.register
 def _(op: DimShuffle, node: Apply) -> Callable:
-    order, new, kept = op._transposition, op.augment, len(op.shuffle)
+    order = op._transposition
+    new = op.augment
+    kept = len(op.shuffle)
     if node.inputs[0].type.ndim == kept and list(order) == list(range(kept)):
         index = tuple(None if i in new else slice(None) for i in range(kept + len(new)))
         return lambda x: np.asarray(x)[index]
@@ -144,7 +149,9 @@ def _(op: Dot, node: Apply) -> Callable:
 
 @_call.register
 def _(op: Blockwise, node: Apply) -> Callable:
-    return np.matmul if isinstance(op.core_op, Dot) else _call.dispatch(Op)(op, node)
+    if isinstance(op.core_op, Dot):
+        return np.matmul
+    return _call.dispatch(Op)(op, node)
 
 
 @_call.register

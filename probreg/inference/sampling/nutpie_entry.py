@@ -64,5 +64,6 @@ def _column(batch: Any, name: str) -> Array:
     import pyarrow
 
     column = pyarrow.array(batch.column(name))
-    column = column.flatten() if hasattr(column, "flatten") else column
+    if hasattr(column, "flatten"):
+        column = column.flatten()
     return np.asarray(column.to_numpy(zero_copy_only=False))

@@ -126,7 +126,8 @@ class NUTS(Method):
     def obstacle(self, model: Model) -> str | None:
         if model.joint.contrast is not None:
             return f"nuts: {PENALTY_OF_CLASSES}"
-        if (why := improper(self, model)) is not None:
+        why = improper(self, model)
+        if why is not None:
             return why
         missing = compiled_obstacle(model)
         if missing is not None and self.engine == "compiled":
@@ -145,19 +146,25 @@ class NUTS(Method):
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
         model, said = with_proper_correlations(model)
         found = self._solution(model, rng)
-        return replace(found, notes=(*said, *found.notes)) if said else found
+        if said:
+            return replace(found, notes=(*said, *found.notes))
+        return found
 
     def _solution(self, model: Model, rng: np.random.Generator) -> Solution:
         _proper(model)
         engine, why = self._engine(model)
-        tune = _TUNE[engine] if self.tune is None else self.tune
+        if self.tune is None:
+            tune = _TUNE[engine]
+        else:
+            tune = self.tune
         seed = int(rng.integers(2**31))
         with (
             Interrupts() as interrupts
         ):  # from here on: making a graph runs many destructors
-            densities, notes = (
-                _native(model) if engine == "compiled" else _by_pymc(model, why)
-            )
+            if engine == "compiled":
+                densities, notes = _native(model)
+            else:
+                densities, notes = _by_pymc(model, why)
             run = SamplerSettings(
                 seed, self.draws, tune, self.chains, self.target_accept, self.progress
             )
@@ -189,11 +196,10 @@ def _solution(
 ) -> Solution:
     draws: dict[str, Array] = {a: drawn.posterior[a] for a in ("beta", *model.unknown)}
     beta = draws["beta"].reshape(-1, *model.shape)
-    log_aux = (
-        np.log(np.stack([draws[a].ravel() for a in model.unknown], 1))
-        if model.unknown
-        else None
-    )
+    if model.unknown:
+        log_aux = np.log(np.stack([draws[a].ravel() for a in model.unknown], 1))
+    else:
+        log_aux = None
     shared, local = pymc_engine.hyper_draws(model, drawn.posterior)
     return Solution(
         beta=beta.mean(0),
@@ -260,9 +266,10 @@ def _native(model: Model) -> tuple[list[Density], tuple[str, ...]]:
             )
         ]
     else:
-        told = (
-            [reason] if at.whitened and (reason := multimodality_cause(model)) else []
-        )
+        if at.whitened and (reason := multimodality_cause(model)):
+            told = [reason]
+        else:
+            told = []
     return [density for density, _ in made], (Routine(at.note), *told)
 
 
@@ -289,11 +296,10 @@ def _affine(model: Model, at: AffineMap | None = None) -> tuple[Density, AffineM
             rng.standard_normal(size) if found.at.whitened else rng.uniform(-1, 1, size)
         )
 
-    target = (
-        affine_density(model, found.at, found.rows)
-        if whole and found.rows is not None
-        else None
-    )
+    if whole and found.rows is not None:
+        target = affine_density(model, found.at, found.rows)
+    else:
+        target = None
     density = Density(
         size,
         found.log_prob,
@@ -337,7 +343,8 @@ def _proper(model: Model) -> None:
         model,
         "nuts",
     )
-    if found := separation(model):
+    found = separation(model)
+    if found:
         raise Incompatible(
             f"nuts: the posterior is improper: {found.kind} separation by {', '.join(found.labels)}, whose prior is flat; "
             "give these columns a proper prior such as Normal(2.5)"
@@ -356,4 +363,6 @@ def _runs_away(model: Model) -> Divergence | None:
         return None
     mode = find_mode(model)
     lost = check_divergence(model, mode.gamma, mode.log_aux, mode.local)
-    return lost if lost is not None and lost.not_estimable.any() else None
+    if lost is not None and lost.not_estimable.any():
+        return lost
+    return None

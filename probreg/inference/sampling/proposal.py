@@ -68,12 +68,12 @@ class Component:
     def log_density(self, z: Array) -> Array:
         """log of the sum of count times density (n,) at z (n, d)."""
         away = (z - self.centre).T
-        t = (
-            solve_triangular(self.root, away, lower=True)
-            if self._lower
-            else np.linalg.solve(self.root, away)
-        )
-        square, dim = np.einsum("dn,dn->n", t, t), len(self.centre)
+        if self._lower:
+            t = solve_triangular(self.root, away, lower=True)
+        else:
+            t = np.linalg.solve(self.root, away)
+        square = np.einsum("dn,dn->n", t, t)
+        dim = len(self.centre)
         parts = [
             np.log(n) + _student_log_density(square, dim, df)
             for df, n in self.counts.items()
@@ -132,15 +132,22 @@ def about_moments(
     mass = parts.sum(1)
     # The radius of a Student-t in d dimensions is as spread as a normal's only from df = d: two tails share the points.
     dfs = sorted({min(TAIL, tail), max(TAIL, float(dim))})
-    heavy = 0.5 if tail < TAIL else 0.2  # of the points: the second is a guard
+    # of the points: the second is a guard
+    if tail < TAIL:
+        heavy = 0.5
+    else:
+        heavy = 0.2
     each = [1.0] if len(dfs) == 1 else [heavy, 1.0 - heavy]
     counts = iter(split(count, [m * s for m in np.maximum(mass, _LEAST) for s in each]))
     out = []
     for part, total, c in zip(parts, mass, modes):
         curvature = c.root @ c.root.T
-        centre, moment, effective = c.centre, curvature, 0.0
+        centre = c.centre
+        moment = curvature
+        effective = 0.0
         if total > 0:
-            w, effective = part / total, total**2 / (part @ part)
+            w = part / total
+            effective = total**2 / (part @ part)
             centre = w @ z
             moment = (w[:, None] * (z - centre)).T @ (z - centre)
         # Few effective points say little of a covariance of d dimensions: the curvature at the mode counts as d of them.

@@ -35,7 +35,8 @@ from probreg.priors import ExponentialPower, LatentPrior
 def made(model: Model) -> tuple[Any, tuple[str, ...]]:
     """The PyMC model in coordinates that suit it, and what to say of them."""
     model, typical = with_blocks_apart(model), typical_scales(model)
-    if whole := Marginalised.of(model):
+    whole = Marginalised.of(model)
+    if whole:
         return _started(model, typical, marginalised_graph(model, whole)), (
             Routine(NOTE),
         )
@@ -75,10 +76,8 @@ def reparameterised_graph(model: Model, at: Reparameterisation) -> Any:
             **model.fixed,
             **{a: model.aux_prior(a).pymc(a) for a in model.unknown},
         }
-        hyper, unit = (
-            hyper_variables(model.joint, model.design, several),
-            model.likelihood.noise(known),
-        )
+        hyper = hyper_variables(model.joint, model.design, several)
+        unit = model.likelihood.noise(known)
         theta = at.centre + at.A @ z
         beta = pm.Deterministic(
             "beta", _stretched(model, at, theta, unit, hyper).reshape(model.shape)
@@ -133,10 +132,8 @@ def _stretched(
             and model.joint.blocks[b.block].predictor is None
         )
         m = model.joint.blocks[b.block].width(model.shape[1])
-        block, prior = (
-            model.joint.blocks[b.block],
-            unit_prior(model.joint.blocks[b.block]),
-        )
+        block = model.joint.blocks[b.block]
+        prior = unit_prior(model.joint.blocks[b.block])
         if b.cusp and isinstance(prior, ExponentialPower):
             dims = ("predictor", f"coef_{b.block}") if several else (f"coef_{b.block}",)
             value = prior.uniforms(
@@ -145,7 +142,8 @@ def _stretched(
             parts.append((value.T if several else value[:, None]).ravel())
             continue
         this: Any = block.prior
-        if (root := this.root_of_groups(hyper[b.block])) is not None:
+        root = this.root_of_groups(hyper[b.block])
+        if root is not None:
             # b_g = Lambda u_g, u the loose coordinates
             u = in_groups(theta[b.entries].reshape((-1, m)), root.type.shape[0])
             rows = [
@@ -155,11 +153,10 @@ def _stretched(
             parts.append(pt.stack(rows, axis=1).ravel())
             continue
         spread = this.spread(**hyper[b.block])
-        each = (
-            spread
-            if spread.ndim == 0
-            else (spread.T if several else spread[:, None]).ravel()
-        )
+        if spread.ndim == 0:
+            each = spread
+        else:
+            each = (spread.T if several else spread[:, None]).ravel()
         parts.append(
             b.location
             + (theta[b.entries] - b.location)
@@ -204,11 +201,13 @@ def hyper_draws(
                 continue
             columns = [model.design.columns[j].replace("/", "|") for j in block.columns]
             for index in np.ndindex(values.shape[2:]):
-                predictor = index[0] if block.predictor is None else block.predictor
-                of = (
-                    f"{columns[index[-1]]}, {predictor}"
-                    if several
-                    else columns[index[-1]]
-                )
+                if block.predictor is None:
+                    predictor = index[0]
+                else:
+                    predictor = block.predictor
+                if several:
+                    of = f"{columns[index[-1]]}, {predictor}"
+                else:
+                    of = columns[index[-1]]
                 local[f"{k}[{of}]"] = values[(..., *index)]
     return shared, local

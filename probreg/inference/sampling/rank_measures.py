@@ -38,7 +38,9 @@ def ess_bulk(x: Array) -> float:
     >>> ess_bulk(np.tile(np.arange(50.0) % 2, (4, 1))) > 200.0  # draws that alternate know a mean better than independent ones
     True
     """
-    return _effective(_normal_scores(_halves(x))) if _measurable(x) else np.nan
+    if _measurable(x):
+        return _effective(_normal_scores(_halves(x)))
+    return np.nan
 
 
 def ess_mean(x: Array) -> float:
@@ -77,7 +79,8 @@ def _normal_scores(x: Array) -> Array:
 def _ratio(z: Array) -> float:
     """R-hat = sqrt((B / W + h - 1) / h), B / h the variance of the means of chains, W the mean of their variances."""
     h = z.shape[1]
-    between, within = h * z.mean(1).var(ddof=1), z.var(1, ddof=1).mean()
+    between = h * z.mean(1).var(ddof=1)
+    within = z.var(1, ddof=1).mean()
     return float(np.sqrt((between / within + h - 1.0) / h))
 
 
@@ -91,7 +94,8 @@ def _effective(x: Array) -> float:
     power = np.square(np.abs(np.fft.rfft(x - x.mean(1, keepdims=True), size)))
     covariance = np.fft.irfft(power, size)[:, :h].mean(0) / h
     # rho_t = 1 - (W - s_t) / var+, W = s_0 h / (h - 1), var+ = s_0 + variance of the means.
-    within, total = covariance[0] * h / (h - 1.0), covariance[0] + x.mean(1).var(ddof=1)
+    within = covariance[0] * h / (h - 1.0)
+    total = covariance[0] + x.mean(1).var(ddof=1)
     rho = 1.0 - (within - covariance) / total
     rho[0] = 1.0
     if np.isnan(rho).any():
@@ -101,6 +105,9 @@ def _effective(x: Array) -> float:
     pairs = rho[: 2 * most + 2].reshape(-1, 2).sum(1)
     ended = np.flatnonzero(pairs[: most + 1] <= 0.0)
     last = int(ended[0]) if ended.size else most
-    odd_one = rho[2 * last] if rho[2 * last] > 0.0 or pairs[last] >= 0.0 else 0.0
+    if rho[2 * last] > 0.0 or pairs[last] >= 0.0:
+        odd_one = rho[2 * last]
+    else:
+        odd_one = 0.0
     tau = -1.0 + 2.0 * np.minimum.accumulate(pairs[:last]).sum() + odd_one
     return float(x.size / max(tau, 1.0 / np.log10(x.size)))

@@ -85,17 +85,20 @@ class Reparameterisation:
 
 def affine_map(model: Model) -> AffineMap:
     """Whitened by the curvature at the mode where there is one, else the standardised columns as they are."""
-    found = _by_moments(model) if model.likelihood.least_squares else _by_mode(model)
+    if model.likelihood.least_squares:
+        found = _by_moments(model)
+    else:
+        found = _by_mode(model)
     if found is not None:
         return found
-    T, a = map_of_columns(model.design.frame.T, model.shape[1]), len(model.unknown)
+    T = map_of_columns(model.design.frame.T, model.shape[1])
+    a = len(model.unknown)
     # No curvature to whiten by: beta = T gamma, one z for each entry of gamma and each log aux.
     A = with_aux(T, a)
-    start = (
-        model.likelihood.initial_eta(model.design.observed)[1]
-        if a and model.design.n
-        else {}
-    )
+    if a and model.design.n:
+        start = model.likelihood.initial_eta(model.design.observed)[1]
+    else:
+        start = {}
     centre = np.r_[
         np.zeros(len(T)), [np.log(start.get(name, 1.0)) for name in model.unknown]
     ]
@@ -114,7 +117,10 @@ def _by_mode(model: Model) -> AffineMap | None:
     kinked = isinstance(
         model.likelihood, ProximalLikelihood
     )  # its steps are those of an interior point
-    smooth = model.joint.gaussian if kinked else model.joint.smooth
+    if kinked:
+        smooth = model.joint.gaussian
+    else:
+        smooth = model.joint.smooth
     mode = any_mode(
         model if smooth else replace(model, prior=proxy_prior(model)), tol=1e-4
     )
@@ -140,15 +146,14 @@ def _by_mode(model: Model) -> AffineMap | None:
 
 def _by_moments(model: Model) -> AffineMap | None:
     """The normal of beta at a sigma near the posterior's, and log sigma of standard deviation 1 / sqrt(2 n) beside it."""
-    near, sigma, moments = (
-        replace(model, prior=proxy_prior(model)),
-        rough_sigma(model),
-        model.design.moments,
-    )
+    near = replace(model, prior=proxy_prior(model))
+    sigma = rough_sigma(model)
+    moments = model.design.moments
     given = posterior_given_sigma(moments, PriorRows.of(near.joint), float(sigma))
     if given.rank.dropped:
         return None
-    root, a = sigma * np.asarray(given.root, dtype=float), len(model.unknown)
+    root = sigma * np.asarray(given.root, dtype=float)
+    a = len(model.unknown)
     A = np.zeros((len(root) + a, root.shape[1] + a))
     # beta | sigma ~ N(mean, sigma^2 root root'); log sigma has the standard deviation (2 n)^(-1/2) of its Fisher information.
     A[: len(root), : root.shape[1]] = root
@@ -164,7 +169,8 @@ def reparameterise(
 ) -> Reparameterisation:
     """Whitened where there is a mode to whiten by, with loose blocks where a scale is unknown and the data are weak; `scales` are
     those of `typical_scales`, where they are known."""
-    scales = typical_scales(model) if scales is None else scales
+    if scales is None:
+        scales = typical_scales(model)
     near = replace(
         model,
         prior=proxy_prior(model, {i: s.plain or s.spread for i, s in scales.items()}),
@@ -235,7 +241,9 @@ def prior_of_entries(prior: Prior, which: Array) -> Prior:
 
 def _whitened(near: Model) -> Reparameterisation:
     """The coefficients' part of the affine map: of a Cholesky factor, the leading block is that of the leading block."""
-    at, k, a = affine_map(near), near.shape[0] * near.shape[1], len(near.unknown)
+    at = affine_map(near)
+    k = near.shape[0] * near.shape[1]
+    a = len(near.unknown)
     return Reparameterisation(at.centre[:k], at.A[:k, : at.A.shape[1] - a], at.note)
 
 
@@ -249,7 +257,8 @@ def rough_sigma(model: Model) -> float:
 
 
 def _noncentred_block(model: Model, i: int, spread: Any) -> StretchedBlocks:
-    block, m = model.joint.blocks[i], model.shape[1]
+    block = model.joint.blocks[i]
+    m = model.shape[1]
     each = block.width(m)
     location = getattr(unit_prior(block), "location", 0.0)
     index = block.entries(m)
@@ -275,7 +284,8 @@ def _with_noncentred(
     follow = np.linalg.solve(
         _balanced(S[np.ix_(n, n)]), S[np.ix_(n, f)] / _sizes(S, n)[:, None]
     ).T / _sizes(S, n)
-    A, centre = np.zeros_like(S), at.centre.copy()
+    A = np.zeros_like(S)
+    centre = at.centre.copy()
     A[np.ix_(f, f)] = _root(S[np.ix_(f, f)] - follow @ S[np.ix_(n, f)])
     for b in loose:
         prior = model.joint.blocks[b.block].prior
@@ -302,9 +312,10 @@ def _has_cusp(model: Model, i: int) -> bool:
 
 def _prior_sd(model: Model, b: StretchedBlocks) -> Array:
     prior: Any = model.joint.blocks[b.block].prior
-    unit = (
-        (model.noise_held or model.design.moments.y_scale) if prior.sigma_units else 1.0
-    )
+    if prior.sigma_units:
+        unit = model.noise_held or model.design.moments.y_scale
+    else:
+        unit = 1.0
     sd = np.broadcast_to(prior.base.scales, len(model.joint.blocks[b.block].columns))
     return (
         np.repeat(sd * b.spread, model.joint.blocks[b.block].width(model.shape[1]))
@@ -356,15 +367,18 @@ def typical_scales(model: Model) -> dict[int, Typical]:
     found = _by_evidence(model) if tuned else None
     for k, i in enumerate(tuned):
         prior: Any = blocks[i].prior
-        values, share = found[k] if found else (_medians(prior), 0.0)
+        if found:
+            values, share = found[k]
+        else:
+            values = _medians(prior)
+            share = 0.0
         grouped = _by_groups(prior)
         values = _no_edge(prior, values) if grouped else values
         spread = prior.spread(**values)
-        way = (
-            "centred"
-            if share > _SETTLED and (prior.scalar or grouped)
-            else "non-centred"
-        )
+        if share > _SETTLED and (prior.scalar or grouped):
+            way = "centred"
+        else:
+            way = "non-centred"
         columns = model.design.called(blocks[i].columns)
         told = {
             prior.hyper_labels.get(name, name): v
@@ -374,11 +388,10 @@ def typical_scales(model: Model) -> dict[int, Typical]:
             f"{v:.3g}" if name == "tau" else f"{name} {v:.3g}"
             for name, v in told.items()
         )
-        at = (
-            f"at the scale of most evidence, {scale}, the data settle {percent(share, 2)} of {columns}"
-            if found
-            else columns
-        )
+        if found:
+            at = f"at the scale of most evidence, {scale}, the data settle {percent(share, 2)} of {columns}"
+        else:
+            at = columns
         out[i] = Typical(
             spread,
             way == "centred",
@@ -427,7 +440,8 @@ def _by_evidence(model: Model) -> list[tuple[dict[str, float], float]] | None:
         top = problem.maximise(100)
     except (Incompatible, np.linalg.LinAlgError):
         return None
-    hyper, of = problem.hyper(top), problem.groups.group_of
+    hyper = problem.hyper(top)
+    of = problem.groups.group_of
     # gamma_k / n_k, the share of the block's coefficients that the data settle (MacKay 1992).
     return [
         (

@@ -24,26 +24,26 @@ class RowArrays:
     @classmethod
     def of(cls, model: Model) -> "RowArrays":
         """Rows with a precision are multiplied by its root."""
-        likelihood, design = model.likelihood, model.design
+        likelihood = model.likelihood
+        design = model.design
         assert isinstance(likelihood, DifferentiableLikelihood)
         assert likelihood.compiled_density is not None  # see `compiled_obstacle`
         y = np.ascontiguousarray(design.observed, dtype=float)
-        X, offset, carried = design.X, _offset(model), likelihood.base_measure(y)
+        X = design.X
+        offset = _offset(model)
+        carried = likelihood.base_measure(y)
         if (
             design.precision is not None
         ):  # p(y | eta, s) = f((y - eta) / s) / s: rows times root w have one noise scale
             root = np.sqrt(design.precision)
-            X, y, offset, carried = (
-                X * root[:, None],
-                y * root,
-                offset * root,
-                carried + np.log(root),
-            )
-        w = (
-            np.zeros(0)
-            if design.weights is None
-            else np.ascontiguousarray(design.weights, dtype=float)
-        )
+            X = X * root[:, None]
+            y = y * root
+            offset = offset * root
+            carried = carried + np.log(root)
+        if design.weights is None:
+            w = np.zeros(0)
+        else:
+            w = np.ascontiguousarray(design.weights, dtype=float)
         constant = float(
             carried.sum() if design.weights is None else design.weights @ carried
         )
@@ -52,9 +52,8 @@ class RowArrays:
 
 def _offset(model: Model) -> Array:
     """(m, n), or (0, n) for none."""
-    d, m = model.design, model.shape[1]
-    return (
-        np.zeros((0, d.n))
-        if d.offset is None
-        else np.ascontiguousarray(np.broadcast_to(d.offset, (d.n, m)).T)
-    )
+    d = model.design
+    m = model.shape[1]
+    if d.offset is None:
+        return np.zeros((0, d.n))
+    return np.ascontiguousarray(np.broadcast_to(d.offset, (d.n, m)).T)

@@ -121,10 +121,8 @@ def _by_chains(
         )  # fmt: skip
     if found is None:
         raise NotConverged(_NOWHERE)
-    values, stats = (
-        density.expand(np.stack([c.draws for c in found])),
-        np.stack([c.stats for c in found]),
-    )
+    values = density.expand(np.stack([c.draws for c in found]))
+    stats = np.stack([c.stats for c in found])
     return SamplerOutput(dict(values), trajectory.named_statistics(stats))
 
 

@@ -17,7 +17,8 @@ def with_served_lengths(model: Model, solution: Solution) -> Solution:
         isinstance(b.prior, SineProcess) for b in model.joint.blocks
     ):
         return solution
-    draws, said = solution.draws.flat, list[str]()
+    draws = solution.draws.flat
+    said = list[str]()
     for i, names in hyper_names(model.joint, model.design).items():
         prior = model.joint.blocks[i].prior
         if not isinstance(prior, SineProcess) or not all(
@@ -33,4 +34,6 @@ def with_served_lengths(model: Model, solution: Solution) -> Solution:
                 f"{' and '.join(lengths)}: {np.mean(beyond):.0%} of the draws are beyond what the sines serve; give a prior whose "
                 "quantiles 0.01 to 0.99 hold them"
             )
-    return replace(solution, notes=(*solution.notes, *said)) if said else solution
+    if said:
+        return replace(solution, notes=(*solution.notes, *said))
+    return solution

@@ -63,7 +63,9 @@ def kinetic(w: Array, p: int) -> float:
 
 def leapfrog(density: Any, data: Any, w: Array, end: int, step: float) -> float:
     """One step of Hamilton's equations from the rows z, p, slope at `end`, in place; log p where it ends."""
-    z, p, slope = end, end + 1, end + 2
+    z = end
+    p = end + 1
+    slope = end + 2
     # p <- p + (e/2) grad, z <- z + e M^-1 p, p <- p + (e/2) grad, which keeps volume and can be run back.
     for i in range(w.shape[1]):
         w[p, i] += 0.5 * step * w[slope, i]
@@ -108,7 +110,9 @@ def copy(w: Array, this: int, there: int) -> None:
 def log_sum(a: float, b: float) -> float:
     """log(e^a + e^b)."""
     top, low = (a, b) if a > b else (b, a)
-    return top if top == -math.inf else top + math.log1p(math.exp(low - top))
+    if top == -math.inf:
+        return top
+    return top + math.log1p(math.exp(low - top))
 
 
 def extend(
@@ -143,14 +147,17 @@ def extend(
         # A binary tree over the leaves: a piece of 2^r leaves that ends at leaf n begins at n with its last r ones made zeros. A first
         # leaf is kept in the place of its number of ones, and the last leaf of a left half in that of its ones at the end; none is
         # overwritten while it is needed.
-        first, last, rest = at.firsts, at.lasts, n
+        first = at.firsts
+        last = at.lasts
+        rest = n
         while rest:
             first += 2 * (rest & 1)
             rest >>= 1
         copy(w, end, first)
         rest = n
         while rest & 1 and whole:
-            first, rest = first - 2, rest >> 1
+            first = first - 2
+            rest = rest >> 1
             whole = not turned_joint(w, first, first + 2, last, end, way)
             last += 2
         if not whole:
@@ -177,9 +184,13 @@ def transition(
         stats[s, k] = 0.0
     energy = start
     while depth < MOST_DOUBLINGS:
-        end, other, way = at.backward, at.forward, -1.0
+        end = at.backward
+        other = at.forward
+        way = -1.0
         if uniform(rng) < 0.5:
-            end, other, way = at.forward, at.backward, 1.0
+            end = at.forward
+            other = at.backward
+            way = 1.0
         copy(w, end, at.near)
         whole, more, log_p_chosen = extend(
             density,
@@ -201,7 +212,8 @@ def transition(
         # A point of the new half with probability min(1, its weight / that of the old half): farther than by shares.
         if math.log(uniform(rng)) < more - weight:
             copy(w, at.chosen, at.point)
-            log_p, energy = log_p_chosen, stats[s, ENERGY]
+            log_p = log_p_chosen
+            energy = stats[s, ENERGY]
         weight = log_sum(weight, more)
         if turned_joint(w, other, at.firsts, at.near, end, way):
             break

@@ -22,13 +22,17 @@ def with_corrected_intervals(model: Model, solution: Solution) -> Solution:
         or not model.design.n
     ):
         return solution
-    sd, beta = np.sqrt(sandwich_of_posterior(model, solution)), solution.beta[:, 0]
+    sd = np.sqrt(sandwich_of_posterior(model, solution))
+    beta = solution.beta[:, 0]
     columns = model.design.columns[:_SHOWN]
     told = [
         f"{c} {b - _NORMAL * s:.4g} to {b + _NORMAL * s:.4g}"
         for c, b, s in zip(columns, beta, sd)
     ]
-    more = f" and {len(beta) - _SHOWN} more" if len(beta) > _SHOWN else ""
+    if len(beta) > _SHOWN:
+        more = f" and {len(beta) - _SHOWN} more"
+    else:
+        more = ""
     return replace(solution, notes=(
         *solution.notes,
         f"the {likelihood.name} posterior is that of a working density, no calibrated statement of what the response does",
@@ -38,12 +42,14 @@ def with_corrected_intervals(model: Model, solution: Solution) -> Solution:
 
 def sandwich_of_posterior(model: Model, solution: Solution) -> Array:
     """(p,) variances of V M V, V the posterior covariance of the coefficients and M the sum of squares of the rows' scores."""
-    design, likelihood = model.design, model.likelihood
+    design = model.design
+    likelihood = model.likelihood
     assert isinstance(likelihood, ProximalLikelihood)
     known = likelihood.at_rows({**model.fixed, **solution.aux}, design.precision)
     score = likelihood.score(design.observed, model.eta(solution.beta), **known)[:, 0]
     # M = sum_i w_i u_i^2 x_i x_i', u_i = d log p / d eta_i
-    V, w = solution.covariance, full_weights(design.weights, design.n)
+    V = solution.covariance
+    w = full_weights(design.weights, design.n)
     # V M V = (V X'D) (V X'D)', D = diag(w^(1/2) u)
     moved = (
         V.raw_root()[: V.coefficients]

@@ -19,8 +19,10 @@ def asymptotic(
 
     Parameters without a standard error do not vary. A nuisance parameter that the covariance leaves out is independent of beta.
     """
-    scale, S = solution.scale, ASYMPTOTIC_DRAWS
-    away, k = scale.draws(rng, S), scale.coefficients
+    scale = solution.scale
+    S = ASYMPTOTIC_DRAWS
+    away = scale.draws(rng, S)
+    k = scale.coefficients
     beta = solution.beta + away[:, :k].reshape(-1, *solution.beta.shape)
     aux = {}
     for name, v in solution.aux.items():

@@ -107,7 +107,8 @@ class Bootstrap(Method):
         method = METHODS.resolve(self.method)
         if not isinstance(method, Method) or isinstance(method, Bootstrap):
             return f"bootstrap wraps a method that finds a mode, not {self.method!r}"
-        if why := method.obstacle(model):
+        why = method.obstacle(model)
+        if why:
             return why
         if model.design.recipe.grouped and (why := _of_groups(self.kind, model)):
             return why
@@ -132,11 +133,10 @@ class Bootstrap(Method):
             # a solution that is already there is of all rows, and would stand in the place of replicates
             return inner._replace(method=own, solution=None)
         model.design.need_rows("a bootstrap")
-        found = (
-            inner.method.solve(inner.model, rng)
-            if inner.solution is None
-            else inner.solution
-        )
+        if inner.solution is None:
+            found = inner.method.solve(inner.model, rng)
+        else:
+            found = inner.solution
         notes = tuple(note for note in inner.notes if note != SCALES_AS_KNOWN)
         solution = own._resampled(finder, inner.model, found, rng, stated=model)
         return inner._replace(method=own, solution=solution, notes=notes)
@@ -170,13 +170,15 @@ class Bootstrap(Method):
             and self.kind in ("pairs", "wild")
             and Newton().obstacle(model) is None
         )
-        source, sampler = Source(model, found), SAMPLERS[self.kind]
+        source = Source(model, found)
+        sampler = SAMPLERS[self.kind]
         if self.kind in ("residual", "wild"):
             _ = source.residuals  # once, before threads ask
 
         def run(seed: np.random.Generator) -> Replicate:
             drawn = sampler(source, seed)
-            drawn = drawn if stated is None else replace(stated, design=drawn.design)
+            if stated is not None:
+                drawn = replace(stated, design=drawn.design)
             return _replicate(again, drawn, found, seed, (errors, robust))
 
         with one_blas_thread():
@@ -217,7 +219,8 @@ def _covariance(
             logs,
             () if logs is None else log_names(model),
         )
-    m, k = model.shape[1], model.shape[0] * model.shape[1]
+    m = model.shape[1]
+    k = model.shape[0] * model.shape[1]
     sample = replicates.copy()
     sample[:, own] = replicates[:, own].mean(0)
     known = found.given_scales.half(np.eye(k)[vec_entries(own, m)])
@@ -230,7 +233,9 @@ def _covariance(
 
 
 def _chosen(method: Method, model: Model) -> Method:
-    return method.choose(model)[0] if isinstance(method, Auto) else method
+    if isinstance(method, Auto):
+        return method.choose(model)[0]
+    return method
 
 
 def _replicate(
@@ -244,17 +249,22 @@ def _replicate(
     nothing = np.full((model.shape[0], len(D)), np.nan)
     try:
         s = method.solve(model, rng)
-        errors = _errors(model, s, robust=wanted[1]) if wanted[0] else None
+        if wanted[0]:
+            errors = _errors(model, s, robust=wanted[1])
+        else:
+            errors = None
     except (ProbregError, np.linalg.LinAlgError) as error:
         return Replicate(nothing, nothing, {}, None, type(error).__name__)
     if s.status.unfinished:
         return Replicate(nothing, nothing, {}, None, s.status.name)
-    coef = s.beta @ D.T if model.joint.contrast is None else model.joint.scores(s.beta)
-    gone = (
-        np.zeros_like(nothing, dtype=bool)
-        if s.not_estimable is None
-        else s.not_estimable
-    )
+    if model.joint.contrast is None:
+        coef = s.beta @ D.T
+    else:
+        coef = model.joint.scores(s.beta)
+    if s.not_estimable is None:
+        gone = np.zeros_like(nothing, dtype=bool)
+    else:
+        gone = s.not_estimable
     coef = np.where(
         gone,
         np.copysign(np.inf, coef) if s.status is Status.NO_MAXIMUM else np.nan,
@@ -262,10 +272,8 @@ def _replicate(
     )
     fresh = gone
     if base.not_estimable is not None:
-        fresh, coef = (
-            gone & ~base.not_estimable,
-            np.where(base.not_estimable, np.nan, coef),
-        )
+        fresh = gone & ~base.not_estimable
+        coef = np.where(base.not_estimable, np.nan, coef)
     aux = {a: (v, s.aux_sd.get(a, np.nan)) for a, v in s.aux.items()}
     scales = {} if s.found is None else s.found.values
     return Replicate(
@@ -281,11 +289,10 @@ def _replicate(
 def _errors(model: Model, solution: Solution, *, robust: bool) -> Array:
     """Standard errors of the reported coefficients, (p, D)."""
     missing = solution.status is Status.NO_MAXIMUM
-    scale = (
-        covariance_of_kind(model, solution, "HC0").matrix
-        if robust and not missing
-        else solution.scale
-    )
+    if robust and not missing:
+        scale = covariance_of_kind(model, solution, "HC0").matrix
+    else:
+        scale = solution.scale
     D = model.likelihood.contrast_matrix
     with np.errstate(invalid="ignore"):
         return scale.errors_of(D)
@@ -333,11 +340,12 @@ def _gathered(
     if Newton().obstacle(model) is None:
         replicates |= _acceleration(model, found)
     lost = sum(failures.values())
-    said = (
-        f"{lost} of {method.reps} replicates have no estimate: {_counted(failures)}"
-        if lost
-        else ""
-    )
+    if lost:
+        said = (
+            f"{lost} of {method.reps} replicates have no estimate: {_counted(failures)}"
+        )
+    else:
+        said = ""
     sd = (
         {a: float(np.nanstd(replicates[a], ddof=1)) for a in model.unknown}
         if method.kind != "wild"

@@ -79,13 +79,14 @@ def default_lags(n: float) -> int:
 
 def _labels(way: Any, design: Design, data: Any) -> Array:
     if isinstance(way, str):
-        return (
-            _aligned(*_column(way, data), design, way)
-            if data is not None
-            else _of_design(way, design)
-        )
+        if data is not None:
+            return _aligned(*_column(way, data), design, way)
+        return _of_design(way, design)
     index = getattr(way, "index", None)
-    rows = None if index is None or callable(index) else np.asarray(index)
+    if index is None or callable(index):
+        rows = None
+    else:
+        rows = np.asarray(index)
     labels = _read(way)
     return _aligned(labels, rows, design, "groups")
 
@@ -149,11 +150,10 @@ def _codes(labels: Array) -> Array:
         raise DataError(
             f"row {int(np.argmax(missing))} has no group ({such_rows(int(missing.sum()))})"
         )
-    values = (
-        labels
-        if labels.dtype.kind in "iufbUMm"
-        else np.array([str(v) for v in labels.tolist()])
-    )
+    if labels.dtype.kind in "iufbUMm":
+        values = labels
+    else:
+        values = np.array([str(v) for v in labels.tolist()])
     levels, codes = np.unique(values, return_inverse=True)
     if len(levels) < 2:
         raise DataError(

@@ -56,14 +56,20 @@ class Surface:
             part = LocalModel(
                 local.value, Z.T @ local.gradient, Z.T @ local.curvature @ Z
             )
-            inner, _ = newton_step(part) if Z.shape[1] else (np.zeros(0), True)
+            if Z.shape[1]:
+                inner, _ = newton_step(part)
+            else:
+                inner = np.zeros(0)
+                _ = True
             step = _within_reach(Z @ inner, theta)
             gain = float(local.gradient @ step)
             moved = _uphill(self, theta, step, local, gain)
             if moved is not None:
                 theta, local = moved
             if moved is None or gain < enough:
-                return (theta, local) if self._level(theta, local, Z) else None
+                if self._level(theta, local, Z):
+                    return (theta, local)
+                return None
         return None
 
     def _level(self, theta: Array, local: LocalModel, Z: Array) -> bool:
@@ -81,7 +87,9 @@ def _within_reach(step: Array, theta: Array) -> Array:
     length = largest * float(
         np.linalg.norm(step / largest)
     )  # the square of a runaway step is no number
-    return step if length <= _reach(theta) else step * (_reach(theta) / length)
+    if length <= _reach(theta):
+        return step
+    return step * (_reach(theta) / length)
 
 
 def _reach(theta: Array) -> float:
@@ -106,7 +114,8 @@ def _uphill(
 
 def identified(model: Model, solution: Solution) -> Array:
     """B (d, r): orthonormal directions of theta that the rows and priors tell."""
-    m, a = model.shape[1], len(model.unknown)
+    m = model.shape[1]
+    a = len(model.unknown)
     Q = np.eye(model.shape[0])
     if solution.null_space is not None:
         # X beta does not see beta = N c, that is gamma = T^-1 N c: B is the orthonormal complement of T^-1 N.
@@ -184,11 +193,9 @@ class ConstrainedPath:
         # d theta / d psi = H^-1 c / c'H^-1 c.
         step, _ = newton_step(LocalModel(0.0, B.T @ self.c, B.T @ local.curvature @ B))
         length = float(self.c @ (B @ step))
-        return (
-            B @ step / length
-            if np.isfinite(length) and length > 0
-            else self.c / (self.c @ self.c)
-        )
+        if np.isfinite(length) and length > 0:
+            return B @ step / length
+        return self.c / (self.c @ self.c)
 
 
 Statistic = Callable[
@@ -217,10 +224,11 @@ def end(
     if runaway and side * centre < 0:
         centre = 0.0
         inner = _inside(path, statistic, z, side, unit)
-    outer, reach = (
-        centre if centre != inner else centre + side * unit * z,
-        _GROW * unit * z,
-    )
+    if centre != inner:
+        outer = centre
+    else:
+        outer = centre + side * unit * z
+    reach = _GROW * unit * z
     seen: dict[float, float] = {}
 
     def excess(
@@ -235,7 +243,9 @@ def end(
         return seen[psi]
 
     while excess(outer) < 0:
-        inner, outer, reach = outer, centre + side * reach, _GROW * reach
+        inner = outer
+        outer = centre + side * reach
+        reach = _GROW * reach
         if reach > _FAR * unit:
             return side * np.inf
 

@@ -166,12 +166,18 @@ def _of_mode(model: Model, method: Method, solution: Solution) -> Words:
     if isinstance(method, InteriorPoint):
         return {"kind": "expected", "definition": DEFINITIONS["expected"]}
     if solution.scales is not None:
-        kind = "conditional" if solution.conditional is None else "joint"
+        if solution.conditional is None:
+            kind = "conditional"
+        else:
+            kind = "joint"
         return {"kind": kind, "definition": DEFINITIONS[kind]}
     if isinstance(method, ClosedForm) or (
         isinstance(method, Stochastic) and solution.df is not None
     ):
-        kind = "expected" if solution.df is None else "classical"
+        if solution.df is None:
+            kind = "expected"
+        else:
+            kind = "classical"
         return {"kind": kind, "definition": DEFINITIONS[kind]}
     return {"kind": "observed", "definition": DEFINITIONS["observed"]}
 
@@ -300,7 +306,10 @@ def _heteroscedastic(
         at = estimate_of(model, solution, "a sandwich covariance")
         # V M V with M = sum_i w_i u_i u_i' (White 1980); HC1 has n/(n - k), HC2 divides scores by (1 - h_i)^(1/2) and
         # HC3 by 1 - h_i (MacKinnon & White 1985).
-        factor = _full(at, at.model.design.total) if corrected else 1.0
+        if corrected:
+            factor = _full(at, at.model.design.total)
+        else:
+            factor = 1.0
         return Spread(
             at.sandwich(at.meat(power), factor), solution.df, {"factor": factor}
         )
@@ -380,7 +389,8 @@ def _positive_part(
     in units of the standard errors without M12, are set to 0, and the words report it."""
     # in whitened coordinates z = W'u, W W' = (M1 + M2)^+ (Cameron, Gelbach & Miller 2011)
     A = at.bread
-    whole, less = A.T @ (first + second) @ A, A.T @ both @ A
+    whole = A.T @ (first + second) @ A
+    less = A.T @ both @ A
     root = root_of_square(whole)
     inverse = np.linalg.pinv(root)
     value, vector = np.linalg.eigh(np.eye(root.shape[1]) - inverse @ less @ inverse.T)
@@ -399,20 +409,23 @@ def _positive_part(
 def cluster_factor(at: Estimate, groups: int, small_sample: SmallSample) -> float:
     # G/(G - 1), and for least squares also (n - 1)/(n - k).
     few = groups / (groups - 1.0)
-    n, k = at.model.design.total, at.identified
+    n = at.model.design.total
+    k = at.identified
     linear = few * (n - 1.0) / (n - k)
-    stata = linear if at.model.likelihood.least_squares else few
+    if at.model.likelihood.least_squares:
+        stata = linear
+    else:
+        stata = few
     return {"stata": stata, "each": stata, "full": linear, "none": 1.0}[small_sample]
 
 
 def _newey_west(model: Model, solution: Solution, settings: Settings) -> Spread:
     at = estimate_of(model, solution, "a HAC covariance", each=True)
     lags, factor = check_lags(at, settings)
-    rule = (
-        "given"
-        if settings.lags is not None
-        else "floor(4 (n/100)^(2/9)), Newey & West 1994"
-    )
+    if settings.lags is not None:
+        rule = "given"
+    else:
+        rule = "floor(4 (n/100)^(2/9)), Newey & West 1994"
     words: Words = {
         "lags": float(lags),
         "lags_rule": rule,
@@ -431,7 +444,10 @@ def check_lags(at: Estimate, settings: Settings) -> tuple[int, float]:
             "a HAC covariance reads the rows as times, one observation each, and this model has weights"
         )
     n = at.model.design.n
-    lags = default_lags(n) if settings.lags is None else settings.lags
+    if settings.lags is None:
+        lags = default_lags(n)
+    else:
+        lags = settings.lags
     if (
         isinstance(lags, bool)
         or not isinstance(lags, int | np.integer)
@@ -459,11 +475,9 @@ def row_factor(at: Estimate, kind: str, units: float | None = None) -> float:
     n = at.model.design.total if units is None else units
     if kind == "HC1":
         return _full(at, n)
-    return (
-        n / (n - 1.0)
-        if at.model.design.weight_kind == "sampling" and kind == "HC0" and n > 1
-        else 1.0
-    )
+    if at.model.design.weight_kind == "sampling" and kind == "HC0" and n > 1:
+        return n / (n - 1.0)
+    return 1.0
 
 
 def _full(at: Estimate, n: float) -> float:

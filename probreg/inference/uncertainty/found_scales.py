@@ -46,12 +46,15 @@ def wald_on_free_scale(
     found: FoundScales, name: str, prob: float
 ) -> tuple[float, float]:
     """estimate -+ z standard errors on the log of a standard deviation, and on atanh of a correlation; nan without an error."""
-    value, error, z = found.values[name], found.errors[name], quantile(prob, None)
+    value = found.values[name]
+    error = found.errors[name]
+    z = quantile(prob, None)
     if not np.isfinite(value) or not np.isfinite(error) or value == 0.0:
         return np.nan, np.nan
     if name.startswith("cor("):
         # d atanh r = d r / (1 - r^2)
-        t, reach = np.arctanh(value), z * error / (1.0 - value**2)
+        t = np.arctanh(value)
+        reach = z * error / (1.0 - value**2)
         return float(np.tanh(t - reach)), float(np.tanh(t + reach))
     reach = z * error / value
     with np.errstate(over="ignore"):  # an error without bounds has an end at infinity
@@ -77,7 +80,8 @@ def profile_interval(found: FoundScales, name: str, prob: float) -> tuple[float,
         return float(np.tanh(path.end(z, -1, _EDGE))), float(
             np.tanh(path.end(z, 1, _EDGE))
         )
-    lower, upper = path.end(z, -1, _FAR), path.end(z, 1, _FAR)
+    lower = path.end(z, -1, _FAR)
+    upper = path.end(z, 1, _FAR)
     return (0.0 if np.isinf(lower) else float(np.exp(lower))), float(np.exp(upper))
 
 
@@ -86,11 +90,10 @@ def ratio_at(found: FoundScales, name: str, value: float) -> float:
     """2 (f(top) - max f given the value) of a standard deviation, a correlation or the noise scale. Incompatible where there is none."""
     correlation = name.startswith("cor(")
     if not (-1.0 < value < 1.0 if correlation else value > 0.0):
-        edge = (
-            "a correlation lies between -1 and 1"
-            if correlation
-            else "a standard deviation is positive"
-        )
+        if correlation:
+            edge = "a correlation lies between -1 and 1"
+        else:
+            edge = "a standard deviation is positive"
         raise Incompatible(
             f"there is no likelihood ratio of {name} = {value:g}: {edge}, and at its edge the law is another"
         )
@@ -156,13 +159,13 @@ class ScaleProfile:
 
     def end(self, z: float, side: int, far: float) -> float:
         """The coordinate where sqrt(2 (top - f)) = z on one side; infinite where f does not fall so far."""
-        theta, k = self.found.theta, self.k
+        theta = self.found.theta
+        k = self.k
         # a correlation of one stands far out, where nothing changes
-        start = (
-            float(np.clip(theta[k], -far / 2.0, far / 2.0))
-            if far == _EDGE
-            else float(theta[k])
-        )
+        if far == _EDGE:
+            start = float(np.clip(theta[k], -far / 2.0, far / 2.0))
+        else:
+            start = float(theta[k])
         sd = float(np.sqrt(self.found.covariance[k, k]))
         step = min(z * sd, _MOST) if np.isfinite(sd) else 1.0
         path = [(start, theta)]
@@ -170,12 +173,16 @@ class ScaleProfile:
         def gap(at: float, every_branch: bool) -> float:
             near = self._foretell(path, at)
             branches = self.problem.groups.branches
-            starts = [theta, *branches(theta), *branches(near)] if every_branch else []
+            if every_branch:
+                starts = [theta, *branches(theta), *branches(near)]
+            else:
+                starts = []
             there, value = self.maximum(at, [near, *starts])
             path.append((at, there))
             return float(np.sqrt(2.0 * self.fall(value))) - z
 
-        inner, outer = start, start + side * step
+        inner = start
+        outer = start + side * step
         # the path follows one branch of the correlations; where another is higher at the end, the search goes on over all of them
         for every_branch in (False, True):
             while gap(outer, every_branch) < 0.0:
@@ -183,7 +190,8 @@ class ScaleProfile:
                     self.found.vanished[k] and side > 0 and outer < start + 3.0 * far
                 ):
                     return side * np.inf
-                inner, outer = outer, outer + side * min(step := 1.5 * step, _MOST)
+                inner = outer
+                outer = outer + side * min(step := 1.5 * step, _MOST)
             end = float(
                 scipy.optimize.brentq(
                     gap,
@@ -196,16 +204,16 @@ class ScaleProfile:
             if every_branch or gap(end, True) > -_SAME:
                 break
             path = [path[-1]]
-            inner, outer = end, end + side * step
+            inner = end
+            outer = end + side * step
         return end
 
     def _foretell(self, path: Sequence[tuple[float, Array]], at: float) -> Array:
         """theta where coordinate k is `at`, linear through the two nearest points of the path; from one point along the profile of a
         quadratic."""
         (a, first), *others = sorted(path, key=lambda point: abs(point[0] - at))
-        if (
-            second := next((point for point in others if point[0] != a), None)
-        ) is not None:
+        second = next((point for point in others if point[0] != a), None)
+        if second is not None:
             return np.asarray(first + (second[1] - first) * (at - a) / (second[0] - a))
         along = self.found.covariance[:, self.k] / self.found.covariance[self.k, self.k]
         return np.asarray(first + np.nan_to_num(along) * (at - a))
@@ -298,10 +306,8 @@ def why_no_satterthwaite(solution: Solution) -> str:
 @one_blas_thread()
 def satterthwaite(found: FoundScales) -> Satterthwaite:
     """C(theta) with its slopes, by central differences."""
-    d, free = (
-        len(found.theta),
-        np.flatnonzero(np.isfinite(np.diagonal(found.covariance))),
-    )
+    d = len(found.theta)
+    free = np.flatnonzero(np.isfinite(np.diagonal(found.covariance)))
     problem = EvidenceProblem(found.stated, False, criterion="REML")
     frame, root = _root_given(problem, found.theta)
     head = found.stated.design.head
@@ -336,7 +342,8 @@ def _place(intercept: int | None) -> Array:
 
 def _root_given(problem: EvidenceProblem, theta: Array) -> tuple[Frame, Array]:
     """A root (p, r) of the covariance of the coefficients of a frame given theta; of effects by group without their own part."""
-    if isinstance(surface := problem.surface, ArrowSurface):
+    surface = problem.surface
+    if isinstance(surface, ArrowSurface):
         scale = arrow_estimate(surface, theta).scale
         return scale.frame, scale.low
     given, sigma = _given(problem, theta)
@@ -347,7 +354,8 @@ def _root_given(problem: EvidenceProblem, theta: Array) -> tuple[Frame, Array]:
 def head_estimate(problem: EvidenceProblem, theta: Array) -> tuple[Array, Array]:
     """The flat coefficients (h,) of Gaussian noise given theta, and their covariance (h, h), the effects integrated over."""
     head = problem.model.design.head
-    if isinstance(surface := problem.surface, ArrowSurface):
+    surface = problem.surface
+    if isinstance(surface, ArrowSurface):
         at = arrow_estimate(surface, theta)
         return at.beta[head, 0], at.scale.block(head)
     given, sigma = _given(problem, theta)
@@ -360,11 +368,10 @@ def _given(problem: EvidenceProblem, theta: Array) -> tuple[Conditional, float]:
         problem.model,
         prior=problem.prior_at(np.exp(theta[: len(problem.groups.priors)])),
     )
-    sigma = (
-        float(np.exp(theta[-1]))
-        if problem.noise
-        else float(model.fixed[model.noise_scale])
-    )
+    if problem.noise:
+        sigma = float(np.exp(theta[-1]))
+    else:
+        sigma = float(model.fixed[model.noise_scale])
     return posterior_given_sigma(
         model.design.moments, PriorRows.of(model.joint), sigma
     ), sigma

@@ -87,20 +87,16 @@ class SampledRows:
                     codes = crossed(codes, other)
                 total += (-1.0) ** (size + 1) * cluster_square(rows, codes)
         value, vector = np.linalg.eigh(total)
-        return (
-            total
-            if value[0] >= 0.0
-            else (vector * np.where(value > 0.0, value, 0.0)) @ vector.T
-        )
+        if value[0] >= 0.0:
+            return total
+        return (vector * np.where(value > 0.0, value, 0.0)) @ vector.T
 
     @property
     def count(self) -> float:
         """Independent units: groups of the smallest grouping, or rows and trials."""
-        return (
-            float(min(int(c.max()) + 1 for c in self.clusters))
-            if self.clusters
-            else float(self.units.sum())
-        )
+        if self.clusters:
+            return float(min(int(c.max()) + 1 for c in self.clusters))
+        return float(self.units.sum())
 
 
 def ways_of_groups(codes: Sequence[Array]) -> list[Array]:
@@ -135,7 +131,8 @@ def influence_covariance(
     )
     over_theta = np.hstack([over_gamma, np.zeros((len(G), len(at.model.unknown)))])
     slopes = _bread_times(at, over_theta)
-    df, words = solution.df, {"kind": f"influence functions ({kind})"}
+    df = solution.df
+    words = {"kind": f"influence functions ({kind})"}
     if kind in ("cluster", "HAC"):
         total = np.zeros(rows.moves.shape)
         for count, influence, block in _influences(at, slopes, rows, None):
@@ -159,7 +156,8 @@ def influence_covariance(
 
 def _bread_times(at: Estimate, over_theta: Array) -> Array:
     """V g (p m + a, R) over (vec gamma, log aux) for the rows g of `over_theta` (R, p m + a)."""
-    s, model = at.solution, at.model
+    s = at.solution
+    model = at.model
     V = s.given_scales
     if (
         not isinstance(V, DenseCovariance)
@@ -176,7 +174,8 @@ def _bread_times(at: Estimate, over_theta: Array) -> Array:
         return np.asarray(V.root @ (V.root.T @ over_theta.T))
     if model.likelihood.least_squares and s.df and s.stats.get("rss", 0.0) > 0.0:
         # (X'X)^-1 times the sigma^2 of the scores
-        k, out = at.size, np.zeros(over_theta.T.shape)
+        k = at.size
+        out = np.zeros(over_theta.T.shape)
         sigma2 = float(model.noise(s.aux)) ** 2
         out[:k] = (
             sigma2
@@ -191,7 +190,8 @@ def _influences(
     at: Estimate, slopes: Array, rows: SampledRows, power: float | None
 ) -> Iterator[tuple[Array, Array, slice]]:
     """Counts (b,) and influence functions (b, R) of the units in blocks of rows; of trials once for each class."""
-    model, design = at.model, at.model.design
+    model = at.model
+    design = at.model.design
     sampled = design.weight_kind == "sampling"
     root = None if power is None else at.root
     classes: Array | None = None
@@ -206,11 +206,13 @@ def _influences(
         block = design.block.part(part)
         eta = None if rows.eta is None else rows.eta[part]
         own = RowDerivatives(at.at, block, eta)
-        weights, moves = own.weights, rows.moves[part]
+        weights = own.weights
+        moves = rows.moves[part]
         if classes is None:
-            scores = (
-                own.scores if root is None else own.less_leverage(root, power or 0.0)
-            )
+            if root is None:
+                scores = own.scores
+            else:
+                scores = own.less_leverage(root, power or 0.0)
             u = _times_slopes(own, scores, slopes)
             if sampled:
                 yield np.ones(len(u)), moves + weights[:, None] * u, part
@@ -230,12 +232,14 @@ def _influences(
 
 def _times_slopes(rows: RowDerivatives, scores: Array, slopes: Array) -> Array:
     """score_rows(scores) @ slopes, (b, R), without the scores over all coefficients."""
-    frame, m = rows.at.basis, rows.at.beta.shape[1]
+    frame = rows.at.basis
+    m = rows.at.beta.shape[1]
     k = rows.at.beta.size
     each = slopes[:k].reshape(-1, m, slopes.shape[1])
     out = scores[:, m:] @ slopes[k:]
     if frame.mild:  # x'c + constant in place of a copy of the standardised rows
-        X, c = np.asarray(rows.block.X), each / frame.scale[:, None, None]
+        X = np.asarray(rows.block.X)
+        c = each / frame.scale[:, None, None]
         constant = (frame.shift[:, None, None] * c).sum(0)
         for j in range(m):
             out += (X @ c[:, j] - constant[j]) * scores[:, [j]]

@@ -67,17 +67,13 @@ class Estimate:
         assert isinstance(
             self.model.likelihood, DifferentiableLikelihood
         )  # `estimate_of` asks
-        likelihood, beta, m = (
-            self.model.likelihood,
-            self.solution.beta,
-            self.model.shape[1],
-        )
+        likelihood = self.model.likelihood
+        beta = self.solution.beta
+        m = self.model.shape[1]
         pick = (*range(m), *(m + likelihood.aux.index(a) for a in self.model.unknown))
         design = self.model.design
-        sampled, labels = (
-            design.weight_kind == "sampling",
-            design.labels if design.n else None,
-        )
+        sampled = design.weight_kind == "sampling"
+        labels = design.labels if design.n else None
         return BlockEstimate(
             likelihood, design.frame, beta, self.known, pick, sampled, labels
         )
@@ -99,8 +95,12 @@ class Estimate:
     @cached_property
     def frame(self) -> Array:
         """(p m + a, r): theta = frame phi; of collinear columns the coefficients of least norm."""
-        N, T = self.solution.null_space, self.model.design.frame.T
-        outer = T if N is None else T - N @ np.linalg.pinv(N) @ T
+        N = self.solution.null_space
+        T = self.model.design.frame.T
+        if N is None:
+            outer = T
+        else:
+            outer = T - N @ np.linalg.pinv(N) @ T
         return self._with_aux(outer) @ self.inside
 
     def _with_aux(self, A: Array) -> Array:
@@ -134,7 +134,8 @@ class Estimate:
             ).curvature
         if isinstance(self.model.likelihood, PiecewiseLinearLikelihood):
             # on kinks the expected curvature under the data's own density stands for it, given the nuisance parameters
-            rows, k = self._every, self.size
+            rows = self._every
+            k = self.size
             P = self.model.joint.precision(self.model.likelihood.noise(self.known))
             T = self.model.design.frame.T
             bent = weighted_gram(
@@ -304,9 +305,9 @@ class RowDerivatives:
     @cached_property
     def eta(self) -> Array:
         """(n, m), offset included."""
-        return (
-            self.block.eta(self.at.beta) if self.known_eta is None else self.known_eta
-        )
+        if self.known_eta is None:
+            return self.block.eta(self.at.beta)
+        return self.known_eta
 
     @cached_property
     def known(self) -> dict[str, Any]:
@@ -335,11 +336,9 @@ class RowDerivatives:
             return 1.0
         at = likelihood.slopes(**self.known)
         mean = np.broadcast_to(np.sqrt(at.up * at.down), len(self.eta))
-        return (
-            np.ones((len(mean), 1))
-            if np.any(at.tube)
-            else (mean / np.abs(self.scores[:, 0]))[:, None]
-        )
+        if np.any(at.tube):
+            return np.ones((len(mean), 1))
+        return (mean / np.abs(self.scores[:, 0]))[:, None]
 
     @cached_property
     def curves(self) -> Array:
@@ -366,15 +365,20 @@ class RowDerivatives:
     def less_leverage(self, root: Array, power: float) -> Array:
         """Scores with those of eta multiplied by (1 - W_i G_i)^-power: 1/2 makes their variance right under the model,
         1 turns them into leave-one-out scores. DataError for a row that fits itself."""
-        m, every = self.at.beta.shape[1], self.spread(root)
-        out, live = self.scores.copy(), np.einsum("nkk->n", every) > 0
-        G, W = every[live], self.curves[live]
+        m = self.at.beta.shape[1]
+        every = self.spread(root)
+        out = self.scores.copy()
+        live = np.einsum("nkk->n", every) > 0
+        G = every[live]
+        W = self.curves[live]
         # G = L L' and L'W L = Q diag(v) Q': (1 - W G)^-power = L'^-1 Q diag((1 - v)^-power) Q' L'.
         L = np.linalg.cholesky(G)
         value, Q = np.linalg.eigh(L.swapaxes(1, 2) @ W @ L)
-        if len(bad := np.flatnonzero(1.0 - value[:, -1] < _FULL)):
+        bad = np.flatnonzero(1.0 - value[:, -1] < _FULL)
+        if len(bad):
             row = self.block.start + np.flatnonzero(live)[bad[0]]
-            row = row if self.at.labels is None else self.at.labels[row]
+            if self.at.labels is not None:
+                row = self.at.labels[row]
             raise DataError(
                 f"row {row} has leverage 1 (it alone decides a coefficient), and HC2 and HC3 divide by 1 - leverage: use HC0 or "
                 "HC1"
@@ -412,13 +416,14 @@ def meat_part(
 def _meat(rows: RowDerivatives, root: Array | None, power: float) -> tuple[Array]:
     # M = sum_i w_i u_i u_i' in blocks: gamma with gamma, gamma with log aux, log aux with log aux.
     at, (p, m) = rows.at, rows.at.beta.shape
-    scores = rows.scores if root is None else rows.less_leverage(root, power)
-    eta, aux, w, k = (
-        scores[:, :m] * rows.mean_of_squares,
-        scores[:, m:],
-        rows.weights,
-        p * m,
-    )
+    if root is None:
+        scores = rows.scores
+    else:
+        scores = rows.less_leverage(root, power)
+    eta = scores[:, :m] * rows.mean_of_squares
+    aux = scores[:, m:]
+    w = rows.weights
+    k = p * m
     w = w * w if at.sampled else w
     M = np.empty((k + aux.shape[1], k + aux.shape[1]))
     M[:k, :k] = weighted_gram(
@@ -438,7 +443,8 @@ def estimate_of(
     """The estimate, when it is one that has curvature and rows, in memory where `what` is about `each` of them; otherwise
     the reason why `what` does not exist."""
     kinked = isinstance(model.likelihood, PiecewiseLinearLikelihood)
-    if why := (InteriorPoint() if kinked else Newton()).obstacle(model):
+    why = (InteriorPoint() if kinked else Newton()).obstacle(model)
+    if why:
         raise Incompatible(f"{what} needs two derivatives of the log posterior: {why}")
     each = each or kinked
     refuse_written_out(solution, what)

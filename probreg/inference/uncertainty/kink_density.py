@@ -20,24 +20,22 @@ _EQUAL = 1e-11  # of the largest residual: residuals that differ by less are equ
 
 def curvature_at_kinks(model: Model, solution: Solution) -> Array:
     """up K_h(r_i - tube) + down K_h(r_i + tube) of each row, (n,), of the expected second derivative over eta."""
-    likelihood, design = model.likelihood, model.design
+    likelihood = model.likelihood
+    design = model.design
     assert isinstance(
         likelihood, PiecewiseLinearLikelihood
     )  # who asks has asked the likelihood
-    eta, known = (
-        model.eta(solution.beta),
-        likelihood.at_rows({**model.fixed, **solution.aux}, design.precision),
-    )
-    at, r = (
-        likelihood.slopes(**known),
-        likelihood.residuals(design.observed, eta, **known),
-    )
+    eta = model.eta(solution.beta)
+    known = likelihood.at_rows({**model.fixed, **solution.aux}, design.precision)
+    at = likelihood.slopes(**known)
+    r = likelihood.residuals(design.observed, eta, **known)
     w = full_weights(design.weights, design.n)
     if np.all(np.asarray(at.tube) == 0.0):
         # without a tube the share of residuals below 0 is that of the slopes, tau of a quantile
         share = float(np.mean(at.up / (at.up + at.down)))
         # columns that are combinations of others, between which a prior decides, fit no more of the rows
-        beyond, p = float(w.sum()) * min(share, 1.0 - share), design.moments.rank.rank
+        beyond = float(w.sum()) * min(share, 1.0 - share)
+        p = design.moments.rank.rank
         if beyond < _FEW * p * (1.0 - 1e-9):  # rounding of tau apart
             raise Incompatible(
                 f"a sandwich covariance needs the density of the residuals at the quantile, on one side of which {beyond:.3g} of "
@@ -73,7 +71,8 @@ def _near(r: Array, kink: Array | float, share: float, w: Array) -> Array:
         )
     order = np.argsort(r)
     # quartiles between the middles of the observations, a row of weight w being w of them: those of -r have the other sign
-    cum, half = np.cumsum(w[order]), np.minimum(0.5, 0.5 * w[order])
+    cum = np.cumsum(w[order])
+    half = np.minimum(0.5, 0.5 * w[order])
     middles = np.column_stack([cum - w[order] + half, cum - half]).ravel()
     places = np.interp([0.25, 0.75], middles / n, np.repeat(r[order], 2))
     spread = min(

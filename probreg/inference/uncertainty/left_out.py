@@ -28,7 +28,10 @@ class WhitenedRows(NamedTuple):
     def of(cls, model: Model, beta: Array, sigma: float) -> "WhitenedRows":
         """At coefficients (p,) and a noise scale."""
         d = model.design
-        root = np.ones(d.n) if d.precision is None else np.sqrt(d.precision)
+        if d.precision is None:
+            root = np.ones(d.n)
+        else:
+            root = np.sqrt(d.precision)
         e = root * (d.observed - model.eta(beta[:, None])[:, 0]) / sigma
         return cls(e, d.X * (root / sigma)[:, None], root)
 

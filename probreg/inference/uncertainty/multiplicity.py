@@ -76,9 +76,14 @@ def adjusted(
     array([0.0267, 0.3409])
     """
     law: Any = scipy.stats.norm if df is None else scipy.stats.t(df)
-    size, each = np.abs(t), 2.0 * law.sf(np.abs(t))
-    R, alpha = len(t), 1.0 - prob
-    pairs = 0 if pairs_of is None else pairs_of * (pairs_of - 1) // 2
+    size = np.abs(t)
+    each = 2.0 * law.sf(np.abs(t))
+    R = len(t)
+    alpha = 1.0 - prob
+    if pairs_of is None:
+        pairs = 0
+    else:
+        pairs = pairs_of * (pairs_of - 1) // 2
     bonferroni = _plain(law.isf(alpha / (2 * R)))
     match adjust:
         case "bonferroni":
@@ -107,7 +112,10 @@ def adjusted(
             q = scipy.stats.studentized_range
             critical = _plain(q.ppf(prob, pairs_of, range_df)) / np.sqrt(2.0)
             se = np.sqrt(np.diagonal(covariance))
-            called = "Tukey-Kramer" if np.ptp(se) > _EQUAL * se.max() else "Tukey"
+            if np.ptp(se) > _EQUAL * se.max():
+                called = "Tukey-Kramer"
+            else:
+                called = "Tukey"
             return Adjusted(
                 q.sf(np.sqrt(2.0) * size, pairs_of, range_df),
                 critical,
@@ -148,11 +156,10 @@ def largest_of_family(covariance: Array, df: float | None) -> Array:
         root.shape[1] + (df is not None), rng=np.random.default_rng(0)
     ).random(_POINTS)
     z = scipy.stats.norm.ppf(np.clip(u[:, : root.shape[1]], 1e-16, 1.0 - 1e-16))
-    scale = (
-        1.0
-        if df is None
-        else np.sqrt(df / scipy.stats.chi2.ppf(np.maximum(u[:, -1], 1e-16), df))
-    )
+    if df is None:
+        scale = 1.0
+    else:
+        scale = np.sqrt(df / scipy.stats.chi2.ppf(np.maximum(u[:, -1], 1e-16), df))
     rows = max(1, _AT_ONCE // len(se))
     parts = [
         np.abs(z[i : i + rows] @ root.T).max(axis=1) for i in range(0, _POINTS, rows)

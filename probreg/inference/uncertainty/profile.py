@@ -32,11 +32,9 @@ def likelihood_ratio(path: ConstrainedPath, psi: float) -> float:
     """sqrt(2 (l(max) - l(psi))), inf where l is out of reach."""
     found = path.maximum(psi)
     # The root of the likelihood ratio statistic, whose square is chi^2 on one degree of freedom to first order.
-    return (
-        np.inf
-        if found is None
-        else float(np.sqrt(2.0 * max(path.top[1].value - found[1].value, 0.0)))
-    )
+    if found is None:
+        return np.inf
+    return float(np.sqrt(2.0 * max(path.top[1].value - found[1].value, 0.0)))
 
 
 def rao(path: ConstrainedPath, psi: float) -> float:
@@ -45,7 +43,8 @@ def rao(path: ConstrainedPath, psi: float) -> float:
     if found is None:
         return np.inf
     theta, local = found
-    model, k = path.at.model, path.at.model.shape[0] * path.at.model.shape[1]
+    model = path.at.model
+    k = path.at.model.shape[0] * path.at.model.shape[1]
     H = local.curvature
     if not path.c[
         k:
@@ -87,23 +86,27 @@ def inverted(
     _possible(model, solution, kind)
     model = held_at_limits(model, solution)
     at, theta, local = surface(model, solution)
-    D, T, p = model.likelihood.contrast_matrix, model.design.frame.T, model.shape[0]
+    D = model.likelihood.contrast_matrix
+    T = model.design.frame.T
+    p = model.shape[0]
     open_ends = _open(model, solution)
-    B, ends = at.B, np.empty((2, p, len(D)))
+    B = at.B
+    ends = np.empty((2, p, len(D)))
     with np.errstate(all="ignore"):
         # The step of the search is one standard error (c'V c)^(1/2) of the coefficient c'theta.
         S = _scaled(B, local.curvature)
         V = S @ np.linalg.pinv(S.T @ local.curvature @ S, hermitian=True) @ S.T
     for j, d in _counted(model.design.head.tolist(), len(D), f"{kind} intervals"):
         c = np.concatenate([np.kron(T[j], D[d]), np.zeros(len(model.unknown))])
-        path, se = (
-            ConstrainedPath(at, c, (theta, local)),
-            float(np.sqrt(max(c @ V @ c, 0.0))),
-        )
+        path = ConstrainedPath(at, c, (theta, local))
+        se = float(np.sqrt(max(c @ V @ c, 0.0)))
         not_estimable = solution.not_estimable is not None and bool(
             solution.not_estimable[j, d]
         )
-        unit = float(np.linalg.norm(c)) if not_estimable or not se > 0 else se
+        if not_estimable or not se > 0:
+            unit = float(np.linalg.norm(c))
+        else:
+            unit = se
         for side, s in enumerate((-1, 1)):
             if open_ends[side, j, d]:
                 ends[side, j, d] = s * np.inf
@@ -139,7 +142,8 @@ def inverted_aux(
 def _expected(model: Model, gamma: Array, log_aux: Array) -> Array:
     """The expected information of (vec gamma), with the curvature of the prior."""
     assert isinstance(model.likelihood, SmoothLikelihood)
-    T, d = map_of_columns(model.design.frame.T, model.shape[1]), model.design
+    T = map_of_columns(model.design.frame.T, model.shape[1])
+    d = model.design
     beta = model.design.frame.to_raw(gamma)
     known = {
         **model.fixed,
@@ -157,7 +161,8 @@ def _expected(model: Model, gamma: Array, log_aux: Array) -> Array:
 
 
 def _possible(model: Model, solution: Solution, kind: str) -> None:
-    if why := Newton().obstacle(model):
+    why = Newton().obstacle(model)
+    if why:
         raise Incompatible(
             f"a {kind} interval needs the maximum with a coefficient held, by Newton's method: {why}"
         )

@@ -54,7 +54,8 @@ def profiled_coefficients(
     found: FoundScales, kind: str, z: float
 ) -> tuple[Array, Array]:
     """Ends (h,) of the interval of each coefficient in the head at standard normal quantile z. Incompatible where there is none."""
-    if why := why_no_profile(found, kind):
+    why = why_no_profile(found, kind)
+    if why:
         raise Incompatible(why)
     problem = EvidenceProblem(found.stated, False, criterion="ML")
     h = len(found.stated.design.head)
@@ -81,11 +82,10 @@ class _End:
         """The farther of what searches from the top, and from scales that had vanished, come to."""
         starts = [self.found.theta]
         if self.found.vanished.any():
-            log_sigma = (
-                self.found.theta[-1]
-                if self.problem.noise
-                else np.log(self.surface.response_scale)
-            )
+            if self.problem.noise:
+                log_sigma = self.found.theta[-1]
+            else:
+                log_sigma = np.log(self.surface.response_scale)
             starts.append(
                 np.where(self.found.vanished, log_sigma + _BACK, self.found.theta)
             )
@@ -98,8 +98,10 @@ class _End:
     @cached_property
     def _root(self) -> Array:
         """R with theta = start + R w: steps of one standard error, of one where there is none."""
-        A, d = self.found.covariance, len(self.found.theta)
-        R, free = np.eye(d), np.flatnonzero(np.isfinite(np.diagonal(A)))
+        A = self.found.covariance
+        d = len(self.found.theta)
+        R = np.eye(d)
+        free = np.flatnonzero(np.isfinite(np.diagonal(A)))
         R[np.ix_(free, free)] = np.linalg.cholesky(A[np.ix_(free, free)])
         return R
 

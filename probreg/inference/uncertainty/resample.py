@@ -36,7 +36,9 @@ class Source:
     def apart(self) -> Design:
         """One row per observation."""
         d = self.model.design
-        return d if d.weights is None else replace(d.take(self.row_of), weights=None)
+        if d.weights is None:
+            return d
+        return replace(d.take(self.row_of), weights=None)
 
     @cached_property
     def fitted(self) -> Array:
@@ -60,7 +62,9 @@ class Source:
     def root(self) -> Array:
         """(total,), the roots of the precisions of the observations."""
         w = self.apart.precision
-        return np.ones(len(self.row_of)) if w is None else np.sqrt(w)
+        if w is None:
+            return np.ones(len(self.row_of))
+        return np.sqrt(w)
 
     def with_response(self, y: Array) -> Model:
         return replace(self.model, design=replace(self.apart, y=y))
@@ -68,7 +72,8 @@ class Source:
 
 def resample_pairs(source: Source, rng: np.random.Generator) -> Model:
     """Observations (x, y) drawn with replacement, written as frequencies of the rows."""
-    row_of, d = source.row_of, source.model.design
+    row_of = source.row_of
+    d = source.model.design
     if d.recipe.grouped:
         return resample_groups(source, rng)
     counts = np.bincount(
@@ -91,7 +96,8 @@ def resample_groups(source: Source, rng: np.random.Generator) -> Model:
     rows = np.concatenate(drawn)
     slot = np.repeat(np.arange(G, dtype=float), [len(r) for r in drawn])
     out = d.take(rows)
-    inputs, place = dict(out.inputs), {c: j for j, c in enumerate(d.columns)}
+    inputs = dict(out.inputs)
+    place = {c: j for j, c in enumerate(d.columns)}
     for key in terms:
         inputs[key] = np.column_stack([slot, inputs[key][:, 1:]])
     if isinstance(out.X, LazyColumns):
@@ -124,7 +130,8 @@ def wild(source: Source, rng: np.random.Generator) -> Model:
 
 def parametric(source: Source, rng: np.random.Generator) -> Model:
     """y* drawn from the likelihood at the estimate; effects that vary by a group are drawn from their prior."""
-    likelihood, at = source.model.likelihood, source.apart
+    likelihood = source.model.likelihood
+    at = source.apart
     known = likelihood.at_rows(
         {**source.model.fixed, **source.solution.aux}, at.precision
     )
@@ -136,8 +143,10 @@ def parametric(source: Source, rng: np.random.Generator) -> Model:
 
 def _drawn_effects(source: Source, rng: np.random.Generator) -> Array | float:
     """What effects that vary by a group add to eta (total, m) when they are drawn anew, less what the estimate has of them."""
-    model, found = source.model, source.solution
-    noise, added = model.noise({**model.fixed, **found.aux}), np.zeros_like(found.beta)
+    model = source.model
+    found = source.solution
+    noise = model.noise({**model.fixed, **found.aux})
+    added = np.zeros_like(found.beta)
     for b in model.joint.blocks:
         if model.design.grouped_of(b.columns) is not None:
             shape = (1, len(b.columns), b.width(found.beta.shape[1]))

@@ -15,7 +15,8 @@ from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
-_WORD, _NUMBER = ir.IntType(64), ir.DoubleType()
+_WORD = ir.IntType(64)
+_NUMBER = ir.DoubleType()
 _POINTER = _NUMBER.as_pointer()
 
 

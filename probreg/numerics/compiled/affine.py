@@ -47,7 +47,8 @@ class Work(NamedTuple):
     @classmethod
     def of(cls, data: AffineData) -> "Work":
         """For one evaluation at a time."""
-        p, k = data.tiles.shape[1], data.centre.size
+        p = data.tiles.shape[1]
+        k = data.centre.size
         theta = np.empty(k)
         return cls(
             *work_of(data.tiles, k // p), theta.reshape(p, k // p), theta, np.empty(k)
@@ -67,8 +68,13 @@ def arrays(found: Any) -> Any:
 def affine_log_density(z: Array, slopes: Array, where: Any) -> float:
     """log p at z (d,); its slopes go into `slopes` (d,). The arrays, `AffineData` and `Work`, are at `where`."""
     data, work = arrays(where)
-    centre, A, Q, k, d = data.centre, data.A, data.Q, data.centre.size, data.A.shape[1]
-    theta, over = work.theta, work.over
+    centre = data.centre
+    A = data.A
+    Q = data.Q
+    k = data.centre.size
+    d = data.A.shape[1]
+    theta = work.theta
+    over = work.over
     for j in range(k):
         sum_ = 0.0
         for i in range(d):

@@ -46,7 +46,8 @@ def loops_of(density: CompiledDensity) -> Loops:
     if density.unfit:
         raise Incompatible(f"this density cannot be compiled: {density.unfit}")
 
-    name, each = _digest(density), None
+    name = _digest(density)
+    each = None
     if density.tile is not None:
         tile = _inline(_vectorise_density(density.tile), _AS_WRITTEN)
         parts = {
@@ -69,11 +70,12 @@ def loops_of(density: CompiledDensity) -> Loops:
         parts["total"] = _inline(_bound(loops.total_of_products, products))
     if density.hessian is not None:
         hessians = _inline(_vectorise_density(density.hessian), _AS_WRITTEN)
-        parts["hessians"] = (
-            hessians
-            if density.tile is not None
-            else _inline(_bound(loops.hessians_of_rows, {"hessian": hessians}))
-        )
+        if density.tile is not None:
+            parts["hessians"] = hessians
+        else:
+            parts["hessians"] = _inline(
+                _bound(loops.hessians_of_rows, {"hessian": hessians})
+            )
         shared = (loops.predictors, loops.weighted_products)
         curved = _store_function(
             loops.curved, parts | {f.__name__: _inline(f) for f in shared}, name
@@ -121,7 +123,8 @@ def log_density_of(
     from probreg.numerics.compiled.affine import AffineData, Work
     from probreg.numerics.compiled.cache import cached_cfunc
 
-    number, place = types.float64, types.int64
+    number = types.float64
+    place = types.int64
     line, table, tiles, places = (
         types.Array(t, k, "C")
         for t, k in ((number, 1), (number, 2), (number, 3), (place, 1))

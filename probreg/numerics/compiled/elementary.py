@@ -61,7 +61,11 @@ _as_bits: Any = intrinsic(_bits)
 @inline
 def exp(x: float) -> float:
     """e^x = 2^k e^r, k the integer nearest x / log 2."""
-    inside = x if x > _BOTTOM else _BOTTOM  # numba's min and max take 0.1 s to compile
+    # numba's min and max take 0.1 s to compile
+    if x > _BOTTOM:
+        inside = x
+    else:
+        inside = _BOTTOM
     inside = inside if inside < _TOP else _TOP
     t = inside * _LOG2_E + _ROUND
     k = _as_bits(t) - _ROUND_BITS
@@ -112,7 +116,10 @@ def log(x: float) -> float:
     # With m = 1 + f, s = f / (2 + f): log m = 2 (s + s^3/3 + s^5/5 + ...) = f - (h - s (h + z p)), h = f^2 / 2.
     h = 0.5 * f * f
     value = k * _LN2_HIGH - ((h - (s * (h + p * z) + k * _LN2_LOW)) - f)
-    value = value if x > 0.0 else (-math.inf if x == 0.0 else math.nan)
+    if x == 0.0:
+        value = -math.inf
+    elif not x > 0.0:
+        value = math.nan
     return value if x < math.inf else x
 
 
@@ -121,7 +128,9 @@ def log1p(x: float) -> float:
     """log(1 + x) = log u + (x - (u - 1)) / u with u = 1 + x as rounded."""
     u = 1.0 + x
     value = log(u) + (x - (u - 1.0)) / u
-    return value if math.fabs(u) < math.inf and u > 0.0 else log(u)
+    if math.fabs(u) < math.inf and u > 0.0:
+        return value
+    return log(u)
 
 
 VECTOR = {math.exp: exp, math.log: log, math.log1p: log1p}

@@ -41,7 +41,8 @@ def total_of_rows(
     y: Array, eta: Array, w: Array, t: Array, log_p: Array, slope: Array
 ) -> float:
     """sum_i w_i log p of the rows of a tile."""
-    e, value = eta[0], 0.0
+    e = eta[0]
+    value = 0.0
     if w.size:
         for i in range(y.shape[0]):
             value += w[i] * row(y[i], e[i], t)[0]
@@ -81,7 +82,12 @@ def sum_of_products(
 ) -> float:
     """The same where log p_i = a_i - log(1 + e_i), e_i in [0, 1]: one logarithm a tile where there are no weights."""
     # A logarithm a row was 28 of the 65 us of a logistic gradient at (10^4, 11).
-    value, n, f, s, a, e = 0.0, y.shape[0], eta[0], slope[0], log_p[0], log_p[1]
+    value = 0.0
+    n = y.shape[0]
+    f = eta[0]
+    s = slope[0]
+    a = log_p[0]
+    e = log_p[1]
     for i in range(n):
         a[i], e[i], s[i] = product(y[i], f[i], t)
     if w.size:
@@ -98,7 +104,9 @@ def total_of_products(
     y: Array, eta: Array, w: Array, t: Array, log_p: Array, slope: Array
 ) -> float:
     """`total_of_rows` likewise."""
-    value, n, f = 0.0, y.shape[0], eta[0]
+    value = 0.0
+    n = y.shape[0]
+    f = eta[0]
     if w.size:
         for i in range(n):
             a, e, _ = product(y[i], f[i], t)
@@ -128,14 +136,20 @@ def gradient(
 ) -> float:  # fmt: skip
     """sum_i w_i log p_i at beta (p, m); its slopes over vec(beta), and over log aux behind them, go into `out`. The last three are
     written to: see `tiles.work_of`."""
-    p, m, b = tiles.shape[1], beta.shape[1], tiles.shape[2]
+    p = tiles.shape[1]
+    m = beta.shape[1]
+    b = tiles.shape[2]
     extra = out.size - p * m
     for j in range(out.size):
         out[j] = 0.0
     value = 0.0
     for k in range(tiles.shape[0]):
-        X, start = tiles[k], k * b
-        here = b if start + b <= y.shape[0] else y.shape[0] - start
+        X = tiles[k]
+        start = k * b
+        if start + b <= y.shape[0]:
+            here = b
+        else:
+            here = y.shape[0] - start
         for c in range(m):
             # eta_c = X beta_c + offset_c
             e = eta[c]
@@ -149,17 +163,19 @@ def gradient(
             for j in range(
                 0, p - 3, 4
             ):  # four columns at a time: e is read and written once for them
-                x0, x1, x2, x3 = X[j], X[j + 1], X[j + 2], X[j + 3]
-                b0, b1, b2, b3 = (
-                    beta[j, c],
-                    beta[j + 1, c],
-                    beta[j + 2, c],
-                    beta[j + 3, c],
-                )
+                x0 = X[j]
+                x1 = X[j + 1]
+                x2 = X[j + 2]
+                x3 = X[j + 3]
+                b0 = beta[j, c]
+                b1 = beta[j + 1, c]
+                b2 = beta[j + 2, c]
+                b3 = beta[j + 3, c]
                 for i in range(here):
                     e[i] += x0[i] * b0 + x1[i] * b1 + x2[i] * b2 + x3[i] * b3
             for j in range(p - p % 4, p):
-                x0, b0 = X[j], beta[j, c]
+                x0 = X[j]
+                b0 = beta[j, c]
                 for i in range(here):
                     e[i] += x0[i] * b0
         value += summed(
@@ -169,8 +185,14 @@ def gradient(
             # d/d beta_jc = sum_i w_i x_ij d log p_i / d eta_ic
             s = slope[c]
             for j in range(0, p - 3, 4):
-                x0, x1, x2, x3 = X[j], X[j + 1], X[j + 2], X[j + 3]
-                u0, u1, u2, u3 = 0.0, 0.0, 0.0, 0.0
+                x0 = X[j]
+                x1 = X[j + 1]
+                x2 = X[j + 2]
+                x3 = X[j + 3]
+                u0 = 0.0
+                u1 = 0.0
+                u2 = 0.0
+                u3 = 0.0
                 for i in range(here):
                     u0 += x0[i] * s[i]
                     u1 += x1[i] * s[i]
@@ -182,12 +204,14 @@ def gradient(
                 out[k0 + 2 * m] += u2
                 out[k0 + 3 * m] += u3
             for j in range(p - p % 4, p):
-                x0, u0 = X[j], 0.0
+                x0 = X[j]
+                u0 = 0.0
                 for i in range(here):
                     u0 += x0[i] * s[i]
                 out[j * m + c] += u0
         for c in range(extra):
-            s, up = slope[m + c], 0.0
+            s = slope[m + c]
+            up = 0.0
             for i in range(here):
                 up += s[i]
             out[p * m + c] += up
@@ -198,9 +222,12 @@ def row_slopes(
     X: Array, y: Array, w: Array, offset: Array, beta: Array, t: Array, out: Array
 ) -> float:
     """The same from X (n, p) as it is, for a single pass: beta (m, p), offset (m, n), `out` (m p + extra,) by predictor."""
-    n, p, m = X.shape[0], X.shape[1], beta.shape[0]
+    n = X.shape[0]
+    p = X.shape[1]
+    m = beta.shape[0]
     extra = out.size - m * p
-    slope, log_p = np.empty((m + 1, B)), np.empty((1, B))
+    slope = np.empty((m + 1, B))
+    log_p = np.empty((1, B))
     out[:] = 0.0
     value = 0.0
     for start in range(0, n, B):
@@ -221,7 +248,8 @@ def row_slopes(
         for c in range(m):
             out[c * p : (c + 1) * p] += np.dot(slope[c, : stop - start], rows)
         for c in range(extra):
-            s, up = slope[m + c], 0.0
+            s = slope[m + c]
+            up = 0.0
             for i in range(stop - start):
                 up += s[i]
             out[m * p + c] += up
@@ -240,14 +268,19 @@ def values(
 ) -> None:
     """sum_i w_i log p_i at each of S points beta (S, m, p) with t (S, k): added to `out` (S,)."""
     n, p = X.shape
-    S, m = beta.shape[0], beta.shape[1]
+    S = beta.shape[0]
+    m = beta.shape[1]
     group = max(
         1, 64 // m
     )  # points that share a product of matrices which stays in the second cache
-    slope, log_p, none = np.empty((m + extra, B)), np.empty(B), np.empty(0)
+    slope = np.empty((m + extra, B))
+    log_p = np.empty(B)
+    none = np.empty(0)
     for start in range(0, n, B):
         stop = min(start + B, n)
-        rows, here, v = X[start:stop], y[start:stop], none
+        rows = X[start:stop]
+        here = y[start:stop]
+        v = none
         if w.size:
             v = w[start:stop]
         for a in range(0, S, group):
@@ -270,7 +303,8 @@ def each_value(y: Array, eta: Array, t: Array) -> None:
 
 def hessians_of_rows(y: Array, eta: Array, t: Array, curve: Array) -> None:
     """A row's curvature over the rows of a tile."""
-    e, c = eta[0], curve[0]
+    e = eta[0]
+    c = curve[0]
     for i in range(y.shape[0]):
         c[i] = hessian(y[i], e[i], t)
 
@@ -288,7 +322,8 @@ def predictors(
         else:
             e[:] = 0.0
         for j in range(beta.shape[1]):
-            u, slant = U[j], beta[c, j]
+            u = U[j]
+            slant = beta[c, j]
             for i in range(b):
                 e[i] += u[i] * slant
 
@@ -305,15 +340,21 @@ def weighted_products(U: Array, V: Array, s: Array, b: int, G: Array) -> None:
     """G += U diag(s) U' over b rows, its upper triangle, two columns by two: four sums for four numbers read."""
     q = U.shape[0]
     for j in range(q):
-        u, v = U[j], V[j]
+        u = U[j]
+        v = V[j]
         for i in range(b):
             v[i] = u[i] * s[i]
     # G_jk = sum_i s_i u_ji u_ki
     for j in range(0, q, 2):
-        v0, v1 = V[j], V[j + 1]
+        v0 = V[j]
+        v1 = V[j + 1]
         for k in range(j, q, 2):
-            u0, u1 = U[k], U[k + 1]
-            g00, g01, g10, g11 = 0.0, 0.0, 0.0, 0.0
+            u0 = U[k]
+            u1 = U[k + 1]
+            g00 = 0.0
+            g01 = 0.0
+            g10 = 0.0
+            g11 = 0.0
             for i in range(b):
                 g00 += v0[i] * u0[i]
                 g01 += v0[i] * u1[i]
@@ -337,14 +378,16 @@ def curved(
 ) -> float:
     """As `slopes` without nuisance parameters, and X' W X with W the curvature of each row: H (pairs, q, q), q being p made
     even, a block for each pair of predictors c <= d, of which the upper triangle is filled."""
-    n, p, m, q = X.shape[0], X.shape[1], beta.shape[0], H.shape[1]
-    U, V = np.zeros((q, C)), np.zeros((q, C))
-    eta, slope, log_p, curve = (
-        np.zeros((m, C)),
-        np.empty((m + 1, C)),
-        np.empty((1, C)),
-        np.zeros((H.shape[0], C)),
-    )
+    n = X.shape[0]
+    p = X.shape[1]
+    m = beta.shape[0]
+    q = H.shape[1]
+    U = np.zeros((q, C))
+    V = np.zeros((q, C))
+    eta = np.zeros((m, C))
+    slope = np.empty((m + 1, C))
+    log_p = np.empty((1, C))
+    curve = np.zeros((H.shape[0], C))
     out[:] = 0.0
     H[:] = 0.0
     value = 0.0
@@ -369,7 +412,8 @@ def curved(
         for c in range(m):
             s = slope[c]
             for j in range(p):
-                u, up = U[j], 0.0
+                u = U[j]
+                up = 0.0
                 for i in range(b):
                     up += u[i] * s[i]
                 out[c * p + j] += up
@@ -386,7 +430,8 @@ def entries(
     log of a factor of every scale; slopes over theta are added to `out`."""
     value, unit = 0.0, 0.0
     for k in range(at.size):
-        j, s = int(at[k]), scale[k]
+        j = int(at[k])
+        s = scale[k]
         # log p(theta_j) = f(r) - log s: d/d theta_j = f'(r) / s, and -r f'(r) - 1 over the log of a factor of s.
         r = (theta[j] - location[k]) / s
         log_p, up, _ = row(0.0, r, t)

@@ -24,7 +24,8 @@ summing = cached_njit(
 _SHIFT = 3.75
 _NEAR = 1e-5  # of the least scale: a step of Halley's method this short leaves the cube of it
 _PASSES = 200
-_ROOT_2, _ROOT_2PI = math.sqrt(2.0), math.sqrt(2.0 * math.pi)
+_ROOT_2 = math.sqrt(2.0)
+_ROOT_2PI = math.sqrt(2.0 * math.pi)
 MOST = 300.0  # the largest mean of a Poisson atom whose probability of 0 is taken: e^-300 is a number, and 300 products are few
 
 
@@ -48,8 +49,11 @@ def normal_mixture_quantiles(
     where rows do not differ. z is the normal quantile of `prob`. A row whose search does not end is nan."""
     n, S = mean.shape
     for i in range(n):
-        m, sigma = mean[i], scale[i if scale.shape[0] > 1 else 0]
-        centre, square, least = 0.0, 0.0, math.inf
+        m = mean[i]
+        sigma = scale[i if scale.shape[0] > 1 else 0]
+        centre = 0.0
+        square = 0.0
+        least = math.inf
         for s in range(S):
             centre += share[s] * m[s]
             least = sigma[s] if sigma[s] < least else least
@@ -58,13 +62,11 @@ def normal_mixture_quantiles(
                 sigma[s] * sigma[s] + (m[s] - centre) * (m[s] - centre)
             )
         width = math.sqrt(square)
-        y, low, high, reach, found = (
-            centre + z * width,
-            -math.inf,
-            math.inf,
-            width,
-            math.nan,
-        )
+        y = centre + z * width
+        low = -math.inf
+        high = math.inf
+        reach = width
+        found = math.nan
         for _ in range(_PASSES):
             F, f, slope = 0.0, 0.0, 0.0
             for s in range(S):
@@ -99,11 +101,16 @@ def normal_mixture_quantiles(
                 d = share[s] * e / sigma[s]
                 f += d
                 slope -= d * r / sigma[s]
-            f, slope, gap = f / _ROOT_2PI, slope / _ROOT_2PI, F - prob
+            f = f / _ROOT_2PI
+            slope = slope / _ROOT_2PI
+            gap = F - prob
             low, high = (y, high) if gap < 0.0 else (low, y)
             # Halley: y - g f / (f^2 - g f' / 2), g = F - prob, where |g f'| <= f^2; in a lower tail it is below f^2 on the right of the root
             safe = f > 1e-290 and abs(gap * slope) <= f * f
-            step = -gap * f / (f * f - 0.5 * gap * slope) if safe else 0.0
+            if safe:
+                step = -gap * f / (f * f - 0.5 * gap * slope)
+            else:
+                step = 0.0
             new = y + step
             safe = safe and low < new < high and abs(step) <= width
             if safe and abs(step) <= _NEAR * least:
@@ -130,7 +137,9 @@ def poisson_mixture_quantiles(
     written to."""
     n, S = mean.shape
     for i in range(n):
-        m, upto, top = mean[i], 0.0, 0.0
+        m = mean[i]
+        upto = 0.0
+        top = 0.0
         for s in range(S):
             term[s] = share[s] * exp(-m[s])
             upto += term[s]

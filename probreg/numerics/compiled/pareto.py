@@ -96,7 +96,8 @@ def _fit_pareto(
 
     The posterior mean of theta = -k / sigma over candidates b, under a prior that draws k to 1/2 with the weight of ten observations.
     """
-    M, m = y.size, b.size
+    M = y.size
+    m = b.size
     quartile = y[int(M / 4.0 + 0.5) - 1]
     if not quartile > y[0]:
         return math.nan, math.nan
@@ -145,11 +146,10 @@ def _smooth_tail(
         for j in range(M):
             # the quantile of p = (j + 1/2) / M: cutoff + sigma ((1 - p)^-k - 1) / k
             away = math.log1p(-(j + 0.5) / M)
-            q = (
-                cutoff - sigma * away
-                if k == 0.0
-                else cutoff + sigma * math.expm1(-k * away) / k
-            )
+            if k == 0.0:
+                q = cutoff - sigma * away
+            else:
+                q = cutoff + sigma * math.expm1(-k * away) / k
             log_tail[j] = min(math.log(q), 0.0)
     return k
 
@@ -174,9 +174,14 @@ def leave_each_row_out(
     """
     n, S = log_lik.shape
     m = 30 + int(math.sqrt(M))
-    x, left, at = np.empty(S), np.empty(S), np.empty(S, np.int64)
-    tail, log_tail, product = np.empty(M), np.empty(M), np.empty(_LANES)
-    b, score = np.empty(m), np.empty(m)
+    x = np.empty(S)
+    left = np.empty(S)
+    at = np.empty(S, np.int64)
+    tail = np.empty(M)
+    log_tail = np.empty(M)
+    product = np.empty(_LANES)
+    b = np.empty(m)
+    score = np.empty(m)
     for i in range(n):
         row = log_lik[i]
         most, top, known = _log_weight_maxima(row, correction, x)
@@ -208,7 +213,8 @@ def _log_weight_maxima(
     most, top, lost = -math.inf, -math.inf, 0
     for s in range(row.size):
         x[s] = correction[s] - row[s]
-        most, top = max(most, row[s]), max(top, x[s])
+        most = max(most, row[s])
+        top = max(top, x[s])
         lost += not x[s] < math.inf  # of nan too
     return most, top, lost == 0
 
@@ -229,7 +235,10 @@ def _log_weighted(
     rest = _sum(work)
     if rest > 0.0:
         peak = max(peak, math.log(rest) - top)
-    total = math.exp(math.log(rest) - top - peak) if rest > 0.0 else 0.0
+    if rest > 0.0:
+        total = math.exp(math.log(rest) - top - peak)
+    else:
+        total = 0.0
     for j in range(tail.size):
         total += math.exp(log_tail[j] + row[tail[j]] - peak)
     return peak + math.log(total)
@@ -261,7 +270,9 @@ def _sort(values: Array, at: Places) -> None:
     """Both in ascending order of the values, by Shell's sort with Ciura's gaps."""
     for gap in (1750, 701, 301, 132, 57, 23, 10, 4, 1):
         for i in range(gap, values.size):
-            value, place, j = values[i], at[i], i
+            value = values[i]
+            place = at[i]
+            j = i
             while j >= gap and values[j - gap] > value:
                 values[j], at[j] = values[j - gap], at[j - gap]
                 j -= gap

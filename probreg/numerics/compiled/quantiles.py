@@ -42,13 +42,20 @@ def quantiles_of_rows(x: Array, place: Array, z: Array, out: Array) -> None:
             j = min(int(place[q]), S - 2)
             share = place[q] - j
             # of the side with fewer numbers: the ranks j, j + 1 are S - 2 - j, S - 1 - j of -x, the other way round
-            sign, rank = (1.0, j) if 2 * j < S else (-1.0, S - 2 - j)
+            if 2 * j < S:
+                sign, rank = (1.0, j)
+            else:
+                sign = -1.0
+                rank = S - 2 - j
             count = _below(row, sign, rank + 2, sign * mean, sd, -abs(z[q]), few)
             if count < 0:
                 out[i, q] = math.nan
                 continue
             first, second = _neighbours(few[:count], rank)
-            low, high = (first, second) if sign > 0.0 else (-second, -first)
+            if sign > 0.0:
+                low, high = (first, second)
+            else:
+                low, high = (-second, -first)
             out[i, q] = _interpolate(low, high, share)
 
 
@@ -70,7 +77,9 @@ def _interpolate(low: float, high: float, share: float) -> float:
     step = high - low
     if math.isinf(step):
         return high if share == 1.0 else low + high
-    return low + step * share if share < 0.5 else high - step * (1.0 - share)
+    if share < 0.5:
+        return low + step * share
+    return high - step * (1.0 - share)
 
 
 @summing
@@ -79,7 +88,8 @@ def mean_and_deviation(x: Array) -> tuple[float, float]:
     total = 0.0
     for s in range(x.size):
         total += x[s]
-    mean, square = total / x.size, 0.0
+    mean = total / x.size
+    square = 0.0
     for s in range(x.size):
         square += (x[s] - mean) * (x[s] - mean)
     return mean, math.sqrt(square / x.size)
@@ -109,7 +119,9 @@ def threshold(
 ) -> float:
     """What at least `wanted` of the numbers sign * x do not exceed, and few more; inf where no guess led there. `mean` and `sd` are of sign * x,
     and mean + z sd is the first guess."""
-    guess, low, high = mean + z * sd, -math.inf, math.inf
+    guess = mean + z * sd
+    low = -math.inf
+    high = math.inf
     slack = _SLACK + wanted // 8
     for _ in range(_GUESSES if 0.0 < sd < math.inf else 0):
         count = _count(x, sign, guess)
@@ -128,9 +140,10 @@ def threshold(
         )
         moved = guess + step
         if not low < moved < high:
-            moved = (
-                (low + high) / 2 if math.isfinite(high - low) else guess + 2.0 * step
-            )
+            if math.isfinite(high - low):
+                moved = (low + high) / 2
+            else:
+                moved = guess + 2.0 * step
         guess = moved
     return high
 
@@ -147,7 +160,8 @@ def _count(x: Array, sign: float, threshold: float) -> int:
 @njit(nogil=True)
 def _neighbours(x: Array, rank: int) -> tuple[float, float]:
     """The numbers of ranks `rank` and rank + 1, counted from 0, by Hoare's selection; x is reordered."""
-    left, right = 0, x.size - 1
+    left = 0
+    right = x.size - 1
     while left < right:
         pivot = x[(left + right) // 2]
         i, j = left, right

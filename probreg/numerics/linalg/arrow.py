@@ -71,7 +71,9 @@ class Arrow:
     def T_inverse(self) -> Array:
         """T^-1 (..., r, r), lower triangular; its leading part is the inverse of that of T."""
         if self.T.ndim == 2:
-            return np.asarray(inverse_upper(self.T.T).T) if len(self.T) else self.T
+            if len(self.T):
+                return np.asarray(inverse_upper(self.T.T).T)
+            return self.T
         return np.tril(np.linalg.inv(self.T))
 
     def log_det(self, k: int | None = None) -> Array:
@@ -133,7 +135,9 @@ class Arrow:
         return _merge_groups(self.C)
 
     def _T_inverse(self, k: int | None) -> Array:
-        return self.T_inverse if k is None else self.T_inverse[..., :k, :k]
+        if k is None:
+            return self.T_inverse
+        return self.T_inverse[..., :k, :k]
 
     def _border_product(self, y: Array, k: int | None) -> Array:
         """C'y."""

@@ -88,10 +88,8 @@ def _add(parts: Iterable[Sums]) -> Sums:
             total = tuple(np.asarray(a) for a in part)
             total = tuple(a if a.base is None else a.copy() for a in total)
         elif not own:
-            total, own = (
-                tuple(np.asarray(a + b) for a, b in zip(total, part, strict=True)),
-                True,
-            )
+            total = tuple(np.asarray(a + b) for a, b in zip(total, part, strict=True))
+            own = True
         else:
             for a, b in zip(total, part, strict=True):
                 np.add(
@@ -184,7 +182,8 @@ def weighted_gram(X: Array, W: Array) -> Array:
     if W.ndim == 1 or W.shape[1] == 1:
         w = W.reshape(len(X))
         return sum_over_blocks(X, lambda rows, A: (_weighted_block(A, w[rows]),))[0]
-    p, m = X.shape[1], W.shape[1]
+    p = X.shape[1]
+    m = W.shape[1]
     upper = list(zip(*np.triu_indices(m), strict=True))
 
     def block(rows: slice, A: Array) -> Sums:

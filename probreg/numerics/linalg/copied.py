@@ -41,13 +41,18 @@ def copied_behind_ones(X: Array, y: Array) -> tuple[Array, Products]:
     ([[2.0, 5.0], [5.0, 13.0]], [3.0, 8.0])
     """
     n, q = X.shape
-    out, size = np.empty((n, q + 1)), part_of_rows(q + 1)
+    out = np.empty((n, q + 1))
+    size = part_of_rows(q + 1)
 
     def block(rows: slice) -> Sums:
-        G, P, square = np.zeros((q, q + 1)), np.zeros(q + 1), 0.0
+        G = np.zeros((q, q + 1))
+        P = np.zeros(q + 1)
+        square = 0.0
         for start in range(rows.start, rows.stop, size):
             some = slice(start, min(start + size, rows.stop))
-            A, B, v = out[some], X[some], y[some]
+            A = out[some]
+            B = X[some]
+            v = y[some]
             A[:, 0], A[:, 1:] = 1.0, B  # parts do not overlap
             G += dot(B.T, A)
             P += dot(v, A)

@@ -80,7 +80,8 @@ class NestedCorner:
 
     def __init__(self, S: Array, g: int, s: int) -> None:
         self.g, self.s = g, s
-        every, q = np.arange(g), g * s
+        every = np.arange(g)
+        q = g * s
         D = S[:q, :q].reshape(g, s, g, s)[every, :, every]
         self.arrow = Arrow(D, S[:q, q:].reshape(g, s, -1), S[q:, q:])
 
@@ -96,15 +97,21 @@ class NestedCorner:
     def solve(self, c: Array, k: int, *, transposed: bool) -> Array:
         """T^-1 c, or T'^-1 c, of c (k, s)."""
         q = self.g * self.s
-        solve = self.arrow.solve_transposed if transposed else self.arrow.half
+        if transposed:
+            solve = self.arrow.solve_transposed
+        else:
+            solve = self.arrow.half
         above, below = solve(c[:q].reshape(self.g, self.s, -1), c[q:], k - q)
         return np.vstack([above.reshape(q, -1), below])
 
     def inverse(self, k: int) -> Array:
         """S^-1 (k, k)."""
-        q, every, arrow = self.g * self.s, np.arange(self.g), self.arrow
+        q = self.g * self.s
+        every = np.arange(self.g)
+        arrow = self.arrow
         _, border, corner = arrow.inverse(k - q)
-        out, border = np.empty((k, k)), border.reshape(q, -1)
+        out = np.empty((k, k))
+        border = border.reshape(q, -1)
         # L'^-1 (I + C S22 C') L^-1, of which the border is -L'^-1 C S22
         W = _backward(arrow.L, arrow.C[..., : k - q]).reshape(q, -1)
         out[:q, :q] = -border @ W.T

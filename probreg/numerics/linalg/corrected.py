@@ -49,7 +49,8 @@ def corrected_factor(A: Array) -> Array | None:
     # sums of n products of two numbers below 1 with so many bits are exact; |r_j| <= n^(1/2)
     grow = int(np.ceil(np.log2(n)))
     bits = (_DIGITS - grow) // 2
-    of_rows, of_factor = _products(A, bits), _products(R, bits - (grow + 1) // 2)
+    of_rows = _products(A, bits)
+    of_factor = _products(R, bits - (grow + 1) // 2)
     first, mixed, last = (a - b for a, b in zip(of_rows, of_factor))
     E = first + (mixed + mixed.T + last)
     P = np.triu(blas.dtrsm(1.0, R, blas.dtrsm(1.0, R, E, side=1), trans_a=1))

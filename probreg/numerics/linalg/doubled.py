@@ -61,10 +61,8 @@ def add_up(high: Array, low: Array) -> tuple[Array, Array]:
         half = len(high) // 2
         s, e = two_sum(high[:half], high[half : 2 * half])
         s, e = two_sum(s, e + (low[:half] + low[half : 2 * half]))
-        high, low = (
-            np.concatenate([s, high[2 * half :]]),
-            np.concatenate([e, low[2 * half :]]),
-        )
+        high = np.concatenate([s, high[2 * half :]])
+        low = np.concatenate([e, low[2 * half :]])
     return high[0], low[0]
 
 
@@ -94,7 +92,8 @@ def residual_sums(
 def _of_block(
     X: Array, y: Array, w: Array | None, b: tuple[Array, Array]
 ) -> tuple[Array, Array]:
-    r, low = y, np.zeros_like(y)
+    r = y
+    low = np.zeros_like(y)
     for x, high, rest in zip(X.T, *b):  # r -= x b
         p, e = two_product(x, high)
         r, t = two_sum(r, -p)
@@ -104,7 +103,8 @@ def _of_block(
     if w is not None:
         v, e = two_product(w, r)
         v_low = e + w * low
-    A, A_low = np.column_stack([X, r]), np.column_stack([np.zeros_like(X), low])
+    A = np.column_stack([X, r])
+    A_low = np.column_stack([np.zeros_like(X), low])
     p, e = two_product(A, v[:, None])
     return add_up(p, e + A * v_low[:, None] + A_low * v[:, None])
 
@@ -120,7 +120,9 @@ def refine(
     Corrections d with R'R d = X'W r + c, the residuals r in doubled precision: each gains a factor of 1 / (eps cond(R)) or
     so, to the last digit of each coefficient wherever R has any right digit. R'R = X'WX; None where they do not shrink.
     """
-    high, low, last = b, np.zeros_like(b), np.inf
+    high = b
+    low = np.zeros_like(b)
+    last = np.inf
     for _ in range(_PASSES):
         found = sums((high, low))
         # R'R d = X'W r + c in two triangular solves; |R d| = |half| measures the correction in the norm of the fit.
@@ -131,11 +133,9 @@ def refine(
             last < np.inf and not size <= last / 4
         ):  # as small as they get, or no correction at all
             fitted = np.asarray(R @ high, dtype=float)
-            return (
-                (high, found.square)
-                if last <= _FLOOR * float(fitted @ fitted)
-                else None
-            )
+            if last <= _FLOOR * float(fitted @ fitted):
+                return (high, found.square)
+            return None
         high, e = two_sum(high, d)
         high, low = two_sum(high, low + e)
         if np.all(np.abs(d) <= _CLOSE * np.abs(high)) or size == 0.0:

@@ -37,7 +37,12 @@ def solve_upper(R: Array, b: Array, *, transpose: bool = False) -> Array:
                 f"the triangular matrix is singular: diagonal element {info - 1} is 0"
             )
         return np.asarray(x)
-    L, order = (R.T, range(len(R))) if transpose else (R, range(len(R) - 1, -1, -1))
+    if transpose:
+        L = R.T
+        order = range(len(R))
+    else:
+        L = R
+        order = range(len(R) - 1, -1, -1)
     x = np.array(b, dtype=np.longdouble)
     for i in order:
         done = slice(0, i) if transpose else slice(i + 1, None)
@@ -60,7 +65,9 @@ def inverse_upper(R: Array) -> Array:
 
 def to_float(A: ArrayLike) -> Array:
     A = np.asarray(A)
-    return A if A.dtype == np.longdouble else A.astype(float, copy=False)
+    if A.dtype == np.longdouble:
+        return A
+    return A.astype(float, copy=False)
 
 
 def norms(F: Array) -> Array:
@@ -83,13 +90,17 @@ def factor_of(A: Array) -> Array:
 
 def extended_factor(A: Array) -> Array:
     """The same in extended precision, square too: by a correction of LAPACK's factor where that is quicker and has the digits."""
-    found = corrected_factor(A) if A.size * A.shape[1] > _FEW else None
+    if A.size * A.shape[1] > _FEW:
+        found = corrected_factor(A)
+    else:
+        found = None
     return householder(A) if found is None else found
 
 
 def householder(A: Array) -> Array:
     """No LAPACK works on longdouble. Columns are stored as rows, so that reflections run along memory."""
-    q, T = A.shape[1], np.array(A.T, dtype=np.longdouble, order="C")
+    q = A.shape[1]
+    T = np.array(A.T, dtype=np.longdouble, order="C")
     for j in range(min(q, len(A))):
         v = T[j, j:].copy()
         norm = np.sqrt(v @ v)
@@ -113,7 +124,9 @@ def extended_root(A: Array, w: Array | None) -> Array:
 def condition_of(R: Array) -> float:
     """The condition number (1-norm, estimated) of R (p, p) upper triangular with its columns scaled to unit norm."""
     S = np.asarray(R / norms(R), dtype=float)
-    return 1 / max(float(lapack.dtrcon(S)[0]), 1e-300) if len(S) else 1.0
+    if len(S):
+        return 1 / max(float(lapack.dtrcon(S)[0]), 1e-300)
+    return 1.0
 
 
 def semidefinite(G: Array, tol: float) -> Array:
@@ -165,14 +178,15 @@ def rank_of(R: Array, tol: float | None = None) -> ColumnRank:
     tol = RANK_TOL if tol is None else tol
     scale = norms(R)
     S = R / scale
-    kept, dropped, T = list(range(R.shape[1])), [], S
+    kept = list(range(R.shape[1]))
+    dropped = []
+    T = S
     while (j := _first_dependent(T, tol)) is not None:
         # b = R_11^-1 R_12: what is left of a column beside the first j is the length of its lower part.
-        share = (
-            np.abs(solve_upper(T[:j, :j], T[:j, j:])).sum(axis=0)
-            if j
-            else np.zeros(len(kept))
-        )
+        if j:
+            share = np.abs(solve_upper(T[:j, :j], T[:j, j:])).sum(axis=0)
+        else:
+            share = np.zeros(len(kept))
         gone = np.sqrt((T[j:, j:] ** 2).sum(axis=0)) <= tol * (1 + share)
         gone[0] = True
         dropped += [c for c, out in zip(kept[j:], gone, strict=True) if out]

@@ -83,7 +83,9 @@ class SparseArrow:
         out = 2.0 * (
             blocks + self.rest.log_diagonal(self.C.shape[1] if k is None else k)
         )
-        return np.array([out]) if self._lead else np.asarray(out)
+        if self._lead:
+            return np.array([out])
+        return np.asarray(out)
 
     def half(self, a: Array, c: Array, k: int | None = None) -> tuple[Array, Array]:
         """[[L, 0], [C', T]]^-1 of columns a (..., G, K, s) and c (..., r, s)."""
@@ -115,8 +117,10 @@ class SparseArrow:
         """The diagonal blocks (G, K, K) of H^-1, its border (G, K, k) and corner (k, k)."""
         # S the corner: blocks L'^-1 (I + C S C') L^-1, border -L'^-1 C S
         G, K, _ = self.shape
-        C, S = self._leading_border(k).tocoo(), self.corner(k)
-        CS, group = self._leading_border(k) @ S, C.row // K
+        C = self._leading_border(k).tocoo()
+        S = self.corner(k)
+        CS = self._leading_border(k) @ S
+        group = C.row // K
         inside = np.empty((G, K, K))
         for j in range(K):
             # sum over the columns that meet in a block
@@ -134,7 +138,8 @@ class SparseArrow:
         """The trace of the diagonal blocks of H^-1 together, and the diagonal (k,) of its corner S."""
         # tr L'^-1 (I + C S C') L^-1 = |L^-1|^2 + <S, (L'^-1 C)'L'^-1 C>
         G, K, _ = self.shape
-        S, Li = self.corner(k), _forward(self.L, np.broadcast_to(np.eye(K), (G, K, K)))
+        S = self.corner(k)
+        Li = _forward(self.L, np.broadcast_to(np.eye(K), (G, K, K)))
         B = blocks_of(np.swapaxes(Li, -1, -2)) @ self._leading_border(k)
         met = scipy.sparse.coo_array(B.T @ B)
         own = float(np.square(Li).sum() + met.data @ S[met.row, met.col])
@@ -149,7 +154,9 @@ class SparseArrow:
         return np.moveaxis(out.reshape(wide.shape), 0, -2)
 
     def _leading_border(self, k: int | None) -> Any:
-        return self.C if k is None or k == self.C.shape[1] else self.C[:, :k]
+        if k is None or k == self.C.shape[1]:
+            return self.C
+        return self.C[:, :k]
 
     def _wide(self, x: Array, ndim: int) -> Array:
         """With the leading axis where results have one."""

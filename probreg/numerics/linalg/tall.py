@@ -95,9 +95,16 @@ def reduce_rows(
     >>> reduce_rows([[1.0], [3.0]], [0.0, 0.0]).mean
     array([2., 0.])
     """
-    X, Y = to_float(X), None if y is None else to_float(y)
-    Y = np.empty((len(X), 0)) if Y is None else Y.reshape(len(X), -1)
-    w = None if weights is None else np.asarray(weights, dtype=float)
+    X = to_float(X)
+    Y = None if y is None else to_float(y)
+    if Y is None:
+        Y = np.empty((len(X), 0))
+    else:
+        Y = Y.reshape(len(X), -1)
+    if weights is None:
+        w = None
+    else:
+        w = np.asarray(weights, dtype=float)
     total = float(len(X)) if w is None else float(w.sum())
     q = X.shape[1] + Y.shape[1]
     with np.errstate(
@@ -106,8 +113,12 @@ def reduce_rows(
         if len(X) * q * q <= EXTENDED:
             A = np.hstack([X, Y])
             return Reduction(extended_root(A, w), *_centre(A, w, total), total)
-        X, Y = X.astype(float, copy=False), Y.astype(float, copy=False)
-        found = _cholesky_qr(X, Y, w, total, products) if len(X) > _TALL * q else None
+        X = X.astype(float, copy=False)
+        Y = Y.astype(float, copy=False)
+        if len(X) > _TALL * q:
+            found = _cholesky_qr(X, Y, w, total, products)
+        else:
+            found = None
         return found or Reduction(
             _tsqr(X, Y, w), *_centre_blocks(X, Y, w, total), total
         )
@@ -121,7 +132,8 @@ def _tsqr(X: Array, Y: Array, w: Array | None) -> Array:
     ):  # more threads than that only wait for each other in factors as small as these
         for rows in row_blocks(len(X), q):
             A = np.hstack([X[rows], Y[rows]])
-            A = A if w is None else A * np.sqrt(w[rows])[:, None]
+            if w is not None:
+                A = A * np.sqrt(w[rows])[:, None]
             # The factor of the rows so far and the next block: F'F <- F'F + A'A (TSQR).
             F = np.linalg.qr(np.vstack([F, A]), mode="r")
     return positive_diagonal(np.vstack([F, np.zeros((q - len(F), q))]))
@@ -139,7 +151,8 @@ def _cholesky_qr(
     if R is None or condition > POOR:
         return None
     # X = Q R with R'R = X'X: Z = Q'Y = R'^-1 X'Y, and Y'Y - Z'Z of the part outside the span of X.
-    Z, rest = solve_upper(R, C, transpose=True), np.zeros_like(S)
+    Z = solve_upper(R, C, transpose=True)
+    rest = np.zeros_like(S)
     if condition > WELL:
         again = _second_pass(X, Y, w, R, Z)
         if again is None:
@@ -151,7 +164,8 @@ def _cholesky_qr(
         if condition > EASY or np.any(np.diag(rest) < CLOSE * np.diag(S)):
             step, rest = _residual_pass(X, Y, w, R, Z)
             # Seminormal equations: B <- B + R^-1 step, Z <- Z + step, and the residual products fall by step'step.
-            Z, rest = Z + step, rest - step.T @ step
+            Z = Z + step
+            rest = rest - step.T @ step
     # F = [R Z; 0 L], L'L = rest.
     F = np.block([[R, Z], [np.zeros((Y.shape[1], len(R))), semidefinite(rest, np.inf)]])
     return Reduction(
@@ -173,33 +187,38 @@ def part_of_rows(p: int) -> int:
 def _gram_pass(X: Array, Y: Array, w: Array | None) -> Products:
     n, p = X.shape
     size = part_of_rows(p) if w is None else 0
-    blocks = (
-        [slice(i, min(i + PARTS * size, n)) for i in range(0, n, PARTS * size)]
-        if size
-        else row_blocks(n, p)
-    )
+    if size:
+        blocks = [slice(i, min(i + PARTS * size, n)) for i in range(0, n, PARTS * size)]
+    else:
+        blocks = row_blocks(n, p)
 
     def block(rows: slice) -> Sums:
-        A, B, one = X[rows], Y[rows], np.ones(rows.stop - rows.start)
+        A = X[rows]
+        B = Y[rows]
+        one = np.ones(rows.stop - rows.start)
         if w is not None:
             one = np.sqrt(w[rows])
-            A, B = A * one[:, None], B * one[:, None]
+            A = A * one[:, None]
+            B = B * one[:, None]
         return dot(A.T, A), dot(A.T, B), dot(B.T, B), dot(one, A), dot(one, B)
 
     def block_of_parts(rows: slice) -> Sums:
-        copy, one = np.empty((size, p)), np.ones(size)
+        copy = np.empty((size, p))
+        one = np.ones(size)
         out: Sums = ()
         for start in range(rows.start, rows.stop, size):
             some = slice(start, min(start + size, rows.stop))
-            A, B, C = X[some], Y[some], copy[: some.stop - start]
+            A = X[some]
+            B = Y[some]
+            C = copy[: some.stop - start]
             C[:] = A
-            G, P = dot(C.T, A), dot(C.T, B)
+            G = dot(C.T, A)
+            P = dot(C.T, B)
             # sums of the columns are products with the first where that is all ones
-            sums = (
-                (G[0], P[0])
-                if p and (A[:, 0] == 1.0).all()
-                else (dot(one[: len(A)], A), dot(one[: len(A)], B))
-            )
+            if p and (A[:, 0] == 1.0).all():
+                sums = (G[0], P[0])
+            else:
+                sums = (dot(one[: len(A)], A), dot(one[: len(A)], B))
             out = _add(out, (G, P, dot(B.T, B), *sums))
         return out
 
@@ -207,20 +226,25 @@ def _gram_pass(X: Array, Y: Array, w: Array | None) -> Products:
 
 
 def _add(a: Sums, b: Sums) -> Sums:
-    return tuple(u + v for u, v in zip(a, b, strict=True)) if a else b
+    if a:
+        return tuple(u + v for u, v in zip(a, b, strict=True))
+    return b
 
 
 def _second_pass(
     X: Array, Y: Array, w: Array | None, R: Array, Z: Array
 ) -> tuple[Array, Array] | None:
     """R and Z = Q'Y once more from the columns of X R^-1, which are orthonormal but for rounding, and from Y - X B."""
-    T, B = inverse_upper(R), solve_upper(R, Z)
+    T = inverse_upper(R)
+    B = solve_upper(R, Z)
 
     def block(rows: slice) -> Sums:
-        Q, E = dot(X[rows], T), Y[rows] - dot(X[rows], B)
+        Q = dot(X[rows], T)
+        E = Y[rows] - dot(X[rows], B)
         if w is not None:
             root = np.sqrt(w[rows])[:, None]
-            Q, E = Q * root, E * root
+            Q = Q * root
+            E = E * root
         return dot(Q.T, Q), dot(Q.T, E)
 
     G, QE = map_blocks(block, row_blocks(*X.shape))
@@ -301,7 +325,9 @@ def _centre_blocks(
     blocks = row_blocks(*X.shape)
 
     def weigh(rows: slice) -> Array:
-        return np.ones(rows.stop - rows.start) if w is None else w[rows]
+        if w is None:
+            return np.ones(rows.stop - rows.start)
+        return w[rows]
 
     mean = (
         map_blocks(

@@ -14,8 +14,10 @@ def spell_process(
     >>> [s.call for s in spell_process(RBF(5.0), 10, 0.25, 2.0, weighted=False)][0]
     "KernelRidge(alpha=1, kernel='rbf', gamma=0.02)"
     """
-    spec, said = kernel.spec(), []
-    if (found := ridge_kernel(spec, width)) is not None:
+    spec = kernel.spec()
+    said = []
+    found = ridge_kernel(spec, width)
+    if found is not None:
         factor, text, numbers = found
         # the prior of f is tau^2 k, tau^2 = 1 / l2: lam = sigma^2 / tau^2 beside k, lam / v beside k / v
         alpha = sigma**2 * l2 / factor

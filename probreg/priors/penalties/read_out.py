@@ -38,13 +38,18 @@ def _penalty_weights(prior: Prior, q: int) -> tuple[float, float, bool] | None:
         return None
     if isinstance(prior, Normal):
         P = prior.precision(q)
-        l1, l2 = np.zeros(q), np.diagonal(P)
+        l1 = np.zeros(q)
+        l2 = np.diagonal(P)
         if np.any(np.diag(l2) != P):
             return None
     else:
-        share = prior.ratio if isinstance(prior, ElasticNet) else 1.0
+        if isinstance(prior, ElasticNet):
+            share = prior.ratio
+        else:
+            share = 1.0
         scale = np.broadcast_to(prior.scales, q)
-        l1, l2 = share / scale, (1.0 - share) / scale**2
+        l1 = share / scale
+        l2 = (1.0 - share) / scale**2
     # scales that are meant to be equal may differ in their last bits
     if np.ptp(l1) > 1e-13 * l1.max() or np.ptp(l2) > 1e-13 * l2.max():
         return None

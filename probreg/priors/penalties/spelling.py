@@ -133,7 +133,8 @@ def spell(
     if at.family == "gaussian":
         at.need(sigma="the weight of a penalty beside an RSS")
         square = _require_known(at.sigma) ** 2  # weights beside RSS / 2
-        l1, l2 = l1 * square, l2 * square
+        l1 = l1 * square
+        l2 = l2 * square
     sums, means = (
         (_sums_gaussian, _means_gaussian)
         if at.family == "gaussian"
@@ -163,11 +164,9 @@ def _means_gaussian(
     a: float, b: float, at: Setting, intercept: bool
 ) -> tuple[Spelling, ...]:
     total, ratio = _blend(a, b)
-    mixed, fit, said = (
-        "RSS/(2N) + alpha (l1_ratio |w|_1 + (1 - l1_ratio)/2 |w|^2)",
-        _fit(intercept),
-        [],
-    )
+    mixed = "RSS/(2N) + alpha (l1_ratio |w|_1 + (1 - l1_ratio)/2 |w|^2)"
+    fit = _fit(intercept)
+    said = []
     if a and not b:
         said.append(
             Spelling(
@@ -201,7 +200,10 @@ def _spell_sums(
     said = []
     if at.family in ("bernoulli", "categorical"):
         weight, share = _blend(l1, l2 / at.squares)
-        more = "" if not l1 else f", l1_ratio={share:.12g}, solver='saga'"
+        if not l1:
+            more = ""
+        else:
+            more = f", l1_ratio={share:.12g}, solver='saga'"
         criterion = "-C log L + l1_ratio |w|_1 + (1 - l1_ratio)/2 |w|^2"
         call = f"LogisticRegression(C={1 / weight:.12g}{more}{_fit(intercept)})"
         said.append(
@@ -218,11 +220,9 @@ def _spell_sums(
 
 def _means(a: float, b: float, at: Setting, intercept: bool) -> tuple[Spelling, ...]:
     total, ratio = _blend(a, b)
-    mixed, fit, said = (
-        "-log L / N + alpha (l1_ratio |w|_1 + (1 - l1_ratio)/2 |w|^2)",
-        _fit(intercept),
-        [],
-    )
+    mixed = "-log L / N + alpha (l1_ratio |w|_1 + (1 - l1_ratio)/2 |w|^2)"
+    fit = _fit(intercept)
+    said = []
     if at.family == "poisson" and not a:
         call = f"PoissonRegressor(alpha={total:.12g}{fit})"
         said.append(
@@ -275,7 +275,9 @@ def _statsmodels(
 
 def _vector(value: float, intercept: bool) -> str:
     """statsmodels penalises the constant too, unless its own weight is 0."""
-    return f"[0, {value:.12g}, ...]" if intercept else f"{value:.12g}"
+    if intercept:
+        return f"[0, {value:.12g}, ...]"
+    return f"{value:.12g}"
 
 
 def _blend(first: float, second: float) -> tuple[float, float]:
@@ -299,26 +301,24 @@ def weights(
     """
     if of not in PACKAGES:
         raise DataError(f"of is one of {', '.join(PACKAGES)}, got {of!r}")
-    given, gaussian = dict(settings), at.family == "gaussian"
+    given = dict(settings)
+    gaussian = at.family == "gaussian"
     if of == "rss":
         if not gaussian:
             raise Incompatible(
                 f"{of} is a criterion of Gaussian models, and this one is {at.family}"
             )
         lam = _take(given, "lam", "alpha", default=0.0)
-        out = (
-            (0.0, lam)
-            if ridge
-            else (
+        if ridge:
+            out = (0.0, lam)
+        else:
+            out = (
                 0.5 * _take(given, "lam1", default=lam),
                 _take(given, "lam2", default=0.0),
             )
-        )
     elif of == "sklearn" and at.family in ("bernoulli", "categorical"):
-        C, share = (
-            _take(given, "C"),
-            _take(given, "l1_ratio", default=0.0 if ridge else 1.0),
-        )
+        C = _take(given, "C")
+        share = _take(given, "l1_ratio", default=0.0 if ridge else 1.0)
         if not C > 0:
             raise DataError(
                 f"C is positive, the inverse of the penalty's weight; got {C:g}"
@@ -349,10 +349,8 @@ def _per_observation(
             at.need(y_sd="glmnet's squared term, which it divides by the sd of y,")
             return n * total * share, n * total * (1 - share) / _require_known(at.y_sd)
         return n * total * share, n * total * (1 - share)
-    total, share = (
-        _take(given, "alpha"),
-        _take(given, "l1_ratio", "L1_wt", default=0.0 if ridge else 1.0),
-    )
+    total = _take(given, "alpha")
+    share = _take(given, "l1_ratio", "L1_wt", default=0.0 if ridge else 1.0)
     return n * total * share, n * total * (1 - share)
 
 
@@ -440,16 +438,17 @@ def read_penalty(
 
     `standardize` is an option of glmnet alone.
     """
-    of, likelihood = (
-        read_argument("of", of, Word),
-        read_argument("likelihood", likelihood, Word),
-    )
+    of = read_argument("of", of, Word)
+    likelihood = read_argument("likelihood", likelihood, Word)
     if model is None and likelihood not in FAMILIES:
         raise DataError(
             f"likelihood is one of {', '.join(FAMILIES)}, got {likelihood!r}"
         )
-    known = Setting(likelihood) if model is None else model.penalty_setting
-    given = {"n": n, "sigma": sigma, "y_sd": y_sd}
+    if model is None:
+        known = Setting(likelihood)
+    else:
+        known = model.penalty_setting
+    given: dict[str, Any] = {"n": n, "sigma": sigma, "y_sd": y_sd}
     at = replace(
         known, **{name: value for name, value in given.items() if value is not None}
     )

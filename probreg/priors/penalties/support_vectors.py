@@ -14,7 +14,8 @@ def spell_support_vectors(
     "SVR(kernel='linear', C=8, epsilon=0.1)"
     """
     # slope sum max(0, |r| - tube) + l2 |w|^2 / 2 is l2 times |w|^2 / 2 + C sum max(0, |r| - tube) with C = slope / l2
-    C, text = slope / l2, "kernel='linear'"
+    C = slope / l2
+    text = "kernel='linear'"
     numbers: dict[str, float] = {}
     if kernel is not None:
         found = ridge_kernel(kernel.spec(), width)
@@ -23,7 +24,8 @@ def spell_support_vectors(
         ):
             return ()
         factor, text, numbers = found
-        C, text = C * factor, text.replace("'polynomial'", "'poly'")
+        C = C * factor
+        text = text.replace("'polynomial'", "'poly'")
     call = f"SVR({text}, C={shown_number(C)}, epsilon={shown_number(tube)})"
     criterion = "|w|^2 / 2 + C sum max(0, |r| - epsilon), the offset free"
     return (Spelling("sklearn", call, criterion, {"C": C, "epsilon": tube, **numbers}),)

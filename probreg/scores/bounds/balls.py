@@ -306,4 +306,6 @@ def _one_of(one: str, a: float | None, other: str, b: float | None) -> float:
         raise DataError(
             f"give {one}=, of the rows, or {other}=, known before them: one of the two"
         )
-    return a if a is not None else b  # type: ignore[return-value]
+    if a is not None:
+        return a
+    return b  # type: ignore[return-value]

@@ -129,11 +129,10 @@ def rademacher(
     0.3488
     """
     # With Rad of the rows two deviations are paid, each at delta / 2: M for the risk, 2 M for Rad (McDiarmid).
-    deviation = (
-        3 * most * spread_of_mean(n, delta / 2)
-        if empirical
-        else most * spread_of_mean(n, delta)
-    )
+    if empirical:
+        deviation = 3 * most * spread_of_mean(n, delta / 2)
+    else:
+        deviation = most * spread_of_mean(n, delta)
     return bound_of(
         "Rademacher complexity", "Bartlett & Mendelson 2002", risk=risk, complexity=2 * lipschitz * complexity,
         deviation=deviation, most=most, delta=delta,

@@ -73,7 +73,8 @@ def kernel_complexity(
 
     def size(s: Array) -> Array:
         squares = np.einsum("ij,ij->i", s @ A, s)
-        if (low := float(squares.min())) < -1e-9 * trace * len(A):
+        low = float(squares.min())
+        if low < -1e-9 * trace * len(A):
             raise DataError(
                 f"K is no matrix of a kernel: s'Ks is {low:.3g} for some signs s, and is not negative"
             )
@@ -158,21 +159,22 @@ def _simulate_complexity(
 ) -> Bound:  # fmt: skip
     """Return the mean of `size` over random signs, in units of m / Lam, with its limit; `proxy` is sum_i (change by sign i / 2)^2."""
     draws, seed, delta = how
-    rng, total, left = np.random.default_rng(seed), 0.0, draws
+    rng = np.random.default_rng(seed)
+    total = 0.0
+    left = draws
     while left:
         some = min(left, max(1, _NUMBERS // m))
         total += float(size(2.0 * rng.integers(0, 2, (some, m)) - 1.0).sum())
         left -= some
     # P(E - mean >= t) <= exp(-N t^2 / (2 proxy)) for bounded differences (McDiarmid).
-    mean, above = (
-        norm * total / draws / m,
-        norm * float(np.sqrt(2 * proxy * np.log(1 / delta) / draws)) / m,
-    )
+    mean = norm * total / draws / m
+    above = norm * float(np.sqrt(2 * proxy * np.log(1 / delta) / draws)) / m
     known = (
         Assumption(f"{draws} draws of signs are independent of the rows", None, True),
     )
     title = f"{ball}, simulated"
-    value, closed = mean + above, float(closed)
+    value = mean + above
+    closed = float(closed)
     return Bound(
         value,
         mean,

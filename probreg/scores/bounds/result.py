@@ -144,7 +144,8 @@ def read_losses(losses: Any, most: float) -> Array:
         raise DataError(
             f"losses are one number per row of two or more rows, got shape {found.shape}"
         )
-    if (bad := (found < 0) | (found > most * (1 + 1e-12))).any():
+    bad = (found < 0) | (found > most * (1 + 1e-12))
+    if bad.any():
         raise DataError(
             f"losses lie between 0 and {most:g}, and {first_bad('the loss', found, bad)}"
         )

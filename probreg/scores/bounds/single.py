@@ -106,14 +106,13 @@ def stability(
         # lam |f|^2 <= B^2, the mean loss of f = 0, so that |f| <= r B / lam^(1/2).
         fitted = B * (1 + r / np.sqrt(lam))
         clipped = fitted if width is None else width
-        beta, most = 4 * fitted * clipped * r**2 / (lam * n), clipped**2
+        beta = 4 * fitted * clipped * r**2 / (lam * n)
+        most = clipped**2
     else:
         # lam |f|^2 <= max(0, B - eps).
         fitted = B + r * np.sqrt(max(0.0, B - epsilon) / lam)
-        beta, most = (
-            r**2 / (lam * n),
-            largest_beyond(fitted if width is None else width, epsilon),
-        )
+        beta = r**2 / (lam * n)
+        most = largest_beyond(fitted if width is None else width, epsilon)
     chance = spread_of_mean(n, delta)
     return bound_of(
         "stability", "Bousquet & Elisseeff 2002", risk=risk, complexity=float(beta + 2 * n * beta * chance),
@@ -171,7 +170,10 @@ def hold_out(
     0.2148
     """
     found = read_losses(losses, most)
-    parts = [found] if folds is None else _by_fold(found, folds)
+    if folds is None:
+        parts = [found]
+    else:
+        parts = _by_fold(found, folds)
     share = delta / len(parts)
     miss = [
         most * spread_of_mean(len(p), share)
@@ -182,13 +184,16 @@ def hold_out(
     source = {"hoeffding": "Hoeffding 1963", "maurer_pontil": "Maurer & Pontil 2009"}[
         kind
     ]
-    known = (INDEPENDENT, APART) if folds is None else (INDEPENDENT, OF_EACH_FOLD)
-    risk, deviation = float(np.mean([p.mean() for p in parts])), float(np.mean(miss))
-    title = (
-        f"hold-out of {len(found)} rows"
-        if folds is None
-        else f"{len(parts)} folds, the mean risk of their fits"
-    )
+    if folds is None:
+        known = (INDEPENDENT, APART)
+    else:
+        known = (INDEPENDENT, OF_EACH_FOLD)
+    risk = float(np.mean([p.mean() for p in parts]))
+    deviation = float(np.mean(miss))
+    if folds is None:
+        title = f"hold-out of {len(found)} rows"
+    else:
+        title = f"{len(parts)} folds, the mean risk of their fits"
     return bound_of(
         title,
         source,
@@ -202,7 +207,8 @@ def hold_out(
 
 
 def _by_variance(losses: Array, delta: float, most: float) -> float:
-    h, log = len(losses), np.log(2 / delta)
+    h = len(losses)
+    log = np.log(2 / delta)
     return float(
         np.sqrt(2 * losses.var(ddof=1) * log / h) + 7 * most * log / (3 * (h - 1))
     )
@@ -216,7 +222,8 @@ def _by_fold(losses: Array, folds: ArrayLike) -> list[Array]:
         )
     names, code = np.unique(label, return_inverse=True)
     parts = [losses[code == k] for k in range(len(names))]
-    if small := [name for name, part in zip(names, parts) if len(part) < 2]:
+    small = [name for name, part in zip(names, parts) if len(part) < 2]
+    if small:
         raise DataError(f"each fold holds two rows or more; fold {small[0]!s} has one")
     return parts
 

@@ -113,7 +113,8 @@ def fit_command(
     A fit with a prior, or of a posterior, stands beside maximum likelihood.
     """
     one_format(as_json, as_csv)
-    method, words = how.chosen(), model.words([prior])
+    method = how.chosen()
+    words = model.words([prior])
     with usage():
         check_prob(prob)
         if covariance is not None:
@@ -127,10 +128,14 @@ def fit_command(
     (made,) = words.models(formula, data)
     with show_progress(f"fitting by {method.name}"):
         found = fit_model(made, method, seed=how.seed)
-        errors = None if covariance is None else covariance_of(found, covariance, data)
-        fits = (
-            {name_of(found): found} if covariance is not None else beside(made, found)
-        )
+        if covariance is None:
+            errors = None
+        else:
+            errors = covariance_of(found, covariance, data)
+        if covariance is not None:
+            fits = {name_of(found): found}
+        else:
+            fits = beside(made, found)
     if as_json:
         write_json(
             "fit",
@@ -183,11 +188,10 @@ def predict_command(
         found = fit.predict(
             rows, prob, groups=of_groups, weights=precisions, output="pandas"
         )
-    said = (
-        json_text("predict", {**found.attrs, "rows": records(found)})
-        if as_json
-        else csv_of(found)
-    )
+    if as_json:
+        said = json_text("predict", {**found.attrs, "rows": records(found)})
+    else:
+        said = csv_of(found)
     if output is None:
         typer.echo(said, nl=False)
     else:

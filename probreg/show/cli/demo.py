@@ -15,7 +15,8 @@ from probreg.system.terminal import format_probability
 
 def demonstrate(out: Path, quick: bool, seed: int) -> None:
     """Maximum likelihood, the mode and the posterior of O-ring damage, side by side, and a forecast."""
-    card, rows = describe_dataset("challenger"), load_dataset("challenger")
+    card = describe_dataset("challenger")
+    rows = load_dataset("challenger")
     model = Model.from_formula("damage ~ temperature", rows, likelihood="bernoulli")
     regular = model.with_prior(Normal(0.1))
     write_lines(

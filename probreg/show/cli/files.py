@@ -24,11 +24,9 @@ _NUMBER = re.compile(
     r"\s*[+-]?\d*(,\d+|\d)([eE][+-]?\d+)?\s*"
 )  # 1,5 and 12, with a decimal comma
 SUFFIXES = ".csv, .tsv, .txt, each also .gz, .parquet, .arrow or .feather"
-_TEXT, _PARQUET, _ARROW = (
-    (".csv", ".tsv", ".txt"),
-    (".parquet", ".pq", ".parq"),
-    (".arrow", ".feather", ".ipc"),
-)
+_TEXT = (".csv", ".tsv", ".txt")
+_PARQUET = (".parquet", ".pq", ".parq")
+_ARROW = (".arrow", ".feather", ".ipc")
 _ZIPPED = b"\x1f\x8b"  # how what gzip wrote begins
 
 
@@ -61,7 +59,8 @@ def read_file(
     if kind in _PARQUET + _ARROW and not zipped:
         return _columnar(path, "Parquet" if kind in _PARQUET else "Arrow")
     if kind in _TEXT:
-        separator = "\t" if kind == ".tsv" and separator == "," else separator
+        if kind == ".tsv" and separator == ",":
+            separator = "\t"
         opened: Any = gzip.open if zipped else open
         with opened(path, "rb") as raw:
             return _check_rows(
@@ -135,7 +134,8 @@ def _text(raw: IO[bytes], name: str, separator: str, decimal: str) -> "pd.DataFr
                 > 1,  # in a file of one column a blank line is a missing value
             )
             rows = read(raw)
-            if rounded := _columns_with_rounding(rows):
+            rounded = _columns_with_rounding(rows)
+            if rounded:
                 raw.seek(0)
                 again = read(raw, usecols=rounded, dtype_backend="numpy_nullable")
                 rows = rows.assign(**{name: again[name] for name in rounded})
@@ -170,7 +170,8 @@ def _check_head(head: list[str], name: str) -> None:
         raise DataError(
             f"{name} has one column, {head[0]!r}; if {other!r} separates columns, pass --separator {other!r}"
         )
-    if twice := sorted({column for column in head if head.count(column) > 1}):
+    twice = sorted({column for column in head if head.count(column) > 1})
+    if twice:
         raise DataError(
             f"{name} has more than one column called {', '.join(map(repr, twice))}; rename them"
         )
@@ -196,14 +197,16 @@ def _columnar(path: Path, format: str) -> "pd.DataFrame":
     import pandas as pd
 
     try:
-        read = pd.read_parquet if format == "Parquet" else pd.read_feather
+        if format == "Parquet":
+            read = pd.read_parquet
+        else:
+            read = pd.read_feather
         rows = read(path)
         rounded = _columns_with_rounding(rows)
-        again = (
-            read(path, columns=rounded, dtype_backend="numpy_nullable")
-            if rounded
-            else rows
-        )
+        if rounded:
+            again = read(path, columns=rounded, dtype_backend="numpy_nullable")
+        else:
+            again = rows
         return rows.assign(**{name: again[name] for name in rounded})
     except ImportError:
         raise DataError(

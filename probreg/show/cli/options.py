@@ -143,9 +143,10 @@ class ModelOptions:
         with usage():
             if self.missing not in ("raise", "drop"):
                 raise DataError(f"--missing is raise or drop, got {self.missing!r}")
-            likelihood = (
-                None if self.likelihood is None else parse_likelihood(self.likelihood)
-            )
+            if self.likelihood is None:
+                likelihood = None
+            else:
+                likelihood = parse_likelihood(self.likelihood)
             given = {
                 "likelihood": likelihood,
                 "aux": parse_aux(self.aux),
@@ -242,7 +243,8 @@ def fit_of_source(
             for f in fields(group)
             if getattr(group, f.name) not in (f.default, [])
         ]
-        if told := [*told, *(["prior"] if prior != "flat" else [])]:
+        told = [*told, *(["prior"] if prior != "flat" else [])]
+        if told:
             raise WrongWords(
                 f"{source} is a saved fit, which has its {' and '.join(told)}"
             )
@@ -251,7 +253,8 @@ def fit_of_source(
         raise WrongWords(
             f"{source} is no saved fit, FIT.nc: a table has a FORMULA after it"
         )
-    method, words = how.chosen(), model.words([prior])
+    method = how.chosen()
+    words = model.words([prior])
     rows = table.read(source, formula)
     (made,) = words.models(formula, rows)
     with show_progress(f"fitting by {method.name}"):
@@ -270,7 +273,8 @@ def question(model: Model) -> None:
 
 def refuse_repeats(texts: Sequence[str]) -> None:
     """Usage where one of several is given twice."""
-    if twice := [text for text in dict.fromkeys(texts) if list(texts).count(text) > 1]:
+    twice = [text for text in dict.fromkeys(texts) if list(texts).count(text) > 1]
+    if twice:
         raise WrongWords(f"{twice[0]!r} is given twice")
 
 
@@ -296,7 +300,10 @@ def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
         groups[p.name] = p.annotation
         hints = get_type_hints(p.annotation, include_extras=True)
         for f in fields(p.annotation):
-            default = f.default if f.default_factory is MISSING else f.default_factory()
+            if f.default_factory is MISSING:
+                default = f.default
+            else:
+                default = f.default_factory()
             shown.append(
                 p.replace(
                     name=f.name,

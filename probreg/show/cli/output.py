@@ -117,7 +117,12 @@ def plain(value: Any) -> Any:
     if isinstance(value, tuple | list | set | frozenset):
         return [plain(v) for v in value]
     if isinstance(value, float) and not math.isfinite(value):
-        return None if math.isnan(value) else f"{'-' if value < 0 else ''}Infinity"
+        if math.isnan(value):
+            return None
+        return f"{'-' if value < 0 else ''}Infinity"
     if value is None or isinstance(value, str | int | float):
         return value
-    return None if value != value else str(value)  # a missing value of pandas; a date
+    # a missing value of pandas; a date
+    if value != value:
+        return None
+    return str(value)

@@ -80,7 +80,10 @@ def covariance_of(fit: Fit, text: str, rows: Any) -> DataArray:
     if kind == "HAC":
         return fit.covariance(kind, lags=int(of) if of else None)
     if kind == "cluster":
-        columns = [of] if of in rows.columns else [c.strip() for c in of.split(",")]
+        if of in rows.columns:
+            columns = [of]
+        else:
+            columns = [c.strip() for c in of.split(",")]
         for column in columns:
             if column not in rows.columns:
                 raise DataError(_no_column(column, list(map(str, rows.columns))))
@@ -188,9 +191,8 @@ def _parse_value(key: str, text: str, hint: Any) -> Any:
             except ValueError:
                 pass
     wanted = {int: "a whole number", float: "a number", bool: "true or false"}
-    said = (
-        [f"one of {', '.join(map(repr, words))}"]
-        if words
-        else [wanted[k] for k in kinds if k in wanted]
-    )
+    if words:
+        said = [f"one of {', '.join(map(repr, words))}"]
+    else:
+        said = [wanted[k] for k in kinds if k in wanted]
     raise DataError(f"--set {key} takes {' or '.join(said)}, got {text!r}")

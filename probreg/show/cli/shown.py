@@ -73,7 +73,9 @@ def _maximum_likelihood(model: Model) -> dict[str, Fit]:
     terms = [term.columns for term in model.design.recipe.grouped.values()]
     free = replace(free, prior=dict.fromkeys(terms, Covariance()))
     method = Evidence(criterion="ML")
-    return {} if method.obstacle(free) else {"ML": fit_model(free, method)}
+    if method.obstacle(free):
+        return {}
+    return {"ML": fit_model(free, method)}
 
 
 def show_fits(fits: Mapping[str, Fit], prob: float, rest: str) -> Any:

@@ -101,11 +101,9 @@ def _spell_covariance(found: re.Match[str]) -> str:
 def _bare(found: re.Match[str]) -> str:
     """A class of a prior as it is written within an option."""
     name = _PARTS.get(found[3])
-    return (
-        found[0]
-        if name is None
-        else name + (f"({_CLASS.sub(_bare, found[4])})" if found[4] else "")
-    )
+    if name is None:
+        return found[0]
+    return name + (f"({_CLASS.sub(_bare, found[4])})" if found[4] else "")
 
 
 def _of_class(found: re.Match[str]) -> str:
@@ -117,7 +115,9 @@ def _of_class(found: re.Match[str]) -> str:
         return _method(found[3], found[4])
     if found[3] not in _PARTS:
         return found[0]
-    return f'--{found[1]} "{_bare(found)}"' if found[1] else f'"{_bare(found)}"'
+    if found[1]:
+        return f'--{found[1]} "{_bare(found)}"'
+    return f'"{_bare(found)}"'
 
 
 def _method(name: str, settings: str | None) -> str:

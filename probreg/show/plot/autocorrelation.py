@@ -81,8 +81,10 @@ def autocorrelation(
             "an autocorrelation needs one residual for each observation, in order of time"
         )
     e = residuals(fit, "pearson").values[fit.model.design.places]
-    lags = max(1, min(int(10 * np.log10(len(e))), len(e) - 1)) if lags is None else lags
-    r, k = autocorrelations(e, lags), np.arange(1, lags + 1)
+    if lags is None:
+        lags = max(1, min(int(10 * np.log10(len(e))), len(e) - 1))
+    r = autocorrelations(e, lags)
+    k = np.arange(1, lags + 1)
     half = float(ndtri(0.5 + prob / 2)) / np.sqrt(len(e))
     fig, axes = paper(size=(5.0, 3.2), figsize=figsize, ax=ax)
     one = axes[0, 0]
@@ -97,7 +99,8 @@ def autocorrelation(
     one.axhline(0.0, color=GREY, linewidth=0.9)
     one.vlines(k, 0.0, r, color=INK, linewidth=1.2)
     one.plot(k, r, "o", color=INK, markersize=4)
-    low, high = min(r.min(), -half), max(r.max(), half)
+    low = min(r.min(), -half)
+    high = max(r.max(), half)
     one.set_ylim(low - 0.1, high + 0.1)
     one.xaxis.set_major_locator(MaxNLocator(integer=True))
     top_legend(fig, one, ax)

@@ -74,7 +74,8 @@ def bias_variance(
             "the picture is drawn over scales of the prior: pass scales= to bias_variance"
         )
     average = found.average.sortby("scale")
-    scale, noise = average["scale"].values, float(average["noise"])
+    scale = average["scale"].values
+    noise = float(average["noise"])
     fig, axes = paper(size=(6.4, 3.9), figsize=figsize, ax=ax)
     one = axes[0, 0]
     for look, (name, words) in zip((mark(0), mark(1), Mark(INK, "", INK, "-")), _LINES):
@@ -109,11 +110,10 @@ def bias_variance(
         y=f"squared error, units of {shorten(found.response, 24)} squared",
     )
     top_legend(fig, one, ax)
-    made = (
-        "closed form"
-        if found.how == "closed form"
-        else f"{found.reps} simulated responses, two Monte Carlo errors"
-    )
+    if found.how == "closed form":
+        made = "closed form"
+    else:
+        made = f"{found.reps} simulated responses, two Monte Carlo errors"
     footnote(fig, f"average over {found.data.sizes['obs']} rows, {made}", ax)
     return fig
 

@@ -65,7 +65,8 @@ def calibration(
     >>> calibration(fit).axes[0].get_xlabel()
     'predicted P(damage = 1)'
     """
-    likelihood, response = fit.model.likelihood, fit.model.design.response
+    likelihood = fit.model.likelihood
+    response = fit.model.design.response
     if not isinstance(likelihood, OfClasses):
         raise Incompatible(
             f"calibration is about probabilities of levels; for {likelihood.named} response use plot.residuals(fit)"
@@ -93,12 +94,14 @@ def calibration(
         )
         below = i + cols >= len(classes)
         ax.tick_params(labelbottom=below)
-        title = shorten(likelihood.classes[k], 30) if several else None
-        x = (
-            "predicted probability"
-            if several
-            else f"predicted {shorten(likelihood.mean_name(response))}"
-        )
+        if several:
+            title = shorten(likelihood.classes[k], 30)
+        else:
+            title = None
+        if several:
+            x = "predicted probability"
+        else:
+            x = f"predicted {shorten(likelihood.mean_name(response))}"
         label(
             ax,
             x=x if below else None,
@@ -132,7 +135,10 @@ def shares_against_predicted(
         "rasterized": len(p) > MANY,
     }
     ax.plot(p, np.full(len(p), -0.035), "|", color=GREY, **stroke)
-    trials = np.ones(len(p)) if seen.tally is None else seen.tally.sum(1)
+    if seen.tally is None:
+        trials = np.ones(len(p))
+    else:
+        trials = seen.tally.sum(1)
     centre, hits, total = bins(
         p, hit / np.where(trials > 0, trials, 1.0), seen.weights * trials
     )

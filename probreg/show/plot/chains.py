@@ -48,11 +48,10 @@ def chains(
         shown=shown,
     )
     every = {shown[name]: every[name] for name in kept_names}
-    note = (
-        f"the first {most} of {len(every)} parameters"
-        if most is not None and len(every) > most
-        else ""
-    )
+    if most is not None and len(every) > most:
+        note = f"the first {most} of {len(every)} parameters"
+    else:
+        note = ""
     kept = dict(list(every.items())[:most])
     stats = fit.solution.posterior.stats
     diverging = np.asarray(stats.get("diverging", np.zeros(beta.shape[:2])), dtype=bool)

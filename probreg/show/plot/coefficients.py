@@ -123,28 +123,40 @@ def coefficients(
         raise DataError(
             "scale='sd' needs a column that varies, and there is none beside the intercept"
         )
-    words, smooth = names_to_show(parameters, rename), _of_functions(several.values())
-    dropped = smooth if len(smooth) < len(parameters) else set()
-    functions = "; smooth functions are drawn by plot.smooth" if dropped else ""
+    words = names_to_show(parameters, rename)
+    smooth = _of_functions(several.values())
+    if len(smooth) < len(parameters):
+        dropped = smooth
+    else:
+        dropped = set()
+    if dropped:
+        functions = "; smooth functions are drawn by plot.smooth"
+    else:
+        functions = ""
     dropped = dropped | (set() if intercept else intercepts(several.values()))
     estimate = {
         k: r.estimate for table in reversed(rows.values()) for k, r in table.items()
     }
     every = order_names(parameters, dropped, sort=sort, estimate=estimate, shown=words)
     shown = {name: words[name] for name in every[:MOST]}
-    left_out = f"; {MOST} of {len(every)} parameters" if len(every) > MOST else ""
+    if len(every) > MOST:
+        left_out = f"; {MOST} of {len(every)} parameters"
+    else:
+        left_out = ""
     names = [f"{name} ({estimate_word(fit)})" for name, fit in several.items()]
     together = scale == "sd" or ax is not None
     draw = _on_one_axis if together else _draw_panels
     fig = draw(rows, shown, names, figsize, *([ax] if together else []))
     if together:
-        per = (
-            "standard deviation of the column"
-            if scale == "sd"
-            else "unit of the column"
-        )
+        if scale == "sd":
+            per = "standard deviation of the column"
+        else:
+            per = "unit of the column"
         label(ax or fig.axes[0], x=f"change of the linear predictor per {per}")
-    unit = "" if together else ", each in the units of its coefficient"
+    if together:
+        unit = ""
+    else:
+        unit = ", each in the units of its coefficient"
     who = f"{names[0]}, " if len(several) == 1 else ""
     footnote(fig, f"{who}{100 * prob:g} % intervals{unit}{left_out}{functions}", ax)
     return fig
@@ -190,7 +202,12 @@ def _draw_panels(
     figsize: Size | None,
 ) -> "Figure":
     """A panel for each parameter, the fits under one another."""
-    cols = 1 if len(shown) <= 4 else 2 if len(shown) <= 16 else 3
+    if len(shown) <= 4:
+        cols = 1
+    elif len(shown) <= 16:
+        cols = 2
+    else:
+        cols = 3
     deep = -(-len(shown) // cols)
     several = len(rows)
     height = deep * (0.46 + 0.2 * several) + 0.5
@@ -208,11 +225,10 @@ def _draw_panels(
         )  # letters that stand beside the name
         label(ax, title=shorten(word, max(int(room(ax)[0] * 13.5) - arrow, 8)))
         _draw_intervals(ax, found, [float(k) for k in range(several)])
-        words = (
-            [shorten(n, 34) for n in names]
-            if cols == 1 and several > 1
-            else [""] * several
-        )
+        if cols == 1 and several > 1:
+            words = [shorten(n, 34) for n in names]
+        else:
+            words = [""] * several
         ax.set_yticks(range(several), words)
         ax.set_ylim(several - 0.5, -0.5)
     if cols > 1 and several > 1:
@@ -274,7 +290,10 @@ def _draw_intervals(ax: Any, rows: list[_Row | None], places: list[float]) -> No
         look = mark(i)
         ax.axhline(y, color=LIGHT, linewidth=0.5, zorder=0)
         if row is None or not np.isfinite(row.estimate):
-            said = "not in this model" if row is None else "no estimate exists"
+            if row is None:
+                said = "not in this model"
+            else:
+                said = "no estimate exists"
             style = {"fontsize": SMALL, "color": GREY, "va": "center", "ha": "center"}
             ax.text(0.5, y, said, transform=ax.get_yaxis_transform(), **style)
             continue
@@ -306,10 +325,12 @@ def _zero(ax: Any, rows: list[_Row | None], *, arrow: bool) -> None:
     if not len(ends):
         ax.set_xticks([])
         return
-    low, high = ends.min(), ends.max()
+    low = ends.min()
+    high = ends.max()
     width = (high - low) or abs(high) or 1.0
     if not arrow or low - _NEAR * width <= 0 <= high + _NEAR * width:
-        low, high = min(low, 0.0), max(high, 0.0)
+        low = min(low, 0.0)
+        high = max(high, 0.0)
         ax.axvline(0.0, color=GREY, linewidth=0.9, linestyle=DASHED, zorder=0)
     else:
         ax.set_title(

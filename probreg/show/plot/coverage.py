@@ -71,7 +71,10 @@ def coverage(
     """
     from matplotlib.ticker import MaxNLocator
 
-    several = {f"n = {of.rows}": of} if isinstance(of, Coverage) else dict(of)
+    if isinstance(of, Coverage):
+        several = {f"n = {of.rows}": of}
+    else:
+        several = dict(of)
     first = next(iter(several.values()))
     if any(c.prob != first.prob for c in several.values()):
         raise DataError(
@@ -83,11 +86,10 @@ def coverage(
             str(k) for c in several.values() for k in c.table.index.unique("coef")
         )
     )
-    dropped = (
-        set()
-        if intercept
-        else {name for name in every if name.partition(": ")[0] == "Intercept"}
-    )
+    if intercept:
+        dropped = set()
+    else:
+        dropped = {name for name in every if name.partition(": ")[0] == "Intercept"}
     words = names_to_show(every, rename)
     names = order_names(every, dropped, sort=None, estimate={}, shown=words)[:MOST]
     kinds = list(
@@ -141,7 +143,8 @@ def _draw_coverage(
     ax.axvline(first.prob, color=GREY, linewidth=0.9, zorder=0)
     step = 0.5 / max(len(several), 1)
     for i, (word, c) in enumerate(several.items()):
-        look, shift = mark(i), (i - (len(several) - 1) / 2) * step
+        look = mark(i)
+        shift = (i - (len(several) - 1) / 2) * step
         here = [
             (k, c.table.loc[(name, kind)])
             for k, kind in enumerate(kinds)
@@ -159,7 +162,8 @@ def _draw_coverage(
                 linewidth=1.6,
                 solid_capstyle="butt",
             )
-        held, at = [row["held"] for _, row in here], [k + shift for k, _ in here]
+        held = [row["held"] for _, row in here]
+        at = [k + shift for k, _ in here]
         ax.plot(
             held,
             at,

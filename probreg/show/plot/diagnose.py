@@ -108,7 +108,8 @@ def diagnose(fit: Fit, named: Natural = 3, *, figsize: Size | None = None) -> "F
     >>> [ax.get_title(loc="left") for ax in diagnose(fit).axes][:3]
     ['Residuals', 'Quantiles', 'Spread']
     """
-    seen, likelihood = observations(fit), fit.model.likelihood
+    seen = observations(fit)
+    likelihood = fit.model.likelihood
     ordered = isinstance(likelihood, UnivariateLikelihood)
     drawn = _Drawn(
         fit, seen, observed_quantile_residuals(fit, seen) if ordered else None, named
@@ -128,10 +129,8 @@ def diagnose(fit: Fit, named: Natural = 3, *, figsize: Size | None = None) -> "F
 def _panels_by_title(fit: Fit) -> dict[str, _Panel]:
     """The six panels of a fit by their titles."""
     likelihood = fit.model.likelihood
-    classes, ordered = (
-        isinstance(likelihood, OfClasses),
-        isinstance(likelihood, UnivariateLikelihood),
-    )
+    classes = isinstance(likelihood, OfClasses)
+    ordered = isinstance(likelihood, UnivariateLikelihood)
     numbers = ordered and (
         isinstance(likelihood, OfTrials) or not classes
     )  # not one event or class in a row
@@ -163,7 +162,10 @@ def _panels_by_title(fit: Fit) -> dict[str, _Panel]:
         else {"Shares of classes": _draw_class_shares}
     )
     if markov(fit.method, fit.solution):
-        told = distribution if "Response" in agreement else agreement
+        if "Response" in agreement:
+            told = distribution
+        else:
+            told = agreement
         return found | told | {"Trace": _trace, "Ranks": _ranks}
     if local_obstacle(fit) is None:
         return (
@@ -206,7 +208,10 @@ def _cook(ax: Any, of: _Drawn) -> None:
 
 def _surprise(ax: Any, of: _Drawn) -> None:
     """-log p(y_i) under the predictive distribution: what no formula of leverage is needed for."""
-    labels = np.arange(len(of.seen.y)) if of.seen.labels is None else of.seen.labels
+    if of.seen.labels is None:
+        labels = np.arange(len(of.seen.y))
+    else:
+        labels = of.seen.labels
     _by_row(ax, labels, -of.seen.predictive.log_prob(of.seen.y), of.named)
     label(ax, x="row", y="−log p(response) (nats)")
 
@@ -223,7 +228,8 @@ def _by_row(ax: Any, labels: Array, value: Array, named: int) -> None:
 
 def _draw_response(ax: Any, of: _Drawn) -> None:
     """The response against its fitted mean, about the diagonal where the mean is right."""
-    mean, y = of.seen.mean, of.seen.y
+    mean = of.seen.mean
+    y = of.seen.y
     ends = [min(mean.min(), y.min()), max(mean.max(), y.max())]
     ax.plot(ends, ends, color=GREY, linewidth=0.9, linestyle=DASHED, zorder=0)
     points(ax, mean, y)
@@ -232,7 +238,9 @@ def _draw_response(ax: Any, of: _Drawn) -> None:
 
 def _rootogram(ax: Any, of: _Drawn) -> None:
     """sqrt of how often each count (or group of counts) came, as bars, and of how often it is expected, as a line."""
-    y, w, said = of.seen.y, of.seen.weights, of.seen.predictive
+    y = of.seen.y
+    w = of.seen.weights
+    said = of.seen.predictive
     most = float(y.max()) + 1.0
     step = int(np.ceil(most / _COUNTS))
     edges = np.arange(0.0, most + step, step)
@@ -244,7 +252,8 @@ def _rootogram(ax: Any, of: _Drawn) -> None:
             for edge in edges
         ]
     )
-    middle, look = (edges[:-1] + edges[1:] - 1.0) / 2.0, mark(0)
+    middle = (edges[:-1] + edges[1:] - 1.0) / 2.0
+    look = mark(0)
     ax.bar(middle, np.sqrt(observed), width=0.8 * step, color=LIGHT, label="observed")
     ax.plot(middle, np.sqrt(np.diff(below)), look.marker, linestyle="-", color=look.color, markersize=3.5, linewidth=1.2,
             label="expected")  # fmt: skip
@@ -254,7 +263,8 @@ def _rootogram(ax: Any, of: _Drawn) -> None:
 def _transforms(ax: Any, of: _Drawn) -> None:
     """P(Y <= y) of the rows in bins, over what is expected of each bin: 1 where the distribution is right."""
     assert of.z is not None
-    n, share = len(of.z), 1.0 / _BINS
+    n = len(of.z)
+    share = 1.0 / _BINS
     found, edges = np.histogram(ndtr(of.z), _BINS, (0.0, 1.0))
     low, high = (
         scipy.stats.binom.ppf(q, n, share) * _BINS / n
@@ -275,7 +285,8 @@ def _transforms(ax: Any, of: _Drawn) -> None:
 def _events(of: _Drawn) -> tuple[Array, Array, list[str]]:
     """The probabilities (n, C) to draw, how often each class came (n, C), and their names: of two classes the event alone, of
     many those that come most often."""
-    likelihood, tally = of.fit.model.likelihood, of.seen.tally
+    likelihood = of.fit.model.likelihood
+    tally = of.seen.tally
     assert isinstance(likelihood, OfClasses)
     assert tally is not None
     if of.seen.mean.ndim == 1:
@@ -334,7 +345,8 @@ def _draw_probabilities(ax: Any, of: _Drawn) -> None:
     w = of.seen.weights
     groups = [(p[:, k], hit[:, k] * w, name) for k, name in enumerate(names)]
     if len(names) == 1 and of.seen.tally is not None:
-        likelihood, response = of.fit.model.likelihood, of.fit.model.design.response
+        likelihood = of.fit.model.likelihood
+        response = of.fit.model.design.response
         assert isinstance(likelihood, OfClasses)
         said = [shorten(f"{response} = {v}", 24) for v in likelihood.classes]
         groups = [(p[:, 0], of.seen.tally[:, k] * w, said[k]) for k in (0, 1)]
@@ -343,29 +355,28 @@ def _draw_probabilities(ax: Any, of: _Drawn) -> None:
         count, edges = np.histogram(values, _BINS, (0.0, 1.0), weights=weight)
         ax.stairs(count / max(weight.sum(), 1e-300), edges, color=look.color, linestyle=look.line, linewidth=1.6,
                   label=name)  # fmt: skip
-    what = (
-        f"predicted {shorten(of.fit.model.likelihood.mean_name(of.fit.model.design.response))}"
-        if len(names) == 1
-        else "probability of the class that came"
-    )
+    if len(names) == 1:
+        what = f"predicted {shorten(of.fit.model.likelihood.mean_name(of.fit.model.design.response))}"
+    else:
+        what = "probability of the class that came"
     ax.set_xlim(0.0, 1.0)
     label(ax, x=what, y="share of rows")
 
 
 def _confusion(ax: Any, of: _Drawn) -> None:
     """How often each class came where each was the most probable one."""
-    likelihood, tally = of.fit.model.likelihood, of.seen.tally
+    likelihood = of.fit.model.likelihood
+    tally = of.seen.tally
     assert isinstance(likelihood, OfClasses)
     assert tally is not None
     K = len(likelihood.classes)
     said = np.eye(K)[np.argmax(of.seen.mean, axis=1)]
     table = (tally * of.seen.weights[:, None]).T @ said
     ax.imshow(table, cmap="Greys", vmax=1.6 * table.max(), aspect="auto")
-    names = (
-        [shorten(c, 8) for c in likelihood.classes]
-        if K <= _CLASSES
-        else [str(k + 1) for k in range(K)]
-    )
+    if K <= _CLASSES:
+        names = [shorten(c, 8) for c in likelihood.classes]
+    else:
+        names = [str(k + 1) for k in range(K)]
     for i, j in np.ndindex(K, K):
         if K <= 2 * _CLASSES:
             ax.text(j, i, f"{table[i, j]:g}", ha="center", va="center", fontsize=8.5)
@@ -378,10 +389,13 @@ def _confusion(ax: Any, of: _Drawn) -> None:
 
 def _draw_class_shares(ax: Any, of: _Drawn) -> None:
     """The share of each class in the rows, with its interval, over the mean of its probabilities."""
-    likelihood, tally, w = of.fit.model.likelihood, of.seen.tally, of.seen.weights
+    likelihood = of.fit.model.likelihood
+    tally = of.seen.tally
+    w = of.seen.weights
     assert isinstance(likelihood, OfClasses)
     assert tally is not None
-    count, trials = (tally * w[:, None]).sum(0), (tally.sum(1) * w).sum()
+    count = (tally * w[:, None]).sum(0)
+    trials = (tally.sum(1) * w).sum()
     said = ((tally.sum(1) * w)[:, None] * of.seen.mean).sum(0) / trials
     lower, upper = share_interval(count, np.full(len(count), trials), _BAND)
     ax.plot(
@@ -399,7 +413,8 @@ def _draw_class_shares(ax: Any, of: _Drawn) -> None:
 
 def _worst(fit: Fit) -> tuple[str, Array, Array]:
     """The parameter of largest R-hat, its draws (chain, draw), and the divergent steps."""
-    found, table = chains(fit, most=None), fit.summary()
+    found = chains(fit, most=None)
+    table = fit.summary()
     names = [
         ": ".join(str(part) for part in reversed(k) if part)
         if isinstance(k, tuple)

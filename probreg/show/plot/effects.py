@@ -139,20 +139,22 @@ def effects(
 def _order(first: Array, levels: tuple[str, ...], sort: Order | None) -> list[int]:
     """The groups that are drawn, from the top down; of many those whose first effect is extreme."""
     by_size = [int(g) for g in np.argsort(-first, kind="stable")]
-    kept = (
-        by_size
-        if len(by_size) <= MOST
-        else by_size[: MOST // 2] + by_size[-(MOST // 2) :]
-    )
+    if len(by_size) <= MOST:
+        kept = by_size
+    else:
+        kept = by_size[: MOST // 2] + by_size[-(MOST // 2) :]
     if sort == "estimate":
         return kept
-    return sorted(kept, key=lambda g: levels[g]) if sort == "name" else sorted(kept)
+    if sort == "name":
+        return sorted(kept, key=lambda g: levels[g])
+    return sorted(kept)
 
 
 def _draw_group_lines(ax: Any, mean: Array, lower: Array, upper: Array) -> None:
     """A line for each group: its conditional mean and its interval."""
     ax.spines["left"].set_visible(False)
-    look, at = mark(0), np.arange(len(mean))
+    look = mark(0)
+    at = np.arange(len(mean))
     ax.hlines(
         at,
         0,
@@ -171,7 +173,8 @@ def _draw_group_lines(ax: Any, mean: Array, lower: Array, upper: Array) -> None:
         color=look.color,
         markersize=4.5 if len(mean) <= MOST // 2 else 3.5,
     )
-    low, high = min(float(lower.min()), 0.0), max(float(upper.max()), 0.0)
+    low = min(float(lower.min()), 0.0)
+    high = max(float(upper.max()), 0.0)
     pad = _PAD * ((high - low) or 1.0)
     few_ticks(ax)
     ax.set_xlim(low - pad, high + pad)

@@ -95,10 +95,14 @@ def explain(
         label(ax, title=shorten(words[param]))
     for ax in list(axes.flat)[len(shown) :]:
         ax.set_visible(False)
-    left_out = (
-        f"; the first {MOST} of {len(params)} parameters" if len(params) > MOST else ""
-    )
-    why = f"; {explanation.without_path}" if explanation.without_path else ""
+    if len(params) > MOST:
+        left_out = f"; the first {MOST} of {len(params)} parameters"
+    else:
+        left_out = ""
+    if explanation.without_path:
+        why = f"; {explanation.without_path}"
+    else:
+        why = ""
     said = "bars: filled moves up, hollow moves down; estimates with a standard error to either side, in the units of each parameter"
     footnote(fig, f"{said}{left_out}{why}")
     return fig
@@ -130,7 +134,8 @@ def _draw_explanation(
 ) -> None:
     one = explanation.shares.sel(param=param)
     ends = [(float(one[e]), float(one[f"{e}_se"])) for e in ("baseline", "other")]
-    at, last = ends[0][0], len(steps) + 1
+    at = ends[0][0]
+    last = len(steps) + 1
     for row, (value, se) in zip((0, last), ends):
         look = mark(row and 1)
         if np.isfinite(se):

@@ -114,7 +114,10 @@ def fitted(
     for i, ax in enumerate(axes.flat):
         ax.set_visible(i < len(several))
     words = names_to_show([path.variable, *path.held], rename)
-    reference = _mean_or_none(first, path) if len(several) > 1 else None
+    if len(several) > 1:
+        reference = _mean_or_none(first, path)
+    else:
+        reference = None
     means = {
         fit.model.likelihood.mean_name(fit.model.design.response)
         for fit in several.values()
@@ -133,7 +136,10 @@ def fitted(
             _curve_word(fit) if one else "fitted curve",
         )
         below = i + cols >= len(several)
-        title = f"{shorten(name, 24)}" if len(several) > 1 else None
+        if len(several) > 1:
+            title = f"{shorten(name, 24)}"
+        else:
+            title = None
         label(
             ax,
             x=shorten(words[path.variable]) if below else None,
@@ -142,11 +148,10 @@ def fitted(
         )
         ax.tick_params(labelbottom=below)
     top_legend(fig, axes.flat[0])
-    said = (
-        f"Dashed: {say(next(iter(several)))}. "
-        if reference is not None and reference.ndim == 1
-        else ""
-    )
+    if reference is not None and reference.ndim == 1:
+        said = f"Dashed: {say(next(iter(several)))}. "
+    else:
+        said = ""
     others = _other_levels(path, words)
     if isinstance(first.model.likelihood, SoftmaxLikelihood):
         others = ""
@@ -185,7 +190,10 @@ def _describe_fixed_values(
             f"{shorten(name, 24)} = {shorten(value, 24)}"
             for name, value in values.items()
         )
-    zero = f"effects of {', '.join(groups)} at zero" if groups else ""
+    if groups:
+        zero = f"effects of {', '.join(groups)} at zero"
+    else:
+        zero = ""
     parts = [p for p in (said, zero, "offset at its mean" * offset) if p]
     return f"Held: {', '.join(parts)}" if parts else ""
 
@@ -320,28 +328,34 @@ def _draw_points(
 def _other_levels(path: Sweep, words: Mapping[str, str]) -> str:
     """What faint points are, where there are any."""
     names = ", ".join(shorten(words[name], 24) for name in path.levels)
-    return "" if path.met.all() else f". Faint points: rows of other levels of {names}"
+    if path.met.all():
+        return ""
+    return f". Faint points: rows of other levels of {names}"
 
 
 def _data_word(fit: Fit) -> str:
     """What a marker is, for the legend."""
     if isinstance(fit.model.likelihood, OfTrials):
         return "share in a row, larger for more trials"
-    return (
-        "data" if fit.model.design.weights is None else "data, larger for more weight"
-    )
+    if fit.model.design.weights is None:
+        return "data"
+    return "data, larger for more weight"
 
 
 def _area(fit: Fit) -> Any:
     """Points by weight."""
-    n, w = fit.model.design.n, _trials(fit)
+    n = fit.model.design.n
+    w = _trials(fit)
     size = 18.0 if n <= 300 else 8.0
-    return size if w is None else np.maximum(size * w / w.mean(), 1.0)
+    if w is None:
+        return size
+    return np.maximum(size * w / w.mean(), 1.0)
 
 
 def _trials(fit: Fit) -> Array | None:
     """The trials of each row, weights counted; the weights where a row is one trial."""
-    design, likelihood = fit.model.design, fit.model.likelihood
+    design = fit.model.design
+    likelihood = fit.model.likelihood
     if not isinstance(likelihood, OfTrials):
         return design.weights
     n = likelihood.given(design.observed)["trials"]
@@ -350,7 +364,8 @@ def _trials(fit: Fit) -> Array | None:
 
 def _classes(ax: Any, fit: Fit, path: Sweep, found: Any) -> None:
     for k, level in enumerate(found["level"].values):
-        look, one = mark(k), found.sel(level=level)
+        look = mark(k)
+        one = found.sel(level=level)
         ax.fill_between(
             path.x,
             one["mean_lower"],

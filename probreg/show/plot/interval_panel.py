@@ -70,9 +70,14 @@ def interval_panel(
     # What is shown: all finite ends and estimates, and room.
     values = held[["estimate", "lower", "upper"]].to_numpy(dtype=float)
     values = values[np.isfinite(values)]
-    least, most = (values.min(), values.max()) if len(values) else (0.0, 1.0)
+    if len(values):
+        least = values.min()
+        most = values.max()
+    else:
+        least, most = (0.0, 1.0)
     room = 0.06 * ((most - least) or abs(most) or 1.0)
-    low, high = least - room, most + room
+    low = least - room
+    high = most + room
     for y, ((fit, kind), row) in zip(places, held.iterrows()):
         _draw_interval(one, y, row, fits.index(fit), (low, high), dashed=kind == NEW)
     if len(held):
@@ -89,19 +94,18 @@ def interval_panel(
         x=shorten(of.unit, 80),
         title=f"{100 * of.prob:g} % intervals of {shorten(of.quantity, 44)}",
     )
-    left_out = (
-        f"; {len(of.held) - MOST} more are not drawn" if len(of.held) > MOST else ""
-    )
-    arrows = (
-        ""
-        if np.isfinite(held[["lower", "upper"]].to_numpy()).all()
-        else "; arrow: no end on that side"
-    )
-    said = (
-        f"line: the estimate of {shorten(fits[0], 30)}{arrows}{left_out}"
-        if fits
-        else "no fit has an interval"
-    )
+    if len(of.held) > MOST:
+        left_out = f"; {len(of.held) - MOST} more are not drawn"
+    else:
+        left_out = ""
+    if np.isfinite(held[["lower", "upper"]].to_numpy()).all():
+        arrows = ""
+    else:
+        arrows = "; arrow: no end on that side"
+    if fits:
+        said = f"line: the estimate of {shorten(fits[0], 30)}{arrows}{left_out}"
+    else:
+        said = "no fit has an interval"
     footnote(fig, said, ax)
     return fig
 

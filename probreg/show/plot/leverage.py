@@ -68,7 +68,10 @@ def leverage(
     fig, axes = paper(size=(5.4, 4.0), figsize=figsize, ax=ax)
     lost = against_leverage(axes[0, 0], fit, named)
     top_legend(fig, axes[0, 0], ax)
-    alone = f"{lost} rows that alone decide their fit are not shown" if lost else ""
+    if lost:
+        alone = f"{lost} rows that alone decide their fit are not shown"
+    else:
+        alone = ""
     footnote(
         fig,
         ". ".join(

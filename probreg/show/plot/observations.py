@@ -48,7 +48,8 @@ def observations(fit: Fit) -> Observations:
     found = predictive(
         model, fit.solution, model.design.take(rows[part]), spread=False, seed=fit.seed
     )
-    atoms, thin = _evenly(len(found.eta), MOST_DRAWS), found
+    atoms = _evenly(len(found.eta), MOST_DRAWS)
+    thin = found
     if found.share is None:
         thin = Predictive(
             found.likelihood,
@@ -56,14 +57,20 @@ def observations(fit: Fit) -> Observations:
             {k: v[atoms] for k, v in found.aux.items()},
             found.given,
         )
-    note = (
-        f"{len(part):,} of {len(rows):,} observations are shown"
-        if len(part) < len(rows)
-        else ""
-    )
-    w = np.ones(len(part)) if weights is None else weights[part]
-    y, likelihood = model.design.observed[rows[part]], model.likelihood
-    tally = likelihood.tally(y) if isinstance(likelihood, OfClasses) else None
+    if len(part) < len(rows):
+        note = f"{len(part):,} of {len(rows):,} observations are shown"
+    else:
+        note = ""
+    if weights is None:
+        w = np.ones(len(part))
+    else:
+        w = weights[part]
+    y = model.design.observed[rows[part]]
+    likelihood = model.likelihood
+    if isinstance(likelihood, OfClasses):
+        tally = likelihood.tally(y)
+    else:
+        tally = None
     labels = row_labels(None, model.design)[rows[part]]
     return Observations(likelihood.drawn(y), thin.mean(), w, thin, note, tally, labels)
 
@@ -91,7 +98,10 @@ def beyond(seen: Observations, z: Array) -> str:
     far = np.flatnonzero(np.abs(z) >= ndtri(1.0 - _EDGE) - 1e-6)
     if not len(far):
         return ""
-    labels = np.arange(len(z)) if seen.labels is None else seen.labels
+    if seen.labels is None:
+        labels = np.arange(len(z))
+    else:
+        labels = seen.labels
     rows = ", ".join(str(v) for v in labels[far[:5]]) + (", …" if len(far) > 5 else "")
     return f"{len(far)} beyond ±{ndtri(1.0 - _EDGE):.1f} stand there (row{'s' * (len(far) > 1)} {rows})"
 
@@ -116,7 +126,8 @@ def share_interval(hits: Array, trials: Array, prob: float) -> tuple[Array, Arra
     >>> [float(v.round(3)) for v in share_interval(np.array(0.0), np.array(10.0), 0.95)]
     [0.0, 0.217]
     """
-    a, b = hits + 0.5, trials - hits + 0.5
+    a = hits + 0.5
+    b = trials - hits + 0.5
     lower = np.where(hits <= 0, 0.0, betaincinv(a, b, (1 - prob) / 2))
     upper = np.where(hits >= trials, 1.0, betaincinv(a, b, (1 + prob) / 2))
     return lower, upper
@@ -137,9 +148,11 @@ def smooth(x: Array, y: Array, at: Array, share: float = 0.67) -> Array:
         ** 3
     )
     total = w.sum(1)
-    mx, my = (w @ x) / total, (w @ y) / total
+    mx = (w @ x) / total
+    my = (w @ y) / total
     dx = x - mx[:, None]
-    var, cov = (w * dx**2).sum(1), (w * dx * (y - my[:, None])).sum(1)
+    var = (w * dx**2).sum(1)
+    cov = (w * dx * (y - my[:, None])).sum(1)
     slope = np.divide(
         cov,
         var,
@@ -150,6 +163,6 @@ def smooth(x: Array, y: Array, at: Array, share: float = 0.67) -> Array:
 
 
 def _evenly(n: int, most: int) -> Array:
-    return (
-        np.arange(n) if n <= most else np.linspace(0, n - 1, most).round().astype(int)
-    )
+    if n <= most:
+        return np.arange(n)
+    return np.linspace(0, n - 1, most).round().astype(int)

@@ -58,7 +58,8 @@ def names_to_show(names: Sequence[str], rename: Rename | None) -> dict[str, str]
     """
     new = {} if rename is None else dict(rename)
     parts = {name: name.partition(": ") for name in names}
-    if unknown := sorted(set(new) - set(names) - {head for head, *_ in parts.values()}):
+    unknown = sorted(set(new) - set(names) - {head for head, *_ in parts.values()})
+    if unknown:
         known = ", ".join(list(names)[:12]) + (", …" if len(names) > 12 else "")
         raise DataError(
             f"rename: {unknown[0]!r} is no name in this picture; those are: {known}"

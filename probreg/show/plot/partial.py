@@ -78,8 +78,10 @@ def partial(
     >>> [ax.get_xlabel() for ax in partial(fit, "air_flow").axes]
     ['air_flow']
     """
-    every, drawable = residuals(fit, "partial"), _terms(fit)
-    if missing := [c for c in columns if c not in drawable]:
+    every = residuals(fit, "partial")
+    drawable = _terms(fit)
+    missing = [c for c in columns if c not in drawable]
+    if missing:
         known = ", ".join(drawable) or "none"
         raise DataError(
             f"{missing[0]!r} is no term that is one numeric column or a factor; these are: {known}"
@@ -99,18 +101,21 @@ def partial(
     fig, axes = paper(
         down, across, size=(2.6 * across + 0.8, 2.5 * down + 0.7), figsize=figsize
     )
-    weights, X = fit.model.design.weights, fit.model.design.X
-    used = np.full(len(X), True) if weights is None else weights > 0
+    weights = fit.model.design.weights
+    X = fit.model.design.X
+    if weights is None:
+        used = np.full(len(X), True)
+    else:
+        used = weights > 0
     coef = fit.solution.beta @ fit.model.likelihood.contrast_matrix.T
     for ax, (name, k) in zip(axes.flat, panels, strict=False):
         at, levels = drawable[name]
         # The effect of the term, X_T b_T, less its mean where an intercept takes it up.
         effect = X[:, at] @ coef[list(at), k]
-        middle = (
-            float(np.average(effect, weights=weights))
-            if fit.model.design.intercept is not None
-            else 0.0
-        )
+        if fit.model.design.intercept is not None:
+            middle = float(np.average(effect, weights=weights))
+        else:
+            middle = 0.0
         residual = every.sel(term=name).values.reshape(-1, len(outcomes))[
             fit.model.design.places, k
         ]
@@ -120,30 +125,35 @@ def partial(
             ax, x[used], residual[used], effect[used] - middle, shown[used]
         )
         hidden = int((used & ~shown).sum())
-        word = words[name] if outcomes[k] is None else f"{words[name]}, {outcomes[k]}"
+        if outcomes[k] is None:
+            word = words[name]
+        else:
+            word = f"{words[name]}, {outcomes[k]}"
         label(ax, x=shorten(word, 32) + (f" ({hidden} rows beyond)" if hidden else ""))
     for ax in axes.flat[len(panels) :]:
         ax.set_visible(False)
     for ax in axes[:, 0]:
         label(ax, y=f"effect on {_scale_label(fit)}")
     top_legend(fig, axes.flat[: len(panels)])
-    rest = (
-        f". {len(drawable) - len(chosen)} more can be named"
-        if not columns and len(drawable) > _MOST
-        else ""
-    )
+    if not columns and len(drawable) > _MOST:
+        rest = f". {len(drawable) - len(chosen)} more can be named"
+    else:
+        rest = ""
     factors = any(drawable[name][1] is not None for name in chosen)
-    spread = ". Points of a level are spread sideways" if factors else ""
-    others = (
-        [shorten(name, 24) for name in columns_by_term(fit) if name not in drawable]
-        if not columns
-        else []
-    )
-    left = (
-        f". Not drawn: {', '.join(others[:3])}{' and more' * (len(others) > 3)}"
-        if others
-        else ""
-    )
+    if factors:
+        spread = ". Points of a level are spread sideways"
+    else:
+        spread = ""
+    if not columns:
+        others = [
+            shorten(name, 24) for name in columns_by_term(fit) if name not in drawable
+        ]
+    else:
+        others = []
+    if others:
+        left = f". Not drawn: {', '.join(others[:3])}{' and more' * (len(others) > 3)}"
+    else:
+        left = ""
     footnote(fig, f"{method_name(fit)}: partial residuals{spread}{rest}{left}")
     return fig
 
@@ -181,17 +191,13 @@ def _nearby_residuals(residual: Array, used: Array) -> Array:
 
 
 def _scale_label(fit: Fit) -> str:
-    response, link = (
-        shorten(fit.model.design.response, 24),
-        fit.model.likelihood.link.name,
-    )
+    response = shorten(fit.model.design.response, 24)
+    link = fit.model.likelihood.link.name
     if fit.model.likelihood.outcomes:
         return f"log odds of a class of {response}"
-    return (
-        f"mean of {response}"
-        if link == "identity"
-        else f"{link} of the mean of {response}"
-    )
+    if link == "identity":
+        return f"mean of {response}"
+    return f"{link} of the mean of {response}"
 
 
 def _draw_line(ax: Any, x: Array, y: Array, effect: Array, shown: Array) -> None:

@@ -73,10 +73,8 @@ def path(
     True
     """
     curves, ends, names, panels = _curves(found, scale)
-    words, at = (
-        names_to_show(names, rename),
-        chosen.scale if isinstance(chosen, TuningResult) else chosen,
-    )
+    words = names_to_show(names, rename)
+    at = chosen.scale if isinstance(chosen, TuningResult) else chosen
     shown = panels[:_PANELS]
     height = 4.1 if len(shown) == 1 else 2.9
     fig, axes = paper(
@@ -122,15 +120,17 @@ def _curves(
         model.joint.informative
         & (np.arange(model.shape[0]) != _parse_number(model.design.intercept))
     )
-    unit = np.ones(len(touched)) if scale == "raw" else _column_sds(model, touched)
+    if scale == "raw":
+        unit = np.ones(len(touched))
+    else:
+        unit = _column_sds(model, touched)
     panels = [str(v) for v in model.likelihood.outcomes] or [""]
     shape = (len(found.scales), model.shape[0], len(panels))
     curves = found.coef.values.reshape(shape)[:, touched] * unit[:, None]
-    ml = (
-        None
-        if found.ml is None
-        else found.ml.coef.values.reshape(shape[1:])[touched] * unit[:, None]
-    )
+    if found.ml is None:
+        ml = None
+    else:
+        ml = found.ml.coef.values.reshape(shape[1:])[touched] * unit[:, None]
     return curves, ml, [model.design.columns[j] for j in touched], panels
 
 
@@ -145,26 +145,26 @@ def _column_sds(model: Any, touched: Array) -> Array:
 
 
 def _scale_unit(scale: Scale) -> str:
-    return (
-        "coefficient, in units of its column"
-        if scale == "raw"
-        else "change of the linear predictor\nper sd of the column"
-    )
+    if scale == "raw":
+        return "coefficient, in units of its column"
+    return "change of the linear predictor\nper sd of the column"
 
 
 def _columns_to_label(scales: Array, curves: Array, scale: float | None) -> Array:
     """The columns that are told apart, largest last value first."""
-    at = -1 if scale is None else int(np.argmin(np.abs(np.log(scales / scale))))
+    if scale is None:
+        at = -1
+    else:
+        at = int(np.argmin(np.abs(np.log(scales / scale))))
     size = (
         np.abs(np.nan_to_num(curves[at] if scale is not None else curves))
         .reshape(-1, curves.shape[1])
         .max(0)
     )
-    few = (
-        np.argsort(-size, kind="stable")[:FEW]
-        if curves.shape[1] > ALL
-        else np.arange(curves.shape[1])
-    )
+    if curves.shape[1] > ALL:
+        few = np.argsort(-size, kind="stable")[:FEW]
+    else:
+        few = np.arange(curves.shape[1])
     return few[np.argsort(-curves[-1, few], kind="stable")]
 
 
@@ -209,7 +209,8 @@ def _draw_curves(
         ]
     )
     values = values[np.isfinite(values)]
-    low, high = float(values.min()), float(values.max())
+    low = float(values.min())
+    high = float(values.max())
     pad = 0.06 * ((high - low) or 1.0)
     ax.set_ylim(low - pad, high + pad)
 
@@ -244,8 +245,12 @@ def _on_top(ax: Any, found: RegularisationPath) -> None:
     """Effective degrees of freedom above the axis."""
     top = ax.secondary_xaxis("top")
     plain_axes(top)
-    df, scales = found.data["df"].values, found.scales
-    at = np.geomspace(scales[0], scales[-1], 9)[:-1] if len(scales) > 1 else scales
+    df = found.data["df"].values
+    scales = found.scales
+    if len(scales) > 1:
+        at = np.geomspace(scales[0], scales[-1], 9)[:-1]
+    else:
+        at = scales
     known = np.isfinite(df)
     values = np.interp(np.log(at), np.log(scales[known]), df[known])
     top.set_xticks(at, [f"{v:.1f}" for v in values])

@@ -106,13 +106,20 @@ def prior_weight(
     rows, words = _select_coefficients(
         fit, drawn, rename=rename, sort=sort, intercept=intercept, scale=scale
     )
-    shown, unit = (
-        rows[:MOST],
-        spreads(fit) if scale == "sd" else dict.fromkeys(words, 1.0),
-    )
+    shown = rows[:MOST]
+    if scale == "sd":
+        unit = spreads(fit)
+    else:
+        unit = dict.fromkeys(words, 1.0)
     ml, se, _ = maximum_likelihood(fit)
-    prior, posterior = _prior_draws(fit), _posterior(fit)
-    cols = 1 if len(shown) == 1 else 2 if len(shown) <= 6 else 3
+    prior = _prior_draws(fit)
+    posterior = _posterior(fit)
+    if len(shown) == 1:
+        cols = 1
+    elif len(shown) <= 6:
+        cols = 2
+    else:
+        cols = 3
     deep = -(-len(shown) // cols)
     fig, axes = paper(
         deep, cols, size=(7.4, 0.9 + 1.75 * deep), figsize=figsize, sharex=scale == "sd"
@@ -132,12 +139,14 @@ def prior_weight(
         ax.set_visible(i < len(shown))
         ax.tick_params(labelbottom=scale == "raw" or i + cols >= len(shown))
     top_legend(fig, axes.flat[0])
-    left_out = f"; {MOST} of {len(rows)} coefficients" if len(rows) > MOST else ""
-    units = (
-        "per standard deviation of the column"
-        if scale == "sd"
-        else "in the units of the coefficient"
-    )
+    if len(rows) > MOST:
+        left_out = f"; {MOST} of {len(rows)} coefficients"
+    else:
+        left_out = ""
+    if scale == "sd":
+        units = "per standard deviation of the column"
+    else:
+        units = "in the units of the coefficient"
     footnote(fig, f"densities, each to its own height, {units}{left_out}")
     return fig
 
@@ -156,7 +165,8 @@ def _select_coefficients(
     number = {
         str(name): i for i, name in enumerate(fit.parameter_names) if drawn[i // k]
     }
-    words, sd = names_to_show(list(number), rename), spreads(fit)
+    words = names_to_show(list(number), rename)
+    sd = spreads(fit)
     dropped = set() if intercept else intercepts([fit])
     dropped |= {name for name in number if scale == "sd" and not np.isfinite(sd[name])}
     value = fit.coef.values.ravel()
@@ -179,7 +189,8 @@ def columns_to_draw(model: Model) -> Array:
 
 def _prior_draws(fit: Fit, draws: int = 4000) -> Array | None:
     """Draws of the reported coefficients from their prior (draws, parameters); None when it has none."""
-    model, rng = fit.model, np.random.default_rng(0)
+    model = fit.model
+    rng = np.random.default_rng(0)
     if model.joint.contrast is not None:
         return None  # a penalty of all classes
     sigma = fit.model.noise(fit.aux)
@@ -188,10 +199,8 @@ def _prior_draws(fit: Fit, draws: int = 4000) -> Array | None:
         if isinstance(b.prior, Flat) or model.design.of_terms[list(b.columns)].all():
             continue
         try:
-            unit, shape = (
-                sigma if b.prior.sigma_units else 1.0,
-                (draws, len(b.columns), b.width(model.shape[1])),
-            )
+            unit = sigma if b.prior.sigma_units else 1.0
+            shape = (draws, len(b.columns), b.width(model.shape[1]))
             b.put(out, b.prior.sample(rng, shape, unit))
         except ProbregError:
             return None
@@ -222,7 +231,10 @@ def _prior_density(fit: Fit, i: int) -> Callable[[Array], Array] | None:
     )
     this: Any = prior
     single = replace(this, scale=float(scale), location=float(location))
-    unit = fit.model.noise(fit.aux) if prior.sigma_units else 1.0
+    if prior.sigma_units:
+        unit = fit.model.noise(fit.aux)
+    else:
+        unit = 1.0
     return lambda x: np.exp(single.log_prob(x[:, None, None], unit))
 
 

@@ -96,20 +96,17 @@ def qq(
 
 def residual_word(likelihood: UnivariateLikelihood) -> str:
     """What a quantile residual is called: that of a discrete response is drawn at random."""
-    return (
-        "quantile residual"
-        if isinstance(likelihood.support, str)
-        else "randomised quantile residual"
-    )
+    if isinstance(likelihood.support, str):
+        return "quantile residual"
+    return "randomised quantile residual"
 
 
 def said_of(fit: Fit, seen: Observations, z: Array) -> str:
     """The method, which distribution the residuals are of, and what the picture leaves out."""
-    what = (
-        "under the posterior predictive"
-        if fit.target == "posterior"
-        else "at the estimate"
-    )
+    if fit.target == "posterior":
+        what = "under the posterior predictive"
+    else:
+        what = "at the estimate"
     return ". ".join(
         part
         for part in (f"{method_name(fit)}, {what}", beyond(seen, z), seen.note)

@@ -89,7 +89,8 @@ def rank(
 
 def draw_ranks(ax: Any, order: Array) -> None:
     """A line of bars for each chain, each about its level."""
-    total, n = order.size, len(order)
+    total = order.size
+    n = len(order)
     edges = np.linspace(0, total, _BINS + 1)
     for c, chain in enumerate(order):
         base = n - 1 - c

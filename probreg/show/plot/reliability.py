@@ -112,8 +112,10 @@ def reliability(
     for ax in axes.flat:
         ax.set_visible(False)
     for i, panel in enumerate(panels):
-        at, column = 2 * (i // cols), i % cols
-        top, below = axes[at, column], axes[at + 1, column]
+        at = 2 * (i // cols)
+        column = i % cols
+        top = axes[at, column]
+        below = axes[at + 1, column]
         _draw_reliability(top, below, panel, weights, prob)
         label(top, y="observed share" if not column else None, title=panel.title)
         label(below, x=x_label, y="forecasts" if not column else None)
@@ -165,7 +167,8 @@ def _event(y: Any, p: Any) -> tuple[Array, Array]:
 
 
 def _of_fit(fit: Fit) -> tuple[list[_Panel], str, Any, str]:
-    likelihood, response = fit.model.likelihood, fit.model.design.response
+    likelihood = fit.model.likelihood
+    response = fit.model.design.response
     if not isinstance(likelihood, OfClasses):
         raise Incompatible(
             f"reliability is about probabilities of levels; for {likelihood.named} response use plot.residuals(fit)"
@@ -177,10 +180,8 @@ def _of_fit(fit: Fit) -> tuple[list[_Panel], str, Any, str]:
     assert seen.tally is not None
     # a row of several trials is as many forecasts of one probability: a row for each class that came, by its number
     K = seen.tally.shape[1]
-    met, weights = (
-        np.tile(np.arange(K), len(seen.tally)),
-        (seen.tally * seen.weights[:, None]).ravel(),
-    )
+    met = np.tile(np.arange(K), len(seen.tally))
+    weights = (seen.tally * seen.weights[:, None]).ravel()
     use = weights > 0
     rows = np.repeat(np.arange(len(seen.tally)), K)[use]
     if isinstance(likelihood, UnivariateLikelihood):
@@ -255,7 +256,9 @@ def consistent(found: Decomposition, prob: float) -> tuple[Array, Array]:
     >>> consistent(found, 0.9)
     (array([0.3]), array([0.7]))
     """
-    n, p, tail = np.round(found.count), found.forecast, (1.0 - prob) / 2.0
+    n = np.round(found.count)
+    p = found.forecast
+    tail = (1.0 - prob) / 2.0
     inside = (p > 0) & (p < 1)
     at = np.where(inside, p, 0.5)
     ends = (

@@ -51,7 +51,8 @@ def sbc(
     """
     names = [str(q) for q in found.ranks["quantity"].values]
     farthest = np.argsort(found.p_value.values, kind="stable")[:_MOST]
-    shown, words = [names[i] for i in np.sort(farthest)], names_to_show(names, rename)
+    shown = [names[i] for i in np.sort(farthest)]
+    words = names_to_show(names, rename)
     cols = min(len(shown), 3)
     deep = -(-len(shown) // cols)
     fig, axes = paper(
@@ -103,11 +104,10 @@ def _draw_ranks(ax: Any, found: SBC, name: str) -> None:
 
 def _describe_simulations(found: SBC, quantities: int) -> str:
     n = found.ranks.sizes["replicate"]
-    left = (
-        f"; the {_MOST} of {quantities} quantities that depart most"
-        if quantities > _MOST
-        else ""
-    )
+    if quantities > _MOST:
+        left = f"; the {_MOST} of {quantities} quantities that depart most"
+    else:
+        left = ""
     lost = sum(found.failures.values())
     failed = f"; {lost} more had no posterior" if lost else ""
     return (

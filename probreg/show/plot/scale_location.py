@@ -85,17 +85,22 @@ def spread_against_fitted(ax: Any, fit: Fit) -> None:
     """The roots of absolute residuals against the fitted mean, and where those of normal noise are on average."""
     likelihood = fit.model.likelihood
     if local_obstacle(fit) is None:
-        kind, found = "internally studentised", influence_measures(fit)["internal"]
+        kind = "internally studentised"
+        found = influence_measures(fit)["internal"]
     elif isinstance(likelihood, SmoothLikelihood):
-        kind, found = "Pearson", residuals(fit, "pearson")
+        kind = "Pearson"
+        found = residuals(fit, "pearson")
     else:
-        kind, found = "quantile", residuals(fit, "quantile")
-    r, places = found.values[fit.model.design.places], fit.model.design.places
+        kind = "quantile"
+        found = residuals(fit, "quantile")
+    r = found.values[fit.model.design.places]
+    places = fit.model.design.places
     mean = (
         likelihood.response(fit.model.design.observed) - residuals(fit).values[places]
     )
     use = np.isfinite(r)
-    size, mean = np.sqrt(np.abs(r[use])), mean[use]
+    size = np.sqrt(np.abs(r[use]))
+    mean = mean[use]
     look = mark(1)
     ax.axhline(
         _NORMAL,

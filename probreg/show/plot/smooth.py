@@ -89,11 +89,10 @@ def smooth(
         if len(f.inputs) == 1 or (len(f.inputs) in POINTS and not derivative)
     ]
     if not shown:
-        what = (
-            "derivatives are of functions of one column"
-            if derivative
-            else "functions of up to two columns are drawn"
-        )
+        if derivative:
+            what = "derivatives are of functions of one column"
+        else:
+            what = "functions of up to two columns are drawn"
         raise DataError(
             f"{what}, and {every[0].label} has {len(every[0].inputs)}; fit.smooth(at=...) has the numbers"
         )
@@ -118,10 +117,14 @@ def smooth(
         for f in dict.fromkeys(f for f, *_ in drawn)
     }
     for ax, (f, outcome, sd) in zip(axes.flat, drawn):
-        data = (
-            found[f.label] if outcome is None else found[f.label].sel(outcome=outcome)
-        )
-        name = f.label if outcome is None else f"{f.label}, {outcome}"
+        if outcome is None:
+            data = found[f.label]
+        else:
+            data = found[f.label].sel(outcome=outcome)
+        if outcome is None:
+            name = f.label
+        else:
+            name = f"{f.label}, {outcome}"
         if len(f.inputs) == 1:
             _curve(ax, data, f.points_of(fit.model.design), derivative)
             label(
@@ -154,21 +157,24 @@ def smooth(
 def _axis(fit: Fit, function: TermFunction, derivative: bool) -> str:
     """What the height is."""
     name = function.inputs[0]
-    what = "coefficient that varies" if function.by == "number" else function.label
+    if function.by == "number":
+        what = "coefficient that varies"
+    else:
+        what = function.label
     if derivative:
         return shorten(f"slope of {what} in {name}", 40)
     link = fit.model.likelihood.link.name
-    scale = (
-        ""
-        if link == "identity" or fit.model.likelihood.outcomes
-        else f" on the {link} scale"
-    )
+    if link == "identity" or fit.model.likelihood.outcomes:
+        scale = ""
+    else:
+        scale = f" on the {link} scale"
     return shorten(what + scale, 40)
 
 
 def _curve(ax: Any, data: Any, points: Array, derivative: bool) -> None:
     """The function with both bands, and where the rows are."""
-    x, look = data["x"].values[:, 0], mark(0)
+    x = data["x"].values[:, 0]
+    look = mark(0)
     ax.fill_between(
         x, data["simultaneous_lower"], data["simultaneous_upper"], color=look.color, alpha=0.14, linewidth=0,
         label="simultaneous band",
@@ -244,8 +250,12 @@ def _caption(fit: Fit, found: Any, prob: float, hidden: int, undrawn: int) -> st
         for name in list(found)[:_ACROSS]
         if np.isfinite(edf[name])
     )
-    law = "posterior draws" if fit.target == "posterior" else "scales taken as known"
-    law = law if fit.solution.conditional is None else "joint with the scales"
+    if fit.target == "posterior":
+        law = "posterior draws"
+    else:
+        law = "scales taken as known"
+    if fit.solution.conditional is not None:
+        law = "joint with the scales"
     said = [f"{method_name(fit)}, {100 * prob:g} % bands ({law})"]
     said += [f"effective degrees of freedom {spent}"] if spent else []
     said += [f"{hidden} more panels can be named"] if hidden else []

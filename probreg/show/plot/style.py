@@ -59,11 +59,9 @@ def mark(i: int) -> Mark:
 
 def named_fits(fits: "Fit | Mapping[str, Fit]") -> dict[str, Fit]:
     """Fits by name; a single one is named by its method."""
-    return (
-        by_method([fits])
-        if isinstance(fits, Fit)
-        else {named_as_text(n): fit for n, fit in dict(fits).items()}
-    )
+    if isinstance(fits, Fit):
+        return by_method([fits])
+    return {named_as_text(n): fit for n, fit in dict(fits).items()}
 
 
 def estimate_word(fit: Fit) -> str:
@@ -72,18 +70,18 @@ def estimate_word(fit: Fit) -> str:
         return "posterior mean"
     if fit.solution.found is not None and tested_at_found_scales(fit):
         return f"{fit.solution.found.criterion} estimate"
-    return "ML estimate" if fit.model.flat else "posterior mode"
+    if fit.model.flat:
+        return "ML estimate"
+    return "posterior mode"
 
 
 def fitted_name(fit: Fit) -> str:
     """What a likelihood fits to the rows: a mean, a probability, a quantile."""
     response = fit.model.design.response
     name = fit.model.likelihood.mean_name(response)
-    return (
-        f"fitted mean of {shorten(name)}"
-        if name == response
-        else f"fitted {shorten(name.removeprefix('the '))}"
-    )
+    if name == response:
+        return f"fitted mean of {shorten(name)}"
+    return f"fitted {shorten(name.removeprefix('the '))}"
 
 
 def say(text: object) -> str:
@@ -97,10 +95,11 @@ def shorten(text: object, most: int = 48) -> str:
     >>> shorten("measurement of site 12", 14)
     'measurem…te 12'
     """
-    words, tail = say(text), most // 3 + 1
-    return (
-        words if len(words) <= most else f"{words[: most - 1 - tail]}…{words[-tail:]}"
-    )
+    words = say(text)
+    tail = most // 3 + 1
+    if len(words) <= most:
+        return words
+    return f"{words[: most - 1 - tail]}…{words[-tail:]}"
 
 
 def paper(
@@ -157,7 +156,8 @@ def plain_axes(ax: Any) -> None:
 
 def room(ax: Any) -> tuple[float, float]:
     """About how wide and high axes are, in inches, before the layout is made."""
-    box, fig = ax.get_position(), ax.get_figure(root=True)
+    box = ax.get_position()
+    fig = ax.get_figure(root=True)
     return float(box.width * fig.get_figwidth()), float(
         box.height * fig.get_figheight()
     )
@@ -230,11 +230,13 @@ def top_legend(fig: "Figure", source: Any, ax: "Axes | None" = None) -> None:
     place: dict[str, Any] = {"loc": "outside upper left"}
     wide = fig.get_figwidth() * fig.dpi
     if ax is not None:
-        top = 1.2 if ax.child_axes else 1.0  # above a second axis that stands on top
-        place, wide = (
-            {"loc": "lower left", "bbox_to_anchor": (0.0, top)},
-            room(ax)[0] * fig.dpi,
-        )
+        # above a second axis that stands on top
+        if ax.child_axes:
+            top = 1.2
+        else:
+            top = 1.0
+        place = {"loc": "lower left", "bbox_to_anchor": (0.0, top)}
+        wide = room(ax)[0] * fig.dpi
     for columns in range(min(4, len(found)), 0, -1):
         made = (fig if ax is None else ax).legend(
             list(found.values()), list(found), ncols=columns, **place, **look

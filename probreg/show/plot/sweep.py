@@ -106,7 +106,9 @@ def sweep(
 
 def groups_along(fit: Fit) -> Groups | None:
     """Of which groups a curve is: the typical one, whose effects are zero."""
-    return "typical" if fit.model.design.recipe.grouped else None
+    if fit.model.design.recipe.grouped:
+        return "typical"
+    return None
 
 
 def _is_number(values: Any) -> bool:
@@ -130,7 +132,9 @@ def _typical_value(values: Any, weights: Array | None, *, mean: bool) -> Any:
 
 
 def _format_value(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(plain_level(value))
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return str(plain_level(value))
 
 
 def _sweep_rows(base: Variables, variable: str, x: Array) -> dict[str, Array]:
@@ -145,24 +149,27 @@ def _sweep_rows(base: Variables, variable: str, x: Array) -> dict[str, Array]:
 
 
 def _mean_offset(design: Design, n: int) -> Array | None:
-    return None if design.offset is None else np.tile(design.offset.mean(0), (n, 1))
+    if design.offset is None:
+        return None
+    return np.tile(design.offset.mean(0), (n, 1))
 
 
 def _wald_of_range(fit: Fit, table: Variables, base: Variables, name: str) -> float:
     """Wald statistic of the change in eta when the variable goes from its lower to its upper tenth."""
     low, high = np.quantile(np.asarray(table[name], dtype=float), [0.1, 0.9])
     if low == high:
-        low, high = float(np.min(table[name])), float(np.max(table[name]))
-    design, rows = fit.model.design, _sweep_rows(base, name, np.array([low, high]))
+        low = float(np.min(table[name]))
+        high = float(np.max(table[name]))
+    design = fit.model.design
+    rows = _sweep_rows(base, name, np.array([low, high]))
     made = design.at(
         with_group_columns(design.recipe, rows), offset=_mean_offset(design, 2)
     )
-    made = rows_of_groups(made, "typical") if design.recipe.grouped else made
+    if design.recipe.grouped:
+        made = rows_of_groups(made, "typical")
     step = made.X[1] - made.X[0]
     change = step @ fit.solution.beta
     V = fit.solution.scale.of_rows(step[None])[0]
-    return (
-        float(change @ np.linalg.pinv(V) @ change)
-        if np.isfinite(change).all() and np.isfinite(V).all()
-        else 0.0
-    )
+    if np.isfinite(change).all() and np.isfinite(V).all():
+        return float(change @ np.linalg.pinv(V) @ change)
+    return 0.0

@@ -70,7 +70,8 @@ def tune(
         np.asarray(v, dtype=float) for v in (table.index, table["score"], table["se"])
     )
     fig, axes = paper(size=(6.6, 4.3), figsize=figsize, ax=ax)
-    one, look = axes[0, 0], mark(0)
+    one = axes[0, 0]
+    look = mark(0)
     one.set_xscale("log")
     if np.isfinite(se).any():
         one.fill_between(
@@ -117,8 +118,12 @@ def tune(
         )
     # The height of what matters: scores that soar at one end are cut off.
     known = score[np.isfinite(score)]
-    low, middle = float(known.min()), float(np.median(known))
-    spread = float(np.nanmax(se)) if np.isfinite(se).any() else 0.0
+    low = float(known.min())
+    middle = float(np.median(known))
+    if np.isfinite(se).any():
+        spread = float(np.nanmax(se))
+    else:
+        spread = 0.0
     high = min(float(known.max()) + spread, low + 6.0 * max(middle - low, spread))
     if high > low:
         pad = 0.08 * (high - low)
@@ -140,7 +145,10 @@ def tune(
 def _on_top(ax: Any, scales: Array, df: Array) -> None:
     top = ax.secondary_xaxis("top")
     plain_axes(top)
-    at = np.geomspace(scales[0], scales[-1], 8) if len(scales) > 1 else scales
+    if len(scales) > 1:
+        at = np.geomspace(scales[0], scales[-1], 8)
+    else:
+        at = scales
     top.set_xticks(at, [f"{v:.1f}" for v in np.interp(np.log(at), np.log(scales), df)])
     top.minorticks_off()
     top.spines["top"].set_visible(False)

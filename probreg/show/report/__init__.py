@@ -196,7 +196,10 @@ def _parse_sections(sections: Any, predict: Any, fits: Mapping[str, Fit]) -> lis
             "comparison": len(fits) == 1,
         }
         return [name for name in SECTIONS if not idle.get(name, False)]
-    names = [sections] if isinstance(sections, str) else list(dict.fromkeys(sections))
+    if isinstance(sections, str):
+        names = [sections]
+    else:
+        names = list(dict.fromkeys(sections))
     for name in names:
         if name not in SECTIONS:
             raise DataError(f"sections are among {', '.join(SECTIONS)}; got {name!r}")
@@ -216,8 +219,14 @@ def _answer(
 ) -> dict[str, Any]:
     name, fit = judged_fit(fits)
     found = answer(fit, effects, data=data, prob=of.prob)
-    told = found.effects if effects is not None else found.effects[:_SENTENCES]
-    asked = [effects] if isinstance(effects, str) else list(effects or [])
+    if effects is not None:
+        told = found.effects
+    else:
+        told = found.effects[:_SENTENCES]
+    if isinstance(effects, str):
+        asked = [effects]
+    else:
+        asked = list(effects or [])
     numeric = [v for v in asked if v not in categories(fit.model.design)]
     pictures = [curve_picture(fits, of.prob, data, numeric[0] if numeric else None)]
     return {
@@ -277,9 +286,9 @@ def _has_diagnostics(fit: Fit) -> bool:
 
 def _after(fit: Fit) -> list[Finding]:
     """What a diagnosis of the fit found."""
-    return (
-        [f for f in fit.once(_diagnosis) if f.applies] if _has_diagnostics(fit) else []
-    )
+    if _has_diagnostics(fit):
+        return [f for f in fit.once(_diagnosis) if f.applies]
+    return []
 
 
 def _diagnosis(fit: Fit) -> Findings:

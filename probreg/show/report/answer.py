@@ -75,27 +75,30 @@ class EffectSentence(NamedTuple):
         if np.isnan(self.estimate):
             return f"{self.move}: no estimate exists; {self.why}."
         estimate, lower, upper = self.numbers
-        verb = "are" if self.what.startswith("the odds") else "is"
-        changed = (
-            f"{verb} {estimate} times as large"
-            if self.ratio
-            else f"differs by {estimate}"
-        )
+        if self.what.startswith("the odds"):
+            verb = "are"
+        else:
+            verb = "is"
+        if self.ratio:
+            changed = f"{verb} {estimate} times as large"
+        else:
+            changed = f"differs by {estimate}"
         kind = KIND_WORDS.get(self.kind, self.kind).replace(
             "-", "\u2011"
         )  # a hyphen at which no line ends
-        interval = (
-            f"{100 * self.prob:g}\u00a0% {kind} interval {lower} to {upper}"
-            if lower and upper
-            else "no interval"
-        )
+        if lower and upper:
+            interval = f"{100 * self.prob:g}\u00a0% {kind} interval {lower} to {upper}"
+        else:
+            interval = "no interval"
         share = format_probability(self.above)
-        sign = (
-            f"{share[0]}\u00a0{share[1:]}"
-            if share[:1] in (">", "<")
-            else f"=\u00a0{share}"
-        )
-        above = f"; P(above\u00a0{int(self.ratio)})\u00a0{sign}" if share else ""
+        if share[:1] in (">", "<"):
+            sign = f"{share[0]}\u00a0{share[1:]}"
+        else:
+            sign = f"=\u00a0{share}"
+        if share:
+            above = f"; P(above\u00a0{int(self.ratio)})\u00a0{sign}"
+        else:
+            above = ""
         return f"{self.move}: {self.what} {changed} ({interval}{above})."
 
 
@@ -103,9 +106,9 @@ def _format_ratio(value: float) -> str:
     """A ratio to three digits."""
     if not np.isfinite(value):
         return "" if np.isnan(value) else "∞"
-    return (
-        f"{value:,.0f}" if 100.0 <= value < 1e6 else f"{value:#.3g}".removesuffix(".")
-    )
+    if 100.0 <= value < 1e6:
+        return f"{value:,.0f}"
+    return f"{value:#.3g}".removesuffix(".")
 
 
 class Answer(NamedTuple):
@@ -119,11 +122,10 @@ def answer(fit: Fit, effects: Any, *, data: Any, prob: float) -> Answer:
     """The effects of `fit` that were asked about: a mapping from variables to moves, or names; all by plain steps without."""
     design = fit.model.design
     try:
-        of = (
-            population(design, data, (), trials=trials_of(fit.model))
-            if design.n
-            else _stand_ins(fit.model)
-        )
+        if design.n:
+            of = population(design, data, (), trials=trials_of(fit.model))
+        else:
+            of = _stand_ins(fit.model)
     except DataError as error:
         if effects is not None:
             raise
@@ -132,11 +134,10 @@ def answer(fit: Fit, effects: Any, *, data: Any, prob: float) -> Answer:
     own = [v for v in _own_variables(fit.model) if v in of.table]
     wanted = dict.fromkeys(own[:_MOST] if named is None else named)
     wanted |= dict(named) if isinstance(named, Mapping) else {}
-    hidden = (
-        [v for v in _own_variables(fit.model) if v not in of.table]
-        if named is None
-        else []
-    )
+    if named is None:
+        hidden = [v for v in _own_variables(fit.model) if v not in of.table]
+    else:
+        hidden = []
     found: list[EffectSentence] = []
     remarks = [
         f"No effect of {v}: the formula transforms it; pass data=, the table of the fit."
@@ -161,9 +162,10 @@ def answer(fit: Fit, effects: Any, *, data: Any, prob: float) -> Answer:
 def _own_variables(model: Model) -> tuple[str, ...]:
     """The variables that the columns read; an offset alone has no effect to estimate, and names of groups have none to move."""
     recipe: Any = model.design.recipe
-    read = (
-        read_by(model.design) if isinstance(recipe, ArrayColumns) else recipe.variables
-    )
+    if isinstance(recipe, ArrayColumns):
+        read = read_by(model.design)
+    else:
+        read = recipe.variables
     return tuple(v for v in read if v not in recipe.of_groups_alone)
 
 
@@ -175,22 +177,27 @@ _GOLDEN, _ROWS = (
 
 def _stand_ins(model: Model) -> Population:
     """Rows of made-up values, for a fit without its rows: they show whether an effect is the same in all of them."""
-    levels, table = categories(model.design), dict[str, Array]()
+    levels = categories(model.design)
+    table = dict[str, Array]()
     for j, v in enumerate(read_by(model.design)):
         u = (np.arange(1, _ROWS + 1) * (j + 1) * _GOLDEN) % 1.0
         there = np.array(levels.get(v, []), dtype=object)
-        table[v] = there[(u * len(there)).astype(int)] if len(there) else 0.5 + 0.5 * u
-    offset = None if model.design.offset is None else np.zeros((_ROWS, 1))
+        if len(there):
+            table[v] = there[(u * len(there)).astype(int)]
+        else:
+            table[v] = 0.5 + 0.5 * u
+    if model.design.offset is None:
+        offset = None
+    else:
+        offset = np.zeros((_ROWS, 1))
     return Population(model.design, table, np.ones(_ROWS), offset, "no rows", table)
 
 
 def _of_variable(
     fit: Fit, of: Population, name: str, how: Any, data: Any, prob: float
 ) -> list[EffectSentence]:
-    design, free = (
-        fit.model.design,
-        how is None and fit.model.design.n and _many_valued(of, name),
-    )
+    design = fit.model.design
+    free = how is None and fit.model.design.n and _many_valued(of, name)
     step = _plain_step(of, name) if how is None else how
     each = moves(of, name, step)
     try:
@@ -274,7 +281,10 @@ def _move_words(of: Population, move: Contrast) -> str:
     if " to " in move.contrast:
         return f"{move.variable} from {float(np.mean(move.low)):.4g} to {float(np.mean(move.high)):.4g}"
     d = float(np.mean(move.high - move.low))
-    size = f"{abs(d):,.0f}" if abs(d) >= 1000.0 else f"{abs(d):.4g}"
+    if abs(d) >= 1000.0:
+        size = f"{abs(d):,.0f}"
+    else:
+        size = f"{abs(d):.4g}"
     return f"{move.variable} {size} {'higher' if d > 0 else 'lower'}" + " (one sd)" * (
         "one sd" in move.contrast
     )
@@ -284,16 +294,18 @@ def effect_scale(likelihood: Likelihood, response: str) -> tuple[str, list[str]]
     """The scale of effects of one linear predictor, "ratio" or "difference", and what it is of, for each outcome."""
     if likelihood.outcomes:
         base = [str(v) for v in likelihood.levels if str(v) not in likelihood.outcomes]
-        against = base[0] if base else "the geometric mean of the classes"
+        if base:
+            against = base[0]
+        else:
+            against = "the geometric mean of the classes"
         return "ratio", [
             f"the odds of {level} against {against}" for level in likelihood.outcomes
         ]
     if likelihood.link is LOGIT:
-        event = (
-            f"a success ({response})"
-            if isinstance(likelihood, OfTrials)
-            else f"{response} = {likelihood.levels[-1]}"
-        )
+        if isinstance(likelihood, OfTrials):
+            event = f"a success ({response})"
+        else:
+            event = f"{response} = {likelihood.levels[-1]}"
         return "ratio", [f"the odds of {event}"]
     return "ratio" if likelihood.link is LOG else "difference", [
         mean_words(likelihood, response)
@@ -303,7 +315,9 @@ def effect_scale(likelihood: Likelihood, response: str) -> tuple[str, list[str]]
 def mean_words(likelihood: Likelihood, response: str) -> str:
     """What the linear predictor is of the response: "the median of y", "P(y = 1)"."""
     named = likelihood.mean_name(response)
-    return named if named != response else f"the {likelihood.centre} of {response}"
+    if named != response:
+        return named
+    return f"the {likelihood.centre} of {response}"
 
 
 def _linear_effects(fit: Fit, c: Array, move: str, prob: float) -> list[EffectSentence]:
@@ -349,8 +363,11 @@ def _contrast_of_columns(
 
     A multiple of one coefficient has the interval of that coefficient; the others Wald's, or one of the draws.
     """
-    T, beta = fit.model.likelihood.contrast_matrix, fit.solution.beta
-    draws, df, nothing = fit.solution.draws, fit.solution.df, np.full(len(T), np.nan)
+    T = fit.model.likelihood.contrast_matrix
+    beta = fit.solution.beta
+    draws = fit.solution.draws
+    df = fit.solution.df
+    nothing = np.full(len(T), np.nan)
     G = np.stack([np.outer(c, t).ravel() for t in T])  # d (c' beta_k) / d vec(beta)
     if _is_not_estimable(fit, G):
         return nothing, nothing, nothing, "", nothing
@@ -360,11 +377,15 @@ def _contrast_of_columns(
     se = np.linalg.norm(V.half(G), axis=1)
     if draws is not None and draws.elliptical:
         with np.errstate(all="ignore"):
-            above = ndtr(z / se) if df is None else stdtr(df, z / se)
+            if df is None:
+                above = ndtr(z / se)
+            else:
+                above = stdtr(df, z / se)
     elif draws is not None:
         drawn = np.einsum("j,sjm,km->sk", c, atoms(fit)["beta"], T)
         above = (drawn > 0).mean(0)
-    if len(moved := np.flatnonzero(c)) == 1 and fit.solution.null_space is None:
+    moved = np.flatnonzero(c)
+    if len(moved) == 1 and fit.solution.null_space is None:
         j = moved[0]
         try:
             found = fit.interval(prob)
@@ -378,7 +399,12 @@ def _contrast_of_columns(
     if drawn is not None:
         return z, *equal_tail(drawn, prob), "eti", above
     half = quantile(prob, V_df) * se
-    kind = "eti" if draws is not None else "wald" if V_df is None else "t"
+    if draws is not None:
+        kind = "eti"
+    elif V_df is None:
+        kind = "wald"
+    else:
+        kind = "t"
     return z, z - half, z + half, kind, above
 
 
@@ -394,20 +420,22 @@ def _average_effects(
     fit: Fit, of: Population, each: list[Contrast], how: Any, data: Any, prob: float
 ) -> list[EffectSentence]:
     """Changes of the mean, averaged over the rows: ratios for a log link, differences elsewhere."""
-    likelihood, response = fit.model.likelihood, fit.model.design.response
-    scale = (
-        "ratio" if likelihood.link is LOG and not likelihood.outcomes else "difference"
-    )
+    likelihood = fit.model.likelihood
+    response = fit.model.design.response
+    if likelihood.link is LOG and not likelihood.outcomes:
+        scale = "ratio"
+    else:
+        scale = "difference"
     words = {m.contrast: _move_words(of, m) for m in each}
-    averaged = (
-        f"averaged over {of.weights.sum():.12g} trials"
-        if of.trials
-        else f"averaged over {of.n} rows"
-    )
+    if of.trials:
+        averaged = f"averaged over {of.weights.sum():.12g} trials"
+    else:
+        averaged = f"averaged over {of.n} rows"
     try:
         found = comparisons(fit, how, measure=scale, data=data, prob=prob)
     except NotConverged:
-        what, nan = averaged, np.nan
+        what = averaged
+        nan = np.nan
         return [
             EffectSentence(
                 w, what, scale, nan, nan, nan, "", prob, why=no_estimate(fit)
@@ -415,21 +443,19 @@ def _average_effects(
             for w in words.values()
         ]
     above = _above(fit, found, float(scale == "ratio"))
-    kind = (
-        "eti"
-        if fit.solution.draws is not None
-        else "t"
-        if found.kind.startswith("Student")
-        else "wald"
-    )
+    if fit.solution.draws is not None:
+        kind = "eti"
+    elif found.kind.startswith("Student"):
+        kind = "t"
+    else:
+        kind = "wald"
     kind = "" if found.table["lower"].isna().all() else kind
     out = []
     for row, p in zip(found.table.to_dict("records"), above):
-        mean = (
-            f"P({response} = {row['level']})"
-            if likelihood.outcomes
-            else mean_words(likelihood, response)
-        )
+        if likelihood.outcomes:
+            mean = f"P({response} = {row['level']})"
+        else:
+            mean = mean_words(likelihood, response)
         what, (value, lower, upper) = (
             f"{averaged}, {mean}",
             (row[k] for k in ("estimate", "lower", "upper")),
@@ -456,6 +482,7 @@ def _above(fit: Fit, found: Any, null: float) -> Array:
         return np.full(len(found.table), np.nan)
     if found.draws is not None:
         return np.asarray((found.draws > null).mean(0))
-    z, df = found.table["estimate"].to_numpy() - null, fit.solution.df
+    z = found.table["estimate"].to_numpy() - null
+    df = fit.solution.df
     se = np.sqrt(np.diagonal(found.covariance))
     return np.asarray(ndtr(z / se) if df is None else stdtr(df, z / se))

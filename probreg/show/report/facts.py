@@ -48,7 +48,8 @@ def _fact_lines(each: list[dict[str, str]]) -> list[Fact]:
 
 
 def _of_model(model: Model) -> dict[str, str]:
-    d, recipe = model.design, model.design.recipe
+    d = model.design
+    recipe = model.design.recipe
     formula, offset = (
         ("", None)
         if isinstance(recipe, ArrayColumns)
@@ -85,16 +86,14 @@ def _describe_levels(model: Model) -> str:
     if not likelihood.outcomes:
         return ""
     base = [str(v) for v in likelihood.levels if str(v) not in likelihood.outcomes]
-    shift = (
-        "sum to zero"
-        if model.joint.contrast is None
-        else "have the common shift of the smallest penalty"
-    )
-    how = (
-        f"reference {base[0]}"
-        if base
-        else f"no reference: coefficients of a column {shift}"
-    )
+    if model.joint.contrast is None:
+        shift = "sum to zero"
+    else:
+        shift = "have the common shift of the smallest penalty"
+    if base:
+        how = f"reference {base[0]}"
+    else:
+        how = f"no reference: coefficients of a column {shift}"
     return f"{', '.join(map(str, likelihood.levels))}; {how}"
 
 
@@ -102,30 +101,37 @@ def _describe_rows(model: Model) -> str:
     d = model.design
     if not d.reachable:
         return "not kept with the saved fit"
-    weight = "" if d.weights is None else f", frequency weights with sum {d.total:g}"
-    weight = weight if d.weight_kind == "frequency" else f", {d.weight_kind} weights"
+    if d.weights is None:
+        weight = ""
+    else:
+        weight = f", frequency weights with sum {d.total:g}"
+    if d.weight_kind != "frequency":
+        weight = f", {d.weight_kind} weights"
     if isinstance(model.likelihood, OfTrials):
         trials = float(d.fold(partial(sums.trials, likelihood=model.likelihood))[0])
         weight = f", {trials:g} trials{weight}"
-    where = "" if d.source is None else f" of {d.source.name}, read by the block"
+    if d.source is None:
+        where = ""
+    else:
+        where = f" of {d.source.name}, read by the block"
     k = len(d.columns)
-    named = f": {', '.join(d.shown_columns)}" if len(d.shown_columns) <= _NAMED else ""
+    if len(d.shown_columns) <= _NAMED:
+        named = f": {', '.join(d.shown_columns)}"
+    else:
+        named = ""
     return f"{d.count}{where}{weight}; {k} column{'s' * (k > 1)}{named}"
 
 
 def _describe_mode(fit: Fit) -> str:
-    if (found := fit.solution.found) is not None and tested_at_found_scales(fit):
+    found = fit.solution.found
+    if found is not None and tested_at_found_scales(fit):
         # of the standard deviations of effects by group; coefficients are those at these
-        return (
-            "maximum likelihood estimate"
-            if found.criterion == "ML"
-            else "restricted maximum likelihood (REML) estimate"
-        )
-    return (
-        "maximum likelihood estimate"
-        if fit.model.flat
-        else "posterior mode (penalised maximum likelihood)"
-    )
+        if found.criterion == "ML":
+            return "maximum likelihood estimate"
+        return "restricted maximum likelihood (REML) estimate"
+    if fit.model.flat:
+        return "maximum likelihood estimate"
+    return "posterior mode (penalised maximum likelihood)"
 
 
 def _log_likelihood(fit: Fit) -> str:
@@ -136,13 +142,15 @@ def _log_likelihood(fit: Fit) -> str:
         if fit.solution.found.criterion == "ML":
             return f"{value:.3f} at the estimate, effects of groups integrated out"
         return f"none under REML: the criterion is {-2.0 * value:.3f}"
-    given = " given the effects of groups" if has_effects(fit.model) else ""
-    return (
-        f"{fit.log_likelihood:.3f} at the estimate{given}"
-        if fit.solution.status.good
-        and (fit.model.design.reachable or fit.likelihood_at_estimate is not None)
-        else ""
-    )
+    if has_effects(fit.model):
+        given = " given the effects of groups"
+    else:
+        given = ""
+    if fit.solution.status.good and (
+        fit.model.design.reachable or fit.likelihood_at_estimate is not None
+    ):
+        return f"{fit.log_likelihood:.3f} at the estimate{given}"
+    return ""
 
 
 def sentence(text: str) -> str:

@@ -60,14 +60,15 @@ def groups_section(of: Comparison) -> GroupsSection:
 
 def _group_scales(fit: Fit) -> list[_Between]:
     """The standard deviations and correlations that are unknown, term by term."""
-    stated, out = fit.stated_model, []
+    stated = fit.stated_model
+    out = []
     for i, b in enumerate(stated.joint.blocks):
-        term, prior = stated.design.grouped_of(b.columns), b.prior
-        names = (
-            natural_names(stated, i, prior)
-            if term is not None and isinstance(prior, LatentPrior)
-            else None
-        )
+        term = stated.design.grouped_of(b.columns)
+        prior = b.prior
+        if term is not None and isinstance(prior, LatentPrior):
+            names = natural_names(stated, i, prior)
+        else:
+            names = None
         if term is None or not names:
             continue
         this: Any = prior
@@ -89,11 +90,10 @@ def _describe_variation(of: Comparison, name: str, about: _Between) -> str:
     value, lower, upper = (float(one[k]) for k in ("estimate", "lower", "upper"))
     whom = f"groups of {about.group}"
     if len(about.of) == 1:
-        what = (
-            "The intercept"
-            if about.of[0] == "Intercept"
-            else f"The coefficient of {about.of[0]}"
-        )
+        if about.of[0] == "Intercept":
+            what = "The intercept"
+        else:
+            what = f"The coefficient of {about.of[0]}"
         if value == 0.0:
             return f"{what} does not vary between {whom} in this fit: its standard deviation is 0{_up_to(of, name, about)}."
         said = f"{what} varies between {whom} with standard deviation"
@@ -114,11 +114,9 @@ def _up_to(of: Comparison, name: str, about: _Between) -> str:
         upper = float(of.fits[name].aux_interval(about.name, of.prob)[1])
     except ProbregError:
         return ""
-    return (
-        f" ({100 * of.prob:g}\u00a0% interval up to {upper:.3g})"
-        if np.isfinite(upper)
-        else ""
-    )
+    if np.isfinite(upper):
+        return f" ({100 * of.prob:g}\u00a0% interval up to {upper:.3g})"
+    return ""
 
 
 def _intraclass_correlations(fit: Fit) -> list[str]:
@@ -127,11 +125,10 @@ def _intraclass_correlations(fit: Fit) -> list[str]:
         icc = variance_shares(fit).icc
     except ProbregError as error:
         return [f"No intraclass correlation: {error}."]
-    scale = (
-        ""
-        if fit.model.likelihood.link.name == "identity"
-        else ", on the scale of the linear predictor"
-    )
+    if fit.model.likelihood.link.name == "identity":
+        scale = ""
+    else:
+        scale = ", on the scale of the linear predictor"
     return [
         f"Of the variance that the columns do not explain, {percent(icc)} lies between groups (intraclass correlation){scale}."
     ]
@@ -143,11 +140,11 @@ def _spent(fit: Fit) -> list[str]:
         f"{key} uses {used:.3g} of {most}"
         for key, (used, most) in effective_of_terms(fit).items()
     ]
-    return (
-        [f"Effective degrees of freedom: {', '.join(words)}; 0 is complete pooling."]
-        if words
-        else []
-    )
+    if words:
+        return [
+            f"Effective degrees of freedom: {', '.join(words)}; 0 is complete pooling."
+        ]
+    return []
 
 
 def _picture(name: str, fit: Fit, group: str, prob: float) -> Shown:

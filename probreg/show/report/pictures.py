@@ -70,12 +70,16 @@ def mixing_summary(name: str, fit: Fit) -> Mixing:
         [label, *_summary_row(*map(float, own))] for label, own in zip(labels, numbers)
     ]
     heads = ["parameter", "mean", "SD", "MC error", "ESS bulk", "ESS tail", "R-hat"]
-    worst, least = float(np.nanmax(numbers[:, 4])), float(np.nanmin(numbers[:, 2:4]))
+    worst = float(np.nanmax(numbers[:, 4]))
+    least = float(np.nanmin(numbers[:, 2:4]))
     drawn = fit.solution.posterior
     divergent = int(np.sum(drawn.stats.get("diverging", 0)))
     good = worst <= R_HAT and least >= ESS and not divergent
     chains, draws = drawn["beta"].shape[:2]
-    steps = f"{divergent} divergent steps; " if "diverging" in drawn.stats else ""
+    if "diverging" in drawn.stats:
+        steps = f"{divergent} divergent steps; "
+    else:
+        steps = ""
     sentence = (
         f"{chains} chains of {draws} draws; {steps}largest R-hat {worst:.3f} (good up to {R_HAT}); "
         f"smallest effective sample size {least:.0f} (good from {ESS:.0f})."
@@ -112,7 +116,8 @@ def predictive_accuracy(fits: Mapping[str, Fit]) -> Accuracy | None:
     for name, fit in fits.items():
         if fit.target != "posterior":
             continue
-        if (why := _obstacle(fit)) is not None:
+        why = _obstacle(fit)
+        if why is not None:
             remarks.append(f"{name}: {why}")
             continue
         rows.append([name, *_loo(fit)])
@@ -124,7 +129,9 @@ def predictive_accuracy(fits: Mapping[str, Fit]) -> Accuracy | None:
         "observations",
         "Pareto k above 0.7",
     ]
-    return Accuracy(plain_table(heads, rows), remarks) if rows or remarks else None
+    if rows or remarks:
+        return Accuracy(plain_table(heads, rows), remarks)
+    return None
 
 
 def _obstacle(fit: Fit) -> str | None:
@@ -132,7 +139,8 @@ def _obstacle(fit: Fit) -> str | None:
         return f"leave-one-out cannot be computed, since {fit.model.design.rows_absent}"
     if "weights" in fit.tree["constant_data"].data_vars:
         return "leave-one-out is left out here: weights stand for more observations than are written out"
-    if (draws := fit.solution.posterior.count) < FEWEST:
+    draws = fit.solution.posterior.count
+    if draws < FEWEST:
         return f"leave-one-out needs {FEWEST} draws or more, and this fit has {draws}"
     size = fit.tree["log_likelihood"]["y"].size
     if size > _MOST:
@@ -190,7 +198,8 @@ def curve_picture(
     fits: Mapping[str, Fit], prob: float, data: Any, variable: str | None
 ) -> Shown:
     """The fitted curve over the data, along `variable` or the clearest one."""
-    fit, share = next(iter(fits.values())), f"{100 * prob:g} %"
+    fit = next(iter(fits.values()))
+    share = f"{100 * prob:g} %"
     likelihood = fit.model.likelihood
     if likelihood.outcomes:
         said = f"Probability of each class with its {share} interval; markers are observed shares in bins of rows, whatever their other columns."
@@ -226,10 +235,8 @@ def influence_picture(fits: Mapping[str, Fit]) -> list[Shown]:
     drawn = int(columns_to_draw(fit.model).sum())
     if not drawn or has_effects(fit.model):
         return []
-    title, alt = (
-        "Prior, likelihood, posterior",
-        f"Prior, likelihood and posterior densities of {judged}",
-    )
+    title = "Prior, likelihood, posterior"
+    alt = f"Prior, likelihood and posterior densities of {judged}"
     if drawn > _PANELS:
         return [
             Shown(

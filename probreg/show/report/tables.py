@@ -88,7 +88,10 @@ def estimates_table(of: Comparison, params: Sequence[str] | None = None) -> Wide
 
     Of one fit the prior weight stands beside them, where some prior has one.
     """
-    shown = _shown_parameters(of) if params is None else list(params)
+    if params is None:
+        shown = _shown_parameters(of)
+    else:
+        shown = list(params)
     alone = len(of.fits) == 1
     weighed = alone and bool((of.data["prior_weight"].sel(param=shown) > 0).any())
     parts, columns = [], []
@@ -115,7 +118,8 @@ def _estimate_cells(of: Comparison, param: str, name: str) -> list[str]:
         str(k): v.item()
         for k, v in of.data.sel(param=param, fit=name).data_vars.items()
     }
-    places, weight = decimals(errors), one["prior_weight"]
+    places = decimals(errors)
+    weight = one["prior_weight"]
     if one["kind"] == "":
         return ["not in it", "", "", ""]
     if one["kind"] == "held":
@@ -128,7 +132,10 @@ def _estimate_cells(of: Comparison, param: str, name: str) -> list[str]:
         return ["0", "", "", ""]
     lower, upper = (minus(format_rounded(one[k], places)) for k in ("lower", "upper"))
     interval = f"{lower} to {upper}" if lower and upper else ""
-    share = percent(weight).removesuffix(" %") if np.isfinite(weight) else ""
+    if np.isfinite(weight):
+        share = percent(weight).removesuffix(" %")
+    else:
+        share = ""
     return [
         minus(format_rounded(one["estimate"], places)),
         format_rounded(one["error"], places),
@@ -170,11 +177,10 @@ def kinds_said(of: Comparison, params: Sequence[str] | None = None) -> str:
     """The kinds of the intervals, or those of `params`, fit by fit, in a sentence."""
     said = []
     for name in of.fits:
-        here = (
-            of.data.sel(fit=name)
-            if params is None
-            else of.data.sel(fit=name, param=list(params))
-        )
+        if params is None:
+            here = of.data.sel(fit=name)
+        else:
+            here = of.data.sel(fit=name, param=list(params))
         here = here.isel(
             param=np.isfinite(here["lower"].values) | np.isfinite(here["upper"].values)
         )
@@ -212,7 +218,9 @@ def minus(text: str) -> str:
     >>> minus("-0.5")
     '−0.5'
     """
-    return text.replace("-", "−") if text.startswith("-") else text
+    if text.startswith("-"):
+        return text.replace("-", "−")
+    return text
 
 
 def plain_table(heads: list[str], rows: list[list[str]]) -> TextTable:
@@ -242,9 +250,10 @@ def predictions_table(fits: Mapping[str, Fit], rows: Any, prob: float) -> Predic
         except NotConverged:
             cells += [[row, name, "", "none exists", "", ""] for row in names]
             continue
-        levels = (
-            [str(v) for v in found["level"].values] if "level" in found.dims else [""]
-        )
+        if "level" in found.dims:
+            levels = [str(v) for v in found["level"].values]
+        else:
+            levels = [""]
         for i, row in enumerate(names):
             for k, level in enumerate(levels):
                 one = {
@@ -289,7 +298,8 @@ def named_rows(rows: Any) -> tuple[dict[str, list[Any]], list[str]]:
     ):
         keys = list(dict.fromkeys(k for row in rows.values() for k in row))
         for name, row in rows.items():
-            if absent := [k for k in keys if k not in row]:
+            absent = [k for k in keys if k not in row]
+            if absent:
                 raise DataError(
                     f"predict: row {name!r} has no value of {absent[0]!r}, which other rows have; give it"
                 )
@@ -307,7 +317,9 @@ def named_rows(rows: Any) -> tuple[dict[str, list[Any]], list[str]]:
 
 
 def _format_value(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    if isinstance(value, float):
+        return f"{value:g}"
+    return str(value)
 
 
 def _predicted_cells(likelihood: Likelihood, one: Mapping[str, Any]) -> list[str]:
@@ -351,7 +363,8 @@ def _rows_outside(
             isinstance(v, int | float) for v in given[name]
         ):
             continue
-        low, high = float(x.min()), float(x.max())
+        low = float(x.min())
+        high = float(x.max())
         out = [row for row, v in zip(names, given[name]) if not low <= v <= high]
         if out:
             said.append(

@@ -56,8 +56,11 @@ def quantile_pair(draws: Array, low: float, high: float) -> tuple[Array, Array]:
         return lower, upper
     from probreg.numerics.compiled.quantiles import quantiles_of_rows
 
-    S, rest, rows = len(draws), draws.shape[1:], _side_by_side(draws)
-    place, found = (S - 1) * np.array([low, high]), np.empty((2, len(rows)))
+    S = len(draws)
+    rest = draws.shape[1:]
+    rows = _side_by_side(draws)
+    place = (S - 1) * np.array([low, high])
+    found = np.empty((2, len(rows)))
     quantiles_of_rows(rows, place, ndtri((place + 1.0) / (S + 1.0)), found.T)
     return found[0].reshape(rest), found[1].reshape(rest)
 
@@ -76,7 +79,8 @@ def mean_and_sd(draws: Array) -> tuple[Array, Array]:
             )
     from probreg.numerics.compiled.quantiles import moments_of_rows
 
-    rest, rows = draws.shape[1:], _side_by_side(draws)
+    rest = draws.shape[1:]
+    rows = _side_by_side(draws)
     found = np.empty((2, len(rows)))
     moments_of_rows(rows, found.T)
     return found[0].reshape(rest), found[1].reshape(rest)
@@ -137,8 +141,10 @@ def order_quantile(values: Array, share: float) -> float:
     if not len(s):
         return np.nan
     place = min(max((len(s) + 1) * share, 1.0), float(len(s)))
-    place = round(place) if abs(place - round(place)) < 1e-9 else place
-    low, part = int(place), place % 1
+    if abs(place - round(place)) < 1e-9:
+        place = round(place)
+    low = int(place)
+    part = place % 1
     return float(
         s[low - 1]
         if not part or s[low - 1] == s[low]
@@ -167,11 +173,15 @@ def bca(
     )
     if not 0 < below < 1:
         return np.nan, np.nan
-    z0, z = float(ndtri(below)), quantile(prob, None)
+    z0 = float(ndtri(below))
+    z = quantile(prob, None)
     ends = []
     for at in (z0 - z, z0 + z):
         left = 1.0 - acceleration * at
-        moved = ndtr(z0 + at / left) if left > 0 else float(at > 0)
+        if left > 0:
+            moved = ndtr(z0 + at / left)
+        else:
+            moved = float(at > 0)
         ends.append(order_quantile(replicates, float(moved)))
     return ends[0], ends[1]
 
@@ -194,7 +204,8 @@ def of_replicates(
     replicates: Mapping[str, Array], kind: str, estimate: Array, prob: float
 ) -> tuple[Array, Array]:
     """Ends of one kind for each coefficient (p, D). Incompatible where the replicates do not hold what the kind needs."""
-    lower, upper = np.empty(estimate.shape), np.empty(estimate.shape)
+    lower = np.empty(estimate.shape)
+    upper = np.empty(estimate.shape)
     _has(replicates, kind, "")
     for at in np.ndindex(estimate.shape):
         values = replicates["coef"][(slice(None), *at)]
@@ -203,10 +214,8 @@ def of_replicates(
                 values, float(estimate[at]), float(replicates["acceleration"][at]), prob
             )
         elif kind == "studentised":
-            errors, own = (
-                replicates["std_error"][(slice(None), *at)],
-                replicates["own_std_error"][at],
-            )
+            errors = replicates["std_error"][(slice(None), *at)]
+            own = replicates["own_std_error"][at]
             ends = studentised_interval(
                 values, errors, float(estimate[at]), float(own), prob
             )
@@ -222,7 +231,8 @@ def of_positive_replicates(
     """Ends of one kind for a positive parameter, found on its log scale."""
     _has(replicates, kind, f"{name}_")
     with np.errstate(divide="ignore"):
-        values, centre = np.log(replicates[name]), float(np.log(estimate))
+        values = np.log(replicates[name])
+        centre = float(np.log(estimate))
     if kind == "bca":
         ends = bca(values, centre, float(replicates[f"{name}_acceleration"]), prob)
     elif kind == "studentised":

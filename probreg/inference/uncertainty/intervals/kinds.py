@@ -86,11 +86,9 @@ class Intervals:
         each = satterthwaite(s.found).df(np.eye(len(self.model.design.head)))
         flat = ~self.model.joint.informative[self.model.design.head]
         # columns of smooth functions are no estimates with a t law: normal
-        return (
-            np.where(flat, each, np.inf)
-            if (each[flat] > 0).all() and np.isfinite(each[flat]).all()
-            else None
-        )
+        if (each[flat] > 0).all() and np.isfinite(each[flat]).all():
+            return np.where(flat, each, np.inf)
+        return None
 
     @cached_property
     def estimated(self) -> Estimated:
@@ -102,11 +100,13 @@ class Intervals:
     ) -> "IntervalKind":
         """The kind that is meant. Incompatible for one that this target, or a given covariance, does not have."""
         if name is None and given is not None:
-            name = (
-                "t" if "df" in given.words and self.solution.df is not None else "wald"
-            )
+            if "df" in given.words and self.solution.df is not None:
+                name = "t"
+            else:
+                name = "wald"
         name = self.default if name is None else name
-        known, found = KINDS[self.method.target], INTERVAL_KINDS.get(name)
+        known = KINDS[self.method.target]
+        found = INTERVAL_KINDS.get(name)
         if found is not SymmetricInterval:
             refuse_sampling(
                 self.model.design.weight_kind, f"an interval of kind {name!r}"
@@ -186,7 +186,8 @@ class SymmetricInterval(IntervalKind):
         }
 
     def refuse(self) -> None:
-        of, s = self.of, self.of.solution
+        of = self.of
+        s = self.of.solution
         of.require_estimate()
         if self.given is not None:
             return
@@ -203,22 +204,24 @@ class SymmetricInterval(IntervalKind):
             )
 
     def ends(self, prob: float) -> tuple[Array, Array]:
-        own, given = self.of.estimated, self.given
-        df = self.of.df if given is None else given.words.get("df")
+        own = self.of.estimated
+        given = self.given
+        if given is None:
+            df = self.of.df
+        else:
+            df = given.words.get("df")
         if self.name == "t" and df is None:
-            whose = (
-                f"the {given.words.get('kind', 'given')} covariance"
-                if given is not None
-                else self.of.method.name
-            )
+            if given is not None:
+                whose = f"the {given.words.get('kind', 'given')} covariance"
+            else:
+                whose = self.of.method.name
             raise Incompatible(
                 f"{whose} has no degrees of freedom here, so no t interval; use kind='wald'"
             )
-        error = (
-            own.error
-            if given is None
-            else np.sqrt(np.diagonal(given.scale)).reshape(own.beta.shape)
-        )
+        if given is None:
+            error = own.error
+        else:
+            error = np.sqrt(np.diagonal(given.scale)).reshape(own.beta.shape)
         half = quantile(prob, None if self.name == "wald" else df) * error
         return own.beta - half, own.beta + half
 
@@ -228,11 +231,9 @@ class SymmetricInterval(IntervalKind):
             return wald_on_free_scale(s.scales, name, prob)
         if self.name == "t" and s.df is not None and s.df > 0:
             return sigma_from_rss(s.stats["rss"], s.df, prob)
-        return (
-            positive_interval(s.aux[name], s.aux_sd[name], prob)
-            if s.aux[name] > 0
-            else (np.nan, np.nan)
-        )
+        if s.aux[name] > 0:
+            return positive_interval(s.aux[name], s.aux_sd[name], prob)
+        return (np.nan, np.nan)
 
 
 class InvertedInterval(IntervalKind):
@@ -240,13 +241,16 @@ class InvertedInterval(IntervalKind):
 
     @property
     def words(self) -> dict[str, Any]:
-        return {} if self.of.model.flat else {"of": "the log posterior: priors count"}
+        if self.of.model.flat:
+            return {}
+        return {"of": "the log posterior: priors count"}
 
     def refuse(self) -> None:
         return
 
     def ends(self, prob: float) -> tuple[Array, Array]:
-        shape, found = self.of.estimated.beta.shape, self.of.solution.found
+        shape = self.of.estimated.beta.shape
+        found = self.of.solution.found
         if found is not None:
             return profiled_coefficients(found, self.name, quantile(prob, None))
         lower, upper = inverted(
@@ -292,11 +296,9 @@ class ReplicatedInterval(IntervalKind):
         found = self.of.solution.scales
         if found is not None and name in found.values:
             of = self._replicates().get(name)
-            return (
-                (np.nan, np.nan)
-                if of is None or self.name in ("bca", "studentised")
-                else percentile(of, prob)
-            )
+            if of is None or self.name in ("bca", "studentised"):
+                return (np.nan, np.nan)
+            return percentile(of, prob)
         return of_positive_replicates(
             self._replicates(), self._made, name, self.of.solution.aux[name], prob
         )
@@ -305,11 +307,9 @@ class ReplicatedInterval(IntervalKind):
     def _made(self) -> str:
         """Which ends of the replicates are meant."""
         method = self.of.method
-        return (
-            method.interval
-            if self.name == "bootstrap" and isinstance(method, Bootstrap)
-            else self.name
-        )
+        if self.name == "bootstrap" and isinstance(method, Bootstrap):
+            return method.interval
+        return self.name
 
     def _replicates(self) -> Mapping[str, Array]:
         if self.of.solution.replicates is None:
@@ -331,11 +331,13 @@ class PosteriorInterval(IntervalKind):
         self.of.require_estimate()
 
     def ends(self, prob: float) -> tuple[Array, Array]:
-        s, own = self.of.solution, self.of.estimated
+        s = self.of.solution
+        own = self.of.estimated
         if s.posterior.elliptical:
             half = quantile(prob, s.df) * own.error
             return own.beta - half, own.beta + half
-        if (known := reported_marginals(self.of.model, s.posterior)) is not None:
+        known = reported_marginals(self.of.model, s.posterior)
+        if known is not None:
             lower, upper = of_coefficients(known, prob, self.name)
         else:
             beta = reported_coefficients(self.of.model, s.posterior["beta"])
@@ -344,28 +346,26 @@ class PosteriorInterval(IntervalKind):
 
     def aux_ends(self, name: str, prob: float) -> tuple[float, float]:
         s = self.of.solution
-        if (exact := self._known(name)) is not None:
-            return (
-                exact.highest_density(prob)
-                if self.name == "hdi"
-                else exact.equal_tail(prob)
-            )
+        exact = self._known(name)
+        if exact is not None:
+            if self.name == "hdi":
+                return exact.highest_density(prob)
+            return exact.equal_tail(prob)
         lower, upper = self._of_draws(s.posterior[name].ravel(), prob)
         return float(lower), float(upper)
 
     def _of_draws(self, draws: Array, prob: float) -> tuple[Array, Array]:
-        return (
-            highest_density(draws, prob)
-            if self.name == "hdi"
-            else equal_tail(draws, prob)
-        )
+        if self.name == "hdi":
+            return highest_density(draws, prob)
+        return equal_tail(draws, prob)
 
     def _known(self, name: str) -> Marginal | None:
         """The posterior of sigma, where it is known: by quadrature, or with sigma^2 inverse gamma (df / 2, df s^2 / 2)."""
         s = self.of.solution
         if name != self.of.model.likelihood.noise_scale:
             return None
-        if (nodes := s.posterior.marginals) is not None and "log_sigma" in nodes:
+        nodes = s.posterior.marginals
+        if nodes is not None and "log_sigma" in nodes:
             return OnNodes(nodes["weight"], nodes["log_sigma"])
         if "sigma2_scale" in s.stats and s.df is not None:
             return RootInverseGamma(s.df / 2, s.stats["sigma2_scale"] * s.df / 2)

@@ -55,11 +55,13 @@ class Marginal(ABC):
         share = np.asarray(share, dtype=float)
         (x, F), unit = self._grid, self._unit
         i = np.clip(np.searchsorted(F, share), 1, len(x) - 1)
-        low, high = x[i - 1], x[i]
+        low = x[i - 1]
+        high = x[i]
         at = (low + high) / 2
         for _ in range(_STEPS):
             over = self.cdf(at) - share
-            low, high = np.where(over < 0, at, low), np.where(over < 0, high, at)
+            low = np.where(over < 0, at, low)
+            high = np.where(over < 0, high, at)
             with np.errstate(all="ignore"):
                 step = at - over / self.density(at)
             new = np.where((step > low) & (step < high), step, (low + high) / 2)
@@ -94,7 +96,8 @@ class Marginal(ABC):
         cuts[[0, -1]] += 1e-12, -1e-12
         low, high = ends(cuts)
         k = int(np.clip(np.argmin(high - low), 1, _CUTS))
-        left, right = cuts[k - 1], cuts[k + 1]
+        left = cuts[k - 1]
+        right = cuts[k + 1]
         if rise(left) >= 0:
             below = left
         elif rise(right) <= 0:
@@ -120,7 +123,8 @@ class NormalMixture(Marginal):
     @property
     def support(self) -> tuple[float, float]:
         held = self.weight > 1e-18
-        mean, reach = self.mean[held], 9.0 * self.sd[held]
+        mean = self.mean[held]
+        reach = 9.0 * self.sd[held]
         return float((mean - reach).min()), float((mean + reach).max())
 
     @property
