@@ -224,9 +224,9 @@ def test_errors_of_other_likelihoods_are_those_of_newton(name):
 @pytest.mark.parametrize("n", [12, 20, 50])
 @pytest.mark.parametrize("method", [LMS(epochs=32), SGD(epochs=32)])
 def test_intervals_of_a_gaussian_cover(method, n):
-    """Of 200 samples 95 % +- 4.6 % cover (three standard errors)."""
+    """Of 100 samples 95 % +- 6.5 % cover (three standard errors)."""
     hits = 0
-    for seed in range(200):
+    for seed in range(100):
         rng = np.random.default_rng([17, n, seed])
         x = rng.normal(size=n)
         fit = pr.fit(
@@ -236,7 +236,7 @@ def test_intervals_of_a_gaussian_cover(method, n):
         )
         ends = fit.interval(0.95)
         hits += float(ends["lower"][1]) < 2.0 < float(ends["upper"][1])
-    assert hits / 200 == pytest.approx(0.95, abs=0.046)
+    assert hits / 100 == pytest.approx(0.95, abs=0.065)
 
 
 @pytest.mark.parametrize("method", ["sgd", "lms"])

@@ -79,7 +79,7 @@ def test_profile_ends_have_the_ratio_of_their_quantile(seed: int) -> None:
     [
         *(
             (seed, "gaussian", criterion)
-            for seed in range(1, 6)
+            for seed in (1, 4)
             for criterion in ("ML", "REML")
         ),
         *((seed, "poisson", criterion) for seed, criterion in ((1, "ML"), (2, "REML"))),

@@ -137,7 +137,7 @@ def test_standard_errors_of_a_logistic_mixed_model_are_those_of_glmer():
 @pytest.mark.slow
 def test_intervals_of_a_slope_cover_it_in_small_binary_groups():
     """150 groups of 3 rows. Quadrature, because Laplace's approximation has a bias of the estimates in such groups."""
-    runs, joint, conditional = 100, 0, 0
+    runs, joint, conditional = 60, 0, 0
     group, method = np.repeat(np.arange(150), 3), pr.Evidence(criterion="ML", points=5)
     for seed in range(runs):
         rng = np.random.default_rng(seed)
@@ -157,7 +157,7 @@ def test_intervals_of_a_slope_cover_it_in_small_binary_groups():
         conditional += away <= np.sqrt(
             float(fit.covariance("conditional").sel(param="x", param_="x"))
         )
-    # two Monte Carlo errors of the share of 100 runs
+    # two Monte Carlo errors of the share of 60 runs
     assert joint / runs == pytest.approx(0.95, abs=2.0 * np.sqrt(0.95 * 0.05 / runs))
     assert conditional < joint
 
