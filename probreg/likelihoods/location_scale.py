@@ -35,7 +35,7 @@ class AdditiveNoise(UnivariateLikelihood):
     ) -> Self:
         kind = type(self).__name__
         refuse(kind, event=event, reference=reference)
-        check_variation(finite_response(values, kind, copy=False), kind)
+        check_variation(finite_response(values, kind, copy=False))
         return self
 
     def encode(self, values: Array) -> Array:

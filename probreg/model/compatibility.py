@@ -144,6 +144,7 @@ def require_outcomes(model: Stated) -> None:
     design = model.design
     likelihood = model.likelihood
     if not isinstance(likelihood, MayDiverge):
+        _require_variation(model)
         return
     absent = likelihood.absent_outcomes(design.sample.observed)
     if not absent.any():
@@ -173,6 +174,29 @@ def require_outcomes(model: Stated) -> None:
         f"the response is 0 in every one of {design.count} rows: {aux} has no estimate, since its prior is flat. Give it a proper "
         f"prior, such as aux={{{aux!r}: HalfNormal(1.0)}}"
     )
+
+
+def _require_variation(model: Stated) -> None:
+    """Raise DataError for a constant response whose noise scale has the flat default prior: its estimate is zero. The posterior
+    exists under a proper prior of the scale, at a known scale, or if all priors are in units of it."""
+    design = model.design
+    y = design.sample.observed
+    constant = len(y) > 0 and y.ndim == 1 and y.min() == y.max()
+    flat = [a for a in model.unknown if isinstance(model.aux_prior(a), Reference)]
+    if not constant or not flat or model.joint.sigma_units.all():
+        return
+    if design.source is not None and design.fold(
+        partial(_differs, value=y[0]), np.logical_or
+    ):
+        return
+    raise DataError(
+        f"the response is constant (every one of {design.count} rows holds {y[0]:g}), so that the estimate of {flat[0]} is 0. "
+        f"Give {flat[0]} a proper prior, such as aux={{{flat[0]!r}: InverseGamma(1.0, 1.0)}}, or hold it at a number"
+    )
+
+
+def _differs(block: Block, *, value: float) -> Array:
+    return np.any(block.y != value)
 
 
 def _absent_outcomes(block: Block, *, likelihood: MayDiverge) -> Array:

@@ -1,13 +1,15 @@
-"""Responses without variation: all counts zero, or one class. Proper priors give them a posterior; a flat intercept does not."""
+"""Responses without variation: one number, all counts zero, or one class. Proper priors give them a posterior; flat ones do not."""
 
 import numpy as np
 import pandas as pd
 import pytest
 from scipy.optimize import minimize
 from scipy.special import gammaln, logsumexp
+from scipy.stats import invgamma, norm, t as t_distribution
 
 import probreg as pr
 from probreg.likelihoods import LIKELIHOODS, MayDiverge
+from probreg.likelihoods.location_scale import AdditiveNoise
 
 N = 20
 X = np.random.default_rng(0).normal(size=N)
@@ -197,3 +199,127 @@ def test_constant_responses_in_files(tmp_path, likelihood):
     )
     with pytest.raises(pr.DataError, match="flat"):
         pr.Model.from_files("y ~ x", tmp_path / "a.parquet", likelihood=likelihood)
+
+
+NOISE = pr.priors.InverseGamma(2.0, 1.0)
+IN_UNITS = {c: pr.Normal(1.0, sigma_units=True) for c in PRIOR}
+LEVEL = 3.0
+STANDARD = {"gaussian": norm, "student": t_distribution(4.0)}
+
+
+def numbers(likelihood, **options):
+    chosen = pr.StudentT(nu=4.0) if likelihood == "student" else likelihood
+    return model(
+        chosen, np.full(N, LEVEL), **{"prior": PRIOR, "aux": {"sigma": NOISE}} | options
+    )
+
+
+def integrate_grid(likelihood):
+    """Means and sds of (intercept, slope, sigma) under PRIOR and NOISE, by sums over a grid of u = (intercept - LEVEL) / sigma,
+    v = slope / sigma and log sigma: residuals are -(u + v x) sigma."""
+    u = np.linspace(-1.5, 1.5, 101)[:, None, None]
+    v = np.linspace(-1.7, 1.7, 101)[:, None]
+    sigma = np.geomspace(0.02, 2.0, 201)
+    a, b = LEVEL + sigma * u, sigma * v
+    residual = u[..., None] + v[..., None] * X
+    log_p = STANDARD[likelihood].logpdf(residual).sum(-1) - N * np.log(sigma)
+    # Normal(2) for both coefficients, sigma^2 ~ InverseGamma(2, 1); the Jacobian of (u, v, log sigma^2) is sigma^4
+    log_p = log_p - (a**2 + b**2) / 8.0 + invgamma(2.0).logpdf(sigma**2)
+    log_p = log_p + 4.0 * np.log(sigma)
+    p = np.exp(log_p - logsumexp(log_p))
+    values = [np.broadcast_to(w, p.shape) for w in (a, b, sigma)]
+    mean = np.array([(p * w).sum() for w in values])
+    sd = np.sqrt([(p * (w - m) ** 2).sum() for w, m in zip(values, mean)])
+    return mean, sd
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "method", "far"),
+    [
+        ("gaussian", "quadrature", 1e-3),  # of the grid
+        ("gaussian", "posterior", 1e-3),
+        # in posterior sds: 4 errors of a mean over 1,000 effective draws
+        ("gaussian", "importance", 0.13),
+        pytest.param("gaussian", "nuts", 0.13, marks=pytest.mark.slow),
+        ("student", "importance", 0.13),
+        pytest.param("student", "nuts", 0.13, marks=pytest.mark.slow),
+    ],
+)
+def test_constant_numbers_have_the_posterior_of_a_grid(likelihood, method, far):
+    mean, sd = integrate_grid(likelihood)
+    fit = pr.fit(numbers(likelihood), method, seed=1)
+    assert fit.solution.status.good
+    found = np.r_[np.ravel(fit.coef), fit.solution.aux["sigma"]]
+    np.testing.assert_array_less(np.abs(found - mean), far * sd)
+    np.testing.assert_allclose(np.ravel(fit.std_error), sd[:2], rtol=far)
+
+
+@pytest.mark.parametrize("method", ["closed_form", "conjugate", "newton", "laplace"])
+def test_constant_numbers_at_a_known_scale(method):
+    fit = pr.fit(numbers("gaussian", aux={"sigma": 0.7}), method, seed=1)
+    design = np.column_stack([np.ones(N), X])
+    P = design.T @ design / 0.49 + np.eye(2) / 4.0
+    mean = np.linalg.solve(P, design.T @ np.full(N, LEVEL) / 0.49)
+    np.testing.assert_allclose(np.ravel(fit.coef), mean, atol=1e-6)
+    sd = np.sqrt(np.diag(np.linalg.inv(P)))
+    np.testing.assert_allclose(np.ravel(fit.std_error), sd, rtol=1e-5)
+
+
+@pytest.mark.parametrize("method", ["conjugate", "quadrature", "nuts"])
+def test_constant_numbers_under_priors_in_units_of_sigma(method):
+    """The posterior of the coefficients is a multivariate t, although p(sigma) is 1/sigma."""
+    fit = pr.fit(numbers("gaussian", prior=IN_UNITS, aux={}), method, seed=1)
+    design = np.column_stack([np.ones(N), X])
+    P = design.T @ design + np.eye(2)
+    mean = np.linalg.solve(P, design.T @ np.full(N, LEVEL))
+    rss = N * LEVEL**2 - mean @ P @ mean
+    sd = np.sqrt(np.diag(np.linalg.inv(P)) * rss / (N - 2.0))
+    # an sd from 1,000 effective draws has an error of 2.2 %
+    np.testing.assert_allclose(
+        np.ravel(fit.std_error), sd, rtol=0.09 if method == "nuts" else 1e-6
+    )
+    assert len(pr.diagnose(fit))
+
+
+ADDITIVE = [
+    name for name, kind in LIKELIHOODS.items() if issubclass(kind, AdditiveNoise)
+]
+
+
+@pytest.mark.parametrize("likelihood", ADDITIVE)
+def test_constant_numbers_without_a_prior_of_their_scale_have_no_estimate(likelihood):
+    for prior in (pr.Flat(), PRIOR):
+        with pytest.raises(pr.DataError, match="constant"):
+            numbers(likelihood, prior=prior, aux={})
+
+
+@pytest.mark.parametrize("likelihood", ["gaussian", "student", "huber"])
+def test_a_prior_with_mass_at_a_scale_of_zero_gives_no_fit(likelihood):
+    built = numbers(likelihood, aux={"sigma": pr.HalfNormal(1.0)})
+    for method in ("newton", "nuts"):
+        with pytest.raises(pr.errors.ProbregError, match="sigma"):
+            pr.fit(built, method, seed=1)
+
+
+@pytest.mark.parametrize("likelihood", ADDITIVE)
+def test_prior_simulation_of_a_constant_number(likelihood):
+    kind = LIKELIHOODS[likelihood]
+    found = numbers(likelihood, aux=dict.fromkeys(kind.aux, 1.0)).prior_predictive(
+        seed=1
+    )
+    assert np.ptp(found.y) > 0
+
+
+def test_constant_numbers_in_files(tmp_path):
+    table = pd.DataFrame({"y": np.full(N, LEVEL), "x": X})
+    table.to_parquet(tmp_path / "a.parquet")
+    found = pr.Model.from_files(
+        "y ~ x", tmp_path / "a.parquet", prior=PRIOR, aux={"sigma": NOISE}
+    )
+    np.testing.assert_allclose(
+        np.ravel(pr.fit(found, "quadrature").coef),
+        np.ravel(pr.fit(numbers("gaussian"), "quadrature").coef),
+        atol=1e-9,
+    )
+    with pytest.raises(pr.DataError, match="constant"):
+        pr.Model.from_files("y ~ x", tmp_path / "a.parquet", prior=PRIOR)

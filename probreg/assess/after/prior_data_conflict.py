@@ -53,6 +53,10 @@ class ConflictDiagnostic(Diagnostic):
             return self.fine(
                 "the data alone have no estimate of all coefficients, so that they cannot contradict the prior"
             )
+        if "exact_fit" in alone.stats and model.joint.sigma_units.any():
+            return self.fine(
+                "the columns reproduce the response, so that the prior in units of sigma has no width to compare with"
+            )
         where = np.flatnonzero(model.joint.informative)
         m = model.shape[1]
         slots = vec_entries(where, m)

@@ -78,6 +78,7 @@ class Mode(NamedTuple):
 
 
 @one_blas_thread()
+@np.errstate(over="ignore", invalid="ignore")  # a step too far is halved
 def find_mode(
     model: Model, *, tol: float = 1e-7, max_steps: int = 100, start: tuple[tuple[float, ...], ...] | None = None,
     near: Array | None = None, log_aux: Array | None = None,
@@ -523,8 +524,10 @@ def solution_at(model: Model, mode: Mode) -> Solution:
 
 def unbounded_density_message(model: Model) -> str | None:
     """Why beta and sigma have no joint mode, in words; None where columns leave residuals."""
-    if not (
-        model.likelihood.least_squares and model.noise_unknown and interpolates(model)
+    if (
+        not model.noise_unknown
+        or model.noise_prior.powers[0] == np.inf
+        or not interpolates(model)
     ):
         return None
     name = model.noise_scale

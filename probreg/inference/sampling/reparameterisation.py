@@ -20,13 +20,17 @@ from probreg.inference.covariance import root_of_curvature
 from probreg.inference.exact.evidence import Evidence
 from probreg.inference.exact.evidence_problem import EvidenceProblem
 from probreg.inference.exact.latent_groups import LatentGroup
-from probreg.inference.modes.closed_form import PriorRows, posterior_given_sigma
+from probreg.inference.modes.closed_form import (
+    Conditional,
+    PriorRows,
+    posterior_given_sigma,
+)
 from probreg.inference.penalized.piecewise_linear import any_mode
 from probreg.likelihoods import DifferentiableLikelihood, ProximalLikelihood
 from probreg.model.model import Model
 from probreg.model.pymc_graph import unit_prior
 from probreg.numerics.frame import map_of_columns, with_aux
-from probreg.numerics.linalg import factor_of
+from probreg.numerics.linalg import factor_of, merge
 from probreg.priors import (
     BlockPrior,
     ExponentialPower,
@@ -248,12 +252,24 @@ def _whitened(near: Model) -> Reparameterisation:
 
 
 def rough_sigma(model: Model) -> float:
-    """A sigma near the posterior's."""
+    """Return a sigma near the posterior's: the residual standard deviation, or what the prior allows where nothing is left over."""
+    if model.noise_held is not None:
+        return model.noise_held
     m = model.design.moments
-    # sigma^2 = RSS / (n - rank), and not less than 1e-12 of the variance of y.
-    return model.noise_held or float(
-        np.sqrt(max(m.rss, 1e-12 * m.y_scale**2) / max(m.weight - m.rank.rank, 1))
-    )
+    spare = max(m.weight - m.rank.rank, 1)
+    rounding = np.finfo(float).eps * np.sqrt(np.square(m.factor[:, -1]).sum())
+    if m.rss > max(1e-12 * m.y_scale**2, rounding**2):
+        return float(np.sqrt(m.rss / spare))
+    relative = PriorRows.of(replace(model, prior=proxy_prior(model)).joint).relative
+    if len(relative):  # the distance from a prior in units of sigma is a residual too
+        rss = Conditional(merge(m.factor, relative)).rss
+        return float(np.sqrt(max(rss, 1e-12 * m.y_scale**2) / spare)) or 1.0
+    # The columns reproduce the response, so that p(sigma) sigma^-(n - rank) is left of the density of log sigma: its maximum, among
+    # values from 1e-12 to 1e12 in steps of 12 %.
+    grid = np.geomspace(1e-12, 1e12, 500)
+    with np.errstate(divide="ignore", over="ignore"):
+        log_p = model.noise_prior.log_prob(grid) + (1.0 - spare) * np.log(grid)
+    return float(grid[np.argmax(log_p)])
 
 
 def _noncentred_block(model: Model, i: int, spread: Any) -> StretchedBlocks:

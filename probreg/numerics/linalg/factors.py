@@ -60,6 +60,8 @@ def inverse_upper(R: Array) -> Array:
     """
     if R.dtype == np.longdouble:
         return solve_upper(R, np.eye(len(R), dtype=np.longdouble))
+    if not R.size:
+        return np.zeros_like(R)
     return np.triu(lapack.dtrtri(R)[0])
 
 
@@ -217,6 +219,8 @@ def _first_dependent(S: Array, tol: float) -> int | None:
 
 def _plainly_independent(S: Array, tol: float) -> bool:
     """No column is near to dependent, as an inverse in double precision tells where it has digits: half the time of an extended one."""
+    if not S.size:
+        return True
     inverse, info = lapack.dtrtri(S.astype(float))
     return info == 0 and bool(
         (np.abs(np.triu(inverse)).sum(axis=0) < _PLAIN / tol).all()
