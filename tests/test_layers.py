@@ -52,7 +52,6 @@ HEAVY = (
     "pandas",
     "pyarrow",
     "xarray",
-    "formulaic",
     "narwhals",
     "typer",
     "jinja2",

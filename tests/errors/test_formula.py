@@ -212,7 +212,7 @@ def test_a_tampered_recipe_is_refused(term):
         ("poly(y, 2) ~ x", "several columns where one is needed"),
         (
             "y ~ bs(x, df=1)",
-            r"the term 'bs\(x, df=1\)' cannot be computed: Invalid value for `df`",
+            r"the term 'bs\(x, df=1\)' cannot be computed: df is too small",
         ),
         (
             "y ~ bs(x, df=4, upper_bound=3)",
@@ -452,24 +452,24 @@ def test_a_recipe_whose_state_was_changed():
         ),
         (
             lambda s: s["state"]["transforms"]["poly(x, 2)"].update(alpha="import os"),
-            "alpha is not a table",
+            "cannot be computed",
         ),
         (
-            lambda s: s["state"]["transforms"]["poly(x, 2)"].update(alpha={"0": "os"}),
+            lambda s: s["state"]["transforms"]["poly(x, 2)"].update(alpha=["os"]),
             "cannot be computed",
         ),
         (
             lambda s: s["state"]["transforms"]["poly(x, 2)"].update(alpha={"a": 1.0}),
-            "alpha is not a table",
+            "cannot be computed",
         ),
         (
             lambda s: s["state"]["transforms"]["poly(x, 2)"].update(
-                norms2={"0": float("nan")}
+                norms=[float("nan")]
             ),
             "damaged",
         ),
         (
-            lambda s: s["state"]["transforms"]["poly(x, 2)"].update(norms2={"0": open}),
+            lambda s: s["state"]["transforms"]["poly(x, 2)"].update(norms=[open]),
             "damaged",
         ),
         (lambda s: s["state"]["levels"].update(g=["a", "b"]), "level 'c'"),
@@ -545,9 +545,7 @@ LETTERS = "+".join("abcdefghijklmnopq")
     ],
 )
 def test_what_would_never_end_is_refused_before_it_begins(term, message, monkeypatch):
-    monkeypatch.setattr(
-        "formulaic.materializers.base.FormulaMaterializer.get_model_matrix", pytest.fail
-    )
+    monkeypatch.setattr("probreg.data.formula.layout._multiply_columns", pytest.fail)
     numbers = {
         name: np.arange(6.0) ** 0.5
         for name in [*"abcdefghijklmnopq", *(f"x{i}" for i in range(3))]

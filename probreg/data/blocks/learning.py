@@ -35,9 +35,9 @@ from probreg.data.formula.formula import (
 )
 from probreg.data.formula.grammar import (
     Expression,
-    coding_arguments,
     learn_streamed,
     parse_expression,
+    read_coding,
     refuse_unstreamed,
 )
 from probreg.data.formula.layout import (
@@ -358,7 +358,7 @@ def _plain_recipe(plan: Plan) -> Recipe:
 
 def _levels_named(factor: Expression) -> bool:
     """Whether the formula lists the levels of the factor: C(x, levels=...)."""
-    return factor.coding is not None and "levels" in coding_arguments(factor.coding)
+    return factor.coding is not None and "levels" in read_coding(factor.coding)[1]
 
 
 def _none_complete(files: Tables) -> DataError:
@@ -530,7 +530,7 @@ class Seen:
 
         call = factor.coding
         if call is not None:
-            wanted = coding_arguments(call).get("levels")
+            wanted = read_coding(call)[1].get("levels")
         else:
             wanted = None
         met: Any = np.array(list(self.levels[text]), dtype=object)

@@ -62,7 +62,7 @@ from probreg.data.weights import WeightKind, read_weights
 from probreg.errors import DataError
 from probreg.kernels import KernelBasis
 
-DEEPEST_STATE = 6  # nesting of a state; what formulaic keeps is at most three deep
+DEEPEST_STATE = 6  # nesting of a state
 _TRIES = 500  # parts of the rows of weight 0 that are read one by one, a second's work, before others are left blank
 
 
@@ -929,25 +929,14 @@ def _state_to_json(state: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _state(key: str, kept: Mapping[str, Any]) -> dict[str, Any]:
-    """The state of one transform in the types it reads: recurrences by degree, constraints as a matrix; a process as a term."""
+    """Return the state of one transform, or of a process as a term."""
     if isinstance(kept.get("process"), ProcessTerm):
         return dict(kept)
     if kept.get("kind") == "process":
         return {"process": process_of(kept, key)}
-    found = {
+    return {
         name: _validate_state(key, value, DEEPEST_STATE) for name, value in kept.items()
     }
-    for name in {"alpha", "norms2"} & set(found):
-        if not isinstance(found[name], dict) or not all(
-            degree.isdigit() for degree in found[name]
-        ):
-            raise DataError(
-                f"the saved state of {key!r} is damaged: {name} is not a table by degree"
-            )
-        found[name] = {int(degree): value for degree, value in found[name].items()}
-    if isinstance(found.get("constraints"), list):
-        found["constraints"] = np.asarray(found["constraints"], dtype=np.float64)
-    return found
 
 
 def _validate_state(key: str, value: Any, depth: int) -> Any:

@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 
 from probreg.data.formula.columns import EXACT, Table, first_text, kind_of
-from probreg.data.formula.transforms import learned_state, named_arguments, transform
+from probreg.data.formula.contrasts import Contrast
+from probreg.data.formula.transforms import TRANSFORMS, Basis
 from probreg.data.terms.process import (
     PROCESS_WORDS,
     learned_process,
@@ -691,28 +692,20 @@ def expression_inputs(expression: Expression, table: Table, state: State) -> np.
         return _Evaluation(expression, table, state, training=False).inputs(call)
 
 
-def coding_arguments(call: ast.Call) -> dict[str, Any]:
-    """The contrasts, levels and spans_intercept of a checked `C(...)`, as formulaic takes them."""
-    from formulaic.transforms import ContrastsRegistry
-
-    given = {word.arg: word.value for word in call.keywords if word.arg}
-    if len(call.args) > 1:
-        given["contrasts"] = call.args[1]
-    out: dict[str, Any] = {}
-    for word, node in given.items():
-        if word != "contrasts" or (kind := _contrast_of(node)) is None:
-            out[word] = ast.literal_eval(node)
-        else:
-            if isinstance(node, ast.Call):
-                arguments, words = _literals(node)
-            else:
-                arguments, words = ([], {})
-            words = {
-                "base" if one == "reference" else one: value
-                for one, value in words.items()
-            }
-            out[word] = getattr(ContrastsRegistry, kind)(*arguments, **words)
-    return out
+def read_coding(call: ast.Call) -> tuple[Contrast, dict[str, Any]]:
+    """Return the contrast of a checked `C(...)`, and its other arguments: levels and spans_intercept."""
+    named = {word.arg: word.value for word in call.keywords if word.arg}
+    node = call.args[1] if len(call.args) > 1 else named.pop("contrasts", None)
+    others = {word: ast.literal_eval(value) for word, value in named.items()}
+    if node is None:
+        return Contrast(), others
+    kind = _contrast_of(node)
+    if kind is None:
+        return Contrast("custom", (ast.literal_eval(node),)), others
+    arguments, options = _literals(node) if isinstance(node, ast.Call) else ([], {})
+    if "reference" in options:
+        options["base"] = options.pop("reference")
+    return Contrast(kind, tuple(arguments), options), others
 
 
 def _literals(call: ast.Call, after: int = 0) -> tuple[list[Any], dict[str, Any]]:
@@ -793,7 +786,7 @@ class _Evaluation:
     def _numbers_of(self, node: ast.AST) -> Any:
         """The values of a piece that a function or an operator takes. DataError for a basis, which is several columns."""
         found = self.value(node)
-        if isinstance(getattr(found, "__wrapped__", found), Mapping):
+        if isinstance(found, Basis):
             raise DataError(
                 f"{self.of.written(node)!r} is several columns, but {self.of.text!r} needs one: write it as a term by itself"
             )
@@ -852,87 +845,73 @@ class _Evaluation:
         return np.asarray(ARITHMETIC[type(op)](values, text.value), dtype=float)
 
     def _transform(self, call: ast.Call, name: str) -> Any:
-        """A stateful transform of formulaic's, at its kept state."""
+        """Return the column or the columns of a stateful transform, at its kept state."""
         key = self.of.written(call)
-        inner = self.value(call.args[0])
-        if np.ndim(inner) > 1 or isinstance(
-            getattr(inner, "__wrapped__", inner), Mapping
-        ):
-            raise DataError(
-                f"{self.of.written(call.args[0])!r} is several columns, but {self.of.text!r} needs one"
-            )
-        values = np.array(
-            np.broadcast_to(np.asarray(inner, dtype=float), self.table.rows.shape[:1])
-        )
-        arguments = named_arguments(name, *_literals(call, 1), centred=self.centred)
+        values = np.broadcast_to(self._numbers_of(call.args[0]), self.table.rows.shape)
+        arguments, words = _literals(call, 1)
+        # without the constraint the columns sum to 1, as the intercept does
+        if name in ("cr", "cc") and self.centred:
+            words = {"constraints": "center"} | words
         if not self.training and key not in self.state:
             raise DataError(
                 f"the recipe has no saved state for {key!r}; it was not saved whole"
             )
         state = self.state.setdefault(key, {})
-        self._refuse_outside(key, values, {**arguments, **state})
+        counts = self.table.counts
+        if counts is None:
+            counts = np.ones(len(values))
+        x = np.array(values, dtype=float)
         try:
-            if self.training and not state and self.table.counts is not None:
-                state |= learned_state(name, values, self.table.counts, arguments)
-            found = transform(name)(values, _state=state, **arguments)
-        except Exception as error:  # formulaic's transforms raise of every kind on arguments that do not fit
+            found = TRANSFORMS[name](x, state, counts, *arguments, **words)
+        except (
+            DataError,
+            ArithmeticError,
+            ValueError,
+            TypeError,
+            LookupError,
+        ) as error:
             raise DataError(
                 f"the term {key!r} cannot be computed: {first_line(error)}"
             ) from None
-        if name == "poly" and arguments.get("raw", False):
-            return {
-                str(power): found[:, power - 1]
-                for power in range(1, found.shape[1] + 1)
-            }
+        if words.get("extrapolation", "raise") == "raise" and "knots" in state:
+            self._refuse_outside(key, x, state["knots"][0], state["knots"][-1])
         return found
 
-    def _process(self, call: ast.Call) -> dict[str, np.ndarray]:
-        """The columns of a process by their names, at its kept basis."""
+    def _process(self, call: ast.Call) -> Basis:
+        """Return the columns of a process, at its kept basis."""
         key = self.of.written(call)
         if self.training and key not in self.state:
             self.learn(call)
         term = process_in(self.state, key)
-        return {
-            f"{j + 1}": values
-            for j, values in enumerate(
-                term.columns_at(self.inputs(call), self.table.rows).T
-            )
-        }
+        return Basis.numbered(term.columns_at(self.inputs(call), self.table.rows))
 
-    def _smooth_columns(self, call: ast.Call, name: str) -> dict[str, np.ndarray]:
-        """The columns of a smooth function by their names, at its kept basis."""
+    def _smooth_columns(self, call: ast.Call, name: str) -> Basis:
+        """Return the columns of a smooth function, at its kept basis."""
         key = self.of.written(call)
-        named = {word.arg: word.value for word in call.keywords}
+        named = {word.arg: word.value for word in call.keywords if word.arg}
         x = self.inputs(call)
-        by = named.get("by")
+        by = named.pop("by", None)
+        column = None
+        if isinstance(by, ast.Name):
+            column = self.table.columns[self.of.alias.get(by.id, by.id)]
         if not self.training and key not in self.state:
             raise DataError(
                 f"the recipe has no saved state for {key!r}; it was not saved whole"
             )
         if self.training and key not in self.state:
-            literals = {
-                word: ast.literal_eval(value)
-                for word, value in named.items()
-                if word not in ("by", None)
-            }
-            column = (
-                None
-                if by is None
-                else self.table.columns[self.of.alias.get(by.id, by.id)]  # type: ignore[attr-defined]
-            )
+            literals = {w: ast.literal_eval(value) for w, value in named.items()}
             short = f"{name}({', '.join(map(self.of.written, call.args))})"
-            counts = self.table.counts
             self.state[key] = learned_term(
-                name, x, column, literals, key=key, short=short, counts=counts
+                name,
+                x,
+                column,
+                literals,
+                key=key,
+                short=short,
+                counts=self.table.counts,
             )
-        term = term_of(self.state[key], key)
-        if by is None:
-            return term.columns_at(x)
-        return term.columns_at(
-            x,
-            self.table.columns[self.of.alias.get(by.id, by.id)],  # type: ignore[attr-defined]
-            self.table.rows,
-        )
+        columns = term_of(self.state[key], key).columns_at(x, column, self.table.rows)
+        return Basis(tuple(columns), np.column_stack(list(columns.values())))
 
     def learn(self, call: ast.Call, *, streamed: bool = False) -> None:
         """Writes the process that a call is into the state."""
@@ -961,10 +940,6 @@ class _Evaluation:
         key = self.of.written(call)
         n = len(self.table.rows)
         each = [np.asarray(self._numbers_of(arg), dtype=float) for arg in call.args]
-        if any(values.ndim > 1 for values in each):
-            raise DataError(
-                f"a part of {self.of.text!r} is several columns, but a smooth function needs one for each"
-            )
         x = np.column_stack([np.broadcast_to(values, (n,)) for values in each])
         if not np.isfinite(x).all():
             i = int(np.argwhere(~np.isfinite(x))[0, 0])
@@ -973,23 +948,11 @@ class _Evaluation:
             )
         return x
 
-    def _refuse_outside(
-        self, key: str, values: np.ndarray, words: Mapping[str, Any]
-    ) -> None:
-        """DataError for values outside the range of a spline that says nothing of them."""
-        low = words.get("lower_bound")
-        high = words.get("upper_bound")
-        if (
-            words.get("extrapolation", "raise") != "raise"
-            or low is None
-            or high is None
-        ):
-            return
-        bad = np.flatnonzero((values < low) | (values > high))
+    def _refuse_outside(self, key: str, x: np.ndarray, low: float, high: float) -> None:
+        """DataError for values outside the range of a spline, which has no columns there by default."""
+        bad = np.flatnonzero((x < low) | (x > high))
         if len(bad):
-            rows = ", ".join(
-                f"row {self.table.rows[i]}: {values[i]:g}" for i in bad[:5]
-            )
+            rows = ", ".join(f"row {self.table.rows[i]}: {x[i]:g}" for i in bad[:5])
             raise DataError(
                 f"the spline {key!r} is defined on [{low:g}, {high:g}], the range it was built on, and "
                 f"{len(bad)} of the values lie outside ({rows}). Stay within, or say what happens outside with "

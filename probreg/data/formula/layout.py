@@ -1,14 +1,14 @@
-"""From a formula to a matrix: `algebra` reads the terms, formulaic lays out their columns, this module feeds it factors.
+"""The matrix of a formula: its factors at the rows of a table, and the products of their columns.
 
-Every factor is computed by `grammar` and handed to formulaic's materializer as finished values under a word of ours, so neither
-its reading nor its evaluation of text is ever reached. What a factor learned (knots, means, levels) is plain data.
+`grammar` computes the factors and `contrasts` codes their levels. What a factor learned (knots, means, levels) is plain data.
 """
 
+import functools
 import itertools
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, time, timedelta
 from decimal import Decimal
@@ -19,23 +19,24 @@ import numpy as np
 from probreg.arguments.arrays import reads_as_number
 from probreg.data.checked_arrays import INTERCEPT
 from probreg.data.formula.algebra import MOST_COLUMNS, FormulaLayout
-from probreg.data.formula.coded import STAND_IN, coded_factors, stand_in, with_codes
+from probreg.data.formula.coded import coded_factors, level_columns
 from probreg.data.formula.columns import EXACT, Table, kind_of
+from probreg.data.formula.contrasts import Contrast, Factor, FactorColumns, code_terms
 from probreg.data.formula.grammar import (
     Expression,
     State,
-    coding_arguments,
     evaluate_expression,
-    first_line,
+    read_coding,
     shown_formula,
 )
+from probreg.data.formula.transforms import Basis
+from probreg.data.grouped_columns import GroupColumns
 from probreg.data.rows import check_counts, check_trials, labels, refuse_not_finite
+from probreg.data.unwritten import LazyColumns
 from probreg.errors import DataError
 
 Level = str | int | float | bool
 MANY_LEVELS = 20  # text that differs in every one of more rows than this names the rows, or was meant as numbers
-_MARK = "\ue000"  # of Unicode's private use
-_MARKS = re.compile(f"{_MARK}+")
 _NOT_OF_NUMBERS = re.compile(
     r"[%,'\s\0$€£¥]"
 )  # what people and spreadsheets write within numbers
@@ -63,123 +64,61 @@ def lay_out(
 ) -> tuple[Any, tuple[str, ...]]:
     """The matrix (n, p) of the terms and its columns; training fills `memory`, afterwards it is only read. With `codes` factors of
     many levels stay codes."""
-    import pandas as pd
-    from formulaic import ModelSpec, SimpleFormula
-    from formulaic.materializers.pandas import PandasMaterializer
-    from formulaic.materializers.types import EvaluatedFactor
-    from formulaic.parser.types import Factor as Named, Term as Product
-
     centred = not training or _has_constant(parts, table)
-    values = {
-        text: _factor_values(text, e, table, memory, training, centred)
+    factors = {
+        text: _read_factor(text, e, table, memory, training, centred)
         for text, e in parts.factors.items()
     }
-    _refuse_many_columns(
-        parts, {text: _width(text, v, memory) for text, v in values.items()}
-    )
-    if codes:
-        coded = coded_factors(parts, memory.levels, len(table.rows))
-    else:
-        coded = ()
-    of_levels = {text: _codes(values[text]) for text in coded}
-    values |= {text: stand_in(of_levels[text]) for text in coded}
-    # formulaic knows each factor by a word of ours that is in no level, so that no name or level is read as anything else
-    stem = _unused_mark(
-        str(level) for levels in memory.levels.values() for level in levels
-    )
-    word = {text: f"{stem}{i}{stem}" for i, text in enumerate(parts.factors)}
-    materializer = PandasMaterializer(
-        pd.DataFrame(index=range(len(table.rows))), context={}
-    )
-    for text, value in values.items():
-        materializer.factor_cache[word[text]] = EvaluatedFactor(
-            Named(word[text]), value, variables=set()
-        )
-    known = {
-        word[t]: (
-            Named.Kind.CATEGORICAL,
-            {"categories": list(STAND_IN) if t in coded else levels},
-        )
-        for t, levels in memory.levels.items()
-        if t in word
-    }
-    if parts.intercept:
-        products = [Product([Named("1", eval_method="literal")])]
-    else:
-        products = []
-    products += [Product([Named(word[text]) for text in term]) for term in parts.terms]
-    spec = ModelSpec(
-        formula=SimpleFormula(products),
-        output="numpy",
-        na_action="ignore",
-        encoder_state=known,
-    )
-    try:
+    _refuse_many_columns(parts, {t: len(f.full.names) for t, f in factors.items()})
+    n = len(table.rows)
+    coded = coded_factors(parts, memory.levels, n) if codes else set[str]()
+    spanning = [text for text, factor in factors.items() if factor.reduced is not None]
+    terms = [(), *parts.terms] if parts.intercept else [*parts.terms]
+    names = list[str]()
+    head = list[tuple[str, np.ndarray]]()
+    tail = list[GroupColumns]()
+    firsts = list[int]()
+    for product in itertools.chain(*code_terms(terms, spanning)):
+        chosen = [
+            (parts.called(t), factors[t].coded(full)) for t, full in product.items()
+        ]
+        if coded.isdisjoint(product):
+            new = list(_multiply_columns(chosen)) or [(INTERCEPT, np.ones(n))]
+            names += [name for name, _ in new]
+            head += new
+            continue
+        ((text, whole),) = product.items()
+        ((called, columns),) = chosen
+        assert columns.codes is not None
+        firsts.append(len(names))
+        tail.append(level_columns(columns.codes, len(memory.levels[text]), whole=whole))
+        names += [called + label for label in columns.names]
+    refuse_repeated(tuple(names), parts)
+    for name, values in head:
+        refuse_not_finite(values, term=name, variables=(), table=table)
+    X = np.empty((n, len(head)))
+    for j, (_, values) in enumerate(head):
+        X[:, j] = values
+    if tail:
+        return LazyColumns(X, tuple(tail), tuple(firsts)), tuple(names)
+    return X, tuple(names)
+
+
+def _multiply_columns(
+    factors: Sequence[tuple[str, FactorColumns]],
+) -> Iterator[tuple[str, np.ndarray]]:
+    """Yield the name and the values (n,) of each product of a column of every factor; the first factor varies fastest."""
+    if not factors:
+        return
+    for places in itertools.product(
+        *(range(len(columns.names)) for _, columns in reversed(factors))
+    ):
+        each = list(zip(factors, reversed(places)))
+        name = ":".join(called + columns.names[j] for (called, columns), j in each)
+        values = [columns.column(j) for (_, columns), j in each]
         with np.errstate(all="ignore"):
-            found = materializer.get_model_matrix(spec)
-    except (
-        Exception
-    ) as error:  # contrasts that do not fit their levels, in as many kinds of error
-        (why,) = _rename_columns([first_line(error)], stem, parts)
-        raise DataError(
-            f"the columns of {shown_formula(parts.text)} cannot be made: {why}"
-        ) from None
-    finally:  # it refers to itself, and would hold these columns until the next collection of garbage
-        materializer.factor_cache.clear()
-        materializer.encoded_cache.clear()
-    columns = _rename_columns(found.model_spec.column_names, stem, parts)
-    X: Any = np.ascontiguousarray(
-        np.asarray(found, dtype=np.float64).reshape(len(table.rows), len(columns))
-    )
-    _refuse_bad_columns(X, columns, parts, table)
-    if coded:
-        # pandas reads levels of which one is no whole number as floats, and formulaic names the columns so: g[T.3.0]
-        named = {
-            t: (
-                word[t],
-                parts.called(t),
-                of_levels[t],
-                list(pd.Index(memory.levels[t])),
-            )
-            for t in coded
-        }
-        X, columns = with_codes(X, found.model_spec.column_names, columns, named)
-        refuse_repeated(columns, parts)
-    return X, columns
-
-
-def _codes(values: Any) -> np.ndarray:
-    """The number (n,) of the level of each row, of a factor as formulaic takes it."""
-    return np.asarray(getattr(values, "__wrapped__", values).cat.codes)
-
-
-def _unused_mark(texts: Iterable[str]) -> str:
-    """Return a mark that occurs in none of these texts."""
-    longest = max(
-        (len(run) for text in texts for run in _MARKS.findall(text)), default=0
-    )
-    return _MARK * (longest + 1)
-
-
-def _rename_columns(
-    columns: Iterable[str], stem: str, parts: FormulaLayout
-) -> tuple[str, ...]:
-    """Return the column names with factors under the names that users know."""
-    names = [parts.called(text) for text in parts.factors]
-    word = re.compile(f"{stem}([0-9]+){stem}")
-    return tuple(
-        word.sub(lambda found: names[int(found[1])], column) for column in columns
-    )
-
-
-def _width(text: str, values: Any, memory: Memory) -> int:
-    """The most columns that a factor may have."""
-    if text in memory.levels:
-        return len(memory.levels[text])
-    held = getattr(values, "__wrapped__", values)
-    if isinstance(held, Mapping):
-        return len(held)
-    return int(np.shape(held)[1]) if np.ndim(held) == 2 else 1
+            product = functools.reduce(np.multiply, values)
+        yield name, product
 
 
 def _refuse_many_columns(parts: FormulaLayout, width: Mapping[str, int]) -> None:
@@ -199,7 +138,7 @@ def numeric(
 ) -> np.ndarray:
     """The finite numbers (n,) of an expression that must be one column: an offset, a transformed response."""
     found = evaluate_expression(expression, table, transforms, training=training)
-    if isinstance(found, Mapping) or np.ndim(found) > 1:
+    if isinstance(found, Basis):
         raise DataError(f"{expression.text!r} is several columns where one is needed")
     values = np.array(
         np.broadcast_to(np.asarray(found, dtype=np.float64), table.rows.shape[:1])
@@ -225,23 +164,19 @@ def _has_constant(parts: FormulaLayout, table: Table) -> bool:
     )
 
 
-def _factor_values(
+def _read_factor(
     text: str,
     expression: Expression,
     table: Table,
     memory: Memory,
     training: bool,
     centred: bool,
-) -> Any:
-    from formulaic.materializers.types import FactorValues
-    from formulaic.transforms import C
+) -> Factor:
+    import pandas as pd
 
     name = expression.column
     coding = expression.coding
-    if name is not None:
-        kind = kind_of(table.columns[name])
-    else:
-        kind = "number"
+    kind = kind_of(table.columns[name]) if name is not None else "number"
     if name is not None and kind in ("time", "other"):
         raise _not_a_predictor(name, table, kind)
     if (
@@ -250,54 +185,52 @@ def _factor_values(
         and text not in memory.levels
         and not expression.is_truth(table.columns)
     ):
-        return _numeric_factor(text, expression, table, memory, training, centred)
+        return _read_numbers(text, expression, table, memory, training, centred)
     if not training and text not in memory.levels:
         raise DataError(
             f"column {text!r} held numbers when the model was fitted and holds {kind} now"
         )
-    if coding is not None:
-        arguments = coding_arguments(coding)
-    else:
-        arguments = {}
+    contrast, options = (Contrast(), {}) if coding is None else read_coding(coding)
     column = level_column(expression, table, memory.transforms, training=training)
     if (
         training and text not in memory.levels
     ):  # levels of more rows than these may be known before
         memory.levels[text] = training_levels(
-            text, column, arguments.get("levels"), table, coded=coding is not None
+            text, column, options.get("levels"), table, coded=coding is not None
         )
-    values = encode_factor(text, column, memory.levels[text], table)
-    if coding is not None:
-        return C(values, **arguments)
-    return FactorValues(values, kind="categorical", spans_intercept=True)
+    levels = memory.levels[text]
+    codes = level_codes_of(text, column, levels, table)
+    # whole numbers among levels with decimals are named as floats: g[T.3.0]
+    shown = list(pd.Index(levels))
+    spans = options.get("spans_intercept", True)
+    try:
+        return Factor.of_levels(codes, shown, contrast, spans=spans)
+    except DataError as error:
+        raise DataError(f"the columns of {text!r} cannot be made: {error}") from None
 
 
-def _numeric_factor(
+def _read_numbers(
     text: str,
     expression: Expression,
     table: Table,
     memory: Memory,
     training: bool,
     centred: bool,
-) -> Any:
-    from formulaic.materializers.types import FactorValues
-
+) -> Factor:
     found = evaluate_expression(
         expression, table, memory.transforms, training=training, centred=centred
     )
-    if np.ndim(found) == 0 and not isinstance(found, Mapping):
-        found = np.full(len(table.rows), float(found))
-    if isinstance(found, Mapping):
-        parts = list(found.values())
-    else:
-        parts = list(np.atleast_2d(np.asarray(found).T))
-    for values in parts:
+    if not isinstance(found, Basis):
+        found = np.broadcast_to(np.asarray(found, dtype=float), table.rows.shape)
+    factor = Factor.of_numbers(found)
+    for j in range(len(factor.full.names)):
         refuse_not_finite(
-            np.asarray(values), term=text, variables=expression.variables, table=table
+            factor.full.column(j),
+            term=text,
+            variables=expression.variables,
+            table=table,
         )
-    if isinstance(found, FactorValues):
-        return FactorValues(found, kind="numerical")
-    return FactorValues(found, kind="numerical", spans_intercept=False)
+    return factor
 
 
 def refuse_repeated(columns: tuple[str, ...], parts: FormulaLayout) -> None:
@@ -311,14 +244,6 @@ def refuse_repeated(columns: tuple[str, ...], parts: FormulaLayout) -> None:
         raise DataError(
             f"{shown_formula(parts.text)} makes more than one column called {', '.join(map(repr, twice))}{hint}"
         )
-
-
-def _refuse_bad_columns(
-    X: np.ndarray, columns: tuple[str, ...], parts: FormulaLayout, table: Table
-) -> None:
-    refuse_repeated(columns, parts)
-    for j, name in enumerate(columns):
-        refuse_not_finite(X[:, j], term=name, variables=(), table=table)
 
 
 def counts_at(
@@ -524,8 +449,10 @@ def _row_of(level: Any, column: Any, table: Table) -> str:
     return f" in row {next(row for row, value in zip(table.rows, column) if value == level)}"
 
 
-def encode_factor(text: str, column: Any, levels: list[Level], table: Table) -> Any:
-    """The rows of a factor as a categorical Series; DataError names unknown levels, and where."""
+def level_codes_of(
+    text: str, column: Any, levels: list[Level], table: Table
+) -> np.ndarray:
+    """Return the number (n,) of the level of each row; DataError names unknown levels, and where."""
     import pandas as pd
 
     codes, uniques = pd.factorize(pd.Series(column), use_na_sentinel=True)
@@ -540,6 +467,4 @@ def encode_factor(text: str, column: Any, levels: list[Level], table: Table) -> 
             f"{text!r} has the level{'s' * (len(unseen) > 1)} {', '.join(map(repr, unseen[:5]))} in "
             f"{labels(table, bad)}, which the model does not know; it knows {', '.join(map(repr, levels))}"
         )
-    return pd.Series(
-        pd.Categorical.from_codes(positions, categories=pd.Index(levels, dtype=object))
-    )
+    return positions

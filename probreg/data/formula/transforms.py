@@ -1,10 +1,12 @@
-"""What the stateful transforms of a formula learn from rows that count several times, each as that many copies.
+"""Transforms that learn from the training rows: polynomials, splines, centring and scaling.
 
-formulaic computes the transforms and learns from rows that count once. The states below have the form of its own.
+Each takes x (n,), its state and counts (n,), and then the options of the formula. An empty state is filled from these rows, of which
+row i stands for counts_i equal rows; a filled state is only read.
 """
 
-import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, MutableMapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,54 +14,21 @@ import numpy as np
 from probreg.errors import DataError
 
 Array = np.ndarray
-Learning = Callable[[Array, Array, Mapping[str, Any]], dict[str, Any]]
+State = MutableMapping[str, Any]
 
 
-def transform(name: str) -> Callable[..., Any]:
-    """The transform of formulaic that a formula calls `name`."""
-    from formulaic.transforms import (
-        basis_spline,
-        center,
-        cyclic_cubic_spline,
-        natural_cubic_spline,
-        poly,
-        scale,
-    )
+@dataclass(frozen=True, eq=False)
+class Basis:
+    """Several columns (n, q) and their names; with `constant` the first can be left out beside an intercept."""
 
-    known = {"bs": basis_spline, "cr": natural_cubic_spline, "cc": cyclic_cubic_spline}
-    known |= {"poly": poly, "scale": scale, "center": center}
-    return known[name]
+    names: tuple[str, ...]
+    values: Array
+    constant: bool = False
 
-
-def named_arguments(
-    name: str,
-    arguments: Sequence[Any],
-    words: Mapping[str, Any],
-    *,
-    centred: bool = True,
-) -> dict[str, Any]:
-    """The arguments of a transform after its column, by name; where splines are `centred`, a cubic one is, unless `constraints` says
-    otherwise.
-
-    >>> named_arguments("cr", [5], {})
-    {'constraints': 'center', 'df': 5}
-    """
-    try:
-        bound = inspect.signature(transform(name)).bind(None, *arguments, **words)
-    except TypeError as error:
-        raise DataError(f"{name}: {error}") from None
-    given = dict(list(bound.arguments.items())[1:])
-    # without the constraint the columns sum to 1, as the intercept does
-    if name in ("cr", "cc") and centred:
-        return {"constraints": "center", **given}
-    return given
-
-
-def learned_state(
-    name: str, x: Array, counts: Array, words: Mapping[str, Any]
-) -> dict[str, Any]:
-    """The state of a transform at x (n,), row i of which stands for counts_i equal rows."""
-    return _LEARNING[name](x, counts, words)
+    @classmethod
+    def numbered(cls, values: Array, first: int = 1) -> "Basis":
+        """The basis with columns called first, first + 1, ..."""
+        return cls(tuple(str(first + j) for j in range(values.shape[1])), values)
 
 
 def weighted_quantiles(x: Array, counts: Array, shares: Array) -> Array:
@@ -79,81 +48,158 @@ def weighted_quantiles(x: Array, counts: Array, shares: Array) -> Array:
     return np.asarray(below + (place - np.floor(place)) * (above - below))
 
 
-def _learn_poly(x: Array, counts: Array, words: Mapping[str, Any]) -> dict[str, Any]:
-    """Return monic orthogonal polynomials under the weights: P_k = (x - alpha_(k-1)) P_(k-1) - norm_(k-1)/norm_(k-2) P_(k-2)."""
-    if words.get("raw", False):
-        return {}
-    alpha = dict[int, float]()
-    norms = dict[int, float]()
-    before = np.zeros(len(x))
-    P = np.ones(len(x))
-    for k in range(words.get("degree", 1) + 1):
-        norms[k] = float(counts @ P**2)
-        alpha[k] = float(counts @ (x * P**2)) / norms[k]
-        ratio = norms[k] / norms[k - 1] if k else 0.0
-        before, P = P, (x - alpha[k]) * P - ratio * before
-    del alpha[max(alpha)]
-    return {"alpha": alpha, "norms2": norms}
+def scale(
+    x: Array, state: State, counts: Array, center: Any = True, scale: Any = True,
+    ddof: float = 1,
+) -> Array:  # fmt: skip
+    """Return (x - center) / scale, by default the mean and the standard deviation of the training rows."""
+    if not state:
+        mean = np.average(x, weights=counts) if center is True else center
+        if scale is True:
+            squares = counts @ (x - mean) ** 2
+            scale = np.sqrt(squares / (counts.sum() - ddof))
+        state.update(center=float(mean), scale=float(scale or 1.0))
+    return np.asarray((x - state["center"]) / state["scale"])
 
 
-def _learn_scale(x: Array, counts: Array, words: Mapping[str, Any]) -> dict[str, Any]:
-    center = words.get("center", True)
-    scale = words.get("scale", True)
-    ddof = words.get("ddof", 1)
-    if center is True:
-        mean = float(np.average(x, weights=counts))
-    elif center is False:
-        mean = None
-    else:
-        mean = center
-    about = x if mean is None else x - mean
-    if scale is True:
-        scale = float(np.sqrt(counts @ about**2 / (counts.sum() - ddof)))
-    return {"ddof": ddof, "center": mean, "scale": None if scale is False else scale}
+def center(x: Array, state: State, counts: Array) -> Array:
+    """Return x minus its mean over the training rows."""
+    return scale(x, state, counts, scale=False)
 
 
-def _learn_center(x: Array, counts: Array, words: Mapping[str, Any]) -> dict[str, Any]:
-    return _learn_scale(x, counts, {"scale": False})
+def poly(
+    x: Array, state: State, counts: Array, degree: int = 1, raw: bool = False
+) -> Basis:
+    """Return polynomials that are orthonormal over the training rows, or the powers of x.
+
+    P_(k+1) = (x - alpha_k) P_k - norm_k / norm_(k-1) P_(k-1), each divided by the root of its norm |P_k|^2.
+    """
+    if raw:
+        return Basis.numbered(np.stack([x**k for k in range(1, degree + 1)], 1))
+    training = not state
+    if training:
+        state.update(alpha=[], norms=[float(counts.sum())])
+    alpha = state["alpha"]
+    norms = state["norms"]
+    P = [np.ones(len(x))]
+    for k in range(degree):
+        if training:
+            alpha.append(float(counts @ (x * P[k] ** 2)) / norms[k])
+        P.append((x - alpha[k]) * P[k])
+        if k:
+            P[-1] -= norms[k] / norms[k - 1] * P[k - 1]
+        if training:
+            norms.append(float(counts @ P[-1] ** 2))
+    return Basis.numbered(np.stack(P[1:], 1) / np.sqrt(norms[1:]))
 
 
-def _learn_bs(x: Array, counts: Array, words: Mapping[str, Any]) -> dict[str, Any]:
-    state = dict[str, Any]()
-    transform("bs")(
-        x, _state=state, **words
-    )  # bounds, and knots that rows of any count have
-    if words.get("df"):
-        low = state["lower_bound"]
-        high = state["upper_bound"]
-        degree = words.get("degree", 3)
-        if words.get("extrapolation", "raise") != "extend":
-            inside = (x >= low) & (x <= high)
-        else:
-            inside = np.ones(len(x), dtype=bool)
-        shares = np.linspace(0.0, 1.0, len(state["knots"]) - 2 * degree)[1:-1]
+def bs(
+    x: Array, state: State, counts: Array, df: int | None = None, knots: Sequence[float] | None = None, degree: int = 3,
+    include_intercept: bool = False, lower_bound: float | None = None, upper_bound: float | None = None,
+    extrapolation: str = "raise",
+) -> Basis:  # fmt: skip
+    """Return B-splines; without the first, since their sum is 1, unless `include_intercept`."""
+    from scipy.interpolate import BSpline
+
+    if not state:
+        n_inner = None if df is None else df - degree - int(include_intercept)
+        bounds = (lower_bound, upper_bound)
+        state["knots"] = _choose_knots(x, counts, n_inner, knots, bounds)
+    padded = np.pad(state["knots"], degree, mode="edge")
+    spline = BSpline(padded, np.eye(len(padded) - degree - 1), degree)
+    B = _evaluate_spline(spline, x, state, extrapolation)
+    if include_intercept:
+        return Basis(Basis.numbered(B, 0).names, B, constant=True)
+    return Basis.numbered(B[:, 1:])
+
+
+def _choose_knots(
+    x: Array, counts: Array, n_inner: int | None, knots: Sequence[float] | None,
+    bounds: tuple[float | None, float | None],
+) -> list[float]:  # fmt: skip
+    """Return the bounds with the inner knots between them: as stated, or quantiles of the rows within the bounds."""
+    low = float(x.min() if bounds[0] is None else bounds[0])
+    high = float(x.max() if bounds[1] is None else bounds[1])
+    if n_inner is not None and knots is not None:
+        raise DataError("expected df or knots, not both")
+    if n_inner is not None and n_inner < 0:
+        raise DataError(f"df is too small: expected {-n_inner} more")
+    inner = np.sort(np.asarray(knots or [], dtype=float))
+    inside = (x >= low) & (x <= high)
+    if n_inner and inside.any():
+        shares = np.linspace(0.0, 1.0, n_inner + 2)[1:-1]
         inner = weighted_quantiles(x[inside], counts[inside], shares)
-        state["knots"] = np.pad([low, *inner, high], degree, mode="edge").tolist()
-    return state
+    out = [low, *inner.tolist(), high]
+    if out != sorted(out) or low == high:
+        raise DataError(f"expected knots between the bounds {low:g} and {high:g}")
+    return out
 
 
-def _learn_cubic(name: str) -> Learning:
-    """Knots are quantiles of the distinct values; a centring constraint is the mean of the columns over rows."""
-
-    def learn(x: Array, counts: Array, words: Mapping[str, Any]) -> dict[str, Any]:
-        state = dict[str, Any]()
-        of = transform(name)
-        of(x, _state=state, **words)
-        if words.get("constraints") == "center":
-            columns = of(x, _state={**state, "constraints": None}, **words)
-            free = np.column_stack(
-                list(getattr(columns, "__wrapped__", columns).values())
-            )
-            state["constraints"] = np.average(free, axis=0, weights=counts)[None]
-        return state
-
-    return learn
+def _evaluate_spline(
+    spline: Callable[[Array], Array], x: Array, state: State, extrapolation: str
+) -> Array:
+    """Return the columns of a spline at x; beyond the outer knots as `extrapolation` says."""
+    if extrapolation not in ("raise", "clip", "extend", "zero"):
+        raise DataError("extrapolation is 'raise', 'clip', 'extend' or 'zero'")
+    nearest = np.clip(x, state["knots"][0], state["knots"][-1])
+    if extrapolation == "clip":
+        x = nearest
+    B = np.asarray(spline(x))
+    if extrapolation == "zero":
+        B[x != nearest] = 0.0
+    return B
 
 
-_LEARNING: dict[str, Learning] = {
-    "poly": _learn_poly, "scale": _learn_scale, "center": _learn_center, "bs": _learn_bs, "cr": _learn_cubic("cr"),
-    "cc": _learn_cubic("cc"),
+def _cubic(
+    cyclic: bool, x: Array, state: State, counts: Array, df: int | None = None, knots: Sequence[float] | None = None,
+    lower_bound: float | None = None, upper_bound: float | None = None, extrapolation: str = "raise",
+    constraints: Any = None,
+) -> Basis:  # fmt: skip
+    """Return cubic splines that are 1 at one knot and 0 at the others, under constraints C beta = 0 of their coefficients.
+
+    The constraint "center" is that the columns sum to zero over the training rows. Source: Wood 2017, section 5.3.1.
+    """
+    if df is None and knots is None:
+        raise DataError("a cubic spline takes df or knots")
+    centered = isinstance(constraints, str)
+    if centered and constraints != "center":
+        raise DataError("constraints is 'center', a matrix or None")
+    if not state:
+        n_constraints = 1 if centered else len(constraints or ())
+        n_inner = None if df is None else df - 2 + n_constraints + int(cyclic)
+        distinct = np.unique(x)
+        state["knots"] = _choose_knots(
+            distinct, np.ones(len(distinct)), n_inner, knots, (lower_bound, upper_bound)
+        )
+    spline = _cardinal_spline(np.asarray(state["knots"]), cyclic=cyclic)
+    B = _evaluate_spline(spline, x, state, extrapolation)
+    if "constraints" not in state:
+        means = [np.average(B, axis=0, weights=counts).tolist()]
+        state["constraints"] = means if centered else constraints
+    C = state["constraints"]
+    if C is None:
+        return Basis.numbered(B)
+    # beta = Z gamma, Z an orthonormal basis of the null space of C
+    Z = np.linalg.qr(np.transpose(C), mode="complete")[0][:, len(C) :]
+    return Basis.numbered(B @ Z)
+
+
+def _cardinal_spline(knots: Array, *, cyclic: bool) -> Callable[[Array], Array]:
+    """Return the interpolating splines of the unit vectors; natural ones are straight lines beyond the outer knots."""
+    from scipy.interpolate import CubicSpline
+
+    if cyclic:
+        unit = np.eye(len(knots) - 1)
+        return CubicSpline(knots, np.vstack([unit, unit[:1]]), bc_type="periodic")
+    natural = CubicSpline(knots, np.eye(len(knots)), bc_type="natural")
+
+    def extend_linearly(x: Array) -> Array:
+        edge = np.clip(x, knots[0], knots[-1])
+        return np.asarray(natural(edge) + (x - edge)[:, None] * natural(edge, 1))
+
+    return extend_linearly
+
+
+TRANSFORMS: dict[str, Callable[..., Array | Basis]] = {
+    "poly": poly, "bs": bs, "cr": partial(_cubic, False), "cc": partial(_cubic, True), "scale": scale, "center": center,
 }  # fmt: skip

@@ -1,0 +1,206 @@
+"""Coding of the factors of a formula: the columns of a factor, with the constant or without it, and which of both a term needs.
+
+A term `g:h` beside an intercept and without main effects spans columns that other terms have already; `code_terms` gives each term the
+columns that are new, so that no column is a combination of others by its coding alone.
+"""
+
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from probreg.data.formula.transforms import Basis, poly
+from probreg.errors import DataError
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class FactorColumns:
+    """Columns of a factor: `values` (n, q), or (L, q) by level with the level of each row in `codes`.
+
+    `names` is what each column adds to the name of the factor, such as "[T.b]"; "" for a single column.
+    """
+
+    names: tuple[str, ...]
+    values: Array
+    codes: Array | None = None
+
+    def column(self, j: int) -> Array:
+        """Column j at every row (n,)."""
+        if self.codes is None:
+            return self.values[:, j]
+        return self.values[self.codes, j]
+
+
+@dataclass(frozen=True, eq=False)
+class Factor:
+    """A factor with all its columns, and with those that remain beside the constant; None where it does not span the constant."""
+
+    full: FactorColumns
+    reduced: FactorColumns | None = None
+
+    def coded(self, full: bool) -> FactorColumns:
+        """The columns with the constant where `full`, else those beside it."""
+        return self.full if full or self.reduced is None else self.reduced
+
+    @classmethod
+    def of_numbers(cls, values: Array | Basis) -> "Factor":
+        """The factor of one column (n,), or of the columns of a basis."""
+        if not isinstance(values, Basis):
+            return cls(FactorColumns(("",), values[:, None]))
+        names = tuple(f"[{name}]" for name in values.names)
+        full = FactorColumns(names, values.values)
+        if not values.constant:
+            return cls(full)
+        return cls(full, FactorColumns(names[1:], values.values[:, 1:]))
+
+    @classmethod
+    def of_levels(
+        cls, codes: Array, levels: Sequence[Any], contrast: "Contrast", *, spans: bool
+    ) -> "Factor":
+        """The factor of a category: indicators of all levels, or the columns of a contrast."""
+        names, matrix = contrast.matrix(levels)
+        reduced = FactorColumns(names, matrix, codes)
+        if contrast.kind == "custom":
+            return cls(reduced, reduced if spans else None)
+        full = FactorColumns(
+            tuple(f"[{level}]" for level in levels), np.eye(len(levels)), codes
+        )
+        return cls(full, reduced if spans else None)
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """A coding of L levels by L - 1 columns: `kind` is a name of `CONTRASTS`, or "custom" with the matrix as its one argument."""
+
+    kind: str = "treatment"
+    arguments: tuple[Any, ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def matrix(self, levels: Sequence[Any]) -> tuple[tuple[str, ...], Array]:
+        """What each column adds to the name of the factor, and the columns (L, q)."""
+        try:
+            labels, matrix = _MATRICES[self.kind](
+                list(levels), *self.arguments, **self.options
+            )
+        except (TypeError, ValueError) as error:
+            raise DataError(f"contrast {self.kind}: {error}") from None
+        if matrix.ndim != 2 or len(matrix) != len(levels):
+            raise DataError(
+                f"the contrast has shape {matrix.shape}: expected a row for each of the {len(levels)} levels"
+            )
+        return tuple(f"[{label}]" for label in labels), matrix
+
+
+def _treatment(levels: list[Any], base: Any = None) -> tuple[list[str], Array]:
+    """Each level against the base level."""
+    drop = 0 if base is None else levels.index(base)
+    labels = [f"T.{level}" for i, level in enumerate(levels) if i != drop]
+    return labels, np.delete(np.eye(len(levels)), drop, axis=1)
+
+
+def _sas(levels: list[Any], base: Any = None) -> tuple[list[str], Array]:
+    return _treatment(levels, levels[-1] if base is None else base)
+
+
+def _sum(levels: list[Any]) -> tuple[list[str], Array]:
+    """Each level but the last against the mean of all levels."""
+    matrix = np.eye(len(levels), len(levels) - 1)
+    matrix[-1] = -1.0
+    return [f"S.{level}" for level in levels[:-1]], matrix
+
+
+def _helmert(
+    levels: list[Any], reverse: bool = True, scale: bool = False
+) -> tuple[list[str], Array]:
+    """Each level against the mean of the levels before it; of those after it unless `reverse`."""
+    n = len(levels)
+    # column i: -1 for the levels 0 .. i, and i + 1 for level i + 1
+    matrix = np.where(np.arange(n)[:, None] <= np.arange(n - 1), -1.0, 0.0)
+    matrix[np.arange(1, n), np.arange(n - 1)] = np.arange(1, n)
+    if scale:
+        matrix /= np.arange(2, n + 1)
+    if reverse:
+        return [f"H.{level}" for level in levels[1:]], matrix
+    return [f"H.{level}" for level in levels[:-1]], matrix[::-1, ::-1]
+
+
+def _diff(levels: list[Any], backward: bool = True) -> tuple[list[str], Array]:
+    """Each level against the level before it; after it unless `backward`."""
+    n = len(levels)
+    place = np.arange(1, n)
+    matrix = place / n - (np.arange(n)[:, None] < place)
+    if backward:
+        return [f"D.{level}" for level in levels[1:]], matrix
+    return [f"D.{level}" for level in levels[:-1]], -matrix
+
+
+def _poly(levels: list[Any], scores: Any = None) -> tuple[list[str], Array]:
+    """Orthonormal polynomials of the scores, by default 0, 1, 2, ..."""
+    n = len(levels)
+    x = np.arange(n) if scores is None else np.asarray(scores)
+    labels = [{1: ".L", 2: ".Q", 3: ".C"}.get(k, f"^{k}") for k in range(1, n)]
+    return labels, poly(x.astype(float), {}, np.ones(len(x)), n - 1).values
+
+
+def _custom(levels: list[Any], matrix: Any) -> tuple[list[str], Array]:
+    columns = np.atleast_1d(np.array(matrix, dtype=float))
+    return [str(j + 1) for j in range(columns.shape[-1])], columns
+
+
+_MATRICES: dict[str, Callable[..., tuple[list[str], Array]]] = {
+    "treatment": _treatment, "SAS": _sas, "sum": _sum, "helmert": _helmert, "diff": _diff, "poly": _poly, "custom": _custom,
+}  # fmt: skip
+
+
+# ---- which columns each term gets --------------------------------------------------------------------------------------
+
+# a product of factors by their names; False marks those that are coded without the constant
+Coding = dict[str, bool]
+
+
+def code_terms(
+    terms: Iterable[Sequence[str]], spans_constant: Iterable[str]
+) -> list[list[Coding]]:
+    """For each term the products of factors whose columns it adds to those of the terms before it, with the coding of each factor.
+
+    A factor that spans the constant is 1 + its reduced columns: a term is the sum of products of these, less the products of earlier
+    terms; then reduced:rest + rest is written as full:rest (Wilkinson & Rogers 1973).
+
+    >>> code_terms([(), ("g",), ("g", "h")], ["g", "h"])
+    [[{}], [{'g': False}], [{'g': True, 'h': False}]]
+    """
+    spanning = set(spans_constant)
+    seen = set[frozenset[str]]()
+    out = list[list[Coding]]()
+    for term in terms:
+        fixed = [name for name in term if name not in spanning]
+        parts = itertools.product(
+            *([(name,)] if name in fixed else [(name,), ()] for name in term)
+        )
+        products = [tuple(itertools.chain.from_iterable(part)) for part in parts]
+        new = [names for names in products if frozenset(names) not in seen]
+        seen |= set(map(frozenset, new))
+        out.append(
+            _merge_products([{name: name in fixed for name in names} for names in new])
+        )
+    return out
+
+
+def _merge_products(products: Iterable[Coding]) -> list[Coding]:
+    """Write reduced:rest + rest as full:rest, as often as possible; shorter products first."""
+    out = list[Coding]()
+    for product in sorted(products, key=len):
+        for rest in out:
+            (*extra,) = product.items() - rest.items()
+            if len(rest) == len(product) - 1 and len(extra) == 1 and not extra[0][1]:
+                merged = product | {extra[0][0]: True}
+                others = [other for other in out if other is not rest]
+                out = _merge_products([*others, merged])
+                break
+        else:
+            out.append(product)
+    return out
