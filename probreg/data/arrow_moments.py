@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from probreg.data.moments import Moments, refuse_too_wide
-from probreg.data.moments_origin import BY_GROUP, Origin, write_held
+from probreg.data.moments_origin import Origin, write_moments
 from probreg.data.terms.grouped import GroupedTerm, joined_terms
 from probreg.data.unwritten import LazyColumns
 from probreg.errors import DataError
@@ -24,6 +24,7 @@ from probreg.system.terminal import clean_lines
 
 Array = np.ndarray
 _GONE = 1e-9  # of a sum of squares: rounding where all of it is taken away
+SUMS_BY_GROUP = ("row", "column", "value", "border", "totals")  # of `to_arrays`
 
 
 @dataclass(frozen=True, eq=False)
@@ -303,21 +304,10 @@ class ArrowMoments:
             "totals": self.totals,
         }
 
-    def to_state(self) -> dict[str, Any]:
-        """As plain data, every number to the last bit: `arrow_moments_of` gives the same moments back."""
-        return {
-            "head": {
-                k: v.item() if v.ndim == 0 else v.tolist()
-                for k, v in self.head.to_arrays().items()
-            },
-            "terms": [{"key": term.key, **term.to_state()} for term in self.terms],
-            **{k: v.tolist() for k, v in self.to_arrays().items()},
-        }
-
     def save(self, path: str | Path) -> Path:
-        """Writes the moments as JSON that can be read by eye: names, groups, counts, sums; no rows.
+        """Write the moments as readable JSON: names, groups, counts and sums, no rows.
 
-        A group of a single row gives that row away.
+        The moments of a group with a single row reveal that row.
 
         Parameters
         ----------
@@ -334,13 +324,15 @@ class ArrowMoments:
         DataError
             Where it cannot be written.
         """
-        return write_held(path, BY_GROUP, self.to_state(), self.origin)
+        terms = [{"key": term.key, **term.to_state()} for term in self.terms]
+        arrays = {**self.head.to_arrays(), **self.to_arrays(), "terms": terms}
+        return write_moments(path, arrays, self.origin)
 
 
 def arrow_moments_of(
     state: Mapping[str, Any], head: Moments, terms: tuple[GroupedTerm, ...]
 ) -> ArrowMoments:
-    """The moments of these sums, which `to_arrays` gave, and of a head and terms. DataError for damaged ones."""
+    """Return the moments with the sums of `to_arrays`, a head and terms. DataError for sums of other shapes or columns."""
     from scipy.sparse import coo_array
 
     q = sum(len(term.levels) * len(term.effects) for term in terms)

@@ -13,7 +13,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from probreg.data.moments_origin import Origin, read_moments, write_moments
+from probreg.data.moments_origin import Origin, write_moments
 from probreg.errors import DataError, such_rows, warn_caller
 from probreg.numerics.linalg import (
     EXTENDED,
@@ -380,9 +380,9 @@ class Moments:
         }
 
     def save(self, path: str | Path) -> Path:
-        """Writes the moments as JSON that can be read by eye: names, counts, means, the factor; no rows.
+        """Write the moments as readable JSON: names, counts, means and the factor, no rows.
 
-        Moments of no more rows than columns give the rows away, as do those of a single row.
+        The moments of no more rows than columns reveal the rows.
 
         Parameters
         ----------
@@ -402,27 +402,6 @@ class Moments:
         return write_moments(path, self.to_arrays(), self.origin)
 
     @classmethod
-    def load(cls, path: str | Path) -> Self:
-        """The moments that `save` wrote, to the last bit.
-
-        Parameters
-        ----------
-        path : str or Path
-            The file.
-
-        Returns
-        -------
-        Moments
-
-        Raises
-        ------
-        DataError
-            For a file that is missing, or holds no moments.
-        """
-        arrays, origin = read_moments(path)
-        return replace(cls.from_arrays(arrays), origin=origin)
-
-    @classmethod
     def from_arrays(cls, arrays: Mapping[str, ArrayLike]) -> Self:
         """The moments that `to_arrays` took apart."""
         a = {name: np.asarray(value) for name, value in arrays.items()}
@@ -433,9 +412,6 @@ class Moments:
             factor = a["factor"]
         columns = tuple(str(c) for c in a["columns"])
         y_mean, y_scale = map(float, a["y"])
-        log_precision = float(
-            a.get("log_precision", 0.0)
-        )  # not in files of fits before there were precisions
         return cls(
             factor,
             int(a["n"]),
@@ -445,7 +421,7 @@ class Moments:
             a["scale"],
             y_mean,
             y_scale,
-            log_precision,
+            float(a["log_precision"]),
         )
 
 

@@ -1,4 +1,4 @@
-"""Moments as a file, and what has to be the same at two places whose moments add up."""
+"""The origin of moments (how their columns and response are made), and their JSON file."""
 
 import hashlib
 import json
@@ -15,12 +15,13 @@ from probreg.errors import DataError
 from probreg.system.disk import read_plain, write_whole
 
 Array = np.ndarray
-_FORMAT = "probreg moments 2"  # 1 had no digest
-BY_GROUP = "probreg moments by group 2"  # with columns by group
+FORMAT = "probreg moments 1"
 _SEAL = b',\n "sha256": "%s"\n}'  # the last member of the JSON: the digest of all bytes before it
-_NUMBERS = {"factor": "q q", "factor_low": "q q", "n": "", "weight": "", "mean": "p", "scale": "p", "y": "2", "log_precision": ""}  # fmt: skip
-GROUPED = "grouped"  # under which the state of a term of varying effects is filed
-_ARRAY = "array"  # marks a list that was an array, of the basis of a process
+MOMENT_SHAPES = {
+    "factor": "q q", "factor_low": "q q", "n": "", "weight": "", "mean": "p", "scale": "p", "y": "2", "log_precision": "",
+}  # fmt: skip
+GROUPED = "grouped"  # key of the state of a term of varying effects
+_ARRAY = "array"  # key of a JSON table that stands for an array
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class Origin:
     def of(
         cls, recipe: Any, response: str, *, offset: bool, weights: WeightKind
     ) -> Self:
-        """That of the columns of a recipe."""
+        """Return the origin of the columns of a recipe."""
         return cls(
             json.dumps(recipe.to_json(), default=_encode_array, sort_keys=True),
             response,
@@ -48,16 +49,16 @@ class Origin:
         )
 
     def saved_recipe(self) -> Any:
-        """What `to_json` of the recipe gave."""
-        return _arrays_back(json.loads(self.recipe))
+        """Return the recipe as `to_json` gave it."""
+        return json.loads(self.recipe, object_hook=_restore_array)
 
     def with_groups(self, states: Mapping[str, Any], columns: Sequence[str]) -> Self:
-        """The same with these states of terms whose effects vary by a group, by the term, and the names of all columns."""
+        """Return the origin with other states of terms with varying effects, by term, and the names of all columns."""
         recipe = self.saved_recipe()
         if "varying" in recipe:
             recipe["varying"] = [
-                {"key": each["key"], **states[each["key"]]}
-                for each in recipe["varying"]
+                {"key": term["key"], **states[term["key"]]}
+                for term in recipe["varying"]
             ]
         else:
             recipe["state"]["transforms"] |= {
@@ -69,185 +70,146 @@ class Origin:
         )
 
     def require_same(self, other: "Origin") -> None:
-        """DataError that says in what two origins differ; groups may."""
+        """Raise DataError if the origins differ in anything but the levels of groups."""
         if _comparable(self.recipe) != _comparable(other.recipe):
             raise DataError(
-                "moments of columns that were made differently cannot be combined: levels, means or knots are those of each "
-                "one's own rows. Build the second by Model.from_moments(first).at(rows)."
+                "these moments have columns with different levels, means or knots, so that they cannot be combined. "
+                "Build the second by Model.from_moments(first).at(rows)"
             )
-        for what in ("response", "offset", "weights"):
-            one = getattr(self, what)
-            if one != (two := getattr(other, what)):
+        for name in ("response", "offset", "weights"):
+            if getattr(self, name) != getattr(other, name):
                 raise DataError(
-                    f"moments with {what} {one!r} and {two!r} cannot be combined; give both the same"
+                    f"moments with {name} {getattr(self, name)!r} and {getattr(other, name)!r} cannot be combined; give both the same"
                 )
 
 
 def _comparable(recipe: str) -> dict[str, Any]:
-    """What a recipe says, where "y~x" is "y ~ x": spaces count in names and levels only, in quotes or backticks."""
-    said: dict[str, Any] = json.loads(recipe)
-    said.pop(
-        "weights", None
-    )  # a column that only new rows are read from; the kind of the weights is compared by itself
-    texts = {k: said[k] for k in ("formula", "offset") if isinstance(said.get(k), str)}
-    states = [*said.get("varying", ()), *_grouped_states(said)]
-    for state in states:  # groups need not be the same
+    """Return the recipe without groups and weights, and without spaces outside quotes or backticks in its formulas."""
+    content: dict[str, Any] = json.loads(recipe)
+    # a column that only new rows need; the kind of the weights is compared separately
+    content.pop("weights", None)
+    states = [*content.get("varying", ()), *_grouped_states(content)]
+    for state in states:
         del state["levels"]
     if states:
-        said.pop(
-            "columns", None
-        )  # which name the groups; those of the head are compared by name with their moments
-    return said | {
-        k: re.sub(r"""("[^"]*"|'[^']*'|`[^`]*`)|\s+""", r"\1", text)
-        for k, text in texts.items()
-    }
+        # these name the groups; the columns of the head are compared with the moments
+        content.pop("columns", None)
+    for name in ("formula", "offset"):
+        if isinstance(content.get(name), str):
+            content[name] = re.sub(
+                r"""("[^"]*"|'[^']*'|`[^`]*`)|\s+""", r"\1", content[name]
+            )
+    return content
 
 
 def _grouped_states(recipe: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The states of terms of a formula whose effects vary by a group."""
-    if recipe.get("kind") == "formula":
-        transforms = recipe["state"]["transforms"]
-    else:
-        transforms = {}
-    return [kept[GROUPED] for kept in transforms.values() if GROUPED in kept]
+    """Return the states of the terms of a formula with varying effects."""
+    if recipe.get("kind") != "formula":
+        return []
+    transforms = recipe["state"]["transforms"].values()
+    return [state[GROUPED] for state in transforms if GROUPED in state]
+
+
+# ---- the file ------------------------------------------------------------------------------------------------------
 
 
 def write_moments(
-    path: str | Path, arrays: Mapping[str, Array], origin: Origin | None
+    path: str | Path, arrays: Mapping[str, Any], origin: Origin | None
 ) -> Path:
-    """Writes the arrays and the origin of moments as JSON, by which floats come back to the last bit."""
-    return write_held(
-        path,
-        _FORMAT,
-        {k: v.item() if v.ndim == 0 else v.tolist() for k, v in arrays.items()},
-        origin,
-    )
-
-
-def write_held(
-    path: str | Path, form: str, held: Mapping[str, Any], origin: Origin | None
-) -> Path:
-    """Writes plain data with their format and origin as JSON."""
+    """Write arrays and origin of moments as JSON, which keeps every bit of a float."""
     from probreg import __version__
 
+    content: dict[str, Any] = {"format": FORMAT, "version": __version__, **arrays}
+    for name, values in arrays.items():
+        if isinstance(values, np.ndarray):
+            content[name] = values.tolist()
     if origin is None:
-        about = None
+        content["origin"] = None
     else:
-        about = asdict(origin) | {"recipe": json.loads(origin.recipe)}
-    said = {"format": form, "version": __version__, **held, "origin": about}
-    return write_whole(path, seal_json(said))
+        content["origin"] = asdict(origin) | {"recipe": json.loads(origin.recipe)}
+    return write_whole(path, seal_json(content))
 
 
-def seal_json(held: Mapping[str, Any]) -> bytes:
+def seal_json(content: Mapping[str, Any]) -> bytes:
     """Return plain data as JSON whose last member is the SHA-256 of the bytes before it.
 
     >>> seal_json({"n": 1}).decode().splitlines()[1]
     ' "n": 1,'
     """
-    body = json.dumps(held, indent=1).encode().removesuffix(b"\n}")
+    body = json.dumps(content, indent=1).encode().removesuffix(b"\n}")
     return body + _SEAL % hashlib.sha256(body).hexdigest().encode()
 
 
-def read_moments(path: str | Path) -> tuple[dict[str, Array], Origin | None]:
-    """What `write_moments` wrote. DataError where a part is missing, or is not what belongs there."""
-    held = read_held(path)
-    said = held.get("format")
-    if said != _FORMAT:
-        raise DataError(
-            f"{path} holds no moments of this version: its format is {said!r:.40}, and {_FORMAT!r} is read"
-        )
-    return checked_arrays(path, held), origin_of(path, held.get("origin"))
-
-
-def read_held(path: str | Path) -> dict[str, Any]:
-    """Return the plain data of a file. DataError if there are none or if the digest does not match the bytes."""
+def read_verified_json(path: str | Path) -> dict[str, Any]:
+    """Return the content of a file of moments. DataError for another format, and if the digest does not match the bytes."""
     data = read_plain(path)
     try:
-        held = json.loads(data)
+        content = json.loads(data)
     except (ValueError, RecursionError) as error:
         raise DataError(f"{path} holds no moments: {error}") from None
-    held = held if isinstance(held, dict) else {}
-    if held.pop("sha256", None) is None and held.get("format") not in (
-        None,
-        _FORMAT,
-        BY_GROUP,
-    ):
-        return held  # of another format, which the caller names
     body = data[: -len(_SEAL % (b"0" * 64))]
-    if data != body + _SEAL % hashlib.sha256(body).hexdigest().encode():
+    sealed = body + _SEAL % hashlib.sha256(body).hexdigest().encode()
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise DataError(f"{path} holds no moments: expected the format {FORMAT!r}")
+    if data != sealed:
         raise DataError(
             f"{path} was changed since it was saved: its digest is missing or differs. Save the moments again"
         )
-    return held
+    return content
 
 
-def checked_arrays(path: Any, held: Mapping[str, Any]) -> dict[str, Array]:
-    """The arrays of moments from their plain data. DataError where a part is missing, or is not what belongs there."""
-    columns = held.get("columns")
-    if (
-        not isinstance(columns, list)
-        or not all(isinstance(c, str) for c in columns)
-        or len(set(columns)) < len(columns)
-    ):
-        raise DataError(f"{path}: its columns are not a list of different names")
-    sizes = {"": (), "p": (p := len(columns),), "q q": (p + 1, p + 1), "2": (2,)}
+def checked_arrays(path: Any, content: Mapping[str, Any]) -> dict[str, Array]:
+    """Return the arrays of moments. DataError for one that is missing, has another shape, or impossible values."""
+    columns = content.get("columns")
+    is_list = isinstance(columns, list) and all(isinstance(c, str) for c in columns)
+    if not is_list or len(set(columns)) < len(columns):  # type: ignore[arg-type]
+        raise DataError(f"{path}: columns: expected a list of different names")
+    p = len(columns)  # type: ignore[arg-type]
+    sizes = {"": (), "p": (p,), "q q": (p + 1, p + 1), "2": (2,)}
     arrays = {
-        name: _read_numbers(path, name, held.get(name), sizes[shape])
-        for name, shape in _NUMBERS.items()
+        name: _read_numbers(f"{path}: {name}", content.get(name), sizes[shape])
+        for name, shape in MOMENT_SHAPES.items()
     }
-    F, n, weight = (arrays[k] for k in ("factor", "n", "weight"))
-    if (
-        np.tril(F, -1).any()
-        or np.tril(arrays["factor_low"], -1).any()
-        or (np.diagonal(F) < 0).any()
-    ):
+    upper = (np.tril(arrays[k], -1) == 0 for k in ("factor", "factor_low"))
+    if not all(map(np.all, upper)) or (np.diagonal(arrays["factor"]) < 0).any():
         raise DataError(
-            f"{path}: its factor is no upper triangle with a diagonal of 0 or more"
+            f"{path}: factor: expected an upper triangle with a diagonal of 0 or more"
         )
-    if not (
-        n >= 0
-        and n % 1 == 0
-        and weight >= 0
-        and (arrays["scale"] >= 0).all()
-        and arrays["y"][1] >= 0
-    ):
+    n = arrays["n"]
+    scales = (n, arrays["weight"], arrays["scale"].min(initial=0.0), arrays["y"][1])
+    if min(scales) < 0 or n % 1:
         raise DataError(
-            f"{path}: its n, weight or standard deviations are negative, or n is no whole number"
+            f"{path}: n, weight and standard deviations: expected 0 or more, and n a whole number"
         )
     return arrays | {"columns": np.array(columns, dtype=str)}
 
 
-def _read_numbers(path: Any, name: str, value: Any, shape: tuple[int, ...]) -> Array:
+def _read_numbers(name: str, value: Any, shape: tuple[int, ...] | None) -> Array:
     try:
-        found = np.array(value, dtype=float)
+        numbers = np.array(value, dtype=float)
     except (ValueError, TypeError):
-        found = np.array(np.nan)
-    if found.shape != shape or not np.isfinite(found).all():
-        raise DataError(
-            f"{path}: its {name!r} is not of finite numbers in shape {shape}"
-        )
-    return found
+        numbers = np.array(np.nan)
+    if shape not in (None, numbers.shape) or not np.isfinite(numbers).all():
+        raise DataError(f"{name}: expected finite numbers in shape {shape}")
+    return numbers
 
 
-def origin_of(path: Any, held: Any) -> Origin | None:
-    """The origin of moments from its plain data. DataError for a damaged one."""
-    if held is None:
+def read_origin(path: Any, content: Any) -> Origin | None:
+    """Return the origin of moments from its JSON. DataError if a part is missing or of another type."""
+    if content is None:
         return None
-    kinds = {"recipe": dict, "response": str, "offset": bool, "weights": str}
-    if not isinstance(held, dict) or any(
-        not isinstance(held.get(k), kind) for k, kind in kinds.items()
+    types = {"recipe": dict, "response": str, "offset": bool, "weights": str}
+    if not isinstance(content, dict) or any(
+        not isinstance(content.get(k), kind) for k, kind in types.items()
     ):
-        raise DataError(f"{path}: its origin lacks one of {', '.join(kinds)}")
-    if held["weights"] not in get_args(WeightKind):
+        raise DataError(f"{path}: origin: expected {', '.join(types)}")
+    kinds = get_args(WeightKind)
+    if content["weights"] not in kinds:
         raise DataError(
-            f"{path}: its weights are {held['weights']!r:.40}, and one of {get_args(WeightKind)} belongs there"
+            f"{path}: weights: expected one of {kinds}, got {content['weights']!r:.40}"
         )
-    return Origin(
-        json.dumps(held["recipe"], sort_keys=True),
-        held["response"],
-        held["offset"],
-        held["weights"],
-    )
+    recipe = json.dumps(content["recipe"], sort_keys=True)
+    return Origin(recipe, content["response"], content["offset"], content["weights"])
 
 
 def _encode_array(value: Any) -> Any:
@@ -258,11 +220,7 @@ def _encode_array(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} cannot be written")
 
 
-def _arrays_back(value: Any) -> Any:
-    if isinstance(value, dict) and set(value) == {_ARRAY}:
-        return _read_numbers("moments", "basis", value[_ARRAY], np.shape(value[_ARRAY]))
-    if isinstance(value, dict):
-        return {k: _arrays_back(v) for k, v in value.items()}
-    if isinstance(value, list):
-        return [_arrays_back(v) for v in value]
-    return value
+def _restore_array(table: dict[str, Any]) -> Any:
+    if set(table) != {_ARRAY}:
+        return table
+    return _read_numbers("basis of the moments", table[_ARRAY], None)

@@ -1245,23 +1245,21 @@ class Fit(FitStatistics):
 
     @check_arguments
     def save(
-        self, path: str | Path, *, rows: Flag = False, draws: Flag = False
+        self, path: str | Path, *, rows: Flag = False, log_likelihood: Flag = False
     ) -> Path:
-        """Writes the fit as netCDF: specification, estimate or draws, and the moments of a Gaussian model.
+        """Save the fit as a netCDF file: specification, estimate or draws, and the moments of a Gaussian model.
 
-        The file takes its place when it is whole and synced: whatever stops the writing, the one before it is left as
-        it was. The draws of `conjugate` and `laplace` are not in it: loading makes them again from the seed, to the bit.
-        docs/explanation/storage.md says what is in it, and what of the format is promised.
+        A failed or interrupted save leaves the previous file as it was. docs/explanation/storage.md describes the format.
 
         Parameters
         ----------
         path : str or Path
             Where to write.
         rows : bool
-            Whether the training rows are written too.
-        draws : bool
-            Whether the draws are written in any case, with the log-likelihood of each row at each of them, for ArviZ and
-            other programs: 8 bytes for each row and draw.
+            Whether to write the training rows too.
+        log_likelihood : bool
+            Whether to write the log-likelihood and a replicate of each row at each draw, for ArviZ and other programs: 16 bytes for
+            each row and draw.
 
         Returns
         -------
@@ -1271,72 +1269,55 @@ class Fit(FitStatistics):
         Raises
         ------
         DataError
-            Where it cannot be written, or rows are asked for that are not in memory.
+            If the file cannot be written, or needs rows that are not in memory.
         """
-        from probreg.fits import storage
+        from probreg.fits.storage.write import write_fit
 
         destination(path)
-        unknown = (
-            self.solution.status is Status.NO_MAXIMUM or not self.method.probabilities
-        )
-        unknown = unknown or self.model.design.weight_kind == "sampling"
-        if unknown:
-            likelihood = {}
-        else:
-            likelihood = {"log_likelihood": self.conditional_log_likelihood}
-        of_rows = {} if rows else self._statistics_of_rows()
-        stats = {**self.solution.stats, **likelihood, **of_rows}
-        known = replace(
-            self.solution, stats=stats, notes=(*self.notes, *self.solution.notes)
-        )
+        design = self.model.design
         if rows:
-            self.model.design.need_rows(
-                "a file that holds the rows", "save it with rows=False"
-            )
-        if draws and self.solution.draws is None:
-            raise DataError(
-                f"draws=True keeps draws of a posterior, and {self.method.name} gives a point estimate"
-            )
-        if draws:
-            self.model.design.need_rows(
+            design.need_rows("a file that holds the rows", "save it with rows=False")
+        if log_likelihood:
+            if self.solution.draws is None:
+                raise DataError(
+                    f"log_likelihood=True needs draws of a posterior, and {self.method.name} gives a point estimate"
+                )
+            design.need_rows(
                 "a file that holds the log-likelihood of each row",
-                "save it with draws=False",
+                "save it with log_likelihood=False",
             )
-        with (
-            Interrupts() as interrupts
-        ):  # xarray and h5py run many destructors, which lose an interrupt
-            remade = not draws and storage.can_be_made_again(
-                self.model, self.method, self.solution, self.seed
-            )
-            by_row = draws or (rows and not remade)
+        stats = dict(self.solution.stats)
+        has_likelihood = (
+            self.solution.status is not Status.NO_MAXIMUM
+            and self.method.probabilities
+            and design.weight_kind != "sampling"
+        )
+        if has_likelihood:
+            stats["log_likelihood"] = self.conditional_log_likelihood
+        if not rows:
+            stats |= self._statistics_of_rows()
+            for term in design.recipe.processes.values():
+                if term.basis.holds_rows:
+                    warn_caller(term.held_words)
+        notes = (*self.notes, *self.solution.notes)
+        # xarray and h5py run many destructors, which lose an interrupt
+        with Interrupts() as interrupts:
             tree = to_save(
                 self.model,
                 self.solution,
                 seed=self.seed,
                 attrs=self._attrs(),
                 rows=rows,
-                draws=not remade,
-                by_row=by_row,
+                by_row=log_likelihood,
             )
-            if rows:
-                held = []
-            else:
-                held = [
-                    term
-                    for term in self.model.design.recipe.processes.values()
-                    if term.basis.holds_rows
-                ]
-            for term in held:
-                warn_caller(term.held_words)
-            storage.write_fit(
+            write_fit(
                 path,
                 tree,
                 model=self.model,
                 method=self.method,
-                solution=known,
+                solution=replace(self.solution, stats=stats, notes=notes),
                 seed=self.seed,
                 rows=rows,
-                remade=remade,
                 interrupts=interrupts,
             )
         return Path(path)
@@ -1505,10 +1486,10 @@ def load_fit(path: str | Path) -> Fit:
     >>> saved.coef.equals(whole.coef)
     True
     """
-    from probreg.fits import storage
+    from probreg.fits.storage.read import read_fit
 
     with Interrupts():
-        model, method, solution, seed = storage.read_saved(path)
+        model, method, solution, seed = read_fit(path)
     return Fit(
         model,
         method,

@@ -196,32 +196,22 @@ def to_save(
     seed: int,
     attrs: Mapping[str, Any],
     rows: bool,
-    draws: bool,
     by_row: bool,
 ) -> Any:
-    """What a file holds: of `draws` the posterior, and `by_row` what takes a pass over rows and draws, weighted row by row."""
+    """Return the tree of a file: with `by_row` the groups that take a pass over rows and draws."""
     import xarray as xr
 
     groups: dict[str, Any] = {"estimate": estimate_group(model, solution)}
-    if solution.draws is not None and draws:
-        groups["posterior"] = draws_group(model, solution.draws.values)
-        groups["log_prior"] = _log_prior_group(model, solution.draws.values)
-        if blocks_given_scales(model):
-            groups["log_prior_of_effects"] = _log_effects_group(
-                model, solution.draws.values
-            )
-        groups["sample_stats"] = _stats_group(model, solution.draws, density=by_row)
-        if by_row:
-            made = _row_groups(model, solution.draws.values, seed, repeat=False)
-            # labels of rows are of the rows, which are in the file if asked
-            groups |= (
-                made
-                if rows
-                else {
-                    k: v.assign_coords(obs=np.arange(v.sizes["obs"]))
-                    for k, v in made.items()
-                }
-            )
+    if solution.draws is not None:
+        groups |= _draws_groups(model, solution.draws, density=by_row)
+    if solution.draws is not None and by_row:
+        made = _row_groups(model, solution.draws.values, seed, repeat=False)
+        if not rows:  # labels are part of the rows
+            made = {
+                k: v.assign_coords(obs=np.arange(v.sizes["obs"]))
+                for k, v in made.items()
+            }
+        groups |= made
     if rows:
         groups |= data_groups(model, repeat=False)
     tree = xr.DataTree.from_dict(groups)
@@ -241,17 +231,9 @@ def to_inference_data(
 
     groups: dict[str, Any] = {"estimate": estimate_group(model, solution)}
     if solution.draws is not None:
-        groups["posterior"] = draws_group(model, solution.draws.values)
+        groups |= _draws_groups(model, solution.draws, density=model.design.reachable)
         if model.design.n:
             groups |= _row_groups(model, solution.draws.values, seed)
-        groups["log_prior"] = _log_prior_group(model, solution.draws.values)
-        if blocks_given_scales(model):
-            groups["log_prior_of_effects"] = _log_effects_group(
-                model, solution.draws.values
-            )
-        groups["sample_stats"] = _stats_group(
-            model, solution.draws, density=model.design.reachable
-        )
     elif (
         solution.not_estimable is None
         and method.probabilities
@@ -267,6 +249,18 @@ def to_inference_data(
     tree = xr.DataTree.from_dict(groups)
     tree.attrs.update({**attrs, **left_out(model, solution)})
     return tree
+
+
+def _draws_groups(model: Model, draws: Draws, *, density: bool) -> dict[str, Any]:
+    """The posterior, its log prior and the statistics of each draw."""
+    groups = {
+        "posterior": draws_group(model, draws.values),
+        "log_prior": _log_prior_group(model, draws.values),
+    }
+    if blocks_given_scales(model):
+        groups["log_prior_of_effects"] = _log_effects_group(model, draws.values)
+    groups["sample_stats"] = _stats_group(model, draws, density=density)
+    return groups
 
 
 def _sampling_group(model: Model, solution: Solution, seed: int) -> Any:

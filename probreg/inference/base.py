@@ -142,8 +142,6 @@ class Draws:
     # alone, in order, log_sigma (K,)
     marginals: Mapping[str, Array] | None = None
     engine: str = ""  # what evaluated the density, where there is a choice
-    # what the values are a function of, beside the estimate and the seed
-    made_of: Mapping[str, Array] | None = None
 
     def __getitem__(self, name: str) -> Array:
         return self.values[name]
@@ -369,18 +367,6 @@ class Method(ABC):
 
     @abstractmethod
     def solve(self, model: Model, rng: np.random.Generator) -> Solution: ...
-
-    def draws_again(
-        self,
-        model: Model,
-        estimate: Array,
-        made_of: Mapping[str, Array],
-        rng: np.random.Generator,
-    ) -> Draws:
-        """The draws of a posterior once more, to the bit, from the estimate (p, m) and what `Draws.made_of` says of them."""
-        raise Incompatible(
-            f"{self.name} makes no draws that its parameters and the seed say all of"
-        )
 
     def resolve(self, model: Model, rng: np.random.Generator) -> Resolved:
         """The model and the method that will be reported; a method that chooses another, or finds scales, says which."""

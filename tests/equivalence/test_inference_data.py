@@ -210,7 +210,7 @@ def test_a_file_with_draws_serves_arviz(tmp_path):
             prior={"1 | s": pr.Covariance(pr.HalfNormal(1.0))},
         )
     )
-    path = fit.save(tmp_path / "fit.nc", draws=True)
+    path = fit.save(tmp_path / "fit.nc", log_likelihood=True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         import arviz as az

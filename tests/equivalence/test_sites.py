@@ -145,13 +145,13 @@ def test_a_file_of_moments_is_read_to_the_last_bit_and_holds_no_rows(tmp_path):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"format": "probreg moments 9"}, "its format is 'probreg moments 9'"),
-        ({"columns": ["a", "a"]}, "not a list of different names"),
-        ({"factor": [[1.0]]}, "its 'factor' is not of finite numbers in shape"),
-        ({"n": -1}, "are negative, or n is no whole number"),
-        ({"mean": None}, "its 'mean' is not of finite numbers"),
-        ({"origin": {"recipe": {}}}, "its origin lacks one of recipe, response"),
-        ({"origin": 3}, "its origin lacks"),
+        ({"format": "probreg moments 9"}, "expected the format"),
+        ({"columns": ["a", "a"]}, "expected a list of different names"),
+        ({"factor": [[1.0]]}, "factor: expected finite numbers in shape"),
+        ({"n": -1}, "expected 0 or more, and n a whole number"),
+        ({"mean": None}, "mean: expected finite numbers"),
+        ({"origin": {"recipe": {}}}, "origin: expected recipe, response"),
+        ({"origin": 3}, "origin: expected"),
     ],
 )  # fmt: skip
 def test_a_changed_file_is_refused(tmp_path, change, words):
@@ -199,11 +199,6 @@ def test_every_edit_of_a_file_of_moments_is_refused(tmp_path, formula, edits):
             continue
         path.write_bytes(bytes(data))
         with pytest.raises(pr.DataError):
-            pr.Model.from_moments(path)
-    for format in ("probreg moments 1", "probreg moments by group 1"):
-        path.write_bytes(good)
-        path.write_text(json.dumps(unsealed(path) | {"format": format}))
-        with pytest.raises(pr.DataError, match="format"):
             pr.Model.from_moments(path)
 
 
@@ -260,9 +255,7 @@ def test_spaces_within_levels_and_quoted_names_count():
 
 def test_moments_that_are_not_of_the_same_are_not_added():
     a, b = (pr.Model.from_formula(FORMULA, cut(rows)).moments for rows in (A, B))
-    with pytest.raises(
-        pr.DataError, match="levels, means or knots are those of each one's own rows"
-    ):
+    with pytest.raises(pr.DataError, match="different levels, means or knots"):
         a + b
     plain, loose = (
         pr.Model.from_formula(text, cut(A)).moments for text in ("y ~ x", "y~x")

@@ -17,15 +17,15 @@ PLANTED = """
 import os, signal, sys
 import numpy as np, probreg as pr
 from probreg.system import disk
-from probreg.fits import storage
+from probreg.fits.storage import write as storage
 x = np.arange(2000.0)
 fit = pr.fit(pr.Model.from_arrays(x, np.sin(x)), pr.Conjugate(draws=20))
 path, place, how = sys.argv[1], sys.argv[2], int(sys.argv[3])
 def die(*a, **k):
     os.kill(os.getpid(), how)
 if place == "image":
-    made = storage.image_of
-    storage.image_of = lambda tree: (made(tree), die())[0]
+    made = storage.netcdf_image
+    storage.netcdf_image = lambda tree: (made(tree), die())[0]
 if place == "half":
     written = disk._write_synced
     def _write_synced(beside, parts, before):
@@ -45,8 +45,8 @@ class Dying:
         die()
         sum(range(100))
 if place == "destructor":
-    made = storage.image_of
-    storage.image_of = lambda tree: (made(tree), Dying())[0]
+    made = storage.netcdf_image
+    storage.netcdf_image = lambda tree: (made(tree), Dying())[0]
 if place == "late destructor":
     os.fsync, real = (lambda handle: (real(handle), Dying())[0]), os.fsync
 fit.save(path, rows=True)

@@ -78,7 +78,7 @@ def saved(tmp_path_factory) -> dict[str, Path]:
         out[f"{name} with rows"] = fit.save(folder / f"{name}_rows.nc", rows=True)
         if fit.target == "posterior":
             out[f"{name} with draws"] = fit.save(
-                folder / f"{name}_draws.nc", rows=True, draws=True
+                folder / f"{name}_draws.nc", rows=True, log_likelihood=True
             )
     return out
 
@@ -149,7 +149,7 @@ def test_a_file_cut_short_says_so(kept, saved, tmp_path):
     (tmp_path / "cut.nc").write_bytes(saved["closed_form"].read_bytes()[:kept])
     with pytest.raises(
         pr.DataError,
-        match=r"cut\.nc is not a saved fit, or not all of one: .* cut short",
+        match=r"cut\.nc is not a complete saved fit: .* cut short",
     ):
         pr.load_fit(tmp_path / "cut.nc")
 
@@ -166,7 +166,7 @@ def test_files_of_others_are_not_fits(saved, tmp_path):
     with h5py.File(image, "w") as file:
         file["a"] = 1.0
     other.write_bytes(image.getvalue() + seal(image.getvalue()))
-    with pytest.raises(pr.DataError, match="no attribute 'probreg'"):
+    with pytest.raises(pr.DataError, match="no text attribute 'probreg'"):
         pr.load_fit(other)
     other.write_bytes(b"hello" + seal(b"hello"))
     with pytest.raises(pr.DataError, match="not a fit that this version reads"):
@@ -191,9 +191,8 @@ def test_a_file_that_a_program_wrote_again_lacks_its_digest(saved, tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"format": 99}, "written by a newer version .*; update probreg"),
-        ({"format": 1}, "of format 1, of the time before the first release"),
-        ({"format": "2"}, "no number of a format"),
+        ({"format": 99}, "its format is 99, written by version"),
+        ({"format": "2"}, "no format number"),
         ({"likelihood": {"name": "os"}}, "no likelihood is called 'os'"),
         ({"likelihood": {"name": "gaussian", "code": "1"}}, "has no field"),
         ({"method__name": "shell"}, "no method is called 'shell'"),
@@ -202,28 +201,28 @@ def test_a_file_that_a_program_wrote_again_lacks_its_digest(saved, tmp_path):
         ({"prior": {"name": "normal", "scale": -1.0}}, r"scale is .* got -1\.0"),
         ({"prior": {"name": "normal", "scale": "wide"}}, "scale of normal is 'wide'"),
         ({"prior": {"name": "normal", "sigma_units": 1.5}}, "sigma_units of normal"),
-        ({"prior": 3}, "'prior' is 3, and a table belongs there"),
+        ({"prior": 3}, "'prior' is 3: expected a table"),
         (
             {"aux": {"sigma": {"name": "half_normal", "scale": -1.0}}},
             r"scale is .* got -1\.0",
         ),
         ({"aux": {"nu": 3.0}}, "has no parameter 'nu'"),
-        ({"solution__status": "FINE"}, "its status is 'FINE'"),
+        ({"solution__status": "FINE"}, "status 'FINE'"),
         ({"solution": None}, r"no 'solution\.aux'"),
         (
             {"solution__df": -3.0},
-            r"'solution\.df' is -3\.0, and a finite number, 0 or more, or null belongs there",
+            r"'solution\.df' is -3\.0: expected a finite number, 0 or more, or null",
         ),
         ({"solution__aux": {}}, "no estimate of sigma"),
-        ({"solution__draws": []}, "holds draws|no group 'posterior'"),
+        ({"solution__draws": []}, "expected a table, or null"),
         ({"design__recipe": {"kind": "code"}}, "not a saved recipe"),
-        ({"design__free": [True]}, "1 marks of free columns for 4"),
+        ({"design__free": [True]}, "1 entries for 4 columns"),
         (
             {"solution__df": 10**400},
-            r"a finite number, 0 or more, or null belongs there",
+            r"expected a finite number, 0 or more, or null",
         ),
-        ({"seed": "x"}, "'seed' is 'x', and a whole number"),
-        ({"seed": -1}, "'seed' is -1, and a whole number"),
+        ({"seed": "x"}, "'seed' is 'x': expected a whole number"),
+        ({"seed": -1}, "'seed' is -1: expected a whole number"),
     ],
     ids=str,
 )
@@ -268,7 +267,7 @@ def test_replicates_without_their_coefficients_are_refused(saved, tmp_path):
 def test_a_scale_of_a_prior_without_its_draws_is_refused(saved, tmp_path):
     with pytest.raises(pr.DataError, match="no draws of tau, the scale of a prior"):
         pr.load_fit(
-            respecified(saved["softmax"], tmp_path, solution__hyper={"tau": 1.0})
+            respecified(saved["softmax"], tmp_path, solution__draws__hyper=["tau"])
         )
 
 
@@ -337,16 +336,16 @@ HOSTILE: dict[str, tuple[Callable[[h5py.File], None], str]] = {
     "compressed": (_bomb, "stored in pieces, compressed or in another file"),
     "values in another file": (_elsewhere, "stored in pieces, compressed or in another file"),
     "a view of another file": (_virtual, "stored in pieces, compressed or in another file"),
-    "a soft link": (_linked("solution/beta", h5py.SoftLink("/solution/scale")), "no array of this file, but a link"),
-    "an external link": (_linked("solution", h5py.ExternalLink("/tmp/other.nc", "/")), "no group of this file"),
-    "a dangling link": (_linked("solution", h5py.SoftLink("/nowhere")), "no group of this file"),
-    "a group in itself": (_linked("solution/beta", lambda file: file["solution"]), "no array of this file"),
+    "a soft link": (_linked("solution/beta", h5py.SoftLink("/solution/scale")), "not one of its plain arrays"),
+    "an external link": (_linked("solution", h5py.ExternalLink("/tmp/other.nc", "/")), "not one of its plain groups"),
+    "a dangling link": (_linked("solution", h5py.SoftLink("/nowhere")), "not one of its plain groups"),
+    "a group in itself": (_linked("solution/beta", lambda file: file["solution"]), "not one of its plain arrays"),
     "the root in itself": (_linked("solution", lambda file: file["/"]), "no array 'beta'"),
-    "text for numbers": (_linked("solution/beta", lambda file: ["a", "b", "c", "d"]), "numbers belong there"),
-    "records for numbers": (_linked("solution/beta", lambda file: np.zeros(4, "f8,f8")), "numbers belong there"),
-    "complex numbers": (_linked("solution/beta", lambda file: np.zeros((4, 1), complex)), "numbers belong there"),
-    "no values": (_linked("solution/beta", lambda file: h5py.Empty("f8")), "numbers belong there"),
-    "an attribute of numbers": (lambda file: file.attrs.create("probreg", 3.0), "'probreg' is no text"),
+    "text for numbers": (_linked("solution/beta", lambda file: ["a", "b", "c", "d"]), "expected numbers"),
+    "records for numbers": (_linked("solution/beta", lambda file: np.zeros(4, "f8,f8")), "expected numbers"),
+    "complex numbers": (_linked("solution/beta", lambda file: np.zeros((4, 1), complex)), "expected numbers"),
+    "no values": (_linked("solution/beta", lambda file: h5py.Empty("f8")), "expected numbers"),
+    "an attribute of numbers": (lambda file: file.attrs.create("probreg", 3.0), "no text attribute 'probreg'"),
     "no text of JSON": (lambda file: file.attrs.modify("probreg", "{"), "JSONDecodeError"),
     "deep JSON": (lambda file: file.attrs.modify("probreg", "[" * 100_000), "RecursionError"),
     "a long number": (lambda file: file.attrs.modify("probreg", "9" * 10_000), "ValueError"),

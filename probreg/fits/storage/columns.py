@@ -1,4 +1,4 @@
-"""Columns that a formula read, in a file beside the rows: numbers as they are, and values that repeat as codes of their levels."""
+"""The columns that a formula reads, saved with the rows: numbers as they are, repeated values as codes of their levels."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,91 +8,73 @@ import numpy as np
 from probreg.data.formula.columns import kind_of
 from probreg.data.formula.layout import plain_level
 from probreg.errors import DataError
-from probreg.fits.storage import checks
-from probreg.fits.storage.checks import Stored, read_arrays
 from probreg.fits.storage.container import Container
+from probreg.fits.storage.schema import CODES, FINITE, ArraySpec, read_arrays
 
 Array = np.ndarray
 _PREFIX = "read_"
-_LEVEL = (str, bool, int, float)
+_LEVEL_TYPES = (str, bool, int, float)
 
 
-def written_columns(
-    read: Mapping[str, Any],
+def encode_columns(
+    columns: Mapping[str, Any],
 ) -> tuple[dict[str, Array], list[dict[str, Any]]]:
-    """The arrays of these columns, and of each its name, its kind and its levels; values of other kinds than numbers, texts
-    and times are left out.
+    """Return an array for each column, and a table with its name, kind and levels.
 
-    >>> written_columns({"g": np.array(["b", "a", "b"], dtype=object)})
+    Columns with values other than numbers, truth values, texts and times are left out.
+
+    >>> encode_columns({"g": np.array(["b", "a", "b"], dtype=object)})
     ({'read_0': array([1, 0, 1])}, [{'name': 'g', 'kind': 'levels', 'levels': ['a', 'b']}])
     """
     arrays: dict[str, Array] = {}
-    said: list[dict[str, Any]] = []
-    for name, column in read.items():
+    tables: list[dict[str, Any]] = []
+    for name, column in columns.items():
         values = np.asarray(column)
-        about: dict[str, Any] = {"name": name, "kind": "number"}
+        table: dict[str, Any] = {"name": name, "kind": "number"}
         if values.dtype.kind == "b":
             values = values.astype(np.int8)
-            about = about | {"kind": "truth"}
+            table["kind"] = "truth"
         elif values.dtype.kind not in "iuf":
             if kind_of(values) == "time":
                 values = np.array(list(map(plain_level, values)), dtype=object)
-            levels = sorted(
-                {v for v in values.tolist() if isinstance(v, _LEVEL)},
-                key=lambda v: (type(v).__name__, v),
-            )
-            code = {(type(v).__name__, v): i for i, v in enumerate(levels)}
-            codes = [code.get((type(v).__name__, v), -1) for v in values.tolist()]
-            if -1 in codes:
+            entries = values.tolist()
+            if not all(isinstance(v, _LEVEL_TYPES) for v in entries):
                 continue
-            values = np.array(codes)
-            about = about | {"kind": "levels", "levels": levels}
-        arrays[f"{_PREFIX}{len(said)}"] = values
-        said.append(about)
-    return arrays, said
+            # 1, 1.0 and True are equal, but different levels
+            keys = [(type(v).__name__, v) for v in entries]
+            levels = sorted(set(keys))
+            code = {key: i for i, key in enumerate(levels)}
+            values = np.array([code[key] for key in keys])
+            table |= {"kind": "levels", "levels": [level for _, level in levels]}
+        arrays[f"{_PREFIX}{len(tables)}"] = values
+        tables.append(table)
+    return arrays, tables
 
 
-def read_columns_back(
-    file: Container, said: Any, sizes: dict[str, int]
+def decode_columns(
+    file: Container, tables: list[dict[str, Any]], sizes: dict[str, int]
 ) -> dict[str, Any]:
-    """The columns that `written_columns` wrote. DataError for what is none."""
-    if not isinstance(said, list) or not all(isinstance(about, dict) for about in said):
-        raise DataError("its columns of the formula are no list of tables")
+    """Return the columns that `encode_columns` encoded. DataError if a table or an array is malformed."""
     out: dict[str, Any] = {}
-    for i, about in enumerate(said):
-        name = about.get("name")
-        kind = about.get("kind")
-        levels = about.get("levels", [])
-        if (
-            not isinstance(name, str)
-            or kind not in ("number", "truth", "levels")
-            or not isinstance(levels, list)
-        ):
-            raise DataError(
-                f"its column {i} of the formula has no name, kind or levels"
-            )
+    for i, table in enumerate(tables):
+        name: Any = table.get("name")
+        kind = table.get("kind")
+        levels = table.get("levels", [])
+        well_formed = isinstance(name, str) and isinstance(levels, list)
+        if not well_formed or kind not in ("number", "truth", "levels"):
+            raise DataError(f"column {i} of the formula lacks a name, kind or levels")
+        spec = ArraySpec(f"{_PREFIX}{i}", ("n",), FINITE if kind == "number" else CODES)
+        values = read_arrays(file, "rows", (spec,), sizes)[spec.name]
         if kind == "number":
-            values = checks.FINITE
-        else:
-            values = checks.WHOLES
-        found = read_arrays(
-            file, "rows", (Stored(f"{_PREFIX}{i}", ("n",), values),), sizes
-        )[f"{_PREFIX}{i}"]
-        most = len(levels) if kind == "levels" else 2
-        if kind != "number" and (found >= most).any():
-            raise DataError(
-                f"its column {name!r:.40} holds codes beyond its {most} values"
-            )
-        if kind == "levels":
-            if not all(isinstance(v, _LEVEL) for v in levels):
-                raise DataError(
-                    f"the levels of its column {name!r:.40} are not texts and numbers"
-                )
-            every = np.empty(len(levels), dtype=object)
-            every[:] = levels
-            found = every[found.astype(int)]
+            out[name] = values
+            continue
         if kind == "truth":
-            out[name] = found.astype(bool)
-        else:
-            out[name] = found
+            levels = [False, True]
+        if not all(isinstance(v, _LEVEL_TYPES) for v in levels):
+            raise DataError(f"levels of {name!r:.40}: expected texts and numbers")
+        if (values >= len(levels)).any():
+            raise DataError(f"codes of {name!r:.40}: expected below {len(levels)}")
+        lookup = np.empty(len(levels), dtype=bool if kind == "truth" else object)
+        lookup[:] = levels
+        out[name] = lookup[values.astype(int)]
     return out

@@ -1,6 +1,5 @@
 """The Gaussian posterior in closed form: Normal-Inverse-Gamma, its flat limit, and its evidence."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -105,7 +104,7 @@ class Conjugate(Method):
             values = {**draws.values, "beta": wide.draws(found, each, rng)[0]}
             return replace(
                 wide.back(found, unit),
-                draws=replace(draws, values=values, made_of=None),
+                draws=replace(draws, values=values),
             )
         moments = model.design.moments
         prior = PriorRows.of(model.joint)
@@ -116,12 +115,8 @@ class Conjugate(Method):
         require_full_rank(given, model, self.name)
         root = np.asarray(given.root, dtype=float)
         if not model.unknown:
-            return self._given_sigma(
-                model,
-                given,
-                prior,
-                self.draws_again(model, given.mean, {"root": root}, rng),
-            )
+            draws = self._draw(model, given.mean, root, rng)
+            return self._given_sigma(model, given, prior, draws)
         a0, b0 = _known(_inverse_gamma(model.noise_prior))
         # sigma^2 | y ~ InvGamma(a0 + (n + q - p)/2, b0 + RSS_P/2), RSS_P = min_beta |y - X beta|^2 + (beta - b)'P(beta
         # - b); a flat column takes one degree of freedom, a proper one none (O'Hagan & Forster 2004, chapter 11).
@@ -157,9 +152,7 @@ class Conjugate(Method):
             aux={model.noise_scale: mean},
             aux_sd={model.noise_scale: sd},
             df=2 * a,
-            draws=self.draws_again(
-                model, given.mean, {"root": root, "gamma": np.array([a, b])}, rng
-            ),
+            draws=self._draw(model, given.mean, root, rng, (a, b)),
             stats=stats,
             notes=sigma_note(
                 model,
@@ -169,26 +162,27 @@ class Conjugate(Method):
             ),
         )
 
-    def draws_again(
+    def _draw(
         self,
         model: Model,
-        estimate: np.ndarray,
-        made_of: Mapping[str, np.ndarray],
+        mean: np.ndarray,
+        root: np.ndarray,
         rng: np.random.Generator,
+        gamma: tuple[float, float] = (np.nan, np.nan),
     ) -> Draws:
-        """Draws of beta, and of sigma where it is unknown, from the mean, R^-1 (p, p) and (a, b) of sigma^2 ~ InvGamma(a, b)."""
-        z = rng.standard_normal((self.chains * self.draws, len(estimate)))
+        """Draw beta from its mean and R^-1 (p, p), and an unknown sigma from sigma^2 ~ InvGamma(a, b), `gamma` = (a, b)."""
+        z = rng.standard_normal((self.chains * self.draws, len(mean)))
         if model.unknown:
             # sigma^2 = b / G with G ~ Gamma(a, 1).
-            a, b = made_of["gamma"]
+            a, b = gamma
             sigma = np.sqrt(b / rng.gamma(a, 1.0, len(z)))
         else:
             sigma = np.full(len(z), model.fixed[model.noise_scale])
         # beta | sigma = m + sigma R^-1 z, cov = sigma^2 (R'R)^-1.
-        beta = estimate.ravel() + sigma[:, None] * times_root(z, made_of["root"])
+        beta = mean + sigma[:, None] * times_root(z, root)
         values = {"beta": chains_of(beta[..., None], self.chains)}
         values |= {name: chains_of(sigma, self.chains) for name in model.unknown}
-        return Draws(values, elliptical=True, made_of=made_of)
+        return Draws(values, elliptical=True)
 
     def _given_sigma(
         self, model: Model, given: Conditional, prior: PriorRows, draws: Draws

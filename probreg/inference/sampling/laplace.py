@@ -8,7 +8,6 @@ import numpy as np
 from probreg.arguments.scalars import Count, Positive, check_fields
 from probreg.inference.base import (
     METHODS,
-    Array,
     Draws,
     Method,
     Routine,
@@ -20,7 +19,6 @@ from probreg.inference.base import (
     kinds,
     sigma_note,
 )
-from probreg.inference.covariance import NoCovariance
 from probreg.inference.modes.closed_form import jeffreys_obstacle
 from probreg.inference.modes.existence import multimodality_cause
 from probreg.inference.modes.peaks import (
@@ -172,9 +170,7 @@ class LaplaceApproximation(Method):
             beta, log_w = wide.draws(found, unit if wide.relative else 1.0, rng)
             draws = found.posterior
             log_q = {"log_q": draws.stats["log_q"] + log_w}
-            draws = replace(
-                draws, values={**draws.values, "beta": beta}, stats=log_q, made_of=None
-            )
+            draws = replace(draws, values={**draws.values, "beta": beta}, stats=log_q)
             return replace(
                 wide.back(found, unit if wide.relative else 1.0), draws=draws
             )
@@ -218,9 +214,7 @@ class LaplaceApproximation(Method):
                 a: v * float(np.sqrt(np.expm1(variance[a])))
                 for a, v in mean_aux.items()
             },
-            draws=self.draws_again(
-                model, found.beta, {"centre": at.centre, "root": at.root}, rng
-            ),
+            draws=self._draw(model, at, rng),
             notes=(
                 *sigma_note(
                     model,
@@ -251,19 +245,8 @@ class LaplaceApproximation(Method):
         )
         return solution, model.likelihood.noise(found.aux, np.nan)
 
-    def draws_again(
-        self,
-        model: Model,
-        estimate: Array,
-        made_of: Mapping[str, Array],
-        rng: np.random.Generator,
-    ) -> Draws:
-        """Draws of beta and aux with log q, from the centre (k,) and the root (k, k) of the normal of (vec beta, log aux)."""
-        at = Peak(
-            Solution(estimate, NoCovariance.of(*estimate.shape)),
-            made_of["centre"],
-            made_of["root"],
-        )
+    def _draw(self, model: Model, at: Peak, rng: np.random.Generator) -> Draws:
+        """Draw (vec beta, log aux) from the normal at the mode, with log q."""
         z = rng.standard_normal((self.chains * self.draws, len(at.centre)))
         beta, log_aux = at.points(z)
         # q(theta) = N(z; 0, I) / |root|; a density of log aux is one of aux times 1 / aux.
@@ -275,4 +258,4 @@ class LaplaceApproximation(Method):
         }
         values = {"beta": chains_of(beta, self.chains)} | aux
         stats = {"log_q": chains_of(log_q, self.chains)}
-        return Draws(values, stats, elliptical=True, made_of=made_of)
+        return Draws(values, stats, elliptical=True)

@@ -1,0 +1,299 @@
+"""The schema of a saved fit: `read_fit` checks every field and array against it before use.
+
+`FIELDS` lists the entries of the JSON specification by path. `ArraySpec` describes an array; its shapes are written in letters:
+p columns, m linear predictors, k = p m, o reported outcomes, and others (n rows, u rows of weight 0, c chains, d draws, r replicates)
+whose size the first array that uses the letter sets.
+"""
+
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, get_args
+
+import numpy as np
+
+from probreg.data.weights import WeightKind
+from probreg.errors import DataError
+from probreg.fits.storage.container import Container
+from probreg.inference.uncertainty.covariance import DEFINITIONS
+
+Array = np.ndarray
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class ValueKind:
+    """A kind of value: its description in an error message, and a test whether a value is of this kind."""
+
+    description: str
+    accepts: Callable[[Any], bool]
+
+
+# ---- fields of the specification -----------------------------------------------------------------------------------
+
+
+def _is_finite_number(value: Any) -> bool:
+    """Return whether a value is a number that a float can hold; integers of JSON have no limit."""
+    return (
+        isinstance(value, int | float)
+        and not isinstance(value, bool)
+        and abs(value) <= sys.float_info.max
+    )
+
+
+def _list_of(kind: ValueKind) -> ValueKind:
+    return ValueKind(
+        f"a list, each entry {kind.description}",
+        lambda v: isinstance(v, list) and all(map(kind.accepts, v)),
+    )
+
+
+def _table_of(kind: ValueKind) -> ValueKind:
+    return ValueKind(
+        f"a table, each value {kind.description}",
+        lambda v: isinstance(v, dict) and all(map(kind.accepts, v.values())),
+    )
+
+
+def _or_null(kind: ValueKind) -> ValueKind:
+    return ValueKind(
+        f"{kind.description}, or null", lambda v: v is None or kind.accepts(v)
+    )
+
+
+def _one_of(values: Sequence[str]) -> ValueKind:
+    return ValueKind(f"one of {', '.join(map(repr, values))}", lambda v: v in values)
+
+
+TEXT = ValueKind("a text", lambda v: isinstance(v, str))
+TRUTH = ValueKind("true or false", lambda v: isinstance(v, bool))
+TABLE = ValueKind("a table", lambda v: isinstance(v, dict))
+WHOLE = ValueKind(
+    "a whole number, 0 or more",
+    lambda v: isinstance(v, int) and not isinstance(v, bool) and v >= 0,
+)
+NUMBER = ValueKind("a number", lambda v: isinstance(v, float) or _is_finite_number(v))
+FINITE_NUMBER = ValueKind("a finite number", _is_finite_number)
+SCALE = ValueKind(
+    "a finite number, 0 or more", lambda v: _is_finite_number(v) and v >= 0
+)
+SPREAD = ValueKind(
+    "a number, 0 or more, or nan", lambda v: NUMBER.accepts(v) and not v < 0
+)
+
+FIELDS: Mapping[str, ValueKind] = {
+    "format": WHOLE,
+    "version": TEXT,
+    "seed": WHOLE,
+    "scales_compared": WHOLE,
+    "likelihood": TABLE,
+    "prior": TABLE,
+    "aux": TABLE,
+    "method": TABLE,
+    "design.recipe": TABLE,
+    "design.response": TEXT,
+    "design.free": _list_of(TRUTH),
+    "design.offset": TRUTH,
+    "design.weights": _one_of(get_args(WeightKind)),
+    "design.notes": _list_of(TEXT),
+    "design.of_moments": TRUTH,
+    "design.read": _list_of(TABLE),
+    "solution.aux": _table_of(SCALE),
+    "solution.aux_sd": _table_of(SPREAD),
+    "solution.df": _or_null(SCALE),
+    "solution.status": TEXT,
+    "solution.detail": TEXT,
+    "solution.sandwich": _one_of(("", *DEFINITIONS)),
+    "solution.further": _list_of(TEXT),
+    "solution.stats": _table_of(NUMBER),
+    "solution.notes": _list_of(TEXT),
+    "solution.routine_notes": _list_of(TRUTH),
+    "solution.replicates": _or_null(_list_of(TEXT)),
+    "solution.draws": _or_null(TABLE),
+    "solution.draws.values": _list_of(TEXT),
+    "solution.draws.stats": _list_of(TEXT),
+    "solution.draws.hyper": _list_of(TEXT),
+    "solution.draws.elliptical": TRUTH,
+    "solution.draws.engine": TEXT,
+    "solution.scales": _or_null(TABLE),
+    "solution.scales.recipe": _or_null(TABLE),
+    "solution.scales.prior": TABLE,
+    "solution.scales.aux": TABLE,
+    "solution.scales.criterion": _one_of(("REML", "ML")),
+    "solution.scales.theta": _list_of(FINITE_NUMBER),
+    "solution.scales.hessian": _list_of(_list_of(FINITE_NUMBER)),
+    "solution.scales.value": FINITE_NUMBER,
+    "solution.scales.vanished": _list_of(TRUTH),
+    "solution.scales.plain": TRUTH,
+    "solution.scales.points": WHOLE,
+}
+
+
+def check_specification(spec: Any) -> None:
+    """Raise DataError for the first field that is missing or of another kind; a table that may be null needs no fields then."""
+    if not isinstance(spec, dict) or not WHOLE.accepts(spec.get("format")):
+        raise DataError("its specification has no format number")
+    if spec["format"] != FORMAT:
+        raise DataError(
+            f"its format is {spec['format']:d}, written by version {spec.get('version')!r:.20}, and this version reads format "
+            f"{FORMAT}: fit and save again, or use that version"
+        )
+    for path, kind in FIELDS.items():
+        *parents, name = path.split(".")
+        table = spec
+        for parent in parents:
+            if table is not None:
+                table = _field(table, parent, path)
+        if table is None:
+            continue
+        value = _field(table, name, path)
+        if not kind.accepts(value):
+            raise DataError(f"{path!r} is {value!r:.60}: expected {kind.description}")
+
+
+def _field(table: Any, name: str, path: str) -> Any:
+    if not isinstance(table, dict) or name not in table:
+        raise DataError(f"its specification has no {path!r}")
+    return table[name]
+
+
+# ---- arrays --------------------------------------------------------------------------------------------------------
+
+
+def _is_finite(values: Array) -> bool:
+    return bool(np.isfinite(values).all())
+
+
+ANY = ValueKind("numbers", lambda v: True)
+NUMBERS = ValueKind("finite numbers or nan", lambda v: not np.isinf(v).any())
+FINITE = ValueKind("finite numbers", _is_finite)
+TRUTHS = ValueKind("0 or 1", lambda v: bool(np.isin(v, (0, 1)).all()))
+POSITIVE = ValueKind(
+    "positive finite numbers", lambda v: _is_finite(v) and bool((v > 0).all())
+)
+NOT_NEGATIVE = ValueKind(
+    "finite numbers, 0 or more", lambda v: _is_finite(v) and bool((v >= 0).all())
+)
+CODES = ValueKind(
+    "whole numbers, 0 or more",
+    lambda v: _is_finite(v) and bool((v >= 0).all() and (v % 1 == 0).all()),
+)
+# squares neither overflow nor vanish
+MODERATE = ValueKind(
+    "0 or numbers between 1e-150 and 1e150 in absolute value",
+    lambda v: bool(((v == 0) | ((np.abs(v) > 1e-150) & (np.abs(v) < 1e150))).all()),
+)
+VARIANCES = ValueKind("numbers, 0 or more", lambda v: bool((v >= 0).all()))
+
+
+class ArraySpec(NamedTuple):
+    """An array of a group: its name, the shapes that it may have, the kind of its values, and whether it may be missing."""
+
+    name: str
+    shapes: tuple[str, ...]
+    kind: ValueKind
+    optional: bool = False
+
+
+SOLUTION = (
+    ArraySpec("beta", ("p m",), NUMBERS),
+    ArraySpec("not_estimable", ("p o",), TRUTHS, optional=True),
+    ArraySpec("null_space", ("p j",), FINITE, optional=True),
+    ArraySpec("marginal_weight", ("g",), NOT_NEGATIVE, optional=True),
+    ArraySpec("marginal_log_sigma", ("g",), FINITE, optional=True),
+    ArraySpec("marginal_mean", ("g p",), FINITE, optional=True),
+    ArraySpec("marginal_sd", ("g p",), POSITIVE, optional=True),
+)
+COVARIANCE = tuple(
+    ArraySpec(name, (shape,), kind, optional=True)
+    for name, shape, kind in (
+        ("root", "K f", NUMBERS),
+        ("spread", "k", NOT_NEGATIVE),
+        ("axes", "k a", FINITE),
+        ("inner", "i i", FINITE),
+        ("places", "H L", CODES),
+        ("blocks", "H L L", FINITE),
+        ("low", "K R", FINITE),
+        ("frame", "2 p", MODERATE),
+        ("mix", "M M", FINITE),
+        ("mixed", "M", CODES),
+        ("missing", "K", TRUTHS),
+        ("variances", "k", VARIANCES),
+    )
+)
+ROWS = (
+    ArraySpec("X", ("n p",), FINITE),
+    ArraySpec("y", ("n", "n t"), FINITE),
+    ArraySpec("offset", ("n 1", "n m"), FINITE, optional=True),
+    ArraySpec("weights", ("n",), NOT_NEGATIVE, optional=True),
+    ArraySpec("precision", ("n",), POSITIVE, optional=True),
+    ArraySpec("unused_places", ("u",), CODES, optional=True),
+    # nan in a row whose levels no term has
+    ArraySpec("unused_X", ("u p",), ANY, optional=True),
+    ArraySpec("unused_offset", ("u 1", "u m"), ANY, optional=True),
+    ArraySpec("unused_y", ("u", "u t"), ANY, optional=True),
+)
+REPLICATE_SHAPES = {
+    "coef": "r p o",
+    "std_error": "r p o",
+    "own_std_error": "p o",
+    "acceleration": "p o",
+}
+
+
+def replicate_arrays(names: Iterable[str]) -> list[ArraySpec]:
+    """The bootstrap replicates of coefficients by name; those of other parameters are (r,) or one number."""
+    return [
+        ArraySpec(
+            name,
+            (REPLICATE_SHAPES[name],) if name in REPLICATE_SHAPES else ("r", ""),
+            ANY,
+        )
+        for name in names
+    ]
+
+
+def read_arrays(
+    file: Container,
+    group: str,
+    specs: Iterable[ArraySpec],
+    sizes: dict[str, int],
+    *,
+    prefix: str = "",
+) -> dict[str, Array]:
+    """Read the arrays of a group and check their shapes and values; letters without a size take that of the first array."""
+    present = set(file.names(group))
+    out = {}
+    for spec in specs:
+        name = prefix + spec.name
+        if spec.optional and name not in present:
+            continue
+        values = file.array(group, name)
+        if not any(_matches(values.shape, shape, sizes) for shape in spec.shapes):
+            expected = " or ".join(f"({', '.join(s.split())})" for s in spec.shapes)
+            known = ", ".join(
+                f"{letter} = {size}"
+                for letter, size in sizes.items()
+                if letter in " ".join(spec.shapes)
+            )
+            raise DataError(
+                f"{group}/{name} has shape {values.shape}: expected {expected}, {known}"
+            )
+        if not spec.kind.accepts(values):
+            raise DataError(f"{group}/{name}: expected {spec.kind.description}")
+        out[spec.name] = values
+    return out
+
+
+def _matches(shape: tuple[int, ...], letters: str, sizes: dict[str, int]) -> bool:
+    """Return whether the shape matches; if so, the sizes of new letters are added to `sizes`."""
+    axes = letters.split()
+    if len(axes) != len(shape):
+        return False
+    known = dict(sizes)
+    for axis, size in zip(axes, shape):
+        expected = int(axis) if axis.isdigit() else known.setdefault(axis, size)
+        if expected != size:
+            return False
+    sizes |= known
+    return True
