@@ -11,8 +11,7 @@ from sklearn.datasets import load_diabetes
 
 import probreg as pr
 from probreg.comparison.tuning import path, tune
-from probreg.show.plot.path import path as draw_path
-from probreg.show.plot.tune import tune as draw_choice
+from probreg.show.plot.tuning import path as draw_path, tune as draw_choice
 
 table = load_diabetes(as_frame=True, scaled=False)
 z = (table.data - table.data.mean()) / table.data.std()

@@ -1,4 +1,4 @@
-"""The pictures, by the path that people import: see probreg.show.plot."""
+"""The pictures, under their public path: see probreg.show.plot."""
 
 from probreg.show.plot import *  # noqa: F403
-from probreg.show.plot import PLOTS as PLOTS, __all__ as __all__
+from probreg.show.plot import __all__ as __all__

@@ -411,5 +411,5 @@ def test_pictures_draw_every_line():
     }
     axes = coverage_picture({f"n = {n}": c for n, c in found.items()}).axes
     assert [ax.get_title(loc="left") for ax in axes] == ["Intercept", "x1", "x2"]
-    with pytest.raises(pr.DataError, match="claim different probabilities"):
+    with pytest.raises(pr.DataError, match="have different probabilities"):
         coverage_picture({"a": found[8], "b": replace(found[8], prob=0.5)})

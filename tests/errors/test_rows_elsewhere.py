@@ -26,7 +26,7 @@ from probreg.inference.uncertainty.information import (
     expected_part,
     meat_part,
 )
-from probreg.show.plot import PLOTS
+from probreg.show import plot
 from tests.properties.cases import own
 
 pytest.importorskip("pyarrow")
@@ -308,10 +308,21 @@ for name in ("cv", "loo", "aic", "bic", "evidence"):
 
 PICTURES: dict[str, Answer] = {
     f"plot {name}": lambda a, name=name: drawn(
-        PLOTS[name](a.post if name == "prior_weight" else a.mode)
+        getattr(plot, name)(a.post if name == "prior_weight" else a.mode)
     )
-    for name in PLOTS
-    if name not in ("trace", "rank")  # of chains
+    for name in (
+        "coefficients",
+        "fitted",
+        "residuals",
+        "reliability",
+        "prior_weight",
+        "leverage",
+        "qq",
+        "scale_location",
+        "partial",
+        "autocorrelation",
+        "diagnose",
+    )
 }
 
 METHODS: dict[str, Answer] = {

@@ -10,8 +10,6 @@ import pytest
 import probreg as pr
 from probreg.likelihoods.location_scale import AdditiveNoise
 from probreg.show import plot
-from probreg.show.plot.calibration import bins
-from probreg.show.plot.chains import ranks
 from probreg.show.plot.observations import (
     observations,
     observed_quantile_residuals,
@@ -162,19 +160,16 @@ def test_each_likelihood_has_one_picture_of_its_fit_to_the_data(
     fit = fits[likelihood, target]
     probabilities = likelihood in ("bernoulli", "categorical", "multinomial")
     right, wrong = (
-        (plot.calibration, plot.residuals)
+        (plot.reliability, plot.residuals)
         if probabilities
-        else (plot.residuals, plot.calibration)
+        else (plot.residuals, plot.reliability)
     )
     fig = right(fit)
     fig.draw_without_rendering()
     panels = shown(fig)
-    assert len(panels) == {"bernoulli": 1, "categorical": 3, "multinomial": 3}.get(
-        likelihood, 2
-    )
+    assert len(panels) == {"categorical": 6, "multinomial": 6}.get(likelihood, 2)
     assert all(marks(ax) >= 3 for ax in panels)
     assert panels[0].get_ylabel()
-    assert all(ax.get_xlabel() for ax in panels)
     if likelihood == "binomial":  # a share per row: both are its pictures
         assert marks(shown(wrong(fit))[0]) >= 3
         return
@@ -239,17 +234,6 @@ def test_the_mean_and_its_band_use_all_draws():
     np.testing.assert_allclose(
         light, [found["new_lower"], found["new_upper"]], atol=0.05
     )
-
-
-def test_shares_in_bins_count_every_observation_once():
-    p = np.repeat([0.1, 0.3, 0.9], [30, 30, 20])
-    hit, weights = (np.arange(80) % 3 == 0).astype(float), np.full(80, 2.0)
-    centre, hits, total = bins(p, hit, weights)
-    np.testing.assert_allclose(
-        centre, [0.1, 0.3, 0.9]
-    )  # equal predictions are never parted
-    assert total.tolist() == [60.0, 60.0, 40.0]
-    assert hits.sum() == 2.0 * hit.sum()
 
 
 def test_series_differ_without_colour():
@@ -364,7 +348,7 @@ def test_words_of_the_fitted_curve_are_true_of_what_is_drawn(fits):
     both = plot.fitted(levels)
     words, foot = _words(both)
     assert "95 % interval of the fitted curve" in words
-    assert (both.axes[0].get_ylabel(), foot) == ("y", "Dashed: 0.1.")
+    assert (both.axes[0].get_ylabel(), foot) == ("y", "Dashed: 0.1")
     assert not any("0.1" in w for w in words)
     assert "0.1 quantile of y" in _words(plot.fitted(levels[0.1]))[0]
     classes = _words(plot.fitted(fits["categorical", "mode"], prob=0.8))[1]
@@ -410,46 +394,6 @@ def test_many_parameters_are_cut_with_a_word():
     fig = plot.coefficients(fit)
     assert len(shown(fig)) == 40
     assert "40 of 62" in fig.get_supxlabel()
-
-
-@pytest.mark.slow
-def test_chains_show_every_draw_and_refuse_what_has_none(fits):
-    with pytest.raises(pr.Incompatible, match="no Markov chains"):
-        plot.trace(fits["gaussian", "posterior"])
-    fit = pr.fit(data_of("gaussian"), pr.NUTS(draws=400, chains=2), seed=2)
-    trace, rank = plot.trace(fit), plot.rank(fit)
-    for fig in (trace, rank):
-        fig.draw_without_rendering()
-    assert len(shown(trace)) == 8  # four parameters, a density and a trace each
-    assert len(shown(rank)) == 4
-    assert (
-        len(shown(trace)[1].lines) == 4
-    )  # the draws of two chains, and their running means
-    words, means = (
-        shown(trace)[1].get_legend_handles_labels()[1],
-        shown(trace)[1].lines[2:],
-    )
-    assert words == ["chain 1", "chain 2"]
-    assert len({(line.get_color(), str(line.get_linestyle())) for line in means}) == 2
-    draws = fit.tree["posterior"]["beta"].sel(coef="Intercept")[1].values
-    np.testing.assert_allclose(
-        means[1].get_ydata()[5], draws[5:25].mean(), rtol=1e-12
-    )  # a twentieth of 400 draws
-    np.testing.assert_array_equal(
-        shown(trace)[3].lines[0].get_ydata(),
-        fit.tree["posterior"]["beta"].sel(coef="dose")[0],
-    )
-    heights = sum(
-        p.get_height() for p in shown(rank)[0].patches if hasattr(p, "get_height")
-    )
-    assert heights == pytest.approx(
-        0.45 * 20 * 2
-    )  # 20 bins of height 1 in two chains, drawn at 0.45
-
-
-def test_ranks_of_separated_chains_do_not_meet():
-    found = ranks(np.array([[1.0, 2.0, 3.0], [7.0, 9.0, 8.0]]))
-    assert found.tolist() == [[0, 1, 2], [3, 5, 4]]
 
 
 @pytest.mark.parametrize("likelihood", ["gaussian", "bernoulli"])

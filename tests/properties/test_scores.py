@@ -598,5 +598,5 @@ def test_a_fit_and_classes_have_their_panels():
         reliability([1, 0], [1.5, 0.5])
     with pytest.raises(pr.DataError, match="forecasts are missing"):
         reliability([1, 0])
-    with pytest.raises(pr.DataError, match="give it alone"):
+    with pytest.raises(pr.DataError, match="pass the Fit alone"):
         reliability(fit, [0.5])

@@ -7,8 +7,7 @@ import pytest
 
 import probreg as pr
 from probreg.comparison.tuning import path as scale_path, tune
-from probreg.show.plot.path import ALL, FEW, path
-from probreg.show.plot.tune import tune as picture_of
+from probreg.show.plot.tuning import ALL, FEW, path, tune as picture_of
 
 
 def model_of(columns: int, likelihood: str = "gaussian", n: int = 90) -> pr.Model:
@@ -51,16 +50,17 @@ def test_a_path_shows_every_column_in_units_of_its_spread(columns):
     assert all(np.isclose(ml, line.get_ydata()[0], rtol=1e-9).any() for line in ends)
 
 
-def test_a_softmax_has_a_panel_for_each_outcome_and_raw_units_on_request():
+def test_a_softmax_has_a_panel_for_each_outcome():
     found = scale_path(model_of(3, "categorical"), n=8)
-    fig = path(found, scale="raw")
+    fig = path(found)
     fig.draw_without_rendering()
     assert [ax.get_title(loc="left") for ax in fig.axes] == ["beech", "cedar"]
     last = [
         line.get_ydata()[-1] for line in fig.axes[0].lines if len(line.get_xdata()) == 8
     ]
+    sd = found.model.design.X[:, 1:].std(0)
     np.testing.assert_allclose(
-        np.sort(last), np.sort(found.coef.values[-1, 1:, 0]), rtol=1e-9
+        np.sort(last), np.sort(found.coef.values[-1, 1:, 0] * sd), rtol=1e-9
     )
 
 

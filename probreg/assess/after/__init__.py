@@ -17,7 +17,6 @@ from probreg.assess.after.base import (
 )
 from probreg.assess.after.calibration import (
     CalibrationDiagnostic as CalibrationDiagnostic,
-    calibration_curve as calibration_curve,
     hosmer_lemeshow as hosmer_lemeshow,
 )
 from probreg.assess.after.cook import CookDiagnostic as CookDiagnostic

@@ -1,19 +1,16 @@
 """Do events said to have probability p happen in a share p of the cases?"""
 
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
-from scipy.special import betainc, chdtrc
+from scipy.special import chdtrc
 
-from probreg.arguments.scalars import check_prob
-from probreg.assess.after.base import DIAGNOSTICS, Diagnostic, reachable
+from probreg.assess.after.base import DIAGNOSTICS, Diagnostic
 from probreg.assess.after.observed import rows_of_observations, zero_weight_obstacle
 from probreg.assess.before.base import Finding
-from probreg.data.rows import full_weights
-from probreg.errors import DataError, Incompatible
 from probreg.fits.fit import Fit
 from probreg.fits.prediction import predictive
-from probreg.likelihoods import OfClasses, SoftmaxLikelihood, UnivariateLikelihood
+from probreg.likelihoods import OfClasses, SoftmaxLikelihood
 from probreg.system.terminal import format_number, format_p
 
 Array = np.ndarray
@@ -43,7 +40,7 @@ class CalibrationDiagnostic(Diagnostic):
     name: ClassVar[str] = "calibration"
     question: ClassVar[str] = "Do events happen as often as they are said to?"
     when: ClassVar[str] = "two levels and classes"
-    picture: ClassVar[str] = "plot.calibration"
+    picture: ClassVar[str] = "plot.reliability"
 
     def applies(self, fit: Fit) -> str | None:
         if not isinstance(fit.model.likelihood, OfClasses):
@@ -112,80 +109,6 @@ def hosmer_lemeshow(
     df = max(len(expected) - 2, 0) * (p.shape[1] - 1)
     statistic = float(parts.sum())
     return HosmerLemeshow(statistic, df, float(chdtrc(df, statistic)) if df else np.nan)
-
-
-def calibration_curve(fit: Fit, bins: int = 10, prob: float = 0.95) -> Any:
-    """Predicted and observed share of each level in bins of similar predictions: Dataset over (level, bin) with predicted,
-    observed, count (trials where a row has several), and the band [lower, upper] that holds the observed share with at least probability `prob` when the
-    predictions are right: binomial quantiles (Brocker & Smith 2007). One level, the event, for two; nan in unused bins.
-
-    Incompatible for responses that are no levels; DataError without rows or bins.
-
-    >>> import probreg as pr
-    >>> orings = pr.load_dataset("challenger")
-    >>> fit = pr.fit(pr.Model.from_formula("damage ~ temperature", orings, likelihood="bernoulli"))
-    >>> calibration_curve(fit, bins=2)["observed"].round(3).values.tolist()
-    [[0.231, 0.4]]
-    """
-    import xarray as xr
-
-    likelihood = fit.model.likelihood
-    if not isinstance(likelihood, OfClasses):
-        raise Incompatible(
-            f"calibration is about probabilities of levels, and {likelihood.named} fit says none"
-        )
-    if bins < 1:
-        raise DataError(f"bins is a whole number of at least 1, got {bins!r}")
-    reachable(fit)
-    w = full_weights(fit.model.design.weights, fit.model.design.n)
-    p = fit.once(_probabilities)
-    tally = likelihood.tally(fit.model.design.observed)
-    trials = tally.sum(1)
-    classes = [1] if isinstance(likelihood, UnivariateLikelihood) else range(p.shape[1])
-    share = tally / np.where(trials > 0, trials, 1.0)[:, None]
-    parts = [
-        _curve(p[:, k], share[:, k], w * trials, bins, check_prob(prob))
-        for k in classes
-    ]
-    table = np.full((5, len(parts), bins), np.nan)
-    for i, part in enumerate(parts):
-        table[:, i, : part.shape[1]] = part
-    names = ("predicted", "observed", "count", "lower", "upper")
-    variables = {
-        name: (("level", "bin"), values)
-        for name, values in zip(names, table, strict=True)
-    }
-    return xr.Dataset(
-        variables,
-        {"level": [likelihood.classes[k] for k in classes]},
-        attrs={"prob": prob},
-    )
-
-
-def _curve(p: Array, hit: Array, w: Array, bins: int, prob: float) -> Array:
-    group = _groups_of_equal_weight(p, bins, w)
-    total = np.bincount(group, w)
-    # W = sum_i w_i of a bin; forecast sum_i w_i p_i / W, observed sum_i w_i o_i / W, and the observed share is
-    # Binomial(W, forecast) / W where the forecasts are right   (Brocker & Smith 2007).
-    mean = np.bincount(group, w * p) / total
-    ends = [
-        _binomial_quantile(q, np.round(total), mean) / np.round(total)
-        for q in ((1 - prob) / 2, (1 + prob) / 2)
-    ]
-    return np.stack([mean, np.bincount(group, w * hit) / total, total, *ends])
-
-
-def _binomial_quantile(q: float, n: Array, p: Array) -> Array:
-    """The smallest k with P(K <= k) >= q for K binomial, by bisection."""
-    low = np.full(len(n), -1.0)
-    high = n.copy()
-    while (wide := high - low > 1).any():
-        middle = np.floor((low + high) / 2)
-        # P(K <= k) = I_(1 - p)(n - k, k + 1), the regularised incomplete beta function.
-        enough = betainc(n - middle, middle + 1.0, 1.0 - p) >= q
-        low = np.where(wide & ~enough, middle, low)
-        high = np.where(wide & enough, middle, high)
-    return high
 
 
 def _groups_of_equal_weight(value: Array, groups: int, w: Array | None = None) -> Array:

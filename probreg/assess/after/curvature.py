@@ -68,7 +68,7 @@ class CurvatureDiagnostic(Diagnostic):
         if fit.model.likelihood.width == 1:
             picture = self.picture
         else:
-            picture = "plot.calibration"
+            picture = "plot.reliability"
         return [replace(found, columns=tuple(bent), picture=picture)]
 
 

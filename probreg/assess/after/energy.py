@@ -28,7 +28,7 @@ class EnergyDiagnostic(Diagnostic):
     question = "Can the sampler move between the energies of the posterior?"
     target = "posterior"
     rows = False
-    picture = "plot.trace"
+    picture = "plot.energy"
 
     def applies(self, fit: Fit) -> str | None:
         reason = no_chains(fit)

@@ -121,7 +121,7 @@ class PredictiveDiagnostic(Diagnostic):
     name = "predictive_checks"
     question = "Do data drawn from the posterior look like the data?"
     target = "posterior"
-    picture = "plot.fitted"
+    picture = "plot.ppc"
 
     def applies(self, fit: Fit) -> str | None:
         if observation_rows(fit.model)[1] is not None:

@@ -58,7 +58,7 @@ class ResetDiagnostic(Diagnostic):
         return [
             found
             if fit.model.likelihood.width == 1
-            else replace(found, picture="plot.calibration")
+            else replace(found, picture="plot.reliability")
         ]
 
 

@@ -1,4 +1,4 @@
-"""The trade of bias for variance as the scale of the prior grows."""
+"""Bias and variance against the scale of the prior."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -21,11 +21,10 @@ from probreg.show.plot.style import (
 )
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 Array = np.ndarray
-_DECADES = 3.0  # shown below the largest value: what is smaller matters to nobody
+_DECADES = 3.0  # shown below the largest value
 _LINES = (
     ("bias2", "bias²"),
     ("variance", "variance"),
@@ -34,10 +33,8 @@ _LINES = (
 
 
 @check_arguments
-def bias_variance(
-    found: BiasVariance, *, ax: "Axes | None" = None, figsize: Size | None = None
-) -> "Figure":
-    """Average bias^2, variance and their sum over the scale of the prior, with the noise of a single response.
+def bias_variance(found: BiasVariance, *, figsize: Size | None = None) -> "Figure":
+    """Draw average bias^2, variance and their sum over the scale of the prior, and the noise of a single response.
 
     Both axes are logarithmic. A wide prior (right) is a weak penalty. The vertical line is at the least error; whiskers
     are two Monte Carlo standard errors.
@@ -46,15 +43,13 @@ def bias_variance(
     ----------
     found : BiasVariance
         A result with a sweep of scales.
-    ax : Axes, optional
-        Where to draw; by default on a new figure.
     figsize : pair of float, optional
         Width and height in inches.
 
     Returns
     -------
     Figure
-        A matplotlib figure outside pyplot, or that of `ax`.
+        A matplotlib figure outside pyplot.
 
     Raises
     ------
@@ -76,20 +71,20 @@ def bias_variance(
     average = found.average.sortby("scale")
     scale = average["scale"].values
     noise = float(average["noise"])
-    fig, axes = paper(size=(6.4, 3.9), figsize=figsize, ax=ax)
-    one = axes[0, 0]
+    fig, axes = paper(size=(6.4, 3.9), figsize=figsize)
+    ax = axes[0, 0]
     for look, (name, words) in zip((mark(0), mark(1), Mark(INK, "", INK, "-")), _LINES):
         _draw_curve(
-            one, scale, average[name].values, average[f"{name}_se"].values, look, words
+            ax, scale, average[name].values, average[f"{name}_se"].values, look, words
         )
-    one.set_xscale("log")
-    one.set_yscale("log")
+    ax.set_xscale("log")
+    ax.set_yscale("log")
     shown = [v for name, _ in _LINES for v in average[name].values]
     top = max([*shown, noise if np.isfinite(noise) else 0.0])
     low = min(v for v in shown if v > 0)
-    one.set_ylim(max(low / 1.5, top * 10.0**-_DECADES), 1.8 * top)
+    ax.set_ylim(max(low / 1.5, top * 10.0**-_DECADES), 1.8 * top)
     if np.isfinite(noise):
-        one.axhline(
+        ax.axhline(
             noise,
             color=GREY,
             linewidth=1.2,
@@ -97,7 +92,7 @@ def bias_variance(
             label="noise of one response",
             zorder=0,
         )
-    one.axvline(
+    ax.axvline(
         found.best,
         color=GREY,
         linewidth=0.9,
@@ -105,16 +100,16 @@ def bias_variance(
         label=f"least error at {found.best:.3g}",
     )
     label(
-        one,
+        ax,
         x="scale of the prior (factor)",
         y=f"squared error, units of {shorten(found.response, 24)} squared",
     )
-    top_legend(fig, one, ax)
+    top_legend(fig, axes)
     if found.how == "closed form":
         made = "closed form"
     else:
         made = f"{found.reps} simulated responses, two Monte Carlo errors"
-    footnote(fig, f"average over {found.data.sizes['obs']} rows, {made}", ax)
+    footnote(fig, f"average over {found.data.sizes['obs']} rows, {made}")
     return fig
 
 

@@ -1,88 +1,166 @@
-"""Draws of one Markov chain Monte Carlo run, parameter by parameter. Numbers only."""
+"""Pictures of Markov chains and of data replicated from a posterior, drawn by arviz-plots."""
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
+from probreg.arguments.scalars import check_arguments
 from probreg.errors import Incompatible
 from probreg.fits.fit import Fit
 from probreg.inference.base import markov
-from probreg.show.plot.parameters import Rename, intercepts, names_to_show, order_names
+from probreg.likelihoods import UnivariateLikelihood
+from probreg.likelihoods.counts import CountLikelihood
+from probreg.show.plot.style import Size
 
-Array = np.ndarray
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 MOST = 12  # parameters in one picture
 
 
-class Chains(NamedTuple):
-    """Draws (chain, draw) by parameter, divergent steps (chain, draw) with how many in words, and what was left out."""
+@check_arguments
+def trace(fit: Fit, *, figsize: Size | None = None) -> "Figure":
+    """Draw the density of each parameter by chain and its draws in order, with divergent steps marked.
 
-    draws: dict[str, Array]
-    diverging: Array
-    steps: str
-    note: str
+    Parameters
+    ----------
+    fit : Fit
+        A fit with Markov chains; the first 12 parameters are drawn.
+    figsize : pair of float, optional
+        Width and height in inches.
+
+    Returns
+    -------
+    Figure
+        `arviz_plots.plot_trace_dist`, outside pyplot.
+
+    Raises
+    ------
+    Incompatible
+        For a fit without Markov chains.
+    """
+    return _draw("plot_trace_dist", _chains(fit), figsize, compact=False)
 
 
-def chains(
-    fit: Fit,
-    rename: Rename | None = None,
-    intercept: bool = True,
-    most: int | None = MOST,
-) -> Chains:
-    """The first `most` parameters, by the names to show. Incompatible for a fit that has no chains."""
+@check_arguments
+def rank(fit: Fit, *, figsize: Size | None = None) -> "Figure":
+    """Draw the ranks of each chain's draws among all draws, as the difference of their distribution from uniform.
+
+    Parameters
+    ----------
+    fit : Fit
+        A fit with Markov chains; the first 12 parameters are drawn.
+    figsize : pair of float, optional
+        Width and height in inches.
+
+    Returns
+    -------
+    Figure
+        `arviz_plots.plot_rank`, outside pyplot.
+
+    Raises
+    ------
+    Incompatible
+        For a fit without Markov chains.
+    """
+    return _draw("plot_rank", _chains(fit), figsize)
+
+
+@check_arguments
+def energy(fit: Fit, *, figsize: Size | None = None) -> "Figure":
+    """Draw the energies of the sampler, their changes from draw to draw, and E-BFMI of each chain.
+
+    Parameters
+    ----------
+    fit : Fit
+        A fit by NUTS.
+    figsize : pair of float, optional
+        Width and height in inches.
+
+    Returns
+    -------
+    Figure
+        `arviz_plots.plot_energy`, outside pyplot.
+
+    Raises
+    ------
+    Incompatible
+        For a fit without energies.
+    """
+    tree = _chains(fit)
+    if "energy" not in tree["sample_stats"]:
+        raise Incompatible(f"{fit.method.name} does not store energies")
+    return _draw("plot_energy", tree, figsize)
+
+
+@check_arguments
+def ppc(fit: Fit, *, figsize: Size | None = None) -> "Figure":
+    """Draw the response and data replicated from the posterior: distributions, or a rootogram for counts.
+
+    Parameters
+    ----------
+    fit : Fit
+        A posterior of a numeric response.
+    figsize : pair of float, optional
+        Width and height in inches.
+
+    Returns
+    -------
+    Figure
+        `arviz_plots.plot_ppc_dist` or `arviz_plots.plot_ppc_rootogram`, outside pyplot.
+
+    Raises
+    ------
+    Incompatible
+        For a point estimate, and for classes.
+    """
+    likelihood = fit.model.likelihood
+    if fit.target != "posterior":
+        raise Incompatible(
+            f"a posterior predictive check needs a posterior, and {fit.method.name} gives a {fit.target}"
+        )
+    if not isinstance(likelihood, UnivariateLikelihood) or likelihood.binary:
+        raise Incompatible(
+            f"no posterior predictive distribution of {likelihood.named} response to draw: use plot.reliability(fit)"
+        )
+    fit.model.design.need_rows("a posterior predictive check")
+    counts = isinstance(likelihood, CountLikelihood)
+    name = "plot_ppc_rootogram" if counts else "plot_ppc_dist"
+    return _draw(name, fit.tree, figsize)
+
+
+def _chains(fit: Fit) -> Any:
+    """Return the draws of the first parameters by name, and the statistics of the sampler, as a DataTree."""
+    import xarray as xr
+
     if not markov(fit.method, fit.solution):
         raise Incompatible(
-            f"{fit.method.name} runs no Markov chains, so they cannot be looked at; fit with 'nuts'"
+            f"{fit.method.name} runs no Markov chains: fit with 'nuts' to draw chains"
         )
     posterior: Any = fit.tree["posterior"]
     beta = posterior["beta"].values
     flat = beta.reshape(*beta.shape[:2], -1)
-    names = [str(n) for n in fit.parameter_names]
-    every = {name: flat[..., j] for j, name in enumerate(names)}
-    every |= {name: posterior[name].values for name in fit.solution.aux}
-    shown = names_to_show(list(every), rename)
-    kept_names = order_names(
-        list(every),
-        set() if intercept else intercepts([fit]),
-        sort=None,
-        estimate={},
-        shown=shown,
+    draws = {str(name): flat[..., j] for j, name in enumerate(fit.parameter_names)}
+    draws |= {name: posterior[name].values for name in fit.solution.aux}
+    first = dict(list(draws.items())[:MOST])
+    parameters = xr.Dataset({k: (("chain", "draw"), v) for k, v in first.items()})
+    parameters = parameters.assign_coords(
+        chain=posterior["chain"], draw=posterior["draw"]
     )
-    every = {shown[name]: every[name] for name in kept_names}
-    if most is not None and len(every) > most:
-        note = f"the first {most} of {len(every)} parameters"
-    else:
-        note = ""
-    kept = dict(list(every.items())[:most])
-    stats = fit.solution.posterior.stats
-    diverging = np.asarray(stats.get("diverging", np.zeros(beta.shape[:2])), dtype=bool)
-    counted = "diverging" in stats
-    return Chains(
-        kept,
-        diverging,
-        f"; {int(diverging.sum())} divergent steps" if counted else "",
-        note,
+    return xr.DataTree.from_dict(
+        {"posterior": parameters, "sample_stats": fit.tree["sample_stats"].to_dataset()}
     )
 
 
-def density(x: Array, at: Array) -> Array:
-    """Kernel estimate with Silverman's bandwidth, at the points `at`; at most 1,000 draws enter.
+def _draw(name: str, tree: Any, figsize: Size | None, **options: Any) -> "Figure":
+    """Return the figure of an arviz-plots function, closed in pyplot so that a notebook shows it once."""
+    import arviz_plots
+    import matplotlib.pyplot as plt
 
-    >>> density(np.array([0.0, 0.0, 1.0, 1.0]), np.array([0.5])).round(2)
-    array([0.4])
-    """
-    x = x[:: max(1, len(x) // 1000)]
-    width = (
-        0.9
-        * min(x.std(), np.subtract(*np.quantile(x, [0.75, 0.25])) / 1.34)
-        * len(x) ** -0.2
-    )
-    width = width if width > 0 else max(float(x.std()), 1e-12)
-    z = (at[:, None] - x) / width
-    return np.exp(-0.5 * z * z).mean(1) / (width * np.sqrt(2 * np.pi))
+    from probreg.show.plot.picture import Picture
 
-
-def ranks(draws: Array) -> Array:
-    """Ranks 0 .. N-1 over all chains together, (chain, draw)."""
-    return np.argsort(
-        np.argsort(draws, axis=None, kind="stable"), kind="stable"
-    ).reshape(draws.shape)
+    kwargs: dict[str, Any] = {"FigureClass": Picture}
+    if figsize is not None:
+        kwargs["figsize"] = figsize
+    found = getattr(arviz_plots, name)(tree, figure_kwargs=kwargs, **options)
+    figure: Figure = found.viz["figure"].item()
+    plt.close(figure)
+    return figure

@@ -1,12 +1,11 @@
-"""Why two fits differ, as a waterfall for each parameter: from one estimate to the other, cause by cause."""
+"""The difference between two fits as a waterfall for each parameter: one bar for each cause."""
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from probreg.arguments.scalars import check_arguments
 from probreg.comparison.explanation import Explanation
-from probreg.show.plot.parameters import Rename, names_to_show
 from probreg.show.plot.style import (
     GREY,
     LIGHT,
@@ -28,27 +27,17 @@ _SLIGHT = 0.02  # of the largest share: smaller ones are one bar
 
 
 @check_arguments
-def explain(
-    explanation: Explanation,
-    *,
-    rename: Rename | None = None,
-    sort: Literal["difference", "name"] | None = None,
-    figsize: Size | None = None,
-) -> "Figure":
-    """The way from the baseline's estimate to the other, one panel per parameter and one bar per cause.
+def explain(explanation: Explanation, *, figsize: Size | None = None) -> "Figure":
+    """Draw the steps from the estimate of the baseline to the other, one panel for each parameter and one bar for each cause.
 
-    A bar is as long as the share of its cause, in the units of the parameter, and begins where the one above it ends. The
-    largest stand first; those under 2 % of the largest are one bar. Above and below stand the two estimates, with a
-    standard error to either side. At most 12 parameters are drawn.
+    The length of a bar is the share of its cause, in the units of the parameter, and it starts at the end of the bar above.
+    The largest shares come first; those under 2 % of the largest are one bar. The two estimates have one standard error to
+    either side. At most 12 parameters are drawn.
 
     Parameters
     ----------
     explanation : Explanation
-        What `pr.explain` returned.
-    rename : mapping from str to str, optional
-        New names of parameters, for the titles and in the names of their priors.
-    sort : {"difference", "name"}, optional
-        Panels by the difference in standard errors, the largest first, or by name as shown; as in the fit by default.
+        Result of `pr.explain`.
     figsize : pair of float, optional
         Width and height in inches.
 
@@ -56,11 +45,6 @@ def explain(
     -------
     Figure
         A matplotlib figure outside pyplot.
-
-    Raises
-    ------
-    DataError
-        For a name in `rename` that is no parameter.
 
     Examples
     --------
@@ -71,131 +55,78 @@ def explain(
     ['Intercept', 'dose', 'sigma']
     """
     params = [str(p) for p in explanation.shares["param"].values]
-    words = names_to_show(params, rename)
-    priors = {f"prior of {p}": f"prior of {word}" for p, word in words.items()}
-    if sort == "difference":
-        apart = np.abs(explanation.shares["difference"].values)
-        params = [
-            params[i]
-            for i in np.argsort(-np.nan_to_num(apart, nan=np.inf), kind="stable")
-        ]
-    elif sort == "name":
-        params = sorted(params, key=lambda p: words[p])
     shown = params[:MOST]
-    bars = [_bars(explanation, p) for p in shown]
+    steps = [_list_steps(explanation, p) for p in shown]
     cols = 1 if len(shown) <= 3 else 2
-    deep = -(-len(shown) // cols)
-    height = max(map(len, bars)) + 2
-    fig, axes = paper(
-        deep, cols, size=(7.4, deep * (0.55 + 0.24 * height) + 0.4), figsize=figsize
-    )
-    for ax, param, steps in zip(axes.flat, shown, bars):
-        named = [(priors.get(cause, cause), size) for cause, size in steps]
-        _draw_explanation(ax, explanation, param, named, narrow=cols > 1)
-        label(ax, title=shorten(words[param]))
-    for ax in list(axes.flat)[len(shown) :]:
-        ax.set_visible(False)
+    rows = -(-len(shown) // cols)
+    height = 0.55 + 0.24 * (max(map(len, steps)) + 2)
+    fig, axes = paper(rows, cols, size=(7.4, rows * height + 0.4), figsize=figsize)
+    for i, ax in enumerate(axes.flat):
+        ax.set_visible(i < len(shown))
+    for ax, param, own in zip(axes.flat, shown, steps):
+        _draw_steps(ax, explanation, param, own, ticks=None if cols == 1 else 3)
+        label(ax, title=shorten(param))
+    notes = [
+        "bars: filled moves up, hollow moves down; estimates with a standard error to either side, in the units of each parameter"
+    ]
     if len(params) > MOST:
-        left_out = f"; the first {MOST} of {len(params)} parameters"
-    else:
-        left_out = ""
+        notes.append(f"the first {MOST} of {len(params)} parameters")
     if explanation.without_path:
-        why = f"; {explanation.without_path}"
-    else:
-        why = ""
-    said = "bars: filled moves up, hollow moves down; estimates with a standard error to either side, in the units of each parameter"
-    footnote(fig, f"{said}{left_out}{why}")
+        notes.append(explanation.without_path)
+    footnote(fig, "; ".join(notes))
     return fig
 
 
-def _bars(explanation: Explanation, param: str) -> list[tuple[str, float]]:
-    """Causes with their shares in the units of the parameter, the largest first, slight ones together."""
+def _list_steps(explanation: Explanation, param: str) -> list[tuple[str, float]]:
+    """Return causes and their shares in the units of the parameter, the largest first, slight ones together."""
     one = explanation.shares.sel(param=param)
-    every = dict(
-        zip(
-            map(str, one["cause"].values),
-            (one["shift"].values * float(one["baseline_se"])).tolist(),
-        )
-    )
-    order = sorted((c for c in every if every[c]), key=lambda c: -abs(every[c]))
-    kept = [c for c in order if abs(every[c]) > _SLIGHT * abs(every[order[0]])][:CAUSES]
-    rest = [every[c] for c in order if c not in kept]
-    return [(c, every[c]) for c in kept] + (
-        [(f"{len(rest)} smaller", float(sum(rest)))] if rest else []
-    )
+    shares = one["shift"].values * float(one["baseline_se"])
+    steps = [(str(c), float(v)) for c, v in zip(one["cause"].values, shares) if v]
+    steps.sort(key=lambda step: -abs(step[1]))
+    least = _SLIGHT * abs(steps[0][1]) if steps else 0.0
+    large = [step for step in steps[:CAUSES] if abs(step[1]) > least]
+    small = steps[len(large) :]
+    if small:
+        large.append((f"{len(small)} smaller", sum(v for _, v in small)))
+    return large
 
 
-def _draw_explanation(
+def _draw_steps(
     ax: Any,
     explanation: Explanation,
     param: str,
     steps: list[tuple[str, float]],
-    narrow: bool,
+    *,
+    ticks: int | None,
 ) -> None:
     one = explanation.shares.sel(param=param)
-    ends = [(float(one[e]), float(one[f"{e}_se"])) for e in ("baseline", "other")]
-    at = ends[0][0]
     last = len(steps) + 1
-    for row, (value, se) in zip((0, last), ends):
-        look = mark(row and 1)
+    for k, (row, end) in enumerate(((0, "baseline"), (last, "other"))):
+        look = mark(k)
+        value = float(one[end])
+        se = float(one[f"{end}_se"])
         if np.isfinite(se):
-            ax.plot(
-                [value - se, value + se],
-                [row, row],
-                color=look.color,
-                linewidth=1.8,
-                solid_capstyle="butt",
-            )
-        ax.plot(
-            [value],
-            [row],
-            look.marker,
-            color=look.color,
-            markerfacecolor=look.fill,
-            markersize=6,
-        )
+            ax.hlines(row, value - se, value + se, color=look.color, linewidth=1.8)
+        style = {"color": look.color, "markerfacecolor": look.fill, "markersize": 6}
+        ax.plot([value], [row], look.marker, **style)
+    x = float(one["baseline"])
     for row, (_, size) in enumerate(steps, start=1):
         look = mark(0 if size > 0 else 1)
-        ax.plot([at, at], [row - 1, row + 0.32], color=GREY, linewidth=0.7, zorder=0)
-        fill = look.color if size > 0 else "white"
-        ax.barh(
-            row,
-            size,
-            left=at,
-            height=0.56,
-            color=fill,
-            edgecolor=look.color,
-            linewidth=1.2,
-        )
-        at += size
-    ax.plot([at, at], [last - 1.32, last], color=GREY, linewidth=0.7, zorder=0)
+        ax.vlines(x, row - 1, row + 0.32, color=GREY, linewidth=0.7, zorder=0)
+        style = {"edgecolor": look.color, "linewidth": 1.2, "height": 0.56}
+        ax.barh(row, size, left=x, color=look.fill, **style)
+        x += size
+    ax.vlines(x, last - 1.32, last, color=GREY, linewidth=0.7, zorder=0)
     ax.set_ylim(last + 0.6, -0.6)
-    ax.set_yticks(
-        range(last + 1),
-        [
-            shorten(w, 30)
-            for w in (
-                explanation.names[0],
-                *(c for c, _ in steps),
-                explanation.names[1],
-            )
-        ],
-    )
+    names = [explanation.names[0], *(c for c, _ in steps), explanation.names[1]]
+    ax.set_yticks(range(last + 1), [shorten(name, 30) for name in names])
     ax.spines["left"].set_visible(False)
     ax.tick_params(axis="y", length=0)
     few_ticks(ax)
-    if narrow:  # the names of causes take half of the width
-        ax.locator_params(axis="x", nbins=3)
+    if ticks is not None:  # the names of causes take half of the width
+        ax.locator_params(axis="x", nbins=ticks)
     for row in range(last + 1):
         ax.axhline(row, color=LIGHT, linewidth=0.4, zorder=-1)
     if not steps:
-        ax.text(
-            0.99,
-            0.5,
-            "no difference",
-            transform=ax.transAxes,
-            fontsize=SMALL,
-            color=GREY,
-            ha="right",
-            va="center",
-        )
+        corner = {"transform": ax.transAxes, "ha": "right", "va": "center"}
+        ax.text(0.99, 0.5, "no difference", fontsize=SMALL, color=GREY, **corner)

@@ -1,6 +1,6 @@
-"""The fitted curve over the data, with the band of the mean and, for a measured response, of a new observation."""
+"""The fitted curve over the data, with the band of the mean and, for a numeric response, of a new observation."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +12,8 @@ from probreg.errors import Incompatible, NotConverged
 from probreg.fits.fit import Fit
 from probreg.inference.uncertainty.intervals.arithmetic import equal_tail
 from probreg.likelihoods import OfClasses, OfTrials, SoftmaxLikelihood
-from probreg.show.plot.parameters import Rename, names_to_show
 from probreg.show.plot.style import (
+    DASHED,
     GREY,
     INK,
     LIGHT,
@@ -24,8 +24,8 @@ from probreg.show.plot.style import (
     mark,
     message,
     named_fits,
-    paper,
-    say,
+    panels,
+    plain_text,
     shorten,
     top_legend,
 )
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
 Array = np.ndarray
 _DRAWS = 1000
-_FAINT = 0.25  # of the ink of a point whose row is not of the curve
-_TOLD = 5  # variables whose values are written under the picture
+_FAINT = 0.25  # opacity of points of other levels than the curve's
+_NAMED = 5  # variables with their values under the picture
 
 
 @check_arguments
@@ -48,30 +48,26 @@ def fitted(
     data: Any = None,
     prob: Probability = 0.95,
     span: tuple[float, float] | None = None,
-    rename: Rename | None = None,
     figsize: Size | None = None,
 ) -> "Figure":
-    """The mean E[y | x] along one numeric variable, one panel per fit on the same axes, the others at typical values.
+    """Draw the mean E[y | x] along one numeric variable with the others at typical values, one panel for each fit.
 
-    Rows at the levels that categories are held at are drawn in full, those of other levels faint.
-    Measured and counted responses: data, mean, band of the mean, band of a new observation; of trials the shares of the
-    rows, larger for more trials. Two levels: P(event) with its interval over the 0/1 data (jittered). Classes: the
-    probability of each with its interval, and observed shares in bins.
+    Rows of other levels than the curve's are faint. Measured and counted responses have data, mean, band of the mean and band of
+    a new observation; trials have the shares of the rows, larger for more trials. Two levels have P(event) with its interval
+    over the 0/1 data (jittered). Classes have the probability of each with its interval, and observed shares in bins.
 
     Parameters
     ----------
     fits : Fit or mapping from str to Fit
         One fit, or several by name.
     variable : str, optional
-        The clearest one by default.
+        By default the one with the largest Wald statistic over its range.
     data : table, optional
-        The table it was fitted to, where that was changed since.
+        The table of the fit, if the variables cannot be read back from its columns.
     prob : float
         Probability of every interval or band, between 0 and 1.
     span : pair of float, optional
-        The range to draw, also beyond the data.
-    rename : mapping from str to str, optional
-        New names of variables.
+        The range to draw, which may go beyond the data.
     figsize : pair of float, optional
         Width and height in inches.
 
@@ -83,7 +79,7 @@ def fitted(
     Raises
     ------
     DataError
-        As in `predict`, or when no numeric variable is there.
+        As in `predict`, and without a numeric variable.
 
     Examples
     --------
@@ -95,25 +91,9 @@ def fitted(
     """
     several = named_fits(fits)
     first = next(iter(several.values()))
-    path = sweep(
-        next((f for f in several.values() if f.solution.status.good), first),
-        variable,
-        data,
-        span,
-    )
-    cols = min(len(several), 3)
-    deep = -(-len(several) // cols)
-    fig, axes = paper(
-        deep,
-        cols,
-        size=(7.2, 0.8 + 2.9 * deep),
-        figsize=figsize,
-        sharex=True,
-        sharey=True,
-    )
-    for i, ax in enumerate(axes.flat):
-        ax.set_visible(i < len(several))
-    words = names_to_show([path.variable, *path.held], rename)
+    usable = (f for f in several.values() if f.solution.status.good)
+    path = sweep(next(usable, first), variable, data, span)
+    fig, axes = panels(len(several), 3, width=7.2, height=2.9, figsize=figsize)
     if len(several) > 1:
         reference = _mean_or_none(first, path)
     else:
@@ -122,120 +102,81 @@ def fitted(
         fit.model.likelihood.mean_name(fit.model.design.response)
         for fit in several.values()
     }
-    one = (
-        len(means) == 1
-    )  # several quantiles are no one quantity: each panel's title says which
-    axis = means.pop() if one else first.model.design.response
-    for i, (ax, (name, fit)) in enumerate(zip(axes.flat, several.items())):
-        _draw_fit(
-            ax,
-            fit,
-            path,
-            prob,
-            reference if i else None,
-            _curve_word(fit) if one else "fitted curve",
-        )
-        below = i + cols >= len(several)
-        if len(several) > 1:
-            title = f"{shorten(name, 24)}"
-        else:
-            title = None
+    same = len(means) == 1  # several quantiles have their names in the titles
+    y = means.pop() if same else first.model.design.response
+    for i, (ax, (name, fit)) in enumerate(zip(axes, several.items())):
+        word = _curve_word(fit) if same else "fitted curve"
+        _draw_fit(ax, fit, path, prob, reference if i else None, word)
         label(
             ax,
-            x=shorten(words[path.variable]) if below else None,
-            y=shorten(axis) if i % cols == 0 else None,
-            title=title,
+            x=shorten(path.variable) if i + 3 >= len(several) else None,
+            y=None if i % 3 else shorten(y),
+            title=shorten(name, 24) if len(several) > 1 else None,
         )
-        ax.tick_params(labelbottom=below)
-    top_legend(fig, axes.flat[0])
-    if reference is not None and reference.ndim == 1:
-        said = f"Dashed: {say(next(iter(several)))}. "
-    else:
-        said = ""
-    others = _other_levels(path, words)
+    top_legend(fig, axes[0])
+    notes = []
     if isinstance(first.model.likelihood, SoftmaxLikelihood):
-        others = ""
-        said = f"Markers: observed shares in bins of rows. Bands: {100 * prob:g} % intervals of the probabilities. "
-    held = {words[name]: value for name, value in path.held.items()}
-    footnote(
-        fig,
-        said
-        + _describe_fixed_values(
-            held, path.offset is not None, _grouping_names(several.values())
-        )
-        + others,
-    )
+        notes.append("Markers: observed shares in bins of rows")
+        notes.append(f"Bands: {100 * prob:g} % intervals of the probabilities")
+    elif reference is not None:
+        notes.append(f"Dashed: {plain_text(next(iter(several)))}")
+    groups = {
+        term.group: None
+        for fit in several.values()
+        for term in fit.model.design.recipe.grouped.values()
+    }
+    notes.append(_describe_fixed_values(path, list(groups)))
+    if not path.met.all() and not isinstance(first.model.likelihood, SoftmaxLikelihood):
+        levels = ", ".join(shorten(name, 24) for name in path.levels)
+        notes.append(f"Faint points: rows of other levels of {levels}")
+    footnote(fig, ". ".join(note for note in notes if note))
     return fig
 
 
-def _grouping_names(fits: Iterable[Fit]) -> tuple[str, ...]:
-    """What groups are of in these fits."""
-    return tuple(
-        dict.fromkeys(
-            term.group
-            for fit in fits
-            for term in fit.model.design.recipe.grouped.values()
-        )
-    )
-
-
-def _describe_fixed_values(
-    values: Mapping[str, str], offset: bool, groups: tuple[str, ...]
-) -> str:
-    """Where the variables that do not move stay: each of a few, or how many."""
-    if len(values) > _TOLD:
-        said = f"{len(values)} others at their mean or most frequent value"
-    else:
-        said = ", ".join(
-            f"{shorten(name, 24)} = {shorten(value, 24)}"
-            for name, value in values.items()
-        )
+def _describe_fixed_values(path: Sweep, groups: list[str]) -> str:
+    """Describe the values of the variables that do not vary along the curve."""
+    values = [f"{shorten(k, 24)} = {shorten(v, 24)}" for k, v in path.held.items()]
+    if len(values) > _NAMED:
+        values = [f"{len(values)} others at their mean or most frequent value"]
     if groups:
-        zero = f"effects of {', '.join(groups)} at zero"
-    else:
-        zero = ""
-    parts = [p for p in (said, zero, "offset at its mean" * offset) if p]
-    return f"Held: {', '.join(parts)}" if parts else ""
+        values.append(f"effects of {', '.join(groups)} at zero")
+    if path.offset is not None:
+        values.append("offset at its mean")
+    return f"Held: {', '.join(values)}" if values else ""
+
+
+def _thin(fit: Fit) -> Fit:
+    """Return the fit with at most 1,000 draws, which are enough for the band of new observations."""
+    draws = fit.solution.draws
+    if draws is None or draws.count <= _DRAWS:
+        return fit
+    step = -(-draws.count // _DRAWS)
+    some = replace(draws, values={k: v[:, ::step] for k, v in draws.values.items()})
+    return replace(fit, solution=replace(fit.solution, draws=some))
 
 
 def _predict_path(fit: Fit, path: Sweep, prob: float) -> Any:
-    """`predict` along the path. The band of new observations comes from at most 1,000 draws, which a light band does
-    not show and which is quick for every likelihood; mean and its band come from all."""
-    draws = fit.solution.draws
-    if draws is None or (step := -(-draws.count // _DRAWS)) <= 1:
-        return fit.predict(
-            path.rows, prob, offset=path.offset, groups=groups_along(fit)
-        )
-    some = replace(draws, values={k: v[:, ::step] for k, v in draws.values.items()})
-    thin = replace(fit, solution=replace(fit.solution, draws=some))
-    found = thin.predict(path.rows, prob, offset=path.offset, groups=groups_along(fit))
-    means = fit.predictive(
-        path.rows, offset=path.offset, groups=groups_along(fit)
-    ).means()
+    """Predict along the path, the mean and its band from all draws, and the band of new observations from some."""
+    groups = groups_along(fit)
+    found = _thin(fit).predict(path.rows, prob, offset=path.offset, groups=groups)
+    if _thin(fit) is fit:
+        return found
+    means = fit.predictive(path.rows, offset=path.offset, groups=groups).means()
     lower, upper = equal_tail(means, prob)
-    return found.assign(
-        {
-            k: (found["mean"].dims, v)
-            for k, v in (
-                ("mean", means.mean(0)),
-                ("mean_lower", lower),
-                ("mean_upper", upper),
-            )
-        }
-    )
+    all_draws = {"mean": means.mean(0), "mean_lower": lower, "mean_upper": upper}
+    dims = found["mean"].dims
+    return found.assign({name: (dims, v) for name, v in all_draws.items()})
 
 
-def _of_new_groups(fit: Fit, path: Sweep, prob: float, found: Any) -> tuple[Any, str]:
-    """The band of new observations is of a group that the fit has not met, where effects vary by groups; and whose it is."""
+def _predict_new_groups(
+    fit: Fit, path: Sweep, prob: float, found: Any
+) -> tuple[Any, str]:
+    """Replace the band of new observations by that of a new group, if effects vary by groups; name the group."""
     if not fit.model.design.recipe.grouped or "new_lower" not in found:
         return found, ""
-    draws = fit.solution.draws
-    if draws is not None and (step := -(-draws.count // _DRAWS)) > 1:
-        some = replace(draws, values={k: v[:, ::step] for k, v in draws.values.items()})
-        fit = replace(fit, solution=replace(fit.solution, draws=some))
     try:
-        new = fit.predict(path.rows, prob, offset=path.offset, groups="new")
-    except Incompatible:  # their prior has no normal distribution
+        new = _thin(fit).predict(path.rows, prob, offset=path.offset, groups="new")
+    except Incompatible:  # their prior is not normal
         return found, ", typical group"
     return found.assign({k: new[k] for k in ("new_lower", "new_upper")}), ", new group"
 
@@ -252,7 +193,7 @@ def _mean_or_none(fit: Fit, path: Sweep) -> Array | None:
 
 
 def _curve_word(fit: Fit) -> str:
-    """What the curve is, for the legend."""
+    """Name the curve for the legend."""
     name = fit.model.likelihood.mean_name(fit.model.design.response)
     ordinary = name == fit.model.design.response or isinstance(
         fit.model.likelihood, OfClasses
@@ -265,59 +206,48 @@ def _curve_word(fit: Fit) -> str:
 def _draw_fit(
     ax: Any, fit: Fit, path: Sweep, prob: float, reference: Array | None, word: str
 ) -> None:
+    likelihood = fit.model.likelihood
     try:
         found = _predict_path(fit, path, prob)
     except (NotConverged, Incompatible):
         message(ax, "no estimate to draw")
         return
-    if isinstance(fit.model.likelihood, SoftmaxLikelihood):
-        _classes(ax, fit, path, found)
+    if isinstance(likelihood, SoftmaxLikelihood):
+        _draw_classes(ax, fit, path, found)
         return
-    if fit.model.likelihood.binary:
-        # 0 and 1, each moved a little towards the middle so that rows do not hide one another.
-        events = fit.model.design.observed
-        rng = np.random.default_rng(
-            0
-        )  # of the picture, not of the analysis: the same data give the same picture
-        moved = events + np.where(events > 0.5, -1.0, 1.0) * rng.uniform(
-            0.0, 0.05, len(events)
-        )
-        _draw_points(
-            ax,
-            fit,
-            path,
-            moved,
-            facecolors="none",
-            zorder=2.5,
-            label=f"{_data_word(fit)} (jittered)",
-        )
+    if likelihood.binary:
+        # move 0 and 1 a little towards the middle, with a fixed seed, so that rows do not hide one another
+        y = fit.model.design.observed
+        jitter = np.random.default_rng(0).uniform(0.0, 0.05, len(y))
+        y = y + np.where(y > 0.5, -1.0, 1.0) * jitter
+        style = {"facecolors": "none", "zorder": 2.5}
+        _draw_points(ax, fit, path, y, label=f"{_data_word(fit)} (jittered)", **style)
         ax.set_ylim(-0.04, 1.04)
     else:
-        y = fit.model.likelihood.response(fit.model.design.observed)
-        _draw_points(
-            ax, fit, path, y, facecolors="white", zorder=1.5, label=_data_word(fit)
-        )
-        found, whose = _of_new_groups(fit, path, prob, found)
-        # not under sampling weights; and new observations of trials are successes, not shares
-        if "new_lower" in found and not isinstance(fit.model.likelihood, OfTrials):
-            ax.fill_between(path.x, found["new_lower"], found["new_upper"], color=LIGHT, alpha=0.55, linewidth=0,
-                            label=f"{100 * prob:g} % of new observations{whose}", zorder=1)  # fmt: skip
-    look = mark(0)
-    ax.fill_between(path.x, found["mean_lower"], found["mean_upper"], color=look.color, alpha=0.28, linewidth=0,
-                    label=f"{100 * prob:g} % interval of the {word}", zorder=2)  # fmt: skip
+        y = likelihood.response(fit.model.design.observed)
+        style = {"facecolors": "white", "zorder": 1.5}
+        _draw_points(ax, fit, path, y, label=_data_word(fit), **style)
+        found, group = _predict_new_groups(fit, path, prob, found)
+        # none under sampling weights; new observations of trials are successes, not shares
+        if "new_lower" in found and not isinstance(likelihood, OfTrials):
+            words = f"{100 * prob:g} % of new observations{group}"
+            band = {"color": LIGHT, "alpha": 0.55, "linewidth": 0, "zorder": 1}
+            ends = found["new_lower"], found["new_upper"]
+            ax.fill_between(path.x, *ends, label=words, **band)
+    color = mark(0).color
+    words = f"{100 * prob:g} % interval of the {word}"
+    band = {"color": color, "alpha": 0.28, "linewidth": 0, "zorder": 2}
+    ends = found["mean_lower"], found["mean_upper"]
+    ax.fill_between(path.x, *ends, label=words, **band)
     if reference is not None:
-        ax.plot(
-            path.x, reference, color=INK, linewidth=1.0, linestyle=(0, (5, 2)), zorder=4
-        )
-    ax.plot(
-        path.x, found["mean"], color=look.color, linewidth=1.8, label=word, zorder=3
-    )
+        ax.plot(path.x, reference, color=INK, linewidth=1, linestyle=DASHED, zorder=4)
+    ax.plot(path.x, found["mean"], color=color, linewidth=1.8, label=word, zorder=3)
 
 
 def _draw_points(
     ax: Any, fit: Fit, path: Sweep, y: Array, *, label: str, **look: Any
 ) -> None:
-    """The rows: in full those at the levels that the curve is of, and faint the others."""
+    """Draw the rows, those of other levels than the curve's faint."""
     area = np.broadcast_to(_area(fit), len(y))
     look = {"edgecolors": GREY, "linewidths": 0.8, "rasterized": len(y) > MANY, **look}
     for rows, more in ((path.met, {"label": label}), (~path.met, {"alpha": _FAINT})):
@@ -325,16 +255,8 @@ def _draw_points(
             ax.scatter(path.observed[rows], y[rows], s=area[rows], **look, **more)
 
 
-def _other_levels(path: Sweep, words: Mapping[str, str]) -> str:
-    """What faint points are, where there are any."""
-    names = ", ".join(shorten(words[name], 24) for name in path.levels)
-    if path.met.all():
-        return ""
-    return f". Faint points: rows of other levels of {names}"
-
-
 def _data_word(fit: Fit) -> str:
-    """What a marker is, for the legend."""
+    """Name the points for the legend."""
     if isinstance(fit.model.likelihood, OfTrials):
         return "share in a row, larger for more trials"
     if fit.model.design.weights is None:
@@ -343,7 +265,7 @@ def _data_word(fit: Fit) -> str:
 
 
 def _area(fit: Fit) -> Any:
-    """Points by weight."""
+    """Return the area of the points, in proportion to their weights."""
     n = fit.model.design.n
     w = _trials(fit)
     size = 18.0 if n <= 300 else 8.0
@@ -353,7 +275,7 @@ def _area(fit: Fit) -> Any:
 
 
 def _trials(fit: Fit) -> Array | None:
-    """The trials of each row, weights counted; the weights where a row is one trial."""
+    """Return the trials of each row times its weight, or the weights if a row is one trial."""
     design = fit.model.design
     likelihood = fit.model.likelihood
     if not isinstance(likelihood, OfTrials):
@@ -362,40 +284,26 @@ def _trials(fit: Fit) -> Array | None:
     return n if design.weights is None else n * design.weights
 
 
-def _classes(ax: Any, fit: Fit, path: Sweep, found: Any) -> None:
+def _draw_classes(ax: Any, fit: Fit, path: Sweep, found: Any) -> None:
+    """Draw the probability of each class with its band, and observed shares in bins of rows."""
+    observed = fit.model.likelihood.response(fit.model.design.observed)
+    weights = _trials(fit)
     for k, level in enumerate(found["level"].values):
         look = mark(k)
         one = found.sel(level=level)
-        ax.fill_between(
-            path.x,
-            one["mean_lower"],
-            one["mean_upper"],
-            color=look.color,
-            alpha=0.18,
-            linewidth=0,
-        )
-        ax.plot(
-            path.x, one["mean"], color=look.color, linestyle=look.line, linewidth=1.8
-        )
-        met = np.nan_to_num(
-            fit.model.likelihood.response(fit.model.design.observed)[:, k]
-        )
-        centre, share = _shares_by_bin(path.observed, met, _trials(fit))
-        ax.plot(
-            centre,
-            share,
-            look.marker,
-            color=look.color,
-            markerfacecolor=look.fill,
-            markersize=4.5,
-        )
-        ax.plot([], [], look.marker, color=look.color, markerfacecolor=look.fill, markersize=4.5, linestyle=look.line,
-                label=shorten(level, 24))  # fmt: skip
+        band = {"color": look.color, "alpha": 0.18, "linewidth": 0}
+        ax.fill_between(path.x, one["mean_lower"], one["mean_upper"], **band)
+        line = {"color": look.color, "linestyle": look.line}
+        ax.plot(path.x, one["mean"], linewidth=1.8, **line)
+        shares = _shares_by_bin(path.observed, np.nan_to_num(observed[:, k]), weights)
+        style = {"markerfacecolor": look.fill, "markersize": 4.5}
+        ax.plot(*shares, look.marker, color=look.color, **style)
+        ax.plot([], [], look.marker, label=shorten(level, 24), **style, **line)
     ax.set_ylim(-0.03, 1.03)
 
 
 def _shares_by_bin(x: Array, hit: Array, weights: Array | None) -> tuple[Array, Array]:
-    """Mean x and share of hits in bins of about equal numbers, at most eight."""
+    """Return mean x and share of hits in at most eight bins of about equal size."""
     w = full_weights(weights, len(x))
     groups = [
         g

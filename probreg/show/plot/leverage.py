@@ -1,4 +1,4 @@
-"""Which rows decide the fit: residuals against leverage, with contours of Cook's distance."""
+"""Influential rows: residuals against leverage, with contours of Cook's distance."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,6 @@ from probreg.show.plot.style import (
 )
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 Array = np.ndarray
@@ -31,32 +30,24 @@ _CONTOURS = (0.5, 1.0)
 
 
 @check_arguments
-def leverage(
-    fit: Fit,
-    named: Natural = 3,
-    *,
-    ax: "Axes | None" = None,
-    figsize: Size | None = None,
-) -> "Figure":
-    """Internally studentised residuals against leverage, with lines of equal Cook's distance D = r^2 h / (k (1 - h)).
+def leverage(fit: Fit, named: Natural = 3, *, figsize: Size | None = None) -> "Figure":
+    """Draw internally studentised residuals against leverage, with lines of equal Cook's distance D = r^2 h / (k (1 - h)).
 
-    For a softmax the residual is a length, and there are no lines. Errors are those of `pr.influence_measures`.
+    For a softmax the residual is a length, and there are no lines. `pr.influence_measures` has the numbers.
 
     Parameters
     ----------
     fit : Fit
         A fit.
     named : int
-        The rows with so many largest distances carry their labels.
-    ax : Axes, optional
-        Where to draw; by default on a new figure.
+        Number of rows with the largest distances to label.
     figsize : pair of float, optional
         Width and height in inches.
 
     Returns
     -------
     Figure
-        A matplotlib figure outside pyplot, or that of `ax`.
+        A matplotlib figure outside pyplot.
 
     Examples
     --------
@@ -65,30 +56,18 @@ def leverage(
     >>> leverage(fit).axes[0].get_xlabel()
     'leverage'
     """
-    fig, axes = paper(size=(5.4, 4.0), figsize=figsize, ax=ax)
+    fig, axes = paper(size=(5.4, 4.0), figsize=figsize)
     lost = against_leverage(axes[0, 0], fit, named)
-    top_legend(fig, axes[0, 0], ax)
+    top_legend(fig, axes)
+    note = f"{method_name(fit)}: {shorten(fit.model.design.response)}"
     if lost:
-        alone = f"{lost} rows that alone decide their fit are not shown"
-    else:
-        alone = ""
-    footnote(
-        fig,
-        ". ".join(
-            t
-            for t in (
-                f"{method_name(fit)}: {shorten(fit.model.design.response)}",
-                alone,
-            )
-            if t
-        ),
-        ax,
-    )
+        note += f". {lost} rows with leverage 1 are not shown"
+    footnote(fig, note)
     return fig
 
 
 def against_leverage(ax: Any, fit: Fit, named: int) -> int:
-    """Internally studentised residuals against leverage; the number of rows that have none, and are not drawn."""
+    """Draw internally studentised residuals against leverage; return the number of rows that have none."""
     found = influence_measures(fit).isel(obs=fit.model.design.places)
     h, r, cook = (found[k].values for k in ("leverage", "internal", "cook"))
     several = fit.model.shape[1] > 1
@@ -106,7 +85,7 @@ def against_leverage(ax: Any, fit: Fit, named: int) -> int:
 def name_rows(
     ax: Any, rows: Array, x: Array, y: Array, size: Array, named: int
 ) -> None:
-    """The labels of the `named` rows of largest size, each where it covers no other."""
+    """Label the `named` rows of largest size, each where it covers no other label."""
     taken: list[Any] = []
     for i in np.argsort(-np.nan_to_num(size, nan=-1.0), kind="stable")[:named]:
         if not np.isfinite([x[i], y[i]]).all():
@@ -126,7 +105,7 @@ def name_rows(
 
 
 def _contours(ax: Any, h: Array, r: Array, k: int) -> None:
-    """Only where the axes, which the rows set, hold them."""
+    """Draw lines of equal Cook's distance within the axes."""
     reach = np.nanmax(np.abs(r)) * 1.15 + 0.3
     at = np.linspace(1e-3, min(np.nanmax(h) * 1.1, 0.999), 400)
     for number, distance in enumerate(_CONTOURS):

@@ -1,7 +1,7 @@
-"""What a fit says of its own rows, one entry per observation. Numbers only.
+"""Fitted values and predictive distribution at the rows of a fit, one entry per observation. Numbers only.
 
-Rows with whole-number weights are repeated. Above 2,000 observations an evenly spaced part stands for all, and above
-500 draws an evenly spaced part of the draws: pictures need no more.
+Rows with whole-number weights are repeated. Pictures show at most 2,000 observations and use at most 500 draws, both evenly
+spaced.
 """
 
 from dataclasses import dataclass
@@ -23,8 +23,8 @@ _EDGE = 1e-15  # of probability: a quantile residual is at most 7.9 in size
 
 @dataclass(frozen=True, eq=False)
 class Observations:
-    """What is drawn of y, (n,) or (n, K), its fitted mean (n,) or class probabilities (n, K), weights, the predictive they come
-    from, how often each class came (n, K), or None for a response that is none of classes, and the labels of the rows."""
+    """The response (n,) or (n, K), its fitted mean (n,) or class probabilities (n, K), weights, the predictive distribution,
+    counts of each class (n, K), None for a numeric response, and row labels."""
 
     y: Array
     mean: Array
@@ -36,7 +36,7 @@ class Observations:
 
 
 def observations(fit: Fit) -> Observations:
-    """DataError for a fit without rows, NotConverged for one without an estimate."""
+    """Return them. DataError for a fit without rows, NotConverged for one without an estimate."""
     model = fit.model
     model.design.need_rows("a picture of the data")
     require_predictive(fit.solution, fit.method)
@@ -94,7 +94,7 @@ def observed_quantile_residuals(fit: Fit, seen: Observations) -> Array:
 
 
 def beyond(seen: Observations, z: Array) -> str:
-    """How many quantile residuals are further out than double precision tells, and of which rows; "" for none."""
+    """Count the quantile residuals beyond double precision and name their rows; "" for none."""
     far = np.flatnonzero(np.abs(z) >= ndtri(1.0 - _EDGE) - 1e-6)
     if not len(far):
         return ""
@@ -103,7 +103,7 @@ def beyond(seen: Observations, z: Array) -> str:
     else:
         labels = seen.labels
     rows = ", ".join(str(v) for v in labels[far[:5]]) + (", …" if len(far) > 5 else "")
-    return f"{len(far)} beyond ±{ndtri(1.0 - _EDGE):.1f} stand there (row{'s' * (len(far) > 1)} {rows})"
+    return f"{len(far)} beyond ±{ndtri(1.0 - _EDGE):.1f} drawn there (row{'s' * (len(far) > 1)} {rows})"
 
 
 def normal_order(n: int, prob: float) -> tuple[Array, Array, Array]:
@@ -118,19 +118,6 @@ def normal_order(n: int, prob: float) -> tuple[Array, Array, Array]:
         for q in (0.5, (1 - prob) / 2, (1 + prob) / 2)
     )
     return middle, lower, upper
-
-
-def share_interval(hits: Array, trials: Array, prob: float) -> tuple[Array, Array]:
-    """Jeffreys interval of a share (Brown, Cai & DasGupta 2001), closed at 0 and 1.
-
-    >>> [float(v.round(3)) for v in share_interval(np.array(0.0), np.array(10.0), 0.95)]
-    [0.0, 0.217]
-    """
-    a = hits + 0.5
-    b = trials - hits + 0.5
-    lower = np.where(hits <= 0, 0.0, betaincinv(a, b, (1 - prob) / 2))
-    upper = np.where(hits >= trials, 1.0, betaincinv(a, b, (1 + prob) / 2))
-    return lower, upper
 
 
 def smooth(x: Array, y: Array, at: Array, share: float = 0.67) -> Array:

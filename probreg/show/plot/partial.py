@@ -1,4 +1,4 @@
-"""Partial residuals: what each variable says of the response beside the others, and whether it says it in a straight line."""
+"""Partial residuals of each term, to see whether its effect is a straight line."""
 
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
@@ -12,8 +12,8 @@ from probreg.data.formula.variables import categories, variables
 from probreg.errors import DataError
 from probreg.fits.fit import Fit
 from probreg.show.plot.observations import smooth
-from probreg.show.plot.parameters import Rename, names_to_show
 from probreg.show.plot.style import (
+    DASHED,
     Size,
     footnote,
     label,
@@ -30,30 +30,26 @@ if TYPE_CHECKING:
 Array = np.ndarray
 _MOST, _ACROSS = 12, 3
 _FAR = 20.0  # interquartile ranges from the median: residuals beyond are counted, not drawn
-_ABREAST = 5  # names of levels that stand beside one another; more stand upright
+_ABREAST = 5  # names of levels written horizontally; more are written vertically
 _LEVELS = 3  # values of a column up to which it is drawn as levels
-_SPREAD = 0.18  # how far points of a level stand from its middle
+_SPREAD = 0.18  # largest distance of points from the middle of their level
 
 
 @check_arguments
-def partial(
-    fit: Fit, *columns: str, rename: Rename | None = None, figsize: Size | None = None
-) -> "Figure":
-    """Component-plus-residual plots: working residual + b_j (x_j - mean) against x_j.
+def partial(fit: Fit, *columns: str, figsize: Size | None = None) -> "Figure":
+    """Draw partial residuals (component plus residual): working residual + b_j (x_j - mean) against x_j.
 
-    The line is b_j (x_j - mean); beside it stands a local-line smooth. A factor, and a column of up to three values, has
+    The straight line is b_j (x_j - mean), the other one a local-line smooth. A factor, and a column of up to three values, has
     its levels side by side, each with its fitted effect and the mean of its partial residuals. There is one panel for
-    each term, and of a softmax for each of its predictors. What lies more than 20 interquartile ranges from the median is
-    counted under the panel.
+    each term, and for each predictor of a softmax. The panel states the number of residuals that are more than 20
+    interquartile ranges from the median and not drawn.
 
     Parameters
     ----------
     fit : Fit
         A fit.
     *columns : str
-        Names of columns or factors; by default each term that is one numeric column or a factor.
-    rename : mapping from str to str, optional
-        New names of terms.
+        Names of columns or factors; by default every term with one numeric column or a factor.
     figsize : pair of float, optional
         Width and height in inches.
 
@@ -65,7 +61,7 @@ def partial(
     Raises
     ------
     DataError
-        For a name that is no such term.
+        For a name of another term.
 
     References
     ----------
@@ -84,14 +80,13 @@ def partial(
     if missing:
         known = ", ".join(drawable) or "none"
         raise DataError(
-            f"{missing[0]!r} is no term that is one numeric column or a factor; these are: {known}"
+            f"{missing[0]!r} is not a term with one numeric column or a factor; there are: {known}"
         )
     chosen = list(columns) or list(drawable)[:_MOST]
     if not chosen:
         raise DataError(
-            "no term is one numeric column or a factor, so that there are no partial residuals to draw"
+            "no partial residuals to draw: no term is one numeric column or a factor"
         )
-    words = names_to_show(chosen, rename)
     outcomes = fit.model.likelihood.outcomes or (None,)
     panels = [(name, k) for name in chosen for k in range(len(outcomes))]
     across = (
@@ -101,65 +96,57 @@ def partial(
     fig, axes = paper(
         down, across, size=(2.6 * across + 0.8, 2.5 * down + 0.7), figsize=figsize
     )
-    weights = fit.model.design.weights
-    X = fit.model.design.X
-    if weights is None:
-        used = np.full(len(X), True)
-    else:
-        used = weights > 0
-    coef = fit.solution.beta @ fit.model.likelihood.contrast_matrix.T
     for ax, (name, k) in zip(axes.flat, panels, strict=False):
-        at, levels = drawable[name]
-        # The effect of the term, X_T b_T, less its mean where an intercept takes it up.
-        effect = X[:, at] @ coef[list(at), k]
-        if fit.model.design.intercept is not None:
-            middle = float(np.average(effect, weights=weights))
-        else:
-            middle = 0.0
-        residual = every.sel(term=name).values.reshape(-1, len(outcomes))[
-            fit.model.design.places, k
-        ]
-        shown = used & _nearby_residuals(residual, used)
-        x = X[:, at[0]] if levels is None else levels
-        (_draw_line if levels is None else _level_means)(
-            ax, x[used], residual[used], effect[used] - middle, shown[used]
-        )
-        hidden = int((used & ~shown).sum())
-        if outcomes[k] is None:
-            word = words[name]
-        else:
-            word = f"{words[name]}, {outcomes[k]}"
-        label(ax, x=shorten(word, 32) + (f" ({hidden} rows beyond)" if hidden else ""))
+        residual = every.sel(term=name).values.reshape(-1, len(outcomes))
+        _draw_term(ax, fit, drawable[name], residual[fit.model.design.places, k], k)
+        title = name if outcomes[k] is None else f"{name}, {outcomes[k]}"
+        label(ax, x=shorten(title, 32) + ax.get_xlabel())
     for ax in axes.flat[len(panels) :]:
         ax.set_visible(False)
     for ax in axes[:, 0]:
         label(ax, y=f"effect on {_scale_label(fit)}")
     top_legend(fig, axes.flat[: len(panels)])
+    notes = [f"{method_name(fit)}: partial residuals"]
+    if any(drawable[name][1] is not None for name in chosen):
+        notes.append("Points of a level are spread sideways")
     if not columns and len(drawable) > _MOST:
-        rest = f". {len(drawable) - len(chosen)} more can be named"
-    else:
-        rest = ""
-    factors = any(drawable[name][1] is not None for name in chosen)
-    if factors:
-        spread = ". Points of a level are spread sideways"
-    else:
-        spread = ""
-    if not columns:
-        others = [
-            shorten(name, 24) for name in columns_by_term(fit) if name not in drawable
-        ]
-    else:
-        others = []
-    if others:
-        left = f". Not drawn: {', '.join(others[:3])}{' and more' * (len(others) > 3)}"
-    else:
-        left = ""
-    footnote(fig, f"{method_name(fit)}: partial residuals{spread}{rest}{left}")
+        notes.append(f"{len(drawable) - len(chosen)} more terms can be named")
+    others = [shorten(t, 24) for t in columns_by_term(fit) if t not in drawable]
+    if others and not columns:
+        more = " and more" * (len(others) > 3)
+        notes.append(f"Not drawn: {', '.join(others[:3])}{more}")
+    footnote(fig, ". ".join(notes))
     return fig
 
 
+def _draw_term(
+    ax: Any,
+    fit: Fit,
+    term: tuple[tuple[int, ...], Array | None],
+    residual: Array,
+    outcome: int,
+) -> None:
+    """Draw the partial residuals of one term, and count those too far to draw in the label of the x axis."""
+    columns, levels = term
+    design = fit.model.design
+    coef = fit.solution.beta @ fit.model.likelihood.contrast_matrix.T
+    # the effect of the term, X_T b_T, minus its mean if there is an intercept
+    effect = design.X[:, columns] @ coef[list(columns), outcome]
+    if design.intercept is not None:
+        effect = effect - float(np.average(effect, weights=design.weights))
+    used = np.full(design.n, True)
+    if design.weights is not None:
+        used = design.weights > 0
+    near = _nearby_residuals(residual, used)[used]
+    x = design.X[:, columns[0]] if levels is None else levels
+    draw = _draw_line if levels is None else _level_means
+    draw(ax, x[used], residual[used], effect[used], near)
+    if not near.all():
+        ax.set_xlabel(f" ({int((~near).sum())} rows beyond)")
+
+
 def _terms(fit: Fit) -> dict[str, tuple[tuple[int, ...], Array | None]]:
-    """The columns of each term that can be drawn, with the levels of its rows where it is a factor."""
+    """Return the columns of each term that can be drawn, with the levels of its rows if it is a factor."""
     design = fit.model.design
     factors = categories(design)
     try:
@@ -201,66 +188,40 @@ def _scale_label(fit: Fit) -> str:
 
 
 def _draw_line(ax: Any, x: Array, y: Array, effect: Array, shown: Array) -> None:
-    """A number: the fitted line and a smooth of all rows."""
+    """Draw the fitted line of a numeric column, and a smooth of all rows."""
     points(ax, x[shown], y[shown])
-    order = np.argsort(x, kind="stable")[[0, -1]]
-    ax.plot(x[order], effect[order], color=mark(0).color, linewidth=1.4, label="fitted")
+    ends = np.argsort(x, kind="stable")[[0, -1]]
+    ax.plot(x[ends], effect[ends], color=mark(0).color, linewidth=1.4, label="fitted")
     at = np.linspace(x.min(), x.max(), 60)
-    ax.plot(
-        at,
-        smooth(x, y, at),
-        color=mark(1).color,
-        linewidth=1.8,
-        linestyle=(0, (5, 1.5)),
-        label="smooth",
-    )
+    style = {"color": mark(1).color, "linewidth": 1.8, "linestyle": DASHED}
+    ax.plot(at, smooth(x, y, at), label="smooth", **style)
 
 
 def _level_means(ax: Any, level: Array, y: Array, effect: Array, shown: Array) -> None:
-    """A factor: its levels side by side, a bar at each fitted effect, a mark at the mean of the partial residuals."""
-    names = list(dict.fromkeys(level.tolist()))
-    names = sorted(
-        names,
-        key=lambda v: (
-            (0, float(v), v)
-            if v.replace(".", "").lstrip("-").isdigit()
-            else (1, 0.0, v)
-        ),
-    )
-    rng, (fitted, mean) = np.random.default_rng(0), (mark(0), mark(1))
+    """Draw the levels of a factor side by side: a bar at each fitted effect, a mark at the mean of the partial residuals."""
+    names = sorted(dict.fromkeys(level.tolist()), key=_level_order)
+    rng = np.random.default_rng(0)
     for i, name in enumerate(names):
-        mine = level == name
+        own = level == name
         x = i + rng.uniform(-_SPREAD, _SPREAD, len(y))
-        points(ax, x[mine & shown], y[mine & shown])
-        ends = [i - 0.32, i + 0.32]
-        ax.plot(
-            ends,
-            [effect[mine].mean()] * 2,
-            color=fitted.color,
-            linewidth=1.8,
-            label="fitted",
-        )
-        ax.plot(
-            [i],
-            [y[mine].mean()],
-            "D",
-            color=mean.color,
-            markersize=5,
-            label="mean of a level",
-        )
+        points(ax, x[own & shown], y[own & shown])
+        bar = {"color": mark(0).color, "linewidth": 1.8, "label": "fitted"}
+        ax.plot([i - 0.32, i + 0.32], [effect[own].mean()] * 2, **bar)
+        dot = {"color": mark(1).color, "markersize": 5, "label": "mean of a level"}
+        ax.plot([i], [y[own].mean()], "D", **dot)
     ax.set_xlim(-0.5, len(names) - 0.5)
-    many = len(names) > _ABREAST
-    wide = 20 if many else max(4, int(26 / len(names)))
-    ax.set_xticks(
-        range(len(names)),
-        [
-            "\n".join(
-                shorten(w, wide)
-                for w in (
-                    fill(v, wide, break_long_words=False) if not many else v
-                ).splitlines()
-            )
-            for v in names
-        ],
-    )
-    ax.tick_params(axis="x", labelrotation=90 if many else 0)
+    if len(names) > _ABREAST:
+        ax.set_xticks(range(len(names)), [shorten(name, 20) for name in names])
+        ax.tick_params(axis="x", labelrotation=90)
+        return
+    width = max(4, int(26 / len(names)))
+    lines = [fill(name, width, break_long_words=False).splitlines() for name in names]
+    labels = ["\n".join(shorten(line, width) for line in text) for text in lines]
+    ax.set_xticks(range(len(names)), labels)
+
+
+def _level_order(name: str) -> tuple[int, float, str]:
+    """Order numbers by value, then text by letters."""
+    if name.replace(".", "").lstrip("-").isdigit():
+        return 0, float(name), name
+    return 1, 0.0, name

@@ -40,21 +40,20 @@ def smooth(
     prob: Probability = 0.95,
     figsize: Size | None = None,
 ) -> "Figure":
-    """Smooth functions over their range: the estimate, a pointwise and a simultaneous band, the data as a rug.
+    """Draw smooth functions over their range: the estimate, a pointwise and a simultaneous band, the data as a rug.
 
-    A smooth function is centred: its mean over the rows is zero. The dark band holds each value with probability `prob`, the
-    light one the whole function. There is one panel for each function (each level of `by=`), of a softmax for each of
-    its outcomes, and two for a function of two columns: the estimate and its standard deviation. The numbers are
-    those of `fit.smooth`.
+    A smooth function is centred: its mean over the rows is zero. The dark band contains each value with probability `prob`, the
+    light one the whole function. There is one panel for each function (each level of `by=`), for each outcome of a softmax, and
+    two for a function of two columns: the estimate and its standard deviation. `fit.smooth` has the numbers.
 
     Parameters
     ----------
     fit : Fit
         A fit whose formula has smooth terms.
     term : str, optional
-        "s(x)", with its options or without; "s(x, by=g)[a]" is one level. By default every function.
+        "s(x)", with or without its options; "s(x, by=g)[a]" is one level. By default every function.
     derivative : bool
-        Whether derivatives are drawn, of functions of one column.
+        Draw the derivatives of functions of one column.
     prob : float
         Probability of both bands, between 0 and 1.
     figsize : pair of float, optional
@@ -68,7 +67,7 @@ def smooth(
     Raises
     ------
     DataError
-        For a name that is no smooth function, and for functions that cannot be drawn.
+        For an unknown smooth function, and for functions of three or more columns.
 
     References
     ----------
@@ -90,9 +89,9 @@ def smooth(
     ]
     if not shown:
         if derivative:
-            what = "derivatives are of functions of one column"
+            what = "only derivatives of functions of one column are drawn"
         else:
-            what = "functions of up to two columns are drawn"
+            what = "only functions of up to two columns are drawn"
         raise DataError(
             f"{what}, and {every[0].label} has {len(every[0].inputs)}; fit.smooth(at=...) has the numbers"
         )
@@ -117,45 +116,34 @@ def smooth(
         for f in dict.fromkeys(f for f, *_ in drawn)
     }
     for ax, (f, outcome, sd) in zip(axes.flat, drawn):
-        if outcome is None:
-            data = found[f.label]
-        else:
-            data = found[f.label].sel(outcome=outcome)
-        if outcome is None:
-            name = f.label
-        else:
-            name = f"{f.label}, {outcome}"
-        if len(f.inputs) == 1:
-            _curve(ax, data, f.points_of(fit.model.design), derivative)
-            label(
-                ax,
-                x=shorten(f.inputs[0], 32),
-                title=shorten(name, 34) if len(panels) > 1 else None,
-            )
-        else:
-            _surface(fig, ax, data, f.points_of(fit.model.design), sd)
-            title = f"sd of {name}" if sd else name
-            label(
-                ax,
-                x=shorten(f.inputs[0], 32),
-                y=shorten(f.inputs[1], 32),
-                title=shorten(title, 34),
-            )
+        data = found[f.label]
+        name = f.label
+        if outcome is not None:
+            data = data.sel(outcome=outcome)
+            name = f"{name}, {outcome}"
+        rows = f.points_of(fit.model.design)
+        label(ax, x=shorten(f.inputs[0], 32))
+        if len(f.inputs) == 2:
+            _draw_surface(fig, ax, data, rows, sd)
+            title = shorten(f"sd of {name}" if sd else name, 34)
+            label(ax, y=shorten(f.inputs[1], 32), title=title)
+            continue
+        _draw_curve(ax, data, rows, derivative)
+        if len(panels) > 1:
+            label(ax, title=shorten(name, 34))
     for ax in axes.flat[len(drawn) :]:
         ax.set_visible(False)
     _same_height(axes, drawn)
     if len(drawn[0][0].inputs) == 1:
         label(axes[0, 0], y=_axis(fit, drawn[0][0], derivative))
         top_legend(fig, axes[0, 0])
-    footnote(
-        fig,
-        _caption(fit, found, prob, len(panels) - len(drawn), len(every) - len(shown)),
-    )
+    hidden = len(panels) - len(drawn)
+    footnote(fig, _caption(fit, found, prob, hidden, len(every) - len(shown)))
     return fig
 
 
 def _axis(fit: Fit, function: TermFunction, derivative: bool) -> str:
-    """What the height is."""
+    """Name the vertical axis."""
     name = function.inputs[0]
     if function.by == "number":
         what = "coefficient that varies"
@@ -171,71 +159,44 @@ def _axis(fit: Fit, function: TermFunction, derivative: bool) -> str:
     return shorten(what + scale, 40)
 
 
-def _curve(ax: Any, data: Any, points: Array, derivative: bool) -> None:
-    """The function with both bands, and where the rows are."""
+def _draw_curve(ax: Any, data: Any, points: Array, derivative: bool) -> None:
+    """Draw the function with both bands, and marks at the rows."""
     x = data["x"].values[:, 0]
-    look = mark(0)
-    ax.fill_between(
-        x, data["simultaneous_lower"], data["simultaneous_upper"], color=look.color, alpha=0.14, linewidth=0,
-        label="simultaneous band",
-    )  # fmt: skip
-    ax.fill_between(
-        x,
-        data["lower"],
-        data["upper"],
-        color=look.color,
-        alpha=0.28,
-        linewidth=0,
-        label="pointwise band",
-    )
-    ax.plot(
-        x,
-        data["estimate"],
-        color=look.color,
-        linewidth=1.6,
-        label="slope" if derivative else "estimate",
-    )
-    ax.axhline(0.0, color=LIGHT if not derivative else GREY, linewidth=0.8, zorder=0)
+    color = mark(0).color
+    for kind, alpha in (("simultaneous", 0.14), ("pointwise", 0.28)):
+        prefix = "simultaneous_" if kind == "simultaneous" else ""
+        ends = data[f"{prefix}lower"], data[f"{prefix}upper"]
+        band = {"color": color, "alpha": alpha, "linewidth": 0}
+        ax.fill_between(x, *ends, label=f"{kind} band", **band)
+    name = "slope" if derivative else "estimate"
+    ax.plot(x, data["estimate"], color=color, linewidth=1.6, label=name)
+    ax.axhline(0.0, color=GREY if derivative else LIGHT, linewidth=0.8, zorder=0)
     if len(points):
-        # Ticks inside the frame, of a height that leaves the curve alone.
-        ax.plot(
-            points[:, 0], np.full(len(points), 0.015), "|", transform=ax.get_xaxis_transform(), color=GREY,
-            markersize=6, markeredgewidth=0.6, alpha=0.6, rasterized=len(points) > MANY,
-        )  # fmt: skip
+        style = {"color": GREY, "markersize": 6, "alpha": 0.6}
+        axis = ax.get_xaxis_transform()
+        y = np.full(len(points), 0.015)
+        many = len(points) > MANY
+        ax.plot(points[:, 0], y, "|", transform=axis, rasterized=many, **style)
 
 
-def _surface(fig: Any, ax: Any, data: Any, points: Array, sd: bool) -> None:
-    """The function of two columns, or its standard deviation, as filled contours with the rows as dots."""
+def _draw_surface(fig: Any, ax: Any, data: Any, points: Array, sd: bool) -> None:
+    """Draw the function of two columns, or its standard deviation, as filled contours with the rows as dots."""
     size = int(np.sqrt(data.sizes["point"]))
     x, z = (data["x"].values[:, j].reshape(size, size) for j in (0, 1))
     values = data["sd" if sd else "estimate"].values.reshape(size, size)
-    most = float(np.abs(values).max()) or 1.0
-    levels = np.linspace(
-        float(values.min()), float(values.max()) + 1e-12 * most, _LEVELS
-    )
+    high = float(values.max()) + 1e-12 * (float(np.abs(values).max()) or 1.0)
+    levels = np.linspace(float(values.min()), high, _LEVELS)
     shade = ax.contourf(x, z, values, levels=levels, cmap="Greys" if sd else "cividis")
-    ax.contour(
-        x,
-        z,
-        values,
-        levels=levels[::3],
-        colors="white" if not sd else GREY,
-        linewidths=0.6,
-    )
+    lines = {"levels": levels[::3], "linewidths": 0.6}
+    ax.contour(x, z, values, colors=GREY if sd else "white", **lines)
     fig.colorbar(shade, ax=ax, shrink=0.9, format="%.3g").ax.tick_params(labelsize=7)
     if len(points):
-        ax.plot(
-            points[:, 0],
-            points[:, 1],
-            ".",
-            color="#d9691e",
-            markersize=2.5,
-            rasterized=len(points) > MANY,
-        )
+        dots = {"color": mark(1).color, "markersize": 2.5}
+        ax.plot(*points.T, ".", rasterized=len(points) > MANY, **dots)
 
 
 def _same_height(axes: Any, drawn: list[Any]) -> None:
-    """Functions of one term are compared: they have one scale of heights."""
+    """Give functions of the same term the same vertical scale."""
     curves = [(ax, f) for ax, (f, *_) in zip(axes.flat, drawn) if len(f.inputs) == 1]
     if curves and len({f.term_name for _, f in curves}) == 1:
         low, high = np.array([ax.get_ylim() for ax, _ in curves]).T

@@ -1,4 +1,4 @@
-"""The look of all pictures: light, sparse, told apart by marker and line as well as by colour."""
+"""The style of all pictures: light, sparse, with series that differ by marker and line as well as by colour."""
 
 from collections.abc import Mapping
 from textwrap import fill
@@ -6,14 +6,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from probreg.arguments.scalars import shown_value
 from probreg.comparison.same_question import by_method, named_as_text
-from probreg.errors import DataError
 from probreg.fits.fit import Fit
 from probreg.fits.goodness import tested_at_found_scales
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 Size = tuple[float, float]  # inches, width and height
@@ -28,7 +25,7 @@ _TICK = 5.5  # widths of a letter that a number under an axis takes up, with a g
 
 
 class Mark(NamedTuple):
-    """How one series is drawn."""
+    """Colour, marker and line of one series."""
 
     color: str
     marker: str
@@ -50,7 +47,7 @@ _LINES = (
 
 
 def mark(i: int) -> Mark:
-    """The look of series number i."""
+    """Return the style of series number i."""
     j = i % len(_COLORS)
     return Mark(
         _COLORS[j], _MARKERS[j], _COLORS[j] if i % 2 == 0 else "white", _LINES[j]
@@ -58,14 +55,14 @@ def mark(i: int) -> Mark:
 
 
 def named_fits(fits: "Fit | Mapping[str, Fit]") -> dict[str, Fit]:
-    """Fits by name; a single one is named by its method."""
+    """Return fits by name; a single fit gets the name of its method."""
     if isinstance(fits, Fit):
         return by_method([fits])
     return {named_as_text(n): fit for n, fit in dict(fits).items()}
 
 
 def estimate_word(fit: Fit) -> str:
-    """What the number of a fit is called."""
+    """Name the estimate of a fit."""
     if fit.target == "posterior":
         return "posterior mean"
     if fit.solution.found is not None and tested_at_found_scales(fit):
@@ -76,7 +73,7 @@ def estimate_word(fit: Fit) -> str:
 
 
 def fitted_name(fit: Fit) -> str:
-    """What a likelihood fits to the rows: a mean, a probability, a quantile."""
+    """Name the fitted quantity: a mean, a probability, a quantile."""
     response = fit.model.design.response
     name = fit.model.likelihood.mean_name(response)
     if name == response:
@@ -84,22 +81,22 @@ def fitted_name(fit: Fit) -> str:
     return f"fitted {shorten(name.removeprefix('the '))}"
 
 
-def say(text: object) -> str:
-    """A name as it stands: a dollar sign starts no formula, a line break is a space."""
+def plain_text(text: object) -> str:
+    """Return a name for matplotlib: dollar signs escaped, line breaks as spaces."""
     return " ".join(str(text).split()).replace("$", r"\$")
 
 
 def shorten(text: object, most: int = 48) -> str:
-    """A name that fits beside a picture: the middle is left out, since names differ at their ends.
+    """Shorten a name by leaving out its middle, because names differ at their ends.
 
     >>> shorten("measurement of site 12", 14)
     'measurem…te 12'
     """
-    words = say(text)
+    name = plain_text(text)
     tail = most // 3 + 1
-    if len(words) <= most:
-        return words
-    return f"{words[: most - 1 - tail]}…{words[-tail:]}"
+    if len(name) <= most:
+        return name
+    return f"{name[: most - 1 - tail]}…{name[-tail:]}"
 
 
 def paper(
@@ -108,44 +105,34 @@ def paper(
     *,
     size: Size,
     figsize: Size | None = None,
-    ax: "Axes | None" = None,
     **shared: Any,
 ) -> tuple["Figure", Any]:
-    """An empty figure of `figsize` inches, or else of `size`, and its axes (rows, cols); the caller's `ax` is taken as it is."""
-    from matplotlib.axes import Axes
-
+    """Return an empty figure of `figsize` inches, by default of `size`, and its axes (rows, cols)."""
     from probreg.show.plot.picture import Picture
 
-    if ax is not None:
-        if not isinstance(ax, Axes):
-            raise DataError(
-                f"ax is the matplotlib Axes to draw on, got {type(ax).__name__}; plt.subplots() makes one"
-            )
-        plain_axes(ax)
-        return ax.get_figure(root=True), np.array([[ax]])  # type: ignore[return-value]
-    if figsize is not None:
-        size = _inches(figsize)
-    fig = Picture(figsize=size, layout="constrained", facecolor="white")
+    fig = Picture(figsize=figsize or size, layout="constrained", facecolor="white")
     axes = fig.subplots(rows, cols, squeeze=False, **shared)
-    for one in axes.flat:
-        plain_axes(one)
+    for ax in axes.flat:
+        plain_axes(ax)
     return fig, axes
 
 
-def _inches(figsize: Any) -> Size:
-    try:
-        wide, high = (float(v) for v in figsize)
-    except (TypeError, ValueError):
-        wide = high = np.nan
-    if not (0.5 <= wide <= 100.0 and 0.5 <= high <= 100.0):
-        raise DataError(
-            f"figsize is (width, height) in inches, each from 0.5 to 100, got {shown_value(figsize)}"
-        )
-    return wide, high
+def panels(
+    count: int, across: int, *, width: float, height: float, figsize: Size | None
+) -> tuple["Figure", list[Any]]:
+    """Return a figure with `count` axes that share their scales, at most `across` in a row of this height, and the axes."""
+    cols = min(count, across)
+    rows = -(-count // cols)
+    size = (width, 0.9 + height * rows)
+    fig, axes = paper(rows, cols, size=size, figsize=figsize, sharex=True, sharey=True)
+    for i, ax in enumerate(axes.flat):
+        ax.set_visible(i < count)
+        ax.tick_params(labelbottom=i + cols >= count)
+    return fig, list(axes.flat[:count])
 
 
 def plain_axes(ax: Any) -> None:
-    """Axes without a box, with short grey ticks."""
+    """Remove the box of axes and shorten their ticks."""
     for side in ("top", "right"):
         ax.spines[side].set_visible(False)
     for side in ("left", "bottom"):
@@ -154,8 +141,8 @@ def plain_axes(ax: Any) -> None:
     ax.tick_params(labelsize=SMALL, labelcolor=INK, color=GREY, length=3, width=0.8)
 
 
-def room(ax: Any) -> tuple[float, float]:
-    """About how wide and high axes are, in inches, before the layout is made."""
+def axes_size(ax: Any) -> tuple[float, float]:
+    """Return the approximate width and height of axes in inches, before the layout."""
     box = ax.get_position()
     fig = ax.get_figure(root=True)
     return float(box.width * fig.get_figwidth()), float(
@@ -164,25 +151,25 @@ def room(ax: Any) -> tuple[float, float]:
 
 
 def few_ticks(ax: Any) -> None:
-    """As many numbers under the axis as stand beside one another, two at least."""
+    """Limit the ticks of the x axis to as many numbers as fit, at least two."""
     from matplotlib.ticker import MaxNLocator
 
-    fit = int(room(ax)[0] * 72.0 / (SMALL * 0.6 * _TICK))
+    number = int(axes_size(ax)[0] * 72.0 / (SMALL * 0.6 * _TICK))
     ax.xaxis.set_major_locator(
-        MaxNLocator(nbins=max(2, min(fit, 6)), steps=[1, 2, 5, 10])
+        MaxNLocator(nbins=max(2, min(number, 6)), steps=[1, 2, 5, 10])
     )
 
 
 def _wrap_text(text: str, letters: float) -> str:
-    """The text in lines of so many letters, its own line breaks kept."""
+    """Wrap a text into lines of so many letters, keeping its line breaks."""
     return "\n".join(fill(line, max(int(letters), 12)) for line in text.splitlines())
 
 
 def label(
     ax: Any, x: str | None = None, y: str | None = None, title: str | None = None
 ) -> None:
-    """Names of the axes, broken into lines that fit, and a heading at the left."""
-    wide, high = room(ax)
+    """Write the names of the axes in lines that fit, and a title at the left."""
+    wide, high = axes_size(ax)
     if x is not None:
         ax.set_xlabel(_wrap_text(x, wide * _LABEL), fontsize=NORMAL, color=INK)
     if y is not None:
@@ -199,7 +186,7 @@ def label(
 
 
 def points(ax: Any, x: Any, y: Any, **look: Any) -> None:
-    """The rows of the data: grey rings, small where they are many."""
+    """Draw the rows of the data as grey rings, small if there are many."""
     n = len(x)
     style = {
         "s": 16 if n < 300 else 7,
@@ -210,59 +197,37 @@ def points(ax: Any, x: Any, y: Any, **look: Any) -> None:
     ax.scatter(x, y, **style | {"rasterized": n > MANY} | look)
 
 
-def top_legend(fig: "Figure", source: Any, ax: "Axes | None" = None) -> None:
-    """One legend for all panels, above them, where it hides nothing; above the caller's `ax` where the picture is drawn on it.
-
-    `source` is the axes whose labels it says, or several: a word that stands twice is said once.
-    """
+def top_legend(fig: "Figure", source: Any) -> None:
+    """Draw one legend for all panels above them; `source` is the axes with the labels, each label once."""
     found: dict[str, Any] = {}
-    for one in np.ravel(np.array(source, dtype=object)):
-        for handle, word in zip(*one.get_legend_handles_labels()):
-            found.setdefault(word, handle)
+    for ax in np.ravel(np.array(source, dtype=object)):
+        for handle, name in zip(*ax.get_legend_handles_labels()):
+            found.setdefault(name, handle)
     if not found:
         return
-    look: dict[str, Any] = {
+    style: dict[str, Any] = {
         "frameon": False,
         "fontsize": SMALL,
         "labelcolor": INK,
         "borderaxespad": 0.2,
+        "loc": "outside upper left",
     }
-    place: dict[str, Any] = {"loc": "outside upper left"}
-    wide = fig.get_figwidth() * fig.dpi
-    if ax is not None:
-        # above a second axis that stands on top
-        if ax.child_axes:
-            top = 1.2
-        else:
-            top = 1.0
-        place = {"loc": "lower left", "bbox_to_anchor": (0.0, top)}
-        wide = room(ax)[0] * fig.dpi
+    width = fig.get_figwidth() * fig.dpi
     for columns in range(min(4, len(found)), 0, -1):
-        made = (fig if ax is None else ax).legend(
-            list(found.values()), list(found), ncols=columns, **place, **look
-        )
-        if columns == 1 or made.get_window_extent().width <= 0.96 * wide:
+        legend = fig.legend(list(found.values()), list(found), ncols=columns, **style)
+        if columns == 1 or legend.get_window_extent().width <= 0.96 * width:
             return
-        made.remove()
+        legend.remove()
 
 
-def footnote(fig: "Figure", text: str, ax: "Axes | None" = None) -> None:
-    """A few small words under the picture, or under the caller's `ax` where it is drawn on it."""
-    if not text:
-        return
-    if ax is None:
-        wide = fig.get_figwidth() * _FOOT
-        fig.supxlabel(
-            _wrap_text(text, wide), fontsize=SMALL, color=GREY, x=0.01, ha="left"
-        )
-        return
-    ax.annotate(
-        _wrap_text(text, room(ax)[0] * _FOOT), (0.0, -0.2), xycoords=(ax.transAxes, ax.xaxis.label),
-        fontsize=SMALL, color=GREY, ha="left", va="top", annotation_clip=False,
-    )  # fmt: skip
+def footnote(fig: "Figure", text: str) -> None:
+    """Write a few small words under the picture."""
+    if text:
+        lines = _wrap_text(text, fig.get_figwidth() * _FOOT)
+        fig.supxlabel(lines, fontsize=SMALL, color=GREY, x=0.01, ha="left")
 
 
 def message(ax: Any, text: str) -> None:
-    """A sentence in place of a picture that cannot be drawn."""
-    ax.text(0.5, 0.5, _wrap_text(text, room(ax)[0] * _FOOT), transform=ax.transAxes, ha="center", va="center",
-            fontsize=SMALL, color=GREY)  # fmt: skip
+    """Write a sentence in the middle of axes that have nothing to draw."""
+    center = {"transform": ax.transAxes, "ha": "center", "va": "center"}
+    ax.text(0.5, 0.5, text, fontsize=SMALL, color=GREY, wrap=True, **center)

@@ -1,4 +1,4 @@
-"""Rows along which one variable moves while the others stay where they are: what a curve is drawn on. Numbers only.
+"""Rows along which one variable varies and the others are fixed, for curves. Numbers only.
 
 The variables behind the columns of a formula come from `probreg.data.formula.variables`.
 """
@@ -24,9 +24,9 @@ _POINTS = 61
 
 @dataclass(frozen=True, eq=False)
 class Sweep:
-    """`x` (g,) of the moving variable, the rows for `predict`, the values the others are `held` at, and those `observed` (n,) of that variable.
+    """Values `x` (g,) of the variable, the rows for `predict`, the values of the others (`held`), and the `observed` values (n,).
 
-    `met` (n,) says which rows have the held value of every one of `levels`, the variables held at one that is met.
+    `met` (n,) marks the rows with the same value as the curve of every variable in `levels`, those that are not at a mean.
     """
 
     variable: str
@@ -42,11 +42,10 @@ class Sweep:
 def sweep(
     fit: Fit, variable: str | None, data: Any, span: tuple[float, float] | None
 ) -> Sweep:
-    """Rows along `variable`: by default the numeric one whose move from low to high is clearest in this fit.
+    """Return rows along `variable`, by default the numeric one with the largest Wald statistic from its lower to its upper tenth.
 
-    Numeric variables that do not move stay at their mean; two-valued ones and categories, those of numbers as in C(x) too, stay at
-    their most frequent value.
-    DataError when there is no numeric variable, or when the variables cannot be read back and `data` is None.
+    Other numeric variables are at their mean; variables with two values and categories, including C(x), at their most frequent
+    value. DataError without a numeric variable, and if the variables cannot be read back and `data` is None.
     """
     design = fit.model.design
     groups = design.recipe.of_groups_alone
@@ -73,7 +72,7 @@ def sweep(
     numeric = [name for name in table if name in moving and name not in by_level]
     if not numeric:
         raise DataError(
-            "no numeric variable moves in these data, so there is no curve to draw"
+            "no numeric variable varies in these data, so there is no curve to draw"
         )
     if variable is None:
         many = [name for name in numeric if len(np.unique(table[name])) > 2] or numeric
@@ -105,7 +104,7 @@ def sweep(
 
 
 def groups_along(fit: Fit) -> Groups | None:
-    """Of which groups a curve is: the typical one, whose effects are zero."""
+    """Return the groups of a curve: the typical one, with effects of zero."""
     if fit.model.design.recipe.grouped:
         return "typical"
     return None
@@ -116,12 +115,12 @@ def _is_number(values: Any) -> bool:
 
 
 def _has_mean(values: Any) -> bool:
-    """Numbers of more than two values."""
+    """Return whether these are numbers with more than two values."""
     return _is_number(values) and len(np.unique(values)) > 2
 
 
 def _typical_value(values: Any, weights: Array | None, *, mean: bool) -> Any:
-    """The mean of a number, or the most frequent value."""
+    """Return the mean of a number, or the most frequent value."""
     if mean:
         return float(np.average(values, weights=weights))
     plain = np.asarray(values)
@@ -155,7 +154,7 @@ def _mean_offset(design: Design, n: int) -> Array | None:
 
 
 def _wald_of_range(fit: Fit, table: Variables, base: Variables, name: str) -> float:
-    """Wald statistic of the change in eta when the variable goes from its lower to its upper tenth."""
+    """Return the Wald statistic of the change in eta from the lower to the upper tenth of the variable."""
     low, high = np.quantile(np.asarray(table[name], dtype=float), [0.1, 0.9])
     if low == high:
         low = float(np.min(table[name]))

@@ -19,14 +19,13 @@ from probreg.fits.leave_one_out import FEWEST
 from probreg.inference.base import has_effects, markov
 from probreg.inference.sampling.convergence import R_HAT
 from probreg.likelihoods import OfClasses, OfTrials
-from probreg.show.plot.calibration import calibration
+from probreg.show.plot.chains import rank, trace
 from probreg.show.plot.coefficients import coefficients
 from probreg.show.plot.fitted import fitted
 from probreg.show.plot.leverage import leverage
 from probreg.show.plot.prior_weight import columns_to_draw, prior_weight
-from probreg.show.plot.rank import rank
+from probreg.show.plot.reliability import reliability
 from probreg.show.plot.residuals import residuals
-from probreg.show.plot.trace import trace
 from probreg.show.report.tables import TextTable, minus, plain_table
 
 if TYPE_CHECKING:
@@ -261,7 +260,7 @@ def diagnostic_pictures(fits: Mapping[str, Fit], prob: float) -> list[Shown]:
                 "Calibration",
                 said,
                 f"Calibration of {judged}",
-                lambda: calibration(fit, prob),
+                lambda: reliability(fit, prob=prob),
             )
         ]
     else:

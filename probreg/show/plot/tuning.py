@@ -1,0 +1,280 @@
+"""Coefficients along the scale of a prior, and the criterion that chooses the scale."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from probreg.arguments.scalars import check_arguments
+from probreg.comparison.tuning import RegularisationPath, TuningResult
+from probreg.show.plot.style import (
+    DASHED,
+    GREY,
+    INK,
+    LIGHT,
+    SMALL,
+    Size,
+    footnote,
+    label,
+    mark,
+    paper,
+    plain_axes,
+    plain_text,
+    shorten,
+    top_legend,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Array = np.ndarray
+ALL = 8  # columns up to which all are named
+FEW = 6  # named columns among more: those with the largest coefficients
+_PANELS = 6  # outcomes
+_LINE = 0.155  # inches from one name to the next
+_CRITERIA = {
+    "cv": "held-out {loss}\nper observation",
+    "loo": "leave-one-out {loss}\nper observation",
+    "psis": "leave-one-out negative log\npredictive density per observation",
+    "evidence": "negative log evidence (nats)",
+    "aic": "AIC",
+    "bic": "BIC",
+}
+
+
+@check_arguments
+def path(
+    found: RegularisationPath,
+    chosen: "TuningResult | float | None" = None,
+    *,
+    figsize: Size | None = None,
+) -> "Figure":
+    """Draw coefficients along the scales of a prior, on a log axis, with the effective degrees of freedom at the top.
+
+    The prior's centre is at the left end, maximum likelihood at the right (marks, if it exists); a vertical line is the chosen
+    scale. Coefficients are per standard deviation of their column. Columns without a prior are not drawn. Of more than eight
+    columns the six with the largest coefficients at the chosen scale (or anywhere) are named, the others are grey. A softmax
+    has one panel for each outcome.
+
+    Parameters
+    ----------
+    found : RegularisationPath
+        Result of `pr.path`.
+    chosen : TuningResult or float, optional
+        The scale to mark.
+    figsize : pair of float, optional
+        Width and height in inches.
+
+    Returns
+    -------
+    Figure
+        A matplotlib figure outside pyplot.
+
+    Examples
+    --------
+    >>> import probreg as pr
+    >>> from probreg.comparison.tuning import path as scale_path
+    >>> model = pr.Model.from_formula("stack_loss ~ .", pr.load_dataset("stackloss"), prior=pr.Normal(1.0, scaled=True))
+    >>> path(scale_path(model, n=20)).axes[0].get_xlabel().startswith("factor on the scales of the prior")
+    True
+    """
+    model = found.model
+    columns = np.flatnonzero(model.joint.informative)
+    columns = columns[columns != model.design.intercept]
+    outcomes = [str(v) for v in model.likelihood.outcomes] or [""]
+    curves = _standardise(found, found.coef.values, columns, len(outcomes))
+    if found.ml is None:
+        ends = np.full((1, *curves.shape[1:]), np.nan)
+    else:
+        ends = _standardise(found, found.ml.coef.values, columns, len(outcomes))
+    scale = chosen.scale if isinstance(chosen, TuningResult) else chosen
+    shown = outcomes[:_PANELS]
+    height = (4.1 if len(shown) == 1 else 2.9) * len(shown)
+    fig, axes = paper(len(shown), 1, size=(7.6, height), figsize=figsize, sharex=True)
+    gap = _LINE * len(shown) / (0.77 * fig.get_figheight())
+    for k, ax in enumerate(axes[:, 0]):
+        named = _columns_to_name(found.scales, curves[:, :, k], scale)
+        _draw_curves(ax, found.scales, curves[:, :, k], ends[0, :, k], named)
+        names = [model.design.columns[columns[j]] for j in named]
+        _draw_names(ax, curves[-1, named, k], names, gap)
+        if scale is not None:
+            ax.axvline(scale, color=INK, linewidth=1.0, linestyle=DASHED, zorder=1)
+        title = shorten(shown[k]) if len(outcomes) > 1 else None
+        y = "change of the linear predictor\nper sd of the column"
+        label(ax, y=y, title=title)
+    x = "factor on the scales of the prior: left its centre, right maximum likelihood"
+    label(axes[-1, 0], x=x)
+    _draw_degrees(axes[0, 0], found.scales, found.data["df"].values)
+    footnote(fig, _describe_path(found, len(columns), scale, len(outcomes)))
+    return fig
+
+
+def _standardise(
+    found: RegularisationPath, coef: Array, columns: Array, outcomes: int
+) -> Array:
+    """Return coefficients times the standard deviation of their columns, (S, columns, outcomes)."""
+    design = found.model.design
+    sd = np.asarray(design.moments.scale, dtype=float)[columns]
+    table = coef.reshape(-1, len(design.columns), outcomes)[:, columns]
+    return table * np.where(sd > 0, sd, 1.0)[:, None]
+
+
+def _columns_to_name(scales: Array, curves: Array, scale: float | None) -> Array:
+    """Return the columns with names, the one with the largest last value first."""
+    if scale is None:
+        size = np.nanmax(np.abs(curves), axis=0)
+    else:
+        size = np.abs(curves[int(np.argmin(np.abs(np.log(scales / scale))))])
+    named = np.arange(curves.shape[1])
+    if len(named) > ALL:
+        named = np.argsort(-np.nan_to_num(size), kind="stable")[:FEW]
+    return named[np.argsort(-curves[-1, named], kind="stable")]
+
+
+def _draw_curves(
+    ax: Any, scales: Array, curves: Array, ends: Array, named: Array
+) -> None:
+    """Draw grey curves first, then those with names, each joined to its maximum likelihood estimate."""
+    ax.set_xscale("log")
+    ax.axhline(0.0, color=GREY, linewidth=0.9, zorder=0)
+    ax.plot(scales, np.delete(curves, named, 1), color=LIGHT, linewidth=0.7, zorder=1)
+    right = scales[-1] * (scales[-1] / scales[0]) ** 0.025
+    for number, j in enumerate(named):
+        look = mark(number)
+        line = {"color": look.color, "zorder": 3}
+        ax.plot(scales, curves[:, j], linestyle=look.line, linewidth=1.6, **line)
+        if np.isfinite(ends[j]):
+            join = [scales[-1], right], [curves[-1, j], ends[j]]
+            ax.plot(*join, linewidth=0.6, **line)
+            style = {"markerfacecolor": look.fill, "markersize": 4.5, "clip_on": False}
+            ax.plot([right], [ends[j]], look.marker, **style, **line)
+    ax.set_xlim(scales[0], right)
+    # the frame contains the named curves and their ends; grey ones may leave it
+    values = np.r_[curves[:, named].ravel(), ends[named], 0.0]
+    low = float(np.nanmin(values))
+    high = float(np.nanmax(values))
+    pad = 0.06 * ((high - low) or 1.0)
+    ax.set_ylim(low - pad, high + pad)
+
+
+def _draw_names(ax: Any, values: Array, names: list[str], gap: float) -> None:
+    """Write names at the right, at the ends of their curves, at least `gap` of the height apart."""
+    low, high = ax.get_ylim()
+    y = np.clip((np.nan_to_num(values) - low) / (high - low), 0.0, 1.0)
+    for i in range(1, len(y)):
+        y[i] = min(y[i], y[i - 1] - gap)
+    for i in range(len(y) - 1, -1, -1):
+        y[i] = max(y[i], y[i + 1] + gap if i + 1 < len(y) else 0.0)
+    style: dict[str, Any] = {
+        "xycoords": "axes fraction",
+        "xytext": (9, 0),
+        "textcoords": "offset points",
+        "va": "center",
+        "annotation_clip": False,
+    }
+    for number, (at, name) in enumerate(zip(y, names)):
+        pale = number % 6 in (3, 5)  # colours too light for letters
+        color = INK if pale else mark(number).color
+        text = shorten(name, 26)
+        ax.annotate(text, (1.0, at), fontsize=SMALL, color=color, **style)
+
+
+def _draw_degrees(ax: Any, scales: Array, df: Array) -> None:
+    """Write the effective degrees of freedom above the axis."""
+    top = ax.secondary_xaxis("top")
+    plain_axes(top)
+    at = np.geomspace(scales[0], scales[-1], 9)[:-1] if len(scales) > 1 else scales
+    known = np.isfinite(df)
+    values = np.interp(np.log(at), np.log(scales[known]), df[known])
+    top.set_xticks(at, [f"{v:.1f}" for v in values])
+    top.minorticks_off()
+    top.spines["top"].set_visible(False)
+    label(top, x="effective degrees of freedom")
+
+
+def _describe_path(
+    found: RegularisationPath, columns: int, scale: float | None, outcomes: int
+) -> str:
+    notes = ["marks at the right: maximum likelihood"]
+    if found.ml is None:
+        notes = ["no maximum likelihood estimate exists"]
+    if scale is not None:
+        df = found.data["df"].values
+        at = float(np.interp(np.log(scale), np.log(found.scales), df))
+        notes.append(
+            f"dashed: the chosen scale {scale:.3g}, {at:.1f} degrees of freedom"
+        )
+    if columns > ALL:
+        notes.append(
+            f"{FEW} of {columns} columns are named, grey curves may leave the frame"
+        )
+    if outcomes > _PANELS:
+        notes.append(f"the first {_PANELS} of {outcomes} outcomes")
+    return "; ".join(notes)
+
+
+@check_arguments
+def tune(found: TuningResult, *, figsize: Size | None = None) -> "Figure":
+    """Draw the score of every scale with one standard error each way, and lines at the smallest score and the chosen scale.
+
+    A dotted line is one standard error above the smallest score; effective degrees of freedom are at the top.
+
+    Parameters
+    ----------
+    found : TuningResult
+        Result of `pr.tune`.
+    figsize : pair of float, optional
+        Width and height in inches.
+
+    Returns
+    -------
+    Figure
+        A matplotlib figure outside pyplot.
+
+    Examples
+    --------
+    >>> import probreg as pr
+    >>> from probreg.comparison.tuning import tune as tuned
+    >>> model = pr.Model.from_formula("stack_loss ~ .", pr.load_dataset("stackloss"), prior=pr.Normal(1.0, scaled=True))
+    >>> tune(tuned(model, "aic")).axes[0].get_ylabel()
+    'AIC'
+    """
+    table = found.table
+    scales = np.asarray(table.index, dtype=float)
+    score = np.asarray(table["score"], dtype=float)
+    se = np.asarray(table["se"], dtype=float)
+    fig, axes = paper(size=(6.6, 4.3), figsize=figsize)
+    ax = axes[0, 0]
+    color = mark(0).color
+    ax.set_xscale("log")
+    spread = 0.0
+    if np.isfinite(se).any():
+        spread = float(np.nanmax(se))
+        band = {"color": LIGHT, "linewidth": 0, "label": "score ± 1 SE"}
+        ax.fill_between(scales, score - se, score + se, **band)
+        at = int(np.flatnonzero(scales == found.best)[0])
+        style = {"color": GREY, "linewidth": 0.9, "linestyle": ":"}
+        ax.axhline(score[at] + se[at], label="least + 1 SE", **style)
+    style = {"color": color, "markersize": 2.6, "linewidth": 1.2}
+    ax.plot(scales, score, "o-", label="score", **style)
+    style = {"color": INK, "linewidth": 1.1, "linestyle": DASHED}
+    ax.axvline(found.scale, label=f"chosen: {found.scale:.3g}", **style)
+    if found.best != found.scale:
+        style = {"color": GREY, "linewidth": 1.1}
+        ax.axvline(found.best, label=f"least: {found.best:.3g}", **style)
+    # cut off scores that are very high at one end
+    known = score[np.isfinite(score)]
+    low = float(known.min())
+    reach = 6.0 * max(float(np.median(known)) - low, spread)
+    high = min(float(known.max()) + spread, low + reach)
+    if high > low:
+        pad = 0.08 * (high - low)
+        ax.set_ylim(low - spread - pad, high + pad)
+    _draw_degrees(ax, scales, np.asarray(table["df"], dtype=float))
+    name = found.criterion.name
+    word = "held-out " if name == "cv" else "leave-one-out "
+    loss = found.said.split(word)[-1].split(" per ")[0]
+    x = "factor on the scales of the prior (small: strong prior)"
+    label(ax, x=x, y=_CRITERIA.get(name, name).format(loss=loss))
+    top_legend(fig, axes)
+    footnote(fig, plain_text(found.said))
+    return fig
