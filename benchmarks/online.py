@@ -104,15 +104,8 @@ def rates(X: np.ndarray, y: np.ndarray) -> None:
         "perceptron": (online.perceptron(), side),
         "passive_aggressive": (online.passive_aggressive(1.0), side),
         "logistic": (online.logistic(0.01), code),
-        "logistic, AdaGrad": (online.logistic(online.adagrad(0.01)), code),
         "absolute loss in a ball": (ball, y),
-        "softmax of 3": (online.softmax(3, 0.01), np.digitize(y, [-1.0, 1.0]) * 1.0),
-        "lms behind a running scaler": (
-            online.Standardised(online.lms(STEP), constant=1.0),
-            y,
-        ),
         "rls": (online.rls(precision=1.0), y),
-        "affine_projection": (online.affine_projection(), y),
     }
     n = 50_000
     calls = {
@@ -139,17 +132,11 @@ def functions(X: np.ndarray, y: np.ndarray) -> None:
     k = kernels.RBF(np.sqrt(10.0))
     learners = {
         OURS: online.kernel(online.lms(0.2), k),
-        "budget of 500": online.kernel(online.lms(0.2), k, budget=500),
         "kernel_rls": online.kernel_rls(k, 1.0),
-        "kernel_rls, dictionary of 500": online.kernel_rls(
-            k, 1.0, tolerance=1e-3, budget=500
-        ),
-        "dual_svr": online.dual_svr(k),
         "aggregate of three": online.aggregate(
             [online.kernel(online.lms(s), k) for s in (0.1, 0.2, 0.4)],
             low=-40.0,
             high=40.0,
-            clip=True,
         ),
     }
     fast = online.Record(compiled=True)

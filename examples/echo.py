@@ -121,7 +121,7 @@ assert distance["RLS"] < 0.01
 assert distance["NLMS"] < 0.10
 assert distance["LMS"] < 0.50
 assert paths["LMS"].guarantee().applies
-assert paths["LMS"].guarantee().kept
+assert paths["LMS"].guarantee().holds
 assert apart["RLS"] < 1e-6  # the same estimate, recursively
 assert apart["LMS"] < 0.3  # standard errors; what is left is of the order of the step
 assert from_weighted < 0.3

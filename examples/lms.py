@@ -54,7 +54,7 @@ print(pr.compare({"ridge, closed form": ridge, "ridge, LMS": ridge_lms}))
 
 # What the story rests on.
 assert guarantee.applies
-assert guarantee.kept  # the loss of the stream is within the theorem's bound
+assert guarantee.holds  # the loss of the stream is within the theorem's bound
 closed, posterior = fits["closed form"], fits["posterior"]
 for name, promised in (("LMS", 0.1), ("LMS, nearer", 0.02)):
     found = fits[name]

@@ -53,7 +53,7 @@ print(perceptron.guarantee())
 
 # What the story rests on.
 assert all(
-    path.guarantee().applies and path.guarantee().kept for path in paths.values()
+    path.guarantee().applies and path.guarantee().holds for path in paths.values()
 )
 assert all(
     np.allclose(path.average(last=0.25), room, atol=0.05) for path in paths.values()

@@ -46,7 +46,8 @@ def runs(p: int, slack: float = 2.0) -> np.ndarray:
             promised = online.run(learner, X, y).guarantee(u)
             assert promised.applies
             found[seed, k] = (
-                np.array([promised.suffered, promised.bound]) - promised.comparator_loss
+                np.array([promised.cumulative_loss, promised.bound])
+                - promised.comparator_loss
             )
     return found
 

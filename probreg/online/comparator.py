@@ -1,37 +1,45 @@
-"""The best fixed weights in hindsight, and the best for a theorem's bound: small convex programmes on arrays."""
+"""The best fixed weights in hindsight, and those with the least bound of a theorem: small convex programmes."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import rel_entr, softmax
 
 from probreg.errors import Incompatible
 from probreg.numerics.linalg import merge
 from probreg.online.losses import Loss
-from probreg.online.parts import Array, project
+from probreg.online.updates import Array, project
 
 
 @dataclass(frozen=True)
 class Constraint:
-    """Where fixed weights may lie: the "l1" or "l2" ball of a radius, the "simplex", or the "positive" orthant."""
+    """A set of fixed weights: the "l1" or "l2" ball of a radius, or the "simplex"."""
 
     kind: str = "l2"
     radius: float = np.inf
 
     @property
     def free(self) -> bool:
-        return self.kind in ("l1", "l2") and self.radius == np.inf
+        return self.radius == np.inf
 
     def nearest(self, u: Array) -> Array:
-        """The point of the set nearest to u."""
-        if self.kind == "positive":
-            return np.maximum(u, 0.0)
+        """Return the point of the set nearest to u."""
+        if self.kind == "l2":
+            return project(u, self.radius)
         if self.kind == "simplex":
-            # (u - c)_+ with the c at which its entries add up to 1   (Duchi, Shalev-Shwartz, Singer & Chandra 2008).
-            v = np.sort(u)[::-1]
-            excess = (np.cumsum(v) - 1.0) / np.arange(1, len(v) + 1)
-            return np.maximum(u - excess[v > excess][-1], 0.0)
-        return project(u, self.radius, "l1" if self.kind == "l1" else "l2")
+            return _project_simplex(u, 1.0)
+        if np.abs(u).sum() <= self.radius:
+            return u
+        return np.sign(u) * _project_simplex(np.abs(u), self.radius)
+
+
+def _project_simplex(u: Array, total: float) -> Array:
+    """Return the nearest point with entries >= 0 and the sum `total` (Duchi, Shalev-Shwartz, Singer & Chandra 2008)."""
+    # (u - c)_+ with the c at which its entries add up to the total
+    v = np.sort(u)[::-1]
+    excess = (np.cumsum(v) - total) / np.arange(1, len(v) + 1)
+    return np.maximum(u - excess[v > excess][-1], 0.0)
 
 
 def ridge_comparator(F: Array, penalty: float, centre: Array) -> Array:
@@ -53,9 +61,9 @@ def ridge_comparator(F: Array, penalty: float, centre: Array) -> Array:
     return np.asarray(np.linalg.lstsq(F[:-1, :-1], F[:-1, -1], rcond=None)[0])
 
 
-def least_squares(F: Array, held: Constraint) -> Array:
-    """The u of a constraint set with the least squared loss; the smallest of several when it is free."""
-    if held.free:
+def least_squares(F: Array, constraint: Constraint) -> Array:
+    """Return the u of a set with the least squared loss, and the least norm if the set is free."""
+    if constraint.free:
         return ridge_comparator(F, 0.0, np.zeros(len(F) - 1))
     R = F[:, :-1]
     z = F[:, -1]
@@ -64,7 +72,7 @@ def least_squares(F: Array, held: Constraint) -> Array:
     c = R.T @ z
     return _descend(
         lambda u: (float(u @ G @ u - 2 * c @ u), 2 * (G @ u - c)),
-        held,
+        constraint,
         len(c),
         2 * np.linalg.norm(G, 2),
     )
@@ -72,17 +80,17 @@ def least_squares(F: Array, held: Constraint) -> Array:
 
 def _descend(
     f: Callable[[Array], tuple[float, Array]],
-    held: Constraint,
+    constraint: Constraint,
     p: int,
     curvature: float,
     rounds: int = 20_000,
 ) -> Array:
-    """The minimiser on a convex set by accelerated projected gradient with restarts (Beck & Teboulle 2009)."""
-    u = v = held.nearest(np.zeros(p))
+    """Return the minimiser on a convex set by accelerated projected gradient with restarts (Beck & Teboulle 2009)."""
+    u = v = constraint.nearest(np.zeros(p))
     momentum = 1.0
     least = np.inf
     for _ in range(rounds):
-        new = held.nearest(v - f(v)[1] / curvature)
+        new = constraint.nearest(v - f(v)[1] / curvature)
         value = f(new)[0]
         if value > least:
             v = u
@@ -100,61 +108,42 @@ def _descend(
     return u
 
 
-def least_loss(X: Array, y: Array, loss: Loss, held: Constraint) -> Array:
-    """The u with the least sum of a loss over rows: L-BFGS for a smooth loss, else a linear programme."""
-    if loss.name in ("logistic", "binomial", "poisson"):
-        return _minimise_smooth(X, y, loss, held)
-    return _programme(X, y, loss, held)
+def least_loss(X: Array, y: Array, loss: Loss, constraint: Constraint) -> Array:
+    """Return the u with the least sum of a loss over rows: a linear programme if the loss is not smooth."""
+    if loss.name != "logistic":
+        return _solve_linear_programme(X, y, loss, constraint)
+
+    def objective(u: Array) -> tuple[float, Array]:
+        # L_u = sum_i log(1 + exp eta_i) - y_i eta_i; its gradient is X'(mean - y).
+        eta = X @ u
+        value = float(np.sum(np.logaddexp(0, eta) - y * eta))
+        return value, X.T @ (loss.mean(eta) - y)
+
+    if constraint.free:
+        return _minimise(objective, X.shape[1])
+    # the second derivative of log(1 + exp) is at most 1/4
+    return _descend(objective, constraint, X.shape[1], np.linalg.norm(X, 2) ** 2 / 4)
 
 
-def _minimise_smooth(X: Array, y: Array, loss: Loss, held: Constraint) -> Array:
+def _minimise(f: Callable[[Array], tuple[float, Array]], p: int) -> Array:
     from scipy.optimize import minimize
 
-    # L_u = sum_i n_i A(eta_i) - k_i eta_i, A = log(1 + exp) or exp; its gradient is X'(n A' - k).
-    if y.ndim == 2:
-        k = y[:, 0]
-        n = y[:, 1]
-    else:
-        k = y
-        n = np.ones(len(y))
-
-    def f(u: Array) -> tuple[float, Array]:
-        eta = X @ u
-        mean = loss.mean(eta)
-        if loss.name == "poisson":
-            value = mean
-        else:
-            value = np.logaddexp(0, eta)
-        return float(np.sum(n * value - k * eta)), X.T @ (n * mean - k)
-
-    if held.free:
-        return np.asarray(
-            minimize(
-                f,
-                np.zeros(X.shape[1]),
-                jac=True,
-                method="L-BFGS-B",
-                options={"gtol": 1e-9},
-            ).x
-        )
-    if loss.name == "poisson":
-        raise Incompatible(
-            "no best fixed weights are worked out for the Poisson loss on a bounded set"
-        )
-    # A'' <= 1/4 for A = log(1 + exp): the curvature X'diag(n A'')X is at most |n^(1/2) X|^2 / 4.
-    return _descend(
-        f, held, X.shape[1], np.linalg.norm(np.sqrt(n)[:, None] * X, 2) ** 2 / 4
+    options = {"gtol": 1e-9}
+    return np.asarray(
+        minimize(f, np.zeros(p), jac=True, method="L-BFGS-B", options=options).x
     )
 
 
-def _programme(X: Array, y: Array, loss: Loss, held: Constraint) -> Array:
-    """min sum(s) over u = a - b, a, b >= 0, s >= 0, with s at least each affine piece of the loss."""
+def _solve_linear_programme(
+    X: Array, y: Array, loss: Loss, constraint: Constraint
+) -> Array:
+    """Return u of min sum(s) over u = a - b, a, b >= 0, s >= 0, with s at least each affine piece of the loss."""
     from scipy.optimize import linprog
     from scipy.sparse import csr_array, eye_array, hstack, vstack
 
-    if held.kind == "l2" and not held.free:
+    if constraint.kind == "l2" and not constraint.free:
         raise Incompatible(
-            f"no best fixed weights are worked out for the {loss.name} loss in an l2 ball"
+            f"the best fixed weights are not available for the {loss.name} loss in an l2 ball: pass a comparator"
         )
     n, p = X.shape
     if loss.name == "hinge":  # s >= c - y u'x
@@ -168,28 +157,22 @@ def _programme(X: Array, y: Array, loss: Loss, held: Constraint) -> Array:
     ).tocsr()
     b = np.concatenate(limit)
     total = np.r_[np.ones(2 * p), np.zeros(n)][None]
-    bounds = (
-        [(0, None)] * p
-        + [(0, 0) if held.kind in ("simplex", "positive") else (0, None)] * p
-        + [(0, None)] * n
-    )
-    if held.kind == "simplex":
-        exact = {"A_eq": total, "b_eq": [1.0]}
-    else:
-        exact = {}
-    if held.kind == "l1" and not held.free:
+    simplex = constraint.kind == "simplex"
+    negative = (0, 0) if simplex else (0, None)
+    bounds = [(0, None)] * p + [negative] * p + [(0, None)] * n
+    equalities = {"A_eq": total, "b_eq": [1.0]} if simplex else {}
+    if constraint.kind == "l1":
         A = vstack([A, csr_array(total)])
-        b = np.r_[b, held.radius]
-    found = linprog(
-        np.r_[np.zeros(2 * p), np.ones(n)], A_ub=A, b_ub=b, bounds=bounds, **exact
-    )
-    return np.asarray(found.x[:p] - found.x[p : 2 * p])
+        b = np.r_[b, constraint.radius]
+    cost = np.r_[np.zeros(2 * p), np.ones(n)]
+    solution = linprog(cost, A_ub=A, b_ub=b, bounds=bounds, **equalities)
+    return np.asarray(solution.x[:p] - solution.x[p : 2 * p])
 
 
 def penalised_comparator(
     X: Array, y: Array, loss: Loss, weight: float, centre: Array
 ) -> Array:
-    """The u that minimises L_u + weight ||u - centre||^2, weight > 0, to a solver's tolerance: any u serves a bound.
+    """Return the u that minimises L_u + weight ||u - centre||^2, weight > 0, to the tolerance of a solver.
 
     >>> from probreg.online.losses import ABSOLUTE
     >>> penalised_comparator(np.eye(2), np.array([3.0, 0.1]), ABSOLUTE, 0.5, np.zeros(2)).round(6)
@@ -198,68 +181,45 @@ def penalised_comparator(
     from scipy.optimize import minimize
 
     start = X @ centre
-    if loss.name in ("squared", "logistic", "binomial", "poisson"):
-        k = y[:, 0] if y.ndim == 2 else y
-        n = y[:, 1] if y.ndim == 2 else np.ones(len(y))
-        squared = loss.name == "squared"
+    if loss.name in ("squared", "logistic"):
 
-        def f(v: Array) -> tuple[float, Array]:
+        def objective(v: Array) -> tuple[float, Array]:
             eta = start + X @ v
-            if squared:
-                slope = 2 * (eta - k)
+            if loss.name == "squared":
+                value = float(np.sum((eta - y) ** 2))
+                slope = 2 * (eta - y)
             else:
-                slope = n * loss.mean(eta) - k
-            if loss.name in ("logistic", "binomial"):
-                value = np.logaddexp(0, eta)
-            else:
-                value = loss.mean(eta)
-            if squared:
-                lost = np.sum((eta - k) ** 2)
-            else:
-                lost = np.sum(n * value - k * eta)
-            return float(lost + weight * v @ v), X.T @ slope + 2 * weight * v
+                value = float(np.sum(np.logaddexp(0, eta) - y * eta))
+                slope = loss.mean(eta) - y
+            return value + weight * float(v @ v), X.T @ slope + 2 * weight * v
 
-        return (
-            centre
-            + minimize(
-                f,
-                np.zeros(X.shape[1]),
-                jac=True,
-                method="L-BFGS-B",
-                options={"gtol": 1e-9},
-            ).x
-        )
+        return centre + _minimise(objective, X.shape[1])
     # max over a in [0, 1/(2 weight)] of b'a - |Z'a|^2 / 2, each a of an affine piece l = (b_i - z_i'v)_+; v = Z'a.
     if loss.name == "hinge":
         Z = y[:, None] * X
         b = loss.c - y * start
     else:
-        c = loss.c if loss.name == "insensitive" else 0.0
         Z = np.vstack([X, -X])
-        b = np.r_[y - start - c, start - y - c]
+        b = np.r_[y - start - loss.c, start - y - loss.c]
 
     def dual(a: Array) -> tuple[float, Array]:
         v = Z.T @ a
         return float(v @ v / 2 - b @ a), Z @ v - b
 
     box = [(0.0, 1 / (2 * weight))] * len(b)
-    with np.errstate(
-        divide="ignore"
-    ):  # of rows that are all alike, in a matrix of the solver's that is not used
-        return (
-            centre
-            + Z.T
-            @ minimize(
-                dual, np.zeros(len(b)), jac=True, method="L-BFGS-B", bounds=box
-            ).x
+    # Rows that are all alike give a division by zero in a matrix that the solver does not use.
+    with np.errstate(divide="ignore"):
+        solution = minimize(
+            dual, np.zeros(len(b)), jac=True, method="L-BFGS-B", bounds=box
         )
+    return centre + Z.T @ solution.x
 
 
 def widest_margin(X: Array, y: Array) -> Array | None:
-    """The shortest u with y_i u'x_i >= 1 for all i, of margin 1/||u||; None when no u separates (y = -1, +1).
+    """Return the shortest u with y_i u'x_i >= 1 for all i, with margin 1/||u||; None if no u separates (y = -1, +1).
 
-    The least distance programme of Lawson & Hanson (1974, ch. 23), by non-negative least squares on the rows that bind:
-    rows that the answer violates join until none does.
+    The least distance programme of Lawson & Hanson (1974, ch. 23), by non-negative least squares on a set of rows;
+    rows with a violated constraint join until there is none.
 
     >>> widest_margin(np.array([[2.0, 0.0], [0.0, 1.0]]), np.array([1.0, -1.0]))
     array([ 0.5, -1. ])
@@ -269,19 +229,19 @@ def widest_margin(X: Array, y: Array) -> Array | None:
     if size == 0:
         return None
     Z = Z / size
-    held = np.unique(
+    active = np.unique(
         np.linspace(0, len(Z) - 1, min(len(Z), 4 * X.shape[1] + 20)).astype(int)
     )
     while True:
-        u = _shortest(Z[held])
+        u = _shortest(Z[active])
         if u is None:
             return None
         margins = Z @ u
-        worst = np.setdiff1d(np.argsort(margins)[:50], held)
-        worst = worst[margins[worst] < 1 - 1e-9]
-        if not worst.size:
+        violated = np.setdiff1d(np.argsort(margins)[:50], active)
+        violated = violated[margins[violated] < 1 - 1e-9]
+        if not violated.size:
             return u / size if margins.min() > 0 else None
-        held = np.concatenate([held, worst])
+        active = np.concatenate([active, violated])
 
 
 def _shortest(Z: Array) -> Array | None:
@@ -295,12 +255,12 @@ def _shortest(Z: Array) -> Array | None:
     return None if norm < 1e-8 else -r[:-1] / (r @ r)
 
 
-def entropic(
-    F: Array, weight: float, pull: float, start: Array, scale: float = 1.0
+def entropic_comparator(
+    F: Array, weight: float, penalty: float, start: Array, scale: float = 1.0
 ) -> Array:
-    """The u = (v+ - v-) scale or v, v on the simplex, with the least weight L_u + pull d(v, start), d relative entropy.
+    """Return the v on the simplex with the least weight L_u + penalty d(v, start), d the relative entropy.
 
-    start (p,) holds v, or (2p,) the two halves. Whatever is returned is on the simplex, so a bound computed from it holds.
+    u is v, or (v+ - v-) scale of its two halves if start has 2p entries. The result is on the simplex, so a bound for it holds.
     """
     from scipy.optimize import minimize
 
@@ -311,34 +271,31 @@ def entropic(
         fold = scale * np.hstack([np.eye(p), -np.eye(p)])
     R = F[:, :-1] @ fold
     z = F[:, -1]
-    unit = max(float(z @ z) * weight, pull, 1e-300)
+    unit = max(float(z @ z) * weight, penalty, 1e-300)
 
-    def f(theta: Array) -> tuple[float, Array]:
-        v = np.exp(theta - theta.max())
-        v /= v.sum()
+    def objective(theta: Array) -> tuple[float, Array]:
+        v = softmax(theta)
         e = R @ v - z
         d = np.log(np.maximum(v, 1e-300) / start)
         # dv/d theta = diag(v) - vv': over theta the slope is v (g - v'g), in which the 1 of d(v log v)/dv cancels.
-        g = weight * 2 * (R.T @ e) + pull * d
-        return float(weight * e @ e + pull * v @ d) / unit, v * (g - v @ g) / unit
+        g = weight * 2 * (R.T @ e) + penalty * d
+        value = float(weight * e @ e + penalty * v @ d)
+        return value / unit, v * (g - v @ g) / unit
 
-    theta = np.asarray(
-        minimize(
-            f, np.log(start), jac=True, method="L-BFGS-B", options={"gtol": 1e-12}
-        ).x
-    )
-    v = np.exp(theta - theta.max())
-    return np.asarray(v / v.sum())
+    options = {"gtol": 1e-12}
+    theta = minimize(
+        objective, np.log(start), jac=True, method="L-BFGS-B", options=options
+    ).x
+    return np.asarray(softmax(theta))
 
 
 def relative_entropy(v: Array, start: Array) -> float:
-    """sum v log(v / start), with 0 log 0 = 0."""
-    held = v > 0
-    return float(np.sum(v[held] * np.log(v[held] / start[held])))
+    """Return sum v log(v / start), with 0 log 0 = 0."""
+    return float(rel_entr(v, start).sum())
 
 
 def widest_simplex(X: Array, y: Array, positive: bool, norm: float) -> Array:
-    """The u on the simplex (positive), or with ||u||_1 <= norm, of the widest margin min y u'x: a linear programme."""
+    """Return the u on the simplex (positive), or with ||u||_1 <= norm, with the widest margin min y u'x."""
     from scipy.optimize import linprog
 
     n, p = X.shape
@@ -348,7 +305,7 @@ def widest_simplex(X: Array, y: Array, positive: bool, norm: float) -> Array:
     total = np.r_[np.ones(2 * p), 0.0][None]
     bounds = [(0, None)] * p + [(0, 0) if positive else (0, None)] * p + [(None, None)]
     # max t over (a, b, t): t <= y_i (a - b)'x_i, a, b >= 0, sum (a + b) = norm.
-    found = linprog(
+    solution = linprog(
         np.r_[np.zeros(2 * p), -1.0],
         A_ub=A,
         b_ub=b,
@@ -356,4 +313,4 @@ def widest_simplex(X: Array, y: Array, positive: bool, norm: float) -> Array:
         b_eq=[norm],
         bounds=bounds,
     )
-    return np.asarray(found.x[:p] - found.x[p : 2 * p])
+    return np.asarray(solution.x[:p] - solution.x[p : 2 * p])

@@ -1,15 +1,12 @@
-"""What a theorem says of one run, as an object: what it assumes, what was met, what it promises, what was suffered.
-
-Also the steps that theorems choose. The theorems themselves are in `theorems`.
-"""
+"""The bound of a theorem for one run, with its assumptions; and the steps that minimise bounds."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from probreg.arguments.scalars import Count, NonNegative, Positive, check_arguments
+from probreg.arguments.scalars import NonNegative, Positive, check_arguments
 from probreg.errors import DataError, Incompatible
-from probreg.online.parts import Array
+from probreg.online.updates import Array
 from probreg.scores.assumptions import Assumption
 from probreg.system.terminal import clean_lines
 
@@ -20,18 +17,18 @@ NOT_OF_LOSS = Assumption(OF_LOSS.statement, None, False)
 
 @dataclass(frozen=True, eq=False)
 class Guarantee:
-    """A theorem's promise for the rounds of one run: `suffered` <= `bound` whenever it `applies`.
+    """A theorem's bound for the rounds of one run: `cumulative_loss` <= `bound` if it `applies`.
 
-    What it says of a new row (online to batch) assumes more, and that stands in `sampling`: rows seen once and drawn
-    independently, constants fixed before them. `convex` is whether the loss is convex in the weights, which the averaged
-    weights need; mistakes are not, and have the vote and a weight vector drawn at random instead. `of_loss` is whether the
-    bounded quantity is the loss that the learner reports: a bound of another quantity is no bound of the risk.
+    A bound on new rows (online to batch) needs the assumptions in `sampling` too: rows seen once and drawn independently,
+    constants fixed before them. `convex` is whether the loss is convex in the weights, which the averaged weights need; for
+    mistakes, which are not convex, there are bounds for the vote and for random weights. `of_loss` is whether the theorem
+    bounds the loss that the learner reports; other quantities give no bound of the risk.
     """
 
     theorem: str
     source: str
     quantity: str
-    suffered: float
+    cumulative_loss: float
     bound: float
     rounds: int
     assumptions: tuple[Assumption, ...]
@@ -43,113 +40,122 @@ class Guarantee:
 
     @property
     def applies(self) -> bool:
-        """Whether no assumption failed in any round so far; `assumptions` say which of them cannot be checked."""
+        """Whether no assumption failed so far; see `assumptions` for those that cannot be checked."""
         return all(a.holds is not False for a in self.assumptions)
 
     @property
-    def kept(self) -> bool:
-        """Whether what was suffered is within the bound, rounding apart."""
-        return self.suffered <= self.bound * (1 + 1e-9) + 1e-9
+    def holds(self) -> bool:
+        """Whether the cumulative loss is within the bound, up to rounding."""
+        return self.cumulative_loss <= self.bound * (1 + 1e-9) + 1e-9
 
     @property
     def risk(self) -> float:
-        """bound / rounds, whose mean over samples bounds the mean loss of `Run.average()` on a new row.
+        """bound / rounds. Its mean over samples bounds the mean loss of `Run.average()` on a new row.
 
-        Source: Cesa-Bianchi, Conconi & Gentile 2004, by Jensen's inequality. Incompatible where an assumption fails: rows
-        seen more than once, or a loss that is not convex, as mistakes are not (see `random_risk`, `vote_risk`).
+        Source: Cesa-Bianchi, Conconi & Gentile 2004, by Jensen's inequality. Raises Incompatible if
+        an assumption fails, for example for rows seen twice, or for mistakes (see `random_risk`, `vote_risk`).
         """
-        return self._on_new_rows("the averaged weights", 1.0, self.convex)
+        return self._risk_of("the averaged weights", 1.0, self.convex)
 
     @property
     def random_risk(self) -> float:
-        """bound / rounds, whose mean bounds the mean loss on a new row of `Run.draw()`, weights of a round drawn at random.
+        """bound / rounds. Its mean bounds the mean loss on a new row of `Run.draw()`, the weights of a random round.
 
-        The loss need not be convex. Incompatible where an assumption fails.
+        The loss need not be convex. Raises Incompatible if an assumption fails.
         """
-        return self._on_new_rows("weights drawn at random", 1.0)
+        return self._risk_of("weights drawn at random", 1.0)
 
     @property
     def vote_risk(self) -> float:
-        """2 bound / rounds, whose mean bounds the probability that `Run.vote` errs on a new row.
+        """2 bound / rounds. Its mean bounds the probability of an error of `Run.vote` on a new row.
 
-        The vote errs only where half of the weight vectors do (Freund & Schapire 1999). Incompatible for other
-        quantities than mistakes, and where an assumption fails.
+        The vote is wrong only if half of the weight vectors are (Freund & Schapire 1999). Raises Incompatible for
+        quantities other than mistakes, and if an assumption fails.
         """
         if self.quantity != "mistakes":
             raise Incompatible(
-                f"a vote errs or does not, and this bound is of the {self.quantity}: see `risk`"
+                f"vote_risk needs a bound on mistakes, and this one is on the {self.quantity}: see `risk`"
             )
-        return self._on_new_rows("the vote", 2.0)
+        return self._risk_of("the vote", 2.0)
 
     def random_risk_limit(self, delta: float = 0.05) -> float:
-        """suffered / rounds + sqrt(log(1/delta) / (2 rounds)): mistakes on a new row of `Run.draw()`, in the mean over its
-        draw, with probability 1 - delta over samples; twice that for the vote.
+        """Return the bound on the mean error rate of `Run.draw()` that holds with probability 1 - delta over samples.
 
-        The theorem itself is not used, only the rows: Hoeffding-Azuma for losses in [0, 1] (Cesa-Bianchi, Conconi &
-        Gentile 2004). Incompatible for other quantities than mistakes, and for rows seen more than once.
+        It is cumulative_loss / rounds + sqrt(log(1/delta) / (2 rounds)); twice it bounds the error rate of the vote.
+        It uses the rows only, not the theorem: Hoeffding-Azuma for losses in [0, 1] (Cesa-Bianchi, Conconi & Gentile 2004).
+        Raises Incompatible for quantities other than mistakes, and for rows seen more than once.
         """
         if self.quantity != "mistakes":
             raise Incompatible(
-                f"the limit is for losses between 0 and 1, and this is the {self.quantity}"
+                f"random_risk_limit needs a bound on mistakes, and this one is on the {self.quantity}"
             )
         if not 0 < delta < 1:
-            raise DataError(f"delta is {delta!r}: need a probability, between 0 and 1")
+            raise DataError(f"delta={delta!r}: expected a number between 0 and 1")
         self._require_assumptions("weights drawn at random", self.sampling)
         # Hoeffding-Azuma: P(mean risk - mean loss >= t) <= exp(-2 T t^2) for losses in [0, 1], solved for t at delta.
-        return self.suffered / self.rounds + float(
+        return self.cumulative_loss / self.rounds + float(
             np.sqrt(np.log(1 / delta) / (2 * self.rounds))
         )
 
-    def _on_new_rows(self, what: str, factor: float, *more: Assumption) -> float:
+    def _risk_of(self, estimate: str, factor: float, *extra: Assumption) -> float:
         self._require_assumptions(
-            what, (*self.assumptions, *self.sampling, self.of_loss, *more)
+            estimate, (*self.assumptions, *self.sampling, self.of_loss, *extra)
         )
         return factor * self.bound / self.rounds
 
-    def _require_assumptions(self, what: str, needed: tuple[Assumption, ...]) -> None:
+    def _require_assumptions(
+        self, estimate: str, needed: tuple[Assumption, ...]
+    ) -> None:
         if not self.sampling:
             raise Incompatible(
-                f"no bound for {what} on a new row: these rounds are those of a fit, not of one run"
+                f"no bound for {estimate} on a new row: these are the passes of a fit, not one run"
             )
         failed = [str(a) for a in needed if a.holds is False]
         if failed:
-            raise Incompatible(f"no bound for {what} on a new row: {'; '.join(failed)}")
+            raise Incompatible(
+                f"no bound for {estimate} on a new row: {'; '.join(failed)}"
+            )
 
     def __str__(self) -> str:
-        lines = [
-            f"{self.theorem} ({self.source}): {self.quantity} {self.suffered:.6g}, bound {self.bound:.6g}"
-        ]
-        lines += [f"  {a}" for a in self.assumptions]
-        unknown = any(a.holds is None for a in self.assumptions)
+        head = (
+            f"{self.theorem} ({self.source}): {self.quantity} {self.cumulative_loss:.6g}, "
+            f"bound {self.bound:.6g}"
+        )
+        verdict = "  the bound does not apply"
         if self.applies:
-            verdict = "applies" + " where what cannot be checked holds" * unknown
-        else:
-            verdict = "does not apply"
-        return clean_lines(*lines, f"  the bound {verdict}", *self._said_of_new_rows())
+            verdict = "  the bound applies"
+            if any(a.holds is None for a in self.assumptions):
+                verdict += " if the assumptions that cannot be checked hold"
+        lines = [head, *(f"  {a}" for a in self.assumptions), verdict]
+        return clean_lines(*lines, *self._risk_lines())
 
-    def _said_of_new_rows(self) -> list[str]:
+    def _risk_lines(self) -> list[str]:
+        """Return the printed lines about a new row."""
         if not self.sampling:
             return []
         try:
             if self.quantity == "mistakes":
-                shares = [
-                    f"{v:.4g}" if v < 1 else "1 (says nothing)"
-                    for v in (self.random_risk, self.vote_risk)
-                ]
-                said = f"weights drawn at random err at most {shares[0]} of the time, their vote {shares[1]}"
+                rate = min(self.random_risk, 1.0)
+                vote = min(self.vote_risk, 1.0)
+                bound = f"error rate of random weights at most {rate:.4g}, of their vote at most {vote:.4g}"
             else:
-                said = f"the averaged weights have a mean {self.quantity.removeprefix('cumulative ')} of at most {self.risk:.4g}"
-        except Incompatible as why:
-            return [f"  {why}"]
-        open_ = [f"    {a}" for a in (*self.sampling, self.convex) if a.holds is None]
-        return [f"  on a new row, in the mean over samples, {said}", *open_]
+                quantity = self.quantity.removeprefix("cumulative ")
+                bound = (
+                    f"mean {quantity} of the averaged weights at most {self.risk:.4g}"
+                )
+        except Incompatible as error:
+            return [f"  {error}"]
+        unchecked = [
+            f"    {a}" for a in (*self.sampling, self.convex) if a.holds is None
+        ]
+        return [f"  on a new row, in the mean over samples: {bound}", *unchecked]
 
 
 @check_arguments
 def additive_step(
     x_norm: Positive, u_norm: NonNegative, u_loss: NonNegative | None = None
 ) -> float:
-    """The step that minimises Widrow-Hoff's bound L_u / (1 - step r^2) + ||u||^2 / step.
+    """Return the step that minimises Widrow-Hoff's bound L_u / (1 - step r^2) + ||u||^2 / step.
 
     Its least value is (sqrt(L_u) + ||u|| r)^2. Without u_loss, step = 1 / (2 r^2).
 
@@ -180,12 +186,12 @@ def additive_step(
 def multiplicative_step(
     spread: Positive, entropy: NonNegative, u_loss: NonNegative | None = None
 ) -> float:
-    """The step that minimises L_u / (1 - step R^2 / 4) + 2 d / step, the bound of exponentiated gradient.
+    """Return the step that minimises L_u / (1 - step R^2 / 4) + 2 d / step, the bound of exponentiated gradient.
 
     Parameters
     ----------
     spread : float
-        R, within which the values of a row lie.
+        R, the largest range of the values within a row.
     entropy : float
         d, the relative entropy of the comparator to the start.
     u_loss : float, optional
@@ -213,47 +219,3 @@ def _best_split(b: float, u_loss: float | None) -> float:
     if b > 0:
         return float(min(b / (np.sqrt(u_loss) + b), 1 - 1e-6))
     return 0.5
-
-
-@check_arguments
-def risk_bound(
-    step: Positive,
-    rounds: Count,
-    *,
-    x_norm: NonNegative,
-    u_norm: NonNegative,
-    u_risk: NonNegative,
-) -> float:
-    """Online to batch, LMS, any u: E[risk of the averaged weights] <= R_u / (1 - step r^2) + ||u||^2 / (step rounds).
-
-    It assumes one pass over rows drawn independently, ||x|| <= x_norm for every row there can be, and a step, x_norm
-    and u fixed before the rows were seen. Nothing here can check that.
-
-    Parameters
-    ----------
-    step : float
-        Positive.
-    rounds : int
-        Rows of the pass.
-    x_norm : float
-        A bound r on ||x|| of every row.
-    u_norm : float
-        The norm of the comparator u.
-    u_risk : float
-        Its risk R_u.
-
-    Returns
-    -------
-    float
-        The bound; inf where step r^2 reaches 1.
-
-    Examples
-    --------
-    >>> risk_bound(0.5, 100, x_norm=1.0, u_norm=1.0, u_risk=0.25)
-    0.52
-    """
-    # Widrow-Hoff's bound over T rounds, over T; by Jensen the averaged weights lose no more.
-    z = step * x_norm**2
-    if z >= 1:
-        return np.inf
-    return u_risk / (1 - z) + u_norm**2 / (step * rounds)

@@ -1,39 +1,30 @@
-"""The named algorithms of the literature: each is a loss, a geometry and a rate."""
+"""Named algorithms of the literature: each is a loss, a geometry and a rate."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Annotated
 
 import numpy as np
 
 from probreg.arguments import scalars
-from probreg.errors import DataError, ProbregError
-from probreg.online.guarantee import additive_step, multiplicative_step
+from probreg.errors import DataError, Incompatible, ProbregError
+from probreg.kernels.base import CovarianceFunction
+from probreg.online.experts import Aggregate
+from probreg.online.guarantee import additive_step
+from probreg.online.kernel_learners import KernelGradient, KernelLearner, KernelRLS
 from probreg.online.learner import Gradient, Learner
-from probreg.online.losses import (
-    BINOMIAL,
-    HINGE,
-    LOGISTIC,
-    ON_SIGNS,
-    PERCEPTRON,
-    SQUARED,
-    Loss,
-    insensitive,
-    perceptron_loss,
-)
-from probreg.online.machines import aggregate, dual_svr, kernel, kernel_rls
-from probreg.online.parts import (
+from probreg.online.losses import HINGE, LOGISTIC, PERCEPTRON, SQUARED, Loss
+from probreg.online.second_order import RLS
+from probreg.online.updates import (
     IMPLICIT,
     NORMALISED,
     PASSIVE,
     Euclid,
     Geometry,
-    Positive,
     Rate,
     Signed,
     Simplex,
     constant,
 )
-from probreg.online.second_order import RLS, AffineProjection, Softmax
 
 Step = Annotated[float | Rate, scalars.Number(0.0)]
 
@@ -79,22 +70,12 @@ def lms(
     0.5
     """
     if isinstance(step, str):
-        step = _theory(
-            step, "x_norm", x_norm, lambda r: additive_step(r, u_norm, u_loss)
-        )
+        if step != "theory":
+            raise DataError(f"step={step!r}: expected a number, a Rate or 'theory'")
+        if x_norm is None:
+            raise DataError("step='theory' needs x_norm=, a bound on ||x||")
+        step = additive_step(x_norm, u_norm, u_loss)
     return Gradient(SQUARED, _as_rate(step))
-
-
-def _theory(
-    step: str, name: str, value: float | None, choose: Callable[[float], float]
-) -> float:
-    if step != "theory":
-        raise DataError(f"step is {step!r}: give a number, a Rate, or 'theory'")
-    if value is None:
-        raise DataError(
-            f"step='theory' needs {name}, a positive bound on the rows; met None"
-        )
-    return choose(value)
 
 
 @scalars.check_arguments
@@ -149,41 +130,6 @@ def nlms(step: scalars.Positive = 0.5, eps: scalars.NonNegative = 1e-8) -> Gradi
 
 
 @scalars.check_arguments
-def affine_projection(
-    step: scalars.Positive = 0.5,
-    *,
-    order: scalars.Count = 5,
-    eps: scalars.NonNegative = 1e-3,
-) -> AffineProjection:
-    """Affine projection on the last `order` rows A, b: w += step A' (A A' + eps I)^-1 (b - A w).
-
-    Parameters
-    ----------
-    step : float
-        Positive.
-    order : int
-        Number of rows.
-    eps : float
-        Not negative.
-
-    Returns
-    -------
-    AffineProjection
-        The learner.
-
-    References
-    ----------
-    Ozeki & Umeda 1984.
-
-    Examples
-    --------
-    >>> affine_projection(0.5, order=2).order
-    2
-    """
-    return AffineProjection(order, step, eps)
-
-
-@scalars.check_arguments
 def rls(
     forgetting: scalars.Positive = 1.0, *, precision: scalars.NonNegative = 0.0
 ) -> RLS:
@@ -212,25 +158,13 @@ def rls(
 
 
 @scalars.check_arguments
-def eg(
-    step: Step | str = 0.1,
-    *,
-    spread: scalars.Positive | None = None,
-    u_loss: scalars.NonNegative | None = None,
-    p: scalars.Several = 2,
-) -> Gradient:
+def eg(step: Step = 0.1) -> Gradient:
     """Exponentiated gradient on the simplex: w_i proportional to w_i exp(-step (w'x - y) x_i), w_1 uniform.
 
     Parameters
     ----------
-    step : float or Rate or "theory"
-        Positive; "theory" minimises the bound L_u / (1 - step R^2/4) + 2 log(p) / step.
-    spread : float, optional
-        R, within which the values of a row lie; "theory" needs it.
-    u_loss : float, optional
-        The loss L_u of a comparator over the rounds.
-    p : int
-        Number of columns, for "theory".
+    step : float or Rate
+        Positive, or a rate that falls; `multiplicative_step` minimises the bound.
 
     Returns
     -------
@@ -247,36 +181,7 @@ def eg(
     >>> learner.step(learner.init(2), [1.0, 0.0], 0.5)[0].w
     array([0.5, 0.5])
     """
-    if isinstance(step, str):
-        # d(u, w_1) <= log p of the uniform start, whatever u on the simplex.
-        step = _theory(
-            step, "spread", spread, lambda R: multiplicative_step(R, np.log(p), u_loss)
-        )
     return Gradient(SQUARED, _as_rate(step), Simplex())
-
-
-@scalars.check_arguments
-def eg_positive(step: Step = 0.1, *, start: scalars.Positive | None = None) -> Gradient:
-    """Exponentiated gradient without normalisation: w_i *= exp(-step (w'x - y) x_i).
-
-    Parameters
-    ----------
-    step : float or Rate
-        Positive, or a rate that falls.
-    start : float, optional
-        The first value of every weight; 1/p without it.
-
-    Returns
-    -------
-    Gradient
-        The learner.
-
-    Examples
-    --------
-    >>> eg_positive(0.1, start=0.5).init(2).w
-    array([0.5, 0.5])
-    """
-    return Gradient(SQUARED, _as_rate(step), Positive(start))
 
 
 @scalars.check_arguments
@@ -310,24 +215,16 @@ def eg_pm(step: Step = 0.1, *, norm: scalars.Positive = 1.0) -> Gradient:
 
 @scalars.check_arguments
 def winnow(
-    step: scalars.Positive = 0.5,
-    *,
-    norm: scalars.Positive | None = None,
-    threshold: scalars.Real | None = None,
+    step: scalars.Positive = 0.5, *, norm: scalars.Positive | None = None
 ) -> Gradient:
-    """Winnow: on a mistake w_i *= exp(step y x_i), y = -1, +1.
-
-    It is on the simplex; signed with a norm. With a threshold, as Littlestone (1988), weights start at 1 and are not
-    normalised (his alpha is exp(step)).
+    """Winnow: on a mistake w_i is multiplied by exp(step y x_i), y = -1, +1, on the simplex.
 
     Parameters
     ----------
     step : float
         Positive.
     norm : float, optional
-        Of signed weights.
-    threshold : float, optional
-        The prediction is +1 above it.
+        The bound on ||w||_1 of signed weights.
 
     Returns
     -------
@@ -340,16 +237,12 @@ def winnow(
 
     Examples
     --------
-    >>> learner = winnow(np.log(2), threshold=2.0)
-    >>> learner.step(learner.init(3), [1.0, 0.0, 1.0], -1)[0].w
-    array([0.5, 1. , 0.5])
+    >>> learner = winnow(np.log(2))
+    >>> learner.step(learner.init(2), [1.0, 0.0], -1)[0].w.round(6)
+    array([0.333333, 0.666667])
     """
-    if threshold is not None:
-        # w = exp(theta) from theta = 0: a mistake multiplies w_j by exp(step y x_j).
-        return Gradient(perceptron_loss(threshold), constant(step), Positive(1.0))
-    return Gradient(
-        PERCEPTRON, constant(step), Simplex() if norm is None else Signed(norm)
-    )
+    geometry = Simplex() if norm is None else Signed(norm)
+    return Gradient(PERCEPTRON, constant(step), geometry)
 
 
 @scalars.check_arguments
@@ -408,32 +301,6 @@ def batch_perceptron(rows: scalars.Count, step: scalars.Positive = 1.0) -> Gradi
 
 
 @scalars.check_arguments
-def adaline(step: Step = 0.01) -> Gradient:
-    """Adaline: least mean squares on labels -1, +1, thresholded at 0.
-
-    Parameters
-    ----------
-    step : float or Rate
-        Positive, or a rate that falls.
-
-    Returns
-    -------
-    Gradient
-        The learner.
-
-    References
-    ----------
-    Widrow & Hoff 1960.
-
-    Examples
-    --------
-    >>> adaline(0.1).loss.name
-    'squared'
-    """
-    return Gradient(ON_SIGNS, _as_rate(step))
-
-
-@scalars.check_arguments
 def passive_aggressive(
     C: scalars.Limit = np.inf, *, squared: scalars.Flag = False
 ) -> Gradient:
@@ -469,38 +336,6 @@ def passive_aggressive(
 
 
 @scalars.check_arguments
-def passive_aggressive_regression(
-    C: scalars.Limit = np.inf, *, eps: scalars.NonNegative = 0.1
-) -> Gradient:
-    """Passive-aggressive regression: the nearest w that predicts within eps of y, its step at most C.
-
-    Parameters
-    ----------
-    C : float
-        The largest step; inf for none.
-    eps : float
-        Not negative, in units of y.
-
-    Returns
-    -------
-    Gradient
-        The learner.
-
-    References
-    ----------
-    Crammer et al. 2006.
-
-    Examples
-    --------
-    >>> learner = passive_aggressive_regression(eps=0.5)
-    >>> learner.step(learner.init(1), [1.0], 2.0)[0].w
-    array([1.5])
-    """
-    # argmin |w - w_t|^2 / 2 + C l, l = (|w'x - y| - eps)_+: a = min(C, l / |x|^2).
-    return Gradient(insensitive(eps), Rate(C, kind=PASSIVE))
-
-
-@scalars.check_arguments
 def logistic(step: Step = 0.1) -> Gradient:
     """Online logistic regression: w += step (y - h) x, h = 1 / (1 + exp(-w'x)); y = 0, 1.
 
@@ -521,56 +356,6 @@ def logistic(step: Step = 0.1) -> Gradient:
     array([1.])
     """
     return Gradient(LOGISTIC, _as_rate(step))
-
-
-@scalars.check_arguments
-def binomial(step: Step = 0.1) -> Gradient:
-    """Online logistic regression of successes of trials: w += step (k - n h) x, h = 1 / (1 + exp(-w'x)).
-
-    A round reads y = (k, n), k successes of n trials, `run(binomial(), X, k, trials=n)`. Its loss is that of the n
-    trials at one w, n log(1 + exp(w'x)) - k w'x, the negative binomial log-likelihood less its coefficient.
-
-    Parameters
-    ----------
-    step : float or Rate
-        Positive, or a rate that falls.
-
-    Returns
-    -------
-    Gradient
-        The learner.
-
-    Examples
-    --------
-    >>> learner = binomial(0.5)
-    >>> learner.step(learner.init(1), [2.0], (3, 4))[0].w
-    array([1.])
-    """
-    return Gradient(BINOMIAL, _as_rate(step))
-
-
-@scalars.check_arguments
-def softmax(levels: scalars.Several, step: Step = 0.1) -> Softmax:
-    """Online softmax regression of class codes 0 .. levels - 1: W += -step x (h - e_y)', h = softmax(W'x).
-
-    Parameters
-    ----------
-    levels : int
-        Number of classes.
-    step : float or Rate
-        Positive, or a rate that falls.
-
-    Returns
-    -------
-    Softmax
-        The learner.
-
-    Examples
-    --------
-    >>> softmax(3).init(2).w.shape
-    (2, 3)
-    """
-    return Softmax(levels, _as_rate(step))
 
 
 @scalars.check_arguments
@@ -600,12 +385,143 @@ def descent(loss: Loss, step: Step = 0.1, geometry: Geometry | None = None) -> G
     return Gradient(loss, _as_rate(step), geometry or Euclid())
 
 
+@scalars.check_arguments
+def kernel(base: Learner, kernel: CovarianceFunction) -> Learner:
+    """A learner of functions f = sum_j w_j k(a_j, .): the steps of `base` with k(x, .) in the place of the row x.
+
+    `path.state.w` holds the w_j, and `path.state.memory["anchors"]` the rows a_j, oldest first. The guarantees of `base` hold with
+    k(x, x) for ||x||^2 and ||f|| for ||u||. The length of `kernel` is in units of the columns.
+
+    Parameters
+    ----------
+    base : Learner
+        A gradient learner of Euclidean geometry, such as `lms`, `nlms`, `perceptron`, `passive_aggressive`, `logistic` or
+        `descent`; or `rls`, which becomes `kernel_rls`.
+    kernel : CovarianceFunction
+        k.
+
+    Returns
+    -------
+    Learner
+        The learner.
+
+    Raises
+    ------
+    Incompatible
+        For a base with steps in each column, such as exponentiated gradient.
+
+    References
+    ----------
+    Kivinen, Smola & Williamson 2004.
+
+    Examples
+    --------
+    >>> from probreg.kernels import RBF
+    >>> from probreg.online import lms, run
+    >>> path = run(kernel(lms(0.5), RBF(1.0)), [[0.0], [1.0], [2.0], [4.0]], [0.0, 1.0, 0.0, 2.0])
+    >>> path.state.w.round(6), path.state.memory["anchors"].ravel()
+    (array([ 0.5     , -0.151633,  1.007483]), array([1., 2., 4.]))
+    """
+    if isinstance(base, RLS):
+        if base.forgetting < 1 or base.precision == 0:
+            raise Incompatible(
+                "base: kernel recursive least squares needs precision > 0 and no forgetting; take rls(precision=...)"
+            )
+        return KernelRLS(kernel, base.precision)
+    if isinstance(base, KernelLearner) or not isinstance(base, Gradient):
+        raise Incompatible(
+            f"base is {type(base).__name__}: expected a gradient learner such as lms, or rls"
+        )
+    return KernelGradient(base, kernel)
+
+
+@scalars.check_arguments
+def kernel_rls(
+    kernel: CovarianceFunction, precision: scalars.Positive = 1.0
+) -> KernelRLS:
+    """Kernel recursive least squares: after every round the minimiser of sum (f(x_t) - y_t)^2 + precision ||f||^2.
+
+    It is the mean of a Gaussian process of covariance k / precision in units of the noise variance, and
+    `learner.covariance(state, X)` is its covariance.
+
+    Parameters
+    ----------
+    kernel : CovarianceFunction
+        k.
+    precision : float
+        Positive: the noise variance over that of the process; the lam of kernel ridge.
+
+    Returns
+    -------
+    KernelRLS
+        The learner.
+
+    References
+    ----------
+    Engel, Mannor & Meir 2004.
+
+    Examples
+    --------
+    >>> from probreg.kernels import RBF
+    >>> from probreg.online import run
+    >>> learner = kernel_rls(RBF(1.0), 0.1)
+    >>> path = run(learner, [[0.0], [1.0], [2.0], [4.0]], [0.0, 1.0, 0.0, 2.0])
+    >>> learner.predict(path.state, [[1.5], [3.0]]).round(6)
+    array([0.516761, 0.671134])
+    """
+    return KernelRLS(kernel, precision)
+
+
+@scalars.check_arguments
+def aggregate(
+    learners: Sequence[Learner],
+    *,
+    low: scalars.Real = 0.0,
+    high: scalars.Real = 1.0,
+) -> Aggregate:
+    """One forecast from those of N learners. Its squared loss exceeds that of the best by at most (high - low)^2 log(N) / 2.
+
+    Each learner learns from every row. See `Aggregate`.
+
+    Parameters
+    ----------
+    learners : sequence of Learner
+        Two or more. The forecast of a logistic one is its probability.
+    low : float
+        The least value of y, known before the rows. A forecast below is moved to it.
+    high : float
+        The largest value of y. A forecast above is moved to it.
+
+    Returns
+    -------
+    Aggregate
+        The learner.
+
+    References
+    ----------
+    Vovk 1998; Cesa-Bianchi & Lugosi 2006, section 3.6.
+
+    Examples
+    --------
+    >>> from probreg.online import lms, run
+    >>> both = aggregate([lms(0.1), lms(0.5)])
+    >>> path = run(both, [[1.0], [1.0], [1.0]], [1.0, 1.0, 1.0])
+    >>> path.guarantee().comparator, path.regret().value < 0.5 * 0.7
+    (array([0., 1.]), True)
+    """
+    if not isinstance(learners, list | tuple):
+        raise DataError(
+            f"learners is {type(learners).__name__}: expected a list of learners"
+        )
+    return Aggregate(tuple(learners), low, high)
+
+
 class Recipes(dict[str, Callable[..., Learner]]):
-    """Name -> recipe; asked for what it lacks, it says what it has."""
+    """Learners by name; an unknown name raises an error with the list of names."""
 
     def __missing__(self, name: str) -> Callable[..., Learner]:
         raise ProbregError(
-            f"no learner is called {name!r}. There are: {', '.join(sorted(self))}"
+            f"unknown learner {name!r}. There are: {', '.join(sorted(self))}"
         )
 
 
@@ -616,24 +532,17 @@ LEARNERS = Recipes(
             lms,
             implicit_lms,
             nlms,
-            affine_projection,
             rls,
             eg,
-            eg_positive,
             eg_pm,
             winnow,
             perceptron,
             batch_perceptron,
-            adaline,
             passive_aggressive,
-            passive_aggressive_regression,
             logistic,
-            binomial,
-            softmax,
             descent,
             kernel,
             kernel_rls,
-            dual_svr,
             aggregate,
         )
     }

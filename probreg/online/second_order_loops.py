@@ -1,4 +1,4 @@
-"""The inner loops of second-order learners, softmax regression and the running scaler, compiled; see `first_order_loops`."""
+"""The compiled loop of recursive least squares; see `first_order_loops`."""
 
 import numpy as np
 
@@ -6,28 +6,27 @@ from probreg.online.first_order_loops import (
     HUGE,
     Array,
     Out,
-    Rows,
-    Setup,
     _dot,
     compiled,
 )
 
 
 @compiled
-def rls_rounds(rows: Rows, w: Array, F: Array, forgetting: float, out: Out) -> int:
+def rls_rounds(
+    X: Array, y: Array, w: Array, F: Array, forgetting: float, out: Out
+) -> int:
     """Square-root recursive least squares: row [x y] is rotated into the triangle F (p+1, p+1) by Givens rotations."""
-    X, P, y = rows
-    prediction, losses, slopes, norms, total = out
+    prediction, losses, slopes, squares, total = out
     p = w.size
     root = np.sqrt(forgetting)
     row = np.empty(p + 1)
     for i in range(y.size):
-        report = _dot(w, P[i])
-        e = report - y[i]
+        f = _dot(w, X[i])
+        e = f - y[i]
         q = _dot(X[i], X[i])
         if not abs(e * e + q) <= HUGE:
             return i
-        prediction[i], losses[i], slopes[i], norms[i] = report, e * e, e, q
+        prediction[i], losses[i], slopes[i], squares[i] = f, e * e, e, q
         total[:] += w
         # F'F <- f F'F + (x, y)(x, y)', f the forgetting.
         row[:p], row[p] = X[i], y[i]
@@ -70,96 +69,3 @@ def solve(F: Array, w: Array) -> None:
             w[k] = rest / F[k, k]
         else:
             w[k] = 0.0
-
-
-@compiled
-def affine(
-    rows: Rows,
-    w: Array,
-    memory: tuple[Array, Array],
-    knobs: tuple[float, float],
-    out: Out,
-) -> int:
-    """Affine projection: the last rows A (order, p) and their responses b; knobs are (step, eps)."""
-    X, P, y = rows
-    prediction, losses, slopes, norms, total = out
-    A, b = memory
-    order = b.size
-    for i in range(y.size):
-        report = _dot(w, P[i])
-        e = report - y[i]
-        q = _dot(X[i], X[i])
-        if not abs(e * e + q) <= HUGE:
-            return i
-        prediction[i], losses[i], slopes[i], norms[i] = report, e * e, e, q
-        total[:] += w
-        for k in range(order - 1, 0, -1):
-            A[k], b[k] = A[k - 1], b[k - 1]
-        A[0], b[0] = X[i], y[i]
-        # w <- w + step A'(AA' + eps I)^-1 (b - A w)
-        G = A @ A.T
-        for k in range(order):
-            G[k, k] += knobs[1]
-        w += knobs[0] * (A.T @ np.linalg.solve(G, b - A @ w))
-    return y.size
-
-
-@compiled
-def softmax_rounds(rows: Rows, w: Array, t: int, s: Setup, out: Out) -> int:
-    """W (p, K) += -step x (h - e_y)', h the softmax of W'x; prediction is (n, K)."""
-    X, P, y = rows
-    prediction, losses, slopes, norms, total = out
-    p, K = w.shape
-    _, step, power, _, _, _ = s[1]
-    h = np.empty(K)
-    for i in range(y.size):
-        code = int(y[i])
-        report = P[i] @ w
-        prediction[i] = report
-        # -log h_y = log sum_k exp f_k - f_y
-        losses[i] = (
-            np.log(np.exp(report - report.max()).sum()) + report.max() - report[code]
-        )
-        f = X[i] @ w if s[0][4] else report
-        norms[i] = _dot(X[i], X[i])
-        if not abs(losses[i] + norms[i]) <= HUGE:
-            return i
-        h = np.exp(f - f.max())
-        h /= h.sum()
-        # d(-log h_y) / df = h - e_y, W <- W - step x (h - e_y)'
-        h[code] -= 1.0
-        slopes[i] = np.sqrt(_dot(h, h))
-        now = step * (t + i + 1.0) ** -power
-        for j in range(p):
-            for k in range(K):
-                total[j, k] += w[j, k]
-                w[j, k] -= now * h[k] * X[i, j]
-    return y.size
-
-
-@compiled
-def standardise(
-    X: Array, mean: Array, square: Array, count: float, before: Array, after: Array
-) -> None:
-    """Rows scaled by the running mean and population sd before and after each row joined them (Welford 1962)."""
-    for i in range(len(X)):
-        for j in range(X.shape[1]):
-            if count > 0:
-                sd = np.sqrt(square[j] / count)
-            else:
-                sd = 0.0
-            if sd > 0:
-                before[i, j] = (X[i, j] - mean[j]) / sd
-            else:
-                before[i, j] = 0.0
-        count += 1.0
-        for j in range(X.shape[1]):
-            # mean_t = mean_(t-1) + d / t, M_t = M_(t-1) + d (x - mean_t), sd^2 = M_t / t   (Welford 1962).
-            d = X[i, j] - mean[j]
-            mean[j] += d / count
-            square[j] += d * (X[i, j] - mean[j])
-            sd = np.sqrt(square[j] / count)
-            if sd > 0:
-                after[i, j] = (X[i, j] - mean[j]) / sd
-            else:
-                after[i, j] = 0.0

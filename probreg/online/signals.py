@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from probreg.arguments.arrays import floats
 from probreg.arguments.scalars import Count, Natural, check_arguments
 from probreg.errors import DataError
-from probreg.online.parts import Array
+from probreg.online.updates import Array
 
 
 class Lagged(NamedTuple):

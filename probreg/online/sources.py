@@ -1,122 +1,26 @@
-"""Where rows come from: arrays, iterators of rows or of blocks, files read piece by piece. Every feed yields blocks."""
+"""Blocks of rows from arrays, or from an iterable of rows or of blocks."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path as FilePath
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from probreg.arguments.arrays import floats
-from probreg.arguments.scalars import Count, check_fields
 from probreg.errors import DataError
 from probreg.numerics.linalg import row_blocks
-from probreg.online.parts import Array
+from probreg.online.rounds import pass_order
+from probreg.online.updates import Array
 
 Block = tuple[Array, Array]
-ROWS = 4096  # rows of a generator that are taken together
-READ = 65_536  # bytes of a file that are read together
-
-
-@dataclass(frozen=True)
-class Parquet:
-    """A Parquet file as blocks (X, y) of rows, read piece by piece; it needs pyarrow.
-
-    Parameters
-    ----------
-    path : str or Path
-        The file.
-    y : str
-        The column of the response.
-    columns : sequence of str, optional
-        Those of X; every column but y without it.
-    rows : int
-        Of a block.
-    trials : str, optional
-        The column of the number of trials, whose successes y counts.
-    """
-
-    path: str | FilePath
-    y: str
-    columns: Sequence[str] | None = None
-    rows: Count = 65_536
-    trials: str | None = None
-
-    def __post_init__(self) -> None:
-        check_fields(self)
-
-    def __iter__(self) -> Iterator[Block]:
-        import pyarrow.parquet as pq
-
-        # Left to itself it reads every group of rows ahead, and memory grows with the file.
-        with pq.ParquetFile(self.path, pre_buffer=False, buffer_size=READ) as file:
-            if self.trials is None:
-                read = [self.y]
-            else:
-                read = [self.y, self.trials]
-            names = list(
-                self.columns or [c for c in file.schema_arrow.names if c not in read]
-            )
-            for batch in file.iter_batches(self.rows, columns=[*names, *read]):
-                table = [
-                    batch.column(c).to_numpy(zero_copy_only=False).astype(float)
-                    for c in (*names, *read)
-                ]
-                if self.trials is None:
-                    y = table[-1]
-                else:
-                    y = np.column_stack(table[-2:])
-                yield np.column_stack(table[: len(names)]), y
-
-
-@dataclass(frozen=True)
-class CSV:
-    """A text file with a header as blocks (X, y) of rows, read piece by piece.
-
-    Parameters
-    ----------
-    path : str or Path
-        The file.
-    y : str
-        The column of the response.
-    columns : sequence of str, optional
-        Those of X; every column but y without it.
-    rows : int
-        Of a block.
-    trials : str, optional
-        The column of the number of trials, whose successes y counts.
-    """
-
-    path: str | FilePath
-    y: str
-    columns: Sequence[str] | None = None
-    rows: Count = 65_536
-    trials: str | None = None
-
-    def __post_init__(self) -> None:
-        check_fields(self)
-
-    def __iter__(self) -> Iterator[Block]:
-        import pandas as pd
-
-        with pd.read_csv(self.path, chunksize=self.rows) as chunks:
-            for chunk in chunks:
-                if self.trials is None:
-                    read = [self.y]
-                else:
-                    read = [self.y, self.trials]
-                names = list(self.columns or chunk.columns.drop(read))
-                yield (
-                    chunk[names].to_numpy(float),
-                    chunk[self.y if self.trials is None else read].to_numpy(float),
-                )
+ROWS = 4096  # single rows of a stream that form a block
 
 
 @dataclass(frozen=True, eq=False)
 class Arrays:
-    """X (n, p) and y (n,), or (n, 2) of successes and trials, held in memory, visited in blocks that end at multiples of `every` rounds of the run."""
+    """X (n, p) and y (n,) as blocks that end at multiples of `every` rounds of the run."""
 
     X: Array
     y: Array
@@ -131,23 +35,19 @@ class Arrays:
 
     def blocks(self, k: int) -> Iterator[Block]:
         n = len(self.y)
-        if self.shuffle is None:
-            order = None
-        else:
-            order = np.random.default_rng([self.shuffle, k]).permutation(n)
+        order = None if self.shuffle is None else pass_order(n, self.shuffle, k)
         for rows in self._cuts(k * n):
-            take: Any = rows if order is None else order[rows]
-            yield self.X[take], self.y[take]
+            index: Any = rows if order is None else order[rows]
+            yield self.X[index], self.y[index]
 
-    def _cuts(self, before: int) -> Iterator[slice]:
+    def _cuts(self, n_before: int) -> Iterator[slice]:
         n = len(self.y)
-        cap = row_blocks(len(self.y), self.X.shape[1])[0].stop
-        size = -(
-            -self.every // -(-self.every // max(cap, 1))
-        )  # equal parts of `every` that stay in cache
+        cache_rows = max(row_blocks(n, self.X.shape[1])[0].stop, 1)
+        # equal parts of `every` that stay in cache
+        size = -(-self.every // -(-self.every // cache_rows))
         start = 0
         while start < n:
-            left = self.every - (before + start) % self.every
+            left = self.every - (n_before + start) % self.every
             stop = min(start + min(size, left), n)
             yield slice(start, stop)
             start = stop
@@ -155,10 +55,9 @@ class Arrays:
 
 @dataclass(frozen=True, eq=False)
 class RowStream:
-    """An iterable of rows (x, y) or of blocks (X, y), gone through once for each pass and never held."""
+    """An iterable of rows (x, y) or of blocks (X, y), read once for each pass and never held in memory."""
 
     items: Iterable[Any]
-    passes: int
     columns: tuple[str, ...] = ()
 
     def blocks(self, k: int) -> Iterator[Block]:
@@ -166,10 +65,12 @@ class RowStream:
         first = next(items, None)
         while first is not None:
             if np.ndim(_require_pair(first)[0]) == 2:
-                yield _read_block(*first)
+                yield _checked_block(*first)
             else:
-                rows = [first, *map(_require_pair, islice(items, ROWS - 1))]
-                yield _read_block(_stack([x for x, _ in rows]), [y for _, y in rows])
+                pairs = [first, *map(_require_pair, islice(items, ROWS - 1))]
+                yield _checked_block(
+                    _stack([x for x, _ in pairs]), [y for _, y in pairs]
+                )
             first = next(items, None)
 
 
@@ -177,53 +78,36 @@ def _require_pair(item: Any) -> Any:
     """Return a row (x, y) or a block (X, y) of a stream."""
     if not isinstance(item, tuple | list) or len(item) != 2:
         raise DataError(
-            f"a stream is of rows (x, y) or blocks (X, y), met {type(item).__name__}: was y= forgotten?"
+            f"the stream yields {type(item).__name__}: expected rows (x, y) or blocks (X, y). Did you forget y=?"
         )
     return item
 
 
 def _stack(rows: list[Any]) -> Array:
-    widths = [np.size(x) for x in rows]
-    odd = [i for i, w in enumerate(widths) if w != widths[0]]
-    if odd:
-        raise DataError(
-            f"row {odd[0]} of the stream has {widths[odd[0]]} values, the rows before it {widths[0]}"
-        )
+    for i, row in enumerate(rows):
+        if np.size(row) != np.size(rows[0]):
+            raise DataError(
+                f"row {i} of the stream has {np.size(row)} values, the rows before it {np.size(rows[0])}"
+            )
     return floats(rows, "X", copy=False)
 
 
-def _read_block(X: ArrayLike, y: ArrayLike) -> Block:
+def _checked_block(X: ArrayLike, y: ArrayLike) -> Block:
     A = floats(X, "X", copy=False)
     b = floats(y, "y", copy=False)
-    if A.ndim != 2 or b.shape not in ((len(A),), (len(A), 2)) or not A.shape[1]:
+    if A.ndim != 2 or b.shape != (len(A),) or not A.shape[1]:
         raise DataError(
-            f"X has shape {A.shape} and y {b.shape}: need (n, p), with one column or more, and (n,)"
+            f"X has shape {A.shape} and y {b.shape}: expected (n, p) with p >= 1, and (n,)"
         )
     return A, b
 
 
-def _successes(y: ArrayLike, trials: ArrayLike) -> Array:
-    """Rows (k, n), of successes y (n,) and trials (n,) or one number for all."""
-    k = floats(y, "y", copy=False)
-    n = floats(trials, "trials", copy=False)
-    if k.ndim != 1 or n.shape not in ((), k.shape):
-        raise DataError(
-            f"y has shape {k.shape} and trials {n.shape}: need successes (n,) and their trials, (n,) or one number"
-        )
-    return np.stack(np.broadcast_arrays(k, n), -1)
-
-
-def feed(
-    X: Any, y: Any, trials: Any, passes: int, shuffle: int | None, every: int | None
+def as_source(
+    X: Any, y: Any, passes: int, shuffle: int | None, every: int | None
 ) -> Arrays | RowStream:
-    """Arrays when y is given, else the stream X."""
-    if trials is not None and y is None:
-        raise DataError(
-            "trials= goes with arrays X and y. The rows of a stream bring theirs, (x, (k, n)) or blocks (X, y) with y (n, 2), and "
-            "files name the column, Parquet(path, y, trials=...)"
-        )
+    """Return Arrays if y is given, else the stream X."""
     if y is not None:
-        A, b = _read_block(X, y if trials is None else _successes(y, trials))
+        A, b = _checked_block(X, y)
         total = max(len(b) * passes, 1)
         names = tuple(str(c) for c in getattr(X, "columns", ()))
         return Arrays(A, b, passes, shuffle, every or -(-total // 100), names)
@@ -233,14 +117,10 @@ def feed(
         or (isinstance(X, np.ndarray) and not X.ndim)
     ):
         raise DataError(
-            f"X is arrays with y=, or a stream of rows (x, y) or blocks (X, y), got {type(X).__name__}"
+            f"X is {type(X).__name__}: expected arrays X and y, or a stream of rows (x, y) or blocks (X, y)"
         )
     if shuffle is not None or (passes > 1 and iter(X) is X):
         raise DataError(
-            "a stream that is read once cannot be shuffled or read again: give arrays, or a file"
+            "an iterator cannot be shuffled or read twice: pass arrays, or an iterable that can be read again"
         )
-    if isinstance(X, Parquet | CSV) and X.columns:
-        names = tuple(X.columns)
-    else:
-        names = ()
-    return RowStream(X, passes, names)
+    return RowStream(X)

@@ -1,4 +1,4 @@
-"""Running a learner over a stream: blocks of rows in, a Run out, in memory that does not grow with a stream."""
+"""Run a learner over arrays or over a stream of rows; the memory for a stream does not grow with its length."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -14,12 +14,11 @@ from probreg.online.learner import (
     Learner,
     StreamError,
     fixed_step,
-    shown_response,
 )
-from probreg.online.parts import NORMALISED, PLAIN, Array, Out, Rate, Simplex, State
 from probreg.online.result import Run
 from probreg.online.rounds import RunStatus, Totals, normalised_rows
-from probreg.online.sources import Arrays, RowStream, feed
+from probreg.online.sources import Arrays, RowStream, as_source
+from probreg.online.updates import NORMALISED, PLAIN, Array, Out, Rate, Simplex, State
 
 SMALL = 500  # rows of an array run below which loading the compiler costs more than it saves
 SNAPSHOTS = 200  # recorded weights of a stream; every other one is dropped when there are twice as many
@@ -27,16 +26,16 @@ SNAPSHOTS = 200  # recorded weights of a stream; every other one is dropped when
 
 @dataclass(frozen=True)
 class Record:
-    """What a run keeps of its rounds.
+    """What a run records of its rounds.
 
     Parameters
     ----------
     every : int, optional
-        Rounds between recorded weights; a hundredth of an array run, blocks of a stream.
+        Rounds between recorded weights; by default a hundredth of an array run, and a block of a stream.
     rows : bool, optional
-        Whether each round's prediction and loss are kept; yes for arrays, no for streams.
+        Whether to record the prediction and the loss of each round; by default for arrays, not for streams.
     compiled : bool, optional
-        False runs the pure steps.
+        False runs the steps without compilation.
 
     Examples
     --------
@@ -58,36 +57,31 @@ def run(
     X: Any,
     y: Any = None,
     *,
-    trials: Any = None,
     passes: Count = 1,
     shuffle: Seed | None = None,
     state: State | None = None,
     record: Record = Record(),
 ) -> Run:
-    """The run of a learner over rows: predict, see y, suffer, update.
+    """Run a learner over rows: predict, see y, compute the loss, update.
 
-    It warns when the step is too large for the rows. A perceptron stops before its last pass, after one without a
-    mistake.
+    It warns if the step is too large for the rows. A perceptron stops after a pass without a mistake.
 
     Parameters
     ----------
     learner : Learner
-        What learns.
+        The learner.
     X : array (n, p) or iterable
-        Rows, or a stream of rows (x, y) or of blocks (X, y); `Parquet` and `CSV` read files.
+        Rows, or a stream of rows (x, y) or of blocks (X, y).
     y : array (n,), optional
         The responses of arrays.
-    trials : array (n,) or int, optional
-        The number of trials of each row, whose successes y counts: for a learner of such rows, `binomial`. The rows of
-        a stream are (x, (k, n)) then.
     passes : int
-        How often the rows are gone through.
+        Number of passes over the rows.
     shuffle : int, optional
         A seed for a new order in each pass.
     state : State, optional
-        Where an earlier run ended, to go on from there.
+        The last state of an earlier run, to continue it.
     record : Record
-        What is kept.
+        What to record.
 
     Returns
     -------
@@ -97,10 +91,10 @@ def run(
     Raises
     ------
     StreamError
-        A DataError, for a row of another width, with a value missing, or with a y the loss is not defined for. It
-        carries `state`, the state before that row.
+        A DataError, for a row with a wrong width, a missing value, or a y for which the loss is not defined. Its
+        `state` is the state before that row.
     Diverged
-        When a loss is not finite; it carries `state` too.
+        If a loss is not finite; it has the last `state` too.
 
     Examples
     --------
@@ -109,240 +103,196 @@ def run(
     >>> path.predictions, path.state.w
     (array([0.  , 0.5 , 0.75]), array([0.875]))
     """
-    wanted = {
+    expected = {
         "learner": (learner, Learner),
         "state": (state, State | None),
         "record": (record, Record),
     }
-    wrong = [
-        name for name, (value, kind) in wanted.items() if not isinstance(value, kind)
-    ]
-    if wrong:
-        value, _ = wanted[wrong[0]]
-        raise DataError(
-            f"{wrong[0]} is a {wrong[0].title()} of probreg.online, got {type(value).__name__}"
-        )
-    source = feed(X, y, trials, passes, shuffle, record.every)
-    tape: Tape | None = None
-    for k in range(passes):
-        if tape:
-            tape.passes += 1
-        mistakes = tape.totals.mistakes if tape else 0
-        for A, b in source.blocks(k):
-            tape = tape or Tape(
-                learner, state or learner.init(A.shape[1]), source, record
+    for name, (value, kind) in expected.items():
+        if not isinstance(value, kind):
+            raise DataError(
+                f"{name} is {type(value).__name__}: expected a {name.title()} of probreg.online"
             )
-            tape.take(A, b)
-        if tape is None:
+    source = as_source(X, y, passes, shuffle, record.every)
+    recorder: Recorder | None = None
+    mistakes = 0
+    for k in range(passes):
+        if recorder is not None:
+            recorder.passes += 1
+            mistakes = recorder.totals.mistakes
+        for A, b in source.blocks(k):
+            if recorder is None:
+                start = state or learner.init(A.shape[1])
+                recorder = Recorder(learner, start, source, record)
+            recorder.take(A, b)
+        if recorder is None:
             raise DataError("the stream has no rows")
-        if learner.conservative and tape.totals.mistakes == mistakes:
-            return tape.run(RunStatus.SEPARATED)
-    assert tape is not None
-    left = tape.totals.mistakes - mistakes
+        if learner.conservative and recorder.totals.mistakes == mistakes:
+            return recorder.result(RunStatus.SEPARATED)
+    assert recorder is not None
     if learner.conservative and passes > 1:
         warn_caller(
-            f"{left} mistakes in the last of {passes} passes: no weights that separate the classes were found. "
-            "Either none exist or it takes more passes; path.guarantee() decides which."
+            f"{recorder.totals.mistakes - mistakes} mistakes in the last of {passes} passes: no weights that separate the "
+            "classes were found. Take more passes, or see path.guarantee(), which checks whether such weights exist."
         )
-        return tape.run(RunStatus.BUDGET)
-    return tape.run(RunStatus.FINISHED)
+        return recorder.result(RunStatus.BUDGET)
+    return recorder.result(RunStatus.FINISHED)
 
 
-class Tape:
-    """What a run has seen so far. The one thing here that changes in place; a Run is its frozen copy."""
+class Recorder:
+    """The totals and records of a run so far, changed in place; a Run is its frozen copy."""
 
     def __init__(
         self, learner: Learner, start: State, source: Arrays | RowStream, record: Record
     ) -> None:
-        arrays = isinstance(source, Arrays)
-        self.learner, self.start, self.state, self.source = (
-            learner,
-            start,
-            start,
-            source,
-        )
-        if record.rows is None:
-            self.rows = arrays
-        else:
-            self.rows = record.rows
-        small = isinstance(source, Arrays) and source.rounds < SMALL
-        self.compiled = learner.compiles() and (
-            not small if record.compiled is None else record.compiled
-        )
+        self.learner = learner
+        self.start = start
+        self.state = start
+        self.source = source
+        self.every = record.every or 1
+        self.rows = record.rows
+        small = False
         if isinstance(source, Arrays):
             self.every = source.every
-        else:
-            self.every = record.every or 1
+            small = source.rounds < SMALL
+        if self.rows is None:
+            self.rows = isinstance(source, Arrays)
+        compiled = record.compiled
+        if compiled is None:
+            compiled = not small
+        self.compiled = compiled and learner.compiles()
         self.predictions: list[Array] = []
         self.losses: list[Array] = []
         self.sum = np.zeros_like(start.w)
-        self.times, self.weights, self.sums = [0], [start.w], [self.sum.copy()]
+        self.times = [0]
+        self.weights = [start.w]
+        self.sums = [self.sum.copy()]
         self.totals = Totals()
         self.factor: Array | None = None
         self.normalised_factor: Array | None = None
         self.passes = 1
         self.warned = False
 
-    @np.errstate(
-        over="ignore", invalid="ignore"
-    )  # of weights that run away; Diverged says it
+    @np.errstate(over="ignore", invalid="ignore")  # Diverged reports an overflow
     def take(self, A: Array, b: Array) -> None:
-        """Steps through a block; the rows before a bad one are learnt from before the error is raised."""
+        """Step through a block; the rows before an invalid row are learnt before the error is raised."""
         width = self.learner.width(self.start)
         if A.shape[1] != width:
             raise StreamError(
                 f"row {self.totals.rounds}: X has {A.shape[1]} columns, the learner's state {width}",
                 self.state,
             )
-        if b.ndim == 2 and self.learner.loss.labels.kind != "trials":
-            raise StreamError(
-                f"row {self.totals.rounds}: y counts successes of trials, and the {self.learner.loss.name} loss reads one number of a "
-                "row: use binomial(step), or a row for each trial",
-                self.state,
-            )
-        good = self.learner.admits(b)
-        stop = len(b) if good.all() else int(np.argmin(good))
-        done = self._learn(A[:stop], b[:stop]) if stop else 0
-        if done < len(b):
-            self._stop(A[done], b[done])
+        valid = self.learner.admits(b)
+        stop = len(b) if valid.all() else int(np.argmin(valid))
+        n_steps = self._learn(A[:stop], b[:stop]) if stop else 0
+        if n_steps < len(b):
+            self._raise_error(A[n_steps], float(b[n_steps]))
 
-    def _stop(self, x: Array, y: Any) -> None:
-        """The error that says why the learner cannot go on with this row."""
-        where = f"row {self.totals.rounds}"
-        columns = self.source.columns
-        known = bool(np.isfinite(y).all())
-        if not (known and np.isfinite(x).all()):
-            j = int(np.argmin(np.isfinite(x)))
-            if known:
-                name = f"column {columns[j] if columns else j}"
-                value = x[j]
+    def _raise_error(self, x: Array, y: float) -> None:
+        """Raise the error that explains why the learner cannot use this row."""
+        row = f"row {self.totals.rounds}"
+        if not (np.isfinite(y) and np.isfinite(x).all()):
+            if np.isfinite(y):
+                j = int(np.argmin(np.isfinite(x)))
+                place = f"column {self._column_name(j)} is {x[j]:g}"
             else:
-                name, value = ("y", y)
-            advice = "drop or repair that row, then go on from the error's `state`, which is from before it"
+                place = f"y is {y:g}"
             raise StreamError(
-                f"{where}: {name} is {shown_response(value)}; {advice}", self.state
+                f"{row}: {place}; drop or repair that row, then continue from the error's `state`, the state before it",
+                self.state,
             )
         if not self.learner.admits(np.array([y]))[0]:
-            needs = self.learner.loss.labels.advice
+            advice = self.learner.loss.labels.advice
             raise StreamError(
-                f"{where}: y is {shown_response(y)}, but this learner needs {needs}",
-                self.state,
+                f"{row}: y is {y:g}, but this learner needs {advice}", self.state
             )
-        why = self.learner.objection(self.state, x)
-        if why:
-            raise StreamError(f"{where}: {why}", self.state)
+        try:
+            self.learner.step(self.state, x, y)
+        except StreamError as error:
+            raise StreamError(f"{row}: {error}", self.state) from None
+        except Diverged:
+            pass
         step = fixed_step(self.learner)
         q = float(self.learner.squares(x[None])[0])
+        advice = ""
         if step and step * q >= 2:
-            why = f" {self._advice(step, q, int(np.argmax(np.abs(x))))}."
-        else:
-            why = ""
+            advice = f" {self._step_advice(step, q, int(np.argmax(np.abs(x))))}."
+        largest = np.abs(self.state.w).max(initial=0.0)
         raise Diverged(
-            f"row {self.totals.rounds}: the loss is not a finite number, the weights have grown to "
-            f"{np.abs(self.state.w).max(initial=0.0):.3g}.{why} The error's `state` is the last with finite weights.",
+            f"{row}: the loss is not a finite number, the weights have grown to {largest:.3g}.{advice} "
+            "The error's `state` is the last with finite weights.",
             self.state,
         )
 
     def _learn(self, A: Array, b: Array) -> int:
-        """Steps through rows whose y is fine; how many there were before one with a row or loss that is not finite."""
+        """Step through rows with valid y; return the number of steps before a row or a loss that is not finite."""
         A = _contiguous_copy(A)
         b = _contiguous_copy(b)
         before = self.state
         n = len(b)
-        prediction, loss = self._space(n)
+        prediction, loss = self._allocate(n)
         if self.learner.grows:  # by one weight a round at most
             self.sum = np.concatenate([self.sum, np.zeros(n)])
-        kept = Out(prediction, loss, np.empty(n), np.empty(n), self.sum)
-        step = self.learner.block if self.compiled else self._pure
-        self.state, done = step(before, A, A, b, kept)
+        out = Out(prediction, loss, np.empty(n), np.empty(n), self.sum)
+        if self.compiled:
+            self.state, n_steps = self.learner.block(before, A, b, out)
+        else:
+            self.state, n_steps = Learner.block(self.learner, before, A, b, out)
         self.sum = self.sum[: len(self.state.w)]
-        if done:
+        if n_steps:
             self._record_totals(
-                A[:done],
-                b[:done],
-                Out(
-                    prediction[:done],
-                    loss[:done],
-                    kept.slope[:done],
-                    kept.square[:done],
-                    self.sum,
-                ),
-                before,
+                A[:n_steps], b[:n_steps], out.select(slice(n_steps)), before
             )
-        return done
+        return n_steps
 
-    def _space(self, n: int) -> tuple[Array, Array]:
-        """Where a block's predictions and losses go: straight to their place in the path where its length is known."""
-        shape = (n, *self.start.w.shape[1:])
+    def _allocate(self, n: int) -> tuple[Array, Array]:
+        """Return arrays for a block's predictions and losses: their place in the path if its length is known."""
         if not (self.rows and isinstance(self.source, Arrays)):
-            return np.empty(shape), np.empty(n)
+            return np.empty(n), np.empty(n)
         if not self.predictions:
-            T = self.source.rounds
-            self.predictions, self.losses = [np.empty((T, *shape[1:]))], [np.empty(T)]
-        here = slice(self.totals.rounds, self.totals.rounds + n)
-        return self.predictions[0][here], self.losses[0][here]
+            self.predictions = [np.empty(self.source.rounds)]
+            self.losses = [np.empty(self.source.rounds)]
+        rows = slice(self.totals.rounds, self.totals.rounds + n)
+        return self.predictions[0][rows], self.losses[0][rows]
 
-    def _pure(
-        self, state: State, A: Array, P: Array, b: Array, kept: Out
-    ) -> tuple[State, int]:
-        for i in range(len(b)):
-            if not np.isfinite(A[i] @ A[i]):
-                return state, i
-            kept.square[i] = self.learner.squares(A[i : i + 1])[0]
-            try:
-                after, info = self.learner.step(state, A[i], b[i])
-            except (Diverged, StreamError):
-                return state, i
-            kept.prediction[i], kept.loss[i] = info
-            kept.slope[i] = self.learner.loss.at(info.prediction, b[i])[1]
-            kept.total[: len(state.w)] += state.w
-            state = after
-        return state, len(b)
-
-    def _record_totals(self, A: Array, b: Array, kept: Out, before: State) -> None:
-        squares = kept.square
+    def _record_totals(self, A: Array, b: Array, out: Out, before: State) -> None:
+        squares = out.square
         largest = float(squares.max())
-        mirrored = isinstance(self.learner, Gradient) and "theta" in before.memory
-        seen = Totals(
+        column = 0
+        if largest > self.totals.largest:
+            column = int(np.argmax(np.abs(A[np.argmax(squares)])))
+        self.totals += Totals(
             rounds=len(b),
-            loss=float(kept.loss.sum()),
-            loss_square=float(kept.loss @ kept.loss),
-            mistakes=self.learner.loss.mistakes(kept.prediction, b)
-            if kept.prediction.ndim == 1
-            else 0,
+            loss=float(out.loss.sum()),
+            loss_square=float(out.loss @ out.loss),
+            mistakes=self.learner.loss.mistakes(out.prediction, b),
             largest=largest,
-            smallest=float(squares.min()),
-            column=int(np.argmax(np.abs(A[np.argmax(squares)])))
-            if largest > self.totals.largest
-            else 0,
-            spread=self._row_scale(A) if mirrored else 0.0,
-            gradient_cost=self._gradient_cost(squares, kept.slope, before.t),
-            worst=float(kept.loss.max()),
-            normalised=self._normalised_loss(squares, kept.loss),
+            column=column,
+            spread=self._spread(A) if "theta" in before.memory else 0.0,
+            gradient_cost=self._gradient_cost(squares, out.slope, before.t),
+            worst=float(out.loss.max()),
+            normalised=self._normalised_loss(squares, out.loss),
         )
-        self.totals = self.totals + seen
-        if self.rows and isinstance(self.source, RowStream):
-            self.predictions.append(kept.prediction)
-            self.losses.append(kept.loss)
-        if (
-            isinstance(self.source, RowStream)
-            and self.learner.loss.name == "squared"
-            and self.learner.linear
-        ):
+        if isinstance(self.source, RowStream):
+            self._record_block(A, b, out)
+        self._record_weights()
+        self._warn_large_step()
+
+    def _record_block(self, A: Array, b: Array, out: Out) -> None:
+        """Record the rows of a stream: predictions on request, and the moments of linear learners."""
+        if self.rows:
+            self.predictions.append(out.prediction)
+            self.losses.append(out.loss)
+        if self.learner.loss.name == "squared" and self.learner.linear:
             self.factor = _joined_factor(self.factor, A, b)
             rate = _normalised_rate(self.learner)
             if rate is not None:
-                self.normalised_factor = _joined_factor(
-                    self.normalised_factor, *normalised_rows(A, b, rate.eps)
-                )
-        self._snapshot()
-        self._guard()
+                rows = normalised_rows(A, b, rate.eps)
+                self.normalised_factor = _joined_factor(self.normalised_factor, *rows)
 
-    def _row_scale(self, A: Array) -> float:
-        simplex = isinstance(self.learner, Gradient) and isinstance(
-            self.learner.geometry, Simplex
-        )
-        if simplex:
+    def _spread(self, A: Array) -> float:
+        assert isinstance(self.learner, Gradient)
+        if isinstance(self.learner.geometry, Simplex):
             return float(np.ptp(A, axis=1).max())
         return float(np.abs(A).max())
 
@@ -364,98 +314,86 @@ class Tape:
             np.divide(loss, size, out=np.zeros_like(loss), where=size > 0).sum()
         )
 
-    def _snapshot(self) -> None:
+    def _record_weights(self) -> None:
         rounds = self.totals.rounds
-        if (
-            isinstance(self.source, Arrays)
-            and rounds % self.every
-            and rounds < self.source.rounds
-        ):
+        if isinstance(self.source, Arrays):
+            if rounds % self.every and rounds < self.source.rounds:
+                return
+        elif rounds - self.times[-1] < self.every:
             return
-        if rounds - self.times[-1] < self.every and isinstance(self.source, RowStream):
-            return
-        self.times.append(rounds)
+        self._append_weights()
+        if isinstance(self.source, RowStream) and len(self.times) > 2 * SNAPSHOTS:
+            for records in (self.times, self.weights, self.sums):
+                del records[1:-1:2]
+
+    def _append_weights(self) -> None:
+        self.times.append(self.totals.rounds)
         self.weights.append(self.state.w)
         self.sums.append(self.sum.copy())
-        if isinstance(self.source, RowStream) and len(self.times) > 2 * SNAPSHOTS:
-            for kept in (self.times, self.weights, self.sums):
-                del kept[1:-1:2]
 
-    def _guard(self) -> None:
+    def _warn_large_step(self) -> None:
         step = fixed_step(self.learner)
-        squared = self.learner.loss.name == "squared" and not isinstance(
-            self.state.memory.get("theta"), np.ndarray
-        )
-        if self.warned or step is None or not squared or step * self.totals.largest < 2:
+        largest = self.totals.largest
+        squared = self.learner.loss.name == "squared"
+        if self.warned or step is None or not squared or "theta" in self.state.memory:
             return
-        self.warned = True
-        warn_caller(self._advice(step, self.totals.largest, self.totals.column))
+        if step * largest >= 2:
+            self.warned = True
+            warn_caller(self._step_advice(step, largest, self.totals.column))
 
-    def _advice(self, step: float, largest: float, j: int) -> str:
-        name = self.source.columns[j] if self.source.columns else j
+    def _column_name(self, j: int) -> str:
+        return self.source.columns[j] if self.source.columns else str(j)
+
+    def _step_advice(self, step: float, largest: float, j: int) -> str:
         if self.learner.grows:
-            return (
-                f"step {step:g} times the largest k(x, x), {largest:g}, is {step * largest:.3g}: from 2 on a step overshoots "
-                f"and weights can grow without end. Take a step of {1 / largest:.3g} or less"
-            )
+            square = "k(x, x)"
+            advice = f"Take a step of {1 / largest:.3g} or less"
+        else:
+            square = "||x||^2"
+            advice = f"Column {self._column_name(j)} is the largest there: scale it, or take a step of {1 / largest:.3g} or less"
         return (
-            f"step {step:g} times the largest ||x||^2, {largest:g}, is {step * largest:.3g}: from 2 on a step overshoots "
-            f"and weights can grow without end. Column {name} is the largest there: scale it, or take a step of "
-            f"{1 / largest:.3g} or less"
+            f"step {step:g} times the largest {square}, {largest:g}, is {step * largest:.3g}: from 2 on a step overshoots "
+            f"and weights can grow without bound. {advice}"
         )
 
-    def run(self, status: RunStatus) -> Run:
-        """What was seen, frozen."""
+    def result(self, status: RunStatus) -> Run:
+        """Return the records as a Run."""
         if self.times[-1] != self.totals.rounds:
-            self.times.append(self.totals.rounds)
-            self.weights.append(self.state.w)
-            self.sums.append(self.sum.copy())
-        shape = (0, *self.start.w.shape[1:])
+            self._append_weights()
+        data = None
+        shuffle = None
         if isinstance(self.source, Arrays):
             data = (self.source.X, self.source.y)
-        else:
-            data = None
+            shuffle = self.source.shuffle
         return Run(
             learner=self.learner,
             start=self.start,
             state=self.state,
-            predictions=_concatenate(self.predictions, shape)[: self.totals.rounds],
-            losses=_concatenate(self.losses, (0,))[: self.totals.rounds],
+            predictions=_concatenate(self.predictions)[: self.totals.rounds],
+            losses=_concatenate(self.losses)[: self.totals.rounds],
             times=np.array(self.times),
-            weights=self._stack_snapshots(self.weights),
-            sums=self._stack_snapshots(self.sums),
+            weights=_stack_padded(self.weights),
+            sums=_stack_padded(self.sums),
             totals=self.totals,
             status=status,
             data=data,
             factor=self.factor,
             normalised_factor=self.normalised_factor,
             passes=self.passes,
-            shuffle=self.source.shuffle if isinstance(self.source, Arrays) else None,
-        )
-
-    def _stack_snapshots(self, snapshots: list[Array]) -> Array:
-        """Stack snapshots (K, ...) of weights, with zeros for weights that were added later."""
-        if not self.learner.grows:
-            return np.array(snapshots)
-        if (
-            "dropped" in self.start.memory
-            and self.state.memory["dropped"] > self.start.memory["dropped"]
-        ):
-            return np.empty(
-                (0, len(self.state.w))
-            )  # they belong to anchors that are not known any more
-        return np.array(
-            [
-                np.concatenate([w, np.zeros(len(self.state.w) - len(w))])
-                for w in snapshots
-            ]
+            shuffle=shuffle,
         )
 
 
-def _concatenate(parts: list[Array], empty: tuple[int, ...]) -> Array:
-    if len(parts) == 1:
-        return parts[0]
-    return np.concatenate(parts) if parts else np.empty(empty)
+def _stack_padded(weights: list[Array]) -> Array:
+    """Stack recorded weights (K, p), with zeros for weights that later rounds added."""
+    width = len(weights[-1])
+    return np.array([np.pad(w, (0, width - len(w))) for w in weights])
+
+
+def _concatenate(blocks: list[Array]) -> Array:
+    if len(blocks) == 1:
+        return blocks[0]
+    return np.concatenate(blocks) if blocks else np.empty(0)
 
 
 def _joined_factor(before: Array | None, A: Array, b: Array) -> Array:

@@ -1,22 +1,31 @@
-"""Theorems on regret and mistakes, each a function from a run to its Guarantee.
+"""Theorems on regret and mistakes: each is a function from a run to its Guarantee.
 
-Each bound holds for every comparator u; the one shown is for the u that makes it smallest (where that is a small
-programme) or for the u given. Proofs are one line each: the potential d(u, w_t) falls by what is suffered, up to what u
-suffers, and adds up to at most d(u, w_1). q stands for ||x||^2, r^2 for its largest value, L_u for the loss of u.
+Each bound holds for every comparator u; the default u has the smallest bound, if that is a small programme. The proofs are
+one line each: in every round the potential d(u, w_t) falls by the learner's loss minus the comparator's, and in total it falls
+by at most d(u, w_1). q is ||x||^2, r^2 its largest value, L_u the loss of u.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy.special import softmax
 
 import probreg.online.comparator as best
 from probreg.errors import Incompatible
-from probreg.online.guarantee import NOT_OF_LOSS, OF_LOSS, Assumption, Guarantee
+from probreg.online.guarantee import (
+    CONVEX,
+    NOT_OF_LOSS,
+    OF_LOSS,
+    Assumption,
+    Guarantee,
+)
 from probreg.online.learner import Gradient, Learner
 from probreg.online.losses import HINGE, LOSSES, PERCEPTRON, SQUARED, Loss
-from probreg.online.parts import (
+from probreg.online.rounds import Rounds
+from probreg.online.second_order import RLS
+from probreg.online.updates import (
     IMPLICIT,
     NORMALISED,
     PASSIVE,
@@ -26,34 +35,30 @@ from probreg.online.parts import (
     Signed,
     Simplex,
 )
-from probreg.online.rounds import Rounds
-from probreg.online.second_order import RLS
 
 Theorem = Callable[[Rounds, Array | None], Guarantee]
 NOT_CONVEX = Assumption("the loss is convex in the weights", None, False)
 
 
-def guarantee_of(path: Rounds, u: Array | None) -> Guarantee:
-    """The guarantee of the first theorem that speaks of this learner; Incompatible when none here does."""
+def theorem_guarantee(path: Rounds, u: Array | None) -> Guarantee:
+    """Return the guarantee of the first theorem for this learner; raise Incompatible if there is none."""
     for fits, theorem in THEOREMS:
         if fits(path.learner):
-            return replace(theorem(path, u), sampling=sampling_of(path))
+            return replace(theorem(path, u), sampling=sampling_assumptions(path))
     raise Incompatible(
-        f"no theorem is written down for {path.learner!r}; path.regret() works without one"
+        f"there is no theorem for {path.learner!r}; path.regret() needs none"
     )
 
 
-def sampling_of(path: Rounds) -> tuple[Assumption, ...]:
-    """What online to batch assumes beside the theorem: E[l_t(w_t) | the rows before t] is the risk of w_t."""
-    before = Assumption(
-        "the run goes on from rows that are not among these", None, None
-    )
+def sampling_assumptions(path: Rounds) -> tuple[Assumption, ...]:
+    """Return the assumptions of online to batch: E[l_t(w_t) | the rows before t] is the risk of w_t."""
+    before = Assumption("the rows of the earlier run are not among these", None, None)
     return (
         Assumption(
             "every row is seen once (passes = 1)", path.passes, path.passes == 1
         ),
         *((before,) if path.start.t else ()),
-        Assumption("rows are independent draws of one law", None, None),
+        Assumption("rows are independent draws of one distribution", None, None),
         Assumption(
             "the learner and its constants were fixed before the rows were seen",
             None,
@@ -62,14 +67,15 @@ def sampling_of(path: Rounds) -> tuple[Assumption, ...]:
     )
 
 
-def _gradient(learner: Learner, loss: Loss, geometry: type, *kinds: int) -> bool:
-    if not isinstance(learner, Gradient):
+def _is_gradient(learner: Learner, loss: Loss, geometry: Any, *kinds: int) -> bool:
+    """Return whether it is a gradient learner with this loss, geometry and a constant rate of these kinds."""
+    if not isinstance(learner, Gradient) or learner.rate.power != 0:
         return False
-    fits = learner.loss.function is loss.function and isinstance(
-        learner.geometry, geometry
-    )
-    fits = fits and learner.rate.kind in kinds and learner.rate.power == 0
-    return fits and (learner.bare or not isinstance(learner.geometry, Euclid))
+    if learner.loss.function is not loss.function or learner.rate.kind not in kinds:
+        return False
+    if not isinstance(learner.geometry, geometry):
+        return False
+    return learner.bare or not isinstance(learner.geometry, Euclid)
 
 
 def starts_at_zero(path: Rounds) -> Assumption:
@@ -83,13 +89,13 @@ def starts_at_zero(path: Rounds) -> Assumption:
 # ------------------------------------------------------------------------------- squared loss, Euclidean potential
 @dataclass(frozen=True)
 class LinearBound:
-    """suffered <= A L_u + B ||u - w_1||^2 + C under some assumptions, both losses of rows with the moments given."""
+    """loss <= A L_u + B ||u - w_1||^2 + C, with the assumptions, and the moments of the rows for L_u."""
 
     theorem: str
     source: str
     A: float
     B: float
-    suffered: float
+    loss: float
     moments: Array
     assumptions: tuple[Assumption, ...] = ()
     C: float = 0.0
@@ -97,26 +103,58 @@ class LinearBound:
     of_loss: Assumption = OF_LOSS
 
 
-def _of_squared_loss(path: Rounds, u: Array | None) -> Guarantee:
-    claim = _linear_bound(path)
-    holds = all(a.holds for a in claim.assumptions)
-    if u is None:
-        u = best.ridge_comparator(
-            claim.moments, claim.B / claim.A if holds else 0.0, path.start.w
-        )
-    # L_u = sum_t (y_t - u'x_t)^2 = |F (u, -1)|^2 with F'F the moments of [X y].
-    theirs = float(np.sum((claim.moments @ np.r_[u, -1.0]) ** 2))
-    if holds:
-        bound = (
-            claim.A * theirs
-            + claim.B * float(np.sum((u - path.start.w) ** 2))
-            + claim.C
-        )
-    else:
+def _guarantee(
+    path: Rounds,
+    theorem: str,
+    source: str,
+    quantity: str,
+    loss: float,
+    bound: float,
+    assumptions: Sequence[Assumption],
+    u: Array | None,
+    comparator_loss: float,
+    convex: Assumption = CONVEX,
+    of_loss: Assumption = OF_LOSS,
+) -> Guarantee:
+    """Return a Guarantee; its bound is infinite if an assumption fails."""
+    if any(a.holds is False for a in assumptions):
         bound = np.inf
-    rest = claim.suffered, bound, path.totals.rounds, claim.assumptions, u, theirs
     return Guarantee(
-        claim.theorem, claim.source, claim.quantity, *rest, of_loss=claim.of_loss
+        theorem,
+        source,
+        quantity,
+        loss,
+        bound,
+        path.totals.rounds,
+        tuple(assumptions),
+        u,
+        comparator_loss,
+        convex=convex,
+        of_loss=of_loss,
+    )
+
+
+def squared_loss_theorem(path: Rounds, u: Array | None) -> Guarantee:
+    claim = _linear_bound(path)
+    start = path.start.w
+    if u is None:
+        holds = all(a.holds for a in claim.assumptions)
+        penalty = claim.B / claim.A if holds else 0.0
+        u = best.ridge_comparator(claim.moments, penalty, start)
+    # L_u = sum_t (y_t - u'x_t)^2 = |F (u, -1)|^2 with F'F the moments of [X y].
+    comparator_loss = float(np.sum((claim.moments @ np.r_[u, -1.0]) ** 2))
+    distance = float(np.sum((u - start) ** 2))
+    return _guarantee(
+        path,
+        claim.theorem,
+        claim.source,
+        claim.quantity,
+        claim.loss,
+        claim.A * comparator_loss + claim.B * distance + claim.C,
+        claim.assumptions,
+        u,
+        comparator_loss,
+        of_loss=claim.of_loss,
     )
 
 
@@ -127,28 +165,37 @@ def _linear_bound(path: Rounds) -> LinearBound:
         return _ridge_forecaster(path, learner)
     assert isinstance(learner, Gradient)
     s = learner.rate.step
-    own = (path.loss, path.moments)
-    if (
-        learner.rate.kind == IMPLICIT
-    ):  # d falls by step e^2/(1 + step q) - step L_u: no condition on the step
+    if learner.rate.kind == IMPLICIT:
+        # d falls by step e^2/(1 + step q) - step L_u: no condition on the step
         return LinearBound(
-            "implicit step", "potential argument", 1 + s * r2, (1 + s * r2) / s, *own
+            "implicit step",
+            "potential argument",
+            1 + s * r2,
+            (1 + s * r2) / s,
+            path.loss,
+            path.moments,
         )
-    if (
-        learner.rate.kind == NORMALISED
-    ):  # d falls by step [e^2 - g^2/(1 - step)]/(eps + q), g the residual of u
-        small = Assumption("step < 1", s, s < 1)
-        A = 1 / (1 - s) if s < 1 else np.inf
-        of = "cumulative squared loss over eps + ||x||^2"
-        scaled = path.totals.normalised, path.normalised_moments
+    if learner.rate.kind == NORMALISED:
+        # d falls by step [e^2 - g^2/(1 - step)]/(eps + q), g the residual of u
         return LinearBound(
-            "normalised least mean squares", "potential argument", A, 1 / s, *scaled, (small,), quantity=of,
+            "normalised least mean squares",
+            "potential argument",
+            1 / (1 - s) if s < 1 else np.inf,
+            1 / s,
+            path.totals.normalised,
+            path.normalised_moments,
+            (Assumption("step < 1", s, s < 1),),
+            quantity="cumulative squared loss over eps + ||x||^2",
             of_loss=NOT_OF_LOSS,
-        )  # fmt: skip
-    small = Assumption("step ||x||^2 < 1", s * r2, s * r2 < 1)
-    A = 1 / (1 - s * r2) if s * r2 < 1 else np.inf
+        )
     return LinearBound(
-        "Widrow-Hoff", "Cesa-Bianchi, Long & Warmuth 1996", A, 1 / s, *own, (small,)
+        "Widrow-Hoff",
+        "Cesa-Bianchi, Long & Warmuth 1996",
+        1 / (1 - s * r2) if s * r2 < 1 else np.inf,
+        1 / s,
+        path.loss,
+        path.moments,
+        (Assumption("step ||x||^2 < 1", s * r2, s * r2 < 1),),
     )
 
 
@@ -185,17 +232,19 @@ def _ridge_forecaster(path: Rounds, learner: RLS) -> LinearBound:
     )
 
 
-def widrow_hoff_pass(theirs: float, apart: float, step: float, largest: float) -> float:
-    """The largest squared loss of least mean squares over a pass from w_1: ((sqrt(L_u) + sqrt(L_u + k D)) / k)^2.
+def widrow_hoff_pass(
+    comparator_loss: float, distance: float, step: float, largest: float
+) -> float:
+    """Return the largest squared loss of least mean squares over a pass from w_1: ((sqrt(L_u) + sqrt(L_u + k D)) / k)^2.
 
     D = ||u - w_1||^2 / step and k = 2 - step max ||x||^2 > 0. The potential falls by step (k e^2 - 2 e g) at least, g
     the residual of u, so that k L <= 2 sqrt(L L_u) + D.
 
     Parameters
     ----------
-    theirs : float
+    comparator_loss : float
         L_u, the loss of the comparator.
-    apart : float
+    distance : float
         ||u - w_1||^2.
     step : float
         Positive.
@@ -205,7 +254,7 @@ def widrow_hoff_pass(theirs: float, apart: float, step: float, largest: float) -
     Returns
     -------
     float
-        The bound; inf where k <= 0.
+        The bound; inf if k <= 0.
 
     Examples
     --------
@@ -214,59 +263,58 @@ def widrow_hoff_pass(theirs: float, apart: float, step: float, largest: float) -
     """
     # k L - 2 (L L_u)^(1/2) <= D, a quadratic in L^(1/2).
     k = 2 - step * largest
-    D = apart / step
+    D = distance / step
     if k > 0:
-        return float((np.sqrt(theirs) + np.sqrt(theirs + k * D)) / k) ** 2
+        roots = np.sqrt(comparator_loss) + np.sqrt(comparator_loss + k * D)
+        return float(roots / k) ** 2
     return np.inf
 
 
 # ----------------------------------------------------------------------------------- squared loss, relative entropy
-def _of_exponentiated(path: Rounds, u: Array | None) -> Guarantee:
+def exponentiated_gradient_theorem(path: Rounds, u: Array | None) -> Guarantee:
     """L <= L_u / (1 - step R^2/4) + 2 d(u, w_1) / step, R the range of the values within a row (signed: of (x, -x) norm).
 
     Kivinen & Warmuth's eta is step / 2, and Hoeffding's lemma gives the fall step (e^2 - e g) - step^2 e^2 R^2 / 8.
     """
-    s, norm, R, start = _mirror(path)
-    rate = s * R**2 / 4
+    step, norm, R, start = _mirror(path)
+    rate = step * R**2 / 4
     small = Assumption(
         "step R^2 / 4 < 1, R the range of a row's values", rate, rate < 1
     )
     A = 1 / (1 - rate) if rate < 1 else 1.0
     # The comparator of the least bound: argmin_v A L_v + (2 / step) d(v, w_1), d the relative entropy.
     if u is None:
-        v = best.entropic(path.moments, A, 2 / s, start, norm)
+        v = best.entropic_comparator(path.moments, A, 2 / step, start, norm)
     else:
         v = _unfold_simplex(u, start, norm)
     if len(v) == len(path.start.w):
         w = v
     else:
         w = norm * (v[: len(v) // 2] - v[len(v) // 2 :])
-    theirs = float(np.sum((path.moments @ np.r_[w, -1.0]) ** 2))
-    known = (small, reachable_assumption(v), _on_the_simplex(path, start))
-    if all(a.holds for a in known):
-        bound = A * theirs + 2 / s * best.relative_entropy(v, start)
-    else:
-        bound = np.inf
-    rest = path.loss, bound, path.totals.rounds, known, w, theirs
-    return Guarantee(
+    comparator_loss = float(np.sum((path.moments @ np.r_[w, -1.0]) ** 2))
+    return _guarantee(
+        path,
         "exponentiated gradient",
         "Kivinen & Warmuth 1997",
         "cumulative squared loss",
-        *rest,
+        path.loss,
+        A * comparator_loss + 2 / step * best.relative_entropy(v, start),
+        (small, reachable_assumption(v), _start_assumption(path, start)),
+        w,
+        comparator_loss,
     )
 
 
 def _mirror(path: Rounds) -> tuple[float, float, float, Array]:
-    """step, norm, range R of the values of a row as the simplex sees it, and where on the simplex the run started."""
+    """Return the step, the norm, the range R of a row's values on the simplex, and the first point of the run on it."""
     learner = path.learner
     assert isinstance(learner, Gradient)
-    g = learner.geometry
+    geometry = learner.geometry
     start = np.asarray(softmax(path.start.memory["theta"]))
-    if isinstance(g, Simplex):
-        R = path.totals.spread
-    else:
-        R = 2 * g.size * path.totals.spread
-    return learner.rate.step, g.size, R, start
+    R = path.totals.spread
+    if isinstance(geometry, Signed):
+        R = 2 * geometry.size * path.totals.spread
+    return learner.rate.step, geometry.size, R, start
 
 
 def reachable_assumption(v: Array) -> Assumption:
@@ -274,19 +322,16 @@ def reachable_assumption(v: Array) -> Assumption:
     return Assumption("u in the set the learner can reach", float(v.sum()), inside)
 
 
-def _on_the_simplex(path: Rounds, start: Array) -> Assumption:
-    """The weights of a state given by hand may not be those of its theta."""
+def _start_assumption(path: Rounds, start: Array) -> Assumption:
+    """Check that the weights of the first state belong to its theta."""
     learner = path.learner
     assert isinstance(learner, Gradient)
-    away = float(
-        np.abs(
-            learner.geometry.weights(path.start.memory["theta"]) - path.start.w
-        ).max()
-    )
+    w = learner.geometry.weights(path.start.memory["theta"])
+    distance = float(np.abs(w - path.start.w).max())
     return Assumption(
-        "the weights start where their exponents put them",
-        away,
-        away < 1e-9 and bool(start.min() > 0),
+        "the first weights are those of their exponents",
+        distance,
+        distance < 1e-9 and bool(start.min() > 0),
     )
 
 
@@ -299,24 +344,25 @@ def _unfold_simplex(u: Array, start: Array, norm: float) -> Array:
 
 
 # ------------------------------------------------------------------------------------------------------- mistakes
-def _of_perceptron(path: Rounds, u: Array | None) -> Guarantee:
-    learner, X, y = path.learner, *path.rows()
+def perceptron_theorem(path: Rounds, u: Array | None) -> Guarantee:
+    X, y = path.rows()
+    learner = path.learner
     assert isinstance(learner, Gradient)
-    known = [starts_at_zero(path)]
+    assumptions = [starts_at_zero(path)]
     if learner.batch > 1:
-        away = float(np.abs(path.start.memory["pending"]).max())
-        known.append(
-            Assumption("no correction of an earlier batch is pending", away, away == 0)
+        largest = float(np.abs(path.start.memory["pending"]).max())
+        assumptions.append(
+            Assumption("no step of an earlier batch is pending", largest, largest == 0)
         )
     run = Corrections(
         path.mistakes, path.totals.rounds, path.totals.largest, learner.batch
     )
-    return novikoff(X, y, run, tuple(known), u)
+    return novikoff(X, y, run, assumptions, u)
 
 
 @dataclass(frozen=True)
 class Corrections:
-    """What a perceptron did: mistakes in so many rounds, the largest ||x||^2 met, and rounds that share a step."""
+    """The mistakes of a perceptron, its rounds, the largest ||x||^2, and the number of rounds that share a step."""
 
     mistakes: float
     rounds: int
@@ -328,7 +374,7 @@ def novikoff(
     X: Array,
     y: Array,
     run: Corrections,
-    known: tuple[Assumption, ...] = (),
+    assumptions: Sequence[Assumption] = (),
     u: Array | None = None,
 ) -> Guarantee:
     """M <= (||u|| r sqrt(B) + sqrt(||u||^2 r^2 B + 4 H))^2 / 4, H = sum max(0, 1 - y u'x), steps shared by B rounds.
@@ -337,11 +383,12 @@ def novikoff(
     ||w||^2: M - H <= ||u|| r sqrt(B M). H = 0 gives B ||u||^2 r^2, that is B (r / margin)^2; for B rows that are all alike
     it is attained. B = 1: Novikoff (1962); Freund & Schapire (1999) for H > 0. X, y are the rows of one pass.
     """
-    given = u is not None
-    u = best.widest_margin(X, y) if u is None else u
+    default = u is None
     if u is None:
-        none = Assumption("some u separates the classes (margin > 0)", 0.0, False)
-        return _mistakes("Novikoff", run, np.inf, (*known, none), None, np.nan)
+        u = best.widest_margin(X, y)
+    if u is None:
+        failed = Assumption("some u separates the classes (margin > 0)", 0.0, False)
+        return _mistake_guarantee(run, np.inf, [*assumptions, failed], None, np.nan)
     margins = y * (X @ u)
     # u is scaled to margin 1, where the hinge losses H vanish and ||u|| = 1 / margin.
     if margins.min() > 0:
@@ -354,19 +401,36 @@ def novikoff(
         bound = q
     else:
         bound = (np.sqrt(q) + np.sqrt(q + 4 * lack)) ** 2 / 4
-    wide = Assumption(
+    positive = Assumption(
         "margin of u / ||u|| > 0",
         float(margins.min() / np.sqrt(u @ u)),
         bool(margins.min() > 0),
     )
-    known = known if given and lack > 0 else (*known, wide)
-    return _mistakes(
+    if default or lack == 0:
+        assumptions = [*assumptions, positive]
+    if any(a.holds is False for a in assumptions):
+        bound = np.inf
+    return _mistake_guarantee(run, bound, assumptions, u, lack)
+
+
+def _mistake_guarantee(
+    run: Corrections,
+    bound: float,
+    assumptions: Sequence[Assumption],
+    u: Array | None,
+    lack: float,
+) -> Guarantee:
+    return Guarantee(
         "Novikoff",
-        run,
-        bound if all(a.holds for a in known) else np.inf,
-        known,
+        "Novikoff 1962; Freund & Schapire 1999",
+        "mistakes",
+        float(run.mistakes),
+        bound,
+        run.rounds,
+        tuple(assumptions),
         u,
         lack,
+        convex=NOT_CONVEX,
     )
 
 
@@ -375,159 +439,133 @@ def _margins(path: Rounds, u: Array) -> Array:
     return y * (X @ u)
 
 
-def _mistakes(
-    name: str,
-    run: Corrections,
-    bound: float,
-    known: tuple[Assumption, ...],
-    u: Array | None,
-    lack: float,
-) -> Guarantee:
-    sources = {
-        "Novikoff": "Novikoff 1962; Freund & Schapire 1999",
-        "Winnow": "Littlestone 1988; Mohri et al. 2018",
-    }
-    rest = float(run.mistakes), bound, run.rounds, known, u, lack
-    return Guarantee(name, sources[name], "mistakes", *rest, convex=NOT_CONVEX)
-
-
-def _of_winnow(path: Rounds, u: Array | None) -> Guarantee:
+def winnow_theorem(path: Rounds, u: Array | None) -> Guarantee:
     """M (step g - step^2 R^2 / 8) <= d(u, w_1) with g the margin min y u'x of a u the learner can reach."""
-    s, norm, R, start = _mirror(path)
-    positive = len(start) == len(path.start.w)
+    step, norm, R, start = _mirror(path)
     if u is None:
+        positive = len(start) == len(path.start.w)
         u = best.widest_simplex(*path.rows(), positive, norm)
     v = _unfold_simplex(u, start, norm)
     margin = float(_margins(path, u).min())
     # Each mistake lowers d(u, w_t) by at least step g - step^2 R^2 / 8, and d(u, w_1) is all there is to lose.
-    gain = s * margin - s**2 * R**2 / 8
-    wide = Assumption("margin - step R^2 / 8 > 0", margin - s * R**2 / 8, gain > 0)
-    known = (reachable_assumption(v), wide, _on_the_simplex(path, start))
-    if all(a.holds for a in known):
-        bound = best.relative_entropy(v, start) / gain
-    else:
-        bound = np.inf
-    run = Corrections(path.mistakes, path.totals.rounds, path.totals.largest)
-    return _mistakes("Winnow", run, bound, known, u, 0.0)
+    gain = step * margin - step**2 * R**2 / 8
+    wide = Assumption("margin - step R^2 / 8 > 0", gain / step, gain > 0)
+    return _guarantee(
+        path,
+        "Winnow",
+        "Littlestone 1988; Mohri et al. 2018",
+        "mistakes",
+        float(path.mistakes),
+        best.relative_entropy(v, start) / gain if gain > 0 else np.inf,
+        (reachable_assumption(v), wide, _start_assumption(path, start)),
+        u,
+        0.0,
+        convex=NOT_CONVEX,
+    )
 
 
-def _of_passive_aggressive(path: Rounds, u: Array | None) -> Guarantee:
+def passive_aggressive_theorem(path: Rounds, u: Array | None) -> Guarantee:
     """PA, PA-II: sum l^2 <= (r^2 + eps) (||u||^2 + sum l_u^2 / eps), eps = 1/(2C), for PA with a u of no loss; PA-I:
     M <= max(r^2, 1/C) (||u||^2 + 2 C sum l_u)."""
     assert isinstance(path.learner, Gradient)
     rate = path.learner.rate
     r2 = path.totals.largest
-    u = best.widest_margin(*path.rows()) if u is None else u
-    source = "Crammer et al. 2006"
-    name = "passive-aggressive"
-    known = [starts_at_zero(path)]
-    if np.isfinite(rate.step):
-        quantity = "mistakes"
-    else:
-        quantity = "cumulative squared hinge loss"
-    if np.isfinite(rate.step):
-        suffered = float(path.mistakes)
-    else:
-        suffered = path.totals.loss_square
+    assumptions = [starts_at_zero(path)]
+    if u is None:
+        u = best.widest_margin(*path.rows())
+    size = np.inf
+    lacks = np.array([np.inf])
     if u is not None:
+        size = float(u @ u)
         lacks = np.maximum(0.0, 1.0 - _margins(path, u))
-    else:
-        lacks = np.array([np.inf])
-    lack = float(lacks.sum()) * path.totals.rounds / len(lacks)
-    squares = float(lacks @ lacks) * path.totals.rounds / len(lacks)
-    size = float(u @ u) if u is not None else np.inf
+    repeats = path.totals.rounds / len(lacks)
+    lack = float(lacks.sum()) * repeats
     if np.isfinite(rate.step):
         bound = max(r2, 1 / rate.step) * (size + 2 * rate.step * lack)
     elif rate.eps > 0:
+        squares = float(lacks @ lacks) * repeats
         bound = (r2 + rate.eps) * (size + squares / rate.eps)
     else:
-        none = Assumption(
-            "u has margin 1 everywhere: the sum of its losses is 0", lack, lack < 1e-6
-        )
         bound = size * r2
-        known = [*known, none]
-    rest = (
-        suffered,
-        bound if all(a.holds for a in known) else np.inf,
-        path.totals.rounds,
-        tuple(known),
+        assumptions.append(
+            Assumption(
+                "u has margin 1 everywhere: the sum of its losses is 0",
+                lack,
+                lack < 1e-6,
+            )
+        )
+    if np.isfinite(rate.step):
+        quantity = "mistakes"
+        loss = float(path.mistakes)
+        convex = NOT_CONVEX
+        of_loss = OF_LOSS
+    else:
+        # the learner reports the hinge loss, not its square
+        quantity = "cumulative squared hinge loss"
+        loss = path.totals.loss_square
+        convex = CONVEX
+        of_loss = NOT_OF_LOSS
+    return _guarantee(
+        path,
+        "passive-aggressive",
+        "Crammer et al. 2006",
+        quantity,
+        loss,
+        bound,
+        assumptions,
         u,
         lack,
+        convex,
+        of_loss,
     )
-    convex = Assumption(NOT_CONVEX.statement, None, quantity != "mistakes")
-    of_loss = (
-        OF_LOSS if quantity == "mistakes" else NOT_OF_LOSS
-    )  # the learner reports the hinge loss, not its square
-    return Guarantee(name, source, quantity, *rest, convex=convex, of_loss=of_loss)
 
 
 # -------------------------------------------------------------------------------------------- any convex loss
-def _of_descent(path: Rounds, u: Array | None) -> Guarantee:
+def descent_theorem(path: Rounds, u: Array | None) -> Guarantee:
     """L <= L_u + d (D^2 / (2 step_T) + sum_t step_t slope_t^2 q_t / 2), d slope = dl/df, D >= ||w_t - u|| in each round.
 
     With a constant step D is ||w_1 - u||; with a falling one it is the diameter of the ball.
     """
     learner = path.learner
     assert isinstance(learner, Gradient)
-    assert isinstance(learner.geometry, Euclid)
-    u = path.best() if u is None else u
-    radius = learner.geometry.radius
-    last = learner.rate.at(path.state.t, 0.0, 0.0)
-    norm = float(np.abs(u).sum() if learner.geometry.ball == "l1" else np.sqrt(u @ u))
-    if learner.geometry.ball == "l2":
-        start = path.start.w
-    else:
-        start = np.array([np.abs(path.start.w).sum()])
-    begun = float(np.sqrt(start @ start))
-    known = [
-        Assumption("u in the ball", norm, norm <= radius * (1 + 1e-9)),
-        Assumption(
-            "the weights start in the ball", begun, begun <= radius * (1 + 1e-9)
-        ),
+    if u is None:
+        u = path.best()
+    radius = learner.geometry.size
+    start = path.start.w
+    norms = (float(np.sqrt(u @ u)), float(np.sqrt(start @ start)))
+    statements = ("u in the ball", "the weights start in the ball")
+    assumptions = [
+        Assumption(statement, norm, norm <= radius * (1 + 1e-9))
+        for statement, norm in zip(statements, norms, strict=True)
     ]
-    ours = _known_convex(learner.loss)
-    known += [] if ours else [_convex_for(path, u)]
-    D = float(np.sqrt(np.sum((u - path.start.w) ** 2)))
+    convex = _convex_assumptions(path, u)
+    assumptions += convex
+    D = float(np.sqrt(np.sum((u - start) ** 2)))
     if learner.rate.power:
-        known.append(
-            Assumption(
-                "weights held in a ball, as the step falls",
-                radius,
-                bool(np.isfinite(radius)),
-            )
+        bounded = bool(np.isfinite(radius))
+        assumptions.append(
+            Assumption("a ball bounds the weights, as the step falls", radius, bounded)
         )
         D = 2 * radius
-    theirs = path.loss_of(u)
-    # sum_t g_t'(w_t - u) <= D^2 / (2 step_T) + sum_t step_t |g_t|^2 / 2 (Zinkevich 2003), and convexity makes regret of
-    # it.
-    bound = theirs + learner.loss.derivative * (
-        D**2 / (2 * last) + path.totals.gradient_cost / 2
-    )
-    holds = all(a.holds is not False for a in known)
-    rest = (
+    last_step = learner.rate.at(path.state.t, 0.0, 0.0)
+    comparator_loss = path.loss_of(u)
+    # sum_t g_t'(w_t - u) <= D^2 / (2 step_T) + sum_t step_t |g_t|^2 / 2 (Zinkevich 2003); by convexity this bounds the regret.
+    regret = D**2 / (2 * last_step) + path.totals.gradient_cost / 2
+    return _guarantee(
+        path,
+        "online gradient descent",
+        "Zinkevich 2003",
+        f"cumulative {learner.loss.name} loss",
         path.loss,
-        bound if holds else np.inf,
-        path.totals.rounds,
-        tuple(known),
+        comparator_loss + learner.loss.derivative * regret,
+        assumptions,
         u,
-        theirs,
-    )
-    quantity = f"cumulative {learner.loss.name} loss"
-    convex = Assumption(NOT_CONVEX.statement, None, ours or None)
-    return Guarantee(
-        "online gradient descent", "Zinkevich 2003", quantity, *rest, convex=convex
+        comparator_loss,
+        Assumption(NOT_CONVEX.statement, None, None if convex else True),
     )
 
 
-def _known_convex(loss: Loss) -> bool:
-    """Whether a law of the tests says that it is convex, and that its slope is its derivative."""
-    return any(
-        loss.function is known.function and loss.derivative == known.derivative
-        for known in LOSSES.values()
-    )
-
-
-def _of_decay(path: Rounds, u: Array | None) -> Guarantee:
+def ridge_descent_theorem(path: Rounds, u: Array | None) -> Guarantee:
     """L <= L_u + d ((ridge T + 1/step) ||u||^2 / 2 + step sum_t (slope_t^2 q_t + 2 ridge slope_t f_t) / 2), w_1 = 0.
 
     Zinkevich's argument for l_t / d + ridge ||w||^2 / 2: the gradient slope x + ridge w has the squared length
@@ -535,95 +573,106 @@ def _of_decay(path: Rounds, u: Array | None) -> Guarantee:
     """
     learner = path.learner
     assert isinstance(learner, Gradient)
-    s = learner.rate.step
+    step = learner.rate.step
     ridge = learner.ridge
     d = learner.loss.derivative
     T = path.totals.rounds
-    pull = d * (ridge * T + 1 / s) / 2
+    penalty = d * (ridge * T + 1 / step) / 2
     if u is None:
         X, y = path.rows()
         u = best.penalised_comparator(
-            X, y, learner.loss, pull * len(y) / T, np.zeros(len(path.start.w))
+            X, y, learner.loss, penalty * len(y) / T, np.zeros(len(path.start.w))
         )
     if len(path.predictions) != T:
         raise Incompatible(
-            "the bound of a learner that decays needs every prediction: run with record=Record(rows=True)"
+            "the bound of a learner with ridge= needs every prediction: run with record=Record(rows=True)"
         )
     slopes = np.array(
         [learner.loss.at(f, b)[1] for f, b in zip(path.predictions, path.rounds()[1])]
     )
-    known = (
+    convex = _convex_assumptions(path, u)
+    assumptions = [
         starts_at_zero(path),
-        Assumption("step ridge <= 1", s * ridge, s * ridge <= 1),
-        *([] if _known_convex(learner.loss) else [_convex_for(path, u)]),
+        Assumption("step ridge <= 1", step * ridge, step * ridge <= 1),
+        *convex,
+    ]
+    cost = path.totals.gradient_cost
+    cost += 2 * step * ridge * float(slopes @ path.predictions)
+    comparator_loss = path.loss_of(u)
+    return _guarantee(
+        path,
+        "descent with a ridge",
+        "Zinkevich 2003",
+        f"cumulative {learner.loss.name} loss",
+        path.loss,
+        comparator_loss + penalty * float(u @ u) + d * cost / 2,
+        assumptions,
+        u,
+        comparator_loss,
+        Assumption(NOT_CONVEX.statement, None, None if convex else True),
     )
-    cost = path.totals.gradient_cost + 2 * s * ridge * float(slopes @ path.predictions)
-    theirs = path.loss_of(u)
-    if all(a.holds is not False for a in known):
-        bound = theirs + pull * float(u @ u) + d * cost / 2
-    else:
-        bound = np.inf
-    rest = f"cumulative {learner.loss.name} loss", path.loss, bound, T, known, u, theirs
-    convex = Assumption(NOT_CONVEX.statement, None, _known_convex(learner.loss) or None)
-    return Guarantee("descent with decay", "Zinkevich 2003", *rest, convex=convex)
 
 
-def _convex_for(path: Rounds, u: Array) -> Assumption:
-    """l(u'x) >= l(f) + l'(f) (u'x - f), all that the proof takes from convexity, looked at round by round."""
-    said = "l(u'x) >= l(f) + l'(f) (u'x - f) in every round, as for a convex loss"
+def _convex_assumptions(path: Rounds, u: Array) -> list[Assumption]:
+    """Return nothing for a built-in loss; else check l(u'x) >= l(f) + l'(f) (u'x - f), which the proofs use, in each round."""
+    loss = path.learner.loss
+    if any(
+        loss.function is known.function and loss.derivative == known.derivative
+        for known in LOSSES.values()
+    ):
+        return []
+    statement = "l(u'x) >= l(f) + l'(f) (u'x - f) in every round, as for a convex loss"
     if path.data is None or len(path.predictions) != path.totals.rounds:
-        return Assumption(said, None, None)
-    (X, y), loss, least = path.rounds(), path.learner.loss, np.inf
+        return [Assumption(statement, None, None)]
+    X, y = path.rounds()
+    smallest = np.inf
     for f, g, b in zip(path.predictions, X @ u, y):
         value, slope = loss.at(f, b)
-        least = min(least, loss.at(g, b)[0] - value - loss.derivative * slope * (g - f))
-    return Assumption(said, least, least >= -1e-9 * (1 + path.totals.worst))
+        tangent = value + loss.derivative * slope * (g - f)
+        smallest = min(smallest, loss.at(g, b)[0] - tangent)
+    tolerance = 1e-9 * (1 + path.totals.worst)
+    return [Assumption(statement, smallest, smallest >= -tolerance)]
 
 
-def descends(learner: Learner) -> bool:
+def is_plain_descent(learner: Learner) -> bool:
+    """Return whether Zinkevich's theorem applies: gradient descent without ridge or batches."""
     if not (isinstance(learner, Gradient) and isinstance(learner.geometry, Euclid)):
         return False
-    # the slope that the perceptron's loss has at its kink is that of a mistake, and no theorem here is about that loss
-    simple = (
-        learner.ridge == 0
-        and learner.batch == 1
-        and learner.loss.function is not PERCEPTRON.function
-    )
-    return simple and learner.rate.kind == PLAIN
+    # The perceptron's slope at the kink of its loss is that of a mistake, for which there is no theorem on the loss.
+    plain = learner.rate.kind == PLAIN and learner.loss.name != "perceptron"
+    return plain and learner.ridge == 0 and learner.batch == 1
 
 
-def _decays(learner: Learner) -> bool:
-    """Gradient descent with a constant step on a loss and ridge ||w||^2 / 2."""
-    if not (
-        isinstance(learner, Gradient) and learner.ridge > 0 and learner.rate.power == 0
-    ):
+def _is_ridge_descent(learner: Learner) -> bool:
+    if not (isinstance(learner, Gradient) and learner.ridge > 0):
         return False
-    free = isinstance(learner.geometry, Euclid) and learner.geometry.radius == np.inf
-    return free and descends(replace(learner, ridge=0.0))
+    free = learner.geometry.size == np.inf and learner.rate.power == 0
+    return free and is_plain_descent(replace(learner, ridge=0.0))
 
 
-def _corrects(learner: Learner) -> bool:
-    """A perceptron, of which any number of rounds may share a step."""
-    return isinstance(learner, Gradient) and _gradient(
-        replace(learner, batch=1), PERCEPTRON, Euclid, PLAIN
-    )
+def _is_perceptron(learner: Learner) -> bool:
+    """Return whether it is a perceptron, with any batch."""
+    if not isinstance(learner, Gradient):
+        return False
+    return _is_gradient(replace(learner, batch=1), PERCEPTRON, Euclid, PLAIN)
 
 
 THEOREMS: list[tuple[Callable[[Learner], bool], Theorem]] = [
-    (lambda a: isinstance(a, RLS), _of_squared_loss),
+    (lambda a: isinstance(a, RLS), squared_loss_theorem),
     (
-        lambda a: _gradient(a, SQUARED, Euclid, PLAIN, IMPLICIT, NORMALISED),
-        _of_squared_loss,
+        lambda a: _is_gradient(a, SQUARED, Euclid, PLAIN, IMPLICIT, NORMALISED),
+        squared_loss_theorem,
     ),
-    (lambda a: _gradient(a, SQUARED, Simplex, PLAIN), _of_exponentiated),
-    (lambda a: _gradient(a, SQUARED, Signed, PLAIN), _of_exponentiated),
-    (lambda a: _corrects(a) and a.loss.c == 0, _of_perceptron),
-    (lambda a: _gradient(a, PERCEPTRON, Simplex, PLAIN) and a.loss.c == 0, _of_winnow),
-    (lambda a: _gradient(a, PERCEPTRON, Signed, PLAIN) and a.loss.c == 0, _of_winnow),
     (
-        lambda a: _gradient(a, HINGE, Euclid, PASSIVE) and a.loss.c == 1,
-        _of_passive_aggressive,
+        lambda a: _is_gradient(a, SQUARED, Simplex | Signed, PLAIN),
+        exponentiated_gradient_theorem,
     ),
-    (descends, _of_descent),
-    (_decays, _of_decay),
+    (_is_perceptron, perceptron_theorem),
+    (lambda a: _is_gradient(a, PERCEPTRON, Simplex | Signed, PLAIN), winnow_theorem),
+    (
+        lambda a: _is_gradient(a, HINGE, Euclid, PASSIVE) and a.loss.c == 1,
+        passive_aggressive_theorem,
+    ),
+    (is_plain_descent, descent_theorem),
+    (_is_ridge_descent, ridge_descent_theorem),
 ]

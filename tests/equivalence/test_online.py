@@ -97,13 +97,6 @@ def test_the_ridge_forecaster_identity(rng: np.random.Generator):
     assert total == pytest.approx(learner.rss(state), rel=1e-9)
 
 
-def test_affine_projection_of_one_row_is_nlms(rng: np.random.Generator):
-    X, y = data(rng)
-    one = online.run(online.affine_projection(0.3, order=1, eps=0.2), X, y, record=PURE)
-    other = online.run(online.nlms(0.3, eps=0.2), X, y, record=PURE)
-    np.testing.assert_allclose(one.weights, other.weights, rtol=1e-10, atol=1e-13)
-
-
 def test_batch_perceptron_is_the_subgradient_step(rng: np.random.Generator):
     X = rng.standard_normal((30, 3))
     y = np.where(X @ [1.0, -1.0, 0.5] > 0, 1.0, -1.0)
@@ -114,29 +107,6 @@ def test_batch_perceptron_is_the_subgradient_step(rng: np.random.Generator):
         wrong = y * (X @ w) <= 0
         w = w + 0.2 * (y[wrong, None] * X[wrong]).sum(axis=0)
     np.testing.assert_allclose(path.state.w, w, atol=1e-12)
-
-
-def test_softmax_of_two_levels_is_logistic_at_half_step(rng: np.random.Generator):
-    X, y = rng.standard_normal((40, 3)), rng.integers(0, 2, 40) * 1.0
-    two = online.run(online.softmax(2, 0.15), X, y, record=PURE)
-    one = online.run(online.logistic(0.3), X, y, record=PURE)
-    np.testing.assert_allclose(
-        two.weights[..., 1] - two.weights[..., 0], one.weights, atol=1e-13
-    )
-    np.testing.assert_allclose(two.losses, one.losses, atol=1e-13)
-
-
-def test_winnow_with_a_threshold_learns_a_disjunction_in_mistakes_that_grow_with_log_p(
-    rng: np.random.Generator,
-):
-    """Of k of p literals with alpha = 2, threshold p/2, Littlestone (1988) has O(k log p) mistakes; the factor 4 is ours,
-    for random streams, no theorem."""
-    p, k = 64, 3
-    for _ in range(20):
-        X = (rng.random((400, p)) < 0.1) * 1.0
-        y = np.where(X[:, :k].sum(axis=1) > 0, 1.0, -1.0)
-        path = online.run(online.winnow(np.log(2), threshold=p / 2), X, y)
-        assert path.mistakes <= 4 * k * np.log2(p) + 4
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -161,15 +131,12 @@ def test_regret_against_least_squares_is_exact(stream: bool, rng: np.random.Gene
 
 HELD = [
     (online.descent(online.SQUARED, 0.01, online.Euclid(0.8)), "real"),
-    (online.descent(online.SQUARED, 0.01, online.Euclid(0.8, "l1")), "real"),
     (online.eg(0.1), "real"),
     (online.eg_pm(0.1, norm=0.8), "real"),
-    (online.eg_positive(0.05), "real"),
     (online.logistic(0.1), "binary"),
     (online.descent(online.LOGISTIC, 0.1, online.Euclid(0.8)), "binary"),
-    (online.descent(online.POISSON, 0.05), "binary"),
     (online.descent(online.ABSOLUTE, 0.1), "real"),
-    (online.descent(online.insensitive(0.3), 0.1, online.Euclid(0.8, "l1")), "real"),
+    (online.descent(online.insensitive(0.3), 0.1, online.Signed(0.8)), "real"),
     (online.descent(online.HINGE, 0.1), "sign"),
     (online.descent(online.ABSOLUTE, 0.1, online.Simplex()), "real"),
 ]
@@ -205,48 +172,6 @@ def test_the_widest_margin_is_the_quadratic_programme(rng: np.random.Generator):
         assert u @ u == pytest.approx(found.fun, rel=1e-6)  # what the solver resolves
 
 
-def test_averages_of_a_path(rng: np.random.Generator):
-    X, y = data(rng)
-    path = online.run(online.nlms(0.5), X, y, record=PURE)
-    age = (50 - np.arange(50) - 0.5) / 5
-    by_hand = np.average(path.weights[:-1], axis=0, weights=np.exp(-age))
-    np.testing.assert_allclose(path.exponential_average(0.1), by_hand, rtol=1e-12)
-
-
-def test_standardised_weights_predict_in_raw_units(rng: np.random.Generator):
-    X, y = data(rng)
-    learner = online.Standardised(online.nlms(0.5), constant=2.0)
-    state = online.run(learner, X, y).state
-    w, intercept = learner.coefficients(state)
-    np.testing.assert_allclose(
-        X @ w + intercept, learner.predict(state, X), rtol=1e-10, atol=1e-10
-    )
-    np.testing.assert_allclose(state.memory["mean"], X.mean(axis=0), rtol=1e-12)
-    np.testing.assert_allclose(
-        state.memory["square"], ((X - X.mean(axis=0)) ** 2).sum(axis=0), rtol=1e-10
-    )
-
-
-def test_files_are_streams(tmp_path, rng: np.random.Generator):
-    import pandas as pd
-
-    X, y = data(rng)
-    frame = pd.DataFrame(X, columns=list("abcd")).assign(y=y)
-    frame.to_csv(tmp_path / "rows.csv", index=False)
-    frame.to_parquet(tmp_path / "rows.parquet")
-    learner = online.rls(precision=1.0)
-    whole = online.run(learner, frame[list("abcd")], frame["y"], passes=2)
-    for source in (
-        online.CSV(tmp_path / "rows.csv", "y", rows=7),
-        online.Parquet(tmp_path / "rows.parquet", "y", rows=7),
-    ):
-        path = online.run(learner, source, passes=2)
-        np.testing.assert_allclose(path.state.w, whole.state.w, rtol=1e-9)
-        assert path.loss == pytest.approx(whole.loss, rel=1e-9)
-        assert path.predictions.size == 0
-        assert path.regret().value == pytest.approx(whole.regret().value, rel=1e-9)
-
-
 def test_a_long_stream_keeps_a_bounded_number_of_weights():
     blocks = ((np.ones((2, 1)), np.ones(2)) for _ in range(3000))
     path = online.run(online.lms(0.1), blocks)
@@ -254,15 +179,3 @@ def test_a_long_stream_keeps_a_bounded_number_of_weights():
     assert (path.times[0], path.times[-1]) == (0, 6000)
     assert np.all(np.diff(path.times) > 0)
     assert path.average(last=0.5)[0] == pytest.approx(1.0)
-
-
-def test_a_path_as_a_dataset(rng: np.random.Generator):
-    X, y = data(rng)
-    found = online.run(online.nlms(), X, y).to_dataset()
-    assert found.cumulative_loss.values[-1] == pytest.approx(found.loss.values.sum())
-    assert found.weights.dims == ("time", "coef")
-    y = rng.integers(0, 3, 50) * 1.0
-    assert online.run(online.softmax(3), X * 0.1, y).to_dataset().prediction.dims == (
-        "round",
-        "level",
-    )

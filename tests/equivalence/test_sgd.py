@@ -423,7 +423,7 @@ def test_lms_carries_the_bound_of_its_passes(rate, weighted, tmp_path):
     )
     promise, data = fit.guarantee(), PassData.of(fit.model)
     assert promise.applies
-    assert promise.suffered <= promise.bound < 8 * promise.suffered
+    assert promise.cumulative_loss <= promise.bound < 8 * promise.cumulative_loss
     assert promise.rounds == 2 * len(y)
     theirs = float(data.weigh(p * (data.y - data.U @ gamma_of(fit)) ** 2).sum())
     unit = fit.model.design.total / len(y)
@@ -432,9 +432,12 @@ def test_lms_carries_the_bound_of_its_passes(rate, weighted, tmp_path):
     assert promise.bound >= 2 * unit * 4 * theirs / (2 - rate) ** 2
     assert promise.assumptions[0].met == pytest.approx(rate, rel=1e-12)
     again = pr.load_fit(fit.save(tmp_path / "fit.nc")).guarantee()
-    assert (again.suffered, again.bound) == (promise.suffered, promise.bound)
+    assert (again.cumulative_loss, again.bound) == (
+        promise.cumulative_loss,
+        promise.bound,
+    )
     with pytest.raises(
-        pr.Incompatible, match="on a new row: these rounds are those of a fit"
+        pr.Incompatible, match="on a new row: these are the passes of a fit"
     ):
         _ = promise.risk
 
@@ -468,7 +471,7 @@ def test_a_perceptron_carries_novikoffs_bound():
         assert promise.applies
         assert (
             0
-            < promise.suffered
+            < promise.cumulative_loss
             == fit.solution.stats["mistakes"]
             <= promise.bound
             < np.inf

@@ -1,5 +1,7 @@
 """Bad rows, labels, widths and steps: an error says what it met, and the state from before it can go on."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -18,13 +20,9 @@ def data(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
 
 LEARNERS = [
     online.lms(0.1),
-    online.logistic(online.adagrad(0.1)),
     online.eg(0.1),
     online.rls(),
-    online.affine_projection(),
-    online.softmax(2),
     online.descent(online.HINGE, 0.1),
-    online.Standardised(online.lms(0.1)),
 ]
 
 
@@ -73,10 +71,7 @@ def test_the_column_is_named_where_columns_have_names(data):
             0.0,
             r"labels -1 and \+1; for labels 0 and 1 pass 2 \* y - 1",
         ),
-        (online.adaline(0.1), 2.0, r"labels -1 and \+1"),
         (online.logistic(), -1.0, "labels 0 and 1; for labels -1"),
-        (online.softmax(2), 2.0, "class codes"),
-        (online.descent(online.POISSON), 1.5, "counts"),
     ],
 )
 def test_labels_are_checked(learner, label, advice, compiled, data):
@@ -106,7 +101,7 @@ def test_wrong_widths(data):
     with pytest.raises(DataError, match=r"row 2 of the stream has 1 values"):
         online.run(learner, iter([(X[0], y[0]), (X[1], y[1]), (X[2, :1], y[2])]))
     with pytest.raises(
-        DataError, match=r"x has shape \(1,\), but the weights are for 2 columns"
+        DataError, match=r"x has shape \(1,\), but the learner's state has 2 columns"
     ):
         learner.step(state, [1.0], 1.0)
     with pytest.raises(DataError, match=r"X has shape \(30, 2\) and y \(29,\)"):
@@ -136,13 +131,6 @@ def test_a_step_that_is_too_large_names_the_column_and_a_step_that_would_do(
     online.run(online.lms(step), X, data[1], record=keep)  # no warning
 
 
-def test_poisson_overflow_is_said(data):
-    with pytest.raises(online.Diverged, match="not a finite number"):
-        online.run(
-            online.descent(online.POISSON, 50.0), np.abs(data[0]) * 30, np.full(N, 5.0)
-        )
-
-
 def test_classes_that_overlap_stop_at_the_budget_and_say_so(rng):
     X, y = rng.standard_normal((40, 2)), np.where(rng.random(40) < 0.5, 1.0, -1.0)
     with pytest.warns(ProbregWarning, match=r"mistakes in the last of 5 passes"):
@@ -160,12 +148,14 @@ def test_a_theorem_says_which_assumption_fails(data):
     promise = online.run(online.lms(1.5), X, data[1]).guarantee()
     assert not promise.applies
     assert "NOT MET: step ||x||^2 < 1 (so far 1.5)" in str(promise)
-    with pytest.raises(ProbregError, match="no theorem is written down"):
-        online.run(online.eg_positive(), *data).guarantee()
+    falling = online.nlms(0.5)
+    falling = replace(falling, rate=replace(falling.rate, power=0.5))
+    with pytest.raises(ProbregError, match="there is no theorem"):
+        online.run(falling, *data).guarantee()
 
 
 def test_streams_cannot_do_what_needs_their_rows(data):
-    with pytest.raises(DataError, match="read once cannot be shuffled or read again"):
+    with pytest.raises(DataError, match="cannot be shuffled or read twice"):
         online.run(online.lms(0.1), zip(*data), passes=2)
     path = online.run(online.logistic(), zip(data[0], data[1] > 0))
     with pytest.raises(DataError, match="rows of a stream are not kept"):
@@ -182,7 +172,6 @@ def test_streams_cannot_do_what_needs_their_rows(data):
         lambda: online.lms("theory"),
         lambda: online.rls(1.1),
         lambda: online.Euclid(-1.0),
-        lambda: online.descent(online.LOGISTIC, online.adagrad(1.0), online.Simplex()),
         lambda: online.LEARNERS["lsm"],
     ],
 )

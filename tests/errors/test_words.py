@@ -157,9 +157,9 @@ def test_arguments_of_other_makes_are_named():
         pr.Model.from_blocks([([[1.0]], [1.0])], width=10**400)
     run = online.run(online.lms(0.01), [[1.0, 0.0], [0.0, 1.0]], [1.0, 2.0])
     for comparator in ([1], 3.0, [[1.0, 2.0]]):
-        with pytest.raises(pr.DataError, match="comparator is one weight per column"):
+        with pytest.raises(pr.DataError, match="expected one weight per column"):
             run.guarantee(comparator=comparator)
-        with pytest.raises(pr.DataError, match="comparator is one weight per column"):
+        with pytest.raises(pr.DataError, match="expected one weight per column"):
             run.regret(comparator)
     with pytest.raises(pr.DataError, match="kinds is a list of names"):
         pr.interval_panel(found, "x", kinds=3.0)

@@ -291,7 +291,7 @@ METHODS_OF = {
     ),
     pr.Model: (model, ["prior_predictive", "penalty"]),
     RegularisationPath: (path, ["model_at", "fit_at", "scale_at"]),
-    pr.online.Run: (run, ["average", "exponential_average", "draw"]),
+    pr.online.Run: (run, ["average", "draw"]),
 }
 
 

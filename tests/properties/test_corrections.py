@@ -89,7 +89,7 @@ def test_the_widrow_hoff_bound_holds_and_the_printed_one_does_not(step):
     right, printed = of(1 / (1 - step)), of(step / (1 - step))
     assert printed < loss <= right
     promise = run(lms(step), X, y).guarantee()
-    assert promise.suffered == pytest.approx(loss)
+    assert promise.cumulative_loss == pytest.approx(loss)
     assert promise.bound == pytest.approx(right, rel=1e-6)
 
 

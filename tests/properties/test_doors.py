@@ -234,8 +234,8 @@ NEVER = {
     "from_blocks block": {"none": "a block is", "a mapping": "a block is"},
     "from_blocks y of two": {"infinite": "inf"},
     "predict X": {"numbers as text": "numeric", "one number": "shape"},
-    "run X": {"no columns": "one column or more", "dates": "numeric"},
-    "run stream": {"a matrix": "was y= forgotten"},
+    "run X": {"no columns": "with p >= 1", "dates": "numeric"},
+    "run stream": {"a matrix": "Did you forget y="},
     "run learner": {"none": "learner is a Learner"},
     "run passes": {"truth values": "whole number", "a fraction": "whole number"},
 }

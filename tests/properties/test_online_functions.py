@@ -23,16 +23,10 @@ BASES = {
         online.Gradient(online.insensitive(0.2), online.constant(0.1), ridge=0.3),
         "real",
     ),
-    "ball": (
-        online.descent(online.ABSOLUTE, online.inverse_sqrt(0.4), online.Euclid(0.7)),
-        "real",
-    ),
     "perceptron": (online.perceptron(0.6), "sign"),
-    "batch": (online.batch_perceptron(7, 0.3), "sign"),
     "passive": (online.passive_aggressive(0.3), "sign"),
     "hinge": (online.descent(online.hinge(), 0.1), "sign"),
     "logistic": (online.logistic(0.4), "binary"),
-    "binomial": (online.binomial(0.04), "trials"),
     "rls": (online.rls(precision=0.3), "real"),
 }
 
@@ -50,7 +44,6 @@ def test_with_the_linear_kernel_it_is_the_learner_of_columns(
         np.testing.assert_allclose(
             path.predictions, plain.predictions, rtol=1e-10, atol=1e-10
         )
-        np.testing.assert_allclose(path.norms, plain.norms, rtol=1e-9, atol=1e-9)
         for w, own in (
             (path.state.w, plain.state.w),
             (path.average(), plain.average()),
@@ -61,36 +54,10 @@ def test_with_the_linear_kernel_it_is_the_learner_of_columns(
     b = rng.standard_normal(len(y))
     one, two = path.guarantee(b), plain.guarantee(X.T @ b)
     assert [a.holds for a in one.assumptions] == [a.holds for a in two.assumptions]
-    assert (one.suffered, one.bound) == pytest.approx(
-        (two.suffered, two.bound), rel=1e-8
+    assert (one.cumulative_loss, one.bound) == pytest.approx(
+        (two.cumulative_loss, two.bound), rel=1e-8
     )
     assert path.regret(b).value == pytest.approx(plain.regret(X.T @ b).value, rel=1e-8)
-
-
-@pytest.mark.filterwarnings("ignore:.*mistakes in the last of 2 passes")
-@pytest.mark.parametrize("name", [n for n in BASES if n not in ("ball", "rls")])
-def test_a_budget_as_large_as_the_rows_changes_nothing(
-    name: str, rng: np.random.Generator
-):
-    base, kind = BASES[name]
-    X, y = rows(rng, kind)
-    for compiled in (False, True):
-        free, held, tight = (
-            online.run(
-                online.kernel(base, RBF(1.0), b),
-                X,
-                y,
-                passes=2,
-                record=online.Record(compiled=compiled),
-            )
-            for b in (None, len(y), 8)
-        )
-        np.testing.assert_array_equal(held.losses, free.losses)
-        np.testing.assert_array_equal(held.state.w, free.state.w)
-        assert held.guarantee().bound == pytest.approx(free.guarantee().bound, rel=1e-9)
-        assert len(tight.state.w) == 8
-        assert tight.guarantee().bound == np.inf
-        assert "NOT MET" in str(tight.guarantee())
 
 
 def test_kernel_least_squares_is_the_gaussian_process_of_the_rows_so_far(
@@ -149,19 +116,16 @@ def test_rows_that_come_again_are_told_apart_by_the_noise(rng: np.random.Generat
     twice, z = np.vstack([X, X[::-1]]), np.r_[y, y[::-1] + 1]
     K = RBF(1.0)(twice)
     alpha = np.linalg.solve(K + 0.1 * np.eye(60), z)
-    for learner, size in (
-        (online.kernel_rls(RBF(1.0), 0.1), 60),
-        (online.kernel_rls(RBF(1.0), 0.1, tolerance=1e-9), 30),
-    ):
-        path = online.run(learner, twice, z)
-        assert len(path.state.w) == size
-        np.testing.assert_allclose(
-            learner.predict(path.state, X), K[:30] @ alpha, rtol=1e-7
-        )
-        assert kept(path).bound > path.loss
+    learner = online.kernel_rls(RBF(1.0), 0.1)
+    path = online.run(learner, twice, z)
+    assert len(path.state.w) == 60
+    np.testing.assert_allclose(
+        learner.predict(path.state, X), K[:30] @ alpha, rtol=1e-7
+    )
+    assert kept(path).bound > path.loss
     with pytest.raises(
         online.StreamError,
-        match=r"row 30: K \+ 1e-20 I is not positive definite to rounding",
+        match=r"row 30: K \+ 1e-20 I is not positive definite with this row",
     ):
         online.run(
             online.kernel_rls(RBF(1.0), 1e-20),
@@ -169,45 +133,6 @@ def test_rows_that_come_again_are_told_apart_by_the_noise(rng: np.random.Generat
             z,
             record=online.Record(compiled=True),
         )
-
-
-def test_a_dictionary_within_its_tolerance_errs_little(rng: np.random.Generator):
-    x = np.sort(rng.uniform(0, 10, 300))
-    y = np.sin(x) + 0.1 * rng.standard_normal(300)
-    exact, few, full = (
-        online.run(online.kernel_rls(RBF(1.0), 0.1, **how), x[:, None], y)
-        for how in ({}, {"tolerance": 1e-6}, {"tolerance": 1e-6, "budget": 8})
-    )
-    assert len(few.state.w) < 30
-    assert len(full.state.w) == 8
-    np.testing.assert_allclose(few.predictions, exact.predictions, atol=0.05)
-    K = RBF(1.0)(x)
-    np.testing.assert_allclose(
-        exact.learner.predict(exact.state, x[:, None]),
-        K @ np.linalg.solve(K + 0.1 * np.eye(300), y),
-        atol=1e-9,
-    )
-    assert "NOT MET: no row was replaced by its projection on the dictionary" in str(
-        few.guarantee()
-    )
-    assert exact.guarantee().applies
-
-
-@pytest.mark.parametrize("C", [0.3, 2.0])
-def test_passes_of_dual_ascent_end_at_the_minimum(C: float, rng: np.random.Generator):
-    X, y = rows(rng, "real", 25)
-    K, eps = RBF(1.0)(X), 0.1
-    path = online.run(online.dual_svr(RBF(1.0), C, eps=eps), X, y, passes=1000)
-    beta = np.zeros(25)
-    where = [
-        int(np.flatnonzero((a == X).all(1))[0]) for a in path.state.memory["anchors"]
-    ]
-    beta[where] = path.state.w
-    r = y - K @ beta
-    primal = beta @ K @ beta / 2 + C * np.maximum(np.abs(r) - eps, 0).sum()
-    dual = y @ beta - eps * np.abs(beta).sum() - beta @ K @ beta / 2
-    assert np.abs(beta).max() <= C
-    assert primal - dual < 1e-9 * primal
 
 
 def family(name: str, rng: np.random.Generator, r2: float) -> online.Learner:
@@ -238,9 +163,6 @@ def family(name: str, rng: np.random.Generator, r2: float) -> online.Learner:
             ),
             k,
         ),
-        "dual": lambda: online.dual_svr(
-            k, 3 * share, eps=0.1, step=[None, share][int(rng.integers(2))]
-        ),
     }[name]()
 
 
@@ -252,7 +174,6 @@ FAMILIES = [
     "absolute",
     "decay",
     "squared decay",
-    "dual",
 ]
 
 
@@ -262,8 +183,6 @@ def test_no_stream_breaks_a_bound(count: int, rng: np.random.Generator):
         name = FAMILIES[
             i // 5 % len(FAMILIES)
         ]  # of streams, every fifth turns against what was learnt
-        if name == "dual":  # its theorem is of rows that come once
-            X = X + 1e-3 * rng.standard_normal(X.shape)
         learner = family(name, rng, float((X**2).sum(axis=1).max()))
         path = online.run(learner, X, y, record=QUICK)
         least = kept(path)
@@ -282,13 +201,12 @@ def test_mistakes_of_a_kernel_perceptron_never_exceed_the_bound(
         )
         kept(path, rng.standard_normal(len(y)))
         least = path.guarantee()
-        assert least.kept
+        assert least.holds
 
 
-@pytest.mark.parametrize("rule", ["vovk", "mean"])
 @pytest.mark.parametrize("count", [15, pytest.param(1000, marks=pytest.mark.slow)])
 def test_an_aggregate_is_nearly_as_good_as_its_best_learner(
-    rule: str, count: int, rng: np.random.Generator
+    count: int, rng: np.random.Generator
 ):
     for X, y in streams(rng, count):
         low, high = float(y.min()) - 1e-9, float(y.max()) + float(rng.uniform(0.1, 2))
@@ -298,13 +216,10 @@ def test_an_aggregate_is_nearly_as_good_as_its_best_learner(
             online.kernel(online.lms(0.4), RBF(1.0)),
             online.rls(precision=1.0),
         ]
-        both = online.aggregate(learners, low=low, high=high, rule=rule, clip=True)
+        both = online.aggregate(learners, low=low, high=high)
         path = online.run(both, X, y, record=QUICK)
         promise = kept(path)
-        assert (
-            path.regret().value
-            <= {"vovk": 0.5, "mean": 2.0}[rule] * (high - low) ** 2 * np.log(3) + 1e-9
-        )
+        assert path.regret().value <= (high - low) ** 2 * np.log(3) / 2 + 1e-9
         kept(path, rng.dirichlet(np.ones(3)))
         alone = online.run(learners[1], X, y, record=QUICK)
         own = np.sum((np.clip(alone.predictions, low, high) - y) ** 2)
@@ -318,7 +233,7 @@ def test_the_forecast_is_within_the_mixture_at_both_ends(rng: np.random.Generato
         [online.lms(0.1), online.lms(0.2), online.lms(0.3)], low=-1, high=3
     )
     F, w = rng.uniform(-1, 3, (1000, 3)), rng.dirichlet(np.ones(3), 1000)
-    p = learner._mix_forecasts(w, F)
+    p = learner.mix_forecasts(w, F)
     assert ((p >= -1) & (p <= 3)).all()
     for y in (-1, 3):
         g = (
@@ -360,72 +275,25 @@ def _by_row(state: online.State, X: np.ndarray) -> np.ndarray:
     return w
 
 
-def test_the_bound_of_many_rows_is_that_of_a_basis(
-    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
-):
-    from probreg.online import functions
-
-    X, y = rows(rng, "real", 60)
-    path = online.run(online.kernel(online.lms(0.3), RBF(2.0)), X, y)
-    exact = kept(path)
-    monkeypatch.setattr(functions, "EXACT", 50)
-    basis = kept(path)
-    assert basis.bound == pytest.approx(exact.bound, rel=1e-3)
-    assert basis.bound >= exact.bound * (
-        1 - 1e-9
-    )  # the least over a part of the functions
-    on = online.run(path.learner, X, y, state=path.state)
-    with pytest.raises(
-        DataError,
-        match="120 rows and anchors: the bound for a run that went on from others",
-    ):
-        on.guarantee()
-
-
 REFUSED = {
-    "the steps of Simplex are in each weight by itself": lambda: online.kernel(
-        online.eg(0.1), RBF()
+    "base has the geometry Simplex": lambda: online.kernel(online.eg(0.1), RBF()),
+    "base has the geometry Signed": lambda: online.kernel(
+        online.winnow(0.1, norm=2.0), RBF()
     ),
-    "the steps of Signed": lambda: online.kernel(online.winnow(0.1, norm=2.0), RBF()),
-    "AdaGrad scales each column": lambda: online.kernel(
-        online.logistic(online.adagrad(0.1)), RBF()
+    "base has a ball": lambda: online.kernel(
+        online.descent(online.ABSOLUTE, 0.1, online.Euclid(1.0)), RBF()
     ),
-    "an l1 ball is of the weights": lambda: online.kernel(
-        online.descent(online.ABSOLUTE, 0.1, online.Euclid(1.0, "l1")), RBF()
+    "base has a ball or batches": lambda: online.kernel(
+        online.batch_perceptron(3), RBF()
     ),
-    "a ball goes with neither": lambda: online.kernel(
-        online.descent(online.ABSOLUTE, 0.1, online.Euclid(1.0)), RBF(), budget=3
-    ),
-    "it is not built for Softmax": lambda: online.kernel(online.softmax(3), RBF()),
-    "it is not built for AffineProjection": lambda: online.kernel(
-        online.affine_projection(), RBF()
-    ),
-    "it is not built for Standardised": lambda: online.kernel(
-        online.Standardised(online.lms()), RBF()
-    ),
-    "a budget of RLS needs a tolerance": lambda: online.kernel(
-        online.rls(precision=1.0), RBF(), budget=9
-    ),
-    "a budget needs a tolerance above 0": lambda: online.kernel_rls(RBF(), budget=9),
-    "forgetting is not built": lambda: online.kernel(
-        online.rls(0.9, precision=1.0), RBF()
-    ),
-    "RLS without precision fits every row": lambda: online.kernel(online.rls(), RBF()),
-    "a learner of functions already": lambda: online.kernel(
-        online.dual_svr(RBF()), RBF()
-    ),
-    "Standardised is for learners of columns": lambda: online.Standardised(
-        online.kernel(online.lms(), RBF())
-    ),
-    "has the softmax loss": lambda: online.aggregate([online.softmax(3), online.lms()]),
-    "low is 2 and high 1": lambda: online.aggregate(
+    "needs precision > 0 and no forgetting": lambda: online.kernel(online.rls(), RBF()),
+    "base is KernelRLS": lambda: online.kernel(online.kernel_rls(RBF()), RBF()),
+    "low=2, high=1": lambda: online.aggregate(
         [online.lms(), online.lms()], low=2, high=1
     ),
-    "learners holds 1": lambda: online.aggregate([online.lms()]),
-    "is a Learner of probreg.online, got str": lambda: online.aggregate(
-        [online.lms(), "lms"]
-    ),
-    "learners is a list of learners": lambda: online.aggregate(online.lms()),
+    "learners has 1 entry": lambda: online.aggregate([online.lms()]),
+    r"learners\[1\] is str": lambda: online.aggregate([online.lms(), "lms"]),
+    "learners is Gradient": lambda: online.aggregate(online.lms()),
 }
 
 
@@ -449,31 +317,16 @@ def test_rows_and_forecasts_that_cannot_be_used_are_named(
     X[13, 1] = 0.0
     before = online.run(learner, X[:13], y[:13], record=record)
     np.testing.assert_array_equal(met.value.state.w, before.state.w)
-    with pytest.raises(
-        DataError, match=r"X has shape \(2,\), and the anchors have 3 columns"
-    ):
+    with pytest.raises(DataError, match=r"X has shape \(2,\): expected \(n, 3\)"):
         learner.predict(before.state, [1.0, 2.0])
-    flat, target = np.linspace(0.1, 1, 20)[:, None], np.full(20, 0.9)
-    wild = online.aggregate([online.lms(0.1), online.lms(1.9)])
-    with pytest.raises(
-        online.StreamError,
-        match=r"the forecast of learners\[1\] is 1.\d+, outside \[0, 1\]",
-    ) as met:
-        online.run(wild, np.tile(flat, (3, 1))[::-1], np.tile(target, 3), record=record)
-    assert 0 < met.value.state.t < 60
+    pool = online.aggregate([online.lms(0.1), online.lms(0.2)])
     with pytest.raises(
         online.StreamError,
         match=r"row 2: y is 1\.5, but this learner needs numbers from 0 to 1",
     ):
-        online.run(wild, flat[:3], [0.5, 0.5, 1.5], record=record)
-    with pytest.raises(Incompatible, match="the learners behind them learn too"):
-        _ = (
-            online.run(
-                online.aggregate([online.lms(0.1), online.lms(0.2)]), flat, target
-            )
-            .guarantee()
-            .risk
-        )
+        online.run(pool, X[:3], [0.5, 0.5, 1.5], record=record)
+    with pytest.raises(Incompatible, match="the learners do not change"):
+        _ = online.run(pool, X[:3], [0.5, 0.5, 0.5]).guarantee().risk
 
 
 def test_the_best_of_all_functions_is_no_comparator_and_streams_keep_no_rows(
@@ -482,18 +335,15 @@ def test_the_best_of_all_functions_is_no_comparator_and_streams_keep_no_rows(
     X, y = rows(rng, "real", 20)
     learner = online.kernel(online.lms(0.3), RBF(1.0))
     path = online.run(learner, X, y)
-    with pytest.raises(Incompatible, match="the best of all functions fits every row"):
+    with pytest.raises(Incompatible, match="a function fits every row"):
         path.regret()
     with pytest.raises(
         DataError,
-        match=r"comparator holds the b of f = sum_i b_i k\(x_i, .\), one per row \(20,\)",
+        match=r"comparator has shape \(1,\): expected one coefficient b_i .* \(20,\)",
     ):
         path.guarantee([1.0])
-    with pytest.raises(DataError, match="the rows of a stream are not kept"):
+    with pytest.raises(DataError, match="rows of a stream are not kept"):
         online.run(learner, zip(X, y)).guarantee()
-    few = online.run(online.kernel(online.lms(0.3), RBF(1.0), 5), X, y).to_dataset()
-    assert few.sizes["round"] == 20
-    assert "average" not in few
     nowhere = online.run(online.kernel(online.lms(0.3), Linear()), np.zeros_like(X), y)
     assert kept(nowhere).bound == pytest.approx(nowhere.loss) == pytest.approx(y @ y)
     with pytest.warns(

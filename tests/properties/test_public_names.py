@@ -22,8 +22,9 @@ PARSED = {
 SHARED_CLASSES = {"StudentT": {"likelihoods/student.py", "priors/student.py"}}
 # A learner may have the name of the loss that it minimises, which is also that of the model with this likelihood.
 SHARED_FUNCTIONS = {
-    name: {"online/recipes.py", "recipes.py"} for name in ("logistic", "softmax")
-} | {"kernel": {"online/machines.py", "scores/bounds/balls.py"}}
+    "logistic": {"online/recipes.py", "recipes.py"},
+    "kernel": {"online/recipes.py", "scores/bounds/balls.py"},
+}
 
 
 def places(kind: type[ast.AST]) -> dict[str, set[str]]:

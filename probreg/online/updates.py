@@ -1,9 +1,9 @@
-"""What a gradient learner is made of beside its loss: a rate (how far), a geometry (in which coordinates), a ball."""
+"""Learning rates and geometries of gradient learners, and the state of a learner."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,22 +13,22 @@ from probreg.arguments import scalars
 
 Array = NDArray[np.float64]
 
-PLAIN, NORMALISED, IMPLICIT, PASSIVE, ADAGRAD = range(5)
+PLAIN, NORMALISED, IMPLICIT, PASSIVE = range(4)
 
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """All a learner knows after t rounds: its weights w (p,), t, and what else its update needs, by name."""
+    """The state of a learner after t rounds: its weights w (p,), t, and the other values of its update, by name."""
 
     w: Array
     t: int = 0
-    memory: Mapping[str, Array] = field(default_factory=dict)
+    memory: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Info(NamedTuple):
-    """One round: the prediction made before y was seen, and the loss suffered for it."""
+    """One round: the prediction made before y was seen, and its loss."""
 
-    prediction: Any  # a number; K of them for a softmax
+    prediction: float
     loss: float
 
 
@@ -36,8 +36,7 @@ class Info(NamedTuple):
 class Rate:
     """The multiplier a of w += -a slope x in round t = 1, 2 ..., with q = ||x||^2 and s = step t^-power.
 
-    kind PLAIN: s. NORMALISED: s / (eps + q). IMPLICIT: s / (1 + s q). PASSIVE: min(step, loss / (eps + q)). ADAGRAD: s
-    / (eps + sqrt(sum of squared gradients so far)) for each weight by itself.
+    kind PLAIN: s. NORMALISED: s / (eps + q). IMPLICIT: s / (1 + s q). PASSIVE: min(step, loss / (eps + q)).
 
     Parameters
     ----------
@@ -46,13 +45,9 @@ class Rate:
     power : float
         Not negative; 0 is a constant step.
     kind : int
-        One of the five above.
+        One of the four above.
     eps : float
         Not negative.
-
-    References
-    ----------
-    Duchi, Hazan & Singer 2011 (AdaGrad).
 
     Examples
     --------
@@ -62,14 +57,14 @@ class Rate:
 
     step: scalars.Limit
     power: scalars.NonNegative = 0.0
-    kind: Annotated[int, scalars.Whole(PLAIN, ADAGRAD)] = PLAIN
+    kind: Annotated[int, scalars.Whole(PLAIN, PASSIVE)] = PLAIN
     eps: scalars.NonNegative = 0.0
 
     def __post_init__(self) -> None:
         scalars.check_fields(self)
 
     def at(self, t: int, q: float, loss: float) -> float:
-        """The multiplier of round t (AdaGrad: before it is divided coordinate by coordinate)."""
+        """Return the multiplier of round t, with q = ||x||^2."""
         if self.power:
             s = self.step * t**-self.power
         else:
@@ -91,7 +86,7 @@ class Rate:
         return s
 
     def steps(self, t: Array) -> Array:
-        """The steps s of rounds t."""
+        """Return the steps s of rounds t."""
         if self.power:
             return self.step * t**-self.power
         return np.full(len(t), self.step)
@@ -167,43 +162,13 @@ def inverse_sqrt(step: scalars.Positive) -> Rate:
     return Rate(step, power=0.5)
 
 
-@scalars.check_arguments
-def adagrad(step: scalars.Positive, eps: scalars.NonNegative = 1e-12) -> Rate:
-    """A step for each weight, divided by the root of its squared gradients so far.
-
-    Parameters
-    ----------
-    step : float
-        Positive.
-    eps : float
-        Not negative; added to the root.
-
-    Returns
-    -------
-    Rate
-        For a learner's `step`.
-
-    References
-    ----------
-    Duchi, Hazan & Singer 2011.
-
-    Examples
-    --------
-    >>> adagrad(0.5).power
-    0.0
-    """
-    return Rate(step, kind=ADAGRAD, eps=eps)
-
-
-# A gradient learner in numbers: loss, kind of rate, batch, l1 ball?, forecast from other rows?; c, step, power, eps, ridge,
-# radius or norm. Plain tuples, as numba's cache on disk names the classes it was given and fails once one has moved.
-Setup = tuple[
-    tuple[int, int, int, int, int], tuple[float, float, float, float, float, float]
-]
+# A gradient learner in numbers: codes of loss and rate, batch; then c, step, power, eps, ridge, radius or norm.
+# Plain tuples, because numba's cache on disk names the classes of its arguments and fails when one has moved.
+Setup = tuple[tuple[int, int, int], tuple[float, float, float, float, float, float]]
 
 
 class Out(NamedTuple):
-    """What a run keeps of its rounds: (n,) each, and the running sum of w."""
+    """Arrays (n,) that a run fills round by round, and the running sum of w."""
 
     prediction: Array
     loss: Array
@@ -211,10 +176,15 @@ class Out(NamedTuple):
     square: Array  # ||x||^2
     total: Array
 
-
-def as_tuple(out: Out) -> tuple[Array, Array, Array, Array, Array]:
-    """The same without its class; see Setup."""
-    return out.prediction, out.loss, out.slope, out.square, out.total
+    def select(self, rows: slice) -> "Out":
+        """Return views of some rounds, with the same total."""
+        return Out(
+            self.prediction[rows],
+            self.loss[rows],
+            self.slope[rows],
+            self.square[rows],
+            self.total,
+        )
 
 
 class Geometry(ABC):
@@ -225,18 +195,18 @@ class Geometry(ABC):
     @property
     @abstractmethod
     def size(self) -> float:
-        """The radius of the set the weights are held in; 1 for no more than a shape."""
+        """Return the radius or norm of the set of weights; 1 for the simplex."""
 
     @abstractmethod
     def start(self, p: int) -> Array:
-        """theta before the first round."""
+        """Return theta before the first round."""
 
     @abstractmethod
     def weights(self, theta: Array) -> Array:
-        """w (p,) from theta."""
+        """Return w (p,) for theta."""
 
     def move(self, theta: Array, direction: Array) -> Array:
-        """theta after a step against `direction` (p,)."""
+        """Return theta after a step against `direction` (p,)."""
         return theta - direction
 
 
@@ -247,9 +217,7 @@ class Euclid(Geometry):
     Parameters
     ----------
     radius : float
-        Of the ball; inf for none.
-    ball : {"l1", "l2"}
-        Its norm.
+        Radius of the ball; inf for no ball.
 
     Examples
     --------
@@ -259,7 +227,6 @@ class Euclid(Geometry):
 
     code: ClassVar[int] = 0
     radius: scalars.Limit = np.inf
-    ball: Literal["l1", "l2"] = "l2"
 
     def __post_init__(self) -> None:
         scalars.check_fields(self)
@@ -275,12 +242,12 @@ class Euclid(Geometry):
         return theta
 
     def move(self, theta: Array, direction: Array) -> Array:
-        return project(theta - direction, self.radius, self.ball)
+        return project(theta - direction, self.radius)
 
 
 @dataclass(frozen=True)
 class Simplex(Geometry):
-    """The geometry w = softmax(theta): exponentiated gradient, w >= 0, sum(w) = 1.
+    """The geometry w = softmax(theta) of exponentiated gradient: w >= 0, sum(w) = 1.
 
     Examples
     --------
@@ -297,35 +264,6 @@ class Simplex(Geometry):
     def weights(self, theta: Array) -> Array:
         # w_j = exp(theta_j) / sum_k exp(theta_k): the mirror map of the relative entropy is theta = log w + constant.
         return np.asarray(softmax(theta))
-
-
-@dataclass(frozen=True)
-class Positive(Geometry):
-    """The geometry w = exp(theta): exponentiated gradient without normalisation, w > 0.
-
-    Parameters
-    ----------
-    value : float, optional
-        Where every weight starts; 1/p without it.
-
-    Examples
-    --------
-    >>> Positive().weights(Positive().start(4))
-    array([0.25, 0.25, 0.25, 0.25])
-    """
-
-    code: ClassVar[int] = 2
-    size: ClassVar[float] = 1.0
-    value: scalars.Positive | None = None
-
-    def __post_init__(self) -> None:
-        scalars.check_fields(self)
-
-    def start(self, p: int) -> Array:
-        return np.full(p, np.log(1.0 / p if self.value is None else self.value))
-
-    def weights(self, theta: Array) -> Array:
-        return np.exp(theta)
 
 
 @dataclass(frozen=True)
@@ -347,7 +285,7 @@ class Signed(Geometry):
     array([0., 0.])
     """
 
-    code: ClassVar[int] = 3
+    code: ClassVar[int] = 2
     norm: scalars.Positive = 1.0
 
     def __post_init__(self) -> None:
@@ -370,38 +308,27 @@ class Signed(Geometry):
 
 
 @scalars.check_arguments
-def project(w: Array, radius: scalars.Limit, ball: Literal["l1", "l2"] = "l2") -> Array:
-    """The point nearest to w in the l2 or l1 ball of this radius.
+def project(w: Array, radius: scalars.Limit) -> Array:
+    """Return the point nearest to w in the ball ||w|| <= radius.
 
     Parameters
     ----------
     w : array (p,)
         A point.
     radius : float
-        Of the ball.
-    ball : {"l1", "l2"}
-        Its norm.
+        Radius of the ball.
 
     Returns
     -------
     array (p,)
-        w itself where it is inside.
-
-    References
-    ----------
-    Duchi, Shalev-Shwartz, Singer & Chandra 2008 (l1).
+        w itself if it is inside.
 
     Examples
     --------
-    >>> project(np.array([3.0, -1.0]), 2.0, "l1")
-    array([ 2., -0.])
+    >>> project(np.array([3.0, -4.0]), 1.0)
+    array([ 0.6, -0.8])
     """
-    size = float(np.sqrt(w @ w) if ball == "l2" else np.abs(w).sum())
-    if size <= radius:
+    norm = float(np.sqrt(w @ w))
+    if norm <= radius:
         return w
-    if ball == "l2":
-        return w * (radius / size)
-    u = np.sort(np.abs(w))[::-1]
-    # sign(w) (|w| - c)_+ with the c at which sum_i (|w_i| - c)_+ = radius, u the sizes in falling order.
-    excess = (np.cumsum(u) - radius) / np.arange(1, len(u) + 1)
-    return np.sign(w) * np.maximum(np.abs(w) - excess[u > excess][-1], 0.0)
+    return w * (radius / norm)

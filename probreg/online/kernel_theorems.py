@@ -1,0 +1,137 @@
+"""Guarantees of learners of functions and of aggregates.
+
+A run on rows x with the kernel k is one on columns: with Phi Phi' = K over the rows of the run, u'phi(x) is the f = sum_i b_i k(x_i, .)
+with u = Phi'b and ||f|| = ||u||. So the theorems of Euclidean learners apply to phi(x), with k(x, x) for ||x||^2.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+import probreg.online.comparator as best
+from probreg.kernels.pairs import RowPairs
+from probreg.online.experts import Aggregate
+from probreg.online.guarantee import Assumption, Guarantee
+from probreg.online.kernel_learners import KernelLearner
+from probreg.online.learner import Gradient
+from probreg.online.rounds import Rounds
+from probreg.online.theorems import (
+    is_plain_descent,
+    reachable_assumption,
+    sampling_assumptions,
+    theorem_guarantee,
+)
+from probreg.online.updates import Array, State
+
+
+def guarantee_of(path: Rounds, comparator: Array | None) -> Guarantee:
+    """Return the guarantee of any learner.
+
+    For a learner of functions `comparator` holds the b_i of f = sum_i b_i k(x_i, .), x_i its rows; that of a run that
+    continues another is None, because its f may need other rows.
+    """
+    if isinstance(path.learner, Aggregate):
+        return aggregate_theorem(path, comparator)
+    if not isinstance(path.learner, KernelLearner):
+        return theorem_guarantee(path, comparator)
+    flat, Phi = on_columns(path)
+    if comparator is None:
+        u = _default_comparator(flat)
+    else:
+        u = Phi.T @ comparator
+    guarantee = theorem_guarantee(flat, u)
+    assumptions = tuple(
+        replace(a, statement=a.statement.replace("||x||^2", "k(x, x)"))
+        for a in guarantee.assumptions
+    )
+    u = guarantee.comparator
+    b = None
+    if u is not None and not len(path.start.w):
+        # u = Phi'b has the b = Phi (Phi'Phi)^-1 u of least norm, and the columns of Phi are orthogonal
+        squares = np.square(Phi).sum(axis=0)
+        b = Phi @ np.divide(u, squares, out=np.zeros_like(u), where=squares > 0)
+    quantity = guarantee.quantity.replace("||x||^2", "k(x, x)")
+    return replace(guarantee, assumptions=assumptions, comparator=b, quantity=quantity)
+
+
+def on_columns(path: Rounds) -> tuple[Rounds, Array]:
+    """Return the rounds of a learner of functions as those of a learner of columns, and its columns Phi (n, q).
+
+    K = Phi Phi' comes from an eigendecomposition, whose time grows with the cube of the number of rows.
+    """
+    learner = path.learner
+    assert isinstance(learner, KernelLearner)
+    X, y = path.rows()
+    anchors = path.start.memory["anchors"]
+    n = len(y)
+    rows = np.vstack([X, anchors])
+    w, U = np.linalg.eigh(learner.kernel.finite(RowPairs(rows, rows)))
+    positive = w > len(rows) * np.finfo(float).eps * w[-1]
+    Phi = np.zeros((len(rows), 1))
+    if positive.any():
+        Phi = U[:, positive] * np.sqrt(w[positive])
+    at_anchors = Phi[n:]
+    Phi = np.ascontiguousarray(Phi[:n])
+    first = learner.flat.init(Phi.shape[1])
+    start = State(at_anchors.T @ path.start.w, path.start.t, first.memory)
+    changes: dict[str, Any] = {
+        "learner": learner.flat,
+        "start": start,
+        "weights": np.zeros((1, Phi.shape[1])),
+        "data": (Phi, y),
+    }
+    if learner.loss.name == "squared" and not len(anchors):
+        # orthogonal columns have the factor [D z; 0 rho] of [Phi y], D diagonal, z = D^-1 Phi'y and rho^2 = |y - Phi D^-1 z|^2
+        d = np.sqrt(np.square(Phi).sum(axis=0))
+        z = np.divide(Phi.T @ y, d, out=np.zeros_like(d), where=d > 0)
+        residual = y - Phi @ np.divide(z, d, out=np.zeros_like(d), where=d > 0)
+        F = np.zeros((len(d) + 1, len(d) + 1))
+        F[:-1, :-1] = np.diag(d)
+        F[:-1, -1] = z
+        F[-1, -1] = np.sqrt(residual @ residual)
+        changes["factor"] = F * np.sqrt(path.totals.rounds / n)
+    return replace(path, **changes), Phi
+
+
+def _default_comparator(flat: Rounds) -> Array | None:
+    """Return the u for a bound on any convex loss: the best function without a bound on its norm would fit every row."""
+    learner = flat.learner
+    if not (isinstance(learner, Gradient) and is_plain_descent(learner)):
+        return None
+    if learner.loss.name == "squared" and learner.bare and learner.rate.power == 0:
+        return None  # Widrow-Hoff's, whose least bound has a closed form
+    X, y = flat.rows()
+    last_step = learner.rate.at(flat.state.t, 0.0, 0.0)
+    # L_u + d ||u - w_1||^2 / (2 step), over the rows of one pass
+    weight = learner.loss.derivative / (2 * last_step) * len(y) / flat.totals.rounds
+    return best.penalised_comparator(X, y, learner.loss, weight, flat.start.w)
+
+
+def aggregate_theorem(path: Rounds, u: Array | None) -> Guarantee:
+    """L <= sum_i u_i L_i + d(u, w_1) / rate, u on the simplex: the mixture loses -log(sum_i w_i exp(-rate l_i)) / rate at least
+    as much as the forecast, and that adds up."""
+    learner = path.learner
+    assert isinstance(learner, Aggregate)
+    start = path.start.w
+    losses = path.losses_of_learners()
+    if u is None:
+        prior = np.log(np.maximum(start, 1e-300)) / learner.rate
+        u = np.eye(len(start))[np.argmin(losses - prior)]
+    reachable = reachable_assumption(u)
+    bound = float(u @ losses) + best.relative_entropy(u, start) / learner.rate
+    not_fixed = Assumption(
+        "the learners do not change, only their weights", None, False
+    )
+    return Guarantee(
+        "aggregating algorithm",
+        "Vovk 1998",
+        "cumulative squared loss",
+        path.loss,
+        bound if reachable.holds else np.inf,
+        path.totals.rounds,
+        (reachable,),
+        u,
+        float(u @ losses),
+        sampling=(not_fixed, *sampling_assumptions(path)),
+    )
