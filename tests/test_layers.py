@@ -14,6 +14,7 @@ import probreg
 LAYERS = [
     {"errors"},  # what can go wrong
     {"arguments", "system"},  # what users give; the machine
+    {"tables"},  # typed columns and their formats
     {"registry", "datasets"},  # how a new piece is found; tables to try things on
     {"numerics", "scores"},  # arithmetic that knows no model
     {

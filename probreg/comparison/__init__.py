@@ -13,8 +13,4 @@ from probreg.comparison.models.model_comparison import (
     ModelComparison as ModelComparison,
     compare_models as compare_models,
 )
-from probreg.comparison.printed_rows import (
-    decimals as decimals,
-    format_rounded as format_rounded,
-)
 from probreg.comparison.prior_terms import prior_weights as prior_weights

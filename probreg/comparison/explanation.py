@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
+from rich.cells import cell_len
 
 from probreg.arguments.scalars import check_arguments
 from probreg.arguments.types import DataFrame, Dataset
@@ -49,18 +50,15 @@ from probreg.errors import DataError
 from probreg.fits.fit import Fit
 from probreg.fits.goodness import exact_fit
 from probreg.inference.modes.wide import refuse_written_out
-from probreg.system.cell_widths import cells_of, to_left, to_right
-from probreg.system.notebook import notebook_html
-from probreg.system.terminal import clean_lines, cut_apart, cut_text
+from probreg.system.terminal import WIDTH, clean_lines, cut_text
+from probreg.tables import Column, Table
+from probreg.tables.notebook import notebook_html
 
 Array = np.ndarray
 EXACT = 5e-9  # SE, to which shares are known; what is left of a sum is in the largest
 _Z = 1.96  # standard errors between an estimate and the end of its interval
-_WIDE, _LONG, _LABEL = (
-    108,
-    10,
-    36,
-)  # characters in a line, parameters in a print, characters of a parameter
+_LONG = 10  # parameters in a print
+_LABEL = 24  # cells for the names of parameters
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,105 +192,66 @@ class Explanation:
             {q: self.shares[q].to_pandas() for q in ("shift", "log_se")}, axis=1
         )
 
-    def _tables(self) -> list[tuple[str, list[str], list[list[str]]]]:
-        """Each quantity with its head, in two lines each, and rows as texts; causes that do not fit are one column."""
-        rows = (
-            self.sizes.max(axis=1)
-            .sort_values(ascending=False, kind="stable")
-            .index[:_LONG]
-        )
+    def _tables(self) -> list[Table]:
+        """The shares of each quantity for the parameters that differ most; causes without room are one column."""
+        rows = self._by_size(self.sizes.max(axis=1))[:_LONG]
         rows = [p for p in self.sizes.index if p in set(rows)]
-        causes = list(
-            self.sizes.max(axis=0).sort_values(ascending=False, kind="stable").index
-        )
-        first = min(max([len("parameter"), *(cells_of(str(p)) for p in rows)]), _LABEL)
-        room = _WIDE - first - 9 - 8
-        kept = list[str]()
-        for cause in causes:
-            room -= max(6, *map(cells_of, two_lines(cause))) + 2
-            if room < 0:
-                break
-            kept.append(cause)
-        kept = [c for c in self.sizes.columns if c in kept]
+        causes = self._by_size(self.sizes.max(axis=0))
+        widths = [max(6, *map(cell_len, two_lines(cause))) + 2 for cause in causes]
+        n = int((np.cumsum(widths) <= WIDTH - _LABEL - 17).sum())
+        kept = [c for c in self.sizes.columns if c in causes[:n]]
         out = []
-        said = (
+        for quantity, total, head in (
             ("shift", "difference", f"shift, in SE of {self.names[0]}"),
             ("log_se", "log_se_ratio", "log of the SE ratio"),
-        )
-        for quantity, total, words in said:
-            frame = self.shares[quantity].to_pandas()
-            whole = self.shares[total].values
-            if np.isnan(whole).all():
+        ):
+            if self.shares[total].isnull().all():
                 continue
-            at = dict(zip(frame.index, whole.tolist()))
-            if len(kept) < len(causes):
-                cells = frame[kept].assign(
-                    others=frame.drop(columns=kept).sum(axis=1, min_count=1)
-                )
-            else:
-                cells = frame
-            empty = {p: why_empty(self.shares.sel(param=p), quantity) for p in rows}
-            body = [
-                [str(p), *(cell(v) for v in cells.loc[p]), cell(at[p]) or empty[p]]
-                for p in rows
-            ]
-            out.append((words, ["parameter", *map(str, cells.columns), "sum"], body))
+            shares = self.shares[quantity].to_pandas()
+            cells = shares[kept]
+            if n < len(causes):
+                others = shares.drop(columns=kept).sum(axis=1, min_count=1)
+                cells = cells.assign(others=others)
+            columns = [Column("parameter", [*map(str, rows)])]
+            for cause in cells:
+                group, name = two_lines(str(cause))
+                values = cells.loc[rows, cause].tolist()
+                columns.append(Column(name, values, "estimate", cell, group))
+            sums = []
+            for param in rows:
+                one = self.shares.sel(param=param)
+                sums.append(cell(float(one[total])) or why_empty(one, quantity))
+            columns.append(Column("sum", sums, "estimate"))
+            out.append(Table(tuple(columns), head=("", head)))
         return out
 
+    @staticmethod
+    def _by_size(sizes: Any) -> list[Any]:
+        return list(sizes.sort_values(ascending=False, kind="stable").index)
+
     def __repr__(self) -> str:
-        a, b = self.names
         lines = [
-            f"{b} less {a}, cause by cause"
-            + (f": {self.without_path}" if self.without_path else "")
+            line for table in self._tables() for line in (*table.head, *table.lines())
         ]
-        for words, head, rows in self._tables():
-            heads = [two_lines(h) for h in head]
-            widths = [
-                max(map(cells_of, (*h, *(r[i] for r in rows))))
-                for i, h in enumerate(heads)
-            ]
-            widths[0] = min(widths[0], _LABEL)
-            lines += ["", words]
-            short = cut_apart((r[0] for r in rows), _LABEL)
-            for cells in (*zip(*heads), *([short[r[0]], *r[1:]] for r in rows)):
-                lines.append(
-                    "  ".join(
-                        (to_right if i else to_left)(c, w)
-                        for i, (c, w) in enumerate(zip(cells, widths))
-                    ).rstrip()
-                )
-        gone = len(self.sizes) - _LONG
-        lines += [f"{gone} more parameters in .shares"] if gone > 0 else []
-        absent = (
-            (self.shares["baseline"] + self.shares["other"]).isnull().to_pandas()
-        )  # what has no estimate is said first
-        top = (
-            self.sizes.max(axis=1)
-            .mask(absent, np.inf)
-            .sort_values(ascending=False, kind="stable")
-            .index[:3]
-        )
-        return clean_lines(
-            *lines,
-            "",
-            *(self.sentences[str(p)] for p in self.sizes.index if p in set(top)),
-        )
+        omitted = len(self.sizes) - _LONG
+        if omitted > 0:
+            lines.append(f"{omitted} more parameters in .shares")
+        missing = (self.shares["baseline"] + self.shares["other"]).isnull().to_pandas()
+        # parameters without an estimate come first
+        largest = self._by_size(self.sizes.max(axis=1).mask(missing, np.inf))[:3]
+        sentences = (self.sentences[str(p)] for p in self.sizes.index if p in largest)
+        return clean_lines(self._title("cause by cause"), *lines, "", *sentences)
 
     def _repr_html_(self) -> str:
-        import pandas as pd
-
-        parts: list[Any] = []
-        for words, head, rows in self._tables():
-            parts += [
-                words,
-                pd.DataFrame([r[1:] for r in rows], [r[0] for r in rows], head[1:]),
-            ]
+        parts = [part for table in self._tables() for part in (table.head[1], table)]
         said = list(self.sentences.values())
-        title = f"{self.names[1]} less {self.names[0]}" + (
-            f": {self.without_path}" if self.without_path else ""
-        )
         more = {f"{len(said) - _LONG} more parameters": said[_LONG:]}
-        return notebook_html([title], parts, said[:_LONG], folded=more)
+        return notebook_html([self._title()], parts, said[:_LONG], folded=more)
+
+    def _title(self, how: str = "") -> str:
+        a, b = self.names
+        title = f"{b} less {a}" + (f", {how}" if how else "")
+        return f"{title}: {self.without_path}" if self.without_path else title
 
 
 @check_arguments

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from probreg.comparison.numbers import FitTable, unlike
-from probreg.comparison.printed_rows import LARGEST, LONG
+from probreg.comparison.printed_table import LARGEST, LONG
 from probreg.comparison.prior_terms import rowless
 from probreg.comparison.same_question import differing_terms
 from probreg.inference.uncertainty.intervals.kinds import KIND_WORDS

@@ -27,20 +27,14 @@ from probreg.fits.inference_data import reported_coefficients
 from probreg.inference import Status
 from probreg.inference.base import has_effects, outcomes_of
 from probreg.priors import Flat, ProximalPrior, SmoothPrior
-from probreg.system.notebook import notebook_html
-from probreg.system.terminal import (
-    clean_lines,
-    format_p,
-    percent,
-    truncate_lines,
-    truncate_table,
-)
+from probreg.system.terminal import format_p, percent
+from probreg.tables import PrintsTable, Table
+from probreg.tables.formats import format_digits
 
 Array = np.ndarray
 CONFLICT = 0.05  # p-value of the maximum likelihood estimate under what the prior expects of it
 MUCH = 0.5  # prior weight from which a coefficient is the prior's more than the data's
 _FEW = 4  # names in a sentence
-_LINES = 18  # of the table, and of the sentences, in a print
 _TIPS = 8  # coefficients that are named with their tipping scale
 _TERMS = {
     Status.NO_MAXIMUM.value: "separation",
@@ -49,8 +43,8 @@ _TERMS = {
 _DRAWS = 20_000  # of the prior, for the p-value: its Monte Carlo error at 0.05 is at most 0.0015
 
 
-@dataclass(frozen=True, eq=False)
-class PriorWeight:
+@dataclass(frozen=True, eq=False, repr=False)
+class PriorWeight(PrintsTable):
     """`table` has one row per coefficient that is of no smooth function or process: estimate and sd, the estimate and standard error of maximum likelihood, the
     difference between them in standard errors, the prior weight (P H^-1)_jj, the pull in raw units, the p-value of a conflict, the tipping
     scale, and for draws the sensitivities to the powers of prior and likelihood.
@@ -63,19 +57,12 @@ class PriorWeight:
     sentences: tuple[str, ...]
     ml_status: str
 
-    def __repr__(self) -> str:
-        lines = truncate_table(
-            self.table, ".table", _LINES, float_format=lambda v: f"{v:.3g}", na_rep="-"
-        )
-        said = truncate_lines(self.sentences, ".sentences", _LINES)
-        return clean_lines(*lines, self._describe_effective_number, *said)
-
-    def _repr_html_(self) -> str:
-        return notebook_html(
-            [self._describe_effective_number],
-            [self.table],
-            self.sentences,
-            number=lambda v: f"{v:.3g}",
+    @property
+    def _printed(self) -> Table:
+        return Table.from_pandas(
+            self.table,
+            number=format_digits(3),
+            notes=(self._describe_effective_number, *self.sentences),
         )
 
     @property

@@ -19,8 +19,8 @@ from probreg.data.terms.grouped import GroupedTerm, joined_terms
 from probreg.data.unwritten import LazyColumns
 from probreg.errors import DataError
 from probreg.numerics.linalg import triangular
-from probreg.system.notebook import notebook_html
 from probreg.system.terminal import clean_lines
+from probreg.tables.notebook import notebook_html
 
 Array = np.ndarray
 _GONE = 1e-9  # of a sum of squares: rounding where all of it is taken away

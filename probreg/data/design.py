@@ -34,8 +34,8 @@ from probreg.data.weights import WeightKind
 from probreg.errors import DataError, Incompatible
 from probreg.kernels import KernelBasis
 from probreg.numerics.linalg import Products
-from probreg.system.notebook import notebook_html
 from probreg.system.terminal import clean_lines
+from probreg.tables.notebook import notebook_html
 
 Array = np.ndarray
 AnyMoments = Moments | ArrowMoments

@@ -29,8 +29,8 @@ from probreg.numerics.linalg import (
     solve_upper,
     triangular,
 )
-from probreg.system.notebook import notebook_html
 from probreg.system.terminal import clean_lines
+from probreg.tables.notebook import notebook_html
 
 Array = NDArray[Any]
 MOST = 10_000  # columns: a matrix of as many rows and columns takes 0.8 GB, and some ten are needed

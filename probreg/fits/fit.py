@@ -1323,14 +1323,14 @@ class Fit(FitStatistics):
         return Path(path)
 
     def __repr__(self) -> str:
-        from probreg.fits.summary import summary_text
+        from probreg.fits.summary import printed_summary
 
-        return summary_text(self, self.summary(), terms=False)
+        return repr(printed_summary(self, self.summary(), terms=False))
 
     def _repr_html_(self) -> str:
-        from probreg.fits.summary import summary_html
+        from probreg.fits.summary import printed_summary
 
-        return summary_html(self, self.summary(), terms=False)
+        return printed_summary(self, self.summary(), terms=False)._repr_html_()
 
 
 @check_arguments

@@ -3,7 +3,8 @@
 Imported on use, since a `Summary` is a pandas DataFrame.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,25 +44,35 @@ from probreg.inference.varying import (
     held_scales,
 )
 from probreg.model.prior_words import prior_line
-from probreg.system.notebook import notebook_html
 from probreg.system.terminal import (
-    clean_lines,
     cut_text,
     format_number,
     format_p,
     format_probability,
-    table_lines,
-    visible,
-    wrap_line,
 )
+from probreg.tables import Table
+from probreg.tables.formats import format_p_value, format_significant
 
 Array = np.ndarray
-_LINES = 40  # of a print at most
 _BOTH_SIGMAS = "from RSS / df; maximum likelihood"
 _NOTHING = 1e-12  # a share of the variance that is rounding
 _EDGE = 1.0 - 1e-6  # a correlation that is one but for rounding
 # of a posterior: degrees of freedom of wider ones are not a matter of a print
 _FEW_COLUMNS = 300
+
+
+MISSING = "does not exist"
+_NAMES = {"p_value": "p", "p_positive": "P(> 0)"}  # headings of columns
+_FORMATS: Mapping[str, Callable[[float], str]] = {
+    "estimate": format_significant,
+    "p_value": format_p_value,
+    "p_positive": format_probability,
+    "r_hat": "{:.3f}".format,
+    "ess_bulk": "{:.0f}".format,
+    "ess_tail": "{:.0f}".format,
+    "statistic": "{:.2f}".format,
+    "df": "{:.2f}".format,
+}
 
 
 class Asked(NamedTuple):
@@ -90,12 +101,12 @@ class Summary(pd.DataFrame):
     def __repr__(self) -> str:
         if self._of is None:
             return super().__repr__()
-        return summary_text(self._of, self)
+        return repr(printed_summary(self._of, self))
 
     def _repr_html_(self) -> str | None:
         if self._of is None:
             return super()._repr_html_()
-        return summary_html(self._of, self)
+        return printed_summary(self._of, self)._repr_html_()
 
 
 # ---- the table ---------------------------------------------------------------------------------------------------------
@@ -318,48 +329,20 @@ def _select_notes(table: pd.DataFrame, foot: Iterable[str]) -> tuple[str, ...]:
     )
 
 
-def summary_text(fit: FitStatistics, table: pd.DataFrame, *, terms: bool = True) -> str:
-    """Head, table, foot and notes, at most 40 lines; without `terms` the columns of smooth functions are a line each."""
-    shown, said = (table, []) if terms else without_terms(fit, table)
-    under = _foot(fit, table)
-    notes = [f"note: {n}" for n in _select_notes(table, under)]
-    head, foot, said, notes = (
-        [part for line in lines for part in wrap_line(visible(line))]
-        for lines in (_head(fit, table), under, said, notes)
+def printed_summary(
+    fit: FitStatistics, table: pd.DataFrame, *, terms: bool = True
+) -> Table:
+    """Head, rows of coefficients, foot and notes; without `terms` the columns of a smooth function are one line."""
+    body, lines = (table, []) if terms else without_terms(fit, table)
+    body = body.iloc[: len(body) - (len(table) - len(fit.parameter_names))]
+    if exact_fit(fit):
+        body = body[["estimate"]]
+    foot = _foot(fit, table)
+    notes = (f"note: {note}" for note in _select_notes(table, foot))
+    content = _columns_of(body, table.attrs) if len(body) else Table(())
+    return replace(
+        content, head=tuple(_head(fit, table)), notes=(*lines, *foot, *notes)
     )
-    body = _body(fit, table, shown)
-    room = max(_LINES - len(head) - len(foot) - len(notes) - len(said) - 1, 5)
-    if len(body) > room:
-        more = [f"… {len(body) - room + 1} rows more, in summary().to_string()"]
-    else:
-        more = []
-    body = body.iloc[: room - 1] if more else body
-    if len(body):
-        lines = table_lines(_cells(body, table.attrs))
-    else:
-        lines = []
-    return clean_lines(*head, *lines, *more, *said, *foot, *notes)
-
-
-def summary_html(fit: FitStatistics, table: pd.DataFrame, *, terms: bool = True) -> str:
-    """The same for a notebook."""
-    shown, said = (table, []) if terms else without_terms(fit, table)
-    body = _body(fit, table, shown)
-    under = _foot(fit, table)
-    foot = [*said, *under]
-    notes = list(_select_notes(table, under))
-    return notebook_html(
-        _head(fit, table),
-        [_cells(body, table.attrs)] if len(body) else [],
-        notes,
-        foot=foot,
-    )
-
-
-def _body(fit: FitStatistics, table: pd.DataFrame, shown: pd.DataFrame) -> pd.DataFrame:
-    """The rows of coefficients, their estimates alone where the fit is exact."""
-    body = shown.iloc[: len(shown) - (len(table) - len(fit.parameter_names))]
-    return body[["estimate"]] if exact_fit(fit) else body
 
 
 def without_terms(
@@ -381,43 +364,20 @@ def without_terms(
     ]
 
 
-def _cells(table: pd.DataFrame, words: Mapping[str, Any]) -> pd.DataFrame:
-    """Every column as text, the statistic under its own name."""
-    shown = {
-        "p_value": ("p", p_cell), "p_positive": ("P(> 0)", format_probability), "r_hat": ("r_hat", lambda v: _format_fixed(v, 3)),
-        "ess_bulk": ("ess_bulk", lambda v: _format_fixed(v, 0)), "ess_tail": ("ess_tail", lambda v: _format_fixed(v, 0)),
-        "statistic": (words.get("statistic", "statistic"), lambda v: _format_fixed(v, 2)), "df": ("df", lambda v: _format_fixed(v, 2)),
-    }  # fmt: skip
-    columns = {}
-    some = table.notna().any()
-    for name in (c for i, c in enumerate(table.columns) if i == 0 or some[c]):
-        said, cell = shown.get(
-            name, (name, lambda v: "" if np.isnan(v) else f"{v:.5g}")
-        )
-        if name == "estimate" and "ratio" in words:
-            said = words["ratio"]
-        columns[said] = [
-            "does not exist" if name == "estimate" and np.isnan(v) else cell(v)
-            for v in table[name]
-        ]
-    out = pd.DataFrame(columns, index=table.index)
-    out.index.names = [None] * out.index.nlevels
-    return out
-
-
-def p_cell(p: float) -> str:
-    """A p-value in a table, to two digits.
-
-    >>> p_cell(0.0123), p_cell(0.0), p_cell(2e-9), p_cell(float("nan"))
-    ('0.012', '<1e-15', '2e-09', '')
-    """
-    if np.isnan(p):
-        return ""
-    return format_p(p).removeprefix("p ").removeprefix("= ").replace(" ", "")
-
-
-def _format_fixed(value: float, digits: int) -> str:
-    return "" if np.isnan(value) else f"{value:.{digits}f}"
+def _columns_of(body: pd.DataFrame, attrs: Mapping[str, Any]) -> Table:
+    """The rows of coefficients; the statistic and a ratio under their own names, without columns that are empty."""
+    names = dict(_NAMES)
+    if "statistic" in attrs:
+        names["statistic"] = attrs["statistic"]
+    estimate = body.columns[0]
+    if "ratio" in attrs:
+        names["estimate"] = attrs["ratio"]
+    body = body[[c for c in body if c == estimate or body[c].notna().any()]]
+    if estimate == "estimate":
+        body = body.assign(estimate=body["estimate"].astype(object).fillna(MISSING))
+    formats = {names.get(c, c): f for c, f in _FORMATS.items() if c in body}
+    body = body.rename(columns=names).rename_axis([None] * body.index.nlevels)
+    return Table.from_pandas(body, formats=formats, source="summary().to_string()")
 
 
 def _head(fit: FitStatistics, table: pd.DataFrame) -> list[str]:

@@ -77,8 +77,8 @@ from probreg.priors import (
 from probreg.priors.joint import Key, mapping_of
 from probreg.priors.text import AuxLike, read_aux, read_prior
 from probreg.priors.weak import PriorLike
-from probreg.system.notebook import notebook_html
 from probreg.system.terminal import clean_lines
+from probreg.tables.notebook import notebook_html
 
 if TYPE_CHECKING:
     from probreg.model.prior_predictive import PriorPredictive

@@ -8,7 +8,6 @@ mixture, so maximum likelihood and Bayes answer through the same lines of code.
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 
@@ -18,8 +17,7 @@ from probreg.likelihoods import Likelihood, OfClasses, UnivariateLikelihood
 from probreg.likelihoods.links import LOG
 from probreg.likelihoods.location_scale import AdditiveNoise
 from probreg.numerics.special import logsumexp
-from probreg.system.notebook import notebook_html
-from probreg.system.terminal import clean_lines, table_lines
+from probreg.tables import Column, PrintsTable, Table
 
 Array = np.ndarray
 _SHOWN = 5  # rows in a print
@@ -32,8 +30,8 @@ _FINITE = (
 _LAST = 0.1  # of the tolerance: a step of Newton that is to leave less is not checked
 
 
-@dataclass(frozen=True, eq=False)
-class Predictive:
+@dataclass(frozen=True, eq=False, repr=False)
+class Predictive(PrintsTable):
     """p(y) = sum_s w_s p(y | eta_s, aux_s), w_s = 1/S unless `share` says otherwise, with eta (S, n, m) and each aux (S, 1), or (S, n) where rows differ in it.
 
     >>> from probreg.likelihoods import Gaussian
@@ -51,43 +49,33 @@ class Predictive:
     # (S,) or (S, n) weights of the atoms, which sum to one; None where all have the same
     share: Array | None = None
 
-    def __repr__(self) -> str:
-        head, table, more = self._describe_rows()
-        return clean_lines(head, *(table_lines(table) if len(table) else []), *more)
-
-    def _repr_html_(self) -> str:
-        head, table, more = self._describe_rows()
-        return notebook_html([head], [table], more)
-
-    def _describe_rows(self) -> tuple[str, Any, list[str]]:
-        """Return a head, the first rows with mean and quantiles or class probabilities, and a line with the number of
-        further rows."""
-        import pandas as pd
-
+    @property
+    def _printed(self) -> Table:
+        """The mean and quantiles, or class probabilities, of the first rows."""
         atoms, n = self.eta.shape[:2]
         head = f"predictive distribution of {n} rows: {self.likelihood.name}, {atoms} atom{'s' * (atoms > 1)}"
         if not n:
-            return head, pd.DataFrame(), []
-        few = self._take_rows(np.arange(min(n, _SHOWN)))
+            return Table((), head=(head,))
+        first = self._take_rows(np.arange(min(n, _SHOWN)))
         if isinstance(self.likelihood, UnivariateLikelihood):
-            columns = {
-                "mean": few._mean_response(),
-                **{f"{100 * p:g} %": few.quantile(p) for p in (0.025, 0.5, 0.975)},
+            columns = {"mean": first._mean_response()}
+            columns |= {
+                f"{100 * p:g} %": first.quantile(p) for p in (0.025, 0.5, 0.975)
             }
-            table = pd.DataFrame(columns)
         else:
+            means = first.mean()
+            names = [*map(str, range(means.shape[1]))]
             if isinstance(self.likelihood, OfClasses):
-                classes = self.likelihood.classes
-            else:
-                classes = None
-            table = pd.DataFrame(few.mean(), columns=classes)
+                names = [*map(str, self.likelihood.classes)]
+            columns = dict(zip(names, means.T))
+        notes: tuple[str, ...] = ()
         if n > _SHOWN:
-            more = [
-                f"{n - _SHOWN} more rows; .mean(), .quantile(p) and .sample(rng) have all"
-            ]
-        else:
-            more = []
-        return head, table.map("{:.5g}".format), more
+            notes = (
+                f"{n - _SHOWN} more rows; .mean(), .quantile(p) and .sample(rng) have all",
+            )
+        numbers = (Column(k, v.tolist(), "estimate") for k, v in columns.items())
+        rows = Column("", [*map(str, range(min(n, _SHOWN)))])
+        return Table((rows, *numbers), head=(head,), notes=notes)
 
     def mean(self) -> Array:
         """E[y], shape (n,), per trial for successes of trials; class probabilities (n, K) for classes."""

@@ -22,8 +22,8 @@ from probreg.likelihoods import (
 from probreg.model.pymc_graph import hyper_names
 from probreg.priors import AuxPrior, JointPrior
 from probreg.priors.marginal import of_coefficient
-from probreg.system.notebook import notebook_html
 from probreg.system.terminal import clean_lines, truncate_lines
+from probreg.tables.notebook import notebook_html
 
 Array = np.ndarray
 _FOR_WORDS = 20_000  # draws behind two numbers of three digits

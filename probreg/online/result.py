@@ -13,8 +13,8 @@ from probreg.online.guarantee import Guarantee
 from probreg.online.kernel_theorems import guarantee_of
 from probreg.online.rounds import Rounds
 from probreg.online.updates import Array
-from probreg.system.notebook import notebook_html
 from probreg.system.terminal import clean_lines
+from probreg.tables.notebook import notebook_html
 
 _SHOWN = 6  # weights in a print
 # a share of the rounds

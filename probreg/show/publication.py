@@ -14,7 +14,6 @@ from probreg.arguments.scalars import (
     check_arguments,
 )
 from probreg.arguments.types import CovarianceLike
-from probreg.comparison import format_rounded
 from probreg.comparison.same_question import by_method, fits_by_name, named_as_text
 from probreg.errors import DataError, ProbregError
 from probreg.fits.fit import Fit
@@ -22,39 +21,37 @@ from probreg.fits.goodness import exact_fit, is_density, tested_at_found_scales
 from probreg.inference.base import Status, has_effects
 from probreg.inference.uncertainty.intervals.kinds import KIND_WORDS, KINDS
 from probreg.inference.varying import OF_EFFECTS, held_scales
-from probreg.show.publication_formats import PublicationTable, TableEntry
+from probreg.model.prior_words import prior_line
 from probreg.system.terminal import format_probability
+from probreg.tables import Column, Table
+from probreg.tables.formats import format_p_value, format_rounded
 
 Beneath = Literal["se", "interval", "p"]
+Cell = tuple[str, str]  # a number, and its error or interval
+Row = Mapping[str, float]  # of a summary, with "value" and "error"
 STARS = ((0.001, "***"), (0.01, "**"), (0.05, "*"))
 _STATISTICS = {
     "nobs": "N", "r_squared": "R²", "adjusted_r_squared": "adjusted R²", "residual_sd": "sigma",
     "log_likelihood": "log-likelihood", "aic": "AIC", "bic": "BIC",
 }  # fmt: skip
 _ORDER = (
-    "N",
-    "R²",
-    "adjusted R²",
-    "R² (deviance)",
-    "McFadden's R²",
-    "sigma",
-    "scale",
-    "alpha",
-    "log-likelihood",
-    "AIC",
-    "BIC",
-)
+    "R²", "adjusted R²", "R² (deviance)", "McFadden's R²", "sigma", "scale", "alpha", "log-likelihood", "AIC", "BIC",
+)  # fmt: skip
 
 
-class _Column(NamedTuple):
-    """One fit: its summary by the label of each coefficient, and the statistics that it has."""
+class _FitColumn(NamedTuple):
+    """One fit: the rows of its summary by label, its smooth functions, its statistics, and the attributes of the summary."""
 
     name: str
     fit: Fit
-    cells: Mapping[str, Mapping[str, float]]
+    rows: Mapping[str, Row]
     smooths: Mapping[str, float]
     statistics: Mapping[str, str]
-    words: Mapping[str, Any]
+    attrs: Mapping[str, Any]
+
+    @property
+    def has_errors(self) -> bool:
+        return any(np.isfinite(row["error"]) for row in self.rows.values())
 
 
 @check_arguments
@@ -72,7 +69,7 @@ def table(
     rename: Mapping[str, str] | None = None,
     stars: Flag = False,
     title: Word | None = None,
-) -> PublicationTable:
+) -> Table:
     """The table of a paper: a column per fit, each coefficient with its error beneath, N and statistics under them.
 
     Fits may differ in data, columns, likelihood and method; what a fit does not have is blank. Coefficients of an outcome are
@@ -109,8 +106,8 @@ def table(
 
     Returns
     -------
-    PublicationTable
-        Shows itself in a notebook; `to_markdown()`, `to_latex()`, `to_html()`, `to_pandas()`, `copy()`.
+    Table
+        Prints itself, also in a notebook; `to_markdown()`, `to_latex()`, `to_html()`, `to_pandas()`, `to_csv()`, `to_excel(path)`.
 
     Raises
     ------
@@ -133,137 +130,105 @@ def table(
     | x | 0.980 | 0.980 |
     |  | (0.038) | (0.054) |
     """
-    if isinstance(fits, Fit):
-        several = by_method([fits])
-    else:
-        several = fits_by_name(fits, "table")
-    asked = _covariances(several, covariance)
-    columns = [
-        _fit_column(n, fit, prob, kind, asked.get(n), exp=exp)
-        for n, fit in several.items()
-    ]
-    labels = _select_labels(columns, _names_as_list(keep), _names_as_list(order))
-    renamed = dict(rename or {})
-    _known_labels(columns, renamed, "rename")
-    entries = [_entry(label, columns, beneath, digits, stars=stars) for label in labels]
-    shown = tuple(e._replace(label=_rename_label(e.label, renamed)) for e in entries)
-    smooth = dict.fromkeys(label for c in columns for label in c.smooths)
-    shown += tuple(
-        TableEntry(
-            renamed.get(s, s),
-            tuple(
-                (_edf_words(c.smooths[s]), "") if s in c.smooths else ("", "")
-                for c in columns
-            ),
-        )
-        for s in smooth
-        if keep is None or s in _names_as_list(keep)
+    several = (
+        by_method([fits]) if isinstance(fits, Fit) else fits_by_name(fits, "table")
     )
-    met = dict.fromkeys(key for c in columns for key in c.statistics)
-    effects = [key for key in met if key.startswith(OF_EFFECTS)]
-    rest = [key for key in _ORDER if key in met and key != "N"]
-    below = [
-        *["N"] * ("N" in met),
-        *effects,
-        *rest,
-        *sorted(set(met).difference(_ORDER, effects)),
+    covariances = _covariances(several, covariance)
+    columns = [
+        _fit_column(name, fit, prob, kind, covariances.get(name), exp=exp)
+        for name, fit in several.items()
     ]
-    statistics = tuple(
-        TableEntry(key, tuple((c.statistics.get(key, ""), "") for c in columns))
-        for key in below
+    names = dict(rename or {})
+    _check_labels(columns, names, "rename")
+    entries = {
+        _rename_label(label, names): _coefficient_cells(
+            label, columns, beneath, digits, stars=stars
+        )
+        for label in _select_labels(columns, _as_list(keep), _as_list(order))
+    }
+    for label in dict.fromkeys(label for c in columns for label in c.smooths):
+        if keep is None or label in _as_list(keep):
+            cells = [(_format_edf(c.smooths.get(label, np.nan)), "") for c in columns]
+            entries[names.get(label, label)] = cells
+    coefficients = _lines(entries)
+    statistics = _lines(
+        {
+            label: [(c.statistics.get(label, ""), "") for c in columns]
+            for label in _statistic_labels(columns)
+        }
     )
     responses = {fit.model.design.response for fit in several.values()}
     if title is None:
-        if len(responses) == 1:
-            heading = responses.pop()
-        else:
-            heading = ""
-    else:
-        heading = title
-    notes = (
-        *_table_notes(columns, beneath, prob, stars=stars),
-        *_of_responses(columns),
+        title = responses.pop() if len(responses) == 1 else ""
+    lines = [*coefficients, *statistics]
+    numbers = (
+        Column(name, [line[i + 1] for line in lines], "estimate")
+        for i, name in enumerate(several)
     )
-    return PublicationTable(heading, tuple(several), shown, statistics, notes)
+    return Table(
+        (Column(title, [line[0] for line in lines]), *numbers),
+        rules=(len(coefficients),) if statistics else (),
+        notes=_table_notes(columns, beneath, prob, stars=stars),
+        source=".to_pandas(); keep= chooses coefficients",
+    )
 
 
 # ---- one fit -----------------------------------------------------------------------------------------------------------
 
 
-def _covariances(fits: Mapping[str, Fit], given: Any) -> dict[str, Any]:
-    """What each fit is asked for; one covariance for all is for the point estimates among them."""
-    if isinstance(given, Mapping):
-        given = {named_as_text(name): of for name, of in given.items()}
-        unknown = [n for n in given if n not in fits]
-        if unknown:
-            raise DataError(
-                f"covariance= names {unknown[0]!r}, which is no fit of the table: {', '.join(fits)}"
-            )
-        return dict(given)
-    if given is None:
+def _covariances(fits: Mapping[str, Fit], covariance: Any) -> dict[str, Any]:
+    """The covariance by fit; one for all is for the point estimates among them."""
+    if covariance is None:
         return {}
-    return {n: given for n, fit in fits.items() if fit.target == "mode"}
+    if not isinstance(covariance, Mapping):
+        return {n: covariance for n, fit in fits.items() if fit.target == "mode"}
+    by_fit = {named_as_text(name): value for name, value in covariance.items()}
+    for name in by_fit:
+        if name not in fits:
+            raise DataError(
+                f"covariance= names {name!r}, which is no fit of the table: {', '.join(fits)}"
+            )
+    return by_fit
 
 
 def _fit_column(
     name: str, fit: Fit, prob: float, kind: str | None, covariance: Any, *, exp: bool
-) -> _Column:
-    own = kind if kind in KINDS[fit.target] else None
-    if (
-        kind is not None
-        and own is None
-        and not any(kind in known for known in KINDS.values())
-    ):
-        own = kind  # refused by the fit, with the kinds that there are
-    found = fit.summary(prob, own, covariance=covariance, exp=exp)
+) -> _FitColumn:
+    if kind not in KINDS[fit.target] and any(kind in own for own in KINDS.values()):
+        kind = None  # other fits have it
+    summary = fit.summary(prob, kind, covariance=covariance, exp=exp)
     if exact_fit(fit):
-        found[["std_error", "lower", "upper"]] = np.nan  # of rounding
-    terms = {c for t in fit.model.design.recipe.terms for c in t.columns}
+        summary[["std_error", "lower", "upper"]] = np.nan  # rounding
+    terms = {c for term in fit.model.design.recipe.terms for c in term.columns}
     size = len(fit.parameter_names)
-    cells = {}
-    for index, row in zip(found.index[:size], found.iloc[:size].to_dict("records")):
-        if isinstance(index, tuple):
-            outcome, coef = index
-        else:
-            outcome, coef = ("", index)
+    rows = {}
+    for index, row in zip(summary.index[:size], summary.to_dict("records")):
+        outcome, coef = index if isinstance(index, tuple) else ("", index)
         if coef not in terms:
             value = next(row[c] for c in ("estimate", "mean", "median") if c in row)
             error = row.get("std_error", row.get("sd", np.nan))
-            cells[f"{coef}: {outcome}" if outcome else str(coef)] = {
-                **row,
-                "value": value,
-                "error": error,
-            }
+            label = f"{coef}: {outcome}" if outcome else str(coef)
+            rows[label] = {**row, "value": value, "error": error}
     smooths = fit.smooths["edf"].to_dict() if terms else {}
-    return _Column(
-        name,
-        fit,
-        cells,
-        {str(k): float(v) for k, v in smooths.items()},
-        _statistics(fit),
-        found.attrs,
-    )
+    return _FitColumn(name, fit, rows, smooths, _statistics(fit), summary.attrs)
 
 
 def _statistics(fit: Fit) -> dict[str, str]:
-    """The statistics that a fit has, as text; R² under the name of what it is."""
+    """The statistics of a fit as texts; R² under the name of its kind."""
+    likelihood = fit.model.likelihood
     out = {}
     for name, label in _STATISTICS.items():
         try:
             value = getattr(fit, name)
         except ProbregError:
             continue
-        if not np.isfinite(value) or (
-            exact_fit(fit) and name in ("residual_sd", "log_likelihood")
-        ):
+        rounding = exact_fit(fit) and name in ("residual_sd", "log_likelihood")
+        if rounding or not np.isfinite(value):
             continue
-        if name == "r_squared" and not fit.model.likelihood.least_squares:
-            if is_density(fit.model):
-                label = "R² (deviance)"
-            else:
-                label = "McFadden's R²"
+        if name == "r_squared" and not likelihood.least_squares:
+            label = "R² (deviance)" if is_density(fit.model) else "McFadden's R²"
         if name == "residual_sd":
-            label = str(fit.model.likelihood.noise_scale)
+            label = str(likelihood.noise_scale)
         if name == "nobs":
             out[label] = f"{value:d}"
         elif "R²" in label:
@@ -271,34 +236,28 @@ def _statistics(fit: Fit) -> dict[str, str]:
         else:
             out[label] = _significant(value, 4)
     if has_effects(fit.model):
-        return _of_groups(fit, out)
-    others = {a: v for a, v in fit.aux.items() if a != fit.model.likelihood.noise_scale}
+        return _group_statistics(fit, out)
+    others = {a: v for a, v in fit.aux.items() if a != likelihood.noise_scale}
     return out | {a: _significant(v, 4) for a, v in others.items()}
 
 
-def _of_groups(fit: Fit, plain: dict[str, str]) -> dict[str, str]:
-    """Statistics of a fit with effects of groups: their standard deviations and correlations, R² of groups, and the criterion."""
+def _group_statistics(fit: Fit, plain: dict[str, str]) -> dict[str, str]:
+    """Standard deviations and correlations of effects, R² of groups, and the criterion."""
     row = fit.glance().iloc[0]
-    found = fit.solution.found
-    out = {"N": plain.get("N", "")} | {
-        name: _significant(v, 4) for name, v in fit.hyper.items()
-    }
-    out |= {
-        name: f"{_significant(v, 4)} (held)"
-        for name, v in held_scales(fit.stated_model).items()
-        if name not in out
-    }
+    out = {"N": plain.get("N", "")}
+    out |= {name: _significant(v, 4) for name, v in fit.hyper.items()}
+    for name, v in held_scales(fit.stated_model).items():
+        out.setdefault(name, f"{_significant(v, 4)} (held)")
     out |= {a: _significant(v, 4) for a, v in fit.aux.items()}
     shares = {
         "R² marginal": "r2.marginal",
         "R² conditional": "r2.conditional",
         "ICC": "icc",
     }
-    out |= {
-        label: f"{row[name]:.3f}"
-        for label, name in shares.items()
-        if np.isfinite(row[name])
-    }
+    for label, name in shares.items():
+        if np.isfinite(row[name]):
+            out[label] = f"{row[name]:.3f}"
+    found = fit.solution.found
     if found is not None and found.criterion == "REML":
         out["REML criterion"] = _significant(-2.0 * found.value, 4)
     elif found is not None:
@@ -320,38 +279,44 @@ def _significant(value: float, digits: int) -> str:
 # ---- lines -------------------------------------------------------------------------------------------------------------
 
 
-def _names_as_list(names: str | Sequence[str] | None) -> list[str]:
-    if names is None:
-        return []
+def _as_list(names: str | Sequence[str] | None) -> list[str]:
     if isinstance(names, str):
         return [names]
-    return list(names)
+    return list(names or [])
 
 
-def _known_labels(columns: Sequence[_Column], names: Any, what: str) -> None:
-    every = [*dict.fromkeys(label for c in columns for label in (*c.cells, *c.smooths))]
-    met = {*every, *(label.split(": ")[0] for label in every)}
-    unknown = [n for n in names if n not in met]
-    if unknown:
-        raise DataError(
-            f"{what}= names {unknown[0]!r}, which is no coefficient of these fits: {', '.join(every[:12])}"
-        )
+def _lines(entries: Mapping[str, Sequence[Cell]]) -> list[list[str]]:
+    """One line per entry, and a second one if there is something beneath."""
+    lines = []
+    for label, cells in entries.items():
+        lines.append([label, *(number for number, _ in cells)])
+        if any(below for _, below in cells):
+            lines.append(["", *(below for _, below in cells)])
+    return lines
+
+
+def _check_labels(columns: Sequence[_FitColumn], names: Any, argument: str) -> None:
+    labels = dict.fromkeys(label for c in columns for label in (*c.rows, *c.smooths))
+    known = {*labels, *(label.split(": ")[0] for label in labels)}
+    for name in names:
+        if name not in known:
+            raise DataError(
+                f"{argument}= names {name!r}, which is no coefficient of these fits: {', '.join([*labels][:12])}"
+            )
 
 
 def _select_labels(
-    columns: Sequence[_Column], keep: list[str], order: list[str]
+    columns: Sequence[_FitColumn], keep: list[str], order: list[str]
 ) -> list[str]:
-    """The labels of the lines: all, or those that are kept, and first those that are ordered."""
-    _known_labels(columns, keep, "keep")
-    _known_labels(columns, order, "order")
-    every = [*dict.fromkeys(label for c in columns for label in c.cells)]
-    kept = [label for label in every if not keep or _is_one(label, keep)]
-    return sorted(
-        kept,
-        key=lambda label: next(
-            (i for i, o in enumerate(order) if _is_one(label, [o])), len(order)
-        ),
-    )
+    """The labels in `keep`, or all; the ones in `order` first."""
+    _check_labels(columns, keep, "keep")
+    _check_labels(columns, order, "order")
+
+    def place(label: str) -> int:
+        return next((i for i, o in enumerate(order) if _is_one(label, [o])), len(order))
+
+    labels = dict.fromkeys(label for c in columns for label in c.rows)
+    return sorted((x for x in labels if not keep or _is_one(x, keep)), key=place)
 
 
 def _is_one(label: str, names: Sequence[str]) -> bool:
@@ -359,165 +324,152 @@ def _is_one(label: str, names: Sequence[str]) -> bool:
 
 
 def _rename_label(label: str, names: Mapping[str, str]) -> str:
-    coef, _, outcome = label.partition(": ")
-    called = names.get(
-        label, names.get(coef, coef) + (f": {outcome}" if outcome else "")
-    )
-    return str(called)
+    coef, colon, outcome = label.partition(": ")
+    return names.get(label, f"{names.get(coef, coef)}{colon}{outcome}")
 
 
-def _entry(
-    label: str, columns: Sequence[_Column], beneath: str, digits: int, *, stars: bool
-) -> TableEntry:
-    """One line: every number to the places that give the smallest error its digits."""
-    here = [c.cells.get(label) for c in columns]
-    places = _decimal_places([row for row in here if row is not None], digits)
-    ratio = any("ratio" in c.words for c in columns)  # whose sizes have no common unit
+def _statistic_labels(columns: Sequence[_FitColumn]) -> list[str]:
+    """N, the standard deviations of effects, the statistics in their order, and the others."""
+    labels = dict.fromkeys(label for c in columns for label in c.statistics)
+    first = ["N", *(label for label in labels if label.startswith(OF_EFFECTS)), *_ORDER]
+    return [
+        label for label in dict.fromkeys([*first, *sorted(labels)]) if label in labels
+    ]
 
-    def shown(value: float) -> str:
-        if ratio:
+
+def _coefficient_cells(
+    label: str, columns: Sequence[_FitColumn], beneath: str, digits: int, *, stars: bool
+) -> list[Cell]:
+    """The cells of one coefficient; the decimal places give the smallest error its digits."""
+    rows = [c.rows.get(label) for c in columns]
+    places = _decimal_places([row for row in rows if row is not None], digits)
+    are_ratios = any("ratio" in c.attrs for c in columns)
+
+    def write(value: float) -> str:
+        if are_ratios:  # their sizes have no common unit
             return f"{value:#.{digits}g}".rstrip(".")
         return format_rounded(value, places) if value else "0"
 
-    cells = (
-        ("", "") if row is None else _cell(row, shown, beneath, stars=stars)
-        for row in here
-    )
-    return TableEntry(label, tuple(cells))
+    return [
+        ("", "") if row is None else _cell(row, write, beneath, stars=stars)
+        for row in rows
+    ]
 
 
-def _decimal_places(rows: Sequence[Mapping[str, float]], digits: int) -> int:
-    sizes = [row["error"] for row in rows] + [
-        (row["upper"] - row["lower"]) / 4 for row in rows
-    ]
-    sizes = [s for s in sizes if np.isfinite(s) and s > 0] or [
-        abs(r["value"]) for r in rows if r["value"]
-    ]
-    finite = [s for s in sizes if np.isfinite(s)]
-    if finite:
-        return digits - 1 - int(np.floor(np.log10(min(finite))))
-    return digits
+def _decimal_places(rows: Sequence[Row], digits: int) -> int:
+    sizes = [row["error"] for row in rows]
+    sizes += [(row["upper"] - row["lower"]) / 4 for row in rows]
+    known = [s for s in sizes if np.isfinite(s) and s > 0]
+    known = known or [abs(r["value"]) for r in rows if np.isfinite(r["value"])]
+    smallest = min((s for s in known if s), default=1.0)
+    return digits - 1 - int(np.floor(np.log10(smallest)))
 
 
 def _cell(
-    row: Mapping[str, float],
-    shown: Callable[[float], str],
-    beneath: str,
-    *,
-    stars: bool,
-) -> tuple[str, str]:
+    row: Row, write: Callable[[float], str], beneath: str, *, stars: bool
+) -> Cell:
     if not np.isfinite(row["value"]):
         return ("no estimate" if np.isnan(row["value"]) else "inf"), ""
     p = row.get("p_value", np.nan)
-    if stars:
-        mark = next((s for level, s in STARS if p < level), "")
-    else:
-        mark = ""
-    return shown(row["value"]) + mark, _beneath(row, shown, beneath)
+    mark = next((s for level, s in STARS if stars and p < level), "")
+    return write(row["value"]) + mark, _beneath(row, write, beneath)
 
 
-def _beneath(
-    row: Mapping[str, float], shown: Callable[[float], str], beneath: str
-) -> str:
-    if beneath == "interval":
-        ends = [row["lower"], row["upper"]]
-        if np.isnan(ends).any():
-            return ""
-        return f"[{shown(ends[0])}, {shown(ends[1])}]"
+def _beneath(row: Row, write: Callable[[float], str], beneath: str) -> str:
+    if beneath == "p" and "p_positive" in row:
+        return f"P(> 0) {format_probability(row['p_positive'])}"
     if beneath == "p":
-        from probreg.fits.summary import p_cell
-
-        if "p_positive" in row:
-            return f"P(> 0) {format_probability(row['p_positive'])}"
-        said = p_cell(row.get("p_value", np.nan))
-        if not said:
+        p = format_p_value(row.get("p_value", np.nan))
+        if not p:
             return ""
-        if said[0] in "<>":
-            return f"p {said}"
-        return f"p = {said}"
-    if (
-        np.isnan(row["error"]) and "median" in row
-    ):  # a ratio of a posterior, which has an interval alone
-        return _beneath(row, shown, "interval")
-    if np.isnan(row["error"]):
-        return ""
-    return f"({shown(row['error'])})"
+        return f"p {p}" if p[0] in "<>" else f"p = {p}"
+    if beneath == "interval" or "median" in row:  # a posterior of ratios has no error
+        if np.isnan(row["lower"] + row["upper"]):
+            return ""
+        return f"[{write(row['lower'])}, {write(row['upper'])}]"
+    return "" if np.isnan(row["error"]) else f"({write(row['error'])})"
+
+
+def _format_edf(edf: float) -> str:
+    """Effective degrees of freedom; empty for nan.
+
+    >>> _format_edf(2.34), _format_edf(np.nan)
+    ('2.3 edf', '')
+    """
+    return f"{edf:.1f} edf" if np.isfinite(edf) else ""
 
 
 # ---- notes -------------------------------------------------------------------------------------------------------------
 
 
 def _table_notes(
-    columns: Sequence[_Column], beneath: str, prob: float, *, stars: bool
-) -> list[str]:
+    columns: Sequence[_FitColumn], beneath: str, prob: float, *, stars: bool
+) -> tuple[str, ...]:
     posterior = [c.name for c in columns if c.fit.target == "posterior"]
-    said = {
-        "se": _describe_errors(columns, posterior, prob),
-        "interval": f"{100 * prob:g} % intervals in brackets: " + ", ".join(
-            f"{KIND_WORDS.get(c.words['kind'], c.words['kind'])} of {c.name}" for c in columns) + ".",
-        "p": "Two-sided p of a coefficient of 0" + (f"; posterior probability above 0 of {', '.join(posterior)}." if posterior else "."),
-    }[beneath]  # fmt: skip
-    notes = [said]
-    ratios = dict.fromkeys(c.words["ratio"] for c in columns if "ratio" in c.words)
-    notes += (
-        [f"Coefficients are {' and '.join(f'{r}s' for r in ratios)}."] if ratios else []
+    if beneath == "se":
+        notes = [_describe_errors(columns, prob)]
+    elif beneath == "interval":
+        kinds = (KIND_WORDS.get(c.attrs["kind"], c.attrs["kind"]) for c in columns)
+        each = (f"{kind} of {c.name}" for kind, c in zip(kinds, columns))
+        notes = [f"{100 * prob:g} % intervals in brackets: {', '.join(each)}."]
+    else:
+        notes = ["Two-sided p of a coefficient of 0."]
+        if posterior:
+            notes.append(f"Posterior probability above 0 of {', '.join(posterior)}.")
+    ratios = dict.fromkeys(
+        f"{c.attrs['ratio']}s" for c in columns if "ratio" in c.attrs
     )
-    notes += [_kind(c) for c in columns]
+    if ratios:
+        notes.append(f"Coefficients are {' and '.join(ratios)}.")
+    notes += [_describe_fit(c) for c in columns]
     notes += _noise_scales(columns)
     if stars:
         notes.append(
             "* p < 0.05, ** p < 0.01, *** p < 0.001; a mode under a prior and a posterior have no p."
         )
-    return notes
+    models = {c.name: c.fit.described["models"] for c in columns}
+    if len({*models.values()}) == 1:
+        notes.append(f"Models {next(iter(models.values()))}.")
+    else:
+        notes += [f"{name} models {response}." for name, response in models.items()]
+    return tuple(notes)
 
 
-def _describe_errors(
-    columns: Sequence[_Column], posterior: list[str], prob: float
-) -> str:
-    """What stands beneath: standard errors and deviations in parentheses; ratios of a posterior have intervals, in brackets."""
-    ratios = [
-        n for n in posterior if any(c.name == n and "ratio" in c.words for c in columns)
-    ]
-    told = [n for n in posterior if n not in ratios]
-    modes = any(_has_errors(c) for c in columns if c.name not in posterior)
-    said = ["Standard errors in parentheses"] if modes else []
-    if told:
-        said.append(
-            f"posterior standard deviations of {', '.join(told)}"
-            if modes
-            else "Posterior standard deviations in parentheses"
-        )
+def _describe_errors(columns: Sequence[_FitColumn], prob: float) -> str:
+    """The kind of errors beneath the estimates; ratios of a posterior have intervals, in brackets."""
+    posterior = [c for c in columns if c.fit.target == "posterior"]
+    ratios = [c.name for c in posterior if "ratio" in c.attrs]
+    deviations = [c.name for c in posterior if "ratio" not in c.attrs]
+    parts = []
+    if any(c.has_errors for c in columns if c not in posterior):
+        parts.append("Standard errors in parentheses")
+    if deviations and parts:
+        parts.append(f"posterior standard deviations of {', '.join(deviations)}")
+    elif deviations:
+        parts.append("Posterior standard deviations in parentheses")
     if ratios:
         brackets = f"{100 * prob:g} % intervals in brackets"
-        said.append(f"{brackets} for {', '.join(ratios)}" if said else brackets)
-    if said:
-        return "; ".join(said) + "."
-    return "No standard errors."
+        parts.append(f"{brackets} for {', '.join(ratios)}" if parts else brackets)
+    return f"{'; '.join(parts) or 'No standard errors'}."
 
 
-def _has_errors(c: _Column) -> bool:
-    return any(np.isfinite(row["error"]) for row in c.cells.values())
-
-
-def _noise_scales(columns: Sequence[_Column]) -> list[str]:
-    """What each number in the line of the noise scale is, where they are not all the same."""
-    of = {
-        c.name: _noise_scale(c.fit)
+def _noise_scales(columns: Sequence[_FitColumn]) -> list[str]:
+    """How each noise scale was estimated."""
+    fits = {
+        c.name: c.fit
         for c in columns
         if c.fit.model.likelihood.noise_scale in c.statistics
     }
-    names = dict.fromkeys(
-        c.fit.model.likelihood.noise_scale for c in columns if c.name in of
-    )
-    each = [
-        f"{what} ({', '.join(n for n, w in of.items() if w == what)})"
-        for what in dict.fromkeys(of.values())
-    ]
-    if not each:
+    if not fits:
         return []
-    return [
-        f"{' and '.join(map(str, names))}: {'; '.join(each) if len(each) > 1 else next(iter(of.values()))}."
-    ]
+    by_estimate: dict[str, list[str]] = {}
+    for name, fit in fits.items():
+        by_estimate.setdefault(_noise_scale(fit), []).append(name)
+    names = dict.fromkeys(str(f.model.likelihood.noise_scale) for f in fits.values())
+    estimates = [*by_estimate]
+    if len(by_estimate) > 1:
+        estimates = [f"{what} ({', '.join(of)})" for what, of in by_estimate.items()]
+    return [f"{' and '.join(names)}: {'; '.join(estimates)}."]
 
 
 def _noise_scale(fit: Fit) -> str:
@@ -540,28 +492,21 @@ def _noise_scale(fit: Fit) -> str:
     return "sqrt(RSS / df)" if of_rss else "maximum likelihood"
 
 
-def _kind(c: _Column) -> str:
-    """What the numbers of a column are."""
-    from probreg.model.prior_words import prior_line
-
+def _describe_fit(c: _FitColumn) -> str:
+    """The estimate, method, kind of standard errors and prior of a column."""
     fit = c.fit
-    ratio = "ratio" in c.words
-    mean = "posterior median" if ratio else "posterior mean"
+    estimate = _describe_estimate(fit)
     if fit.target == "posterior":
-        what = mean
-    else:
-        what = _describe_estimate(fit)
-    said = f"{c.name}: {what} by {fit.method.name if fit.solution.found is None else 'evidence'}"
-    covariance = c.words.get("covariance", "none")
-    said += (
-        f", {covariance} standard errors"
-        if fit.target == "mode" and covariance != "none" and _has_errors(c)
-        else ""
-    )
+        estimate = f"posterior {'median' if 'ratio' in c.attrs else 'mean'}"
+    method = fit.method.name if fit.solution.found is None else "evidence"
+    said = f"{c.name}: {estimate} by {method}"
+    covariance = c.attrs.get("covariance", "none")
+    if fit.target == "mode" and covariance != "none" and c.has_errors:
+        said += f", {covariance} standard errors"
     prior = prior_line(fit.stated_model)
-    return said + (
-        "." if prior == "flat" and fit.target == "mode" else f"; prior {prior}."
-    )
+    if prior != "flat" or fit.target == "posterior":
+        said += f"; prior {prior}"
+    return f"{said}."
 
 
 def _describe_estimate(fit: Fit) -> str:
@@ -581,20 +526,3 @@ def _describe_estimate(fit: Fit) -> str:
     if fit.solution.status is Status.NO_MAXIMUM:
         return "no maximum of the likelihood exists, fit"
     return maximum
-
-
-def _of_responses(columns: Sequence[_Column]) -> list[str]:
-    """What each fit models, where they differ."""
-    each = {c.name: c.fit.described["models"] for c in columns}
-    if len(set(each.values())) == 1:
-        return [f"Models {next(iter(each.values()))}."]
-    return [f"{name} models {said}." for name, said in each.items()]
-
-
-def _edf_words(edf: float) -> str:
-    """Effective degrees of freedom; nothing where a mode has none, such as that of a loss with kinks.
-
-    >>> _edf_words(2.34), _edf_words(np.nan)
-    ('2.3 edf', '')
-    """
-    return f"{edf:.1f} edf" if np.isfinite(edf) else ""

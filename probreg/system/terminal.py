@@ -4,23 +4,13 @@ An escape sequence in a name could clear the screen or hide a line, and a line b
 together here, line by line, and such characters are written out.
 """
 
-import textwrap
 import unicodedata
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from itertools import accumulate
-from typing import Any
 
-from probreg.system.cell_widths import (
-    StandIns,
-    cells_of,
-    first_cells,
-    last_cells,
-    with_fillers,
-    without_fillers,
-)
+from rich.cells import cell_len, chop_cells
 
 WIDTH = 110  # columns of a print
-_LABEL = 24  # columns that are left at least to the labels of a table, and to words in its cells
 
 _HIDDEN = {
     "Cc",
@@ -63,155 +53,36 @@ def wrap_line(line: str, width: int = WIDTH) -> list[str]:
     >>> wrap_line("  one two three", 12)
     ['  one two', '      three']
     """
-    if cells_of(line) <= width:
+    if cell_len(line) <= width:
         return [line]
-    start = line[: len(line) - len(line.lstrip(" "))]
-    parts = textwrap.wrap(
-        with_fillers(line),
-        width,
-        subsequent_indent=f"{start}    ",
-        break_on_hyphens=False,
-    )
-    return [without_fillers(part) for part in parts]
+    indent = line[: len(line) - len(line.lstrip(" "))]
+    lines = [""]
+    for word in line.removeprefix(indent).split(" "):
+        for part in chop_cells(word, width - len(indent) - 4) or [""]:
+            longer = f"{lines[-1]} {part}" if lines[-1] else f"{indent}{part}"
+            if cell_len(longer) <= width:
+                lines[-1] = longer
+            else:
+                lines.append(f"{indent}    {part}")
+    return [part.rstrip() for part in lines]
 
 
-def cut_middle(text: str, most: int) -> str:
-    """Text of at most so many cells, both ends of a longer one kept.
+def cut_middle(text: str, width: int) -> str:
+    """Text of at most `width` cells, with both ends of a longer one.
 
     >>> cut_middle("occupation[T.clerk]", 11), cut_middle("short", 11)
     ('occup…lerk]', 'short')
     """
-    if cells_of(text) <= most:
+    if cell_len(text) <= width:
         return text
-    last = (most - 1) // 2
-    return f"{first_cells(text, most - 1 - last)}…{last_cells(text, last)}"
-
-
-def cut_apart(texts: Iterable[str], most: int) -> dict[str, str]:
-    """Each text of at most so many letters, so that no two become one: of those alike at both ends the part that differs is kept.
-
-    >>> cut_apart(["price of lot 1, in thousands", "price of lot 2, in thousands"], 14)
-    {'price of lot 1, in thousands': 'pri…lot 1, in…', 'price of lot 2, in thousands': 'pri…lot 2, in…'}
-    """
-    cut = {text: cut_middle(text, most) for text in dict.fromkeys(texts)}
-    alike: dict[str, list[str]] = {}
-    for text, short in cut.items():
-        alike.setdefault(short, []).append(text)
-    for group in (each for each in alike.values() if len(each) > 1):
-        apart = next(
-            (i for i, letters in enumerate(zip(*group)) if len(set(letters)) > 1),
-            min(map(len, group)),
-        )
-        start = max(apart - most // 3, 0)
-        head = group[0][: most // 4]
-        head = first_cells(head, most // 4)
-        cut |= {
-            text: f"{head}…{first_cells(text[start:], most - cells_of(head) - 2)}…"
-            for text in group
-        }
-    if len(set(cut.values())) < len(
-        cut
-    ):  # a number tells apart what so few letters do not
-        cut |= {
-            text: f"{first_cells(short, most - 5)}… {i}"
-            for i, (text, short) in enumerate(cut.items())
-            if short != text
-        }
-    return cut
-
-
-def table_lines(table: Any, **how: Any) -> list[str]:
-    r"""The lines of a pandas table, none longer than WIDTH: long labels and words are cut in the middle, and columns that have
-    no room beside the others stand below them. Pandas itself writes out the line breaks that are in its cells.
-
-    >>> import pandas as pd
-    >>> [line.split() for line in table_lines(pd.DataFrame({"x\ny": [1.0]}, index=["a\nb"]))]
-    [['x\\ny'], ['a\\nb', '1.0']]
-    """
-    lines = _table_rows(table, how)
-    over = max(map(cells_of, lines)) - WIDTH
-    if over <= 0:
-        return lines
-    # the longest words give way first, no further than _LABEL
-    longest = max(map(cells_of, _words_of(table)), default=0)
-    for most in sorted({max(longest - over, _LABEL), _LABEL}, reverse=True):
-        lines = _table_rows(_cut_table(table, most), how)
-        if max(map(cells_of, lines)) <= WIDTH:
-            return lines
-    return _table_rows(_cut_table(table, _LABEL), how | {"line_width": WIDTH})
-
-
-def _table_rows(table: Any, how: dict[str, Any]) -> list[str]:
-    if all(map(str.isascii, _words_of(table))):
-        return [line.rstrip() for line in visible_lines(str(table.to_string(**how)))]
-    names = StandIns()  # pandas pads by characters
-    short = _with_words(
-        table,
-        lambda values: [
-            names.stand_in(visible(v)) if isinstance(v, str) else v for v in values
-        ],
-    )
-    return [
-        names.back(line).rstrip() for line in visible_lines(str(short.to_string(**how)))
-    ]
-
-
-def visible_lines(text: str) -> list[str]:
-    """The lines of a text, each made visible."""
-    return list(map(visible, text.split("\n")))
-
-
-def _is_text(values: Any) -> bool:
-    return values.dtype.kind in "OUST" or values.dtype.name in (
-        "str",
-        "string",
-        "category",
-    )
-
-
-def _words_of(table: Any) -> list[str]:
-    """The labels of a table and the texts in its cells."""
-    labels = [
-        str(v)
-        for axis in (table.index, table.columns)
-        for i in range(axis.nlevels)
-        for v in axis.get_level_values(i)
-    ]
-    return labels + [
-        str(v)
-        for name in range(table.shape[1])
-        if _is_text(table.iloc[:, name])
-        for v in table.iloc[:, name]
-    ]
-
-
-def _cut_table(table: Any, most: int) -> Any:
-    """Cut each label and text of the table to at most so many cells."""
-    return _with_words(table, lambda values: _shorten_values(values, most))
-
-
-def _with_words(table: Any, changed: Callable[[Iterable[Any]], list[Any]]) -> Any:
-    """The table with the labels and texts of an axis or a column changed together."""
-    out = table.copy()
-    for i in range(table.shape[1]):
-        if _is_text(table.iloc[:, i]):
-            out.isetitem(i, changed(table.iloc[:, i].astype(object)))
-    for axis in ("index", "columns"):
-        of = getattr(table, axis)
-        each = [changed(of.get_level_values(i)) for i in range(of.nlevels)]
-        if any(isinstance(v, str) for values in each for v in values):
-            if of.nlevels > 1:
-                made = type(of).from_arrays(each, names=of.names)
-            else:
-                made = type(of)(each[0], name=of.name)
-            setattr(out, axis, made)
-    return out
-
-
-def _shorten_values(values: Iterable[Any], most: int) -> list[Any]:
-    found = list(values)
-    short = cut_apart((visible(v) for v in found if isinstance(v, str)), most)
-    return [short[visible(v)] if isinstance(v, str) else v for v in found]
+    head = text[:width]
+    tail = text[-width:]
+    while cell_len(head) + cell_len(tail) >= width:
+        if cell_len(head) < cell_len(tail):
+            tail = tail[1:]
+        else:
+            head = head[:-1]
+    return f"{head}…{tail}"
 
 
 def truncate_lines(lines: Sequence[str], rest: str, most: int = 25) -> list[str]:
@@ -227,26 +98,6 @@ def truncate_lines(lines: Sequence[str], rest: str, most: int = 25) -> list[str]
     if kept < len(lines):
         return [*lines[:kept], f"… {len(lines) - kept} more in {rest}"]
     return list(lines)
-
-
-def truncate_table(table: Any, rest: str, most: int = 25, **how: Any) -> list[str]:
-    """The lines of a table, of many rows the first, and one that says how many more there are and how to see them.
-
-    >>> import pandas as pd
-    >>> truncate_table(pd.DataFrame({"x": [1, 2, 3, 4]}), ".table", most=4, index=False)
-    [' x', ' 1', ' 2', '… 2 more in .table']
-    """
-    lines = table_lines(table, **how)
-    if len(lines) <= most:
-        return lines
-    times = -(
-        -len(lines) // (len(table) + 2)
-    )  # more than one where columns stand below one another
-    kept = max(most // times - 2, 1)
-    return [
-        *table_lines(table.head(kept), **how),
-        f"… {len(table) - kept} more in {rest}",
-    ]
 
 
 def cut_text(text: str, most: int = 160) -> str:

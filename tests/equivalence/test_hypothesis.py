@@ -503,7 +503,7 @@ def test_a_probability_is_never_printed_as_certain_and_one_of_a_known_marginal_i
     )
     draws = pr.fit(model, "laplace")
     for one in (above, pr.hypothesis(draws, "income > 0")):
-        assert "P(hypothesis) >0.999" in str(one)
+        assert "P(hypothesis)  >0.999" in str(one)
         assert ">0.999" in one._repr_html_() or "&gt;0.999" in one._repr_html_()
 
 

@@ -9,7 +9,8 @@ from typer.testing import CliRunner
 
 import probreg as pr
 from probreg.show.cli import app
-from probreg.system.terminal import cut_apart, cut_middle, visible, wrap_line
+from probreg.system.terminal import cut_middle, visible, wrap_line
+from probreg.tables.text import cut_names
 
 COLUMN, LEVEL = (
     "dose\x1b[2J\nFORGED: all is well\r\x9b",
@@ -105,10 +106,10 @@ def test_columns_line_up_under_wide_names_and_marks():
 
 
 def test_wide_text_is_cut_and_wrapped_by_cells():
-    assert cut_middle("年" * 10, 11) == "年年…年年"
+    assert cut_middle("年" * 10, 11) == "年年…年年年"
     assert wrap_line("年年 " * 4, 11)[0] == "年年 年年"
     both = ["年齢" * 8 + str(i) + "年齢" * 8 for i in (1, 2)]
-    short = cut_apart(both, 20).values()
+    short = cut_names(both, 20)
     assert len(set(short)) == 2
     assert (
         max(

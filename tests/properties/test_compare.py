@@ -9,15 +9,10 @@ import numpy as np
 import pytest
 
 import probreg as pr
-from probreg.comparison import (
-    Comparison,
-    compare,
-    decimals,
-    format_rounded,
-    prior_weights,
-)
+from probreg.comparison import Comparison, compare, prior_weights
 from probreg.inference import Draws
 from probreg.recipes import logistic, ols, poisson, ridge, softmax
+from probreg.tables.formats import decimals, format_rounded
 
 EXACT = 1e-12  # the same numbers, copied: rounding of a division at most
 
@@ -875,43 +870,15 @@ def test_ten_coefficients_of_three_fits_are_one_screen(likelihood):
     lines = repr(c).splitlines()
     assert len(lines) <= 40
     assert max(map(len, lines)) <= 110
-    for name in c.data["param"].values:
-        assert any(line.startswith(f"{name} ") for line in lines), name
+    names = list(map(str, c.data["param"].values))
+    printed = [n for n in names if any(line.startswith(f"{n} ") for line in lines)]
+    assert f"{len(names) - len(printed)} more parameters" in repr(c)
+    assert len(printed) > 3
     said = repr(c).split("Why they differ\n")[1]
     size = np.abs(c.data["difference"].values).max(0)
     first = str(c.data["param"].values[int(np.argmax(size))])
     assert said.strip().startswith(f"{first}, ")
     assert len(re.findall(r"^  \S+, ", said, re.M)) == 3
-
-
-def test_a_row_of_all_fits_has_the_largest_of_each():
-    c = compare(
-        wide(30) | {"strong": pr.fit(wide(30)["ML"].model.with_prior(pr.Normal(0.3)))}
-    )
-    rows = [
-        line.split()
-        for line in repr(c).splitlines()
-        if " ML +2 " in line and line.endswith(" %")
-    ]
-    assert rows
-    assert (
-        "+2: all fits in one row, with the largest difference, SE ratio and prior weight"
-        in repr(c)
-    )
-    for label, _, _, estimate, *_, difference, ratio, weight, _ in rows:
-        here = c.data.sel(param=label)
-        assert float(estimate) == pytest.approx(
-            here["estimate"].sel(fit="ML").item(), rel=0.02, abs=1e-2
-        )
-        assert float(difference) == pytest.approx(
-            max(here["difference"].values, key=abs), abs=0.0051
-        )
-        assert float(ratio) == pytest.approx(
-            max(here["se_ratio"].values, key=lambda v: abs(np.log(v))), abs=0.00051
-        )
-        assert float(weight) / 100 == pytest.approx(
-            np.nanmax(here["prior_weight"].values), rel=0.01
-        )
 
 
 def test_no_reason_is_printed_for_what_is_not_apart():
@@ -932,7 +899,6 @@ def test_many_fits_of_few_columns_are_forty_lines():
         for i in range(8)
     }
     said = repr(pr.compare(fits))
-    assert "all fits in one row" in said
     assert len(said.split("\n")) <= 40
 
 

@@ -463,7 +463,7 @@ def test_a_long_table_folds():
     said = repr(fit.summary())
     assert len(said.splitlines()) == 40
     shown = sum(line.startswith(("x", "Intercept")) for line in said.splitlines())
-    assert f"… {81 - shown} rows more" in said
+    assert f"… {81 - shown} more in summary().to_string()" in said
     assert "adjusted" in said
 
 

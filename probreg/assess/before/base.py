@@ -11,13 +11,14 @@ from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from itertools import accumulate, pairwise
 from math import nan
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from probreg.inference.modes.wide import SOON
 from probreg.model.model import Model
 from probreg.registry import Registry
-from probreg.system.notebook import notebook_html
 from probreg.system.terminal import clean_lines, visible, wrap_line
+from probreg.tables import Column, Table
+from probreg.tables.notebook import notebook_html
 
 CHECKS: Registry["Check"] = Registry("check")
 
@@ -210,9 +211,7 @@ class Findings:
 
     def _repr_html_(self) -> str:
         if self.verbose:
-            return notebook_html(
-                [], [_as_table([(f, f.advice) for f in self.items])], index=False
-            )
+            return notebook_html([], [_as_table([(f, f.advice) for f in self.items])])
         shown, rest = self._attention()
         if shown:
             table = [
@@ -233,7 +232,6 @@ class Findings:
             table,
             foot=told if others else [*told, last],
             folded=folded,
-            index=False,
         )
 
     def _attention(self, room: int | None = None) -> tuple[list[Finding], list[str]]:
@@ -327,11 +325,11 @@ def _format_finding(f: Finding, more: str) -> list[str]:
     ]
 
 
-def _as_table(found: Sequence[tuple[Finding, str]]) -> Any:
-    import pandas as pd
-
-    cells = [
-        (f"{f.verdict.mark} {f.verdict.name}", f.check, f.sentence, advice)
-        for f, advice in found
-    ]
-    return pd.DataFrame(cells, columns=["verdict", "check", "finding", "what to do"])
+def _as_table(found: Sequence[tuple[Finding, str]]) -> Table:
+    columns = (
+        Column("verdict", [f"{f.verdict.mark} {f.verdict.name}" for f, _ in found]),
+        Column("check", [f.check for f, _ in found]),
+        Column("finding", [f.sentence for f, _ in found]),
+        Column("what to do", [advice for _, advice in found]),
+    )
+    return Table(columns, labels=0)

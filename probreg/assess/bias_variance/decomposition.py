@@ -38,7 +38,9 @@ from probreg.likelihoods import Likelihood
 from probreg.model.model import Model
 from probreg.priors import Flat, Normal
 from probreg.priors.joint import mapping_of
-from probreg.system.terminal import clean_lines, table_lines
+from probreg.system.terminal import clean_lines
+from probreg.tables import Table
+from probreg.tables.formats import format_digits
 
 Array = np.ndarray
 
@@ -97,9 +99,8 @@ class BiasVariance:
         else:
             note = []
         head = f"squared error of the mean of {self.response}, average over {self.data.sizes['obs']} rows, {made}"
-        return clean_lines(
-            head, *table_lines(table, float_format=lambda v: f"{v:.4g}"), *note
-        )
+        shown = Table.from_pandas(table, number=format_digits(4))
+        return clean_lines(head, *shown.lines(), *note)
 
 
 @check_arguments

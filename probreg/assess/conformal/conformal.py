@@ -16,9 +16,9 @@ from probreg.fits.inference_data import row_labels
 from probreg.model.compatibility import with_precision
 from probreg.model.group_effects import refuse_unseen
 from probreg.model.model import Model
-from probreg.system.notebook import notebook_html
 from probreg.system.progress import progress_bar
 from probreg.system.terminal import clean_lines
+from probreg.tables.notebook import notebook_html
 
 
 @dataclass(frozen=True, eq=False)

@@ -33,8 +33,8 @@ from probreg.fits.fit import Fit
 from probreg.fits.prediction import require_predictive
 from probreg.likelihoods import OfClasses
 from probreg.scores.assumptions import Assumption
-from probreg.system.notebook import notebook_html
 from probreg.system.terminal import clean_lines
+from probreg.tables.notebook import notebook_html
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,9 +24,9 @@ from probreg.fits.inference_data import reported_coefficients
 from probreg.inference import METHODS, Auto, Method, MethodName, Solution
 from probreg.inference.base import with_proper_correlations
 from probreg.model.model import Model
-from probreg.system.notebook import notebook_html
 from probreg.system.processes import in_processes
-from probreg.system.terminal import clean_lines, truncate_table
+from probreg.tables import PrintsTable, Table
+from probreg.tables.formats import format_fixed
 
 Array = np.ndarray
 LOG_LIKELIHOOD = "log_likelihood"
@@ -36,7 +36,7 @@ _TILT = 3.0  # standard errors of the mean or variance of ranks that name the sh
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SBC:
+class SBC(PrintsTable):
     """The ranks of true values among posterior draws over many simulated data sets, and whether they are uniform.
 
     `ranks` is a DataArray (replicate, quantity) of whole numbers 0 .. draws; `failures` counts replicates without a
@@ -154,19 +154,15 @@ class SBC:
         ]
         return f"{self.method}: ranks are not uniform ({at}). " + "; ".join(off) + "."
 
-    def __repr__(self) -> str:
-        numbers = truncate_table(
+    @property
+    def _printed(self) -> Table:
+        return Table.from_pandas(
             self.table,
-            ".table",
-            formatters={
-                "p_value": lambda p: _p(p).removeprefix("p ").removeprefix("= ")
-            },
-            float_format=lambda v: f"{v:.3f}",
+            number=partial(format_fixed, places=3),
+            formats={"p_value": _p_cell},
+            head=(self.verdict,),
+            notes=tuple(self._remarks),
         )
-        return clean_lines(self.verdict, *numbers, *self._remarks)
-
-    def _repr_html_(self) -> str:
-        return notebook_html([self.verdict], [self.table], self._remarks)
 
     @property
     def _remarks(self) -> list[str]:
@@ -186,6 +182,10 @@ class SBC:
 def _p(p: float) -> str:
     """Below 1e-12 the exact sum has no digits left."""
     return f"p = {p:.2g}" if p > 1e-12 else "p < 1e-12"
+
+
+def _p_cell(p: float) -> str:
+    return _p(p).removeprefix("p ").removeprefix("= ")
 
 
 def _describe_departure(mean: float, spread: float, n: int) -> str:

@@ -46,15 +46,14 @@ from probreg.inference.uncertainty.multiplicity import (
 from probreg.likelihoods.links import IDENTITY, LOG, Link
 from probreg.model.off_span import JointDraws
 from probreg.numerics.frame import map_of_columns
-from probreg.system.notebook import notebook_html
-from probreg.system.terminal import clean_lines, truncate_table
+from probreg.tables import PrintsTable, Table
 
 Array = np.ndarray
 _KEEPS = 1e-7  # of |gradient| |null|: an effect that moves this little along a direction without an estimate has one
 
 
-@dataclass(frozen=True, eq=False)
-class Effects:
+@dataclass(frozen=True, eq=False, repr=False)
+class Effects(PrintsTable):
     """Averages over rows with their intervals.
 
     `table` is a pandas DataFrame, one row per effect: what it is of (variable, contrast, by, at, level), estimate,
@@ -74,19 +73,10 @@ class Effects:
     draws: Array | None
     average_over: str = "sample"
 
-    def __repr__(self) -> str:
-        body = truncate_table(
-            self.table, ".table", 35, index=False, float_format=lambda v: f"{v:.5g}"
-        )
-        return clean_lines(
-            self.what,
-            f"{self.method}, {100 * self.prob:g} % intervals: {self.kind}",
-            *body,
-        )
-
-    def _repr_html_(self) -> str:
+    @property
+    def _printed(self) -> Table:
         how = f"{self.method}, {100 * self.prob:g} % intervals: {self.kind}"
-        return notebook_html([self.what, how], [self.table], index=False)
+        return Table.from_pandas(self.table, index=False, head=(self.what, how))
 
 
 class Family(NamedTuple):

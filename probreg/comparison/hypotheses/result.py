@@ -6,8 +6,9 @@ from typing import Any
 
 from probreg.comparison.hypotheses.posterior import Belief
 from probreg.comparison.hypotheses.restricted import Test as Test
-from probreg.system.notebook import notebook_html
-from probreg.system.terminal import clean_lines, format_probability, truncate_table
+from probreg.system.terminal import clean_lines, format_probability
+from probreg.tables import Table
+from probreg.tables.notebook import notebook_html
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,36 +58,23 @@ class Hypothesis:
         return self.tests[name]
 
     def __repr__(self) -> str:
-        def table_lines(table: Any, rest: str) -> list[str]:
-            return truncate_table(
-                table, rest, index=False, float_format=lambda v: f"{v:.5g}"
-            )
-
         head, *rest = self._heading
-        return clean_lines(
-            head,
-            *table_lines(self.estimates, ".estimates"),
-            *table_lines(self._printed_table, ".table"),
-            *rest,
-            *(f"note: {n}" for n in self.notes),
-        )
+        estimates, table = self._tables
+        notes = (f"note: {note}" for note in self.notes)
+        return clean_lines(head, *estimates.lines(25), *table.lines(25), *rest, *notes)
 
     def _repr_html_(self) -> str:
         head, *rest = self._heading
-        return notebook_html(
-            [head],
-            [self.estimates, self._printed_table],
-            [*rest, *self.notes],
-            index=False,
-        )
+        return notebook_html([head], self._tables, [*rest, *self.notes])
 
     @property
-    def _printed_table(self) -> Any:
-        """Return the table to print, in which probabilities are never 0 or 1."""
-        table = self.table
-        if self.tests:
-            return table
-        return table.assign(value=[format_probability(v) for v in table["value"]])
+    def _tables(self) -> tuple[Table, Table]:
+        """The combinations, and the tests or probabilities; a probability is never 0 or 1."""
+        formats = {} if self.tests else {"value": format_probability}
+        return (
+            Table.from_pandas(self.estimates, index=False, source=".estimates"),
+            Table.from_pandas(self.table, index=False, formats=formats),
+        )
 
     @property
     def _heading(self) -> list[str]:

@@ -25,9 +25,10 @@ from probreg.fits.inference_data import reported_coefficients
 from probreg.inference import METHODS, Auto, Method, Status
 from probreg.model.model import Model
 from probreg.numerics.linalg import one_blas_thread
-from probreg.system.notebook import notebook_html
 from probreg.system.progress import each_of
-from probreg.system.terminal import clean_lines, percent, truncate_lines, truncate_table
+from probreg.system.terminal import percent
+from probreg.tables import PrintsTable, Table
+from probreg.tables.formats import format_digits
 
 Array = np.ndarray
 Ends = Mapping[
@@ -36,8 +37,8 @@ Ends = Mapping[
 _FAR = 3.0  # Monte Carlo errors beyond which a share is not what was claimed
 
 
-@dataclass(frozen=True, eq=False)
-class Coverage:
+@dataclass(frozen=True, eq=False, repr=False)
+class Coverage(PrintsTable):
     """How often each interval held the truth: `table` has a row per (coefficient, kind) with `held`, the share of the
     data sets with an interval, its Monte Carlo error `mcse`, `above` and `below`, the shares in which the truth lay there,
     the median `width`, and `count`, the data sets with an interval. `failures` count the others, by kind and cause."""
@@ -60,14 +61,13 @@ class Coverage:
         """One sentence per kind: as claimed, or at which coefficient it is furthest from that; and what failed."""
         return tuple(_verdict(self, kind) for kind in self.table.index.unique("kind"))
 
-    def __repr__(self) -> str:
+    @property
+    def _printed(self) -> Table:
         head = f"{100 * self.prob:g} % intervals, {self.reps} data sets of {self.rows} rows drawn at the truth"
-        body = truncate_table(self.table, ".table", float_format=lambda v: f"{v:.4g}")
-        return clean_lines(head, *body, *truncate_lines(self.verdicts, ".verdicts", 12))
-
-    def _repr_html_(self) -> str:
-        head = f"{100 * self.prob:g} % intervals, {self.reps} data sets of {self.rows} rows drawn at the truth"
-        return notebook_html([head], [self.table], self.verdicts)
+        notes = self.verdicts
+        return Table.from_pandas(
+            self.table, number=format_digits(4), head=(head,), notes=notes
+        )
 
 
 def _verdict(of: Coverage, kind: str) -> str:

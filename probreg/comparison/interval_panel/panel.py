@@ -18,15 +18,14 @@ from probreg.comparison.interval_panel.quantity import (
 from probreg.comparison.same_question import named_as_text
 from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.fits.fit import Fit
-from probreg.system.notebook import notebook_html
-from probreg.system.terminal import clean_lines, table_lines
+from probreg.tables import PrintsTable, Table
 
 NEW = "new observation"
 SHOWN = ["estimate", "lower", "upper", "width"]
 
 
-@dataclass(frozen=True, eq=False)
-class IntervalPanel:
+@dataclass(frozen=True, eq=False, repr=False)
+class IntervalPanel(PrintsTable):
     """Intervals of one quantity: `table` has a row per (fit, kind) with estimate, lower, upper, width and `reason`, which
     explains why an interval is missing and is empty otherwise."""
 
@@ -53,23 +52,11 @@ class IntervalPanel:
             for reason, of in said.items()
         )
 
-    def __repr__(self) -> str:
-        body = table_lines(self.held[SHOWN], float_format=lambda v: f"{v:.5g}")
-        if self.missing:
-            missing = ["no interval:", *(f"  {m}" for m in self.missing)]
-        else:
-            missing = []
-        return clean_lines(
-            f"{100 * self.prob:g} % intervals of {self.quantity}", *body, *missing
-        )
-
-    def _repr_html_(self) -> str:
-        lines = [f"no interval: {m}" for m in self.missing]
-        return notebook_html(
-            [f"{100 * self.prob:g} % intervals of {self.quantity}"],
-            [self.held[SHOWN]],
-            lines,
-        )
+    @property
+    def _printed(self) -> Table:
+        head = f"{100 * self.prob:g} % intervals of {self.quantity}"
+        notes = tuple(f"no interval: {reason}" for reason in self.missing)
+        return Table.from_pandas(self.held[SHOWN], head=(head,), notes=notes)
 
 
 @check_arguments

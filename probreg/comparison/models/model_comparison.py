@@ -34,9 +34,8 @@ from probreg.fits.inference_data import observation_rows
 from probreg.inference import Status
 from probreg.inference.base import held_at_limits
 from probreg.likelihoods import OfTrials
-from probreg.system.notebook import notebook_html
 from probreg.system.progress import progress_bar
-from probreg.system.terminal import clean_lines, table_lines
+from probreg.tables import PrintsTable, Table
 
 Array = np.ndarray
 _STEPS = 5_000  # each of two steps of EM and a longer one
@@ -114,8 +113,8 @@ _COLUMNS = (
 )
 
 
-@dataclass(frozen=True, eq=False)
-class ModelComparison:
+@dataclass(frozen=True, eq=False, repr=False)
+class ModelComparison(PrintsTable):
     """`table`, a DataFrame with one row per fit, best leave-one-out score first, unrounded; `pointwise` (observation, fit),
     a DataArray of the leave-one-out log densities; `notes`.
 
@@ -139,36 +138,19 @@ class ModelComparison:
         weight = self.pointwise.coords.get("sampling_weight")
         return _sum_and_error(a - b, None if weight is None else weight.values)
 
-    def __repr__(self) -> str:
-        some = [c for c in _COLUMNS if c in self.table and self.table[c].notna().any()]
-        told = {c: _format_integer if c == "k" else _format_decimal for c in some}
-        if some:
-            body = table_lines(self.table[some], formatters=told, na_rep="")
-        else:
-            body = []
-        if self.tests is None:
-            tests = []
-        else:
-            tests = ratio_lines(self.tests)
-        return clean_lines(
-            self.table.attrs["what"], *body, *tests, *(f"note: {n}" for n in self.notes)
+    @property
+    def _printed(self) -> Table:
+        shown = [c for c in _COLUMNS if c in self.table and self.table[c].notna().any()]
+        formats = dict.fromkeys(shown, _format_decimal) | {"k": "{:.0f}".format}
+        tests = [] if self.tests is None else ratio_lines(self.tests)
+        notes = (*tests, *(f"note: {note}" for note in self.notes))
+        head = (self.table.attrs["what"],)
+        return Table.from_pandas(
+            self.table[shown], formats=formats, head=head, notes=notes
         )
-
-    def _repr_html_(self) -> str:
-        if self.tests is None:
-            tables = [self.table]
-        else:
-            tables = [self.table, self.tests]
-        return notebook_html([self.table.attrs["what"]], tables, self.notes)
-
-
-def _format_integer(value: float) -> str:
-    return "" if np.isnan(value) else f"{value:.0f}"
 
 
 def _format_decimal(value: float) -> str:
-    if np.isnan(value):
-        return ""
     if abs(value) < 1:
         return f"{value:.3f}"
     return f"{value:.2f}"

@@ -40,9 +40,9 @@ from probreg.model.model import Model
 from probreg.model.prior_words import coefficient_prior_line
 from probreg.priors import Flat
 from probreg.priors.base import PositivePerColumn
-from probreg.system.notebook import notebook_html
 from probreg.system.progress import progress_bar
 from probreg.system.terminal import clean_lines
+from probreg.tables.notebook import notebook_html
 
 DF = "trace(H (H + P)^-1) over the coefficients off their kinks, H the information, P the curvature of -log prior, given aux"
 

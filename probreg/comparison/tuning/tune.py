@@ -21,9 +21,10 @@ from probreg.data.weights import refuse_sampling
 from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.inference.penalized.paths import restated
 from probreg.model.model import Model
-from probreg.system.notebook import notebook_html
 from probreg.system.progress import progress_bar
 from probreg.system.terminal import clean_lines
+from probreg.tables import Table
+from probreg.tables.notebook import notebook_html
 
 _BOUND = (
     "the prior was bound to all rows once, on standardised columns to their spread: it is the same density whichever rows "
@@ -65,7 +66,9 @@ class TuningResult:
         return notebook_html(
             [f"Choice: {self.said}", self._describe_best],
             notes=self.notes,
-            folded={f"{len(self.table)} rows of the table": self.table},
+            folded={
+                f"{len(self.table)} rows of the table": Table.from_pandas(self.table)
+            },
         )
 
     @property

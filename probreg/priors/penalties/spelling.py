@@ -24,8 +24,9 @@ import numpy as np
 
 from probreg.arguments.scalars import Word, read_argument
 from probreg.errors import DataError, Incompatible
-from probreg.system.notebook import notebook_html
 from probreg.system.terminal import clean_lines
+from probreg.tables import Column, Table
+from probreg.tables.notebook import notebook_html
 
 PACKAGES = ("rss", "sklearn", "glmnet", "glum", "statsmodels")
 FAMILIES = ("gaussian", "bernoulli", "categorical", "poisson")
@@ -108,13 +109,14 @@ class Spellings:
         return clean_lines(self._formula, *lines, *(f"note: {n}" for n in self.notes))
 
     def _repr_html_(self) -> str:
-        import pandas as pd
-
-        table = pd.DataFrame(
-            [(r.package, r.call, r.criterion) for r in self.rows],
-            columns=["package", "call", "minimises"],
+        table = Table(
+            (
+                Column("package", [row.package for row in self.rows]),
+                Column("call", [row.call for row in self.rows]),
+                Column("minimises", [row.criterion for row in self.rows]),
+            )
         )
-        return notebook_html([self._formula], [table], self.notes, index=False)
+        return notebook_html([self._formula], [table], self.notes)
 
 
 # ---- from a prior to the packages --------------------------------------------------------------------------------------

@@ -43,9 +43,7 @@ from probreg.show.cli.options import (
     with_option_groups,
 )
 from probreg.show.cli.output import (
-    csv_of,
-    json_text,
-    records,
+    command_json,
     show_progress,
     write_json,
     write_lines,
@@ -73,6 +71,7 @@ from probreg.show.cli.tables import (
     fit_object,
 )
 from probreg.system.disk import destination, write_whole
+from probreg.tables.data import csv_text, records
 
 app = typer.Typer(
     cls=Commands, add_completion=False, pretty_exceptions_enable=False, invoke_without_command=True,
@@ -145,7 +144,7 @@ def fit_command(
             },
         )
     elif as_csv:
-        typer.echo(csv_of(estimates_of(fits, prob, errors)), nl=False)
+        typer.echo(csv_text(estimates_of(fits, prob, errors)), nl=False)
     elif errors is not None:
         write_lines("", as_printed(str(found.summary(prob, covariance=errors))))
     else:
@@ -189,9 +188,9 @@ def predict_command(
             rows, prob, groups=of_groups, weights=precisions, output="pandas"
         )
     if as_json:
-        said = json_text("predict", {**found.attrs, "rows": records(found)})
+        said = command_json("predict", {**found.attrs, "rows": records(found)})
     else:
-        said = csv_of(found)
+        said = csv_text(found)
     if output is None:
         typer.echo(said, nl=False)
     else:
@@ -240,7 +239,7 @@ def compare_command(
             "compare", compared_object(fits, judged, prob, alike=len(formulas) == 1)
         )
     elif as_csv:
-        typer.echo(csv_of(judged.table.rename_axis("fit")), nl=False)
+        typer.echo(csv_text(judged.table.rename_axis("fit")), nl=False)
     else:
         show_compared(fits, judged, prob, alike=len(formulas) == 1)
 
@@ -333,7 +332,7 @@ def datasets_command(
         write_json("datasets", {"datasets": [asdict(card) for card in cards]})
     elif as_csv:
         typer.echo(
-            csv_of(catalogue_table(cards) if name is None else load_dataset(name)),
+            csv_text(catalogue_table(cards) if name is None else load_dataset(name)),
             nl=False,
         )
     else:

@@ -16,8 +16,6 @@ from probreg.model.model import Model
 from probreg.priors import Covariance, Flat
 from probreg.show.cli.entry import REFUSED
 from probreg.show.cli.output import (
-    csv_of,
-    records,
     show_progress,
     write_json,
     write_lines,
@@ -25,6 +23,7 @@ from probreg.show.cli.output import (
 from probreg.show.cli.spelling import as_options, as_printed
 from probreg.show.cli.tables import findings_table
 from probreg.system.terminal import visible
+from probreg.tables.data import csv_text, records
 
 _ROW = [
     "param",
@@ -167,7 +166,7 @@ def write_findings(command: str, found: Findings, as_json: bool, as_csv: bool) -
             name: table[name].map(lambda each: "; ".join(map(str, each)))
             for name in ("columns", "rows")
         }
-        typer.echo(csv_of(table.assign(**lists)), nl=False)
+        typer.echo(csv_text(table.assign(**lists)), nl=False)
     else:
         write_lines(as_options(str(found)))
     if found.worst.name == "PROBLEM":

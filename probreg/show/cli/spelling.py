@@ -88,8 +88,8 @@ def as_printed(said: str, rest: str = "with --verbose") -> str:
 
     >>> as_printed("2 more reasons in .reasons; 8 notes in .notes")
     '2 more reasons with --verbose; 8 notes with --verbose'
-    >>> as_printed("… 9 rows more, in summary().to_string(); s(x): 9 columns, in summary()", "below")
-    '… 9 rows more, below; s(x): 9 columns, below'
+    >>> as_printed("… 9 more in summary().to_string(); s(x): 9 columns, in summary()", "below")
+    '… 9 more below; s(x): 9 columns, below'
     """
     return _ELSEWHERE.sub(rest, with_options(said))
 

@@ -8,8 +8,8 @@ from probreg.assess.before import Findings
 from probreg.comparison.models.model_comparison import ModelComparison
 from probreg.datasets.loader import DatasetCard
 from probreg.fits.fit import Fit
-from probreg.show.cli.output import records
 from probreg.show.cli.spelling import as_options
+from probreg.tables.data import records
 
 _ESTIMATES = {
     "mean": "estimate",

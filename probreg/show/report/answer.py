@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import ndtr, stdtr
 
-from probreg.comparison import decimals, format_rounded
 from probreg.comparison.effects import comparisons
 from probreg.comparison.effects.result import atoms
 from probreg.comparison.effects.scenarios import (
@@ -32,6 +31,7 @@ from probreg.model.model import Model
 from probreg.numerics.frame import map_of_columns
 from probreg.show.report.tables import minus
 from probreg.system.terminal import format_probability
+from probreg.tables.formats import decimals, format_rounded
 
 Array = np.ndarray
 _SAME = 1e-9  # of a column's change: what differs less between rows is rounding

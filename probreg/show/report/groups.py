@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from probreg.comparison import Comparison, decimals, format_rounded
+from probreg.comparison import Comparison
 from probreg.errors import ProbregError
 from probreg.fits.fit import Fit
 from probreg.fits.variance_shares import effective_of_terms, variance_shares
@@ -16,6 +16,7 @@ from probreg.show.plot.effects import effects
 from probreg.show.report.pictures import Shown, judged_fit, picture_of
 from probreg.show.report.tables import WideTable, estimates_table, kinds_said, minus
 from probreg.system.terminal import percent
+from probreg.tables.formats import decimals, format_rounded
 
 
 class GroupsSection(NamedTuple):

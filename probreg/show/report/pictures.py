@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from probreg.comparison import decimals, format_rounded
 from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.fits.fit import Fit
 from probreg.fits.leave_one_out import FEWEST
@@ -27,6 +26,7 @@ from probreg.show.plot.prior_weight import columns_to_draw, prior_weight
 from probreg.show.plot.reliability import reliability
 from probreg.show.plot.residuals import residuals
 from probreg.show.report.tables import TextTable, minus, plain_table
+from probreg.tables.formats import decimals, format_rounded
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -8,13 +8,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from probreg.comparison import Comparison, decimals, format_rounded
+from probreg.comparison import Comparison
 from probreg.data.formula.variables import read_by, variables
 from probreg.errors import DataError, NotConverged
 from probreg.fits.fit import Fit
 from probreg.inference.uncertainty.intervals.kinds import KIND_WORDS
 from probreg.likelihoods import Likelihood, OfClasses, OfTrials
 from probreg.system.terminal import format_probability, percent
+from probreg.tables.formats import decimals, format_rounded
 
 _FIGURE, _POINT = "\u2007", "\u2008"  # spaces as wide as a digit and as a full stop
 

@@ -1,0 +1,143 @@
+"""The comparison as one table: a row per parameter and fit, numbers rounded by the smallest standard error of the parameter."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from probreg.comparison.numbers import FitTable
+from probreg.comparison.prior_terms import kinked_columns, rowless
+from probreg.fits.fit import Fit
+from probreg.system.terminal import percent
+from probreg.tables import Column, Table
+from probreg.tables.formats import decimals, format_rounded
+
+Array = np.ndarray
+LONG = 60  # parameters that are all printed
+LARGEST = 20  # of more parameters, those with the largest differences
+COLUMNS = {
+    "": "text", "fit": "text", "estimate": "estimate", "SE | SD": "error", "lower": "interval", "upper": "interval",
+    "diff / SE": "estimate", "SE ratio": "estimate", "prior": "text", "prior weight": "estimate",
+}  # fmt: skip
+PRIOR_COLUMNS = ("prior", "prior weight")
+_DIFFERENCES = ("fit", "diff / SE", "SE ratio")  # columns without a use for one fit
+
+
+def parameter_table(
+    of: FitTable, params: Sequence[int], without: Sequence[str] = ()
+) -> Table:
+    """The rows of these parameters, without columns that are empty and those in `without`."""
+    rows = [row for j in params for row in _parameter_rows(of, j)]
+    omitted = list(without)
+    if not of.data["prior_weight"].fillna(1.0).any():
+        omitted += PRIOR_COLUMNS
+    if len(of.fits) == 1:
+        omitted += _DIFFERENCES
+    columns = []
+    for name, kind in COLUMNS.items():
+        cells = [row[name] for row in rows]
+        if name not in omitted and (any(cells) or not name):
+            columns.append(Column(name, cells, kind))  # type: ignore[arg-type]
+    labels = 2 if len(of.fits) > 1 else 1
+    return Table(tuple(columns), labels, source=".to_pandas()")
+
+
+def differences(of: FitTable) -> Array:
+    """(fit, param): distance from the baseline, max(|difference| / SE, |log SE ratio|).
+
+    It is inf if exactly one of the two has no estimate or an estimate of 0, and 0 if it is not defined.
+    """
+    ratio = of.data["se_ratio"].values
+    estimate = of.data["estimate"].values
+    size = np.fmax(
+        np.abs(of.data["difference"].values),
+        np.abs(np.log(np.where(ratio > 0, ratio, 1.0))),
+    )
+    base = estimate[list(of.fits).index(of.baseline)]
+    unlike = (np.isnan(estimate) != np.isnan(base)) | ((estimate == 0.0) != (base == 0))
+    return np.where(
+        unlike & (of.data["kind"].values != ""), np.inf, np.nan_to_num(size, posinf=0.0)
+    )
+
+
+def parameters_printed(
+    of: FitTable, long: int = LONG, most: int = LARGEST
+) -> list[int]:
+    """Numbers of the printed parameters in their order, without the columns of smooth functions and processes.
+
+    Of more than `long` these are `most` coefficients, the ones with the largest differences, and all auxiliary parameters.
+    """
+    coefficient = of.data["role"].values == "coefficient"
+    shown = ~columns_of_terms(of)
+    if shown.sum() <= long:
+        return [int(i) for i in np.flatnonzero(shown)]
+    difference = np.abs(of.data["difference"].values)
+    size = np.where(np.isnan(difference), np.inf, difference).max(0)
+    size[~coefficient | ~shown] = -1.0
+    n = min(most, int((coefficient & shown).sum()))
+    largest = np.argsort(-size, kind="stable")[:n]
+    return sorted([*map(int, largest), *map(int, np.flatnonzero(~coefficient))])
+
+
+def columns_of_terms(of: FitTable) -> Array:
+    """(param,) bool: coefficients of smooth functions and processes in any of the fits."""
+    designs = [fit.model.design for fit in of.fits.values()]
+    columns = {c for d in designs for c, term in zip(d.columns, d.of_terms) if term}
+    coefs = of.data["coef"].values
+    return np.array([str(c) in columns for c in coefs]) & (
+        of.data["role"].values == "coefficient"
+    )
+
+
+def _parameter_rows(of: FitTable, j: int) -> list[dict[str, str]]:
+    values = {str(k): v.values[:, j] for k, v in of.data.data_vars.items()}
+    label = str(of.data["param"].values[j])
+    column = str(of.data["coef"].values[j])
+    places = decimals(values["error"])
+    rows = []
+    for i, (name, fit) in enumerate(of.fits.items()):
+        one = {k: v[i] for k, v in values.items()}
+        rows.append(
+            dict.fromkeys(COLUMNS, "")
+            | _number_cells(one, places, fit, baseline=name == of.baseline)
+            | {
+                "": label,
+                "fit": name if fit.solution.status.good else f"{name} (!)",
+                "prior": str(one["prior"]),
+                "prior weight": _weight_cell(one, fit, column),
+            }
+        )
+    return rows
+
+
+def _number_cells(
+    one: Mapping[str, Any], places: int, fit: Fit, *, baseline: bool
+) -> dict[str, str]:
+    if one["kind"] == "held":
+        return {"estimate": f"{one['estimate']:g}", "SE | SD": "held"}
+    if one["kind"] == "":
+        return {"estimate": "not in it"}
+    if np.isnan(one["estimate"]):
+        return {"estimate": "does not exist"}
+    cells = {q: format_rounded(one[q], places) for q in ("estimate", "lower", "upper")}
+    cells["SE | SD"] = "none"
+    if np.isfinite(one["error"]):
+        name = "SD" if fit.target == "posterior" else "SE"
+        cells["SE | SD"] = f"{format_rounded(one['error'], places)} {name}"
+    if not baseline and np.isfinite(one["difference"]):
+        cells["diff / SE"] = f"{round(one['difference'], 2) + 0.0:+.2f}"
+    if not baseline and one["se_ratio"] > 0:
+        cells["SE ratio"] = f"{one['se_ratio']:.3f}"
+    return cells
+
+
+def _weight_cell(one: Mapping[str, Any], fit: Fit, column: str) -> str:
+    if one["kind"] in ("held", ""):
+        return ""
+    if one["prior"] == "flat":
+        return "flat"
+    if not np.isnan(one["prior_weight"]):
+        return percent(one["prior_weight"])
+    if column in kinked_columns(fit.model):
+        return "kinked"
+    return "not known" if rowless(fit) else "not defined"

@@ -1,0 +1,135 @@
+"""Everything that prints a table builds one of these; each format has one renderer."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from probreg.arguments.types import DataFrame
+from probreg.system.terminal import WIDTH, clean_lines, truncate_lines
+from probreg.tables.content import Column, Format, Kind, TableContent
+from probreg.tables.data import csv_text, json_text, records
+from probreg.tables.formats import format_significant
+from probreg.tables.html import table_html
+from probreg.tables.markup import table_latex, table_markdown
+from probreg.tables.notebook import notebook_html
+from probreg.tables.text import table_lines
+
+LINES = 40  # of a print at most
+_NOTES = 20  # of these, of notes
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Table(TableContent):
+    """Columns of equal length, printed as text, HTML, Markdown, LaTeX, CSV or JSON.
+
+    Parameters
+    ----------
+    columns : tuple of Column
+        The columns; the first `labels` of them name the rows.
+    labels : int
+        Number of columns that name the rows; of several, repeated labels are blank in all but the last.
+    rules : tuple of int
+        Rows before which a rule is drawn.
+    head : tuple of str
+        Lines above the table; a notebook prints the first in bold.
+    notes : tuple of str
+        Lines below it.
+    source : str
+        Where all rows are, for prints that omit some.
+
+    Examples
+    --------
+    >>> estimates = Column("estimate", [1.5, float("nan")], "estimate")
+    >>> print(Table((Column("", ["x", "z"]), estimates, Column("p", [0.012, None], "p"))))
+       estimate      p
+    x       1.5  0.012
+    z
+    """
+
+    @classmethod
+    def from_pandas(
+        cls,
+        frame: DataFrame,
+        *,
+        index: bool = True,
+        number: Format = format_significant,
+        formats: Mapping[str, Format] | None = None,
+        **settings: Any,
+    ) -> "Table":
+        """A table of a DataFrame: numbers in the format `number`, or those of `formats` by column."""
+        columns = []
+        if index:
+            for i in range(frame.index.nlevels):
+                values = frame.index.get_level_values(i)
+                name = "" if values.name is None else str(values.name)
+                columns.append(Column(name, [*map(str, values)]))
+        for i, name in enumerate(frame.columns):
+            values = frame.iloc[:, i]
+            kind: Kind = "text"
+            if values.dtype.kind in "iufb" or name in (formats or {}):
+                kind = "estimate"
+            own = (formats or {}).get(name)
+            if own is None:
+                own = number if values.dtype.kind == "f" else str
+            columns.append(Column(str(name), values.tolist(), kind, own))
+        labels = frame.index.nlevels if index else 0
+        return cls(tuple(columns), labels, **settings)
+
+    def lines(self, most: int | None = None, width: int = WIDTH) -> list[str]:
+        """The table as lines of text, at most `most` of them, each at most `width` cells wide."""
+        return table_lines(self, most, width)
+
+    def __repr__(self) -> str:
+        notes = truncate_lines(self.notes, ".notes", _NOTES)
+        used = clean_lines(*self.head, *notes).count("\n") + 1
+        return clean_lines(*self.head, *self.lines(max(LINES - used, 8)), *notes)
+
+    def _repr_html_(self) -> str:
+        return notebook_html(self.head, [self], self.notes)
+
+    def to_html(self) -> str:
+        """An HTML table with the notes as its footer; every text is escaped."""
+        return table_html(self)
+
+    def to_markdown(self) -> str:
+        """A pipe table, numbers right-aligned, with the notes under it."""
+        return table_markdown(self)
+
+    def to_latex(self) -> str:
+        """A `table` environment for the package booktabs, with the notes in small print."""
+        return table_latex(self)
+
+    def to_pandas(self) -> DataFrame:
+        """A DataFrame of the unrounded values; the columns of labels are its index."""
+        import pandas as pd
+
+        names = [(c.group, c.name) if c.group else c.name for c in self.columns]
+        frame = pd.DataFrame(dict(enumerate(c.values for c in self.columns)))
+        frame.columns = pd.Index(names, tupleize_cols=False)
+        return frame.set_index(names[: self.labels]) if self.labels else frame
+
+    def to_csv(self) -> str:
+        """The unrounded values as CSV; a text that a spreadsheet would run as a formula is quoted."""
+        return csv_text(self.to_pandas())
+
+    def to_excel(self, path: Any) -> None:
+        """Write the unrounded values to an Excel file."""
+        self.to_pandas().to_excel(path)
+
+    def to_json(self) -> str:
+        """The rows as a JSON array of objects, unrounded; null for an empty cell."""
+        return json_text(records(self.to_pandas()))
+
+
+class PrintsTable:
+    """A result that is printed as one table: `_printed` makes it."""
+
+    @property
+    def _printed(self) -> Table:
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return repr(self._printed)
+
+    def _repr_html_(self) -> str:
+        return self._printed._repr_html_()
