@@ -34,7 +34,7 @@ guess = (
     + kernels.Matern(1.0, nu=1.5)
 )
 fit = pr.gp(years[seen], level[seen], kernel=guess, columns=["years"], response="level")
-print("\n".join(fit.notes[:2]))
+print(*fit.notes[:2], sep="\n")
 said = fit.predict(years[:, None], prob=0.9)
 later = {name: said[name].values[~seen] for name in ("mean", "new_lower", "new_upper")}
 inside = np.mean(

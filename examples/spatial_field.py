@@ -35,7 +35,7 @@ model = pr.Model.from_formula(
 )
 fit = pr.fit(model)
 plane = pr.fit(pr.Model.from_formula("temperature ~ altitude + lon + lat", stations))
-print("\n".join(fit.notes[1:4]))
+print(*fit.notes[1:4], sep="\n")
 for name, found in {"plane": plane, "process": fit}.items():
     slope, error = (
         float(values.sel(coef="altitude")) for values in (found.coef, found.std_error)

@@ -330,8 +330,8 @@ def bayesian_ridge(
     Examples
     --------
     >>> x = [[-1.0, 0.0], [0.0, 1.0], [1.0, 0.5], [2.0, -1.0], [3.0, 0.3]]
-    >>> bayesian_ridge(x, [1e7, 2.1e7, 2.9e7, 4.2e7, 4.8e7], columns=["a", "b"]).notes[1]
-    'prior scale (times what was stated) of a, b ...e+06'
+    >>> print(bayesian_ridge(x, [1e7, 2.1e7, 2.9e7, 4.2e7, 4.8e7], columns=["a", "b"]).notes[1])
+    prior scale (times the stated scale) of a, b ...e+06
     """
     prior = Normal(Reference(), scaled=scaled)
     return fit(
@@ -376,8 +376,8 @@ def ard(
     Examples
     --------
     >>> x = [[-1.0, 1.0], [0.0, 0.0], [1.0, 0.0], [2.0, 0.0], [3.0, 1.0]]
-    >>> ard(x, [1.0, 2.1, 2.9, 4.1, 5.0], columns=["a", "b"]).notes[2]
-    'pruned, since the evidence rises as their scale falls to 0: b; their coefficients are held at 0 (a singular fit)'
+    >>> print(ard(x, [1.0, 2.1, 2.9, 4.1, 5.0], columns=["a", "b"]).notes[2])
+    pruned, since the evidence rises as their scale falls to 0: b; their coefficients are held at 0 (a singular fit)
     """
     from probreg.inference.exact.evidence import Evidence
 

@@ -173,7 +173,7 @@ def _fit_line(of: FitTable, name: str, fit: Fit) -> str:
     if not fit.model.flat:
         parts.append(f"prior {prior_line(fit.stated_model)}")
     if fit.solution.status.good:
-        status = fit.solution.status.value.partition(":")[0]
+        status = fit.solution.status.value
     else:
         status = f"(!) {cut_text(fit.described['status'])}"
     return f"{', '.join(parts)}; {status}"

@@ -53,12 +53,12 @@ from probreg.fits.statistics import FitStatistics
 from probreg.inference import METHODS, Method, MethodName, Status
 from probreg.inference.base import (
     covariance_of_reported,
-    essential,
     markov,
     method_obstacle,
     reported_coefficients,
     with_found_scales,
 )
+from probreg.inference.notes import Topic, important, important_note
 from probreg.inference.sampling.convergence import judged
 from probreg.inference.sampling.served_lengths import with_served_lengths
 from probreg.inference.uncertainty.clusters import SmallSample, group_codes
@@ -1017,10 +1017,16 @@ class Fit(FitStatistics):
             more = plain.at(data, y, weights=weights, offset=offset, trials=trials)
         if how is None:
             after = fit(model_with(stated, more), self._again, seed=self.seed)
-            said = f"{more.design.count} rows were added by their moments: the fit holds no rows"
-            return replace(after, notes=(*after.notes, said))
+            note = important_note(
+                Topic.ROWS,
+                "{n} rows were added by their moments: the fit holds no rows",
+                n=more.design.count,
+            )
+            return replace(after, notes=(*after.notes, note))
         after = fit(how.updated_model(self.model, more), self.method, seed=self.seed)
-        return replace(after, notes=(*after.notes, how.note))
+        return replace(
+            after, notes=(*after.notes, important_note(Topic.PRIOR, how.note))
+        )
 
     @only_known
     def forget(
@@ -1081,15 +1087,22 @@ class Fit(FitStatistics):
         else:
             gone = plain.at(data, y, weights=weights, offset=offset)
         rest = model_without(stated, gone)
-        said = f"{gone.design.count} rows were forgotten, {rest.design.count} stay"
+        how = ""
         if self.model.design.n and not rest.design.n:
-            said += (
+            how = (
                 ", by their moments: the fit holds no rows"
                 if rest.design.count
                 else ": the posterior is the prior"
             )
+        note = important_note(
+            Topic.ROWS,
+            "{n} rows were forgotten, {rest} stay{how}",
+            n=gone.design.count,
+            rest=rest.design.count,
+            how=how,
+        )
         after = fit(rest, self._again, seed=self.seed)
-        return replace(after, notes=(*after.notes, said))
+        return replace(after, notes=(*after.notes, note))
 
     @property
     def _again(self) -> Method:
@@ -1239,9 +1252,9 @@ class Fit(FitStatistics):
         --------
         >>> found = fit(Model.from_arrays([1.0, 2.0, 4.0, 5.0], [1.0, 3.0, 2.0, 5.0]), "newton")
         >>> len(found.described["notes"]) - len(found.essential_notes)
-        1
+        2
         """
-        return essential(self.described["notes"])
+        return tuple(map(str, important(self.all_notes)))
 
     @check_arguments
     def save(
@@ -1440,9 +1453,7 @@ def fit(
         solution = replace(solution, stats={**solution.stats, **stats})
     solution = with_found_scales(model, solution, scales)
     if not solution.status.good:
-        message = f"{chosen.name}: {solution.status.value}" + (
-            f" ({solution.detail})" if solution.detail else ""
-        )
+        message = f"{chosen.name}: {solution.status.describe(solution.detail)}"
         if strict:
             raise NotConverged(message)
         warn_caller(message)

@@ -13,6 +13,7 @@ from probreg.fits.inference_data import estimate_group, parameter_names
 from probreg.fits.prediction import require_predictive
 from probreg.inference import Method, Solution
 from probreg.inference.base import held_at_limits
+from probreg.inference.notes import Note, Topic, important_note
 from probreg.model.model import Model
 
 LAPLACE = "Laplace's approximation"
@@ -33,7 +34,7 @@ class Fitted:
     method: Method
     solution: Solution
     seed: int = 0
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
     likelihood_at_estimate: float | None = field(default=None, repr=False)
 
     @property
@@ -143,12 +144,22 @@ class Fitted:
         return float(self.model.log_lik(self.solution.beta, **self.solution.aux))
 
     @property
+    def all_notes(self) -> tuple[Note, ...]:
+        """Return the notes of `fit`, of the method, of the likelihood and of the rows."""
+        working = (
+            [important_note(Topic.LIKELIHOOD, self.model.likelihood.working)]
+            if has_working_errors(self)
+            else []
+        )
+        rows = [important_note(Topic.ROWS, text) for text in self.model.design.notes]
+        return (*self.notes, *self.solution.notes, *working, *rows)
+
+    @property
     def described(self) -> dict[str, Any]:
         """What was done, in words: the modelled quantity, the method, a sampler's engine, its status, its notes."""
         s = self.solution
-        status = s.status.value + (f" ({s.detail})" if s.detail else "")
-        working = (self.model.likelihood.working,) if has_working_errors(self) else ()
-        notes = (*self.notes, *s.notes, *working, *self.model.design.notes)
+        status = s.status.describe(s.detail)
+        notes = tuple(map(str, self.all_notes))
         model = self.method.describe(self.model)
         if s.draws is not None and s.draws.engine:
             engine = {"engine": s.draws.engine}

@@ -20,6 +20,7 @@ from probreg.data.formula.functions import (
 )
 from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.fits.fit import Fit, fit
+from probreg.inference.notes import Topic, important_note
 from probreg.inference.penalized.degrees import degrees_by_coefficient, information_of
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import Model
@@ -305,4 +306,5 @@ def _restricted_sigma(model: Model, unit: Model) -> float:
 
 
 def _add_note(found: Fit, said: str) -> Fit:
-    return replace(found, notes=(f"smooth functions at {said}", *found.notes))
+    note = important_note(Topic.SCALES, "smooth functions at {values}", values=said)
+    return replace(found, notes=(note, *found.notes))

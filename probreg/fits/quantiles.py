@@ -8,6 +8,7 @@ import numpy as np
 
 from probreg.errors import DataError
 from probreg.fits.fit import Fit, fit
+from probreg.inference.notes import Note, Topic, important_note
 from probreg.likelihoods import Quantile
 from probreg.model.model import Model
 
@@ -39,9 +40,9 @@ def fit_quantiles(model: Model, taus: Sequence[float]) -> dict[float, Fit]:
     return {tau: replace(f, notes=(*f.notes, *told[tau])) for tau, f in fits.items()}
 
 
-def _crossings(fits: dict[float, Fit]) -> dict[float, list[str]]:
+def _crossings(fits: dict[float, Fit]) -> dict[float, list[Note]]:
     """Where a quantile lies above a higher one at a row, in words, for both of them."""
-    told: dict[float, list[str]] = {tau: [] for tau in fits}
+    told: dict[float, list[Note]] = {tau: [] for tau in fits}
     taus = list(fits)
     for low, high in itertools.pairwise(taus):
         below, above = (
@@ -55,7 +56,15 @@ def _crossings(fits: dict[float, Fit]) -> dict[float, list[str]]:
                 first = rows[0]
             else:
                 first = labels[rows[0]]
-            said = f"the {low:g} and {high:g} quantiles cross: at {len(rows)} of {len(below)} rows the lower one is above, first in row {first}"
-            told[low].append(said)
-            told[high].append(said)
+            note = important_note(
+                Topic.ROWS,
+                "the {low:g} and {high:g} quantiles cross: at {n} of {total} rows the lower one is above, first in row {first}",
+                low=low,
+                high=high,
+                n=len(rows),
+                total=len(below),
+                first=first,
+            )
+            told[low].append(note)
+            told[high].append(note)
     return told

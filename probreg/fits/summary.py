@@ -3,7 +3,7 @@
 Imported on use, since a `Summary` is a pandas DataFrame.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -28,18 +28,17 @@ from probreg.fits.smooth_functions import said_of_smooths
 from probreg.fits.statistics import FitStatistics
 from probreg.fits.variance_shares import effective_of_terms, variance_shares
 from probreg.inference.base import (
-    essential,
     has_effects,
     markov,
     reported_estimate,
     reported_marginals,
 )
+from probreg.inference.notes import Topic, important, without_topic
 from probreg.inference.sampling.convergence import mixing
 from probreg.inference.uncertainty.intervals.kinds import KIND_WORDS, IntervalKind
 from probreg.inference.uncertainty.intervals.marginals import above_zero
 from probreg.inference.varying import (
     OF_EFFECTS,
-    SCALES_AS_KNOWN,
     groups_said,
     held_scales,
 )
@@ -317,16 +316,18 @@ def posterior_median(fit: FitStatistics) -> Array:
 # ---- the printed page --------------------------------------------------------------------------------------------------
 
 
-def _select_notes(table: pd.DataFrame, foot: Iterable[str]) -> tuple[str, ...]:
-    """What a reader must know, without the two estimates of sigma where the foot has both, and what another covariance changes."""
-    told = any(_BOTH_SIGMAS in line for line in foot)
-    joint = table.attrs.get("covariance") == "joint"
-    return tuple(
-        n
-        for n in essential(table.attrs["notes"])
-        if not (told and "maximum likelihood estimate sqrt(RSS/n)" in n)
-        and not (joint and n == SCALES_AS_KNOWN)
-    )
+def _select_notes(fit: FitStatistics, table: pd.DataFrame) -> tuple[str, ...]:
+    """Return the notes to print, without those on sigma if the foot has both estimates, and on errors if the covariance is joint."""
+    left_out = []
+    if (
+        table.attrs["kind"] == "t"
+        and fit.solution.df is not None
+        and is_maximum_likelihood(fit)
+    ):
+        left_out.append(Topic.SIGMA)
+    if table.attrs.get("covariance") == "joint":
+        left_out.append(Topic.STANDARD_ERRORS)
+    return tuple(map(str, without_topic(important(fit.all_notes), *left_out)))
 
 
 def printed_summary(
@@ -338,7 +339,7 @@ def printed_summary(
     if exact_fit(fit):
         body = body[["estimate"]]
     foot = _foot(fit, table)
-    notes = (f"note: {note}" for note in _select_notes(table, foot))
+    notes = (f"note: {note}" for note in _select_notes(fit, table))
     content = _columns_of(body, table.attrs) if len(body) else Table(())
     return replace(
         content, head=tuple(_head(fit, table)), notes=(*lines, *foot, *notes)

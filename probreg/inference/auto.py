@@ -9,10 +9,10 @@ from probreg.inference.base import (
     METHODS,
     Method,
     Resolved,
-    Routine,
     Solution,
     method_obstacle,
 )
+from probreg.inference.notes import Topic, important_note, routine_note
 from probreg.model.model import Model
 from probreg.priors import HierarchicalPrior
 
@@ -78,10 +78,10 @@ class Auto(Method):
         settled = method.resolve(model, rng)
         # of a scale taken at its most probable value a reader must know
         if method.name == "evidence":
-            said = reason
+            note = important_note(Topic.METHOD, reason)
         else:
-            said = Routine(reason)
-        return settled._replace(notes=(said, *settled.notes))
+            note = routine_note(Topic.METHOD, reason)
+        return settled._replace(notes=(note, *settled.notes))
 
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
         return self.choose(model)[0].solve(model, rng)

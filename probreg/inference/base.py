@@ -8,9 +8,8 @@ effects that vary by a group stand in a place of their own (`effects_of_groups`)
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from enum import Enum
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
@@ -22,6 +21,14 @@ from probreg.arguments.scalars import RegistryName
 from probreg.data.weights import without_likelihood
 from probreg.errors import Incompatible
 from probreg.inference.covariance import MatrixCovariance, ParameterCovariance
+from probreg.inference.notes import (
+    Note,
+    Topic,
+    important_note,
+    routine_note,
+    without_topic,
+)
+from probreg.inference.status import Status as Status
 from probreg.inference.varying import OF_EFFECTS, FoundScales
 from probreg.likelihoods import Likelihood
 from probreg.model.found import FoundValue
@@ -67,61 +74,6 @@ MethodName = Annotated[
 
 Array = np.ndarray
 _IN_ORDER = 64  # columns up to which a product in order takes some ten milliseconds
-
-
-class Status(Enum):
-    """How a method ended; the value is advice to the reader."""
-
-    EXACT = "exact: a formula, nothing was iterated or sampled"
-    CONVERGED = "converged"
-    SAMPLED = "sampled, with no sign of trouble"
-    RESAMPLED = "resampled: the estimate is that of its method, its spread that of the replicates"
-    UNMIXED = "sampled, but the chains do not agree: draw more, raise target_accept, or use a more informative prior"
-    TOO_SHORT = "sampled, but the draws are worth too few independent ones: draw more"
-    DIVERGED = "sampled, but some steps diverged: raise target_accept, or use a more informative prior"
-    UNSETTLED = "weighted draws whose means do not settle: sample with nuts, or use a more informative prior"
-    UNWEIGHED = "an approximation that is not checked by importance weights: sample with nuts, or use a more informative prior"
-    ONE_OF_SEVERAL = "a normal approximation about one of several modes: use posterior, whose draws cover the modes that it finds, or nuts"
-    SEPARATED = "converged: the classes are separated, without a mistake"
-    UNSEPARATED = "stopped with mistakes left: the classes cannot be separated, or more epochs are needed"
-    SHORT = "stopped short of the maximum: more epochs, or newton"
-    STEP_LIMIT = "stopped at the step limit before the gradient vanished: raise max_steps, or see check(model)"
-    STALLED = "stopped with a gap or a violation left, as its notes say: state columns and response in units of like size, or raise max_steps"
-    SADDLE = "stopped at a point that is no maximum: start elsewhere, or use a more informative prior"
-    NOT_IDENTIFIED = "some columns are combinations of others: drop them or give a prior; coefficients involved are not identified"
-    NO_MAXIMUM = "no maximum likelihood estimate exists, the likelihood rises for ever: give a prior such as Normal(2.5), or drop columns"
-    SCALE_AT_INFINITY = "no estimate of a prior scale exists, the evidence rises for ever with it: state the scale, or give it a proper prior such as HalfNormal(2.0)"
-    AT_ZERO = "a nuisance parameter has no estimate, the likelihood rises as it runs to 0: fit the model of that limit, or give it a proper prior"
-
-    @property
-    def good(self) -> bool:
-        return self in (
-            Status.EXACT,
-            Status.CONVERGED,
-            Status.SAMPLED,
-            Status.RESAMPLED,
-            Status.SEPARATED,
-        )
-
-    @property
-    def unfinished(self) -> bool:
-        """Whether a search for a mode ended at a point that is none."""
-        return self in (Status.STEP_LIMIT, Status.STALLED, Status.SADDLE)
-
-
-class Routine(str):
-    """A note on how the computation went, which asks nothing of a reader: a fit keeps it, and its print leaves it out."""
-
-    __slots__ = ()
-
-
-def essential(notes: Iterable[str]) -> tuple[str, ...]:
-    """The notes that a reader must know to read the numbers, without those of the computation.
-
-    >>> essential([Routine("sampled by the compiled engine"), "2 of 9 rows were dropped"])
-    ('2 of 9 rows were dropped',)
-    """
-    return tuple(note for note in notes if not isinstance(note, Routine))
 
 
 @dataclass(frozen=True, eq=False)
@@ -217,9 +169,7 @@ class Solution:
     stats: Mapping[str, float] = field(
         default_factory=dict
     )  # named numbers: rss, rank, log_evidence ...
-    notes: tuple[
-        str, ...
-    ] = ()  # sentences; a `Routine` is one of the computation alone
+    notes: tuple[Note, ...] = ()
     trace: Mapping[str, Array] = field(default_factory=dict)  # numbers of each pass
 
     def __post_init__(self) -> None:
@@ -311,7 +261,7 @@ class Resolved(NamedTuple):
 
     model: Model
     method: "Method"
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
     stats: Mapping[str, float] = MappingProxyType({})
     solution: Solution | None = None
     found: FoundScales | None = None
@@ -391,7 +341,7 @@ def markov(method: Method, solution: Solution) -> bool:
     )
 
 
-def with_proper_correlations(model: Model) -> tuple[Model, tuple[str, ...]]:
+def with_proper_correlations(model: Model) -> tuple[Model, tuple[Note, ...]]:
     """The model as a posterior has it: with a density for what a mode leaves flat and a posterior cannot, and what to say of it."""
     changed: list[str] = []
     for b in model.joint.blocks:
@@ -417,7 +367,11 @@ def with_proper_correlations(model: Model) -> tuple[Model, tuple[str, ...]]:
         f" and {len(changed) - 3} more" if len(changed) > 3 else ""
     )
     return bound, (
-        Routine(f"the prior of {few} is LKJ(1), uniform over correlation matrices"),
+        routine_note(
+            Topic.PRIOR,
+            "the prior of {names} is LKJ(1), uniform over correlation matrices",
+            names=few,
+        ),
     )
 
 
@@ -641,8 +595,8 @@ def with_found_scales(
     if found is None:
         return solution
     notes = solution.notes
-    if found.stated.noise_unknown:
-        notes = tuple(note for note in notes if note not in sigma_note(model, ""))
+    if found.stated.noise_unknown and model.noise_held is not None:
+        notes = without_topic(notes, Topic.SIGMA)
     status = solution.status
     detail = solution.detail
     if status is Status.EXACT and found.stated.design.recipe.grouped:
@@ -674,11 +628,18 @@ def chains_of(values: Array, chains: int) -> Array:
     return values.reshape(chains, -1, *values.shape[1:])
 
 
-def sigma_note(model: Model, how: str) -> tuple[str, ...]:
-    """The sentence about sigma that every solution carries when the likelihood has one."""
+def sigma_note(model: Model, note: Note | None) -> tuple[Note, ...]:
+    """Return the note on the noise scale: its value if it is held, else `note`; none if the likelihood has no noise scale."""
     if model.noise_held is not None:
-        return (f"{model.noise_scale} is held at {model.noise_held:g}",)
-    return (how,) if model.noise_unknown else ()
+        return (
+            important_note(
+                Topic.SIGMA,
+                "{name} is held at {value:g}",
+                name=model.noise_scale,
+                value=model.noise_held,
+            ),
+        )
+    return (note,) if note is not None and model.noise_unknown else ()
 
 
 def reported_coefficients(model: Model, beta: Array) -> Array:

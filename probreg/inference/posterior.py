@@ -11,7 +11,6 @@ from probreg.inference.base import (
     METHODS,
     Method,
     Resolved,
-    Routine,
     Solution,
     Status,
     method_obstacle,
@@ -22,6 +21,7 @@ from probreg.inference.exact.evidence_problem import EvidenceProblem
 from probreg.inference.exact.integrate import MOST, Integrate, dimensions
 from probreg.inference.exact.quadrature import Quadrature
 from probreg.inference.modes.existence import multimodality_cause
+from probreg.inference.notes import Note, Topic, routine_note
 from probreg.inference.sampling.importance import Importance
 from probreg.inference.sampling.nuts import NUTS
 from probreg.model.model import Model
@@ -59,7 +59,7 @@ class Posterior(Method):
     >>> x = np.arange(20.0)
     >>> model = Model.from_arrays(x, x % 3 > 1, likelihood=Bernoulli())
     >>> settled = Posterior().resolve(model, np.random.default_rng(0))
-    >>> settled.method.name, settled.notes[0].split(":")[0]
+    >>> settled.method.name, str(settled.notes[0]).split(":")[0]
     ('importance', 'posterior took importance')
     """
 
@@ -116,7 +116,7 @@ class Posterior(Method):
                     return Resolved(
                         model,
                         exact,
-                        (_taken(exact, [*why, f"{exact.name} is exact"]),),
+                        (_choice_note(exact, [*why, f"{exact.name} is exact"]),),
                         solution=solution,
                     )
             if model.likelihood.least_squares:
@@ -142,7 +142,7 @@ class Posterior(Method):
                     return Resolved(
                         model,
                         self.nodes,
-                        (_taken(self.nodes, [*why, told]),),
+                        (_choice_note(self.nodes, [*why, told]),),
                         solution=solution,
                     )
                 why.append(told)
@@ -158,19 +158,23 @@ class Posterior(Method):
                 raise Incompatible(
                     f"posterior: {why[-1] if _moving(model) else said}"
                 ) from None
-            return Resolved(model, self.sampler, (_taken(self.sampler, [*why, said]),))
+            return Resolved(
+                model, self.sampler, (_choice_note(self.sampler, [*why, said]),)
+            )
         k = solution.stats["k_hat"]
         n = weighted.chains * weighted.points
         ess = solution.stats["ess"]
         told = f"importance has k-hat {k:.2f} on {n:,} weighted points, at most {self.max_k:g}"
         if ess < self.chains * min(_ESS, self.draws):
             few = f"{told}, but they are worth {ess:,.0f} independent draws only"
-            return Resolved(model, self.sampler, (_taken(self.sampler, [*why, few]),))
+            return Resolved(
+                model, self.sampler, (_choice_note(self.sampler, [*why, few]),)
+            )
         enough = f"{told}, and worth {ess:,.0f} independent draws"
         return Resolved(
             model,
             weighted,
-            (_taken(weighted, [*why, enough, _spared(model)]),),
+            (_choice_note(weighted, [*why, enough, _spared(model)]),),
             solution=solution,
         )
 
@@ -247,7 +251,10 @@ def _spared(model: Model) -> str:
     return "NUTS was not needed about the mode found"
 
 
-def _taken(method: Method, why: list[str]) -> str:
-    return Routine(
-        f"posterior took {method.name}: {'. '.join(said.rstrip('.') for said in why)}"
+def _choice_note(method: Method, reasons: list[str]) -> Note:
+    return routine_note(
+        Topic.METHOD,
+        "posterior took {method}: {reasons}",
+        method=method.name,
+        reasons=". ".join(reason.rstrip(".") for reason in reasons),
     )

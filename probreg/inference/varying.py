@@ -26,7 +26,6 @@ from probreg.priors import (
 
 Array = np.ndarray
 OF_EFFECTS = ("sd(", "cor(")  # with which the names of the covariance of effects begin
-SCALES_AS_KNOWN = "standard errors take the standard deviations and correlations of effects as known; covariance('joint'), integrate and nuts count their uncertainty"
 _ONE = 1.0 - 1e-7  # a correlation that is one but for rounding has no standard error
 _SAME_NOISE = 1e-9  # of the largest variance of the noise of a row
 _FLAT = 1e-8  # of the largest second derivative: differences of gradients have such an error

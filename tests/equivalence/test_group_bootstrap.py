@@ -57,7 +57,7 @@ def test_every_replicate_finds_its_own_scales(tmp_path):
         5.922, abs=1e-3
     )  # the estimate stays: lme4
     assert np.isnan(fit.aux_interval("sigma", kind="bca")).all()
-    assert not any("as known" in note for note in fit.notes)
+    assert not any("as known" in note for note in map(str, fit.notes))
     assert np.isfinite(fit.predict(SLEEP.head(3))["mean_upper"]).all()
     again = pr.load_fit(fit.save(tmp_path / "fit.nc"))
     assert again.aux_interval(NAMES[2]) == fit.aux_interval(NAMES[2])
@@ -82,7 +82,7 @@ def test_a_correlation_that_is_not_defined_in_a_replicate_is_counted():
     assert 0 < lost < 12
     assert any(
         f"cor(Intercept, x | g) is not defined in {lost} of 12 replicates" in note
-        for note in fit.solution.notes
+        for note in map(str, fit.solution.notes)
     )
 
 

@@ -68,10 +68,10 @@ def test_support_vector_regression_has_its_known_answers(
 
 def test_an_offset_that_is_not_unique_is_an_interval() -> None:
     notes = pr.svr(X, Y, kernel=RBF(1.0), C=1.0, epsilon=0.1).solution.notes
-    assert any("from 0.628469160896 to 1.02456174933" in note for note in notes)
+    assert any("from 0.628469160896 to 1.02456174933" in str(note) for note in notes)
     fit = pr.svr(X, Y, kernel=RBF(1.0), C=1.0, epsilon=1.2)
     assert len(fit.support) == 0
-    assert any("from 0.8 to 1.2" in note for note in fit.solution.notes)
+    assert any("from 0.8 to 1.2" in note for note in map(str, fit.solution.notes))
     np.testing.assert_allclose(fit.predict([0.5, 30.0])["mean"], 1.0, atol=1e-9)
 
 
@@ -184,7 +184,7 @@ def test_quantiles_are_those_of_a_linear_programme_and_may_cross() -> None:
     )
     crossing = pr.quantile_regression(np.r_[x, 3.0], np.r_[y, 4.5], tau=[0.25, 0.75])
     assert all(
-        "0.25 and 0.75 quantiles cross: at 1 of 19 rows" in " ".join(f.notes)
+        "0.25 and 0.75 quantiles cross: at 1 of 19 rows" in " ".join(map(str, f.notes))
         for f in crossing.values()
     )
     with pytest.raises(pr.DataError, match="different probabilities"):
@@ -228,7 +228,7 @@ def test_the_sandwich_counts_the_density_of_the_residuals_at_the_quantile() -> N
     few = pr.quantile_regression(x[:12], y[:12], tau=0.95)
     assert few.std_error.isnull().all()
     assert few.covariance().attrs["kind"] == "none"
-    assert any("bootstrap" in note for note in few.solution.notes)
+    assert any("bootstrap" in note for note in map(str, few.solution.notes))
 
 
 @pytest.mark.slow
@@ -320,7 +320,9 @@ def test_weighted_draws_say_that_the_density_is_a_working_one(likelihood) -> Non
             pr.Importance(max_k=np.inf),
             seed=0,
         )
-    told = [note for note in fit.solution.notes if "sandwich-corrected" in note]
+    told = [
+        note for note in map(str, fit.solution.notes) if "sandwich-corrected" in note
+    ]
     assert bool(told) == bool(likelihood.working)
     if told:
         Z, mean = np.c_[np.ones(200), x], fit.coef.values
@@ -404,7 +406,10 @@ def test_sampling_weights_keep_the_sandwich_of_their_own() -> None:
     found = pr.quantile_regression(x, y, tau=0.3, weights=w)
     own = pr.fit(pr.Model.from_arrays(x, y, likelihood=Quantile(0.3), weights=w))
     np.testing.assert_array_equal(found.std_error, own.std_error)
-    assert sum("standard errors are" in note for note in found.solution.notes) == 1
+    assert (
+        sum("standard errors are" in note for note in map(str, found.solution.notes))
+        == 1
+    )
 
 
 def test_a_formula_says_whether_support_vectors_have_a_constant() -> None:
@@ -434,8 +439,10 @@ def test_sentences_on_kinks_are_true() -> None:
     x, y = rows(30)
     data = {"x": x[:, 0], "y": y}
     wide = pr.svr("y ~ x", data, C=1.0, epsilon=50.0)
-    assert any("no standard errors" in note for note in wide.notes)
-    assert not any("standard errors are" in note for note in wide.solution.notes)
+    assert any("no standard errors" in note for note in map(str, wide.notes))
+    assert not any(
+        "standard errors are" in note for note in map(str, wide.solution.notes)
+    )
     assert "nan" not in str(wide).split("note")[0].split("effective")[-1]
     with pytest.raises(
         pr.NotConverged, match="scale runs to 0, for no residual is outside the tube"
@@ -465,14 +472,16 @@ def test_a_row_without_a_mode_is_told_as_that() -> None:
         p: pr.Model.from_arrays(x, y, likelihood=PowerNoise(p)) for p in (1.2, 2.0)
     }
     found = pr.compare_models({str(p): pr.fit(m) for p, m in models.items()})
-    assert not any("some coefficient has no estimate" in note for note in found.notes)
+    assert not any(
+        "some coefficient has no estimate" in note for note in map(str, found.notes)
+    )
 
 
 def test_equal_residuals_have_no_density_and_no_sandwich() -> None:
     rng = np.random.default_rng(1)
     y = np.r_[np.zeros(70), rng.normal(size=30)]
     fit = pr.quantile_regression(rng.normal(size=100), y, tau=0.5)
-    assert any("residuals that differ" in note for note in fit.solution.notes)
+    assert any("residuals that differ" in note for note in map(str, fit.solution.notes))
     assert fit.std_error.isnull().all()
 
 
@@ -541,7 +550,7 @@ def test_a_bootstrap_of_a_quantile_names_its_own_errors_alone() -> None:
         pr.Bootstrap(reps=20),
         seed=1,
     )
-    assert Quantile(0.5).working not in fit.notes
+    assert Quantile(0.5).working not in fit.described["notes"]
     assert Quantile(0.5).working not in str(fit)
 
 
@@ -678,9 +687,7 @@ def test_a_search_that_stalls_does_not_ask_for_more_steps_alone(monkeypatch) -> 
         return replace(found(*given, **options), converged=False)
 
     monkeypatch.setattr(piecewise_linear, "solve_piecewise_linear", stalled)
-    with pytest.warns(
-        pr.ProbregWarning, match="stopped with a gap or a violation left"
-    ):
+    with pytest.warns(pr.ProbregWarning, match="duality gap"):
         fit = pr.fit(model)
     assert fit.solution.status.unfinished
     assert not fit.solution.status.good

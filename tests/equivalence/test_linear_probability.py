@@ -39,7 +39,7 @@ def test_every_coding_of_the_event_is_least_squares_of_its_indicator(
         pr.linear_probability("answer ~ a + b", table, event=named),
     ):
         np.testing.assert_allclose(fit.coef, plain.coef, rtol=1e-9)
-        assert any(f"= {event})" in note for note in fit.notes)
+        assert any(f"= {event})" in note for note in map(str, fit.notes))
     unseen = {**table, "a": table["a"] + 0.1}  # rows that the fit has seen are refused
     with warnings.catch_warnings(action="ignore"):
         at_rows = pr.guarantee(
@@ -129,7 +129,7 @@ def test_fitted_values_outside_are_counted_and_kept() -> None:
     assert outside.any()
     first = int(np.argmax(outside))
     expected = f"{outside.sum()} of 80 fitted values lie outside [0, 1], first in row {first}, {f[first]:.3g}; predictions are not clipped"
-    assert expected in fit.notes
+    assert expected in fit.described["notes"]
 
 
 def test_groups_that_are_certain_lie_inside_whatever_the_rounding() -> None:
@@ -139,7 +139,7 @@ def test_groups_that_are_certain_lie_inside_whatever_the_rounding() -> None:
     assert fit.predict()["mean"].min() < 0.0  # by rounding
     assert any(
         note.startswith("every one of 30 fitted values lies in [0, 1]")
-        for note in fit.notes
+        for note in map(str, fit.notes)
     )
 
 
@@ -153,7 +153,9 @@ def test_a_prior_and_precisions_are_refused() -> None:
 
 def test_without_degrees_of_freedom_there_is_a_note_and_no_sandwich() -> None:
     fit = pr.linear_probability([0.0, 1.0], [0, 1])
-    assert any(note.startswith("no sandwich: ") for note in fit.solution.notes)
+    assert any(
+        note.startswith("no sandwich: ") for note in map(str, fit.solution.notes)
+    )
     assert np.isnan(fit.std_error).all()
 
 

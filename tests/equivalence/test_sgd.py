@@ -81,7 +81,7 @@ def test_all_rows_in_a_step_are_gradient_descent_which_ends_at_the_mode(name):
     last = pr.fit(model, SGD(batch=150, tol=1e-3, average=False), seed=4)
     assert distance(last, fit) < 1e-6
     with pytest.warns(
-        pr.ProbregWarning, match=r"stopped short of the maximum.*at a distance of"
+        pr.ProbregWarning, match=r"short of the maximum.*at a distance of"
     ):
         assert (
             pr.fit(model, SGD(batch=150, tol=1e-3, epochs=2)).solution.status
@@ -119,9 +119,9 @@ def test_one_pass_of_lms_is_the_average_of_the_online_learner(n):
     order = np.random.default_rng(7).permutation(n)
     step, start = 0.8 / (U**2).sum(1).max(), np.array([d.y.mean(), 0.0, 0.0])
     path = run(lms(step), U[order], d.y[order], state=State(start))
-    with pytest.warns(pr.ProbregWarning, match="lms: stopped short of the maximum"):
+    with pytest.warns(pr.ProbregWarning, match="lms: short of the maximum"):
         fit = pr.fit(model, LMS(rate=0.8, epochs=1), seed=7)
-    with pytest.warns(pr.ProbregWarning, match="sgd: stopped short of the maximum"):
+    with pytest.warns(pr.ProbregWarning, match="sgd: short of the maximum"):
         same = pr.fit(model, SGD(rate=0.8, epochs=1, batch=1), seed=7)
     # sums in another order: rounding of some n steps
     np.testing.assert_allclose(
@@ -365,7 +365,7 @@ def test_a_perceptron_that_cannot_separate_says_so_and_still_points_the_right_wa
     model = classes(0.0)
     with pytest.warns(
         pr.ProbregWarning,
-        match=r"stopped with mistakes left.*after 50 passes and \d+ mistakes",
+        match=r"classes not separated.*after 50 passes and \d+ mistakes",
     ):
         fit = pr.fit(model, Perceptron(epochs=50))
     assert fit.solution.status is Status.UNSEPARATED
@@ -407,7 +407,7 @@ def test_a_perceptron_is_summarised_compared_and_saved(tmp_path):
     )
 
 
-@pytest.mark.filterwarnings("ignore:lms. stopped short of the maximum")
+@pytest.mark.filterwarnings("ignore:lms. short of the maximum")
 @pytest.mark.parametrize("rate", [1.0, 0.3])
 @pytest.mark.parametrize("weighted", [None, "copies", "precision"])
 def test_lms_carries_the_bound_of_its_passes(rate, weighted, tmp_path):
@@ -487,7 +487,7 @@ def test_a_perceptron_carries_novikoffs_bound():
         assert promise.bound == pytest.approx(
             (moves**2).sum(1).max() * (u @ u), rel=1e-9
         )
-    with pytest.warns(pr.ProbregWarning, match="stopped with mistakes left"):
+    with pytest.warns(pr.ProbregWarning, match="classes not separated"):
         mixed = pr.fit(classes(0.0), Perceptron(epochs=5), seed=2).guarantee()
     assert not mixed.applies
     assert "NOT MET: some u separates the classes" in str(mixed)

@@ -339,7 +339,10 @@ def test_forgetting_is_the_reverse_of_an_update():
         after.covariance(), before.covariance(), rtol=1e-8, atol=1e-12
     )
     assert after.aux == pytest.approx(before.aux, rel=1e-9)
-    assert "30 rows were forgotten, 0 stay: the posterior is the prior" in after.notes
+    assert (
+        "30 rows were forgotten, 0 stay: the posterior is the prior"
+        in after.described["notes"]
+    )
 
 
 @pytest.mark.parametrize("method", ["newton", "laplace"])

@@ -57,12 +57,15 @@ def test_the_notes_of_a_process_at_the_maximum() -> None:
     ):
         pr.gp(X, ROWS["y"])  # two waves without noise
     fit = pr.gp(X, ROWS["y"] + np.random.default_rng(0).normal(0.0, 0.1, len(X)))
-    notes = [note for note in fit.notes if note.startswith("gp(x1): amplitude ")]
+    notes = [
+        note for note in map(str, fit.notes) if note.startswith("gp(x1): amplitude ")
+    ]
     assert len(notes) == 1
     assert notes[0].endswith(" at the maximum")
     assert ", length " in notes[0]
     assert not any(
-        "prior scale" in note or "no length is stated" in note for note in fit.notes
+        "prior scale" in note or "no length is stated" in note
+        for note in map(str, fit.notes)
     )
     assert "no length is stated" not in repr(fit)
     assert any("no length is stated" in note for note in model_of("gp(x)").design.notes)

@@ -183,10 +183,10 @@ def test_the_smallest_of_runs():
     model = pr.Model.from_arrays(
         x, x % 3 > 1, likelihood="bernoulli", prior=pr.Normal(1.0)
     )
-    with pytest.warns(pr.ProbregWarning, match="worth too few independent ones"):
+    with pytest.warns(pr.ProbregWarning, match="too few effective draws"):
         fit = pr.fit(model, pr.NUTS(draws=2, tune=1, chains=1), threads=1)
     assert fit.solution.draws["beta"].shape == (1, 2, 2, 1)
-    with pytest.warns(pr.ProbregWarning, match="worth too few independent ones"):
+    with pytest.warns(pr.ProbregWarning, match="too few effective draws"):
         one = pr.fit(model, pr.NUTS(draws=1, tune=1, chains=1), threads=1)
     assert np.isnan(one.covariance()).all()
     assert not one.solution.status.good

@@ -331,13 +331,13 @@ def test_no_distance_to_a_maximum_that_there_is_not(method):
         found = fit(model if prior is None else replace(model, prior=prior), method)
         told = [
             note
-            for note in found.solution.notes
+            for note in map(str, found.solution.notes)
             if "maximum" in note and "errors" in note
         ]
         assert bool(told) == (prior is not None)
         rises = [
             note
-            for note in found.solution.notes
+            for note in map(str, found.solution.notes)
             if "still rises towards infinity" in note
         ]
         assert bool(rises) == (prior is None)

@@ -86,7 +86,7 @@ def test_a_search_that_stops_short_needs_no_linear_programme(monkeypatch: Any) -
         "probreg.inference.modes.newton.separation_by_block",
         lambda model: pytest.fail("the programme was asked"),
     )
-    with pytest.warns(pr.ProbregWarning, match="stopped short"):
+    with pytest.warns(pr.ProbregWarning, match="short of the maximum"):
         found = pr.fit(model, pr.SGD(epochs=4, tol=1e-9), seed=0).solution
     assert found.status is Status.SHORT
 

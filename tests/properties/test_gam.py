@@ -35,7 +35,7 @@ def test_each_function_spends_what_was_asked(likelihood: str) -> None:
     np.testing.assert_allclose(
         found.smooths["edf"], np.array([5.0, 2.5]) * times, rtol=1e-7
     )
-    assert found.notes[0].startswith("smooth functions at df = ")
+    assert str(found.notes[0]).startswith("smooth functions at df = ")
 
 
 def test_one_number_is_for_all_and_blocks_of_a_function_share_a_scale() -> None:

@@ -323,8 +323,8 @@ def test_chains_over_the_scales_agree_with_nodes(monkeypatch) -> None:
     assert float(np.abs(found.std_error / sd - 1.0).max()) < 0.08
     for name, (value, spread) in nodes.solution.scalars.items():
         assert found.solution.scalars[name][0] == pytest.approx(value, abs=0.2 * spread)
-    assert "NUTS sampled tau, with beta integrated" in found.solution.notes[1]
-    assert "drawn from its exact normal" in found.solution.notes[2]
+    assert "NUTS sampled tau, with beta integrated" in str(found.solution.notes[1])
+    assert "drawn from its exact normal" in str(found.solution.notes[2])
     assert {"r_hat", "ess_bulk"} <= set(found.summary().columns)
     assert not {"k_hat", "log_evidence"} & set(found.solution.stats)
 
@@ -333,7 +333,7 @@ def test_the_verdict_on_chains_over_the_scales_is_that_of_every_chain(
     monkeypatch,
 ) -> None:
     by_chains(monkeypatch)
-    with pytest.warns(pr.errors.ProbregWarning, match="integrate: sampled, but"):
+    with pytest.warns(pr.errors.ProbregWarning, match="integrate: chains disagree"):
         found = pr.fit(
             model_of("gaussian", columns=2), Integrate(draws=20, chains=2), seed=1
         )
@@ -349,14 +349,14 @@ def test_chains_over_the_scales_of_another_likelihood_are_not_vouched_for(
     by_chains(monkeypatch)
     # the verdict on the chains comes first, where there is one
     with pytest.warns(
-        pr.errors.ProbregWarning, match="importance weights|sampled, but"
+        pr.errors.ProbregWarning, match="importance weights|chains|draws|steps"
     ):
         found = pr.fit(model, Integrate(draws=500, chains=2), seed=1)
     assert not found.solution.status.good
-    assert found.solution.notes[-1].endswith(
+    assert str(found.solution.notes[-1]).endswith(
         "normal about its mean to first order (Laplace): draws of Markov chains are not weighed"
     )
-    assert "NUTS sampled tau, with beta integrated" in found.solution.notes[0]
+    assert "NUTS sampled tau, with beta integrated" in str(found.solution.notes[0])
     sd = nodes.std_error
     assert float(np.abs((found.coef - nodes.coef) / sd).max()) < 0.1
     assert float(np.abs(found.std_error / sd - 1.0).max()) < 0.1
@@ -396,7 +396,7 @@ def test_posterior_leaves_many_scales_of_another_likelihood_to_the_sampler(
 def test_posterior_takes_it_where_a_scale_is_unknown() -> None:
     found = pr.fit(model_of("poisson", columns=3), "posterior", seed=1)
     assert found.method.name == "integrate"
-    assert "posterior took integrate: " in found.notes[0]
+    assert "posterior took integrate: " in str(found.notes[0])
     alone = pr.fit(model_of("poisson", columns=3), "integrate", seed=1)
     np.testing.assert_array_equal(
         found.solution.posterior["beta"], alone.solution.posterior["beta"]
@@ -510,4 +510,4 @@ def test_posterior_goes_on_to_the_sampler_where_nodes_do_not_settle() -> None:
         warnings.simplefilter("ignore")  # its chains have a hard posterior too
         found = pr.fit(model, "posterior", seed=0)
     assert found.method.name == "nuts"
-    assert "integrate: k-hat" in found.notes[0]
+    assert "integrate: k-hat" in str(found.notes[0])

@@ -816,7 +816,7 @@ def test_a_maximum_at_infinity_warns_and_is_nan(name):
         fit.interval()
     with pytest.raises(pr.NotConverged, match="nothing to predict from"):
         fit.predict()
-    with pytest.raises(pr.NotConverged, match="rises for ever"):
+    with pytest.raises(pr.NotConverged, match="no maximum likelihood estimate exists"):
         pr.fit(model, strict=True)
     with pytest.raises(pr.Incompatible, match="laplace has no mode"):
         pr.fit(model, "laplace")
@@ -826,7 +826,7 @@ def test_a_maximum_at_infinity_warns_and_is_nan(name):
 
 
 def test_a_step_limit_is_reported():
-    with pytest.warns(pr.ProbregWarning, match="stopped at the step limit"):
+    with pytest.warns(pr.ProbregWarning, match="step limit"):
         fit = pr.fit(model_for(pr.Bernoulli()), pr.Newton(max_steps=1))
     assert not fit.solution.status.good
 

@@ -389,7 +389,7 @@ def test_both_estimates_of_sigma_are_said_once():
         "sqrt(RSS/n)" in note for note in fit.essential_notes
     )  # which other prints have
     wald = repr(fit.summary(kind="wald"))
-    assert "standard errors use the unbiased" in " ".join(
+    assert "the unbiased sqrt(RSS/(n - 2))" in " ".join(
         wald.split()
     )  # whose foot does not say it
 

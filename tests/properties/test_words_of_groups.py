@@ -103,7 +103,7 @@ def test_a_posterior_of_many_effects_is_integrated_and_says_that_no_weights_vouc
         fit = pr.fit(model, "posterior", seed=1)
     assert fit.method.name == "integrate"
     assert fit.solution.status is Status.UNWEIGHED
-    assert any("posterior took integrate" in note for note in fit.notes)
+    assert any("posterior took integrate" in note for note in map(str, fit.notes))
     # 0.6 was drawn; its posterior sd at 210 groups is some 0.04
     assert abs(fit.summary().loc["sd(Intercept | g)", "mean"] - 0.6) < 0.16
 
@@ -159,7 +159,7 @@ def test_two_slopes_of_different_rows_identify_the_noise():
         {"y": b[:, 0] + b[:, 1] * x + 0.3 * rng.normal(size=120), "x": x, "g": g},
     )
     fit = pr.fit(model)
-    assert not any("not identified" in note for note in fit.notes)
+    assert not any("not identified" in note for note in map(str, fit.notes))
     assert 0.1 < fit.aux["sigma"] < 0.6
 
 
@@ -175,7 +175,9 @@ def test_one_trial_a_group_does_not_identify_a_standard_deviation(kind):
     formula = "p(y, t) ~ x + (1 | g)" if kind == "binomial" else "y ~ x + (1 | g)"
     rows = {**data, "y": responses.get(kind, y), "t": np.ones(40, dtype=int)}
     fit = pr.fit(pr.Model.from_formula(formula, rows, likelihood=kind))
-    assert any("not identified" in note for note in fit.notes) == (kind != "poisson")
+    assert any("not identified" in note for note in map(str, fit.notes)) == (
+        kind != "poisson"
+    )
 
 
 def test_the_band_of_new_observations_is_of_a_new_group(fits):

@@ -268,7 +268,7 @@ def test_a_singular_fit_has_an_intraclass_correlation_of_zero():
     data = {"y": [1.0, 2.0, 1.0, 2.0, 1.0, 2.0], "g": list("aabbcc")}
     fit = pr.fit(pr.Model.from_formula("y ~ 1 + (1 | g)", data))
     assert fit.glance()["icc"].item() == 0.0
-    assert "singular fit: the variance of Intercept | g is 0" in fit.notes
+    assert "singular fit: the variance of Intercept | g is 0" in fit.described["notes"]
 
 
 def test_a_likelihood_by_quadrature_says_so_after_loading_too(tmp_path):

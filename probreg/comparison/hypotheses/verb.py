@@ -311,7 +311,7 @@ def _of_mode(
         if none:
             why = words["definition"]
         else:
-            why = "; ".join(fit.solution.notes) or fit.described["status"]
+            why = fit.described["status"]
         raise Incompatible(
             f"{fit.method.name} gives no standard error here, so there is no test of {text!r}: {why}"
         )

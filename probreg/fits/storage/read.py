@@ -39,8 +39,9 @@ from probreg.fits.storage.write import (
     term_keys,
 )
 from probreg.inference import METHODS, Draws, Method, Solution, Status
-from probreg.inference.base import Routine, coefficients_of_reported, has_effects
+from probreg.inference.base import coefficients_of_reported, has_effects
 from probreg.inference.covariance import NoCovariance, ParameterCovariance
+from probreg.inference.notes import Note, Severity, Topic
 from probreg.inference.varying import FoundScales, effects_of_groups, number_of_scales
 from probreg.likelihoods import LIKELIHOODS, Likelihood, OfTrials
 from probreg.model.found import FoundValue
@@ -263,11 +264,13 @@ def _read_solution(s: Mapping[str, Any], file: Container, model: Model) -> Solut
         covariance = joint
     if s["status"] not in Status.__members__:
         raise DataError(f"status {s['status']!r:.40}: expected a name of Status")
-    if len(s["routine_notes"]) != len(s["notes"]):
-        raise DataError("solution.routine_notes and solution.notes differ in length")
+    if not len(s["notes"]) == len(s["note_topics"]) == len(s["note_severities"]):
+        raise DataError("the notes, their topics and severities differ in length")
     notes = [
-        Routine(note) if routine else note
-        for note, routine in zip(s["notes"], s["routine_notes"])
+        Note(Topic[topic], text, severity=Severity[severity])
+        for text, topic, severity in zip(
+            s["notes"], s["note_topics"], s["note_severities"]
+        )
     ]
     return Solution(
         beta=arrays["beta"],

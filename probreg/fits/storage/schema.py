@@ -15,6 +15,7 @@ import numpy as np
 from probreg.data.weights import WeightKind
 from probreg.errors import DataError
 from probreg.fits.storage.container import Container
+from probreg.inference.notes import Severity, Topic
 from probreg.inference.uncertainty.covariance import DEFINITIONS
 
 Array = np.ndarray
@@ -107,7 +108,8 @@ FIELDS: Mapping[str, ValueKind] = {
     "solution.further": _list_of(TEXT),
     "solution.stats": _table_of(NUMBER),
     "solution.notes": _list_of(TEXT),
-    "solution.routine_notes": _list_of(TRUTH),
+    "solution.note_topics": _list_of(_one_of(tuple(Topic.__members__))),
+    "solution.note_severities": _list_of(_one_of(tuple(Severity.__members__))),
     "solution.replicates": _or_null(_list_of(TEXT)),
     "solution.draws": _or_null(TABLE),
     "solution.draws.values": _list_of(TEXT),

@@ -17,7 +17,6 @@ from probreg.fits.storage.columns import encode_columns
 from probreg.fits.storage.container import netcdf_image, seal
 from probreg.fits.storage.schema import FORMAT
 from probreg.inference import METHODS, Draws, Method, Solution
-from probreg.inference.base import Routine
 from probreg.inference.covariance import NoCovariance, ParameterCovariance
 from probreg.inference.modes.wide import SOON, is_wide
 from probreg.inference.varying import FoundScales
@@ -125,8 +124,9 @@ def _specification(
             "sandwich": solution.sandwich,
             "further": list(solution.scale.further),
             "stats": dict(solution.stats),
-            "notes": list(solution.notes),
-            "routine_notes": [isinstance(note, Routine) for note in solution.notes],
+            "notes": list(map(str, solution.notes)),
+            "note_topics": [note.topic.name for note in solution.notes],
+            "note_severities": [note.severity.name for note in solution.notes],
             "replicates": solution.replicates and list(solution.replicates),
             "draws": solution.draws and _draws_spec(solution.draws),
             "scales": solution.scales and _scales_spec(solution.scales, model),

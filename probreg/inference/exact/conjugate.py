@@ -12,7 +12,6 @@ from probreg.inference.base import (
     METHODS,
     Draws,
     Method,
-    Routine,
     Solution,
     chains_of,
     kinds,
@@ -29,6 +28,7 @@ from probreg.inference.modes.closed_form import (
     unscaled_covariance,
 )
 from probreg.inference.modes.wide import rotated
+from probreg.inference.notes import Topic, routine_note
 from probreg.likelihoods import Gaussian
 from probreg.model.model import Model
 from probreg.priors import AuxPrior, GaussianPrior, InverseGamma, Reference, Uniform
@@ -156,8 +156,11 @@ class Conjugate(Method):
             stats=stats,
             notes=sigma_note(
                 model,
-                Routine(
-                    f"sigma^2 ~ InverseGamma({a:.6g}, {b:.6g}) exactly, integrated out of the intervals of beta"
+                routine_note(
+                    Topic.SIGMA,
+                    "sigma^2 ~ InverseGamma({a:.6g}, {b:.6g}) exactly, integrated out of the intervals of beta",
+                    a=a,
+                    b=b,
                 ),
             ),
         )
@@ -196,7 +199,7 @@ class Conjugate(Method):
             draws=draws,
             stats={"n": moments.weight, "rss": moments.rss}
             | ({"log_evidence": evidence} if model.joint.informative.all() else {}),
-            notes=sigma_note(model, ""),
+            notes=sigma_note(model, None),
         )
 
 

@@ -15,7 +15,6 @@ from probreg.inference.base import (
     Method,
     MethodName,
     Resolved,
-    Routine,
     Solution,
     Status,
     edges,
@@ -44,6 +43,7 @@ from probreg.inference.modes.closed_form import (
     require_full_rank,
     solution_given,
 )
+from probreg.inference.notes import Topic, important_note, routine_note
 from probreg.inference.varying import explain_unidentified
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import Model
@@ -272,7 +272,11 @@ class Evidence(Method):
         if found_scales is not None and joint:
             found_scales = replace(found_scales, joint_of=joint_covariance)
         return inner._replace(
-            notes=(*unidentified, *problem.words(top, joint), *inner.notes),
+            notes=(
+                *(important_note(Topic.SCALES, text) for text in unidentified),
+                *problem.notes(top, joint),
+                *inner.notes,
+            ),
             stats={
                 stat: float(top.at.evidence),
                 "ratios_found": float(problem.ratios_found),
@@ -332,8 +336,9 @@ def _at_profile(found: Solution, at: LaplaceMode) -> Solution:
 
 def _solution(model: Model, at: ArrowEstimate) -> Solution:
     """The solution by the arrow alone."""
-    note = Routine(
-        "coefficients are found group by group, and their covariance is not written out"
+    note = routine_note(
+        Topic.STANDARD_ERRORS,
+        "coefficients are estimated group by group, and their covariance is not formed",
     )
     return Solution(
         at.beta,

@@ -9,7 +9,7 @@ import numpy as np
 
 from probreg.data import Design
 from probreg.errors import DataError, Incompatible, NotConverged
-from probreg.inference.base import Array, Routine
+from probreg.inference.base import Array
 from probreg.inference.exact.arrow_laplace import ArrowLaplaceSurface
 from probreg.inference.exact.arrow_quadrature import ArrowQuadratureSurface
 from probreg.inference.exact.arrow_surface import ArrowSurface
@@ -34,7 +34,14 @@ from probreg.inference.exact.scale_search import (
     maximise_log_scales,
     with_held,
 )
-from probreg.inference.varying import SCALES_AS_KNOWN, FoundScales, number_of_scales
+from probreg.inference.notes import (
+    SCALES_AS_KNOWN,
+    Note,
+    Topic,
+    important_note,
+    routine_note,
+)
+from probreg.inference.varying import FoundScales, number_of_scales
 from probreg.kernels.anchored import AnchoredBasis
 from probreg.kernels.row_values import RowValues
 from probreg.likelihoods import MayDiverge, SmoothLikelihood
@@ -577,8 +584,8 @@ class EvidenceProblem:
             out.append(replace(b, prior=prior))
         return mapping_of(out, self.model.design.columns)
 
-    def words(self, top: EvidenceMaximum, joint: bool = False) -> tuple[str, ...]:
-        """Notes on the maximum; `joint` standard errors count the uncertainty of what was found."""
+    def notes(self, top: EvidenceMaximum, joint: bool = False) -> tuple[Note, ...]:
+        """Return notes on the maximum; `joint` standard errors include the uncertainty of the scales."""
         hyper = self.hyper(top)
         several = len(self.groups.priors) > 1
         if self.exact:
@@ -626,39 +633,55 @@ class EvidenceProblem:
         scales = [
             self._told(g, h) for g, h in kept if not isinstance(g.prior, ProcessPrior)
         ]
-        said: list[str] = [Routine(value)]
-        said += (
-            [f"prior scale (times what was stated) of {'; '.join(scales)}"]
-            if scales
-            else []
-        )
-        said += [
+        notes = [routine_note(Topic.SCALES, value)]
+        if scales:
+            notes.append(
+                important_note(
+                    Topic.SCALES,
+                    "prior scale (times the stated scale) of {scales}",
+                    scales="; ".join(scales),
+                )
+            )
+        texts = [
             f"{self._told(g, h)} at the maximum"
             for g, h in kept
             if isinstance(g.prior, ProcessPrior)
         ]
-        said += [note for g, h in kept if (note := self._unserved(g, h))]
-        said += [sentence for told in varying for sentence in told]
+        texts += [self._unserved(g, h) for g, h in kept]
+        notes += [important_note(Topic.SCALES, text) for text in texts if text]
+        notes += [note for each in varying for note in each]
         if lost:
             gone = ", ".join(
                 self._bends(self.unknown[k]) + self.named(self.unknown[k])
                 for k in sorted(lost)
             )
-            said += [
-                f"pruned, since the evidence rises as their scale falls to 0: {gone}; their coefficients are held at 0 (a singular fit)"
-            ]
+            notes.append(
+                important_note(
+                    Topic.SINGULAR,
+                    "pruned, since the evidence rises as their scale falls to 0: {terms}; their coefficients are held at 0 "
+                    "(a singular fit)",
+                    terms=gone,
+                )
+            )
         aux = zip(self.outer, np.exp(top.theta[len(hyper) :]))
-        said += [
-            Routine(f"{name} = {value:.6g}, at the maximum too") for name, value in aux
+        notes += [
+            routine_note(
+                Topic.SCALES,
+                "{name} = {value:.6g}, at the maximum too",
+                name=name,
+                value=value,
+            )
+            for name, value in aux
         ]
-        if len(effects) == len(self.unknown):
-            return (*said, *(() if joint else (SCALES_AS_KNOWN,)))
         if joint:
-            return tuple(said)
-        return (
-            *said,
-            "scales found by evidence are taken as known: intervals leave out their uncertainty, which integrate and nuts count",
+            return tuple(notes)
+        if len(effects) == len(self.unknown):
+            return (*notes, SCALES_AS_KNOWN)
+        known = important_note(
+            Topic.SCALES,
+            "intervals treat the scales found by evidence as known; integrate and nuts include their uncertainty",
         )
+        return (*notes, known)
 
     def _told(self, group: LatentGroup, hyper: Array) -> str:
         """The hyperparameters of a group in a sentence; those of a process by name, one scale by the columns alone."""
@@ -670,8 +693,8 @@ class EvidenceProblem:
 
     def _told_effects(
         self, group: LatentGroup, hyper: Array, vanished: Array
-    ) -> list[str]:
-        """The standard deviations and correlations of effects by group in sentences, and that their fit is singular."""
+    ) -> list[Note]:
+        """Return notes on the standard deviations and correlations of effects by group, and on a singular fit."""
         prior = group.prior
         assert isinstance(prior, VaryingEffects)
         values = dict(zip(group.hyper, hyper.tolist()))
@@ -692,15 +715,19 @@ class EvidenceProblem:
                     if len(prior.pairs) == 1
                     else f"{prior.hyper_labels[name]}{of} {read[name]:.3g}"
                 )
-        out: list[str] = [Routine(", ".join(told))] if told else []
-        out += [
-            f"singular fit: the variance of {n[3:-1]} | {prior.group}{of} is 0"
+        out = [routine_note(Topic.SCALES, ", ".join(told))] if told else []
+        reasons = [
+            f"the variance of {n[3:-1]} | {prior.group}{of} is 0"
             for n in values
             if n in gone
         ]
-        return out + [
-            f"singular fit: {sentence}{f' {of}' * bool(of)}"
+        reasons += [
+            f"{sentence}{f' {of}' * bool(of)}"
             for sentence in prior.collinear(values, kept)
+        ]
+        return out + [
+            important_note(Topic.SINGULAR, "singular fit: {reason}", reason=reason)
+            for reason in reasons
         ]
 
     def _unserved(self, group: LatentGroup, hyper: Array) -> str:

@@ -12,7 +12,6 @@ from probreg.errors import Incompatible
 from probreg.inference.base import (
     Array,
     Draws,
-    Routine,
     Solution,
     Status,
     chains_of,
@@ -41,6 +40,7 @@ from probreg.inference.exact.nodes import (
 )
 from probreg.inference.exact.process_surface import ProcessSurface
 from probreg.inference.exact.rebased_surface import RebasedSurface
+from probreg.inference.notes import Note, Topic, important_note, routine_note
 from probreg.inference.sampling.importance import (
     all_proper,
     batched_log_lik,
@@ -126,13 +126,14 @@ def solution_at_nodes(
         notes=(
             *sigma_note(
                 model,
-                Routine(
+                routine_note(
+                    Topic.SIGMA,
                     "sigma is integrated with the scales"
                     if problem.noise
-                    else "sigma is drawn with beta"
+                    else "sigma is drawn with beta",
                 ),
             ),
-            Routine(said),
+            routine_note(Topic.SCALES, said),
             *found.notes,
         ),
     )
@@ -181,7 +182,9 @@ def _log_density_of_scales(g: LatentGroup, logs: Array, inside: Array) -> Array:
     return given + log_prior_of_logs(logs, list(g.hyper.values()))
 
 
-_EXACTLY = Routine("beta given the scales is drawn from its exact normal distribution")
+_EXACTLY = routine_note(
+    Topic.SAMPLING, "beta given the scales is drawn from its exact normal distribution"
+)
 
 
 class _Found(NamedTuple):
@@ -194,7 +197,7 @@ class _Found(NamedTuple):
     mean: Array
     covariance: ParameterCovariance
     stats: dict[str, float]
-    notes: tuple[str, ...]
+    notes: tuple[Note, ...]
     # of each coefficient, a mixture of normals over the nodes
     marginals: dict[str, Array] | None = None
     log_evidence: Array | None = None  # (C,), each chain's own estimate
@@ -529,13 +532,13 @@ def _weighed_jointly(
     covariance = DenseCovariance.of_sample(
         model.design.frame, beta, *_logs(model, point), weight
     )
-    said = f"points are weighed jointly with the scales: {worth}"
-    few = stats["ess_joint"] < 0.5 * draws
-    notes = (
-        f"{said}. Take more draws where standard deviations matter"
-        if few
-        else Routine(said),
-    )
+    text = f"points are weighted jointly with the scales: {worth}"
+    if stats["ess_joint"] < 0.5 * draws:
+        advice = "Take more draws if standard deviations matter"
+        note = important_note(Topic.SAMPLING, f"{text}. {advice}")
+    else:
+        note = routine_note(Topic.SAMPLING, text)
+    notes = (note,)
     return _Found(
         theta[of],
         beta,
@@ -575,7 +578,7 @@ def _unweighed(
         point.mean(0),
         covariance,
         stats or {},
-        (said,),
+        (important_note(Topic.SAMPLING, said),),
         detail=why,
     )
 

@@ -15,7 +15,6 @@ from probreg.inference.base import (
     Array,
     Draws,
     Method,
-    Routine,
     Solution,
     chains_of,
     kinds,
@@ -27,6 +26,7 @@ from probreg.inference.modes.closed_form import (
     posterior_given_sigma,
     require_full_rank,
 )
+from probreg.inference.notes import Topic, important_note, routine_note
 from probreg.likelihoods import Gaussian
 from probreg.model.model import Model
 from probreg.numerics.linalg import merge, solve_upper
@@ -149,8 +149,12 @@ class Quadrature(Method):
             | ({"log_evidence": log_evidence} if proper else {}),
             notes=sigma_note(
                 model,
-                Routine(
-                    f"sigma is integrated over {len(u)} nodes of log sigma from {sigma[0]:.4g} to {sigma[-1]:.4g}"
+                routine_note(
+                    Topic.SIGMA,
+                    "sigma is integrated over {n} nodes of log sigma from {low:.4g} to {high:.4g}",
+                    n=len(u),
+                    low=sigma[0],
+                    high=sigma[-1],
                 ),
             ),
         )
@@ -426,7 +430,10 @@ def _with_infinite_moments(
         scale=scale,
         aux=aux,
         aux_sd={name: np.inf},
-        notes=(*found.notes, f"{lost}; use the intervals"),
+        notes=(
+            *found.notes,
+            important_note(Topic.SAMPLING, f"{lost}; use the intervals"),
+        ),
     )
 
 

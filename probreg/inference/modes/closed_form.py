@@ -33,6 +33,7 @@ from probreg.inference.covariance import (
 )
 from probreg.inference.modes.level_squares import LevelSquares, least_squares_of_levels
 from probreg.inference.modes.wide import rotated
+from probreg.inference.notes import Note, Topic, important_note
 from probreg.likelihoods import Gaussian
 from probreg.model.model import Model
 from probreg.numerics.linalg import (
@@ -319,13 +320,15 @@ def jeffreys_obstacle(model: Model, name: str) -> str | None:
     return f"{name}: Jeffreys' prior needs columns that are identified, and {said}: drop one"
 
 
-NOTHING_LEFT = (
+NO_DEGREES_OF_FREEDOM = important_note(
+    Topic.LIKELIHOOD,
     "no degrees of freedom are left: the columns reproduce every response, so that sigma, standard errors, log-likelihood and AIC "
-    "have no estimate. Use fewer columns, or hold sigma"
+    "have no estimate. Use fewer columns, or hold sigma",
 )
-EXACT_FIT = (
+EXACT_FIT = important_note(
+    Topic.LIKELIHOOD,
     "the fit is exact: residuals are rounding, so that sigma, standard errors, tests, log-likelihood and AIC mean nothing. Is the "
-    "response made of the columns?"
+    "response computed from the columns?",
 )
 SIGMA_FREE = "closed_form with a normal prior needs sigma: its mode moves with sigma. Hold it (aux={'sigma': ...}), state the prior in units of sigma (Normal(..., sigma_units=True)), or use newton, which finds the joint mode of beta and log sigma"
 
@@ -422,7 +425,7 @@ def solution_given(
         not_estimable=not_identified(N)[:, None] if deficient else None,
         null_space=N if deficient else None,
         stats=noise.stats,
-        notes=sigma_note(model, noise.how),
+        notes=sigma_note(model, noise.note),
     )
     return found, noise.error
 
@@ -448,7 +451,7 @@ def _solution_of_levels(model: Model, found: LevelSquares) -> Solution:
         df=noise.df,
         status=Status.EXACT,
         stats=noise.stats,
-        notes=sigma_note(model, noise.how),
+        notes=sigma_note(model, noise.note),
     )
 
 
@@ -471,7 +474,7 @@ class NoiseFound(NamedTuple):
     aux_sd: dict[str, float]
     df: float | None
     stats: dict[str, float]
-    how: str
+    note: Note
 
 
 def noise_of(model: Model, rss: float, least: float, of: Sizes) -> NoiseFound:
@@ -498,16 +501,27 @@ def noise_of(model: Model, rss: float, least: float, of: Sizes) -> NoiseFound:
         "rss": least if of.informed else rss,
         "sigma_unbiased": unbiased,
     }
-    how = f"sigma is the joint mode sqrt((RSS + penalty)/(n + {of.size})) = {ml:.6g}"
-    if not of.informed:
-        errors = f"standard errors use the unbiased sqrt(RSS/(n - {of.rank})) = {unbiased:.6g}"
-        how = (
-            f"sigma is the maximum likelihood estimate sqrt(RSS/n) = {ml:.6g}; {errors}"
+    if of.informed:
+        note = important_note(
+            Topic.SIGMA,
+            "sigma is the joint mode sqrt((RSS + penalty)/(n + {size})) = {sigma:.6g}",
+            size=of.size,
+            sigma=ml,
         )
-        if df is not None and df <= 0:
-            how = NOTHING_LEFT
-        elif df and model.unknown and rss <= _ROUNDING * df * of.square:
-            how, stats["exact_fit"] = EXACT_FIT, 1.0
+    elif df is not None and df <= 0:
+        note = NO_DEGREES_OF_FREEDOM
+    elif df and model.unknown and rss <= _ROUNDING * df * of.square:
+        note = EXACT_FIT
+        stats["exact_fit"] = 1.0
+    else:
+        note = important_note(
+            Topic.SIGMA,
+            "sigma is the maximum likelihood estimate sqrt(RSS/n) = {sigma:.6g}; the unbiased sqrt(RSS/(n - {rank})) is "
+            "{unbiased:.6g}",
+            sigma=ml,
+            rank=of.rank,
+            unbiased=unbiased,
+        )
     return NoiseFound(
         error=error,
         aux={model.noise_scale: ml} if model.unknown else {},
@@ -517,7 +531,7 @@ def noise_of(model: Model, rss: float, least: float, of: Sizes) -> NoiseFound:
         else {},
         df=df if model.unknown else None,
         stats={k: v for k, v in stats.items() if not np.isnan(v)},
-        how=how,
+        note=note,
     )
 
 

@@ -17,13 +17,20 @@ import numpy as np
 
 from probreg.data import Block, Design
 from probreg.data.blocks.survey import join_surveys, kept_rows
-from probreg.inference.base import Array, Routine, Status, sigma_note
+from probreg.inference.base import Array, Status, sigma_note
 from probreg.inference.modes.closed_form import null_space
 from probreg.inference.modes.separation import (
     Separation,
     labels_of,
     non_zero,
     separation,
+)
+from probreg.inference.notes import (
+    JOINT_SIGMA,
+    Note,
+    Topic,
+    important_note,
+    routine_note,
 )
 from probreg.likelihoods import DifferentiableLikelihood, MayDiverge
 from probreg.model.likelihood_sums import largest_block
@@ -55,7 +62,7 @@ class RowGains(NamedTuple):
         )
 
 
-def separation_by_block(model: Model) -> tuple[Separation, tuple[str, ...]]:
+def separation_by_block(model: Model) -> tuple[Separation, tuple[Note, ...]]:
     """Whether the maximum lies at infinity, and how that was found out where not all rows could be asked at once."""
     design = model.design
     likelihood = model.likelihood
@@ -69,8 +76,11 @@ def separation_by_block(model: Model) -> tuple[Separation, tuple[str, ...]]:
     for _ in range(_ROUNDS):
         if found.direction is None:
             return found, (
-                Routine(
-                    f"the data are not separated: {part.n} of {design.count} rows show it"
+                routine_note(
+                    Topic.CONVERGENCE,
+                    "the data are not separated: {n} of {total} rows show it",
+                    n=part.n,
+                    total=design.count,
                 ),
             )
         least = _ZERO * float((np.abs(found.direction) * size).max())
@@ -82,8 +92,13 @@ def separation_by_block(model: Model) -> tuple[Separation, tuple[str, ...]]:
             kind: Literal["complete", "quasi"] = (
                 "complete" if seen.gaining == design.count else "quasi"
             )
-            said = f"separation was found in {part.n} of {design.count} rows and holds in all; which coefficients it touches is read there"
-            return replace(found, kind=kind, rows=seen.gaining), (said,)
+            note = important_note(
+                Topic.CONVERGENCE,
+                "separation was found in {n} of {total} rows and holds in all; its coefficients are those of the {n} rows",
+                n=part.n,
+                total=design.count,
+            )
+            return replace(found, kind=kind, rows=seen.gaining), (note,)
         part = _with(part, seen.rows)
         found = separation(replace(model, design=part))
     nothing = replace(
@@ -94,9 +109,11 @@ def separation_by_block(model: Model) -> tuple[Separation, tuple[str, ...]]:
         not_estimable=np.zeros_like(found.not_estimable),
         rows=0,
     )
-    return nothing, (
-        "whether the data are separated was not decided: large coefficients and standard errors would show it",
+    note = important_note(
+        Topic.CONVERGENCE,
+        "the check for separation was inconclusive; large coefficients and standard errors indicate separation",
     )
+    return nothing, (note,)
 
 
 def along(
@@ -318,10 +335,10 @@ def stop_message(steps: int, decrement: float, status: Status) -> str:
 
 def notes_of_mode(
     model: Model, steps: int, decrement: float, status: Status
-) -> tuple[str, ...]:
-    """What sigma is, and where the search ended."""
-    how = "sigma is the joint mode with beta over log sigma (maximum likelihood when the priors are flat); standard errors use it"
-    return (*sigma_note(model, how), Routine(stop_message(steps, decrement, status)))
+) -> tuple[Note, ...]:
+    """Return the notes on sigma and on where the optimiser stopped."""
+    stop = routine_note(Topic.CONVERGENCE, stop_message(steps, decrement, status))
+    return (*sigma_note(model, JOINT_SIGMA), stop)
 
 
 def separation_message(found: Separation) -> str:

@@ -48,6 +48,7 @@ from probreg.inference.modes.existence import (
     undecided,
 )
 from probreg.inference.modes.separation import Separation
+from probreg.inference.notes import Note
 from probreg.likelihoods import MayDiverge, SmoothLikelihood
 from probreg.model.likelihood_sums import largest_predictor, sample_of
 from probreg.model.model import LocalModel, Model
@@ -568,7 +569,7 @@ def _condition(H: Array) -> float:
 
 def _check_separation(
     model: Model, mode: Mode
-) -> tuple[Separation | None, tuple[str, ...]]:
+) -> tuple[Separation | None, tuple[Note, ...]]:
     """Asks the linear programme only where the fit looks like running away: it is exact and takes time."""
     if not isinstance(model.likelihood, MayDiverge) or model.joint.informative.all():
         return None, ()

@@ -13,9 +13,10 @@ import numpy as np
 
 from probreg.data.rows import minus_offset
 from probreg.errors import Incompatible, ProbregError
-from probreg.inference.base import Array, Routine, Solution, Status, times_root
+from probreg.inference.base import Array, Solution, Status, times_root
 from probreg.inference.modes.existence import multimodality_cause
 from probreg.inference.modes.newton import Mode, find_mode, solution_at
+from probreg.inference.notes import Topic, important_note, routine_note
 from probreg.inference.penalized.piecewise_linear import any_mode
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import Model
@@ -268,7 +269,7 @@ def highest_solution(
     if best.value <= first.value + 1e-9 * abs(first.value):  # equal to rounding
         best = first
     if len(found) == 1:
-        note: str = Routine(describe_modes(model, found))
+        note = routine_note(Topic.MODES, describe_modes(model, found))
     else:
         others = "; ".join(
             f"{best.value - p.value:.3g} lower at {describe_place(model, p, best)}"
@@ -276,7 +277,13 @@ def highest_solution(
             if p is not best
         )
         name = "likelihood" if model.flat else "log posterior"
-        note = f"the {name} has {len(found)} local maxima, and this is the highest that was found. The log density is {others}"
+        note = important_note(
+            Topic.MODES,
+            "the {name} has {n} local maxima, and this is the highest that was found. The log density is {others}",
+            name=name,
+            n=len(found),
+            others=others,
+        )
     return replace(best.found, notes=(*best.found.notes, note))
 
 

@@ -12,12 +12,12 @@ from probreg.inference.base import (
     METHODS,
     Array,
     Method,
-    Routine,
     Solution,
     Status,
     kinds,
 )
 from probreg.inference.covariance import NoCovariance
+from probreg.inference.notes import Topic, important_note, routine_note
 from probreg.likelihoods import Bernoulli
 from probreg.model.model import Model
 
@@ -132,12 +132,22 @@ class Perceptron(Method):
                 "margin": margin,
             },
             notes=(
-                "a classifier: np.sign(X @ coef) is +1 on the event's side; there are no probabilities and no standard errors",
-                Routine(
-                    f"{total} mistakes in {passes} passes; margin {margin:.3g} on standardised columns"
+                important_note(
+                    Topic.LIKELIHOOD,
+                    "a classifier: np.sign(X @ coef) is +1 on the event's side; there are no probabilities and no standard errors",
+                ),
+                routine_note(
+                    Topic.CONVERGENCE,
+                    "{mistakes} mistakes in {passes} passes; margin {margin:.3g} on standardised columns",
+                    mistakes=total,
+                    passes=passes,
+                    margin=margin,
                 )
                 if done
-                else "the coefficients are the average of the last pass; check(model) says whether the classes can be separated at all",
+                else important_note(
+                    Topic.CONVERGENCE,
+                    "the coefficients are the average of the last pass; check(model) tests whether the classes can be separated",
+                ),
             ),
             trace={"mistakes": found.mistakes, "norm": found.norm},
         )

@@ -20,7 +20,6 @@ from probreg.inference.base import (
     METHODS,
     Array,
     Method,
-    Routine,
     Solution,
     Status,
     edges,
@@ -39,6 +38,7 @@ from probreg.inference.modes.epochs import (
     gradient_pass,
 )
 from probreg.inference.modes.newton import Mode, newton_step, solution_at
+from probreg.inference.notes import Topic, important_note, routine_note
 from probreg.likelihoods import Gaussian, SmoothLikelihood
 from probreg.model.model import Model
 from probreg.numerics.linalg import one_blas_thread, row_blocks
@@ -479,12 +479,17 @@ def _solution(method: Stochastic, model: Model, found: Descent) -> Solution:
         notes=(
             *sigma_note(
                 model,
-                "sigma maximises the log posterior at these coefficients (sqrt(RSS/n) for a Gaussian likelihood with flat priors)",
+                important_note(
+                    Topic.SIGMA,
+                    "sigma maximises the log posterior at these coefficients (sqrt(RSS/n) for a Gaussian likelihood with flat priors)",
+                ),
             ),
-            Routine(f"the {what}, {words}"),
-            Routine(
-                f"standard errors are {errors}; covariance('HC0') is the sandwich, the asymptotic covariance of the average of one "
-                "pass (Ruppert 1988; Polyak & Juditsky 1992)"
+            routine_note(Topic.CONVERGENCE, f"the {what}, {words}"),
+            routine_note(
+                Topic.STANDARD_ERRORS,
+                "standard errors are {errors}; covariance('HC0') is the sandwich, the asymptotic covariance of the average of one "
+                "pass (Ruppert 1988; Polyak & Juditsky 1992)",
+                errors=errors,
             ),
         ),
         trace=found.trace,

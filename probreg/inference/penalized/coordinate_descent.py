@@ -18,7 +18,6 @@ from probreg.inference.base import (
     METHODS,
     Array,
     Method,
-    Routine,
     Solution,
     Status,
     edges,
@@ -26,6 +25,13 @@ from probreg.inference.base import (
     sigma_note,
 )
 from probreg.inference.modes.partialled_out import PartialledOut, WholeGram, partial_out
+from probreg.inference.notes import (
+    JOINT_SIGMA,
+    Note,
+    Topic,
+    important_note,
+    routine_note,
+)
 from probreg.inference.penalized.active_set import minimise
 from probreg.inference.penalized.group_norms import GroupNorms
 from probreg.inference.penalized.nonsmooth import NonsmoothBlock
@@ -415,14 +421,16 @@ def solution_of(
         "kkt": found.kkt,
         "steps": float(found.given.rounds),
     }
-    how = "sigma is the joint mode with beta over log sigma"
     raw = bool(model.unknown) and not lasso.weights.units[lasso.weights.l1 > 0].all()
     notes = (
-        *sigma_note(model, how),
-        Routine(
-            f"zero is within {found.kkt:.1e} of the subdifferential, in conditional standard errors; duality gap {found.given.gap:.1e}"
+        *sigma_note(model, JOINT_SIGMA),
+        routine_note(
+            Topic.CONVERGENCE,
+            "zero is within {kkt:.1e} of the subdifferential, in conditional standard errors; duality gap {gap:.1e}",
+            kkt=found.kkt,
+            gap=found.given.gap,
         ),
-        *(_several(model) if raw else ()),
+        *((_local_mode_note(model),) if raw else ()),
         *local_notes(model),
     )
     if model.unknown:
@@ -435,14 +443,15 @@ def solution_of(
     return replace(made, stats=stats)
 
 
-def _several(model: Model) -> tuple[str, ...]:
-    """In plain words, what an unknown sigma does to a prior in raw units."""
+def _local_mode_note(model: Model) -> Note:
+    """Return the note that a prior in raw units with sigma unknown can have several modes."""
     wide = 0 < model.design.count <= model.shape[0]
     if wide:
         rises = " With as many columns as rows the density rises without end as sigma goes to 0."
     else:
         rises = ""
-    return (
+    return important_note(
+        Topic.MODES,
         "with sigma unknown and a prior in raw units -log p is not convex. This joint mode, sought from sd(y) down, may be "
         f"one of several.{rises} With sigma_units=True there is only one",
     )

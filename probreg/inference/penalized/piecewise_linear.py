@@ -18,7 +18,6 @@ from probreg.inference.base import (
     METHODS,
     Array,
     Method,
-    Routine,
     Solution,
     Status,
     edges,
@@ -26,6 +25,13 @@ from probreg.inference.base import (
     sigma_note,
 )
 from probreg.inference.modes.newton import Mode, find_mode, solution_at
+from probreg.inference.notes import (
+    JOINT_SIGMA,
+    Note,
+    Topic,
+    important_note,
+    routine_note,
+)
 from probreg.inference.penalized.kink_mode import (
     PiecewiseLinear,
     PiecewiseLinearSolution,
@@ -135,12 +141,13 @@ def with_certificate(
         "steps": float(steps),
     }
     notes = (
-        *sigma_note(
-            model,
-            "sigma is the joint mode with beta over log sigma (maximum likelihood when the priors are flat)",
-        ),
-        Routine(
-            f"minimum {at.primal:.8g} of loss over scale plus penalty, gap {at.gap:.1e}, largest violation of its conditions {at.violation:.1e}"
+        *sigma_note(model, JOINT_SIGMA),
+        routine_note(
+            Topic.CONVERGENCE,
+            "minimum {minimum:.8g} of loss over scale plus penalty, gap {gap:.1e}, largest violation of its conditions {violation:.1e}",
+            minimum=at.primal,
+            gap=at.gap,
+            violation=at.violation,
         ),
         *_not_unique(model, at, moved),
     )
@@ -149,15 +156,25 @@ def with_certificate(
 
 def _not_unique(
     model: Model, at: PiecewiseLinearSolution, moved: float
-) -> tuple[str, ...]:
-    """In words, where other coefficients have the same loss: the interval of the intercept on the raw columns."""
+) -> tuple[Note, ...]:
+    """Return a note if other coefficients have the same loss, with the interval of the intercept on the raw columns."""
     if at.unique:
         return ()
     if at.offset_interval is None or model.design.intercept is None:
-        return ("the minimum is not unique: other coefficients have the same loss",)
+        return (
+            important_note(
+                Topic.MODES,
+                "the minimum is not unique: other coefficients have the same loss",
+            ),
+        )
     low, high = (v + moved for v in at.offset_interval)
     return (
-        f"the intercept is not unique: from {low:.12g} to {high:.12g} the loss is the same, and the middle is taken",
+        important_note(
+            Topic.MODES,
+            "the intercept is not unique: from {low:.12g} to {high:.12g} the loss is the same, and the middle is taken",
+            low=low,
+            high=high,
+        ),
     )
 
 

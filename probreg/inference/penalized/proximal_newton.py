@@ -12,7 +12,6 @@ from probreg.inference.base import (
     METHODS,
     Array,
     Method,
-    Routine,
     Solution,
     Status,
     edges,
@@ -30,6 +29,13 @@ from probreg.inference.modes.existence import (
     undecided,
 )
 from probreg.inference.modes.newton import check_divergence
+from probreg.inference.notes import (
+    JOINT_SIGMA,
+    Note,
+    Topic,
+    important_note,
+    routine_note,
+)
 from probreg.inference.penalized.nonsmooth import (
     NonsmoothTerms,
     has_nonsmooth_terms,
@@ -110,11 +116,13 @@ class ProximalNewton(Method):
         beta = search.beta(found.at.x)
         aux = search.aux(found.at.x)
         stats = {"n": model.design.total, "kkt": found.kkt, "steps": float(found.steps)}
-        how = "sigma is the joint mode with beta over log sigma"
         notes = (
-            *sigma_note(model, how),
-            Routine(
-                f"zero is within {found.kkt:.1e} of the subdifferential, in conditional standard errors, after {found.steps} steps"
+            *sigma_note(model, JOINT_SIGMA),
+            routine_note(
+                Topic.CONVERGENCE,
+                "zero is within {kkt:.1e} of the subdifferential, in conditional standard errors, after {steps} steps",
+                kkt=found.kkt,
+                steps=found.steps,
             ),
             *local_notes(model),
         )
@@ -128,14 +136,17 @@ def without_kinks(method: Method, model: Model) -> str | None:
     return f"{method.name} is for priors with kinks, and this log posterior is smooth: newton finds its mode, with standard errors"
 
 
-def local_notes(model: Model) -> tuple[str, ...]:
-    """In plain words, where a mode may be one of several, and that it has no standard errors."""
-    notes: list[str] = []
+def local_notes(model: Model) -> tuple[Note, ...]:
+    """Return notes on a mode that may be one of several, and on the missing standard errors."""
+    notes: list[Note] = []
     blocks = [b.prior for b in model.joint.blocks]
     if any(isinstance(p, ProximalPrior) and not p.convex for p in blocks):
         notes.append(
-            "the prior has a cusp (bridge with q < 1), so -log p is not convex. This mode is a local one, sought from the "
-            "ridge solution, and zero is always a local mode of a cusp"
+            important_note(
+                Topic.MODES,
+                "the prior has a cusp (bridge with q < 1), so -log p is not convex. This mode is a local one, sought from the "
+                "ridge solution, and zero is always a local mode of a cusp",
+            )
         )
     heavy = {p.name for p in blocks if not isinstance(p, Flat | Normal | ProximalPrior)}
     concave = (
@@ -144,9 +155,13 @@ def local_notes(model: Model) -> tuple[str, ...]:
     heavy |= set() if concave else {f"{model.likelihood.name} likelihood"}
     if heavy:
         notes.append(
-            f"-log p is not convex ({', '.join(sorted(heavy))}): this mode may be one of several"
+            important_note(
+                Topic.MODES,
+                "-log p is not convex ({parts}): this mode may be one of several",
+                parts=", ".join(sorted(heavy)),
+            )
         )
-    return (*notes, no_errors(model))
+    return (*notes, important_note(Topic.STANDARD_ERRORS, no_errors(model)))
 
 
 def kinked_solution(
@@ -156,7 +171,7 @@ def kinked_solution(
     status: Status,
     *,
     stats: dict[str, float],
-    notes: tuple[str, ...],
+    notes: tuple[Note, ...],
 ) -> Solution:
     """A mode under a prior with kinks as a solution: no covariance, and flat columns that no data decide marked."""
     detail, not_estimable, N = "", None, None

@@ -23,6 +23,7 @@ from probreg.inference.covariance import (
 )
 from probreg.inference.modes.newton import Mode
 from probreg.inference.modes.normal_columns import independent_normals
+from probreg.inference.notes import Topic, important_note
 from probreg.inference.penalized.kink_mode import (
     PiecewiseLinearSolution,
     solve_piecewise_linear,
@@ -102,15 +103,33 @@ class SupportVectors(InteriorPoint):
                 at,
             )
         support = support_of(found, solution)
-        note = f"support vectors: {support.words}; C = {self.C:g}, epsilon = {support.tube:g} in units of {model.design.response}"
-        said = f"the scale {c:.6g} is that of most likelihood given the residuals, and the prior scale {tau:.6g} = (C scale)^(1/2)"
+        support_note = important_note(
+            Topic.METHOD,
+            "support vectors: {support}; C = {C:g}, epsilon = {epsilon:g} in units of {response}",
+            support=support.words,
+            C=self.C,
+            epsilon=support.tube,
+            response=model.design.response,
+        )
+        scale_note = important_note(
+            Topic.SCALES,
+            "the scale {scale:.6g} is the maximum likelihood estimate given the residuals, and the prior scale is "
+            "{tau:.6g} = (C scale)^(1/2)",
+            scale=c,
+            tau=tau,
+        )
         if not estimated:
             solution = replace(solution, scale=NoCovariance.of(*solution.beta.shape))
-            said = f"no standard errors: every residual is within epsilon, so that the noise has no estimate; its scale is held at 1/C = {c:.6g}"
+            scale_note = important_note(
+                Topic.STANDARD_ERRORS,
+                "no standard errors: every residual is within epsilon, so that the noise has no estimate; its scale is held at "
+                "1/C = {scale:.6g}",
+                scale=c,
+            )
         return Resolved(
             found,
             InteriorPoint(self.tol, self.max_steps),
-            (note, said),
+            (support_note, scale_note),
             {"ratios_found": 0.0},
             solution,
         )

@@ -23,7 +23,6 @@ from probreg.inference.base import (
     Array,
     Draws,
     Method,
-    Routine,
     Solution,
     Status,
     edges,
@@ -36,6 +35,7 @@ from probreg.inference.modes.closed_form import jeffreys_obstacle
 from probreg.inference.modes.existence import multimodality_cause
 from probreg.inference.modes.peaks import Peak, describe_modes, find_peaks
 from probreg.inference.modes.separation import separation
+from probreg.inference.notes import Note, Severity, Topic, important_note, routine_note
 from probreg.inference.sampling import proposal
 from probreg.inference.sampling.proposal import Component
 from probreg.inference.sampling.working import with_corrected_intervals
@@ -304,15 +304,19 @@ class Importance(Method):
             notes=(
                 *sigma_note(
                     model,
-                    Routine(
-                        "sigma is weighed with beta, its proposal on the log scale"
+                    routine_note(
+                        Topic.SIGMA,
+                        "sigma is weighted with beta, with its proposal on the log scale",
                     ),
                 ),
-                Routine(_note(stats, found)) if settled else _note(stats, found),
+                _weights_note(stats, found, settled),
                 *(
                     [
-                        describe_modes(
-                            model, about, "an estimate is the mean over all of them"
+                        important_note(
+                            Topic.MODES,
+                            describe_modes(
+                                model, about, "an estimate is the mean over all of them"
+                            ),
                         )
                     ]
                     if multimodality_cause(model)
@@ -531,11 +535,18 @@ def all_proper(model: Model) -> bool:
     return blocks and all(model.aux_prior(a).proper for a in model.unknown)
 
 
-def _note(stats: dict[str, float], found: Weighted) -> str:
-    return (
-        f"k-hat {stats['k_hat']:.2f}; {found.log_weight.size:,} weighted points are worth {stats['ess']:,.0f} independent draws, "
-        f"and {stats['distinct']:,.0f} of them stand, some several times, in the resampled draws. Means and standard "
-        f"deviations are the weighted ones, to {stats['mcse_mean']:.2g} sd and {percent(stats['mcse_sd'], 2)}"
+def _weights_note(stats: dict[str, float], found: Weighted, settled: bool) -> Note:
+    return Note(
+        Topic.SAMPLING,
+        "k-hat {k_hat:.2f}; {points:,} weighted points are worth {ess:,.0f} independent draws, and the resampled draws "
+        "contain {distinct:,.0f} of them, some several times. Means and standard deviations are weighted, with Monte Carlo "
+        "errors of {mcse_mean:.2g} sd and {mcse_sd}",
+        (
+            *stats.items(),
+            ("points", found.log_weight.size),
+            ("mcse_sd", percent(stats["mcse_sd"], 2)),
+        ),
+        Severity.ROUTINE if settled else Severity.IMPORTANT,
     )
 
 

@@ -10,7 +10,6 @@ from probreg.inference.base import (
     METHODS,
     Draws,
     Method,
-    Routine,
     Solution,
     Status,
     chains_of,
@@ -31,6 +30,7 @@ from probreg.inference.modes.peaks import (
     probability_shares,
 )
 from probreg.inference.modes.wide import Tilted, rotated
+from probreg.inference.notes import Topic, important_note, routine_note, without_topic
 from probreg.likelihoods import ProximalLikelihood, SmoothLikelihood
 from probreg.model.model import Model
 from probreg.priors import SmoothPrior
@@ -218,24 +218,31 @@ class LaplaceApproximation(Method):
             notes=(
                 *sigma_note(
                     model,
-                    Routine(
-                        "sigma is drawn with beta, lognormal with the joint curvature over (beta, log sigma)"
+                    routine_note(
+                        Topic.SIGMA,
+                        "sigma is drawn with beta, lognormal with the joint curvature over (beta, log sigma)",
                     ),
                 ),
-                found.notes[-1],
+                *without_topic(found.notes, Topic.SIGMA),
                 *(
                     [
-                        f"{noted}, and its interval is off by as much; posterior integrates over it"
+                        important_note(
+                            Topic.SIGMA,
+                            f"{noted}, and its interval is off by as much; posterior integrates over it",
+                        )
                     ]
                     if noted
                     else []
                 ),
                 *(
                     [
-                        describe_modes(
-                            model,
-                            about,
-                            "the approximation is about the one with the most",
+                        important_note(
+                            Topic.MODES,
+                            describe_modes(
+                                model,
+                                about,
+                                "the approximation is about the one with the most",
+                            ),
                         )
                     ]
                     if multimodality_cause(model)

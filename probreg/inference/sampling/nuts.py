@@ -21,7 +21,6 @@ from probreg.inference.base import (
     Array,
     Draws,
     Method,
-    Routine,
     Solution,
     Status,
     improper,
@@ -45,6 +44,7 @@ from probreg.inference.modes.peaks import (
     probability_shares,
 )
 from probreg.inference.modes.separation import separation
+from probreg.inference.notes import Note, Topic, important_note, routine_note
 from probreg.inference.sampling import pymc_engine
 from probreg.inference.sampling.affine_density import affine_density, compiled_whole
 from probreg.inference.sampling.group_density import GroupDensity
@@ -173,16 +173,23 @@ class NUTS(Method):
             model, _solution(model, drawn, engine, (why, *notes))
         )
 
-    def _engine(self, model: Model) -> tuple[str, str]:
-        """The engine, and the sentence that says why."""
+    def _engine(self, model: Model) -> tuple[str, Note]:
+        """Return the engine and a note on the choice."""
         if self.engine != "auto":
-            return self.engine, Routine(
-                f"sampled by the {_WORDS[self.engine]}, as asked"
-            )
+            return self.engine, _engine_note(self.engine, ", as requested")
         missing = compiled_obstacle(model)
         if missing is None:
-            return "compiled", Routine(f"sampled by the {_WORDS['compiled']}")
-        return "pymc", Routine(f"sampled by the {_WORDS['pymc']}: {missing}")
+            return "compiled", _engine_note("compiled")
+        return "pymc", _engine_note("pymc", f": {missing}")
+
+
+def _engine_note(engine: str, reason: str = "") -> Note:
+    return routine_note(
+        Topic.SAMPLING,
+        "sampled by the {engine}{reason}",
+        engine=_WORDS[engine],
+        reason=reason,
+    )
 
 
 _WORDS = {
@@ -192,7 +199,7 @@ _WORDS = {
 
 
 def _solution(
-    model: Model, drawn: SamplerOutput, engine: str, notes: tuple[str, ...]
+    model: Model, drawn: SamplerOutput, engine: str, notes: tuple[Note, ...]
 ) -> Solution:
     draws: dict[str, Array] = {a: drawn.posterior[a] for a in ("beta", *model.unknown)}
     beta = draws["beta"].reshape(-1, *model.shape)
@@ -212,7 +219,10 @@ def _solution(
             draws | shared | local, drawn.stats, hyper=tuple(shared), engine=engine
         ),
         status=Status.SAMPLED,
-        notes=(*sigma_note(model, Routine("sigma is sampled with beta")), *notes),
+        notes=(
+            *sigma_note(model, routine_note(Topic.SIGMA, "sigma is sampled with beta")),
+            *notes,
+        ),
     )
 
 
@@ -238,7 +248,7 @@ def _sample_all(
     )
 
 
-def _native(model: Model) -> tuple[list[Density], tuple[str, ...]]:
+def _native(model: Model) -> tuple[list[Density], tuple[Note, ...]]:
     """The compiled density, in coordinates about each mode where there are several; chains start at draws of the normal
     approximation where there is one."""
     if any(isinstance(b.prior, HierarchicalPrior) for b in model.joint.blocks):
@@ -257,20 +267,15 @@ def _native(model: Model) -> tuple[list[Density], tuple[str, ...]]:
     else:
         made = [_affine(model)]
     at = made[0][1]
+    remarks = [routine_note(Topic.SAMPLING, at.note)]
     if modes:
-        told = [
-            describe_modes(
-                model,
-                modes,
-                f"chains start in turn at those with more than {percent(SHARE)}",
-            )
-        ]
+        use = f"chains start in turn at those with more than {percent(SHARE)}"
+        text: str | None = describe_modes(model, modes, use)
     else:
-        if at.whitened and (reason := multimodality_cause(model)):
-            told = [reason]
-        else:
-            told = []
-    return [density for density, _ in made], (Routine(at.note), *told)
+        text = multimodality_cause(model) if at.whitened else None
+    if text:
+        remarks.append(important_note(Topic.MODES, text))
+    return [density for density, _ in made], tuple(remarks)
 
 
 def _modes(model: Model) -> list[Peak]:
@@ -313,18 +318,20 @@ def _affine(model: Model, at: AffineMap | None = None) -> tuple[Density, AffineM
     return density, found.at
 
 
-def _native_by_groups(model: Model) -> tuple[Density, tuple[str, ...]]:
+def _native_by_groups(model: Model) -> tuple[Density, tuple[Note, ...]]:
     """The same of a model with effects by group, their covariance unknown."""
     found = GroupDensity.of(model)
     names = [name for b in found.blocks for name in b.names]
     shapes = {"beta": model.shape, **dict.fromkeys((*model.unknown, *names), ())}
-    notes = tuple(map(Routine, (found.at.note, *found.at.words)))
+    notes = tuple(
+        routine_note(Topic.SAMPLING, text) for text in (found.at.note, *found.at.words)
+    )
     return Density(
         found.size, found.log_prob, found.unfold, found.start, shapes, found.compiled
     ), notes
 
 
-def _by_pymc(model: Model, why: str) -> tuple[list[Density], tuple[str, ...]]:
+def _by_pymc(model: Model, why: Note) -> tuple[list[Density], tuple[Note, ...]]:
     """PyMC's graph; loading PyMC takes seconds the first time, so that a terminal is told."""
     if "pymc" not in sys.modules and sys.stderr.isatty():
         print(f"probreg: {why}; PyMC is loading", file=sys.stderr)  # noqa: T201  progress, on a terminal alone

@@ -5,8 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from probreg.inference.base import Array, Routine
+from probreg.inference.base import Array
 from probreg.inference.exact.marginalised import NOTE, Marginalised, marginalised_graph
+from probreg.inference.notes import Note, Topic, routine_note
 from probreg.inference.sampling.reparameterisation import (
     Reparameterisation,
     Typical,
@@ -32,17 +33,17 @@ from probreg.model.pymc_graph import (
 from probreg.priors import ExponentialPower, LatentPrior
 
 
-def made(model: Model) -> tuple[Any, tuple[str, ...]]:
+def made(model: Model) -> tuple[Any, tuple[Note, ...]]:
     """The PyMC model in coordinates that suit it, and what to say of them."""
     model, typical = with_blocks_apart(model), typical_scales(model)
     whole = Marginalised.of(model)
     if whole:
         return _started(model, typical, marginalised_graph(model, whole)), (
-            Routine(NOTE),
+            routine_note(Topic.SAMPLING, NOTE),
         )
     at = reparameterise(model, typical)
     return _started(model, typical, reparameterised_graph(model, at)), tuple(
-        map(Routine, (at.note, *at.words))
+        routine_note(Topic.SAMPLING, text) for text in (at.note, *at.words)
     )
 
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from probreg.inference.base import Solution
+from probreg.inference.notes import Note, Topic, important_note
 from probreg.model.model import Model
 from probreg.model.process_bases import lengths_beyond
 from probreg.model.pymc_graph import hyper_names
@@ -18,7 +19,7 @@ def with_served_lengths(model: Model, solution: Solution) -> Solution:
     ):
         return solution
     draws = solution.draws.flat
-    said = list[str]()
+    notes = list[Note]()
     for i, names in hyper_names(model.joint, model.design).items():
         prior = model.joint.blocks[i].prior
         if not isinstance(prior, SineProcess) or not all(
@@ -30,10 +31,13 @@ def with_served_lengths(model: Model, solution: Solution) -> Solution:
             prior.basis, {name: draws[names[name]] for name, _ in prior.unknown}
         )
         if lengths and beyond.any():
-            said.append(
-                f"{' and '.join(lengths)}: {np.mean(beyond):.0%} of the draws are beyond what the sines serve; give a prior whose "
-                "quantiles 0.01 to 0.99 hold them"
+            notes.append(
+                important_note(
+                    Topic.PRIOR,
+                    "{lengths}: {share:.0%} of the draws are outside the range of the sine basis; give a prior with quantiles "
+                    "0.01 to 0.99 inside it",
+                    lengths=" and ".join(lengths),
+                    share=np.mean(beyond),
+                )
             )
-    if said:
-        return replace(solution, notes=(*solution.notes, *said))
-    return solution
+    return replace(solution, notes=(*solution.notes, *notes)) if notes else solution

@@ -6,6 +6,7 @@ import numpy as np
 
 from probreg.data.rows import full_weights
 from probreg.inference.base import Array, Solution
+from probreg.inference.notes import Topic, important_note
 from probreg.likelihoods import ProximalLikelihood
 from probreg.model.model import Model
 
@@ -35,8 +36,14 @@ def with_corrected_intervals(model: Model, solution: Solution) -> Solution:
         more = ""
     return replace(solution, notes=(
         *solution.notes,
-        f"the {likelihood.name} posterior is that of a working density, no calibrated statement of what the response does",
-        f"sandwich-corrected 95 % intervals: {', '.join(told)}{more}",
+        important_note(
+            Topic.LIKELIHOOD,
+            f"the {likelihood.name} likelihood is a working density, so the posterior is not calibrated for the response",
+        ),
+        important_note(
+            Topic.STANDARD_ERRORS,
+            f"sandwich-corrected 95 % intervals: {', '.join(told)}{more}",
+        ),
     ))  # fmt: skip
 
 

@@ -23,10 +23,10 @@ from probreg.inference.base import (
 )
 from probreg.inference.covariance import DenseCovariance, ParameterCovariance
 from probreg.inference.modes.newton_method import Newton
+from probreg.inference.notes import Note, Topic, important_note, without_topic
 from probreg.inference.uncertainty.covariance import covariance_of_kind
 from probreg.inference.uncertainty.information import estimate_of
 from probreg.inference.uncertainty.resample import SAMPLERS, Source
-from probreg.inference.varying import SCALES_AS_KNOWN
 from probreg.model.model import Model
 from probreg.numerics.frame import vec_entries
 from probreg.numerics.linalg import one_blas_thread
@@ -137,7 +137,7 @@ class Bootstrap(Method):
             found = inner.method.solve(inner.model, rng)
         else:
             found = inner.solution
-        notes = tuple(note for note in inner.notes if note != SCALES_AS_KNOWN)
+        notes = without_topic(inner.notes, Topic.STANDARD_ERRORS)
         solution = own._resampled(finder, inner.model, found, rng, stated=model)
         return inner._replace(method=own, solution=solution, notes=notes)
 
@@ -158,7 +158,13 @@ class Bootstrap(Method):
         if found.status is Status.NO_MAXIMUM:
             return replace(
                 found,
-                notes=(*found.notes, "not resampled: there is no estimate to resample"),
+                notes=(
+                    *found.notes,
+                    important_note(
+                        Topic.STANDARD_ERRORS,
+                        "not resampled: there is no estimate to resample",
+                    ),
+                ),
             )
         seeds = rng.spawn(self.reps)
         again = inner
@@ -356,7 +362,6 @@ def _gathered(
             [np.log(r.aux.get(a, (np.nan,))[0]) for a in model.unknown] for r in whole
         ]
     joint = bool(model.unknown) and method.kind != "wild" and np.isfinite(logs).all()
-    how = f"standard errors are those of {method.reps} {method.kind} bootstrap replicates of {inner.name}"
     return replace(
         found,
         scale=_covariance(
@@ -368,22 +373,33 @@ def _gathered(
         detail="; ".join(t for t in (found.detail, said) if t),
         stats={**found.stats, "replicates": float(method.reps), "failed": float(lost)},
         notes=(
-            *(
-                n.split("; standard errors")[0] for n in found.notes
-            ),  # those of the method are not used
-            how + (f", without the {lost} that have no estimate" if lost else ""),
-            *_not_defined(replicates, scales, len(whole)),
+            *without_topic(found.notes, Topic.STANDARD_ERRORS),
+            important_note(
+                Topic.STANDARD_ERRORS,
+                "standard errors are those of {reps} {kind} bootstrap replicates of {method}{missing}",
+                reps=method.reps,
+                kind=method.kind,
+                method=inner.name,
+                missing=f", without the {lost} that have no estimate" if lost else "",
+            ),
+            *_undefined_correlation_notes(replicates, scales, len(whole)),
         ),
     )
 
 
-def _not_defined(
+def _undefined_correlation_notes(
     replicates: Mapping[str, Array], scales: list[str], known: int
-) -> list[str]:
-    """In how many replicates a correlation is of an effect without variance."""
+) -> list[Note]:
+    """Return notes on correlations that some replicates do not define, because an effect has no variance."""
     lost = {name: known - int(np.isfinite(replicates[name]).sum()) for name in scales}
     return [
-        f"{name} is not defined in {n} of {known} replicates, where a standard deviation is 0: its interval leaves these out"
+        important_note(
+            Topic.STANDARD_ERRORS,
+            "{name} is not defined in {n} of {known} replicates, where a standard deviation is 0; its interval leaves these out",
+            name=name,
+            n=n,
+            known=known,
+        )
         for name, n in lost.items()
         if n > 0
     ]

@@ -21,6 +21,7 @@ from probreg.inference.covariance import (
 from probreg.inference.exact.joint_covariance import joint_covariance
 from probreg.inference.modes.closed_form import ClosedForm
 from probreg.inference.modes.sgd import Stochastic
+from probreg.inference.notes import Topic, important_note, without_topic
 from probreg.inference.penalized.coordinate_descent import CoordinateDescent
 from probreg.inference.penalized.nonsmooth import has_nonsmooth_terms, no_errors
 from probreg.inference.penalized.piecewise_linear import InteriorPoint
@@ -557,11 +558,17 @@ def with_sandwich(model: Model, solution: Solution) -> Solution:
         return replace(
             solution,
             scale=nothing,
-            notes=(*solution.notes, f"no standard errors: {error}"),
+            notes=(
+                *solution.notes,
+                important_note(Topic.STANDARD_ERRORS, f"no standard errors: {error}"),
+            ),
         )
-    said = "standard errors are the sandwich HC0, with the density of the residuals at the quantile by a kernel"
+    note = important_note(
+        Topic.STANDARD_ERRORS,
+        "standard errors are the sandwich HC0, with a kernel estimate of the density of the residuals at the quantile",
+    )
     return replace(
-        solution, scale=spread.matrix, sandwich="HC0", notes=(*solution.notes, said)
+        solution, scale=spread.matrix, sandwich="HC0", notes=(*solution.notes, note)
     )
 
 
@@ -581,7 +588,10 @@ def with_errors(model: Model, solution: Solution) -> Solution:
             solution,
             scale=NoCovariance.of(*model.shape),
             df=None,
-            notes=(*solution.notes, str(error)),
+            notes=(
+                *solution.notes,
+                important_note(Topic.STANDARD_ERRORS, str(error)),
+            ),
         )
     # of log aux, by the delta method that of aux over aux
     aux_sd = {
@@ -592,14 +602,12 @@ def with_errors(model: Model, solution: Solution) -> Solution:
     stats = {
         name: value for name, value in solution.stats.items() if name not in dropped
     }
-    own = tuple(
-        note.split("; standard errors")[0]
-        for note in solution.notes
-        if not note.startswith("standard errors")
-    )
     notes = (
-        *own,
-        "standard errors are the sandwich of the sampling weights, times n/(n - 1); weights are normalised to sum to n",
+        *without_topic(solution.notes, Topic.STANDARD_ERRORS),
+        important_note(
+            Topic.STANDARD_ERRORS,
+            "standard errors are the sandwich of the sampling weights, times n/(n - 1); weights are normalised to sum to n",
+        ),
     )
     return replace(
         solution,

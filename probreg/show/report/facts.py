@@ -77,7 +77,9 @@ def _of_method(fit: Fit) -> dict[str, str]:
         "status": described["status"],
         "log likelihood": _log_likelihood(fit),
         "seed": str(fit.seed) if fit.target == "posterior" else "",
-        "remarks": " ".join(sentence(n) for n in (*fit.notes, *fit.solution.notes)),
+        "remarks": " ".join(
+            sentence(str(n)) for n in (*fit.notes, *fit.solution.notes)
+        ),
     }
 
 
