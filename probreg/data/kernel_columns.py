@@ -19,7 +19,6 @@ from probreg.data.terms.process import (
     chosen_basis,
     prefix_errors,
     process_of,
-    refuse_below,
     with_spread,
 )  # fmt: skip
 from probreg.data.terms.term import BasisTerm
@@ -194,7 +193,6 @@ def design_of_kernel(
         else:
             read = read.resolved(with_spread(x, counts), names)
         if triangular and basis == "exact":
-            refuse_below(read, x, names, range(len(x)))
             made, phi = exact_by_cholesky(read, x)
             term = ProcessTerm(key, key, made, known, names)
             if len(x) != len(every):

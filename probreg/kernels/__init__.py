@@ -32,7 +32,6 @@ from probreg.kernels.closure import (
     Sum as Sum,
 )
 from probreg.kernels.nonstationary import (
-    Brownian as Brownian,
     CustomFunction as CustomFunction,
     Linear as Linear,
     Polynomial as Polynomial,

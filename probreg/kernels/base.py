@@ -24,47 +24,11 @@ from probreg.arguments.scalars import (
 from probreg.arguments.types import ArrayLike
 from probreg.errors import DataError, Incompatible
 from probreg.kernels.pairs import Array, RowPairs, read_rows
-from probreg.kernels.sklearn_spelling import spec_of_sklearn
+from probreg.kernels.sklearn_words import spec_of_word
 from probreg.registry import Registry
 
-_RBF = "the Gaussian covariance function is 'rbf', exp(-|x - z|^2 / (2 length^2))"
-_NOT_POSITIVE = "tanh(a x'z + b) is not positive semidefinite, so it is no covariance function: take 'rbf' or 'polynomial'"
-KERNEL_WORDS = {
-    **dict.fromkeys(("sigmoid", "tanh", "neural"), _NOT_POSITIVE),
-    **dict.fromkeys(
-        (
-            "gaussian",
-            "se",
-            "squared_exponential",
-            "expquad",
-            "exp_quad",
-            "exponentiated_quadratic",
-        ),
-        _RBF,
-    ),
-    **dict.fromkeys(
-        ("exponential", "ornstein_uhlenbeck", "ou"),
-        "exp(-|x - z| / length) is 'matern12'",
-    ),
-    "laplacian": "it is the product over columns of pr.kernels.Matern(length, 0.5).on(j)",
-    **dict.fromkeys(("rq", "rationalquadratic"), "write 'rational_quadratic'"),
-    **dict.fromkeys(("expsinesquared", "exp_sine_squared"), "write 'periodic'"),
-    **dict.fromkeys(("poly", "polynomial_kernel"), "write 'polynomial'"),
-    **dict.fromkeys(
-        ("dot_product", "dotproduct"),
-        "write 'linear', x'z, and add pr.kernels.Constant(v) for an offset",
-    ),
-    **dict.fromkeys(("wiener", "brownian_motion"), "write 'brownian', min(x, z)"),
-    "cosine": "write pr.kernels.Linear().normalised()",
-    **dict.fromkeys(
-        ("white", "white_noise", "whitekernel"),
-        "noise belongs to the likelihood: Gaussian's sigma",
-    ),
-}
-KERNELS: Registry["CovarianceFunction"] = Registry(
-    "covariance function", words=KERNEL_WORDS
-)
-KERNELS.parts = (KERNELS,)  # those that are made of others
+KERNELS: Registry["CovarianceFunction"] = Registry("covariance function")
+KERNELS.parts = (KERNELS,)  # what others are made of
 
 
 class CovarianceFunction(ABC):
@@ -78,7 +42,6 @@ class CovarianceFunction(ABC):
 
     name: ClassVar[str]
     hyperparameters: ClassVar[tuple[str, ...]] = ()
-    lowest: float = -np.inf  # value that its columns may have
     columns: tuple[int | str, ...] | None = None  # those it reads; None for all
     parts: "tuple[CovarianceFunction, ...]" = ()  # the functions that it is made of
 
@@ -364,13 +327,12 @@ class CovarianceFunction(ABC):
         degree: Count = 3,
         columns: Count = 1,
     ) -> "CovarianceFunction":
-        """The function that scikit-learn's KernelRidge or GaussianProcessRegressor has under this name.
+        """Return the function that scikit-learn's KernelRidge has under this name.
 
         Parameters
         ----------
-        kernel : str or object
-            A word of KernelRidge, "rbf", "laplacian", "polynomial", "linear" or "cosine"; or a kernel of
-            `sklearn.gaussian_process.kernels`, without WhiteKernel, which is the noise.
+        kernel : str
+            "rbf", "laplacian", "polynomial", "linear" or "cosine".
         gamma : float, optional
             exp(-gamma |x - z|^2) of "rbf", exp(-gamma |x - z|_1) of "laplacian", (gamma x'z + coef0)^degree of
             "polynomial"; one over the number of columns unless given.
@@ -388,15 +350,15 @@ class CovarianceFunction(ABC):
 
         Raises
         ------
-        DataError, Incompatible
-            For a kernel without a counterpart.
+        DataError
+            For another name.
 
         Examples
         --------
         >>> CovarianceFunction.from_sklearn("rbf", gamma=0.5)
         RBF(length=1.0, scaled=False)
         """
-        return kernel_from_spec(spec_of_sklearn(kernel, gamma, coef0, degree, columns))
+        return kernel_from_spec(spec_of_word(kernel, gamma, coef0, degree, columns))
 
     def _walk(self) -> "list[CovarianceFunction]":
         return [self, *(k for part in self.parts for k in part._walk())]

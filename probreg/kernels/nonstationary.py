@@ -1,4 +1,4 @@
-"""Covariance functions of where rows are, not only of how far apart: linear, polynomial, Brownian, and a user's own."""
+"""Covariance functions of where rows are, not only of how far apart: linear, polynomial, and a user's own."""
 
 import math
 from collections.abc import Callable
@@ -95,39 +95,6 @@ class Polynomial(NonStationary):
             * self.degree
             * (pairs.products() + self.offset) ** (self.degree - 1)
         }
-
-
-@KERNELS.register
-@dataclass(frozen=True)
-class Brownian(NonStationary):
-    """The covariance of Brownian motion, min(x, z), of one column x >= 0.
-
-    Examples
-    --------
-    >>> Brownian()([1.0, 3.0])
-    array([[1., 1.],
-           [1., 3.]])
-    """
-
-    name = "brownian"
-    bound = math.inf
-    lowest = 0.0
-
-    def matrix(self, pairs: RowPairs) -> Array:
-        if pairs.width != 1:
-            raise DataError(
-                f"brownian is of one column, and the rows have {pairs.width}: write pr.kernels.Brownian().on(0)"
-            )
-        for rows in (pairs.x, pairs.z):
-            if (rows < self.lowest).any():
-                i = int(np.argmax(rows[:, 0] < self.lowest))
-                raise DataError(
-                    f"brownian is of x >= 0, and row {i} holds {rows[i, 0]:g}: count from the least value"
-                )
-        return np.minimum(*pairs.column(0))
-
-    def slopes(self, pairs: RowPairs) -> dict[str, Array]:
-        return {}
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,7 @@ def model_of_kernel(
     one by name is where a search starts. The columns of a `triangular` exact basis are those of a Cholesky factor.
 
     >>> from probreg.priors import Normal
-    >>> model_of_kernel([0.0, 1.0, 3.0], [1.0, 2.0, 0.0], "brownian", Normal(1.0)).design.columns
+    >>> model_of_kernel([0.0, 1.0, 3.0], [1.0, 2.0, 0.0], "rbf", Normal(1.0)).design.columns
     ('Intercept', 'gp(x1)[1]', 'gp(x1)[2]')
     """
     same_rows(X=X, y=y, weights=weights, offset=offset)

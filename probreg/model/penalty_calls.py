@@ -172,11 +172,9 @@ def _as_process(
     if penalised != set(design.columns):
         return (
             (),
-            "KernelRidge and GaussianProcessRegressor have no columns beside the kernel, an offset neither: the calls take its columns as X",
+            "KernelRidge has no columns beside the kernel, an offset neither: the calls take its columns as X",
         )
-    rows = spell_process(
-        term.basis.kernel, term.basis.width, l2, sigma, weighted=design.weighted
-    )
+    rows = spell_process(term.basis.kernel, term.basis.width, l2, sigma)
     return (
         rows,
         f"calls with a kernel take the inputs of {term.key} as X, the others its columns",

@@ -122,13 +122,7 @@ def test_every_covariance_function_of_a_formula_is_the_one_of_that_name(options)
     )  # nothing is left to say of an exact basis of a stated length
 
 
-def test_brownian_motion_and_a_length_per_column_and_in_standard_deviations():
-    design = pr.Model.from_formula(
-        "y ~ 0 + gp(a, kernel='brownian')", PLANE, prior=pr.Normal(1)
-    ).design
-    np.testing.assert_allclose(
-        design.X @ design.X.T, np.minimum.outer(PLANE["a"], PLANE["a"]), atol=1e-12
-    )
+def test_a_length_per_column_and_in_standard_deviations():
     each = pr.Model.from_formula("y ~ 0 + gp(a, b, length=[1.0, 3.0])", PLANE).design
     np.testing.assert_allclose(
         each.X @ each.X.T, pr.kernels.RBF((1.0, 3.0))(AB), atol=1e-9

@@ -26,31 +26,20 @@ WORDS = [
     ),
     (TWO, kernels.Linear(), "kernel='linear'"),
 ]
-OBJECTS = [
-    (TWO, 4.0 * kernels.RBF((1.3, 0.4)), "kernel=RBF(length_scale=[1.3, 0.4])"),
-    (TWO, kernels.Matern(1.3, 2.5), "kernel=Matern("),
-    (ONE, kernels.RationalQuadratic(1.0, 0.7) + kernels.Periodic(2.0, 1.5), "kernel=(RationalQuadratic("),
-    (ONE, kernels.RBF(1.0) ** 2 * (kernels.Linear() + kernels.Constant(2.0)), "kernel=((RBF("),
-]  # fmt: skip
 
 
 def fitted(call: str, X: np.ndarray, y: np.ndarray, **more: Any) -> Any:
     """What scikit-learn makes of a call as it stands."""
-    names = pytest.importorskip("sklearn.gaussian_process.kernels")
-    from sklearn.gaussian_process import GaussianProcessRegressor
+    pytest.importorskip("sklearn")
     from sklearn.kernel_ridge import KernelRidge
 
-    known = {
-        "KernelRidge": KernelRidge,
-        "GaussianProcessRegressor": GaussianProcessRegressor,
-        **vars(names),
-    }
+    known = {"KernelRidge": KernelRidge}
     return eval(call, {"__builtins__": {}}, known).fit(X, y, **more)
 
 
 @pytest.mark.parametrize(
     ("X", "kernel", "said"),
-    WORDS + OBJECTS,
+    WORDS,
     ids=lambda v: str(v)[:30] if isinstance(v, str) else "",
 )
 def test_scikit_learn_predicts_the_same_by_the_call_that_is_written(X, kernel, said):
@@ -59,30 +48,12 @@ def test_scikit_learn_predicts_the_same_by_the_call_that_is_written(X, kernel, s
     fit = pr.kernel_ridge(
         X, y, kernel=kernel, lam=0.2, intercept=False, aux={"sigma": 0.3}
     )
-    ridge, *others = [
-        row for row in fit.model.penalty().rows if row.package == "sklearn"
-    ]
+    ridge = next(row for row in fit.model.penalty().rows if row.package == "sklearn")
     assert ridge.call == fit.model.penalty()["sklearn"].call
     assert said in ridge.call
     mean = fit.predict(new)["mean"]
     np.testing.assert_allclose(
         fitted(ridge.call, X, y).predict(new), mean, rtol=1e-8, atol=1e-10
-    )
-    process = others[0]
-    if not process.call.startswith("GaussianProcessRegressor"):
-        assert (
-            kernel.name == "product"
-        )  # of columns one by one, which its Gaussian processes do not have
-        return
-    peer = fitted(process.call, X, y)
-    np.testing.assert_allclose(peer.predict(new), mean, rtol=1e-8, atol=1e-10)
-    evidence = float(pr.path(fit.model, [1.0]).data["log_evidence"][0])
-    assert peer.log_marginal_likelihood_value_ == pytest.approx(evidence, rel=1e-9)
-    # and back
-    read = CovarianceFunction.from_sklearn(peer.kernel_, columns=X.shape[1])
-    np.testing.assert_allclose(read(X), peer.kernel_(X), rtol=1e-12)
-    np.testing.assert_allclose(
-        read(X), process.settings["amplitude"] * kernel(X), rtol=1e-12
     )
 
 
@@ -123,7 +94,7 @@ def test_what_scikit_learn_has_not_is_said():
     assert "an offset neither" in repr(with_offset)
     assert "gp(x1)[1]" not in repr(with_offset)
     lone = pr.kernel_ridge(
-        ONE, ONE[:, 0], kernel=kernels.Brownian(), lam=0.3, intercept=False
+        ONE, ONE[:, 0], kernel=kernels.RationalQuadratic(), lam=0.3, intercept=False
     ).model.penalty()
     assert lone["sklearn"].call == "Ridge(alpha=0.3, fit_intercept=False)"
 
@@ -131,8 +102,8 @@ def test_what_scikit_learn_has_not_is_said():
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"kernel": "sigmoid"}, "kernel is one of linear, rbf, laplacian"),
-        ({"kernel": 3.0}, "has a counterpart here, got 3.0"),
+        ({"kernel": "sigmoid"}, "expected one of linear, rbf, laplacian"),
+        ({"kernel": 3.0}, "kernel=3.0"),
         ({"kernel": "rbf", "gamma": -1.0}, "gamma is a positive finite number"),
         ({"kernel": "poly", "coef0": -1.0}, "offset"),
     ],
@@ -141,9 +112,3 @@ def test_what_has_no_counterpart_is_refused(given, said):
     with pytest.raises(pr.ProbregError) as met:
         CovarianceFunction.from_sklearn(**given)
     assert said in str(met.value)
-
-
-def test_the_noise_of_scikit_learn_is_named():
-    names = pytest.importorskip("sklearn.gaussian_process.kernels")
-    with pytest.raises(pr.DataError, match=r"hold sigma at 0\.5"):
-        CovarianceFunction.from_sklearn(names.RBF(1.0) + names.WhiteKernel(0.25))

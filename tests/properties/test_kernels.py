@@ -12,7 +12,7 @@ from probreg.kernels import KERNELS, CovarianceFunction, kernel_from_spec
 from tests.properties.cases import own
 
 RNG = np.random.default_rng(11)
-X = np.abs(RNG.normal(size=(30, 2)))  # Brownian motion starts at 0
+X = np.abs(RNG.normal(size=(30, 2)))
 Z = np.abs(RNG.normal(size=(7, 2)))
 ARD = (0.7, 1.9)
 
@@ -30,7 +30,6 @@ CASES: dict[str, list[CovarianceFunction]] = {
     "constant": [kernels.Constant(2.5)],
     "linear": [kernels.Linear()],
     "polynomial": [kernels.Polynomial(3, 0.7)],
-    "brownian": [kernels.Brownian().on(1)],
     "sum": [
         kernels.RBF(0.8).on(0) + kernels.Matern(1.2).on(1) + 1.5,
         kernels.RBF(0.5) + kernels.RBF(3.0),

@@ -34,7 +34,7 @@ MOST_SINES = 3  # inputs up to which a basis of sines is the default where the l
 # distinct rows, evenly spaced, whose distances give a starting length
 MOST_PAIRED = 1000
 NAMED_KERNELS = (
-    "rbf", "matern12", "matern32", "matern52", "matern", "rational_quadratic", "periodic", "linear", "polynomial", "brownian",
+    "rbf", "matern12", "matern32", "matern52", "matern", "rational_quadratic", "periodic", "linear", "polynomial",
 )  # fmt: skip
 KERNEL_SETTINGS = ("length", "nu", "alpha", "period", "degree", "offset", "scaled")
 BASIS_SETTINGS = ("tol", "size", "range", "half_width")
@@ -111,7 +111,6 @@ class ProcessTerm:
             return self.basis.columns_at(x)
 
     def _require_in_range(self, x: Array, rows: Any) -> None:
-        refuse_below(self.basis.kernel, x, self.inputs, rows)
         found = self.basis.first_beyond(x)
         if found is not None:
             raise beyond_range(found, np.array(self.basis.ends), self.inputs, rows)
@@ -198,7 +197,6 @@ def learned_process(
     """
     with prefix_errors(key):
         kernel, known = stated_kernel(x, words, inputs, counts)
-        refuse_below(kernel, x, inputs, rows)
         settings = {word: words[word] for word in BASIS_SETTINGS if word in words}
         kind = words.get("basis") or chosen_basis(x, known, settings, streamed=streamed)
         _refuse_settings(x, kind, settings, inputs, rows)
@@ -374,19 +372,6 @@ def prefix_errors(key: str) -> Iterator[None]:
         yield
     except ProbregError as error:
         raise type(error)(f"{key}: {error}") from None
-
-
-def refuse_below(
-    kernel: CovarianceFunction, x: Array, inputs: Sequence[str], rows: Any
-) -> None:
-    """DataError for a value that is less than the covariance function takes."""
-    below = x < kernel.lowest
-    if below.any():
-        i, j = np.argwhere(below)[0]
-        raise DataError(
-            f"{inputs[j]} is {x[i, j]:g} in row {rows[i]}, and {kernel.name} is of values from {kernel.lowest:g} on: count "
-            "from the least value"
-        )
 
 
 def _outward(value: float, side: int) -> str:

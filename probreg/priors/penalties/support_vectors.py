@@ -1,7 +1,7 @@
 """A normal prior under a loss with a tube as scikit-learn spells it: SVR."""
 
 from probreg.kernels import CovarianceFunction
-from probreg.kernels.sklearn_spelling import ridge_kernel, shown_number
+from probreg.kernels.sklearn_words import ridge_kernel, shown_number
 from probreg.priors.penalties.spelling import Spelling
 
 
