@@ -13,7 +13,7 @@ import probreg
 
 LAYERS = [
     {"errors"},  # what can go wrong
-    {"arguments", "system"},  # what users give; the machine
+    {"arguments", "system", "formula"},  # what users give; the machine; text
     {"tables"},  # typed columns and their formats
     {"registry", "datasets"},  # how a new piece is found; tables to try things on
     {"numerics", "scores"},  # arithmetic that knows no model

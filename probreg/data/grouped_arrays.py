@@ -13,16 +13,16 @@ from probreg.arguments.types import ArrayLike
 from probreg.data.array_columns import ArrayColumns, PlainColumns, from_arrays
 from probreg.data.checked_arrays import INTERCEPT
 from probreg.data.design import ColumnRecipe, Design
-from probreg.data.formula.algebra import Bar, read_bar_term, refuse_twice
 from probreg.data.formula.bars import group_labels, levels_of_groups, refuse_single
 from probreg.data.formula.columns import Table, read_table
-from probreg.data.formula.grammar import column_written
 from probreg.data.rows import complete, refuse_infinite, refuse_missing, require
 from probreg.data.terms.grouped import GroupedTerm, grouped_of
 from probreg.data.terms.process import ProcessTerm
 from probreg.data.terms.term import BasisTerm
 from probreg.data.unwritten import beside_groups, contiguous
 from probreg.errors import DataError
+from probreg.formula.terms import Bar, read_bar_term, refuse_twice
+from probreg.formula.text import column_written
 from probreg.kernels import KernelBasis
 
 Array = np.ndarray

@@ -11,9 +11,7 @@ import numpy as np
 from probreg.data.array_columns import ArrayColumns, from_arrays
 from probreg.data.checked_arrays import INTERCEPT
 from probreg.data.design import Design
-from probreg.data.formula.grammar import column_written
 from probreg.data.terms.process import (
-    BASIS_SETTINGS,
     ProcessTerm,
     at_starting_length,
     chosen_basis,
@@ -23,6 +21,8 @@ from probreg.data.terms.process import (
 )  # fmt: skip
 from probreg.data.terms.term import BasisTerm
 from probreg.errors import DataError
+from probreg.formula.expression import BASIS_SETTINGS
+from probreg.formula.text import column_written
 from probreg.kernels import (
     CovarianceFunction,
     KernelBasis,

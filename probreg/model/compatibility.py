@@ -12,10 +12,10 @@ from probreg.data import Design, Unused, as_weights, read_column, with_trials
 from probreg.data.blocks.block import Block
 from probreg.data.checked_arrays import as_weights_of_some, is_array
 from probreg.data.design import left_out_notes
-from probreg.data.formula.algebra import Counted
 from probreg.data.formula.columns import read_columns
 from probreg.data.weights import WeightKind, read_weights
 from probreg.errors import DataError, Incompatible
+from probreg.formula.terms import Counted
 from probreg.likelihoods import (
     Binomial,
     Gaussian,

@@ -32,7 +32,6 @@ from probreg.data import (
     weights_without_empty_trials,
     with_groups,
 )
-from probreg.data.formula.algebra import Counted
 from probreg.data.weights import (
     RowWeights,
     WeightsLike,
@@ -42,6 +41,7 @@ from probreg.data.weights import (
     sampling,
 )
 from probreg.errors import DataError, Incompatible, rows_named
+from probreg.formula.terms import Counted
 from probreg.likelihoods import LIKELIHOODS, Gaussian, Likelihood
 from probreg.likelihoods.base import Level, LikelihoodName
 from probreg.model.compatibility import (

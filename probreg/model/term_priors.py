@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from probreg.data import Design
-from probreg.data.formula.algebra import read_bar_term
 from probreg.data.terms.process import ProcessTerm
 from probreg.data.terms.term import BasisTerm
 from probreg.errors import DataError
+from probreg.formula.terms import read_bar_term
 from probreg.model.process_bases import with_process_bases
 from probreg.priors import (
     AuxPrior,

@@ -13,7 +13,7 @@ import xarray as xr
 from formulaic import Formula
 
 from probreg.data.formula.formula import Recipe, read_formula
-from probreg.data.formula.grammar import parse_expression
+from probreg.formula.expression import parse_expression
 
 N = 48
 

@@ -25,12 +25,12 @@ DATA = {
     [
         (
             "x | g",
-            r"'x \| g' in 'y ~ x \| g' has a bar outside brackets; .* written \(1 \| g\) or \(x \| g\)",
+            r"has a bar outside brackets; .* written \(1 \| g\) or \(x \| g\)",
         ),
-        ("x + 1 | g + h", r"'1 \| g' in .* has a bar outside brackets"),
+        ("x + 1 | g + h", "has a bar outside brackets"),
         (
             "x:(1 | g)",
-            r"\(1 \| g\) stands in a product of 'y ~ x:\(1 \| g\)'; .* are added",
+            r"\(1 \| g\) stands in a product of 'y ~ x:\(1 \| g\)'; it is added",
         ),
         ("x*(1 | g)", r"\(1 \| g\) stands in a product"),
         ("x/(1 | g)", r"\(1 \| g\) stands in a product"),
@@ -59,21 +59,21 @@ DATA = {
             "(x | g) + (x || g)",
             r"the intercept varies by g in \(x \| g\) and in \(x \|\| g\)",
         ),
-        ("( | g)", r"\( \| g\) has nothing before its bar"),
-        ("(1 | )", r"\(1 \| \) has nothing behind its bar"),
+        ("( | g)", "a term is expected at letter 7"),
+        ("(1 | )", "a term is expected at letter 10"),
         ("(0 | g)", r"\(0 \| g\) has no effect before its bar"),
-        ("(x + | g)", r"met '\|' at letter 10; a term is expected there"),
-        ("(x | g", r"the bracket around '\|' at letter 8 is not closed"),
-        ("(x | g | h)", r"met a second '\|' in one bracket at letter 12"),
-        ("((1 | h) | g)", r"has a bar within a bar, \(1 \| h\)"),
+        ("(x + | g)", "a term is expected at letter 10"),
+        ("(x | g", "a bracket is not closed"),
+        ("(x | g | h)", r"a second '\|' in one bracket at letter 12"),
+        ("((1 | h) | g)", r"has \(1 \| h\) before its bar"),
         (
             "(1 | log(g))",
-            r"\(1 \| log\(g\)\) has the expression 'log\(g\)' behind its bar; make it a column",
+            r"\(1 \| log\(g\)\) has 'log\(g\)' behind its bar",
         ),
-        ("(1 | C(g))", r"the expression 'C\(g\)' behind its bar"),
-        ("(1 | g + h)", r"'\+' behind its bar; .* as in \(1 \| g\) \+ \(1 \| h\)"),
-        ("(1 | g*h)", r"'\*' behind its bar"),
-        ("(1 | g /)", r"\(1 \| g /\) ends where a column is expected"),
+        ("(1 | C(g))", r"'C\(g\)' behind its bar"),
+        ("(1 | g + h)", r"'g \+ h' behind its bar.* as in \(1 \| g\) \+ \(1 \| h\)"),
+        ("(1 | g*h)", r"'g\*h' behind its bar"),
+        ("(1 | g /)", "a term is expected at letter 13"),
         ("(1 | 2)", r"'2' behind its bar, where columns stand"),
         ("(1 | g:g)", r"column 'g' stands twice behind the bar"),
         (
@@ -81,10 +81,10 @@ DATA = {
             r"'s\(x\)' is a smooth function and stands by itself .* s\(x, by=g\)",
         ),
         ("(gp(x) | g)", r"'gp\(x\)' is a Gaussian process and stands by itself"),
-        ("(y | g)", r"the response 'y' stands in \(y \| g\)"),
-        ("(1 | y)", r"the response 'y' stands in \(1 \| y\)"),
-        ("(. | g)", r"\(\. \| g\) has '\.' within it; name the columns"),
-        ("(1 | .)", r"\(1 \| \.\) has '\.' within it"),
+        ("(y | g)", r"the response 'y' is also in \(y \| g\)"),
+        ("(1 | y)", r"the response 'y' is also in \(1 \| y\)"),
+        ("(. | g)", "within a bar; name the columns"),
+        ("(1 | .)", "within a bar"),
         (
             "(1 | x)",
             r"column 'x' holds a different number in each of its 12 rows, such as 0.353553 in row 0",
@@ -111,7 +111,7 @@ def test_a_bar_is_no_response():
 
 def test_a_transformed_response_does_not_group_itself():
     with pytest.raises(
-        DataError, match=r"the response 'log\(y\)' stands in \(1 \| y\)"
+        DataError, match=r"the response 'log\(y\)' is also in \(1 \| y\)"
     ):
         read_formula("log(y) ~ (1 | y)", DATA | {"y": np.arange(N) + 1.0})
 

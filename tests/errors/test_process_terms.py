@@ -66,7 +66,7 @@ def test_a_process_that_cannot_be_is_refused_in_one_sentence_that_begins_with_th
             "'gp(x)' is a Gaussian process and stands by itself in 'y ~ gp(x):z'; one of x and z is gp(x, z)",
         ),
         ("y ~ log(gp(x))", "stands by itself, not inside another function"),
-        ("y ~ gp(x, length=1.0, length=2.0)", "a word is given twice"),
+        ("y ~ gp(x, length=1.0, length=2.0)", "gp takes columns, then kernel="),
         ("y ~ gp(x, k=3)", "gp takes columns, then kernel=, length=,"),
         ("y ~ gp(log(x))", "computed from [-inf] at row r0, which is not finite"),
     ],

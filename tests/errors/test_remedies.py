@@ -23,7 +23,7 @@ def model_of(right: str, **options: Any) -> pr.Model:
     [
         (lambda: model_of("gp(x) + z", prior={"gp(z)": pr.Normal(1.0)}).joint, r"not a column: Intercept, gp\(x\) \(\d+ columns\), z$"),
         (lambda: model_of("s(x)", prior={1: pr.Normal(1.0)}).joint, r"got 1: Intercept, s\(x\) \(9 columns\)$"),
-        (lambda: model_of("te(x, z)"), r"^'te\(x, z\)': there is no te here: take t2\(x, z\)$"),
+        (lambda: model_of("te(x, z)"), r"write t2\(x, z\)$"),
         (lambda: model_of("s(x, m=2)"), r"^'s\(x, m=2\)': s takes columns, then k=, bs=, by=, got m=$"),
         (lambda: pr.gam("y ~ s(x)", ROWS, df=1), r"^df of s\(x\) is above 1 \(its flat columns\) and below 9 \(all of its columns\), got 1$"),
         (lambda: pr.hypothesis(pr.fit(model_of("s(x)", prior=PROPER), "posterior", seed=1), "s(x) is linear"), "fit it by evidence$"),

@@ -9,10 +9,10 @@ from formulaic import Formula
 
 import probreg as pr
 from probreg.assess.before.vif import terms
-from probreg.data.formula.algebra import parse_formula
 from probreg.data.formula.formula import read_formula
-from probreg.data.formula.grammar import quote_name, unquote_name
 from probreg.errors import DataError
+from probreg.formula.terms import parse_formula
+from probreg.formula.text import quote_name, unquote_name
 
 N = 12
 RNG = np.random.default_rng(8)

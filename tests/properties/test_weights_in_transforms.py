@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import probreg as pr
-from probreg.data.formula.grammar import SMOOTHS, STATEFUL
+from probreg.formula.expression import SMOOTHS, STATEFUL
 from probreg.model.from_kernel import model_of_kernel
 from tests.properties.containers import model
 

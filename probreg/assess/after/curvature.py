@@ -13,8 +13,8 @@ from probreg.assess.after.observed import zero_weight_obstacle
 from probreg.assess.after.replicates import Replicates
 from probreg.assess.before.base import Finding
 from probreg.assess.before.vif import terms
-from probreg.data.formula.grammar import column_written
 from probreg.fits.fit import Fit
+from probreg.formula.text import column_written
 from probreg.system.terminal import format_p
 
 

@@ -504,7 +504,7 @@ def _require_variable(of: Population, name: str, where: str) -> None:
 
 
 def _in_offset(of: Population, name: str) -> bool:
-    from probreg.data.formula.grammar import parse_expression
+    from probreg.formula.expression import parse_expression
 
     recipe: Any = of.design.recipe
     return name in parse_expression(recipe.offset).variables

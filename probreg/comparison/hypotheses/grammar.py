@@ -22,8 +22,15 @@ from types import MappingProxyType
 
 import numpy as np
 
-from probreg.data.formula.grammar import STRING, quote_name, read_factor, shown_formula
 from probreg.errors import DataError, Incompatible
+from probreg.formula.expression import Expression
+from probreg.formula.text import (
+    STRING,
+    PythonText,
+    parse_python,
+    quote_name,
+    shown_formula,
+)
 
 Array = np.ndarray
 _NUMBER = re.compile(r"(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
@@ -234,7 +241,9 @@ def _read_factor(text: str, place: int, longest: int) -> tuple[str, int] | None:
     elif (met := _CALL.match(text, place)) is not None:
         end = _find_closing(text, met.end(), place + longest)
         try:
-            written = read_factor(text[place:end], is_name=False)[0]
+            python = PythonText(text[place:end], inside=True)
+            tree = parse_python(python.parts[0], text)
+            written = Expression(text, tree, python.alias).written()
         except DataError:
             return None
     elif (met := _PLAIN.match(text, place)) is not None:

@@ -12,9 +12,9 @@ import scipy
 
 from probreg.comparison.hypotheses.posterior import Belief, error_of_draws
 from probreg.comparison.hypotheses.result import Hypothesis, Test
-from probreg.data.formula.grammar import shown_formula
 from probreg.errors import DataError, Incompatible
 from probreg.fits.fit import Fit
+from probreg.formula.text import shown_formula
 from probreg.inference.uncertainty.found_scales import ratio_at
 from probreg.inference.uncertainty.intervals.arithmetic import equal_tail
 

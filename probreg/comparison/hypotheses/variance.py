@@ -14,10 +14,10 @@ import scipy
 
 from probreg.comparison.hypotheses.grammar import Names
 from probreg.comparison.hypotheses.result import Hypothesis, Test
-from probreg.data.formula.grammar import shown_formula
 from probreg.data.terms.grouped import GroupedTerm
 from probreg.errors import DataError, Incompatible, ProbregError
 from probreg.fits.fit import Fit, fit as fit_model
+from probreg.formula.text import shown_formula
 from probreg.inference.exact.evidence import Evidence
 from probreg.model.model import Model
 from probreg.priors import Covariance, Flat, HierarchicalPrior, Prior, Reference

@@ -12,14 +12,14 @@ from probreg.data.blocks.block import Array, Block, by_kind
 from probreg.data.blocks.files import Batch, Files, Tables
 from probreg.data.blocks.survey import Orders, kept_rows
 from probreg.data.checked_arrays import weights_without_empty_trials
-from probreg.data.formula.algebra import FormulaLayout, parse_formula
 from probreg.data.formula.columns import Table, kind_of, missing_values
 from probreg.data.formula.formula import Recipe, lay_out_with_bars, read_state
-from probreg.data.formula.grammar import parse_expression
 from probreg.data.formula.layout import Memory, counts_at, numeric
 from probreg.data.rows import Missing, complete, refuse_infinite, row_weights
 from probreg.data.weights import WeightKind
 from probreg.errors import DataError, rows_named
+from probreg.formula.expression import parse_expression
+from probreg.formula.terms import FormulaLayout, parse_formula
 
 Encode = Callable[[Array], Array]
 _NUMBERS = 2**22  # numbers in a block with columns of groups: 32 MB

@@ -16,13 +16,18 @@ from probreg.data.blocks.groups import Group, GroupsSeen, note_levels
 from probreg.data.blocks.stream import ahead
 from probreg.data.blocks.survey import Orders
 from probreg.data.checked_arrays import of_trials
-from probreg.data.formula.algebra import FormulaLayout, parse_formula
 from probreg.data.formula.columns import (
     Table,
     first_text,
     joined_columns,
     kind_of,
     missing_values as absent,
+)
+from probreg.data.formula.evaluate import (
+    is_truth,
+    learn_streamed,
+    read_coding,
+    refuse_unstreamed,
 )
 from probreg.data.formula.formula import (
     Recipe,
@@ -32,13 +37,6 @@ from probreg.data.formula.formula import (
     with_columns_of,
     write_state,
     written_out,
-)
-from probreg.data.formula.grammar import (
-    Expression,
-    learn_streamed,
-    parse_expression,
-    read_coding,
-    refuse_unstreamed,
 )
 from probreg.data.formula.layout import (
     Level,
@@ -51,6 +49,8 @@ from probreg.data.formula.layout import (
 from probreg.data.rows import Missing, require, row_weights
 from probreg.data.weights import WeightKind
 from probreg.errors import DataError
+from probreg.formula.expression import Expression, parse_expression
+from probreg.formula.terms import FormulaLayout, parse_formula
 from probreg.system.progress import progress_bar
 
 _MOST = 10_000  # levels of one column: each is a column of X
@@ -98,7 +98,7 @@ class Plan:
         found = [
             text
             for text, factor in every
-            if factor.is_truth(self.first.columns) and not _levels_named(factor)
+            if is_truth(factor, self.first.columns) and not _levels_named(factor)
         ]
         return {text: [False, True] for text in found}
 

@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from probreg.data.formula.algebra import Bar
 from probreg.data.formula.columns import Table, kind_of
 from probreg.data.formula.layout import Memory, factor_levels, lay_out, plain_level
 from probreg.data.terms.grouped import GroupedTerm, grouped_of, joined_levels
 from probreg.errors import DataError
+from probreg.formula.terms import Bar
 
 Array = np.ndarray
 KIND = "grouped"  # under which the state of a term is filed

@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from probreg.data.formula.algebra import FormulaLayout
 from probreg.data.formula.contrasts import Contrast
-from probreg.data.formula.grammar import Expression, read_coding
+from probreg.data.formula.evaluate import read_coding
 from probreg.data.grouped_columns import GroupColumns
+from probreg.formula.expression import Expression
+from probreg.formula.terms import FormulaLayout
 
 LEVELS = 50  # of a factor from which it may stay codes
 NUMBERS = (

@@ -16,25 +16,9 @@ import numpy as np
 from probreg.arguments.arrays import reads_as_number
 from probreg.data.checked_arrays import is_array
 from probreg.data.design import Unused
-from probreg.data.formula.algebra import (
-    MOST_COLUMNS,
-    Counted,
-    FormulaLayout,
-    expand,
-    joined_offsets,
-    left_of,
-    offset_variables,
-    parse_formula,
-)
 from probreg.data.formula.bars import group_labels, read_bar, term_of_bar
 from probreg.data.formula.columns import Table, kind_of, missing_values, read_table
-from probreg.data.formula.grammar import (
-    STANDALONE,
-    Expression,
-    expression_inputs,
-    parse_expression,
-    quote_name,
-)
+from probreg.data.formula.evaluate import expression_inputs
 from probreg.data.formula.layout import (
     Level,
     Memory,
@@ -44,7 +28,6 @@ from probreg.data.formula.layout import (
     numeric,
     refuse_repeated,
 )
-from probreg.data.formula.tokens import formula_tokens, grouping_columns
 from probreg.data.rows import (
     Missing,
     check_weights,
@@ -60,6 +43,20 @@ from probreg.data.terms.term import BasisTerm, SmoothTerm, term_of
 from probreg.data.unwritten import beside_groups
 from probreg.data.weights import WeightKind, read_weights
 from probreg.errors import DataError
+from probreg.formula.expression import STANDALONE, Expression, parse_expression
+from probreg.formula.terms import (
+    MOST_COLUMNS,
+    Counted,
+    FormulaLayout,
+    expand,
+    grouping_columns,
+    has_dot,
+    joined_offsets,
+    left_of,
+    offset_variables,
+    parse_formula,
+)
+from probreg.formula.text import quote_name
 from probreg.kernels import KernelBasis
 
 DEEPEST_STATE = 6  # nesting of a state
@@ -544,15 +541,7 @@ def read_formula(
 def _refuse_wide_dot(formula: Any, data: Any) -> None:
     """DataError for a `.` that stands for more columns than a formula makes, before any of them is read."""
     names = getattr(data, "columns", data if isinstance(data, Mapping) else ())
-    if isinstance(formula, str) and "." in formula:
-        most = MOST_COLUMNS + len(grouping_columns(formula))
-    else:
-        most = 0
-    if (
-        most
-        and len(names) > most + 100
-        and any(token.kind == "." for token in formula_tokens(formula))
-    ):
+    if len(names) > MOST_COLUMNS + 100 and has_dot(formula):
         raise DataError(
             f"'.' stands for most of the {len(names):,} columns of the table, and a formula makes at most {MOST_COLUMNS:,}: give the "
             "columns to Model.from_arrays"
@@ -746,10 +735,9 @@ def inputs_of_functions(
 
 def written_out(formula: str, table: Table, weights: Any, offset: Any) -> str:
     """The formula with `.` as the columns that are not response, weights or offset, and stand behind no bar."""
-    if not isinstance(formula, str) or "." not in formula:
-        return expand(formula, ())
-    left = parse_formula(f"{left_of(formula)} ~ 1")
-    taken = {name for part in left.outcome for name in part.variables}
+    if not has_dot(formula):
+        return formula
+    taken = set(parse_formula(f"{left_of(formula)} ~ 1").outcome_variables)
     taken |= {weights} if isinstance(weights, str) else set()
     taken |= (
         set(parse_expression(offset).variables) if isinstance(offset, str) else set()

@@ -18,22 +18,18 @@ import numpy as np
 
 from probreg.arguments.arrays import reads_as_number
 from probreg.data.checked_arrays import INTERCEPT
-from probreg.data.formula.algebra import MOST_COLUMNS, FormulaLayout
 from probreg.data.formula.coded import coded_factors, level_columns
 from probreg.data.formula.columns import EXACT, Table, kind_of
 from probreg.data.formula.contrasts import Contrast, Factor, FactorColumns, code_terms
-from probreg.data.formula.grammar import (
-    Expression,
-    State,
-    evaluate_expression,
-    read_coding,
-    shown_formula,
-)
-from probreg.data.formula.transforms import Basis
+from probreg.data.formula.evaluate import evaluate_expression, is_truth, read_coding
+from probreg.data.formula.transforms import Basis, State
 from probreg.data.grouped_columns import GroupColumns
 from probreg.data.rows import check_counts, check_trials, labels, refuse_not_finite
 from probreg.data.unwritten import LazyColumns
 from probreg.errors import DataError
+from probreg.formula.expression import Expression
+from probreg.formula.terms import MOST_COLUMNS, FormulaLayout
+from probreg.formula.text import shown_formula
 
 Level = str | int | float | bool
 MANY_LEVELS = 20  # text that differs in every one of more rows than this names the rows, or was meant as numbers
@@ -157,7 +153,7 @@ def _has_constant(parts: FormulaLayout, table: Table) -> bool:
             "text",
             "levels",
         )
-        return levels or e.coding is not None or e.is_truth(table.columns)
+        return levels or e.coding is not None or is_truth(e, table.columns)
 
     return parts.intercept or any(
         len(t) == 1 and is_category(parts.factors[t[0]]) for t in parts.terms
@@ -183,7 +179,7 @@ def _read_factor(
         coding is None
         and kind == "number"
         and text not in memory.levels
-        and not expression.is_truth(table.columns)
+        and not is_truth(expression, table.columns)
     ):
         return _read_numbers(text, expression, table, memory, training, centred)
     if not training and text not in memory.levels:
@@ -290,7 +286,7 @@ def level_column(
         evaluate_expression(inner, table, state, training=training),
         table.rows.shape[:1],
     )
-    if inner.is_truth(table.columns):
+    if is_truth(inner, table.columns):
         return values.astype(bool)
     return values
 

@@ -47,7 +47,7 @@ def read_by(design: Design) -> tuple[str, ...]:
     >>> read_by(from_arrays([[1.0], [2.0]], columns=["x"], intercept=True, response="y"))
     ('x',)
     """
-    from probreg.data.formula.grammar import parse_expression
+    from probreg.formula.expression import parse_expression
 
     if isinstance(design.recipe, ArrayColumns):
         return design.recipe.given
@@ -61,8 +61,8 @@ def read_by(design: Design) -> tuple[str, ...]:
 
 def categories(design: Design) -> dict[str, list[Any]]:
     """The levels seen in training of each variable that the formula takes as a category, in `by=` too."""
-    from probreg.data.formula.algebra import parse_formula
-    from probreg.data.formula.grammar import parse_expression
+    from probreg.formula.expression import parse_expression
+    from probreg.formula.terms import parse_formula
 
     if isinstance(design.recipe, ArrayColumns):
         return {}
@@ -178,8 +178,8 @@ def _from_columns(design: Design, name: str) -> Any:
 
 def _input(design: Design, name: str) -> Array | None:
     """A variable that enters a smooth function or a process as it stands, or multiplies smooth functions (`by=`)."""
-    from probreg.data.formula.algebra import parse_formula
-    from probreg.data.formula.grammar import column_written
+    from probreg.formula.terms import parse_formula
+    from probreg.formula.text import column_written
 
     recipe: Any = design.recipe
     written = column_written(name)
@@ -214,7 +214,7 @@ def _multiplier(design: Design, key: str) -> Array | None:
 
 def _levels_from_indicators(design: Design, name: str) -> Array | None:
     """A category from its indicator columns; the level without one holds where all are zero."""
-    from probreg.data.formula.grammar import parse_expression
+    from probreg.formula.expression import parse_expression
 
     recipe: Any = design.recipe
     for text, levels in recipe.state["levels"].items():
@@ -254,7 +254,7 @@ def terms(design: Design) -> dict[str, tuple[int, ...]]:
         for j, column in enumerate(design.columns):
             out.setdefault(of.get(column, column), []).append(j)
         return {name: tuple(places) for name, places in out.items()}
-    from probreg.data.formula.algebra import parse_formula
+    from probreg.formula.terms import parse_formula
 
     parts = parse_formula(design.recipe.formula)
     wanted = [[parts.called(text) for text in term] for term in parts.terms]

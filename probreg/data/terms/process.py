@@ -17,6 +17,7 @@ from probreg.arguments.keywords import normalised_name
 from probreg.arguments.scalars import shown_value
 from probreg.data.terms.term import BasisTerm
 from probreg.errors import DataError, ProbregError
+from probreg.formula.expression import BASIS_SETTINGS, KERNEL_SETTINGS
 from probreg.kernels import (
     BASES,
     KERNELS,
@@ -36,9 +37,6 @@ MOST_PAIRED = 1000
 NAMED_KERNELS = (
     "rbf", "matern12", "matern32", "matern52", "matern", "rational_quadratic", "periodic", "linear", "polynomial",
 )  # fmt: skip
-KERNEL_SETTINGS = ("length", "nu", "alpha", "period", "degree", "offset", "scaled")
-BASIS_SETTINGS = ("tol", "size", "range", "half_width")
-PROCESS_WORDS = ("kernel", *KERNEL_SETTINGS, "basis", *BASIS_SETTINGS)
 _OF_SINES = ("range", "half_width")  # settings that no other basis takes
 
 

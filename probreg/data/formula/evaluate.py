@@ -1,0 +1,321 @@
+"""The values of an expression at the rows of a table."""
+
+import ast
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from probreg.data.formula.columns import Table, first_text, kind_of
+from probreg.data.formula.contrasts import Contrast
+from probreg.data.formula.transforms import TRANSFORMS, Basis, State
+from probreg.data.terms.process import learned_process, process_in, refuse_holding
+from probreg.data.terms.term import learned_term, term_of
+from probreg.errors import DataError
+from probreg.formula.expression import (
+    ARITHMETIC,
+    EXACT,
+    FUNCTIONS,
+    SMOOTHS,
+    STANDALONE,
+    STATEFUL,
+    Expression,
+    contrast_of,
+    function_of,
+    is_text,
+    literal_arguments,
+)
+from probreg.formula.text import first_line
+
+ELEMENTWISE: dict[str, Callable[..., Any]] = {
+    name: getattr(np, name) for name in FUNCTIONS
+}
+
+
+def is_truth(expression: Expression, columns: Mapping[str, Any]) -> bool:
+    """Whether its values are True and False in these columns: a comparison, or a column of them, within I(...) and C(...) too."""
+    node: ast.AST = expression.tree
+    while isinstance(node, ast.Call) and function_of(node) in ("I", "C"):
+        node = node.args[0]
+    name = expression.name_of(node)
+    if name is not None:
+        return kind_of(columns[name]) == "truth"
+    return isinstance(node, ast.Compare)
+
+
+def evaluate_expression(
+    expression: Expression,
+    table: Table,
+    state: State,
+    *,
+    training: bool,
+    centred: bool = True,
+) -> Any:
+    """The values of an expression at the rows of a table: an array (n,), or what a basis or a coding returns.
+
+    While `training`, stateful transforms write what they learn into `state`; afterwards they only read it. Cubic splines are
+    `centred` where other columns hold the constant.
+    """
+    with np.errstate(all="ignore"):
+        return _Evaluation(expression, table, state, training, centred).value(
+            expression.tree
+        )
+
+
+def learn_streamed(expression: Expression, table: Table, state: State) -> None:
+    """Writes what a process keeps of rows that are read by the block into the state, from a sample of them."""
+    call = expression.process
+    if call is not None and expression.written() not in state:
+        with np.errstate(all="ignore"):
+            _Evaluation(expression, table, state, training=True).learn(
+                call, streamed=True
+            )
+
+
+def refuse_unstreamed(expression: Expression) -> None:
+    """DataError for a process whose basis cannot be made of rows that are read by the block."""
+    call = expression.process
+    if call is not None:
+        refuse_holding(literal_arguments(call, len(call.args))[1], expression.written())
+
+
+def expression_inputs(expression: Expression, table: Table, state: State) -> np.ndarray:
+    """What enters the smooth function or the process that an expression is (n, d), at the rows of a table."""
+    call = expression.alone
+    if call is None:
+        raise DataError(f"{expression.text!r} is no smooth function and no process")
+    with np.errstate(all="ignore"):
+        return _Evaluation(expression, table, state, training=False).inputs(call)
+
+
+def read_coding(call: ast.Call) -> tuple[Contrast, dict[str, Any]]:
+    """Return the contrast of a checked `C(...)`, and its other arguments: levels and spans_intercept."""
+    named = {word.arg: word.value for word in call.keywords if word.arg}
+    node = call.args[1] if len(call.args) > 1 else named.pop("contrasts", None)
+    others = {word: ast.literal_eval(value) for word, value in named.items()}
+    if node is None:
+        return Contrast(), others
+    kind = contrast_of(node)
+    if kind is None:
+        return Contrast("custom", (ast.literal_eval(node),)), others
+    arguments, options = (
+        literal_arguments(node) if isinstance(node, ast.Call) else ([], {})
+    )
+    if "reference" in options:
+        options["base"] = options.pop("reference")
+    return Contrast(kind, tuple(arguments), options), others
+
+
+@dataclass(frozen=True)
+class _Evaluation:
+    """A checked expression at the rows of a table."""
+
+    of: Expression
+    table: Table
+    state: State
+    training: bool
+    centred: bool = True
+
+    def value(self, node: ast.AST) -> Any:
+        name = function_of(node)
+        match node:
+            case ast.Constant():
+                return float(node.value)  # type: ignore[arg-type]  # checked: a real number
+            case ast.Name():
+                return self._numeric_column(self.of.alias.get(node.id, node.id))
+            case ast.UnaryOp():
+                operand = self._numbers_of(node.operand)
+                if isinstance(node.op, ast.USub):
+                    return -operand
+                return operand
+            case ast.BinOp():
+                return self._arithmetic(node, node.op, node.left, node.right)
+            case ast.Compare():
+                return self._compare(node)
+            case ast.Call() if name in ELEMENTWISE:
+                values = [self._numbers_of(arg) for arg in node.args]
+                if name == "where":
+                    return ELEMENTWISE[name](values[0] != 0, *values[1:])
+                return ELEMENTWISE[name](*values)
+            case ast.Call() if name in STATEFUL:
+                return self._transform(node, name)
+            case ast.Call() if name in SMOOTHS:
+                return self._smooth_columns(node, name)
+            case ast.Call() if name in STANDALONE:
+                return self._process(node)
+            case ast.Call() if name == "I":
+                return self.value(node.args[0])
+        raise DataError(f"the piece {ast.unparse(node)!r} is not allowed")
+
+    def _numeric_column(self, name: str) -> np.ndarray:
+        column = self.table.columns[name]
+        kind = kind_of(column)
+        if kind not in ("number", "truth"):
+            what = {"text": "text", "levels": "categories"}.get(
+                kind, f"{getattr(column, 'dtype', kind)} values"
+            )
+            i = first_text(column)
+            raise DataError(
+                f"column {name!r} holds {what} (row {self.table.rows[i]}: {column[i]!r}), but the term "
+                f"{self.of.text!r} computes with it and needs numbers; convert it first"
+            )
+        return np.asarray(column, dtype=np.float64)
+
+    def _numbers_of(self, node: ast.AST) -> Any:
+        """The values of a piece that a function or an operator takes. DataError for a basis, which is several columns."""
+        found = self.value(node)
+        if isinstance(found, Basis):
+            raise DataError(
+                f"{self.of.written(node)!r} is several columns, but {self.of.text!r} needs one: write it as a term by itself"
+            )
+        return found
+
+    def _arithmetic(
+        self, node: ast.AST, op: ast.AST, left: ast.AST, right: ast.AST
+    ) -> Any:
+        try:
+            value = ARITHMETIC[type(op)](
+                self._numbers_of(left), self._numbers_of(right)
+            )
+        except (ArithmeticError, ValueError, TypeError) as error:
+            raise DataError(
+                f"{self.of.written(node)!r} cannot be computed: {first_line(error)}"
+            ) from None
+        if isinstance(value, complex):
+            raise DataError(
+                f"{self.of.written(node)!r} is a complex number; a column is real"
+            )
+        return value
+
+    def _compare(self, node: ast.Compare) -> np.ndarray:
+        """Return 1 where a comparison is true; a column is compared with text, and with whole numbers that no float is, as it stands."""
+        (op,) = node.ops
+        sides = [node.left, *node.comparators]
+        texts = any(map(is_text, sides))
+        large = any(
+            isinstance(s, ast.Constant)
+            and type(s.value) is int
+            and abs(s.value) > EXACT
+            for s in sides
+        )
+        names = [name for name in map(self.of.name_of, sides) if name is not None]
+        if texts and (len(names) != 1 or not isinstance(op, ast.Eq | ast.NotEq)):
+            raise DataError(
+                f"in the term {self.of.text!r} text is only compared as column == 'text' or !="
+            )
+        if len(names) == 1 and (texts or large):
+            if large:
+                self._numeric_column(names[0])
+            column = np.asarray(self.table.columns[names[0]], dtype=object)
+            values = [s.value if isinstance(s, ast.Constant) else column for s in sides]
+            return np.asarray(ARITHMETIC[type(op)](*values), dtype=float)
+        return np.asarray(self._arithmetic(node, op, *sides), dtype=float)
+
+    def _transform(self, call: ast.Call, name: str) -> Any:
+        """Return the column or the columns of a stateful transform, at its kept state."""
+        key = self.of.written(call)
+        values = np.broadcast_to(self._numbers_of(call.args[0]), self.table.rows.shape)
+        arguments, words = literal_arguments(call, 1)
+        # without the constraint the columns sum to 1, as the intercept does
+        if name in ("cr", "cc") and self.centred:
+            words = {"constraints": "center"} | words
+        if not self.training and key not in self.state:
+            raise DataError(
+                f"the recipe has no saved state for {key!r}; it was not saved whole"
+            )
+        state = self.state.setdefault(key, {})
+        counts = self.table.counts
+        if counts is None:
+            counts = np.ones(len(values))
+        x = np.array(values, dtype=float)
+        try:
+            found = TRANSFORMS[name](x, state, counts, *arguments, **words)
+        except (
+            DataError,
+            ArithmeticError,
+            ValueError,
+            TypeError,
+            LookupError,
+        ) as error:
+            raise DataError(
+                f"the term {key!r} cannot be computed: {first_line(error)}"
+            ) from None
+        if words.get("extrapolation", "raise") == "raise" and "knots" in state:
+            self._refuse_outside(key, x, state["knots"][0], state["knots"][-1])
+        return found
+
+    def _process(self, call: ast.Call) -> Basis:
+        """Return the columns of a process, at its kept basis."""
+        key = self.of.written(call)
+        if self.training and key not in self.state:
+            self.learn(call)
+        term = process_in(self.state, key)
+        return Basis.numbered(term.columns_at(self.inputs(call), self.table.rows))
+
+    def _smooth_columns(self, call: ast.Call, name: str) -> Basis:
+        """Return the columns of a smooth function, at its kept basis."""
+        key = self.of.written(call)
+        named = {word.arg: word.value for word in call.keywords if word.arg}
+        x = self.inputs(call)
+        named.pop("by", None)
+        by = self.of.by
+        column = None if by is None else self.table.columns[by]
+        if not self.training and key not in self.state:
+            raise DataError(
+                f"the recipe has no saved state for {key!r}; it was not saved whole"
+            )
+        if self.training and key not in self.state:
+            literals = {w: ast.literal_eval(value) for w, value in named.items()}
+            short = f"{name}({', '.join(map(self.of.written, call.args))})"
+            self.state[key] = learned_term(
+                name,
+                x,
+                column,
+                literals,
+                key=key,
+                short=short,
+                counts=self.table.counts,
+            )
+        columns = term_of(self.state[key], key).columns_at(x, column, self.table.rows)
+        return Basis(tuple(columns), np.column_stack(list(columns.values())))
+
+    def learn(self, call: ast.Call, *, streamed: bool = False) -> None:
+        """Writes the process that a call is into the state."""
+        key = self.of.written(call)
+        parts = tuple(map(self.of.written, call.args))
+        made = learned_process(
+            self.inputs(call),
+            literal_arguments(call, len(call.args))[1],
+            key=key,
+            short=f"{function_of(call)}({', '.join(parts)})",
+            inputs=parts,
+            rows=self.table.rows,
+            streamed=streamed,
+            counts=self.table.counts,
+        )
+        self.state[key] = {"process": made}
+
+    def inputs(self, call: ast.Call) -> np.ndarray:
+        """What enters a smooth function or a process (n, d): one column for each of its arguments."""
+        key = self.of.written(call)
+        n = len(self.table.rows)
+        each = [np.asarray(self._numbers_of(arg), dtype=float) for arg in call.args]
+        x = np.column_stack([np.broadcast_to(values, (n,)) for values in each])
+        if not np.isfinite(x).all():
+            i = int(np.argwhere(~np.isfinite(x))[0, 0])
+            raise DataError(
+                f"{key!r} is computed from {x[i].tolist()} at row {self.table.rows[i]}, which is not finite"
+            )
+        return x
+
+    def _refuse_outside(self, key: str, x: np.ndarray, low: float, high: float) -> None:
+        """DataError for values outside the range of a spline, which has no columns there by default."""
+        bad = np.flatnonzero((x < low) | (x > high))
+        if len(bad):
+            rows = ", ".join(f"row {self.table.rows[i]}: {x[i]:g}" for i in bad[:5])
+            raise DataError(
+                f"the spline {key!r} is defined on [{low:g}, {high:g}], the range it was built on, and "
+                f"{len(bad)} of the values lie outside ({rows}). Stay within, or say what happens outside with "
+                "extrapolation='clip', 'extend' or 'zero' in the formula"
+            )

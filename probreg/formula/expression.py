@@ -1,0 +1,421 @@
+"""One term of a formula as an expression: it is read only if every node of its syntax tree is in the tables below.
+
+No text is handed to `eval`, and no attribute is looked up by a name that is not in a table. Functions and columns are in different
+tables, so that a column called `log` does not replace the function.
+"""
+
+import ast
+import difflib
+import operator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from probreg.errors import DataError
+from probreg.formula.text import (
+    PythonText,
+    parse_python,
+    quote_name,
+    rewrite_names,
+    shown_formula,
+)
+
+# ---- the language ------------------------------------------------------------------------------------------------------
+
+# functions of numbers by row, and how many they take
+FUNCTIONS: dict[str, int] = dict.fromkeys(
+    ("log", "log10", "log2", "log1p", "exp", "expm1", "sqrt", "square", "abs", "sign", "floor", "ceil", "round", "sin", "cos",
+     "tan", "arcsin", "arccos", "arctan", "sinh", "cosh", "tanh", "arcsinh", "arccosh", "arctanh"), 1,
+) | {"power": 2, "minimum": 2, "maximum": 2, "arctan2": 2, "hypot": 2, "clip": 3, "where": 3}  # fmt: skip
+ARITHMETIC: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv, ast.Pow: operator.pow,
+    ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge, ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+}  # fmt: skip
+_CUBIC = ("df", "knots", "lower_bound", "upper_bound", "extrapolation", "constraints")
+# transforms that learn from the training rows: one column, and then options, in the order of `transforms`
+STATEFUL: dict[str, tuple[str, ...]] = {
+    "poly": ("degree", "raw"),
+    "bs": ("df", "knots", "degree", "include_intercept", "lower_bound", "upper_bound", "extrapolation"),
+    "cr": _CUBIC,
+    "cc": _CUBIC,
+    "scale": ("center", "scale", "ddof"),
+    "center": (),
+}  # fmt: skip
+SMOOTHS: dict[str, tuple[str, ...]] = {"s": ("k", "bs", "by"), "t2": ("k",)}
+KERNEL_SETTINGS = ("length", "nu", "alpha", "period", "degree", "offset", "scaled")
+BASIS_SETTINGS = ("tol", "size", "range", "half_width")
+# smooth functions and Gaussian processes: terms by themselves, of any number of columns
+STANDALONE = SMOOTHS | {"gp": ("kernel", *KERNEL_SETTINGS, "basis", *BASIS_SETTINGS)}
+OPTIONS = STATEFUL | STANDALONE | {"C": ("contrasts", "levels", "spans_intercept")}
+CONTRASTS: dict[str, tuple[str, ...]] = {
+    "treatment": ("base",), "SAS": ("base",), "sum": (), "helmert": ("reverse", "scale"), "diff": ("backward",),
+    "poly": ("scores",),
+}  # fmt: skip
+# contrasts as patsy and statsmodels spell them: Treatment("b") is contr.treatment("b")
+PATSY = {"Treatment": "treatment", "Sum": "sum"}
+# functions and operators that other packages have, and how to write them here; {0}, {1} are the arguments
+HINTS = {
+    "factor": "C({0})", "as.factor": "C({0})", "ns": "cr({0}, df=4)", "cbind": "p({0}, n), n the number of trials", "Q": "`{0}`",
+    "ifelse": "where({0}, {1}, {2})", "pmin": "minimum({0}, {1})", "pmax": "maximum({0}, {1})",
+    "relevel": "C({0}, contr.treatment('base level'))", "interaction": "{0}:{1}", "cut": "a column of pandas.cut(data['{0}'], bins)",
+    "lag": "a column of data['{0}'].shift(1)", "te": "t2({0}, {1})",
+}  # fmt: skip
+_OPERATORS: dict[type[ast.AST], str] = {
+    ast.BitXor: "I(x**2) for a power",
+    ast.BitAnd: "I((a > 1)*(b > 1)) for both of two comparisons",
+    ast.BitOr: "I(maximum(a > 1, b > 1)) for one of two comparisons",
+    ast.And: "I((a > 1)*(b > 1)) for both of two comparisons",
+    ast.Compare: "I((a > 1)*(b > 1)) for both of two comparisons",
+    ast.Or: "I(maximum(a > 1, b > 1)) for one of two comparisons",
+}
+EXACT = 2**53  # whole numbers up to this size are floats exactly
+MOST_BASIS = 1_000  # columns of one basis; degrees and degrees of freedom
+
+
+@dataclass(frozen=True)
+class Expression:
+    """One piece of a formula: its text, its syntax tree, and the columns that some of its names stand for."""
+
+    text: str
+    tree: ast.expr
+    alias: Mapping[str, str] = field(default_factory=dict)
+
+    def name_of(self, node: ast.AST) -> str | None:
+        """The column that a node is; None for other nodes."""
+        if isinstance(node, ast.Name):
+            return self.alias.get(node.id, node.id)
+        return None
+
+    @property
+    def column(self) -> str | None:
+        """The name of the column it consists of, if it is one column as it stands."""
+        return self.name_of(self.tree)
+
+    @property
+    def function(self) -> str:
+        """The function of which it is one call; "" for other expressions."""
+        return function_of(self.tree)
+
+    @property
+    def coding(self) -> ast.Call | None:
+        """The `C(...)` it consists of, if it does."""
+        return self._call_of("C")
+
+    @property
+    def smooth(self) -> ast.Call | None:
+        """The smooth function it consists of, if it does."""
+        return self._call_of(*SMOOTHS)
+
+    @property
+    def process(self) -> ast.Call | None:
+        """The Gaussian process it consists of, if it does."""
+        return self._call_of("gp")
+
+    @property
+    def alone(self) -> ast.Call | None:
+        """The smooth function or the process it consists of, if it does."""
+        return self._call_of(*STANDALONE)
+
+    def _call_of(self, *functions: str) -> ast.Call | None:
+        if isinstance(self.tree, ast.Call) and self.function in functions:
+            return self.tree
+        return None
+
+    @property
+    def category(self) -> str | None:
+        """The column whose levels it has as a factor: the column itself, or the one within C(...)."""
+        return self.name_of(self.coding.args[0] if self.coding else self.tree)
+
+    @property
+    def by(self) -> str | None:
+        """The column that multiplies the smooth function it consists of, if there is one."""
+        words = self.smooth.keywords if self.smooth else []
+        return next((self.name_of(w.value) for w in words if w.arg == "by"), None)
+
+    @property
+    def learns(self) -> bool:
+        """Whether a piece of it keeps something of the rows it is first computed at, such as a mean or knots.
+
+        >>> parse_expression("center(x)").learns, parse_expression("log(x)").learns
+        (True, False)
+        """
+        return any(
+            function_of(node) in STATEFUL | STANDALONE for node in ast.walk(self.tree)
+        )
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """The columns it reads, in order of appearance."""
+        names = _column_names(self.tree)
+        return tuple(dict.fromkeys(self.alias.get(name, name) for name in names))
+
+    @property
+    def computed(self) -> tuple[str, ...]:
+        """The columns that it computes with, which hold numbers: not those that are compared with text, coded, or multiply a smooth."""
+        names = _column_names(self.tree, computed=True)
+        return tuple(dict.fromkeys(self.alias.get(name, name) for name in names))
+
+    @property
+    def names_labels(self) -> bool:
+        """Whether it holds a whole number that no float represents, such as an identifier in a comparison."""
+        return any(
+            isinstance(n, ast.Constant) and type(n.value) is int and n.value > EXACT
+            for n in ast.walk(self.tree)
+        )
+
+    def written(self, node: ast.AST | None = None) -> str:
+        """A node, or the whole, in one spelling with quoted names quoted again: what a transform's state is filed under."""
+        text = ast.unparse(node or self.tree).replace("\n", " ")
+        return rewrite_names(text, self.alias)
+
+    def part(self, node: ast.expr) -> "Expression":
+        """A node as an expression of its own."""
+        return Expression(self.written(node), node, self.alias)
+
+    def refused(self, node: ast.AST, why: str = "") -> DataError:
+        """The error for a piece of it that is not in the tables."""
+        if not why:
+            why = "a formula has columns, numbers, arithmetic and its own functions, and runs no Python"
+        return DataError(
+            f"the piece {self.written(node)!r} of the term {shown_formula(self.text)} is not allowed: {why}"
+        )
+
+
+def parse_expression(text: str) -> Expression:
+    """The checked expression in `text`; DataError says which piece of it is not allowed.
+
+    >>> parse_expression("log(`dose (mg)`) - x").variables
+    ('dose (mg)', 'x')
+    >>> parse_expression("x.mean()")
+    Traceback (most recent call last):
+    probreg.errors.DataError: the piece 'x.mean()' of the term 'x.mean()' is not allowed...
+    """
+    python = PythonText(text, inside=True)
+    tree = parse_python(python.parts[0], text)
+    return checked_expression(Expression(text, tree, python.alias))
+
+
+def function_of(node: ast.AST) -> str:
+    """The name called: `log` for log and for np.log, where np.log is one allowed word and never a look-up; "" for other nodes."""
+    match node:
+        case ast.Call(func=ast.Name(id=name)):
+            return name
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="np"), attr=name)):
+            return name if name in FUNCTIONS else ""
+    return ""
+
+
+def contrast_of(node: ast.AST) -> str | None:
+    """The name of the contrast that a node is, with arguments or without."""
+    match node.func if isinstance(node, ast.Call) else node:
+        case ast.Attribute(value=ast.Name(id="contr"), attr=name) if name in CONTRASTS:
+            return name
+        case ast.Name(id=name):
+            return PATSY.get(name)
+    return None
+
+
+def is_text(node: ast.AST) -> bool:
+    """Whether a node is a text between quotes."""
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
+
+
+def _is_literal(node: ast.AST) -> bool:
+    match node:
+        case ast.Constant():
+            return node.value is None or type(node.value) in (int, float, str, bool)
+        case ast.UnaryOp(op=ast.USub() | ast.UAdd(), operand=ast.Constant() as number):
+            return type(number.value) in (int, float)
+        case ast.List() | ast.Tuple():
+            return all(_is_literal(part) for part in node.elts)
+    return False
+
+
+def _column_names(node: ast.AST, *, computed: bool = False) -> Iterator[str]:
+    """Names of columns, of all or of those that are `computed` with."""
+    name = function_of(node)
+    match node:
+        case ast.Name():
+            yield node.id
+        case ast.Compare() if computed and any(
+            map(is_text, [node.left, *node.comparators])
+        ):
+            return
+        case ast.Call(args=[ast.Name(), *_]) if computed and name == "C":
+            return
+        case ast.Call():
+            own = (
+                node.args
+                if name in STANDALONE or name not in OPTIONS
+                else node.args[:1]
+            )
+            by = [w.value for w in node.keywords if w.arg == "by" and not computed]
+            for part in [*own, *by]:
+                yield from _column_names(part, computed=computed)
+        case _:
+            for child in ast.iter_child_nodes(node):
+                yield from _column_names(child, computed=computed)
+
+
+# ---- what it may say ---------------------------------------------------------------------------------------------------
+
+
+def checked_expression(expression: Expression, *, inside: bool = False) -> Expression:
+    """The expression, every node of which is in the tables; `inside` a call it is no term by itself. DataError for the first node
+    that is not."""
+    _check_node(expression, expression.tree, outermost=not inside)
+    return expression
+
+
+def _check_node(of: Expression, node: ast.AST, *, outermost: bool = False) -> None:
+    parts: list[ast.expr] = []
+    match node:
+        case ast.Constant() if type(node.value) in (int, float):
+            pass
+        case ast.Name() if node.id in of.alias or not node.id.startswith("_"):
+            pass
+        case ast.UnaryOp(op=ast.USub() | ast.UAdd()):
+            parts = [node.operand]
+        case ast.BinOp() if type(node.op) in ARITHMETIC:
+            parts = [node.left, node.right]
+        case ast.Compare(ops=[op]) if type(op) in ARITHMETIC:
+            sides = [node.left, *node.comparators]
+            parts = [side for side in sides if not is_text(side)]
+        case ast.Call():
+            _check_call(of, node, outermost=outermost)
+        case ast.Attribute():
+            name = quote_name(of.written(node))
+            raise of.refused(node, f"a column of that name is written {name}")
+        case _:
+            kind: type[ast.AST] = type(getattr(node, "op", node))
+            hint = _OPERATORS.get(kind)
+            raise of.refused(node, f"write {hint}" if hint else "")
+    for part in parts:
+        _check_node(of, part)
+
+
+def _check_call(of: Expression, call: ast.Call, *, outermost: bool) -> None:
+    """DataError unless a call is of a known function, its columns are expressions and its options literals."""
+    name = function_of(call)
+    if name in FUNCTIONS or name == "I":
+        wanted = FUNCTIONS.get(name, 1)
+        if len(call.args) != wanted or call.keywords:
+            raise of.refused(
+                call,
+                f"{name} takes {wanted} argument{'s' * (wanted > 1)} and no keywords",
+            )
+        for arg in call.args:
+            _check_node(of, arg)
+        return
+    if name not in OPTIONS:
+        raise of.refused(call, _describe_unknown(of, call))
+    if not outermost and name not in STATEFUL:
+        raise of.refused(
+            call, f"{name}(...) stands by itself, not inside another function"
+        )
+    columns, options = _split_arguments(of, call, name)
+    for column in columns:
+        _check_node(of, column)
+    for word, value in options.items():
+        if word == "by":
+            if not isinstance(value, ast.Name):
+                raise of.refused(value, "by= is one column")
+        elif word == "contrasts":
+            _check_contrast(of, value)
+        elif not _is_literal(value):
+            raise of.refused(
+                value, "this argument is a number, a text, or a list of them"
+            )
+    _check_sizes(of, name, options)
+
+
+def _split_arguments(
+    of: Expression, call: ast.Call, name: str
+) -> tuple[list[ast.expr], dict[str, ast.expr]]:
+    """The columns of a call, and its options by name."""
+    words = OPTIONS[name]
+    named = {word.arg or "**": word.value for word in call.keywords}
+    several = name in STANDALONE
+    positional = [] if several else call.args[1:]
+    options = dict(zip(words, positional)) | named
+    most = 1 if name == "C" else len(words)
+    if (
+        not call.args
+        or not set(named) <= set(words)
+        or len(positional) > most
+        or len(options) < len(positional) + len(call.keywords)
+    ):
+        takes = "columns" if several else "one column"
+        listed = ", ".join(f"{word}=" if several else word for word in words)
+        unknown = "".join(f", got {word}=" for word in named if word not in words)
+        raise DataError(
+            f"{of.written(call)!r}: {name} takes {takes}, then {listed or 'nothing'}{unknown}"
+        )
+    if name == "t2" and len(call.args) < 2:
+        raise of.refused(call, "t2 takes two columns or more; of one it is s")
+    return (call.args if several else call.args[:1]), options
+
+
+def _describe_unknown(of: Expression, call: ast.Call) -> str:
+    """How to write a function of another package, or the function with the most similar name."""
+    if not isinstance(call.func, ast.Name):
+        return ""
+    name = of.alias.get(call.func.id, call.func.id)
+    if name in HINTS:
+        given = [
+            str(ast.literal_eval(a)) if is_text(a) else of.written(a) for a in call.args
+        ]
+        return f"write {HINTS[name].format(*given, *'abc')}"
+    near = difflib.get_close_matches(name, [*FUNCTIONS, *OPTIONS], n=1)
+    hint = f"did you mean {near[0]!r}?" if near else "make it a column of the data"
+    return f"a formula has no function {name!r}; {hint}"
+
+
+def _check_contrast(of: Expression, node: ast.expr) -> None:
+    kind = contrast_of(node)
+    if kind is None and not _is_literal(node):
+        raise of.refused(
+            node,
+            "a contrast is contr.treatment('b'), contr.sum, contr.poly, contr.helmert, contr.diff or contr.SAS",
+        )
+    if kind is None or not isinstance(node, ast.Call):
+        return
+    takes = CONTRASTS[kind]
+    if isinstance(node.func, ast.Name) and takes:
+        takes = ("reference",)
+    named = {word.arg for word in node.keywords}
+    if not named <= set(takes) or len(node.args) + len(node.keywords) > len(takes):
+        raise of.refused(
+            node, f"{of.written(node.func)} takes {', '.join(takes) or 'nothing'}"
+        )
+    for value in [*node.args, *(word.value for word in node.keywords)]:
+        if not _is_literal(value):
+            raise of.refused(value, "this argument is a number, or a list of numbers")
+
+
+def _check_sizes(of: Expression, name: str, options: Mapping[str, ast.expr]) -> None:
+    """DataError for a basis of more columns than are made, before any is."""
+    for word in ("df", "degree", "k"):
+        match options.get(word):
+            case ast.Constant(value=int() | float() as size) if size > MOST_BASIS:
+                raise DataError(
+                    f"{name} asks for {word}={size:.10g} in {shown_formula(of.text)}; a basis has at most {MOST_BASIS} columns"
+                )
+            case None | ast.Constant(value=int() | None):
+                pass
+            case value:
+                raise of.refused(value, f"{word} is one whole number")
+    match options.get("knots"):
+        case ast.List(elts=knots) | ast.Tuple(elts=knots) if len(knots) > MOST_BASIS:
+            raise DataError(
+                f"{name} has {len(knots)} knots in {shown_formula(of.text)}; at most {MOST_BASIS} are taken"
+            )
+
+
+def literal_arguments(
+    call: ast.Call, after: int = 0
+) -> tuple[list[Any], dict[str, Any]]:
+    """The arguments of a checked call from one on, and those by name, all of them literals."""
+    named = {w.arg: ast.literal_eval(w.value) for w in call.keywords if w.arg}
+    return [ast.literal_eval(node) for node in call.args[after:]], named

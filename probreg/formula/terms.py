@@ -1,0 +1,616 @@
+"""The terms of a formula: `y ~ a + b*c - 1` as a response and products of factors, each an expression of its own.
+
+A sum is a set of terms and a choice of the intercept: a*b is a + b + a:b, a/b is a + a:b, b %in% a is a + a:b, (a + b)**2
+crosses two at a time; + 1 puts the intercept in, - 1 and + 0 take it out (Wilkinson & Rogers 1973). A bar is effects that vary by a
+group (Bates, Maechler, Bolker & Walker 2015): (x | g) + (1 | a/b).
+"""
+
+import ast
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Literal
+
+from probreg.errors import DataError
+from probreg.formula.expression import (
+    FUNCTIONS,
+    Expression,
+    checked_expression,
+    parse_expression,
+)
+from probreg.formula.text import (
+    PythonText,
+    column_written,
+    parse_python,
+    quote_name,
+    shown_formula,
+)
+
+HIGHEST_POWER = 5  # (a + b + ...)**5 crosses five variables at once; more is a slip, and costs exponentially
+# of a formula's products; a sum of columns may have as many as MOST_COLUMNS
+MOST_TERMS = 5_000
+MOST_COLUMNS = 20_000
+
+Counted = Literal["p", "counts"]
+
+
+@dataclass(frozen=True)
+class Factor:
+    """A piece of a term: its expression, which is not checked yet, and the text it is filed under, which reads as it again."""
+
+    key: str
+    expression: Expression = field(compare=False)
+
+
+Term = tuple[Factor, ...]
+
+
+@dataclass(frozen=True)
+class Terms:
+    """A set of terms in order of appearance, by their factors in any order, the choice of the intercept, the bars and offsets."""
+
+    terms: dict[frozenset[Factor], Term] = field(default_factory=dict)
+    one: bool | None = None
+    bars: tuple["Bar", ...] = ()
+    offsets: tuple[str, ...] = ()
+
+    def add(self, other: "Terms") -> "Terms":
+        """The union of two sums; the later choice of the intercept counts."""
+        new = {key: t for key, t in other.terms.items() if key not in self.terms}
+        one = self.one if other.one is None else other.one
+        bars = self.bars + other.bars
+        return Terms({**self.terms, **new}, one, bars, self.offsets + other.offsets)
+
+    @property
+    def unmultiplied(self) -> tuple[str, ...]:
+        """The pieces that are only added: bars and offsets."""
+        offsets = (f"offset({text})" for text in self.offsets)
+        return (*(bar.key for bar in self.bars), *offsets)
+
+
+@dataclass(frozen=True)
+class FormulaLayout:
+    """A formula taken apart: the response (several expressions where a row counts), the terms by degree and their factors,
+    each by the text it is filed under."""
+
+    text: str
+    response: str
+    outcome: tuple[Expression, ...]
+    terms: tuple[tuple[str, ...], ...]
+    factors: Mapping[str, Expression]
+    intercept: bool
+    bars: tuple["Bar", ...] = ()
+    offset: str | None = None  # the sum of its offset(...)
+    notes: tuple[str, ...] = ()
+
+    @property
+    def counted(self) -> Counted | None:
+        """ "p" for successes of trials, "counts" for counts by class, None for a response of one value per row."""
+        if len(self.outcome) == 1:
+            return None
+        return "p" if self.response.startswith("p(") else "counts"
+
+    @property
+    def classes(self) -> tuple[str, ...] | None:
+        """The names of the classes that are counted."""
+        if self.counted == "counts":
+            return tuple(e.column or e.text for e in self.outcome)
+        return None
+
+    @property
+    def every_factor(self) -> dict[str, Expression]:
+        """The factors of terms and of what varies by a group."""
+        out = dict(self.factors)
+        for bar in self.bars:
+            out |= bar.effects.factors
+        return out
+
+    @property
+    def factor_variables(self) -> tuple[str, ...]:
+        """The columns that factors read, in order of appearance."""
+        read = (name for e in self.every_factor.values() for name in e.variables)
+        return tuple(dict.fromkeys(read))
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """The columns the terms read, in order of appearance; columns of groups last."""
+        groups = (name for bar in self.bars for name in bar.group)
+        return tuple(dict.fromkeys([*self.factor_variables, *groups]))
+
+    @property
+    def outcome_variables(self) -> tuple[str, ...]:
+        """The columns that the response reads."""
+        return tuple(dict.fromkeys(name for e in self.outcome for name in e.variables))
+
+    def called(self, text: str) -> str:
+        """A factor as users call it in the names of columns: the name of its column, or its expression."""
+        name = self.factors[text].column
+        return text if name is None else name
+
+
+@dataclass(frozen=True)
+class Bar:
+    """Effects that vary by a group: `(Days | Subject)`, the left of the bar a formula of its own, the right the columns whose
+    combinations are the groups. Of `(x || g)` the effects are independent of one another."""
+
+    effects: FormulaLayout
+    group: tuple[str, ...]
+    correlated: bool
+
+    @property
+    def key(self) -> str:
+        """The term as it is called, such as "(Days | Subject)"."""
+        return f"({self.effects.text} {'|' if self.correlated else '||'} {self.by})"
+
+    @property
+    def by(self) -> str:
+        """The groups, such as "school:class"."""
+        return ":".join(map(column_written, self.group))
+
+    @property
+    def varying(self) -> frozenset[frozenset[str]]:
+        """Its terms by their factors in any order; that of the intercept is empty."""
+        own = [frozenset(term) for term in self.effects.terms]
+        return frozenset([*own, frozenset[str]()] if self.effects.intercept else own)
+
+    def same(self, other: "Bar") -> bool:
+        """Whether it is the same term, however it is spelled."""
+        return (
+            self.varying == other.varying
+            and set(self.group) == set(other.group)
+            and self.correlated == other.correlated
+        )
+
+
+# ---- a formula ---------------------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=64)
+def parse_formula(text: str) -> FormulaLayout:
+    """The parts of `response ~ terms`, every factor checked; DataError names the piece that is not allowed."""
+    left, right, alias = _parse_sides(text)
+    shown = shown_formula(text)
+    reader = _Reader(text, alias)
+    response = _find_response(reader.read(left), text)
+    outcome = _parse_response_parts(response.expression)
+    found = reader.read(right)
+    terms = sorted(found.terms.values(), key=len)
+    used = {factor.key: factor.expression for term in terms for factor in term}
+    name = response.expression.column or response.key
+    if response.key in used:
+        raise DataError(
+            f"the response {name!r} is also a term of {shown}; leave it out on the right"
+        )
+    _refuse_standalone((term for term in terms if len(term) > 1), text)
+    _refuse_bars(found.bars, response, outcome, shown)
+    intercept = found.one is not False
+    if not terms and not intercept and not found.bars:
+        raise DataError(
+            f"the formula {shown} has no terms and no intercept; write 'y ~ 1' for an intercept alone"
+        )
+    return FormulaLayout(
+        text,
+        name,
+        outcome,
+        tuple(tuple(factor.key for factor in term) for term in terms),
+        {key: checked_expression(expression) for key, expression in used.items()},
+        intercept,
+        found.bars,
+        joined_offsets(*found.offsets),
+        tuple(dict.fromkeys(reader.notes)),
+    )
+
+
+def _parse_sides(text: str) -> tuple[ast.expr, ast.expr, dict[str, str]]:
+    """The trees of the response and of the terms, and the names that stand for columns in them."""
+    python = PythonText(text)
+    shown = shown_formula(text)
+    if len(python.parts) > 2:
+        raise DataError(f"the formula {shown} has '~' more than once")
+    if len(python.parts) < 2 or not python.parts[0]:
+        raise DataError(
+            f"the formula {shown} has no response; write 'response ~ terms'"
+        )
+    if not python.parts[1]:
+        raise DataError(
+            f"the formula {shown} has nothing on its right side; write 'y ~ 1' for an intercept alone"
+        )
+    left, right = (parse_python(part, text) for part in python.parts)
+    return left, right, python.alias
+
+
+def _find_response(left: Terms, text: str) -> Factor:
+    factors = [factor for term in left.terms.values() for factor in term]
+    if len(factors) != 1 or left.one is not None or left.bars or left.offsets:
+        raise DataError(
+            f"the left side of {shown_formula(text)} is {left_of(text).strip()!r}; one response is expected, "
+            "such as y, log(y), {y1 - y2}, p(successes, trials) or counts(a, b, c)"
+        )
+    return factors[0]
+
+
+def _parse_response_parts(whole: Expression) -> tuple[Expression, ...]:
+    """The one expression of a response, the two of `p(successes, trials)`, or those of `counts(a, b, ...)`."""
+    tree = whole.tree
+    if not isinstance(tree, ast.Call) or whole.function not in ("p", "counts"):
+        return (checked_expression(whole),)
+    if whole.function == "p" and (len(tree.args) != 2 or tree.keywords):
+        raise whole.refused(tree, "p takes two columns, p(successes, trials)")
+    if len(tree.args) < 2 or tree.keywords:
+        raise whole.refused(
+            tree,
+            "counts takes two columns or more, one for each class: counts(a, b, c)",
+        )
+    return tuple(checked_expression(whole.part(a), inside=True) for a in tree.args)
+
+
+def joined_offsets(*offsets: str | None) -> str | None:
+    """The sum of offsets that are expressions; None where there is none.
+
+    >>> joined_offsets("log(days)", None, "z")
+    'log(days) + z'
+    """
+    return " + ".join(text for text in offsets if text is not None) or None
+
+
+def _refuse_standalone(terms: Iterable[Term], text: str) -> None:
+    """DataError for a smooth function or a process in these terms, which neither can be a part of."""
+    for factor in (factor for term in terms for factor in term):
+        if factor.expression.process:
+            raise DataError(
+                f"{factor.key!r} is a Gaussian process and stands by itself in {shown_formula(text)}; one of x and z is gp(x, z)"
+            )
+        if factor.expression.smooth:
+            raise DataError(
+                f"{factor.key!r} is a smooth function and stands by itself in {shown_formula(text)}; one for each level of g, "
+                "or times a number g, is s(x, by=g)"
+            )
+
+
+def _refuse_bars(
+    bars: Sequence[Bar], response: Factor, outcome: Sequence[Expression], shown: str
+) -> None:
+    """DataError for the response in a bar, and for an effect that varies by the same groups twice."""
+    given = {name for part in outcome for name in part.variables}
+    for bar in bars:
+        if response.key in bar.effects.factors or not given.isdisjoint(bar.group):
+            raise DataError(
+                f"the response {response.expression.text!r} is also in {bar.key} of {shown}"
+            )
+    refuse_twice(bars, shown)
+
+
+def refuse_twice(bars: Sequence[Bar], where: str) -> None:
+    """DataError for an effect that varies by the same groups twice; `where` names the formula."""
+    for i, bar in enumerate(bars):
+        for other in bars[:i]:
+            both = bar.varying & other.varying
+            if set(bar.group) != set(other.group) or not both:
+                continue
+            if bar.same(other):
+                raise DataError(
+                    f"{bar.key} stands twice in {where}; a / b stands for a and a:b"
+                )
+            effect = "the intercept"
+            if frozenset() not in both:
+                effect = ":".join(sorted(min(both, key=sorted)))
+            raise DataError(
+                f"{effect} varies by {bar.by} in {other.key} and in {bar.key}: two standard deviations of one effect cannot be "
+                "told apart; 0 + x leaves the intercept out"
+            )
+
+
+def read_bar_term(text: str) -> Bar | None:
+    """The one term that a text is, with its brackets or without them, such as "Days | Subject"; None where it is none."""
+    whole = text if text.strip().startswith("(") else f"({text})"
+    try:
+        python = PythonText(whole)
+        (side,) = python.parts
+        bars = _Reader(whole, python.alias).read(parse_python(side, whole)).bars
+    except (DataError, ValueError):
+        return None
+    return bars[0] if len(bars) == 1 else None
+
+
+# ---- formulas whose `.` is not written out yet -------------------------------------------------------------------------
+
+
+def has_dot(text: str) -> bool:
+    """Whether `.` is a term of the formula."""
+    return bool(PythonText(text).dots)
+
+
+def expand(text: str, names: tuple[str, ...]) -> str:
+    """The formula with `.` on its right written out as `names`, quoted where they are not plain words."""
+    _, right, _ = _parse_sides(text)
+    for bar in _bars_of(right):
+        if any(_is_dot(node) for node in ast.walk(bar)):
+            raise DataError(
+                f"{shown_formula(text)} has '.' within a bar; name the columns that vary, and those of the groups"
+            )
+    if any(map(_is_dot, ast.walk(right))) and not names:
+        raise DataError(
+            f"'.' in {shown_formula(text)} stands for all other columns, and there are none"
+        )
+    every = " + ".join(map(column_written, names))
+    start = len(left_of(text))
+    for place in reversed(PythonText(text).dots):
+        if place > start:
+            text = f"{text[:place]}({every}){text[place + 1 :]}"
+    return text
+
+
+def _is_dot(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and node.value is ...
+
+
+def _bars_of(tree: ast.expr) -> list[ast.BinOp]:
+    return [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr | ast.BitXor)
+    ]
+
+
+def left_of(text: str) -> str:
+    """The text before the ~ of a formula."""
+    return text[: PythonText(text).ends[0]]
+
+
+def grouping_columns(text: str) -> tuple[str, ...]:
+    """The names behind the bars of a formula."""
+    _, right, alias = _parse_sides(text)
+    names = (
+        alias.get(node.id, node.id)
+        for bar in _bars_of(right)
+        for node in ast.walk(bar.right)
+        if isinstance(node, ast.Name)
+    )
+    return tuple(dict.fromkeys(names))
+
+
+def offset_variables(text: str) -> set[str]:
+    """The columns that the offset(...) of a formula read."""
+    _, right, alias = _parse_sides(text)
+    reader = _Reader(text, alias)
+    offsets = [
+        reader.read(node)
+        for node in ast.walk(right)
+        if isinstance(node, ast.Call) and reader.is_offset(node)
+    ]
+    each = [parse_expression(part) for found in offsets for part in found.offsets]
+    return {name for part in each for name in part.variables}
+
+
+# ---- from a syntax tree to terms ---------------------------------------------------------------------------------------
+
+
+class _Reader:
+    """Reads the sums and products of a syntax tree (see `formula.text`)."""
+
+    def __init__(self, text: str, alias: Mapping[str, str]) -> None:
+        self.text = text
+        self.alias = alias
+        self.factors: dict[str, Factor] = {}  # by their text
+        self.notes: list[str] = []
+
+    def read(self, node: ast.expr) -> Terms:
+        """The terms of a node."""
+        shown = shown_formula(self.text)
+        match node:
+            case ast.Tuple(elts=parts) if parts:
+                out = self._read_sum(parts)
+            case ast.UnaryOp(op=ast.Not()):
+                out = self._read_sum([node])
+            case ast.BinOp(op=ast.BitOr() | ast.BitXor()):
+                out = self._read_bars(node)
+            case ast.BinOp(left, ast.Mult(), right):
+                a, b = self.read(left), self.read(right)
+                out = a.add(b).add(self._cross(a, b))
+            case ast.BinOp(left, ast.Div(), right):
+                out = self._nest(self.read(left), self.read(right))
+            case ast.BinOp(left, ast.Mod(), right):
+                out = self._nest(self.read(right), self.read(left))
+            case ast.BinOp(left, ast.Pow(), right):
+                out = self._cross(self.read(left), self.read(right))
+            case ast.Subscript(value, ast.Constant(value=int(power))):
+                out = self._raise_to(self.read(value), power)
+            case ast.Constant(value=int() | float() as number) if number in (0, 1):
+                out = Terms(one=number == 1)
+            case ast.Constant(value=int() | float() as number):
+                raise DataError(
+                    f"the number {number} is no term of {shown}; only 0 and 1 are, for the intercept. "
+                    f"A column of that name is written {quote_name(str(number))}, twice a column I(2 * x)"
+                )
+            case ast.Call() if self.is_offset(node):
+                out = Terms(offsets=(self._read_offset(node),))
+            case ast.Name() | ast.Call() | ast.Attribute():
+                out = self._read_factor(node)
+            case ast.Set(elts=[inner]):
+                out = self._read_factor(inner)
+            case _:
+                piece = Expression(self.text, node, self.alias).written()
+                raise DataError(
+                    f"{piece} is no term of {shown}; a column of that name is written in backquotes"
+                )
+        return out
+
+    def is_offset(self, node: ast.Call) -> bool:
+        return isinstance(node.func, ast.Name) and node.func.id == "offset"
+
+    def _read_sum(self, nodes: Sequence[ast.expr]) -> Terms:
+        terms = dict[frozenset[Factor], Term]()
+        one: bool | None = None
+        bars: tuple[Bar, ...] = ()
+        offsets: tuple[str, ...] = ()
+        for node in nodes:
+            plus = True
+            while isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+                node = node.operand
+                plus = not plus
+            part = self.read(node)
+            for key, term in part.terms.items():
+                if plus:
+                    terms.setdefault(key, term)
+                else:
+                    terms.pop(key, None)
+            if part.one is not None:
+                one = part.one is plus
+            if part.unmultiplied and not plus:
+                raise DataError(
+                    f"{part.unmultiplied[0]} is subtracted in {shown_formula(self.text)}; leave it out instead"
+                )
+            bars += part.bars
+            offsets += part.offsets
+            self._refuse_many(len(terms), MOST_COLUMNS)
+        return Terms(terms, one, bars, offsets)
+
+    def _read_factor(self, node: ast.expr) -> Terms:
+        whole = Expression("", node, self.alias)
+        name = whole.column
+        key = whole.written() if name is None else column_written(name)
+        text = key if name is None else name
+        factor = self.factors.setdefault(
+            key, Factor(key, Expression(text, node, self.alias))
+        )
+        return Terms({frozenset((factor,)): (factor,)})
+
+    def _read_offset(self, call: ast.Call) -> str:
+        """The one expression of an offset(...)."""
+        if len(call.args) != 1 or call.keywords:
+            written = Expression("", call, self.alias).written()
+            raise DataError(
+                f"{written!r}: offset takes one expression, such as offset(log(days))"
+            )
+        whole = Expression(self.text, call.args[0], self.alias)
+        return checked_expression(whole.part(whole.tree), inside=True).text
+
+    def _nest(self, outer: Terms, inner: Terms) -> Terms:
+        """outer / inner: the inner terms within each combination of the outer factors."""
+        factors = dict.fromkeys(f for term in outer.terms.values() for f in term)
+        every = Terms(
+            {frozenset(factors): tuple(factors)}, outer.one, outer.bars, outer.offsets
+        )
+        return outer.add(self._cross(every if factors else outer, inner))
+
+    def _raise_to(self, base: Terms, power: int) -> Terms:
+        """(a + b)**2: the products of up to two of the terms."""
+        if not 1 <= power <= HIGHEST_POWER:
+            raise DataError(
+                f"{shown_formula(self.text)} crosses variables up to the power {power}; expected 1 to {HIGHEST_POWER}. "
+                "For a power of a number write I(x**2) or poly(x, 2)"
+            )
+        out = base
+        for _ in range(power - 1):
+            out = self._cross(out, base)
+        if len(base.terms) == 1 and power > 1:
+            (term,) = base.terms.values()
+            name = ":".join(factor.key for factor in term)
+            note = f"{name}**{power} in a formula crosses {name} with itself, which is {name}"
+            if all(f.expression.function in ("", "I", *FUNCTIONS) for f in term):
+                note += f": for a power of a number write I({name}**{power}) or poly({name}, {power})"
+            self.notes.append(note)
+        return out
+
+    def _cross(self, a: Terms, b: Terms) -> Terms:
+        """The products of every term of a with every term of b."""
+        shown = shown_formula(self.text)
+        both = a.add(b)
+        if both.unmultiplied:
+            raise DataError(
+                f"{both.unmultiplied[0]} stands in a product of {shown}; it is added"
+            )
+        if both.one is not None:
+            raise DataError(
+                f"a product of {shown} has a number in it. Write I(2 * x), so that the column says so, and the "
+                "0 or 1 of the intercept as a term by itself"
+            )
+        out: dict[frozenset[Factor], Term] = {}
+        for first in a.terms.values():
+            for second in b.terms.values():
+                term = (*first, *(f for f in second if f not in first))
+                out.setdefault(frozenset(term), term)
+            self._refuse_many(len(out), MOST_TERMS)
+        return Terms(out)
+
+    def _refuse_many(self, count: int, most: int) -> None:
+        if count > most:
+            kind = "products of columns" if most == MOST_TERMS else "terms"
+            raise DataError(
+                f"the formula {shown_formula(self.text)} stands for {count} {kind} or more; at most {most} are taken"
+            )
+
+    def _read_bars(self, node: ast.BinOp) -> Terms:
+        """The terms of `(left | right)`, one for each of the groups."""
+        correlated = isinstance(node.op, ast.BitOr)
+        text = self._write(node.left)
+        piece = f"({text} {'|' if correlated else '||'} {self._write(node.right)})"
+        found = self.read(node.left)
+        if found.unmultiplied:
+            raise DataError(
+                f"{piece} has {found.unmultiplied[0]} before its bar; add it outside"
+            )
+        if not found.terms and found.one is False:
+            raise DataError(
+                f"{piece} has no effect before its bar; (1 | g) is an intercept for each level of g"
+            )
+        _refuse_standalone(found.terms.values(), self.text)
+        terms = sorted(found.terms.values(), key=len)
+        effects = FormulaLayout(
+            text,
+            "",
+            (),
+            tuple(tuple(f.key for f in term) for term in terms),
+            {f.key: checked_expression(f.expression) for term in terms for f in term},
+            found.one is not False,
+        )
+        groups = self._read_groups(node.right, piece)
+        return Terms(bars=tuple(Bar(effects, group, correlated) for group in groups))
+
+    def _read_groups(self, node: ast.expr, piece: str) -> list[tuple[str, ...]]:
+        """The groups behind a bar, each by the columns whose combinations they are: g / h stands for g and g:h."""
+        match node:
+            case ast.Name():
+                return [(self.alias.get(node.id, node.id),)]
+            case ast.BinOp(left, ast.Div() | ast.Pow() as op, right):
+                before = self._read_groups(left, piece)
+                after = self._read_groups(right, piece)
+                joined = [before[-1] + group for group in after]
+                repeated = set(before[-1]).intersection(*after)
+                if repeated:
+                    raise DataError(
+                        f"column {min(repeated)!r} stands twice behind the bar of {piece}; once is enough"
+                    )
+                return before + joined if isinstance(op, ast.Div) else joined
+        raise DataError(
+            f"{piece} has {self._write(node)!r} behind its bar, where columns stand, joined by ':' or '/'; make an expression a "
+            "column of the data, and write a term for each grouping column, as in (1 | g) + (1 | h)"
+        )
+
+    def _write(self, node: ast.expr) -> str:
+        """A node as a formula writes it."""
+        match node:
+            case ast.Tuple(elts=parts):
+                text = " + ".join(map(self._write, parts))
+                return text.replace("+ - ", "- ")
+            case ast.UnaryOp(op=ast.Not(), operand=operand):
+                return f"- {self._write(operand)}"
+            case ast.BinOp(left, op, right) if type(op) in _WRITTEN:
+                sides = [self._write(left), self._write(right)]
+                for i, side in enumerate((left, right)):
+                    if isinstance(side, ast.Tuple):
+                        sides[i] = f"({sides[i]})"
+                return _WRITTEN[type(op)].join(sides)
+            case ast.Subscript(value, ast.Constant(value=int(power))):
+                base = self._write(value)
+                return (
+                    f"{f'({base})' if isinstance(value, ast.Tuple) else base}**{power}"
+                )
+            case ast.Set(elts=[inner]):
+                return f"{{{self._write(inner)}}}"
+        return Expression("", node, self.alias).written()
+
+
+_WRITTEN: dict[type[ast.AST], str] = {
+    ast.Mult: "*", ast.Div: "/", ast.Mod: " %in% ", ast.Pow: ":", ast.BitOr: " | ", ast.BitXor: " || ",
+}  # fmt: skip

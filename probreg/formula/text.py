@@ -1,0 +1,271 @@
+r"""The text of a formula as Python, so that Python's own parser reads it.
+
+    formula              Python
+    `a b`, a.b, class    name0_, ...         names that Python does not have
+    a + b - c            a, b, not c         the terms of a sum
+    a:b                  a ** b              which binds tighter than * and /
+    a^2, a**2            a[2]                a power of terms
+    b %in% a             b % a
+    (x | g), (x || g)    ((x) | (g)), ((x) ^ (g))
+    .                    ...
+    y ~ x                two texts
+
+In the brackets of a call and in braces everything is Python already, and only names are replaced.
+"""
+
+import ast
+import keyword
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from probreg.errors import DataError
+
+DEEPEST = 150  # operations within operations
+DEEPEST_BRACKETS = 50  # brackets within brackets
+_SHOWN = 120  # letters of a formula or term that a message repeats
+STRING = r""""(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'"""
+QUOTED = r"`(?:[^`\\]|\\.)*`"
+_TOKEN = re.compile(
+    rf"(?P<space>\s+)|(?P<quoted>{QUOTED})|(?P<text>{STRING})|(?P<word>[\w.]+)|(?P<power>(?:\*\*|\^)\s*(?P<n>[A-Za-z0-9_]*))|%in%|\|\||.",
+    re.DOTALL,
+)
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_NUMBER = re.compile(r"[0-9]+\.?[0-9]*|\.[0-9]+")
+_SIGNS = {":": "**", "%in%": "%", "*": "*", "/": "/"}
+
+
+def quote_name(name: str) -> str:
+    r"""A name between backquotes; a backquote in it is written \` and a backslash \\.
+
+    >>> print(quote_name("dose (mg)"), quote_name("a`b"))
+    `dose (mg)` `a\`b`
+    """
+    return "`" + name.replace("\\", "\\\\").replace("`", "\\`") + "`"
+
+
+def unquote_name(inside: str) -> str:
+    r"""Return the name that the text between two backquotes means; a backslash before another letter is itself.
+
+    >>> unquote_name(quote_name("a`b\\")[1:-1])
+    'a`b\\'
+    """
+    return re.sub(r"\\([`\\])", r"\1", inside)
+
+
+def column_written(name: str) -> str:
+    """A column as a formula writes it.
+
+    >>> column_written("x1"), column_written("1")
+    ('x1', '`1`')
+    """
+    return name if _PLAIN.fullmatch(name) else quote_name(name)
+
+
+def shown_formula(text: str) -> str:
+    """A formula as messages repeat it: its beginning, where it is long."""
+    if len(text) <= _SHOWN:
+        return repr(text)
+    return f"{text[:_SHOWN]!r} ... ({len(text)} letters)"
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of the message of an error."""
+    lines = str(error).strip().splitlines()
+    return (lines[0] if lines else type(error).__name__).rstrip(".")
+
+
+def is_plain_name(name: str) -> bool:
+    """Whether Python reads the text as one name, and as this one."""
+    plain = _PLAIN.fullmatch(name) is not None
+    return plain and not name.startswith("_") and not keyword.iskeyword(name)
+
+
+@dataclass
+class PythonText:
+    """Rewrites a text as Python; `inside` a call there are only names to replace.
+
+    `names` has the Python name in the place of each name, `dots` the places of `.` in the formula; `parts` are the Python texts of the
+    sides of `~`, and `ends` the places at which they end.
+    """
+
+    text: str
+    inside: bool = False
+    names: dict[str, str] = field(default_factory=dict)
+    dots: list[int] = field(default_factory=list)
+    parts: list[str] = field(default_factory=list)
+    ends: list[int] = field(default_factory=list)
+    out: list[str] = field(default_factory=list)
+    # of each open bracket: its place in `out`, whether it is of a call, and whether there was a bar
+    open: list[list[int]] = field(default_factory=list)
+    operand: bool = False  # the last token ends a term
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.text, str):
+            raise DataError(
+                f"a formula is a text such as 'y ~ x'; got {type(self.text).__name__}"
+            )
+        self.stem = "name"
+        while self.stem in self.text:
+            self.stem += "_"
+        for token in _TOKEN.finditer(self.text):
+            if token["space"]:
+                self.out.append(" ")
+            elif token["quoted"]:
+                self._put(self._replace_name(unquote_name(token[0][1:-1])))
+            elif token["text"]:
+                self._put(token[0])
+            elif token[0] in "([{":
+                self._open_bracket(token)
+            elif token[0] in ")]}":
+                self._close_bracket(token)
+            elif self.open[-1][1] if self.open else self.inside:
+                ascii_or_sign = token[0].isascii() or not token["word"]
+                self.out.append(
+                    token[0] if ascii_or_sign else self._replace_name(token[0])
+                )
+            elif token["word"]:
+                self._add_word(token)
+            else:
+                self._add_sign(token)
+        self._end_part(len(self.text))
+
+    @property
+    def alias(self) -> dict[str, str]:
+        """The names by those in their place."""
+        return {python: name for name, python in self.names.items()}
+
+    def fail(self, why: str, place: int) -> DataError:
+        """The error for a text that does not follow the grammar."""
+        where = f" at letter {place + 1}" if place < len(self.text) else ""
+        return DataError(
+            f"the formula {shown_formula(self.text)} cannot be read: {why}{where}"
+        )
+
+    def _put(self, term: str) -> None:
+        self.out.append(term)
+        self.operand = True
+
+    def _replace_name(self, name: str) -> str:
+        """Return the Python name in the place of a name."""
+        return f" {self.names.setdefault(name, f'{self.stem}{len(self.names)}_')} "
+
+    def _add_word(self, token: re.Match[str]) -> None:
+        word = token[0]
+        if word == ".":
+            self.dots.append(token.start())
+            self._put("...")
+        elif (
+            _NUMBER.fullmatch(word)
+            or is_plain_name(word)
+            or word.startswith(("np.", "contr."))
+        ):
+            self._put(word)
+        else:
+            self._put(self._replace_name(word))
+
+    def _open_bracket(self, token: re.Match[str]) -> None:
+        inside = self.open[-1][1] if self.open else self.inside
+        if token[0] == "[" and not inside:
+            raise self.fail("'[' is no part of a formula", token.start())
+        call = inside or token[0] == "{" or self.operand
+        self.open.append([len(self.out), call, False])
+        self.out.append(token[0])
+        self.operand = False
+        if len(self.open) > DEEPEST_BRACKETS:
+            raise self.fail(
+                f"brackets more than {DEEPEST_BRACKETS} deep", token.start()
+            )
+
+    def _close_bracket(self, token: re.Match[str]) -> None:
+        if not self.open:
+            raise self.fail(f"{token[0]!r} closes no bracket", token.start())
+        _, call, bar = self.open.pop()
+        if not call:
+            self._require_operand(token.start())
+        self._put("))" if bar else token[0])
+
+    def _require_operand(self, place: int) -> None:
+        if not self.operand:
+            raise self.fail("a term is expected", place)
+
+    def _add_sign(self, token: re.Match[str]) -> None:
+        """Add an operator between terms."""
+        sign = token[0]
+        if sign in "+-":
+            self.out.append(", " * self.operand + "not " * (sign == "-"))
+        elif token["power"]:
+            self._require_operand(token.start())
+            if not token["n"].isdigit():
+                raise self.fail(
+                    "a power of terms is a whole number, as in (a + b)**2; of a number, I(x**2)",
+                    token.start(),
+                )
+            self._put(f"[{token['n'].lstrip('0') or '0'}]")
+            return
+        elif sign in ("|", "||"):
+            self._add_bar(token)
+        elif sign == "~" and not self.open:
+            self._end_part(token.start())
+        elif sign in _SIGNS:
+            self._require_operand(token.start())
+            self.out.append(_SIGNS[sign])
+        else:
+            hint = "is not closed" if sign in "`'\"" else "is no part of a formula"
+            raise self.fail(f"{sign!r} {hint}", token.start())
+        self.operand = False
+
+    def _add_bar(self, token: re.Match[str]) -> None:
+        if not self.open:
+            raise DataError(
+                f"{shown_formula(self.text)} has a bar outside brackets; effects that vary by a group are written (1 | g) or (x | g)"
+            )
+        self._require_operand(token.start())
+        start, _, bar = self.open[-1]
+        if bar:
+            raise self.fail("a second '|' in one bracket", token.start())
+        self.open[-1][2] = True
+        self.out[start] = "(("
+        self.out.append(")|(" if token[0] == "|" else ")^(")
+
+    def _end_part(self, place: int) -> None:
+        if self.open:
+            raise self.fail("a bracket is not closed", place)
+        part = "".join(self.out).strip()
+        if part and not self.inside:
+            self._require_operand(place)
+        self.parts.append(part)
+        self.ends.append(place)
+        self.out = []
+        self.operand = False
+
+
+def parse_python(written: str, source: str) -> ast.expr:
+    """The syntax tree of a Python expression; `source` is the text that messages repeat."""
+    try:
+        tree = ast.parse(written, mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        why = error.msg if isinstance(error, SyntaxError) else first_line(error)
+        raise DataError(f"{shown_formula(source)} cannot be read: {why}") from None
+    level = list[ast.AST]([tree])
+    depth = 0
+    while level:  # operations within operations, level by level
+        level = [child for node in level for child in ast.iter_child_nodes(node)]
+        depth += 1
+    if depth > DEEPEST:
+        raise DataError(
+            f"{shown_formula(source)} nests operations {depth} deep; at most {DEEPEST} are computed"
+        )
+    return tree
+
+
+def rewrite_names(written: str, alias: Mapping[str, str]) -> str:
+    """A Python text with the names in `alias` as a formula writes them."""
+
+    def restore(word: re.Match[str]) -> str:
+        name = alias.get(word[0])
+        if name is None:
+            return word[0]
+        return name if is_plain_name(name) else quote_name(name)
+
+    return re.sub(r"\w+", restore, written)
