@@ -1,5 +1,5 @@
 """`python -m probreg` is the command `probreg`."""
 
-from probreg.show.cli import app
+from probreg.show.cli import main
 
-app(prog_name="probreg")
+main()

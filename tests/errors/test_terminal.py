@@ -5,12 +5,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import probreg as pr
-from probreg.show.cli import app
 from probreg.system.terminal import cut_middle, visible, wrap_line
 from probreg.tables.text import cut_names
+from tests.commands import run
 
 COLUMN, LEVEL = (
     "dose\x1b[2J\nFORGED: all is well\r\x9b",
@@ -67,7 +66,7 @@ def test_no_name_reaches_the_terminal_as_an_order(name, fit):
 
 def test_an_error_of_the_command_line_is_one_harmless_line(tmp_path):
     (tmp_path / "a.csv").write_text('"x\x1b[31m",y\n1,2\n2,1\n3,5\n')
-    out = CliRunner().invoke(app, ["fit", str(tmp_path / "a.csv"), "y ~ z\x1b[2J"])
+    out = run("fit", str(tmp_path / "a.csv"), "y ~ z\x1b[2J")
     assert out.exit_code == 1
     assert out.output.count("\n") == 1
     assert out.output.rstrip("\n").isprintable()

@@ -1,359 +1,440 @@
-"""The commands, from a file to a table, a report or predictions, without writing Python.
+"""The commands, from a file to a table, a report or predictions. Each returns its exit code."""
 
-What is wrong is said in one line on the standard error; `entry` has the exit codes. Whatever is slow to import is imported
-by the command that uses it.
-"""
-
-from dataclasses import asdict
+from argparse import Namespace
+from collections.abc import Mapping
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Any
 
-import typer
+import numpy as np
 
 import probreg
-from probreg.arguments.scalars import check_prob
-from probreg.comparison import compare_models
-from probreg.data.weights import named_weights
+from probreg.assess.before import Findings, Verdict
+from probreg.comparison import Comparison, compare, compare_models
 from probreg.datasets import describe_dataset, list_datasets, load_dataset
-from probreg.fits.fit import fit as fit_model, load_fit
-from probreg.show.cli.entry import Commands, WrongWords, usage
-from probreg.show.cli.options import (
-    METHOD_HELP,
-    PRIOR_HELP,
-    AsCsv,
-    AsJson,
-    File,
-    Formula,
-    MaybeFormula,
-    MethodOptions,
-    ModelOptions,
-    Prior,
-    Prob,
-    Seed,
-    Settings,
-    Source,
-    TableOptions,
-    Verbose,
-    fit_of_source,
-    method_option,
-    model_option,
-    one_format,
-    output_option,
-    refuse_repeats,
-    with_option_groups,
-)
-from probreg.show.cli.output import (
-    command_json,
-    show_progress,
-    write_json,
-    write_lines,
-)
-from probreg.show.cli.settings import (
-    check_covariance,
-    covariance_of,
-    methods_of,
-    read_groups,
-)
-from probreg.show.cli.shown import (
-    beside,
-    name_of,
-    show_compared,
-    show_fits,
-    show_in_full,
-    write_findings,
-    write_report,
-)
-from probreg.show.cli.spelling import as_printed
-from probreg.show.cli.tables import (
-    catalogue_table,
-    compared_object,
-    estimates_of,
-    fit_object,
-)
+from probreg.errors import ProbregError
+from probreg.fits.fit import Fit, fit as fit_model, load_fit
+from probreg.inference import METHODS, NUTS, Evidence
+from probreg.model.model import Model
+from probreg.priors import Covariance, Flat, Normal
+from probreg.priors.text import parse_prior
+from probreg.show.cli.files import read_file, response_level
+from probreg.show.cli.output import command_json, show_progress, write_message
+from probreg.show.cli.values import methods_of
+from probreg.show.publication import table as publication_table
+from probreg.show.report import report
 from probreg.system.disk import destination, write_whole
+from probreg.system.terminal import format_probability
 from probreg.tables.data import csv_text, records
 
-app = typer.Typer(
-    cls=Commands, add_completion=False, pretty_exceptions_enable=False, invoke_without_command=True,
-    help="Regression as likelihood models: maximum likelihood, posterior mode and posterior in one table.",
-    epilog='Example: probreg fit challenger "damage ~ temperature" --likelihood bernoulli',
+_SETTINGS_OF_A_FIT = (
+    "likelihood", "prior", "aux", "event", "reference", "weights", "offset", "missing", "method", "set", "seed"
 )  # fmt: skip
+_VERBOSE = "(--verbose prints every row, reason and note)"
 
 
-@app.callback()
-def main(
-    context: typer.Context,
-    version: Annotated[
-        bool, typer.Option("--version", help="Print the version.")
-    ] = False,
-) -> None:
-    if version:
-        typer.echo(f"probreg {probreg.__version__}")
-    elif context.invoked_subcommand is None:
-        typer.echo(context.get_help())
-
-
-@app.command(
-    name="fit",
-    epilog='Example: probreg fit challenger "damage ~ temperature" --likelihood bernoulli --save orings.nc',
-)
-@with_option_groups
-def fit_command(
-    file: File, formula: Formula, model: ModelOptions, how: MethodOptions, table: TableOptions, prior: Prior = "flat",
-    prob: Prob = 0.95,
-    covariance: Annotated[str | None, output_option("Of the errors: classical, observed, HC0 to HC3, cluster:COLUMN, HAC:LAGS. The fit then stands alone.")] = None,
-    out: Annotated[Path | None, output_option("Write an HTML report here.", "--report")] = None,
-    save: Annotated[Path | None, output_option("Write the fit here, as netCDF.", "--save")] = None,
-    rows: Annotated[bool, output_option("Keep the rows in the saved fit.", "--rows")] = False,
-    verbose: Verbose = False, as_json: AsJson = False, as_csv: AsCsv = False,
-) -> None:  # fmt: skip
-    """Fit a model and print its table.
-
-    A fit with a prior, or of a posterior, stands beside maximum likelihood.
-    """
-    one_format(as_json, as_csv)
-    method = how.chosen()
-    words = model.words([prior])
-    with usage():
-        check_prob(prob)
-        if covariance is not None:
-            check_covariance(covariance)
-    if rows and save is None:
-        raise WrongWords("--rows goes with --save, the file that keeps them")
-    for path in (out, save):
+def fit_command(options: Namespace) -> int:
+    """Fit a model; print its table, and save it or write a report."""
+    if options.rows and options.save is None:
+        options.usage_error("--rows needs --save, the file that keeps them")
+    method, prior = _method(options), _prior(options, options.prior)
+    for path in (options.report, options.save):
         if path is not None:
             destination(path)
-    data = table.read(file, formula)
-    (made,) = words.models(formula, data)
+    rows = _read(options, options.formula)
+    model = _model(options, options.formula, prior, rows)
+    _note_response(model)
     with show_progress(f"fitting by {method.name}"):
-        found = fit_model(made, method, seed=how.seed)
-        if covariance is None:
-            errors = None
+        fit = fit_model(model, method, seed=options.seed or 0)
+        if options.covariance is None:
+            covariance = None
+            fits = with_reference_fits(model, fit)
         else:
-            errors = covariance_of(found, covariance, data)
-        if covariance is not None:
-            fits = {name_of(found): found}
-        else:
-            fits = beside(made, found)
-    if as_json:
-        write_json(
-            "fit",
-            {
-                "formula": formula,
-                "fits": [fit_object(n, f, prob, errors) for n, f in fits.items()],
-            },
-        )
-    elif as_csv:
-        typer.echo(csv_text(estimates_of(fits, prob, errors)), nl=False)
-    elif errors is not None:
-        write_lines("", as_printed(str(found.summary(prob, covariance=errors))))
+            covariance = options.covariance.of_fit(fit, rows)
+            fits = {fit_name(fit): fit}
+    if options.json:
+        objects = [fit_object(n, f, options.prob, covariance) for n, f in fits.items()]
+        content = {"formula": options.formula, "fits": objects}
+        print(command_json("fit", content), end="")
+    elif options.csv:
+        print(csv_text(estimates_frame(fits, options.prob, covariance)), end="")
     else:
-        of = show_fits(fits, prob, rest="below" if verbose else "with --verbose")
-        if verbose:
-            show_in_full(fits, of, prob)
-    if save is not None:
-        typer.echo(f"fit saved in {found.save(save, rows=rows)}", err=True)
-    if out is not None:
-        write_report(fits, out, prob, data)
+        _print_fits(fits, options.prob, covariance, verbose=options.verbose)
+    if options.save is not None:
+        write_message(f"fit saved in {fit.save(options.save, rows=options.rows)}")
+    if options.report is not None:
+        _write_report(fits, options.report, prob=options.prob, data=rows)
+    return 0
 
 
-@app.command(
-    name="predict",
-    epilog="Example: probreg predict orings.nc flights.csv --output forecast.csv",
-)
-@with_option_groups
-def predict_command(
-    saved: Annotated[str, typer.Argument(metavar="SAVED", help="A fit that `probreg fit --save` wrote.")],
-    file: File, table: TableOptions, prob: Prob = 0.95,
-    groups: Annotated[str | None, output_option("Of effects that vary by a group: known, new or typical, or each: s=known,s:c=new.", "--groups")] = None,
-    weights: Annotated[str | None, output_option('Precisions of the new rows: "precision:w".', "--weights")] = None,
-    output: Annotated[Path | None, output_option("Write here, in place of the standard output.", "--output")] = None,
-    as_json: AsJson = False, as_csv: AsCsv = False,
-) -> None:  # fmt: skip
-    """Predict the rows of a table by a saved fit.
-
-    CSV with the mean, its error, its interval and that of a new observation.
-    """
-    one_format(as_json, as_csv)
-    with usage():
-        check_prob(prob)
-        precisions = named_weights(weights)
-        of_groups = read_groups(groups)
-    if output is not None:
-        destination(output)
-    fit = load_fit(saved)
-    rows = table.read(file, getattr(fit.model.design.recipe, "formula", ""))
+def predict_command(options: Namespace) -> int:
+    """Predict the rows of a table by a saved fit, as CSV or JSON."""
+    if options.output is not None:
+        destination(options.output)
+    fit = load_fit(options.saved)
+    rows = _read(options, getattr(fit.model.design.recipe, "formula", ""))
     with show_progress("predicting"):
-        found = fit.predict(
-            rows, prob, groups=of_groups, weights=precisions, output="pandas"
+        frame = fit.predict(
+            rows,
+            options.prob,
+            groups=options.groups,
+            weights=options.weights,
+            output="pandas",
         )
-    if as_json:
-        said = command_json("predict", {**found.attrs, "rows": records(found)})
+    if options.json:
+        text = command_json("predict", {**frame.attrs, "rows": records(frame)})
     else:
-        said = csv_text(found)
-    if output is None:
-        typer.echo(said, nl=False)
+        text = csv_text(frame)
+    if options.output is None:
+        print(text, end="")
     else:
-        write_whole(output, said.encode("utf-8"))
+        write_whole(options.output, text.encode("utf-8"))
+    return 0
 
 
-@app.command(
-    name="compare",
-    epilog='Example: probreg compare stackloss "stack_loss ~ air_flow" "stack_loss ~ air_flow + water_temperature"',
-)
-@with_option_groups
-def compare_command(
-    file: File,
-    formulas: Annotated[list[str], typer.Argument(metavar="FORMULA", help='One or several, such as "y ~ x" "y ~ x + z".')],
-    model: ModelOptions, table: TableOptions,
-    priors: Annotated[list[str], model_option(f"{PRIOR_HELP} Again for another.", "--prior")] = ["flat"],  # noqa: B006
-    methods: Annotated[list[str], method_option(f"{METHOD_HELP} Again for another.", "--method")] = ["auto"],  # noqa: B006
-    settings: Settings = [], seed: Seed = 0,  # noqa: B006
-    prob: Prob = 0.95, as_json: AsJson = False, as_csv: AsCsv = False,
-) -> None:  # fmt: skip
-    """Fit several models, and judge them on rows left out.
-
-    Each formula under each prior by each method; coefficients stand side by side.
-    """
-    one_format(as_json, as_csv)
-    words = model.words(priors)
-    with usage():
-        check_prob(prob)
-        chosen = methods_of(methods, settings)
-        for each in (formulas, priors, methods):
-            refuse_repeats(each)
-    rows = table.read(file, " ".join(formulas))
+def compare_command(options: Namespace) -> int:
+    """Fit each formula under each prior by each method, and compare the fits."""
+    formulas = options.formulas
+    priors = options.prior or ["flat"]
+    names = options.method or ["auto"]
+    for texts in (formulas, priors, names):
+        for text in texts:
+            if texts.count(text) > 1:
+                options.usage_error(f"{text!r} is given twice")
+    parsed = [_prior(options, text) for text in priors]
+    try:
+        methods = methods_of(names, options.set or [])
+    except ProbregError as error:
+        options.usage_error(str(error))
+    rows = _read(options, " ".join(formulas))
     with show_progress("fitting"):
+        models = _models_of_same_rows(options, rows)
+        _note_response(models[formulas[0]])
         fits = {}
-        for formula, models in words.models_of_several(formulas, rows).items():
-            for prior, made in zip(priors, models):
-                for name, method in chosen.items():
-                    parts = zip((formula, prior, name), (formulas, priors, methods))
-                    said = (
-                        ", ".join(text for text, of in parts if len(of) > 1) or formula
+        for formula, model in models.items():
+            for text, prior in zip(priors, parsed):
+                for name, method in methods.items():
+                    parts = zip((formula, text, name), (formulas, priors, names))
+                    label = ", ".join(part for part, of in parts if len(of) > 1)
+                    fits[label or formula] = fit_model(
+                        model.with_prior(prior), method, seed=options.seed or 0
                     )
-                    fits[said] = fit_model(made, method, seed=seed)
         judged = compare_models(fits)
-    if as_json:
-        write_json(
-            "compare", compared_object(fits, judged, prob, alike=len(formulas) == 1)
-        )
-    elif as_csv:
-        typer.echo(csv_text(judged.table.rename_axis("fit")), nl=False)
+    frame = judged.table.rename_axis("fit")
+    comparison = None
+    if len(formulas) == 1 and len(fits) > 1:
+        comparison = compare(fits, options.prob)
+    if options.json:
+        content: dict[str, Any] = {"models": records(frame), "notes": [*judged.notes]}
+        if comparison is not None:
+            content["reasons"] = comparison.reasons
+            content["notes"] += comparison.notes
+        objects = [fit_object(name, fit, options.prob) for name, fit in fits.items()]
+        print(command_json("compare", content | {"fits": objects}), end="")
+    elif options.csv:
+        print(csv_text(frame), end="")
     else:
-        show_compared(fits, judged, prob, alike=len(formulas) == 1)
+        print(judged)
+        if len(fits) > 1:
+            print("", comparison or publication_table(fits), sep="\n")
+    return 0
 
 
-@app.command(
-    name="check",
-    epilog='Example: probreg check challenger "damage ~ temperature" --likelihood bernoulli',
-)
-@with_option_groups
-def check_command(
-    file: File, formula: Formula, model: ModelOptions, table: TableOptions, prior: Prior = "flat",
-    verbose: Verbose = False, as_json: AsJson = False, as_csv: AsCsv = False,
-) -> None:  # fmt: skip
-    """Say what stands in the way of a fit, before it.
-
-    The exit code is 1 for a problem.
-    """
-    one_format(as_json, as_csv)
-    words = model.words([prior])
-    (made,) = words.models(formula, table.read(file, formula), asked=False)
-    found = probreg.check(made, verbose=verbose)
-    if not (as_json or as_csv):
-        write_lines(made)
-    write_findings("check", found, as_json, as_csv)
+def check_command(options: Namespace) -> int:
+    """Check a model before the fit."""
+    prior = _prior(options, options.prior)
+    rows = _read(options, options.formula)
+    model = _model(options, options.formula, prior, rows)
+    if not (options.json or options.csv):
+        print(model)
+    found = probreg.check(model, verbose=options.verbose)
+    return _write_findings("check", found, options)
 
 
-@app.command(
-    name="diagnose", epilog='Example: probreg diagnose stackloss "stack_loss ~ ."'
-)
-@with_option_groups
-def diagnose_command(
-    source: Source, model: ModelOptions, how: MethodOptions, table: TableOptions, formula: MaybeFormula = None,
-    prior: Prior = "flat", verbose: Verbose = False, as_json: AsJson = False, as_csv: AsCsv = False,
-) -> None:  # fmt: skip
-    """Say whether to believe a fit, after it.
-
-    Of a saved fit, or of a table and a formula. The exit code is 1 for a problem.
-    """
-    one_format(as_json, as_csv)
-    found, _ = fit_of_source(source, formula, model, how, table, prior)
-    with show_progress("asking the questions"):
-        said = probreg.diagnose(found, verbose=verbose)
-    write_findings("diagnose", said, as_json, as_csv)
+def diagnose_command(options: Namespace) -> int:
+    """Diagnose a fit."""
+    fit, _ = _fit_of_source(options)
+    with show_progress("diagnosing"):
+        found = probreg.diagnose(fit, verbose=options.verbose)
+    return _write_findings("diagnose", found, options)
 
 
-@app.command(
-    name="report",
-    epilog='Example: probreg report stackloss "stack_loss ~ ." --output stackloss.html',
-)
-@with_option_groups
-def report_command(
-    source: Source, model: ModelOptions, how: MethodOptions, table: TableOptions, formula: MaybeFormula = None,
-    prior: Prior = "flat", prob: Prob = 0.95,
-    title: Annotated[str | None, output_option("Of the page.", "--title")] = None,
-    output: Annotated[Path, output_option("Where the page is written.", "--output")] = Path("probreg-report.html"),
-) -> None:  # fmt: skip
-    """Write an analysis as one HTML page.
-
-    Of a saved fit, or of a table and a formula.
-    """
-    with usage():
-        check_prob(prob)
-    destination(output)
-    found, rows = fit_of_source(source, formula, model, how, table, prior)
-    fits = {name_of(found): found}
+def report_command(options: Namespace) -> int:
+    """Write the report of a fit."""
+    destination(options.output)
+    fit, rows = _fit_of_source(options)
+    fits = {fit_name(fit): fit}
     if rows is not None:
         with show_progress("fitting"):
-            fits = beside(found.model, found)
-    write_report(fits, output, prob, rows, title=title)
+            fits = with_reference_fits(fit.model, fit)
+    _write_report(
+        fits, options.output, prob=options.prob, data=rows, title=options.title
+    )
+    return 0
 
 
-@app.command(
-    name="datasets", epilog="Example: probreg datasets challenger --csv > orings.csv"
-)
-def datasets_command(
-    name: Annotated[
-        str | None,
-        typer.Argument(metavar="[NAME]", help="A data set, to read all about it."),
-    ] = None,
-    as_json: AsJson = False,
-    as_csv: Annotated[
-        bool, output_option("Write the list, or the rows of NAME, as CSV.", "--csv")
-    ] = False,
-) -> None:
-    """List the bundled data sets, or print the card of one."""
-    one_format(as_json, as_csv)
-    with usage():
-        cards = list_datasets() if name is None else [describe_dataset(name)]
-    if as_json:
-        write_json("datasets", {"datasets": [asdict(card) for card in cards]})
-    elif as_csv:
-        typer.echo(
-            csv_text(catalogue_table(cards) if name is None else load_dataset(name)),
-            nl=False,
-        )
+def datasets_command(options: Namespace) -> int:
+    """List the data sets, or describe one."""
+    try:
+        cards = [describe_dataset(options.name)] if options.name else list_datasets()
+    except ProbregError as error:
+        options.usage_error(str(error))
+    if options.json:
+        content = {"datasets": [asdict(card) for card in cards]}
+        print(command_json("datasets", content), end="")
+    elif options.csv and options.name:
+        print(csv_text(load_dataset(options.name)), end="")
+    elif options.csv:
+        import pandas as pd
+
+        names = ["name", "rows", "title", "question", "response"]
+        print(csv_text(pd.DataFrame(map(asdict, cards))[names]), end="")
     else:
-        write_lines(cards if name is None else cards[0])
+        print(cards[0] if options.name else cards)
+    return 0
 
 
-@app.command(name="demo", epilog="Example: probreg demo --quick")
-def demo_command(
-    output: Annotated[
-        Path, output_option("Where the report is written.", "--output", "--out")
-    ] = Path("probreg-demo.html"),
-    quick: Annotated[
-        bool, method_option("Fewer draws, for a first look.", "--quick")
-    ] = False,
-    seed: Seed = 1,
+def demo_command(options: Namespace) -> int:
+    """Three fits of O-ring damage before Challenger's last flight, a forecast, and a report."""
+    destination(options.output)
+    card = describe_dataset("challenger")
+    rows = load_dataset("challenger")
+    model = Model.from_formula("damage ~ temperature", rows, likelihood="bernoulli")
+    regular = model.with_prior(Normal(0.1))
+    print(f"{card.title}: {card.question}\n\n{model}\n\nChecks")
+    print(probreg.check(model, verbose=True))
+    print(
+        "\nThree fits: maximum likelihood; the mode and the posterior under a normal prior of standard deviation 0.1 on the slope per °F.\n"
+    )
+    with show_progress("fitting"):
+        fits = {"ML": fit_model(model), "mode": fit_model(regular)}
+        draws = 500 if options.quick else 1000
+        fits["posterior"] = fit_model(regular, NUTS(draws=draws), seed=options.seed)
+    print(compare(fits))
+    print(
+        "\nP(damage) at 31 °F, the forecast for the launch (95 % intervals); the coldest flight so far had 53 °F"
+    )
+    for name, fit in fits.items():
+        p = fit.predict({"temperature": [31.0]}).isel(obs=0)
+        quantities = ("mean", "mean_lower", "mean_upper")
+        mean, lower, upper = (format_probability(float(p[q])) for q in quantities)
+        print(f"  {name:<10} {mean:<6}  ({lower} to {upper})")
+    _write_report(
+        fits, options.output, data=rows, title=card.title, text=card.question, effects={"temperature": -10},
+        predict={"the launch": {"temperature": 31}},
+    )  # fmt: skip
+    return 0
+
+
+# ---- models and fits ---------------------------------------------------------------------------------------------------
+
+
+def _read(options: Namespace, formula: str) -> Any:
+    if len(options.separator) != 1:
+        options.usage_error(f"--separator {options.separator}: expected one character")
+    return read_file(options.file, options.separator, options.decimal, formula)
+
+
+def _method(options: Namespace) -> Any:
+    name = options.method or "auto"
+    try:
+        return methods_of([name], options.set or [])[name]
+    except ProbregError as error:
+        return options.usage_error(f"argument --method: {error}")
+
+
+def _prior(options: Namespace, text: str | None) -> Any:
+    try:
+        return parse_prior(text or "flat")
+    except ProbregError as error:
+        return options.usage_error(f"argument --prior: {error}")
+
+
+def _model(options: Namespace, formula: str, prior: Any, rows: Any) -> Model:
+    return Model.from_formula(
+        formula,
+        rows,
+        prior=prior,
+        likelihood=options.likelihood,
+        aux=options.aux or {},
+        weights=options.weights,
+        offset=options.offset,
+        missing=options.missing or "raise",
+        event=response_level(options.event, formula, rows),
+        reference=response_level(options.reference, formula, rows),
+    )
+
+
+def _models_of_same_rows(options: Namespace, rows: Any) -> dict[str, Model]:
+    """A model without prior for each formula, all of the rows that are complete for every one of them."""
+    models = {f: _model(options, f, Flat(), rows) for f in options.formulas}
+    labels = [{*np.asarray(model.design.labels)} for model in models.values()]
+    shared = set.intersection(*labels)
+    if options.missing == "drop" and any(len(own) > len(shared) for own in labels):
+        complete = rows[rows.index.isin(shared)]
+        write_message(
+            f"note: every formula is fitted to the {len(complete)} rows that are complete for all of them"
+        )
+        models = {f: _model(options, f, Flat(), complete) for f in options.formulas}
+    return models
+
+
+def _fit_of_source(options: Namespace) -> tuple[Fit, Any]:
+    """A saved fit, or the fit of a table with the table."""
+    source = options.file
+    if source.endswith(".nc"):
+        given = [name for name in _SETTINGS_OF_A_FIT if getattr(options, name)]
+        if options.formula is not None:
+            given.append("formula")
+        if given:
+            options.usage_error(
+                f"{source} is a saved fit, which has its {' and '.join(given)}"
+            )
+        return load_fit(source), None
+    if options.formula is None:
+        options.usage_error(
+            f"{source} is no saved fit, FIT.nc: a table has a FORMULA after it"
+        )
+    method, prior = _method(options), _prior(options, options.prior)
+    rows = _read(options, options.formula)
+    model = _model(options, options.formula, prior, rows)
+    _note_response(model)
+    with show_progress(f"fitting by {method.name}"):
+        return fit_model(model, method, seed=options.seed or 0), rows
+
+
+def _note_response(model: Model) -> None:
+    """A note on the standard error if the response is unusual for the likelihood."""
+    from probreg.assess.before.response import ResponseCheck
+
+    for finding in ResponseCheck().run(model):
+        if finding.verdict > Verdict.OK:
+            write_message(f"note: {finding.sentence}. {finding.remedy}")
+
+
+def fit_name(fit: Fit) -> str:
+    """The name of a fit in a table: "ML", "REML", "mode", or the method of a posterior."""
+    found = fit.solution.found
+    if found is not None and found.plain and fit.target == "mode":
+        return found.criterion
+    if fit.target == "posterior" or not fit.method.probabilities:
+        return fit.method.name
+    return "ML" if fit.model.flat else "mode"
+
+
+def with_reference_fits(model: Model, fit: Fit) -> dict[str, Fit]:
+    """The fit after maximum likelihood and, for a posterior, after the mode under the same priors."""
+    if fit.target == "mode" and model.flat:
+        return {fit_name(fit): fit}
+    fits = _maximum_likelihood(model)
+    has_mode = not model.flat and METHODS["newton"]().obstacle(model) is None
+    if fit.target == "posterior" and has_mode:
+        fits["mode"] = fit_model(model)
+    return {**fits, fit_name(fit): fit}
+
+
+def _maximum_likelihood(model: Model) -> dict[str, Fit]:
+    """The fit without priors; effects by group keep their covariance, estimated by the marginal likelihood."""
+    free = replace(model, prior=Flat(), aux=model.fixed)
+    if not model.design.recipe.grouped:
+        return {"ML": fit_model(free)}
+    terms = [term.columns for term in model.design.recipe.grouped.values()]
+    free = replace(free, prior=dict.fromkeys(terms, Covariance()))
+    method = Evidence(criterion="ML")
+    return {} if method.obstacle(free) else {"ML": fit_model(free, method)}
+
+
+# ---- output ------------------------------------------------------------------------------------------------------------
+
+
+def _print_fits(
+    fits: Mapping[str, Fit], prob: float, covariance: Any, *, verbose: bool
 ) -> None:
-    """Analyse a bundled data set, from table to report.
+    comparison = compare(fits, prob) if len(fits) > 1 else None
+    summaries = {n: f.summary(prob, covariance=covariance) for n, f in fits.items()}
+    print("", comparison or next(iter(summaries.values())), sep="\n")
+    if not verbose:
+        print(_VERBOSE)
+        return
+    if comparison is not None:
+        _print_comparison(comparison)
+    for name, fit in fits.items():
+        print(f"\nEvery row of {name}", summaries[name].to_string(), sep="\n")
+        print(f"\nChecks of {name}", probreg.check(fit.model, verbose=True), sep="\n")
+        print(f"\nNotes of {name}", *fit.described["notes"], sep="\n  ")
 
-    O-ring damage before Challenger's last flight.
-    """
-    from probreg.show.cli.demo import demonstrate
 
-    destination(output)
-    demonstrate(output, quick, seed)
+def _print_comparison(comparison: Comparison) -> None:
+    reasons = [f"{p}, {r}" for p, each in comparison.reasons.items() for r in each]
+    if reasons:
+        print("\nEvery reason", *reasons, sep="\n  ")
+    if comparison.notes:
+        print("\nNotes of the comparison", *comparison.notes, sep="\n  ")
+
+
+def _write_findings(command: str, found: Findings, options: Namespace) -> int:
+    """Write the findings; the exit code is 1 if one is a problem."""
+    import pandas as pd
+
+    names = ["check", "sentence", "remedy", "columns", "rows", "statistic", "p_value", "applies"]  # fmt: skip
+    cells = [
+        {"verdict": f.verdict.name.lower()} | {name: getattr(f, name) for name in names}
+        for f in found
+    ]
+    if options.json:
+        content = {"worst": found.worst.name.lower(), "passed": found.passed}
+        print(command_json(command, content | {"findings": cells}), end="")
+    elif options.csv:
+        for row in cells:
+            row["columns"] = "; ".join(map(str, row["columns"]))
+            row["rows"] = "; ".join(map(str, row["rows"]))
+        print(csv_text(pd.DataFrame(cells)), end="")
+    else:
+        print(found)
+    return int(found.worst is Verdict.PROBLEM)
+
+
+def _write_report(fits: Mapping[str, Fit], path: Path, **settings: Any) -> None:
+    with show_progress("writing the report"):
+        written = report(fits, path, **settings)
+    write_message(f"report written to {written.resolve()}")
+
+
+def estimates_frame(fits: Mapping[str, Fit], prob: float, covariance: Any) -> Any:
+    """Every coefficient and nuisance parameter of every fit, one row each."""
+    import pandas as pd
+
+    names = {"index": "coef", "mean": "estimate", "median": "estimate", "sd": "std_error"}  # fmt: skip
+    frames = []
+    for name, fit in fits.items():
+        frame = pd.DataFrame(fit.summary(prob, covariance=covariance)).reset_index()
+        frames.append(frame.rename(columns=names).assign(fit=name))
+    frame = pd.concat(frames, ignore_index=True)
+    for name in ("statistic", "p_value"):
+        frame[name] = frame.get(name)
+    order = ["fit", "outcome", "coef", "estimate", "std_error", "lower", "upper"]
+    first = [c for c in order if c in frame]
+    return frame[[*first, *(c for c in frame if c not in first)]]
+
+
+def fit_object(
+    name: str, fit: Fit, prob: float, covariance: Any = None
+) -> dict[str, Any]:
+    """A fit for JSON: method, status, statistics and table."""
+    attrs = fit.summary(prob, covariance=covariance).attrs
+    (statistics,) = records(fit.glance())
+    frame = estimates_frame({name: fit}, prob, covariance).drop(columns="fit")
+    return {
+        "name": name,
+        "models": attrs["models"],
+        "method": fit.method.name,
+        "target": fit.target,
+        "status": fit.solution.status.value,
+        "good": fit.solution.status.good,
+        "seed": fit.seed,
+        "interval": {"prob": prob, "kind": attrs["kind"]},
+        "covariance": attrs.get("covariance"),
+        "statistics": statistics,
+        "notes": list(fit.described["notes"]),
+        "table": records(frame),
+    }

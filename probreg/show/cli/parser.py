@@ -1,0 +1,220 @@
+"""The commands and their options. A value that cannot be parsed is a usage error."""
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn
+
+import probreg
+from probreg.arguments.scalars import check_prob
+from probreg.data.weights import named_weights
+from probreg.errors import ProbregError
+from probreg.inference import METHODS
+from probreg.likelihoods import LIKELIHOODS
+from probreg.model.from_text import parse_likelihood
+from probreg.priors.text import parse_aux
+from probreg.show.cli import commands
+from probreg.show.cli.files import SUFFIXES
+from probreg.show.cli.output import write_message
+from probreg.show.cli.values import parse_covariance, parse_groups
+
+USAGE = 2
+FILE = f"A table ({SUFFIXES}), a bundled data set, or - for CSV on the standard input."
+FORMULA = 'Such as "y ~ x1 + C(g)".'
+SOURCE = "A saved fit, FIT.nc, or a table with a FORMULA after it."
+LIKELIHOOD = f"One of {', '.join(sorted(LIKELIHOODS))}; settings as in quantile(0.9). Default: gaussian, binomial for p(k, n)."
+PRIOR = 'Such as weak, "normal(2.5)", or by column "x=normal(1), z=laplace(0.5)".'
+COVARIANCE = "Of standard errors: classical, observed, HC0 to HC3, cluster:COLUMN, HAC:LAGS. The fit is then shown alone."
+
+
+class OneLineParser(argparse.ArgumentParser):
+    """A parser that reports a usage error in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        write_message(message)
+        self.exit(USAGE)
+
+
+def build_parser() -> OneLineParser:
+    """The parser of all commands; each sets `command` to its function."""
+    parser = OneLineParser(
+        prog="probreg",
+        description="Regression as likelihood models: maximum likelihood, posterior mode and posterior in one table.",
+        epilog='Example: probreg fit challenger "damage ~ temperature" --likelihood bernoulli',
+    )
+    parser.add_argument(
+        "--version", action="version", version=f"probreg {probreg.__version__}"
+    )
+    parser.set_defaults(command=None)
+    subparsers = parser.add_subparsers(metavar="COMMAND")
+
+    def add(name: str, run: Callable[..., int], text: str, example: str) -> Any:
+        command = subparsers.add_parser(
+            name,
+            help=text,
+            description=text,
+            epilog=f"Example: probreg {name} {example}",
+            allow_abbrev=False,
+        )
+        command.set_defaults(command=run, usage_error=command.error)
+        return command
+
+    fit = add("fit", commands.fit_command, "Fit a model and print its table, beside maximum likelihood if it has a prior.",
+              'challenger "damage ~ temperature" --likelihood bernoulli --save orings.nc')  # fmt: skip
+    _add_file_and_formula(fit)
+    _add_model(fit)
+    _add_method(fit)
+    _add_output(fit, "prob", "verbose", "format")
+    fit.add_argument(
+        "--covariance", type=_option_type(parse_covariance), help=COVARIANCE
+    )
+    fit.add_argument("--report", type=Path, help="Write an HTML report here.")
+    fit.add_argument("--save", type=Path, help="Write the fit here, as netCDF.")
+    fit.add_argument(
+        "--rows", action="store_true", help="Keep the rows in the saved fit."
+    )
+
+    predict = add("predict", commands.predict_command, "Predict the rows of a table by a saved fit.",
+                  "orings.nc flights.csv --output forecast.csv")  # fmt: skip
+    predict.add_argument("saved", metavar="SAVED", help="A fit that --save wrote.")
+    predict.add_argument("file", metavar="FILE", help=FILE)
+    _add_reading(predict)
+    _add_output(predict, "prob", "format")
+    predict.add_argument(
+        "--groups", type=_option_type(parse_groups), help="known, new or typical, or one for each factor: s=known,s:c=new."
+    )  # fmt: skip
+    predict.add_argument(
+        "--weights", type=named_weights, help='Precisions of the rows: "precision:w".'
+    )
+    predict.add_argument("--output", type=Path, help="Write to this file.")
+
+    compare = add("compare", commands.compare_command, "Fit several formulas, priors or methods, and compare them by leave-one-out.",
+                  'stackloss "stack_loss ~ air_flow" "stack_loss ~ air_flow + water_temperature"')  # fmt: skip
+    compare.add_argument("file", metavar="FILE", help=FILE)
+    compare.add_argument("formulas", metavar="FORMULA", nargs="+", help=FORMULA)
+    _add_model(compare, several=True)
+    _add_method(compare, several=True)
+    _add_output(compare, "prob", "format")
+
+    check = add("check", commands.check_command, "Check a model before the fit; the exit code is 1 for a problem.",
+                'challenger "damage ~ temperature" --likelihood bernoulli')  # fmt: skip
+    _add_file_and_formula(check)
+    _add_model(check)
+    _add_output(check, "verbose", "format")
+
+    diagnose = add("diagnose", commands.diagnose_command, "Diagnose a saved fit, or the fit of a table; the exit code is 1 for a problem.",
+                   'stackloss "stack_loss ~ ."')  # fmt: skip
+    _add_source(diagnose)
+    _add_output(diagnose, "verbose", "format")
+
+    report = add("report", commands.report_command, "Write an analysis as one HTML page.",
+                 'stackloss "stack_loss ~ ." --output stackloss.html')  # fmt: skip
+    _add_source(report)
+    _add_output(report, "prob")
+    report.add_argument("--title", help="Title of the page.")
+    report.add_argument("--output", type=Path, default=Path("probreg-report.html"))
+
+    datasets = add("datasets", commands.datasets_command, "List the bundled data sets, or print the card of one.",
+                   "challenger --csv > orings.csv")  # fmt: skip
+    datasets.add_argument("name", metavar="NAME", nargs="?", help="A data set.")
+    _add_output(datasets, "format")
+
+    demo = add("demo", commands.demo_command, "Analyse a bundled data set, from table to report.", "--quick")  # fmt: skip
+    demo.add_argument("--output", type=Path, default=Path("probreg-demo.html"))
+    demo.add_argument("--quick", action="store_true", help="Fewer draws.")
+    demo.add_argument("--seed", type=int, default=1)
+    return parser
+
+
+def _option_type(parse: Callable[[str], Any]) -> Callable[[str], Any]:
+    """The parser of a value, with an error that argparse reports."""
+
+    def convert(text: str) -> Any:
+        try:
+            return parse(text)
+        except ProbregError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+
+    return convert
+
+
+def _add_file_and_formula(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE", help=FILE)
+    parser.add_argument("formula", metavar="FORMULA", help=FORMULA)
+
+
+def _add_source(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="SOURCE", help=SOURCE)
+    parser.add_argument("formula", metavar="FORMULA", nargs="?", help=FORMULA)
+    _add_model(parser)
+    _add_method(parser)
+
+
+def _add_reading(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("The table")
+    group.add_argument("--separator", default=",", help="Between columns of text.")
+    group.add_argument(
+        "--decimal", choices=(".", ","), help="In the numbers of a text file."
+    )
+
+
+def _add_model(parser: argparse.ArgumentParser, *, several: bool = False) -> None:
+    """Options of the model; None is the default of each, so that a saved fit can reject them."""
+    _add_reading(parser)
+    group = parser.add_argument_group("The model")
+    group.add_argument(
+        "--likelihood", type=_option_type(parse_likelihood), help=LIKELIHOOD
+    )
+    if several:
+        group.add_argument("--prior", action="append", help=f"{PRIOR} May be repeated.")
+    else:
+        group.add_argument("--prior", help=PRIOR)
+    group.add_argument(
+        "--aux", type=_option_type(parse_aux), help='Such as "sigma=half_normal(2)", or a number that holds it fixed.'
+    )  # fmt: skip
+    group.add_argument("--event", help="Level of a two-level response to model.")
+    group.add_argument("--reference", help="Base class of a softmax.")
+    group.add_argument(
+        "--weights", type=named_weights, help='Column of frequencies, or "precision:w", "sampling:w".'
+    )  # fmt: skip
+    group.add_argument(
+        "--offset", help='Added to the linear predictor, such as "log(exposure)".'
+    )
+    group.add_argument(
+        "--missing", choices=("raise", "drop"), help="What to do with missing values."
+    )
+
+
+def _add_method(parser: argparse.ArgumentParser, *, several: bool = False) -> None:
+    group = parser.add_argument_group("The method")
+    names = f"One of: {', '.join(METHODS)}."
+    if several:
+        group.add_argument(
+            "--method", action="append", help=f"{names} May be repeated."
+        )
+    else:
+        group.add_argument("--method", help=names)
+    group.add_argument(
+        "--set", action="append", metavar="NAME=VALUE", help="A setting of the method, such as draws=2000. May be repeated."
+    )  # fmt: skip
+    group.add_argument("--seed", type=int, help="Of everything random. Default: 0.")
+
+
+def _add_output(parser: argparse.ArgumentParser, *names: str) -> None:
+    group = parser.add_argument_group("The output")
+    if "prob" in names:
+        group.add_argument(
+            "--prob", type=_option_type(_parse_prob), default=0.95, help="Probability of every interval."
+        )  # fmt: skip
+    if "verbose" in names:
+        group.add_argument("--verbose", action="store_true", help="Print everything.")
+    if "format" in names:
+        formats = group.add_mutually_exclusive_group()
+        formats.add_argument(
+            "--json", action="store_true", help="Write unrounded JSON."
+        )
+        formats.add_argument("--csv", action="store_true", help="Write unrounded CSV.")
+
+
+def _parse_prob(text: str) -> float:
+    return check_prob(float(text))
