@@ -19,6 +19,7 @@ from probreg.model.row_densities import RowDensities
 from probreg.numerics.linalg.blocks import on_all_cores
 
 Array = np.ndarray
+PARETO_LIMIT = 0.7  # Pareto k above which importance sampling is not reliable
 FEWEST = 25  # draws, whose fifth is the shortest tail to which a distribution is fitted
 _MANY = 225.0  # effective draws from which on the tail grows with the square root of their number
 _BLOCK = (

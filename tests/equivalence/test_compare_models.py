@@ -10,9 +10,10 @@ from scipy import stats
 
 import probreg as pr
 from probreg.comparison import compare_models
-from probreg.comparison.models import left_out_modes
-from probreg.comparison.models.leave_one_out import leave_one_out
+from probreg.comparison.leave_out import modes, rows as row_scores
+from probreg.comparison.leave_out.rows import leave_one_out
 from probreg.comparison.models.model_comparison import held_out_log_density, stacking
+from probreg.fits.inference_data import observation_rows
 
 
 def rows(seed: int = 4, n: int = 40) -> pd.DataFrame:
@@ -68,7 +69,7 @@ def test_leaving_out_is_refitting_without_the_row(case):
     found = leave_one_out(fit)
     # Newton stops within 1e-7 standard errors in both, so that a log density of one row is right to about as much.
     np.testing.assert_allclose(found.elpd, by_refitting(fit), rtol=1e-6, atol=1e-7)
-    assert not found.concerns
+    assert not found.warnings
 
 
 @pytest.mark.parametrize("more", [{}, {"prior": pr.Normal(0.5, sigma_units=True), "aux": {"sigma": pr.priors.InverseGamma(2.0, 1.5)}}, {"prior": pr.Normal(0.5), "aux": {"sigma": 0.9}}])  # fmt: skip
@@ -81,7 +82,7 @@ def test_a_conjugate_posterior_is_left_out_exactly(more):
         leave_one_out(fit),
         compare_models({"a": replace(fit, solution=only_draws)}),
     )
-    assert found.how == "closed form"
+    assert found.method == "closed form"
     assert importance.table["loo"].item() == "PSIS"
     # PSIS from 4,000 draws errs by about sqrt(var / 4000) per observation: a few hundredths of their sum.
     assert found.elpd.sum() == pytest.approx(
@@ -525,44 +526,52 @@ def many_rows(likelihood: str, n: int = 240) -> pr.Model:
 def test_one_step_with_refits_in_doubt_is_within_a_hundredth_of_a_nat_of_all_refits(
     likelihood, monkeypatch
 ):
-    monkeypatch.setattr(left_out_modes, "_FEW", 100)
+    monkeypatch.setattr(row_scores, "_REFIT_ALL", 100)
     fit = pr.fit(many_rows(likelihood))
-    found = left_out_modes.without_each_row(fit)
+    found = leave_one_out(fit)
     refitted = int(
-        re.fullmatch(r"one Newton step, (\d+) of 240 rows refitted", found.how)[1]
+        re.fullmatch(r"one Newton step, (\d+) of 240 rows refitted", found.method)[1]
     )
     assert 0 < refitted < 240
-    monkeypatch.setattr(left_out_modes, "_FEW", 240)
-    exact = left_out_modes.without_each_row(fit)
-    assert exact.how == "240 refits"
-    weight = (
-        np.ones(240) if fit.model.design.weights is None else fit.model.design.weights
-    )
-    assert abs(weight @ (found.log_p - exact.log_p)) < left_out_modes._ALLOWED
-    assert np.abs(found.log_p - exact.log_p).max() < left_out_modes._ALLOWED
+    monkeypatch.setattr(row_scores, "_REFIT_ALL", 240)
+    exact = leave_one_out(fit)
+    assert exact.method == "240 refits"
+    assert abs((found.elpd - exact.elpd).sum()) < row_scores._ALLOWED
+    assert np.abs(found.elpd - exact.elpd).max() < row_scores._ALLOWED
     # by the slow way, some of them
-    for i in (0, 200):
-        assert exact.log_p[i] == pytest.approx(
-            left_out_modes._without(fit, i), rel=1e-6
-        )
+    observed = observation_rows(fit.model)[0]
+    some = np.array([0, 200])
+    np.testing.assert_allclose(
+        exact.elpd[[np.argmax(observed == i) for i in some]],
+        one_by_one(fit, some),
+        rtol=1e-6,
+    )
+
+
+def one_by_one(fit: pr.Fit, some: np.ndarray) -> np.ndarray:
+    aux = {a: fit.solution.aux[a] for a in fit.model.unknown}
+    found = modes.refit_without_rows(
+        fit.model, fit.solution.beta, aux, some, shared=False
+    )
+    return row_scores._log_prob(fit.model, found.eta, found.aux, some)
 
 
 def test_where_one_step_does_not_hold_every_row_is_refitted(monkeypatch):
-    monkeypatch.setattr(left_out_modes, "_FEW", 100)
+    monkeypatch.setattr(row_scores, "_REFIT_ALL", 100)
     model = many_rows("bernoulli")
     scaled = pr.fit(
         model.with_prior(pr.Normal(1.0, scaled=True))
     )  # the scales are of the rows that are left
-    assert leave_one_out(scaled).how == "240 refits"
+    assert leave_one_out(scaled).method == "240 refits"
     found = pr.fit(model)
     near = replace(
         found, solution=replace(found.solution, beta=found.solution.beta + 0.05)
     )  # no mode
-    assert left_out_modes.without_each_row(near).how == "240 refits"
+    assert leave_one_out(near).method == "240 refits"
 
 
 def test_a_row_without_which_there_is_no_mode_is_named(monkeypatch):
-    monkeypatch.setattr(left_out_modes, "_FEW", 100)
+    monkeypatch.setattr(row_scores, "_REFIT_ALL", 100)
     model = many_rows("bernoulli")
     lone = np.zeros((240, 2))
     lone[[7, 9], 0], lone[:, 1] = 1.0, model.design.X[:, 1]
@@ -571,15 +580,15 @@ def test_a_row_without_which_there_is_no_mode_is_named(monkeypatch):
     fit = pr.fit(pr.Model.from_arrays(lone, y.astype(int), likelihood="bernoulli"))
     found = leave_one_out(fit)
     assert np.flatnonzero(np.isnan(found.elpd)).tolist() == [7, 9]
-    assert "without rows 7, 9 Newton steps found no mode" in found.concerns[0]
+    assert "without rows 7, 9 Newton steps found no mode" in found.warnings[0]
 
 
 def test_too_many_rows_in_doubt_are_said(monkeypatch):
-    monkeypatch.setattr(left_out_modes, "_FEW", 100)
-    monkeypatch.setattr(left_out_modes, "_REFITS", 10)
-    (why,) = leave_one_out(pr.fit(many_rows("bernoulli"))).concerns
+    monkeypatch.setattr(row_scores, "_REFIT_ALL", 100)
+    monkeypatch.setattr(row_scores, "_MOST_REFITS", 10)
+    (why,) = leave_one_out(pr.fit(many_rows("bernoulli"))).warnings
     assert re.match(
-        r"\d+ of 240 rows, of which one Newton step says too little, are too many to refit without each \(at most 10\)",
+        r"\d+ of 240 rows need a refit, and at most 10 are refitted",
         why,
     )
 

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import multivariate_normal
 
 import probreg as pr
-from probreg.comparison.models.leave_group_out import _of_group
+from probreg.comparison.leave_out.groups import _of_group
 from probreg.errors import DataError
 from probreg.fits.prediction import off_span_of
 from probreg.inference.uncertainty.asymptotic import asymptotic

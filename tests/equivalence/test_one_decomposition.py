@@ -8,10 +8,10 @@ from scipy.special import gammaln
 
 import probreg as pr
 from probreg import kernels
+from probreg.comparison.leave_out.modes import modes_without_rows
 from probreg.comparison.tuning import path, tune
 from probreg.comparison.tuning.criteria import estimated_aux_at
 from probreg.comparison.tuning.evidence import laplace_evidence
-from probreg.comparison.tuning.leave_one_out import without_each
 from probreg.inference.modes.closed_form import (
     PriorRows,
     log_marginal,
@@ -141,7 +141,7 @@ def test_degrees_of_freedom_and_what_leaves_a_row_out_are_those_of_the_hat_matri
         assert float(data["df"].sel(scale=s)) == pytest.approx(np.trace(H), rel=1e-9)
         weights = np.ones(N) if model.design.weights is None else model.design.weights
         rest = 1.0 - np.diagonal(H) / weights
-        out = without_each(rescaled(model, s), np.zeros(model.shape), {})
+        out = modes_without_rows(rescaled(model, s), np.zeros(model.shape), {})
         np.testing.assert_allclose(
             model.design.observed - out.eta[:, 0], e / rest, rtol=1e-8, atol=1e-9
         )
@@ -235,7 +235,7 @@ def test_more_columns_than_rows_go_by_what_the_rows_see(likelihood, given):
         assert table["evidence"]["score"][s] == pytest.approx(
             -laplace_evidence(at, beta, aux), rel=1e-9
         )
-        out = without_each(at, beta, aux)
+        out = modes_without_rows(at, beta, aux)
         losses = -at.likelihood.log_prob(
             at.design.observed, out.eta, **{**at.fixed, **out.aux}
         )

@@ -10,11 +10,14 @@ from scipy.optimize import minimize_scalar
 from scipy.stats import t as student
 
 import probreg as pr
+from probreg.comparison.leave_out.modes import (
+    modes_without_rows,
+    newton_step_without_rows,
+)
 from probreg.comparison.tuning import CRITERIA, LOSSES, PSIS, folds_of, path, tune
 from probreg.comparison.tuning.criteria import Squared, mean_and_error
 from probreg.comparison.tuning.cross_validation import held_out_losses
 from probreg.comparison.tuning.evidence import laplace_evidence, log_evidence
-from probreg.comparison.tuning.leave_one_out import _one_step, without_each
 from probreg.inference import mode_path
 from probreg.inference.penalized.paths import rescaled
 from probreg.priors import ExponentialPower, GPrior, Horseshoe
@@ -275,7 +278,9 @@ def test_one_newton_step_is_exact_where_the_posterior_is_quadratic():
     model = model_of(pr.Normal(0.4), aux={"sigma": 0.9})
     beta = pr.fit(model).solution.beta
     np.testing.assert_allclose(
-        _one_step(model, beta, {}).eta, without_each(model, beta, {}).eta, rtol=1e-9
+        newton_step_without_rows(model, beta, {}).eta,
+        modes_without_rows(model, beta, {}).eta,
+        rtol=1e-9,
     )
 
 

@@ -8,7 +8,7 @@ import pytest
 
 import probreg as pr
 from probreg.comparison.hypotheses.restricted import Restrictions, restricted_mode
-from probreg.comparison.models.leave_one_out import leave_one_out
+from probreg.comparison.leave_out.rows import leave_one_out
 from probreg.errors import DataError, Incompatible, NotConverged
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*:probreg.errors.ProbregWarning")

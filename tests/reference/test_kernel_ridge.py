@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 
 import probreg as pr
 from probreg import kernels
-from probreg.comparison.tuning.leave_one_out import without_each
+from probreg.comparison.leave_out.modes import modes_without_rows
 from tests.reference.test_kernels import CLOSE, LAMS, K, S, T, X, Y, diabetes
 
 Array = np.ndarray
@@ -39,7 +39,7 @@ def test_four_rows_without_an_offset(lam: float) -> None:
     assert float(data["df"][0]) == pytest.approx(known["df"], rel=1e-9)
     assert float(data["log_evidence"][0]) == pytest.approx(known["evidence"], rel=1e-9)
     assert_allclose(
-        Y - without_each(fit.model, fit.solution.beta, {}).eta[:, 0],
+        Y - modes_without_rows(fit.model, fit.solution.beta, {}).eta[:, 0],
         known["loo"],
         **CLOSE,
     )

@@ -15,8 +15,8 @@ from scipy.special import logsumexp
 
 from probreg.arguments.scalars import Flag, Word, check_arguments
 from probreg.arguments.types import DataFrame, TableLike
-from probreg.comparison.models.leave_group_out import group_labels_of, leave_group_out
-from probreg.comparison.models.leave_one_out import (
+from probreg.comparison.leave_out.groups import group_labels_of, leave_group_out
+from probreg.comparison.leave_out.rows import (
     LeftOut,
     leave_one_out,
     log_mean_density,
@@ -317,7 +317,7 @@ def _comparison(
     if weight is not None and len(each):
         pointwise = pointwise.assign_coords(sampling_weight=("obs", weight))
     scored = np.isfinite(total)
-    notes = [f"{name}: {said}" for name, o in out.items() for said in o.concerns]
+    notes = [f"{name}: {warning}" for name, o in out.items() for warning in o.warnings]
     if scored.any():
         best = int(np.nanargmax(np.where(scored, total, np.nan)))
         gaps = [
@@ -536,7 +536,7 @@ def _model_row(fit: Fit, out: LeftOut, heldout: Any) -> dict[str, Any]:
             )
         else:
             row["heldout"], row["se_heldout"] = (np.nan, np.nan)
-    return row | {"method": fit.described["method"], "loo": out.how}
+    return row | {"method": fit.described["method"], "loo": out.method}
 
 
 def _sum_and_error(values: Array, weight: Array | None = None) -> tuple[float, float]:

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,7 +11,6 @@ from probreg.errors import Incompatible, NotConverged
 from probreg.inference import PathSolution, mode_path
 from probreg.likelihoods import Likelihood, OfTrials
 from probreg.model.model import Model
-from probreg.priors import Flat
 from probreg.registry import Registry
 
 LOSSES: Registry["PredictionLoss"] = Registry("loss")
@@ -206,8 +205,3 @@ def mean_and_error(parts: Array, weight: Array, count: float) -> tuple[Array, Ar
     return mean, np.sqrt(
         np.square(parts - mean[:, None]) @ weight / total / max(count - 1.0, 1.0)
     )
-
-
-def likelihood_alone(model: Model, aux: Mapping[str, float]) -> Model:
-    """The model without its prior, aux held at these values."""
-    return replace(model, prior=Flat(), aux={**model.fixed, **aux})

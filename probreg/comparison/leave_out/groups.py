@@ -17,11 +17,12 @@ import numpy as np
 from scipy.linalg import block_diag
 from scipy.special import logsumexp
 
-from probreg.comparison.models.leave_one_out import LeftOut, normal_given_scales
+from probreg.comparison.leave_out.rows import LeftOut, normal_given_scales
 from probreg.data import Frame
-from probreg.data.rows import plus_offset
+from probreg.data.rows import minus_offset, plus_offset
 from probreg.errors import DataError, NotConverged
 from probreg.fits.fit import Fit
+from probreg.fits.leave_one_out import PARETO_LIMIT, leave_rows_out
 from probreg.fits.prediction import off_span_of
 from probreg.inference import ClosedForm
 from probreg.inference.covariance import (
@@ -29,7 +30,6 @@ from probreg.inference.covariance import (
     ParameterCovariance,
     root_of_curvature,
 )
-from probreg.inference.sampling.importance import smoothed
 from probreg.inference.uncertainty.asymptotic import asymptotic, has_standard_error
 from probreg.inference.uncertainty.left_out import SINGULAR, WhitenedRows
 from probreg.model.group_effects import GroupEffects
@@ -40,12 +40,11 @@ from probreg.priors import HierarchicalPrior
 from probreg.priors.base import GaussianPrior
 
 Array = np.ndarray
-_K = 0.7  # Pareto k above which importance sampling is not to be trusted
-_DRAWS = 1000  # at which scales are weighed
-_ATOMS = 400  # at which the effects of a group are integrated out,
-_NODES = 256  # points each
+_SCALE_DRAWS = 1000  # draws of the scales that are weighted
+_EFFECT_DRAWS = 400  # draws at which the effects of a group are integrated out
+_NODES = 256  # quadrature points at each draw
 _TINY = 1e-10  # added to variances and roots that may be zero
-_WIDER = 1.5  # the covariance of these points over that of the effects
+_NODE_VARIANCE = 1.5  # covariance of the quadrature points over that of the effects
 
 
 def group_labels_of(fits: Mapping[str, Fit], group: str) -> Array:
@@ -110,15 +109,11 @@ def _leave_out_exactly(fit: Fit, group: str, each: list[Array]) -> LeftOut:
         if fit.model.flat and fit.model.unknown:
             return _of_least_squares(fit, each)
         sigma = float(fit.model.noise(fit.aux))
-        found = _group_log_density(
+        elpd = _group_log_density(
             fit.model, fit.solution.beta[:, 0], fit.solution.given_scales, sigma, each
         )
-        said: tuple[str, ...] = ()
-        if fit.solution.stats.get("ratios_found"):
-            said = (
-                f"the scales were found on all rows and are held while each {group} is left out",
-            )
-        return LeftOut(found, "closed form", (*said, *_missing_notes(found, group)))
+        notes = (*_held_scales_note(fit, group), *_missing_notes(elpd, group))
+        return LeftOut(elpd, "closed form", notes)
     log_p = np.array(
         [_group_log_density(fit.model, *at, each) for at in _at_draws(fit)]
     )
@@ -177,18 +172,12 @@ def _at_draws(fit: Fit) -> Iterator[tuple[Array, ParameterCovariance, float]]:
     model = fit.model
     draws = fit.solution.posterior.flat
     d = model.design
-    if d.precision is None:
-        root = np.ones(d.n)
-    else:
-        root = np.sqrt(d.precision)
-    if d.offset is None:
-        y = d.observed
-    else:
-        y = d.observed - d.offset[:, 0]
-    G = (d.X * root[:, None]).T @ (d.X * root[:, None])
-    c = (d.X * root[:, None]).T @ (root * y)
+    root = np.ones(d.n) if d.precision is None else np.sqrt(d.precision)
+    X = d.X * root[:, None]
+    G = X.T @ X
+    c = X.T @ (root * minus_offset(d.observed, d.offset))
     S = len(draws["beta"])
-    for s in np.unique(np.linspace(0, S - 1, min(S, _DRAWS)).astype(int)):
+    for s in np.unique(np.linspace(0, S - 1, min(S, _SCALE_DRAWS)).astype(int)):
         at = {k: float(v[s]) for k, v in draws.items() if k != "beta"}
         sigma = float(
             model.noise({a: at[a] for a in model.unknown} | dict(model.fixed))
@@ -267,7 +256,7 @@ def _leave_out_by_quadrature(fit: Fit, group: str, each: list[Array]) -> LeftOut
         draws = fit.solution.posterior.flat
         some = np.unique(
             np.linspace(
-                0, len(draws["beta"]) - 1, min(len(draws["beta"]), _ATOMS)
+                0, len(draws["beta"]) - 1, min(len(draws["beta"]), _EFFECT_DRAWS)
             ).astype(int)
         )
         beta = draws["beta"]
@@ -275,7 +264,7 @@ def _leave_out_by_quadrature(fit: Fit, group: str, each: list[Array]) -> LeftOut
         how = "effects of the group by quadrature, weighed over draws"
     else:
         beta, aux = asymptotic(fit.solution, rng)
-        some = np.arange(min(_ATOMS, len(beta)))
+        some = np.arange(min(_EFFECT_DRAWS, len(beta)))
         how = "effects of the group by quadrature, weighed over draws of the normal approximation"
     known = {**{a: np.full((len(beta), 1), v) for a, v in model.fixed.items()}, **aux}
     off = off_span_of(model, fit.solution, {a: v[:, 0] for a, v in known.items()})
@@ -286,13 +275,8 @@ def _leave_out_by_quadrature(fit: Fit, group: str, each: list[Array]) -> LeftOut
     log_p = np.stack(
         [_of_group(model, beta, some, known, terms, rows, rng) for rows in each], 1
     )
-    said: tuple[str, ...] = ()
-    if fit.solution.stats.get("ratios_found"):
-        said = (
-            f"the scales were found on all rows and are held while each {group} is left out",
-        )
     found = _leave_out_by_importance(log_p, group, how)
-    return replace(found, concerns=(*said, *found.concerns))
+    return replace(found, warnings=(*_held_scales_note(fit, group), *found.warnings))
 
 
 def _of_group(
@@ -330,7 +314,7 @@ def _of_group(
     b = beta[:, own].reshape(len(beta), -1)
     size = b.shape[1]
     # points b_j ~ q = N(mean, C) of what the draws say of the effects of this group
-    C = _WIDER * np.atleast_2d(np.cov(b.T)) + _TINY * np.eye(size) * max(
+    C = _NODE_VARIANCE * np.atleast_2d(np.cov(b.T)) + _TINY * np.eye(size) * max(
         float(np.var(b)), _TINY
     )
     factor = np.linalg.cholesky(C)
@@ -377,31 +361,34 @@ def _normal_points(size: int) -> Array:
 # ---- what is common --------------------------------------------------------------------------------------------------------
 
 
-def _leave_out_by_importance(log_p: Array, group: str, how: str) -> LeftOut:
-    """Return 1 / E[1 / p_s] over draws, (G,) of (S, G), with the Pareto shape of the weights."""
-    out = np.empty(log_p.shape[1])
-    k = np.empty(log_p.shape[1])
-    for g, each in enumerate(log_p.T):
-        if not np.isfinite(each).all():
-            out[g], k[g] = np.nan, np.nan
-            continue
-        weights = smoothed(-each)
-        # sum_s w_s p_s / sum_s w_s, w_s = 1 / p_s smoothed
-        out[g], k[g] = (
-            logsumexp(weights.log_weight + each) - logsumexp(weights.log_weight),
-            weights.k,
-        )
-    bad = np.flatnonzero(k > _K)
-    said = f"Pareto k is above {_K} for {len(bad)} of {len(k)} groups: their terms are not to be trusted"
-    return LeftOut(
-        out, how, (*((said,) if len(bad) else ()), *_missing_notes(out, group))
-    )
+def _leave_out_by_importance(log_p: Array, group: str, method: str) -> LeftOut:
+    """Return 1 / E[1 / p_s] over draws, (G,) of (S, G), by Pareto-smoothed importance sampling."""
+    known = np.isfinite(log_p).all(0)
+    elpd = np.full(log_p.shape[1], np.nan)
+    notes: tuple[str, ...] = ()
+    if known.any():
+        psis = leave_rows_out(log_p[:, known])
+        elpd[known] = psis.elpd
+        bad = int((psis.k > PARETO_LIMIT).sum())
+        if bad:
+            notes = (
+                f"Pareto k is above {PARETO_LIMIT} for {bad} of {len(elpd)} groups: their terms are not reliable",
+            )
+    return LeftOut(elpd, method, (*notes, *_missing_notes(elpd, group)))
 
 
 def _missing_notes(log_p: Array, group: str) -> tuple[str, ...]:
-    bad = int(np.isnan(log_p).sum())
-    if bad:
-        return (
-            f"without {bad} of {len(log_p)} groups ({group}) some coefficient has no estimate",
-        )
-    return ()
+    missing = int(np.isnan(log_p).sum())
+    if not missing:
+        return ()
+    return (
+        f"without {missing} of {len(log_p)} groups ({group}) some coefficient has no estimate",
+    )
+
+
+def _held_scales_note(fit: Fit, group: str) -> tuple[str, ...]:
+    if not fit.solution.stats.get("ratios_found"):
+        return ()
+    return (
+        f"the scales were estimated from all rows and held while each {group} is left out",
+    )

@@ -1,0 +1,307 @@
+"""Modes without one observation of each row: closed form, one Newton step from the mode of all rows, or refits.
+
+With V the inverse curvature of the penalised sum of squares, h_i = x_i'V x_i and e_i the residual, the residual without
+observation i is e_i / (1 - h_i) and the penalised sum of squares falls by e_i^2 / (1 - h_i) (Cook & Weisberg 1982).
+For other likelihoods, with z_i = (eta_i, log aux), g_i and W_i the gradient and curvature of -(log p_i) over z_i, and h_i = J_i H^-1 J_i',
+one Newton step from the mode of all rows leads to z_i + (I - h_i W_i)^-1 h_i g_i (Pregibon 1981; Rad & Maleki 2020, who
+restrict H to the coefficients off their kinks). A row of weight w loses one of its w.
+
+A refit of the rows for which one step is in doubt costs little: for a logistic regression of 3,000 rows and 11 columns, one step with
+refits takes 0.09 s and refits of all rows 6.6 s.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from probreg.data import Design
+from probreg.data.rows import full_weights, plus_offset
+from probreg.errors import DataError, ProbregError
+from probreg.inference import METHODS, Status
+from probreg.inference.modes.newton import find_mode, newton_step
+from probreg.inference.modes.separation import separation
+from probreg.inference.penalized.degrees import smooth_prior_curvature
+from probreg.inference.penalized.left_out_modes import RowsInParts
+from probreg.inference.penalized.nonsmooth import NonsmoothTerms
+from probreg.inference.penalized.ridge_modes import RidgeModes
+from probreg.likelihoods import MayDiverge, SmoothLikelihood
+from probreg.model.model import Model
+from probreg.numerics.frame import between_outcomes
+from probreg.numerics.linalg import one_blas_thread
+from probreg.priors import Flat
+from probreg.system.progress import each_of
+
+Array = np.ndarray
+STEP_AT_MODE = 1e-4  # standard errors: the step after a shorter one is about its square
+_DIVERGING = 12.0  # |eta| from which a maximum is checked for separation
+_BLOCK = 4_000_000  # numbers of the curvatures without each row, 32 MB
+_STEPS = 40
+_LONGEST_STEP = 3.0  # standard errors
+
+
+class RowModes(NamedTuple):
+    """The mode without each row: its linear predictor eta (n, m) at the row, and nuisance parameters (n,) each.
+
+    The closed form adds the leverage h (n,), and the least penalised sum of squares `rss` (n,) with its degrees of freedom.
+    """
+
+    eta: Array
+    aux: dict[str, Array]
+    h: Array | None = None
+    rss: Array | None = None
+    df: float = 0.0
+
+
+# ---- closed form and one Newton step -------------------------------------------------------------------------------
+
+
+def has_closed_form(model: Model) -> bool:
+    """Return whether the mode is that of ridge regression."""
+    return METHODS["closed_form"]().obstacle(model) is None
+
+
+def modes_without_rows(model: Model, beta: Array, aux: dict[str, float]) -> RowModes:
+    """Return the modes without each row, exact or by one Newton step; nan for a row that alone decides a coefficient."""
+    if has_closed_form(model):
+        return ridge_without_rows(RidgeModes.of(model, np.ones(1)), np.ones(1))[0]
+    return newton_step_without_rows(model, beta, aux)
+
+
+def ridge_without_rows(ridge: RidgeModes, scales: Array) -> list[RowModes]:
+    """Return the modes of a Gaussian model with normal priors without each row, at each scale."""
+    model = ridge.model
+    out = ridge.left_out(scales)
+    eta = model.design.observed - out.residual
+    # sigma_(i)^2 = RSS_(i) / (n - 1 + q), the joint mode over log sigma.
+    power = model.design.total + len(ridge.columns) - 1.0
+    aux = {}
+    if model.unknown:
+        aux = {model.noise_scale: np.sqrt(np.maximum(out.rss, 0.0) / power)}
+    return [
+        RowModes(
+            eta[i][:, None],
+            {a: v[i] for a, v in aux.items()},
+            1.0 - out.rest[i],
+            out.rss[i],
+            power - model.shape[0],
+        )
+        for i in range(len(scales))
+    ]
+
+
+def newton_step_without_rows(
+    model: Model, beta: Array, aux: dict[str, float]
+) -> RowModes:
+    """Return one Newton step from the mode of all rows towards the mode without each."""
+    likelihood = model.likelihood
+    assert isinstance(likelihood, SmoothLikelihood)
+    d = model.design
+    unknown = model.unknown if model.joint.smooth else ()
+    eta = model.eta(beta)
+    m = model.shape[1]
+    known = likelihood.at_rows({**model.fixed, **aux}, d.precision)
+    _, g, W = likelihood.value_grad_hessian(d.observed, eta, **known)
+    pick = [*range(m), *(likelihood.aux.index(a) + m for a in unknown)]
+    h = _leverage_blocks(model, beta, aux)
+    g = g[:, pick]
+    W = W[:, pick][:, :, pick]
+    # Without row i the gradient is -J_i'g_i and the curvature H - J_i'W_i J_i, g_i = d log p_i / d z_i: one step moves
+    # z_i by -J_i (H - J_i'W_i J_i)^-1 J_i'g_i = -(I - h_i W_i)^-1 h_i g_i (Woodbury).
+    identity = np.eye(len(pick))
+    system = identity - h @ W
+    regular = np.linalg.det(system) > 1e-10
+    system = np.where(regular[:, None, None], system, identity)
+    step = np.linalg.solve(system, h @ g[..., None])[..., 0]
+    step = np.where(regular[:, None], step, np.nan)
+    out = {a: np.full(d.n, v) for a, v in aux.items()}
+    out |= {a: aux[a] * np.exp(-step[:, m + i]) for i, a in enumerate(unknown)}
+    return RowModes(eta - step[:, :m], out)
+
+
+def _leverage_blocks(model: Model, beta: Array, aux: dict[str, float]) -> Array:
+    """Return h_i = J_i H^-1 J_i' (n, k, k) over (eta, log aux); coefficients at a kink are fixed, and aux with them."""
+    (p, m), X = model.shape, model.design.X
+    if model.joint.smooth:
+        H = model.value_grad_hessian(beta, **aux).curvature
+        free = np.ones(p * m, bool)
+    else:
+        nonsmooth = NonsmoothTerms.of(model)
+        likelihood = replace(model, prior=Flat(), aux={**model.fixed, **aux})
+        H = nonsmooth.between_scores(likelihood.value_grad_hessian(beta).curvature)
+        H = H + smooth_prior_curvature(model, beta, **aux)
+        free = ~nonsmooth.at(nonsmooth.phi(beta, model.noise(aux))).ravel()
+    k = len(H) - len(free)
+    at = np.r_[free, np.ones(k, bool)]
+    V = np.zeros_like(H)
+    V[np.ix_(at, at)] = _inverse_hessian(H[np.ix_(at, at)])
+    if model.joint.contrast is not None:
+        V = between_outcomes(V, model.joint.contrast.T)  # beta = scores C
+    # J_i = d(eta_i, log aux) / d(vec beta, log aux) = [x_i' kron I_m, 0; 0, I]; h_i = J_i V J_i', block by block.
+    V4 = V[: p * m, : p * m].reshape(p, m, p, m)
+    h = np.empty((len(X), m + k, m + k))
+    for a in range(m):
+        for b in range(m):
+            h[:, a, b] = ((X @ V4[:, a, :, b]) * X).sum(1)
+    cross = np.einsum("np,pac->nac", X, V[: p * m, p * m :].reshape(p, m, k))
+    h[:, :m, m:] = cross
+    h[:, m:, :m] = cross.swapaxes(1, 2)
+    h[:, m:, m:] = V[p * m :, p * m :]
+    return h
+
+
+def _inverse_hessian(H: Array) -> Array:
+    d = np.sqrt(np.abs(np.diagonal(H)))
+    d = np.where(d > 0, d, 1.0)
+    # H^-1 = D^-1 (D^-1 H D^-1)^+ D^-1, D = diag(H)^(1/2).
+    D = np.outer(d, d)
+    return np.linalg.pinv(H / D, rcond=1e-14, hermitian=True) / D
+
+
+# ---- doubt and refits ----------------------------------------------------------------------------------------------
+
+
+def relative_move(
+    model: Model, beta: Array, aux: Mapping[str, float], modes: RowModes
+) -> Array:
+    """Return how far the linear predictor of each row moved (n,), in units of the noise if there is one."""
+    return np.abs(modes.eta - model.eta(beta)).max(1) / model.noise(aux)
+
+
+def rows_in_doubt(
+    losses: Array, whole: Array, moved: Array, weight: Array, allowed: float
+) -> Array:
+    """Return the rows to refit, so that the error of one Newton step in the sum over the other rows is at most `allowed`.
+
+    `whole` (n,) are the losses at the mode of all rows, `moved` (n,) the relative moves, `weight` (n,) the weights of the rows.
+    """
+    # the second step is about |move| / 2 of the first
+    error = np.abs(losses - whole) * np.minimum(moved / 2.0, 1.0)
+    error = np.nan_to_num(error, nan=np.inf, posinf=np.inf)
+    order = np.argsort(error)
+    over = np.flatnonzero(~(np.cumsum(error[order] * weight[order]) <= allowed))
+    # rows that are alike are refitted alike
+    if len(over):
+        return np.flatnonzero(error >= (1.0 - 1e-6) * error[order[over[0]]])
+    return over
+
+
+def refit_without_rows(
+    model: Model, beta: Array, aux: dict[str, float], rows: Array, *, shared: bool
+) -> RowModes:
+    """Return the modes without one observation of each of some rows (r,), nan where there is none.
+
+    `shared` refits many rows at once from the mode (beta, aux) of all rows. This needs a prior that is the same without a row.
+    """
+    r = len(rows)
+    eta = np.full((r, model.shape[1]), np.nan)
+    out = {a: np.full(r, np.nan) for a in model.unknown}
+    if shared:
+        _refit_at_once(model, beta, aux, rows, eta, out)
+    missing = np.flatnonzero(np.isnan(eta).any(1))
+    with one_blas_thread():
+        refits = each_of(
+            partial(_refit_without_row, model, beta, aux),
+            rows[missing].tolist(),
+            "refits without one row",
+        )
+    for i, mode in zip(missing, refits):
+        if mode is not None:
+            row = model.design.take(slice(rows[i], rows[i] + 1))
+            eta[i] = plus_offset(row.X @ mode[0], row.offset)[0]
+            for name, value in mode[1].items():
+                out[name][i] = value
+    return RowModes(eta, out)
+
+
+def _refit_at_once(
+    model: Model,
+    beta: Array,
+    aux: dict[str, float],
+    rows: Array,
+    eta: Array,
+    out: dict[str, Array],
+) -> None:
+    """Fill in eta (r, m) and `out` for the rows without which there certainly is a mode."""
+    n = model.design.n
+    weight = full_weights(model.design.weights, n)
+    size = model.shape[0] * model.shape[1] + len(model.unknown)
+    step = max(1, _BLOCK // size**2)
+    for start in range(0, len(rows), step):
+        block = slice(start, start + step)
+        part = np.full(n, -1)
+        part[rows[block]] = np.arange(len(rows[block]))
+        parts = RowsInParts.of(model, part, np.maximum(weight - 1.0, 0.0))
+        if parts is None:
+            return
+        modes, _ = parts.without(model, parts.rows.point(beta, aux))
+        eta[block] = np.where(modes.good[:, None], modes.eta, np.nan)
+        for name, values in modes.aux.items():
+            out[name][block] = values
+
+
+def _refit_without_row(
+    model: Model, beta: Array, aux: Mapping[str, float], row: int
+) -> tuple[Array, dict[str, float]] | None:
+    """Return the mode (beta, aux) without one observation of a row; None if there is none, or if the prior needs that row.
+
+    Newton steps start at the mode of all rows. If they fail, a new search starts from its own initial point.
+    """
+    d = model.design
+    shape = model.shape
+    try:
+        others = replace(model, design=replace(d, weights=_weights_without(d, row)))
+    except DataError:
+        return None
+    k = shape[0] * shape[1]
+    log_aux = np.log([aux[a] for a in model.unknown])
+    point = np.append(d.frame.from_raw(beta), log_aux)
+    for _ in range(_STEPS):
+        gamma = point[:k].reshape(shape)
+        values = _exponentiate(model, point[k:])
+        with np.errstate(all="ignore"):  # without a maximum the point diverges
+            local = others.value_grad_hessian_standardised(gamma, **values)
+        if not (np.isfinite(local.curvature).all() and np.isfinite(local.value)):
+            break
+        step, convex = newton_step(local)
+        size = float(np.sqrt(max(local.gradient @ step, 0.0)))
+        if size > 0:
+            point = point + step * min(1.0, _LONGEST_STEP / size)
+        if convex and size < STEP_AT_MODE:
+            return _unless_diverging(others, point[:k].reshape(shape), point[k:])
+    try:
+        mode = find_mode(others)
+    except ProbregError:
+        return None
+    if mode.status is not Status.CONVERGED:
+        return None
+    return _unless_diverging(others, mode.gamma, mode.log_aux)
+
+
+def _weights_without(design: Design, row: int) -> Array:
+    """Return frequencies without one observation of a row; sampling weights without the row, rescaled to their number."""
+    weights = full_weights(design.weights, design.n).copy()
+    if design.weight_kind == "sampling":
+        weights[row] = 0.0
+        return weights * (np.count_nonzero(weights) / weights.sum())
+    weights[row] = max(weights[row] - 1.0, 0.0)
+    return weights
+
+
+def _unless_diverging(
+    model: Model, gamma: Array, log_aux: Array
+) -> tuple[Array, dict[str, float]] | None:
+    """Return the mode, or None if the search stopped only because the likelihood is flat towards infinity."""
+    beta = model.design.frame.to_raw(gamma)
+    bounded = model.joint.informative.all()
+    if isinstance(model.likelihood, MayDiverge) and not bounded:
+        far = float(np.abs(model.eta(beta)).max()) > _DIVERGING
+        if far and separation(model):
+            return None
+    return beta, _exponentiate(model, log_aux)
+
+
+def _exponentiate(model: Model, log_aux: Array) -> dict[str, float]:
+    return {a: float(np.exp(u)) for a, u in zip(model.unknown, log_aux)}
