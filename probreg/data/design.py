@@ -672,6 +672,19 @@ class Design:
             return Frame.of(some.mean(0), some.std(0), self.intercept)
         return Frame.of(self.kept.mean, self.kept.scale, self.intercept)
 
+    @cached_property
+    def imprecise_columns(self) -> tuple[int, ...]:
+        """Columns that vary by less than 1e-12 of their size, of which double precision keeps fewer than four digits of the
+        differences; a constant column is none."""
+        some = self._sample_rows
+        if not len(some):
+            return ()
+        low = some.min(0)
+        high = some.max(0)
+        size = np.maximum(np.abs(low), np.abs(high))
+        found = (high > low) & (high - low < 1e-12 * size)
+        return tuple(np.flatnonzero(found).tolist())
+
     @property
     def _sample_rows(self) -> Array:
         if self.source is None:

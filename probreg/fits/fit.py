@@ -65,7 +65,7 @@ from probreg.inference.uncertainty.clusters import SmallSample, group_codes
 from probreg.inference.varying import OF_EFFECTS, hyper_of_blocks
 from probreg.likelihoods import AbsoluteLoss, OfTrials, Quantile
 from probreg.likelihoods.links import IDENTITY
-from probreg.model.compatibility import with_precision
+from probreg.model.compatibility import require_digits, with_precision
 from probreg.model.group_effects import (
     GroupsLike,
     groups_absent,
@@ -1408,6 +1408,7 @@ def fit(
         ),
     ):
         _require_rows(model)
+        require_digits(model)
         why = method_obstacle(chosen, model)
         if why is not None:
             tried = {

@@ -195,6 +195,21 @@ def _require_variation(model: Stated) -> None:
     )
 
 
+def require_digits(model: Stated) -> None:
+    """Raise DataError for a column with a prior beside an intercept that is so far from 0 that its differences have no digits.
+    Without a prior it counts as a multiple of the intercept, and the fit names it as not identified."""
+    design = model.design
+    if design.intercept is None:
+        return
+    for j in design.imprecise_columns:
+        if model.joint.informative[j]:
+            x = design.sample.X[:, j]
+            raise DataError(
+                f"column {design.columns[j]!r} varies by {np.ptp(x):.3g} about {x[0]:.6g}, of which double precision keeps "
+                f"fewer than four digits: subtract {x[0]:.6g} before it is stored"
+            )
+
+
 def _differs(block: Block, *, value: float) -> Array:
     return np.any(block.y != value)
 

@@ -17,7 +17,7 @@ from probreg.priors import PriorData
 from probreg.priors.joint import columns_called
 
 Array = np.ndarray
-_STILL = 1e-12  # of its own size: a column that varies less is constant, and what is left is rounding
+_STILL = 2e-13  # sd over size: `imprecise_columns` in units of the range, which is some 5 sds; below it a column is constant
 
 
 def rows_for(

@@ -7,13 +7,14 @@ more rows than columns and column by column, as they are asked for, when there a
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
 
 from probreg.data import Design
 from probreg.data.rows import minus_offset
+from probreg.errors import DataError
 from probreg.inference.base import Array
 from probreg.model.model import Model
 from probreg.numerics.linalg import (
@@ -103,12 +104,17 @@ class PartialledOut:
     rows: Callable[
         [], tuple[Array, Array]
     ]  # U (r, k) and v (r,): what is left of the columns, not of unit norm, and of y
+    # (p,) what was subtracted from the columns, and the column of the intercept that takes it up
+    shift: tuple[Array, int] | None = None
 
     def beta(self, coefficients: Array) -> Array:
         """All p coefficients from those of `columns`; zero for flat columns that are combinations of others."""
         out = np.zeros(len(self.columns) + len(self.flat) + self.left_out)
         out[self.columns] = coefficients
         out[self.flat] = self.follow(coefficients)
+        if self.shift is not None:
+            away, intercept = self.shift
+            out[intercept] -= away @ out
         return out
 
 
@@ -118,6 +124,39 @@ def partial_out(model: Model) -> PartialledOut:
     informative = model.joint.informative
     columns = np.flatnonzero(informative)
     flat = np.flatnonzero(~informative)
+    away = _far_from_zero(design, informative)
+    if away is not None:
+        assert design.intercept is not None
+        near = replace(design, X=design.X - away, kept=None)
+        parts = _parts_of(near, columns, flat)
+        return replace(parts, shift=(away, design.intercept))
+    return _parts_of(design, columns, flat)
+
+
+def _far_from_zero(design: Design, informative: Array) -> Array | None:
+    """(p,) the means of the columns that lie further than 1e5 standard deviations from 0, 0 for the others; None where no column
+    does, or no flat intercept takes up the shift. Sums of squares of these columns would lose ten digits or more."""
+    i = design.intercept
+    if i is None or informative[i] or not design.n or not len(design.columns):
+        return None
+    basis = design.basis
+    away = np.where(np.abs(basis.shift) > 1e5 * basis.scale, basis.shift, 0.0)
+    return away if away.any() else None
+
+
+def _require_near_rows(design: Design, lost: Array) -> None:
+    """Raise DataError for columns of rows that are not in memory which lie so far from 0 that their moments lost them."""
+    basis = design.basis
+    far = lost[np.abs(basis.shift[lost]) > 1e9 * basis.scale[lost]]
+    if len(far):
+        j = int(far[0])
+        raise DataError(
+            f"column {design.columns[j]!r} varies by a standard deviation of {basis.scale[j]:.3g} about {basis.shift[j]:.6g}, of "
+            f"which sums over rows keep no digits: subtract {basis.shift[j]:.6g} before it is stored"
+        )
+
+
+def _parts_of(design: Design, columns: Array, flat: Array) -> PartialledOut:
     if not design.n or len(columns) <= FEW:
         return _of_moments(design, columns, flat)
     return _of_rows(design, columns, flat)
@@ -141,6 +180,8 @@ def _of_moments(design: Design, columns: Array, flat: Array) -> PartialledOut:
     U = F[f : f + k, f : f + k]
     v = F[f:, -1]
     gone = _refuse_absent(U, np.sqrt((F[:, f : f + k] ** 2).sum(0)))
+    if not design.n:
+        _require_near_rows(design, columns[gone])
     U = np.where(gone, 0.0, U)
     norm = np.where(gone, 1.0, np.sqrt((U**2).sum(0)))
     unit = U / norm

@@ -15,6 +15,7 @@ from probreg.model.model import Model
 
 _LEVEL = 0.975  # of the interval whose length the bandwidth makes right
 _FEW = 5.0  # observations for each column that the thinner side needs: coverage of 95 % intervals is simulated in the tests
+_ROUNDINGS = 4.0  # of the terms of a residual, in its sum and in the coefficients
 _EQUAL = 1e-11  # of the largest residual: residuals that differ by less are equal to rounding
 
 
@@ -29,6 +30,11 @@ def curvature_at_kinks(model: Model, solution: Solution) -> Array:
     known = likelihood.at_rows({**model.fixed, **solution.aux}, design.precision)
     at = likelihood.slopes(**known)
     r = likelihood.residuals(design.observed, eta, **known)
+    # rows that the fit interpolates lie on a kink but for the rounding of the terms of x'beta
+    terms = np.abs(design.X) @ np.abs(solution.beta[:, 0]) + np.abs(design.observed)
+    rounding = _ROUNDINGS * np.finfo(float).eps * terms
+    for kink in (at.tube, -at.tube):
+        r = np.where(np.abs(r - kink) <= rounding, kink, r)
     w = full_weights(design.weights, design.n)
     if np.all(np.asarray(at.tube) == 0.0):
         # without a tube the share of residuals below 0 is that of the slopes, tau of a quantile

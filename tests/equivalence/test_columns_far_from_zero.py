@@ -1,0 +1,96 @@
+"""A column that is stored far from zero: the answer of the column less its centre, or an error that names the column."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import probreg as pr
+from probreg.likelihoods import EpsilonInsensitive, Quantile
+from probreg.priors import ElasticNet, ExponentialPower, GroupLaplace
+
+RNG = np.random.default_rng(0)
+N = 60
+Z, U = RNG.normal(size=(2, N))
+Y = 2.0 * Z + U + 0.3 * RNG.normal(size=N)
+KINDS = {
+    "lasso": {"prior": pr.Laplace(0.5)},
+    "lasso at a known scale": {"prior": pr.Laplace(0.5), "aux": {"sigma": 1.0}},
+    "lasso in units of sigma": {"prior": pr.Laplace(0.5, sigma_units=True)},
+    "lasso of standardised columns": {"prior": pr.Laplace(0.5, scaled=True)},
+    "elastic net": {"prior": ElasticNet(0.5, 0.5)},
+    "group lasso": {"prior": {("x", "u"): GroupLaplace(0.5)}},
+    "power": {"prior": ExponentialPower(0.5, q=1.5)},
+    "ridge": {"prior": pr.Normal(0.5)},
+    "quantile": {"likelihood": Quantile(0.5)},
+    "support vectors": {
+        "likelihood": EpsilonInsensitive(0.1),
+        "aux": {"scale": 1.0},
+        "prior": pr.Normal(1.0),
+    },
+    "huber": {"likelihood": "huber", "prior": pr.Laplace(0.5)},
+    "student": {"likelihood": pr.StudentT(nu=4.0), "prior": pr.Normal(0.5)},
+    "bernoulli lasso": {"likelihood": "bernoulli", "prior": pr.Laplace(0.5)},
+    "bernoulli ridge": {"likelihood": "bernoulli", "prior": pr.Normal(0.5)},
+}
+
+
+def model(kind, x):
+    options = KINDS[kind]
+    y = (Y > 0) * 1 if options.get("likelihood") == "bernoulli" else Y
+    return pr.Model.from_formula("y ~ x + u", {"x": x, "u": U, "y": y}, **options)
+
+
+def slopes(fit):
+    return np.ravel(fit.coef.sel(coef=["x", "u"]))
+
+
+@pytest.mark.parametrize("far", [1e6, 3e12])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_shift_leaves_the_slopes_alone(kind, far):
+    stored = far + Z
+    # y - x'beta rounds to eps far |beta| times some terms, in units of a noise of 0.3
+    np.testing.assert_allclose(
+        slopes(pr.fit(model(kind, stored))),
+        slopes(pr.fit(model(kind, stored - far))),
+        atol=1e-6 + 10.0 * np.finfo(float).eps * far,
+    )
+
+
+@pytest.mark.parametrize("kind", [k for k in KINDS if k != "quantile"])
+def test_a_column_without_digits_is_named(kind):
+    with pytest.raises(pr.DataError, match="'x'"):
+        pr.fit(model(kind, 2e13 + Z))
+
+
+def test_a_column_without_digits_and_prior_is_not_identified():
+    with pytest.warns(pr.errors.ProbregWarning):
+        fit = pr.fit(model("quantile", 1e14 + Z))
+    assert np.isnan(slopes(fit)[0])
+    assert "x" in fit.solution.detail
+
+
+def test_a_constant_column_far_from_zero_keeps_its_prior():
+    fit = pr.fit(model("lasso", np.full(N, 1e14)))
+    assert slopes(fit)[0] == 0.0
+
+
+def test_quantile_errors_do_not_depend_on_the_shift():
+    near, far = (pr.fit(model("quantile", (1e6 + Z) - by)) for by in (1e6, 0.0))
+    np.testing.assert_allclose(
+        np.ravel(far.std_error)[1:], np.ravel(near.std_error)[1:], rtol=1e-6
+    )
+
+
+def test_rows_of_files(tmp_path):
+    def fitted(far):
+        pd.DataFrame({"x": far + Z, "u": U, "y": Y}).to_parquet(tmp_path / "a.parquet")
+        return pr.fit(
+            pr.Model.from_files(
+                "y ~ x + u", tmp_path / "a.parquet", prior=pr.Laplace(0.5)
+            )
+        )
+
+    expected = slopes(pr.fit(model("lasso", (1e6 + Z) - 1e6)))
+    np.testing.assert_allclose(slopes(fitted(1e6)), expected, atol=1e-6)
+    with pytest.raises(pr.DataError, match="'x'"):
+        fitted(2e13)
