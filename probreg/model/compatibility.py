@@ -302,7 +302,8 @@ def weights_of_rows(
 ) -> tuple[WeightKind, Any]:
     """The kind and the values (n,) of the weights of new rows with their response, None where there are none.
 
-    Without `weights` they are read from the column that the model's weights come from. DataError where it is missing.
+    Without `weights` they are read from the column that the model's weights come from. DataError where it is missing, and
+    where the model's weights were given as an array, which has no values for new rows.
     """
     kind, values = read_weights(weights)
     if values is None:
@@ -313,11 +314,28 @@ def weights_of_rows(
                 f"{error}; the model reads its weights from this column, or takes weights="
             ) from None
         if own is None:
+            if has_array_weights(model_design):
+                own_kind = model_design.weight_kind
+                w = "w" if own_kind == "frequency" else f"pr.weights.{own_kind}(w)"
+                raise DataError(
+                    f"the {own_kind} weights of this model were given as an array: pass weights={w} with one value per new row, or "
+                    "fit the model with the name of a column of weights"
+                )
             return ("frequency", None)
         return (model_design.weight_kind, own)
     if isinstance(values, str) and not is_array(data):
         values = read_column(data, values)
     return kind, values
+
+
+def has_array_weights(design: Design) -> bool:
+    """Whether the rows have weights that are no column of the table."""
+    given = (
+        design.weights is not None
+        or design.precision is not None
+        or design.weight_kind != "frequency"
+    )
+    return given and getattr(design.recipe, "weights", None) is None
 
 
 def with_precision(

@@ -214,7 +214,7 @@ class Model(FromData):
             The response, where the table does not hold it.
         weights : array (n,) or RowWeights, optional
             As in `from_arrays`, or a column's name. Without it the weights are those of the column that the model was
-            fitted with; a model whose weights are no column counts each new row once, with the noise scale sigma.
+            fitted with. Required if the model's own weights were given as an array.
         offset : array (n,) or (n, m), optional
             Added to the linear predictor.
         trials : array (n,), optional

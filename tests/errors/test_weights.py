@@ -250,3 +250,68 @@ def test_a_penalty_under_precisions_is_that_beside_the_weighted_rss():
     }
     lasso = model.with_prior(pr.Laplace(0.5)).penalty()
     assert [r.package for r in lasso.rows] == ["rss"]
+
+
+# ---- weights of new rows -----------------------------------------------------------------------------------------
+
+NEW_ROWS = {
+    "frequency": lambda w: w,
+    "precision": pr.weights.precision,
+    "sampling": pr.weights.sampling,
+}
+
+
+@pytest.mark.parametrize("source", ["formula", "arrays"])
+@pytest.mark.parametrize("kind", NEW_ROWS)
+def test_weights_given_as_an_array_have_no_value_at_new_rows(kind, source):
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(2, 40))
+    w = rng.integers(1, 4, 40).astype(float)
+    make = NEW_ROWS[kind]
+
+    def parts(rows):
+        if source == "arrays":
+            return (x[rows, None], y[rows])
+        return ({"x": x[rows], "y": y[rows]},)
+
+    def model(rows):
+        if source == "arrays":
+            return pr.Model.from_arrays(*parts(rows), weights=make(w[rows]))
+        return pr.Model.from_formula("y ~ x", *parts(rows), weights=make(w[rows]))
+
+    old, new = slice(0, 25), slice(25, 40)
+    fit = pr.fit(model(old), "auto" if kind == "sampling" else "conjugate")
+    calls = [fit.model.at, fit.forget] if kind == "sampling" else []
+    for call in calls or [fit.model.at, fit.update, fit.forget]:
+        with pytest.raises(pr.DataError, match="weights="):
+            call(*parts(new))
+    if kind != "sampling":
+        found = fit.update(*parts(new), weights=make(w[new]))
+        whole = pr.fit(model(slice(None)), "conjugate")
+        np.testing.assert_allclose(found.coef, whole.coef, rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["offset", "trials"])
+def test_offsets_and_trials_given_as_an_array_have_no_value_at_new_rows(name):
+    rng = np.random.default_rng(0)
+    x, k = rng.normal(size=(40, 1)), rng.integers(0, 4, 40)
+    given = {"trials": np.full(40, 5)} | {name: np.full(40, 6)}
+    model = pr.Model.from_arrays(x, k, likelihood="binomial", **given)
+    new = {"trials": np.full(40, 5)} if name == "offset" else {}
+    fit = pr.fit(model, "laplace")
+    for call in (model.at, fit.update):
+        with pytest.raises(pr.DataError, match=f"{name}="):
+            call(x, k, **new)
+
+
+def test_conformal_rows_of_a_weighted_model_count_once():
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(60, 1)), rng.normal(size=60)
+    w = np.full(30, 2.0)
+    fit = pr.fit(pr.Model.from_arrays(x[:30], y[:30], weights=w))
+    twice = pr.fit(pr.Model.from_arrays(np.r_[x[:30], x[:30]], np.r_[y[:30], y[:30]]))
+    found, expected = (
+        pr.conformal(f, x[30:], y=y[30:]).predict(x[:3]).to_array().values
+        for f in (fit, twice)
+    )
+    np.testing.assert_allclose(found, expected, rtol=1e-9)

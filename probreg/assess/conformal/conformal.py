@@ -13,7 +13,7 @@ from probreg.data.weights import RowWeights
 from probreg.errors import DataError, Incompatible
 from probreg.fits.fit import Fit
 from probreg.fits.inference_data import row_labels
-from probreg.model.compatibility import with_precision
+from probreg.model.compatibility import has_array_weights, with_precision
 from probreg.model.group_effects import refuse_unseen
 from probreg.model.model import Model
 from probreg.system.progress import progress_bar
@@ -196,7 +196,11 @@ def unseen_rows(
     """Rows with their response, coded as the model codes it."""
     if y is None and isinstance(model.design.recipe, ArrayColumns):
         y = _response_column(model, data)
-    design = model.at(data, y, offset=offset, trials=trials).design
+    own = weights
+    if own is None and has_array_weights(model.design):
+        # every row calibrates once
+        own = np.ones(model.design.at(data, offset=offset).n)
+    design = model.at(data, y, offset=offset, trials=trials, weights=own).design
     return with_precision(
         design, weights, data, model.likelihood, model.design.weight_kind
     )
