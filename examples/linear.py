@@ -13,7 +13,7 @@ longley = pr.load_dataset("longley")
 columns = ["gnp_deflator", "gnp", "unemployed", "armed_forces", "population", "year"]
 model = pr.Model.from_formula("employed ~ " + " + ".join(columns), longley)
 
-print(pr.check(model))  # nearly collinear, says the check, before anything is fitted
+print(pr.check(model))  # near collinearity, before anything is fitted
 
 ols = pr.fit(model)
 exact = pr.fit(model, "conjugate", seed=1)

@@ -23,7 +23,7 @@ products = {
 }
 columns = pd.concat([z, pd.DataFrame(products)], axis=1)
 flat = pr.Model.from_arrays(columns, table.target, response="progression")
-print(pr.check(flat)["rank"])
+print(pr.check(flat)["collinearity"])
 
 # Maximum likelihood: 64 slopes, some of them hundreds of points per standard deviation, none of those worth believing.
 ml = pr.fit(flat)

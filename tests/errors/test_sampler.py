@@ -191,7 +191,7 @@ def test_the_smallest_of_runs():
     assert np.isnan(one.covariance()).all()
     assert not one.solution.status.good
     said = {f.check: f.sentence for f in pr.diagnose(one, skipped=True)}
-    assert "25 draws or more, and there are 1" in said["loo"]
+    assert "at least 25 draws, got 1" in said["loo"]
 
 
 @pytest.mark.slow

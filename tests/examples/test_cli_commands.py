@@ -365,7 +365,7 @@ def test_a_saved_fit_is_diagnosed_and_reported_with_its_rows_or_says_how_to_keep
     well("fit", "stackloss", "stack_loss ~ air_flow", "--save", "bare.nc")
     well("fit", "stackloss", "stack_loss ~ air_flow", "--save", "whole.nc", "--rows")
     assert "rows" in well("diagnose", "bare.nc")
-    assert "cook" in well("diagnose", "whole.nc", "--verbose")
+    assert "Cook's distance" in well("diagnose", "whole.nc", "--verbose")
     assert (
         run(
             "report",

@@ -181,7 +181,7 @@ def test_what_is_not_declared_reads_unknown() -> None:
         model.with_prior({"Intercept": pr.Normal(9.0), "x": pr.Normal(2.5)})
     )["separation"]
     assert said.verdict.name == "OK"
-    assert "never at infinity" not in said.sentence
+    assert "always finite" not in said.sentence
 
 
 def test_what_may_diverge_says_where() -> None:

@@ -8,7 +8,7 @@ import pytest
 from formulaic import Formula
 
 import probreg as pr
-from probreg.assess.before.vif import terms
+from probreg.assess.before import terms
 from probreg.data.formula.formula import read_formula
 from probreg.errors import DataError
 from probreg.formula.terms import parse_formula

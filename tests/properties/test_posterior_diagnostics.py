@@ -69,12 +69,10 @@ def test_each_answers_or_says_why_it_does_not_apply(likelihood):
         diagnostic = DIAGNOSTICS[name]()
         reason = diagnostic.obstacle(fit)
         found = (
-            [diagnostic.report_not_applicable(reason)]
-            if reason
-            else diagnostic.run(fit)
+            diagnostic.report_not_applicable(reason) if reason else diagnostic.run(fit)
         )
         assert found
-        assert all(f.check == name and len(f.sentence) > 20 for f in found)
+        assert all(f.check == name and f.sentence for f in found)
         assert all(f.remedy for f in found if f.verdict)
     assert {name for name in OF_POSTERIORS if DIAGNOSTICS[name]().obstacle(fit)} >= set(
         OF_CHAINS
@@ -124,7 +122,7 @@ def test_mixing():
     assert found[0].verdict == Verdict.PROBLEM
     assert found[0].columns == ("x1",)
     slow = answer("mixing", chains(beta=walk((4, 4000, 3, 1), 0.99), size=(4, 4000)))
-    assert any("effective sample sizes below 400" in f.sentence for f in slow)
+    assert any("effective sample size below 400" in f.sentence for f in slow)
 
 
 def test_a_single_chain_is_noted():
@@ -191,7 +189,9 @@ def test_approximation():
     assert worst("approximation", pr.fit(alone, "laplace")) == Verdict.WARNING
     X, y = rows()
     exact = pr.fit(pr.Model.from_arrays(X, y, aux={"sigma": 1.0}), "laplace")
-    assert "100 % of them count" in answer("approximation", exact)[0].sentence
+    assert (
+        "effective share of draws 100 %" in answer("approximation", exact)[0].sentence
+    )
     assert "draws from the posterior itself" in str(
         DIAGNOSTICS["approximation"]().obstacle(gaussian(y, X))
     )
@@ -203,7 +203,9 @@ def test_approximation():
 def odd(fit):
     """Names of the statistics that are flagged."""
     return {
-        f.sentence.split(":")[0] for f in answer("predictive_checks", fit) if f.verdict
+        re.split(r" \S+ in the data", f.sentence)[0]
+        for f in answer("predictive_checks", fit)
+        if f.verdict
     }
 
 
@@ -325,10 +327,9 @@ def test_loo_names_each_of_several_rows_with_its_k():
     X[[3, 11], 0], y[[3, 11]] = [6.0, -6.0], [-25.0, -30.0]
     (found,) = answer("loo", pr.fit(pr.Model.from_arrays(X, y), "conjugate"))
     assert set(found.rows) == {3, 11}
-    each = re.findall(r"(\d+) \((?:k = )?(\d\.\d\d)\)", found.sentence)
+    each = re.findall(r"(\d+) \((\d\.\d\d)\)", found.sentence)
     assert {int(row) for row, _ in each} == {3, 11}
     assert all(float(k) > 0.7 for _, k in each)
-    assert "any one of rows" in found.sentence
 
 
 def left_out(X, y, sigma, prior):
@@ -404,14 +405,14 @@ def test_loo_pit():
         worst("loo_pit", model(rng.negative_binomial(1, 1 / (1 + mu))))
         == Verdict.WARNING
     )
-    assert "two outcomes" in str(DIAGNOSTICS["loo_pit"]().obstacle(logistic(30)))
+    assert "two classes" in str(DIAGNOSTICS["loo_pit"]().obstacle(logistic(30)))
 
 
 def test_loo_pit_of_a_shifted_prior_is_tilted():
     X, y = rows(80)
     held = {"Intercept": pr.Normal(0.01)}
     assert (
-        "observations lie too high"
+        "predictions are too low"
         in answer("loo_pit", gaussian(y + 0.8, X, prior=held, aux={"sigma": 1.0}))[
             0
         ].sentence
@@ -457,7 +458,7 @@ def test_conflict():
         prior=pr.Normal(1.0),
     )
     assert (
-        "no estimate"
+        "maximum likelihood does not exist"
         in answer("prior_data_conflict", pr.fit(apart, "laplace"))[0].sentence
     )
     assert "flat" in str(DIAGNOSTICS["prior_data_conflict"]().obstacle(gaussian(y, X)))
@@ -524,7 +525,7 @@ def test_power_scaling():
     assert worst("power_scaling", fit(5.0, 60)) == Verdict.OK
     (both,) = answer("power_scaling", fit(0.2, 60))
     assert both.verdict == Verdict.NOTE
-    assert "prior and data both decide x2" in both.sentence
+    assert both.columns[0] == "x2"
     assert (
         power_scaling(fit(0.2, 60)).loc["x2", "reading"] == "prior and data both decide"
     )

@@ -68,47 +68,34 @@ def test_what_needs_attention_is_printed_and_what_passed_is_counted():
         )
     )
     *said, _, last = _lines(found)
-    assert said == [f"i scale: {found['scale'].items[0].sentence}"]
-    asked = [
-        f.check
-        for f in found
-        if not f.verdict and not f.sentence.startswith("does not apply")
-    ]
-    assert found.passed == tuple(asked)
-    assert last == f"✓ {len(asked)} other checks passed; .show(verbose=True) lists all"
+    assert said == [f"i Scales: {found['scale'].items[0].sentence}"]
+    passed = [f.check for f in found if not f.verdict and f.applies]
+    assert found.passed == tuple(passed)
+    assert last == f"✓ {len(passed)} other checks passed; .show(verbose=True) lists all"
     whole = _lines(found.show(verbose=True))
     assert len(whole) == 1 + len(found)
     html = found._repr_html_()
     front, _, folded = html.partition("<details>")
     assert "differ by a factor" in front
     assert "differ by a factor" not in folded
-    assert "no row lies far" in folded
-    assert "does not apply" in folded
-    assert "no row lies far" not in front
+    assert "largest leverage" in folded
+    assert "not applicable" in folded
+    assert "largest leverage" not in front
 
 
-def test_one_collinearity_is_said_once_and_by_the_check_that_says_most():
+def test_a_near_collinearity_is_one_finding_with_all_its_columns():
     beside = Z + 0.01 * RNG.normal(size=100)
     found = pr.check(
         pr.Model.from_arrays(
             np.c_[Z, beside, RNG.normal(size=100)], Z, columns=["a", "b", "c"]
         )
     )
-    assert {f.check: f.told_by for f in found if f.verdict} == {
-        "rank": "",
-        "condition": "rank",
-        "vif": "rank",
-    }
-    first, advice, _ = _lines(found)
-    assert first.startswith("i rank: nearly collinear: ")
-    assert advice.endswith("condition and vif say the same")
-    several = pr.check(pr.Model.from_arrays(WIDE, Z))
-    first, advice, _ = _lines(several)
-    assert first.count(", ") == 4 + 4 + 4
-    assert "and 25 more share so much" in first
-    assert "those of the worst five" in first
-    assert len(several["vif"].items[0].columns) == 30
-    # two that have nothing to do with one another are both said
+    (flagged,) = [f for f in found if f.verdict]
+    assert (flagged.check, set(flagged.columns)) == ("collinearity", {"a", "b"})
+    several = pr.check(pr.Model.from_arrays(WIDE, Z))["collinearity"]
+    assert "and 25 more" in several.items[0].sentence
+    assert len(several.items[0].columns) == 30
+    # two pairs that have nothing in common are both found
     pairs = np.c_[
         Z,
         Z + 0.005 * RNG.normal(size=100),
@@ -118,12 +105,7 @@ def test_one_collinearity_is_said_once_and_by_the_check_that_says_most():
     apart = pr.check(
         pr.Model.from_arrays(pairs, RNG.normal(size=100), columns=["a", "b", "c", "d"])
     )
-    assert {c for f in apart if f.verdict and not f.told_by for c in f.columns} == {
-        "a",
-        "b",
-        "c",
-        "d",
-    }
+    assert {c for f in apart if f.verdict for c in f.columns} == {"a", "b", "c", "d"}
 
 
 @pytest.mark.parametrize(
@@ -135,9 +117,7 @@ def test_a_spline_a_factor_and_a_kernel_are_one_thing_to_check(term):
     )  # levels of two rows make columns that are nearly one another's
     table = {"y": Z + RNG.normal(size=100), "z": Z, "g": g, "w": RNG.normal(size=100)}
     alone = pr.check(pr.Model.from_formula(f"y ~ {term} + w", table))
-    assert not [
-        f for f in alone if f.check in ("rank", "condition", "vif") and f.verdict
-    ]
+    assert not [f for f in alone if f.check in ("rank", "collinearity") and f.verdict]
     assert len(_lines(alone)) <= 5
 
 
@@ -149,9 +129,8 @@ def test_levels_of_one_factor_are_one_finding():
         )
     )["cells"]
     assert [f.sentence for f in found] == [
-        "g has 10 levels with one observation each, whose coefficients rest on that alone: g[T.b0], g[T.b1], g[T.b2], "
-        "g[T.b3], g[T.b4] and 5 more",
-        "g has 10 levels that do not meet every level of y: g[T.b0], g[T.b1], g[T.b2], g[T.b3], g[T.b4] and 5 more",
+        "g has 10 levels with only one observation: g[T.b0], g[T.b1], g[T.b2], g[T.b3], g[T.b4] and 5 more",
+        "g has 10 levels without observations of some y: g[T.b0], g[T.b1], g[T.b2], g[T.b3], g[T.b4] and 5 more",
     ]
     twice = {
         "y": Z[:50],
@@ -161,39 +140,15 @@ def test_levels_of_one_factor_are_one_finding():
     (rank,) = pr.check(pr.Model.from_formula("y ~ g + h", twice))["rank"]
     assert (
         rank.sentence
-        == "h: 4 of its columns are combinations of g: their shares cannot be told apart"
+        == "h: 4 of its columns are combinations of g: their coefficients are not identified"
     )
 
 
-def test_diagnose_names_what_check_says_and_repeats_a_problem():
-    beside = Z + 0.01 * RNG.normal(size=100)
-    found = pr.diagnose(
-        pr.fit(
-            pr.Model.from_arrays(
-                np.c_[Z, beside], Z + RNG.normal(size=100), columns=["a", "b"]
-            )
-        )
-    )
-    assert "i before the fit: rank; see pr.check(fit.model)" in _lines(found)
-    assert "nearly collinear" not in repr(found)
-    assert "nearly collinear" in repr(found.show(verbose=True))
+def test_diagnose_prints_the_findings_of_check_too():
     y = (Z > 0).astype(float)
     with pytest.warns(pr.ProbregWarning, match="no maximum"):
         apart = pr.fit(pr.Model.from_arrays(Z, y, likelihood="bernoulli"))
-    assert "✗ separation: complete separation" in repr(pr.diagnose(apart))
-
-
-def test_advice_that_two_findings_of_a_check_share_is_printed_once():
-    x = np.sort(RNG.normal(size=80))
-    found = pr.diagnose(
-        pr.fit(pr.Model.from_arrays(x, x + np.cumsum(RNG.normal(size=80))))
-    )
-    both = [f for f in found if f.check == "autocorrelation" and f.verdict]
-    assert len(both) == 2
-    assert both[0].remedy == both[1].remedy
-    said = " ".join(repr(found).split())
-    assert all(" ".join(f.sentence.split()) in said for f in both)
-    assert said.count(both[0].remedy) == 1
+    assert "✗ Separation: complete separation" in repr(pr.diagnose(apart))
 
 
 # ---- the length of a print -------------------------------------------------------------------------------------------
@@ -248,7 +203,7 @@ def test_findings_of_many_problems_are_folded():
     found = pr.check(
         pr.Model.from_formula("y ~ " + " + ".join(table.keys() - {"y"}), table)
     )
-    assert len([f for f in found if f.verdict and not f.told_by]) > 15
+    assert len([f for f in found if f.verdict]) > 15
     assert len(repr(found).splitlines()) <= LINES
     assert any(line.startswith("… ") for line in _lines(found))
 
@@ -305,7 +260,7 @@ def test_large_numbers_keep_every_digit_before_the_point():
     counts = np.round(np.exp(1.5 + 0.5 * x) * np.tile([0.0, 0.0, 3.0, 1.0], 5_000))
     for y, likelihood, own in (
         (counts, "poisson", "Pearson chi2(19998) = "),
-        (counts**2, "gaussian", "RESET F(2, 19996) = "),
+        (counts**2, "gaussian", "F(2, 19996) = "),
     ):
         fit = pr.fit(pr.Model.from_arrays(x, y, likelihood=likelihood))
         said = f"{fit}\n{unfolded(str(pr.diagnose(fit).show(verbose=True)))}"
@@ -318,12 +273,8 @@ def test_large_numbers_keep_every_digit_before_the_point():
 @pytest.mark.slow
 def test_responses_that_lie_far_out_are_named_together():
     x = np.arange(200.0)
-    for far, said in (
-        ([7], "the response of row 7 is further out"),
-        ([7, 30], "the responses of rows 30, 7 are further out"),
-    ):
+    for far in ([7], [7, 30]):
         y = np.sin(9.0 * x)
         y[far] += 20.0 + 0.1 * np.array(far)
         (found,) = pr.diagnose(pr.fit(pr.Model.from_arrays(x, y)))["outliers"]
-        assert found.sentence.startswith(said)
-        assert ("least p" in found.sentence) == (len(far) > 1)
+        assert set(found.rows) == set(far)

@@ -250,9 +250,7 @@ def test_tests_of_dispersion_that_disagree_are_both_told():
     assert p_x2 == pytest.approx(0.04, abs=0.02)
     (said,) = DIAGNOSTICS["dispersion"]().run(fit)
     assert str(said).count(", simulated)") + str(said).count(", asymptotic)") == 2
-    assert said.sentence.startswith(
-        "a weak sign that the response varies more than its mean says: ratio 2.48"
-    )
+    assert said.sentence.startswith("weak sign of overdispersion, variance ratio 2.48")
 
 
 def test_hosmer_lemeshow_by_hand():

@@ -1,6 +1,4 @@
-"""Findings on a fit: one question per file. Adding one is one file and one line here."""
-
-from dataclasses import replace
+"""Diagnostics of a fit, one topic per file. To add a diagnostic, write its file and import it here."""
 
 from probreg.arguments.scalars import Flag, check_arguments
 from probreg.assess.after.approximation import (
@@ -71,7 +69,8 @@ from probreg.assess.after.reset import (
     reset as reset,
 )
 from probreg.assess.after.residuals import residuals as residuals
-from probreg.assess.before import CHECKS, Finding, Findings, RowsCheck, Verdict, check
+from probreg.assess.before import CHECKS, RowsCheck, check
+from probreg.assess.findings import Finding, Findings, Verdict
 from probreg.data.weights import refuse_sampling
 from probreg.fits.fit import Fit
 from probreg.inference.modes.wide import refuse_written_out
@@ -88,33 +87,33 @@ def diagnose(
     verbose: Flag = False,
     progress: Flag | None = None,
 ) -> Findings:
-    """All findings on a fit, worst first; each says what to do and names the picture that shows it.
+    """Diagnose a fit; findings are in order of severity, each with a remedy and the picture to look at.
 
-    What needs attention is printed, and how many others passed. What `check` says of the model is named in one line, but for
-    problems. Without rows in memory the finding "rows" says what was not asked.
+    It prints the findings that need attention and the number of diagnostics that passed. For a fit without rows in memory
+    the finding "rows" says which diagnostics are missing.
 
     Parameters
     ----------
     fit : Fit
         A fit.
     skipped : bool
-        Whether diagnostics that have no meaning for this fit are listed and printed, each with its reason.
+        List and print the diagnostics that do not apply too, each with its reason.
     before : bool
-        Whether the findings of `check` on its model come too.
+        Include the findings of `check` on the model.
     verbose : bool
-        Whether all are printed, as by `.show(verbose=True)`.
+        Print all findings, as `.show(verbose=True)` does.
     progress : bool, optional
-        Whether a bar is shown; by default after a second, at a terminal or in a notebook.
+        Show a progress bar; by default after a second, in a terminal or a notebook.
 
     Returns
     -------
     Findings
-        Each with verdict, sentence and remedy.
+        Each with its verdict, sentence and remedy.
 
     Raises
     ------
     Incompatible
-        For what is no Fit.
+        If `fit` is not a Fit.
 
     Examples
     --------
@@ -125,34 +124,26 @@ def diagnose(
     """
     refuse_sampling(fit.model.design.weight_kind, "the diagnostics of a fit")
     refuse_written_out(fit.solution, "diagnose")
-    with progress_bar("diagnose, questions", len(DIAGNOSTICS), show=progress) as bar:
-        items: list[Finding] = _of_rows(fit, before)
+    with progress_bar("diagnose", len(DIAGNOSTICS), show=progress) as bar:
+        items = _model_findings(fit, before)
         for cls in bar.over(DIAGNOSTICS.values()):
             diagnostic = cls()
             reason = diagnostic.obstacle(fit)
             if reason is None:
-                items = [f for f in items if f.check != cls.replaces] + diagnostic.run(
-                    fit
-                )
+                items = [f for f in items if f.check != cls.replaces]
+                items += diagnostic.run(fit)
             elif skipped:
-                items.append(diagnostic.report_not_applicable(reason))
-    # Everything that may answer, checks and diagnostics, by name.
-    both: Registry[object] = Registry("check or diagnostic")
-    both.update({**CHECKS, **DIAGNOSTICS})
-    found = Findings.of(items, both, verbose=verbose or skipped)
-    if fit.model.design.n:
-        return replace(found, earlier=frozenset(CHECKS))
-    return found
+                items += diagnostic.report_not_applicable(reason)
+    names: Registry[object] = Registry("check or diagnostic")
+    names.update({**CHECKS, **DIAGNOSTICS})
+    return Findings.of(items, names, verbose=verbose or skipped)
 
 
-def _of_rows(fit: Fit, before: bool) -> list[Finding]:
-    """The checks of the model; without rows in memory a note of what could not be asked, and why."""
+def _model_findings(fit: Fit, before: bool) -> list[Finding]:
+    """Return the findings of the checks of the model, or a note on why the rows are missing."""
     design = fit.model.design
     if design.n:
         return list(check(fit.model)) if before else []
-    if before:
-        asked = "neither the checks before the fit nor the diagnostics"
-    else:
-        asked = "none of the diagnostics"
-    sentence = f"{asked} that look at single rows were made: {design.rows_absent}"
-    return [Finding(RowsCheck.name, Verdict.NOTE, sentence, design.remedy)]
+    which = "checks and diagnostics" if before else "diagnostics"
+    sentence = f"no {which} of single rows: {design.rows_absent}"
+    return RowsCheck().report(Verdict.NOTE, sentence, design.remedy)

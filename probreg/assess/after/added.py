@@ -1,4 +1,4 @@
-"""Would more columns help? The efficient score test of added variables, without another fit."""
+"""The efficient score test of added variables, without another fit."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -22,8 +22,8 @@ _SPANNED = 1e-7  # share of a column's length that is left beside the others, be
 
 
 class Added(NamedTuple):
-    """F on (q, df) degrees of freedom where sigma was estimated, otherwise chi-square on q (df is None); `how` the p-value was
-    found where it is not from these."""
+    """F on (q, df) degrees of freedom if sigma is estimated, otherwise chi-square on q (df is None); `how` describes a simulated
+    p-value."""
 
     statistic: float
     q: int

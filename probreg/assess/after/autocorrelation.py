@@ -1,15 +1,20 @@
-"""Does a residual tell of the next one, when rows stand in the order of time?"""
+"""Tests of autocorrelation for rows in the order of time: Durbin-Watson and Ljung-Box."""
 
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import chdtrc, ndtr
 
-from probreg.assess.after.base import DIAGNOSTICS, Diagnostic, robust_errors
+from probreg.assess.after.base import (
+    DIAGNOSTICS,
+    SIGNIFICANT,
+    Diagnostic,
+    robust_errors,
+)
 from probreg.assess.after.observed import zero_weight_obstacle
 from probreg.assess.after.replicates import drawable, found_by, simulated_p_value
 from probreg.assess.after.residuals import counted_residuals, predictor
-from probreg.assess.before.base import Finding, Verdict
+from probreg.assess.findings import Finding, Verdict
 from probreg.errors import DataError
 from probreg.fits.fit import Fit
 from probreg.likelihoods import SmoothLikelihood, UnivariateLikelihood
@@ -20,7 +25,7 @@ _EXACT = 400  # rows up to which the eigenvalues behind the exact distribution a
 
 
 class Serial(NamedTuple):
-    """A statistic with its two-sided p-value, and how that was found."""
+    """A statistic with its two-sided p-value, and how that was computed."""
 
     statistic: float
     p_value: float
@@ -29,10 +34,8 @@ class Serial(NamedTuple):
 
 @DIAGNOSTICS.register
 class AutocorrelationDiagnostic(Diagnostic):
-    """Durbin-Watson for least squares with an intercept, Ljung-Box over min(10, n/5) lags of the Pearson residuals, whose
-    p-value for few rows is that of data drawn from the fitted model.
-
-    Only for rows in the order of time, or along a line, does the answer mean anything.
+    """Durbin-Watson for least squares with an intercept, and Ljung-Box over min(10, n/5) lags of the Pearson residuals, with a
+    simulated p-value for few rows. The tests are meaningful only for rows in the order of time, or along a line.
 
     >>> import probreg as pr
     >>> x = np.arange(40.0)
@@ -41,16 +44,15 @@ class AutocorrelationDiagnostic(Diagnostic):
     'WARNING'
     """
 
-    name: ClassVar[str] = "autocorrelation"
-    question: ClassVar[str] = "Are neighbouring rows independent?"
-    when: ClassVar[str] = "ordered responses, rows without weights, in order of time"
-    picture: ClassVar[str] = "plot.autocorrelation"
+    name = "autocorrelation"
+    title = "Autocorrelation test"
+    when = "ordered responses, rows without weights, in order of time"
+    picture = "plot.autocorrelation"
 
     def applies(self, fit: Fit) -> str | None:
         likelihood = fit.model.likelihood
-        design = fit.model.design
-        if design.weights is not None:
-            return "rows that stand for several observations have no order in time"
+        if fit.model.design.weights is not None:
+            return "rows with weights have no order in time"
         if not isinstance(likelihood, UnivariateLikelihood):
             return "classes have no single residual"
         if not isinstance(likelihood, SmoothLikelihood):
@@ -58,67 +60,47 @@ class AutocorrelationDiagnostic(Diagnostic):
         return zero_weight_obstacle(fit, least=12)
 
     def run(self, fit: Fit) -> list[Finding]:
-        y = fit.model.likelihood.response(fit.model.design.observed)
-        eta = predictor(fit)[:, 0]
-        if is_monotone(y) and not is_monotone(
-            eta
-        ):  # neighbours are alike in y, so in their residuals
-            response = fit.model.design.response
-            sentence = f"rows are sorted by {response}: in that order autocorrelation cannot be judged"
-            remedy = "put the rows into the order of time, if they have one, before they are judged or given HAC errors"
-            return [self.say(Verdict.NOTE, sentence, remedy)]
+        design = fit.model.design
+        y = fit.model.likelihood.response(design.observed)
+        sorted_fit = is_monotone(predictor(fit)[:, 0])
+        if is_monotone(y) and not sorted_fit:
+            sentence = f"no test, because the rows are sorted by {design.response}, which makes neighbours alike"
+            remedy = "sort the rows by time, if they have one, before you test them or use HAC errors"
+            return self.report(Verdict.NOTE, sentence, remedy)
         e = counted_residuals(fit, "pearson")
-        lags = min(10, fit.model.design.n // 5)
-        box = ljung_box(e, lags)
-        if drawable(fit):
-            p = simulated_p_value(
-                fit,
-                lambda drawn: box_statistic(drawn.pearson, lags),
-                box.p_value,
-                ordered=True,
-            )
-            box = Serial(box.statistic, p, found_by(p))
-        robust = robust_errors(fit, "HAC standard errors")
-        out = self._report_test(
-            f"Ljung-Box chi2({lags})",
-            box,
-            _correlation(e),
-            robust,
-            along=is_monotone(eta),
-        )
-        if (
-            fit.model.likelihood.least_squares
-            and fit.model.flat
-            and fit.model.design.intercept is not None
-        ):
-            out = (
-                self._report_test(
-                    "Durbin-Watson d",
-                    durbin_watson_test(fit),
-                    _correlation(e),
-                    robust,
-                    along=is_monotone(eta),
-                )
-                + out
+        tests = []
+        flat = fit.model.flat and design.intercept is not None
+        if fit.model.likelihood.least_squares and flat:
+            tests.append(("Durbin-Watson d", durbin_watson_test(fit)))
+        lags = min(10, design.n // 5)
+        tests.append((f"Ljung-Box chi2({lags})", _box_test(fit, e, lags)))
+        r = float(autocorrelations(e, 1)[0])
+        remedy = f"if the rows are in order of time: add lags, a trend or seasons{robust_errors(fit, 'HAC standard errors')}"
+        if sorted_fit:
+            remedy += "; the rows are also in order of the fitted values, so check the functional form first (reset)"
+        out: list[Finding] = []
+        for name, test in tests:
+            result = "no sign of autocorrelation"
+            if test.p_value < SIGNIFICANT:
+                result = "the residuals are autocorrelated"
+            out += self.report_p_value(
+                f"{result}, r1 = {r:.2g}, {name} = {format_number(test.statistic, 3)}, {format_p(test.p_value)}{test.how}",
+                remedy,
+                statistic=test.statistic,
+                p_value=test.p_value,
             )
         return out
 
-    def _report_test(
-        self, name: str, test: Serial, first: float, robust: str, *, along: bool
-    ) -> list[Finding]:
-        if test.p_value < 0.01:
-            tell = "tell of the next one"
-        else:
-            tell = "do not tell of the next one"
-        sentence = f"residuals {tell}: correlation {first:.2g}, {name} = {format_number(test.statistic, 3)}, {format_p(test.p_value)}{test.how}"
-        remedy = (
-            f"if rows are in the order of time: add lags, a trend or seasons{robust}"
-        )
-        if along:
-            remedy += "; they are in that of the fitted values too, where a bend looks the same: see reset"
-        return self.report_p_value(
-            sentence, remedy, statistic=test.statistic, p_value=test.p_value
-        )
+
+def _box_test(fit: Fit, e: Array, lags: int) -> Serial:
+    """Return the Ljung-Box test of the residuals e, with few rows by simulation."""
+    box = ljung_box(e, lags)
+    if not drawable(fit):
+        return box
+    p = simulated_p_value(
+        fit, lambda drawn: box_statistic(drawn.pearson, lags), box.p_value, ordered=True
+    )
+    return Serial(box.statistic, p, found_by(p))
 
 
 def is_monotone(values: Array) -> bool:
@@ -148,10 +130,8 @@ def box_statistic(e: Array, lags: int) -> Array:
     n = e.shape[-1]
     c = e - e.mean(-1, keepdims=True)
     k = np.arange(1, lags + 1)
-    r = (
-        np.stack([(c[..., j:] * c[..., :-j]).sum(-1) for j in k], -1)
-        / (c**2).sum(-1)[..., None]
-    )
+    products = np.stack([(c[..., j:] * c[..., :-j]).sum(-1) for j in k], -1)
+    r = products / (c**2).sum(-1)[..., None]
     return n * (n + 2.0) * (r**2 / (n - k)).sum(-1)
 
 
@@ -232,7 +212,3 @@ def _below_zero(weights: Array) -> float:
 
     integral = quad(integrand, 0.0, np.inf, limit=400, epsabs=1e-12, epsrel=1e-10)[0]
     return float(np.clip(0.5 - integral / np.pi, 0.0, 1.0))
-
-
-def _correlation(e: Array) -> float:
-    return float(autocorrelations(e, 1)[0])

@@ -1,13 +1,13 @@
-"""Do events said to have probability p happen in a share p of the cases?"""
+"""Calibration of class probabilities."""
 
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import chdtrc
 
-from probreg.assess.after.base import DIAGNOSTICS, Diagnostic
+from probreg.assess.after.base import DIAGNOSTICS, SIGNIFICANT, Diagnostic
 from probreg.assess.after.observed import rows_of_observations, zero_weight_obstacle
-from probreg.assess.before.base import Finding
+from probreg.assess.findings import Finding
 from probreg.fits.fit import Fit
 from probreg.fits.prediction import predictive
 from probreg.likelihoods import OfClasses, SoftmaxLikelihood
@@ -27,7 +27,7 @@ class HosmerLemeshow(NamedTuple):
 
 @DIAGNOSTICS.register
 class CalibrationDiagnostic(Diagnostic):
-    """The test of Hosmer and Lemeshow (1980) over tenths of the predictions, for several classes its generalisation
+    """The test of Hosmer and Lemeshow (1980) over tenths of the predictions, and for several classes its generalisation
     (Fagerland, Hosmer & Bofin 2008).
 
     >>> import probreg as pr
@@ -37,43 +37,39 @@ class CalibrationDiagnostic(Diagnostic):
     'WARNING'
     """
 
-    name: ClassVar[str] = "calibration"
-    question: ClassVar[str] = "Do events happen as often as they are said to?"
-    when: ClassVar[str] = "two levels and classes"
-    picture: ClassVar[str] = "plot.reliability"
+    name = "calibration"
+    title = "Hosmer-Lemeshow test"
+    when = "two levels and classes"
+    picture = "plot.reliability"
 
     def applies(self, fit: Fit) -> str | None:
         if not isinstance(fit.model.likelihood, OfClasses):
-            return f"{fit.model.likelihood.named} fit says no probabilities of levels; see distribution"
-        why = zero_weight_obstacle(fit, least=_LEAST)
-        if why is not None:
-            return why
+            return f"{fit.model.likelihood.named} response has no class probabilities; see distribution"
+        reason = zero_weight_obstacle(fit, least=_LEAST)
+        if reason is not None:
+            return reason
         if len(np.unique(fit.once(_probabilities)[:, -1].round(12))) > 3:
             return None
-        return "there are three predictions or fewer"
+        return "three different predictions or fewer"
 
     def run(self, fit: Fit) -> list[Finding]:
         rows = rows_of_observations(fit)
         likelihood = fit.model.likelihood
-        assert isinstance(likelihood, OfClasses)  # `applies` asks
+        assert isinstance(likelihood, OfClasses)  # as in `applies`
         p = fit.once(_probabilities)[rows]
         y = likelihood.tally(fit.model.design.observed[rows])
-        base = _reference_class(fit)
-        test = hosmer_lemeshow(
-            p, y, reference=base, groups=min(10, len(rows) // _GROUP)
-        )
+        groups = min(10, len(rows) // _GROUP)
+        test = hosmer_lemeshow(p, y, reference=_reference_class(fit), groups=groups)
         if test.df < 1:
-            return self.fine(
-                "too few different predictions to compare with what happened"
-            )
-        said = "other than" if test.p_value < 0.01 else "as"
-        sentence = (
-            f"events happen {said} their probabilities say: Hosmer-Lemeshow chi2({test.df}) = {format_number(test.statistic, 3)}, "
-            f"{format_p(test.p_value)}"
-        )
-        remedy = "look for curvature and products of columns; on new rows, recalibrate"
+            return self.report_ok("too few different predictions")
+        result = "the probabilities are calibrated"
+        if test.p_value < SIGNIFICANT:
+            result = "the probabilities are not calibrated"
         return self.report_p_value(
-            sentence, remedy, statistic=test.statistic, p_value=test.p_value
+            f"{result}, chi2({test.df}) = {format_number(test.statistic, 3)}, {format_p(test.p_value)}",
+            "look for nonlinear effects and interactions; recalibrate on new rows",
+            statistic=test.statistic,
+            p_value=test.p_value,
         )
 
 

@@ -1,6 +1,4 @@
-"""Rows that move the whole estimate."""
-
-from typing import ClassVar
+"""Cook's distance: the change of the whole estimate without a single row."""
 
 import numpy as np
 from scipy.special import chdtr, fdtr
@@ -9,8 +7,8 @@ from probreg.assess.after.base import DIAGNOSTICS
 from probreg.assess.after.influence_measures import DeletionDiagnostic
 from probreg.assess.after.local import Local, local
 from probreg.assess.after.replicates import Replicates
-from probreg.assess.before.base import Finding
 from probreg.assess.before.design_leverage import list_first, row_names
+from probreg.assess.findings import Finding
 from probreg.fits.fit import Fit
 from probreg.system.terminal import percent
 
@@ -19,8 +17,8 @@ Array = np.ndarray
 
 @DIAGNOSTICS.register
 class CookDiagnostic(DeletionDiagnostic):
-    """Cook's distance of every row, and the confidence ellipsoid at whose edge the estimate without the row lies: its
-    content is P(F < D) for F on (k, n - k) degrees of freedom, or for chi-square(k) / k where sigma is not estimated.
+    """Reports rows with a large Cook's distance, and the confidence ellipsoid that has the estimate without the row on its edge:
+    its content is P(F < D) for F on (k, n - k) degrees of freedom, or for chi-square(k) / k if sigma is not estimated.
 
     >>> import probreg as pr
     >>> x = np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 30.0])
@@ -28,38 +26,29 @@ class CookDiagnostic(DeletionDiagnostic):
     (8,)
     """
 
-    name: ClassVar[str] = "cook"
-    question: ClassVar[str] = "Would the estimate be another without a single row?"
-    noted, warned = (
-        0.5,
-        1.0,
-    )  # Cook & Weisberg (1982): from 0.5 on worth a look, from 1 on always important
+    name = "cook"
+    title = "Cook's distance"
+    # Cook & Weisberg (1982): look at rows from 0.5 on; from 1 on they are always important
+    noted, warned = 0.5, 1.0
 
     def run(self, fit: Fit) -> list[Finding]:
-        found = local(fit)
-        D = np.nan_to_num(found.cook, nan=-1.0)
+        pieces = local(fit)
+        D = np.nan_to_num(pieces.cook, nan=-1.0)
         order = [i for i in np.argsort(-D) if D[i] >= self.noted]
         top = float(D.max())
-        alone = self.report_singular_rows(fit, found)
+        out = self.report_singular_rows(fit, pieces)
         if not order:
-            return alone or self.fine(
-                f"no row moves the estimate far: the largest Cook's distance is {top:.3g}",
-                statistic=top,
-            )
+            return out or self.report_ok(f"largest distance {top:.3g}", statistic=top)
         names = row_names(fit.model)[order]
-        if len(order) > 1:
-            several = f"; {len(order) - 1} more: {list_first(names[1:])}"
-        else:
-            several = ""
-        inside = content(found, top)
+        inside = content(pieces, top)
+        edge = f"to the edge of the {percent(inside, 2)}"
         if inside > 0.99:
-            where = "out of its 99 %"
-        else:
-            where = f"to the edge of its {percent(inside, 2)}"
-        sentence = f"without row {names[0]} the estimate moves {where} confidence ellipsoid (Cook's distance {top:.3g}){several}"
-        return alone + self.report_influence(
-            sentence, top, self.simulated_share(fit, largest_cook), names.tolist()
-        )
+            edge = "out of the 99 %"
+        sentence = f"D = {top:.3g}: without row {names[0]} the estimate moves {edge} confidence ellipsoid"
+        if len(order) > 1:
+            sentence += f"; {len(order) - 1} more: {list_first(names[1:])}"
+        share = self.simulated_share(fit, largest_cook)
+        return out + self.report_influence(sentence, top, share, names.tolist())
 
 
 def largest_cook(drawn: Replicates) -> Array:
@@ -70,10 +59,10 @@ def largest_cook(drawn: Replicates) -> Array:
     return np.asarray(square.max(1) / (drawn.Z.shape[2] * drawn.dispersion))
 
 
-def content(found: Local, distance: float) -> float:
-    """Of the confidence ellipsoid at whose edge an estimate at this distance lies."""
+def content(pieces: Local, distance: float) -> float:
+    """Return the probability content of the confidence ellipsoid with an estimate at this distance on its edge."""
     # d'A d / (k phi) is F on (k, df) with phi estimated on df degrees of freedom, chi^2 on k over k with phi known.
-    k = found.Q.shape[2]
-    if found.df is not None and found.df > 0:
-        return float(fdtr(k, found.df, distance))
+    k = pieces.Q.shape[2]
+    if pieces.df is not None and pieces.df > 0:
+        return float(fdtr(k, pieces.df, distance))
     return float(chdtr(k, k * distance))

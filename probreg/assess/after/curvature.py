@@ -1,8 +1,6 @@
-"""Does every number enter as a straight line?"""
+"""Nonlinearity test: the square of each numeric column as an added variable."""
 
-from dataclasses import replace
 from functools import partial
-from typing import ClassVar
 
 import numpy as np
 
@@ -11,8 +9,8 @@ from probreg.assess.after.base import DIAGNOSTICS, SIGNIFICANT, Diagnostic
 from probreg.assess.after.local import local, local_obstacle
 from probreg.assess.after.observed import zero_weight_obstacle
 from probreg.assess.after.replicates import Replicates
-from probreg.assess.before.base import Finding
-from probreg.assess.before.vif import terms
+from probreg.assess.before import terms
+from probreg.assess.findings import Finding
 from probreg.fits.fit import Fit
 from probreg.formula.text import column_written
 from probreg.system.terminal import format_p
@@ -20,7 +18,7 @@ from probreg.system.terminal import format_p
 
 @DIAGNOSTICS.register
 class CurvatureDiagnostic(Diagnostic):
-    """The square of each numeric column as an added column, the smallest p-value times their number (Bonferroni); the
+    """The square of each numeric column as an added column; the smallest p-value times their number (Bonferroni). It is the
     test of `reset`, column by column.
 
     >>> import probreg as pr
@@ -30,50 +28,44 @@ class CurvatureDiagnostic(Diagnostic):
     ('dose',)
     """
 
-    name: ClassVar[str] = "curvature"
-    question: ClassVar[str] = "Does every number enter as a straight line?"
-    when: ClassVar[str] = "flat or normal priors, numeric columns"
-    picture: ClassVar[str] = "plot.partial"
+    name = "curvature"
+    title = "Nonlinearity test"
+    when = "flat or normal priors, numeric columns"
+    picture = "plot.partial"
 
     def applies(self, fit: Fit) -> str | None:
-        why = local_obstacle(fit) or zero_weight_obstacle(fit)
-        if why is not None:
-            return why
-        if _numeric_columns(fit):
-            return None
-        return "no term is a number"
+        reason = local_obstacle(fit) or zero_weight_obstacle(fit)
+        if reason is None and not _numeric_columns(fit):
+            return "no numeric column"
+        return reason
 
     def run(self, fit: Fit) -> list[Finding]:
         tests = curvature(fit)
         if not tests:
-            return self.fine("the squares of all numbers are in the model")
+            return self.report_ok("the squares of all numeric columns are in the model")
         p = {name: min(1.0, len(tests) * test.p_value) for name, test in tests.items()}
-        bent = sorted(
-            (name for name in p if p[name] < SIGNIFICANT), key=lambda name: p[name]
-        )
-        worst = min(p, key=lambda name: p[name])
-        if worst in fit.model.design.read:
-            typed = column_written(worst)
-        else:
-            typed = worst
-        remedy = f"write bs({typed}, df=4) or add I({typed}**2)"
-        if bent:
-            said = f"{', '.join(bent)} bend{'s' * (len(bent) == 1)}"
-        else:
-            said = "no column bends"
-        sentence = f"{said}: least {format_p(p[worst])} for the square of {worst} (times {len(tests)} column{'s' * (len(tests) != 1)})"
-        (found,) = self.report_p_value(
-            sentence, remedy, statistic=tests[worst].statistic, p_value=p[worst]
-        )
-        if fit.model.likelihood.width == 1:
-            picture = self.picture
-        else:
+        order = sorted(p, key=lambda name: p[name])
+        nonlinear = tuple(name for name in order if p[name] < SIGNIFICANT)
+        worst = order[0]
+        result = "no sign of a nonlinear effect"
+        if nonlinear:
+            result = f"the effect of {', '.join(nonlinear)} may be nonlinear"
+        variable = column_written(worst) if worst in fit.model.design.read else worst
+        picture = self.picture
+        if fit.model.likelihood.width > 1:
             picture = "plot.reliability"
-        return [replace(found, columns=tuple(bent), picture=picture)]
+        return self.report_p_value(
+            f"{result}, {format_p(p[worst])} for the square of {worst} (Bonferroni over {len(tests)})",
+            f"use bs({variable}, df=4) or add I({variable}**2)",
+            statistic=tests[worst].statistic,
+            p_value=p[worst],
+            columns=nonlinear,
+            picture=picture,
+        )
 
 
 def curvature(fit: Fit) -> dict[str, Added]:
-    """The test of the square of each column that is a term of its own and a number, where it is not in the model."""
+    """Test the square of each numeric column that is a term, unless the model contains it."""
     found = local(fit)
     design = fit.model.design
     m = fit.model.shape[1]
@@ -99,7 +91,7 @@ def _of_rows(columns: np.ndarray, drawn: Replicates) -> np.ndarray:
 
 
 def _numeric_columns(fit: Fit) -> dict[str, int]:
-    """Terms that are one column with four values or more."""
+    """Return the terms with one column of at least four values."""
     X = fit.model.design.X[:10_000]
     one = {
         t: at[0]

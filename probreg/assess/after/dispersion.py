@@ -1,7 +1,7 @@
 """Does the response vary as much as its mean says?"""
 
 from functools import partial
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import chdtr, chdtrc, ndtr
@@ -22,20 +22,20 @@ from probreg.assess.after.replicates import (
     simulated_p_value,
 )
 from probreg.assess.after.residuals import predictor
-from probreg.assess.before.base import Finding, Verdict
+from probreg.assess.findings import Finding, Verdict
 from probreg.data.rows import full_weights
 from probreg.fits.fit import Fit
 from probreg.likelihoods import CountLikelihood, OfClasses, OfTrials
 from probreg.system.terminal import format_number, format_p
 
 Array = np.ndarray
-_WEAK = 0.05  # below which no test may be said to show nothing
+_WEAK = 0.05  # p-value below which a test is not called negative
 _TRIALS = 5.0  # per group of equal rows, on average, for a chi-square distribution
 
 
 class Dispersion(NamedTuple):
-    """The ratio of observed to expected variance, and each test of it: its words, statistic and two-sided p-value; `drawn`
-    where null distributions are of data drawn from the fitted model."""
+    """The ratio of observed to expected variance, and each test: name, statistic and two-sided p-value; `drawn` if the null
+    distributions are simulated from the fitted model."""
 
     ratio: float
     tests: tuple[tuple[str, float, float], ...]
@@ -43,7 +43,7 @@ class Dispersion(NamedTuple):
 
     @property
     def numbers(self) -> str:
-        """Each statistic with its p-value, and how that was found.
+        """Each statistic with its p-value, simulated or asymptotic.
 
         >>> Dispersion(1.2, (("score z", 2.0, 0.04),), True).numbers, Dispersion(1.2, (("score z", 2.0, 0.04),), False).numbers
         ('score z = 2 (p = 0.04, simulated)', 'score z = 2 (p = 0.04, asymptotic)')
@@ -67,10 +67,9 @@ class Dispersion(NamedTuple):
 
 @DIAGNOSTICS.register
 class DispersionDiagnostic(Diagnostic):
-    """Counts: the score test against a variance mu + phi mu^2 (Dean & Lawless 1989) and Pearson's statistic, their p-values
-    for few rows from data drawn from the fitted model; where one speaks and the other does not, it is said.
-    Trials, of successes or by class: Pearson's statistic of the rows. Two levels: the same of rows with equal columns taken
-    together, when there are several in a group.
+    """Counts: the score test against a variance mu + phi mu^2 (Dean & Lawless 1989) and Pearson's statistic, with simulated
+    p-values for few rows. Trials, of successes or by class: Pearson's statistic of the rows. Two levels: the same for groups of
+    rows with equal columns.
 
     >>> import probreg as pr
     >>> counts = {"y": [0, 0, 12, 1, 15, 0, 9, 0, 2, 20, 0, 0, 7, 1, 0, 18, 3, 0, 0, 11]}
@@ -79,70 +78,50 @@ class DispersionDiagnostic(Diagnostic):
     'WARNING'
     """
 
-    name: ClassVar[str] = "dispersion"
-    question: ClassVar[str] = "Does the response vary as much as its mean says?"
-    when: ClassVar[str] = (
-        "counts; successes of trials; two levels with several trials per group of equal rows"
-    )
-    picture: ClassVar[str] = "plot.scale_location"
+    name = "dispersion"
+    title = "Dispersion test"
+    when = "counts; successes of trials; two levels with several trials per group of equal rows"
+    picture = "plot.scale_location"
 
     def applies(self, fit: Fit) -> str | None:
         likelihood = fit.model.likelihood
         if not isinstance(likelihood, CountLikelihood | OfClasses):
-            return (
-                f"the mean of {likelihood.named} response says nothing of its variance"
-            )
-        why = local_obstacle(fit) or zero_weight_obstacle(fit)
-        if why is not None:
-            return why
-        if isinstance(likelihood, OfClasses):
-            if len(likelihood.classes) > 2 and not isinstance(likelihood, OfTrials):
-                return "classes without an order have no variance beside their probabilities"
-            n = count_classes_by_group(fit)[0].sum(1)
-            if n.mean() < _TRIALS or len(n) <= fit.model.shape[0]:
-                least = f"{_TRIALS:g} trials per row on average, and more rows than coefficients"
-                single = "two levels vary as their mean says unless there are several trials with equal columns"
-                if isinstance(likelihood, OfTrials):
-                    return f"it needs {least}"
-                return single
-        return None
+            return f"the mean of {likelihood.named} response does not determine its variance"
+        reason = local_obstacle(fit) or zero_weight_obstacle(fit)
+        if reason is not None or not isinstance(likelihood, OfClasses):
+            return reason
+        trials = isinstance(likelihood, OfTrials)
+        if len(likelihood.classes) > 2 and not trials:
+            return "the probabilities of classes determine their variance"
+        n = count_classes_by_group(fit)[0].sum(1)
+        if n.mean() >= _TRIALS and len(n) > fit.model.shape[0]:
+            return None
+        unit = "row" if trials else "set of equal rows"
+        return f"it needs {_TRIALS:g} trials per {unit} on average, and more rows than coefficients"
 
     def run(self, fit: Fit) -> list[Finding]:
-        classes = isinstance(fit.model.likelihood, OfClasses)
-        if classes:
+        if isinstance(fit.model.likelihood, OfClasses):
             test = grouped_dispersion(fit)
         else:
             test = count_dispersion(fit)
-        how = "more" if test.ratio > 1 else "less"
-        told = [name for name, _, p in test.tests if p < SIGNIFICANT]
-        if told:
-            said = "the response varies"
-        else:
-            said = "no sign that the response varies"
-        if told and len(told) < len(test.tests):
-            said = "tests disagree whether the response varies"
-        elif not told and test.least < _WEAK:
-            said = "a weak sign that the response varies"
-        sentence = (
-            f"{said} {how} than its mean says: ratio {test.ratio:.3g}, {test.numbers}"
-        )
-        if not told:
-            return self.fine(sentence, statistic=test.tests[0][1], p_value=test.p_value)
-        wider = f"standard errors are {np.sqrt(test.ratio):.2g} times as large when the ratio is taken for true"
-        if test.p_value < STRONG:
-            verdict = Verdict.WARNING
-        else:
-            verdict = Verdict.NOTE
-        remedy = f"{wider}; {other_spread(fit, more=test.ratio > 1)}"
-        return [
-            self.say(
-                verdict,
-                sentence,
-                remedy,
-                statistic=test.tests[0][1],
-                p_value=test.p_value,
-            )
-        ]
+        kind = "overdispersion" if test.ratio > 1 else "underdispersion"
+        significant = [name for name, _, value in test.tests if value < SIGNIFICANT]
+        result = kind
+        if not significant:
+            result = f"no sign of {kind}"
+            if test.least < _WEAK:
+                result = f"weak sign of {kind}"
+        elif len(significant) < len(test.tests):
+            result = f"{kind} by one of two tests"
+        sentence = f"{result}, variance ratio {test.ratio:.3g}, {test.numbers}"
+        statistic = test.tests[0][1]
+        p = test.p_value
+        if not significant:
+            return self.report_ok(sentence, statistic=statistic, p_value=p)
+        verdict = Verdict.WARNING if p < STRONG else Verdict.NOTE
+        factor = f"standard errors should be {np.sqrt(test.ratio):.2g} times as large"
+        remedy = f"{factor}; {other_spread(fit, more=test.ratio > 1)}"
+        return self.report(verdict, sentence, remedy, statistic=statistic, p_value=p)
 
 
 def count_dispersion(fit: Fit) -> Dispersion:
@@ -151,8 +130,8 @@ def count_dispersion(fit: Fit) -> Dispersion:
 
         z = sum_i [(y - mu)^2 - (1 - h) V(mu)] / sqrt(2 sum_i V(mu)^2),
 
-    which looks where means are large, and Pearson's X^2 = sum_i (y - mu)^2 / V(mu) over n - k, which looks at every row alike.
-    A nuisance parameter was fitted to phi, so that Pearson's alone is asked.
+    which gives weight to large means, and Pearson's X^2 = sum_i (y - mu)^2 / V(mu) over n - k, which weighs all rows equally.
+    With an estimated nuisance parameter, which is fitted to phi, only Pearson's is used.
     """
     found = local(fit)
     likelihood = fit.model.likelihood

@@ -1,9 +1,8 @@
-"""Is the response distributed as the likelihood says, beyond its mean?"""
-
-from typing import ClassVar
+"""The distribution of the response, by quantile residuals."""
 
 from probreg.assess.after.base import (
     DIAGNOSTICS,
+    SIGNIFICANT,
     Diagnostic,
     heavier_tails,
     other_spread,
@@ -11,16 +10,16 @@ from probreg.assess.after.base import (
 from probreg.assess.after.normality import normal_shape
 from probreg.assess.after.observed import rows_of_observations, zero_weight_obstacle
 from probreg.assess.after.residuals import quantile_residuals
-from probreg.assess.before.base import Finding
-from probreg.assess.before.response import of_classes
+from probreg.assess.before.response import two_values_obstacle
+from probreg.assess.findings import Finding
 from probreg.fits.fit import Fit
-from probreg.likelihoods import OfClasses, OfTrials, UnivariateLikelihood
+from probreg.likelihoods import UnivariateLikelihood
 
 
 @DIAGNOSTICS.register
 class DistributionDiagnostic(Diagnostic):
-    """The normal shape of quantile residuals, randomised for discrete responses with the seed of the fit (Dunn & Smyth
-    1996), by the test of `normality`.
+    """The normality test of quantile residuals, randomised for discrete responses with the seed of the fit (Dunn & Smyth
+    1996).
 
     >>> import probreg as pr
     >>> zeros = [0] * 40 + [9, 11, 10, 8, 12, 9, 10, 11, 10, 9] * 2
@@ -29,36 +28,34 @@ class DistributionDiagnostic(Diagnostic):
     'WARNING'
     """
 
-    name: ClassVar[str] = "distribution"
-    question: ClassVar[str] = "Is the response distributed as the likelihood says?"
-    when: ClassVar[str] = "Student-t and count responses"
-    picture: ClassVar[str] = "plot.qq"
+    name = "distribution"
+    title = "Distribution test"
+    when = "Student-t and count responses"
+    picture = "plot.qq"
 
     def applies(self, fit: Fit) -> str | None:
         likelihood = fit.model.likelihood
         if likelihood.least_squares:
-            return "this is what normality asks of a Gaussian response"
-        if (
-            isinstance(likelihood, OfClasses)
-            and not isinstance(likelihood, OfTrials)
-            and len(likelihood.classes) == 2
-        ):
-            return "two levels have no distribution beyond their probability; see calibration"
-        if not isinstance(likelihood, UnivariateLikelihood):
+            return "normality tests a Gaussian response"
+        if not isinstance(likelihood, UnivariateLikelihood) or likelihood.binary:
             return "classes have no distribution beyond their probabilities; see calibration"
         if likelihood.working:
-            return f"{likelihood.named} density stands for a loss here, and nothing says that the response has it"
-        return of_classes(fit.model) or zero_weight_obstacle(fit)
+            return f"{likelihood.named} density represents a loss, and the response need not have it"
+        return two_values_obstacle(fit.model) or zero_weight_obstacle(fit)
 
     def run(self, fit: Fit) -> list[Finding]:
         shape = normal_shape(quantile_residuals(fit, rows_of_observations(fit)))
-        if shape.p_value >= 0.01:
-            as_said = "as"
+        likelihood = fit.model.likelihood
+        result = f"the response is compatible with {likelihood.named} distribution"
+        if shape.p_value < SIGNIFICANT:
+            result = f"the response does not have {likelihood.named} distribution"
+        if isinstance(likelihood.support, str):
+            remedy = heavier_tails(fit)
         else:
-            as_said = "other than"
-        sentence = f"the response is distributed {as_said} {fit.model.likelihood.named} one: quantile residuals with {shape}"
-        counts = not isinstance(fit.model.likelihood.support, str)
-        remedy = f"look for too many zeros or a few large values; {other_spread(fit) if counts else heavier_tails(fit)}"
+            remedy = other_spread(fit)
         return self.report_p_value(
-            sentence, remedy, statistic=shape.statistic, p_value=shape.p_value
+            f"{result}, quantile residuals: {shape}",
+            f"look for too many zeros or a few large values; {remedy}",
+            statistic=shape.statistic,
+            p_value=shape.p_value,
         )

@@ -1,9 +1,9 @@
-"""Can the sampler move between the energies of the posterior? E-BFMI, chain by chain."""
+"""E-BFMI: whether the sampler's changes of energy cover the energies of the posterior."""
 
 import numpy as np
 
-from probreg.assess.after.base import DIAGNOSTICS, Diagnostic, no_chains
-from probreg.assess.before.base import Finding, Verdict
+from probreg.assess.after.base import DIAGNOSTICS, Diagnostic, chains_obstacle
+from probreg.assess.findings import Finding, Verdict
 from probreg.fits.fit import Fit
 
 LEAST = 0.3  # Betancourt 2016
@@ -21,34 +21,31 @@ def bfmi(energy: np.ndarray) -> np.ndarray:
 
 @DIAGNOSTICS.register
 class EnergyDiagnostic(Diagnostic):
-    """E-BFMI of every chain at least 0.3: resampled momenta change the energy as widely as the posterior does. A low value
-    is the mark of heavy tails that chains enter and leave too slowly (Betancourt 2016)."""
+    """Reports chains with E-BFMI below 0.3, a sign of heavy tails that the chains explore too slowly (Betancourt 2016)."""
 
     name = "energy"
-    question = "Can the sampler move between the energies of the posterior?"
+    title = "E-BFMI"
     target = "posterior"
     rows = False
     picture = "plot.energy"
 
     def applies(self, fit: Fit) -> str | None:
-        reason = no_chains(fit)
+        reason = chains_obstacle(fit)
         if reason is not None:
             return reason
         if "energy" not in fit.solution.posterior.stats:
-            return "the sampler kept no energies"
+            return "the sampler stores no energies"
         if len(fit.solution.posterior["beta"][0]) < 2:
-            return "chains of one draw have no changes of energy"
+            return "the chains have only one draw"
         return None
 
     def run(self, fit: Fit) -> list[Finding]:
-        each = bfmi(np.asarray(fit.solution.posterior.stats["energy"], dtype=float))
-        low = np.flatnonzero(each < LEAST)
+        value = bfmi(np.asarray(fit.solution.posterior.stats["energy"], dtype=float))
+        low = np.flatnonzero(value < LEAST)
         if not len(low):
-            return self.fine(
-                f"E-BFMI is at least {each.min():.2f} in every chain",
-                statistic=each.min(),
-            )
-        chains = ", ".join(f"{c + 1} ({each[c]:.2f})" for c in low)
-        sentence = f"E-BFMI is below {LEAST} in chain {chains}: tails are visited too rarely, and intervals may be too short"
-        remedy = "draw and tune more; a prior with lighter tails, or a scale that is held, shortens them"
-        return [self.say(Verdict.WARNING, sentence, remedy, statistic=each.min())]
+            sentence = f"at least {value.min():.2f} in every chain"
+            return self.report_ok(sentence, statistic=value.min())
+        chains = ", ".join(f"{c + 1} ({value[c]:.2f})" for c in low)
+        sentence = f"below {LEAST} in chain {chains}: tails are visited too rarely, and intervals may be too short"
+        remedy = "draw and tune more, use a prior with lighter tails, or fix a scale"
+        return self.report(Verdict.WARNING, sentence, remedy, statistic=value.min())

@@ -1,39 +1,32 @@
-"""Do the residuals leave anything to explain?"""
-
-from typing import ClassVar
+"""Least squares with residuals that are only rounding errors."""
 
 from probreg.assess.after.base import DIAGNOSTICS, Diagnostic
-from probreg.assess.before.base import Finding, Verdict
+from probreg.assess.findings import Finding, Verdict
 from probreg.fits.fit import Fit
 from probreg.fits.goodness import exact_fit, is_saturated
 
 
 @DIAGNOSTICS.register
 class ExactnessDiagnostic(Diagnostic):
-    """Least squares that meets every response up to rounding, although degrees of freedom are left."""
+    """Reports least squares that reproduces every response up to rounding although degrees of freedom are left."""
 
-    name: ClassVar[str] = "exactness"
-    question: ClassVar[str] = "Do the residuals leave any noise to be judged?"
-    target: ClassVar[str] = "mode"
-    when: ClassVar[str] = "least squares whose residuals are rounding"
-    rows: ClassVar[bool] = False
-    picture: ClassVar[str] = "plot.fitted"
+    name = "exactness"
+    title = "Exact fit"
+    target = "mode"
+    when = "least squares with residuals of rounding size"
+    rows = False
+    picture = "plot.fitted"
 
     def applies(self, fit: Fit) -> str | None:
         if not fit.model.likelihood.least_squares:
-            return "it is about least squares"
+            return "it is for least squares"
         if is_saturated(fit):
-            return "there are as many coefficients as rows, and no residual is left"
+            return "no residual is left: as many coefficients as rows"
         if exact_fit(fit):
             return None
         return "the residuals are more than rounding"
 
     def run(self, fit: Fit) -> list[Finding]:
-        response = fit.model.design.response
-        return [
-            self.say(
-                Verdict.WARNING,
-                "residuals are rounding, so that sigma, standard errors and tests say nothing, and no question about residuals was asked",
-                f"see whether {response} was computed from the columns",
-            )
-        ]
+        sentence = "the residuals are rounding errors, so sigma, standard errors, tests and residual diagnostics are meaningless"
+        remedy = f"check whether {fit.model.design.response} was computed from the columns"  # fmt: skip
+        return self.report(Verdict.WARNING, sentence, remedy)

@@ -1,22 +1,21 @@
-"""Are the effects that vary by a group normal, and is one group unlike the others?"""
+"""Normality of group effects, and outlying groups."""
 
 from collections.abc import Iterator
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import ndtr
 
 from probreg.assess.after.base import DIAGNOSTICS, SIGNIFICANT, Diagnostic
-from probreg.assess.after.normality import Shape, normal_shape
-from probreg.assess.before.base import Finding, Verdict
+from probreg.assess.after.normality import normal_shape
+from probreg.assess.findings import Finding, Verdict
 from probreg.fits.fit import Fit
 from probreg.fits.prediction import off_span_of
 from probreg.system.terminal import format_p
 
 Array = np.ndarray
-FEWEST = 8  # groups from which a shape is told
-# of the prior variance: effects that are pulled to zero whole have no shape
-_NONE = 1e-6
+FEWEST = 8  # groups for a test of normality
+_NONE = 1e-6  # of the prior variance: effects shrunk to zero have no distribution
 
 
 class StandardisedEffects(NamedTuple):
@@ -61,8 +60,8 @@ def standardised_effects(fit: Fit) -> Iterator[StandardisedEffects]:
 
 @DIAGNOSTICS.register
 class GroupEffectsDiagnostic(Diagnostic):
-    """The test of Shapiro and Wilk on the conditional means of the effects, each over its standard deviation, and the largest of
-    them by Bonferroni over groups. Conditional means are pulled towards a normal shape where groups have few rows.
+    """The Shapiro-Wilk test of the conditional means of the effects, each over its standard deviation, and the largest of
+    them by Bonferroni over groups. With few rows in a group conditional means are closer to normal than the effects.
 
     >>> import probreg as pr
     >>> sleep = pr.load_dataset("sleepstudy")
@@ -71,51 +70,47 @@ class GroupEffectsDiagnostic(Diagnostic):
     'OK'
     """
 
-    name: ClassVar[str] = "group_effects"
-    question: ClassVar[str] = "Are effects that vary by a group normal?"
-    when: ClassVar[str] = "effects that vary by a group"
-    picture: ClassVar[str] = "plot.effects"
-    rows: ClassVar[bool] = False
+    name = "group_effects"
+    title = "Distribution of group effects"
+    when = "effects that vary by a group"
+    picture = "plot.effects"
+    rows = False
 
     def applies(self, fit: Fit) -> str | None:
         terms = fit.model.design.recipe.grouped.values()
         if not terms:
             return "no effect varies by a group"
         if all(len(t.levels) < FEWEST for t in terms):
-            return f"fewer than {FEWEST} groups have no shape"
+            return f"fewer than {FEWEST} groups"
         return None
 
     def run(self, fit: Fit) -> list[Finding]:
         out: list[Finding] = []
-        shapes: list[Shape] = []
+        p_values = []
         for effect in standardised_effects(fit):
             if len(effect.z) < FEWEST:
                 continue
             shape = normal_shape(effect.z)
-            shapes.append(shape)
+            p_values.append(shape.p_value)
             # P(max |z| > t) <= G P(|z| > t)
             far = int(np.argmax(np.abs(effect.z)))
-            p = min(1.0, len(effect.z) * 2.0 * float(ndtr(-abs(effect.z[far]))))
+            z = float(effect.z[far])
+            p = min(1.0, len(effect.z) * 2.0 * float(ndtr(-abs(z))))
+            level = effect.levels[far]
             if p < SIGNIFICANT:
-                said = f"{effect.label}: group {effect.levels[far]!r} is {effect.z[far]:+.1f} standard deviations from zero, {format_p(p)}"
-                out.append(
-                    self.say(
-                        Verdict.NOTE,
-                        said,
-                        "look at its rows; see group_influence for what it does",
-                        statistic=effect.z[far],
-                        p_value=p,
-                    )
+                out += self.report(
+                    Verdict.NOTE,
+                    f"{effect.label}: group {level!r} is an outlier, z = {z:+.1f}, {format_p(p)} (Bonferroni)",
+                    "check its rows, and its influence (group_influence)",
+                    statistic=z,
+                    p_value=p,
                 )
             elif shape.p_value < SIGNIFICANT:
-                said = f"{effect.label}: the effects look other than normal, {effect.levels[far]} the furthest: {shape}"
                 out += self.report_p_value(
-                    said,
-                    "look for a column of the groups that the mean lacks",
+                    f"{effect.label}: the effects are not normal, {shape}; most extreme group {level!r}",
+                    "look for a missing predictor of the groups",
                     statistic=shape.statistic,
                     p_value=shape.p_value,
                 )
-        least = min((s.p_value for s in shapes), default=1.0)
-        return out or self.fine(
-            f"effects by group look normal ({len(shapes)} effects)", p_value=least
-        )
+        sentence = f"compatible with a normal distribution ({len(p_values)} effects)"
+        return out or self.report_ok(sentence, p_value=min(p_values, default=1.0))

@@ -1,20 +1,20 @@
-"""Would the coefficients be others without a single group?"""
+"""The change of the coefficients without a single group."""
 
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from probreg.assess.after.base import DIAGNOSTICS, Diagnostic
-from probreg.assess.before.base import Finding, Verdict
+from probreg.assess.findings import Finding, Verdict
 from probreg.fits.fit import Fit
 from probreg.inference.uncertainty.left_out import SINGULAR, WhitenedRows
 
 Array = np.ndarray
-_NOTED, _WARNED = 0.5, 1.0  # as of Cook's distance of rows
+_NOTED, _WARNED = 0.5, 1.0  # as for Cook's distance of rows
 
 
 class GroupInfluence(NamedTuple):
-    """Of each group, Cook's distance of the flat coefficients and by how many standard errors each moves, (G,) and (G, k)."""
+    """Cook's distance (G,) of each group for the flat coefficients, and their changes in standard errors (G, k)."""
 
     levels: tuple[str, ...]
     columns: tuple[str, ...]
@@ -23,7 +23,7 @@ class GroupInfluence(NamedTuple):
 
 
 def group_influence(fit: Fit, key: str) -> GroupInfluence:
-    """What leaving out each group of a term does to the flat coefficients of a Gaussian fit, its scales held, without a refit.
+    """Return the change of the flat coefficients of a Gaussian fit without each group of a term, for fixed scales.
 
     With V the covariance of the coefficients, e_g the residuals of the group and R = I - X_g V X_g' / sigma^2, the estimate moves
     by V X_g' R^-1 e_g / sigma^2.
@@ -61,7 +61,7 @@ def group_influence(fit: Fit, key: str) -> GroupInfluence:
 
 @DIAGNOSTICS.register
 class GroupInfluenceDiagnostic(Diagnostic):
-    """Cook's distance of every group on the flat coefficients, the scales held at those of all groups.
+    """Cook's distance of every group for the flat coefficients, with the scales of all groups.
 
     >>> import probreg as pr
     >>> sleep = pr.load_dataset("sleepstudy")
@@ -70,54 +70,42 @@ class GroupInfluenceDiagnostic(Diagnostic):
     'OK'
     """
 
-    name: ClassVar[str] = "group_influence"
-    question: ClassVar[str] = "Would the coefficients be others without a single group?"
-    target: ClassVar[str] = "mode"
-    when: ClassVar[str] = "Gaussian, effects that vary by a group"
-    picture: ClassVar[str] = "plot.leverage"
+    name = "group_influence"
+    title = "Influence of groups"
+    target = "mode"
+    when = "Gaussian, effects that vary by a group"
+    picture = "plot.leverage"
 
     def applies(self, fit: Fit) -> str | None:
-        if not fit.model.design.recipe.grouped:
+        model = fit.model
+        if not model.design.recipe.grouped:
             return "no effect varies by a group"
-        if not fit.model.likelihood.least_squares:
-            return f"it is of Gaussian noise, and this model is {fit.model.likelihood.name}"
-        if fit.model.unknown or fit.solution.df is not None:
-            return "its scales are not held; fit by evidence"
-        if fit.model.design.weights is not None:
-            return "rows with frequencies are of no single group"
-        if fit.model.joint.informative.all():
+        if not model.likelihood.least_squares:
+            return f"it is for a Gaussian likelihood, and this one is {model.likelihood.name}"
+        if model.unknown or fit.solution.df is not None:
+            return "its scales are not fixed; fit by evidence"
+        if model.design.weights is not None:
+            return "rows with frequencies do not belong to a single group"
+        if model.joint.informative.all():
             return "every column has a prior"
         return None
 
     def run(self, fit: Fit) -> list[Finding]:
         out: list[Finding] = []
-        top = 0.0
-        for group, key in {
-            t.group: key for key, t in fit.model.design.recipe.grouped.items()
-        }.items():
+        largest = 0.0
+        grouped = fit.model.design.recipe.grouped.items()
+        for group, key in {t.group: key for key, t in grouped}.items():
             found = group_influence(fit, key)
             far = int(np.argmax(found.cook))
-            largest = float(found.cook.max())
-            top = max(top, largest)
-            if largest < _NOTED:
+            cook = float(found.cook[far])
+            largest = max(largest, cook)
+            if cook < _NOTED:
                 continue
-            column = found.columns[int(np.argmax(np.abs(found.moves[far])))]
-            by = float(np.abs(found.moves[far]).max())
-            sentence = f"without {group} {found.levels[far]!r} {column} moves by {by:.2g} standard errors (Cook's distance {largest:.3g})"
-            if largest >= _WARNED:
-                verdict = Verdict.WARNING
-            else:
-                verdict = Verdict.NOTE
-            out.append(
-                self.say(
-                    verdict,
-                    sentence,
-                    "look at its rows, and report the fit without it beside",
-                    columns=[column],
-                    statistic=largest,
-                )
-            )
-        return out or self.fine(
-            f"no group moves the flat coefficients far: the largest Cook's distance is {top:.3g}",
-            statistic=top,
-        )
+            moves = np.abs(found.moves[far])
+            column = found.columns[int(np.argmax(moves))]
+            sentence = f"D = {cook:.3g}: without {group} {found.levels[far]!r} {column} changes by {moves.max():.2g} standard errors"
+            remedy = "check its rows, and report the fit without it too"
+            verdict = Verdict.WARNING if cook >= _WARNED else Verdict.NOTE
+            out += self.report(verdict, sentence, remedy, [column], statistic=cook)
+        sentence = f"largest Cook's distance of a group {largest:.3g}"
+        return out or self.report_ok(sentence, statistic=largest)

@@ -1,21 +1,18 @@
-"""Do groups differ in the spread of their noise?"""
-
-from typing import ClassVar
+"""Equality of the noise variance between groups."""
 
 import numpy as np
 from scipy.special import fdtrc
 
-from probreg.assess.after.base import DIAGNOSTICS, Diagnostic
+from probreg.assess.after.base import DIAGNOSTICS, SIGNIFICANT, Diagnostic
 from probreg.assess.after.residuals import counted_residuals
-from probreg.assess.before.base import Finding
-from probreg.assess.before.response import of_classes
+from probreg.assess.before.response import two_values_obstacle
+from probreg.assess.findings import Finding
 from probreg.fits.fit import Fit
 from probreg.inference.varying import effects_of_groups
 from probreg.system.terminal import format_p
 
 Array = np.ndarray
-# rows of a group whose spread is looked at, and two more for each further effect
-_LEAST = 3
+_LEAST = 3  # rows of a group, and two more for each further effect
 
 
 @DIAGNOSTICS.register
@@ -29,37 +26,40 @@ class GroupResidualsDiagnostic(Diagnostic):
     'OK'
     """
 
-    name: ClassVar[str] = "group_residuals"
-    question: ClassVar[str] = "Is the noise of every group as large?"
-    when: ClassVar[str] = "effects that vary by a group"
-    picture: ClassVar[str] = "plot.residuals"
+    name = "group_residuals"
+    title = "Brown-Forsythe test of groups"
+    when = "effects that vary by a group"
+    picture = "plot.residuals"
 
     def applies(self, fit: Fit) -> str | None:
         terms = fit.model.design.recipe.grouped
         if not terms:
             return "no effect varies by a group"
         if not any(_rows_by_group(fit, key) for key in terms):
-            return f"no two groups have {min(_least_rows_per_group(fit, key) for key in terms)} rows in memory"
-        return of_classes(fit.model)
+            least = min(_least_rows_per_group(fit, key) for key in terms)
+            return f"it needs two groups with {least} rows in memory"
+        return two_values_obstacle(fit.model)
 
     def run(self, fit: Fit) -> list[Finding]:
         residuals = counted_residuals(fit, "pearson")
         out: list[Finding] = []
-        for group, key in {
-            t.group: key for key, t in fit.model.design.recipe.grouped.items()
-        }.items():
+        grouped = fit.model.design.recipe.grouped.items()
+        for group, key in {t.group: key for key, t in grouped}.items():
             parts = _rows_by_group(fit, key)
             if not parts:
                 continue
             F, p = brown_forsythe([residuals[rows] for _, rows in parts])
             spread = {level: float(residuals[rows].std()) for level, rows in parts}
-            wide = max(spread, key=spread.__getitem__)
-            differ = "differs" if p < 0.01 else "is alike"
-            sentence = f"the spread of the noise {differ} between groups of {group} (Brown-Forsythe F = {F:.3g}, {format_p(p)})"
-            if p < 0.01:
-                sentence += f"; it is largest in {wide}"
-            remedy = "look for a column that the mean lacks, or rows that are wrong; a student likelihood allows far rows"
-            out += self.report_p_value(sentence, remedy, statistic=F, p_value=p)
+            result = f"no sign of different variances between groups of {group}"
+            if p < SIGNIFICANT:
+                widest = max(spread, key=spread.__getitem__)
+                result = f"the variance differs between groups of {group}, largest in {widest}"
+            out += self.report_p_value(
+                f"{result}, F = {F:.3g}, {format_p(p)}",
+                "look for a missing predictor or wrong rows; a student likelihood allows outliers",
+                statistic=F,
+                p_value=p,
+            )
         return out
 
 
@@ -81,7 +81,7 @@ def _rows_by_group(fit: Fit, key: str) -> list[tuple[str, Array]]:
 
 
 def _least_rows_per_group(fit: Fit, key: str) -> int:
-    """Rows that a group needs: as many effects as rows, or nearly so, leave residuals whose spread differs by the columns alone."""
+    """Return the rows that a group needs: with nearly as many effects as rows the variance of residuals depends on the columns."""
     group = fit.model.design.recipe.grouped[key].group
     return _LEAST + 2 * (len(effects_of_groups(fit.model)[group].effects) - 1)
 

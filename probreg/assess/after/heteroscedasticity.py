@@ -1,6 +1,6 @@
-"""Does the spread of the residuals change with the columns?"""
+"""Tests of constant variance: Breusch-Pagan and White."""
 
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import chdtrc
@@ -13,8 +13,8 @@ from probreg.assess.after.base import (
 )
 from probreg.assess.after.observed import rows_of_observations, zero_weight_obstacle
 from probreg.assess.after.residuals import counted_residuals, quantile_residuals
-from probreg.assess.before.base import Finding
-from probreg.assess.before.response import of_classes
+from probreg.assess.before.response import two_values_obstacle
+from probreg.assess.findings import Finding
 from probreg.fits.fit import Fit
 from probreg.likelihoods import UnivariateLikelihood
 from probreg.numerics.linalg import rank_of, triangular
@@ -35,8 +35,8 @@ class LagrangeMultiplier(NamedTuple):
 
 @DIAGNOSTICS.register
 class HeteroscedasticityDiagnostic(Diagnostic):
-    """Koenker's form of the Breusch-Pagan test on all columns but effects by group, and White's test on their squares and products where there
-    are rows enough; on the residuals of a Gaussian response, on quantile residuals of another continuous one.
+    """Koenker's form of the Breusch-Pagan test on all columns except group effects, and White's test on their squares and products
+    if there are enough rows; for the residuals of a Gaussian response, and quantile residuals of other continuous ones.
 
     >>> import probreg as pr
     >>> x = np.linspace(1.0, 9.0, 60)
@@ -45,49 +45,52 @@ class HeteroscedasticityDiagnostic(Diagnostic):
     'WARNING'
     """
 
-    name: ClassVar[str] = "heteroscedasticity"
-    question: ClassVar[str] = "Is the noise equally large everywhere?"
-    when: ClassVar[str] = "continuous responses"
-    picture: ClassVar[str] = "plot.scale_location"
+    name = "heteroscedasticity"
+    title = "Heteroscedasticity test"
+    when = "continuous responses"
+    picture = "plot.scale_location"
 
     def applies(self, fit: Fit) -> str | None:
         likelihood = fit.model.likelihood
         if not isinstance(likelihood, UnivariateLikelihood) or not isinstance(
             likelihood.support, str
         ):
-            return f"the spread of {likelihood.named} response follows from its mean; see dispersion"
+            return f"the mean of {likelihood.named} response determines its variance; see dispersion"
         if likelihood.working:
-            return f"{likelihood.named} density stands for a loss, which asks for no equal spread; see errors of HC0"
+            return f"{likelihood.named} density represents a loss, which needs no constant variance; see HC0 errors"
         if len(fit.model.design.head) == int(fit.model.design.intercept is not None):
-            return "there is no column that the spread could change with"
-        return of_classes(fit.model) or zero_weight_obstacle(fit, least=10)
+            return "no column besides the intercept"
+        return two_values_obstacle(fit.model) or zero_weight_obstacle(fit, least=10)
 
     def run(self, fit: Fit) -> list[Finding]:
         rows = rows_of_observations(fit)
-        # effects that vary by a group are no columns that the spread is asked to follow: group_residuals looks at groups
-        head = fit.model.design.head
-        X = fit.model.design.X[:, head][rows]
-        e = _scaled_residuals(fit, rows)
-        remedy = f"model another scale (log of the response){robust_errors(fit, 'robust standard errors (HC3)')}"
+        # without columns of groups, which group_residuals covers
+        X = fit.model.design.X[:, fit.model.design.head][rows]
+        if fit.model.likelihood.least_squares:
+            e = counted_residuals(fit, "pearson")[rows]
+        else:
+            e = quantile_residuals(fit, rows)
         koenker = breusch_pagan(e, X)
-        out = self._report_test("Breusch-Pagan (Koenker)", koenker, remedy)
-        if (
-            X.shape[1] * (X.shape[1] + 1) // 2 * _ROWS_PER_PRODUCT <= len(X)
-            and (test := white(e, X)).df > koenker.df
-        ):
-            out += self._report_test("White", test, remedy)
+        out = self._report_test(fit, "Breusch-Pagan (Koenker)", koenker)
+        products = X.shape[1] * (X.shape[1] + 1) // 2
+        if products * _ROWS_PER_PRODUCT <= len(X):
+            test = white(e, X)
+            if test.df > koenker.df:
+                out += self._report_test(fit, "White", test)
         return out
 
     def _report_test(
-        self, name: str, test: LagrangeMultiplier, remedy: str
+        self, fit: Fit, name: str, test: LagrangeMultiplier
     ) -> list[Finding]:
+        result = "no sign of a variance that changes with the columns"
         if test.p_value < SIGNIFICANT:
-            changes = "changes with the columns"
-        else:
-            changes = f"shows no change at level {SIGNIFICANT:g}"
-        sentence = f"the spread {changes}: {name} chi2({test.df}) = {format_number(test.statistic, 3)}, {format_p(test.p_value)}"
+            result = "the variance changes with the columns"
+        robust = robust_errors(fit, "robust standard errors (HC3)")
         return self.report_p_value(
-            sentence, remedy, statistic=test.statistic, p_value=test.p_value
+            f"{result}, {name} chi2({test.df}) = {format_number(test.statistic, 3)}, {format_p(test.p_value)}",
+            f"transform the response (log){robust}",
+            statistic=test.statistic,
+            p_value=test.p_value,
         )
 
 
@@ -128,9 +131,3 @@ def _explained_sum_of_squares(v: Array, Z: Array) -> tuple[float, int]:
     if not U.size:
         return 0.0, 0
     return float(((np.linalg.qr(U)[0].T @ (v - v.mean())) ** 2).sum()), U.shape[1]
-
-
-def _scaled_residuals(fit: Fit, rows: Array) -> Array:
-    if fit.model.likelihood.least_squares:
-        return counted_residuals(fit, "pearson")[rows]
-    return quantile_residuals(fit, rows)

@@ -1,8 +1,4 @@
-"""Influence measures of every row: leverage, studentised residuals, Cook's distance, DFFITS, DFBETAS.
-
-A measure is spoken of where it is large, and larger than data of the model make it: among few rows one always moves the
-estimate far.
-"""
+"""Influence measures of every row: leverage, studentised residuals, Cook's distance, DFFITS, DFBETAS."""
 
 from collections.abc import Sequence
 from math import nan
@@ -21,52 +17,47 @@ from probreg.assess.after.replicates import (
     simulated_p_value,
 )
 from probreg.assess.after.residuals import deviance
-from probreg.assess.before.base import Finding, Verdict
 from probreg.assess.before.design_leverage import list_first, row_names
+from probreg.assess.findings import Finding, Verdict
 from probreg.data.weights import refuse_sampling
 from probreg.errors import Incompatible
 from probreg.fits.fit import Fit
 from probreg.fits.inference_data import coefficient_dims, model_coordinates, row_labels
 from probreg.system.terminal import percent
 
-UNCOMMON, RARE = (
-    0.1,
-    0.01,
-)  # shares of samples of the model with as large a measure, for a note and for a warning
+# shares of samples of the model with as large a measure, for a note and for a warning
+UNCOMMON, RARE = 0.1, 0.01
 
 
 class DeletionDiagnostic(Diagnostic):
-    """A measure of what leaving a row out does: a note from `noted` on where fewer than one in ten samples of the model reach
-    it, a warning from `warned` on where fewer than one in a hundred do."""
+    """A measure of the change without a row: a note from `noted` on if fewer than one in ten samples of the model have as large a
+    measure, a warning from `warned` on if fewer than one in a hundred do. Among few rows one always has a large measure."""
 
-    when: ClassVar[str] = "flat or normal priors"
-    picture: ClassVar[str] = "plot.leverage"
+    when = "flat or normal priors"
+    picture = "plot.leverage"
     noted: ClassVar[float]
     warned: ClassVar[float]
 
     def applies(self, fit: Fit) -> str | None:
-        return local_obstacle(fit) or (
-            None
-            if fit.model.design.total > fit.model.shape[0] + 1
-            else "too few observations"
-        )
+        reason = local_obstacle(fit)
+        if reason is None and fit.model.design.total <= fit.model.shape[0] + 1:
+            return "too few observations"
+        return reason
 
-    def report_singular_rows(self, fit: Fit, found: Local) -> list[Finding]:
-        """The finding of rows without which some coefficient has no estimate, so that the measure is nan there."""
-        rows = np.flatnonzero(np.isnan(found.cook) & (found.w > 0))
+    def report_singular_rows(self, fit: Fit, pieces: Local) -> list[Finding]:
+        """Return the finding of rows without which some coefficient has no estimate, so that the measure is nan."""
+        rows = np.flatnonzero(np.isnan(pieces.cook) & (pieces.w > 0))
         if not len(rows):
             return []
         names = row_names(fit.model)[rows]
+        sentence = f"a coefficient has no estimate without row {names[0]}"
         if len(rows) > 1:
-            several = f" ({len(rows) - 1} more: {list_first(names[1:])})"
-        else:
-            several = ""
-        sentence = f"row {names[0]} alone decides a coefficient, which has no estimate without it{several}"
-        remedy = "check the row, and say that the coefficient rests on it; or drop its column, or give it a prior"
-        return [self.say(Verdict.NOTE, sentence, remedy, rows=names.tolist())]
+            sentence += f" ({len(rows) - 1} more: {list_first(names[1:])})"
+        remedy = "check the row; drop its column, or give it a prior"
+        return self.report(Verdict.NOTE, sentence, remedy, rows=names.tolist())
 
     def simulated_share(self, fit: Fit, largest: Statistic) -> float:
-        """The share of samples of the model whose largest measure is as large; nan where they cannot be drawn."""
+        """Return the share of samples of the model with as large a measure; nan if they cannot be drawn."""
         if drawable(fit):
             return simulated_p_value(fit, largest)
         return nan
@@ -79,31 +70,26 @@ class DeletionDiagnostic(Diagnostic):
         rows: Sequence[object],
         columns: Sequence[str] = (),
     ) -> list[Finding]:
-        """The finding of rows whose largest measure is `size`, which this share of samples of the model reach."""
-        least = "at most " if share <= LEAST else ""
-        if share != share:
-            how = ""
-        else:
-            how = f". Of samples of the model {least}{percent(share, 2)} move as far"
-        sentence = f"{sentence.removesuffix('.') if how else sentence}{how}"  # a list that goes on ends in dots
+        """Return the finding of rows with the largest measure `size`, which this share of samples of the model reach."""
+        if share == share:
+            bound = "at most " * (share <= LEAST)
+            sentence += f"; {bound}{percent(share, 2)} of samples of the model have as large a change"
         if share >= UNCOMMON:
-            return self.fine(sentence, statistic=size, p_value=share)
+            return self.report_ok(sentence, statistic=size, p_value=share)
+        verdict = Verdict.WARNING
         if size < self.warned or share >= RARE:
             verdict = Verdict.NOTE
-        else:
-            verdict = Verdict.WARNING
-        remedy = f"check the row{'s' * (len(rows) > 1)}, and report the fit without {'them' if len(rows) > 1 else 'it'} as well"
-        return [
-            self.say(
-                verdict,
-                sentence,
-                remedy,
-                rows=rows,
-                columns=columns,
-                statistic=size,
-                p_value=share,
-            )
-        ]
+        several = len(rows) > 1
+        remedy = f"check the row{'s' * several}, and report the fit without {'them' if several else 'it'} too"
+        return self.report(
+            verdict,
+            sentence,
+            remedy,
+            columns,
+            rows=rows,
+            statistic=size,
+            p_value=share,
+        )
 
 
 Array = np.ndarray
@@ -111,12 +97,11 @@ Array = np.ndarray
 
 @check_arguments
 def influence_measures(fit: Fit) -> Dataset:
-    """What leaving out one observation of a row would do to the estimate.
+    """Return the change of the estimate without one observation of each row, and related measures.
 
-    It is exact for least squares, otherwise one Newton step from the estimate.
-
-    A posterior is judged at its mean. nan stands where a row alone decides its own fit (h_i = 1), and at rows of weight
-    0, whose leverage is 0. For a softmax internal, studentised and dffits are lengths, without a sign.
+    They are exact for least squares, otherwise one Newton step from the estimate. A posterior is evaluated at its mean.
+    Values are nan for rows with leverage 1, and for rows of weight 0, which have leverage 0. For a softmax internal, studentised
+    and dffits are lengths, without a sign.
 
     Parameters
     ----------

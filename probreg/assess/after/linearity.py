@@ -1,17 +1,17 @@
-"""Is a smooth function more than a straight line? Tests that the scale of its range is zero, and whether its basis is used up.
+"""Tests that smooth functions are linear, and whether their basis is large enough.
 
-H0: tau = 0 in f = flat columns + Z u, u ~ N(0, tau^2 I). It is on the edge of the parameter space, where -2 log of a likelihood
-ratio is not chi-square. The scales of other smooth functions are taken as known, relative to sigma.
+H0: tau = 0 in f = flat columns + Z u, u ~ N(0, tau^2 I). It is on the boundary of the parameter space, where -2 log of a
+likelihood ratio is not chi-square. The scales of other smooth functions are taken as known, relative to sigma.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
 from probreg.assess.after.base import DIAGNOSTICS, Diagnostic
-from probreg.assess.before.base import Finding, Verdict
+from probreg.assess.before.term_columns import few_of
+from probreg.assess.findings import Finding, Verdict
 from probreg.data.formula.functions import TermFunction, term_functions
 from probreg.errors import Incompatible
 from probreg.fits.fit import Fit, fit as fit_model
@@ -30,9 +30,7 @@ Array = np.ndarray
 SIMULATED = 20_000  # draws of the statistic under the null: the least p is 5e-5
 _RATIOS = 150  # values of tau^2 / sigma^2 among which the likelihood is maximised
 _HELD = 1e-5  # of a standard error: a scale at which coefficients are zero to 1e-10
-# of its columns: a function that spends more would bend more if it could
-USED_UP = 0.95
-_FEW = 4  # functions in a sentence
+USED_UP = 0.95  # share of effective degrees of freedom above which a basis is too small
 
 
 @dataclass(frozen=True)
@@ -46,24 +44,20 @@ class LinearityTest:
 
 @DIAGNOSTICS.register
 class LinearityDiagnostic(Diagnostic):
-    """The test of tau = 0 for each smooth function, and a note where one has spent its basis.
+    """The test of tau = 0 for each smooth function, and a note if the basis of one is too small.
 
     >>> import probreg as pr
     >>> x = np.linspace(0.0, 6.0, 40)
     >>> fit = pr.fit(pr.Model.from_formula("y ~ s(x)", {"x": x, "y": np.sin(x) + 0.3 * np.cos(40.0 * x)}))
     >>> LinearityDiagnostic().run(fit)[0].sentence
-    's(x) is more than a straight line (p = 5e-05)'
+    's(x): not linear (p = 5e-05)'
     """
 
-    name: ClassVar[str] = "linearity"
-    question: ClassVar[str] = (
-        "Is each smooth function more than a straight line, and is its basis large enough?"
-    )
-    target: ClassVar[str] = "mode"
-    when: ClassVar[str] = (
-        "formulas with smooth functions, at the top of the evidence or at given scales"
-    )
-    picture: ClassVar[str] = "plot.smooth"
+    name = "linearity"
+    title = "Linearity test of smooths"
+    target = "mode"
+    when = "formulas with smooth functions, at estimated or given scales"
+    picture = "plot.smooth"
 
     def applies(self, fit: Fit) -> str | None:
         if term_functions(fit.model.design):
@@ -72,66 +66,39 @@ class LinearityDiagnostic(Diagnostic):
 
     def run(self, fit: Fit) -> list[Finding]:
         functions = term_functions(fit.model.design)
-        out = list[Finding]()
-        why = linearity_obstacle(fit, functions)
-        if why is None:
+        reason = linearity_obstacle(fit, functions)
+        if reason is None:
             p = {f.label: linearity_test(fit, [f]).p for f in functions}
-            out.append(
-                self.say(
-                    Verdict.OK,
-                    _describe_p_values(p, functions),
-                    p_value=min(p.values()),
-                )
-            )
+            sentence = _describe_p_values(p, functions)
+            out = self.report_ok(sentence, p_value=min(p.values()))
         else:
-            out.append(
-                self.say(
-                    Verdict.OK,
-                    f"smooth functions: no test of a straight line, since {why}",
-                )
-            )
+            out = self.report_ok(f"no test, because {reason}")
         table = fit.smooths
         full = table.index[table["edf"] > USED_UP * table["columns"]].tolist()
         if full and all(f.of.blocks for f in functions):
-            spent = f"{table['edf'][full[0]]:.3g} of {table['columns'][full[0]]} degrees of freedom"
-            said = f"{_list_names(full)}: the basis is used up ({spent}{', of the first' * (len(full) > 1)})"
-            out.append(
-                self.say(
-                    Verdict.NOTE,
-                    said,
-                    "take a larger k, and see whether the function changes",
-                )
-            )
+            edf = f"{table['edf'][full[0]]:.3g} of {table['columns'][full[0]]}"
+            first = f" for {full[0]}" * (len(full) > 1)
+            sentence = f"the basis of {few_of(full)} is too small: {edf} effective degrees of freedom{first}"
+            remedy = "use a larger k, and check whether the function changes"
+            out += self.report(Verdict.NOTE, sentence, remedy)
         return out
 
 
 def _describe_p_values(p: dict[str, float], functions: Sequence[TermFunction]) -> str:
-    bent = [n for n in p if p[n] < 0.05]
-    rest = [n for n in p if not p[n] < 0.05]
-    if all(f.of.flat for f in functions):
-        line = "a straight line"
-    else:
-        line = "a constant"
-    if len({bool(f.of.flat) for f in functions}) != 1:
-        line = "its flat columns"
-    said = []
-    if bent:
-        worst = max(p[n] for n in bent)
-        said.append(
-            f"{_list_names(bent)} {'is' if len(bent) == 1 else 'are each'} more than {line} ({format_p(worst)})"
-        )
-    if rest:
-        least = min(p[n] for n in rest)
-        said.append(
-            f"{_list_names(rest)}: no sign of more than {line} ({'least ' * (len(rest) > 1)}{format_p(least)})"
-        )
-    return "; ".join(said)
-
-
-def _list_names(names: Sequence[str]) -> str:
-    return ", ".join(names[:_FEW]) + (
-        f" and {len(names) - _FEW} more" if len(names) > _FEW else ""
-    )
+    null = "linear"
+    if not all(f.of.flat for f in functions):
+        null = "constant"
+        if any(f.of.flat for f in functions):
+            null = "in the span of its flat columns"
+    parts = []
+    for names, verb, worst in (
+        ([n for n in p if p[n] < 0.05], "not ", max),
+        ([n for n in p if not p[n] < 0.05], "compatible with ", min),
+    ):
+        if names:
+            value = format_p(worst(p[n] for n in names))
+            parts.append(f"{few_of(names)}: {verb}{null} ({value})")
+    return "; ".join(parts)
 
 
 # ---- the tests -----------------------------------------------------------------------------------------------------------
@@ -142,9 +109,9 @@ def linearity_obstacle(fit: Fit, functions: Sequence[TermFunction]) -> str | Non
     model = fit.model
     s = fit.solution
     if fit.target != "mode" or s.draws is not None:
-        return "it is of a point estimate, and a posterior is none: fit it by evidence"
+        return "it needs a point estimate: fit by evidence"
     if any(not isinstance(b.prior, Flat | GaussianPrior) for b in model.joint.blocks):
-        return "it needs normal priors with given scales, as evidence leaves them"
+        return "it needs normal priors with given or estimated scales"
     if not isinstance(model.likelihood, SmoothLikelihood) or not (
         model.likelihood.least_squares or model.design.n
     ):

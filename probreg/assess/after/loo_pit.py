@@ -1,4 +1,4 @@
-"""Is each observation what the others foretold? The probability integral transform, each row left out in turn."""
+"""Leave-one-out probability integral transforms (LOO-PIT) of the observations."""
 
 from typing import Any
 
@@ -6,14 +6,15 @@ import numpy as np
 
 from probreg.assess.after.base import (
     DIAGNOSTICS,
+    SIGNIFICANT,
     Diagnostic,
     heavier_tails,
     other_spread,
 )
 from probreg.assess.after.loo import no_loo
 from probreg.assess.after.observed import uniforms
-from probreg.assess.before.base import Finding
-from probreg.assess.before.response import of_classes
+from probreg.assess.before.response import two_values_obstacle
+from probreg.assess.findings import Finding
 from probreg.data import Design
 from probreg.data.rows import plus_offset
 from probreg.fits.fit import Fit
@@ -25,7 +26,7 @@ from probreg.system.terminal import format_p
 
 Array = np.ndarray
 _AT_ONCE = 2_000_000  # numbers of one block of rows
-_WIDE = 2.0  # standard errors of mean or variance that name the shape of a departure
+_WIDE = 2.0  # standard errors of mean or variance at which a departure is described
 
 
 def loo_pit(fit: Fit) -> Array:
@@ -58,7 +59,7 @@ def _left_out(
 ) -> tuple[Array, Array]:
     """P(Y_i < y_i) and P(Y_i <= y_i) of these rows, each left out of the posterior; equal for a continuous response."""
     likelihood = model.likelihood
-    assert isinstance(likelihood, UnivariateLikelihood)  # `applies` has asked
+    assert isinstance(likelihood, UnivariateLikelihood)  # as in `applies`
     eta = plus_offset(some.X @ beta, some.offset)
     known = likelihood.at_rows(known, some.precision)
     log_lik = likelihood.log_prob(some.observed, eta, **known)
@@ -73,47 +74,43 @@ def _left_out(
 
 @DIAGNOSTICS.register
 class LooPitDiagnostic(Diagnostic):
-    """Null: LOO-PIT values are uniform. Each order statistic is judged by its Beta distribution and the p-values are
-    combined by Cauchy's rule, which allows that values of one fit depend on one another (Tesso & Vehtari 2026)."""
+    """Null: LOO-PIT values are uniform. Each order statistic has a p-value from its Beta distribution; Cauchy's rule combines
+    them, which allows dependent values (Tesso & Vehtari 2026)."""
 
     name = "loo_pit"
-    question = "Is each observation what the others foretold?"
+    title = "LOO-PIT uniformity test"
     target = "posterior"
     picture = "plot.residuals"
 
     def applies(self, fit: Fit) -> str | None:
-        if not isinstance(fit.model.likelihood, UnivariateLikelihood):
-            return "classes have no order; predictive_checks looks at their rates"
-        if fit.model.likelihood.levels:
-            return "two outcomes have no shape; calibration is their question"
-        return of_classes(fit.model) or no_loo(fit)
+        likelihood = fit.model.likelihood
+        if not isinstance(likelihood, UnivariateLikelihood):
+            return "classes have no order; predictive_checks compares their rates"
+        if likelihood.levels:
+            return "two classes have no distribution; see calibration"
+        return two_values_obstacle(fit.model) or no_loo(fit)
 
     def run(self, fit: Fit) -> list[Finding]:
         from arviz_stats.base import array_stats
 
         u = loo_pit(fit)
         p = float(array_stats.uniformity_test(u, method="pot_c")[0])
-        n = len(u)
-        tilt = (u.mean() - 0.5) * np.sqrt(12 * n)
-        spread = (12 * u.var() - 1) * np.sqrt(1.25 * n)
-        if p >= 0.01:
-            return self.fine(
-                f"observations fall where the others foretell, {format_p(p)}",
-                statistic=spread,
-                p_value=p,
-            )
-        sentence = f"LOO-PIT values are not uniform ({format_p(p)}): {_shape(float(tilt), float(spread))}"
-        if not isinstance(fit.model.likelihood.support, str):
-            remedy = other_spread(fit)
-        else:
+        tilt = (u.mean() - 0.5) * np.sqrt(12 * len(u))
+        spread = (12 * u.var() - 1) * np.sqrt(1.25 * len(u))
+        result = "the predictive distributions are calibrated"
+        if p < SIGNIFICANT:
+            result = _describe_departure(float(tilt), float(spread))
+        remedy = other_spread(fit)
+        if isinstance(fit.model.likelihood.support, str):
             remedy = heavier_tails(fit)
+        sentence = f"{result}, {format_p(p)}"
         return self.report_p_value(sentence, remedy, statistic=spread, p_value=p)
 
 
-def _shape(tilt: float, spread: float) -> str:
-    words = []
+def _describe_departure(tilt: float, spread: float) -> str:
+    parts = []
     if abs(tilt) > _WIDE:
-        words.append(f"observations lie too {'high' if tilt > 0 else 'low'}")
+        parts.append(f"predictions are too {'low' if tilt > 0 else 'high'}")
     if abs(spread) > _WIDE:
-        words.append(f"predictions are too {'narrow' if spread > 0 else 'wide'}")
-    return " and ".join(words) or "predictions have the wrong shape"
+        parts.append(f"predictions are too {'narrow' if spread > 0 else 'wide'}")
+    return " and ".join(parts) or "predictions have the wrong shape"

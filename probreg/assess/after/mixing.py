@@ -1,14 +1,9 @@
-"""Do the chains agree, and are their draws enough? R-hat, effective sample sizes and Monte Carlo errors."""
+"""Convergence of Markov chains: R-hat, effective sample sizes and Monte Carlo errors."""
 
 import numpy as np
 
-from probreg.assess.after.base import (
-    DIAGNOSTICS,
-    Diagnostic,
-    no_chains,
-    number_of_chains,
-)
-from probreg.assess.before.base import Finding, Verdict
+from probreg.assess.after.base import DIAGNOSTICS, Diagnostic, chains_obstacle
+from probreg.assess.findings import Finding, Verdict
 from probreg.fits.fit import Fit
 from probreg.inference.sampling.convergence import R_HAT
 from probreg.system.terminal import percent
@@ -18,95 +13,69 @@ ESS_PER_CHAIN, R_HAT_BAD = 100.0, 1.05  # Vehtari et al. 2021
 
 @DIAGNOSTICS.register
 class MixingDiagnostic(Diagnostic):
-    """Rank-normalised split R-hat at most 1.01 and bulk and tail effective sample sizes of at least 100 per chain, for
-    every parameter. The Monte Carlo error of a posterior mean is sd / sqrt(ESS). Source: Vehtari et al. 2021."""
+    """Reports parameters with rank-normalised split R-hat above 1.01, or with bulk or tail effective sample size below 100 per
+    chain. The Monte Carlo error of a posterior mean is sd / sqrt(ESS). Source: Vehtari et al. 2021."""
 
     name = "mixing"
-    question = "Do the chains agree, and are their draws enough?"
+    title = "Convergence"
     target = "posterior"
     rows = False
     picture = "plot.rank"
 
     def applies(self, fit: Fit) -> str | None:
-        return no_chains(fit)
+        return chains_obstacle(fit)
 
     def run(self, fit: Fit) -> list[Finding]:
         table = fit.summary()
-        names = np.array(
-            [
-                ": ".join(str(p) for p in reversed(k) if p)
-                if isinstance(k, tuple)
-                else k
-                for k in table.index
-            ]
-        )
-        r_hat, bulk, tail = (
-            table[c].to_numpy(float) for c in ("r_hat", "ess_bulk", "ess_tail")
-        )
-        ess = np.fmin(bulk, tail)
-        chains = number_of_chains(fit)
+        keys = [k if isinstance(k, tuple) else (k,) for k in table.index]
+        names = np.array([": ".join(str(p) for p in k[::-1] if p) for k in keys])
+        r_hat = table["r_hat"].to_numpy(float)
+        bulk = table["ess_bulk"].to_numpy(float)
+        ess = np.fmin(bulk, table["ess_tail"].to_numpy(float))
+        chains = len(fit.solution.posterior["beta"])
         if chains > 1:
-            found = _disagreement(self, names, r_hat)
+            out = self._report_r_hat(names, r_hat)
         else:
-            found = [
-                self.say(
-                    Verdict.NOTE,
-                    "a single chain cannot disagree with another",
-                    "run four, NUTS(chains=4)",
-                )
-            ]
-        found += _report_low_ess(self, names, ess, ESS_PER_CHAIN * chains)
-        if found:
-            return found
-        worst = float(np.nanmax(1.0 / np.sqrt(bulk)))
+            sentence = "a single chain has no R-hat between chains"
+            out = self.report(Verdict.NOTE, sentence, "run four, NUTS(chains=4)")
+        out += self._report_ess(names, ess, ESS_PER_CHAIN * chains)
+        if out:
+            return out
+        error = percent(float(np.nanmax(1.0 / np.sqrt(bulk))), 2)
         sentence = (
-            f"R-hat is at most {np.nanmax(r_hat):.3f} and the effective sample size at least {np.nanmin(ess):.0f}; "
-            f"the Monte Carlo error of a mean is at most {percent(worst, 2)} of its standard deviation"
+            f"R-hat at most {np.nanmax(r_hat):.3f}, effective sample sizes at least {np.nanmin(ess):.0f}, "
+            f"Monte Carlo errors of means at most {error} of a standard deviation"
         )
-        return self.fine(sentence, statistic=np.nanmax(r_hat))
+        return self.report_ok(sentence, statistic=np.nanmax(r_hat))
 
-
-def _disagreement(
-    check: MixingDiagnostic, names: np.ndarray, r_hat: np.ndarray
-) -> list[Finding]:
-    bad = np.flatnonzero(~(r_hat <= R_HAT))  # nan too: a chain that did not move
-    if not len(bad):
-        return []
-    worst = float(np.max(np.nan_to_num(r_hat, nan=np.inf)))
-    order = bad[np.argsort(-np.nan_to_num(r_hat[bad], nan=np.inf))]
-    few = ", ".join(f"{names[i]} ({r_hat[i]:.3f})" for i in order[:5])
-    sentence = f"the chains disagree on {len(bad)} of {len(names)} parameters, R-hat above {R_HAT}: {few}"
-    if worst > R_HAT_BAD:
-        verdict = Verdict.PROBLEM
-    else:
-        verdict = Verdict.WARNING
-    remedy = "draw more (NUTS(draws=4000, tune=2000)); if they still disagree, use a more informative prior"
-    return [
-        check.say(
-            verdict,
-            sentence,
-            remedy,
-            columns=[str(names[i]) for i in order],
-            statistic=worst,
+    def _report_r_hat(self, names: np.ndarray, r_hat: np.ndarray) -> list[Finding]:
+        value = np.nan_to_num(r_hat, nan=np.inf)  # nan: a chain that did not move
+        bad = np.flatnonzero(value > R_HAT)
+        if not len(bad):
+            return []
+        order = bad[np.argsort(-value[bad])]
+        first = ", ".join(f"{names[i]} ({r_hat[i]:.3f})" for i in order[:5])
+        sentence = (
+            f"R-hat above {R_HAT} for {len(bad)} of {len(names)} parameters: {first}"
         )
-    ]
+        remedy = "draw more (NUTS(draws=4000, tune=2000)), or use a more informative prior"  # fmt: skip
+        verdict = Verdict.PROBLEM if value.max() > R_HAT_BAD else Verdict.WARNING
+        columns = [str(name) for name in names[order]]
+        return self.report(verdict, sentence, remedy, columns, statistic=value.max())
 
-
-def _report_low_ess(
-    check: MixingDiagnostic, names: np.ndarray, ess: np.ndarray, least: float
-) -> list[Finding]:
-    bad = np.flatnonzero(ess < least)
-    if not len(bad):
-        return []
-    order = bad[np.argsort(ess[bad])]
-    few = ", ".join(f"{names[i]} ({ess[i]:.0f})" for i in order[:5])
-    low = float(np.nanmin(ess))
-    sentence = (
-        f"{len(bad)} of {len(names)} parameters have effective sample sizes below {least:.0f}: {few}; the Monte Carlo error "
-        f"of a mean reaches {percent(1.0 / np.sqrt(low), 2)} of its standard deviation"
-    )
-    factor = int(np.ceil(least / max(low, 1.0)))
-    return [
-        check.say(Verdict.WARNING, sentence, f"draw about {factor} times as many", columns=[str(names[i]) for i in order],
-                  statistic=low)
-    ]  # fmt: skip
+    def _report_ess(
+        self, names: np.ndarray, ess: np.ndarray, least: float
+    ) -> list[Finding]:
+        bad = np.flatnonzero(ess < least)
+        if not len(bad):
+            return []
+        order = bad[np.argsort(ess[bad])]
+        first = ", ".join(f"{names[i]} ({ess[i]:.0f})" for i in order[:5])
+        low = float(np.nanmin(ess))
+        sentence = (
+            f"effective sample size below {least:.0f} for {len(bad)} of {len(names)} parameters: {first}; "
+            f"Monte Carlo errors of means up to {percent(1.0 / np.sqrt(low), 2)} of a standard deviation"
+        )
+        remedy = f"draw about {int(np.ceil(least / max(low, 1.0)))} times as many"
+        columns = [str(name) for name in names[order]]
+        return self.report(Verdict.WARNING, sentence, remedy, columns, statistic=low)

@@ -1,15 +1,15 @@
-"""Is the noise normal, where the likelihood says so?"""
+"""Normality of the noise of a Gaussian likelihood."""
 
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import chdtrc
 
-from probreg.assess.after.base import DIAGNOSTICS, Diagnostic
+from probreg.assess.after.base import DIAGNOSTICS, SIGNIFICANT, Diagnostic
 from probreg.assess.after.observed import rows_of_observations, zero_weight_obstacle
 from probreg.assess.after.residuals import counted_residuals
-from probreg.assess.before.base import Finding
-from probreg.assess.before.response import of_classes
+from probreg.assess.before.response import two_values_obstacle
+from probreg.assess.findings import Finding
 from probreg.fits.fit import Fit
 from probreg.system.terminal import format_number, format_p
 
@@ -28,13 +28,13 @@ class Shape(NamedTuple):
 
     def __str__(self) -> str:
         moments = f"skewness {self.skewness:.2g}, excess kurtosis {self.kurtosis:.2g}"
-        return f"{moments}; {self.test} = {format_number(self.statistic, 4)}, {format_p(self.p_value)}"
+        return f"{self.test} = {format_number(self.statistic, 4)}, {format_p(self.p_value)}, {moments}"
 
 
 @DIAGNOSTICS.register
 class NormalityDiagnostic(Diagnostic):
-    """The test of Shapiro and Wilk on the residuals (Royston 1995), from 5,000 observations on that of Jarque and Bera,
-    whose chi-square distribution needs as many.
+    """The Shapiro-Wilk test of the residuals (Royston 1995), and from 5,000 observations on the Jarque-Bera test, which is
+    asymptotic.
 
     >>> import probreg as pr
     >>> x = np.linspace(0.0, 1.0, 80)
@@ -43,27 +43,31 @@ class NormalityDiagnostic(Diagnostic):
     'WARNING'
     """
 
-    name: ClassVar[str] = "normality"
-    question: ClassVar[str] = "Is the noise normal?"
-    when: ClassVar[str] = "Gaussian"
-    picture: ClassVar[str] = "plot.qq"
+    name = "normality"
+    title = "Normality test"
+    when = "Gaussian"
+    picture = "plot.qq"
 
     def applies(self, fit: Fit) -> str | None:
         if not fit.model.likelihood.least_squares:
             return f"{fit.model.likelihood.named} response has no normal noise; see distribution"
-        return of_classes(fit.model) or zero_weight_obstacle(fit)
+        return two_values_obstacle(fit.model) or zero_weight_obstacle(fit)
 
     def run(self, fit: Fit) -> list[Finding]:
-        shape = normal_shape(
-            counted_residuals(fit, "pearson")[rows_of_observations(fit)]
-        )
-        sentence = f"the residuals look {'normal' if shape.p_value >= 0.01 else 'other than normal'}: {shape}"
+        residuals = counted_residuals(fit, "pearson")[rows_of_observations(fit)]
+        shape = normal_shape(residuals)
+        result = "the residuals are compatible with a normal distribution"
+        if shape.p_value < SIGNIFICANT:
+            result = "the residuals are not normal"
         remedy = (
-            "matters little for coefficients of many rows, much for intervals of new observations; transform the response, "
-            "or fit a student likelihood"
+            "transform the response or fit a student likelihood; with many rows this matters for intervals of new observations, "
+            "not for coefficients"
         )
         return self.report_p_value(
-            sentence, remedy, statistic=shape.statistic, p_value=shape.p_value
+            f"{result}, {shape}",
+            remedy,
+            statistic=shape.statistic,
+            p_value=shape.p_value,
         )
 
 

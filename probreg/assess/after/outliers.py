@@ -1,6 +1,4 @@
-"""Responses that the model calls next to impossible."""
-
-from typing import ClassVar
+"""Outlier test: responses that are very improbable under the model."""
 
 import numpy as np
 from scipy.special import betainc, stdtr
@@ -16,9 +14,9 @@ from probreg.assess.after.influence_measures import externally_studentised
 from probreg.assess.after.local import local, local_obstacle
 from probreg.assess.after.observed import zero_weight_obstacle
 from probreg.assess.after.residuals import predictor, tails
-from probreg.assess.before.base import Finding, Verdict
 from probreg.assess.before.design_leverage import list_first, row_names
-from probreg.assess.before.response import of_classes
+from probreg.assess.before.response import two_values_obstacle
+from probreg.assess.findings import Finding, Verdict
 from probreg.fits.fit import Fit
 from probreg.likelihoods import OfTrials, UnivariateLikelihood
 from probreg.system.terminal import format_p
@@ -28,11 +26,11 @@ Array = np.ndarray
 
 @DIAGNOSTICS.register
 class OutlierDiagnostic(Diagnostic):
-    """The smallest of n probabilities of a response as far out as this one, times n (Bonferroni).
+    """The smallest of the n probabilities of a response at least as extreme, times n (Bonferroni).
 
-    Student-t probabilities of the externally studentised residuals for least squares (Cook & Weisberg 1982, section
-    2.2.2), elsewhere 2 min(P(Y <= y), P(Y >= y)) under the predictive distribution, for classes the probability of all
-    classes no more likely than the one observed, for counts by class that of the count furthest out, times K.
+    Probabilities are those of externally studentised residuals for least squares (Cook & Weisberg 1982, section 2.2.2), otherwise
+    2 min(P(Y <= y), P(Y >= y)) under the predictive distribution; for classes the probability of all classes no more likely
+    than the observed one, for counts by class that of the most extreme count, times K.
 
     >>> import probreg as pr
     >>> x = np.arange(20.0)
@@ -41,10 +39,10 @@ class OutlierDiagnostic(Diagnostic):
     (7,)
     """
 
-    name: ClassVar[str] = "outliers"
-    question: ClassVar[str] = "Is a response far from what the model says of its row?"
-    when: ClassVar[str] = "every likelihood"
-    picture: ClassVar[str] = "plot.leverage"
+    name = "outliers"
+    title = "Outlier test"
+    when = "every likelihood"
+    picture = "plot.leverage"
 
     def applies(self, fit: Fit) -> str | None:
         return zero_weight_obstacle(fit)
@@ -55,28 +53,20 @@ class OutlierDiagnostic(Diagnostic):
         p = p if w is None else np.where(w > 0, p, 1.0)
         order = [i for i in np.argsort(p) if p[i] < SIGNIFICANT]
         least = float(np.nanmin(p))
+        test = f"{format_p(least)} (Bonferroni)"
         if not order:
-            return self.fine(
-                f"no response is further out than n of them make likely ({format_p(least)})",
-                p_value=least,
-            )
+            return self.report_ok(f"no outliers, {test}", p_value=least)
         names = row_names(fit.model)[order]
-        one = len(order) == 1
-        if one:
-            whose = f"the response of row {names[0]} is"
-        else:
-            whose = f"the responses of rows {list_first(names)} are"
-        sentence = f"{whose} further out than n of them make likely ({'' if one else 'least '}{format_p(least)})"
-        remedy = "check the row" if one else "check the rows"
-        if of_classes(fit.model) is None:
-            remedy += (
-                f"; if {'it is' if one else 'they are'} right, {heavier_tails(fit)}"
-            )
-        if least < STRONG:
-            verdict = Verdict.WARNING
-        else:
-            verdict = Verdict.NOTE
-        return [self.say(verdict, sentence, remedy, rows=names.tolist(), p_value=least)]
+        plural = "s" * (len(order) > 1)
+        sentence = (
+            f"extreme response{plural} in row{plural} {list_first(names)}, {test}"
+        )
+        remedy = f"check the row{plural}"
+        if two_values_obstacle(fit.model) is None:
+            remedy += f"; if correct, {heavier_tails(fit)}"
+        verdict = Verdict.WARNING if least < STRONG else Verdict.NOTE
+        rows = names.tolist()
+        return self.report(verdict, sentence, remedy, rows=rows, p_value=least)
 
 
 def surprise(fit: Fit) -> Array:

@@ -1,9 +1,9 @@
-"""How much a posterior moves when its prior or its likelihood is made a little stronger: power scaling.
+"""Power scaling: the sensitivity of a posterior to the strength of its prior and of its likelihood.
 
-The posterior with the prior (or the likelihood) to the power alpha is the one at hand with importance weights
-p^(alpha - 1). The sensitivity of a parameter is the slope of the distance between both over log2 alpha at alpha = 1,
-the distance being the root of the cumulative Jensen-Shannon divergence, between 0 and 1 in any units of the parameter
-(Kallioinen, Paananen, Bürkner & Vehtari 2024).
+The posterior with the prior (or the likelihood) to the power alpha is the given one with importance weights p^(alpha - 1).
+The sensitivity of a parameter is the slope of the distance between both over log2 alpha at alpha = 1. The distance is
+the root of the cumulative Jensen-Shannon divergence, between 0 and 1 in any units of the parameter (Kallioinen,
+Paananen, Bürkner & Vehtari 2024).
 """
 
 from typing import Any
@@ -13,7 +13,7 @@ import numpy as np
 from probreg.arguments.scalars import check_arguments
 from probreg.arguments.types import DataFrame
 from probreg.assess.after.base import DIAGNOSTICS, Diagnostic
-from probreg.assess.before.base import Finding, Verdict
+from probreg.assess.findings import Finding, Verdict
 from probreg.errors import Incompatible
 from probreg.fits.fit import Fit
 from probreg.fits.inference_data import reported_coefficients
@@ -22,11 +22,8 @@ from probreg.inference.sampling.rank_measures import ess_tail
 from probreg.model.drawn_prior import log_prior_of_draws, needed_hyper
 
 Array = np.ndarray
-SENSITIVE = 0.05  # Kallioinen et al.: from here on it is worth a look; a normal mean has moved by 1/6 sd for alpha = 2
-_BOTH, _ALONE = (
-    "prior and data both decide",
-    "the prior alone decides",
-)  # neither is a conflict, which is another question
+SENSITIVE = 0.05  # Kallioinen et al.: look at larger ones; a normal mean moves by 1/6 sd for alpha = 2
+_BOTH, _ALONE = "prior and data both decide", "the prior alone decides"
 _STEP = 0.01  # of alpha, to both sides
 
 
@@ -91,8 +88,8 @@ def _jensen_shannon_distance(gaps: Array, weights: Array) -> Array:
 def power_scaling(fit: Fit) -> DataFrame:
     """Sensitivity of each coefficient and nuisance parameter to the powers of prior and likelihood.
 
-    Hyperparameters of a process are parameters too; columns of smooth functions are left out, which say nothing one by one. Only proper parts of the prior are scaled: a flat one has no strength. It does not need the rows when the model
-    keeps its moments.
+    Hyperparameters of a process are included; columns of smooth functions are left out. Only proper parts of the prior are
+    scaled. It does not need the rows if the model has its moments.
 
     Parameters
     ----------
@@ -121,11 +118,11 @@ def power_scaling(fit: Fit) -> DataFrame:
 
     if fit.solution.draws is None:
         raise Incompatible(
-            f"power scaling weighs draws of a posterior, and {fit.method.name} gives a mode; use laplace"
+            f"power scaling needs draws of a posterior, and {fit.method.name} gives a mode; use laplace"
         )
     if not has_prior(fit):
         raise Incompatible(
-            "every prior of this model is flat or improper, so there is no prior to scale"
+            "every prior of this model is flat or improper: there is no prior to scale"
         )
     draws = fit.solution.draws.flat
     design = fit.model.design
@@ -142,9 +139,7 @@ def power_scaling(fit: Fit) -> DataFrame:
     reported = reported_coefficients(fit.model, beta).reshape(len(beta), -1)[:, alone]
     values = np.column_stack([reported, *aux_and_hyper.values()])
     if not values.shape[1]:
-        raise Incompatible(
-            "every coefficient is of a smooth function, whose columns say nothing one by one"
-        )
+        raise Incompatible("every coefficient belongs to a smooth function")
     prior = sensitivity(values, log_prior_of_draws(fit.model, draws, proper=True))
     likelihood = sensitivity(values, fit.model.log_lik(beta, **aux))
     index = pd.Index(
@@ -173,92 +168,74 @@ def _classify_sensitivity(prior: float, likelihood: float) -> str:
 
 @DIAGNOSTICS.register
 class PowerScalingDiagnostic(Diagnostic):
-    """Sensitivity of every parameter to the power of its prior, good below 0.05. Where it is above, the sensitivity to the
-    power of the likelihood tells whether the data have a say as well (Kallioinen et al. 2024). The numbers are those of
-    `power_scaling(fit)`; whether prior and data contradict one another is the question of `prior_data_conflict`."""
+    """Reports parameters with a sensitivity to the power of the prior of 0.05 or more, and whether they are sensitive to the
+    power of the likelihood too (Kallioinen et al. 2024). `power_scaling(fit)` has the numbers; `prior_data_conflict` tests
+    whether prior and data contradict each other."""
 
     name = "power_scaling"
-    question = "Does the answer hang on the strength of the prior?"
+    title = "Prior sensitivity"
     target = "posterior"
     rows = False
     picture = "plot.coefficients"
 
     def applies(self, fit: Fit) -> str | None:
         if not has_prior(fit):
-            return "every prior of this model is flat or improper, so there is no prior to scale"
+            return "every prior is flat or improper"
         design = fit.model.design
-        if (
-            design.of_terms.all()
-            and not fit.model.unknown
-            and not needed_hyper(fit.model)
-        ):
-            return "every coefficient is of a smooth function, whose columns say nothing one by one"
-        known = (
-            design.reachable or fit.model.likelihood.least_squares
-        )  # whose moments are enough
-        return None if known else design.rows_absent
+        model = fit.model
+        if design.of_terms.all() and not model.unknown and not needed_hyper(model):
+            return "every coefficient belongs to a smooth function"
+        if design.reachable or model.likelihood.least_squares:  # moments are enough
+            return None
+        return design.rows_absent
 
     def run(self, fit: Fit) -> list[Finding]:
-        table = power_scaling(fit)
-        moved = table[table["reading"] != ""].sort_values("prior", ascending=False)
-        worst = float(table["prior"].max())
-        if moved.empty:
-            sentence = f"no parameter hangs on the strength of its prior (largest sensitivity {worst:.2g}, good below {SENSITIVE})"
-            return self.fine(sentence, statistic=worst)
-        both = moved[moved["reading"] == _BOTH]
-        hyper = [
+        table = power_scaling(fit).sort_values("prior", ascending=False, kind="stable")
+        hyper = {
             name for of in needed_hyper(fit.model).values() for name in of.values()
-        ]
-        alone = moved[(moved["reading"] == _ALONE) & ~moved.index.isin(hyper)]
-        above = moved[(moved["reading"] == _ALONE) & moved.index.isin(hyper)]
-        found = []
-        if len(both):
-            sentence = f"{_BOTH} {_list_parameters(both)}: a heavier or lighter prior gives another answer"
-            remedy = "say where the prior comes from, and report the answer under a wider one beside it"
-            found.append(
-                self.say(
-                    Verdict.NOTE,
-                    sentence,
-                    remedy,
-                    columns=list(both.index),
-                    statistic=both["prior"].max(),
+        }
+        alone = table["reading"] == _ALONE
+        governing = table.index.isin(list(hyper))
+        out: list[Finding] = []
+        for rows, verdict, meaning, remedy in (
+            (
+                table["reading"] == _BOTH,
+                Verdict.NOTE,
+                "prior and data both determine",
+                "justify the prior, and report the result under a wider one too",
+            ),
+            (
+                alone & ~governing,
+                Verdict.WARNING,
+                "the prior alone determines",
+                "report it as an assumption, or collect data on it",
+            ),
+            (
+                alone & governing,
+                Verdict.NOTE,
+                "the prior alone determines the hyperparameters",
+                "justify their prior, and compare the function under another one",
+            ),
+        ):
+            found = table[rows]
+            if len(found):
+                sentence = f"{meaning} {_list_parameters(found)}"
+                columns = [str(name) for name in found.index]
+                largest = found["prior"].max()
+                out += self.report(
+                    verdict, sentence, remedy, columns, statistic=largest
                 )
-            )
-        if len(alone):
-            sentence = f"{_ALONE} {_list_parameters(alone)}: the data hardly move it"
-            remedy = "report it as an assumption, not as a finding, or collect data that tell of it"
-            found.append(
-                self.say(
-                    Verdict.WARNING,
-                    sentence,
-                    remedy,
-                    columns=list(alone.index),
-                    statistic=alone["prior"].max(),
-                )
-            )
-        if len(above):
-            # the data speak of hyperparameters through the coefficients, whose function they may settle all the same
-            sentence = f"hyperparameters {_list_parameters(above)} follow their own prior; the function that they govern need not"
-            remedy = "say where that prior comes from, and compare the function under another one"
-            found.append(
-                self.say(
-                    Verdict.NOTE,
-                    sentence,
-                    remedy,
-                    columns=list(above.index),
-                    statistic=above["prior"].max(),
-                )
-            )
-        return found
+        worst = float(table["prior"].max())
+        sentence = (
+            f"largest sensitivity to the prior {worst:.2g} (good below {SENSITIVE})"
+        )
+        return out or self.report_ok(sentence, statistic=worst)
 
 
 def _list_parameters(table: Any) -> str:
-    few = [
+    first = [
         f"{name} ({row.prior:.2f}, {row.likelihood:.2f})"
         for name, row in table.head(5).iterrows()
     ]
-    if len(table) > 5:
-        more = f" and {len(table) - 5} more"
-    else:
-        more = ""
-    return f"{', '.join(few)}{more} (sensitivity to prior, data)"
+    more = f" and {len(table) - 5} more" if len(table) > 5 else ""
+    return f"{', '.join(first)}{more} (sensitivities to prior and data)"

@@ -1,4 +1,4 @@
-"""Do data drawn from the posterior look like the data? Test statistics that suit the likelihood, with Bayesian p-values."""
+"""Posterior predictive checks: test statistics for each likelihood, with Bayesian p-values."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
@@ -8,8 +8,8 @@ import numpy as np
 from probreg.assess.after.base import DIAGNOSTICS, SIGNIFICANT, Diagnostic
 from probreg.assess.after.observed import canonical_order
 from probreg.assess.after.statistics import Statistic, statistics
-from probreg.assess.before.base import Finding, Verdict
-from probreg.assess.before.response import of_classes
+from probreg.assess.before.response import two_values_obstacle
+from probreg.assess.findings import Finding, Verdict
 from probreg.data import Design
 from probreg.data.blocks.stream import ahead
 from probreg.data.rows import plus_offset
@@ -43,8 +43,8 @@ class PredictiveCheck(NamedTuple):
 def predictive_checks(fit: Fit) -> list[PredictiveCheck]:
     """Posterior predictive p-values of the statistics of the likelihood (Gelman, Meng & Stern 1996).
 
-    Up to 2,000 replicates, one per draw. A p-value near 0 or 1 is a misfit; one near 1/2 is no proof, as the data have
-    been used twice: these p-values depart from uniform towards 1/2 (Bayarri & Berger 2000).
+    Up to 2,000 replicates, one for each draw. A p-value near 0 or 1 is a misfit; one near 1/2 is weak evidence, because the data
+    are used twice and p-values concentrate around 1/2 (Bayarri & Berger 2000).
     """
     chosen = _select_statistics(fit)
     sums = np.zeros((len(chosen), 3))
@@ -116,55 +116,36 @@ def _replicate_blocks(
 
 @DIAGNOSTICS.register
 class PredictiveDiagnostic(Diagnostic):
-    """Two-sided Bayesian p-values of the statistics that suit the likelihood (`statistics.py`) above 0.01."""
+    """Reports test statistics of the likelihood (`statistics.py`) with two-sided Bayesian p-values below 0.01."""
 
     name = "predictive_checks"
-    question = "Do data drawn from the posterior look like the data?"
+    title = "Posterior predictive check"
     target = "posterior"
     picture = "plot.ppc"
 
     def applies(self, fit: Fit) -> str | None:
         if observation_rows(fit.model)[1] is not None:
-            return "rows of fractional or very large weights cannot be drawn again"
-        why = of_classes(fit.model)
-        if why is not None:
-            return why
-        if _select_statistics(fit):
-            return None
-        return (
-            f"no statistics are stated for the {fit.model.likelihood.name} likelihood"
-        )
+            return "rows with fractional or very large weights cannot be replicated"
+        reason = two_values_obstacle(fit.model)
+        if reason is None and not _select_statistics(fit):
+            return f"no test statistics for the {fit.model.likelihood.name} likelihood"
+        return reason
 
     def run(self, fit: Fit) -> list[Finding]:
         checks = predictive_checks(fit)
-        off = [self._odd(c) for c in checks if c.two_sided < SIGNIFICANT]
-        if off:
-            return off
+        out: list[Finding] = []
+        for c in checks:
+            if c.two_sided < SIGNIFICANT:
+                p = max(c.two_sided, 1.0 / _REPLICATES)
+                sign = "=" if c.two_sided >= p else "<"
+                verdict = Verdict.WARNING if c.two_sided <= _RARE else Verdict.NOTE
+                out += self.report(
+                    verdict,
+                    f"{c.statistic.name} {c.observed:.4g} in the data, {c.replicated:.4g} in replicated data, p {sign} {p:.2g}",
+                    c.statistic.remedy,
+                    statistic=c.observed,
+                    p_value=p,
+                )
         least = min(checks, key=lambda c: c.two_sided)
-        worst = f"{least.statistic.name} ({format_p(least.p_value)})"
-        if len(checks) > 1:
-            many = f" in each of {len(checks)} statistics. Furthest apart"
-        else:
-            many = ""
-        return self.fine(
-            f"replicated data agree with the data{many}: {worst}",
-            p_value=least.two_sided,
-        )
-
-    def _odd(self, check: PredictiveCheck) -> Finding:
-        p = max(check.two_sided, 1.0 / _REPLICATES)
-        sentence = (
-            f"{check.statistic.name}: {check.observed:.4g} in the data, {check.replicated:.4g} in data drawn from the "
-            f"posterior (two-sided p {'=' if check.two_sided >= p else '<'} {p:.2g})"
-        )
-        if check.two_sided <= _RARE:
-            verdict = Verdict.WARNING
-        else:
-            verdict = Verdict.NOTE
-        return self.say(
-            verdict,
-            sentence,
-            check.statistic.remedy,
-            statistic=check.observed,
-            p_value=p,
-        )
+        sentence = f"replicated data agree with the data in {len(checks)} statistics; smallest p-value: {least.statistic.name} ({format_p(least.p_value)})"
+        return out or self.report_ok(sentence, p_value=least.two_sided)

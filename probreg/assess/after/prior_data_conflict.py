@@ -1,4 +1,4 @@
-"""Do prior and data contradict one another? The estimate of the data alone, judged by what the prior foretold."""
+"""Prior-data conflict: the maximum likelihood estimate under the prior predictive distribution."""
 
 from dataclasses import replace
 
@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import chdtrc, fdtrc
 
 from probreg.assess.after.base import DIAGNOSTICS, SIGNIFICANT, Diagnostic
-from probreg.assess.before.base import Finding
+from probreg.assess.findings import Finding
 from probreg.errors import ProbregError
 from probreg.fits.fit import Fit
 from probreg.inference import Auto, Solution
@@ -30,12 +30,12 @@ def conflict(shift: Array, prior: Array, data: Array) -> float:
 
 @DIAGNOSTICS.register
 class ConflictDiagnostic(Diagnostic):
-    """Null: the columns with a proper prior have their coefficients from it. D^2 of `conflict` is then chi-square, or q F
+    """Null: the coefficients with a proper prior are drawn from it. D^2 of `conflict` is then chi-square, or q F
     on the degrees of freedom of least squares: a prior predictive test of the estimate (Evans & Moshonov 2006), exact for
     Gaussian noise with sigma given or with priors in its units, otherwise for many rows."""
 
     name = "prior_data_conflict"
-    question = "Do prior and data contradict one another?"
+    title = "Prior-data conflict test"
     target = "posterior"
     picture = "plot.coefficients"
 
@@ -44,43 +44,34 @@ class ConflictDiagnostic(Diagnostic):
             return "every prior of a coefficient is flat"
         if fit.model.joint.gaussian:
             return None
-        return "the test is for normal priors; power_scaling serves any"
+        return "the test is for normal priors; see power_scaling"
 
     def run(self, fit: Fit) -> list[Finding]:
         model = fit.model
         alone = _data_alone(fit.model)
         if alone is None:
-            return self.fine(
-                "the data alone have no estimate of all coefficients, so that they cannot contradict the prior"
-            )
-        if "exact_fit" in alone.stats and model.joint.sigma_units.any():
-            return self.fine(
-                "the columns reproduce the response, so that the prior in units of sigma has no width to compare with"
-            )
+            return self.report_ok("no test, because maximum likelihood does not exist")
         where = np.flatnonzero(model.joint.informative)
         m = model.shape[1]
         slots = vec_entries(where, m)
-        sigma = model.noise(
-            default=alone.stats.get("sigma_unbiased", model.noise(alone.aux))
-        )
-        prior = np.linalg.inv(
-            model.joint.precision_of_entries(m, sigma)[np.ix_(slots, slots)]
-        )
+        default = alone.stats.get("sigma_unbiased", model.noise(alone.aux))
+        sigma = model.noise(default=default)
+        precision = model.joint.precision_of_entries(m, sigma)
+        prior = np.linalg.inv(precision[np.ix_(slots, slots)])
         shift = (alone.beta - model.joint.center[:, None]).ravel()[slots]
         d2 = conflict(shift, prior, alone.scale.block(slots))
         q = len(slots)
         p = float(chdtrc(q, d2) if alone.df is None else fdtrc(q, alone.df, d2 / q))
         far = np.abs(shift) / np.sqrt(np.diagonal(prior))
         name = model.design.columns[where[int(far.argmax()) // m]]
-        if p >= SIGNIFICANT:
-            lies = "what the prior foretells"
-        else:
-            lies = "where the prior puts little"
+        result = "no sign of a conflict"
+        if p < SIGNIFICANT:
+            result = "prior and data contradict each other"
         sentence = (
-            f"the estimate of the data alone is {lies} (D2 = {d2:.3g} on {q}, {format_p(p)}). "
-            f"That of {name} is {far.max():.2g} prior standard deviations from the prior's centre"
+            f"{result}, D2({q}) = {d2:.3g}, {format_p(p)}; the estimate from the data of {name} is {far.max():.2g} "
+            "prior standard deviations from the prior's centre"
         )
-        remedy = "look for wrong units, coding or rows first; then state a prior that allows what the data say"
+        remedy = "check units, coding and rows, then use a wider prior"
         return self.report_p_value(sentence, remedy, statistic=d2, p_value=p)
 
 

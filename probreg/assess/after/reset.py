@@ -1,15 +1,12 @@
-"""Would powers of the fitted predictor help? Ramsey's test of the functional form."""
-
-from dataclasses import replace
-from typing import ClassVar
+"""RESET: Ramsey's test of the functional form with powers of the linear predictor."""
 
 import numpy as np
 
 from probreg.assess.after.added import Added, added_test, with_simulated_p_value
-from probreg.assess.after.base import DIAGNOSTICS, Diagnostic
+from probreg.assess.after.base import DIAGNOSTICS, SIGNIFICANT, Diagnostic
 from probreg.assess.after.local import local, local_obstacle
 from probreg.assess.after.observed import zero_weight_obstacle
-from probreg.assess.before.base import Finding
+from probreg.assess.findings import Finding
 from probreg.fits.fit import Fit
 
 Array = np.ndarray
@@ -18,8 +15,8 @@ Array = np.ndarray
 @DIAGNOSTICS.register
 class ResetDiagnostic(Diagnostic):
     """RESET: squares and cubes of the fitted linear predictor as added columns (Ramsey 1969; Pregibon 1980 for generalised
-    linear models), by the F test for least squares and the efficient score test elsewhere; the p-value of a score test of few
-    rows is that of data drawn from the fitted model.
+    linear models), by the F test for least squares and the efficient score test otherwise. With few rows the p-value of a
+    score test is simulated from the fitted model.
 
     >>> import probreg as pr
     >>> x = np.linspace(0.0, 3.0, 40)
@@ -28,12 +25,10 @@ class ResetDiagnostic(Diagnostic):
     'WARNING'
     """
 
-    name: ClassVar[str] = "reset"
-    question: ClassVar[str] = (
-        "Is the mean linear in the columns, on the scale of the link?"
-    )
-    when: ClassVar[str] = "flat or normal priors"
-    picture: ClassVar[str] = "plot.partial"
+    name = "reset"
+    title = "RESET test"
+    when = "flat or normal priors"
+    picture = "plot.partial"
 
     def applies(self, fit: Fit) -> str | None:
         return local_obstacle(fit) or zero_weight_obstacle(fit)
@@ -41,30 +36,29 @@ class ResetDiagnostic(Diagnostic):
     def run(self, fit: Fit) -> list[Finding]:
         test = reset(fit)
         if test is None:
-            return self.fine(
-                "powers of the fitted predictor are combinations of the columns"
+            return self.report_ok(
+                "powers of the linear predictor are combinations of the columns"
             )
-        if test.p_value < 0.01:
-            miss = "do not say all"
-        else:
-            miss = "are not improved on by powers of the fit"
-        remedy = "add squares, splines (bs) or products of columns, transform a column, or see the link"
-        (found,) = self.report_p_value(
-            f"the columns as they stand {miss}: RESET {test}",
+        result = "no sign of a wrong functional form"
+        if test.p_value < SIGNIFICANT:
+            result = "the functional form may be wrong"
+        remedy = "add squares, splines (bs) or interactions, transform a column, or change the link"
+        picture = self.picture
+        if fit.model.likelihood.width > 1:
+            picture = "plot.reliability"
+        return self.report_p_value(
+            f"{result}, {test}",
             remedy,
             statistic=test.statistic,
             p_value=test.p_value,
+            picture=picture,
         )
-        return [
-            found
-            if fit.model.likelihood.width == 1
-            else replace(found, picture="plot.reliability")
-        ]
 
 
 def reset(fit: Fit, power: int = 3) -> Added | None:
-    """Test of eta^2, ..., eta^power added to the columns; for a softmax the powers of each predictor to that predictor.
-    None when they are combinations of the columns."""
+    """Test eta^2, ..., eta^power as added columns, for a softmax the powers of each predictor in that predictor.
+
+    None if they are combinations of the columns."""
     # H0: c = 0 in eta = X beta + sum_q c_q eta_hat^q, q = 2 ... power   (Ramsey 1969).
     found = local(fit)
     centred = fit.model.design.intercept is not None
@@ -77,10 +71,10 @@ def reset(fit: Fit, power: int = 3) -> Added | None:
 
 
 def powers(eta: Array, w: Array, power: int, centred: bool) -> Array:
-    """Powers 2 ... `power` of the predictors eta (..., n, m), each beside its own predictor: (..., n, m, m (power - 1)).
+    """Return powers 2 ... `power` of the predictors eta (..., n, m), each in its own predictor: (..., n, m, m (power - 1)).
 
-    Centre and unit are those of the observations, rows counted by their frequencies w (n,): with an offset eta is no
-    combination of the columns, and its square changes with where it is centred.
+    They are centred and scaled over the observations, with frequencies w (n,), because with an offset eta is no combination
+    of the columns, and its square depends on the centre.
     """
     # eta - sum_i w_i eta_i / sum_i w_i, over its standard deviation
     c = eta - (w @ eta / w.sum())[..., None, :] * centred

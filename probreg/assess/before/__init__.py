@@ -1,18 +1,12 @@
-"""Findings on a model before any fit: one question per file. Adding one is one file and one line here."""
+"""Checks of a model before a fit, one topic per file. To add a check, write its file and import it here."""
 
 from probreg.arguments.scalars import Flag, check_arguments
-from probreg.assess.before.base import (
-    CHECKS as CHECKS,
-    Check as Check,
-    Finding as Finding,
-    Findings as Findings,
-    Verdict as Verdict,
-    told_once,
-)
+from probreg.assess.before.base import CHECKS as CHECKS, Check as Check
 from probreg.assess.before.cells import CellsCheck as CellsCheck
-from probreg.assess.before.condition import (
-    ConditionCheck as ConditionCheck,
+from probreg.assess.before.collinearity import (
+    CollinearityCheck as CollinearityCheck,
     condition_indices as condition_indices,
+    vif as vif,
 )
 from probreg.assess.before.design_leverage import (
     DesignLeverageCheck as DesignLeverageCheck,
@@ -28,7 +22,11 @@ from probreg.assess.before.same_line import SameLineCheck as SameLineCheck
 from probreg.assess.before.scale import ScaleCheck as ScaleCheck
 from probreg.assess.before.separation import SeparationCheck as SeparationCheck
 from probreg.assess.before.term_columns import terms as terms
-from probreg.assess.before.vif import VifCheck as VifCheck, vif as vif
+from probreg.assess.findings import (
+    Finding as Finding,
+    Findings as Findings,
+    Verdict as Verdict,
+)
 from probreg.inference.modes.separation import (
     Separation as Separation,
     separation as separation,
@@ -38,21 +36,23 @@ from probreg.model.model import Model
 
 @check_arguments
 def check(model: Model, *, cheap: Flag = False, verbose: Flag = False) -> Findings:
-    """All findings on a model before it is fitted, worst first; what needs attention is printed, and how many checks passed.
+    """Check a model before it is fitted; findings are in order of severity.
+
+    It prints the findings that need attention and the number of checks that passed.
 
     Parameters
     ----------
     model : Model
         A model.
     cheap : bool
-        Whether only the cheap checks are made.
+        Run only the cheap checks.
     verbose : bool
-        Whether those that passed or do not apply are printed too, as by `.show(verbose=True)`.
+        Print the checks that passed or do not apply too, as `.show(verbose=True)` does.
 
     Returns
     -------
     Findings
-        Each with verdict, sentence and remedy.
+        Each with its verdict, sentence and remedy.
 
     Examples
     --------
@@ -64,7 +64,4 @@ def check(model: Model, *, cheap: Flag = False, verbose: Flag = False) -> Findin
     found = [
         f for cls in CHECKS.values() if cls.cheap or not cheap for f in cls().run(model)
     ]
-    return Findings.of(
-        told_once(found, {name: cls.topic for name, cls in CHECKS.items()}),
-        verbose=verbose,
-    )
+    return Findings.of(found, CHECKS, verbose=verbose)

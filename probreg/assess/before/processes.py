@@ -1,16 +1,16 @@
-"""Gaussian processes of the model: whether their columns have a prior, without which the covariance function says nothing."""
+"""Priors of the coefficients of Gaussian processes."""
 
-from typing import ClassVar
-
-from probreg.assess.before.base import CHECKS, Check, Finding, Verdict
+from probreg.assess.before.base import CHECKS, Check
+from probreg.assess.findings import Finding, Verdict
 from probreg.model.model import Model
 from probreg.model.term_priors import flat_processes, interpolation
+
+_REMEDY = "leave the prior out to estimate its scale, or use one such as Normal(1.0)"
 
 
 @CHECKS.register
 class ProcessCheck(Check):
-    """Coefficients of a process are N(0, tau^2); under a flat prior its columns are a regression on as many as there are, which
-    goes through every row where they are as many as the rows.
+    """Reports Gaussian processes with a flat prior, which are regressions on their columns and can interpolate the rows.
 
     >>> from probreg.priors import Flat
     >>> data = {"y": [0.0, 1.0, 0.0, 2.0], "x": [0.0, 1.0, 2.0, 4.0]}
@@ -19,21 +19,19 @@ class ProcessCheck(Check):
     gp(x, length=1.0): under a flat prior its 4 columns interpolate the 4 rows
     """
 
-    name: ClassVar[str] = "processes"
-    question: ClassVar[str] = "Do the columns of Gaussian processes have a prior?"
-    cheap: ClassVar[bool] = True
+    name = "processes"
+    title = "Gaussian process priors"
 
     def run(self, model: Model) -> list[Finding]:
-        remedy = "leave its prior out, and its scale is estimated, or state one such as Normal(1.0)"
+        sentence = interpolation(model.design, model.joint)
+        if sentence is not None:
+            return self.report(Verdict.PROBLEM, sentence, _REMEDY)
         flat = flat_processes(model.design, model.joint)
-        q = sum(len(term.columns) for term in flat)
-        said = interpolation(model.design, model.joint)
-        if said is not None:
-            return [self.say(Verdict.PROBLEM, said, remedy)]
         if flat:
             keys = " and ".join(term.key for term in flat)
+            q = sum(len(term.columns) for term in flat)
             sentence = f"{keys}: under a flat prior this is a regression on {q} columns, not a process"
-            return [self.say(Verdict.WARNING, sentence, remedy)]
+            return self.report(Verdict.WARNING, sentence, _REMEDY)
         if not model.design.recipe.processes:
             return self.report_not_applicable("no term is a Gaussian process")
-        return self.fine("the columns of every Gaussian process have a prior")
+        return self.report_ok("every Gaussian process has a prior")

@@ -1,104 +1,82 @@
-"""A straight line that stands twice: a column beside a smooth function of it, or one function beside those of each level."""
-
-from typing import ClassVar
+"""Smooth functions that contain another term: its straight line, or a common function beside one for each level."""
 
 import numpy as np
 
-from probreg.assess.before.base import CHECKS, Check, Finding, Verdict
+from probreg.assess.before.base import CHECKS, Check
 from probreg.assess.before.term_columns import terms
+from probreg.assess.findings import Finding, Verdict
 from probreg.data.formula.functions import term_functions
 from probreg.model.model import Model
 from probreg.numerics.linalg import triangular
 
-_SAME = 1e-9  # of a column: what is left of it beside others that say the same
+_SAME = 1e-9  # of a column: what other columns do not explain
 
 
 @CHECKS.register
 class SameLineCheck(Check):
-    """Names terms that the flat columns of a smooth function say already, and levels of `by=` that have no means of their own.
+    """Reports terms that the flat columns of a smooth function contain, and levels of `by=` without means of their own.
 
     >>> x = np.linspace(0.0, 6.0, 40)
     >>> model = Model.from_formula("y ~ x + s(x)", {"x": x, "y": np.sin(x)})
     >>> SameLineCheck().run(model)[0].sentence
-    's(x): has the straight line of x in it, which stands beside it once more'
+    's(x) contains the straight line of x, which is another term of the model'
     """
 
-    name: ClassVar[str] = "same_line"
-    question: ClassVar[str] = "Does a smooth function say what another term says too?"
-    cheap: ClassVar[bool] = True
+    name = "same_line"
+    title = "Smooth terms"
 
     def run(self, model: Model) -> list[Finding]:
-        functions = term_functions(model.design)
-        if not functions:
+        if not term_functions(model.design):
             return self.report_not_applicable("the model has no smooth function")
-        out = self._twice(model) + self._without_means(model)
-        return out or self.fine(
-            "no term stands beside a smooth function that has it already"
-        )
+        out = self._find_contained_terms(model) + self._find_missing_means(model)
+        return out or self.report_ok("no smooth function contains another term")
 
-    def _twice(self, model: Model) -> list[Finding]:
+    def _find_contained_terms(self, model: Model) -> list[Finding]:
         design = model.design
-        out = list[Finding]()
-        parts = terms(design)
-        flat = {t.name: t.flat for t in design.recipe.terms}
+        out: list[Finding] = []
+        by_term = terms(design)
+        flat = {t.name: list(t.flat) for t in design.recipe.terms}
         number = {name: j for j, name in enumerate(design.columns)}
-        found = dict[str, list[str]]()
-        for name, lines in flat.items():
-            of = {number[c] for c in lines}
-            for other, columns in parts.items():
-                if other in flat:
-                    other_lines = [number[c] for c in flat[other]]
-                else:
-                    other_lines = list(columns)
-                if (
-                    other in (name, "Intercept")
-                    or not of
-                    or not other_lines
-                    or (other in flat and other in found)
-                ):
+        lines = {
+            name: [number[c] for c in flat[name]] if name in flat else list(columns)
+            for name, columns in by_term.items()
+        }
+        contained = dict[str, list[str]]()
+        for name in flat:
+            for other in by_term:
+                reported = other in flat and other in contained
+                if other in (name, "Intercept") or reported:
                     continue
-                if _is_combination_of_lines(model, other_lines, sorted(of)):
-                    found.setdefault(name, []).append(other)
-        for name, others in found.items():
-            said = ", ".join(others)
-            whose = "stands" if len(others) == 1 else "stand"
-            sentence = f"{name}: has the straight line of {said} in it, which {whose} beside it once more"
-            remedy = f"leave out {said}: the smooth function is its line and what bends"
+                if not lines[name] or not lines[other]:
+                    continue
+                if _is_combination_of_lines(model, lines[other], sorted(lines[name])):
+                    contained.setdefault(name, []).append(other)
+        for name, others in contained.items():
+            text = ", ".join(others)
+            what = "is another term" if len(others) == 1 else "are other terms"
+            sentence = f"{name} contains the straight line of {text}, which {what} of the model"
+            remedy = f"leave out {text}"
             if any(other in flat for other in others):
-                remedy = "a common function beside one of each level is not identified: leave out one of them"
-            named = [
-                c
-                for other in others
-                for c in flat.get(other, [design.columns[j] for j in parts[other]])
-            ]
-            out.append(self.say(Verdict.PROBLEM, sentence, remedy, named))
+                remedy = "leave out one of them: a common function beside one for each level is not identified"
+            columns = [design.columns[j] for other in others for j in lines[other]]
+            out += self.report(Verdict.PROBLEM, sentence, remedy, columns)
         return out
 
-    def _without_means(self, model: Model) -> list[Finding]:
-        """Functions of levels are centred: without the levels beside them, all levels have one mean."""
-        out = []
+    def _find_missing_means(self, model: Model) -> list[Finding]:
+        """Report functions by level without a term for the levels, whose means are then all equal."""
+        out: list[Finding] = []
         design = model.design
         for term in design.recipe.terms:
             if len(term.levels) < 2:
                 continue
-            each = [f for f in term_functions(design) if f.term_name == term.name]
-            inside = np.column_stack(
-                [(design.X[:, f.at] != 0).any(1) for f in each]
-            ).astype(float)
-            others = [
-                j for j, c in enumerate(design.columns) if c not in set(term.columns)
-            ]
-            if not _is_in_span(design.X[:, others], inside):
+            functions = [f for f in term_functions(design) if f.term_name == term.name]
+            inside = [(design.X[:, f.at] != 0).any(1) for f in functions]
+            others = [j for j, c in enumerate(design.columns) if c not in term.columns]
+            if not _is_in_span(design.X[:, others], np.column_stack(inside) * 1.0):
                 by = term.name.partition("by=")[2].partition(",")[0].rstrip(")").strip()
-                sentence = f"{term.name}: the levels of {by} have one mean, since {by} is no term of its own"
-                out.append(
-                    self.say(
-                        Verdict.NOTE,
-                        sentence,
-                        f"write {by} + {term.name}",
-                        list(term.flat),
-                    )
-                )
+                sentence = f"{term.name}: the levels of {by} have the same mean, because {by} is not a term"
+                remedy = f"write {by} + {term.name}"
+                out += self.report(Verdict.NOTE, sentence, remedy, list(term.flat))
         return out
 
 
@@ -115,10 +93,10 @@ def _is_combination_of_lines(
     return bool((np.linalg.norm(rest, axis=0) <= _SAME * size).all())
 
 
-def _is_in_span(X: np.ndarray, wanted: np.ndarray) -> bool:
-    """Return whether the wanted columns (n, k) are combinations of those of X."""
+def _is_in_span(X: np.ndarray, columns: np.ndarray) -> bool:
+    """Return whether the columns (n, k) are combinations of those of X."""
     if X.shape[1]:
-        left = wanted - X @ np.linalg.lstsq(X, wanted)[0]
+        residual = columns - X @ np.linalg.lstsq(X, columns)[0]
     else:
-        left = wanted
-    return bool(np.linalg.norm(left) < 1e-6 * np.linalg.norm(wanted))
+        residual = columns
+    return bool(np.linalg.norm(residual) < 1e-6 * np.linalg.norm(columns))

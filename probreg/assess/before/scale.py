@@ -1,11 +1,13 @@
-"""Scales of the columns, and what the scale of a prior means for each of them."""
+"""Scales of the columns, and the effect that a prior scale allows for each of them."""
 
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from probreg.assess.before.base import CHECKS, Check, Finding, Verdict
+from probreg.assess.before.base import CHECKS, Check
 from probreg.assess.before.rank import surplus
+from probreg.assess.before.term_columns import few_of
+from probreg.assess.findings import Finding, Verdict
 from probreg.data.level_moments import spreads_of_columns
 from probreg.data.rows import full_weights
 from probreg.data.unwritten import LazyColumns
@@ -14,170 +16,138 @@ from probreg.priors import AffinePrior, BlockPrior, GaussianPrior, joint
 from probreg.priors.joint import first_of
 
 Array = np.ndarray
-APART = 1e4  # ratio of standard deviations that is worth a note
+APART = 1e4  # ratio of standard deviations that is noted
 NEAR_ONE = (
     0.1,
     10.0,
-)  # standard deviations for which one prior scale means much the same
-PINNED = 0.01  # a prior that lets a one-sd change move the predictor by less holds the coefficient in place
-STILL = 1e-6  # sd over size below which a column has fewer than ten significant digits of variation left
+)  # standard deviations for which one prior scale has a similar meaning
+PINNED = (
+    0.01  # a prior that allows a smaller effect of one sd nearly fixes the coefficient
+)
+STILL = 1e-6  # sd over size below which a column has fewer than ten significant digits of variation
+_ROUNDING = 1e-13  # sd over size of a constant column
 
 
 @CHECKS.register
 class ScaleCheck(Check):
-    """Fits standardise their columns, so that under a flat prior a scale is only a matter of reading; a prior
-    is stated on the raw columns and means something else for each.
+    """Reports nearly constant columns, columns with very different scales, and priors on the raw columns whose scale
+    allows hardly any effect, or that are stated for columns far from unit scale.
 
     >>> from probreg.priors import Normal
     >>> X = np.arange(4.0)[:, None] / 1000
     >>> y = [0, 1, 0, 1]
     >>> model = Model.from_arrays(X, y, columns=["dose"], likelihood="bernoulli", prior=Normal(1.0))
     >>> print(ScaleCheck().run(model)[0].sentence)
-    the normal prior lets one sd of dose (0.00112)
-    move the linear predictor by about 0.00112: it all but fixes it
+    under the normal prior one sd of dose (0.00112) changes the linear predictor by about 0.00112: it nearly fixes the coefficient
     """
 
-    name: ClassVar[str] = "scale"
-    question: ClassVar[str] = (
-        "Are the columns on scales that the priors were meant for?"
-    )
-    cheap: ClassVar[bool] = True
+    name = "scale"
+    title = "Scales"
 
     def run(self, model: Model) -> list[Finding]:
-        out = self._still(model) + self._report_different_scales(model)
+        spreads = _spreads(model)
+        out = self._report_constant_columns(model, spreads)
+        out += self._report_different_scales(model, spreads)
         d = model.design
         outcomes = model.likelihood.predictors_apart
-        stated = joint(
-            model.prior, d.columns, d.free, outcomes=outcomes
-        ).blocks  # before they are bound to the rows
-        for block, before in zip(
-            first_of(model.joint.blocks), first_of(stated), strict=True
-        ):
-            if model.design.of_terms[
-                list(block.columns)
-            ].all():  # its columns have no unit of their own
-                continue
-            out += self._report_prior_effect(
-                model, block, of_rows=before.prior.data_dependent
-            )
-        return out or self.fine(
-            "the columns vary on comparable scales, and no prior is far from them"
-        )
+        # priors as stated, before their scales are bound to the rows
+        stated = joint(model.prior, d.columns, d.free, outcomes=outcomes).blocks
+        for block, before in zip(first_of(model.joint.blocks), first_of(stated)):
+            # columns of smooth functions have no unit
+            if not d.of_terms[list(block.columns)].all():
+                relative = before.prior.data_dependent
+                out += self._report_prior_effect(model, spreads, block, relative)
+        return out or self.report_ok("columns and priors have comparable scales")
 
-    def _still(self, model: Model) -> list[Finding]:
-        m = _spreads(model)
-        out = []
-        size = np.hypot(m.mean, m.scale)
-        for j in np.flatnonzero((m.scale < STILL * size) & (m.scale > 1e-13 * size)):
+    def _report_constant_columns(
+        self, model: Model, spreads: "_Spreads"
+    ) -> list[Finding]:
+        out: list[Finding] = []
+        for j in np.flatnonzero(spreads.varies & (spreads.relative < STILL)):
             name = model.design.columns[j]
-            sentence = f"{name} is nearly constant: it varies by {m.scale[j]:.3g} about {m.mean[j]:.6g}"
-            out.append(
-                self.say(
-                    Verdict.WARNING,
-                    sentence,
-                    "subtract the constant before it is stored: digits are lost",
-                    (name,),
-                )
+            sentence = f"{name} is nearly constant: it varies by {spreads.scale[j]:.3g} around {spreads.mean[j]:.6g}"
+            remedy = (
+                "subtract a constant before you store the data, because digits are lost"
             )
+            out += self.report(Verdict.WARNING, sentence, remedy, (name,))
         return out
 
-    def _report_different_scales(self, model: Model) -> list[Finding]:
-        m = _spreads(model)
-        varied = np.flatnonzero(
-            (m.scale > 1e-13 * np.hypot(m.mean, m.scale)) & ~model.design.of_terms
-        )
-        if (
-            len(varied) < 2
-            or (ratio := m.scale[varied].max() / m.scale[varied].min()) < APART
-        ):
+    def _report_different_scales(
+        self, model: Model, spreads: "_Spreads"
+    ) -> list[Finding]:
+        varied = np.flatnonzero(spreads.varies & ~model.design.of_terms)
+        if len(varied) < 2:
             return []
-        low, high = (
-            model.design.columns[varied[f(m.scale[varied])]]
-            for f in (np.argmin, np.argmax)
-        )
-        sentence = (
-            f"the standard deviations of {high} and {low} differ by a factor of {ratio:.3g}, "
-            "and so will their coefficients"
-        )
-        remedy = "harmless to the arithmetic; change a unit to read them side by side"
-        return [self.say(Verdict.NOTE, sentence, remedy, (high, low))]
+        sd = spreads.scale[varied]
+        ratio = sd.max() / sd.min()
+        if ratio < APART:
+            return []
+        names = [model.design.columns[varied[i]] for i in (sd.argmax(), sd.argmin())]
+        sentence = f"the standard deviations of {names[0]} and {names[1]} differ by a factor of {ratio:.3g}"
+        remedy = "change a unit to make their coefficients comparable; the estimates are not affected"
+        return self.report(Verdict.NOTE, sentence, remedy, names)
 
     def _report_prior_effect(
-        self, model: Model, block: BlockPrior, *, of_rows: bool
+        self, model: Model, spreads: "_Spreads", block: BlockPrior, relative: bool
     ) -> list[Finding]:
-        """Return the effect that a prior allows to one sd of each column, against 1 on the link scale, sigma, or the
-        sd of y."""
+        """Compare the effect of one sd that a prior allows with 1 on the link scale, sigma, or the sd of y."""
         scale = prior_scale(block)
-        spreads = _spreads(model)
         if scale is None:
             return []
         sd = spreads.scale
+        unit = 1.0
         if model.likelihood.noise_scale is not None and not block.prior.sigma_units:
             unit = spreads.y_scale
-        else:
-            unit = 1.0
         far = (sd > 0) & ((sd < NEAR_ONE[0]) | (sd > NEAR_ONE[1]))
         rows = model.design.sample.X
-        met = [
-            (s * sd[j], j)
-            for s, j in zip(scale, block.columns, strict=True)
-            if sd[j] > 0 and not _indicator(rows, j)
-        ]
-        pinned = [
-            (move, j) for move, j in met if move < PINNED * unit and (of_rows or far[j])
-        ]
-        other = [
-            (move, j)
-            for move, j in met
-            if move >= PINNED * unit and far[j] and not of_rows
-        ]
-        return [
-            self._move(model, block, moves, verdict, of_rows=of_rows)
-            for moves, verdict in ((pinned, Verdict.WARNING), (other, Verdict.NOTE))
-            if moves
-        ]
+        pinned = []
+        other = []
+        for s, j in zip(scale, block.columns, strict=True):
+            if not sd[j] > 0 or _is_indicator(rows, j) or not (relative or far[j]):
+                continue
+            effect = s * sd[j]
+            if effect < PINNED * unit:
+                pinned.append((effect, j))
+            elif not relative:
+                other.append((effect, j))
+        out: list[Finding] = []
+        for effects, verdict in ((pinned, Verdict.WARNING), (other, Verdict.NOTE)):
+            if effects:
+                out += self._report_effects(model, spreads, block, effects, verdict, relative)  # fmt: skip
+        return out
 
-    def _move(
+    def _report_effects(
         self,
         model: Model,
+        spreads: "_Spreads",
         block: BlockPrior,
-        moves: list[tuple[float, int]],
+        effects: list[tuple[float, int]],
         verdict: Verdict,
-        *,
-        of_rows: bool,
-    ) -> Finding:
-        columns = tuple(model.design.columns[j] for _, j in moves)
-        m = _spreads(model)
-        of = ""
+        relative: bool,
+    ) -> list[Finding]:
+        columns = [model.design.columns[j] for _, j in effects]
+        sizes = [size for size, _ in effects]
+        single = len(effects) == 1
+        names = few_of(columns)
+        change = f"{min(sizes):.3g} to {max(sizes):.3g}"
+        if single:
+            names = f"{names} ({spreads.scale[effects[0][1]]:.3g})"
+            change = f"about {sizes[0]:.3g}"
         if block.prior.sigma_units:
-            of = " sigma"
+            change += " sigma"
         elif model.likelihood.noise_scale is not None:
-            of = f" (sd of {model.design.response}: {m.y_scale:.3g})"
-        fixed = verdict is Verdict.WARNING
-        if len(moves) == 1:
-            ((move, j),) = moves
-            what = f"one sd of {columns[0]} ({m.scale[j]:.3g})"
-            by = f"about {move:.3g}"
-            it = "it"
-        else:
-            low = min(moves)[0]
-            high = max(moves)[0]
-            few = ", ".join(columns[:4]) + (
-                f" and {len(columns) - 4} more" if len(columns) > 4 else ""
+            change += f" (sd of {model.design.response}: {spreads.y_scale:.3g})"
+        verb = "changes" if single else "change"
+        sentence = f"under the {block.prior.name} prior one sd of {names} {verb} the linear predictor by {change}"
+        if verdict is Verdict.WARNING:
+            sentence += f": it nearly fixes the coefficient{'s' * (not single)}"
+        remedy = "use a larger scale"
+        if not relative:
+            remedy = (
+                "give a scale in the units of each column, or standardise the columns"
             )
-            what = f"one sd of {few}"
-            by = f"{low:.3g} to {high:.3g}"
-            it = "them"
-        sentence = (
-            f"the {block.prior.name} prior lets {what} move the linear predictor by {by}{of}"
-            + f": it all but fixes {it}" * fixed
-        )
-        if of_rows:
-            remedy = "state a greater scale"
-        else:
-            remedy = f"state the scale of {'it' if len(moves) == 1 else 'each'} in its own units, or on standardised columns"
-            remedy += " (scaled=True)" if isinstance(block.prior, AffinePrior) else ""
-        return self.say(verdict, sentence, remedy, columns)
+            remedy += " (scaled=True)" * isinstance(block.prior, AffinePrior)
+        return self.report(verdict, sentence, remedy, columns)
 
 
 class _Spreads(NamedTuple):
@@ -185,9 +155,19 @@ class _Spreads(NamedTuple):
     scale: Array  # (p,), divisor n
     y_scale: float
 
+    @property
+    def relative(self) -> Array:
+        """The standard deviation of each column over its root mean square."""
+        size = np.hypot(self.mean, self.scale)
+        return self.scale / np.where(size > 0, size, 1.0)
+
+    @property
+    def varies(self) -> Array:
+        return self.relative > _ROUNDING
+
 
 def _spreads(model: Model) -> _Spreads:
-    """Means and standard deviations; those of columns by far more than rows without products of columns."""
+    """Return means and standard deviations, without products of columns if there are far more columns than rows."""
     d = model.design
     if isinstance(d.X, LazyColumns) and d.coded:
         mean, scale = spreads_of_columns(d.X, full_weights(d.weights, d.n))
@@ -206,7 +186,7 @@ def _spreads(model: Model) -> _Spreads:
 
 
 def prior_scale(block: BlockPrior) -> Array | None:
-    """One scale per column of a block, or None when its prior has none.
+    """Return one scale for each column of a block, or None if its prior has none.
 
     >>> from probreg.priors import Normal
     >>> from probreg.priors.joint import BlockPrior
@@ -228,7 +208,7 @@ def prior_scale(block: BlockPrior) -> Array | None:
     return None
 
 
-def _indicator(X: Array, j: int) -> bool:
+def _is_indicator(X: Array, j: int) -> bool:
     if isinstance(X, LazyColumns) and X.of_indicators and j not in X.head_places:
         return True
     x = X[:, j]

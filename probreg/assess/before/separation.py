@@ -1,11 +1,11 @@
-"""Are the rows separated, so that the maximum of the likelihood lies at infinity?"""
+"""Separation: a linear combination of the columns predicts the classes perfectly, and the MLE is at infinity."""
 
 from dataclasses import replace
-from typing import ClassVar
 
 import numpy as np
 
-from probreg.assess.before.base import CHECKS, Check, Finding, Verdict
+from probreg.assess.before.base import CHECKS, Check
+from probreg.assess.findings import Finding, Verdict
 from probreg.inference.modes.separation import Separation, separation
 from probreg.model.model import Model
 from probreg.priors import Flat, Normal, Prior
@@ -15,97 +15,64 @@ from probreg.system.terminal import few_names
 
 @CHECKS.register
 class SeparationCheck(Check):
-    """Reports `separation`, of the model and of its rows: a prior that makes estimates finite leaves the rows separated.
+    """Reports `separation` of the model, and of its rows if a prior makes the estimates finite.
 
     >>> from probreg.priors import Normal
     >>> model = Model.from_arrays(np.arange(6.0), [0, 0, 0, 1, 1, 1], columns=["dose"], likelihood="bernoulli")
     >>> SeparationCheck().run(model.with_prior({"dose": Normal(1.0)}))[0].sentence
-    'complete separation of 6 rows by dose: the prior alone makes the estimates finite'
+    'complete separation of 6 rows by dose: estimates are finite only because of the prior'
     """
 
-    name: ClassVar[str] = "separation"
-    question: ClassVar[str] = "Is there a finite maximum likelihood estimate?"
-    cheap: ClassVar[bool] = False
+    name = "separation"
+    title = "Separation"
+    cheap = False
 
     def run(self, model: Model) -> list[Finding]:
-        named = model.likelihood.named
-        if model.likelihood.may_diverge is False:
+        likelihood = model.likelihood
+        if likelihood.may_diverge is False:
             return self.report_not_applicable(
-                f"the maximum of {named} likelihood is never at infinity"
+                f"the maximum of {likelihood.named} likelihood is always finite"
             )
-        if not model.likelihood.may_diverge and not model.joint.informative.all():
-            return [
-                self.say(
-                    Verdict.NOTE,
-                    f"unknown before the fit: {named} likelihood {_UNKNOWN}",
-                    _LOOK,
+        if not likelihood.may_diverge:
+            if model.joint.informative.all():
+                return self.report_ok(
+                    "every column has a prior, which makes its estimate finite"
                 )
-            ]
-        if not model.likelihood.may_diverge:
-            return self.fine(
-                f"every column has a prior, which keeps its estimate finite under {named} likelihood too"
+            sentence = f"unknown before the fit: {likelihood.named} likelihood does not declare whether its maximum may be infinite"
+            return self.report(
+                Verdict.NOTE, sentence, "newton checks this at the end of the fit"
             )
         found = separation(model)
         if found:
-            what = (
-                f"{found.kind} separation of {found.rows} row{'s' * (found.rows > 1)}"
-            )
+            names = few_names(found.labels)
             if found.kind == "complete":
-                whose = "any coefficient"
-            else:
-                whose = few_names(found.labels)
-            return [
-                self.say(
-                    Verdict.PROBLEM,
-                    f"{what}: the likelihood has no maximum, and there is no finite estimate of {whose}",
-                    _remedy(found),
-                    found.columns,
-                )
-            ]
-        if model.joint.informative.any() and (
-            rows := separation(_without_priors(model))
-        ):
-            return [
-                self.say(
-                    Verdict.WARNING,
-                    _describe_hidden_separation(rows),
-                    _HELD,
-                    rows.columns,
-                )
-            ]
-        return self.fine(
-            "the rows are not separated: every coefficient has a finite estimate"
-        )
+                names = "any coefficient"
+            sentence = f"{_describe(found)}: the likelihood has no maximum and no finite estimate of {names}"
+            remedy = f"give {few_names(found.columns)} a prior such as Normal, merge sparse levels, or leave columns out"
+            return self.report(Verdict.PROBLEM, sentence, remedy, found.columns)
+        if model.joint.informative.any():
+            hidden = separation(_without_priors(model))
+            if hidden:
+                return self._report_hidden_separation(hidden)
+        return self.report_ok("no separation: every coefficient has a finite estimate")
+
+    def _report_hidden_separation(self, found: Separation) -> list[Finding]:
+        pairs = zip(found.labels, np.argwhere(found.not_estimable))
+        names = [name for name, (j, _) in pairs if j != found.intercept]
+        names = names or list(found.labels)
+        more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+        sentence = f"{_describe(found)} by {', '.join(names[:5])}{more}: estimates are finite only because of the prior"
+        remedy = "report the prior, and how the estimates change under another one"
+        return self.report(Verdict.WARNING, sentence, remedy, found.columns)
 
 
 def _without_priors(model: Model) -> Model:
-    """The model with flat priors, but for effects by group: a group whose rows are all alike is nothing to wonder at."""
+    """Return the model with flat priors, except for group effects, because groups with equal responses are common."""
     groups: dict[Key, Prior] = {
         t.columns: Normal(1.0) for t in model.design.recipe.grouped.values()
     }
     return replace(model, prior=groups or Flat())
 
 
-def _describe_hidden_separation(found: Separation) -> str:
-    """Describe a separation of rows that a prior hides."""
-    what = f"{found.kind} separation of {found.rows} row{'s' * (found.rows > 1)}"
-    by = [
-        label
-        for label, (j, _) in zip(found.labels, np.argwhere(found.not_estimable))
-        if j != found.intercept
-    ] or found.labels
-    named = ", ".join(by[:_NAMED]) + (
-        f" and {len(by) - _NAMED} more" if len(by) > _NAMED else ""
-    )
-    return f"{what} by {named}: the prior alone makes the estimates finite"
-
-
-_UNKNOWN = "does not declare whether its maximum may lie at infinity"
-_LOOK = "fit it: newton looks where its search ends, and says where the likelihood does not fall"
-_NAMED = 5  # columns of a sentence
-_HELD = "the estimates are as much the prior's as the rows': report what it rests on, and how they move under another"
-
-
-def _remedy(found: Separation) -> str:
-    which = few_names(found.columns)
-    return f"give {which} a prior such as Normal, merge sparse levels, or leave columns out"
+def _describe(found: Separation) -> str:
+    return f"{found.kind} separation of {found.rows} row{'s' * (found.rows > 1)}"

@@ -1,4 +1,4 @@
-"""What counts as one thing to check: a term of the formula, whatever number of columns it has."""
+"""Columns by term, because checks report terms of the formula."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -14,7 +14,7 @@ FEW = 5  # names in a sentence
 
 
 def terms_of(design: Design, columns: Iterable[str]) -> dict[str, list[str]]:
-    """These columns by term, in order.
+    """Return these columns by term, in order.
 
     >>> from probreg.model.model import Model
     >>> terms_of(Model.from_formula("y ~ g", {"y": [1.0, 2.0, 4.0], "g": ["a", "b", "c"]}).design, ["g[T.c]", "g[T.b]"])
@@ -28,7 +28,7 @@ def terms_of(design: Design, columns: Iterable[str]) -> dict[str, list[str]]:
 
 
 def without_effects_by_group(model: Model) -> Model:
-    """The model of the other columns alone; the model itself without such effects, or without rows in memory."""
+    """Return the model without the columns of group effects; the model itself without such effects or rows in memory."""
     design = model.design
     if not design.recipe.grouped or not design.n:
         return model
@@ -44,7 +44,7 @@ def without_effects_by_group(model: Model) -> Model:
 
 
 def few_of(names: Sequence[str]) -> str:
-    """The first five of some names, and how many more there are.
+    """List the first five names and the number of the others.
 
     >>> few_of(["a", "b"]), few_of("abcdefg")
     ('a, b', 'a, b, c, d, e and 2 more')

@@ -1,0 +1,221 @@
+"""Findings: the results of checks of a model and of diagnostics of a fit, and how they are printed."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from math import nan
+from typing import ClassVar
+
+from probreg.system.terminal import clean_lines
+from probreg.tables import Column, Table
+from probreg.tables.notebook import notebook_html
+
+_MOST = 9  # findings printed one by one; with remedies and long lines about 40 lines
+
+
+class Verdict(IntEnum):
+    """How serious a finding is; the values are ordered.
+
+    >>> max(Verdict.OK, Verdict.WARNING).name
+    'WARNING'
+    """
+
+    OK = 0
+    NOTE = 1  # useful to know when reading the result
+    WARNING = 2  # the result can mislead
+    PROBLEM = 3  # some number of the fit does not exist
+
+    @property
+    def mark(self) -> str:
+        return "✓i!✗"[self]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One result of a check or diagnostic.
+
+    `check` is its key and `title` its printed name, `columns` are names of the design, `rows` row labels, `statistic` and `p_value`
+    those of a test (nan without one), `picture` the name of the plot to look at, `applies` False if the check does not apply.
+    """
+
+    check: str
+    verdict: Verdict
+    sentence: str
+    remedy: str = ""
+    columns: tuple[str, ...] = ()
+    rows: tuple[object, ...] = ()
+    statistic: float = nan
+    p_value: float = nan
+    picture: str = ""
+    applies: bool = True
+    title: str = ""
+
+    @property
+    def advice(self) -> str:
+        """The remedy and the picture to look at."""
+        parts = [self.remedy]
+        if self.picture and self.verdict:
+            parts.append(f"see {self.picture}")
+        return "; ".join(part for part in parts if part)
+
+    @property
+    def lines(self) -> list[str]:
+        """The finding in one line, and the remedy in a second one."""
+        lines = [f"{self.verdict.mark} {self.title or self.check}: {self.sentence}"]
+        if self.advice:
+            lines.append(f"    → {self.advice}")
+        return lines
+
+
+class Reporter:
+    """What checks and diagnostics share: a key, a printed name, a picture, and how they report findings."""
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    picture: ClassVar[str] = ""
+
+    def report(
+        self,
+        verdict: Verdict,
+        sentence: str,
+        remedy: str = "",
+        columns: Sequence[str] = (),
+        *,
+        rows: Sequence[object] = (),
+        statistic: float = nan,
+        p_value: float = nan,
+        picture: str | None = None,
+        applies: bool = True,
+    ) -> list[Finding]:
+        """Return one finding, in a list."""
+        finding = Finding(
+            self.name,
+            verdict,
+            sentence,
+            remedy,
+            tuple(columns),
+            tuple(rows),
+            float(statistic),
+            float(p_value),
+            self.picture if picture is None else picture,
+            applies,
+            self.title,
+        )
+        return [finding]
+
+    def report_ok(
+        self, sentence: str, *, statistic: float = nan, p_value: float = nan
+    ) -> list[Finding]:
+        """Return the finding of a check that passed."""
+        return self.report(Verdict.OK, sentence, statistic=statistic, p_value=p_value)
+
+    def report_not_applicable(self, reason: str) -> list[Finding]:
+        """Return the finding of a check that does not apply."""
+        return self.report(
+            Verdict.OK, f"not applicable: {reason}", picture="", applies=False
+        )
+
+
+@dataclass(frozen=True, repr=False)
+class Findings:
+    """The findings of several checks, the most serious first. Those with the verdict OK are only counted when printed.
+
+    >>> found = Findings.of([Finding("a", Verdict.OK, "no outliers"), Finding("b", Verdict.NOTE, "high leverage", "check row 3")], {})
+    >>> found
+    i b: high leverage
+        → check row 3
+    ✓ 1 other check passed; .show(verbose=True) lists all
+    >>> found.show(verbose=True)
+    i b: high leverage
+        → check row 3
+    ✓ a: no outliers
+    """
+
+    items: tuple[Finding, ...]
+    names: Mapping[str, object]  # every check that could have a finding
+    verbose: bool = False  # print all findings
+
+    @classmethod
+    def of(
+        cls,
+        items: Sequence[Finding],
+        names: Mapping[str, object],
+        *,
+        verbose: bool = False,
+    ) -> "Findings":
+        return cls(tuple(sorted(items, key=lambda f: -f.verdict)), names, verbose)
+
+    def show(self, *, verbose: bool = True) -> "Findings":
+        """Return the same findings, printed in full or only those with a verdict other than OK."""
+        return replace(self, verbose=verbose)
+
+    @property
+    def passed(self) -> tuple[str, ...]:
+        """The names of the checks that apply and have no finding other than OK."""
+        flagged = {f.check for f in self.items if f.verdict}
+        applied = dict.fromkeys(f.check for f in self.items if f.applies)
+        return tuple(name for name in applied if name not in flagged)
+
+    @property
+    def worst(self) -> Verdict:
+        """The most serious verdict, OK without findings."""
+        return max((f.verdict for f in self.items), default=Verdict.OK)
+
+    def at_least(self, verdict: Verdict) -> "Findings":
+        """Return the findings that are at least this serious."""
+        return replace(self, items=tuple(f for f in self.items if f.verdict >= verdict))
+
+    def __getitem__(self, check: str) -> "Findings":
+        """Return the findings of one check by its name. ProbregError for an unknown name."""
+        self.names[check]  # raises for an unknown name
+        items = tuple(f for f in self.items if f.check == check)
+        return replace(self, items=items, verbose=True)
+
+    def __iter__(self) -> Iterator[Finding]:
+        return iter(self.items)
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __repr__(self) -> str:
+        shown = self.items
+        counts = []
+        if not self.verbose:
+            flagged = [f for f in self.items if f.verdict]
+            shown = tuple(flagged[:_MOST])
+            counts = self._count_lines(len(flagged))
+        lines = [line for f in shown for line in f.lines]
+        return clean_lines(*lines, *counts) or "no findings"
+
+    def _count_lines(self, flagged: int) -> list[str]:
+        """Count the findings that are not printed."""
+        lines = []
+        if flagged > _MOST:
+            lines.append(f"… {flagged - _MOST} more findings")
+        passed = len(self.passed)
+        if passed:
+            checks = "other " * bool(flagged) + f"check{'s' * (passed > 1)}"
+            lines.append(f"✓ {passed} {checks} passed; .show(verbose=True) lists all")
+        elif self.items and not flagged:
+            lines.append("no check applies; .show(verbose=True) lists the reasons")
+        return lines
+
+    def _repr_html_(self) -> str:
+        if self.verbose:
+            return notebook_html([], [_as_table(self.items)])
+        flagged = [f for f in self.items if f.verdict]
+        *counts, last = self._count_lines(len(flagged)) or [""]
+        others = _as_table([f for f in self.items if not f.verdict])
+        tables = [_as_table(flagged)] if flagged else []
+        folded = {last: others} if last else None
+        return notebook_html([], tables, foot=counts, folded=folded)
+
+
+def _as_table(findings: Sequence[Finding]) -> Table:
+    columns = (
+        Column("verdict", [f"{f.verdict.mark} {f.verdict.name}" for f in findings]),
+        Column("check", [f.title or f.check for f in findings]),
+        Column("finding", [f.sentence for f in findings]),
+        Column("remedy", [f.advice for f in findings]),
+    )
+    return Table(columns, labels=0)
