@@ -101,14 +101,14 @@ def test_check_prints_findings_and_its_code_tells_a_problem(tmp_path):
     assert few.exit_code == 0
     assert "checks passed" in few.output
     assert "models P(damage" not in few.output.partition("Checks")[2]
-    assert "✓ event: models P(damage" in all_of.output
+    assert "✓ Events: models P(damage" in all_of.output
     path = tmp_path / "apart.csv"
     pd.DataFrame({"y": [0, 0, 0, 1, 1, 1], "x": [1.0, 2, 3, 4, 5, 6]}).to_csv(
         path, index=False
     )
     result = run("check", str(path), "y ~ x", "--likelihood", "bernoulli")
     assert result.exit_code == 1
-    assert "separation" in result.output
+    assert "complete separation" in result.output
 
 
 @pytest.mark.parametrize("more", [(), ("--prior", "normal(0.3)", "--aux", "sigma=1")])
