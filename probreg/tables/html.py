@@ -29,7 +29,7 @@ def _groups(table: TableContent) -> str:
     if not any(column.group for column in table.columns):
         return ""
     cells = [
-        f'<th colspan="{len(list(columns))}" style="{_CELL}left">{escape(group)}</th>'
+        f'<th scope="colgroup" colspan="{len(list(columns))}" style="{_CELL}left">{escape(group)}</th>'
         for group, columns in groupby(table.columns, key=lambda column: column.group)
     ]
     return f"<tr>{''.join(cells)}</tr>"

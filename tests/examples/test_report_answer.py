@@ -276,16 +276,13 @@ def test_the_users_words_are_text_in_paragraphs(logit):
 def test_rows_are_predicted_by_name_and_strangers_are_named(logit):
     rows = {"far": {"x": 50.0, "z": 0.0}, "near": {"x": 0.0, "z": 0.0}}
     found = predictions_table({"ML": logit}, rows, 0.9)
-    assert [row[0] for row in found.table.rows] == ["far", "near"]
-    assert found.table.heads == [
-        "row",
-        "mean",
-        "interval of the mean",
-    ]  # of one fit, and no interval from 0 to 1
-    assert found.table.rows[0][1] == ">0.999"
+    frame = found.table.to_pandas()
+    assert [*frame.index] == ["far", "near"]
+    assert [*frame] == ["mean", "interval of the mean"]
+    assert frame.loc["far", "mean"] == ">0.999"
     assert [r.partition(":")[0] for r in found.remarks] == ["far"]
     mean = float(logit.predict({"x": [0.0], "z": [0.0]})["mean"][0])
-    assert found.table.rows[1][1] == f"{mean:.3f}"
+    assert frame.loc["near", "mean"] == f"{mean:.3f}"
     assert (
         predictions_table(
             {"ML": logit}, pd.DataFrame({"x": [1.0], "z": [2.0]}, index=["k"]), 0.9

@@ -4,6 +4,7 @@ The page is one HTML file that needs nothing else: style and pictures are inside
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ from probreg.arguments.types import TableLike
 from probreg.assess.after import DIAGNOSTICS, diagnose
 from probreg.assess.before import Finding, Findings, check
 from probreg.comparison import Comparison, compare
+from probreg.comparison.printed_table import parameter_table, parameters_printed
+from probreg.comparison.rendering import kinds_of_intervals, printed_smooths
 from probreg.comparison.same_question import fits_by_name
 from probreg.data.formula.variables import categories
 from probreg.errors import DataError
@@ -30,14 +33,10 @@ from probreg.show.report.pictures import (
     predictive_accuracy,
     versions,
 )
-from probreg.show.report.tables import (
-    comparison_table,
-    estimates_table,
-    kinds_said,
-    predictions_table,
-)
+from probreg.show.report.tables import predictions_table
 from probreg.system.disk import destination, write_whole
 from probreg.system.progress import progress_bar
+from probreg.tables import Table
 
 SECTIONS = {
     "answer": "Answer",
@@ -237,13 +236,24 @@ def _answer(
         "sentences": [e.sentence for e in told],
         "more": found.effects[len(told) :],
         "remarks": found.remarks,
-        "estimates": estimates_table(of),
-        "kinds": kinds_said(of),
-        "smooths": of.smooths,
+        "estimates": _parameters(of, without=("diff / SE", "SE ratio")),
+        "kinds": "; ".join(f"{n}: {kinds_of_intervals(of, n)}" for n in fits),
+        "smooths": printed_smooths(of),
         "pictures": pictures
         if len(fits) > 1
         else [*pictures, coefficients_picture(fits, of.prob)],
     }
+
+
+def _parameters(of: Comparison, without: Sequence[str]) -> Table:
+    """The table of the comparison without some of its columns."""
+    params = parameters_printed(of)
+    table = parameter_table(of, params, without=("prior", *without))
+    omitted = of.data.sizes["param"] - len(params)
+    if not omitted:
+        return table
+    note = f"{omitted} more parameters in compare(fits).to_pandas()"
+    return replace(table, notes=(note,))
 
 
 def _comparison(of: Comparison) -> dict[str, Any]:
@@ -254,7 +264,7 @@ def _comparison(of: Comparison) -> dict[str, Any]:
     order = sorted(of.reasons, key=lambda p: -float(largest.sel(param=p)))
     said = [(p, s) for p in order for s in of.reasons[p]]
     return {
-        "table": comparison_table(of),
+        "table": _parameters(of, without=("estimate", "SE | SD", "lower", "upper")),
         "baseline": of.baseline,
         "reasons": said[:_REASONS],
         "more": len(said) - _REASONS,

@@ -29,7 +29,6 @@ from probreg.likelihoods import Likelihood, OfTrials
 from probreg.likelihoods.links import LOG, LOGIT
 from probreg.model.model import Model
 from probreg.numerics.frame import map_of_columns
-from probreg.show.report.tables import minus
 from probreg.system.terminal import format_probability
 from probreg.tables.formats import decimals, format_rounded
 
@@ -66,7 +65,7 @@ class EffectSentence(NamedTuple):
             a, b, c = map(_format_ratio, all_three)
         else:
             places = max(decimals(np.array([(self.upper - self.lower) / 4.0])) - 1, 0)
-            a, b, c = (minus(format_rounded(v, places)) for v in all_three)
+            a, b, c = (format_rounded(v, places) for v in all_three)
         return a, b, c
 
     @property

@@ -6,7 +6,7 @@ Beside them stands how far to trust draws: R-hat, effective sample sizes, diverg
 import base64
 import platform
 from collections.abc import Callable, Mapping
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -25,8 +25,8 @@ from probreg.show.plot.leverage import leverage
 from probreg.show.plot.prior_weight import columns_to_draw, prior_weight
 from probreg.show.plot.reliability import reliability
 from probreg.show.plot.residuals import residuals
-from probreg.show.report.tables import TextTable, minus, plain_table
-from probreg.tables.formats import decimals, format_rounded
+from probreg.tables import Table
+from probreg.tables.formats import format_digits
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -52,85 +52,70 @@ class Mixing(NamedTuple):
     name: str
     sentence: str
     good: bool
-    table: TextTable
+    table: Table
 
 
 def mixing_summary(name: str, fit: Fit) -> Mixing:
-    """R-hat and effective sample sizes per parameter, and a sentence that judges them."""
-    table = fit.summary()
-    numbers = table[["mean", "sd", "ess_bulk", "ess_tail", "r_hat"]].to_numpy(
-        dtype=float
+    """R-hat and effective sample sizes per parameter, and a sentence about the worst of them."""
+    import pandas as pd
+
+    summary = fit.summary()[["mean", "sd", "ess_bulk", "ess_tail", "r_hat"]]
+    frame = pd.DataFrame(summary).assign(
+        mcse=summary["sd"] * summary["ess_bulk"] ** -0.5
     )
-    labels = [
-        ": ".join(str(p) for p in reversed(k) if p) if isinstance(k, tuple) else str(k)
-        for k in table.index
-    ]
-    rows = [
-        [label, *_summary_row(*map(float, own))] for label, own in zip(labels, numbers)
-    ]
-    heads = ["parameter", "mean", "SD", "MC error", "ESS bulk", "ESS tail", "R-hat"]
-    worst = float(np.nanmax(numbers[:, 4]))
-    least = float(np.nanmin(numbers[:, 2:4]))
+    formats = {
+        "mcse": format_digits(2),
+        "ess_bulk": "{:.0f}".format,
+        "ess_tail": "{:.0f}".format,
+        "r_hat": "{:.3f}".format,
+    }
+    worst = float(frame["r_hat"].max())
+    least = float(frame[["ess_bulk", "ess_tail"]].min().min())
     drawn = fit.solution.posterior
     divergent = int(np.sum(drawn.stats.get("diverging", 0)))
-    good = worst <= R_HAT and least >= ESS and not divergent
     chains, draws = drawn["beta"].shape[:2]
-    if "diverging" in drawn.stats:
-        steps = f"{divergent} divergent steps; "
-    else:
-        steps = ""
+    steps = f"{divergent} divergent steps; " if "diverging" in drawn.stats else ""
     sentence = (
         f"{chains} chains of {draws} draws; {steps}largest R-hat {worst:.3f} (good up to {R_HAT}); "
         f"smallest effective sample size {least:.0f} (good from {ESS:.0f})."
     )
-    return Mixing(name, sentence, good, plain_table(heads, rows))
-
-
-def _summary_row(
-    mean: float, sd: float, bulk: float, tail: float, r_hat: float
-) -> list[str]:
-    places = decimals(np.array([sd]))
-    error = f"{sd / np.sqrt(bulk):.2g}"
-    return [
-        minus(format_rounded(mean, places)),
-        format_rounded(sd, places),
-        error,
-        f"{bulk:.0f}",
-        f"{tail:.0f}",
-        f"{r_hat:.3f}",
-    ]
+    good = worst <= R_HAT and least >= ESS and not divergent
+    return Mixing(name, sentence, good, Table.from_pandas(frame, formats=formats))
 
 
 class Accuracy(NamedTuple):
-    """Expected log predictive density by leave-one-out, and what it could not be computed for."""
+    """Expected log predictive density by leave-one-out, and the fits for which it cannot be computed."""
 
-    table: TextTable
+    table: Table
     remarks: list[str]
 
 
 def predictive_accuracy(fits: Mapping[str, Fit]) -> Accuracy | None:
-    """PSIS-LOO of every posterior (Vehtari, Gelman & Gabry 2017), by ArviZ; None when there is no posterior."""
-    rows: list[list[str]] = []
+    """PSIS-LOO of every posterior (Vehtari, Gelman & Gabry 2017); None if there is no posterior."""
+    import pandas as pd
+
+    rows: dict[str, dict[str, float]] = {}
     remarks: list[str] = []
     for name, fit in fits.items():
         if fit.target != "posterior":
             continue
-        why = _obstacle(fit)
-        if why is not None:
-            remarks.append(f"{name}: {why}")
+        reason = _obstacle(fit)
+        if reason is not None:
+            remarks.append(f"{name}: {reason}")
             continue
-        rows.append([name, *_loo(fit)])
-    heads = [
-        "fit",
-        "elpd",
-        "SE",
-        "effective parameters",
-        "observations",
-        "Pareto k above 0.7",
-    ]
-    if rows or remarks:
-        return Accuracy(plain_table(heads, rows), remarks)
-    return None
+        loo = fit.loo()
+        rows[name] = {
+            "elpd": loo.elpd,
+            "SE": loo.se,
+            "effective parameters": loo.p,
+            "observations": loo.n_data_points,
+            "Pareto k above 0.7": int((np.asarray(loo.pareto_k) > 0.7).sum()),
+        }
+    if not rows and not remarks:
+        return None
+    frame = pd.DataFrame.from_dict(rows, orient="index")
+    table = Table.from_pandas(frame, number="{:.2f}".format)
+    return Accuracy(table, remarks)
 
 
 def _obstacle(fit: Fit) -> str | None:
@@ -147,35 +132,10 @@ def _obstacle(fit: Fit) -> str | None:
     return None
 
 
-def _loo(fit: Fit) -> list[str]:
-    found = fit.loo()
-    high = int((np.asarray(found.pareto_k) > 0.7).sum())
-    return [
-        minus(f"{found.elpd:.2f}"),
-        f"{found.se:.2f}",
-        f"{found.p:.2f}",
-        str(found.n_data_points),
-        str(high),
-    ]
-
-
 def versions() -> list[tuple[str, str]]:
     """Library and version."""
-    return [
-        ("Python", platform.python_version()),
-        *((name, _version(name)) for name in _LIBRARIES),
-    ]
-
-
-def _version(name: str) -> str:
-    from probreg import __version__
-
-    if name == "probreg":
-        return __version__
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return "not installed"
+    numbers = [("Python", platform.python_version())]
+    return numbers + [(name, version(name)) for name in _LIBRARIES]
 
 
 _MANY = 5_000  # rows above which a picture of single rows says nothing
