@@ -288,7 +288,7 @@ def _check_node(of: Expression, node: ast.AST, *, outermost: bool = False) -> No
             name = quote_name(of.written(node))
             raise of.refused(node, f"a column of that name is written {name}")
         case _:
-            kind: type[ast.AST] = type(getattr(node, "op", node))
+            kind: Any = type(getattr(node, "op", node))
             hint = _OPERATORS.get(kind)
             raise of.refused(node, f"write {hint}" if hint else "")
     for part in parts:

@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy
 
-from probreg.comparison.hypotheses.grammar import Names
 from probreg.comparison.hypotheses.result import Hypothesis, Test
 from probreg.data.terms.grouped import GroupedTerm
 from probreg.errors import DataError, Incompatible, ProbregError
 from probreg.fits.fit import Fit, fit as fit_model
+from probreg.formula.hypothesis import canonical_calls
 from probreg.formula.text import shown_formula
 from probreg.inference.exact.evidence import Evidence
 from probreg.model.model import Model
@@ -122,13 +122,9 @@ def _question(fit: Fit, text: str) -> Question:
     met = _SD.fullmatch(text)
     assert met is not None
     grouped = list(fit.model.design.recipe.grouped.values())
-    # effects as coefficients are called, in any spelling of the formula
-    spelled = {
-        e: Names({e: (0,)}).find_coefficient(met["effect"])
-        for t in grouped
-        for e in t.effects
-    }
-    effect: str = next((e for e, name in spelled.items() if name), str(met["effect"]))
+    asked = canonical_calls(met["effect"].strip("`"))
+    effects = (e for t in grouped for e in t.effects if canonical_calls(e) == asked)
+    effect = next(effects, str(met["effect"]))
     terms = [t for t in grouped if t.group == met["group"] and effect in t.effects]
     if not terms:
         known = [f"sd({e} | {t.group})" for t in grouped for e in t.effects]

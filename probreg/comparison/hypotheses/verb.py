@@ -9,7 +9,6 @@ import numpy as np
 from probreg.arguments.scalars import Names, Natural, Probability, Word, check_arguments
 from probreg.arguments.types import ArrayLike, CovarianceLike, TableLike
 from probreg.assess.after.linearity import LinearityTest, linearity_test
-from probreg.comparison.hypotheses.grammar import Restriction, matrix, parse
 from probreg.comparison.hypotheses.posterior import (
     Belief,
     described_combinations,
@@ -35,6 +34,7 @@ from probreg.errors import DataError, Incompatible
 from probreg.fits.fit import Fit
 from probreg.fits.goodness import exact_fit, flat_at_found_scales, has_tests
 from probreg.fits.prediction import require_predictive
+from probreg.formula.hypothesis import Restriction, matrix, parse_hypothesis
 from probreg.inference import Newton
 from probreg.inference.base import Status
 from probreg.inference.uncertainty.covariance import Spread
@@ -189,7 +189,9 @@ def hypothesis(
         for name, at in terms(design).items()
         if number.keys() >= set(at)
     }
-    read = parse(text, design.head_columns, outcomes, terms=whole, smooth=smooth)
+    read = parse_hypothesis(
+        text, design.head_columns, outcomes, terms=whole, smooth=smooth
+    )
     estimable(fit, over_own(fit, matrix(read, len(fit.parameter_names))[0]))
     relations = {one.relation for one in read}
     if len(relations & {">", "<"}) and "=" in relations:

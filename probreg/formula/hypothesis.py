@@ -1,0 +1,372 @@
+"""The text of a hypothesis as linear restrictions: names are replaced, and Python's parser reads the rest; nothing is evaluated.
+
+A hypothesis is one relation or more (= == < > <= >=) between sums of multiples of coefficients, separated by commas. A name is a
+coefficient as the fit or the formula spells it: "I(x**2)" is "I(x ** 2)". The longest name at a place is read. A name that reads as
+arithmetic of numbers, such as "1" or "18-24", and a name that also reads as a sum of other names are names in backquotes only. In a
+model of several outcomes "b: x" and "x: b" are the coefficient of x for outcome b, and a bare "x" stands for all of them in turn. A term
+of a formula, such as "C(g)", stands for all its columns in turn, and alone in its relation.
+"""
+
+import ast
+import difflib
+import itertools
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import MappingProxyType
+
+import numpy as np
+
+from probreg.errors import DataError, Incompatible
+from probreg.formula.expression import Expression
+from probreg.formula.text import (
+    QUOTED,
+    STRING,
+    PythonText,
+    parse_python,
+    quote_name,
+    shown_formula,
+    unquote_name,
+)
+
+Array = np.ndarray
+_NUMBER = r"(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?"
+_ARITHMETIC = re.compile(rf"(?:{_NUMBER}|[-+*/(),=<>\s])*")
+_SIGN = r"<=|>=|==|[=<>+\-*/(),]"
+_WORD = r"[^\s,=<>+*/()`-]+(?:\s*:\s*[^\s,=<>+*/()`-]+)*|."
+_CALL = re.compile(r"[^\W\d][\w.]*\s*\(")
+_WITHIN_CALL = re.compile(rf"{STRING}|{QUOTED}|[()]", re.DOTALL)
+_RELATIONS: dict[type[ast.AST], str] = {
+    ast.Eq: "=", ast.Lt: "<", ast.LtE: "<", ast.Gt: ">", ast.GtE: ">",
+}  # fmt: skip
+# multiples of coefficients by their names; the constant under None
+Linear = dict[str | None, float]
+
+
+@dataclass(frozen=True)
+class Restriction:
+    """sum_j weights_j beta_j (relation) value."""
+
+    weights: Mapping[int, float]
+    relation: str
+    value: float
+
+    def words(self, names: Sequence[str]) -> str:
+        """The same as a text.
+
+        >>> Restriction({0: 1.0, 1: -2.5}, ">", 3.0).words(["x1", "x2"])
+        'x1 - 2.5 x2 > 3'
+        """
+        return f"{self.format_combination(names)} {self.relation} {self.value:.6g}"
+
+    def format_combination(self, names: Sequence[str]) -> str:
+        """Format the linear combination as text."""
+        terms = []
+        for j, c in self.weights.items():
+            name = quote_name(names[j]) if _ARITHMETIC.fullmatch(names[j]) else names[j]
+            factor = "" if abs(c) == 1 else f"{abs(c):.6g} "
+            if c:
+                terms.append(f"{'-' if c < 0 else '+'} {factor}{name}")
+        return " ".join(terms).removeprefix("+ ")
+
+
+def matrix(restrictions: Sequence[Restriction], size: int) -> tuple[Array, Array]:
+    """L (q, size) and r (q,) with L beta (relation) r."""
+    L = np.zeros((len(restrictions), size))
+    for i, one in enumerate(restrictions):
+        for j, c in one.weights.items():
+            L[i, j] = c
+    return L, np.array([one.value for one in restrictions])
+
+
+def parse_hypothesis(
+    text: str, columns: Sequence[str], outcomes: Sequence[str] = (), *, terms: Mapping[str, Sequence[int]] = MappingProxyType({}),
+    smooth: Iterable[str] = (),
+) -> list[Restriction]:  # fmt: skip
+    """The restrictions of a text, coefficients numbered column first, then outcome. DataError for what is no such text.
+
+    `terms` have the numbers of their columns; those that are `smooth` have no joint test.
+
+    >>> for r in parse_hypothesis("x1 + 2*x2 = 3, x1 = `C(g)[T.b]`", ["x1", "x2", "C(g)[T.b]"]): print(dict(r.weights), r.relation, r.value)
+    {0: 1.0, 1: 2.0} = 3.0
+    {0: 1.0, 2: -1.0} = 0.0
+    """
+    if not isinstance(text, str) or not text.strip():
+        shown = repr(text) if isinstance(text, str) else type(text).__name__
+        raise DataError(
+            f"a hypothesis is a text such as 'x1 = x2', got {shown}; nested fits are tested by compare_models(fits, test='lr')"
+        )
+    known = _name_coefficients(columns, outcomes, terms)
+    try:
+        reader = _Reader(text, known, smooth)
+    except DataError as error:
+        written = canonical_calls(text)
+        if written == text:
+            raise
+        try:
+            reader = _Reader(written, known, smooth)
+        except DataError:
+            raise error from None
+    return reader.restrictions()
+
+
+def _name_coefficients(
+    columns: Sequence[str], outcomes: Sequence[str], terms: Mapping[str, Sequence[int]]
+) -> dict[str, "Coefficient"]:
+    """The numbers of the coefficients by their names: of each column for one outcome or all of them, and of each term.
+
+    >>> {name: known.numbers for name, known in _name_coefficients(["x"], ["b", "c"], {}).items()}
+    {'x': (0, 1), 'b: x': (0,), 'x: b': (0,), 'c: x': (1,), 'x: c': (1,)}
+    """
+    m = max(len(outcomes), 1)
+    out = dict[str, Coefficient]()
+    whole = {term: tuple(at) for term, at in terms.items() if term not in columns}
+    for name, at in {**whole, **{c: (j,) for j, c in enumerate(columns)}}.items():
+        numbers = [[j * m + k for j in at] for k in range(m)]
+        by_column = itertools.chain.from_iterable(zip(*numbers))
+        out[name] = Coefficient(tuple(by_column), name in whole)
+        for outcome, own in zip(outcomes, numbers):
+            one = Coefficient(tuple(own), name in whole)
+            out[f"{outcome}: {name}"] = out[f"{name}: {outcome}"] = one
+    return out
+
+
+@dataclass(frozen=True)
+class Coefficient:
+    """The numbers of the coefficients that a name stands for, in turn; `term` where these are the columns of a term."""
+
+    numbers: tuple[int, ...]
+    term: bool = False
+
+
+def canonical_calls(text: str) -> str:
+    """A text whose calls are spelled as the names of columns spell them, and its colons without spaces.
+
+    >>> canonical_calls("I( x**2 ) : z = 0")
+    'I(x ** 2):z = 0'
+    """
+    out = ""
+    place = 0
+    while (call := _CALL.search(text, place)) is not None:
+        stop = _find_closing_bracket(text, call.end())
+        if stop is None:
+            break
+        piece = text[call.start() : stop]
+        try:
+            python = PythonText(piece, inside=True)
+            tree = parse_python(python.parts[0], piece)
+            piece = Expression(piece, tree, python.alias).written()
+        except DataError:
+            pass
+        out += text[place : call.start()] + piece
+        place = stop
+    return re.sub(r"\s*:\s*", ":", out + text[place:])
+
+
+def _find_closing_bracket(text: str, place: int) -> int | None:
+    depth = 1
+    for token in _WITHIN_CALL.finditer(text, place):
+        depth += {"(": 1, ")": -1}.get(token[0], 0)
+        if depth == 0:
+            return token.end()
+    return None
+
+
+@dataclass
+class _Reader:
+    """A hypothesis as a syntax tree in which name0_, name1_, ... stand for coefficients."""
+
+    text: str
+    known: Mapping[str, Coefficient]
+    smooth: Iterable[str] = ()
+    names: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        out = list[str]()
+        pattern = re.compile(
+            rf"(?P<space>\s+)|(?P<name>{self._pattern_of_names()})|(?P<quoted>{QUOTED})|(?P<number>{_NUMBER})|(?P<sign>{_SIGN})|{_WORD}",
+            re.DOTALL,
+        )
+        after_number = False
+        for token in pattern.finditer(self.text):
+            if token["space"]:
+                out.append(" ")
+                continue
+            if token["sign"] or token["number"]:
+                out.append("==" if token[0] == "=" else token[0])
+            else:
+                out.append("*" * after_number + self._replace_name(token))
+            after_number = token["number"] is not None
+        self.tree = self._parse("".join(out).strip())
+
+    def fail(self, why: str) -> DataError:
+        return DataError(f"the hypothesis {shown_formula(self.text)}: {why}")
+
+    def _parse(self, python: str) -> ast.expr:
+        try:
+            return ast.parse(python, mode="eval").body
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            why = error.msg if isinstance(error, SyntaxError) else type(error).__name__
+            raise self.fail(f"it cannot be read, {why[:100]}") from None
+
+    def _pattern_of_names(self) -> str:
+        """A pattern of the names that need no backquotes, the longest first."""
+        out = []
+        for name in sorted(self.known, key=len, reverse=True):
+            first = re.split(r"\W", name)[0]
+            quoted = _ARITHMETIC.fullmatch(name) or name.startswith("`")
+            if quoted or first not in self.text:
+                continue
+            parts = r"\s*:\s*".join(re.escape(part.strip()) for part in name.split(":"))
+            out.append(parts + r"(?!\w)" * bool(re.match(r"\w", name[-1])))
+        return f"(?:{'|'.join(out)})(?!\\s*:)" if out else r"(?!)"
+
+    def _replace_name(self, token: re.Match[str]) -> str:
+        written = token[0]
+        if token["quoted"]:
+            written = unquote_name(written[1:-1])
+        name = written
+        if name not in self.known:
+            name = self._spelled.get(canonical_calls(written), written)
+        if name not in self.known or not (token["name"] or token["quoted"]):
+            raise self.fail(
+                f"no coefficient is called {shown_formula(written)}{self._hint(written)}"
+            )
+        if token["name"]:
+            self._refuse_ambiguous(name)
+        if name in self.smooth:
+            raise Incompatible(
+                f"the hypothesis {shown_formula(self.text)}: {name} is a smooth function, whose penalised columns have no joint "
+                f"test; '{name} is linear' tests its range"
+            )
+        self.names.append(name)
+        return f" name{len(self.names) - 1}_ "
+
+    @cached_property
+    def _spelled(self) -> dict[str, str]:
+        """The names by their spelling with colons without spaces."""
+        return {re.sub(r"\s*:\s*", ":", name): name for name in self.known}
+
+    def _refuse_ambiguous(self, name: str) -> None:
+        """DataError for a name without backquotes that also reads as a sum of other names."""
+        if name in self.names or not re.search(r"[-+*/(),]|^\s*[\d.]", name):
+            return
+        try:
+            others = {n: known for n, known in self.known.items() if n != name}
+            reader = _Reader(name, others)
+            reader.linear(reader.tree)
+        except (DataError, Incompatible):
+            return
+        raise self.fail(
+            f"{name!r} is a coefficient and also a sum of others: write the coefficient as {quote_name(name)}, or put spaces "
+            "and parentheses into the sum"
+        )
+
+    def _hint(self, word: str) -> str:
+        factors = sorted(part.strip() for part in word.split(":"))
+        near = [n for n in self.known if sorted(n.split(":")) == factors]
+        near = near or difflib.get_close_matches(word, self.known, n=3, cutoff=0.5)
+        if near:
+            return f"; did you mean {' or '.join(map(repr, near))}?"
+        names = [*list(self.known)[:12], *["..."] * (len(self.known) > 12)]
+        return f"; there are: {', '.join(names)}"
+
+    def restrictions(self) -> list[Restriction]:
+        """a = b = c is a = b and b = c; a name alone is that name = 0."""
+        out = list[Restriction]()
+        for node in self.tree.elts if isinstance(self.tree, ast.Tuple) else [self.tree]:
+            if isinstance(node, ast.Name):
+                out += self._expand(self.linear(node), "=")
+                continue
+            if not isinstance(node, ast.Compare):
+                raise self.fail(
+                    "it has no relation: write 'x1 = x2', 'x1 = 0, x2 = 0', 'x1 > 0' or a name alone"
+                )
+            sums = [self.linear(side) for side in (node.left, *node.comparators)]
+            for (left, right), op in zip(itertools.pairwise(sums), node.ops):
+                out += self._expand(_plus(left, right, -1.0), _RELATIONS[type(op)])
+        return out
+
+    def _expand(self, difference: Linear, relation: str) -> list[Restriction]:
+        """Return one restriction, or one for each outcome or column of a term if a name covers several."""
+        constant = difference.get(None, 0.0)
+        used = {n: self.known[n] for n, c in difference.items() if n is not None and c}
+        if not all(map(math.isfinite, difference.values())):
+            raise self.fail("a number is too large")
+        if not used:
+            numbers = [
+                n for n in self.known if n in self.text and _ARITHMETIC.fullmatch(n)
+            ]
+            hint = (
+                f"; the coefficient {numbers[0]} is written {quote_name(numbers[0])}"
+                if numbers
+                else ""
+            )
+            raise self.fail(f"no coefficient is left in one of its relations{hint}")
+        term = next((n for n, known in used.items() if known.term), None)
+        if len(used) > 1 and term is not None:
+            raise self.fail(
+                f"the term {term!r} stands for all its columns, alone in its relation, as in '{term} = 0'; name its columns to "
+                "compare them"
+            )
+        out = list[Restriction]()
+        for k in range(max(len(known.numbers) for known in used.values())):
+            weights = dict[int, float]()
+            for name, known in used.items():
+                j = known.numbers[k if len(known.numbers) > 1 else 0]
+                weights[j] = weights.get(j, 0.0) + difference[name]
+            out.append(Restriction(weights, relation, 0.0 - constant))
+        return out
+
+    def linear(self, node: ast.expr) -> Linear:
+        """A sum of multiples of coefficients and a constant."""
+        later = list[tuple[ast.operator, ast.expr]]()
+        while isinstance(node, ast.BinOp):  # a long sum is as deep as it has terms
+            later.append((node.op, node.right))
+            node = node.left
+        sign = 1.0
+        while isinstance(node, ast.UnaryOp):
+            sign = -sign if isinstance(node.op, ast.USub) else sign
+            node = node.operand
+        match node:
+            case ast.Name(id=name):
+                total: Linear = {self.names[int(name[4:-1])]: sign}
+            case ast.Constant(value=int() | float() as number):
+                total = {None: sign * float(number)}
+            case ast.BinOp():
+                total = _plus({}, self.linear(node), sign)
+            case _:
+                raise self.fail(
+                    "a side of a relation is a sum of coefficients and numbers"
+                )
+        for op, right in reversed(later):
+            total = self._combine(total, op, self.linear(right))
+        return total
+
+    def _combine(self, left: Linear, op: ast.operator, right: Linear) -> Linear:
+        match op:
+            case ast.Add():
+                return _plus(left, right, 1.0)
+            case ast.Sub():
+                return _plus(left, right, -1.0)
+            case ast.Mult() if set(left) <= {None}:
+                return _plus({}, right, left.get(None, 0.0))
+            case ast.Mult() if set(right) <= {None}:
+                return _plus({}, left, right.get(None, 0.0))
+            case ast.Div() if set(right) <= {None}:
+                if not right.get(None):
+                    raise self.fail("it divides by zero")
+                return _plus({}, left, 1.0 / right[None])
+        raise self.fail(
+            "it is not linear: a coefficient is multiplied or divided by another"
+        )
+
+
+def _plus(a: Linear, b: Linear, factor: float) -> Linear:
+    """a + factor b."""
+    out = dict(a)
+    for name, c in b.items():
+        out[name] = out.get(name, 0.0) + factor * c
+    return out
