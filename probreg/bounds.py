@@ -1,7 +1,7 @@
-"""Generalisation bounds on numbers and arrays: how large the risk of a predictor may be, given its losses on m rows.
+"""Generalisation bounds on numbers and arrays: upper limits of the risk of a predictor, given its losses on m rows.
 
-Each function returns a `Bound`, which holds with probability 1 - delta over independent rows and says what it assumes. Bounds
-for a whole class hold for the member that was chosen on the same rows; `hold_out` is for one fit and rows kept apart from it.
+Each function returns a `Bound`, which holds with probability 1 - delta over independent rows and lists its assumptions. Bounds
+for a whole class hold for the member chosen on the same rows; `hold_out` is for one fit and rows that it has not seen.
 docs/explanation/bounds.md derives them, and `pr.guarantee` applies them to a fit.
 """
 

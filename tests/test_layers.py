@@ -149,6 +149,7 @@ def test_no_files_import_in_a_circle():
 DISTRIBUTION = {
     "sklearn": "scikit-learn",
     "arviz_stats": "arviz-stats",
+    "lazy_loader": "lazy-loader",
     "arviz_plots": "arviz-plots",
 }
 IN_A_NOTEBOOK = {"IPython"}  # imported in a notebook only, where it runs already

@@ -1,0 +1,132 @@
+from . import (
+    bounds as bounds,
+    kernels as kernels,
+    likelihoods as likelihoods,
+    online as online,
+    plot as plot,
+    priors as priors,
+    scores as scores,
+)
+from .assess.after import diagnose as diagnose
+from .assess.after.influence_measures import influence_measures as influence_measures
+from .assess.after.power_scaling import power_scaling as power_scaling
+from .assess.after.residuals import residuals as residuals
+from .assess.before import check as check
+from .assess.bias_variance import (
+    Truth as Truth,
+    bias_variance as bias_variance,
+)
+from .assess.conformal import (
+    JackknifePlus as JackknifePlus,
+    Split as Split,
+)
+from .assess.conformal.conformal import conformal as conformal
+from .assess.guarantee.guarantee import guarantee as guarantee
+from .assess.simulation.sbc import sbc as sbc
+from .assess.simulation.simulate import simulate as simulate
+from .comparison import (
+    Comparison as Comparison,
+    compare as compare,
+    compare_models as compare_models,
+)
+from .comparison.effects import (
+    comparisons as comparisons,
+    predictions as predictions,
+    slopes as slopes,
+)
+from .comparison.explanation import explain as explain
+from .comparison.hypotheses import hypothesis as hypothesis
+from .comparison.interval_panel import (
+    Interval as Interval,
+    interval_panel as interval_panel,
+)
+from .comparison.interval_panel.coverage import coverage as coverage
+from .comparison.prior_weight import prior_weight as prior_weight
+from .comparison.tuning import path as path
+from .comparison.tuning.tune import tune as tune
+from .data import (
+    Grouped as Grouped,
+    weights as weights,
+)
+from .datasets import (
+    describe_dataset as describe_dataset,
+    list_datasets as list_datasets,
+    load_dataset as load_dataset,
+)
+from .errors import (
+    DataError as DataError,
+    Incompatible as Incompatible,
+    NotConverged as NotConverged,
+    ProbregError as ProbregError,
+    ProbregWarning as ProbregWarning,
+)
+from .fits.fit import (
+    Fit as Fit,
+    fit as fit,
+    load_fit as load_fit,
+)
+from .inference import (
+    LMS as LMS,
+    METHODS as METHODS,
+    NUTS as NUTS,
+    SGD as SGD,
+    Auto as Auto,
+    Bootstrap as Bootstrap,
+    ClosedForm as ClosedForm,
+    Conjugate as Conjugate,
+    CoordinateDescent as CoordinateDescent,
+    Evidence as Evidence,
+    Importance as Importance,
+    Integrate as Integrate,
+    LaplaceApproximation as LaplaceApproximation,
+    Method as Method,
+    Newton as Newton,
+    Perceptron as Perceptron,
+    Posterior as Posterior,
+    ProximalNewton as ProximalNewton,
+    Quadrature as Quadrature,
+)
+from .likelihoods import (
+    LIKELIHOODS as LIKELIHOODS,
+    Bernoulli as Bernoulli,
+    Binomial as Binomial,
+    Categorical as Categorical,
+    Gaussian as Gaussian,
+    Multinomial as Multinomial,
+    NegativeBinomial as NegativeBinomial,
+    Poisson as Poisson,
+    StudentT as StudentT,
+)
+from .model.model import Model as Model
+from .priors import (
+    LKJ as LKJ,
+    PRIORS as PRIORS,
+    Covariance as Covariance,
+    Flat as Flat,
+    HalfNormal as HalfNormal,
+    Laplace as Laplace,
+    Normal as Normal,
+)
+from .recipes import (
+    ard as ard,
+    bayesian_ridge as bayesian_ridge,
+    bridge as bridge,
+    elastic_net as elastic_net,
+    firth as firth,
+    gam as gam,
+    gp as gp,
+    kernel_ridge as kernel_ridge,
+    lasso as lasso,
+    linear_probability as linear_probability,
+    logistic as logistic,
+    ols as ols,
+    poisson as poisson,
+    quantile_regression as quantile_regression,
+    ridge as ridge,
+    softmax as softmax,
+    svr as svr,
+)
+from .show.publication import table as table
+from .show.report import report as report
+
+__version__: str
