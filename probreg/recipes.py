@@ -644,26 +644,26 @@ def linear_probability(x: str | ArrayLike, data: RowsLike, **options: Any) -> Fi
     read = _reader(x)
     event = options.pop("event", None)
     model = read(x, data, likelihood="bernoulli", event=event, **options)
-    other, met = model.likelihood.levels
-    named = f"{model.design.response} = {met}"
-    if (other, met) != (0, 1) and isinstance(
+    base_level, met = model.likelihood.levels
+    response_name = f"{model.design.response} = {met}"
+    if (base_level, met) != (0, 1) and isinstance(
         x, str
     ):  # written into the formula, which reads new responses too
-        left, _, right = x.partition("~")
+        response, _, right = x.partition("~")
         model = read(
-            f"I({left.strip()} == {met!r}) ~ {right}",
+            f"I({response.strip()} == {met!r}) ~ {right}",
             data,
             likelihood="bernoulli",
             **options,
         )
-    elif (other, met) != (0, 1):
+    elif (base_level, met) != (0, 1):
         model = replace(
             model,
             design=replace(
                 model.design, response=f"I({model.design.response} == {met!r})"
             ),
         )
-    return fit_linear_probability(model, named)
+    return fit_linear_probability(model, response_name)
 
 
 @check_arguments

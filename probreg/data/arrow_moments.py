@@ -66,13 +66,13 @@ class ArrowMoments:
             copies = np.asarray(weights, dtype=float)
         w = copies if precision is None else copies * precision
         Z = LazyColumns(np.zeros((len(y), 0)), X.tail).sparse()
-        own = Z.T @ np.column_stack([w[:, None] * X.head, w * y])
+        cross_products = Z.T @ np.column_stack([w[:, None] * X.head, w * y])
         inside = csr_array(Z.T @ (Z * w[:, None]))
         return cls(
             head,
             tuple(terms),
             inside,
-            own,
+            cross_products,
             np.column_stack([Z.T @ copies, (Z**2).T @ copies]),
         )
 
@@ -82,14 +82,14 @@ class ArrowMoments:
         return clean_lines(*self._summary_lines)
 
     def _repr_html_(self) -> str:
-        head, *rest = self._summary_lines
-        return notebook_html([head], notes=rest)
+        head, *lines = self._summary_lines
+        return notebook_html([head], notes=lines)
 
     @property
     def _summary_lines(self) -> list[str]:
         by = [f"by group: {term.key}, {term.counted}" for term in self.terms]
-        first, *more = self.head._summary_lines
-        return [first, *by, *more]
+        first, *lines = self.head._summary_lines
+        return [first, *by, *lines]
 
     @property
     def n(self) -> int:
@@ -148,10 +148,14 @@ class ArrowMoments:
         u = beta[..., h:]
         # |F (-b, 1)|^2 - 2 u'Z'(y - X b) + u'Z'Z u
         with_y = np.concatenate([-b, np.ones((*b.shape[:-1], 1))], -1)
-        own = np.square(with_y @ np.asarray(self.head.factor, dtype=float).T).sum(-1)
+        cross_products = np.square(
+            with_y @ np.asarray(self.head.factor, dtype=float).T
+        ).sum(-1)
         inner = (self.inside @ u.reshape(-1, u.shape[-1]).T).T.reshape(u.shape)
         return np.asarray(
-            own - 2.0 * (u * (with_y @ self.border.T)).sum(-1) + (u * inner).sum(-1)
+            cross_products
+            - 2.0 * (u * (with_y @ self.border.T)).sum(-1)
+            + (u * inner).sum(-1)
         )
 
     @cached_property
@@ -201,10 +205,12 @@ class ArrowMoments:
     def __sub__(self, other: "ArrowMoments") -> "ArrowMoments":
         """The moments of these rows without the other's; groups stay, with no rows where all of theirs are gone."""
         for mine, theirs in zip(self.terms, self._like(other).terms):
-            more = [level for level in theirs.levels if level not in set(mine.levels)]
-            if more:
+            unknown_levels = [
+                level for level in theirs.levels if level not in set(mine.levels)
+            ]
+            if unknown_levels:
                 raise DataError(
-                    f"the rows to subtract were not among these rows: {mine.key} has no group {_abbreviate_levels(more)} of {mine.group} here"
+                    f"the rows to subtract were not among these rows: {mine.key} has no group {_abbreviate_levels(unknown_levels)} of {mine.group} here"
                 )
         b = other.with_terms(self.terms)
         before = self.totals[:, 1]
@@ -231,10 +237,10 @@ class ArrowMoments:
             raise DataError(
                 f"ArrowMoments and {type(other).__name__} cannot be combined: give both the same formula, with the same terms by group"
             )
-        one, two = (
+        first, two = (
             [(t.key, t.effects, t.factors) for t in m.terms] for m in (self, other)
         )
-        if one != two:
+        if first != two:
             raise DataError(
                 f"moments of {', '.join(t.key for t in self.terms)} and of {', '.join(t.key for t in other.terms)} cannot be "
                 "combined: give both the same terms, with the same effects"
@@ -259,22 +265,22 @@ class ArrowMoments:
             ]
             start += len(new.levels) * K
         to = np.array(place, dtype=np.intp)
-        here = self.inside.tocoo()
+        entries = self.inside.tocoo()
         inside = coo_array(
-            (here.data, (to[here.row], to[here.col])), shape=(start, start)
+            (entries.data, (to[entries.row], to[entries.col])), shape=(start, start)
         ).tocsr()
         border = np.zeros((start, self.border.shape[1]))
         totals = np.zeros((start, 2))
         border[to], totals[to] = self.border, self.totals
-        moved = replace(
+        new_moments = replace(
             self, terms=tuple(terms), inside=inside, border=border, totals=totals
         )
         if self.origin is None:
-            return moved
+            return new_moments
         return replace(
-            moved,
+            new_moments,
             origin=self.origin.with_groups(
-                {t.key: t.to_state() for t in terms}, moved.columns
+                {t.key: t.to_state() for t in terms}, new_moments.columns
             ),
         )
 
@@ -355,7 +361,7 @@ def arrow_moments_of(
             min(row.min(), column.min()) >= 0 and max(row.max(), column.max()) < q
         ):
             raise ValueError(f"a product is of a column beyond the {q} by group")
-        if not all(np.isfinite(each).all() for each in (border, totals, value)):
+        if not all(np.isfinite(array).all() for array in (border, totals, value)):
             raise ValueError("not all of its numbers are finite")
     except (KeyError, TypeError, ValueError) as error:
         raise DataError(f"the saved moments are damaged: {error}") from None

@@ -139,8 +139,8 @@ class Design:
         return clean_lines(*self._summary_lines)
 
     def _repr_html_(self) -> str:
-        head, *rest = self._summary_lines
-        return notebook_html([head], notes=rest)
+        head, *lines = self._summary_lines
+        return notebook_html([head], notes=lines)
 
     @property
     def _summary_lines(self) -> list[str]:
@@ -151,14 +151,14 @@ class Design:
             rows = self.rows_absent.removeprefix("this model ")
         shown = self.shown_columns
         if len(shown) > _SHOWN:
-            more = f" and {len(shown) - _SHOWN} more in .columns"
+            suffix = f" and {len(shown) - _SHOWN} more in .columns"
         else:
-            more = ""
+            suffix = ""
         has = [k for k in ("offset", "trials") if getattr(self, k) is not None]
         has += [f"{self.weight_kind} weights"] if self.weighted else []
         return [
             f"Design: response {self.response}, {rows}, {len(self.columns)} columns",
-            f"columns: {', '.join(shown[:_SHOWN])}{more}",
+            f"columns: {', '.join(shown[:_SHOWN])}{suffix}",
             *([f"with {' and '.join(has)}"] if has else []),
             *(f"note: {n}" for n in self.notes),
         ]
@@ -197,12 +197,12 @@ class Design:
             for t in self.recipe.terms
         }
         size |= {key: t.counted for key, t in self.recipe.grouped.items()}
-        of = {
+        term_of = {
             c: f"{t.name} ({size[t.name]})"
             for t in self.recipe.terms
             for c in t.columns
         }
-        return tuple(dict.fromkeys(of.get(c, c) for c in self.columns))
+        return tuple(dict.fromkeys(term_of.get(c, c) for c in self.columns))
 
     def called(self, columns: Sequence[int]) -> str:
         """Columns in a sentence: by name, and a block of a smooth function as its term."""
@@ -211,12 +211,12 @@ class Design:
     def called_each(self, columns: Sequence[int]) -> tuple[str, ...]:
         """Columns by name, or the term of which they are a block."""
         names = tuple(self.columns[j] for j in columns)
-        each = {
+        labels = {
             block: (label,)
             for t in self.recipe.terms
             for label, block in zip(t.labels, t.blocks)
         }
-        return each.get(names, names)
+        return labels.get(names, names)
 
     def process_of(self, columns: Sequence[int]) -> ProcessTerm | None:
         """The Gaussian process whose columns these are, all of them."""
@@ -305,9 +305,9 @@ class Design:
 
     def need_rows(self, what: str, instead: str = "") -> None:
         """DataError unless the rows are in memory; `what` needs them there."""
-        why = self.rows_obstacle(what, instead)
-        if why is not None:
-            raise DataError(why)
+        obstacle = self.rows_obstacle(what, instead)
+        if obstacle is not None:
+            raise DataError(obstacle)
 
     def fold(
         self, fn: Callable[[Block], Any], add: Callable[[Any, Any], Any] = add
@@ -362,10 +362,10 @@ class Design:
     @property
     def places(self) -> Array:
         """(n,) where the rows that count stand among the rows of the data."""
-        every = np.arange(self.rows)
+        all_rows = np.arange(self.rows)
         if self.unused is None:
-            return every
-        return np.delete(every, self.unused.places)
+            return all_rows
+        return np.delete(all_rows, self.unused.places)
 
     def row_name(self, i: int) -> Any:
         """What the data call the row that counts at place i: its label, or its place."""
@@ -381,9 +381,9 @@ class Design:
         """
         if self.unused is None:
             return values
-        out = np.empty((self.rows, *values.shape[1:]), dtype=values.dtype)
-        out[self.places], out[self.unused.places] = values, unused
-        return out
+        values_by_row = np.empty((self.rows, *values.shape[1:]), dtype=values.dtype)
+        values_by_row[self.places], values_by_row[self.unused.places] = values, unused
+        return values_by_row
 
     def counted_rows(self, values: Array) -> Array:
         """Of values with one entry per row of the data those of the rows that count (n, ...)."""
@@ -441,17 +441,17 @@ class Design:
     @cached_property
     def _of_source(self) -> "Design":
         assert self.source is not None  # see `sample`
-        some = self.source.sample
-        weights = full_weights(some.weights, some.rows)
+        sample = self.source.sample
+        weights = full_weights(sample.weights, sample.rows)
         weights = weights * (self.total / weights.sum())
-        X = np.ascontiguousarray(some.X)
+        X = np.ascontiguousarray(sample.X)
         return replace(
             self,
             X=X,
-            y=some.y,
-            offset=some.offset,
+            y=sample.y,
+            offset=sample.offset,
             weights=weights,
-            precision=some.precision,
+            precision=sample.precision,
             kept=None,
             source=None,
         )
@@ -503,7 +503,7 @@ class Design:
             raise DataError(
                 f"the offset has {made.shape[1]} columns, and {self.offset.shape[1]} when the model was fitted"
             )
-        given = as_trials(
+        trial_counts = as_trials(
             self.recipe.trials_at(data) if trials is None else trials, len(X)
         )
         plain = Design(
@@ -514,7 +514,7 @@ class Design:
             self.recipe,
             self.response,
             made,
-            trials=given,
+            trials=trial_counts,
         )
         return replace(plain, inputs=self.recipe.inputs_at(data))
 
@@ -528,20 +528,20 @@ class Design:
         DataError where the rows are not in memory, and for a key that is no process of the design.
         """
         if key not in self.recipe.processes:
-            known = ", ".join(self.recipe.processes) or "none"
+            process_names = ", ".join(self.recipe.processes) or "none"
             raise DataError(
-                f"{key!r} is no Gaussian process of this design; it has {known}"
+                f"{key!r} is no Gaussian process of this design; it has {process_names}"
             )
         self.need_rows("another basis of a process")
         term = self.recipe.processes[key]
         recipe = self.recipe.with_basis(key, basis, found=found)
         old = term.columns
         new = recipe.processes[key]
-        at = self.columns.index(old[0])
+        first = self.columns.index(old[0])
 
         def among(every: Array, new: Array) -> Array:
             return np.concatenate(
-                [every[..., :at], new, every[..., at + len(old) :]], axis=-1
+                [every[..., :first], new, every[..., first + len(old) :]], axis=-1
             )
 
         u = self.unused
@@ -653,23 +653,23 @@ class Design:
     @cached_property
     def frame(self) -> Frame:
         """The coordinates of Newton steps, curvature and covariances: `basis` with the `mix` of ill-conditioned columns."""
-        some = self._sample_rows
+        sample = self._sample_rows
         names = {c for term in self.recipe.terms for c in term.columns}
         if not names:
             plain = None
         else:
             plain = np.flatnonzero([c not in names for c in self.columns])
-        if len(some):
-            return self.basis.with_mix(some, plain)
+        if len(sample):
+            return self.basis.with_mix(sample, plain)
         return self.basis
 
     @cached_property
     def basis(self) -> Frame:
         """Shift and scale of the columns from at most 10,000 evenly spaced rows, or from the moments of rows that are not
         in memory. Each coordinate belongs to one column: for kinked penalties and steps by coordinate."""
-        some = self._sample_rows
-        if len(some) or self.kept is None:
-            return Frame.of(some.mean(0), some.std(0), self.intercept)
+        sample = self._sample_rows
+        if len(sample) or self.kept is None:
+            return Frame.of(sample.mean(0), sample.std(0), self.intercept)
         return Frame.of(self.kept.mean, self.kept.scale, self.intercept)
 
     @cached_property
@@ -699,14 +699,14 @@ def moments_of(block: Block, *, columns: tuple[str, ...]) -> Moments:
     # what counts is never Gaussian: only the moments of its columns are asked for
     y = block.y if block.y.ndim == 1 else np.zeros(block.rows)
     y = minus_offset(y, block.offset)
-    own: dict[str, Any] = {
+    options: dict[str, Any] = {
         "weights": block.weights,
         "precision": block.precision,
         "columns": columns,
     }
     if isinstance(block.X, LazyColumns) and block.X.of_indicators:
-        return moments_of_levels(block.X, y, **own)
-    return Moments.of(block.X, y, **own)
+        return moments_of_levels(block.X, y, **options)
+    return Moments.of(block.X, y, **options)
 
 
 def arrow_moments_of_rows(
@@ -715,8 +715,8 @@ def arrow_moments_of_rows(
     """The moments by group of y - offset at the rows of a block, whose columns of groups are not written out."""
     X: Any = block.X
     y = minus_offset(block.y, block.offset)
-    own = {"weights": block.weights, "precision": block.precision}
-    return ArrowMoments.of(X, y, columns=columns, terms=terms, **own)
+    options = {"weights": block.weights, "precision": block.precision}
+    return ArrowMoments.of(X, y, columns=columns, terms=terms, **options)
 
 
 @dataclass(frozen=True, eq=False)
@@ -750,14 +750,14 @@ def from_reading(reading: Any) -> tuple[Design, Array, tuple[Any, ...] | None]:
     """The design of a formula read at data (without its response), the response values, and their declared levels."""
     recipe = reading.recipe
     check_intercept(reading.X, recipe.columns)
-    own = weights_without_empty_trials(
+    weight_values = weights_without_empty_trials(
         reading.response, reading.counted, reading.weights
     )
-    weights, precision = by_kind(reading.weight_kind, own)
+    weights, precision = by_kind(reading.weight_kind, weight_values)
     if reading.unused is None:
-        left = 0
+        n_unused = 0
     else:
-        left = len(reading.unused.places)
+        n_unused = len(reading.unused.places)
     design = Design(
         X=contiguous(reading.X),
         y=None,
@@ -771,7 +771,7 @@ def from_reading(reading: Any) -> tuple[Design, Array, tuple[Any, ...] | None]:
         labels=reading.rows,
         notes=(
             *reading.notes,
-            *left_out_notes(left, len(reading.X) + left, reading.unused),
+            *left_out_notes(n_unused, len(reading.X) + n_unused, reading.unused),
         ),
         weights=weights,
         precision=precision,

@@ -126,11 +126,13 @@ class Grouped:
             raise DataError(
                 f"X has {n} rows and Z of the groups {self.name!r} has {plain.n}: they must match"
             )
-        own = getattr(self.Z, "columns", None) is not None or isinstance(
+        has_names = getattr(self.Z, "columns", None) is not None or isinstance(
             self.Z, Mapping
         )
-        named = self.effects is not None or own or bool(getattr(self.Z, "name", None))
-        if named:
+        is_named = (
+            self.effects is not None or has_names or bool(getattr(self.Z, "name", None))
+        )
+        if is_named:
             names = plain.columns
         else:
             names = tuple(f"z{j + 1}" for j in range(plain.X.shape[1]))
@@ -198,7 +200,7 @@ class ColumnsWithGroups(ArrayColumns):
         return beside_groups(X, [(term, inputs[term.key]) for term in self.varying])
 
     def inputs_at(self, data: Any) -> dict[str, Array]:
-        out = dict[str, Array]()
+        inputs_by_key = dict[str, Array]()
         for term in self.varying:
             table = self._read_new_rows(data, (*_effect_columns(term), *term.factors))
             Z = np.ones((len(table.rows), len(term.effects)))
@@ -207,8 +209,10 @@ class ColumnsWithGroups(ArrayColumns):
                 Z[:, start + j] = PlainColumns((name,), False).matrix(table.columns)[
                     :, 0
                 ]
-            out[term.key] = term.inputs_of(group_labels(term.factors, table), Z)
-        return out
+            inputs_by_key[term.key] = term.inputs_of(
+                group_labels(term.factors, table), Z
+            )
+        return inputs_by_key
 
     def with_basis(
         self, key: str, basis: KernelBasis, *, found: bool = False
@@ -218,19 +222,19 @@ class ColumnsWithGroups(ArrayColumns):
         )
 
     def read_back(self, design: Design) -> dict[str, Array]:
-        out = {
+        columns = {
             name: design.X[:, design.columns.index(name)] for name in self.plain.given
         }
         for term in self.varying:
             inputs = design.inputs[term.key]
             start = 1 + len(term.effects) - len(_effect_columns(term))
-            out |= {
+            columns |= {
                 name: inputs[:, start + j]
                 for j, name in enumerate(_effect_columns(term))
-                if name not in out
+                if name not in columns
             }
-            out |= {name: term.labels_of(inputs) for name in term.factors}
-        return out
+            columns |= {name: term.labels_of(inputs) for name in term.factors}
+        return columns
 
     def to_json(self) -> dict[str, Any]:
         varying = [{"key": term.key, **term.to_state()} for term in self.varying]
@@ -268,25 +272,25 @@ def with_groups(design: Design, groups: Any) -> Design:
 
     DataError for groups of other rows, and for an effect that varies by the same groups twice.
     """
-    given = [groups] if isinstance(groups, Grouped) else groups
+    group_list = [groups] if isinstance(groups, Grouped) else groups
     if (
-        not isinstance(given, Sequence)
-        or isinstance(given, str)
-        or not all(isinstance(g, Grouped) for g in given)
+        not isinstance(group_list, Sequence)
+        or isinstance(group_list, str)
+        or not all(isinstance(g, Grouped) for g in group_list)
     ):
         raise DataError(
             f"groups is a list of pr.Grouped, got {type(groups).__name__}; write groups=[pr.Grouped(labels)]"
         )
     plain = design.recipe
-    if not given or not isinstance(plain, PlainColumns):
+    if not group_list or not isinstance(plain, PlainColumns):
         return design
-    both = [g.name for g in given if g.name in plain.columns]
-    if both:
+    clashes = [g.name for g in group_list if g.name in plain.columns]
+    if clashes:
         raise DataError(
-            f"X has a column called {both[0]!r} too, in which new rows hold their groups; give the groups another name"
+            f"X has a column called {clashes[0]!r} too, in which new rows hold their groups; give the groups another name"
         )
-    same_rows(**{f"the groups {g.name!r}": g.labels for g in given})
-    read = [g.read(design.n) for g in given]
+    same_rows(**{f"the groups {g.name!r}": g.labels for g in group_list})
+    read = [g.read(design.n) for g in group_list]
     bars = [bar for term, _ in read if isinstance(bar := read_bar_term(term.key), Bar)]
     refuse_twice(bars, "groups=")
     _refuse_different(design, plain, read)
@@ -312,7 +316,9 @@ def _refuse_different(
     design: Design, plain: PlainColumns, read: Sequence[tuple[GroupedTerm, Array]]
 ) -> None:
     """DataError where two arrays are given under one name, of which new rows have one column."""
-    known = {name: design.X[:, design.columns.index(name)] for name in plain.given}
+    columns_by_name = {
+        name: design.X[:, design.columns.index(name)] for name in plain.given
+    }
     groups = dict[str, Array]()
     for term, x in read:
         labels = term.labels_of(x)
@@ -326,11 +332,11 @@ def _refuse_different(
         for name, values in zip(
             _effect_columns(term), x[:, x.shape[1] - len(_effect_columns(term)) :].T
         ):
-            bad = np.flatnonzero(known.setdefault(name, values) != values)
+            bad = np.flatnonzero(columns_by_name.setdefault(name, values) != values)
             if len(bad):
                 i = bad[0]
                 raise DataError(
-                    f"column {name!r} is {values[i]:g} in row {i} of {term.key} and {known[name][i]:g} elsewhere; effects= gives "
+                    f"column {name!r} is {values[i]:g} in row {i} of {term.key} and {columns_by_name[name][i]:g} elsewhere; effects= gives "
                     "it another name"
                 )
 
@@ -343,5 +349,5 @@ def _effect_columns(term: GroupedTerm) -> tuple[str, ...]:
 def _key(names: Sequence[str], group: str, *, intercept: bool, correlated: bool) -> str:
     """The term as a formula writes it."""
     written = [column_written(name) for name in names]
-    left = " + ".join(written if intercept else ["0", *written]) or "1"
-    return f"({left} {'|' if correlated else '||'} {column_written(group)})"
+    effects = " + ".join(written if intercept else ["0", *written]) or "1"
+    return f"({effects} {'|' if correlated else '||'} {column_written(group)})"

@@ -50,42 +50,42 @@ class GroupColumns(NamedTuple):
 
     def times(self, b: Array) -> Array:
         """sum_k z_ik b[g_i, k] (n, s) of b (G, K, s)."""
-        out = self.Z[:, :1] * b[self.codes, 0]
+        product = self.Z[:, :1] * b[self.codes, 0]
         for k in range(1, self.effects):
-            out += self.Z[:, k, None] * b[self.codes, k]
-        return out
+            product += self.Z[:, k, None] * b[self.codes, k]
+        return product
 
     def cross(self, V: Array) -> Array:
         """Z'V (G, K, s) of V (n, s)."""
-        out = np.empty((self.groups, self.effects, V.shape[1]))
+        products = np.empty((self.groups, self.effects, V.shape[1]))
         for k, z in enumerate(self.Z.T):
             for j in range(V.shape[1]):
-                out[:, k, j] = np.bincount(self.codes, z * V[:, j], self.groups)
-        return out
+                products[:, k, j] = np.bincount(self.codes, z * V[:, j], self.groups)
+        return products
 
     def gram(self, w: Array) -> Array:
         """The diagonal blocks (G, K, K) of Z' diag(w) Z, outside which it is zero."""
-        out = np.empty((self.groups, self.effects, self.effects))
+        products = np.empty((self.groups, self.effects, self.effects))
         for k in range(self.effects):
             for j in range(k + 1):
-                found = np.bincount(
+                sums = np.bincount(
                     self.codes, w * self.Z[:, k] * self.Z[:, j], self.groups
                 )
-                out[:, k, j] = out[:, j, k] = found
-        return out
+                products[:, k, j] = products[:, j, k] = sums
+        return products
 
     def gram_with(self, other: "GroupColumns", w: Array) -> Array:
         """Z' diag(w) Z_other (G, K, G2, K2)."""
-        both = self.codes * other.groups + other.codes
+        pair_codes = self.codes * other.groups + other.codes
         shape = (self.groups, other.groups)
-        out = np.empty((self.groups, self.effects, other.groups, other.effects))
+        products = np.empty((self.groups, self.effects, other.groups, other.effects))
         for k in range(self.effects):
             for j in range(other.effects):
-                found = np.bincount(
-                    both, w * self.Z[:, k] * other.Z[:, j], shape[0] * shape[1]
+                sums = np.bincount(
+                    pair_codes, w * self.Z[:, k] * other.Z[:, j], shape[0] * shape[1]
                 )
-                out[:, k, :, j] = found.reshape(shape)
-        return out
+                products[:, k, :, j] = sums.reshape(shape)
+        return products
 
     def same_groups(self, other: "GroupColumns") -> bool:
         """Rows are of one group here where they are there."""
@@ -144,10 +144,10 @@ class ArrowColumns(NamedTuple):
     def times(self, a: Array, c: Array) -> Array:
         """[Z, X] (a, c) (n, s) of a (G, K, s) and c (r, s)."""
         *grouped, dense = self._border_slices
-        out = self.lead.times(a) + self.dense @ c[dense]
-        for o, at in zip(self.others, grouped):
-            out += o.times(c[at].reshape(o.groups, o.effects, -1))
-        return out
+        product = self.lead.times(a) + self.dense @ c[dense]
+        for o, places in zip(self.others, grouped):
+            product += o.times(c[places].reshape(o.groups, o.effects, -1))
+        return product
 
     def cross(self, V: Array) -> tuple[Array, Array]:
         """[Z, X]'V as (G, K, s) and (r, s) of V (n, s)."""
@@ -162,56 +162,64 @@ class ArrowColumns(NamedTuple):
         *grouped, dense = self._border_slices
         weighted = w[:, None] * self.dense
         cross = np.empty((G, K, r))
-        rest = np.empty((r, r))
+        corner = np.empty((r, r))
         cross[..., dense] = self.lead.cross(weighted)
-        rest[dense, dense] = self.dense.T @ weighted
-        for i, (o, at) in enumerate(zip(self.others, grouped)):
+        corner[dense, dense] = self.dense.T @ weighted
+        for i, (o, places) in enumerate(zip(self.others, grouped)):
             q = o.groups * o.effects
-            cross[..., at] = self.lead.gram_with(o, w).reshape(G, K, q)
-            rest[at, dense] = o.cross(weighted).reshape(q, -1)
-            rest[dense, at] = rest[at, dense].T
-            own = np.zeros((o.groups, o.effects, o.groups, o.effects))
-            every = np.arange(o.groups)
-            own[every, :, every] = o.gram(w)
-            rest[at, at] = own.reshape(q, q)
-            for p, there in zip(self.others[:i], grouped):
-                rest[there, at] = p.gram_with(o, w).reshape(-1, q)
-                rest[at, there] = rest[there, at].T
-        return ArrowGram(self.lead.gram(w), cross, rest)
+            cross[..., places] = self.lead.gram_with(o, w).reshape(G, K, q)
+            corner[places, dense] = o.cross(weighted).reshape(q, -1)
+            corner[dense, places] = corner[places, dense].T
+            block = np.zeros((o.groups, o.effects, o.groups, o.effects))
+            groups = np.arange(o.groups)
+            block[groups, :, groups] = o.gram(w)
+            corner[places, places] = block.reshape(q, q)
+            for p, other_places in zip(self.others[:i], grouped):
+                corner[other_places, places] = p.gram_with(o, w).reshape(-1, q)
+                corner[places, other_places] = corner[other_places, places].T
+        return ArrowGram(self.lead.gram(w), cross, corner)
 
     def leverage(self, own: Array, border: Array, corner: Array) -> Array:
         """x_i S x_i' (n,) of the rows x_i of [Z, X]: S has diagonal blocks (G, K, K), border (G, K, r) and corner (r, r)."""
         n = len(self.dense)
-        out = np.empty(n)
+        leverages = np.empty(n)
         for start in range(0, n, _ROWS):
             rows = slice(start, min(start + _ROWS, n))
-            out[rows] = self.part(rows)._leverage_from_blocks(own, border, corner)
-        return out
+            leverages[rows] = self.part(rows)._leverage_from_blocks(own, border, corner)
+        return leverages
 
-    def _leverage_from_blocks(self, own: Array, border: Array, corner: Array) -> Array:
+    def _leverage_from_blocks(
+        self, blocks: Array, border: Array, corner: Array
+    ) -> Array:
         *grouped, dense = self._border_slices
         codes = self.lead.codes
         Z = self.lead.Z
         X = self.dense
-        out = ((X @ corner[dense, dense]) * X).sum(1)
-        out += np.einsum("nk,nkl,nl->n", Z, own[codes], Z, optimize=True)
+        leverages = ((X @ corner[dense, dense]) * X).sum(1)
+        leverages += np.einsum("nk,nkl,nl->n", Z, blocks[codes], Z, optimize=True)
         if X.shape[1]:
-            out += 2.0 * np.einsum(
+            leverages += 2.0 * np.einsum(
                 "nk,nkj,nj->n", Z, border[codes][..., dense], X, optimize=True
             )
         for i, (o, at) in enumerate(zip(self.others, grouped)):
             shape = (o.groups, o.effects)
             # of the leading factor, of dense columns, of its own
-            near = border[..., at].reshape(*border.shape[:2], *shape)[codes, :, o.codes]
-            out += 2.0 * np.einsum("nk,nkl,nl->n", Z, near, o.Z, optimize=True)
+            borders = border[..., at].reshape(*border.shape[:2], *shape)[
+                codes, :, o.codes
+            ]
+            leverages += 2.0 * np.einsum("nk,nkl,nl->n", Z, borders, o.Z, optimize=True)
             if X.shape[1]:
                 block = corner[at, dense].reshape(*shape, -1)[o.codes]
-                out += 2.0 * np.einsum("nl,nlj,nj->n", o.Z, block, X, optimize=True)
+                leverages += 2.0 * np.einsum(
+                    "nl,nlj,nj->n", o.Z, block, X, optimize=True
+                )
             mine = corner[at, at].reshape(*shape, *shape)[o.codes, :, o.codes]
-            out += np.einsum("nk,nkl,nl->n", o.Z, mine, o.Z, optimize=True)
+            leverages += np.einsum("nk,nkl,nl->n", o.Z, mine, o.Z, optimize=True)
             for p, there in zip(self.others[:i], grouped):
-                both = corner[there, at].reshape(p.groups, p.effects, *shape)[
+                pair_codes = corner[there, at].reshape(p.groups, p.effects, *shape)[
                     p.codes, :, o.codes
                 ]
-                out += 2.0 * np.einsum("nk,nkl,nl->n", p.Z, both, o.Z, optimize=True)
-        return out
+                leverages += 2.0 * np.einsum(
+                    "nk,nkl,nl->n", p.Z, pair_codes, o.Z, optimize=True
+                )
+        return leverages

@@ -83,10 +83,10 @@ class KernelColumns(ArrayColumns):
         return dict(zip(self.given, design.inputs[self.process.key].T))
 
     def to_json(self) -> dict[str, Any]:
-        given = {"given": list(self.given), "intercept": self.intercept}
+        state = {"given": list(self.given), "intercept": self.intercept}
         return {
             "kind": "kernel",
-            **given,
+            **state,
             "key": self.process.key,
             "process": self.process.to_state(),
         }
@@ -94,13 +94,13 @@ class KernelColumns(ArrayColumns):
     @classmethod
     def from_json(cls, saved: Mapping[str, Any]) -> Self:
         """The recipe that `to_json` wrote. DataError for what is none."""
-        given = saved.get("given")
+        names = saved.get("given")
         key = saved.get("key")
         state = saved.get("process")
         if (
-            not isinstance(given, list)
-            or not all(isinstance(c, str) for c in given)
-            or len(set(given)) < len(given)
+            not isinstance(names, list)
+            or not all(isinstance(c, str) for c in names)
+            or len(set(names)) < len(names)
         ):
             raise DataError("its inputs are not a list of different names")
         if (
@@ -110,19 +110,19 @@ class KernelColumns(ArrayColumns):
         ):
             raise DataError("its process has no name or no state")
         process = process_of(state, key)
-        if len(process.inputs) != len(given):
+        if len(process.inputs) != len(names):
             raise DataError(
-                f"its process takes {len(process.inputs)} inputs, and {len(given)} are named"
+                f"its process takes {len(process.inputs)} inputs, and {len(names)} are named"
             )
-        return cls(process, tuple(given), saved["intercept"])
+        return cls(process, tuple(names), saved["intercept"])
 
     def behind_ones(self, phi: Array) -> Array:
         """The columns of the design from those of the process."""
         if not self.intercept:
             return np.ascontiguousarray(phi)
-        out = np.ones((phi.shape[0], phi.shape[1] + 1))
-        out[:, 1:] = phi
-        return out
+        columns = np.ones((phi.shape[0], phi.shape[1] + 1))
+        columns[:, 1:] = phi
+        return columns
 
 
 def design_of_kernel(
@@ -159,56 +159,61 @@ def design_of_kernel(
         raise DataError(
             "X already has a column called 'Intercept'; pass intercept=False"
         )
-    every = plain.X
+    inputs = plain.X
     names = plain.columns
-    given = settings or {}
+    basis_settings = settings or {}
     if plain.precision is None:
         w = plain.weights
     else:
         w = plain.precision
     # rows of weight 0 are as absent
     if w is None:
-        x = every
+        x = inputs
     else:
-        x = every[w > 0]
+        x = inputs[w > 0]
     if w is None or plain.weight_kind != "frequency":
         counts = None
     else:
         counts = w[w > 0]
-    unknown = [word for word in given if word not in BASIS_SETTINGS]
+    unknown = [word for word in basis_settings if word not in BASIS_SETTINGS]
     if unknown:
         raise DataError(
             f"a basis takes no {unknown[0]}=; it takes {', '.join(BASIS_SETTINGS)}"
         )
     if length_known is None:
-        known = kernel is not None
+        is_known = kernel is not None
     else:
-        known = length_known
+        is_known = length_known
     key = _key_of(names)
     with prefix_errors(key):
-        named = kernel is None or (isinstance(kernel, str) and not known)
+        is_named = kernel is None or (isinstance(kernel, str) and not is_known)
         read = read_kernel("rbf" if kernel is None else kernel)
-        if named and _has_length(read):
+        if is_named and _has_length(read):
             read = at_starting_length(read, x)
         else:
             read = read.resolved(with_spread(x, counts), names)
         if triangular and basis == "exact":
             made, phi = exact_by_cholesky(read, x)
-            term = ProcessTerm(key, key, made, known, names)
-            if len(x) != len(every):
-                phi = _columns_where_known(term, every, w)
+            term = ProcessTerm(key, key, made, is_known, names)
+            if len(x) != len(inputs):
+                phi = _columns_where_known(term, inputs, w)
         else:
             term = ProcessTerm(
                 key,
                 key,
-                made_basis(read, x, basis or chosen_basis(x, known, given), **given),
-                known,
+                made_basis(
+                    read,
+                    x,
+                    basis or chosen_basis(x, is_known, basis_settings),
+                    **basis_settings,
+                ),
+                is_known,
                 names,
             )
-            if len(x) == len(every):
+            if len(x) == len(inputs):
                 phi = term.columns_at(x)
             else:
-                phi = _columns_where_known(term, every, w)
+                phi = _columns_where_known(term, inputs, w)
     recipe = KernelColumns(term, names, intercept)
     return replace(
         plain,
@@ -216,23 +221,23 @@ def design_of_kernel(
         columns=recipe.columns,
         free=np.array([c == INTERCEPT for c in recipe.columns]),
         recipe=recipe,
-        inputs={key: np.where(np.isfinite(phi).all(1)[:, None], every, x[:1])},
+        inputs={key: np.where(np.isfinite(phi).all(1)[:, None], inputs, x[:1])},
         notes=term.notes,
     )
 
 
 def _columns_where_known(term: ProcessTerm, x: Array, w: Array | None) -> Array:
     """The columns at rows (n, d) of weights w, nan at a row of weight 0 that is beyond the range of the basis."""
-    out = np.full((len(x), term.basis.size), np.nan)
+    columns = np.full((len(x), term.basis.size), np.nan)
     if w is None:
         counted = np.ones(len(x), dtype=bool)
     else:
         counted = w > 0
-    out[counted] = term.columns_at(x[counted])
+    columns[counted] = term.columns_at(x[counted])
     for i in np.flatnonzero(~counted):
         with suppress(DataError):
-            out[i] = term.columns_at(x[i : i + 1])[0]
-    return out
+            columns[i] = term.columns_at(x[i : i + 1])[0]
+    return columns
 
 
 def _has_length(kernel: CovarianceFunction) -> bool:

@@ -35,11 +35,11 @@ def select_leading_part(X: LazyColumns) -> tuple[int, Array, Array]:
     places = [
         np.arange(start, start + part.groups) for start, part in zip(X.starts, X.tail)
     ]
-    others = [at for k, at in enumerate(places) if k != first]
+    other_parts = [at for k, at in enumerate(places) if k != first]
     return (
         first,
         places[first],
-        np.concatenate([*others, X.head_places]).astype(np.intp),
+        np.concatenate([*other_parts, X.head_places]).astype(np.intp),
     )
 
 
@@ -57,7 +57,7 @@ def within_levels(
     lead: GroupColumns,
     V: Array,
     weights: Array | None,
-    own: Array,
+    level_codes: Array,
     center: Array | None = None,
 ) -> Within:
     """The columns V (n, r + 1), y last, less their means by level; a level without rows and precision has means of zero.
@@ -65,10 +65,10 @@ def within_levels(
     `V` is overwritten.
     """
     w = full_weights(weights, len(V))
-    weight = lead.gram(w)[:, 0, 0] + own
+    weight = lead.gram(w)[:, 0, 0] + level_codes
     sums = lead.cross(w[:, None] * V)[:, 0]
     if center is not None:
-        sums[:, -1] += own * center
+        sums[:, -1] += level_codes * center
     means = sums / np.where(weight > 0, weight, 1.0)[:, None]
     V -= lead.times(means[:, None])
     names = tuple(map(str, range(V.shape[1] - 1)))
@@ -90,8 +90,8 @@ def moments_of_levels(
     """The moments of all columns, none of which is written out but those of smaller factors."""
     refuse_too_wide(len(columns))
     k, lead, border = select_leading_part(X)
-    others = [indicators(part) for j, part in enumerate(X.tail) if j != k]
-    V = np.column_stack([*others, X.head, y])
+    other_parts = [indicators(part) for j, part in enumerate(X.tail) if j != k]
+    V = np.column_stack([*other_parts, X.head, y])
     copies = full_weights(weights, len(y))
     total = float(copies.sum())
     if precision is None:
@@ -99,17 +99,17 @@ def moments_of_levels(
     else:
         squares = copies * precision
     mean, scale = spreads_of_columns(X, copies)
-    at = np.append(border, len(columns))
+    order = np.append(border, len(columns))
     y_mean = float(copies @ y / total)
     y_scale = float(np.sqrt(copies @ np.square(y - y_mean) / total))
-    found = within_levels(X.tail[k], V, squares, np.zeros(len(lead)))
+    within = within_levels(X.tail[k], V, squares, np.zeros(len(lead)))
     # [diag(sqrt d), sqrt(d) m; 0, F] with its columns in their places
-    root = np.sqrt(found.weight)
+    root = np.sqrt(within.weight)
     q = len(lead)
-    stack = np.zeros((q + len(found.factor), len(columns) + 1))
+    stack = np.zeros((q + len(within.factor), len(columns) + 1))
     stack[np.arange(q), lead] = root
-    stack[:q, at] = root[:, None] * found.means
-    stack[q:, at] = np.asarray(found.factor, dtype=float)
+    stack[:q, order] = root[:, None] * within.means
+    stack[q:, order] = np.asarray(within.factor, dtype=float)
     factor = triangular(stack)
     if precision is None:
         log_precision = 0.0
@@ -134,8 +134,11 @@ def spreads_of_columns(X: LazyColumns, weights: Array) -> tuple[Array, Array]:
 def dropped_beside_levels(X: LazyColumns, y: Array, weights: Array | None) -> Array:
     """The places of other columns that are combinations of the levels of the largest factor and of earlier ones."""
     k, lead, border = select_leading_part(X)
-    others = [indicators(part) for j, part in enumerate(X.tail) if j != k]
-    found = within_levels(
-        X.tail[k], np.column_stack([*others, X.head, y]), weights, np.zeros(len(lead))
+    other_parts = [indicators(part) for j, part in enumerate(X.tail) if j != k]
+    within = within_levels(
+        X.tail[k],
+        np.column_stack([*other_parts, X.head, y]),
+        weights,
+        np.zeros(len(lead)),
     )
-    return border[list(rank_of(found.factor[:-1, :-1]).dropped)]
+    return border[list(rank_of(within.factor[:-1, :-1]).dropped)]

@@ -72,8 +72,8 @@ class Moments:
         return clean_lines(*self._summary_lines)
 
     def _repr_html_(self) -> str:
-        head, *rest = self._summary_lines
-        return notebook_html([head], notes=rest)
+        head, *lines = self._summary_lines
+        return notebook_html([head], notes=lines)
 
     @property
     def _summary_lines(self) -> list[str]:
@@ -83,12 +83,12 @@ class Moments:
         else:
             weight = f" of weight {self.weight:.6g}"
         if self.p > _SHOWN:
-            more = f" and {self.p - _SHOWN} more in .columns"
+            suffix = f" and {self.p - _SHOWN} more in .columns"
         else:
-            more = ""
+            suffix = ""
         return [
             f"Moments: the sufficient statistics of {self.n} rows{weight} and {self.p} columns",
-            f"columns: {', '.join(self.columns[:_SHOWN])}{more}",
+            f"columns: {', '.join(self.columns[:_SHOWN])}{suffix}",
             f"response: mean {self.y_mean:.5g}, standard deviation {self.y_scale:.5g}",
         ]
 
@@ -122,12 +122,12 @@ class Moments:
             )
             rows, cols = np.nonzero(~np.isfinite(A.astype(float)))
             if not rows.size:
-                said = "X, y or weights are too large: their squares overflow; rescale the columns."
+                problem = "X, y or weights are too large: their squares overflow; rescale the columns."
             else:
                 name = [*columns, "the response", "the weights"][cols[0]]
                 count = len(set(rows.tolist()))
-                said = f"{name} is {A[rows[0], cols[0]]} in row {rows[0]} ({such_rows(count)}); drop or complete them."
-            raise DataError(said)
+                problem = f"{name} is {A[rows[0], cols[0]]} in row {rows[0]} ({such_rows(count)}); drop or complete them."
+            raise DataError(problem)
         mean = r.mean
         scale = r.scale
         if _of_ones(mean, scale):
@@ -159,10 +159,10 @@ class Moments:
             copies = np.ones(len(X))
         else:
             copies = np.asarray(weights, dtype=float)
-        found = cls.of(X, y, weights=copies * precision, columns=columns)
+        moments = cls.of(X, y, weights=copies * precision, columns=columns)
         plain = cls.of(X, y, weights=weights, columns=columns)
         log_precision = float(copies @ np.log(precision))
-        return replace(plain, factor=found.factor, log_precision=log_precision)
+        return replace(plain, factor=moments.factor, log_precision=log_precision)
 
     @classmethod
     def from_blocks(
@@ -174,8 +174,10 @@ class Moments:
         2.0
         """
         total: Self | None = None
-        for X, y, *rest in blocks:
-            part = cls.of(X, y, weights=rest[0] if rest else None, columns=columns)
+        for X, y, *options in blocks:
+            part = cls.of(
+                X, y, weights=options[0] if options else None, columns=columns
+            )
             total = part if total is None else total + part
         if total is None:
             raise DataError("no block of rows was given; give at least one (X, y).")
@@ -287,14 +289,14 @@ class Moments:
             before.astype(float), axis=0
         )  # others were combinations before
         ratio = np.divide(new, old, where=had, out=np.ones_like(old))
-        lost = np.finfo(float).eps / np.maximum(ratio, 1e-9) ** 2
-        if lost[j := int(np.argmax(lost))] > FEW_DIGITS:
-            digits = max(int(-np.log10(lost[j])), 0)
+        relative_error = np.finfo(float).eps / np.maximum(ratio, 1e-9) ** 2
+        if relative_error[j := int(np.argmax(relative_error))] > FEW_DIGITS:
+            digits = max(int(-np.log10(relative_error[j])), 0)
             name = [*self.columns, "the response"][j]
             warn_caller(
                 f"moments: subtracting left {digits} of 16 digits in {name}; take the moments of the rows that stay"
             )
-        rounding = lost >= 1.0
+        rounding = relative_error >= 1.0
         return np.where(
             rounding[:, None] | (rounding & (np.abs(after) <= 1e-7 * old)), 0, after
         )
@@ -349,11 +351,11 @@ class Moments:
         missing = [c for c in self.columns if c not in other.columns]
         extra = [c for c in other.columns if c not in self.columns]
         if missing or extra:
-            said = f"missing {missing}, unknown {extra}"
+            difference = f"missing {missing}, unknown {extra}"
         else:
-            said = "the same names in another order"
+            difference = "the same names in another order"
         raise DataError(
-            f"moments of different columns cannot be combined: {said}; expected {list(self.columns)}. "
+            f"moments of different columns cannot be combined: {difference}; expected {list(self.columns)}. "
             "Build both from the same formula and levels, or the second by Model.from_moments(first).at(rows)."
         )
 
@@ -435,9 +437,9 @@ def _shift_factor(F: Array, by: Array) -> Array:
     if not by.any():
         return F
     # A = [1 B] with factor [[f, r'], [0, G]] has f = |1|; [1 B + 1 c'] has r + f c in place of r, and the same G.
-    out = F.astype(np.longdouble if 2 * len(F) ** 3 <= EXTENDED else float)
-    out[0] += out[0, 0] * by
-    return out
+    shifted = F.astype(np.longdouble if 2 * len(F) ** 3 <= EXTENDED else float)
+    shifted[0] += shifted[0, 0] * by
+    return shifted
 
 
 def _by_centred_rows(
@@ -447,13 +449,13 @@ def _by_centred_rows(
     if F.dtype == np.longdouble or not len(F[:-1]) or condition_of(F[:-1, :-1]) < ILL:
         return F
     centre = np.r_[0.0, mean[1:]]
-    found = np.zeros((0, len(mean)))
+    factor = np.zeros((0, len(mean)))
     for rows in row_blocks(*X.shape):
         A = np.column_stack([X[rows], y[rows]]) - centre
         if weights is not None:
             A = A * np.sqrt(np.asarray(weights, dtype=float)[rows])[:, None]
-        found = factor_of(np.vstack([found, A]))
-    return _shift_factor(found, centre)
+        factor = factor_of(np.vstack([factor, A]))
+    return _shift_factor(factor, centre)
 
 
 def refuse_too_wide(p: int) -> None:

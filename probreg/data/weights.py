@@ -171,18 +171,18 @@ def check_values(values: Array, kind: WeightKind, row: Callable[[int], str]) -> 
     return values
 
 
-def refuse_sampling(kind: WeightKind, what: str) -> None:
+def refuse_sampling(kind: WeightKind, use: str) -> None:
     """Incompatible where rows have sampling weights; `what` needs a probability of the data."""
-    why = without_likelihood(kind, what)
-    if why is not None:
-        raise Incompatible(why)
+    message = without_likelihood(kind, use)
+    if message is not None:
+        raise Incompatible(message)
 
 
-def without_likelihood(kind: WeightKind, what: str) -> str | None:
+def without_likelihood(kind: WeightKind, use: str) -> str | None:
     """Why `what` does not exist under sampling weights; None for other weights."""
     if kind != "sampling":
         return None
     return (
-        f"{what}: sampling weights make a pseudo-likelihood, which is no probability of the data. There are estimates, "
+        f"{use}: sampling weights make a pseudo-likelihood, which is no probability of the data. There are estimates, "
         "sandwich errors, Wald intervals and predicted means"
     )

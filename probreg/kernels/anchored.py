@@ -102,12 +102,12 @@ def exact(kernel: CovarianceFunction | str, X: ArrayLike) -> AnchoredBasis:
     AnchoredBasis
         Of at most as many columns as there are distinct rows.
     """
-    known, rows = resolved_at(kernel, X)
+    resolved, rows = resolved_at(kernel, X)
     anchors = distinct_rows(rows)
     refuse_many(len(anchors))
-    T = _whitening_matrix(known, anchors)
+    T = _whitening_matrix(resolved, anchors)
     return AnchoredBasis(
-        known, "exact", rows.shape[1], 0.0, True, anchors, T, len(rows)
+        resolved, "exact", rows.shape[1], 0.0, True, anchors, T, len(rows)
     )
 
 
@@ -153,7 +153,7 @@ def cholesky(
     ----------
     Harbrecht, Peters & Schneider 2012.
     """
-    known, rows = resolved_at(kernel, X)
+    resolved, rows = resolved_at(kernel, X)
     if size is not None:
         n_distinct = len(distinct_rows(rows))
         if size > n_distinct:
@@ -161,14 +161,14 @@ def cholesky(
                 f"size={size}: expected at most {n_distinct}, the number of distinct rows"
             )
     unasked = min(MOST_CHOLESKY, max(MOST_NUMBERS // len(rows), 1))
-    pivots, G, left = pivoted_cholesky(known, rows, tol, size or unasked)
+    pivots, G, residual_trace = pivoted_cholesky(resolved, rows, tol, size or unasked)
     # K_AA = L L' with L' the columns of G at the pivots, and Q = K_xA L'^-1 L^-1 K_Ax
     T = inverse_upper(np.ascontiguousarray(G[:, pivots]))
     return AnchoredBasis(
-        known,
+        resolved,
         "cholesky",
         rows.shape[1],
-        left / len(rows),
+        residual_trace / len(rows),
         True,
         rows[pivots],
         T,
@@ -177,7 +177,7 @@ def cholesky(
 
 
 def pivoted_cholesky(
-    kernel: CovarianceFunction, rows: Array, tol: float, most: int
+    kernel: CovarianceFunction, rows: Array, tol: float, max_size: int
 ) -> tuple[list[int], Array, float]:
     """Pivots, G (q, n) with K ~ G'G, upper triangular in the columns of the pivots, and trace(K - G'G)."""
     d = kernel.diagonal(rows)
@@ -189,12 +189,12 @@ def pivoted_cholesky(
         raise DataError(f"{kernel} is 0 at every row, so it has no columns there")
     pivots: list[int] = []
     G = np.empty((16, len(rows)))
-    for j in range(min(most, len(rows))):
+    for j in range(min(max_size, len(rows))):
         i = int(np.argmax(d))
         if d.sum() <= tol * total or d[i] <= floor:
             break
         if j == len(G):
-            G = np.vstack([G, np.empty((min(j, most - j), len(rows)))])
+            G = np.vstack([G, np.empty((min(j, max_size - j), len(rows)))])
         # g = (k(x_i, .) - G_i'G) / sqrt(d_i), d <- d - g^2
         g = kernel.matrix(RowPairs(rows[i : i + 1], rows))[0] - G[:j, i] @ G[:j]
         g[pivots] = 0.0
@@ -213,22 +213,26 @@ def _whitening_matrix(kernel: CovarianceFunction, A: Array) -> Array:
         w, U = np.linalg.eigh(kernel.matrix(RowPairs(A, A)))
     if not w[-1] > 0:
         raise DataError(f"{kernel} is 0 at every row, so it has no columns there")
-    kept = w > len(A) * np.finfo(float).eps * w[-1]
-    return np.ascontiguousarray((U[:, kept] / np.sqrt(w[kept]))[:, ::-1])
+    positive = w > len(A) * np.finfo(float).eps * w[-1]
+    return np.ascontiguousarray((U[:, positive] / np.sqrt(w[positive]))[:, ::-1])
 
 
 def refuse_negative_variance(
-    kernel: CovarianceFunction, rows: Array, left: Array, largest: float, A: Array
+    kernel: CovarianceFunction,
+    rows: Array,
+    residual_variance: Array,
+    largest: float,
+    A: Array,
 ) -> None:
     """DataError where k(x, x) less what the anchors explain is negative because k is indefinite at x and the anchors.
 
     left_i = k(x_i, x_i) - k(x_i, A) k(A, A)^+ k(A, x_i) < 0 has as its cause a negative eigenvalue of k at A and x_i, or the rounding
     of a nearly singular k(A, A), which is none.
     """
-    i = int(np.argmin(left))
-    if left[i] < -_NEGATIVE * largest:
-        both = np.vstack([A, rows[i : i + 1]])
-        refuse_indefinite(kernel.matrix(RowPairs(both, both)))
+    i = int(np.argmin(residual_variance))
+    if residual_variance[i] < -_NEGATIVE * largest:
+        anchors_and_row = np.vstack([A, rows[i : i + 1]])
+        refuse_indefinite(kernel.matrix(RowPairs(anchors_and_row, anchors_and_row)))
 
 
 BASES.update({"exact": exact, "cholesky": cholesky})

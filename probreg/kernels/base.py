@@ -74,16 +74,16 @@ class CovarianceFunction(ABC):
     def finite(self, pairs: RowPairs) -> Array:
         """k at these pairs. DataError where it is beyond the largest number that a float holds."""
         with np.errstate(over="ignore", invalid="ignore"):
-            found = self.matrix(pairs)
-        if not np.isfinite(found).all():
-            place = np.argwhere(~np.isfinite(found))[0]
+            K = self.matrix(pairs)
+        if not np.isfinite(K).all():
+            place = np.argwhere(~np.isfinite(K))[0]
             i = int(place[0])
             j = int(place[-1])
             largest = max(np.abs(pairs.x[i]).max(), np.abs(pairs.z[j]).max())
             raise DataError(
                 f"{self} is beyond 1.8e308 of rows {i} and {j}, which hold {largest:.3g}: scale the columns"
             )
-        return found
+        return K
 
     def diagonal(self, x: ArrayLike) -> Array:
         """k(x_i, x_i) (n,), without the matrix."""
@@ -99,33 +99,33 @@ class CovarianceFunction(ABC):
 
         Incompatible for a function that is not stationary, or has no density.
         """
-        found = self.density(read_rows(omega, "omega"))
-        if found is None:
+        density = self.density(read_rows(omega, "omega"))
+        if density is None:
             if self.stationary:
-                why = "no spectral density is known for it"
+                reason = "no spectral density is known for it"
             else:
-                why = "it is no function of x - z"
+                reason = "it is no function of x - z"
             raise Incompatible(
-                f"{self} has no spectral density: {why}; take 'rbf' or 'matern32', or another basis"
+                f"{self} has no spectral density: {reason}; take 'rbf' or 'matern32', or another basis"
             )
-        return found
+        return density
 
     # ---- hyperparameters -------------------------------------------------------------------------------------------
 
     @property
     def hyper(self) -> dict[str, float]:
         """The hyperparameters by name: `length`, or `length[0]` for one of several columns, `rbf.length` within a sum."""
-        found: dict[str, float] = {}
+        values: dict[str, float] = {}
         for name in self.hyperparameters:
             value = getattr(self, name)
-            found |= (
+            values |= (
                 {f"{name}[{j}]": v for j, v in enumerate(value)}
                 if isinstance(value, tuple)
                 else {name: value}
             )
         for i, part in enumerate(self.parts):
-            found |= self.rename_hyperparameters(i, part.hyper)
-        return found
+            values |= self.rename_hyperparameters(i, part.hyper)
+        return values
 
     def at(self, **hyper: Any) -> "CovarianceFunction":
         """The same function with other hyperparameters, by their names in `hyper`; `length` may be given whole.
@@ -134,15 +134,15 @@ class CovarianceFunction(ABC):
         """
         unknown = [name for name in hyper if name not in self._settable]
         if unknown:
-            there = ", ".join(self.hyper) or "none"
+            names = ", ".join(self.hyper) or "none"
             raise DataError(
-                f"{self} has no hyperparameter {unknown[0]!r}; it has {there}"
+                f"{self} has no hyperparameter {unknown[0]!r}; it has {names}"
             )
-        own = {
+        fields = {
             name: self._own_hyperparameter(name, hyper) for name in self.hyperparameters
         }
         if self.parts:
-            own["parts"] = tuple(
+            fields["parts"] = tuple(
                 part.at(
                     **{
                         name: hyper[prefix + name]
@@ -152,7 +152,7 @@ class CovarianceFunction(ABC):
                 )
                 for prefix, part in zip(self._prefixes, self.parts)
             )
-        return replace(self, **own)  # type: ignore[type-var]  # subclasses are dataclasses
+        return replace(self, **fields)  # type: ignore[type-var]  # subclasses are dataclasses
 
     @property
     def _settable(self) -> list[str]:
@@ -189,14 +189,14 @@ class CovarianceFunction(ABC):
 
     def along(self, j: int) -> "CovarianceFunction":
         """k between rows that differ in column j alone, as a stationary function of one column."""
-        own: dict[str, Any] = {
+        fields: dict[str, Any] = {
             n: v[j]
             for n in self.hyperparameters
             if isinstance(v := getattr(self, n), tuple)
         }
         if self.parts:
-            own["parts"] = tuple(part.along(j) for part in self.parts)
-        return replace(self, **own)  # type: ignore[type-var]
+            fields["parts"] = tuple(part.along(j) for part in self.parts)
+        return replace(self, **fields)  # type: ignore[type-var]
 
     def resolved(
         self, X: ArrayLike, names: Sequence[str] | None = None
@@ -221,17 +221,17 @@ class CovarianceFunction(ABC):
             else:
                 sd = np.zeros(X.shape[1])
             if not (sd > 0).all():
-                at = int(np.argmin(sd > 0))
-                called = names[at] if names else at
+                constant_column = int(np.argmin(sd > 0))
+                column_name = names[constant_column] if names else constant_column
                 raise DataError(
-                    f"column {called} does not vary, so no length can be stated in its standard deviations"
+                    f"column {column_name} does not vary, so no length can be stated in its standard deviations"
                 )
-            own = {
+            fields = {
                 n: tuple((np.asarray(getattr(self, n)) * sd).tolist())
                 for n in self.hyperparameters
                 if n == "length"
             }
-            return replace(self, scaled=False, **own)  # type: ignore[type-var]
+            return replace(self, scaled=False, **fields)  # type: ignore[type-var]
         if not self.parts:
             return self
         chosen = self._column_numbers(X.shape[1], names)
@@ -239,13 +239,14 @@ class CovarianceFunction(ABC):
             inner_names = tuple(names[j] for j in chosen)
         else:
             inner_names = ()
-        own = {
+        fields = {
             "parts": tuple(
                 part.at_rows(X[:, chosen], inner_names) for part in self.parts
             )
         }
         return replace(
-            self, **own | ({} if self.columns is None else {"columns": tuple(chosen)})
+            self,
+            **fields | ({} if self.columns is None else {"columns": tuple(chosen)}),
         )  # type: ignore[type-var]
 
     def _column_numbers(self, width: int, names: tuple[str, ...] = ()) -> list[int]:
@@ -258,8 +259,10 @@ class CovarianceFunction(ABC):
                     f"{self} names a column {c!r}, and an array has no names: write .resolved(X, names) first"
                 )
             if c not in names if isinstance(c, str) else not 0 <= c < width:
-                there = ", ".join(names) or f"0 to {width - 1}"
-                raise DataError(f"{self} asks for column {c!r}, and there are {there}")
+                available = ", ".join(names) or f"0 to {width - 1}"
+                raise DataError(
+                    f"{self} asks for column {c!r}, and there are {available}"
+                )
         return [names.index(c) if isinstance(c, str) else c for c in self.columns]
 
     # ---- closure ---------------------------------------------------------------------------------------------------
@@ -298,10 +301,12 @@ class CovarianceFunction(ABC):
         return KERNELS["normalised"]((self,))  # type: ignore[call-arg]
 
     def _combine(
-        self, name: str, both: "tuple[CovarianceFunction, ...]"
+        self, name: str, operands: "tuple[CovarianceFunction, ...]"
     ) -> "CovarianceFunction":
         """Their sum or product; a sum of sums is one sum."""
-        flat = [part for k in both for part in (k.parts if k.name == name else (k,))]
+        flat = [
+            part for k in operands for part in (k.parts if k.name == name else (k,))
+        ]
         return KERNELS[name](tuple(flat))  # type: ignore[call-arg]
 
     # ---- words and files -------------------------------------------------------------------------------------------

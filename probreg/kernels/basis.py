@@ -136,11 +136,14 @@ class KernelBasis(ABC):
         A covariance for the bases with anchors; for hsgp, which is not a projection, it is the error of k.
         """
         rows = read_rows(X, "X", self.width)
-        left = self.phi(rows)
+        phi = self.phi(rows)
         if Z is None:
-            return self.kernel.matrix(RowPairs(rows, rows)) - left @ left.T
-        others = read_rows(Z, "Z", self.width)
-        return self.kernel.matrix(RowPairs(rows, others)) - left @ self.phi(others).T
+            return self.kernel.matrix(RowPairs(rows, rows)) - phi @ phi.T
+        other_rows = read_rows(Z, "Z", self.width)
+        return (
+            self.kernel.matrix(RowPairs(rows, other_rows))
+            - phi @ self.phi(other_rows).T
+        )
 
     @abstractmethod
     def rebuilt(self, kernel: CovarianceFunction, X: ArrayLike) -> "KernelBasis":
@@ -148,12 +151,12 @@ class KernelBasis(ABC):
 
     def spec(self) -> dict[str, Any]:
         """Plain arrays, numbers and texts from which `basis_from_spec` makes the same basis."""
-        given = {
+        values = {
             f.name: getattr(self, f.name) for f in fields(self) if f.name != "kernel"
         }
         plain = {
             name: np.asarray(v) if isinstance(v, LazyArray) else v
-            for name, v in given.items()
+            for name, v in values.items()
         }
         return {"form": type(self).__name__, "kernel": self.kernel.spec()} | plain
 
@@ -196,15 +199,15 @@ def basis(
             kind = "cholesky"
     if not isinstance(kind, str) or kind not in BASES:
         raise DataError(f"kind is one of {', '.join(BASES)}, got {shown_value(kind)}")
-    known = [
+    setting_names = [
         name
         for name in inspect.signature(BASES[kind]).parameters
         if name not in ("kernel", "X")
     ]
-    unknown = [name for name in settings if name not in known]
+    unknown = [name for name in settings if name not in setting_names]
     if unknown:
         raise DataError(
-            f"a basis of kind {kind!r} takes no {unknown[0]}=: it takes {', '.join(known) or 'no settings'}"
+            f"a basis of kind {kind!r} takes no {unknown[0]}=: it takes {', '.join(setting_names) or 'no settings'}"
         )
     return BASES[kind](kernel, X, **settings)
 
@@ -227,36 +230,36 @@ def basis_from_spec(spec: Mapping[str, Any]) -> KernelBasis:
         raise DataError(
             "this is no specification of a basis: its parts are not those of one"
         )
-    found: dict[str, Any] = {"kernel": kernel_from_spec(spec["kernel"])}
+    arguments: dict[str, Any] = {"kernel": kernel_from_spec(spec["kernel"])}
     hints = get_type_hints(form)
     for name, kind in ((f.name, hints[f.name]) for f in fields(form)):
         if name != "kernel":
             array = Array in (kind, *get_args(kind))
             if array:
-                found[name] = floats(spec[name], name)
+                arguments[name] = floats(spec[name], name)
             else:
-                found[name] = spec[name]
+                arguments[name] = spec[name]
             if not array and type(spec[name]) is not kind:
                 raise DataError(
                     f"this is no specification of a basis: {name} is {brief(spec[name])}"
                 )
-    made = form(**found)
-    if not made.check_shapes():
+    result = form(**arguments)
+    if not result.check_shapes():
         raise DataError(
             "this is no specification of a basis: the shapes of its arrays do not belong together"
         )
-    return made
+    return result
 
 
 def resolved_at(kernel: Any, X: Any) -> tuple[CovarianceFunction, Array]:
     """A covariance function in raw units and the rows it is to serve. DataError for a length that is far from their scale."""
     rows = read_rows(X, "X")
-    known = read_kernel(kernel).resolved(rows)
-    known.diagonal(
+    resolved = read_kernel(kernel).resolved(rows)
+    resolved.diagonal(
         rows
     )  # finite, and so is k between rows: k(x, z)^2 <= k(x, x) k(z, z)
-    refuse_far_lengths(known, rows)
-    return known, rows
+    refuse_far_lengths(resolved, rows)
+    return resolved, rows
 
 
 def refuse_far_lengths(kernel: CovarianceFunction, rows: Array) -> None:
@@ -266,10 +269,12 @@ def refuse_far_lengths(kernel: CovarianceFunction, rows: Array) -> None:
     ]
     if not kernel.stationary or not lengths:
         return
-    at = np.unique(np.linspace(0, len(rows) - 1, min(len(rows), _PROBES)).astype(int))
-    for there in (rows[at], rows):
-        R = kernel.matrix(RowPairs(rows[at], there)) / kernel.bound
-        R = R[(rows[at][:, None] != there[None]).any(-1)]
+    probes = np.unique(
+        np.linspace(0, len(rows) - 1, min(len(rows), _PROBES)).astype(int)
+    )
+    for targets in (rows[probes], rows):
+        R = kernel.matrix(RowPairs(rows[probes], targets)) / kernel.bound
+        R = R[(rows[probes][:, None] != targets[None]).any(-1)]
         # one value between 0 and 1 is enough, and most often the probes have it
         if ((np.abs(R) >= 1e-12) & (R <= 1.0 - 1e-12)).any():
             return

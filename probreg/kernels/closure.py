@@ -77,17 +77,17 @@ class Sum(Composite):
         return reduce(add, (part.matrix(pairs) for part in self.parts))
 
     def slopes(self, pairs: RowPairs) -> dict[str, Array]:
-        each = [
+        part_slopes = [
             self.rename_hyperparameters(i, part.slopes(pairs))
             for i, part in enumerate(self.parts)
         ]
-        return {name: slope for found in each for name, slope in found.items()}
+        return {name: slope for found in part_slopes for name, slope in found.items()}
 
     def density(self, omega: Array) -> Array | None:
-        found = [part.density(omega) for part in self.parts]
-        if any(f is None for f in found):
+        densities = [part.density(omega) for part in self.parts]
+        if any(f is None for f in densities):
             return None
-        return reduce(add, [f for f in found if f is not None])
+        return reduce(add, [f for f in densities if f is not None])
 
     def __repr__(self) -> str:
         return " + ".join(map(repr, self.parts))
@@ -127,9 +127,13 @@ class Product(Composite):
         values = [part.matrix(pairs) for part in self.parts]
         found: dict[str, Array] = {}
         for i, part in enumerate(self.parts):
-            others = reduce(mul, values[:i] + values[i + 1 :])
+            product_of_others = reduce(mul, values[:i] + values[i + 1 :])
             found |= self.rename_hyperparameters(
-                i, {name: slope * others for name, slope in part.slopes(pairs).items()}
+                i,
+                {
+                    name: slope * product_of_others
+                    for name, slope in part.slopes(pairs).items()
+                },
             )
         return found
 
@@ -191,8 +195,8 @@ class Scaled(Composite):
         return {"variance": self.matrix(pairs)} | self.rename_hyperparameters(0, inner)
 
     def density(self, omega: Array) -> Array | None:
-        found = self.parts[0].density(omega)
-        return None if found is None else self.variance * found
+        densities = self.parts[0].density(omega)
+        return None if densities is None else self.variance * densities
 
     def __repr__(self) -> str:
         return f"{self.variance:g} * " + (
@@ -276,18 +280,20 @@ class OnColumns(Composite):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        given = tuple(int(c) if isinstance(c, np.integer) else c for c in self.columns)
-        object.__setattr__(self, "columns", given)
+        columns = tuple(
+            int(c) if isinstance(c, np.integer) else c for c in self.columns
+        )
+        object.__setattr__(self, "columns", columns)
         wrong = [
             c
-            for c in given
+            for c in columns
             if not isinstance(c, str)
             and (not isinstance(c, int) or isinstance(c, bool) or c < 0)
         ]
         if wrong or not self.columns or len(set(self.columns)) < len(self.columns):
-            met = brief(wrong[0] if wrong else self.columns)
+            shown = brief(wrong[0] if wrong else self.columns)
             raise DataError(
-                f"on takes columns by number from 0, or by name, each once, got {met}"
+                f"on takes columns by number from 0, or by name, each once, got {shown}"
             )
 
     @property
@@ -382,8 +388,8 @@ class Normalised(Composite):
         return f"({self.parts[0]}).normalised()"
 
 
-def _across(left: Array, right: Array, pairs: RowPairs, a: Array, b: Array) -> Array:
+def _across(k_xx: Array, right: Array, pairs: RowPairs, a: Array, b: Array) -> Array:
     """da / a + db / b at these pairs."""
     if pairs.aligned:
-        return left / a + right / b
-    return left[:, None] / a + right[None, :] / b
+        return k_xx / a + right / b
+    return k_xx[:, None] / a + right[None, :] / b

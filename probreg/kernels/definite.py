@@ -12,19 +12,19 @@ _LEAST = 1e-10  # of n max |k|: a least eigenvalue below minus this is no roundi
 
 def refuse_asymmetric(K: Array) -> None:
     """DataError for a square matrix that is not symmetric."""
-    apart = np.abs(K - K.T)
-    if (apart > _SYMMETRIC * np.abs(K).max()).any():
-        i, j = np.unravel_index(int(np.argmax(apart)), K.shape)
+    difference = np.abs(K - K.T)
+    if (difference > _SYMMETRIC * np.abs(K).max()).any():
+        i, j = np.unravel_index(int(np.argmax(difference)), K.shape)
         raise DataError(
             f"k(x, z) is {K[i, j]:.6g} and k(z, x) {K[j, i]:.6g} of rows {i} and {j}: a covariance is symmetric"
         )
 
 
-def refuse_negative(least: float, K: Array, of: str = "this function") -> None:
+def refuse_negative(smallest: float, K: Array, subject: str = "this function") -> None:
     """DataError for a least eigenvalue, of K or of a projection of it, that is negative beyond rounding."""
-    if least < -_LEAST * len(K) * np.abs(K).max():
+    if smallest < -_LEAST * len(K) * np.abs(K).max():
         raise DataError(
-            f"the least eigenvalue of the {len(K)} x {len(K)} matrix of {of} is {least:.3g}: it is no covariance function"
+            f"the least eigenvalue of the {len(K)} x {len(K)} matrix of {subject} is {smallest:.3g}: it is no covariance function"
         )
 
 

@@ -141,24 +141,26 @@ class CustomFunction(NonStationary):
             )
         K = self._call_function(pairs.x, pairs.z)
         if pairs.square:
-            at = np.unique(
+            checked_rows = np.unique(
                 np.linspace(0, len(K) - 1, min(len(K), _CHECKED)).astype(int)
             )
-            refuse_indefinite(K if len(at) == len(K) else K[np.ix_(at, at)])
+            refuse_indefinite(
+                K
+                if len(checked_rows) == len(K)
+                else K[np.ix_(checked_rows, checked_rows)]
+            )
         return K
 
     def _call_function(self, x: Array, z: Array) -> Array:
-        found: Any = floats(self.function(x, z), "k(x, z)")
-        if found.shape != (len(x), len(z)):
+        K: Any = floats(self.function(x, z), "k(x, z)")
+        if K.shape != (len(x), len(z)):
             raise DataError(
-                f"k(x, z) has shape {found.shape}, and {len(x)} rows by {len(z)} rows give {(len(x), len(z))}"
+                f"k(x, z) has shape {K.shape}, and {len(x)} rows by {len(z)} rows give {(len(x), len(z))}"
             )
-        if not np.isfinite(found).all():
-            i, j = np.argwhere(~np.isfinite(found))[0]
-            raise DataError(
-                f"k(x, z) is {found[i, j]} for row {i} of x and row {j} of z"
-            )
-        return found
+        if not np.isfinite(K).all():
+            i, j = np.argwhere(~np.isfinite(K))[0]
+            raise DataError(f"k(x, z) is {K[i, j]} for row {i} of x and row {j} of z")
+        return K
 
     def slopes(self, pairs: RowPairs) -> dict[str, Array]:
         return {}

@@ -79,7 +79,7 @@ class RowPairs:
         return np.minimum(s, _FAR, out=s)
 
 
-def read_rows(values: Any, what: str = "x", width: int | None = None) -> Array:
+def read_rows(values: Any, name: str = "x", width: int | None = None) -> Array:
     """Rows (n, d) of finite numbers; an array of one axis is one column.
 
     DataError names the row, the column and the value that is missing, infinite or no number, and rows of another `width`.
@@ -92,29 +92,29 @@ def read_rows(values: Any, what: str = "x", width: int | None = None) -> Array:
     probreg.errors.DataError: x holds nan in row 1, column 1, where a finite number belongs
     """
     advice = "; levels need a column of 0 and 1 each"
-    rows = floats(values, what, advice, copy=False)
+    rows = floats(values, name, advice, copy=False)
     if rows.ndim not in (1, 2):
         raise DataError(
-            f"{what} is an array of rows and columns, or of one column, got shape {rows.shape}"
+            f"{name} is an array of rows and columns, or of one column, got shape {rows.shape}"
         )
     rows = rows[:, None] if rows.ndim == 1 else rows
     if not rows.size:
         raise DataError(
-            f"{what} has {rows.shape[0]} rows and {rows.shape[1]} columns, and there must be one of each"
+            f"{name} has {rows.shape[0]} rows and {rows.shape[1]} columns, and there must be one of each"
         )
     if width is not None and rows.shape[1] != width:
-        raise DataError(f"{what} has {rows.shape[1]} columns where {width} belong")
-    refuse_far(rows, what)
+        raise DataError(f"{name} has {rows.shape[1]} columns where {width} belong")
+    refuse_far(rows, name)
     return rows
 
 
-def refuse_far(rows: Array, what: str) -> None:
+def refuse_far(rows: Array, name: str) -> None:
     """DataError for the first entry that is nan, infinite, or too large to be squared."""
     with np.errstate(invalid="ignore"):
         good = np.abs(rows) <= _LARGEST
     if not good.all():
         i, j = np.argwhere(~good)[0]
         raise DataError(
-            f"{what} holds {brief(rows[i, j].item())} in row {i}, column {j}, where a finite number belongs"
+            f"{name} holds {brief(rows[i, j].item())} in row {i}, column {j}, where a finite number belongs"
             + (f", of at most {_LARGEST:g}" if np.isfinite(rows[i, j]) else "")
         )

@@ -103,29 +103,29 @@ class RidgePath:
 
     def _lam(self, lam: ArrayLike) -> Array:
         """(L,) penalties. DataError for one that is not positive, or too small for K + lam I to be positive definite."""
-        found = np.atleast_1d(floats(lam, "lam"))
+        values = np.atleast_1d(floats(lam, "lam"))
         if (
-            found.ndim != 1
-            or not found.size
-            or not (np.isfinite(found).all() and (found > 0).all())
+            values.ndim != 1
+            or not values.size
+            or not (np.isfinite(values).all() and (values > 0).all())
         ):
-            if found.size:
-                worst = found.flat[
-                    int(np.argmin(np.nan_to_num(found, nan=-np.inf).ravel()))
+            if values.size:
+                worst = values.flat[
+                    int(np.argmin(np.nan_to_num(values, nan=-np.inf).ravel()))
                 ]
             else:
                 worst = "none"
             raise DataError(f"lam is a positive finite number, or several, got {worst}")
-        _refuse_less(float(found.min()), self.least)
-        return found
+        _refuse_less(float(values.min()), self.least)
+        return values
 
     # ---- the fit ---------------------------------------------------------------------------------------------------
 
     def alpha(self, lam: ArrayLike) -> Array:
         """alpha (L, n): f = sum_i alpha_i k(x_i, .)."""
-        at = self._lam(lam)[:, None]
+        lams = self._lam(lam)[:, None]
         # alpha = Q z / (d + lam), and y / lam where d = 0
-        return (self.z / (self.d + at)) @ self.Q.T + self._residual_response[0] / at
+        return (self.z / (self.d + lams)) @ self.Q.T + self._residual_response[0] / lams
 
     def intercept(self, lam: ArrayLike) -> Array:
         """b (L,): the mean of y - K alpha; 0 without an offset."""
@@ -165,16 +165,16 @@ class RidgePath:
 
     def rss(self, lam: ArrayLike) -> Array:
         """|y - f - b|^2 = sum (lam z / (d + lam))^2 (L,), and what of y lies in no eigenvector."""
-        at = self._lam(lam)[:, None]
-        return np.square(at / (self.d + at) * self.z).sum(1) + float(
+        lams = self._lam(lam)[:, None]
+        return np.square(lams / (self.d + lams) * self.z).sum(1) + float(
             self._residual_response[0] @ self._residual_response[0]
         )
 
     def rss_slope(self, lam: ArrayLike) -> Array:
         """d RSS / d log lam (L,) = 2 sum (lam z / (d + lam))^2 d / (d + lam)."""
-        at = self._lam(lam)[:, None]
+        lams = self._lam(lam)[:, None]
         return 2.0 * (
-            np.square(at * self.z / (self.d + at)) * self.d / (self.d + at)
+            np.square(lams * self.z / (self.d + lams)) * self.d / (self.d + lams)
         ).sum(1)
 
     def loo_residuals(self, lam: ArrayLike) -> Array:
@@ -186,10 +186,10 @@ class RidgePath:
 
     def one_minus_leverage(self, lam: ArrayLike) -> Array:
         """1 - H_ii (L, n), H the matrix that takes y to its fitted values."""
-        at = self._lam(lam)[:, None]
+        lams = self._lam(lam)[:, None]
         # 1 - H_ii = lam sum_j Q_ij^2 / (d_j + lam): all terms are positive, so that nothing cancels
         return (
-            at / (self.d + at)
+            lams / (self.d + lams)
         ) @ self._squared_eigenvectors.T + self._residual_leverage
 
     def gcv(self, lam: ArrayLike) -> Array:
@@ -202,8 +202,8 @@ class RidgePath:
 
     def penalised_rss(self, lam: ArrayLike) -> Array:
         """The least |y - f - b|^2 + lam |f|^2 (L,) = lam y'(K + lam I)^-1 y, of what is orthogonal to 1 with an offset."""
-        at = self._lam(lam)[:, None]
-        return (at / (self.d + at) * np.square(self.z)).sum(1) + float(
+        lams = self._lam(lam)[:, None]
+        return (lams / (self.d + lams) * np.square(self.z)).sum(1) + float(
             self._residual_response[0] @ self._residual_response[0]
         )
 
@@ -216,19 +216,19 @@ class RidgePath:
 
         -1/2 sum [z^2 / v + log(2 pi v)], v = tau^2 d + sigma^2; a free offset takes one dimension and log(n) / 2.
         """
-        at = self._lam(lam)
+        lams = self._lam(lam)
         if sigma2 is None:
-            noise = self.sigma2(at)
+            noise = self.sigma2(lams)
         else:
-            noise = np.broadcast_to(floats(sigma2, "sigma2"), at.shape)
+            noise = np.broadcast_to(floats(sigma2, "sigma2"), lams.shape)
         if not (noise > 0).all():
             raise DataError(f"sigma2 is positive, got {float(noise.min()):g}")
         # v = sigma^2 (1 + d / lam)
-        spread = self.log_det(at) + self._penalised_dimensions * (
+        spread = self.log_det(lams) + self._penalised_dimensions * (
             np.log(noise) + _LOG_2PI
         )
         return -0.5 * (
-            self.penalised_rss(at) / noise + spread + self.offset * np.log(self.n)
+            self.penalised_rss(lams) / noise + spread + self.offset * np.log(self.n)
         )
 
     # ---- new rows --------------------------------------------------------------------------------------------------
@@ -242,17 +242,17 @@ class RidgePath:
 
         k(s, s) - k_s'(K + lam I)^-1 k_s. With an offset, of k about the mean of the rows, plus lam / n for the mean of y.
         """
-        at = self._lam(lam)[:, None]
+        lams = self._lam(lam)[:, None]
         k = self._across(across)
-        own = floats(diagonal, "diagonal")
-        if own.shape != (len(k),):
+        prior_variance = floats(diagonal, "diagonal")
+        if prior_variance.shape != (len(k),):
             raise DataError(
-                f"diagonal is k(s, s) of {len(k)} rows, got shape {own.shape}"
+                f"diagonal is k(s, s) of {len(k)} rows, got shape {prior_variance.shape}"
             )
         if self.offset:
             # k~(s, s) = k(s, s) - 2 mean k_s + mean K, k~_s = k_s - K 1 / n
             ones = self._fitted_values(np.full((1, self.n), 1.0 / self.n))[0]
-            own = own - 2.0 * k.mean(1) + ones.mean()
+            prior_variance = prior_variance - 2.0 * k.mean(1) + ones.mean()
             k = k - ones
             k = k - k.mean(1, keepdims=True)
         inside = np.square(k @ self.Q)
@@ -261,16 +261,18 @@ class RidgePath:
             outside = np.maximum(np.square(k).sum(1) - inside.sum(1), 0.0)
         else:
             outside = np.zeros(len(k))
-        taken = (1.0 / (self.d + at)) @ inside.T + outside / at
-        return np.maximum(own - taken, 0.0) + (at / self.n if self.offset else 0.0)
+        taken = (1.0 / (self.d + lams)) @ inside.T + outside / lams
+        return np.maximum(prior_variance - taken, 0.0) + (
+            lams / self.n if self.offset else 0.0
+        )
 
     def _across(self, across: ArrayLike) -> Array:
-        found = np.atleast_2d(floats(across, "across"))
-        if found.ndim != 2 or found.shape[1] != self.n:
+        cross = np.atleast_2d(floats(across, "across"))
+        if cross.ndim != 2 or cross.shape[1] != self.n:
             raise DataError(
-                f"across is k(s, x) of new rows with the {self.n} rows of the path, got shape {found.shape}"
+                f"across is k(s, x) of new rows with the {self.n} rows of the path, got shape {cross.shape}"
             )
-        return found
+        return cross
 
 
 @check_arguments
@@ -306,12 +308,18 @@ def ridge_path(K: ArrayLike, y: ArrayLike, *, offset: Flag = True) -> RidgePath:
         raise DataError(f"K is a symmetric matrix of k(x_i, x_j), got shape {A.shape}")
     refuse_asymmetric(A)
     response = _check_response(y, len(A))
-    beside = Complement.of(np.ones((len(A), int(offset))))
-    inner = beside.without(beside.without(A).T)
+    complement = Complement.of(np.ones((len(A), int(offset))))
+    inner = complement.without(complement.without(A).T)
     d, V = np.linalg.eigh((inner + inner.T) / 2.0)
     refuse_negative(float(d[0]), A, "k")
     return RidgePath(
-        A, None, response, offset, beside.back(V), np.maximum(d, 0.0), beside.basis
+        A,
+        None,
+        response,
+        offset,
+        complement.back(V),
+        np.maximum(d, 0.0),
+        complement.basis,
     )
 
 
@@ -353,7 +361,7 @@ def ridge_path_of_columns(
     )
 
 
-def path_beside(Phi: Array, y: Array, B: Array, least: float = 0.0) -> RidgePath:
+def path_beside(Phi: Array, y: Array, B: Array, min_lam: float = 0.0) -> RidgePath:
     """The ridge path of columns Phi (n, q) beside columns B (n, f) of full rank that no penalty touches.
 
     No lam below `least` is asked: where K = Phi Phi' has the digits for that it is the quicker way.
@@ -361,13 +369,19 @@ def path_beside(Phi: Array, y: Array, B: Array, least: float = 0.0) -> RidgePath
     >>> path_beside(np.array([[1.0], [2.0]]), np.array([1.0, 2.0]), np.zeros((2, 0))).df(5.0)
     array([0.5])
     """
-    beside = Complement.of(B)
-    inner = beside.without(Phi)
-    if least and 2 * inner.shape[1] >= len(inner):
+    complement = Complement.of(B)
+    inner = complement.without(Phi)
+    if min_lam and 2 * inner.shape[1] >= len(inner):
         d, V = np.linalg.eigh(inner @ inner.T)
-        if least >= SQUARED * d[-1]:
+        if min_lam >= SQUARED * d[-1]:
             return RidgePath(
-                None, Phi, y, False, beside.back(V), np.maximum(d, 0.0), beside.basis
+                None,
+                Phi,
+                y,
+                False,
+                complement.back(V),
+                np.maximum(d, 0.0),
+                complement.basis,
             )
     if 0 < inner.shape[1] <= len(inner):
         # Phi'Phi = V diag(d) V', Phi V = U diag(d)^(1/2), a fifth of the work where n is many q
@@ -378,12 +392,14 @@ def path_beside(Phi: Array, y: Array, B: Array, least: float = 0.0) -> RidgePath
                 Phi,
                 y,
                 False,
-                beside.back((inner @ V) / np.sqrt(d)),
+                complement.back((inner @ V) / np.sqrt(d)),
                 d,
-                beside.basis,
+                complement.basis,
             )
     U, s, _ = np.linalg.svd(inner, full_matrices=False)
-    return RidgePath(None, Phi, y, False, beside.back(U), np.square(s), beside.basis)
+    return RidgePath(
+        None, Phi, y, False, complement.back(U), np.square(s), complement.basis
+    )
 
 
 def refuse_rounding(lam: float, Phi: Array) -> None:
@@ -400,20 +416,20 @@ def _least_positive(n: int, largest: float, smallest: float) -> float:
     return max(n * np.finfo(float).eps * largest - smallest, 0.0)
 
 
-def _refuse_less(lam: float, least: float) -> None:
-    if lam < least:
+def _refuse_less(lam: float, min_lam: float) -> None:
+    if lam < min_lam:
         raise DataError(
-            f"K + lam I is not positive definite to rounding at lam = {lam:.3g}: the least lam that is, is {least:.3g}"
+            f"K + lam I is not positive definite to rounding at lam = {lam:.3g}: the least lam that is, is {min_lam:.3g}"
         )
 
 
 def _check_response(y: Any, n: int) -> Array:
-    found = read_rows(y, "y", 1)[:, 0]
-    if len(found) != n:
-        raise DataError(f"y has {len(found)} values, and there are {n} rows")
+    response = read_rows(y, "y", 1)[:, 0]
+    if len(response) != n:
+        raise DataError(f"y has {len(response)} values, and there are {n} rows")
     if n < 2:
         raise DataError("a ridge path is of two rows or more, got one")
-    return found
+    return response
 
 
 @dataclass(frozen=True, eq=False)

@@ -48,8 +48,8 @@ class RowValues(KernelBasis):
         return f"exact: the columns are the values at the {self.size} distinct of {self.rows} rows"
 
     def values(self, rows: Array) -> Array:
-        both = np.vstack([self.anchors, rows])
-        place = np.unique(both, axis=0, return_inverse=True)[1].ravel()
+        all_rows = np.vstack([self.anchors, rows])
+        place = np.unique(all_rows, axis=0, return_inverse=True)[1].ravel()
         return np.asarray(place[self.size :, None] == place[: self.size], dtype=float)
 
     @cached_property
@@ -135,30 +135,34 @@ def exact_by_cholesky(
     >>> made.kind, made.size, bool(np.allclose(F @ F.T, RBF(1.0)([0.0, 1.0, 3.0, 1.0])))
     ('exact', 3, True)
     """
-    known, rows = resolved_at(kernel, X)
+    resolved, rows = resolved_at(kernel, X)
     _, first, which = np.unique(rows, axis=0, return_index=True, return_inverse=True)
     order = np.argsort(first)
     refuse_many(len(first))
     A = rows[first[order]]
-    K = known.matrix(RowPairs(A, A))
+    K = resolved.matrix(RowPairs(A, A))
     L, failed = lapack.dpotrf(K.T, lower=1)
     if not failed and np.diagonal(L).min() ** 2 > _least_pivot(K):
-        made, F = (
-            _anchored_basis(known, A, L),
+        made_basis, F = (
+            _anchored_basis(resolved, A, L),
             L,
         )  # of all rows in their order, where k(A, A) is regular
     else:
         d = np.diagonal(K).copy()
         F, L, places = _pivoted_root(K)
         if not len(L):
-            raise DataError(f"{known} is 0 at every row, so it has no columns there")
+            raise DataError(f"{resolved} is 0 at every row, so it has no columns there")
         refuse_negative_variance(
-            known, A, d - np.einsum("ij,ij->i", F, F), float(np.abs(d).max()), A[places]
+            resolved,
+            A,
+            d - np.einsum("ij,ij->i", F, F),
+            float(np.abs(d).max()),
+            A[places],
         )
-        made = _anchored_basis(known, A[places], L)
+        made_basis = _anchored_basis(resolved, A[places], L)
     # row i of X is row place_i of the distinct ones, which stand in the order in which they come first
     place = np.argsort(order)[which.ravel()]
-    return replace(made, rows=len(rows)), F if len(A) == len(rows) else F[place]
+    return replace(made_basis, rows=len(rows)), F if len(A) == len(rows) else F[place]
 
 
 def _inverse_transpose(L: Array) -> Array:

@@ -69,9 +69,9 @@ class SineBasis(KernelBasis):
 
     def refuse_beyond(self, rows: Array) -> Array:
         """x - centre. DataError for a row beyond the range that is served."""
-        found = self.first_beyond(rows)
-        if found is not None:
-            i, j, value, low, high = found
+        beyond = self.first_beyond(rows)
+        if beyond is not None:
+            i, j, value, low, high = beyond
             raise DataError(
                 f"row {i}, column {j} holds {value:g}, beyond the range {low:g} to {high:g} of this basis: "
                 f"make it with range=({min(low, value):g}, {max(high, value):g})"
@@ -80,14 +80,14 @@ class SineBasis(KernelBasis):
 
     def _sines(self, rows: Array) -> Array:
         z = self.refuse_beyond(rows)
-        out = np.full(
+        sines = np.full(
             (len(rows), self.size), 1.0 / math.sqrt(float(np.prod(self.half_width)))
         )
         for j in range(self.width):
             # sin at the distinct frequencies of this column, then in the places of their products
             distinct, place = np.unique(self.frequencies[:, j], return_inverse=True)
-            out *= np.sin(np.outer(z[:, j] + self.half_width[j], distinct))[:, place]
-        return out
+            sines *= np.sin(np.outer(z[:, j] + self.half_width[j], distinct))[:, place]
+        return sines
 
     def roots(self, **hyper: Any) -> Array:
         """The scales sqrt(S(omega)) (q,) of the columns' coefficients, at these hyperparameters or at those of `kernel`."""
@@ -104,7 +104,7 @@ class SineBasis(KernelBasis):
     def error_of(self, kernel: CovarianceFunction) -> float:
         """How far these sines are from another function, as a share of its k(x, x): images behind the ends, and what the density has
         beyond the last sine."""
-        each = [
+        errors = [
             _image(k, w, s) + _tails(k, w)[m]
             for k, w, s, m in zip(
                 (kernel.along(j) for j in range(self.width)),
@@ -114,7 +114,7 @@ class SineBasis(KernelBasis):
                 strict=True,
             )
         ]
-        return float(sum(each)) / kernel.bound
+        return float(sum(errors)) / kernel.bound
 
     def rebuilt(self, kernel: CovarianceFunction, X: ArrayLike) -> KernelBasis:
         return self.with_kernel(kernel)
@@ -141,14 +141,14 @@ class SineBasis(KernelBasis):
         return replace(self, kernel=kernel, error=self.error_of(kernel) * kernel.bound)
 
     def check_shapes(self) -> bool:
-        each = (
+        same_width = (
             self.centre.shape
             == self.reach.shape
             == self.half_width.shape
             == (self.width,)
         )
         return (
-            each
+            same_width
             and self.frequencies.ndim == 2
             and self.frequencies.shape[1] == self.width
         )
@@ -205,54 +205,55 @@ def hsgp(
     >>> found.half_width.round(3), found.size, bool(found.error < 2e-3)
     (array([1.929]), 8, True)
     """
-    known, rows = resolved_at(kernel, X)
+    resolved, rows = resolved_at(kernel, X)
     d = rows.shape[1]
     if d > MOST_COLUMNS:
         raise DataError(
             f"hsgp takes up to {MOST_COLUMNS} columns, got {d}: write 'cholesky' in its place"
         )
-    known.spectral_density(np.ones((1, d)))  # refused here if there is none
+    resolved.spectral_density(np.ones((1, d)))  # refused here if there is none
     low, high = served_ends(range, rows)
     centre = (low + high) / 2.0
     reach = (high - low) / 2.0
-    along = [known.along(j) for j, _ in enumerate(low)]
-    L = _half_widths(along, reach, tol, _one_each("half_width", half_width, d))
+    profiles = [resolved.along(j) for j, _ in enumerate(low)]
+    L = _half_widths(profiles, reach, tol, _one_each("half_width", half_width, d))
     counts = [
         _functions(k, w, tol) if m is None else _check_size(m)
-        for k, w, m in zip(along, L, _one_each("size", size, d), strict=True)
+        for k, w, m in zip(profiles, L, _one_each("size", size, d), strict=True)
     ]
     if math.prod(counts) > MOST_FUNCTIONS:
-        each = " x ".join(f"{m:,}" for m in counts)
+        shape = " x ".join(f"{m:,}" for m in counts)
         raise DataError(
-            f"this hsgp basis needs {each} functions: take a larger tol, size=, a longer length, or 'cholesky'"
+            f"this hsgp basis needs {shape} functions: take a larger tol, size=, a longer length, or 'cholesky'"
         )
     grid = np.meshgrid(
         *(np.arange(1, m + 1) * np.pi / (2.0 * w) for m, w in zip(counts, L)),
         indexing="ij",
     )
     error = sum(
-        _image(k, w, s) + _tails(k, w)[m] for k, w, s, m in zip(along, L, reach, counts)
+        _image(k, w, s) + _tails(k, w)[m]
+        for k, w, s, m in zip(profiles, L, reach, counts)
     )
     frequencies = np.stack(grid, -1).reshape(-1, d)
-    found = SineBasis(
-        known, "hsgp", d, float(error), False, centre, reach, L, frequencies
+    sine_basis = SineBasis(
+        resolved, "hsgp", d, float(error), False, centre, reach, L, frequencies
     )
-    found.refuse_beyond(rows)
-    return found
+    sine_basis.refuse_beyond(rows)
+    return sine_basis
 
 
-def served_ends(given: Any, rows: Array) -> tuple[Array, Array]:
+def served_ends(stated_range: Any, rows: Array) -> tuple[Array, Array]:
     """The least and largest value of each column that a `range` states, or that rows (n, d) have where it is None."""
     d = rows.shape[1]
-    if given is None:
+    if stated_range is None:
         low = rows.min(0)
         high = rows.max(0)
     else:
-        ends = np.asarray(read_rows(given, "range"), dtype=float)
+        ends = np.asarray(read_rows(stated_range, "range"), dtype=float)
         ends = ends.T if ends.shape == (2, 1) else ends
         if ends.shape not in ((1, 2), (d, 2)):
             raise DataError(
-                f"range is (low, high), or one such pair for each of {d} columns, got {brief(given)}"
+                f"range is (low, high), or one such pair for each of {d} columns, got {brief(stated_range)}"
             )
         low = np.broadcast_to(ends[:, 0], d)
         high = np.broadcast_to(ends[:, 1], d)
@@ -264,12 +265,12 @@ def served_ends(given: Any, rows: Array) -> tuple[Array, Array]:
     return low, high
 
 
-def _one_each(name: str, given: Any, d: int) -> list[Any]:
+def _one_each(name: str, value: Any, d: int) -> list[Any]:
     """One value for each column from one value for all, or from as many as there are columns."""
-    if isinstance(given, list | tuple | np.ndarray) and np.ndim(given):
-        several = list(given)
+    if isinstance(value, list | tuple | np.ndarray) and np.ndim(value):
+        several = list(value)
     else:
-        several = [given] * d
+        several = [value] * d
     if len(several) != d:
         raise DataError(
             f"{name} is one number, or one for each of {d} columns, got {len(several)}"
@@ -290,38 +291,41 @@ def _check_size(m: Any) -> int:
 
 
 def _half_widths(
-    along: Sequence[CovarianceFunction], reach: Array, tol: float, given: list[Any]
+    profiles: Sequence[CovarianceFunction],
+    reach: Array,
+    tol: float,
+    stated_widths: list[Any],
 ) -> Array:
-    found = []
-    for j, (k, s, w) in enumerate(zip(along, reach, given, strict=True)):
+    half_widths = []
+    for j, (k, s, w) in enumerate(zip(profiles, reach, stated_widths, strict=True)):
         if w is None:
-            found.append(s + _inverse_distance(k, tol, s) / 2.0)
+            half_widths.append(s + _inverse_distance(k, tol, s) / 2.0)
         elif not isinstance(w, int | float | np.number) or not np.isfinite(w) or w <= s:
             raise DataError(
                 f"half_width is more than {s:g}, half the range of column {j}, got {brief(w)}"
             )
         else:
-            found.append(float(w))
-    return np.array(found)
+            half_widths.append(float(w))
+    return np.array(half_widths)
 
 
 def _inverse_distance(k: CovarianceFunction, tol: float, start: float) -> float:
     """k^-1(tol): the distance at which a function of one column has fallen to tol k(0)."""
     from scipy.optimize import brentq
 
-    far = start
+    upper = start
     over = lambda r: k([0.0], [r]).item() / k.bound - tol
-    while over(far) > 0:
-        far *= 2.0
-    return float(brentq(over, 0.0, far, xtol=1e-12 * far))
+    while over(upper) > 0:
+        upper *= 2.0
+    return float(brentq(over, 0.0, upper, xtol=1e-12 * upper))
 
 
 def _tails(k: CovarianceFunction, L: float) -> Array:
     """sum_(a > m) S(a pi / 2L) / L for m = 0, 1, ...: what the sines beyond the m-th could add to k."""
     a = np.arange(1, _TERMS + 1)
     S = k.spectral_density(a * np.pi / (2.0 * L)) / L
-    rest = _TERMS * S[-1]  # a density falls at least as omega^-2
-    return np.append(np.cumsum(S[::-1])[::-1], 0.0) + rest
+    remainder = _TERMS * S[-1]  # a density falls at least as omega^-2
+    return np.append(np.cumsum(S[::-1])[::-1], 0.0) + remainder
 
 
 def _functions(k: CovarianceFunction, L: float, tol: float) -> int:

@@ -65,25 +65,25 @@ class Radial(CovarianceFunction):
     def slopes(self, pairs: RowPairs) -> dict[str, Array]:
         lengths = self.lengths(pairs.width)
         s = pairs.squared_distances(lengths)
-        steep, others = self.profile_slopes(s)
+        steep, other_slopes = self.profile_slopes(s)
         # s_j = (x_j - z_j)^2 / l_j^2 has d s_j / d log l_j = -2 s_j: dk / d log l_j = -2 (s_j / s) (s dg/ds)
         if not isinstance(self.length, tuple):
-            return {"length": -2.0 * steep} | others
+            return {"length": -2.0 * steep} | other_slopes
         ratio = np.divide(-2.0 * steep, s, out=np.zeros_like(s), where=s > 0)
-        found = {}
+        slopes = {}
         for j, length in enumerate(lengths):
-            left, right = pairs.column(j)
-            found[f"length[{j}]"] = ratio * np.square((left - right) / length)
-        return found | others
+            x_column, right = pairs.column(j)
+            slopes[f"length[{j}]"] = ratio * np.square((x_column - right) / length)
+        return slopes | other_slopes
 
     def symbolic_density(self, omega: Array, **length: Any) -> Any:
         """S at frequencies omega (q, d), with `length`, or `length[j]` of each column, as a symbol."""
-        each = [
+        factors = [
             length.get(f"length[{j}]", length.get("length", v))
             for j, v in enumerate(self.lengths(omega.shape[1]))
         ]
-        w2 = sum(np.square(omega[:, j]) * each[j] ** 2 for j in range(len(each)))
-        return math.prod(each) * self.unit_density(w2, len(each))
+        w2 = sum(np.square(omega[:, j]) * factors[j] ** 2 for j in range(len(factors)))
+        return math.prod(factors) * self.unit_density(w2, len(factors))
 
     def density(self, omega: Array) -> Array | None:
         # k(r) = g(r / l): S(omega) = prod_j l_j S_1(l omega)
@@ -250,10 +250,10 @@ class RationalQuadratic(Radial):
         z = np.sqrt(2.0 * a * positive)
         # kve = K_b(z) e^z; it is infinite only where z is so small that S is S(0) to rounding
         K = kve(b, z)
-        near = (w2 == 0) | np.isinf(K)
-        log_K = np.log(np.where(near, 1.0, K)) - z
+        at_origin = (w2 == 0) | np.isinf(K)
+        log_K = np.log(np.where(at_origin, 1.0, K)) - z
         return np.where(
-            near,
+            at_origin,
             at_zero,
             2.0 * np.exp(front + b / 2 * np.log(positive / (2.0 * a)) + log_K),
         )
@@ -343,8 +343,8 @@ class Periodic(CovarianceFunction):
 
     def _phases(self, pairs: RowPairs) -> list[Array]:
         return [
-            np.pi * (left - right) / self.period
-            for left, right in map(pairs.column, range(pairs.width))
+            np.pi * (x_column - right) / self.period
+            for x_column, right in map(pairs.column, range(pairs.width))
         ]
 
     def matrix(self, pairs: RowPairs) -> Array:

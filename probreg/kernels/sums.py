@@ -42,20 +42,20 @@ class RowSums:
     @classmethod
     def concatenate(cls, parts: "list[RowSums]") -> "RowSums":
         """All of these, in their order; shorter sums have coefficients of 0."""
-        most = max(part.coefficients.shape[1] for part in parts)
+        max_terms = max(part.coefficients.shape[1] for part in parts)
 
         def wide(part: "RowSums") -> "RowSums":
             n, s = part.coefficients.shape
-            again = np.repeat(part.rows[:, :1], most - s, axis=1)
+            repeats = np.repeat(part.rows[:, :1], max_terms - s, axis=1)
             return cls(
-                np.hstack([part.coefficients, np.zeros((n, most - s))]),
-                np.concatenate([part.rows, again], 1),
+                np.hstack([part.coefficients, np.zeros((n, max_terms - s))]),
+                np.concatenate([part.rows, repeats], 1),
             )
 
-        each = [wide(part) for part in parts]
+        padded = [wide(part) for part in parts]
         return cls(
-            np.concatenate([p.coefficients for p in each]),
-            np.concatenate([p.rows for p in each]),
+            np.concatenate([p.coefficients for p in padded]),
+            np.concatenate([p.rows for p in padded]),
         )
 
     @property
@@ -67,33 +67,36 @@ class RowSums:
 
     def columns(self, basis: KernelBasis) -> Array:
         """l_i(phi), (n, q)."""
-        out = np.zeros((self.n, basis.size))
+        phi = np.zeros((self.n, basis.size))
         for k, c in enumerate(self.coefficients.T):
             used = np.flatnonzero(c)
             if len(used):
-                out[used] += c[used, None] * basis.phi(self.rows[used, k])
-        return out
+                phi[used] += c[used, None] * basis.phi(self.rows[used, k])
+        return phi
 
     def variances(self, basis: KernelBasis) -> tuple[Array, Array]:
         """Of each sum what the columns leave of its variance, and the variance, (n,) each, at tau = 1."""
         # l l k = sum_kl c_k c_l k(x_k, x_l), less |l(phi)|^2
-        whole = np.zeros(self.n)
+        total = np.zeros(self.n)
         explained = np.zeros(self.n)
         for part in _block_slices(self.n):
             c = self.coefficients[part]
             x = self.rows[part]
             for k in range(c.shape[1]):
                 for m in range(k + 1):
-                    at = np.flatnonzero(c[:, k] * c[:, m])
-                    if len(at):
+                    active = np.flatnonzero(c[:, k] * c[:, m])
+                    if len(active):
                         value = basis.kernel.matrix(
-                            RowPairs(x[at, k], x[at, m], aligned=True)
+                            RowPairs(x[active, k], x[active, m], aligned=True)
                         )
-                        whole[part.start + at] += (
-                            (1.0 if k == m else 2.0) * c[at, k] * c[at, m] * value
+                        total[part.start + active] += (
+                            (1.0 if k == m else 2.0)
+                            * c[active, k]
+                            * c[active, m]
+                            * value
                         )
             explained[part] = np.square(self.take(part).columns(basis)).sum(1)
-        return basis.left_over(whole - explained, whole), whole
+        return basis.left_over(total - explained, total), total
 
     def points(self) -> tuple[Array, Any]:
         """The distinct rows (P, d), and the sums as a sparse matrix (n, P) over them."""
@@ -122,18 +125,18 @@ def covariance_left(basis: KernelBasis, sums: RowSums, weights: Any) -> Array:
     >>> covariance_left(basis(RBF(1.0), [0.0, 1.0, 2.0, 4.0]), far, csc_array([[1.0, -1.0]])).round(6)
     array([[0.009975]])
     """
-    left, whole = sums.variances(basis)
-    off = np.flatnonzero(left > _NOTHING * whole)
+    residual, total = sums.variances(basis)
+    off = np.flatnonzero(residual > _NOTHING * total)
     E = weights.shape[0]
     if not len(off):
         return np.zeros((E, E))
-    some = sums.take(off)
+    off_sums = sums.take(off)
     A = weights[:, off]
     # (sum_i |A_i| sd_i)^2 bounds the variance before the columns are known
-    bound = np.square(abs(A) @ np.sqrt(whole[off]))
-    points, M = some.points()
+    bound = np.square(abs(A) @ np.sqrt(total[off]))
+    points, M = off_sums.points()
     if len(points) > MOST_PAIRED:
-        B = A @ root_left(basis, some).T
+        B = A @ root_left(basis, off_sums).T
         return np.asarray(B @ B.T)
     return _positive(_quadratic_form(basis, points, (A @ M).tocsc()), bound, basis)
 
@@ -174,35 +177,35 @@ def root_left(basis: KernelBasis, sums: RowSums) -> Array:
     By a pivoted Cholesky factorisation of the sums in units of their standard deviations. DataError for a rank above 2,000, or
     where G takes more than 0.8 GB.
     """
-    left, whole = sums.variances(basis)
-    sd = np.sqrt(np.where(whole > 0, whole, 1.0))
-    d = left / sd**2
+    residual, total = sums.variances(basis)
+    sd = np.sqrt(np.where(total > 0, total, 1.0))
+    d = residual / sd**2
     off = np.flatnonzero(d > _NOTHING)
     d = d[off]
-    some = sums.take(off)
-    out = np.zeros((0, sums.n))
+    off_sums = sums.take(off)
+    root = np.zeros((0, sums.n))
     if not len(off):
-        return out
-    points, M = some.points()
-    phi = some.columns(basis) / sd[off, None]
+        return root
+    points, M = off_sums.points()
+    phi = off_sums.columns(basis) / sd[off, None]
     unit = sd[off]
     G = np.empty((min(64, len(off)), len(off)))
     r = 0
-    most = min(_MOST_RANK, max(_MOST_NUMBERS // len(off), 1), len(off))
+    max_rank = min(_MOST_RANK, max(_MOST_NUMBERS // len(off), 1), len(off))
     while d.max() > ON_SPAN:
-        if r == most < len(off):
+        if r == max_rank < len(off):
             raise DataError(
-                f"{len(off):,} rows are off the span of a basis of {basis.kernel}, and their covariance is of rank above {most:,}: "
-                f"ask for at most {min(_MOST_RANK, most):,} rows at a time"
+                f"{len(off):,} rows are off the span of a basis of {basis.kernel}, and their covariance is of rank above {max_rank:,}: "
+                f"ask for at most {min(_MOST_RANK, max_rank):,} rows at a time"
             )
-        if r == most:
+        if r == max_rank:
             break
         if r == len(G):
-            G = np.vstack([G, np.empty((min(r, most - r), len(off)))])
+            G = np.vstack([G, np.empty((min(r, max_rank - r), len(off)))])
         i = int(np.argmax(d))
         # g = (C_i - G_i'G) / sqrt(d_i), d <- d - g^2, C_i = l_i l_j k - l_i(phi)'l_j(phi)
-        x = some.rows[i]
-        c = some.coefficients[i]
+        x = off_sums.rows[i]
+        c = off_sums.coefficients[i]
         C = (
             M @ (c @ basis.kernel.matrix(RowPairs(x, points))) / (unit * unit[i])
             - phi @ phi[i]
@@ -211,6 +214,6 @@ def root_left(basis: KernelBasis, sums: RowSums) -> Array:
         d = np.maximum(d - np.square(G[r]), 0.0)
         d[i] = 0.0
         r += 1
-    out = np.zeros((r, sums.n))
-    out[:, off] = G[:r] * unit
-    return out
+    root = np.zeros((r, sums.n))
+    root[:, off] = G[:r] * unit
+    return root

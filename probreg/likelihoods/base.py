@@ -298,7 +298,7 @@ class DifferentiableLikelihood(Likelihood):
         """d information / d eta, shape (..., n, m, m, m), the last axis that of eta; by differences of fourth order."""
         h = 1e-3
         m = eta.shape[-1]
-        near, far = (
+        inner, outer = (
             np.stack(
                 [
                     self.information(eta + k * h * e, **aux)
@@ -310,7 +310,7 @@ class DifferentiableLikelihood(Likelihood):
             for k in (1, 2)
         )
         # f'(x) = [8 (f(x + h) - f(x - h)) - (f(x + 2 h) - f(x - 2 h))] / (12 h) + O(h^4).
-        return (8.0 * near - far) / (12.0 * h)
+        return (8.0 * inner - outer) / (12.0 * h)
 
     @abstractmethod
     def value_grad_hessian(self, y: Array, eta: Array, **aux: Any) -> ValueGradHessian:
@@ -449,8 +449,8 @@ class ExponentialFamily(UnivariateLikelihood, SmoothLikelihood):
 
     def score(self, y: Array, eta: Array, **aux: Any) -> Array:
         # d log p / d eta = (y - n mu) theta', theta' = 1 for the canonical link.
-        rest = self.drawn(y) - self.size(**self.given(y)) * self.mean(eta)
-        return (rest if self.canonical else rest * self._natural(eta, aux)[0])[
+        residual = self.drawn(y) - self.size(**self.given(y)) * self.mean(eta)
+        return (residual if self.canonical else residual * self._natural(eta, aux)[0])[
             ..., None
         ]
 
@@ -481,20 +481,20 @@ class ExponentialFamily(UnivariateLikelihood, SmoothLikelihood):
 
     def value_grad_hessian(self, y: Array, eta: Array, **aux: Any) -> ValueGradHessian:
         n = self.size(**self.given(y))
-        rest = self.drawn(y) - n * self.mean(eta)
+        residual = self.drawn(y) - n * self.mean(eta)
         if self.canonical:
-            g = rest
+            g = residual
             h = n * self.variance(self.mean(eta), **aux)
         else:
             first, second = self._natural(eta, aux)
             # -d^2 log p / d eta^2 = n mu' theta' - (y - n mu) theta''.
-            g = rest * first
-            h = n * self.link.slope(eta[..., 0]) * first - rest * second
+            g = residual * first
+            h = n * self.link.slope(eta[..., 0]) * first - residual * second
         if not self.aux:
             return ValueGradHessian(
                 self.log_prob(y, eta, **aux), g[:, None], h[:, None, None]
             )
-        own, cross, curvature = self.aux_expansion(y, eta, **aux)
+        aux_derivatives, cross, curvature = self.aux_expansion(y, eta, **aux)
         # Over (eta, log aux): [h, cross; cross', curvature].
         rows = [
             np.concatenate([h[:, None], cross], -1)[:, None],
@@ -502,7 +502,7 @@ class ExponentialFamily(UnivariateLikelihood, SmoothLikelihood):
         ]
         return ValueGradHessian(
             self.log_prob(y, eta, **aux),
-            np.concatenate([g[:, None], own], -1),
+            np.concatenate([g[:, None], aux_derivatives], -1),
             np.concatenate(rows, -2),
         )
 

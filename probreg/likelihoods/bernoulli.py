@@ -86,28 +86,36 @@ class Bernoulli(ExponentialFamily, MayDiverge, OfClasses):
         reference: Level | None,
     ) -> Self:
         refuse("Bernoulli", event=None, reference=reference)
-        met = response_levels(values, levels, stated=self._stated_levels(), other=event)
+        found_levels = response_levels(
+            values, levels, stated=self._stated_levels(), other=event
+        )
         if levels is not None or any(
-            isinstance(v, float) for v in met
+            isinstance(v, float) for v in found_levels
         ):  # whole numbers come as int
             _not_shares(values)
-        if len(met) != 2:
-            if len(met) == 1:
-                what = f"is constant ({met[0]!r}), and its other level is not known: code it as 0 or 1, or declare the levels of a categorical column"
+        if len(found_levels) != 2:
+            if len(found_levels) == 1:
+                problem = f"is constant ({found_levels[0]!r}), and its other level is not known: code it as 0 or 1, or declare the levels of a categorical column"
             else:
-                what = f"has {len(met)} levels ({', '.join(map(str, met[:6]))}{'…' * (len(met) > 6)})"
-            if len(met) > 2:
-                more = " For more than two use Categorical."
+                problem = f"has {len(found_levels)} levels ({', '.join(map(str, found_levels[:6]))}{'…' * (len(found_levels) > 6)})"
+            if len(found_levels) > 2:
+                hint = " For more than two use Categorical."
             else:
-                more = ""
+                hint = ""
             raise DataError(
-                f"a Bernoulli response has two levels; this one {what}.{more}"
+                f"a Bernoulli response has two levels; this one {problem}.{hint}"
             )
         if event is None:
-            last = met[1]
+            last = found_levels[1]
         else:
-            last = one_of(met, event, "event")
-        return replace(self, levels=(met[0] if last == met[1] else met[1], last))
+            last = one_of(found_levels, event, "event")
+        return replace(
+            self,
+            levels=(
+                found_levels[0] if last == found_levels[1] else found_levels[1],
+                last,
+            ),
+        )
 
     def encode(self, values: Array) -> Array:
         return codes(values, self.levels)

@@ -112,13 +112,13 @@ class Binomial(ExponentialFamily, MayDiverge, OfTrials):
         bad = np.flatnonzero(y[:, 0] > y[:, 1])
         if len(bad):
             i = bad[0]
-            said = f" has {y[i, 0]:g} successes in {y[i, 1]:g} trials; they are whole numbers with 0 <= successes <= trials"
-            raise row_error("", i, said)
+            message = f" has {y[i, 0]:g} successes in {y[i, 1]:g} trials; they are whole numbers with 0 <= successes <= trials"
+            raise row_error("", i, message)
         if self.trials is not None and len(
             bad := np.flatnonzero(y[:, 1] != self.trials)
         ):
-            said = f" has {y[bad[0], 1]:g} trials, and this Binomial has {self.trials} in every row"
-            raise row_error("", bad[0], said)
+            message = f" has {y[bad[0], 1]:g} trials, and this Binomial has {self.trials} in every row"
+            raise row_error("", bad[0], message)
         return y
 
     def of_counts(self) -> "Binomial":
@@ -179,12 +179,12 @@ class Binomial(ExponentialFamily, MayDiverge, OfTrials):
         n = np.asarray(y)[..., 1]
         e = eta[..., 0]
         # log p = min(eta, 0) - log(1 + exp(-|eta|)), log(1 - p) = -max(eta, 0) - log(1 + exp(-|eta|))
-        own = (
+        coefficient = (
             k * np.minimum(e, 0.0)
             - (n - k) * np.maximum(e, 0.0)
             - n * np.log1p(np.exp(-np.abs(e)))
         )
-        return own + self.base_measure(y)
+        return coefficient + self.base_measure(y)
 
     def base_measure(self, y: Array) -> Array:
         """log (n over k)."""
@@ -237,8 +237,8 @@ class Binomial(ExponentialFamily, MayDiverge, OfTrials):
 def _zero_one(values: Array, trials: int | None) -> None:
     """Values (n,) that a Binomial of so many trials counts; one of shares or of text names what is meant."""
     if values.dtype.kind not in "fiub":
-        said = f" holds {values[0] if len(values) else ''!r}. For two levels use Bernoulli."
-        raise row_error("a Binomial response is numeric; ", 0, said)
+        message = f" holds {values[0] if len(values) else ''!r}. For two levels use Bernoulli."
+        raise row_error("a Binomial response is numeric; ", 0, message)
     wrong = ~((values >= 0) & (values <= (trials or 1)) & (np.floor(values) == values))
     bad = np.flatnonzero(wrong)
     if len(bad):

@@ -104,21 +104,23 @@ class Categorical(SoftmaxLikelihood):
                 )
             )
         ):
-            said = f" holds {values[bad[0]]:g}. For real numbers use Gaussian."
-            raise row_error("a categorical response holds class labels; ", bad[0], said)
-        met = response_levels(
+            message = f" holds {values[bad[0]]:g}. For real numbers use Gaussian."
+            raise row_error(
+                "a categorical response holds class labels; ", bad[0], message
+            )
+        present = response_levels(
             values, levels, stated=self._stated_levels(), other=reference
         )
-        if len(met) < 2:
+        if len(present) < 2:
             raise DataError(
-                f"a categorical response has two or more classes; this one is constant ({met[0]!r}), and its other classes are not "
+                f"a categorical response has two or more classes; this one is constant ({present[0]!r}), and its other classes are not "
                 "known: declare the levels of a categorical column"
             )
-        if len(met) > 20 and len(met) > len(values) / 2:
+        if len(present) > 20 and len(present) > len(values) / 2:
             raise DataError(
-                f"a categorical response with {len(met)} classes in {len(values)} rows: are these identifiers or numbers?"
+                f"a categorical response with {len(present)} classes in {len(values)} rows: are these identifiers or numbers?"
             )
-        return self._of_levels(met, reference)
+        return self._of_levels(present, reference)
 
     def encode(self, values: Array) -> Array:
         return codes(values, self.levels)
@@ -176,13 +178,15 @@ class Categorical(SoftmaxLikelihood):
     def recession(self, y: Array) -> Recession:
         index = np.asarray(y, int)
         k = len(self.levels)
-        rows, other = (a.ravel() for a in np.indices((len(index), k)))
-        keep = other != index[rows]
+        rows, alternative = (a.ravel() for a in np.indices((len(index), k)))
+        keep = alternative != index[rows]
         rows = rows[keep]
-        other = other[keep]
+        alternative = alternative[keep]
         # log p_y never falls where (f_y - f_k) grows for every other class k: (C_y - C_k)'x d >= 0.
         C = self.contrast
-        return Recession(rows, C[index[rows]] - C[other], np.zeros(len(rows), bool))
+        return Recession(
+            rows, C[index[rows]] - C[alternative], np.zeros(len(rows), bool)
+        )
 
     def pymc(self, eta: Any, **aux: Any) -> tuple[Any, dict[str, Any]]:
         import pymc as pm

@@ -97,8 +97,8 @@ class Huber(LocationScaleLikelihood):
     def standard_cdf(self, r: Array) -> Array:
         # the left tail is exp(k r + k^2 / 2) / k; inside, sqrt(2 pi) (Phi(r) - Phi(-k)) is added
         k = self.k
-        left = np.exp(k * np.minimum(-np.abs(r), -k) + 0.5 * k * k) / k
-        low = left + _ROOT_2PI * (ndtr(np.clip(-np.abs(r), -k, None)) - ndtr(-k))
+        tail = np.exp(k * np.minimum(-np.abs(r), -k) + 0.5 * k * k) / k
+        low = tail + _ROOT_2PI * (ndtr(np.clip(-np.abs(r), -k, None)) - ndtr(-k))
         return np.where(r < 0, low, self._mass - low) / self._mass
 
     def standard_sample(

@@ -23,11 +23,13 @@ def of_normals(
         sign = -1.0
     mean = np.ascontiguousarray(sign * eta[..., 0].T)
     scale = np.ascontiguousarray(aux["sigma"].T, dtype=float)
-    out = np.full(len(mean), np.nan)
+    quantiles = np.full(len(mean), np.nan)
     tail = min(prob, 1.0 - prob)
     if len(share) and tail > 0.0 and scale.min() > 0.0 and np.isfinite(scale).all():
-        normal_mixture_quantiles(mean, scale, share, tail, float(ndtri(tail)), out)
-    return sign * out
+        normal_mixture_quantiles(
+            mean, scale, share, tail, float(ndtri(tail)), quantiles
+        )
+    return sign * quantiles
 
 
 def of_poissons(
@@ -38,15 +40,15 @@ def of_poissons(
 
     eta = eta[..., 0].T
     few = eta.max(1) <= np.log(MOST)  # nan too is left to the general search
-    out = np.full(len(eta), np.nan)
-    found = np.empty(int(few.sum()))
+    quantiles = np.full(len(eta), np.nan)
+    few_quantiles = np.empty(int(few.sum()))
     if prob < _ALMOST:
         poisson_mixture_quantiles(
             np.exp(np.ascontiguousarray(eta[few])),
             share,
             prob,
             np.empty(len(share)),
-            found,
+            few_quantiles,
         )
-        out[few] = found
-    return out
+        quantiles[few] = few_quantiles
+    return quantiles

@@ -110,12 +110,12 @@ class Multinomial(SoftmaxLikelihood, OfTrials):
             raise DataError(
                 "a Multinomial response counts two or more classes; this one has a single column"
             )
-        met = tuple(range(y.shape[1])) if levels is None else levels
-        if len(set(met)) != y.shape[1]:
+        names = tuple(range(y.shape[1])) if levels is None else levels
+        if len(set(names)) != y.shape[1]:
             raise DataError(
-                f"the classes of a Multinomial response have names of their own; got {', '.join(map(str, met))}"
+                f"the classes of a Multinomial response have names of their own; got {', '.join(map(str, names))}"
             )
-        return self._of_levels(met, reference)
+        return self._of_levels(names, reference)
 
     def encode(self, values: Array) -> Array:
         y = _counts(values)
@@ -192,11 +192,11 @@ class Multinomial(SoftmaxLikelihood, OfTrials):
 
     def recession(self, y: Array) -> Recession:
         C = self.contrast
-        met = y > 0
+        positive = y > 0
         # Of two classes that both came f_k - f_j stays; where one came, its f may only grow against that of the other.
         pairs = np.array([(k, j) for k in range(len(C)) for j in range(k)])
-        first = met[:, pairs[:, 0]]
-        second = met[:, pairs[:, 1]]
+        first = positive[:, pairs[:, 0]]
+        second = positive[:, pairs[:, 1]]
         rows, pair = np.nonzero(first | second)
         side = np.where(first[rows, pair], 1.0, -1.0)[:, None]
         c = side * (C[pairs[pair, 0]] - C[pairs[pair, 1]])

@@ -64,8 +64,8 @@ class PiecewiseLinearLikelihood(AdditiveNoise, ProximalLikelihood):
         )
 
     def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
-        at = self.slopes(**aux)
-        return -_loss(y - eta[..., 0], at) - np.log(at.mass)
+        slopes = self.slopes(**aux)
+        return -_loss(y - eta[..., 0], slopes) - np.log(slopes.mass)
 
     def dispersion(self, aux: Mapping[str, float]) -> float:
         # both slopes are divided by the first nuisance parameter: what is left is the loss beyond the tube, in units of y
@@ -76,38 +76,44 @@ class PiecewiseLinearLikelihood(AdditiveNoise, ProximalLikelihood):
 
     def score_at_kinks(self, y: Array, eta: Array, **aux: Any) -> Array:
         """The score over eta (n,); on a kink, where it has no value, the root of its mean square if the kink is the quantile."""
-        at = self.slopes(**aux)
+        slopes = self.slopes(**aux)
         r = self.residuals(y, eta, **aux)
         # without a tube P(r > 0) = down / (up + down): E score^2 = up down; with one the slopes are equal, and half of the rows count
-        mean_square = np.where(np.asarray(at.tube) > 0.0, 0.5, 1.0) * at.up * at.down
-        return np.where(np.abs(r) == at.tube, np.sqrt(mean_square), _loss_slope(r, at))
+        mean_square = (
+            np.where(np.asarray(slopes.tube) > 0.0, 0.5, 1.0) * slopes.up * slopes.down
+        )
+        return np.where(
+            np.abs(r) == slopes.tube, np.sqrt(mean_square), _loss_slope(r, slopes)
+        )
 
     def information(self, eta: Array, **aux: Any) -> Array:
         # E score^2 = up^2 P(r > tube) + down^2 P(r < -tube) = (up + down) / Z
-        at = self.slopes(**aux)
-        return (np.zeros(eta.shape[:-1]) + (at.up + at.down) / at.mass)[..., None, None]
+        slopes = self.slopes(**aux)
+        return (np.zeros(eta.shape[:-1]) + (slopes.up + slopes.down) / slopes.mass)[
+            ..., None, None
+        ]
 
     def information_slope(self, eta: Array, **aux: Any) -> Array:
         return np.zeros((*eta.shape[:-1], 1, 1, 1))
 
     def value_grad_hessian(self, y: Array, eta: Array, **aux: Any) -> ValueGradHessian:
-        at = self.slopes(**aux)
+        slopes = self.slopes(**aux)
         r = self.residuals(y, eta, **aux)
-        loss = _loss(r, at)
-        pull = _loss_slope(r, at)
-        Z = at.mass
-        P = at.outside
+        loss = _loss(r, slopes)
+        pull = _loss_slope(r, slopes)
+        Z = slopes.mass
+        P = slopes.outside
         n = len(y)
         gradient = np.zeros((n, 1 + len(self.aux)))
         H = np.zeros((n, 1 + len(self.aux), 1 + len(self.aux)))
         # d/d eta = pull, d/d log s = loss - P, and their expected squares (up + down) / Z and 2 P - P^2; their product has mean 0
-        gradient[:, 0], H[:, 0, 0] = pull, (at.up + at.down) / Z
+        gradient[:, 0], H[:, 0, 0] = pull, (slopes.up + slopes.down) / Z
         gradient[:, 1], H[:, 1, 1] = loss - P, 2.0 * P - P * P
         if len(self.aux) > 1:
             # d/d log tube = tube (|pull| - 2 / Z); E |pull| loss = 2 / Z, E pull^2 = (up + down) / Z
-            gradient[:, 2] = at.tube * (np.abs(pull) - 2.0 / Z)
-            H[:, 1, 2] = H[:, 2, 1] = at.tube * (1.0 - P) * 2.0 / Z
-            H[:, 2, 2] = at.tube**2 * ((at.up + at.down) / Z - 4.0 / Z**2)
+            gradient[:, 2] = slopes.tube * (np.abs(pull) - 2.0 / Z)
+            H[:, 1, 2] = H[:, 2, 1] = slopes.tube * (1.0 - P) * 2.0 / Z
+            H[:, 2, 2] = slopes.tube**2 * ((slopes.up + slopes.down) / Z - 4.0 / Z**2)
         return ValueGradHessian(-loss - np.log(Z), gradient, H)
 
     def residuals(self, y: Array, eta: Array, **aux: Any) -> Array:
@@ -120,36 +126,38 @@ class PiecewiseLinearLikelihood(AdditiveNoise, ProximalLikelihood):
 
     def prox(self, y: Array, eta: Array, step: float, **aux: Any) -> Array:
         # the residual v = y - eta is drawn towards the tube: to v - step up above it, no farther than its edge
-        at = self.slopes(**aux)
+        slopes = self.slopes(**aux)
         v = y - eta[..., 0]
-        above = np.maximum(v - step * at.up, at.tube)
-        below = np.minimum(v + step * at.down, -at.tube)
-        r = np.where(v > at.tube, above, np.where(v < -at.tube, below, v))
+        above = np.maximum(v - step * slopes.up, slopes.tube)
+        below = np.minimum(v + step * slopes.down, -slopes.tube)
+        r = np.where(v > slopes.tube, above, np.where(v < -slopes.tube, below, v))
         return (y - r)[..., None]
 
     def cdf(self, y: Array, eta: Array, **aux: Any) -> Array:
-        at = self.slopes(**aux)
+        slopes = self.slopes(**aux)
         r = y - eta[..., 0]
-        Z = at.mass
-        tube = at.tube
+        Z = slopes.mass
+        tube = slopes.tube
         # exp(down (r + tube)) / (down Z) below the tube, linear in it, and 1 - exp(-up (r - tube)) / (up Z) above
-        left = np.exp(at.down * np.minimum(r + tube, 0.0)) / (at.down * Z)
-        right = np.exp(-at.up * np.maximum(r - tube, 0.0)) / (at.up * Z)
-        return np.where(r < tube, left + np.clip(r + tube, 0.0, None) / Z, 1.0 - right)
+        lower = np.exp(slopes.down * np.minimum(r + tube, 0.0)) / (slopes.down * Z)
+        right = np.exp(-slopes.up * np.maximum(r - tube, 0.0)) / (slopes.up * Z)
+        return np.where(r < tube, lower + np.clip(r + tube, 0.0, None) / Z, 1.0 - right)
 
     def quantile_of_noise(self, p: Array, **aux: Any) -> Array:
         """r with P(noise <= r) = p, the inverse of `cdf`."""
-        at = self.slopes(**aux)
-        Z = at.mass
-        left = 1.0 / at.down
+        slopes = self.slopes(**aux)
+        Z = slopes.mass
+        lower = 1.0 / slopes.down
         with np.errstate(
             divide="ignore", invalid="ignore"
         ):  # of the pieces that are not taken
-            low = -at.tube + np.log(p * Z * at.down) / at.down
-            high = at.tube - np.log((1.0 - p) * Z * at.up) / at.up
-        inside = p * Z - left - at.tube
+            low = -slopes.tube + np.log(p * Z * slopes.down) / slopes.down
+            high = slopes.tube - np.log((1.0 - p) * Z * slopes.up) / slopes.up
+        inside = p * Z - lower - slopes.tube
         return np.where(
-            p * Z < left, low, np.where(p * Z > left + 2.0 * at.tube, high, inside)
+            p * Z < lower,
+            low,
+            np.where(p * Z > lower + 2.0 * slopes.tube, high, inside),
         )
 
     def sample(self, rng: np.random.Generator, eta: Array, **aux: Any) -> Array:
@@ -158,41 +166,43 @@ class PiecewiseLinearLikelihood(AdditiveNoise, ProximalLikelihood):
         return mean + self.quantile_of_noise(rng.random(shape), **aux)
 
     def response_variance(self, eta: Array, **aux: Any) -> Array:
-        up, down, e = at = self.slopes(**aux)
+        up, down, e = slopes = self.slopes(**aux)
         # E r = (e / up + 1 / up^2 - e / down - 1 / down^2) / Z,
         # E r^2 = (2 e^3 / 3 + e^2 / up + 2 e / up^2 + 2 / up^3 + the same of down) / Z
-        first = (e / up + up**-2.0 - e / down - down**-2.0) / at.mass
+        first = (e / up + up**-2.0 - e / down - down**-2.0) / slopes.mass
         second = (
             sum(e**2 / k + 2.0 * e / k**2 + 2.0 / k**3 for k in (up, down))
             + 2.0 * e**3 / 3.0
         )
-        return np.broadcast_to(second / at.mass - first**2, eta.shape[:-1])
+        return np.broadcast_to(second / slopes.mass - first**2, eta.shape[:-1])
 
     def settings(self, **aux: Any) -> tuple[Any, ...]:
-        at = self.slopes(**aux)
-        return at.up, at.down, at.tube, np.log(at.mass), at.outside
+        slopes = self.slopes(**aux)
+        return slopes.up, slopes.down, slopes.tube, np.log(slopes.mass), slopes.outside
 
     def pymc(self, eta: Any, **aux: Any) -> tuple[Any, dict[str, Any]]:
         def log_prob(value: Any, mu: Any, *values: Any) -> Any:
             import pytensor.tensor as pt
 
-            at = self.slopes(**dict(zip(self.aux, values)))
+            slopes = self.slopes(**dict(zip(self.aux, values)))
             r = value - mu
             return (
-                -at.up * pt.maximum(r - at.tube, 0.0)
-                - at.down * pt.maximum(-r - at.tube, 0.0)
-                - pt.log(at.mass)
+                -slopes.up * pt.maximum(r - slopes.tube, 0.0)
+                - slopes.down * pt.maximum(-r - slopes.tube, 0.0)
+                - pt.log(slopes.mass)
             )
 
         return named_variable(log_prob, self), {"mu": eta[:, 0], **aux}
 
 
-def _loss(r: Array, at: Slopes) -> Array:
-    return at.up * np.maximum(r - at.tube, 0.0) + at.down * np.maximum(
-        -r - at.tube, 0.0
+def _loss(r: Array, slopes: Slopes) -> Array:
+    return slopes.up * np.maximum(r - slopes.tube, 0.0) + slopes.down * np.maximum(
+        -r - slopes.tube, 0.0
     )
 
 
-def _loss_slope(r: Array, at: Slopes) -> Array:
+def _loss_slope(r: Array, slopes: Slopes) -> Array:
     """d log p / d eta: up above the tube, -down below it, 0 inside and at its edges."""
-    return np.where(r > at.tube, at.up, np.where(r < -at.tube, -at.down, 0.0))
+    return np.where(
+        r > slopes.tube, slopes.up, np.where(r < -slopes.tube, -slopes.down, 0.0)
+    )

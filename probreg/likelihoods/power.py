@@ -104,17 +104,17 @@ class PowerNoise(LocationScaleLikelihood):
         with np.errstate(
             invalid="ignore"
         ):  # 0 times infinity at r = 0, which the expected curvature replaces
-            found = super().value_grad_hessian(y, eta, **aux)
+            derivatives = super().value_grad_hessian(y, eta, **aux)
         if not self.expected_curvature:
-            return found
+            return derivatives
         # the second derivative is infinite at r = 0, and its sample mean has no variance for p <= 3/2: the expected one,
         # E g^2 / sigma^2 over eta and E (r g - 1)^2 = p over log sigma, whose product has mean 0
-        curvature = np.zeros_like(found.curvature)
+        curvature = np.zeros_like(derivatives.curvature)
         curvature[:, 0, 0], curvature[:, 1, 1] = (
             self.standard_information / np.square(aux["sigma"]),
             self.p,
         )
-        return found._replace(curvature=curvature)
+        return derivatives._replace(curvature=curvature)
 
     def standard_cdf(self, r: Array) -> Array:
         # |r|^p is a Gamma(1/p): half of its upper tail lies below -|r|

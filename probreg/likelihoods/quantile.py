@@ -65,9 +65,9 @@ class Quantile(PiecewiseLinearLikelihood):
         import pymc as pm
 
         # b kappa = up and b / kappa = down
-        at = self.slopes(**aux)
+        slopes = self.slopes(**aux)
         return pm.AsymmetricLaplace, {
             "mu": eta[:, 0],
-            "b": (at.up * at.down) ** 0.5,
-            "kappa": (at.up / at.down) ** 0.5,
+            "b": (slopes.up * slopes.down) ** 0.5,
+            "kappa": (slopes.up / slopes.down) ** 0.5,
         }

@@ -42,12 +42,12 @@ def finite_response(values: np.ndarray, kind: str, *, copy: bool = True) -> np.n
         before = f"{with_article(kind)} response is finite; "
         after = f" holds {y[bad[0]]} ({such_rows(len(bad))})"
         raise row_error(before, bad[0], after)
-    far = np.flatnonzero(np.abs(y) > _LARGEST)
-    if len(far):
+    too_large = np.flatnonzero(np.abs(y) > _LARGEST)
+    if len(too_large):
         raise row_error(
             "",
-            far[0],
-            f" of the response holds {y[far[0]]:g}, whose square is beyond double precision ({such_rows(len(far))}, "
+            too_large[0],
+            f" of the response holds {y[too_large[0]]:g}, whose square is beyond double precision ({such_rows(len(too_large))}, "
             f"above {_LARGEST:g}): state the response in another unit",
         )
     return y
@@ -55,12 +55,12 @@ def finite_response(values: np.ndarray, kind: str, *, copy: bool = True) -> np.n
 
 def exact_counts(y: np.ndarray, kind: str) -> np.ndarray:
     """The counts as they are. DataError for one so large that double precision skips whole numbers next to it."""
-    far = np.argwhere(y >= _WHOLE)
-    if len(far):
+    too_large = np.argwhere(y >= _WHOLE)
+    if len(too_large):
         raise row_error(
             f"{with_article(kind)} response holds counts below 2^53 = {_WHOLE:.0f}; ",
-            far[0, 0],
-            f" holds {y[tuple(far[0])]:g}: larger ones are not exact in double precision",
+            too_large[0, 0],
+            f" holds {y[tuple(too_large[0])]:g}: larger ones are not exact in double precision",
         )
     return y
 
@@ -140,17 +140,17 @@ def response_levels(
 
 def _check_missing_levels(values: np.ndarray) -> None:
     """DataError where a level is None or nan: a missing value is no class."""
-    met = np.asarray(values)
-    if met.dtype.kind == "f":
-        bad = np.flatnonzero(np.isnan(met))
+    array = np.asarray(values)
+    if array.dtype.kind == "f":
+        bad = np.flatnonzero(np.isnan(array))
     else:
-        if met.dtype.kind == "O":
-            bad = np.flatnonzero(missing_objects(met))
+        if array.dtype.kind == "O":
+            bad = np.flatnonzero(missing_objects(array))
         else:
             bad = np.zeros(0, int)
     if len(bad):
-        said = f" of the response holds {met[bad[0]]!s} ({such_rows(len(bad))}): drop or complete them"
-        raise row_error("", bad[0], said)
+        message = f" of the response holds {array[bad[0]]!s} ({such_rows(len(bad))}): drop or complete them"
+        raise row_error("", bad[0], message)
 
 
 def codes(values: np.ndarray, levels: Sequence[Level]) -> np.ndarray:
@@ -161,24 +161,24 @@ def codes(values: np.ndarray, levels: Sequence[Level]) -> np.ndarray:
             f"a response of levels is one column, got an array of shape {values.shape}"
         )
     if values.dtype.kind in "fiub":
-        out = np.full(len(values), -1.0)
+        positions = np.full(len(values), -1.0)
         for i, level in enumerate(levels):
-            out += (values == level) * (
+            positions += (values == level) * (
                 i + 1.0
             )  # a third of the time of an assignment to the rows met
     else:
         place = {v: float(i) for i, v in enumerate(levels)}
-        out = np.array([place.get(_level(v), -1.0) for v in values.tolist()])
-    bad = np.flatnonzero(out < 0)
+        positions = np.array([place.get(_level(v), -1.0) for v in values.tolist()])
+    bad = np.flatnonzero(positions < 0)
     if len(bad):
-        met = np.asarray(values).tolist()[bad[0]]
-        known = ", ".join(map(str, levels))
+        value = np.asarray(values).tolist()[bad[0]]
+        shown_levels = ", ".join(map(str, levels))
         raise row_error(
             "",
             bad[0],
-            f" of the response holds {met!r}, which is not a level of the model: {known}",
+            f" of the response holds {value!r}, which is not a level of the model: {shown_levels}",
         )
-    return out
+    return positions
 
 
 def absent_codes(y: np.ndarray, n_levels: int) -> np.ndarray:
@@ -220,12 +220,12 @@ def _distinct_levels(values: np.ndarray) -> list[Level]:
     # Few levels are the rule: sorting what is left after the first rows' levels are taken out is cheap.
     head = np.unique(values[:1000])
     if len(head) < 20:
-        rest = values[~np.isin(values, head)]
+        remaining = values[~np.isin(values, head)]
     else:
-        rest = values
-    met = np.union1d(head, rest).tolist()
+        remaining = values
+    distinct = np.union1d(head, remaining).tolist()
     return [
-        int(v) if isinstance(v, float) and v.is_integer() else v for v in met
+        int(v) if isinstance(v, float) and v.is_integer() else v for v in distinct
     ]  # 1.0 reads as 1
 
 

@@ -48,11 +48,11 @@ def curve_of(eta: Array, t: Array, b: int, curve: Array) -> None:
     for c in range(m):
         for d in range(c, m):
             w = curve[pair]
-            left = mean[c]
+            p_c = mean[c]
             right = mean[d]
             for i in range(b):
                 # sum_k p_k C_kc C_kd - (C'p)_c (C'p)_d
-                w[i] = -left[i] * right[i]
+                w[i] = -p_c[i] * right[i]
             for k in range(K):
                 weight = t[k * m + c] * t[k * m + d]
                 if weight != 0.0:
@@ -91,11 +91,11 @@ class SoftmaxLikelihood(SmoothLikelihood, MayDiverge, OfClasses):
 
     def _of_levels(self, met: tuple[Level, ...], reference: Level | None) -> Self:
         """The same of these classes."""
-        wanted = reference if reference is not None else self.reference
+        base = reference if reference is not None else self.reference
         return replace(
             self,
             levels=met,
-            reference=None if wanted is None else one_of(met, wanted, "reference"),
+            reference=None if base is None else one_of(met, base, "reference"),
         )
 
     def describe(self, response: str) -> str:
@@ -203,11 +203,11 @@ class SoftmaxLikelihood(SmoothLikelihood, MayDiverge, OfClasses):
         f = self.scores(eta)
         k = len(self.levels)
         # logit p_k = f_k - log sum_{l not k} exp f_l, of slope e_k - softmax of the others over f.
-        others = np.where(
+        p_others = np.where(
             np.eye(k, dtype=bool), -np.inf, f[..., None, :]
         )  # row k: the scores of all classes but k
-        slope = np.eye(k) - softmax(others, -1)
-        return f - logsumexp(others, -1), slope @ self.contrast
+        slope = np.eye(k) - softmax(p_others, -1)
+        return f - logsumexp(p_others, -1), slope @ self.contrast
 
     def _information(self, p: Array) -> Array:
         C = self.contrast

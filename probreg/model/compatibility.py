@@ -63,24 +63,24 @@ def response_of_counts(
         return {None: Gaussian, "p": Binomial, "counts": Multinomial}[counted](), ()
     if counted is None:
         return likelihood, ()
-    found = likelihood.of_counts()
-    wanted = Binomial if counted == "p" else Multinomial
-    if not isinstance(found, wanted):
+    count_likelihood = likelihood.of_counts()
+    expected = Binomial if counted == "p" else Multinomial
+    if not isinstance(count_likelihood, expected):
         if counted == "p":
-            what = "successes out of trials"
+            content = "successes out of trials"
         else:
-            what = "counts by class"
-        if found is not None and wanted is Multinomial:
+            content = "counts by class"
+        if count_likelihood is not None and expected is Multinomial:
             hint = "; for two classes write p(a, a + b)"
         else:
             hint = ""
         raise Incompatible(
-            f"{what} are {wanted.__name__} observations, not {likelihood.name}{hint}"
+            f"{content} are {expected.__name__} observations, not {likelihood.name}{hint}"
         )
-    if found is likelihood:
+    if count_likelihood is likelihood:
         return likelihood, ()
-    note = f"{what_counts(counted)}: the likelihood is {wanted.__name__}, the same model as {type(likelihood).__name__} of single trials"
-    return found, (note,)
+    note = f"{what_counts(counted)}: the likelihood is {expected.__name__}, the same model as {type(likelihood).__name__} of single trials"
+    return count_likelihood, (note,)
 
 
 @dataclass(frozen=True)
@@ -223,8 +223,8 @@ def read_checked_aux(
 ) -> dict[str, float | AuxPrior]:
     """Numbers and priors of nuisance parameters. DataError for a parameter that the likelihood lacks, or for a value that is neither
     a positive number nor the prior of one."""
-    given = read_aux(aux)
-    for name, value in given.items():
+    values = read_aux(aux)
+    for name, value in values.items():
         if name not in likelihood.aux:
             raise DataError(
                 f"{likelihood.named} likelihood has no parameter {name!r}; it has: {', '.join(likelihood.aux) or 'none'}"
@@ -234,7 +234,7 @@ def read_checked_aux(
                 f"{name} is positive: its prior is one of priors.HalfNormal, HalfCauchy, HalfStudentT, Exponential, Uniform, InverseGamma, LogNormal, Reference, not {type(value).__name__}"
             )
         read_argument(name, value, Positive | AuxPrior)
-    return given
+    return values
 
 
 def without_zero_weights(design: Design, values: Array) -> tuple[Design, Array, Array]:
@@ -248,11 +248,11 @@ def without_zero_weights(design: Design, values: Array) -> tuple[Design, Array, 
         w = design.precision
     n = design.n
     if design.unused is None or design.unused.y is None:
-        left = values[:0]
+        unused_values = values[:0]
     else:
-        left = design.unused.y
+        unused_values = design.unused.y
     if w is None:
-        return design, values, left
+        return design, values, unused_values
     keep = w > 0
     if not keep.all():
         if design.labels is None:
@@ -265,7 +265,7 @@ def without_zero_weights(design: Design, values: Array) -> tuple[Design, Array, 
         else:
             offset = before.offset[~keep]
         inputs = {key: x[~keep] for key, x in before.inputs.items()}
-        out = Unused(
+        unused = Unused(
             np.flatnonzero(~keep),
             before.X[~keep],
             offset,
@@ -273,13 +273,13 @@ def without_zero_weights(design: Design, values: Array) -> tuple[Design, Array, 
             inputs=inputs,
         )
         notes = (*design.notes, *left_out_notes(int((~keep).sum()), n))
-        design = replace(design.take(keep), notes=notes, unused=out)
-        left = values[~keep]
+        design = replace(design.take(keep), notes=notes, unused=unused)
+        unused_values = values[~keep]
     if design.weight_kind == "sampling" and design.weights is not None:
         design = replace(
             design, weights=design.weights * (design.n / design.weights.sum())
         )
-    return design, values[keep], left
+    return design, values[keep], unused_values
 
 
 def with_unused(design: Design, values: Array, likelihood: Likelihood) -> Design:
@@ -308,12 +308,12 @@ def weights_of_rows(
     kind, values = read_weights(weights)
     if values is None:
         try:
-            own = model_design.recipe.weights_at(data)
+            column_weights = model_design.recipe.weights_at(data)
         except DataError as error:
             raise DataError(
                 f"{error}; the model reads its weights from this column, or takes weights="
             ) from None
-        if own is None:
+        if column_weights is None:
             if has_array_weights(model_design):
                 own_kind = model_design.weight_kind
                 w = "w" if own_kind == "frequency" else f"pr.weights.{own_kind}(w)"
@@ -322,7 +322,7 @@ def weights_of_rows(
                     "fit the model with the name of a column of weights"
                 )
             return ("frequency", None)
-        return (model_design.weight_kind, own)
+        return (model_design.weight_kind, column_weights)
     if isinstance(values, str) and not is_array(data):
         values = read_column(data, values)
     return kind, values
@@ -358,13 +358,13 @@ def with_precision(
     if isinstance(values, str):
         values = read_column(data, values)
     precision = as_weights(values, design.n, kind)
-    found = replace(design, precision=precision, weight_kind=kind)
-    check_precisions(found, likelihood)
+    result = replace(design, precision=precision, weight_kind=kind)
+    check_precisions(result, likelihood)
     if precision is not None and (precision == 0).any():
         raise DataError(
             "a precision of 0 is noise without bound: new rows have precisions above 0"
         )
-    return found
+    return result
 
 
 def _with_own_precision(design: Design, data: Any) -> Design:
@@ -393,9 +393,9 @@ def check_precisions(design: Design, likelihood: Likelihood) -> None:
 
 def check_names(design: Design, likelihood: Likelihood) -> None:
     """DataError for a column that has the name of a nuisance parameter."""
-    both = set(design.columns) & set(likelihood.aux)
-    if both:
-        name = both.pop()
+    shared = set(design.columns) & set(likelihood.aux)
+    if shared:
+        name = shared.pop()
         raise DataError(
             f"a column is called {name!r}, which is the {likelihood.name} likelihood's own parameter: rename the column"
         )

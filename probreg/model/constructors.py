@@ -227,7 +227,7 @@ class FromData(ABC):
         if response is None:
             response = own_name(y)
         same_rows(X=X, y=y, weights=weights, offset=offset, trials=trials)
-        named = (
+        names = (
             _resolve_optional_likelihood(likelihood)
             or response_of_counts(None, None if trials is None else "p")[0]
         )
@@ -240,12 +240,12 @@ class FromData(ABC):
 
             kind, values = read_weights(weights)
             return cls.from_blocks(
-                slices(X, y, values, offset, trials), columns=columns, intercept=intercept, likelihood=named,
+                slices(X, y, values, offset, trials), columns=columns, intercept=intercept, likelihood=names,
                 prior=prior, aux=aux, event=event, reference=reference, response=response, width=X.shape[1] if X.ndim == 2 else 1,
                 weights={"precision": precision, "sampling": sampling}.get(kind),
             )  # fmt: skip
         plain = (
-            named.least_squares
+            names.least_squares
             and weights is None
             and offset is None
             and isinstance(groups, Sequence)
@@ -264,11 +264,11 @@ class FromData(ABC):
             raise DataError(
                 f"X has {design.n} rows and y has {len(values)}: they must match"
             )
-        values, counts = of_rows(named, values, trials)
+        values, counts = of_rows(names, values, trials)
         design = replace(
             design, weights=weights_without_empty_trials(values, counts, design.weights)
         )
-        choices = Choices(named, prior, aux, event, reference)
+        choices = Choices(names, prior, aux, event, reference)
         design, bound = in_memory(design, values, levels, choices, counts=counts)
         return cls._from_choices(choices, (design.with_products(products), bound))
 
@@ -443,10 +443,10 @@ class FromData(ABC):
         from probreg.data.blocks.slices import array_blocks
         from probreg.model.from_files import from_slices
 
-        named = _resolve_likelihood(likelihood)
+        resolved = _resolve_likelihood(likelihood)
         kind = kind_of_blocks(weights)
-        choices = Choices(named, prior, aux, event, reference)
-        compose = partial(of_rows, named)
+        choices = Choices(resolved, prior, aux, event, reference)
+        compose = partial(of_rows, resolved)
         making = array_blocks(
             blocks,
             columns=columns,
@@ -682,16 +682,16 @@ def design_of_moments(moments: AnyMoments) -> Design:
     """The design, without rows, of which these are the moments."""
     from probreg.data.saved_recipe import recipe_from_json
 
-    at = moments.origin
+    origin = moments.origin
     columns = moments.columns
-    if at is None and isinstance(moments, ArrowMoments):
+    if origin is None and isinstance(moments, ArrowMoments):
         raise DataError(
             "moments by group are taken with how their columns are made: as `model.moments` gives them"
         )
     recipe = (
         PlainColumns(columns, columns[:1] == (INTERCEPT,))
-        if at is None
-        else recipe_from_json(at.saved_recipe())
+        if origin is None
+        else recipe_from_json(origin.saved_recipe())
     )
     if tuple(recipe.columns) != columns:
         raise DataError(
@@ -703,9 +703,9 @@ def design_of_moments(moments: AnyMoments) -> Design:
         columns=columns,
         free=np.array([c == INTERCEPT for c in columns], dtype=bool),
         recipe=recipe,
-        response="y" if at is None else at.response,
-        offset=np.zeros((0, 1)) if at is not None and at.offset else None,
-        weight_kind="frequency" if at is None else at.weights,
+        response="y" if origin is None else origin.response,
+        offset=np.zeros((0, 1)) if origin is not None and origin.offset else None,
+        weight_kind="frequency" if origin is None else origin.weights,
         kept=moments,
         of_moments=True,
     )
@@ -720,14 +720,14 @@ def in_memory(
     counts: Counted | None,
 ) -> tuple[Design, Likelihood]:
     """The design of rows that are in memory, without those of weight zero, and the likelihood prepared for their response."""
-    likelihood, said = choices.of_response(counts)
-    design, values, left = without_zero_weights(
-        replace(design, notes=(*design.notes, *said)), values
+    likelihood, notes = choices.of_response(counts)
+    design, values, unused = without_zero_weights(
+        replace(design, notes=(*design.notes, *notes)), values
     )
     with rows_named(design.labels):
         bound = choices.prepare_likelihood(likelihood, values, levels)
         y = bound.encode(values)
-    return with_unused(replace(design, y=y), left, bound), bound
+    return with_unused(replace(design, y=y), unused, bound), bound
 
 
 def _resolve_optional_likelihood(given: Likelihood | str | None) -> Likelihood | None:
@@ -738,12 +738,14 @@ def _resolve_optional_likelihood(given: Likelihood | str | None) -> Likelihood |
 
 
 def _resolve_likelihood(given: Likelihood | str) -> Likelihood:
-    found = LIKELIHOODS.resolve(given)
-    if not isinstance(found, Likelihood):
-        kind = type(found)
-        if isinstance(found, type):
-            met = shown_value(found)
+    resolved = LIKELIHOODS.resolve(given)
+    if not isinstance(resolved, Likelihood):
+        kind = type(resolved)
+        if isinstance(resolved, type):
+            shown = shown_value(resolved)
         else:
-            met = f"{kind.__name__} from {kind.__module__}"
-        raise Incompatible(f"likelihood is a Likelihood or the name of one, got {met}")
-    return found
+            shown = f"{kind.__name__} from {kind.__module__}"
+        raise Incompatible(
+            f"likelihood is a Likelihood or the name of one, got {shown}"
+        )
+    return resolved

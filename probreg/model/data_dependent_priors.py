@@ -56,15 +56,17 @@ def terms_of_columns(design: Design) -> tuple[str, ...]:
     >>> terms_of_columns(Model.from_formula("y ~ g + x", data).design)
     ('Intercept', 'g', 'g', 'x')
     """
-    of = {c: c for c in design.columns}
+    term_names = {c: c for c in design.columns}
     for term in design.recipe.written:
-        of |= {
+        term_names |= {
             design.columns[j]: ":".join(term)
             for j in columns_called(":".join(term), design.columns)
         }
     # a smooth function or a process is one term, by its own columns
-    of |= {c: t.name for t in design.recipe.terms for c in t.columns if c in of}
-    return tuple(of[c] for c in design.columns)
+    term_names |= {
+        c: t.name for t in design.recipe.terms for c in t.columns if c in term_names
+    }
+    return tuple(term_names[c] for c in design.columns)
 
 
 def column_spreads(design: Design) -> Array:
@@ -109,8 +111,8 @@ def centred_gram(design: Design, moments: Moments | None = None) -> Array:
     size = np.linalg.norm(T, axis=0)
     T[:, 0] = T[0] = 0.0
     T[:, np.linalg.norm(T, axis=0) <= _STILL * size] = 0.0
-    back = np.argsort(order)
-    return (T.T @ T)[np.ix_(back, back)]
+    inverse_order = np.argsort(order)
+    return (T.T @ T)[np.ix_(inverse_order, inverse_order)]
 
 
 def _unit_information(
@@ -119,14 +121,14 @@ def _unit_information(
     """Fisher information of one observation (one trial) about its own linear predictor, at eta = 0 and a noise scale of 1."""
     if not isinstance(likelihood, DifferentiableLikelihood):
         return None
-    known = {
+    aux_values = {
         name: 1.0 if name == likelihood.noise_scale else held.get(name, 1.0)
         for name in likelihood.aux
     }
     if isinstance(likelihood, OfTrials):
-        known["trials"] = 1.0
+        aux_values["trials"] = 1.0
     return float(
-        likelihood.information(np.zeros((1, likelihood.width)), **known)[0, 0, 0]
+        likelihood.information(np.zeros((1, likelihood.width)), **aux_values)[0, 0, 0]
     )
 
 

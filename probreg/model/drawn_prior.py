@@ -44,17 +44,17 @@ def log_prob_of_coefficients(
 ) -> Array:
     """log p(beta | sigma, h) (...,) at draws beta (..., p, m) and others (...,), of all blocks or of some; with `proper` of proper
     blocks alone whose density is known without h."""
-    own = range(len(model.joint.blocks)) if blocks is None else blocks
+    indices = range(len(model.joint.blocks)) if blocks is None else blocks
     joint = JointPrior(
         tuple(
-            b if i in own else replace(b, prior=Flat())
+            b if i in indices else replace(b, prior=Flat())
             for i, b in enumerate(model.joint.blocks)
         )
     )
     hyper = {
         i: hyper_at(model.joint, model.design, i, draws)
         for i in needed_hyper(model)
-        if i in own and not proper
+        if i in indices and not proper
     }
     return joint.log_prob_given(
         draws["beta"], hyper, np.asarray(model.noise(draws)), proper=proper
@@ -65,15 +65,15 @@ def log_prob_of_hyper(
     model: Model, draws: Mapping[str, Array], *, proper: bool = False
 ) -> dict[str, Array]:
     """log p(h) (...,) of each hyperparameter that the density of the coefficients is given."""
-    out: dict[str, Array] = {}
+    log_probs: dict[str, Array] = {}
     for i, names in needed_hyper(model).items():
         prior = model.joint.blocks[i].prior
         if isinstance(prior, HierarchicalPrior) and (prior.proper or not proper):
-            found = prior.log_prob_of_hyper(
+            densities = prior.log_prob_of_hyper(
                 {h: draws[name] for h, name in names.items()}
             )
-            out |= {name: found[h] for h, name in names.items()}
-    return out
+            log_probs |= {name: densities[h] for h, name in names.items()}
+    return log_probs
 
 
 def log_prior_of_draws(
@@ -88,6 +88,6 @@ def log_prior_of_draws(
     for a in model.unknown:
         if model.aux_prior(a).proper or not proper:
             total = total + model.aux_prior(a).log_prob(np.asarray(draws[a]))
-    for each in log_prob_of_hyper(model, draws, proper=proper).values():
-        total = total + each
+    for log_probs in log_prob_of_hyper(model, draws, proper=proper).values():
+        total = total + log_probs
     return total

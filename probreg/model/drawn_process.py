@@ -74,14 +74,14 @@ class DrawnProcess:
     def _build_nodes(self) -> Iterator[tuple[Array, AnchoredBasis, Array]]:
         names = [name for name, _ in self.prior.unknown]
         for h, mine in nodes_of(self.table):
-            made, _, places = root_at_rows(
+            node_basis, _, places = root_at_rows(
                 self.prior.kernel_at(**dict(zip(names, h))), self.basis.anchors
             )
             # k(x, A) k(A, A)^+ f = k(x, A_p) T T'f_p
             yield (
                 mine,
-                made,
-                np.einsum("pq,spm->sqm", made.T, self.at_rows[mine][:, places]),
+                node_basis,
+                np.einsum("pq,spm->sqm", node_basis.T, self.at_rows[mine][:, places]),
             )
 
     def moments(self, rows: Array, columns: Array) -> tuple[Array, Array] | None:
@@ -91,18 +91,18 @@ class DrawnProcess:
             return None
         mean = np.zeros((len(self.table), len(rows), self.at_rows.shape[2]))
         variance = np.zeros((len(self.table), len(rows)))
-        for mine, made, u in self._distinct_nodes:
-            phi = made.values(rows[off])
+        for mine, node_basis, u in self._distinct_nodes:
+            phi = node_basis.values(rows[off])
             mean[np.ix_(mine, off)] = phi @ u
             variance[np.ix_(mine, off)] = np.square(self.amplitude[mine])[
                 :, None
-            ] * made.variance_left(rows[off], phi)
+            ] * node_basis.variance_left(rows[off], phi)
         return mean, variance
 
     def variance(self, rows: Array, columns: Array) -> Array | None:
         """(S, n), or None where there is none."""
-        found = self.moments(rows, columns)
-        return None if found is None else found[1]
+        moments = self.moments(rows, columns)
+        return None if moments is None else moments[1]
 
     def covariance(self, sums: RowSums, weights: list[Any]) -> Array:
         raise Incompatible(
@@ -114,60 +114,64 @@ class DrawnProcess:
     ) -> Array:
         """Draws (S, E) of weighted sums, less what the columns say of them."""
         self._check_size(len(self.table) * (weights[0].shape[0] + sums.n))
-        out = np.empty((len(self.table), weights[0].shape[0]))
-        own = self._columns_of(sums)
-        for mine, made, u in self._distinct_nodes:
-            mean = sums.columns(made) @ u - own @ self.at_rows[mine]
-            each = [covariance_left(made, sums, A) for A in weights]
-            value, vector = np.linalg.eigh(np.asarray(sum(each[1:], each[0])))
+        draws = np.empty((len(self.table), weights[0].shape[0]))
+        sum_columns = self._columns_of(sums)
+        for mine, node_basis, u in self._distinct_nodes:
+            mean = sums.columns(node_basis) @ u - sum_columns @ self.at_rows[mine]
+            covariances = [covariance_left(node_basis, sums, A) for A in weights]
+            value, vector = np.linalg.eigh(
+                np.asarray(sum(covariances[1:], covariances[0]))
+            )
             z = rng.standard_normal((len(mine), len(value))) * np.sqrt(
                 np.maximum(value, 0.0)
             )
-            out[mine] = sum(
+            draws[mine] = sum(
                 ((A @ mean[..., k].T).T for k, A in enumerate(weights)), np.zeros(())
             )
-            out[mine] += self.amplitude[mine, None] * (z @ vector.T)
-        return out
+            draws[mine] += self.amplitude[mine, None] * (z @ vector.T)
+        return draws
 
     def mean_of_sums(self, sums: RowSums) -> Array:
         """The mean over the atoms (n, m) of sums, less what the columns say of them."""
-        out = -self._columns_of(sums) @ self.at_rows.mean(0)
-        for _, made, u in self._distinct_nodes:
-            out += sums.columns(made) @ u.sum(0) / len(self.table)
-        return out
+        mean = -self._columns_of(sums) @ self.at_rows.mean(0)
+        for _, node_basis, u in self._distinct_nodes:
+            mean += sums.columns(node_basis) @ u.sum(0) / len(self.table)
+        return mean
 
     def joint(
         self, sums: RowSums, size: int, width: int, rng: np.random.Generator
     ) -> "DrawnSums":
         """Draws of all sums, less what the columns say of them."""
-        whole = self.sums(sums, rng)
-        own = self._columns_of(sums)
-        for part in np.array_split(np.arange(len(whole)), 1 + whole.size // 10**7):
-            whole[part] -= own @ self.at_rows[part]
-        return DrawnSums(whole)
+        covariance = self.sums(sums, rng)
+        sum_columns = self._columns_of(sums)
+        for part in np.array_split(
+            np.arange(len(covariance)), 1 + covariance.size // 10**7
+        ):
+            covariance[part] -= sum_columns @ self.at_rows[part]
+        return DrawnSums(covariance)
 
     def sums(self, sums: RowSums, rng: np.random.Generator) -> Array:
         """Draws (S, n, m) of sums of the process itself."""
         m = self.at_rows.shape[2]
         self._check_size(len(self.table) * sums.n * m)
-        out = np.empty((len(self.table), sums.n, m))
-        for mine, made, u in self._distinct_nodes:
-            G = _residual_root(made, sums)
+        draws = np.empty((len(self.table), sums.n, m))
+        for mine, node_basis, u in self._distinct_nodes:
+            G = _residual_root(node_basis, sums)
             z = (
                 rng.standard_normal((len(mine), m, len(G)))
                 * self.amplitude[mine, None, None]
             )
-            out[mine] = sums.columns(made) @ u + np.moveaxis(z @ G, 1, 2)
-        return out
+            draws[mine] = sums.columns(node_basis) @ u + np.moveaxis(z @ G, 1, 2)
+        return draws
 
     def _columns_of(self, sums: RowSums) -> Array:
         """The sums of the columns of the design, (n, a)."""
-        out = np.zeros((sums.n, self.basis.size))
+        columns = np.zeros((sums.n, self.basis.size))
         for k, c in enumerate(sums.coefficients.T):
             used = np.flatnonzero(c)
             if len(used):
-                out[used] += c[used, None] * self.basis.values(sums.rows[used, k])
-        return out
+                columns[used] += c[used, None] * self.basis.values(sums.rows[used, k])
+        return columns
 
     def _check_size(self, numbers: int) -> None:
         if numbers > _MOST:
@@ -176,17 +180,19 @@ class DrawnProcess:
             )
 
 
-def _residual_root(made: AnchoredBasis, sums: RowSums) -> Array:
+def _residual_root(node_basis: AnchoredBasis, sums: RowSums) -> Array:
     """G (r, n) with G'G the covariance of the sums that the columns leave: of few points from its matrix, of many by columns of it."""
     points, M = sums.points()
     if len(points) > _PAIRED:
-        return root_left(made, sums)
+        return root_left(node_basis, sums)
     # l l'k = M K M', less l(phi)'l(phi)
-    whole = np.asarray(M @ (M @ made.kernel.matrix(RowPairs(points, points))).T)
-    phi = sums.columns(made)
-    unit = np.sqrt(np.maximum(np.diagonal(whole), np.finfo(float).tiny))
+    covariance = np.asarray(
+        M @ (M @ node_basis.kernel.matrix(RowPairs(points, points))).T
+    )
+    phi = sums.columns(node_basis)
+    unit = np.sqrt(np.maximum(np.diagonal(covariance), np.finfo(float).tiny))
     c, pivots, rank, _ = lapack.dpstrf(
-        (whole - phi @ phi.T) / np.outer(unit, unit), tol=ON_SPAN, lower=1
+        (covariance - phi @ phi.T) / np.outer(unit, unit), tol=ON_SPAN, lower=1
     )
     G = np.empty((rank, sums.n))
     G[:, pivots - 1] = np.tril(c)[:, :rank].T

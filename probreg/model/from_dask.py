@@ -106,14 +106,14 @@ def from_dask_arrays(
     survey, unit = normalised_survey(
         _survey(partitions, parts, making.recipe, stated)[0], kind
     )
-    likelihood, said = of_survey(stated, survey)
+    likelihood, notes = of_survey(stated, survey)
     bound = choices.prepare_likelihood(likelihood, survey.response, None)
     final = ArrayParts(
         replace(parts.making, encode=partial(encode_values, bound.encode), unit=unit)
     )
     source = partial(Workers, partitions, final, survey.n, survey.weight)
     return design_of(
-        making.recipe, survey, bound, source, response=name, notes=said, kind=kind
+        making.recipe, survey, bound, source, response=name, notes=notes, kind=kind
     ), bound
 
 

@@ -101,14 +101,14 @@ def from_slices(
         _survey(first, making.recipe, stated, making.name, progress), kind
     )
     levels = orders.levels(survey.response)
-    likelihood, said = of_survey(stated, survey)
+    likelihood, notes = of_survey(stated, survey)
     bound = prepare_from_survey(choices, likelihood, survey, levels, making)
     final = replace(making, encode=partial(encode_values, bound.encode), unit=unit)
     source = partial(
         BlockStream, final, survey.n, survey.weight, name=making.name, progress=progress
     )
     return design_of(
-        making.recipe, survey, bound, source, response=name, notes=said, kind=kind
+        making.recipe, survey, bound, source, response=name, notes=notes, kind=kind
     ), bound
 
 
@@ -148,16 +148,16 @@ def prepare_from_survey(
         before, place, after = error.of_row
     import pandas as pd
 
-    wanted = survey.response[place]
+    value = survey.response[place]
 
     def refuse(values: Any) -> Array:
         values = np.asarray(values)
         if values.ndim == 2:
-            met = (values == wanted).all(1)
+            is_equal = (values == value).all(1)
         else:
-            met = pd.Index(values).isin([wanted])
-        if met.any():
-            raise row_error(before, int(np.argmax(met)), after)
+            is_equal = pd.Index(values).isin([value])
+        if is_equal.any():
+            raise row_error(before, int(np.argmax(is_equal)), after)
         return np.zeros(len(values))
 
     for _ in replace(making, encode=refuse)():
@@ -214,14 +214,14 @@ def normalised_survey(survey: Survey, kind: WeightKind) -> tuple[Survey, float]:
     if kind != "sampling":
         return survey, 1.0
     unit = survey.n / survey.weight
-    some = survey.sample
-    if some.weights is not None:
-        some = some._replace(weights=some.weights * unit)
+    sample = survey.sample
+    if sample.weights is not None:
+        sample = sample._replace(weights=sample.weights * unit)
     if survey.moments is None:
         moments = None
     else:
         moments = survey.moments.times(unit)
-    return survey._replace(weight=float(survey.n), sample=some, moments=moments), unit
+    return survey._replace(weight=float(survey.n), sample=sample, moments=moments), unit
 
 
 def design_of(
@@ -230,11 +230,11 @@ def design_of(
 ) -> Design:  # fmt: skip
     """The design of rows that were surveyed, and are where the source of their sample says."""
     columns = recipe.columns
-    some = survey.sample
-    some = some._replace(
-        X=written_where_small(some.X), y=encode_values(bound.encode, some.y)
+    sample = survey.sample
+    sample = sample._replace(
+        X=written_where_small(sample.X), y=encode_values(bound.encode, sample.y)
     )
-    if INTERCEPT in columns and (some.X[:, columns.index(INTERCEPT)] != 1.0).any():
+    if INTERCEPT in columns and (sample.X[:, columns.index(INTERCEPT)] != 1.0).any():
         raise DataError("a column called 'Intercept' is all ones; rename it")
     return Design(
         X=np.zeros((0, len(columns))),
@@ -242,11 +242,11 @@ def design_of(
         columns=columns,
         free=np.array([c == INTERCEPT for c in columns], dtype=bool),
         recipe=recipe,
-        offset=None if some.offset is None else some.offset[:0],
-        weights=None if some.weights is None else some.weights[:0],
-        precision=None if some.precision is None else some.precision[:0],
+        offset=None if sample.offset is None else sample.offset[:0],
+        weights=None if sample.weights is None else sample.weights[:0],
+        precision=None if sample.precision is None else sample.precision[:0],
         kept=survey.moments,
-        source=source(some),
+        source=source(sample),
         response=response,
         notes=notes,
         weight_kind=kind,

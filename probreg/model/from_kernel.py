@@ -89,18 +89,18 @@ def inputs_of_formula(
         raise DataError(
             f"a kernel of a formula takes plain columns of numbers, and {odd[0]!r} is none: pass the inputs as an array"
         )
-    found: dict[str, Any] = {
+    arguments: dict[str, Any] = {
         "columns": names,
         "response": design.response,
         "weights": design.weights,
     }
-    found |= {
+    arguments |= {
         "offset": design.offset,
         "intercept": None if design.intercept is not None else False,
     }
-    kept = {k: v for k, v in found.items() if v is not None}
+    stated_arguments = {k: v for k, v in arguments.items() if v is not None}
     return (
         design.X[:, [design.columns.index(c) for c in names]],
         design.observed,
-        {**options, **kept},
+        {**options, **stated_arguments},
     )

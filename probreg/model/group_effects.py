@@ -66,12 +66,12 @@ class GroupEffects:
         new = self.is_new(rows)
         if not new.any():
             return None
-        out = np.zeros((len(self.roots), len(rows)))
+        variances = np.zeros((len(self.roots), len(rows)))
         # z'S z = |Lambda'z|^2
-        out[:, new] = np.square(
+        variances[:, new] = np.square(
             np.einsum("nk,skl->snl", rows[new, 1:], self.roots)
         ).sum(-1)
-        return out if out.any() else None
+        return variances if variances.any() else None
 
     def is_new(self, rows: Array) -> Array:
         """(n,) bool: rows of a new group at which its effects count."""
@@ -82,15 +82,15 @@ class GroupEffects:
         new = np.flatnonzero(self.is_new(rows))
         if not len(new):
             return 0.0
-        groups, of = np.unique(rows[new, 0], return_inverse=True)
+        groups, place = np.unique(rows[new, 0], return_inverse=True)
         K = len(self.term.effects)
         u = scores(len(groups) * K)
         S, _, m = u.shape
         # b_g = Lambda u_g
         b = self._effects(u.reshape(S, len(groups), K, m))
-        out = np.zeros((S, len(rows), m))
-        out[:, new] = np.einsum("nk,snkm->snm", rows[new, 1:], b[:, of])
-        return out
+        effects = np.zeros((S, len(rows), m))
+        effects[:, new] = np.einsum("nk,snkm->snm", rows[new, 1:], b[:, place])
+        return effects
 
     # ---- sums over rows, as of a process ---------------------------------------------------------------------------
 
@@ -100,11 +100,12 @@ class GroupEffects:
         M, _ = self._effects_in(sums)
         for A in weights_of(self.predictor, weights):
             # C = M (I kron S) M'
-            each = np.asarray((A @ M).todense()).reshape(
+            weighted = np.asarray((A @ M).todense()).reshape(
                 len(C), -1, len(self.term.effects)
             )
             C += sum(
-                np.einsum("egk,kl,fgl->ef", each, L @ L.T, each) for L in self.roots
+                np.einsum("egk,kl,fgl->ef", weighted, L @ L.T, weighted)
+                for L in self.roots
             ) / len(self.roots)
         return C
 
@@ -112,11 +113,11 @@ class GroupEffects:
         self, sums: RowSums, weights: list[Any], size: int, rng: np.random.Generator
     ) -> Array | float:
         """Draws (S, E) of weighted sums."""
-        drawn = self.joint(sums, size, len(weights), rng)
-        whole = drawn.at(slice(None), slice(None))
-        if isinstance(whole, float):
-            return whole
-        return np.asarray(sum((A @ whole[..., k].T).T for k, A in enumerate(weights)))
+        joint_draws = self.joint(sums, size, len(weights), rng)
+        draws = joint_draws.at(slice(None), slice(None))
+        if isinstance(draws, float):
+            return draws
+        return np.asarray(sum((A @ draws[..., k].T).T for k, A in enumerate(weights)))
 
     def joint(
         self, sums: RowSums, size: int, width: int, rng: np.random.Generator
@@ -154,12 +155,12 @@ class GroupEffects:
             (sums.coefficients != 0) & (sums.rows[..., 0] >= len(self.term.levels))
         )
         rows = sums.rows[i, k]
-        groups, of = np.unique(rows[:, 0], return_inverse=True)
+        groups, place = np.unique(rows[:, 0], return_inverse=True)
         values = sums.coefficients[i, k][:, None] * rows[:, 1:]
-        at = K * of[:, None] + np.arange(K)
+        columns = K * place[:, None] + np.arange(K)
         shape = (sums.n, K * len(groups))
         return csr_array(
-            (values.ravel(), (np.repeat(i, K), at.ravel())), shape=shape
+            (values.ravel(), (np.repeat(i, K), columns.ravel())), shape=shape
         ), len(groups)
 
 
@@ -214,14 +215,14 @@ def groups_by_term(
         )
     if not isinstance(groups, Mapping):
         return {key: _checked_groups(groups, "groups") for key in terms}
-    out: dict[str, Groups | None] = dict.fromkeys(terms)
+    groups_of: dict[str, Groups | None] = dict.fromkeys(terms)
     for name, how in groups.items():
-        met = [
+        keys = [
             key
             for key, term in terms.items()
             if same_term(str(name), term.group) or same_term(str(name), key)
         ]
-        if not met:
+        if not keys:
             factors = ", ".join(
                 repr(name)
                 for name in dict.fromkeys(term.group for term in terms.values())
@@ -229,19 +230,19 @@ def groups_by_term(
             raise DataError(
                 f"groups: {name!r} is no grouping factor of this model; there are: {factors}"
             )
-        out |= dict.fromkeys(met, _checked_groups(how, f"groups[{name!r}]"))
+        groups_of |= dict.fromkeys(keys, _checked_groups(how, f"groups[{name!r}]"))
     for key, outer in terms.items():
         for inner in (
             terms[k]
             for k in terms
-            if out[k] in (None, "known") and out[key] in ("new", "typical")
+            if groups_of[k] in (None, "known") and groups_of[key] in ("new", "typical")
         ):
             if set(outer.factors) < set(inner.factors):
                 raise DataError(
-                    f"groups: {outer.group} is {out[key]!r}, so its {inner.group} is not known: "
-                    f"groups={{{outer.group!r}: {out[key]!r}, {inner.group!r}: {out[key]!r}}}"
+                    f"groups: {outer.group} is {groups_of[key]!r}, so its {inner.group} is not known: "
+                    f"groups={{{outer.group!r}: {groups_of[key]!r}, {inner.group!r}: {groups_of[key]!r}}}"
                 )
-    return out
+    return groups_of
 
 
 def _checked_groups(how: Any, name: str) -> Groups | None:
@@ -274,10 +275,10 @@ def rows_of_groups(
         For a group that the fit has not met, unless `groups` says what it is; for groups of a model that has none.
     """
     terms = design.recipe.grouped
-    each = groups_by_term(design.recipe, groups)
-    if not terms or set(each.values()) <= {None, "known"}:
+    groups_of = groups_by_term(design.recipe, groups)
+    if not terms or set(groups_of.values()) <= {None, "known"}:
         for key, term in terms.items():
-            _refuse_unseen(term, design, each[key], labels or {})
+            _refuse_unseen(term, design, groups_of[key], labels or {})
         return design
     unseen = {
         key: _inputs(design, key)[:, 0] >= len(term.levels)
@@ -288,7 +289,7 @@ def rows_of_groups(
     without = dict[str, Array]()
     for key, term in terms.items():
         rows = np.array(_inputs(design, key))
-        how = each[key]
+        how = groups_of[key]
         if how in (None, "known"):
             _refuse_unseen(term, design, how, labels or {})
             continue
@@ -337,11 +338,11 @@ def _refuse_unseen(
     new = _new_group_rows(term, design)
     if len(new):
         if groups:
-            asked = "groups='known' is"
+            condition = "groups='known' is"
         else:
-            asked = "without groups= rows are"
+            condition = "without groups= rows are"
         raise DataError(
-            f"{_describe_new_group(term, int(new[0]), labels)}; {asked} of groups of the fit. Say groups='new' for a group like them, its effects "
+            f"{_describe_new_group(term, int(new[0]), labels)}; {condition} of groups of the fit. Say groups='new' for a group like them, its effects "
             "drawn, or groups='typical' for effects of zero."
         )
 
@@ -350,10 +351,10 @@ def _describe_new_group(
     term: GroupedTerm, row: int, labels: Mapping[str, Array]
 ) -> str:
     if term.key in labels:
-        called = f" {labels[term.key][row]!r}"
+        label = f" {labels[term.key][row]!r}"
     else:
-        called = ""
-    return f"row {row} is of {term.group}{called}, which the fit has not met"
+        label = ""
+    return f"row {row} is of {term.group}{label}, which the fit has not met"
 
 
 def _inputs(design: Design, key: str) -> Array:
@@ -384,9 +385,9 @@ def words_of(groups: GroupsLike | None, *, identity: bool) -> str:
 
 def is_known(recipe: ColumnRecipe, groups: GroupsLike | None, name: str) -> bool:
     """Whether rows have effects of known groups of a variable that names groups."""
-    each = groups_by_term(recipe, groups)
+    groups_of = groups_by_term(recipe, groups)
     return any(
-        each[key] in (None, "known")
+        groups_of[key] in (None, "known")
         for key, term in recipe.grouped.items()
         if name in (term.group, *term.factors)
     )
@@ -411,17 +412,19 @@ def with_group_columns(
     if not recipe.of_groups_alone or not (absent := groups_absent(recipe, data)):
         return data
     table = read_table(data)
-    each = groups_by_term(recipe, groups)
+    groups_of = groups_by_term(recipe, groups)
     n = len(table.rows)
     labels = dict[str, Array]()
     for name in absent:
         kinds = {
-            each[key] for key, term in recipe.grouped.items() if name in term.factors
+            groups_of[key]
+            for key, term in recipe.grouped.items()
+            if name in term.factors
         }
         if kinds <= {"new", "typical"}:
             if "new" in kinds:
-                own = [f"row {i}" for i in range(n)]
+                group_labels = [f"row {i}" for i in range(n)]
             else:
-                own = ["any"] * n
-            labels[name] = np.array(own, dtype=object)
+                group_labels = ["any"] * n
+            labels[name] = np.array(group_labels, dtype=object)
     return {**table.columns, **labels} if labels else data

@@ -47,12 +47,12 @@ def log_lik(
     if density:
         return _log_lik_sums(block, density, likelihood, beta, known, points)
 
-    def part(some: Block) -> Sums:
+    def part(rows: Block) -> Sums:
         # sum_i w_i log p(y_i | eta_i, aux), eta_i = x_i beta + offset_i
         log_p = likelihood.log_prob(
-            some.y, some.eta(beta), **likelihood.at_rows(known, some.precision)
+            rows.y, rows.eta(beta), **likelihood.at_rows(known, rows.precision)
         )
-        return ((log_p if some.weights is None else log_p * some.weights).sum(-1),)
+        return ((log_p if rows.weights is None else log_p * rows.weights).sum(-1),)
 
     return block.sweep(part, width=max(beta.shape[-2], beta.size // beta.shape[-2]))
 
@@ -62,11 +62,13 @@ def saturated_gain(
 ) -> Sums:
     """sum_i w_i (log p(y_i | its own eta) - log p(y_i | x_i beta)), half a deviance over its dispersion."""
 
-    def part(some: Block) -> Sums:
-        at = likelihood.at_rows(known, some.precision)
-        gain = likelihood.log_prob(some.y, likelihood.saturated_predictor(some.y), **at)
-        gain = gain - likelihood.log_prob(some.y, some.eta(beta), **at)
-        return ((gain if some.weights is None else gain * some.weights).sum(-1),)
+    def part(rows: Block) -> Sums:
+        aux_rows = likelihood.at_rows(known, rows.precision)
+        gain = likelihood.log_prob(
+            rows.y, likelihood.saturated_predictor(rows.y), **aux_rows
+        )
+        gain = gain - likelihood.log_prob(rows.y, rows.eta(beta), **aux_rows)
+        return ((gain if rows.weights is None else gain * rows.weights).sum(-1),)
 
     return block.sweep(part, width=beta.shape[-2])
 
@@ -74,13 +76,13 @@ def saturated_gain(
 def residual_squares(block: Block, *, beta: Array) -> Sums:
     """sum_i w_i omega_i (y_i - x_i beta)^2 of one linear predictor."""
 
-    def part(some: Block) -> Sums:
-        r = some.y - some.eta(beta)[..., 0]
-        if some.precision is None:
+    def part(rows: Block) -> Sums:
+        r = rows.y - rows.eta(beta)[..., 0]
+        if rows.precision is None:
             square = r * r
         else:
-            square = some.precision * r * r
-        return ((square if some.weights is None else square * some.weights).sum(-1),)
+            square = rows.precision * r * r
+        return ((square if rows.weights is None else square * rows.weights).sum(-1),)
 
     return block.sweep(part, width=beta.shape[-2])
 
@@ -121,57 +123,57 @@ def _log_lik_sums(
     density: CompiledDensity,
     likelihood: Any,
     beta: Array,
-    known: Mapping[str, Array],
+    aux: Mapping[str, Array],
     points: tuple[int, ...],
 ) -> Sums:
     """`log_lik` by compiled code, at every point of the batch while a tile of rows is in cache."""
     values = loops_of(density).values
     m = likelihood.width
-    at = np.broadcast_to(
+    points_beta = np.broadcast_to(
         np.swapaxes(beta, -1, -2), (*points, m, beta.shape[-2])
     ).reshape(-1, m, beta.shape[-2])
-    at = writable(at)
-    t = settings_at(likelihood, known, points)
+    points_beta = writable(points_beta)
+    t = settings_at(likelihood, aux, points)
 
-    def part(some: Block) -> Sums:
-        X, y, w, offset = plain_rows(some, some.X, m)
-        out = np.zeros(len(at))
-        values(X, y, w, offset, at, t, 0, out)
-        return (out + _base_measure(some, likelihood),)
+    def part(rows: Block) -> Sums:
+        X, y, w, offset = plain_rows(rows, rows.X, m)
+        log_lik_values = np.zeros(len(points_beta))
+        values(X, y, w, offset, points_beta, t, 0, log_lik_values)
+        return (log_lik_values + _base_measure(rows, likelihood),)
 
     return (
-        block.sweep(part, width=max(beta.shape[-2], len(at) // 4))[0].reshape(points),
+        block.sweep(part, width=max(beta.shape[-2], len(points_beta) // 4))[0].reshape(
+            points
+        ),
     )
 
 
 def settings_at(
     likelihood: DifferentiableLikelihood,
-    known: Mapping[str, Array],
+    aux: Mapping[str, Array],
     points: tuple[int, ...],
 ) -> Array:
     """t (S, k) of a compiled density at each of S points, for each aux (..., 1)."""
-    settings = likelihood.settings(
-        **{k: np.asarray(v)[..., 0] for k, v in known.items()}
-    )
+    settings = likelihood.settings(**{k: np.asarray(v)[..., 0] for k, v in aux.items()})
     t = np.zeros((prod(points), len(settings)))
     for k, value in enumerate(settings):
         t[:, k] = np.broadcast_to(value, points).ravel()
     return t
 
 
-def plain_rows(some: Block, U: Array, m: int) -> tuple[Array, Array, Array, Array]:
+def plain_rows(rows: Block, U: Array, m: int) -> tuple[Array, Array, Array, Array]:
     """Rows as compiled loops take them: weights of shape (0,) and offset (0, b) for none, else (m, b)."""
     w = np.zeros(0)
-    offset = np.zeros((0, some.rows))
-    y = some.y
-    if some.weights is not None:
-        w = writable(some.weights)
-    if some.offset is not None:
-        offset = np.broadcast_to(some.offset, (some.rows, m)).T
+    offset = np.zeros((0, rows.rows))
+    y = rows.y
+    if rows.weights is not None:
+        w = writable(rows.weights)
+    if rows.offset is not None:
+        offset = np.broadcast_to(rows.offset, (rows.rows, m)).T
     if (
-        some.precision is not None
+        rows.precision is not None
     ):  # p(y | eta, s) = f((y - eta) / s) / s: rows times root w have one noise scale
-        root = np.sqrt(some.precision)
+        root = np.sqrt(rows.precision)
         U = U * root[:, None]
         y = y * root
         offset = offset * root
@@ -183,18 +185,18 @@ def writable(values: Array) -> Array:
     return np.require(values, float, ["C", "W", "E"])
 
 
-def base_measure_of_rows(some: Block, likelihood: DifferentiableLikelihood) -> Array:
+def base_measure_of_rows(rows: Block, likelihood: DifferentiableLikelihood) -> Array:
     """What the density leaves out of log p_i, (b,): of rows that are multiplied by root w, also log(w) / 2."""
-    base = likelihood.base_measure(some.y)
-    if some.precision is None:
+    base = likelihood.base_measure(rows.y)
+    if rows.precision is None:
         return base
-    return base + 0.5 * np.log(some.precision)
+    return base + 0.5 * np.log(rows.precision)
 
 
-def _base_measure(some: Block, likelihood: DifferentiableLikelihood) -> float:
+def _base_measure(rows: Block, likelihood: DifferentiableLikelihood) -> float:
     """The same of the log-likelihood."""
-    base = base_measure_of_rows(some, likelihood)
-    return float(base.sum() if some.weights is None else some.weights @ base)
+    base = base_measure_of_rows(rows, likelihood)
+    return float(base.sum() if rows.weights is None else rows.weights @ base)
 
 
 def value_grad_hessian(
@@ -219,20 +221,20 @@ def value_grad_hessian(
         return block.sweep(_curvature_sums(density, likelihood, gamma, frame, known))
     pick = [*range(m), *(m + likelihood.aux.index(name) for name in unknown)]
 
-    def part(some: Block) -> Sums:
-        U = some.X if frame is None else frame.rows(some.X)
+    def part(rows: Block) -> Sums:
+        U = rows.X if frame is None else frame.rows(rows.X)
         eta = np.dot(U, gamma)  # np.dot, since @ would hold the interpreter's lock here
-        eta = plus_offset(eta, some.offset)
+        eta = plus_offset(eta, rows.offset)
         if not curved and not a:
             g = likelihood.score(
-                some.y, eta, **likelihood.at_rows(known, some.precision)
+                rows.y, eta, **likelihood.at_rows(known, rows.precision)
             )
-            g = times_weights(g, some.weights)
+            g = times_weights(g, rows.weights)
             return np.array(np.nan), np.dot(U.T, g), np.zeros(0)
-        each = likelihood.value_grad_hessian(
-            some.y, eta, **likelihood.at_rows(known, some.precision)
+        derivatives = likelihood.value_grad_hessian(
+            rows.y, eta, **likelihood.at_rows(known, rows.precision)
         )
-        log_p, g, h = _weighted_derivatives(some, each, pick)
+        log_p, g, h = _weighted_derivatives(rows, derivatives, pick)
         # d/d gamma = U'(w g), g_i = d log p_i / d eta_i; d/d log aux = sum_i w_i d log p_i / d log aux.
         slopes = log_p.sum(), np.dot(U.T, g[:, :m]), g[:, m:].sum(0)
         if not curved:
@@ -253,27 +255,27 @@ def _slope_sums(
     likelihood: DifferentiableLikelihood,
     gamma: Array,
     frame: Frame | None,
-    known: Mapping[str, float],
+    aux: Mapping[str, float],
     a: int,
 ) -> Callable[[Block], Sums]:
     """The slopes of a part by compiled code."""
     slopes, (p, m) = loops_of(density).slopes, gamma.shape
     beta = writable(gamma.T)
-    t = np.array(likelihood.settings(**known), dtype=float)
+    t = np.array(likelihood.settings(**aux), dtype=float)
 
-    def part(some: Block) -> Sums:
-        out = np.empty(p * m + a)
+    def part(rows: Block) -> Sums:
+        slope = np.empty(p * m + a)
         value = slopes(
-            *plain_rows(some, some.X if frame is None else frame.rows(some.X), m),
+            *plain_rows(rows, rows.X if frame is None else frame.rows(rows.X), m),
             beta,
             t,
-            out,
+            slope,
         )
         if a:
-            value = value + _base_measure(some, likelihood)
+            value = value + _base_measure(rows, likelihood)
         else:
             value = np.nan
-        return np.array(value), out[: p * m].reshape(m, p).T, out[p * m :]
+        return np.array(value), slope[: p * m].reshape(m, p).T, slope[p * m :]
 
     return part
 
@@ -283,24 +285,24 @@ def _curvature_sums(
     likelihood: DifferentiableLikelihood,
     gamma: Array,
     frame: Frame | None,
-    known: Mapping[str, float],
+    aux: Mapping[str, float],
 ) -> Callable[[Block], Sums]:
     """Slopes and curvature of a part by compiled code; there is no unknown nuisance parameter."""
     curved, (p, m) = loops_of(density).curved, gamma.shape
     assert curved is not None  # see `value_grad_hessian`
     beta = writable(gamma.T)
-    t = np.array(likelihood.settings(**known), dtype=float)
+    t = np.array(likelihood.settings(**aux), dtype=float)
     pairs = np.triu_indices(m)
     padded = p + p % 2
 
-    def part(some: Block) -> Sums:
-        out = np.empty(p * m)
+    def part(rows: Block) -> Sums:
+        slope = np.empty(p * m)
         H = np.empty((len(pairs[0]), padded, padded))
         value = curved(
-            *plain_rows(some, some.X if frame is None else frame.rows(some.X), m),
+            *plain_rows(rows, rows.X if frame is None else frame.rows(rows.X), m),
             beta,
             t,
-            out,
+            slope,
             H,
         )
         full = np.empty((p, m, p, m))
@@ -308,8 +310,8 @@ def _curvature_sums(
             full[:, c, :, d] = full[:, d, :, c] = G + np.triu(G, 1).T
         second = full.reshape(p * m, p * m), np.zeros((p, m, 0)), np.zeros((0, 0))
         return (
-            np.array(value + _base_measure(some, likelihood)),
-            out.reshape(m, p).T,
+            np.array(value + _base_measure(rows, likelihood)),
+            slope.reshape(m, p).T,
             np.zeros(0),
             *second,
         )
@@ -318,16 +320,16 @@ def _curvature_sums(
 
 
 def _weighted_derivatives(
-    some: Block, rows: tuple[Array, Array, Array], pick: list[int]
+    block: Block, rows: tuple[Array, Array, Array], pick: list[int]
 ) -> tuple[Array, Array, Array]:
     """log p with gradient and curvature over (eta, log of the unknown aux), row by row, times the weights."""
     log_p, g, h = rows
     if len(pick) < g.shape[1]:
         g = g[:, pick]
         h = h[:, pick][:, :, pick]
-    if some.weights is None:
+    if block.weights is None:
         return log_p, g, h
-    w = some.weights
+    w = block.weights
     return w * log_p, w[:, None] * g, w[:, None, None] * h
 
 
@@ -340,11 +342,11 @@ def expected_information(
 ) -> Sums:
     """X' W X (p m, p m) with W the expected information of each row, times its weight."""
 
-    def part(some: Block) -> Sums:
-        own = likelihood.at_rows(known, some.precision) | likelihood.given(some.y)
+    def part(rows: Block) -> Sums:
+        aux_rows = likelihood.at_rows(known, rows.precision) | likelihood.given(rows.y)
         # W_i = E[-d^2 log p_i / d eta_i^2] under the model: the Fisher information of eta_i.
-        W = likelihood.information(some.eta(beta), **own)
-        return (weighted_gram(some.X, times_weights(W, some.weights)),)
+        W = likelihood.information(rows.eta(beta), **aux_rows)
+        return (weighted_gram(rows.X, times_weights(W, rows.weights)),)
 
     p, m = beta.shape
     return block.sweep(part, width=max(p, m * m))
@@ -389,42 +391,46 @@ def curvature_slopes(
     # in units of the noise, where there is one
     size = _STEP * likelihood.noise(known)
 
-    def local(U: Array, of: Array) -> Array:
+    def local(U: Array, directions: Array) -> Array:
         # d (eta_i, log aux) along each direction: (n, m + a, K)
-        eta = np.tensordot(U, of[: p * m].reshape(p, m, -1), 1)
+        eta = np.tensordot(U, directions[: p * m].reshape(p, m, -1), 1)
         return np.concatenate(
-            [eta, np.broadcast_to(of[p * m :], (len(U), a, of.shape[1]))], 1
+            [
+                eta,
+                np.broadcast_to(directions[p * m :], (len(U), a, directions.shape[1])),
+            ],
+            1,
         )
 
-    def part(some: Block) -> Sums:
-        U = frame.rows(some.X)
-        eta = plus_offset(np.dot(U, gamma), some.offset)
+    def part(rows: Block) -> Sums:
+        U = frame.rows(rows.X)
+        eta = plus_offset(np.dot(U, gamma), rows.offset)
         moves = local(U, along)
         ends = local(U, onto)
 
         def curvature(c: int, step: float) -> Array:
-            at, aux = eta, known
+            eta_c, aux = eta, known
             if c < m:
-                at = eta + size * step * np.eye(m)[c]
+                eta_c = eta + size * step * np.eye(m)[c]
             else:
                 aux = {
                     **known,
                     unknown[c - m]: known[unknown[c - m]] * np.exp(_STEP * step),
                 }
             h = likelihood.value_grad_hessian(
-                some.y, at, **likelihood.at_rows(aux, some.precision)
+                rows.y, eta_c, **likelihood.at_rows(aux, rows.precision)
             )[2]
             return h[:, pick][:, :, pick]
 
-        out = np.zeros((along.shape[1], onto.shape[1]))
+        totals = np.zeros((along.shape[1], onto.shape[1]))
         for c in range(m + a):
             # h'(x) = [8 (h(x + s) - h(x - s)) - (h(x + 2 s) - h(x - 2 s))] / (12 s) + O(s^4).
-            near, far = (curvature(c, k) - curvature(c, -k) for k in (1.0, 2.0))
-            slope = (8.0 * near - far) / (12.0 * (size if c < m else _STEP))
+            inner, outer = (curvature(c, k) - curvature(c, -k) for k in (1.0, 2.0))
+            slope = (8.0 * inner - outer) / (12.0 * (size if c < m else _STEP))
             # sum_i w_i (d x_ic) a_i' (dh_i / dx_c) a_i, x_i = (eta_i, log aux)
-            each = np.einsum("nab,naj,nbj->nj", slope, ends, ends, optimize=True)
-            out += moves[:, c].T @ times_weights(each, some.weights)
-        return (out,)
+            row_slopes = np.einsum("nab,naj,nbj->nj", slope, ends, ends, optimize=True)
+            totals += moves[:, c].T @ times_weights(row_slopes, rows.weights)
+        return (totals,)
 
     return block.sweep(part)
 
@@ -439,8 +445,8 @@ def largest_predictor(block: Block, *, beta: Array) -> float:
     """The largest |eta| of any row; parts are put together by their maximum."""
     peaks: list[float] = []
 
-    def part(some: Block) -> Sums:
-        eta = some.eta(beta)
+    def part(rows: Block) -> Sums:
+        eta = rows.eta(beta)
         peaks.append(max(float(eta.max()), -float(eta.min())))
         return ()
 
@@ -452,8 +458,8 @@ def largest_block(block: Block, *, root: Array) -> float:
     """The largest |x_i root| of any row; parts are put together by their maximum."""
     peaks: list[float] = []
 
-    def part(some: Block) -> Sums:
-        Z = np.dot(some.X, root)
+    def part(rows: Block) -> Sums:
+        Z = np.dot(rows.X, root)
         peaks.append(float(np.einsum("ij,ij->i", Z, Z).max(initial=0.0)))
         return ()
 

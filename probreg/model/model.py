@@ -241,8 +241,8 @@ class Model(FromData):
         )
         design = self.design.at(data, offset=offset)
         if design.recipe.grouped:
-            why = "a model of these rows has no column for it; fit all rows together"
-            refuse_unseen(design, design.recipe.groups_at(data), why)
+            reason = "a model of these rows has no column for it; fit all rows together"
+            refuse_unseen(design, design.recipe.groups_at(data), reason)
         design = replace(design, read=read_at(design, data))
         if y is not None:
             values, counts = of_rows(self.likelihood, as_response(y)[0], trials)
@@ -273,21 +273,25 @@ class Model(FromData):
             raise DataError(
                 f"there are {design.n} new rows and {len(values)} responses: they must match"
             )
-        kind, given = weights_of_rows(self.design, data, weights)
-        own, precision = by_kind(
+        kind, weight_values = weights_of_rows(self.design, data, weights)
+        weights_by_kind, precision = by_kind(
             kind,
             weights_without_empty_trials(
-                values, counts, as_weights(given, design.n, kind)
+                values, counts, as_weights(weight_values, design.n, kind)
             ),
         )
         design = replace(
-            design, weights=own, precision=precision, weight_kind=kind, trials=None
+            design,
+            weights=weights_by_kind,
+            precision=precision,
+            weight_kind=kind,
+            trials=None,
         )
         rows = own_labels(data, design.n)
-        design, values, left = without_zero_weights(design, values)
+        design, values, unused_values = without_zero_weights(design, values)
         with rows_named(rows[design.places]):
             design = replace(design, y=self.likelihood.encode(values))
-        design = with_unused(design, left, self.likelihood)
+        design = with_unused(design, unused_values, self.likelihood)
         return replace(self, design=design, scales_compared=0)
 
     # ---- shape and parts ------------------------------------------------------------------------------------------
@@ -314,17 +318,17 @@ class Model(FromData):
             return self.likelihood.given(design.y)
         if not isinstance(self.likelihood, OfTrials):
             return {}
-        every = (
+        allowed = (
             np.full(design.n, self.likelihood.trials)
             if self.likelihood.trials
             else design.trials
         )
-        return {} if every is None else {"trials": every}
+        return {} if allowed is None else {"trials": allowed}
 
     @cached_property
     def joint(self) -> JointPrior:
         """The prior column by column."""
-        found = joint(
+        result = joint(
             self.prior,
             self.design.columns,
             self.design.free,
@@ -336,10 +340,10 @@ class Model(FromData):
             isinstance(self.likelihood, SoftmaxLikelihood) and self.likelihood.symmetric
         )
         if not (
-            symmetric and any(isinstance(b.prior, ProximalPrior) for b in found.blocks)
+            symmetric and any(isinstance(b.prior, ProximalPrior) for b in result.blocks)
         ):
-            return found
-        return replace(found, contrast=self.likelihood.contrast_matrix)
+            return result
+        return replace(result, contrast=self.likelihood.contrast_matrix)
 
     @property
     def moments(self) -> AnyMoments:
@@ -379,10 +383,10 @@ class Model(FromData):
                 raise Incompatible(
                     f"moments of {term.short}: its basis is made of the rows; write basis='hsgp'"
                 )
-        at = Origin.of(
+        origin = Origin.of(
             d.recipe, d.response, offset=d.offset is not None, weights=d.weight_kind
         )
-        return replace(d.moments_by_group or d.moments, origin=at)
+        return replace(d.moments_by_group or d.moments, origin=origin)
 
     @property
     def with_prior_frozen(self) -> "Model":
@@ -477,18 +481,18 @@ class Model(FromData):
     def __repr__(self) -> str:
         from probreg.model.model_words import model_words, weak_words
 
-        head, rows, *rest = model_words(self)
+        head, rows, *lines = model_words(self)
         return clean_lines(
             head,
-            f"  {'; '.join([rows, *rest])}",
-            *(f"  {said}" for said in weak_words(self)),
+            f"  {'; '.join([rows, *lines])}",
+            *(f"  {warning}" for warning in weak_words(self)),
         )
 
     def _repr_html_(self) -> str:
         from probreg.model.model_words import model_words, weak_words
 
-        head, *rest = model_words(self)
-        return notebook_html([head], notes=[*rest, *weak_words(self)])
+        head, *lines = model_words(self)
+        return notebook_html([head], notes=[*lines, *weak_words(self)])
 
     @property
     def penalty_setting(self) -> "Setting":
@@ -585,20 +589,20 @@ class Model(FromData):
         p, m = self.shape
         labels = getattr(beta, "coords", {})  # of an xarray.DataArray such as fit.coef
         if "coef" in labels:
-            named: Any = dict(zip(labels["coef"].values, np.asarray(beta)))
+            values: Any = dict(zip(labels["coef"].values, np.asarray(beta)))
         else:
-            named = beta
-        if isinstance(named, Mapping) or hasattr(named, "keys"):
-            given = dict(named)
+            values = beta
+        if isinstance(values, Mapping) or hasattr(values, "keys"):
+            by_name = dict(values)
             columns = self.design.columns
-            odd = set(map(str, given)) ^ set(columns)
+            odd = set(map(str, by_name)) ^ set(columns)
             if odd:
                 raise DataError(
                     f"beta: expected one entry for each column ({', '.join(columns)}), {min(odd)!r} is not in both"
                 )
-            named = [given[c] for c in columns]
+            values = [by_name[c] for c in columns]
         try:
-            array = np.asarray(named)
+            array = np.asarray(values)
             if (
                 array.dtype.kind in "cSU"
             ):  # a conversion drops an imaginary part, and reads text as numbers
@@ -617,9 +621,11 @@ class Model(FromData):
             p,
             len(D),
         ):  # reported coefficients, a linear map of those of the model
-            own = np.linalg.lstsq(D, array.reshape(-1, len(D)).T)[0].T
-            if np.allclose(own @ D.T, array.reshape(-1, len(D)), rtol=1e-8, atol=1e-12):
-                return own.reshape(*array.shape[:-1], m)
+            contrast_values = np.linalg.lstsq(D, array.reshape(-1, len(D)).T)[0].T
+            if np.allclose(
+                contrast_values @ D.T, array.reshape(-1, len(D)), rtol=1e-8, atol=1e-12
+            ):
+                return contrast_values.reshape(*array.shape[:-1], m)
         if m == 1 and array.ndim > 1 and array.shape[-1] == p:
             return array[..., None]
         raise DataError(
@@ -634,13 +640,13 @@ class Model(FromData):
             raise DataError(
                 f"{self.likelihood.named} likelihood has no parameter {odd[0]!r}"
             )
-        known = {**self.fixed, **aux}
-        lacking = [name for name in self.likelihood.aux if name not in known]
+        aux_values = {**self.fixed, **aux}
+        lacking = [name for name in self.likelihood.aux if name not in aux_values]
         if lacking:
             raise DataError(
                 f"{lacking[0]} is unknown: pass its value, {lacking[0]}=, such as fit.aux[{lacking[0]!r}]"
             )
-        return known
+        return aux_values
 
     def pointwise(self, beta: Array, **aux: Any) -> Array:
         """The log density log p(y_i | x_i beta, aux) of each row; a frequency weight multiplies it.
@@ -658,16 +664,16 @@ class Model(FromData):
             In nats.
         """
         beta = self._as_coefficients(beta)
-        known = self._complete_aux(aux)
-        aux = {k: np.asarray(v)[..., None] for k, v in known.items()}
-        out = self.likelihood.log_prob(
+        aux_values = self._complete_aux(aux)
+        aux = {k: np.asarray(v)[..., None] for k, v in aux_values.items()}
+        log_prob = self.likelihood.log_prob(
             self.design.observed,
             self.eta(beta),
             **self.likelihood.at_rows(aux, self.design.precision),
         )
         if self.design.weights is None:
-            return out
-        return out * self.design.weights
+            return log_prob
+        return log_prob * self.design.weights
 
     def log_lik(self, beta: Array, **aux: Any) -> Array:
         """The log-likelihood log p(y | beta, aux), summed over rows; from moments where they stand for the rows.
@@ -685,10 +691,10 @@ class Model(FromData):
             In nats.
         """
         beta = self._as_coefficients(beta)
-        known = self._complete_aux(aux)
+        aux_values = self._complete_aux(aux)
         if self.of_moments or not self.design.reachable:
-            return self._log_lik_of_moments(beta, known)
-        wide = {k: np.asarray(v)[..., None] for k, v in known.items()}
+            return self._log_lik_of_moments(beta, aux_values)
+        wide = {k: np.asarray(v)[..., None] for k, v in aux_values.items()}
         return self.design.fold(
             partial(sums.log_lik, likelihood=self.likelihood, beta=beta, known=wide)
         )[0]
@@ -701,15 +707,15 @@ class Model(FromData):
         )
         return elsewhere and self.likelihood.least_squares
 
-    def _log_lik_of_moments(self, beta: Array, known: Mapping[str, Any]) -> Array:
+    def _log_lik_of_moments(self, beta: Array, aux_values: Mapping[str, Any]) -> Array:
         """-W/2 log(2 pi sigma^2) - (RSS + ||z - R beta||^2) / (2 sigma^2): uses the stored sufficient statistics."""
-        kept = self.design.kept or (self.design.moments if self.of_moments else None)
-        if kept is None or not self.likelihood.least_squares:
+        moments = self.design.kept or (self.design.moments if self.of_moments else None)
+        if moments is None or not self.likelihood.least_squares:
             raise DataError(
                 f"the log-likelihood is a sum over the rows, and {self.design.rows_needed}"
             )
         return sums.log_lik_of_moments(
-            kept, beta, np.asarray(known[self.noise_scale], dtype=float)
+            moments, beta, np.asarray(aux_values[self.noise_scale], dtype=float)
         )
 
     def log_prior(self, beta: Array, **aux: Any) -> Array:
@@ -728,10 +734,10 @@ class Model(FromData):
             In nats.
         """
         beta = self._as_coefficients(beta)
-        known = self._complete_aux(aux)
-        total = self.joint.log_prob(beta, self.likelihood.noise(known))
+        aux_values = self._complete_aux(aux)
+        total = self.joint.log_prob(beta, self.likelihood.noise(aux_values))
         for name in self.unknown:
-            total = total + self.aux_prior(name).log_prob(np.asarray(known[name]))
+            total = total + self.aux_prior(name).log_prob(np.asarray(aux_values[name]))
         return total
 
     def log_posterior(self, beta: Array, **aux: Any) -> Array:
@@ -787,15 +793,15 @@ class Model(FromData):
         """
         self._need_rows()
         beta = self._as_coefficients(beta, draws=False)
-        known = self._complete_aux(aux)
+        aux_values = self._complete_aux(aux)
         fn = partial(
             sums.expected_information,
             likelihood=_require_differentiable(self.likelihood),
             beta=np.asarray(beta),
-            known=known,
+            known=aux_values,
         )
         return self.design.fold(fn)[0] + self.joint.curvature(
-            beta, self.likelihood.noise(known)
+            beta, self.likelihood.noise(aux_values)
         )
 
     def value_grad_hessian(self, beta: Array, **aux: float) -> LocalModel:
@@ -897,10 +903,10 @@ class Model(FromData):
     ) -> LocalModel:
         """Sums over blocks of rows, each touched once while it is in cache."""
         k = gamma.size
-        known = {**self.fixed, **aux}
+        aux_values = {**self.fixed, **aux}
         a = len(self.unknown)
         value, g_beta, g_aux, *second = self._log_lik_sums(
-            gamma, T, frame, known, curved=curved
+            gamma, T, frame, aux_values, curved=curved
         )
         curvature = np.zeros((k + a, k + a) if curved else (0, 0))
         if curved:
@@ -911,10 +917,16 @@ class Model(FromData):
         local = LocalModel(
             float(value), np.concatenate([g_beta.ravel(), g_aux]), curvature
         )
-        return self._add_prior(local, T @ gamma, T, known)
+        return self._add_prior(local, T @ gamma, T, aux_values)
 
     def _log_lik_sums(
-        self, gamma: Array, T: Array, frame: Frame | None, known: Aux, *, curved: bool
+        self,
+        gamma: Array,
+        T: Array,
+        frame: Frame | None,
+        aux_values: Aux,
+        *,
+        curved: bool,
     ) -> tuple[Array, ...]:
         """The log-likelihood with its derivatives over (gamma, log aux), beta = T gamma."""
         self._need_rows()
@@ -923,12 +935,12 @@ class Model(FromData):
                 self.design.moments,
                 gamma,
                 T,
-                known[self.noise_scale],
+                aux_values[self.noise_scale],
                 bool(self.unknown),
             )
         fn = partial(
             sums.value_grad_hessian, likelihood=_require_differentiable(self.likelihood), unknown=self.unknown, gamma=gamma, frame=frame,
-            known=known, curved=curved,
+            known=aux_values, curved=curved,
         )  # fmt: skip
         return self.design.fold(fn)
 
@@ -939,9 +951,9 @@ class Model(FromData):
             )
 
     def _add_prior(
-        self, local: LocalModel, beta: Array, T: Array, known: Aux
+        self, local: LocalModel, beta: Array, T: Array, aux_values: Aux
     ) -> LocalModel:
-        prior = prior_derivatives(self, beta, T, known)
+        prior = prior_derivatives(self, beta, T, aux_values)
         if local.curvature.size:
             curvature = local.curvature + prior.curvature
         else:
@@ -983,12 +995,12 @@ class Model(FromData):
         from probreg.model.prior_predictive import prior_predictive
 
         aux = {a: self.aux.get(a, Reference()) for a in self.likelihood.aux}
-        some = self.design.sample
+        sample = self.design.sample
         design = self.design
         if (
             design.source is not None
         ):  # means and outcomes at the sample, spreads of columns over all rows
-            design = replace(some, weights=None, kept=design.moments)
+            design = replace(sample, weights=None, kept=design.moments)
         return prior_predictive(
             design, self.likelihood, self.joint, aux, draws=draws, prob=prob, seed=seed
         )
@@ -1042,30 +1054,30 @@ class Model(FromData):
         )
 
 
-def prior_derivatives(model: Model, beta: Array, T: Array, known: Aux) -> LocalModel:
+def prior_derivatives(model: Model, beta: Array, T: Array, aux: Aux) -> LocalModel:
     """log p(beta, log aux) with gradient and negative Hessian over (vec gamma, log aux), beta = T gamma (p, m)."""
     k = beta.size
     unknown = model.unknown
     if not unknown and not model.joint.informative.any():  # flat: log p = 0
         return LocalModel(0.0, np.zeros(k), np.zeros((k, k)))
-    value, g, h = model.joint.value_grad_hessian(beta, model.likelihood.noise(known))
+    value, g, h = model.joint.value_grad_hessian(beta, model.likelihood.noise(aux))
     # the prior's last derivative is over the log of the noise scale, which stands anywhere among the unknown
     if model.noise_unknown:
-        at = [k + unknown.index(model.noise_scale)]
+        noise_index = [k + unknown.index(model.noise_scale)]
     else:
-        at = []
+        noise_index = []
     if not np.array_equal(T, np.eye(len(T))):
         S = with_aux(map_of_columns(T, beta.shape[1]), 1)
         g = S.T @ g
         h = S.T @ h @ S
     gradient = np.zeros(k + len(unknown))
     curvature = np.zeros((k + len(unknown), k + len(unknown)))
-    a = [*range(k), *at]
-    own = k + len(at)
-    gradient[a], curvature[np.ix_(a, a)] = g[:own], h[:own, :own]
+    a = [*range(k), *noise_index]
+    n_unknown = k + len(noise_index)
+    gradient[a], curvature[np.ix_(a, a)] = g[:n_unknown], h[:n_unknown, :n_unknown]
     for i, name in enumerate(unknown):
         prior = model.aux_prior(name)
-        v = known[name]
+        v = aux[name]
         slope, second = prior.slopes(v)
         value += float(prior.log_prob(np.asarray(v))) + float(np.log(v))
         gradient[k + i] += slope

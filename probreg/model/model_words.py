@@ -22,10 +22,10 @@ def model_words(model: Stated) -> list[str]:
     ]
     aux += [f"{a} = {v:g}" for a, v in model.fixed.items()]
     n = d.count
-    said = f" (weight {d.total:g})" if d.total != n else ""
+    weight_note = f" (weight {d.total:g})" if d.total != n else ""
     if d.weight_kind != "frequency":
-        said = f" ({d.weight_kind} weights)"
-    rows = f"rows {n}{said}" if n else "rows not kept"
+        weight_note = f" ({d.weight_kind} weights)"
+    rows = f"rows {n}{weight_note}" if n else "rows not kept"
     rows += "" if d.source is None else f" of {d.source.name}"
     held = f"{rows}, columns {few_names(d.shown_columns)}"
     return [

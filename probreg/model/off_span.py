@@ -115,20 +115,20 @@ class ResidualProcess:
 
     def _of_weighted(self, sums: RowSums, weights: list[Any]) -> Array:
         if self.scale is None:
-            left, whole = sums.variances(self.basis)
-            self._known_scale(left > ON_SPAN * whole)
+            residual, total = sums.variances(self.basis)
+            self._known_scale(residual > ON_SPAN * total)
             return np.zeros((weights[0].shape[0],) * 2)
-        each = [
+        covariances = [
             covariance_left(self.basis, sums, A)
             for A in weights_of(self.predictor, weights)
         ]
-        return np.asarray(sum(each[1:], each[0]))
+        return np.asarray(sum(covariances[1:], covariances[0]))
 
-    def _known_scale(self, left: Array) -> Array | None:
+    def _known_scale(self, residual: Array) -> Array | None:
         """Return s. Incompatible where the process has a residual (n,) and the prior does not give its scale."""
-        if self.scale is None and left.any():
+        if self.scale is None and residual.any():
             raise Incompatible(
-                f"{self.key}: its prior is not normal with one scale, so row {int(np.flatnonzero(left)[0])}, off the rows that its "
+                f"{self.key}: its prior is not normal with one scale, so row {int(np.flatnonzero(residual)[0])}, off the rows that its "
                 "columns were made of, is not known. Give it pr.Normal(scale); after an update, fit all rows together"
             )
         return self.scale
@@ -144,9 +144,9 @@ class VaryingSines:
     def variance(self, sines: Array) -> Array | None:
         """s^2 v(x) (S, n) at rows with these sines (n, q); None where the sines have all of k(x, x)."""
         # v(x) = s^2 k(x, x) - sum_j s^2 S(omega_j) sine_j(x)^2, the error of k: of either sign, and nothing is added where it is negative
-        left = self.whole[:, None] - self.each @ np.square(sines).T
-        left = np.where(left > ON_SPAN * self.whole[:, None], left, 0.0)
-        return left if left.any() else None
+        residual = self.whole[:, None] - self.each @ np.square(sines).T
+        residual = np.where(residual > ON_SPAN * self.whole[:, None], residual, 0.0)
+        return residual if residual.any() else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,23 +182,24 @@ class OffSpan:
         self, design: Design, atoms: int, m: int, rng: np.random.Generator
     ) -> Array | float:
         """Draws (S, n, m) of the effects of new groups at the rows of a design, one for each group, atom and predictor."""
-        drawn = [
+        draws = [
             p.draws(inputs_of(design, p.key), lambda k: normal_scores(rng, atoms, k, m))
             for p in self.of_groups
         ]
-        return sum(drawn, 0.0)
+        return sum(draws, 0.0)
 
     def moments(self, design: Design) -> tuple[Array | float, Array | None]:
         """The mean (S, n, m), 0 where there is none, and the variance of each linear predictor at the rows of a design."""
-        drawn = [p for p in self.processes if isinstance(p, DrawnProcess)]
-        each = [
-            p.moments(inputs_of(design, p.key), design.X[:, p.columns]) for p in drawn
+        drawn_processes = [p for p in self.processes if isinstance(p, DrawnProcess)]
+        pairs = [
+            p.moments(inputs_of(design, p.key), design.X[:, p.columns])
+            for p in drawn_processes
         ]
-        rest = OffSpan(
+        others = OffSpan(
             tuple(p for p in self.processes if not isinstance(p, DrawnProcess))
         ).variance(design)
-        means = [pair[0] for pair in each if pair is not None]
-        variances = [*(pair[1] for pair in each if pair is not None), rest]
+        means = [pair[0] for pair in pairs if pair is not None]
+        variances = [*(pair[1] for pair in pairs if pair is not None), others]
         return sum(means[1:], means[0]) if means else 0.0, _sum_of(
             [v for v in variances if v is not None]
         )
@@ -206,16 +207,16 @@ class OffSpan:
     def variance(self, design: Design) -> Array | None:
         """Of each linear predictor at the rows of a design, (S, n) or (1, n), or (S, n, m) where they differ; None where every row is
         in the span."""
-        found = list[Array]()
+        variances = list[Array]()
         for p in self.processes:
             v = p.variance(inputs_of(design, p.key), _columns_of(design, p))
             if v is not None:
-                found.append(
+                variances.append(
                     v
                     if p.predictor is None
                     else v[..., None] * (np.arange(self._width) == p.predictor)
                 )
-        return _sum_of(found)
+        return _sum_of(variances)
 
     @property
     def _width(self) -> int:
@@ -224,8 +225,8 @@ class OffSpan:
 
     def covariance(self, sums: Mapping[str, RowSums], weights: list[Any]) -> Array:
         """Of weighted sums of all linear predictors (E, E), with sparse weights A_l (E, n) of each predictor."""
-        each = [p.covariance(sums[p.key], weights) for p in self.processes]
-        return np.asarray(sum(each[1:], each[0]))
+        covariances = [p.covariance(sums[p.key], weights) for p in self.processes]
+        return np.asarray(sum(covariances[1:], covariances[0]))
 
     def draws_of_sums(
         self,
@@ -241,12 +242,12 @@ class OffSpan:
 
     def mean_of_sums(self, sums: Mapping[str, RowSums]) -> Array | None:
         """The mean over the atoms (n, m) of the sums; None where they have the mean 0."""
-        each = [
+        means = [
             p.mean_of_sums(sums[p.key])
             for p in self.processes
             if isinstance(p, DrawnProcess)
         ]
-        return sum(each[1:], each[0]) if each else None
+        return sum(means[1:], means[0]) if means else None
 
     def joint(
         self,
@@ -346,19 +347,19 @@ def off_span(
         if present.issuperset(t.columns)
     ]
     place = {c: j for j, c in enumerate(model.design.columns)}
-    at = [[place[c] for c in t.columns] for t in terms]
-    each = [
+    places = [[place[c] for c in t.columns] for t in terms]
+    processes = [
         _of_values(model, t, j, draws)
         or _of_sines(model, t, j, draws, k)
         or ResidualProcess(
             t.key, t.basis, j, _prior_scale(model, j, draws, noise, k), predictor=k
         )
-        for t, j in zip(terms, at)
+        for t, j in zip(terms, places)
         for k in _predictors(model, j)
         if draws is not None or not _has_own_sines(t, k)
     ]
-    every = (*each, *_of_groups(model, present, draws, noise))
-    return OffSpan(every) if every else None
+    all_processes = (*processes, *_of_groups(model, present, draws, noise))
+    return OffSpan(all_processes) if all_processes else None
 
 
 def _has_own_sines(term: ProcessTerm, predictor: int | None) -> bool:
@@ -383,23 +384,26 @@ def _of_groups(
     noise: Array | float,
 ) -> list[GroupEffects]:
     place = {c: j for j, c in enumerate(model.design.columns)}
-    found = []
+    effects = []
     for term in model.design.recipe.grouped.values():
         if present.issuperset(term.columns):
-            at = [place[c] for c in term.columns]
-            found += [
+            columns = [place[c] for c in term.columns]
+            effects += [
                 GroupEffects(
-                    term, at, partial(_group_roots, model, term, at, draws, noise, k), k
+                    term,
+                    columns,
+                    partial(_group_roots, model, term, columns, draws, noise, k),
+                    k,
                 )
-                for k in _predictors(model, at)
+                for k in _predictors(model, columns)
             ]
-    return found
+    return effects
 
 
 def _group_roots(
     model: Model,
     term: GroupedTerm,
-    at: list[int],
+    columns: list[int],
     draws: Mapping[str, Array] | None,
     noise: Array | float,
     predictor: int | None,
@@ -408,7 +412,7 @@ def _group_roots(
     K = len(term.effects)
     for i, b in enumerate(model.joint.blocks):
         prior: Any = b.prior
-        if not set(at) <= set(b.columns) or b.predictor != predictor:
+        if not set(columns) <= set(b.columns) or b.predictor != predictor:
             continue
         if isinstance(prior, VaryingEffects) and (draws is not None or not prior.hyper):
             if draws is None or not prior.hyper:
@@ -416,16 +420,18 @@ def _group_roots(
             inside = hyper_at(model.joint, model.design, i, draws)
             logs = [np.log(np.asarray(inside[k], dtype=float)) for k in prior.hyper]
             # draws of an integral stand at few nodes
-            nodes, of = np.unique(np.column_stack(logs), axis=0, return_inverse=True)
-            return np.stack([prior.root(node)[0] for node in nodes])[of.ravel()]
-        own = [b.columns.index(j) for j in at]
-        if isinstance(prior, GaussianPrior) and not np.any(
-            prior.center(len(b.columns))[own]
-        ):
-            return _given_root(prior, len(b.columns), own[:K])[None] * np.reshape(
-                noise if prior.sigma_units else 1.0, (-1, 1, 1)
+            nodes, node_index = np.unique(
+                np.column_stack(logs), axis=0, return_inverse=True
             )
-        scale = _prior_scale(model, at, draws, noise, predictor)
+            return np.stack([prior.root(node)[0] for node in nodes])[node_index.ravel()]
+        block_places = [b.columns.index(j) for j in columns]
+        if isinstance(prior, GaussianPrior) and not np.any(
+            prior.center(len(b.columns))[block_places]
+        ):
+            return _given_root(prior, len(b.columns), block_places[:K])[
+                None
+            ] * np.reshape(noise if prior.sigma_units else 1.0, (-1, 1, 1))
+        scale = _prior_scale(model, columns, draws, noise, predictor)
         if scale is not None:
             return scale[:, None, None] * np.eye(K)
     raise Incompatible(
@@ -434,15 +440,15 @@ def _group_roots(
     )
 
 
-def _given_root(prior: GaussianPrior, q: int, own: list[int]) -> Array:
+def _given_root(prior: GaussianPrior, q: int, places: list[int]) -> Array:
     """Lambda of some columns of a normal prior without unknowns."""
-    each = prior.independent(q)
-    if each is not None:
-        return np.diag(each[own])
+    sds = prior.independent(q)
+    if sds is not None:
+        return np.diag(sds[places])
     root = prior.root_of_groups({})
-    if root is not None and len(root) == len(own):
+    if root is not None and len(root) == len(places):
         return np.asarray(root)
-    return np.linalg.cholesky(np.linalg.inv(prior.precision(q))[np.ix_(own, own)])
+    return np.linalg.cholesky(np.linalg.inv(prior.precision(q))[np.ix_(places, places)])
 
 
 def _of_values(
@@ -460,8 +466,8 @@ def _of_values(
         ):
             names = hyper_names(model.joint, model.design)[i]
             values = {
-                name: np.asarray(draws[called], dtype=float)
-                for name, called in names.items()
+                name: np.asarray(draws[label], dtype=float)
+                for name, label in names.items()
             }
             amplitude = np.asarray(b.prior.amplitude_at(values), dtype=float) * np.ones(
                 len(draws["beta"])
@@ -493,8 +499,7 @@ def _of_sines(
             continue
         names = hyper_names(model.joint, model.design)[i]
         values = {
-            name: np.asarray(draws[called], dtype=float)
-            for name, called in names.items()
+            name: np.asarray(draws[label], dtype=float) for name, label in names.items()
         }
         amplitude = np.asarray(prior.amplitude_at(values), dtype=float) * np.ones(
             len(draws["beta"])
@@ -541,7 +546,7 @@ def _block_scale(
     model: Model,
     i: int,
     block: BlockPrior,
-    at: list[int],
+    places: list[int],
     draws: Mapping[str, Array] | None,
 ) -> Array | float | None:
     """tau (S,) or a number: the scale of a normal prior, times what its hyperparameters multiply it by."""
@@ -556,26 +561,26 @@ def _block_scale(
         ):
             return None
         spread = np.asarray(
-            prior.spread(**{name: draws[called] for name, called in names.items()})
+            prior.spread(**{name: draws[label] for name, label in names.items()})
         )
         prior = prior.base
-    stated = _one_scale(prior, len(block.columns), at)
-    return None if stated is None else stated * spread
+    base_scale = _one_scale(prior, len(block.columns), places)
+    return None if base_scale is None else base_scale * spread
 
 
-def _one_scale(prior: Any, q: int, at: list[int]) -> float | None:
+def _one_scale(prior: Any, q: int, places: list[int]) -> float | None:
     """The scale of columns `at` of the q of a normal prior; None where they have no common one."""
     if isinstance(prior, GaussianPrior):
-        each = prior.independent(q)
+        sds = prior.independent(q)
     else:
-        each = None
+        sds = None
     if (
-        each is None
-        or not np.isfinite(each[at]).all()
-        or (each[at] != each[at[0]]).any()
+        sds is None
+        or not np.isfinite(sds[places]).all()
+        or (sds[places] != sds[places[0]]).any()
     ):
         return None
-    return float(each[at[0]])
+    return float(sds[places[0]])
 
 
 def variance_left_at_rows(model: Model) -> dict[int, float]:
@@ -585,7 +590,7 @@ def variance_left_at_rows(model: Model) -> dict[int, float]:
     the evidence subtracts. A prior that is not normal with one scale is of columns, not of a process, and has none.
     """
     d = model.design
-    out = dict[int, float]()
+    variances = dict[int, float]()
     for i, b in enumerate(model.joint.blocks):
         term = d.process_of(b.columns) if d.inputs else None
         if isinstance(b.prior, HierarchicalPrior):
@@ -600,10 +605,10 @@ def variance_left_at_rows(model: Model) -> dict[int, float]:
         ):
             continue
         weights = full_weights(d.square_weights, d.n)
-        out[i] = scale**2 * float(
+        variances[i] = scale**2 * float(
             weights @ term.basis.residual_variance(d.inputs[term.key])
         )
-    return out
+    return variances
 
 
 # ---- draws and nodes of a normal variable -------------------------------------------------------------------------------

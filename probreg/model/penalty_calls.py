@@ -76,28 +76,28 @@ def penalty_calls(model: Penalised, sigma: float | None) -> Spellings:
         for c in t.columns
     ):
         if sigma is None:
-            known = model.noise_held
+            sigma_value = model.noise_held
         else:
-            known = float(sigma)
+            sigma_value = float(sigma)
         return smooth_penalties(
-            PenalisedModel(model.design, model.likelihood, model.joint, known)
+            PenalisedModel(model.design, model.likelihood, model.joint, sigma_value)
         )
     l1, l2, relative = one_penalty(model.joint, model.design.columns, INTERCEPT)
     if isinstance(model.likelihood, PiecewiseLinearLikelihood) and l2 and not l1:
         return _as_support_vectors(model, l2)
     columns = tuple(np.array(model.design.columns)[model.joint.informative].tolist())
-    at = setting_of(model)
+    setting = setting_of(model)
     if sigma is not None:
         read_checked_aux(
             model.likelihood, {model.likelihood.noise_scale or "sigma": sigma}
         )
-        at = replace(at, sigma=float(sigma))
-    if relative and not l1 and at.sigma is None:
-        at = replace(at, sigma=1.0)  # sigma cancels: RSS + w^2 / scale^2
+        setting = replace(setting, sigma=float(sigma))
+    if relative and not l1 and setting.sigma is None:
+        setting = replace(setting, sigma=1.0)  # sigma cancels: RSS + w^2 / scale^2
     if relative:
-        at.need(sigma="a prior with a kink in units of sigma")
-        l1 = l1 / (at.sigma or 1.0)
-        l2 = l2 / (at.sigma or 1.0) ** 2
+        setting.need(sigma="a prior with a kink in units of sigma")
+        l1 = l1 / (setting.sigma or 1.0)
+        l2 = l2 / (setting.sigma or 1.0) ** 2
     notes = []
     if model.design.weights is not None:
         notes.append("N is the sum of the weights, which are given as sample weights")
@@ -110,11 +110,14 @@ def penalty_calls(model: Penalised, sigma: float | None) -> Spellings:
         notes.append(
             "the offset is given to the package, or taken from y before where the noise is Gaussian"
         )
-    process, said = _as_process(model.design, model.joint, l2, at.sigma)
-    notes += [said] if said else []
-    if process or said:
+    process, process_note = _as_process(model.design, model.joint, l2, setting.sigma)
+    notes += [process_note] if process_note else []
+    if process or process_note:
         columns = tuple(model.design.recipe.processes)
-    rows = (*process, *spell(l1, l2, at, intercept=model.design.intercept is not None))
+    rows = (
+        *process,
+        *spell(l1, l2, setting, intercept=model.design.intercept is not None),
+    )
     return Spellings(columns, l1, l2, rows, tuple(notes))
 
 
@@ -124,19 +127,19 @@ def _as_support_vectors(model: Penalised, l2: float) -> Spellings:
         raise DataError(
             f"the weight of a penalty beside this loss needs {model.unknown[0]}: hold it, with_aux({model.unknown[0]}=...)"
         )
-    of = dict(model.design.recipe.processes)
+    processes = dict(model.design.recipe.processes)
     columns = np.array(model.design.columns)[model.joint.informative].tolist()
     alone = [
         term
-        for term in of.values()
+        for term in processes.values()
         if set(term.columns) == set(columns) and term.basis.kind == "exact"
     ]
     assert isinstance(model.likelihood, PiecewiseLinearLikelihood)
-    at = model.likelihood.slopes(**model.fixed)
+    slopes = model.likelihood.slopes(**model.fixed)
     same = (
-        at.up == at.down
+        slopes.up == slopes.down
         and model.design.intercept is not None
-        and bool(alone or not of)
+        and bool(alone or not processes)
     )
     if alone:
         kernel = alone[0].basis.kernel
@@ -145,21 +148,25 @@ def _as_support_vectors(model: Penalised, l2: float) -> Spellings:
         kernel = None
         width = len(columns)
     if same:
-        rows = spell_support_vectors(kernel, width, l2, float(at.up), float(at.tube))
+        rows = spell_support_vectors(
+            kernel, width, l2, float(slopes.up), float(slopes.tube)
+        )
     else:
         rows = ()
-    return Spellings(tuple(of) if alone else tuple(columns), 0.0, l2, rows)
+    return Spellings(tuple(processes) if alone else tuple(columns), 0.0, l2, rows)
 
 
 def _as_process(
     design: Design, joint: JointPrior, l2: float, sigma: float | None
 ) -> tuple[tuple[Spelling, ...], str]:
     """The calls of one Gaussian process that all penalised columns are, and why there are none where it is not alone."""
-    of = {key: set(term.columns) for key, term in design.recipe.processes.items()}
+    columns_of = {
+        key: set(term.columns) for key, term in design.recipe.processes.items()
+    }
     penalised = {
         c for c, informed in zip(design.columns, joint.informative) if informed
     }
-    if sigma is None or not l2 or penalised not in of.values():
+    if sigma is None or not l2 or penalised not in columns_of.values():
         return (), ""
     (term,) = (
         t for t in design.recipe.processes.values() if set(t.columns) == penalised

@@ -110,10 +110,12 @@ class Predictive(PrintsTable):
 
     def log_prob(self, y: Array) -> Array:
         """log of the mixture density at y (n,), shape (n,); y (n, K) for counts by class."""
-        each = self.likelihood.log_prob(self._join_given(y), self.eta, **self.aux)
+        atom_log_probs = self.likelihood.log_prob(
+            self._join_given(y), self.eta, **self.aux
+        )
         if self.share is not None:
-            return logsumexp(each, 0, b=self._atom_weights)
-        return logsumexp(each, 0) - np.log(len(each))
+            return logsumexp(atom_log_probs, 0, b=self._atom_weights)
+        return logsumexp(atom_log_probs, 0) - np.log(len(atom_log_probs))
 
     def sample(self, rng: np.random.Generator, size: int = 1000) -> Array:
         """Independent draws of new observations, shape (size, n), successes where a row counts trials; counts by class
@@ -129,7 +131,7 @@ class Predictive(PrintsTable):
                 ],
                 1,
             )
-            known = {
+            aux = {
                 **{
                     k: v[s, np.arange(s.shape[1]) % v.shape[1]]
                     for k, v in self.aux.items()
@@ -137,14 +139,14 @@ class Predictive(PrintsTable):
                 **self.given,
             }
             return self.likelihood.drawn(
-                self.likelihood.sample(rng, self.eta[s, np.arange(s.shape[1])], **known)
+                self.likelihood.sample(rng, self.eta[s, np.arange(s.shape[1])], **aux)
             )
         if self.share is None:
             s = rng.integers(len(self.eta), size=size)
         else:
             s = rng.choice(len(self.eta), size, p=self.share)
-        known = {**{k: v[s] for k, v in self.aux.items()}, **self.given}
-        return self.likelihood.drawn(self.likelihood.sample(rng, self.eta[s], **known))
+        aux = {**{k: v[s] for k, v in self.aux.items()}, **self.given}
+        return self.likelihood.drawn(self.likelihood.sample(rng, self.eta[s], **aux))
 
     def cdf(self, y: Array) -> Array:
         """P(Y <= y), shape (n,). Incompatible for classes without an order."""
@@ -156,11 +158,11 @@ class Predictive(PrintsTable):
         """The same with at most this many atoms, evenly spaced; all of them where they have weights."""
         if self.share is not None:
             return self
-        some = slice(None, None, -(-len(self.eta) // atoms))
+        every_k = slice(None, None, -(-len(self.eta) // atoms))
         return Predictive(
             self.likelihood,
-            self.eta[some],
-            {k: v[some] for k, v in self.aux.items()},
+            self.eta[every_k],
+            {k: v[every_k] for k, v in self.aux.items()},
             self.given,
         )
 
@@ -206,20 +208,22 @@ class Predictive(PrintsTable):
         """The quantile at `prob`; with `compiled` by compiled code where the family has some, and by search where that finds none."""
         family = type(self._require_order())
         if compiled and "compiled_quantile" in vars(family):
-            own = family.compiled_quantile
+            compiled_quantile = family.compiled_quantile
         else:
-            own = None
-        if own is None or (self.share is not None and self.share.ndim == 2):
+            compiled_quantile = None
+        if compiled_quantile is None or (
+            self.share is not None and self.share.ndim == 2
+        ):
             return self._search_quantile(prob, tol)
         if self.share is None:
             share = np.full(len(self.eta), 1.0 / len(self.eta))
         else:
             share = self.share
-        found = own(prob, self.eta, self.aux, share)
-        left = np.flatnonzero(np.isnan(found))
-        if len(left):
-            found[left] = self._take_rows(left)._search_quantile(prob, tol)
-        return found
+        quantiles = compiled_quantile(prob, self.eta, self.aux, share)
+        unsolved = np.flatnonzero(np.isnan(quantiles))
+        if len(unsolved):
+            quantiles[unsolved] = self._take_rows(unsolved)._search_quantile(prob, tol)
+        return quantiles
 
     def _search_quantile(self, prob: float, tol: float) -> Array:
         discrete = not isinstance(self._require_order().support, str)
@@ -252,8 +256,8 @@ class Predictive(PrintsTable):
         y, rows, part = y.copy(), np.arange(len(y)), self
         low = np.full_like(y, -np.inf)
         high = np.full_like(y, np.inf)
-        left = np.full_like(y, np.inf)
-        at = y.copy()
+        error = np.full_like(y, np.inf)
+        points = y.copy()
         gap = self.cdf(y) - prob
         f = self._mixture_density(y)
         tail = 1.0 / min(prob, 1.0 - prob)
@@ -262,39 +266,39 @@ class Predictive(PrintsTable):
         ):  # a flat stretch has no slope, and asks for bisection
             width = np.where(f > 0, 1.0 / f, 1.0 + np.abs(y))
             for number in range(400):
-                low = np.where(gap < 0, at, low)
-                high = np.where(gap < 0, high, at)
-                step = at - gap / f
-                safe = (step > low) & (step < high) & (np.abs(step - at) <= width)
-                y[rows] = np.where(safe, step, at)
+                low = np.where(gap < 0, points, low)
+                high = np.where(gap < 0, high, points)
+                step = points - gap / f
+                safe = (step > low) & (step < high) & (np.abs(step - points) <= width)
+                y[rows] = np.where(safe, step, points)
                 done = (
                     (np.abs(gap) <= tol)
-                    | (high - low <= 1e-14 * np.abs(at))
-                    | (safe & (left <= _LAST * tol))
+                    | (high - low <= 1e-14 * np.abs(points))
+                    | (safe & (error <= _LAST * tol))
                 )
                 if done.all():
                     break
                 halve = np.where(
                     np.isfinite(high - low),
                     (low + high) / 2,
-                    np.where(gap < 0, at + width, at - width),
+                    np.where(gap < 0, points + width, points - width),
                 )
                 new = np.where(safe & (number % 5 < 4), step, halve)
                 width = np.where(safe, width, 2.0 * width)
                 if done.any():
                     rows = rows[~done]
                     part = part._take_rows(~done)
-                    low, high, width, at, f, new = (
-                        v[~done] for v in (low, high, width, at, f, new)
+                    low, high, width, points, f, new = (
+                        v[~done] for v in (low, high, width, points, f, new)
                     )
                 before = f
                 f = part._mixture_density(new)
                 gap = part.cdf(new) - prob
                 hessian = np.where(
-                    new == at, np.inf, np.abs(f - before) / np.abs(new - at)
+                    new == points, np.inf, np.abs(f - before) / np.abs(new - points)
                 )
-                left = np.maximum(hessian / f**2, tail) * gap**2 / 2.0
-                at = new
+                error = np.maximum(hessian / f**2, tail) * gap**2 / 2.0
+                points = new
         return y
 
     def _mixture_density(self, y: Array) -> Array:
@@ -304,7 +308,7 @@ class Predictive(PrintsTable):
 
     def _take_rows(self, index: Array) -> "Predictive":
         aux = {k: v if v.shape[-1] == 1 else v[:, index] for k, v in self.aux.items()}
-        given = {
+        row_values = {
             k: np.broadcast_to(v, self.eta.shape[1:2])[index]
             for k, v in self.given.items()
         }
@@ -312,7 +316,7 @@ class Predictive(PrintsTable):
             share = self.share
         else:
             share = self.share[:, index]
-        return Predictive(self.likelihood, self.eta[:, index], aux, given, share)
+        return Predictive(self.likelihood, self.eta[:, index], aux, row_values, share)
 
     def _mean_response(self) -> Array:
         """The mean of what is drawn, (n,)."""

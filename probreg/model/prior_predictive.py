@@ -126,22 +126,22 @@ def prior_predictive(
     """Draws of coefficients, nuisance parameters, means and outcomes at the rows of the design."""
     prior.require_draws()
     rng = np.random.default_rng(seed)
-    known = {k: _aux_draws(v, rng, draws) for k, v in aux.items()}
-    lost = [k for k, v in known.items() if v is None]
-    held = {k: v for k, v in known.items() if v is not None}
+    aux_draws = {k: _aux_draws(v, rng, draws) for k, v in aux.items()}
+    improper = [k for k, v in aux_draws.items() if v is None]
+    held = {k: v for k, v in aux_draws.items() if v is not None}
     sigma = likelihood.noise(held, None)
     beta, hyper = _draw_coefficients(prior, design, likelihood.width, sigma, rng, draws)
     lacking = [c for c, v in zip(design.columns, beta[0, :, 0]) if np.isnan(v)]
     mean = y = None
     notes = []
     if lacking:
-        notes.append(_no_means(design.columns, prior, lacking, lost))
+        notes.append(_no_means(design.columns, prior, lacking, improper))
     else:
         eta = np.einsum("nj,sjm->snm", design.X, beta) + (
             0.0 if design.offset is None else design.offset
         )
         wide = {k: v[:, None] for k, v in held.items()}
-        if not lost:
+        if not improper:
             with np.errstate(over="ignore"):
                 mean = likelihood.mean(eta, **wide)
                 rows = likelihood.at_rows(wide, design.precision) | likelihood.given(
@@ -156,7 +156,7 @@ def prior_predictive(
             with np.errstate(over="ignore"):
                 mean = likelihood.mean(eta, **dict.fromkeys(likelihood.aux, 1.0))
             notes.append(
-                f"no outcomes: the prior of {', '.join(lost)} is improper; give a proper one, e.g. aux={{{lost[0]!r}: HalfNormal(1.0)}}"
+                f"no outcomes: the prior of {', '.join(improper)} is improper; give a proper one, e.g. aux={{{improper[0]!r}: HalfNormal(1.0)}}"
             )
     moves = _moves(
         design,
@@ -172,26 +172,26 @@ def prior_predictive(
 
 
 def _no_means(
-    columns: tuple[str, ...], prior: JointPrior, lacking: list[str], lost: list[str]
+    columns: tuple[str, ...], prior: JointPrior, lacking: list[str], improper: list[str]
 ) -> str:
     """Why there are neither means nor outcomes, and which priors would give them."""
     proper = {columns[j] for b in prior.blocks if b.prior.proper for j in b.columns}
     flat = [c for c in lacking if c not in proper]
     relative = [c for c in lacking if c in proper]
     if flat:
-        why = [f"the prior of {_list_first(flat)} is flat"]
+        reasons = [f"the prior of {_list_first(flat)} is flat"]
     else:
-        why = []
-    why += (
+        reasons = []
+    reasons += (
         [
-            f"that of {_list_first(relative)} is in units of {lost[0]}, whose prior is improper"
+            f"that of {_list_first(relative)} is in units of {improper[0]}, whose prior is improper"
         ]
         if relative
         else []
     )
     give = [f"{{{flat[0]!r}: Normal(...)}}"] if flat else []
-    give += [f"aux={{{lost[0]!r}: HalfNormal(1.0)}}"] if lost else []
-    return f"no means or outcomes: {'; '.join(why)}; give a proper one, e.g. {' and '.join(give)}"
+    give += [f"aux={{{improper[0]!r}: HalfNormal(1.0)}}"] if improper else []
+    return f"no means or outcomes: {'; '.join(reasons)}; give a proper one, e.g. {' and '.join(give)}"
 
 
 def _list_first(names: Sequence[str]) -> str:
@@ -217,7 +217,7 @@ def _draw_coefficients(
     draws: int,
 ) -> tuple[Array, dict[str, Array]]:
     """(S, p, m), nan for columns whose prior has no draws, and hyperparameters (S,) of priors that tell them."""
-    out = np.full((draws, len(design.columns), m), np.nan)
+    beta = np.full((draws, len(design.columns), m), np.nan)
     hyper = dict[str, Array]()
     names = hyper_names(prior, design)
     for i, b in enumerate(prior.blocks):
@@ -226,12 +226,12 @@ def _draw_coefficients(
         unit = (
             sigma[:, None, None] if b.prior.sigma_units and sigma is not None else 1.0
         )
-        values, drawn = b.prior.sample_with_hyper(
+        values, hyper_draws = b.prior.sample_with_hyper(
             rng, (draws, len(b.columns), b.width(m)), unit
         )
-        b.put(out, values)
-        hyper |= {names[i][k]: v for k, v in drawn.items()}
-    return out, hyper
+        b.put(beta, values)
+        hyper |= {names[i][k]: v for k, v in hyper_draws.items()}
+    return beta, hyper
 
 
 def _outcomes(
@@ -266,7 +266,7 @@ def _moves(
 ) -> tuple[ColumnEffect, ...]:
     """For every column with a proper prior; for those in units of a sigma that has none, in these units."""
     rng = np.random.default_rng(0)
-    found = []
+    effects = []
     n = design.total
     spread = design.moments.scale * np.sqrt(
         n / max(n - 1.0, 1.0)
@@ -283,11 +283,14 @@ def _moves(
                 continue
             unit = 1.0 if in_units or sigma is None else sigma
             if likelihood.width == 1:
-                known = of_coefficient(b.prior, i, q, unit)
+                distribution = of_coefficient(b.prior, i, q, unit)
             else:
-                known = None
-            if known is not None:
-                sizes = (float(spread[j]) * known.size_quantile(v) for v in (0.5, prob))
+                distribution = None
+            if distribution is not None:
+                sizes = (
+                    float(spread[j]) * distribution.size_quantile(v)
+                    for v in (0.5, prob)
+                )
                 steps = np.array([[s] for s in sizes])
                 error = 0.0
                 draws = 0
@@ -300,9 +303,9 @@ def _moves(
             size, says = _effect(
                 likelihood, steps, design.response, " sigma" if in_units else ""
             )
-            if known is None:
+            if distribution is None:
                 size, error = _median_and_quantile(size, prob)
-            found.append(
+            effects.append(
                 _move(
                     design.columns[j],
                     float(spread[j]),
@@ -312,7 +315,7 @@ def _moves(
                     isinstance(likelihood, OfClasses),
                 )
             )
-    return tuple(found)
+    return tuple(effects)
 
 
 def one_sd_moves(
@@ -329,8 +332,8 @@ def one_sd_moves(
         typical, most = size
     else:
         typical, most = np.quantile(size, [0.5, prob])
-    said = _format_size(float(typical), isinstance(likelihood, OfClasses))
-    return f"{says.format(f'{most:.3g}')} with prior probability {100 * prob:g} % (typically {said})"
+    shown = _format_size(float(typical), isinstance(likelihood, OfClasses))
+    return f"{says.format(f'{most:.3g}')} with prior probability {100 * prob:g} % (typically {shown})"
 
 
 def _median_and_quantile(size: Array, prob: float) -> tuple[Array, float]:
@@ -359,14 +362,14 @@ def _move(
     (typical, most), (prob, error, draws) = map(float, size), how
     sure = f"with prior probability {100 * prob:g} %"
     if draws:
-        beside = f"; by {draws} draws, ± {error:.2g}"
+        error_note = f"; by {draws} draws, ± {error:.2g}"
     else:
-        beside = ""
+        error_note = ""
     before, _, unit = says.partition(" {}")
-    sentence = f"one sd of {column} ({sd:.3g}) {before} {most:.3g}{unit} {sure} (typically {_format_size(typical, share)}){beside}"
-    told = f"{most:.3g}{unit}, typically {_format_size(typical, share)}{beside}"
+    sentence = f"one sd of {column} ({sd:.3g}) {before} {most:.3g}{unit} {sure} (typically {_format_size(typical, share)}){error_note}"
+    numbers = f"{most:.3g}{unit}, typically {_format_size(typical, share)}{error_note}"
     return ColumnEffect(
-        column, sd, typical, most, sentence, error, f"{before}, {sure}", told
+        column, sd, typical, most, sentence, error, f"{before}, {sure}", numbers
     )
 
 
@@ -376,13 +379,15 @@ def _moves_said(moves: Sequence[ColumnEffect]) -> list[str]:
     for m in moves:
         shared.setdefault(m.effect, []).append(m)
     lines = []
-    for effect, each in shared.items():
+    for effect, members in shared.items():
         lines += (
-            [each[0].sentence] if len(each) == 1 else [f"one sd of a column {effect}:"]
+            [members[0].sentence]
+            if len(members) == 1
+            else [f"one sd of a column {effect}:"]
         )
         lines += (
-            [f"  {m.column} (sd {m.sd:.3g}): {m.told}" for m in each]
-            if len(each) > 1
+            [f"  {m.column} (sd {m.sd:.3g}): {m.told}" for m in members]
+            if len(members) > 1
             else []
         )
     return lines

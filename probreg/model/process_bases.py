@@ -28,9 +28,9 @@ def with_process_bases(design: Design, chosen: Mapping[str, Prior]) -> Design:
         prior = chosen.get(key)
         if (
             isinstance(prior, GaussianProcess)
-            and (made := _requested_basis(prior, term, design)) is not None
+            and (new_basis := _requested_basis(prior, term, design)) is not None
         ):
-            design = design.with_basis(key, made)
+            design = design.with_basis(key, new_basis)
     return design
 
 
@@ -56,18 +56,21 @@ def _requested_basis(
     lengths = {name: p for name, p in unknown.items() if is_length(name)}
     if isinstance(basis, SineBasis) and unknown and x is not None:
         if lengths:
-            found = basis.for_kernel_range(*_ends_of(kernel, lengths, basis), x)
+            sines = basis.for_kernel_range(*_ends_of(kernel, lengths, basis), x)
         else:
-            found = replace(basis, plain=True)
-        if not _same_sines(found, basis):
-            basis = found
+            sines = replace(basis, plain=True)
+        if not _same_sines(sines, basis):
+            basis = sines
     return None if basis is term.basis else basis
 
 
-def _same_sines(one: SineBasis, other: SineBasis) -> bool:
-    same = one.frequencies.shape == other.frequencies.shape and one.plain == other.plain
+def _same_sines(first: SineBasis, second: SineBasis) -> bool:
+    same = (
+        first.frequencies.shape == second.frequencies.shape
+        and first.plain == second.plain
+    )
     return same and bool(
-        np.allclose(one.frequencies, other.frequencies, rtol=1e-9, atol=0.0)
+        np.allclose(first.frequencies, second.frequencies, rtol=1e-9, atol=0.0)
     )
 
 
@@ -81,8 +84,8 @@ def _ends_of(
     span = float(2.0 * basis.reach.max())
     for name, prior in lengths.items():
         if prior.proper:
-            drawn = prior.sample(np.random.default_rng(0), _DRAWS)
-            low[name], high[name] = (float(v) for v in np.quantile(drawn, _ENDS))
+            draws = prior.sample(np.random.default_rng(0), _DRAWS)
+            low[name], high[name] = (float(v) for v in np.quantile(draws, _ENDS))
         else:
             low[name], high[name] = (span * share for share in _SHARES[basis.width])
     return kernel.at(**low), kernel.at(**high)
@@ -94,8 +97,10 @@ def lengths_beyond(basis: SineBasis, drawn: Mapping[str, Any]) -> Array:
         [np.asarray(values, dtype=float) for values in drawn.values()]
     )
     count = min(_LOOKED_AT, len(table))
-    some = np.argsort(table[:, 0], kind="stable")[
+    chosen = np.argsort(table[:, 0], kind="stable")[
         ((np.arange(count) + 0.5) * len(table) / count).astype(int)
     ]
-    each = [basis.kernel.at(**dict(zip(drawn, row))) for row in table[some].tolist()]
-    return np.array([basis.error_of(kernel) > FAR for kernel in each])
+    kernels = [
+        basis.kernel.at(**dict(zip(drawn, row))) for row in table[chosen].tolist()
+    ]
+    return np.array([basis.error_of(kernel) > FAR for kernel in kernels])

@@ -58,8 +58,10 @@ def build_pymc_model(
 
     several = bool(likelihood.outcomes)
     with pm.Model(coords=_coords(design, likelihood)) as model:
-        known = {a: v.pymc(a) if isinstance(v, AuxPrior) else v for a, v in aux.items()}
-        unit = likelihood.noise(known)
+        aux_values = {
+            a: v.pymc(a) if isinstance(v, AuxPrior) else v for a, v in aux.items()
+        }
+        unit = likelihood.noise(aux_values)
         for i, b in enumerate(
             prior.blocks
         ):  # those of single coefficients have a dim of their own
@@ -94,7 +96,9 @@ def build_pymc_model(
                 pm.Potential("prior", b.prior.potential(beta))
         eta = plus_offset(X @ beta, design.offset)
         if response:
-            observe(design, likelihood, eta, known, response_name(design, likelihood))
+            observe(
+                design, likelihood, eta, aux_values, response_name(design, likelihood)
+            )
         else:
             dims = ("obs", variables.predictor) if several else ("obs",)
             pm.Deterministic("eta", eta if several else eta[:, 0], dims=dims)
@@ -140,10 +144,10 @@ class _Variables:
         self.terms = {v.columns: v for v in term_variables(design, self.taken)}
         self.of = terms_of_columns(design)
         # where reported coefficients are those of the model, their dim is that of the outcomes
-        own = likelihood.outcomes and np.array_equal(
+        identity = likelihood.outcomes and np.array_equal(
             likelihood.contrast_matrix, np.eye(self.m)
         )
-        self.predictor = "outcome" if own else "predictor"
+        self.predictor = "outcome" if identity else "predictor"
 
     def beta(self, parts: list[tuple[tuple[int, ...], Any]]) -> Any:
         """(p, m) of the parts, each with the places of its rows; those of one predictor stand in the order of predictors."""
@@ -154,8 +158,8 @@ class _Variables:
             of_columns.setdefault(columns, []).append(value)
         order = np.argsort([j for columns in of_columns for j in columns])
         rows = [
-            each[0] if len(each) == 1 else pt.concatenate(each, axis=1)
-            for each in of_columns.values()
+            blocks[0] if len(blocks) == 1 else pt.concatenate(blocks, axis=1)
+            for blocks in of_columns.values()
         ]
         return pt.concatenate(rows, axis=0)[order]
 
@@ -175,24 +179,24 @@ class _Variables:
         self, i: int, unit: Any, hyper: Mapping[int, Mapping[str, Any]]
     ) -> Iterator[tuple[tuple[int, ...], Any]]:
         block = self.prior.blocks[i]
-        own = hyper.get(i) or {}
+        block_hyper = hyper.get(i) or {}
         term = self.design.grouped_of(block.columns)
         if term is not None:
-            root = block.prior.root_of_groups(own)
+            root = block.prior.root_of_groups(block_hyper)
             if root is not None:
                 root = root * scale_unit(block, unit)
                 yield (
                     block.columns,
                     self._noncentred_effects(term, root)
-                    if own and self.noncentered
+                    if block_hyper and self.noncentered
                     else self._correlated_effects(term, root),
                 )
                 return
             name, coords = self._of_groups(term)
             prior = unit_prior(block)
-            factor = scale_factor(block, unit, own)
+            factor = scale_factor(block, unit, block_hyper)
             if (
-                own
+                block_hyper
                 and self.noncentered
                 and isinstance(prior, Normal)
                 and prior.scale == 1.0
@@ -205,21 +209,24 @@ class _Variables:
                 return
             yield block.columns, self._variable(name, coords, prior, factor)
             return
-        factor = scale_factor(block, unit, own)
+        factor = scale_factor(block, unit, block_hyper)
         density = _conditional_prior(block)
         for variable, places in self._term_variables(block):
-            some = (
+            part_prior = (
                 density if len(places) == len(block.columns) else density.part(places)
             )
-            assert some is not None  # _parts asked
+            assert part_prior is not None  # _parts asked
             if np.ndim(factor):
-                each = factor[..., list(places)]
+                part_factor = factor[..., list(places)]
             else:
-                each = factor
+                part_factor = factor
             yield (
                 variable.columns,
                 self._variable(
-                    variable.name + self.suffix, variable.coords, some, each
+                    variable.name + self.suffix,
+                    variable.coords,
+                    part_prior,
+                    part_factor,
                 ),
             )
 
@@ -242,17 +249,17 @@ class _Variables:
             return
         for term, places in by_term.items():
             columns = tuple(block.columns[k] for k in places)
-            whole = self.terms.get(columns)
+            variable = self.terms.get(columns)
             yield (
-                whole or part_of_term(term, columns, self.design, self.taken),
+                variable or part_of_term(term, columns, self.design, self.taken),
                 tuple(places),
             )
 
     def _of_groups(self, term: GroupedTerm) -> tuple[str, dict[str, list[str]]]:
         """The name and the labels of effects by group: those of `fit.tree` where the group has one term."""
-        every = self.design.recipe.grouped.values()
-        shared = sum(t.group == term.group for t in every) > 1
-        alike = len({t.effects for t in every}) == 1
+        terms = self.design.recipe.grouped.values()
+        shared = sum(t.group == term.group for t in terms) > 1
+        alike = len({t.effects for t in terms}) == 1
         key = term.key.replace("/", "|")
         if alike:
             effect = "effect"

@@ -61,26 +61,26 @@ def hyper_names(prior: JointPrior, design: Design) -> dict[int, dict[str, str]]:
     columns = design.columns
     terms = {label for t in design.recipe.terms for label in t.labels}
     several = len({b.columns for b in blocks.values()}) > 1
-    out = {}
+    variables = {}
     for i, b in blocks.items():
-        named = [
+        names = [
             columns[j].replace("/", "|") for j in (b.columns[0], b.columns[-1])
         ]  # a slash parts groups of a file
         if several:
-            of = f"[{named[0] if len(b.columns) == 1 else '..'.join(named)}]"
+            suffix = f"[{names[0] if len(b.columns) == 1 else '..'.join(names)}]"
         else:
-            of = ""
+            suffix = ""
         called = design.called(b.columns)
         if called in terms:
-            of = f"[{called.replace('/', '|')}]"
+            suffix = f"[{called.replace('/', '|')}]"
         this: Any = b.prior
         full = {k: called.replace("/", "|") for k, called in this.hyper_labels.items()}
         if b.predictor is None:
             outcome = ""
         else:
             outcome = f"[{b.outcome}]".replace("/", "|")
-        out[i] = {k: full.get(k, f"{k}{of}") + outcome for k in this.hyper}
-    return out
+        variables[i] = {k: full.get(k, f"{k}{suffix}") + outcome for k in this.hyper}
+    return variables
 
 
 def hyper_at(
@@ -99,24 +99,24 @@ def hyper_variables(prior: JointPrior, design: Design, several: bool) -> Hypers:
     """Variables for the hyperparameters of each block, in the PyMC model that is open."""
     import pymc as pm
 
-    out = {}
+    variables = {}
     for i, names in hyper_names(prior, design).items():
         this: Any = prior.blocks[i].prior
         alone = not several or prior.blocks[i].predictor is not None
         dims = (f"coef_{i}",) if alone else ("predictor", f"coef_{i}")
-        out[i] = {
+        variables[i] = {
             k: h.prior.pymc(names[k], dims if h.each else None)
             for k, h in this.hyper.items()
         }
         # what a reader of the draws is told, where the prior takes something else
-        natural = this.natural(out[i])
-        there = pm.modelcontext(None).named_vars
+        natural = this.natural(variables[i])
+        variables_by_name = pm.modelcontext(None).named_vars
         for k, name in names.items():
-            if name not in there:
+            if name not in variables_by_name:
                 pm.Deterministic(
                     name, natural[k], dims=dims if this.hyper[k].each else None
                 )
-    return out
+    return variables
 
 
 def observe(
@@ -129,9 +129,9 @@ def observe(
     """The response, given its linear predictors (n, m), in the PyMC model that is open."""
     import pymc as pm
 
-    given = likelihood.given(design.observed)
+    row_values = likelihood.given(design.observed)
     cls, parameters = likelihood.pymc(
-        eta, **likelihood.at_rows(known, design.precision), **given
+        eta, **likelihood.at_rows(known, design.precision), **row_values
     )
     y = likelihood.drawn(design.observed)
     if not isinstance(likelihood.support, str):

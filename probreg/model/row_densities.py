@@ -69,36 +69,36 @@ class RowDensities:
 
     def of(self, rows: slice) -> Array:
         """Of these rows, (b, S)."""
-        some = self.block.part(rows)
+        block = self.block.part(rows)
         if self.each is None:
-            log_p = self._in_numpy(some)
+            log_p = self._in_numpy(block)
         else:
-            log_p = self._evaluate_compiled(some, self.each)
-        if some.weights is not None:
-            log_p *= some.weights[:, None]
+            log_p = self._evaluate_compiled(block, self.each)
+        if block.weights is not None:
+            log_p *= block.weights[:, None]
         return log_p
 
-    def _evaluate_compiled(self, some: Block, each: Callable[..., None]) -> Array:
+    def _evaluate_compiled(self, block: Block, evaluate: Callable[..., None]) -> Array:
         assert isinstance(self.likelihood, DifferentiableLikelihood)
-        X, y, _, offset = plain_rows(some, some.X, 1)
-        out = np.dot(X, self.B)
+        X, y, _, offset = plain_rows(block, block.X, 1)
+        log_p = np.dot(X, self.B)
         if len(offset):
-            out += offset.T
-        each(y, out, self.t)
-        base = base_measure_of_rows(some, self.likelihood)
+            log_p += offset.T
+        evaluate(y, log_p, self.t)
+        base = base_measure_of_rows(block, self.likelihood)
         if base.any():
-            out += base[:, None]
-        return out
+            log_p += base[:, None]
+        return log_p
 
-    def _in_numpy(self, some: Block) -> Array:
+    def _in_numpy(self, block: Block) -> Array:
         eta = (
-            np.dot(some.X, self.B)
-            .reshape(some.rows, self.points, self.m)
+            np.dot(block.X, self.B)
+            .reshape(block.rows, self.points, self.m)
             .swapaxes(0, 1)
         )
-        if some.offset is not None:
-            eta = eta + some.offset
+        if block.offset is not None:
+            eta = eta + block.offset
         log_p = self.likelihood.log_prob(
-            some.y, eta, **self.likelihood.at_rows(self.known, some.precision)
+            block.y, eta, **self.likelihood.at_rows(self.known, block.precision)
         )
         return np.require(log_p.T, float, ["C", "W"])

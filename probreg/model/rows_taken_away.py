@@ -17,7 +17,7 @@ _SAME = 1e-9  # of a standard deviation, and
 _ROUNDING = 1e-13  # of a mean: two rows that differ by no more are the same
 
 
-def model_without(model: Model, gone: Model) -> Model:
+def model_without(model: Model, removed: Model) -> Model:
     """The model without the rows of another. DataError where they are not among its rows, Incompatible where likelihoods differ
     or the noise is not Gaussian.
 
@@ -26,52 +26,57 @@ def model_without(model: Model, gone: Model) -> Model:
     array([1., 4.])
     """
     before = model.design
-    other = gone.design
+    removed_design = removed.design
     require_gaussian_noise(model)
     # moments by group name groups that are not among those of the model
-    same = other.columns == before.columns or bool(
-        before.recipe.grouped and other.head_columns == before.head_columns
+    same = removed_design.columns == before.columns or bool(
+        before.recipe.grouped and removed_design.head_columns == before.head_columns
     )
-    if not same or gone.likelihood != model.likelihood:
+    if not same or removed.likelihood != model.likelihood:
         raise DataError(
             "rows are taken away by a model of the same columns and the same likelihood"
         )
-    if before.weight_kind != other.weight_kind:
+    if before.weight_kind != removed_design.weight_kind:
         raise DataError(
-            f"rows with {other.weight_kind} weights cannot be taken from rows with {before.weight_kind} weights (rows without "
+            f"rows with {removed_design.weight_kind} weights cannot be taken from rows with {before.weight_kind} weights (rows without "
             "weights are frequencies)"
         )
     if before.weight_kind == "sampling":
         raise Incompatible(
             "rows with sampling weights cannot be taken away, because the weights are normalised over all rows: fit the rows that stay"
         )
-    if before.n and other.n and other.columns == before.columns:
-        if (before.offset is None) != (other.offset is None):
-            if other.offset is None:
+    if before.n and removed_design.n and removed_design.columns == before.columns:
+        if (before.offset is None) != (removed_design.offset is None):
+            if removed_design.offset is None:
                 has, lacks = ("fit", "rows to forget")
             else:
                 has, lacks = ("rows to forget", "fit")
             raise DataError(
                 f"offset: the {has} with one, the {lacks} without; give offset= to both or to neither"
             )
-        left = full_weights(before.weights, before.n) - _weights_found(before, other)
-        if left.any():
-            kept = before.take(left > 0)
+        remaining = full_weights(before.weights, before.n) - _weights_found(
+            before, removed_design
+        )
+        if remaining.any():
+            kept = before.take(remaining > 0)
             unused = before.unused
             if (
                 unused is not None
             ):  # rows of weight 0 stay, as many places further up as rows before them are gone
-                earlier = np.searchsorted(before.places[left <= 0], unused.places)
+                earlier = np.searchsorted(before.places[remaining <= 0], unused.places)
                 kept = replace(
                     kept, unused=replace(unused, places=unused.places - earlier)
                 )
             return replace(
                 model,
                 design=replace(
-                    kept, weights=None if before.weights is None else left[left > 0]
+                    kept,
+                    weights=None
+                    if before.weights is None
+                    else remaining[remaining > 0],
                 ),
             )
-    mine, theirs = _moments_of_both(model, gone)
+    mine, theirs = _moments_of_both(model, removed)
     design = replace(
         before, X=before.X[:0], y=np.zeros(0), offset=None if before.offset is None else before.offset[:0], weights=None,
         precision=None, labels=None, inputs={}, read={}, unused=None, source=None, kept_by_trials=None, of_moments=True,
@@ -84,24 +89,24 @@ def model_without(model: Model, gone: Model) -> Model:
         raise
 
 
-def model_with(model: Model, more: Model) -> Model:
+def model_with(model: Model, added: Model) -> Model:
     """The model of moments of these rows and of those of another, whose groups may be others."""
     if (
-        more.likelihood != model.likelihood
-        or more.design.head_columns != model.design.head_columns
+        added.likelihood != model.likelihood
+        or added.design.head_columns != model.design.head_columns
     ):
         raise DataError(
             "rows are added by a model of the same columns and the same likelihood"
         )
-    mine, theirs = _moments_of_both(model, more)
+    mine, theirs = _moments_of_both(model, added)
     design = design_of_moments(mine + theirs)
     prior = model.prior
     if isinstance(prior, Mapping):  # by columns, of which terms may have more
         old = model.design.recipe.grouped
         new = design.recipe.grouped
-        moved = {old[key].columns: new[key].columns for key in old}
+        column_map = {old[key].columns: new[key].columns for key in old}
         prior = {
-            moved.get(key, key) if isinstance(key, tuple) else key: p
+            column_map.get(key, key) if isinstance(key, tuple) else key: p
             for key, p in prior.items()
         }
     return replace(model, design=design, prior=prior)
@@ -129,10 +134,10 @@ def require_rows_left(design: Design) -> None:
         )
 
 
-def _weights_found(before: Design, other: Design) -> Array:
+def _weights_found(before: Design, removed: Design) -> Array:
     """(n,) how much of the weight of each row is taken away by rows that are the same as it."""
     A = _as_numbers(before)
-    B = _as_numbers(other)
+    B = _as_numbers(removed)
     mean = A.mean(0)
     sd = A.std(0)
     same = _SAME * sd + _ROUNDING * np.abs(A).max(0)
@@ -144,25 +149,25 @@ def _weights_found(before: Design, other: Design) -> Array:
     order = np.argsort(key)
     ordered = key[order]
     free = full_weights(before.weights, before.n).copy()
-    found = np.zeros(before.n)
-    for i, (b, w) in enumerate(zip(B, full_weights(other.weights, other.n))):
-        near = float((b - mean) / unit @ axis)
-        low, high = np.searchsorted(ordered, (near - width, near + width))
+    taken = np.zeros(before.n)
+    for i, (b, w) in enumerate(zip(B, full_weights(removed.weights, removed.n))):
+        position = float((b - mean) / unit @ axis)
+        low, high = np.searchsorted(ordered, (position - width, position + width))
         for j in order[low:high]:
             if (
                 free[j] > 0
                 and (np.abs(A[j] - b) <= np.where(same > 0, same, 0.0)).all()
             ):
                 part = min(free[j], w)
-                free[j], found[j], w = free[j] - part, found[j] + part, w - part
+                free[j], taken[j], w = free[j] - part, taken[j] + part, w - part
             if w == 0:
                 break
         if w > 0:
             raise DataError(
-                f"row {i} of the rows to forget ({_describe_row(other, i)}) is not (so often) among the rows of this fit; "
+                f"row {i} of the rows to forget ({_describe_row(removed, i)}) is not (so often) among the rows of this fit; "
                 "earlier updates are in its prior"
             )
-    return found
+    return taken
 
 
 def _as_numbers(design: Design) -> Array:

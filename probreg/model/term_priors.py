@@ -36,56 +36,58 @@ def bound_terms(
     terms. A key that is a term, with its options or without, is for all its blocks, each with a scale of its own. DataError for a key that
     fits two.
     """
-    stated: Prior | Mapping[Key, Prior] = read_prior(spec)
+    read: Prior | Mapping[Key, Prior] = read_prior(spec)
     if (
         not design.recipe.terms
-        or (isinstance(stated, Prior) and stated.whole)
-        or not isinstance(stated, Prior | Mapping)
+        or (isinstance(read, Prior) and read.whole)
+        or not isinstance(read, Prior | Mapping)
     ):
-        return design, stated
+        return design, read
     terms = _present(design)
-    given: dict[str, Prior] = {}
-    others: dict[Key, Prior] = {}
-    if isinstance(stated, GaussianProcess):
-        given = {t.name: stated for t in terms if t.name in design.recipe.processes}
-    elif isinstance(stated, Prior) and stated.of_terms:
-        given = {t.name: stated for t in terms}
-    elif isinstance(stated, Mapping):
-        for key, prior in stated.items():
+    by_term: dict[str, Prior] = {}
+    by_column: dict[Key, Prior] = {}
+    if isinstance(read, GaussianProcess):
+        by_term = {t.name: read for t in terms if t.name in design.recipe.processes}
+    elif isinstance(read, Prior) and read.of_terms:
+        by_term = {t.name: read for t in terms}
+    elif isinstance(read, Mapping):
+        for key, prior in read.items():
             term = _term_called(key, terms)
             if term is None:
-                others[key] = prior
+                by_column[key] = prior
             else:
                 _refuse_scale(term, prior, design)
-                given[term.name] = prior
-    named = {c for key in others for c in (key if isinstance(key, tuple) else (key,))}
+                by_term[term.name] = prior
+    named_columns = {
+        c for key in by_column for c in (key if isinstance(key, tuple) else (key,))
+    }
     for term in terms:
         if term.name in design.recipe.grouped:
-            _refuse_part(term, others)
-        if not named.intersection(term.columns):
-            given.setdefault(term.name, _default_prior(term, design))
-    design = with_process_bases(design, given)
+            _refuse_part(term, by_column)
+        if not named_columns.intersection(term.columns):
+            by_term.setdefault(term.name, _default_prior(term, design))
+    design = with_process_bases(design, by_term)
     terms = _present(design)
-    if isinstance(stated, Prior) and not isinstance(stated, GaussianProcess | Flat):
+    if isinstance(read, Prior) and not isinstance(read, GaussianProcess | Flat):
         taken = {c for t in terms for c in t.columns}
-        rest = tuple(
+        remaining = tuple(
             c
             for c, free in zip(design.columns, design.free)
             if not free and c not in taken
         )
-        others = {rest: stated} if rest else {}
+        by_column = {remaining: read} if remaining else {}
     blocks: dict[Key, Prior] = {
-        block: given.get(t.name, DEFAULT)
+        block: by_term.get(t.name, DEFAULT)
         for t in terms
         for block in t.blocks
-        if not named.intersection(block)
+        if not named_columns.intersection(block)
     }
-    return design, {**others, **blocks}
+    return design, {**by_column, **blocks}
 
 
 def _present(design: Design) -> list[BasisTerm]:
-    there = set(design.columns)
-    return [t for t in design.recipe.terms if there.issuperset(t.columns)]
+    columns = set(design.columns)
+    return [t for t in design.recipe.terms if columns.issuperset(t.columns)]
 
 
 def _refuse_scale(term: BasisTerm, prior: Any, design: Design) -> None:
@@ -99,13 +101,13 @@ def _refuse_scale(term: BasisTerm, prior: Any, design: Design) -> None:
 
 def _refuse_part(term: BasisTerm, others: Mapping[Key, Prior]) -> None:
     """DataError for a prior of some of the effects that vary by a group."""
-    every = set(term.columns)
+    term_columns = set(term.columns)
     for key in others:
-        named = set(key if isinstance(key, tuple) else (key,))
-        met = named & every
-        if met and named != every:
+        key_columns = set(key if isinstance(key, tuple) else (key,))
+        shared = key_columns & term_columns
+        if shared and key_columns != term_columns:
             raise DataError(
-                f"a prior was given for {min(met)!r}, of some columns of {term.name}: its groups share one, under the key {term.name!r}"
+                f"a prior was given for {min(shared)!r}, of some columns of {term.name}: its groups share one, under the key {term.name!r}"
             )
 
 
@@ -123,7 +125,11 @@ def flat_processes(design: Design, joint: JointPrior) -> tuple[ProcessTerm, ...]
     """The Gaussian processes whose columns have a flat prior."""
     if not design.recipe.processes:
         return ()
-    flat = {c for c, told in zip(design.columns, joint.informative) if not told}
+    flat = {
+        c
+        for c, informative in zip(design.columns, joint.informative)
+        if not informative
+    }
     return tuple(
         term
         for term in design.recipe.processes.values()
@@ -154,9 +160,9 @@ def _term_called(key: Key, terms: list[BasisTerm]) -> BasisTerm | None:
             None,
         )
     exact = [t for t in terms if same_term(key, t.name)]
-    found = exact or [t for t in terms if same_term(key, t.short)]
-    if len(found) > 1:
+    matches = exact or [t for t in terms if same_term(key, t.short)]
+    if len(matches) > 1:
         raise DataError(
-            f"a prior was given for {key!r}, which may be {' or '.join(t.name for t in found)}: write the term with its options"
+            f"a prior was given for {key!r}, which may be {' or '.join(t.name for t in matches)}: write the term with its options"
         )
-    return found[0] if found else None
+    return matches[0] if matches else None

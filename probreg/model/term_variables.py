@@ -86,10 +86,10 @@ def part_of_term(
     called = design.called_each(columns)
     labels = _short_labels(term, tuple(names))
     if len(called) == 1:
-        own = called[0]
+        name = called[0]
     else:
-        own = f"{term}[{labels[0]}..{labels[-1]}]"
-    return _variable(own, term, columns, design, taken)
+        name = f"{term}[{labels[0]}..{labels[-1]}]"
+    return _variable(name, term, columns, design, taken)
 
 
 def _variable(
@@ -111,7 +111,7 @@ def _short_labels(term: str, columns: tuple[str, ...]) -> tuple[str, ...]:
     (('b', 'c'), ('1', '2'))
     """
     factors = factors_of_name(term)
-    out = []
+    short = []
     for column in columns:
         parts = factors_of_name(column)
         if len(parts) != len(factors):
@@ -121,8 +121,8 @@ def _short_labels(term: str, columns: tuple[str, ...]) -> tuple[str, ...]:
             for c, f in zip(parts, factors)
             if c != f
         ]
-        out.append(", ".join(inside) or column)
-    return tuple(out) if len(set(out)) == len(out) else columns
+        short.append(", ".join(inside) or column)
+    return tuple(short) if len(set(short)) == len(short) else columns
 
 
 def names_taken(

@@ -49,8 +49,8 @@ def between_outcomes(M: Array, D: Array) -> Array:
     """
     o, m = D.shape
     p = len(M) // m
-    left = np.matmul(D, M.reshape(p, m, p * m))  # (p, o, p m)
-    return (left.reshape(p * o, p, m) @ D.T).reshape(p * o, p * o)
+    product = np.matmul(D, M.reshape(p, m, p * m))  # (p, o, p m)
+    return (product.reshape(p * o, p, m) @ D.T).reshape(p * o, p * o)
 
 
 def with_aux(M: Array, a: int) -> Array:
@@ -60,7 +60,7 @@ def with_aux(M: Array, a: int) -> Array:
     array([[2., 3., 0.],
            [0., 0., 1.]])
     """
-    out = np.zeros((M.shape[0] + a, M.shape[1] + a))
-    out[: M.shape[0], : M.shape[1]] = M
-    out[M.shape[0] :, M.shape[1] :] = np.eye(a)
-    return out
+    padded = np.zeros((M.shape[0] + a, M.shape[1] + a))
+    padded[: M.shape[0], : M.shape[1]] = M
+    padded[M.shape[0] :, M.shape[1] :] = np.eye(a)
+    return padded

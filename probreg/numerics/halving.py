@@ -17,10 +17,10 @@ def halvings(point: Array, step: Array) -> Array:
     (152, 40)
     """
     # 2^-k |step| is rounding of the point from k = log2(|step| / (eps max(|point|, 1))) on
-    least = np.finfo(float).eps * np.abs(point).max(initial=1.0)
-    size = np.abs(step).max(initial=least)
+    smallest = np.finfo(float).eps * np.abs(point).max(initial=1.0)
+    size = np.abs(step).max(initial=smallest)
     if np.isfinite(size):
-        more = np.log2(size) - np.log2(least)
+        n_halvings = np.log2(size) - np.log2(smallest)
     else:
-        more = 0.0
-    return 0.5 ** np.arange(max(float(_LEAST), more))
+        n_halvings = 0.0
+    return 0.5 ** np.arange(max(float(_LEAST), n_halvings))

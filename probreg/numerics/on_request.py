@@ -39,16 +39,16 @@ class LazyArray(NDArrayOperatorsMixin):
         return self._made
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
-        made = self._array()
+        array = self._array()
         if copy:
-            return np.array(made, dtype=dtype)
-        return np.asarray(made, dtype=dtype)
+            return np.array(array, dtype=dtype)
+        return np.asarray(array, dtype=dtype)
 
     def __array_ufunc__(
         self, ufunc: Any, method: str, *inputs: Any, **options: Any
     ) -> Any:
-        given = [v._array() if isinstance(v, LazyArray) else v for v in inputs]
-        return getattr(ufunc, method)(*given, **options)
+        arrays = [v._array() if isinstance(v, LazyArray) else v for v in inputs]
+        return getattr(ufunc, method)(*arrays, **options)
 
     def __getitem__(self, at: Any) -> Any:
         return self._array()[at]

@@ -88,14 +88,14 @@ def _descend(
     """Return the minimiser on a convex set by accelerated projected gradient with restarts (Beck & Teboulle 2009)."""
     u = v = constraint.nearest(np.zeros(p))
     momentum = 1.0
-    least = np.inf
+    smallest = np.inf
     for _ in range(rounds):
         new = constraint.nearest(v - f(v)[1] / curvature)
         value = f(new)[0]
-        if value > least:
+        if value > smallest:
             v = u
             momentum = 1.0
-            least = np.inf
+            smallest = np.inf
             continue
         if np.abs(new - u).max() <= 1e-13 * (1 + np.abs(u).max()) and momentum > 1:
             return new
@@ -104,7 +104,7 @@ def _descend(
         v = new + (momentum - 1) / after * (new - u)
         u = new
         momentum = after
-        least = value
+        smallest = value
     return u
 
 

@@ -1,7 +1,7 @@
 """The compiled loops of gradient learners. numba is imported here and in `second_order_loops`, both on use.
 
 The scalar losses are compiled from `losses`; numba does not see a change of that file, so change this one too. A loop goes
-through rows of X from weights w, writes into `out`, changes its state arrays in place and returns the number of steps: it
+through rows of X from weights w, writes into `arrays`, changes its state arrays in place and returns the number of steps: it
 stops before the update of a round with a row or a loss that is not finite. The `step` method of a learner is the
 definition, and tests compare every loop with it. Sums may be reassociated, which changes the last bits.
 """
@@ -17,7 +17,9 @@ from probreg.numerics.compiled.cache import cached_njit
 from probreg.online.updates import IMPLICIT, NORMALISED, PASSIVE, Setup
 
 Array = NDArray[Any]
-Out = tuple[Array, Array, Array, Array, Array]  # the fields of updates.Out
+RoundArrays = tuple[
+    Array, Array, Array, Array, Array
+]  # the fields of updates.RoundArrays
 compiled = cached_njit(nogil=True, fastmath={"reassoc", "contract", "nsz"})
 inline = njit(nogil=True, fastmath={"reassoc", "contract", "nsz"})
 
@@ -103,12 +105,14 @@ def _round(
 
 
 @compiled
-def plain_step(X: Array, y: Array, w: Array, t: int, s: Setup, out: Out) -> int:
+def plain_step(
+    X: Array, y: Array, w: Array, t: int, s: Setup, arrays: RoundArrays
+) -> int:
     """w += -step slope x and nothing else: least mean squares, perceptron, online logistic.
 
     One loop takes the step of a round and the products of the next: a loop for each would wait for w to be written and read again.
     """
-    prediction, losses, slopes, squares, total = out
+    prediction, losses, slopes, squares, total = arrays
     last = y.size - 1
     f, q = _dot_and_square(w, X, 0) if y.size else (0.0, 0.0)
     for i in range(y.size):
@@ -131,10 +135,10 @@ def plain_step(X: Array, y: Array, w: Array, t: int, s: Setup, out: Out) -> int:
 
 @compiled
 def euclid(
-    X: Array, y: Array, w: Array, pending: Array, t: int, s: Setup, out: Out
+    X: Array, y: Array, w: Array, pending: Array, t: int, s: Setup, arrays: RoundArrays
 ) -> int:
     """Gradient steps with a ridge, batches or a ball."""
-    prediction, losses, slopes, squares, total = out
+    prediction, losses, slopes, squares, total = arrays
     batch = s[0][2]
     ridge = s[1][4]
     radius = s[1][5]
@@ -168,10 +172,10 @@ def mirror(
     t: int,
     geometry: int,
     s: Setup,
-    out: Out,
+    arrays: RoundArrays,
 ) -> int:
     """Additive steps in theta, weights w(theta): exponentiated gradient on the simplex, or signed."""
-    prediction, losses, slopes, squares, total = out
+    prediction, losses, slopes, squares, total = arrays
     norm = s[1][5]
     for i in range(y.size):
         f, q = _dot_and_square(w, X, i)

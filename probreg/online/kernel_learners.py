@@ -26,7 +26,7 @@ from probreg.online.learner import (
 )
 from probreg.online.losses import SQUARED, Loss
 from probreg.online.second_order import RLS
-from probreg.online.updates import Array, Euclid, Info, Out, State
+from probreg.online.updates import Array, Euclid, Info, RoundArrays, State
 
 BLOCK = 256  # rows whose steps share one triangular solve
 ROUNDING = 8 * np.finfo(float).eps  # relative rounding error of k(x, x)
@@ -202,19 +202,23 @@ class KernelRLS(KernelLearner):
         memory = {"anchors": anchors, "chol": S, "z": z}
         return State(_solve_upper(S, z), state.t + 1, memory), Info(f, value)
 
-    def block(self, state: State, X: Array, y: Array, out: Out) -> tuple[State, int]:
+    def block(
+        self, state: State, X: Array, y: Array, arrays: RoundArrays
+    ) -> tuple[State, int]:
         n = len(y)
         finite = np.isfinite(np.einsum("ij,ij->i", X, X))
         if not finite.all():
             n = int(np.argmin(finite))
         for start in range(0, n, BLOCK):
             rows = slice(start, min(start + BLOCK, n))
-            state, n_steps = self._extend(state, X[rows], y[rows], out.select(rows))
+            state, n_steps = self._extend(state, X[rows], y[rows], arrays.select(rows))
             if n_steps < rows.stop - start:
                 return state, start + n_steps
         return state, n
 
-    def _extend(self, state: State, X: Array, y: Array, out: Out) -> tuple[State, int]:
+    def _extend(
+        self, state: State, X: Array, y: Array, arrays: RoundArrays
+    ) -> tuple[State, int]:
         """Take the steps of some rows at once, up to the first that rounding makes dependent on the others."""
         from scipy.linalg.lapack import dpotrf
 
@@ -240,13 +244,13 @@ class KernelRLS(KernelLearner):
         # f_t = v_t'z + sum_(s < t) T_ts z_s, from the rows before it alone
         f = V.T @ z + np.tril(T, -1) @ new
         e = f - y[:n]
-        out.prediction[:n], out.loss[:n], out.slope[:n] = f, e * e, e
-        out.square[:n] = squares[:n]
+        arrays.prediction[:n], arrays.loss[:n], arrays.slope[:n] = f, e * e, e
+        arrays.square[:n] = squares[:n]
         S = np.block([[S, np.zeros((m, n))], [V.T, T]])
         # The weights before a round are S'^-1 z with the z of later rounds at 0: their sum counts each z once per round.
         counts = np.arange(n - 1.0, -1.0, -1.0)
-        total = np.concatenate([S[:m, :m].T @ out.total[:m] + n * z, new * counts])
-        out.total[: m + n] = _solve_upper(S, total)
+        total = np.concatenate([S[:m, :m].T @ arrays.total[:m] + n * z, new * counts])
+        arrays.total[: m + n] = _solve_upper(S, total)
         z = np.concatenate([z, new])
         anchors = np.vstack([state.memory["anchors"], X[:n]])
         memory = {"anchors": anchors, "chol": S, "z": z}

@@ -23,8 +23,8 @@ from probreg.online.updates import (
     Euclid,
     Geometry,
     Info,
-    Out,
     Rate,
+    RoundArrays,
     Setup,
     State,
 )
@@ -76,8 +76,10 @@ class Learner(ABC):
         Diverged if the loss is not finite.
         """
 
-    def block(self, state: State, X: Array, y: Array, out: Out) -> tuple[State, int]:
-        """Take a step for each row of X (n, p) and fill `out`.
+    def block(
+        self, state: State, X: Array, y: Array, arrays: RoundArrays
+    ) -> tuple[State, int]:
+        """Take a step for each row of X (n, p) and fill `arrays`.
 
         Returns the last state and the number of steps before a row or a loss that is not finite.
         """
@@ -89,10 +91,10 @@ class Learner(ABC):
                 after, info = self.step(state, X[i], y[i])
             except (Diverged, StreamError):
                 return state, i
-            out.square[i] = squares[i]
-            out.prediction[i], out.loss[i] = info
-            out.slope[i] = self.loss.at(info.prediction, y[i])[1]
-            out.total[: len(state.w)] += state.w
+            arrays.square[i] = squares[i]
+            arrays.prediction[i], arrays.loss[i] = info
+            arrays.slope[i] = self.loss.at(info.prediction, y[i])[1]
+            arrays.total[: len(state.w)] += state.w
             state = after
         return state, len(y)
 
@@ -268,22 +270,23 @@ class Gradient(Learner):
         w = self.geometry.move(state.w, direction)
         return State(w, t, memory), Info(f, value)
 
-    def block(self, state: State, X: Array, y: Array, out: Out) -> tuple[State, int]:
+    def block(
+        self, state: State, X: Array, y: Array, arrays: RoundArrays
+    ) -> tuple[State, int]:
         from probreg.online import first_order_loops as loops
 
         w = _copy_to_cache_line(state.w)
         setup = self._setup()
-        arrays = tuple(out)
         memory = {name: np.array(a) for name, a in state.memory.items()}
         if self.bare:
-            n_steps = loops.plain_step(X, y, w, state.t, setup, arrays)
+            n_steps = loops.plain_step(X, y, w, state.t, setup, tuple(arrays))
         elif isinstance(self.geometry, Euclid):
             pending = memory.get("pending", np.zeros_like(w))
-            n_steps = loops.euclid(X, y, w, pending, state.t, setup, arrays)
+            n_steps = loops.euclid(X, y, w, pending, state.t, setup, tuple(arrays))
         else:
             code = self.geometry.code
             n_steps = loops.mirror(
-                X, y, w, memory["theta"], state.t, code, setup, arrays
+                X, y, w, memory["theta"], state.t, code, setup, tuple(arrays)
             )
         return State(w, state.t + n_steps, memory), n_steps
 
@@ -304,9 +307,9 @@ def _copy_to_cache_line(a: Array) -> Array:
     """Return a copy of a (p,) at the start of a cache line: the loop takes twice as long on weights that straddle lines."""
     buffer = np.empty(a.size + 8)
     start = -buffer.ctypes.data // 8 % 8
-    out = buffer[start : start + a.size]
-    out[:] = a
-    return out
+    copy = buffer[start : start + a.size]
+    copy[:] = a
+    return copy
 
 
 def fixed_step(learner: Learner) -> float | None:

@@ -56,8 +56,8 @@ class Run(Rounds):
         return clean_lines(*self._summary_lines())
 
     def _repr_html_(self) -> str:
-        head, *rest = self._summary_lines()
-        return notebook_html([head], rest)
+        head, *lines = self._summary_lines()
+        return notebook_html([head], lines)
 
     def _summary_lines(self) -> list[str]:
         """Return the printed lines: learner, rounds, losses and last weights."""

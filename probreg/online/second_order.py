@@ -11,7 +11,7 @@ from probreg.errors import DataError
 from probreg.numerics.linalg import inverse_upper, merge
 from probreg.online.learner import Learner, checked_row, require_finite_loss
 from probreg.online.losses import SQUARED, Loss
-from probreg.online.updates import Array, Info, Out, State
+from probreg.online.updates import Array, Info, RoundArrays, State
 
 
 @dataclass(frozen=True)
@@ -68,12 +68,14 @@ class RLS(Learner):
         )
         return State(_solve_triangle(F), state.t + 1, {"factor": F}), Info(f, value)
 
-    def block(self, state: State, X: Array, y: Array, out: Out) -> tuple[State, int]:
+    def block(
+        self, state: State, X: Array, y: Array, arrays: RoundArrays
+    ) -> tuple[State, int]:
         from probreg.online import second_order_loops as loops
 
         w = np.array(state.w)
         F = np.array(state.memory["factor"])
-        n_steps = loops.rls_rounds(X, y, w, F, float(self.forgetting), tuple(out))
+        n_steps = loops.rls_rounds(X, y, w, F, float(self.forgetting), tuple(arrays))
         return State(w, state.t + n_steps, {"factor": F}), n_steps
 
     def covariance(self, state: State) -> Array:

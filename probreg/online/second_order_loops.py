@@ -5,7 +5,7 @@ import numpy as np
 from probreg.online.first_order_loops import (
     HUGE,
     Array,
-    Out,
+    RoundArrays,
     _dot,
     compiled,
 )
@@ -13,10 +13,10 @@ from probreg.online.first_order_loops import (
 
 @compiled
 def rls_rounds(
-    X: Array, y: Array, w: Array, F: Array, forgetting: float, out: Out
+    X: Array, y: Array, w: Array, F: Array, forgetting: float, arrays: RoundArrays
 ) -> int:
     """Square-root recursive least squares: row [x y] is rotated into the triangle F (p+1, p+1) by Givens rotations."""
-    prediction, losses, slopes, squares, total = out
+    prediction, losses, slopes, squares, total = arrays
     p = w.size
     root = np.sqrt(forgetting)
     row = np.empty(p + 1)
@@ -59,13 +59,13 @@ def solve(F: Array, w: Array) -> None:
     p = w.size
     for k in range(p - 1, -1, -1):
         # w_k = (z_k - sum_(j > k) R_kj w_j) / R_kk, 0 where R_kk is rounding of its column.
-        rest = F[k, p]
+        remainder = F[k, p]
         norm = 0.0
         for j in range(k + 1, p):
-            rest -= F[k, j] * w[j]
+            remainder -= F[k, j] * w[j]
         for j in range(k + 1):
             norm += F[j, k] * F[j, k]
         if F[k, k] > 1e-12 * np.sqrt(norm):
-            w[k] = rest / F[k, k]
+            w[k] = remainder / F[k, k]
         else:
             w[k] = 0.0

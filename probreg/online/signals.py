@@ -112,8 +112,8 @@ def echo_return_loss(d: ArrayLike, e: ArrayLike, *, window: Count) -> Array:
     array([ 0., 20., 20.])
     """
     heard = _signal("d", d)
-    left = _signal("e", e)
-    _same_length("d", heard, "e", left)
+    residual = _signal("e", e)
+    _same_length("d", heard, "e", residual)
     if window > len(heard):
         raise DataError(
             f"window is {window}: need a number of rounds from 1 to {len(heard)}, the length of the signals"
@@ -121,7 +121,7 @@ def echo_return_loss(d: ArrayLike, e: ArrayLike, *, window: Count) -> Array:
     with np.errstate(
         divide="ignore", invalid="ignore"
     ):  # silence: the docstring says what it gives
-        return _decibels(heard, window) - _decibels(left, window)
+        return _decibels(heard, window) - _decibels(residual, window)
 
 
 def _decibels(v: Array, window: int) -> Array:

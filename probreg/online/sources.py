@@ -47,8 +47,8 @@ class Arrays:
         size = -(-self.every // -(-self.every // cache_rows))
         start = 0
         while start < n:
-            left = self.every - (n_before + start) % self.every
-            stop = min(start + min(size, left), n)
+            remaining = self.every - (n_before + start) % self.every
+            stop = min(start + min(size, remaining), n)
             yield slice(start, stop)
             start = stop
 
@@ -103,14 +103,14 @@ def _checked_block(X: ArrayLike, y: ArrayLike) -> Block:
 
 
 def as_source(
-    X: Any, y: Any, passes: int, shuffle: int | None, every: int | None
+    X: Any, y: Any, passes: int, shuffle: int | None, interval: int | None
 ) -> Arrays | RowStream:
     """Return Arrays if y is given, else the stream X."""
     if y is not None:
         A, b = _checked_block(X, y)
         total = max(len(b) * passes, 1)
         names = tuple(str(c) for c in getattr(X, "columns", ()))
-        return Arrays(A, b, passes, shuffle, every or -(-total // 100), names)
+        return Arrays(A, b, passes, shuffle, interval or -(-total // 100), names)
     if (
         not isinstance(X, Iterable)
         or isinstance(X, str | bytes)

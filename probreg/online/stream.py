@@ -18,7 +18,15 @@ from probreg.online.learner import (
 from probreg.online.result import Run
 from probreg.online.rounds import RunStatus, Totals, normalised_rows
 from probreg.online.sources import Arrays, RowStream, as_source
-from probreg.online.updates import NORMALISED, PLAIN, Array, Out, Rate, Simplex, State
+from probreg.online.updates import (
+    NORMALISED,
+    PLAIN,
+    Array,
+    Rate,
+    RoundArrays,
+    Simplex,
+    State,
+)
 
 SMALL = 500  # rows of an array run below which loading the compiler costs more than it saves
 SNAPSHOTS = 200  # recorded weights of a stream; every other one is dropped when there are twice as many
@@ -233,15 +241,15 @@ class Recorder:
         prediction, loss = self._allocate(n)
         if self.learner.grows:  # by one weight a round at most
             self.sum = np.concatenate([self.sum, np.zeros(n)])
-        out = Out(prediction, loss, np.empty(n), np.empty(n), self.sum)
+        arrays = RoundArrays(prediction, loss, np.empty(n), np.empty(n), self.sum)
         if self.compiled:
-            self.state, n_steps = self.learner.block(before, A, b, out)
+            self.state, n_steps = self.learner.block(before, A, b, arrays)
         else:
-            self.state, n_steps = Learner.block(self.learner, before, A, b, out)
+            self.state, n_steps = Learner.block(self.learner, before, A, b, arrays)
         self.sum = self.sum[: len(self.state.w)]
         if n_steps:
             self._record_totals(
-                A[:n_steps], b[:n_steps], out.select(slice(n_steps)), before
+                A[:n_steps], b[:n_steps], arrays.select(slice(n_steps)), before
             )
         return n_steps
 
@@ -255,34 +263,36 @@ class Recorder:
         rows = slice(self.totals.rounds, self.totals.rounds + n)
         return self.predictions[0][rows], self.losses[0][rows]
 
-    def _record_totals(self, A: Array, b: Array, out: Out, before: State) -> None:
-        squares = out.square
+    def _record_totals(
+        self, A: Array, b: Array, arrays: RoundArrays, before: State
+    ) -> None:
+        squares = arrays.square
         largest = float(squares.max())
         column = 0
         if largest > self.totals.largest:
             column = int(np.argmax(np.abs(A[np.argmax(squares)])))
         self.totals += Totals(
             rounds=len(b),
-            loss=float(out.loss.sum()),
-            loss_square=float(out.loss @ out.loss),
-            mistakes=self.learner.loss.mistakes(out.prediction, b),
+            loss=float(arrays.loss.sum()),
+            loss_square=float(arrays.loss @ arrays.loss),
+            mistakes=self.learner.loss.mistakes(arrays.prediction, b),
             largest=largest,
             column=column,
             spread=self._spread(A) if "theta" in before.memory else 0.0,
-            gradient_cost=self._gradient_cost(squares, out.slope, before.t),
-            worst=float(out.loss.max()),
-            normalised=self._normalised_loss(squares, out.loss),
+            gradient_cost=self._gradient_cost(squares, arrays.slope, before.t),
+            worst=float(arrays.loss.max()),
+            normalised=self._normalised_loss(squares, arrays.loss),
         )
         if isinstance(self.source, RowStream):
-            self._record_block(A, b, out)
+            self._record_block(A, b, arrays)
         self._record_weights()
         self._warn_large_step()
 
-    def _record_block(self, A: Array, b: Array, out: Out) -> None:
+    def _record_block(self, A: Array, b: Array, arrays: RoundArrays) -> None:
         """Record the rows of a stream: predictions on request, and the moments of linear learners."""
         if self.rows:
-            self.predictions.append(out.prediction)
-            self.losses.append(out.loss)
+            self.predictions.append(arrays.prediction)
+            self.losses.append(arrays.loss)
         if self.learner.loss.name == "squared" and self.learner.linear:
             self.factor = _joined_factor(self.factor, A, b)
             rate = _normalised_rate(self.learner)

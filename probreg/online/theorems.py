@@ -211,7 +211,7 @@ def _ridge_forecaster(path: Rounds, learner: RLS) -> LinearBound:
     same = np.array_equal(path.start.w, first.w) and np.array_equal(
         path.start.memory["factor"], first.memory["factor"]
     )
-    known = (
+    assumptions = (
         Assumption("precision > 0", lam, lam > 0),
         Assumption("forgetting = 1", learner.forgetting, learner.forgetting == 1),
         Assumption(
@@ -228,7 +228,7 @@ def _ridge_forecaster(path: Rounds, learner: RLS) -> LinearBound:
         C = np.inf
     source = "Azoury & Warmuth 2001; Cesa-Bianchi & Lugosi 2006, theorem 11.7"
     return LinearBound(
-        "ridge forecaster", source, 1.0, max(lam, 0.0), path.loss, F, known, C
+        "ridge forecaster", source, 1.0, max(lam, 0.0), path.loss, F, assumptions, C
     )
 
 
@@ -617,8 +617,8 @@ def _convex_assumptions(path: Rounds, u: Array) -> list[Assumption]:
     """Return nothing for a built-in loss; else check l(u'x) >= l(f) + l'(f) (u'x - f), which the proofs use, in each round."""
     loss = path.learner.loss
     if any(
-        loss.function is known.function and loss.derivative == known.derivative
-        for known in LOSSES.values()
+        loss.function is builtin.function and loss.derivative == builtin.derivative
+        for builtin in LOSSES.values()
     ):
         return []
     statement = "l(u'x) >= l(f) + l'(f) (u'x - f) in every round, as for a convex loss"

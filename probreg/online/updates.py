@@ -167,7 +167,7 @@ def inverse_sqrt(step: scalars.Positive) -> Rate:
 Setup = tuple[tuple[int, int, int], tuple[float, float, float, float, float, float]]
 
 
-class Out(NamedTuple):
+class RoundArrays(NamedTuple):
     """Arrays (n,) that a run fills round by round, and the running sum of w."""
 
     prediction: Array
@@ -176,9 +176,9 @@ class Out(NamedTuple):
     square: Array  # ||x||^2
     total: Array
 
-    def select(self, rows: slice) -> "Out":
+    def select(self, rows: slice) -> "RoundArrays":
         """Return views of some rounds, with the same total."""
-        return Out(
+        return RoundArrays(
             self.prediction[rows],
             self.loss[rows],
             self.slope[rows],

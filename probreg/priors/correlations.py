@@ -154,13 +154,13 @@ def rows_of_root(r: Any, s: Any, K: int) -> list[list[Any]]:
     """T row by row, up to its diagonal, from tanh(t) and sech(t) of each pair: numbers, arrays or symbols."""
     rows: list[list[Any]] = []
     for i in range(K):
-        left: Any = 1.0  # prod_(k < j) sech(t_ik)
+        product: Any = 1.0  # prod_(k < j) sech(t_ik)
         row = []
         for j in range(i):
             n = i * (i - 1) // 2 + j
-            row.append(r[n] * left)
-            left = left * s[n]
-        rows.append([*row, left])
+            row.append(r[n] * product)
+            product = product * s[n]
+        rows.append([*row, product])
     return rows
 
 
@@ -193,12 +193,16 @@ def partial_of(R: Array) -> Array:
     t = np.zeros((K * (K - 1) // 2, len(R)))
     T[:, 0, 0] = 1.0
     for n, (i, j) in enumerate(pairs_of(K)):
-        left = np.prod(1.0 / np.cosh(t[n - j : n]), axis=0)
+        product = np.prod(1.0 / np.cosh(t[n - j : n]), axis=0)
         # R_ij = sum_k T_ik T_jk, and T_ij = tanh(t_ij) left
-        rest = R[:, i, j] - (T[:, i, :j] * T[:, j, :j]).sum(-1)
+        covariance = R[:, i, j] - (T[:, i, :j] * T[:, j, :j]).sum(-1)
         with np.errstate(divide="ignore", invalid="ignore"):
-            r = np.where(left * T[:, j, j] > 0, rest / (left * T[:, j, j]), 0.0)
+            r = np.where(
+                product * T[:, j, j] > 0, covariance / (product * T[:, j, j]), 0.0
+            )
         t[n] = np.arctanh(np.clip(r, -_MOST, _MOST))
-        T[:, i, j] = np.tanh(t[n]) * left
-        T[:, i, i] = left / np.cosh(t[n])  # of the last j of a row this is its diagonal
+        T[:, i, j] = np.tanh(t[n]) * product
+        T[:, i, i] = product / np.cosh(
+            t[n]
+        )  # of the last j of a row this is its diagonal
     return t

@@ -100,9 +100,9 @@ class Covariance(DataDependentPrior):
             if not isinstance(value, AuxPrior) and not _is_number_between(
                 value, 0.0, _LARGEST
             ):
-                of = f" of {name}" if name else ""
+                suffix = f" of {name}" if name else ""
                 raise DataError(
-                    f"sd{of} is a positive number or a prior such as HalfNormal(1.0), got {shown_value(value)}; an effect that does "
+                    f"sd{suffix} is a positive number or a prior such as HalfNormal(1.0), got {shown_value(value)}; an effect that does "
                     "not vary is left out of the term"
                 )
         if not (
@@ -160,24 +160,24 @@ class Covariance(DataDependentPrior):
         sd: Any = self.sd
         if not isinstance(sd, tuple):
             return (sd,) * len(term.effects)
-        each = dict(sd)
-        odd = [name for name in each if name not in term.effects]
+        by_effect = dict(sd)
+        odd = [name for name in by_effect if name not in term.effects]
         if odd:
             raise DataError(
                 f"sd names the effect {odd[0]!r}, and {term.key} has {', '.join(term.effects)}"
             )
-        return tuple(each.get(name, Reference()) for name in term.effects)
+        return tuple(by_effect.get(name, Reference()) for name in term.effects)
 
     def _cors(self, term: Any) -> tuple[float | AuxPrior, ...]:
         """Of each pair (i, j < i) of effects, row by row."""
         size = len(term.effects)
-        known = isinstance(self.cor, int | float)
-        if known and size != 2:
+        is_number = isinstance(self.cor, int | float)
+        if is_number and size != 2:
             raise DataError(
                 f"cor is a number for two effects, and {term.key} has {size}: {', '.join(term.effects)}; use LKJ(eta)"
             )
         if not term.correlated:
-            if known and self.cor:
+            if is_number and self.cor:
                 raise DataError(
                     f"{term.key} has no correlations, and cor is {self.cor:g}; write | in place of ||"
                 )
@@ -186,7 +186,7 @@ class Covariance(DataDependentPrior):
             return (Reference(),) * len(pairs_of(size))
         cor: Any = self.cor
         return tuple(
-            float(cor) if known else cor.partial(j, size) for _, j in pairs_of(size)
+            float(cor) if is_number else cor.partial(j, size) for _, j in pairs_of(size)
         )
 
 
@@ -262,8 +262,8 @@ class VaryingEffects(LatentPrior):
 
     @property
     def hyper_labels(self) -> Mapping[str, str]:
-        of = f" | {self.group})" if self.group else ")"
-        return {name: name.replace("[", "(", 1)[:-1] + of for name in self.hyper}
+        suffix = f" | {self.group})" if self.group else ")"
+        return {name: name.replace("[", "(", 1)[:-1] + suffix for name in self.hyper}
 
     @property
     def scales(self) -> tuple[bool, ...]:
@@ -279,25 +279,27 @@ class VaryingEffects(LatentPrior):
             {**values, **{name: 1.0 for name in values if name.startswith("sd[")}}
         )
         T = T / np.linalg.norm(T, axis=1)[:, None]
-        out = []
+        combinations = []
         for n, i in enumerate(kept):
             R = T[kept[: n + 1]] @ T[kept[: n + 1]].T
             if n == 0 or np.linalg.eigvalsh(R)[0] > _EDGE**2:
                 continue
-            near = [j for j in kept[:n] if abs(R[n, kept.index(j)]) > 1.0 - _EDGE**2]
-            if near:
-                r = R[n, kept.index(near[0])]
-                with_ = self.effects[near[0]]
-                out.append(
+            neighbours = [
+                j for j in kept[:n] if abs(R[n, kept.index(j)]) > 1.0 - _EDGE**2
+            ]
+            if neighbours:
+                r = R[n, kept.index(neighbours[0])]
+                with_ = self.effects[neighbours[0]]
+                combinations.append(
                     f"cor({with_}, {self.effects[i]} | {self.group}) is {'1' if r > 0 else '-1'}"
                 )
             else:
                 names = ", ".join(self.effects[j] for j in kept[:n])
-                out.append(
+                combinations.append(
                     f"{self.effects[i]} | {self.group} is a linear function of {names}"
                 )
             break
-        return out
+        return combinations
 
     @property
     def diagonal(self) -> bool:
@@ -309,11 +311,11 @@ class VaryingEffects(LatentPrior):
 
     def for_posterior(self) -> Prior:
         flat = [isinstance(v, Reference) for v in self.cors]
-        each = tuple(
-            LKJ(1.0).partial(j, len(self.effects)) if out else v
-            for v, out, (_, j) in zip(self.cors, flat, self.pairs)
+        priors = tuple(
+            LKJ(1.0).partial(j, len(self.effects)) if is_flat else v
+            for v, is_flat, (_, j) in zip(self.cors, flat, self.pairs)
         )
-        return replace(self, cors=each) if any(flat) else self
+        return replace(self, cors=priors) if any(flat) else self
 
     # ---- hyperparameters, held and unknown -----------------------------------------------------------------------
 
@@ -349,79 +351,89 @@ class VaryingEffects(LatentPrior):
         ]
         if not unknown:
             return dict(values)
-        each = [np.asarray(values[name], dtype=float) for name, _, _ in unknown]
-        shape = np.broadcast_shapes(*(v.shape for v in each))
+        values_by_effect = [
+            np.asarray(values[name], dtype=float) for name, _, _ in unknown
+        ]
+        shape = np.broadcast_shapes(*(v.shape for v in values_by_effect))
         R = np.broadcast_to(
             np.eye(len(self.effects)),
             (int(np.prod(shape)), len(self.effects), len(self.effects)),
         ).copy()
-        for v, (_, i, j) in zip(each, unknown):
+        for v, (_, i, j) in zip(values_by_effect, unknown):
             R[:, i, j] = R[:, j, i] = np.broadcast_to(v, shape).ravel()
         v = np.exp(partial_of(R)).reshape(-1, *shape)
-        of = dict(zip(self.pairs, v))
-        return {**values, **{name: of[i, j] for name, i, j in unknown}}
+        by_pair = dict(zip(self.pairs, v))
+        return {**values, **{name: by_pair[i, j] for name, i, j in unknown}}
 
     def log_prob_of_hyper(self, values: Mapping[str, Array]) -> dict[str, Array]:
         """Of a correlation, given those before it in the lower triangle, row by row."""
         inside = self.internal(values)
         K = len(self.effects)
         names = list(self._hyper_values)
-        out = {
+        log_probs = {
             name: h.prior.log_prob(np.asarray(inside[name]))
             for name, h in self.hyper.items()
         }
         _, r, s = self._scales_and_correlations(inside)
         rows = rows_of_root(r, s, K)
         for n, (name, (_, j)) in enumerate(zip(names[K:], self.pairs)):
-            if name in out:
+            if name in log_probs:
                 # R_ij = T_jj T_ij + ..., T_ij = r_ij prod_(k < j) sech(t_ik), and dr / dv = sech(t)^2 / v
-                left = np.prod(s[n - j : n], axis=0)
-                out[name] = (
-                    out[name]
+                product = np.prod(s[n - j : n], axis=0)
+                log_probs[name] = (
+                    log_probs[name]
                     + np.log(inside[name])
-                    - np.log(s[n] ** 2 * left * rows[j][j])
+                    - np.log(s[n] ** 2 * product * rows[j][j])
                 )
-        return out
+        return log_probs
 
     # ---- the prior of the coefficients ---------------------------------------------------------------------------
 
     def root(self, logs: Array) -> tuple[Array, Array]:
         """Lambda (K, K) and d Lambda / d logs (d, K, K) at the logs (d,) of the hyperparameters, in their order."""
         K = len(self.effects)
-        at = dict(zip(self.hyper, logs))
+        log_of = dict(zip(self.hyper, logs))
         names = list(self._hyper_values)
-        each = list[Any](self._hyper_values.values())
-        sd = np.exp([at[n] if n in at else np.log(v) for n, v in zip(names[:K], each)])
+        hyper_values = list[Any](self._hyper_values.values())
+        sd = np.exp(
+            [
+                log_of[n] if n in log_of else np.log(v)
+                for n, v in zip(names[:K], hyper_values)
+            ]
+        )
         t = np.array(
-            [at[n] if n in at else np.arctanh(v) for n, v in zip(names[K:], each[K:])]
+            [
+                log_of[n] if n in log_of else np.arctanh(v)
+                for n, v in zip(names[K:], hyper_values[K:])
+            ]
         )
         T, slopes = root_slopes(t, K)
         D = sd[:, None]
-        own = [
+        unknown_sds = [
             np.eye(K)[:, [k]] * D * T
             for k, v in enumerate(self.sds)
             if isinstance(v, AuxPrior)
         ]
-        more = [
+        unknown_cors = [
             D * slopes[n] for n, v in enumerate(self.cors) if isinstance(v, AuxPrior)
         ]
-        return D * T, np.array([*own, *more]).reshape(len(logs), K, K)
+        return D * T, np.array([*unknown_sds, *unknown_cors]).reshape(len(logs), K, K)
 
     def root_of_groups(self, values: Mapping[str, Any]) -> Any:
         sds, r, s = self._scales_and_correlations(values)
         rows = rows_of_root(r, s, len(self.effects))
         K = range(len(self.effects))
-        each = [[sds[i] * rows[i][j] if j <= i else 0.0 for j in K] for i in K]
+        root_rows = [[sds[i] * rows[i][j] if j <= i else 0.0 for j in K] for i in K]
         if all(
             isinstance(v, int | float | np.number)
             or (np.ndim(v) == 0 and isinstance(v, np.ndarray))
-            for row in each
+            for row in root_rows
             for v in row
         ):
-            return np.array(each, dtype=float)
+            return np.array(root_rows, dtype=float)
         import pytensor.tensor as pt
 
-        return pt.stacklists(each)
+        return pt.stacklists(root_rows)
 
     def spread(self, **values: Any) -> Any:
         """The standard deviation (q,) of each column, whatever the correlations."""
@@ -437,14 +449,15 @@ class VaryingEffects(LatentPrior):
         if not self.diagonal:
             raise Incompatible("correlated effects have a root and no scales")
         K = len(self.effects)
-        at = dict(zip(self.hyper, logs))
-        own = [k for k, v in enumerate(self.sds) if isinstance(v, AuxPrior)]
-        each: list[Any] = list(self.sds)
+        log_of = dict(zip(self.hyper, logs))
+        unknown_sds = [k for k, v in enumerate(self.sds) if isinstance(v, AuxPrior)]
+        scales: list[Any] = list(self.sds)
         log_sd = [
-            at[n] if n in at else np.log(v) for n, v in zip(self._hyper_values, each)
+            log_of[n] if n in log_of else np.log(v)
+            for n, v in zip(self._hyper_values, scales)
         ]
         slopes = np.zeros((self.groups, K, len(logs)))
-        slopes[:, own, np.arange(len(own))] = 1.0
+        slopes[:, unknown_sds, np.arange(len(unknown_sds))] = 1.0
         return LogScales(
             np.tile(log_sd, self.groups),
             slopes.reshape(q, -1),
@@ -479,8 +492,8 @@ class VaryingEffects(LatentPrior):
         u: list[Array] = []
         log_det: Any = 0.0
         for k, row in enumerate(rows):
-            rest = b[k] / _wide(sds[k]) - sum(_wide(a) * x for a, x in zip(row, u))
-            u.append(rest / _wide(row[k]))
+            residual = b[k] / _wide(sds[k]) - sum(_wide(a) * x for a, x in zip(row, u))
+            u.append(residual / _wide(row[k]))
             log_det = log_det + np.log(sds[k]) + np.log(row[k])
         inside = np.stack(u, -2).reshape(*lead, q, m)
         return self.base.log_prob(inside, unit) - self.groups * m * log_det
@@ -506,19 +519,21 @@ class VaryingEffects(LatentPrior):
             )
         lead = int(np.prod(shape[:-2]))
         K = len(self.effects)
-        drawn = {name: h.prior.sample(rng, lead) for name, h in self.hyper.items()}
-        sds, r, s = self._scales_and_correlations(drawn)
+        hyper_draws = {
+            name: h.prior.sample(rng, lead) for name, h in self.hyper.items()
+        }
+        sds, r, s = self._scales_and_correlations(hyper_draws)
         u = rng.standard_normal((lead, self.groups, K, shape[-1]))
-        out = np.zeros_like(u)
+        effects = np.zeros_like(u)
         for i, row in enumerate(rows_of_root(r, s, K)):
-            out[:, :, i] = _wide(sds[i]) * sum(
+            effects[:, :, i] = _wide(sds[i]) * sum(
                 _wide(a) * u[:, :, j] for j, a in enumerate(row)
             )
         natural = {
             name: np.asarray(v).reshape(shape[:-2])
-            for name, v in self.natural(drawn).items()
+            for name, v in self.natural(hyper_draws).items()
         }
-        return unit * out.reshape(shape), natural
+        return unit * effects.reshape(shape), natural
 
 
 def _tanh_sech(v: Any) -> tuple[Any, Any]:

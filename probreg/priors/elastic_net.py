@@ -156,10 +156,10 @@ class ElasticNet(ProximalLocationScale):
         else:
             same = "scale"
         if self.location == 0.0:
-            near = "|w|"
+            norm = "|w|"
         else:
-            near = "|w - location|"
-        form = f"{self.ratio:g} * {near} + {(1 - self.ratio) / 2:g} * {self.deviation_formula}^2 / {same}"
+            norm = "|w - location|"
+        form = f"{self.ratio:g} * {norm} + {(1 - self.ratio) / 2:g} * {self.deviation_formula}^2 / {same}"
 
         def function(w: Array) -> Array:
             d = np.abs(w - np.asarray(self.location))

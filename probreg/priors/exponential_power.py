@@ -129,13 +129,13 @@ class ExponentialPower(ProximalLocationScale):
 
     def as_penalty(self, q: int, unit: float = 1.0) -> Penalty | None:
         if self.location == 0.0:
-            near = "|w|"
+            norm = "|w|"
         else:
-            near = "|w - location|"
+            norm = "|w - location|"
         weight = np.broadcast_to((unit * self.scales) ** -self.q, q)
         return Penalty(
             "bridge",
-            f"{near}^{self.q:g}",
+            f"{norm}^{self.q:g}",
             weight,
             lambda w: np.abs(w - np.asarray(self.location)) ** self.q,
         )

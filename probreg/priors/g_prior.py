@@ -105,8 +105,8 @@ def _require_independent(G: Array, rows: PriorData, name: str) -> None:
         b = np.linalg.solve(C[:j, :j], C[:j, j])
         if 1.0 - C[:j, j] @ b > _ALONE * (1.0 + np.abs(b).sum()) ** 2:
             continue
-        of = [rows.columns[i] for i in range(j) if abs(b[i]) > 1e-6]
+        dependent = [rows.columns[i] for i in range(j) if abs(b[i]) > 1e-6]
         raise DataError(
-            f"column {rows.columns[j]!r} is a combination of {', '.join(map(repr, of))}, so X'X has no inverse and the {name} "
+            f"column {rows.columns[j]!r} is a combination of {', '.join(map(repr, dependent))}, so X'X has no inverse and the {name} "
             "prior no covariance. Drop one, or give these columns another prior such as Normal(scaled=True)"
         )

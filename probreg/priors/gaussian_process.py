@@ -76,11 +76,11 @@ class GaussianProcess(DataDependentPrior):
 
     def __post_init__(self) -> None:
         if isinstance(self.others, Mapping):
-            given = self.others.items()
+            items = self.others.items()
         else:
-            given = self.others
+            items = self.others
         try:
-            pairs = tuple((str(name), value) for name, value in given)
+            pairs = tuple((str(name), value) for name, value in items)
         except (TypeError, ValueError):
             raise DataError(
                 f"others is a mapping from names to numbers or priors, got {shown_value(self.others)}"
@@ -126,20 +126,20 @@ class GaussianProcess(DataDependentPrior):
         }
 
     def _known_hyperparameters(self, kernel: CovarianceFunction) -> dict[str, Known]:
-        there = kernel.hyper
-        others = dict(self.others)
-        missing = [name for name in others if name not in there]
+        hyper = kernel.hyper
+        stated_values = dict(self.others)
+        missing = [name for name in stated_values if name not in hyper]
         if missing:
             raise DataError(
-                f"{kernel} has no hyperparameter {missing[0]!r}; it has {', '.join(there) or 'none'}"
+                f"{kernel} has no hyperparameter {missing[0]!r}; it has {', '.join(hyper) or 'none'}"
             )
         if self.length is None:
             lengths = {}
         else:
             lengths = {
-                n: self.length for n in there if n not in others and is_length(n)
+                n: self.length for n in hyper if n not in stated_values and is_length(n)
             }
-        return lengths | others
+        return lengths | stated_values
 
     def prepare(self, rows: PriorData) -> Prior:
         if rows.process is None:
@@ -227,10 +227,10 @@ class ProcessPrior(LatentPrior):
     @cached_property
     def hyper(self) -> Mapping[str, Hyper]:
         if isinstance(self.amplitude, AuxPrior):
-            own = {"amplitude": Hyper(self.amplitude)}
+            amplitude = {"amplitude": Hyper(self.amplitude)}
         else:
-            own = {}
-        return own | {name: Hyper(prior) for name, prior in self.unknown}
+            amplitude = {}
+        return amplitude | {name: Hyper(prior) for name, prior in self.unknown}
 
     @property
     def base(self) -> Normal:  # type: ignore[override]
@@ -255,10 +255,11 @@ class ProcessPrior(LatentPrior):
 
     def starts(self) -> tuple[tuple[float, ...], ...]:
         """The lengths of the basis and others, times factors common to all lengths."""
-        at = self.basis.kernel.hyper
+        values = self.basis.kernel.hyper
         return tuple(
             tuple(
-                at[name] * (f if is_length(name) else 1.0) for name, _ in self.unknown
+                values[name] * (f if is_length(name) else 1.0)
+                for name, _ in self.unknown
             )
             for f in _FACTORS
         )
@@ -293,16 +294,17 @@ class SineProcess(ProcessPrior):
     def _log_roots(self, values: Mapping[str, Array]) -> Array:
         """log S^(1/2) (S, q) at hyperparameters (S,), never more than 23 below the largest: what is left out is 1e-20 of the
         variance."""
-        each = {
+        columns = {
             name: np.asarray(values[name], dtype=float)[:, None]
             for name, _ in self.unknown
         }
         if self._symbolic is not None:
             with np.errstate(divide="ignore", under="ignore"):
-                log = 0.5 * np.log(self._symbolic(self.basis.frequencies, **each))
+                log = 0.5 * np.log(self._symbolic(self.basis.frequencies, **columns))
         else:
             rows = [
-                dict(zip(each, row)) for row in np.hstack(list(each.values())).tolist()
+                dict(zip(columns, row))
+                for row in np.hstack(list(columns.values())).tolist()
             ]
             with np.errstate(divide="ignore", under="ignore"):
                 log = np.array(
@@ -387,11 +389,11 @@ class SineProcess(ProcessPrior):
         slopes[:, [name == "amplitude" for name in names]] = 1.0
         for n, i in enumerate(place):
             # five points: f' = [8 (f1 - f-1) - (f2 - f-2)] / 12 h, f'' = [16 (f1 + f-1) - (f2 + f-2) - 30 f0] / 12 h^2
-            one, two, back, twice = f[1 + 4 * n : 5 + 4 * n]
-            slopes[:, i] = (8.0 * (one - back) - (two - twice)) / (12.0 * _STEP)
-            curvature[:, i, i] = (16.0 * (one + back) - (two + twice) - 30.0 * f[0]) / (
-                12.0 * _STEP**2
-            )
+            plus, two, minus, twice = f[1 + 4 * n : 5 + 4 * n]
+            slopes[:, i] = (8.0 * (plus - minus) - (two - twice)) / (12.0 * _STEP)
+            curvature[:, i, i] = (
+                16.0 * (plus + minus) - (two + twice) - 30.0 * f[0]
+            ) / (12.0 * _STEP**2)
         for n, (i, j) in enumerate(pairs):
             a, b, c, e = f[1 + 4 * (len(place) + n) : 5 + 4 * (len(place) + n)]
             curvature[:, i, j] = curvature[:, j, i] = (a - b - c + e) / (4.0 * _STEP**2)
@@ -484,28 +486,28 @@ class FunctionValues(UnknownLength):
             axis=1,
         )
         f = beta.reshape(-1, a, m)
-        out = np.empty(len(table))
+        log_probs = np.empty(len(table))
         size = np.broadcast_to(
             np.asarray(self.amplitude_at(values), dtype=float), lead
         ).ravel()
-        for at, mine in nodes_of(table):
-            made, _, places = root_at_rows(
-                self.kernel_at(**dict(zip((n for n, _ in self.unknown), at))),
+        for node, mine in nodes_of(table):
+            node_basis, _, places = root_at_rows(
+                self.kernel_at(**dict(zip((n for n, _ in self.unknown), node))),
                 self.basis.anchors,
             )
             # of the anchors that explain all others up to rounding: f_p = amplitude T'^-1 u, u ~ N(0, I)
             u = (
-                np.einsum("pq,spm->sqm", made.T, f[mine][:, places])
+                np.einsum("pq,spm->sqm", node_basis.T, f[mine][:, places])
                 / size[mine, None, None]
             )
             log_det = m * (
-                float(np.log(np.diagonal(made.T)).sum())
-                - made.size * np.log(size[mine])
+                float(np.log(np.diagonal(node_basis.T)).sum())
+                - node_basis.size * np.log(size[mine])
             )
-            out[mine] = log_det - 0.5 * (
-                np.square(u).sum((1, 2)) + made.size * m * np.log(2.0 * np.pi)
+            log_probs[mine] = log_det - 0.5 * (
+                np.square(u).sum((1, 2)) + node_basis.size * m * np.log(2.0 * np.pi)
             )
-        return out.reshape(lead)
+        return log_probs.reshape(lead)
 
     def given(self, **values: Any) -> Prior:
         raise self.moved_columns()
@@ -527,23 +529,26 @@ class FunctionValues(UnknownLength):
     ) -> Array:
         """Hyperparameters from their priors, then values (..., a, m)."""
         lead = int(np.prod(shape[:-2]))
-        out = np.empty((int(np.prod(shape[:-2])), *shape[-2:]))
-        drawn = drawn_hyper(self, rng, lead)
+        draws = np.empty((int(np.prod(shape[:-2])), *shape[-2:]))
+        hyper_draws = drawn_hyper(self, rng, lead)
         for i in range(lead):
-            here = {name: float(v[i]) for name, v in drawn.items()}
-            F = root_at_rows(self.kernel_at(**here), self.basis.anchors)[1]
-            out[i] = (
-                self.size_at(here) * F @ rng.standard_normal((F.shape[1], shape[-1]))
+            values = {name: float(v[i]) for name, v in hyper_draws.items()}
+            F = root_at_rows(self.kernel_at(**values), self.basis.anchors)[1]
+            draws[i] = (
+                self.size_at(values) * F @ rng.standard_normal((F.shape[1], shape[-1]))
             )
-        return out.reshape(shape)
+        return draws.reshape(shape)
 
 
 def nodes_of(table: Array) -> list[tuple[list[float], Array]]:
     """Each distinct row of hyperparameters (S, d), and the numbers of the draws that have it."""
-    found, of = np.unique(table, axis=0, return_inverse=True)
-    order = np.argsort(of.ravel(), kind="stable")
+    nodes, node_index = np.unique(table, axis=0, return_inverse=True)
+    order = np.argsort(node_index.ravel(), kind="stable")
     return list(
-        zip(found.tolist(), np.split(order, np.cumsum(np.bincount(of.ravel()))[:-1]))
+        zip(
+            nodes.tolist(),
+            np.split(order, np.cumsum(np.bincount(node_index.ravel()))[:-1]),
+        )
     )
 
 
@@ -563,9 +568,11 @@ def _sample_coefficients(
 ) -> Array:
     """Hyperparameters from their priors, then coefficients (..., q, m)."""
     lead = int(np.prod(shape[:-2]))
-    drawn = drawn_hyper(prior, rng, lead)
-    each = [
-        prior.given(**{name: float(v[i]) for name, v in drawn.items()})
+    hyper_draws = drawn_hyper(prior, rng, lead)
+    priors = [
+        prior.given(**{name: float(v[i]) for name, v in hyper_draws.items()})
         for i in range(lead)
     ]
-    return np.array([one.sample(rng, shape[-2:]) for one in each]).reshape(shape)
+    return np.array([prior_at.sample(rng, shape[-2:]) for prior_at in priors]).reshape(
+        shape
+    )

@@ -140,12 +140,12 @@ class GroupLaplace(AffinePrior, GroupedPrior):
 
     def members(self, q: int) -> tuple[Array, ...]:
         groups = [np.array(g, dtype=int) for g in self.groups or ()]
-        met = np.concatenate([*groups, np.zeros(0, dtype=int)])
-        if len(met) and met.max() >= q:
+        grouped = np.concatenate([*groups, np.zeros(0, dtype=int)])
+        if len(grouped) and grouped.max() >= q:
             raise DataError(
-                f"a group of the {self.name} prior has column {met.max()}, and there are {q} from 0 on"
+                f"a group of the {self.name} prior has column {grouped.max()}, and there are {q} from 0 on"
             )
-        return (*groups, *(np.array([j]) for j in np.setdiff1d(np.arange(q), met)))
+        return (*groups, *(np.array([j]) for j in np.setdiff1d(np.arange(q), grouped)))
 
     def _lengths(self, r: Array) -> list[tuple[int, Array]]:
         """The size of each group and |r_g| (...,), of r with the columns on the last axis."""
@@ -181,11 +181,11 @@ class GroupLaplace(AffinePrior, GroupedPrior):
         # Over r = (u - location) / s it is argmin h |r|^2 / 2 - b'r + |r|, h = s^2 / step, b = s (beta - location) / step.
         h = np.broadcast_to(s**2 / step, beta.shape)
         b = h * (beta - center) / s
-        out = np.empty(beta.shape)
+        result = np.empty(beta.shape)
         for g in self.members(len(beta)):
             for k in range(beta.shape[1]):
-                out[g, k] = least_with_norm(b[g, k], h[g, k])
-        return np.where(out == 0.0, center, center + s * out)
+                result[g, k] = least_with_norm(b[g, k], h[g, k])
+        return np.where(result == 0.0, center, center + s * result)
 
     def subgradient(self, beta: Array, unit: float = 1.0) -> tuple[Array, Array]:
         center = self.on_columns(self.location, len(beta))
@@ -239,18 +239,18 @@ class GroupLaplace(AffinePrior, GroupedPrior):
 
         def shares(w: Array) -> Array:
             r = (w - np.asarray(self.location)) / s
-            out = np.zeros(q)
+            weights = np.zeros(q)
             for g in self.members(q):
                 # |r_g| = sum_j r_j^2 / |r_g|, what each column adds to it, times s_j as its weight is 1 / s_j.
                 length = np.linalg.norm(r[g])
-                out[g] = s[g] * r[g] ** 2 / (length if length > 0 else 1.0)
-            return out
+                weights[g] = s[g] * r[g] ** 2 / (length if length > 0 else 1.0)
+            return weights
 
         if self.location == 0.0:
-            near = "|w_g|"
+            norm = "|w_g|"
         else:
-            near = "|w_g - location|"
-        return Penalty("group lasso", f"{near} of each group g", 1.0 / s, shares)
+            norm = "|w_g - location|"
+        return Penalty("group lasso", f"{norm} of each group g", 1.0 / s, shares)
 
 
 def log_mass(d: int) -> float:
@@ -292,9 +292,9 @@ def _read_groups(given: Any) -> Groups:
         raise DataError(
             f"groups= has groups of names, or of places, not of both or none; got {shown_value(given)}"
         )
-    every = [j for g in groups for j in g]
-    for j in every:
-        if every.count(j) > 1:
+    members = [j for g in groups for j in g]
+    for j in members:
+        if members.count(j) > 1:
             raise DataError(
                 f"{j!r} stands in two groups, and a column is in one: name it once"
             )
@@ -326,10 +326,10 @@ def _group_columns(
             tuple(j for j, t in enumerate(terms) if t == term)
             for term in dict.fromkeys(terms)
         )
-    out = []
-    of = dict[int, str]()
+    groups_out = []
+    group_of = dict[int, str]()
     for g in groups:
-        found: list[int] = []
+        group_columns: list[int] = []
         for name in map(str, g):
             columns = columns_called(name, rows.columns)
             if not columns:
@@ -337,11 +337,11 @@ def _group_columns(
                     f"a group has {name!r}, which is no column under this prior: {', '.join(rows.columns)}"
                 )
             for j in columns:
-                if j in of:
+                if j in group_of:
                     raise DataError(
-                        f"column {rows.columns[j]!r} is in two groups, by {of[j]!r} and by {name!r}"
+                        f"column {rows.columns[j]!r} is in two groups, by {group_of[j]!r} and by {name!r}"
                     )
-                of[j] = name
-            found += columns
-        out.append(tuple(found))
-    return tuple(out)
+                group_of[j] = name
+            group_columns += columns
+        groups_out.append(tuple(group_columns))
+    return tuple(groups_out)

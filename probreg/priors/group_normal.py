@@ -78,15 +78,15 @@ class GroupNormal(GaussianPrior):
         """The root with directions without variance held, and whether there are any."""
         L = np.array(self.root, dtype=float)
         sd = np.linalg.norm(L, axis=1)
-        gone = sd == 0.0
+        is_zero = sd == 0.0
         # S = D R D, R = T T' the correlations, T = U s V': a singular value below the floor is raised to it
         T = np.where(
-            gone[:, None], np.eye(len(L)), L / np.where(gone, 1.0, sd)[:, None]
+            is_zero[:, None], np.eye(len(L)), L / np.where(is_zero, 1.0, sd)[:, None]
         )
         U, s, _ = np.linalg.svd(T)
-        D = np.where(gone, _NO_SD * sd.max(), sd)[:, None]
+        D = np.where(is_zero, _NO_SD * sd.max(), sd)[:, None]
         if s[-1] >= _FLAT:
-            return D * T, bool(gone.any())
+            return D * T, bool(is_zero.any())
         lower = np.linalg.qr((U * np.maximum(s, _FLAT)).T, mode="r").T
         return D * (lower * np.where(np.diagonal(lower) < 0, -1.0, 1.0)), True
 

@@ -163,19 +163,19 @@ class _Rule:
     def of(cls, size: Array, tau: float, slab: float) -> "_Rule":
         """Nodes that reach as far down as the smallest coefficient asks, and up to where Cauchy tails hold 1e-11: below the
         smallest the integrand falls as tau^(q + 1)."""
-        least = float(np.log(max(size[size > 0].min(initial=1.0), 1e-60)))
+        smallest = float(np.log(max(size[size > 0].min(initial=1.0), 1e-60)))
         top = np.log(tau)
-        log_s = np.arange(min(least, np.log(slab), top) - 4.0, top + 28.0, _STEP)
+        log_s = np.arange(min(smallest, np.log(slab), top) - 4.0, top + 28.0, _STEP)
         step = min(_STEP, 0.35 / np.sqrt(size.shape[1]))
         log_tau = np.arange(
-            min(least, top) - 25.0 / (1.0 + size.shape[1]), top + 25.0, step
+            min(smallest, top) - 25.0 / (1.0 + size.shape[1]), top + 25.0, step
         )
         s = np.exp(log_s)
-        given = (
+        density = (
             _STEP / np.pi / np.cosh(log_s[:, None] - log_tau)
         )  # 2/pi tau s / (tau^2 + s^2)
         weight = np.log(2.0 * step / np.pi) - np.logaddexp(log_tau - top, top - log_tau)
-        return cls(s, slab * s / np.hypot(slab, s), given, weight)
+        return cls(s, slab * s / np.hypot(slab, s), density, weight)
 
     def log_prob(self, size: Array) -> Array:
         """(N,) for |b| (N, q)."""

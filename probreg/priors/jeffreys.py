@@ -82,10 +82,10 @@ class FisherPrior(WholePrior):
 
     def log_prob(self, beta: Array, unit: Array | float = 1.0) -> Array:
         lead = beta.shape[:-2]
-        each = [
+        log_dets = [
             half_log_det(self.fisher(b)[0]) for b in beta.reshape(-1, *beta.shape[-2:])
         ]
-        return np.array(each).reshape(lead)
+        return np.array(log_dets).reshape(lead)
 
     def slopes(self, beta: Array, unit: float = 1.0) -> tuple[Array, Array]:
         g, H = self.derivatives(beta)

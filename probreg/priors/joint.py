@@ -107,10 +107,10 @@ class BlockPrior:
     def put(self, out: Array, values: Array) -> None:
         """Write the coefficients into out (..., p, m)."""
         if self.predictor is None:
-            at = slice(None)
+            predictors = slice(None)
         else:
-            at = slice(self.predictor, self.predictor + 1)
-        out[..., list(self.columns), at] = values
+            predictors = slice(self.predictor, self.predictor + 1)
+        out[..., list(self.columns), predictors] = values
 
 
 def first_of(blocks: Iterable[BlockPrior]) -> list[BlockPrior]:
@@ -120,16 +120,16 @@ def first_of(blocks: Iterable[BlockPrior]) -> list[BlockPrior]:
 
 def mapping_of(blocks: Iterable[BlockPrior], names: Sequence[str]) -> dict[Key, Prior]:
     """The priors of blocks by tuples of the names of their columns, as `joint` reads them."""
-    out: dict[Key, Prior] = {}
-    apart: dict[Key, list[Prior]] = {}
+    mapping: dict[Key, Prior] = {}
+    by_predictor: dict[Key, list[Prior]] = {}
     for b in blocks:
         key = tuple(names[j] for j in b.columns)
         if b.predictor is None:
-            out[key] = b.prior
+            mapping[key] = b.prior
         else:
-            apart.setdefault(key, []).append(b.prior)
-            out[key] = PerPredictor(tuple(apart[key]))
-    return out
+            by_predictor.setdefault(key, []).append(b.prior)
+            mapping[key] = PerPredictor(tuple(by_predictor[key]))
+    return mapping
 
 
 @dataclass(frozen=True)
@@ -146,11 +146,11 @@ class JointPrior:
     def scores(self, beta: Array) -> Array:
         """Return the coefficients (..., p, K) of all classes under a `contrast`; those without a kink sum to zero."""
         assert self.contrast is not None  # callers ask first
-        out = beta @ self.contrast.T
+        class_scores = beta @ self.contrast.T
         for b in self.blocks:
             if isinstance(b.prior, ProximalPrior):
-                out[..., list(b.columns), :] = self._argument(b, beta)
-        return out
+                class_scores[..., list(b.columns), :] = self._argument(b, beta)
+        return class_scores
 
     def require_draws(self) -> None:
         """Raise Incompatible for a penalty of all classes, which is a function of coefficients and no density of them."""
@@ -210,15 +210,15 @@ class JointPrior:
     ) -> tuple[Array, dict[int, dict[str, Array]]]:
         """The same, and by number of block the hyperparameters that it was drawn at, where its prior tells them."""
         self.require_draws()
-        out = np.empty(shape)
+        beta = np.empty(shape)
         hyper = {}
         for i, b in enumerate(self.blocks):
             unit = sigma if b.prior.sigma_units else 1.0
-            drawn, hyper[i] = b.prior.sample_with_hyper(
+            values, hyper[i] = b.prior.sample_with_hyper(
                 rng, (len(b.columns), b.width(shape[1])), unit
             )
-            b.put(out, drawn)
-        return out, hyper
+            b.put(beta, values)
+        return beta, hyper
 
     @cached_property
     def p(self) -> int:
@@ -251,18 +251,18 @@ class JointPrior:
     @cached_property
     def informative(self) -> Array:
         """(p,) bool: columns whose prior is not flat."""
-        out = np.zeros(self.p, bool)
+        is_informative = np.zeros(self.p, bool)
         for b in self.blocks:
-            out[list(b.columns)] = not isinstance(b.prior, Flat)
-        return out
+            is_informative[list(b.columns)] = not isinstance(b.prior, Flat)
+        return is_informative
 
     @cached_property
     def sigma_units(self) -> Array:
         """(p,) bool: columns whose scale is stated in units of sigma."""
-        out = np.zeros(self.p, bool)
+        in_units = np.zeros(self.p, bool)
         for b in self.blocks:
-            out[list(b.columns)] = b.prior.sigma_units
-        return out
+            in_units[list(b.columns)] = b.prior.sigma_units
+        return in_units
 
     @property
     def apart(self) -> bool:
@@ -273,33 +273,33 @@ class JointPrior:
         """(p m, p m) over vec(beta) of m linear predictors; Gaussian blocks only."""
         if not self.apart:
             return map_of_columns(self.precision(sigma), m)
-        out = np.zeros((self.p * m, self.p * m))
+        P_all = np.zeros((self.p * m, self.p * m))
         for b in self.blocks:
             unit = sigma if b.prior.sigma_units else 1.0
             P = _gaussian_prior(b).precision(len(b.columns)) / unit**2
-            at = b.entries(m)
-            out[np.ix_(at, at)] = map_of_columns(P, b.width(m))
-        return out
+            entries = b.entries(m)
+            P_all[np.ix_(entries, entries)] = map_of_columns(P, b.width(m))
+        return P_all
 
     def precision(self, sigma: float = 1.0) -> Array:
         """(p, p), block by block, the scales in units of sigma at this sigma; Gaussian blocks of all predictors alike only."""
         assert not self.apart  # see `precision_of_entries`
-        out = np.zeros((self.p, self.p))
+        P = np.zeros((self.p, self.p))
         for b in self.blocks:
             unit = sigma if b.prior.sigma_units else 1.0
             # A scale of s sigma is a precision of s^-2 / sigma^2.
-            out[np.ix_(b.columns, b.columns)] = (
+            P[np.ix_(b.columns, b.columns)] = (
                 _gaussian_prior(b).precision(len(b.columns)) / unit**2
             )
-        return out
+        return P
 
     @cached_property
     def center(self) -> Array:
         """(p,), the mean; Gaussian blocks only."""
-        out = np.zeros(self.p)
+        means = np.zeros(self.p)
         for b in self.blocks:
-            out[list(b.columns)] = _gaussian_prior(b).center(len(b.columns))
-        return out
+            means[list(b.columns)] = _gaussian_prior(b).center(len(b.columns))
+        return means
 
     def value_grad_hessian(
         self, beta: Array, sigma: float
@@ -319,17 +319,17 @@ class JointPrior:
             assert isinstance(b.prior, SmoothPrior)  # callers ask `smooth` first
             inside = b.take(beta)
             g, H = b.prior.derivatives(inside, unit)
-            at = b.entries(m)
-            gradient[at] += g
-            curvature[np.ix_(at, at)] += H
+            entries = b.entries(m)
+            gradient[entries] += g
+            curvature[np.ix_(entries, entries)] += H
             if b.prior.sigma_units:
                 r = (inside - location_of(b)[:, None]).ravel()
                 # r = beta - location, log p = f(r / sigma) - q m log sigma: d/d log sigma = -r'g - q m, its negative
                 # second derivative r'H r - r'g, and the mixed one g - H r.
-                gradient[-1] -= r @ g + len(at)
+                gradient[-1] -= r @ g + len(entries)
                 curvature[-1, -1] += r @ H @ r - r @ g
-                curvature[-1, at] += g - H @ r
-                curvature[at, -1] += g - H @ r
+                curvature[-1, entries] += g - H @ r
+                curvature[entries, -1] += g - H @ r
         return float(self.log_prob(beta, sigma)), gradient, curvature
 
     def curvature(self, beta: Array, sigma: float) -> Array:
@@ -395,10 +395,10 @@ def joint(
             raise DataError(
                 f"the {prior.name} prior is stated for {prior.size} columns and touches {len(where)}: {names}{hint}"
             )
-    named = set(taken)
-    rest = tuple(i for i in range(len(columns)) if i not in named)
+    chosen_columns = set(taken)
+    flat_columns = tuple(i for i in range(len(columns)) if i not in chosen_columns)
     for prior, _ in chosen:
-        if prior.whole and rest:
+        if prior.whole and flat_columns:
             raise DataError(
                 f"the {prior.name} prior is one of all columns together: give it alone, not by column"
             )
@@ -410,7 +410,10 @@ def joint(
         )
     ]
     return JointPrior(
-        tuple(([BlockPrior(Flat(), rest, stated=False)] if rest else []) + blocks)
+        tuple(
+            ([BlockPrior(Flat(), flat_columns, stated=False)] if flat_columns else [])
+            + blocks
+        )
     )
 
 
@@ -423,14 +426,14 @@ def _blocks_of(
             raise DataError(
                 f"{len(prior.priors)} priors were given, one for each linear predictor, and there are {len(outcomes)}"
             )
-        each = prior.priors
+        priors = prior.priors
     elif outcomes and isinstance(prior, HierarchicalPrior) and not prior.shared:
-        each = (prior,) * len(outcomes)
+        priors = (prior,) * len(outcomes)
     else:
         return [BlockPrior(prior, where)]
     return [
         BlockPrior(p, where, predictor=k, outcome=name)
-        for k, (p, name) in enumerate(zip(each, outcomes))
+        for k, (p, name) in enumerate(zip(priors, outcomes))
     ]
 
 
@@ -469,18 +472,18 @@ def _columns_of(
         raise DataError(
             f"a prior is given for a column, a term or a tuple of them by name, got {key!r}: {', '.join(shown)}"
         )
-    found = columns_called(key, columns)
-    if not found:
-        near = _terms_with(key, shown)
+    places = columns_called(key, columns)
+    if not places:
+        similar = _terms_with(key, shown)
         raise DataError(
             f"a prior was given for {key!r}, which is not a column"
             + (
-                f"; did you mean {' or '.join(map(repr, near))}?"
-                if near
+                f"; did you mean {' or '.join(map(repr, similar))}?"
+                if similar
                 else f": {', '.join(shown)}"
             )
         )
-    return found
+    return places
 
 
 def _terms_with(name: str, shown: Sequence[str]) -> list[str]:
@@ -536,9 +539,9 @@ def _strip_spaces(name: str) -> str:
     """
     parts = []
     for factor in factors_of_name(name):
-        head, bracket, rest = factor.strip().partition("(")
+        head, bracket, arguments = factor.strip().partition("(")
         parts.append(
-            head.rstrip() + bracket + "".join(rest.split()).replace('"', "'")
+            head.rstrip() + bracket + "".join(arguments.split()).replace('"', "'")
             if bracket
             else head
         )

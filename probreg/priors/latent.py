@@ -138,7 +138,7 @@ class LatentPrior(HierarchicalPrior):
 
     def log_scales_at(self, logs: Array, q: int) -> Array:
         """log D (S, q) at each of logs (S, d), without derivatives."""
-        return np.array([self.log_scales(each, q).value for each in logs]).reshape(
+        return np.array([self.log_scales(log, q).value for log in logs]).reshape(
             len(logs), q
         )
 

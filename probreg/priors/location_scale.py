@@ -58,14 +58,14 @@ class AffinePrior(Prior):
     def _check_arguments(self) -> None:
         check_fields(self)
         kind = type(self).__name__
-        for name, what in (("scale", Scale), ("location", PerColumn)):
+        for name, annotation in (("scale", Scale), ("location", PerColumn)):
             if name not in declared_fields(
                 type(self)
             ):  # of a subclass that says nothing of it
                 object.__setattr__(
                     self,
                     name,
-                    read_argument(f"{kind} {name}", getattr(self, name), what),
+                    read_argument(f"{kind} {name}", getattr(self, name), annotation),
                 )
 
     @abstractmethod
@@ -175,9 +175,11 @@ def remove_least_shift(
         np.median(np.concatenate([scores, roots], -1), -1, keepdims=True),
         np.median(scores, -1, keepdims=True),
     )
-    out = scores - c
+    shifted = scores - c
     return np.where(
-        np.abs(out) <= _ROUNDING * np.abs(scores).max(-1, keepdims=True), 0.0, out
+        np.abs(shifted) <= _ROUNDING * np.abs(scores).max(-1, keepdims=True),
+        0.0,
+        shifted,
     )
 
 
@@ -245,8 +247,8 @@ class ProximalLocationScale(LocationScale, ProximalPrior):
         center = self.on_columns(self.location, len(beta))
         s = self.on_columns(self.scales, len(beta)) * unit
         # In units of s the squared distance counts s^2 times: prox of step / s^2.
-        found = self.standard_prox((beta - center) / s, step / s**2)
-        return np.where(found == 0.0, center, center + s * found)
+        residual = self.standard_prox((beta - center) / s, step / s**2)
+        return np.where(residual == 0.0, center, center + s * residual)
 
     def subgradient(self, beta: Array, unit: float = 1.0) -> tuple[Array, Array]:
         center = self.on_columns(self.location, len(beta))

@@ -128,9 +128,9 @@ def of_coefficient(
             unit, log_weight = log_rule(sigma, 1)
     if (
         isinstance(prior, HierarchicalPrior)
-        and (own := prior.prior_of_column(j)) is not None
+        and (column_prior := prior.prior_of_column(j)) is not None
     ):
-        prior, j, q = own, 0, 1
+        prior, j, q = column_prior, 0, 1
     base = prior
     if isinstance(prior, HierarchicalPrior):
         base = prior.base
@@ -149,10 +149,10 @@ def of_coefficient(
         unit = np.multiply.outer(unit, spread).ravel()
         log_weight = np.add.outer(log_weight, over).ravel()
     weight = np.exp(log_weight - log_weight.max())
-    found = _standard_form(base, j, q)
-    if found is None:
+    standard_form = _standard_form(base, j, q)
+    if standard_form is None:
         return None
-    return OfCoefficient(*found, unit, weight / weight.sum())
+    return OfCoefficient(*standard_form, unit, weight / weight.sum())
 
 
 def _standard_form(

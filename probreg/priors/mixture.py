@@ -137,16 +137,16 @@ def log_rule(prior: AuxPrior, size: int) -> tuple[Array, Array]:
         nodes, share = np.polynomial.legendre.leggauss(16)
         half = np.diff(edges)[:, None] / 2.0
         u = (edges[:-1, None] + half * (1.0 + nodes)).ravel()
-        each = (half * share).ravel()
+        widths = (half * share).ravel()
     else:
         top = _top(prior)
         coarse = np.linspace(low, high, 921)
-        near = np.append(coarse[_log_density(prior, coarse) > _GONE], top)
+        likely = np.append(coarse[_log_density(prior, coarse) > _GONE], top)
         step = min(step, 0.5 / np.sqrt(max(-prior.slopes(float(np.exp(top)))[1], 1.0)))
-        u = np.arange(near.min() - 0.1, near.max() + 0.1, step)
-        each = np.full(len(u), step)
+        u = np.arange(likely.min() - 0.1, likely.max() + 0.1, step)
+        widths = np.full(len(u), step)
     # log weight_k = log p(v_k) + log v_k + log step, as dv = v d log v.
-    weight = _log_density(prior, u) + np.log(each)
+    weight = _log_density(prior, u) + np.log(widths)
     live = weight > _GONE
     return np.exp(u[live]), weight[live]
 

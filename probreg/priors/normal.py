@@ -239,8 +239,8 @@ def _positive_definite(matrix: Any) -> tuple[tuple[float, ...], ...]:
         raise DataError("a precision matrix is symmetric, and this one is not")
     if not np.isfinite(P).all() or (smallest := np.linalg.eigvalsh(P)[0]) <= 0:
         if not np.isfinite(P).all():
-            found = "not finite"
+            problem = "not finite"
         else:
-            found = f"its smallest eigenvalue is {smallest:.3g}"
-        raise DataError(f"a precision matrix is positive definite: {found}")
+            problem = f"its smallest eigenvalue is {smallest:.3g}"
+        raise DataError(f"a precision matrix is positive definite: {problem}")
     return tuple(tuple(float(v) for v in row) for row in P)

@@ -89,10 +89,12 @@ class AuxPrior(NamedSettings, ABC):
 def _power_at(prior: AuxPrior, v: float, sign: float) -> float:
     """The slope of log p(v) + log v over log v far out, times `sign`; inf where it still grows on the way to v^2."""
     with np.errstate(all="ignore"):
-        near, far = (sign * float(prior.slopes(np.float64(w))[0]) for w in (v, v * v))
-    if far > near + 0.01 * (1.0 + abs(near)):
+        inner, outer = (
+            sign * float(prior.slopes(np.float64(w))[0]) for w in (v, v * v)
+        )
+    if outer > inner + 0.01 * (1.0 + abs(inner)):
         return np.inf
-    return round(far, 12) + 0.0
+    return round(outer, 12) + 0.0
 
 
 def _improper() -> DataError:

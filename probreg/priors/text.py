@@ -61,16 +61,16 @@ def parse_prior(text: str) -> Prior | dict[Key, Prior]:
     parts = [split_assignment(part) for part in split_arguments(text)]
     if len(parts) == 1 and parts[0][0] is None:
         return _parse_alone(parts[0][1])
-    named: dict[Key, Prior] = {}
+    by_key: dict[Key, Prior] = {}
     for key, value in parts:
         if key is None:
             raise DataError(
                 f"{value.strip()!r} has no column, in a text with priors by column: write x={value.strip()}"
             )
-        if key in named:
+        if key in by_key:
             raise DataError(f"the column {key!r} has two priors in {text!r}")
-        named[key] = _parse_alone(value)
-    return named
+        by_key[key] = _parse_alone(value)
+    return by_key
 
 
 def parse_aux(text: str) -> dict[str, float | AuxPrior]:
@@ -81,7 +81,7 @@ def parse_aux(text: str) -> dict[str, float | AuxPrior]:
     >>> parse_aux("sigma=1.5")
     {'sigma': 1.5}
     """
-    out: dict[str, float | AuxPrior] = {}
+    values: dict[str, float | AuxPrior] = {}
     for part in split_arguments(text) if text.strip() else ():
         name, equals, value = (p.strip() for p in part.partition("="))
         if not equals or not name.isidentifier():
@@ -89,10 +89,10 @@ def parse_aux(text: str) -> dict[str, float | AuxPrior]:
                 f"{part.strip()!r} is not understood; write sigma=2 or sigma=half_normal(2)"
             )
         if value[:1].isalpha():
-            out[name] = AUX_PRIORS.parse(value)
+            values[name] = AUX_PRIORS.parse(value)
         else:
-            out[name] = finite_number(value, part)
-    return out
+            values[name] = finite_number(value, part)
+    return values
 
 
 def _parse_alone(text: str) -> Prior:
@@ -103,8 +103,8 @@ def _parse_alone(text: str) -> Prior:
         return WEAK
     if name in PRIORS or name in {cls.__name__ for cls in PRIORS.values()}:
         return PRIORS.parse(text)
-    known: Registry[Any] = Registry("prior", words=PRIORS.words)
-    known.update(
+    registry: Registry[Any] = Registry("prior", words=PRIORS.words)
+    registry.update(
         {**PRIORS, "weak": type(WEAK)}
     )  # so that a name close to "weak" is answered with it
-    return known.parse(text)
+    return registry.parse(text)

@@ -191,23 +191,23 @@ def compare_forecasts(
     (0.05, 'these rows do not tell them apart')
     """
     r = RULES.resolve(rule)
-    one, two = _two(forecasts)
-    a, b = (read_scored(y, forecasts[k]) for k in (one, two))
+    first, two = _two(forecasts)
+    a, b = (read_scored(y, forecasts[k]) for k in (first, two))
     if a.p.shape != b.p.shape:
         raise DataError(
-            f"{one} gave probabilities of shape {a.p.shape} and {two} {b.p.shape}: give both of the same"
+            f"{first} gave probabilities of shape {a.p.shape} and {two} {b.p.shape}: give both of the same"
         )
     # d_ik = S(h1_i, k) - S(h2_i, k); the difference of row i can span c_i = max_k d_ik - min_k d_ik.
     unit = r.pair if a.pair else 1.0
     with np.errstate(
         invalid="ignore"
     ):  # both infinite: both called it impossible, and differ in nothing
-        each = np.where(a.p == b.p, 0.0, r.losses(a.p) - r.losses(b.p)) * unit
-    scores = {k: r.at(s.outcome, s.p) * unit for k, s in ((one, a), (two, b))}
+        differences = np.where(a.p == b.p, 0.0, r.losses(a.p) - r.losses(b.p)) * unit
+    scores = {k: r.at(s.outcome, s.p) * unit for k, s in ((first, a), (two, b))}
     return compare_scores(
         scores,
         scored_by=r.title,
-        span=np.ptp(each, axis=-1),
+        span=np.ptp(differences, axis=-1),
         prob=prob,
         weights=weights,
     )
@@ -254,11 +254,11 @@ def compare_scores(
     >>> print(found)
     A - B: -0.2 in mean score (0.2 against 0.4, smaller is better) on the same 4 rows; 95 % intervals: t -0.425 to 0.025, Hoeffding -1.56 to 1.16; these rows do not tell them apart.
     """
-    one, two = _two(scores)
-    a, b = (_scores(scores[k], f"the score of {k}") for k in (one, two))
+    first, two = _two(scores)
+    a, b = (_scores(scores[k], f"the score of {k}") for k in (first, two))
     if a.shape != b.shape or not len(a):
         raise DataError(
-            f"{one} has scores of shape {a.shape} and {two} {b.shape}: the same rows, and at least one"
+            f"{first} has scores of shape {a.shape} and {two} {b.shape}: the same rows, and at least one"
         )
     w = frequencies(weights, a.shape)
     n = float(w.sum())
@@ -277,7 +277,7 @@ def compare_scores(
     else:
         half = np.inf
     return PairedComparison(
-        first=one,
+        first=first,
         second=two,
         scored_by=scored_by,
         n=n,
@@ -303,43 +303,43 @@ def _hoeffding_interval(
 
 
 def _spans(span: Any, d: Array) -> Array:
-    out = floats(span, "span")
-    alike(span=out, scores=d)
-    out = np.broadcast_to(out, d.shape)
-    bad = ~(out >= 0)
+    spans = floats(span, "span")
+    alike(span=spans, scores=d)
+    spans = np.broadcast_to(spans, d.shape)
+    bad = ~(spans >= 0)
     if bad.any():
-        raise DataError(f"a span is not negative, and {first_bad('span', out, bad)}")
-    return out
+        raise DataError(f"a span is not negative, and {first_bad('span', spans, bad)}")
+    return spans
 
 
-def _scores(values: Any, what: str) -> Array:
-    given = as_array(values, what)
-    if given.dtype.kind == "f" and (bad := np.isposinf(given)).any():
+def _scores(values: Any, name: str) -> Array:
+    array = as_array(values, name)
+    if array.dtype.kind == "f" and (bad := np.isposinf(array)).any():
         raise DataError(
-            f"an infinite score has no mean to compare, and {first_bad(what, given, bad)}: what happened was called impossible; "
+            f"an infinite score has no mean to compare, and {first_bad(name, array, bad)}: what happened was called impossible; "
             "score with brier"
         )
-    out = finite_numbers(given, what)
-    if out.ndim != 1:
-        raise DataError(f"{what} is one number per row, got shape {out.shape}")
-    return out
+    numbers = finite_numbers(array, name)
+    if numbers.ndim != 1:
+        raise DataError(f"{name} is one number per row, got shape {numbers.shape}")
+    return numbers
 
 
-def _two(named: Mapping[str, Any]) -> tuple[str, str]:
-    if not isinstance(named, Mapping):
+def _two(forecasts: Mapping[str, Any]) -> tuple[str, str]:
+    if not isinstance(forecasts, Mapping):
         raise DataError(
-            f"a paired comparison is of a mapping from two names to numbers, got {shown_value(named)}"
+            f"a paired comparison is of a mapping from two names to numbers, got {shown_value(forecasts)}"
         )
-    if len(named) != 2:
+    if len(forecasts) != 2:
         raise DataError(
-            f"a paired comparison is of two forecasters by name, got {len(named)}: {', '.join(named)}"
+            f"a paired comparison is of two forecasters by name, got {len(forecasts)}: {', '.join(forecasts)}"
         )
-    one, two = named
-    if not isinstance(one, str) or not isinstance(two, str):
+    first, two = forecasts
+    if not isinstance(first, str) or not isinstance(two, str):
         raise DataError(
-            f"a paired comparison is of two forecasters by name, got {one!r} and {two!r}"
+            f"a paired comparison is of two forecasters by name, got {first!r} and {two!r}"
         )
-    return one, two
+    return first, two
 
 
 def _to(ends: tuple[float, float]) -> str:

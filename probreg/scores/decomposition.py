@@ -262,7 +262,7 @@ def _decompose_groups(
         invalid="ignore"
     ):  # infinite on both sides where a repeated forecast is 0; set to 0 below
         # within = mean_i [S(h_i, y_i) - S(h_g, y_i)]   (Stephenson, Coelho & Jolliffe 2008)
-        apart = np.where(
+        separated = np.where(
             (s.p == h[place]).all(-1), 0.0, score - r.at(s.outcome, h[place])
         )
     return Decomposition(
@@ -271,7 +271,7 @@ def _decompose_groups(
         calibration=float(share @ (r.mean(o[keep], h[keep]) - inner)) * unit,
         resolution=float(share @ (r.mean(o[keep], everywhere) - inner)) * unit,
         uncertainty=float(r.mean(overall, overall)) * unit,
-        within=_weighted_mean(apart, w) * unit,
+        within=_weighted_mean(separated, w) * unit,
         forecast=h[keep, 1] if s.pair else h[keep],
         observed=o[keep, 1] if s.pair else o[keep],
         count=count[keep],
@@ -285,10 +285,10 @@ def _weighted_mean(values: Array, w: Array) -> float:
 def _group_means(values: Array, place: Array, w: Array) -> Array:
     """(g, K) means over each group, about its first row, so that equal values give that very value."""
     first = values[np.unique(place, return_index=True)[1]]
-    away = values - first[place]
+    deviations = values - first[place]
     total = np.bincount(place, w)
     # mean_g = v_1 + sum_i w_i (v_i - v_1) / W_g, v_1 the first value of the group.
-    sums = np.stack([np.bincount(place, w * c) for c in away.T], 1)
+    sums = np.stack([np.bincount(place, w * c) for c in deviations.T], 1)
     return first + sums / np.where(total > 0, total, 1.0)[:, None]
 
 
@@ -326,10 +326,10 @@ def _edges(bins: Sequence[float]) -> Array:
     edges = finite_numbers(bins, "an edge")
     if edges.ndim != 1 or (bad := np.diff(edges) <= 0).any():
         if edges.ndim == 1:
-            found = first_bad("a step between edges", np.diff(edges), bad)
+            problem = first_bad("a step between edges", np.diff(edges), bad)
         else:
-            found = f"they have shape {edges.shape}"
+            problem = f"they have shape {edges.shape}"
         raise DataError(
-            f"bins is a number of bins or their edges in rising order, and {found}"
+            f"bins is a number of bins or their edges in rising order, and {problem}"
         )
     return edges

@@ -24,15 +24,15 @@ class Scored(NamedTuple):
 
 def read_scored(y: Any, p: Any) -> Scored:
     """Read outcomes 0/1 with one probability each, or classes 0 .. K-1 with a row of K. DataError names row and value."""
-    said = finite_numbers(p, "the forecast")
+    forecast = finite_numbers(p, "the forecast")
     happened = finite_numbers(y, "y")
-    pair = said.shape == happened.shape
-    if not pair and said.shape[:-1] != happened.shape:
+    pair = forecast.shape == happened.shape
+    if not pair and forecast.shape[:-1] != happened.shape:
         raise DataError(
-            f"y has shape {happened.shape} and the forecast {said.shape}: one probability of the event for each outcome, "
+            f"y has shape {happened.shape} and the forecast {forecast.shape}: one probability of the event for each outcome, "
             "or one row of class probabilities"
         )
-    full = _to_pairs(said) if pair else distributions(said)
+    full = _to_pairs(forecast) if pair else distributions(forecast)
     last = 1 if pair else full.shape[-1] - 1
     bad = (happened < 0) | (happened > last) | (happened % 1 != 0)
     if bad.any():
@@ -96,40 +96,40 @@ def _to_pairs(p: Array) -> Array:
 
 def finite_numbers(values: Any, what: str) -> Array:
     """Finite floats of any shape. DataError names the first row that is none."""
-    given = as_array(values, what)
-    if given.dtype.kind not in "fiub":
+    array = as_array(values, what)
+    if array.dtype.kind not in "fiub":
         raise DataError(
-            f"{what} is numeric, got {given.dtype} values such as {given.ravel()[:1].tolist()}"
+            f"{what} is numeric, got {array.dtype} values such as {array.ravel()[:1].tolist()}"
         )
-    out = given.astype(float)
-    bad = ~np.isfinite(out)
+    numbers = array.astype(float)
+    bad = ~np.isfinite(numbers)
     if bad.any():
         raise DataError(
-            f"{what} is finite, and {first_bad(what, out, bad)}; drop the row or complete it"
+            f"{what} is finite, and {first_bad(what, numbers, bad)}; drop the row or complete it"
         )
-    return out
+    return numbers
 
 
 def positive_numbers(values: Any, what: str, *, above: float = 0.0) -> Array:
     """Finite floats greater than `above`."""
-    out = finite_numbers(values, what)
-    bad = out <= above
+    numbers = finite_numbers(values, what)
+    bad = numbers <= above
     if bad.any():
         raise DataError(
-            f"{what} is greater than {above:g}, and {first_bad(what, out, bad)}"
+            f"{what} is greater than {above:g}, and {first_bad(what, numbers, bad)}"
         )
-    return out
+    return numbers
 
 
 def level(prob: Any) -> Array:
     """Probabilities strictly between 0 and 1."""
-    out = finite_numbers(prob, "prob")
-    bad = (out <= 0) | (out >= 1)
+    value = finite_numbers(prob, "prob")
+    bad = (value <= 0) | (value >= 1)
     if bad.any():
         raise DataError(
-            f"prob lies strictly between 0 and 1, and {first_bad('prob', out, bad)}; for 95 % write prob=0.95"
+            f"prob lies strictly between 0 and 1, and {first_bad('prob', value, bad)}; for 95 % write prob=0.95"
         )
-    return out
+    return value
 
 
 def alike(**arrays: Array) -> None:
@@ -160,10 +160,10 @@ def frequencies(weights: Any, shape: tuple[int, ...]) -> Array:
     return w
 
 
-def first_bad(what: str, values: Array, bad: Array) -> str:
+def first_bad(name: str, values: Array, bad: Array) -> str:
     """The first bad value in words: `y is 2 in row 3`."""
     if values.ndim == 0:
-        return f"{what} is {float(values):g}"
+        return f"{name} is {float(values):g}"
     place = np.argwhere(bad)[0]
     column = f", column {place[1]}" if len(place) > 1 else ""
-    return f"{what} is {float(values[tuple(place)]):g} in row {place[0]}{column} ({int(bad.sum())} such)"
+    return f"{name} is {float(values[tuple(place)]):g} in row {place[0]}{column} ({int(bad.sum())} such)"

@@ -76,20 +76,20 @@ class GroupedTerm:
         """The columns (n, G K) written out; zeros at rows of new groups. DataError where memory cannot hold them."""
         (G, K), codes = self.shape, inputs[:, 0].astype(np.intp)
         self.refuse_beyond_memory(len(inputs))
-        out = np.zeros((len(inputs), G, K))
-        known = np.flatnonzero(codes < G)
-        out[known, codes[known]] = inputs[known, 1:]
-        return out.reshape(len(inputs), G * K)
+        parts = np.zeros((len(inputs), G, K))
+        known_rows = np.flatnonzero(codes < G)
+        parts[known_rows, codes[known_rows]] = inputs[known_rows, 1:]
+        return parts.reshape(len(inputs), G * K)
 
     def refuse_beyond_memory(self, rows: int) -> None:
         """DataError where the columns of so many rows, 8 n G K bytes, are more than this machine has memory."""
         G, K = self.shape
         size = 8 * rows * G * K
-        most = physical_memory()
-        if most is not None and size > most:
+        memory = physical_memory()
+        if memory is not None and size > memory:
             raise DataError(
                 f"{self.key} has {self.counted}: written out at {rows:,} rows its columns take {in_bytes(size)}, and this machine "
-                f"has {in_bytes(most)} of memory; group more coarsely, or take part of the rows"
+                f"has {in_bytes(memory)} of memory; group more coarsely, or take part of the rows"
             )
 
     def inputs_of(self, labels: Array, Z: Array) -> Array:
@@ -115,8 +115,8 @@ class GroupedTerm:
             for level in self.levels
         ]
         return {
-            name: tuple(dict.fromkeys(met))
-            for name, met in zip(self.factors, zip(*parts))
+            name: tuple(dict.fromkeys(levels))
+            for name, levels in zip(self.factors, zip(*parts))
         }
 
     def to_state(self) -> dict[str, Any]:
@@ -147,15 +147,16 @@ def split_levels(level: str) -> tuple[str, ...]:
     >>> split_levels(joined_levels(["a:b", "c\\"]))
     ('a:b', 'c\\')
     """
-    out = list[str]()
-    at = 0
-    while at <= len(level):  # up to each colon that no backslash escapes
+    parts = list[str]()
+    start = 0
+    while start <= len(level):  # up to each colon that no backslash escapes
         stop = next(
-            (m.start() for m in _COLON.finditer(level, at) if m[0] == ":"), len(level)
+            (m.start() for m in _COLON.finditer(level, start) if m[0] == ":"),
+            len(level),
         )
-        out.append(re.sub(r"\\(.)", r"\1", level[at:stop], flags=re.DOTALL))
-        at = stop + 1
-    return tuple(out)
+        parts.append(re.sub(r"\\(.)", r"\1", level[start:stop], flags=re.DOTALL))
+        start = stop + 1
+    return tuple(parts)
 
 
 def joined_terms(
@@ -174,16 +175,16 @@ def joined_terms(
 
 
 def _joined_levels(first: tuple[str, ...], second: tuple[str, ...]) -> tuple[str, ...]:
-    every = tuple(dict.fromkeys([*first, *second]))
-    if len(every) == len(first):
+    levels = tuple(dict.fromkeys([*first, *second]))
+    if len(levels) == len(first):
         return first
     for order in (float, str):
         try:
             if all(list(part) == sorted(part, key=order) for part in (first, second)):
-                return tuple(sorted(every, key=order))
+                return tuple(sorted(levels, key=order))
         except ValueError:  # levels that are no numbers
             continue
-    return every
+    return levels
 
 
 def grouped_of(state: Mapping[str, Any], key: str) -> GroupedTerm:

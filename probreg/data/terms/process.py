@@ -109,9 +109,9 @@ class ProcessTerm:
             return self.basis.columns_at(x)
 
     def _require_in_range(self, x: Array, rows: Any) -> None:
-        found = self.basis.first_beyond(x)
-        if found is not None:
-            raise beyond_range(found, np.array(self.basis.ends), self.inputs, rows)
+        beyond = self.basis.first_beyond(x)
+        if beyond is not None:
+            raise beyond_range(beyond, np.array(self.basis.ends), self.inputs, rows)
 
     def with_basis(self, made: KernelBasis, *, found: bool = False) -> Self:
         """The same term through another basis of as many inputs, whose length was `found` by a search."""
@@ -136,32 +136,34 @@ def process_of(state: Mapping[str, Any], key: str) -> ProcessTerm:
     """The term that `to_state` wrote; DataError for a damaged state."""
     short = state.get("short")
     inputs = state.get("inputs")
-    known = state.get("length_known")
+    length_known = state.get("length_known")
     if not isinstance(inputs, list | tuple) or not all(
         isinstance(name, str) for name in inputs
     ):
         raise DataError(
             f"the saved state of {key!r} is damaged: its inputs are not a list of texts"
         )
-    if not isinstance(short, str) or not isinstance(known, bool):
+    if not isinstance(short, str) or not isinstance(length_known, bool):
         raise DataError(
             f"the saved state of {key!r} is damaged: it lacks its name, or whether its length is known"
         )
     try:
-        made = basis_from_spec(state["basis"])
+        term_basis = basis_from_spec(state["basis"])
     except (ProbregError, KeyError, TypeError, ValueError, AttributeError) as error:
         raise DataError(f"the saved state of {key!r} is damaged: {error}") from None
     if not all(
-        np.isfinite(v).all() for v in made.spec().values() if isinstance(v, np.ndarray)
+        np.isfinite(v).all()
+        for v in term_basis.spec().values()
+        if isinstance(v, np.ndarray)
     ):
         raise DataError(
             f"the saved state of {key!r} is damaged: its basis holds numbers that are not finite"
         )
-    if made.width != len(inputs):
+    if term_basis.width != len(inputs):
         raise DataError(
             f"the saved state of {key!r} is damaged: its basis takes another number of columns"
         )
-    return ProcessTerm(key, short, made, known, tuple(inputs))
+    return ProcessTerm(key, short, term_basis, length_known, tuple(inputs))
 
 
 def process_in(states: Mapping[str, Mapping[str, Any]], key: str) -> ProcessTerm:
@@ -194,12 +196,14 @@ def learned_process(
     Of rows that are `streamed`, x is a sample of them, and the basis is one that holds no rows.
     """
     with prefix_errors(key):
-        kernel, known = stated_kernel(x, words, inputs, counts)
+        kernel, length_known = stated_kernel(x, words, inputs, counts)
         settings = {word: words[word] for word in BASIS_SETTINGS if word in words}
-        kind = words.get("basis") or chosen_basis(x, known, settings, streamed=streamed)
+        kind = words.get("basis") or chosen_basis(
+            x, length_known, settings, streamed=streamed
+        )
         _refuse_settings(x, kind, settings, inputs, rows)
         return ProcessTerm(
-            key, short, basis(kernel, x, kind, **settings), known, inputs
+            key, short, basis(kernel, x, kind, **settings), length_known, inputs
         )
 
 
@@ -215,7 +219,7 @@ def stated_kernel(
         raise DataError(
             f"kernel is a name such as 'rbf' in a formula, got {shown_value(name)}"
         )
-    given = {word: words[word] for word in KERNEL_SETTINGS if word in words}
+    settings = {word: words[word] for word in KERNEL_SETTINGS if word in words}
     plain = normalised_name(name)
     smooth = plain in ("matern12", "matern32", "matern52")  # the name says nu
     kind: Any = KERNELS[
@@ -231,22 +235,24 @@ def stated_kernel(
         for word in takes
         if word in KERNEL_SETTINGS and not (smooth and word == "nu")
     ]
-    unknown = [word for word in given if word not in takes]
+    unknown = [word for word in settings if word not in takes]
     if unknown:
         raise DataError(
             f"kernel={name!r} takes no {unknown[0]}=; it takes {', '.join(f'{t}=' for t in takes) or 'nothing'}"
         )
-    if "period" in takes and "period" not in given:
+    if "period" in takes and "period" not in settings:
         raise DataError(
             f"kernel={name!r} has a period in units of {', '.join(inputs)}: state it, such as period=12"
         )
     kernel = read_kernel(
         plain,
-        **{word: tuple(v) if isinstance(v, list) else v for word, v in given.items()},
+        **{
+            word: tuple(v) if isinstance(v, list) else v for word, v in settings.items()
+        },
     )
     kernel = kernel.resolved(with_spread(x, counts), inputs)
-    known = "length" in given or "length" not in takes
-    return (kernel if known else at_starting_length(kernel, x)), known
+    length_known = "length" in settings or "length" not in takes
+    return (kernel if length_known else at_starting_length(kernel, x)), length_known
 
 
 def with_spread(x: Array, counts: Array | None) -> Array:
@@ -347,19 +353,19 @@ def _refuse_settings(
 
 
 def beyond_range(
-    found: Beyond, ends: Array, inputs: Sequence[str], rows: Any
+    beyond: Beyond, ends: Array, inputs: Sequence[str], rows: Any
 ) -> DataError:
     """The error for a value beyond the range (d, 2) that a basis serves, with the range that would serve it."""
     ends = ends.copy()
-    ends[found.column] = min(found.low, found.value), max(found.high, found.value)
-    each = [f"({_outward(low, -1)}, {_outward(high, 1)})" for low, high in ends]
-    if len(each) == 1:
-        wider = each[0]
+    ends[beyond.column] = min(beyond.low, beyond.value), max(beyond.high, beyond.value)
+    ends_shown = [f"({_outward(low, -1)}, {_outward(high, 1)})" for low, high in ends]
+    if len(ends_shown) == 1:
+        wider = ends_shown[0]
     else:
-        wider = f"[{', '.join(each)}]"
+        wider = f"[{', '.join(ends_shown)}]"
     return DataError(
-        f"{inputs[found.column]} is {found.value:g} in row {rows[found.row]}, beyond the range {found.low:g} to "
-        f"{found.high:g} of its sines: fit it with range={wider}"
+        f"{inputs[beyond.column]} is {beyond.value:g} in row {rows[beyond.row]}, beyond the range {beyond.low:g} to "
+        f"{beyond.high:g} of its sines: fit it with range={wider}"
     )
 
 

@@ -138,10 +138,10 @@ class ThinPlate(SmoothBasis):
             )
         if len(knots) < k or k <= null:
             if k <= null:
-                said = f"at least {null + 1}"
+                expected = f"at least {null + 1}"
             else:
-                said = f"at most {len(knots)}, the number of distinct points"
-            raise DataError(f"{name}: k is {said}, got {k}")
+                expected = f"at most {len(knots)}, the number of distinct points"
+            raise DataError(f"{name}: k is {expected}, got {k}")
         if len(knots) > rows:
             knots = knots[
                 np.random.default_rng(0).choice(len(knots), rows, replace=False)
@@ -159,12 +159,17 @@ class ThinPlate(SmoothBasis):
         Z = Q[:, null:]
         # g = V L^(-1/2) u with Z'D Z = V L V': the penalty is u'u.
         L, V = np.linalg.eigh(Z.T @ (D[:, None] * Z))
-        made = cls(A, centre, scale, U @ Z @ (V / np.sqrt(np.abs(L))), m, np.zeros(1))
-        columns = made._uncentred_columns(x)
+        smooth = cls(A, centre, scale, U @ Z @ (V / np.sqrt(np.abs(L))), m, np.zeros(1))
+        columns = smooth._uncentred_columns(x)
         size = _root_mean_square(columns[:, null - 1 :], counts)
         columns[:, null - 1 :] /= size
         return cls(
-            A, centre, scale, made.transform / size, m, _weighted_means(columns, counts)
+            A,
+            centre,
+            scale,
+            smooth.transform / size,
+            m,
+            _weighted_means(columns, counts),
         )
 
     @property
@@ -202,18 +207,18 @@ class ThinPlate(SmoothBasis):
         return self._uncentred_columns(x) - self.means
 
     def _uncentred_columns(self, x: Array) -> Array:
-        at = (x - self.centre) / self.scale
+        standardised = (x - self.centre) / self.scale
         range_ = np.empty((len(x), self.transform.shape[1]))
         step = max(_TOGETHER // len(self.knots), 1)
 
         def fill(rows: slice) -> tuple[Array, ...]:
             range_[rows] = np.dot(
-                _radial(at[rows], self.knots, self.degree), self.transform
+                _radial(standardised[rows], self.knots, self.degree), self.transform
             )  # blocks do not overlap
             return ()
 
         map_blocks(fill, [slice(i, i + step) for i in range(0, len(x), step)])
-        return np.column_stack([_polynomials(at, self.degree)[:, 1:], range_])
+        return np.column_stack([_polynomials(standardised, self.degree)[:, 1:], range_])
 
 
 def _polynomials(x: Array, m: int) -> Array:
@@ -286,13 +291,15 @@ class PenalisedSpline(SmoothBasis):
             raise DataError(
                 f"{name}: B-splines are of one column, got {x.shape[1]}; take bs='tp' or t2(...)"
             )
-        least = 4 if cyclic else 5
-        if k < least or (distinct := len(np.unique(x))) < 3:
-            if k < least:
-                said = f"k is at least {least}, got {k}"
+        min_k = 4 if cyclic else 5
+        if k < min_k or (distinct := len(np.unique(x))) < 3:
+            if k < min_k:
+                expected = f"k is at least {min_k}, got {k}"
             else:
-                said = f"the column has {distinct} distinct values, three are needed"
-            raise DataError(f"{name}: {said}")
+                expected = (
+                    f"the column has {distinct} distinct values, three are needed"
+                )
+            raise DataError(f"{name}: {expected}")
         if ends is not None:
             low, high = ends
         else:
@@ -312,7 +319,7 @@ class PenalisedSpline(SmoothBasis):
             line = (index / np.linalg.norm(index))[:, None]
         else:
             line = np.zeros((k, 0))
-        made = cls(
+        smooth = cls(
             low,
             high,
             k,
@@ -323,9 +330,9 @@ class PenalisedSpline(SmoothBasis):
             np.zeros(1),
         )
         size = _root_mean_square(
-            made._splines(x) @ made.transform[:, null - 1 :], counts
+            smooth._splines(x) @ smooth.transform[:, null - 1 :], counts
         )
-        unit = np.hstack([line, made.transform[:, null - 1 :] / size])
+        unit = np.hstack([line, smooth.transform[:, null - 1 :] / size])
         return cls(
             low,
             high,
@@ -334,7 +341,7 @@ class PenalisedSpline(SmoothBasis):
             name,
             unit,
             null - 1,
-            _weighted_means(made._splines(x) @ unit, counts),
+            _weighted_means(smooth._splines(x) @ unit, counts),
         )
 
     @property
@@ -370,9 +377,11 @@ class PenalisedSpline(SmoothBasis):
             h = (self.high - self.low) / self.k
             knots = self.low + h * np.arange(-3, self.k + 4)
             around = self.low + np.mod(x - self.low, self.high - self.low)
-            every = scipy.interpolate.BSpline.design_matrix(around, knots, 3).toarray()
-            every[:, :3] += every[:, self.k : self.k + 3]
-            return np.asarray(every[:, : self.k])
+            columns = scipy.interpolate.BSpline.design_matrix(
+                around, knots, 3
+            ).toarray()
+            columns[:, :3] += columns[:, self.k : self.k + 3]
+            return np.asarray(columns[:, : self.k])
         h = (self.high - self.low) / (self.k - 3)
         spline = scipy.interpolate.BSpline(
             self.low + h * np.arange(-3, self.k + 1), np.eye(self.k), 3
@@ -410,14 +419,14 @@ class TensorProduct(SmoothBasis):
             ThinPlate.of(x[:, [j]], k[j], name, counts=counts)
             for j in range(x.shape[1])
         )
-        made = cls(margins, np.ones(1), np.zeros(1))
-        columns = made._uncentred_columns(x)
-        ends = np.cumsum([made.flat, *made.blocks])
-        each = [
+        smooth = cls(margins, np.ones(1), np.zeros(1))
+        columns = smooth._uncentred_columns(x)
+        ends = np.cumsum([smooth.flat, *smooth.blocks])
+        margins_of = [
             np.full(b - a, _root_mean_square(columns[:, a:b], counts))
             for a, b in pairwise(ends)
         ]
-        sizes = np.concatenate([np.ones(made.flat), *each])
+        sizes = np.concatenate([np.ones(smooth.flat), *margins_of])
         return cls(margins, sizes, _weighted_means(columns / sizes, counts))
 
     def _range_margins(self) -> list[tuple[bool, ...]]:
@@ -444,16 +453,18 @@ class TensorProduct(SmoothBasis):
         return self._uncentred_columns(x) - self.means
 
     def _uncentred_columns(self, x: Array) -> Array:
-        each = []
+        margin_columns = []
         for j, margin in enumerate(self.margins):
             columns = margin.columns_at(x[:, [j]])
             null = np.column_stack([np.ones(len(x)), columns[:, : margin.flat]])
-            each.append((null, columns[:, margin.flat :]))
-        out = []
+            margin_columns.append((null, columns[:, margin.flat :]))
+        blocks = []
         for part in self._range_margins():
-            made = np.ones((len(x), 1))
-            for pair, use in zip(each, part):
+            products = np.ones((len(x), 1))
+            for pair, use in zip(margin_columns, part):
                 # (n, a) and (n, b) -> (n, a b), row by row
-                made = (made[:, :, None] * pair[use][:, None, :]).reshape(len(x), -1)
-            out.append(made)
-        return np.hstack(out)[:, 1:] / self.sizes
+                products = (products[:, :, None] * pair[use][:, None, :]).reshape(
+                    len(x), -1
+                )
+            blocks.append(products)
+        return np.hstack(blocks)[:, 1:] / self.sizes

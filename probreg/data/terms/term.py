@@ -100,24 +100,24 @@ class SmoothTerm:
                 )
             )
         if self.by == "levels":
-            met = np.asarray(by, dtype=object)
+            levels = np.asarray(by, dtype=object)
             if (
                 set(self.levels) == {"False", "True"}
                 and kind_of(by) == "number"
                 and np.isin(by, (0, 1)).all()
             ):
-                met = met.astype(bool).astype(object)
+                levels = levels.astype(bool).astype(object)
             bad = np.flatnonzero(
-                ~np.isin(met.astype(str), [str(level) for level in self.levels])
+                ~np.isin(levels.astype(str), [str(level) for level in self.levels])
             )
             if len(bad):
                 raise DataError(
-                    f"by= has the level {met[bad[0]]!r} at row {rows[bad[0]]}, which the model does not know; it knows "
+                    f"by= has the level {levels[bad[0]]!r} at row {rows[bad[0]]}, which the model does not know; it knows "
                     f"{', '.join(map(repr, self.levels))}"
                 )
             columns = np.hstack(
                 [
-                    columns * (met.astype(str) == str(level))[:, None]
+                    columns * (levels.astype(str) == str(level))[:, None]
                     for level in self.levels
                 ]
             )
@@ -157,14 +157,14 @@ class SmoothTerm:
         names = [f"{key}[{name}]" for name in self._column_labels()]
         flat = list[str]()
         blocks = list[tuple[str, ...]]()
-        at = 0
+        first = 0
         for _ in self.levels or (None,):
             start = self.basis.flat + (self.by == "number")
-            flat += names[at : at + start]
-            at += start
+            flat += names[first : first + start]
+            first += start
             for q in self.basis.blocks:
-                blocks.append(tuple(names[at : at + q]))
-                at += q
+                blocks.append(tuple(names[first : first + q]))
+                first += q
         if len(self.basis.blocks) > 1:
             numbers = [str(b + 1) for b in range(len(self.basis.blocks))]
         else:
@@ -257,17 +257,17 @@ def term_of(state: Mapping[str, Any], key: str) -> SmoothTerm:
 
 def _basis_to_json(basis: SmoothBasis) -> dict[str, Any]:
     kind = next(name for name, cls in _KINDS.items() if isinstance(basis, cls))
-    out: dict[str, Any] = {"kind": kind}
+    content: dict[str, Any] = {"kind": kind}
     for f in fields(basis):
         value = getattr(basis, f.name)
         nested = (
             isinstance(value, tuple) and value and isinstance(value[0], SmoothBasis)
         )
         if nested:
-            out[f.name] = [_basis_to_json(part) for part in value]
+            content[f.name] = [_basis_to_json(part) for part in value]
         else:
-            out[f.name] = value
-    return out
+            content[f.name] = value
+    return content
 
 
 def _basis_from_json(state: Mapping[str, Any]) -> SmoothBasis:

@@ -47,7 +47,7 @@ def loops_of(density: CompiledDensity) -> Loops:
         raise Incompatible(f"this density cannot be compiled: {density.unfit}")
 
     name = _digest(density)
-    each = None
+    evaluate = None
     if density.tile is not None:
         tile = _inline(_vectorise_density(density.tile), _AS_WRITTEN)
         parts = {
@@ -59,7 +59,7 @@ def loops_of(density: CompiledDensity) -> Loops:
         tile, total = (
             _inline(_bound(f, row)) for f in (loops.tile_of_rows, loops.total_of_rows)
         )
-        each = _store_function(loops.each_value, row, name)
+        evaluate = _store_function(loops.each_value, row, name)
         parts = {"tile": tile, "total": total}
     parts["weigh"], curved = _inline(loops.weigh), None
     if density.product is None:
@@ -84,7 +84,7 @@ def loops_of(density: CompiledDensity) -> Loops:
         _store_function(f, parts, name)
         for f in (loops.gradient, loops.row_slopes, loops.values)
     )
-    return Loops(gradient, slopes, values, curved, each)
+    return Loops(gradient, slopes, values, curved, evaluate)
 
 
 def _products(product: Callable[..., Any]) -> dict[str, Any]:
@@ -113,7 +113,7 @@ def entries_of(density: CompiledDensity) -> Callable[..., tuple[float, float]]:
 
 @cache
 def log_density_of(
-    density: CompiledDensity, several: bool, other: CompiledDensity | None
+    density: CompiledDensity, several: bool, values: CompiledDensity | None
 ) -> Any:
     """`affine.affine_log_density` of a likelihood's density, whose responses are `several` numbers a row or one, and of a prior's of
     entries, if any: a C function of the addresses of z, the slopes and a table of arrays (`addresses.table_of`)."""
@@ -136,11 +136,11 @@ def log_density_of(
     )
     work = types.NamedTuple((table, table, table, table, line, line), Work)
     pointer = types.CPointer(number)
-    plain = plain_log_density(density, several, other)
-    found = _bound(plain, {"arrays": arrays_at(types.Tuple((data, work)))})
+    plain = plain_log_density(density, several, values)
+    compiled_function = _bound(plain, {"arrays": arrays_at(types.Tuple((data, work)))})
     return cached_cfunc(
         number(pointer, pointer, place), error_model="numpy", fastmath=_SUMS
-    )(found)
+    )(compiled_function)
 
 
 def plain_log_density(
@@ -210,22 +210,22 @@ def _vectorise_density(plain: Callable[..., Any]) -> Callable[..., Any]:
         if k in plain.__globals__
     }
     parts = {k: VECTOR[v] for k, v in used.items() if callable(v) and v in VECTOR}
-    called = {
+    namespace = {
         k: _inline(_vectorise_density(v), _AS_WRITTEN)
         for k, v in used.items()
         if isinstance(v, FunctionType)
     }
-    return _bound(plain, parts | called)
+    return _bound(plain, parts | namespace)
 
 
 def _bound(f: Callable[..., Any], parts: dict[str, Any], name: str = "") -> Any:
     """The same code that finds `parts` under their names."""
     assert isinstance(f, FunctionType)
-    out = FunctionType(
+    function = FunctionType(
         f.__code__, {**f.__globals__, **parts}, f.__name__, f.__defaults__
     )
-    out.__module__, out.__qualname__ = f.__module__, f.__qualname__ + name
-    return out
+    function.__module__, function.__qualname__ = f.__module__, f.__qualname__ + name
+    return function
 
 
 def _inline(f: Callable[..., Any], fastmath: set[str] = _SUMS) -> Any:
@@ -244,25 +244,25 @@ def _store_function(f: Callable[..., Any], parts: dict[str, Any], name: str) -> 
 
 def _digest(density: CompiledDensity) -> str:
     """Of the density's code, the numbers it names, and the files that numba would not see change."""
-    out = hashlib.sha256((Path(__file__).with_name("elementary.py")).read_bytes())
-    out.update(Path(__file__).read_bytes())
+    digest = hashlib.sha256((Path(__file__).with_name("elementary.py")).read_bytes())
+    digest.update(Path(__file__).read_bytes())
     for f in density:
         if f is not None:
-            out.update(repr(_code_of_function(f)).encode())
-    return out.hexdigest()[:16]
+            digest.update(repr(_code_of_function(f)).encode())
+    return digest.hexdigest()[:16]
 
 
 def _code_of_function(f: Callable[..., Any]) -> tuple[Any, ...]:
     """Return the code of a plain function, the numbers it names and the functions it calls."""
     assert isinstance(f, FunctionType)
-    known = {k: f.__globals__[k] for k in f.__code__.co_names if k in f.__globals__}
-    numbers = {k: v for k, v in known.items() if isinstance(v, int | float)}
-    called = [
-        _code_of_function(known[k])
-        for k in sorted(known)
-        if isinstance(known[k], FunctionType)
+    constants = {k: f.__globals__[k] for k in f.__code__.co_names if k in f.__globals__}
+    numbers = {k: v for k, v in constants.items() if isinstance(v, int | float)}
+    callees = [
+        _code_of_function(constants[k])
+        for k in sorted(constants)
+        if isinstance(constants[k], FunctionType)
     ]
-    return f.__name__, _code(f.__code__), sorted(numbers.items()), called
+    return f.__name__, _code(f.__code__), sorted(numbers.items()), callees
 
 
 def _code(code: CodeType) -> tuple[Any, ...]:

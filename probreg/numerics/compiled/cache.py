@@ -40,12 +40,12 @@ def cached_njit(**how: Any) -> Callable[[Callable[..., Any]], Any]:
     """Compile by `numba.njit` with these settings; keep the machine code on disk where a folder can be written."""
 
     def compiled(f: Callable[..., Any]) -> Any:
-        made = njit(**how)(f)
+        compiled_function = njit(**how)(f)
         with suppress(
             RuntimeError
         ):  # no folder can be written: compiled anew in each process
-            made._cache = _Rebuilt(made.py_func)
-        return made
+            compiled_function._cache = _Rebuilt(compiled_function.py_func)
+        return compiled_function
 
     return compiled
 
@@ -54,12 +54,12 @@ def cached_cfunc(sig: Any, **how: Any) -> Callable[[Callable[..., Any]], Any]:
     """Compile by `numba.cfunc` with this signature and the same cache: a pointer that compiled code takes as an argument."""
 
     def compiled(f: Callable[..., Any]) -> Any:
-        made: Any = CFunc(
+        compiled_function: Any = CFunc(
             f, (sig.args, sig.return_type), locals={}, options={"nopython": True, **how}
         )
         with suppress(RuntimeError):
-            made._cache = _Rebuilt(f)
-        made.compile()
-        return made
+            compiled_function._cache = _Rebuilt(f)
+        compiled_function.compile()
+        return compiled_function
 
     return compiled

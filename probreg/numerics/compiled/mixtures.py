@@ -53,10 +53,10 @@ def normal_mixture_quantiles(
         sigma = scale[i if scale.shape[0] > 1 else 0]
         centre = 0.0
         square = 0.0
-        least = math.inf
+        smallest = math.inf
         for s in range(S):
             centre += share[s] * m[s]
-            least = sigma[s] if sigma[s] < least else least
+            smallest = sigma[s] if sigma[s] < smallest else smallest
         for s in range(S):
             square += share[s] * (
                 sigma[s] * sigma[s] + (m[s] - centre) * (m[s] - centre)
@@ -66,7 +66,7 @@ def normal_mixture_quantiles(
         low = -math.inf
         high = math.inf
         reach = width
-        found = math.nan
+        root = math.nan
         for _ in range(_PASSES):
             F, f, slope = 0.0, 0.0, 0.0
             for s in range(S):
@@ -113,11 +113,11 @@ def normal_mixture_quantiles(
                 step = 0.0
             new = y + step
             safe = safe and low < new < high and abs(step) <= width
-            if safe and abs(step) <= _NEAR * least:
-                found = new
+            if safe and abs(step) <= _NEAR * smallest:
+                root = new
                 break
             if gap == 0.0 or high - low <= 2.3e-16 * abs(y):
-                found = y
+                root = y
                 break
             if not safe:
                 if math.isinf(high) or math.isinf(low):
@@ -126,7 +126,7 @@ def normal_mixture_quantiles(
                 else:
                     new = 0.5 * (low + high)
             y = new
-        out[i] = found
+        out[i] = root
 
 
 @summing
@@ -151,9 +151,9 @@ def poisson_mixture_quantiles(
         while upto < prob and k < last:
             # P(k) = P(k - 1) mean / k
             k += 1.0
-            more = 0.0
+            remainder = 0.0
             for s in range(S):
                 term[s] *= m[s] / k
-                more += term[s]
-            upto += more
+                remainder += term[s]
+            upto += remainder
         out[i] = k

@@ -68,12 +68,12 @@ def _log_of_product(b: float, y: Array, product: Array) -> float:
     """log prod_j (1 - b y_j)."""
     for lane in range(_LANES):
         product[lane] = 1.0
-    whole = y.size // _LANES * _LANES
-    for start in range(0, whole, _LANES):
+    n_lanes = y.size // _LANES * _LANES
+    for start in range(0, n_lanes, _LANES):
         for lane in range(_LANES):
             product[lane] *= 1.0 - b * y[start + lane]
-    for j in range(whole, y.size):
-        product[j - whole] *= 1.0 - b * y[j]
+    for j in range(n_lanes, y.size):
+        product[j - n_lanes] *= 1.0 - b * y[j]
     total = 0.0
     for lane in range(_LANES):
         total += log(product[lane])
@@ -145,11 +145,11 @@ def _smooth_tail(
     if math.isfinite(k) and sigma > 0.0:
         for j in range(M):
             # the quantile of p = (j + 1/2) / M: cutoff + sigma ((1 - p)^-k - 1) / k
-            away = math.log1p(-(j + 0.5) / M)
+            log_share = math.log1p(-(j + 0.5) / M)
             if k == 0.0:
-                q = cutoff - sigma * away
+                q = cutoff - sigma * log_share
             else:
-                q = cutoff + sigma * math.expm1(-k * away) / k
+                q = cutoff + sigma * math.expm1(-k * log_share) / k
             log_tail[j] = min(math.log(q), 0.0)
     return k
 
@@ -175,7 +175,7 @@ def leave_each_row_out(
     n, S = log_lik.shape
     m = 30 + int(math.sqrt(M))
     x = np.empty(S)
-    left = np.empty(S)
+    remaining = np.empty(S)
     at = np.empty(S, np.int64)
     tail = np.empty(M)
     log_tail = np.empty(M)
@@ -192,13 +192,15 @@ def leave_each_row_out(
             continue
         for s in range(S):
             x[s] -= top
-        top_of = _largest_places(x, M + 1, z, at, left)
+        top_of = _largest_places(x, M + 1, z, at, remaining)
         k[i] = _smooth_tail(x, tail, top_of, log_tail, b, score, product)
         for j in range(M):
             x[top_of[j + 1]] = log_tail[j]
         # log sum_s w_s p(y_i | s) / sum_s w_s, and log of the mean of p(y_i | s)
         scale = math.log(_sum_of_exp(x, 0.0))
-        elpd[i] = _log_weighted(row, top, ratio, top_of[1:], log_tail, left) - scale
+        elpd[i] = (
+            _log_weighted(row, top, ratio, top_of[1:], log_tail, remaining) - scale
+        )
         lppd[i] = most + math.log(_sum_of_exp(row, most) / S)
         if log_w.size:
             for s in range(S):
@@ -210,13 +212,13 @@ def _log_weight_maxima(
     row: Array, correction: Array, x: Array
 ) -> tuple[float, float, bool]:
     """correction - row goes into x; the largest of `row` and of x, and whether each of x is a number below inf."""
-    most, top, lost = -math.inf, -math.inf, 0
+    most, top, n_infinite = -math.inf, -math.inf, 0
     for s in range(row.size):
         x[s] = correction[s] - row[s]
         most = max(most, row[s])
         top = max(top, x[s])
-        lost += not x[s] < math.inf  # of nan too
-    return most, top, lost == 0
+        n_infinite += not x[s] < math.inf  # of nan too
+    return most, top, n_infinite == 0
 
 
 @inline

@@ -97,20 +97,20 @@ def mean_and_deviation(x: Array) -> tuple[float, float]:
 
 @inline
 def _below(
-    x: Array, sign: float, wanted: int, mean: float, sd: float, z: float, few: Array
+    x: Array, sign: float, prob: int, mean: float, sd: float, z: float, few: Array
 ) -> int:
     """The numbers of sign * x up to a threshold that at least `wanted` of them do not exceed, into `few`; how many they are, or -1
     where one is nan."""
-    high = threshold(x, sign, wanted, mean, sd, z)
-    found, known = 0, True
+    high = threshold(x, sign, prob, mean, sd, z)
+    count, is_complete = 0, True
     for s in range(x.size):
         value = sign * x[s]
-        few[found] = value
-        found += value <= high
+        few[count] = value
+        count += value <= high
     if high == math.inf:
         for s in range(x.size):
-            known &= x[s] == x[s]
-    return found if known else -1
+            is_complete &= x[s] == x[s]
+    return count if is_complete else -1
 
 
 @inline
@@ -138,13 +138,13 @@ def threshold(
             * sd
             / (_PEAK * math.exp(-0.5 * z * z))
         )
-        moved = guess + step
-        if not low < moved < high:
+        candidate = guess + step
+        if not low < candidate < high:
             if math.isfinite(high - low):
-                moved = (low + high) / 2
+                candidate = (low + high) / 2
             else:
-                moved = guess + 2.0 * step
-        guess = moved
+                candidate = guess + 2.0 * step
+        guess = candidate
     return high
 
 
@@ -160,11 +160,11 @@ def _count(x: Array, sign: float, threshold: float) -> int:
 @njit(nogil=True)
 def _neighbours(x: Array, rank: int) -> tuple[float, float]:
     """The numbers of ranks `rank` and rank + 1, counted from 0, by Hoare's selection; x is reordered."""
-    left = 0
+    start = 0
     right = x.size - 1
-    while left < right:
-        pivot = x[(left + right) // 2]
-        i, j = left, right
+    while start < right:
+        pivot = x[(start + right) // 2]
+        i, j = start, right
         while i <= j:
             while x[i] < pivot:
                 i += 1
@@ -177,7 +177,7 @@ def _neighbours(x: Array, rank: int) -> tuple[float, float]:
         if rank <= j:
             right = j
         elif rank >= i:
-            left = i
+            start = i
         else:
             break
     # all behind the rank are at least as large

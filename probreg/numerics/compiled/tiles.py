@@ -12,9 +12,9 @@ def work_of(tiles: Array, m: int) -> tuple[Array, Array, Array]:
     """eta (m, b), slope (m + 1, b) and log p (2, b), which `loops.gradient` of m predictors writes to. They start where a line of
     cache does: a logistic gradient at (10^4, 11) takes 39 us, and 42 on arrays as NumPy makes them."""
     b = tiles.shape[2]
-    made = np.empty((2 * m + 3) * b + 8)
-    made = made[-made.ctypes.data % 64 // 8 :][: (2 * m + 3) * b].reshape(-1, b)
-    return made[:m], made[m : 2 * m + 1], made[2 * m + 1 :]
+    buffer = np.empty((2 * m + 3) * b + 8)
+    buffer = buffer[-buffer.ctypes.data % 64 // 8 :][: (2 * m + 3) * b].reshape(-1, b)
+    return buffer[:m], buffer[m : 2 * m + 1], buffer[2 * m + 1 :]
 
 
 def tiles_of(X: Array) -> Array:
@@ -25,8 +25,8 @@ def tiles_of(X: Array) -> Array:
     """
     n, p = X.shape
     b = min(B, n)
-    out = np.zeros((-(-n // b), p, b))
+    tiles = np.zeros((-(-n // b), p, b))
     for k, start in enumerate(range(0, n, b)):
         rows = X[start : start + b]
-        out[k, :, : len(rows)] = rows.T
-    return out
+        tiles[k, :, : len(rows)] = rows.T
+    return tiles

@@ -63,9 +63,9 @@ class Arrow:
 
     def at(self, s: int | NDArray[np.intp]) -> "Arrow":
         """One of several side by side, or some of them."""
-        out = object.__new__(Arrow)
-        out.L, out.C, out.T = self.L[s], self.C[s], self.T[s]
-        return out
+        arrow = object.__new__(Arrow)
+        arrow.L, arrow.C, arrow.T = self.L[s], self.C[s], self.T[s]
+        return arrow
 
     @cached_property
     def T_inverse(self) -> Array:
@@ -98,10 +98,10 @@ class Arrow:
     ) -> tuple[Array, Array]:
         """[[L', C], [0, T']]^-1 of columns: of standard normal ones draws from N(0, H^-1)."""
         c = np.swapaxes(self._T_inverse(k), -1, -2) @ c
-        moved = (self._flat_border[..., :k] @ c).reshape(
+        border_product = (self._flat_border[..., :k] @ c).reshape(
             *self.C.shape[:-1], c.shape[-1]
         )
-        return _backward(self.L, a - moved), c
+        return _backward(self.L, a - border_product), c
 
     def inverse(self, k: int | None = None) -> tuple[Array, Array, Array]:
         """The diagonal blocks (..., G, K, K) of H^-1, its border (..., G, K, k) and corner (..., k, k)."""
@@ -110,19 +110,19 @@ class Arrow:
         N = self.spread(k)
         eye = np.broadcast_to(np.eye(self.L.shape[-1]), self.L.shape)
         Li = _forward(self.L, eye)
-        own = np.swapaxes(Li, -1, -2) @ Li + N @ np.swapaxes(N, -1, -2)
+        block_inverse = np.swapaxes(Li, -1, -2) @ Li + N @ np.swapaxes(N, -1, -2)
         border = -(_merge_groups(N) @ Ti).reshape(N.shape)
-        return own, border, np.swapaxes(Ti, -1, -2) @ Ti
+        return block_inverse, border, np.swapaxes(Ti, -1, -2) @ Ti
 
     def spread(self, k: int | None = None) -> Array:
         """N (..., G, K, k), by which the uncertainty of the border enters the blocks: their covariance is (L L')^-1 + N N'."""
-        out = self._flat_border[..., :k] @ np.swapaxes(self._T_inverse(k), -1, -2)
-        return _backward(self.L, out.reshape(*self.C.shape[:-1], out.shape[-1]))
+        border = self._flat_border[..., :k] @ np.swapaxes(self._T_inverse(k), -1, -2)
+        return _backward(self.L, border.reshape(*self.C.shape[:-1], border.shape[-1]))
 
     def schur(self, k: int) -> Array:
         """What is left (..., r - k, r - k) of the corner behind the first k columns when these and the blocks are eliminated."""
-        rest = self.T[..., k:, k:]
-        return rest @ np.swapaxes(rest, -1, -2)
+        corner = self.T[..., k:, k:]
+        return corner @ np.swapaxes(corner, -1, -2)
 
     def draw(self, rng: np.random.Generator, size: int) -> tuple[Array, Array]:
         """`size` draws from N(0, H^-1), (G, K, size) and (r, size), of one arrow."""
@@ -170,22 +170,22 @@ def _cholesky(D: Array) -> Array:
 
 def _forward(L: Array, E: Array) -> Array:
     """L^-1 E, block by block, E (..., G, K, s)."""
-    out = np.empty(np.broadcast_shapes(L.shape[:-2], E.shape[:-2]) + E.shape[-2:])
+    solution = np.empty(np.broadcast_shapes(L.shape[:-2], E.shape[:-2]) + E.shape[-2:])
     for i in range(L.shape[-1]):
         row = E[..., i, :]
         for k in range(i):
-            row = row - L[..., i, k, None] * out[..., k, :]
-        out[..., i, :] = row / L[..., i, i, None]
-    return out
+            row = row - L[..., i, k, None] * solution[..., k, :]
+        solution[..., i, :] = row / L[..., i, i, None]
+    return solution
 
 
 def _backward(L: Array, E: Array) -> Array:
     """L'^-1 E, block by block."""
     K = L.shape[-1]
-    out = np.empty(np.broadcast_shapes(L.shape[:-2], E.shape[:-2]) + E.shape[-2:])
+    solution = np.empty(np.broadcast_shapes(L.shape[:-2], E.shape[:-2]) + E.shape[-2:])
     for i in range(K - 1, -1, -1):
         row = E[..., i, :]
         for k in range(i + 1, K):
-            row = row - L[..., k, i, None] * out[..., k, :]
-        out[..., i, :] = row / L[..., i, i, None]
-    return out
+            row = row - L[..., k, i, None] * solution[..., k, :]
+        solution[..., i, :] = row / L[..., i, i, None]
+    return solution

@@ -82,14 +82,14 @@ def sum_over_blocks(X: Array, fn: Callable[[slice, Array], Sums]) -> Sums:
 
 def _add(parts: Iterable[Sums]) -> Sums:
     total: Sums = ()
-    own = False  # arrays that nobody else has
+    is_copy = False  # arrays that nobody else has
     for part in parts:
         if not total:
             total = tuple(np.asarray(a) for a in part)
             total = tuple(a if a.base is None else a.copy() for a in total)
-        elif not own:
+        elif not is_copy:
             total = tuple(np.asarray(a + b) for a, b in zip(total, part, strict=True))
-            own = True
+            is_copy = True
         else:
             for a, b in zip(total, part, strict=True):
                 np.add(

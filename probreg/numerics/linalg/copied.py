@@ -41,7 +41,7 @@ def copied_behind_ones(X: Array, y: Array) -> tuple[Array, Products]:
     ([[2.0, 5.0], [5.0, 13.0]], [3.0, 8.0])
     """
     n, q = X.shape
-    out = np.empty((n, q + 1))
+    columns = np.empty((n, q + 1))
     size = part_of_rows(q + 1)
 
     def block(rows: slice) -> Sums:
@@ -49,10 +49,10 @@ def copied_behind_ones(X: Array, y: Array) -> tuple[Array, Products]:
         P = np.zeros(q + 1)
         square = 0.0
         for start in range(rows.start, rows.stop, size):
-            some = slice(start, min(start + size, rows.stop))
-            A = out[some]
-            B = X[some]
-            v = y[some]
+            part = slice(start, min(start + size, rows.stop))
+            A = columns[part]
+            B = X[part]
+            v = y[part]
             A[:, 0], A[:, 1:] = 1.0, B  # parts do not overlap
             G += dot(B.T, A)
             P += dot(v, A)
@@ -68,4 +68,4 @@ def copied_behind_ones(X: Array, y: Array) -> tuple[Array, Products]:
         )
     # A'A = [n s'; s X'X] with s the sums of the columns, which are X'1.
     XX = np.vstack([np.r_[float(n), G[:, 0]], G])
-    return out, Products(XX, P[:, None], square, XX[0], P[:1])
+    return columns, Products(XX, P[:, None], square, XX[0], P[:1])

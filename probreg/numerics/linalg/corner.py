@@ -66,8 +66,8 @@ class DenseCorner:
 
     def inverse(self, k: int) -> Array:
         """S^-1 (k, k)."""
-        found, _ = lapack.dpotri(self.T[:k, :k], lower=1)
-        return np.asarray(np.tril(found) + np.tril(found, -1).T)
+        lower, _ = lapack.dpotri(self.T[:k, :k], lower=1)
+        return np.asarray(np.tril(lower) + np.tril(lower, -1).T)
 
 
 class NestedCorner:
@@ -80,9 +80,9 @@ class NestedCorner:
 
     def __init__(self, S: Array, g: int, s: int) -> None:
         self.g, self.s = g, s
-        every = np.arange(g)
+        groups = np.arange(g)
         q = g * s
-        D = S[:q, :q].reshape(g, s, g, s)[every, :, every]
+        D = S[:q, :q].reshape(g, s, g, s)[groups, :, groups]
         self.arrow = Arrow(D, S[:q, q:].reshape(g, s, -1), S[q:, q:])
 
     @property
@@ -107,21 +107,21 @@ class NestedCorner:
     def inverse(self, k: int) -> Array:
         """S^-1 (k, k)."""
         q = self.g * self.s
-        every = np.arange(self.g)
+        groups = np.arange(self.g)
         arrow = self.arrow
         _, border, corner = arrow.inverse(k - q)
-        out = np.empty((k, k))
+        inverse = np.empty((k, k))
         border = border.reshape(q, -1)
         # L'^-1 (I + C S22 C') L^-1, of which the border is -L'^-1 C S22
         W = _backward(arrow.L, arrow.C[..., : k - q]).reshape(q, -1)
-        out[:q, :q] = -border @ W.T
+        inverse[:q, :q] = -border @ W.T
         Li = _forward(
             arrow.L, np.broadcast_to(np.eye(self.s), (self.g, self.s, self.s))
         )
-        blocks = out[:q, :q].reshape(self.g, self.s, self.g, self.s)  # a view
-        blocks[every, :, every] += np.swapaxes(Li, -1, -2) @ Li
-        out[:q, q:], out[q:, :q], out[q:, q:] = border, border.T, corner
-        return out
+        blocks = inverse[:q, :q].reshape(self.g, self.s, self.g, self.s)  # a view
+        blocks[groups, :, groups] += np.swapaxes(Li, -1, -2) @ Li
+        inverse[:q, q:], inverse[q:, :q], inverse[q:, q:] = border, border.T, corner
+        return inverse
 
 
 def corner_of(S: Array, blocks: tuple[int, int] | None) -> Corner:

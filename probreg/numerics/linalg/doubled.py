@@ -85,8 +85,8 @@ def residual_sums(
         _of_block(X[rows], y[rows], None if w is None else w[rows], b)
         for rows in row_blocks(*X.shape)
     ]
-    total, rest = add_up(*(np.array(side) for side in zip(*parts)))
-    return ResidualProducts((total + rest)[:-1], float((total + rest)[-1]))
+    total, low_part = add_up(*(np.array(side) for side in zip(*parts)))
+    return ResidualProducts((total + low_part)[:-1], float((total + low_part)[-1]))
 
 
 def _of_block(
@@ -94,10 +94,10 @@ def _of_block(
 ) -> tuple[Array, Array]:
     r = y
     low = np.zeros_like(y)
-    for x, high, rest in zip(X.T, *b):  # r -= x b
+    for x, high, low_part in zip(X.T, *b):  # r -= x b
         p, e = two_product(x, high)
         r, t = two_sum(r, -p)
-        low = low + (t - (e + x * rest))
+        low = low + (t - (e + x * low_part))
     r, low = two_sum(r, low)
     v, v_low = r, low
     if w is not None:
@@ -124,9 +124,9 @@ def refine(
     low = np.zeros_like(b)
     last = np.inf
     for _ in range(_PASSES):
-        found = sums((high, low))
+        solution = sums((high, low))
         # R'R d = X'W r + c in two triangular solves; |R d| = |half| measures the correction in the norm of the fit.
-        half = solve_upper(R, found.slope + c, transpose=True)
+        half = solve_upper(R, solution.slope + c, transpose=True)
         d = np.asarray(solve_upper(R, half), dtype=float)
         size = float(half @ half)
         if (
@@ -134,7 +134,7 @@ def refine(
         ):  # as small as they get, or no correction at all
             fitted = np.asarray(R @ high, dtype=float)
             if last <= _FLOOR * float(fitted @ fitted):
-                return (high, found.square)
+                return (high, solution.square)
             return None
         high, e = two_sum(high, d)
         high, low = two_sum(high, low + e)
@@ -142,4 +142,4 @@ def refine(
             break
         last = size
     # |W^(1/2)(r - X d)|^2 = r'W r - |R d|^2 at the solution of least squares.
-    return high, max(found.square - size, 0.0)
+    return high, max(solution.square - size, 0.0)

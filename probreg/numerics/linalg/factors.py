@@ -93,10 +93,10 @@ def factor_of(A: Array) -> Array:
 def extended_factor(A: Array) -> Array:
     """The same in extended precision, square too: by a correction of LAPACK's factor where that is quicker and has the digits."""
     if A.size * A.shape[1] > _FEW:
-        found = corrected_factor(A)
+        factor = corrected_factor(A)
     else:
-        found = None
-    return householder(A) if found is None else found
+        factor = None
+    return householder(A) if factor is None else factor
 
 
 def householder(A: Array) -> Array:
@@ -180,7 +180,7 @@ def rank_of(R: Array, tol: float | None = None) -> ColumnRank:
     tol = RANK_TOL if tol is None else tol
     scale = norms(R)
     S = R / scale
-    kept = list(range(R.shape[1]))
+    retained = list(range(R.shape[1]))
     dropped = []
     T = S
     while (j := _first_dependent(T, tol)) is not None:
@@ -188,17 +188,23 @@ def rank_of(R: Array, tol: float | None = None) -> ColumnRank:
         if j:
             share = np.abs(solve_upper(T[:j, :j], T[:j, j:])).sum(axis=0)
         else:
-            share = np.zeros(len(kept))
-        gone = np.sqrt((T[j:, j:] ** 2).sum(axis=0)) <= tol * (1 + share)
-        gone[0] = True
-        dropped += [c for c, out in zip(kept[j:], gone, strict=True) if out]
-        kept = kept[:j] + [c for c, out in zip(kept[j:], gone, strict=True) if not out]
-        T = factor_of(S[:, kept]) if kept else S[:0, :0]
+            share = np.zeros(len(retained))
+        is_dependent = np.sqrt((T[j:, j:] ** 2).sum(axis=0)) <= tol * (1 + share)
+        is_dependent[0] = True
+        dropped += [
+            c for c, drop in zip(retained[j:], is_dependent, strict=True) if drop
+        ]
+        retained = retained[:j] + [
+            c for c, drop in zip(retained[j:], is_dependent, strict=True) if not drop
+        ]
+        T = factor_of(S[:, retained]) if retained else S[:0, :0]
     dropped.sort()
     if not dropped:
-        return ColumnRank(len(kept), tuple(kept), (), np.zeros((0, len(kept))))
-    b = (_combination(S, kept, dropped) / scale[kept, None] * scale[dropped]).T
-    return ColumnRank(len(kept), tuple(kept), tuple(dropped), b.astype(float))
+        return ColumnRank(
+            len(retained), tuple(retained), (), np.zeros((0, len(retained)))
+        )
+    b = (_combination(S, retained, dropped) / scale[retained, None] * scale[dropped]).T
+    return ColumnRank(len(retained), tuple(retained), tuple(dropped), b.astype(float))
 
 
 def _first_dependent(S: Array, tol: float) -> int | None:
@@ -227,10 +233,10 @@ def _plainly_independent(S: Array, tol: float) -> bool:
     )
 
 
-def _combination(S: Array, kept: list[int], dropped: list[int]) -> Array:
+def _combination(S: Array, retained: list[int], dropped: list[int]) -> Array:
     """Coefficients of the unit-norm dropped columns; shares below 1e-9 are rounding, and are zero."""
-    F = factor_of(np.hstack([S[:, kept], S[:, dropped]]))
-    k = len(kept)
+    F = factor_of(np.hstack([S[:, retained], S[:, dropped]]))
+    k = len(retained)
     b = solve_upper(F[:k, :k], F[:k, k:])
     return np.where(np.abs(b) < 1e-9, 0, b)
 
@@ -259,7 +265,9 @@ def downdate(F1: Array, F2: Array) -> Array:
     ):  # I - P'P with P = F2 F1^-1 loses nothing to the condition of F1
         P = solve_upper(A, B.T, transpose=True).T
         # A'A - B'B = A'(1 - P'P)A = (L A)'(L A) with L'L = 1 - P'P.
-        left = semidefinite(np.eye(len(A), dtype=np.longdouble) - P.T @ P, 1e-8) @ A
+        remainder = (
+            semidefinite(np.eye(len(A), dtype=np.longdouble) - P.T @ P, 1e-8) @ A
+        )
     else:
-        left = semidefinite(A.T @ A - B.T @ B, 1e-8)
-    return positive_diagonal(np.triu(left) * scale).astype(np.result_type(F1, F2))
+        remainder = semidefinite(A.T @ A - B.T @ B, 1e-8)
+    return positive_diagonal(np.triu(remainder) * scale).astype(np.result_type(F1, F2))

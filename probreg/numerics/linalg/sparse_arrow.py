@@ -47,8 +47,8 @@ class SparseArrow:
         self, D: Array, E: Any, F: Array, blocks: tuple[int, int] | None = None
     ) -> None:
         self.L = _cholesky(D)
-        own = _forward(self.L, np.broadcast_to(np.eye(D.shape[-1]), D.shape))
-        self.C = scipy.sparse.csr_array(blocks_of(own) @ E)
+        block_inverse = _forward(self.L, np.broadcast_to(np.eye(D.shape[-1]), D.shape))
+        self.C = scipy.sparse.csr_array(blocks_of(block_inverse) @ E)
         S = (self.C.T @ self.C).toarray()
         self.rest = corner_of(np.subtract(F, S, out=S), blocks)
         self._lead = False
@@ -65,27 +65,27 @@ class SparseArrow:
 
     def side_by_side(self) -> "SparseArrow":
         """As one of one: results have a leading axis."""
-        out = object.__new__(SparseArrow)
-        out.__dict__ = {**self.__dict__, "_lead": True}
-        return out
+        arrow = object.__new__(SparseArrow)
+        arrow.__dict__ = {**self.__dict__, "_lead": True}
+        return arrow
 
     def at(self, s: int | NDArray[np.intp]) -> "SparseArrow":
         """This, alone where s is a number."""
         if not isinstance(s, int | np.integer):
             return self
-        out = object.__new__(SparseArrow)
-        out.__dict__ = {**self.__dict__, "_lead": False}
-        return out
+        arrow = object.__new__(SparseArrow)
+        arrow.__dict__ = {**self.__dict__, "_lead": False}
+        return arrow
 
     def log_det(self, k: int | None = None) -> Array:
         """log |H|, with the first k columns of the border alone where k is given."""
         blocks = np.log(np.diagonal(self.L, axis1=-2, axis2=-1)).sum()
-        out = 2.0 * (
+        log_det = 2.0 * (
             blocks + self.rest.log_diagonal(self.C.shape[1] if k is None else k)
         )
         if self._lead:
-            return np.array([out])
-        return np.asarray(out)
+            return np.array([log_det])
+        return np.asarray(log_det)
 
     def half(self, a: Array, c: Array, k: int | None = None) -> tuple[Array, Array]:
         """[[L, 0], [C', T]]^-1 of columns a (..., G, K, s) and c (..., r, s)."""
@@ -106,11 +106,13 @@ class SparseArrow:
     ) -> tuple[Array, Array]:
         """[[L', C], [0, T']]^-1 of columns: of standard normal ones draws from N(0, H^-1)."""
         c = self._solve_corner(self._wide(c, 3), transposed=True)
-        moved = _multiply(self._leading_border(k), c)
+        border_product = _multiply(self._leading_border(k), c)
         G, K, _ = self.shape
-        moved = moved.reshape(*moved.shape[:-2], G, K, moved.shape[-1])
+        border_product = border_product.reshape(
+            *border_product.shape[:-2], G, K, border_product.shape[-1]
+        )
         return _backward(
-            self.L, np.subtract(self._wide(a, 4), moved, out=moved)
+            self.L, np.subtract(self._wide(a, 4), border_product, out=border_product)
         ), c  # in place: it may be large
 
     def inverse(self, k: int | None = None) -> tuple[Array, Array, Array]:
@@ -124,11 +126,13 @@ class SparseArrow:
         inside = np.empty((G, K, K))
         for j in range(K):
             # sum over the columns that meet in a block
-            found = np.bincount(C.row, C.data * CS[group * K + j, C.col], G * K)
-            inside[:, j] = found.reshape(G, K)
+            sums = np.bincount(C.row, C.data * CS[group * K + j, C.col], G * K)
+            inside[:, j] = sums.reshape(G, K)
         inside += np.eye(K)
-        own = _backward(self.L, np.swapaxes(_backward(self.L, inside), -1, -2))
-        return own, _backward(self.L, -CS.reshape(G, K, -1)), S
+        block_inverse = _backward(
+            self.L, np.swapaxes(_backward(self.L, inside), -1, -2)
+        )
+        return block_inverse, _backward(self.L, -CS.reshape(G, K, -1)), S
 
     def corner(self, k: int | None = None) -> Array:
         """The corner (k, k) of H^-1, (T T')^-1."""
@@ -141,17 +145,19 @@ class SparseArrow:
         S = self.corner(k)
         Li = _forward(self.L, np.broadcast_to(np.eye(K), (G, K, K)))
         B = blocks_of(np.swapaxes(Li, -1, -2)) @ self._leading_border(k)
-        met = scipy.sparse.coo_array(B.T @ B)
-        own = float(np.square(Li).sum() + met.data @ S[met.row, met.col])
-        return own, np.diagonal(S).copy()
+        pattern = scipy.sparse.coo_array(B.T @ B)
+        block_inverse = float(
+            np.square(Li).sum() + pattern.data @ S[pattern.row, pattern.col]
+        )
+        return block_inverse, np.diagonal(S).copy()
 
     def _solve_corner(self, c: Array, *, transposed: bool) -> Array:
         """T^-1 c, or T'^-1 c, of c (..., k, s)."""
         wide = np.moveaxis(c, -2, 0)
-        out = self.rest.solve(
+        solution = self.rest.solve(
             wide.reshape(len(wide), -1), len(wide), transposed=transposed
         )
-        return np.moveaxis(out.reshape(wide.shape), 0, -2)
+        return np.moveaxis(solution.reshape(wide.shape), 0, -2)
 
     def _leading_border(self, k: int | None) -> Any:
         if k is None or k == self.C.shape[1]:
@@ -176,5 +182,5 @@ def blocks_of(blocks: Array) -> Any:
 def _multiply(C: Any, y: Array) -> Array:
     """C y (..., p, s) of y (..., q, s)."""
     wide = np.moveaxis(y, -2, 0)
-    out = C @ wide.reshape(len(wide), -1)
-    return np.moveaxis(out.reshape(C.shape[0], *wide.shape[1:]), 0, -2)
+    product = C @ wide.reshape(len(wide), -1)
+    return np.moveaxis(product.reshape(C.shape[0], *wide.shape[1:]), 0, -2)

@@ -116,10 +116,10 @@ def reduce_rows(
         X = X.astype(float, copy=False)
         Y = Y.astype(float, copy=False)
         if len(X) > _TALL * q:
-            found = _cholesky_qr(X, Y, w, total, products)
+            factor = _cholesky_qr(X, Y, w, total, products)
         else:
-            found = None
-        return found or Reduction(
+            factor = None
+        return factor or Reduction(
             _tsqr(X, Y, w), *_centre_blocks(X, Y, w, total), total
         )
 
@@ -152,22 +152,24 @@ def _cholesky_qr(
         return None
     # X = Q R with R'R = X'X: Z = Q'Y = R'^-1 X'Y, and Y'Y - Z'Z of the part outside the span of X.
     Z = solve_upper(R, C, transpose=True)
-    rest = np.zeros_like(S)
+    residual = np.zeros_like(S)
     if condition > WELL:
-        again = _second_pass(X, Y, w, R, Z)
-        if again is None:
+        second_pass = _second_pass(X, Y, w, R, Z)
+        if second_pass is None:
             return None
-        R, Z = again
-        rest = _residual_pass(X, Y, w, R, Z)[1]
+        R, Z = second_pass
+        residual = _residual_pass(X, Y, w, R, Z)[1]
     else:
-        rest = S - Z.T @ Z
-        if condition > EASY or np.any(np.diag(rest) < CLOSE * np.diag(S)):
-            step, rest = _residual_pass(X, Y, w, R, Z)
+        residual = S - Z.T @ Z
+        if condition > EASY or np.any(np.diag(residual) < CLOSE * np.diag(S)):
+            step, residual = _residual_pass(X, Y, w, R, Z)
             # Seminormal equations: B <- B + R^-1 step, Z <- Z + step, and the residual products fall by step'step.
             Z = Z + step
-            rest = rest - step.T @ step
+            residual = residual - step.T @ step
     # F = [R Z; 0 L], L'L = rest.
-    F = np.block([[R, Z], [np.zeros((Y.shape[1], len(R))), semidefinite(rest, np.inf)]])
+    F = np.block(
+        [[R, Z], [np.zeros((Y.shape[1], len(R))), semidefinite(residual, np.inf)]]
+    )
     return Reduction(
         F,
         *_centre_gram(
@@ -195,22 +197,22 @@ def _gram_pass(X: Array, Y: Array, w: Array | None) -> Products:
     def block(rows: slice) -> Sums:
         A = X[rows]
         B = Y[rows]
-        one = np.ones(rows.stop - rows.start)
+        ones = np.ones(rows.stop - rows.start)
         if w is not None:
-            one = np.sqrt(w[rows])
-            A = A * one[:, None]
-            B = B * one[:, None]
-        return dot(A.T, A), dot(A.T, B), dot(B.T, B), dot(one, A), dot(one, B)
+            ones = np.sqrt(w[rows])
+            A = A * ones[:, None]
+            B = B * ones[:, None]
+        return dot(A.T, A), dot(A.T, B), dot(B.T, B), dot(ones, A), dot(ones, B)
 
     def block_of_parts(rows: slice) -> Sums:
         copy = np.empty((size, p))
-        one = np.ones(size)
+        ones = np.ones(size)
         out: Sums = ()
         for start in range(rows.start, rows.stop, size):
-            some = slice(start, min(start + size, rows.stop))
-            A = X[some]
-            B = Y[some]
-            C = copy[: some.stop - start]
+            part = slice(start, min(start + size, rows.stop))
+            A = X[part]
+            B = Y[part]
+            C = copy[: part.stop - start]
             C[:] = A
             G = dot(C.T, A)
             P = dot(C.T, B)
@@ -218,7 +220,7 @@ def _gram_pass(X: Array, Y: Array, w: Array | None) -> Products:
             if p and (A[:, 0] == 1.0).all():
                 sums = (G[0], P[0])
             else:
-                sums = (dot(one[: len(A)], A), dot(one[: len(A)], B))
+                sums = (dot(ones[: len(A)], A), dot(ones[: len(A)], B))
             out = _add(out, (G, P, dot(B.T, B), *sums))
         return out
 

@@ -79,11 +79,11 @@ def kernel(
     0.412238734153
     """
     complexity, empirical = _of_rows(n, norm, trace, row_norm)
-    found = rademacher(
+    bound = rademacher(
         risk=risk, n=n, complexity=complexity + offset / np.sqrt(n), delta=delta, most=width**2, lipschitz=2 * width,
         empirical=empirical,
     )  # fmt: skip
-    return replace(found, theorem="kernel ball", source=_SOURCE)
+    return replace(bound, theorem="kernel ball", source=_SOURCE)
 
 
 @check_arguments
@@ -144,17 +144,17 @@ def epsilon_insensitive(
     >>> round(epsilon_insensitive(risk=0.0, n=10_000, norm=10.0, width=1.0, row_norm=1.0).value, 12)
     0.212238734153
     """
-    most = largest_beyond(width, epsilon)
+    max_loss = largest_beyond(width, epsilon)
     complexity, empirical = _of_rows(n, norm, trace, row_norm)
-    found = rademacher(
+    bound = rademacher(
         risk=risk,
         n=n,
         complexity=complexity + offset / np.sqrt(n),
         delta=delta,
-        most=most,
+        most=max_loss,
         empirical=empirical,
     )
-    return replace(found, theorem="kernel ball, epsilon-insensitive", source=_SOURCE)
+    return replace(bound, theorem="kernel ball, epsilon-insensitive", source=_SOURCE)
 
 
 @check_arguments
@@ -216,11 +216,11 @@ def l1(
     # Rad^ <= Lam max_j |X_j|_2 (2 log 2d)^(1/2) / m (Massart), |X_j|_2 <= r m^(1/2).
     over = n if column_norm is not None else np.sqrt(n)
     complexity = norm * size * float(np.sqrt(2 * np.log(2 * columns))) / over
-    found = rademacher(
+    bound = rademacher(
         risk=risk, n=n, complexity=complexity, delta=delta, most=width**2, lipschitz=2 * width,
         empirical=column_norm is not None,
     )  # fmt: skip
-    return replace(found, theorem="l1 ball", source="Kakade, Sridharan & Tewari 2008")
+    return replace(bound, theorem="l1 ball", source="Kakade, Sridharan & Tewari 2008")
 
 
 @check_arguments
@@ -269,7 +269,7 @@ def group(
     """
     # |sum_i s_i x_i,g| has mean <= r m^(1/2) and variance proxy m r^2: the largest of J is (2 log J)^(1/2) proxies higher.
     complexity = norm * row_norm * float((1 + np.sqrt(2 * np.log(groups))) / np.sqrt(n))
-    found = rademacher(
+    bound = rademacher(
         risk=risk,
         n=n,
         complexity=complexity,
@@ -278,7 +278,7 @@ def group(
         lipschitz=2 * width,
         empirical=False,
     )
-    return replace(found, theorem="group ball", source="Maurer & Pontil 2012")
+    return replace(bound, theorem="group ball", source="Maurer & Pontil 2012")
 
 
 def largest_beyond(width: float, epsilon: float) -> float:
@@ -301,10 +301,10 @@ def _of_rows(
     return norm * row_norm / float(np.sqrt(n)), False
 
 
-def _one_of(one: str, a: float | None, other: str, b: float | None) -> float:
+def _one_of(name: str, a: float | None, other_name: str, b: float | None) -> float:
     if (a is None) == (b is None):
         raise DataError(
-            f"give {one}=, of the rows, or {other}=, known before them: one of the two"
+            f"give {name}=, of the rows, or {other_name}=, known before them: one of the two"
         )
     if a is not None:
         return a

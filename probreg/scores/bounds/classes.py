@@ -67,12 +67,12 @@ def finite(
     """
     alone = most * spread_of_mean(n, delta)
     # P(some member misses by t) <= |H| exp(-2 m t^2 / M^2), twice that for misses on both sides.
-    whole = most * spread_of_mean(n, delta / (classes * (1 + two_sided)))
+    loss_bound = most * spread_of_mean(n, delta / (classes * (1 + two_sided)))
     return bound_of(
         "finite class",
         "Hoeffding 1963",
         risk=risk,
-        complexity=whole - alone,
+        complexity=loss_bound - alone,
         deviation=alone,
         most=most,
         delta=delta,

@@ -161,15 +161,15 @@ def _simulate_complexity(
     draws, seed, delta = how
     rng = np.random.default_rng(seed)
     total = 0.0
-    left = draws
-    while left:
-        some = min(left, max(1, _NUMBERS // m))
-        total += float(size(2.0 * rng.integers(0, 2, (some, m)) - 1.0).sum())
-        left -= some
+    remaining = draws
+    while remaining:
+        batch = min(remaining, max(1, _NUMBERS // m))
+        total += float(size(2.0 * rng.integers(0, 2, (batch, m)) - 1.0).sum())
+        remaining -= batch
     # P(E - mean >= t) <= exp(-N t^2 / (2 proxy)) for bounded differences (McDiarmid).
     mean = norm * total / draws / m
     above = norm * float(np.sqrt(2 * proxy * np.log(1 / delta) / draws)) / m
-    known = (
+    assumptions = (
         Assumption(f"{draws} draws of signs are independent of the rows", None, True),
     )
     title = f"{ball}, simulated"
@@ -180,7 +180,7 @@ def _simulate_complexity(
         mean,
         0.0,
         above,
-        known,
+        assumptions,
         "McDiarmid 1989",
         value >= closed,
         title,

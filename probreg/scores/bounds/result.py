@@ -139,14 +139,14 @@ def spread_of_mean(n: int, delta: float) -> float:
 
 def read_losses(losses: Any, most: float) -> Array:
     """Losses (n,) in [0, most]. DataError names the row and the loss that is not, and needs two rows."""
-    found = finite_numbers(losses, "the loss")
-    if found.ndim != 1 or len(found) < 2:
+    values = finite_numbers(losses, "the loss")
+    if values.ndim != 1 or len(values) < 2:
         raise DataError(
-            f"losses are one number per row of two or more rows, got shape {found.shape}"
+            f"losses are one number per row of two or more rows, got shape {values.shape}"
         )
-    bad = (found < 0) | (found > most * (1 + 1e-12))
+    bad = (values < 0) | (values > most * (1 + 1e-12))
     if bad.any():
         raise DataError(
-            f"losses lie between 0 and {most:g}, and {first_bad('the loss', found, bad)}"
+            f"losses lie between 0 and {most:g}, and {first_bad('the loss', values, bad)}"
         )
-    return found
+    return values

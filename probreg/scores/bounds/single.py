@@ -107,16 +107,16 @@ def stability(
         fitted = B * (1 + r / np.sqrt(lam))
         clipped = fitted if width is None else width
         beta = 4 * fitted * clipped * r**2 / (lam * n)
-        most = clipped**2
+        loss_range = clipped**2
     else:
         # lam |f|^2 <= max(0, B - eps).
         fitted = B + r * np.sqrt(max(0.0, B - epsilon) / lam)
         beta = r**2 / (lam * n)
-        most = largest_beyond(fitted if width is None else width, epsilon)
+        loss_range = largest_beyond(fitted if width is None else width, epsilon)
     chance = spread_of_mean(n, delta)
     return bound_of(
         "stability", "Bousquet & Elisseeff 2002", risk=risk, complexity=float(beta + 2 * n * beta * chance),
-        deviation=float(most * chance), most=float(most), delta=delta, assumptions=(INDEPENDENT, LAM_FIXED, NO_OFFSET),
+        deviation=float(loss_range * chance), most=float(loss_range), delta=delta, assumptions=(INDEPENDENT, LAM_FIXED, NO_OFFSET),
     )  # fmt: skip
 
 
@@ -169,11 +169,11 @@ def hold_out(
     >>> round(hold_out([0.0, 0.2, 0.1, 0.3] * 50, delta=0.05).value, 4)
     0.2148
     """
-    found = read_losses(losses, most)
+    values = read_losses(losses, most)
     if folds is None:
-        parts = [found]
+        parts = [values]
     else:
-        parts = _by_fold(found, folds)
+        parts = _by_fold(values, folds)
     share = delta / len(parts)
     miss = [
         most * spread_of_mean(len(p), share)
@@ -185,13 +185,13 @@ def hold_out(
         kind
     ]
     if folds is None:
-        known = (INDEPENDENT, APART)
+        assumptions = (INDEPENDENT, APART)
     else:
-        known = (INDEPENDENT, OF_EACH_FOLD)
+        assumptions = (INDEPENDENT, OF_EACH_FOLD)
     risk = float(np.mean([p.mean() for p in parts]))
     deviation = float(np.mean(miss))
     if folds is None:
-        title = f"hold-out of {len(found)} rows"
+        title = f"hold-out of {len(values)} rows"
     else:
         title = f"{len(parts)} folds, the mean risk of their fits"
     return bound_of(
@@ -202,7 +202,7 @@ def hold_out(
         deviation=deviation,
         most=most,
         delta=delta,
-        assumptions=known,
+        assumptions=assumptions,
     )
 
 
@@ -285,12 +285,12 @@ def pac_bayes(
     chance = np.log(2 * np.sqrt(n) / share) / n
     alone = _inverse_kl(start, chance) * most
     value = _inverse_kl(start, chance + divergence / n) * most
-    known = (INDEPENDENT, PRIOR_FIXED)
-    found = bound_of(
+    assumptions = (INDEPENDENT, PRIOR_FIXED)
+    bound = bound_of(
         "PAC-Bayes, the mean risk of draws", "Maurer 2004", risk=risk, complexity=value - alone, deviation=alone - risk,
-        most=most, delta=delta, assumptions=known,
+        most=most, delta=delta, assumptions=assumptions,
     )  # fmt: skip
-    return replace(found, value=value, vacuous=value >= most)
+    return replace(bound, value=value, vacuous=value >= most)
 
 
 def _inverse_kl(q: float, most: float) -> float:
@@ -304,8 +304,8 @@ def _inverse_kl(q: float, most: float) -> float:
         p = 0.5 * (low + high)
         if p in (low, high):
             break
-        away = (q * np.log(q / p) if q > 0 else 0.0) + (
+        divergence = (q * np.log(q / p) if q > 0 else 0.0) + (
             (1 - q) * np.log((1 - q) / (1 - p)) if q < 1 else 0.0
         )
-        low, high = (p, high) if away <= most else (low, p)
+        low, high = (p, high) if divergence <= most else (low, p)
     return high
