@@ -12,7 +12,6 @@ import numpy as np
 from probreg.data import Design
 from probreg.likelihoods import Likelihood
 from probreg.priors import (
-    PRIORS,
     AuxPrior,
     Covariance,
     Flat,
@@ -56,25 +55,6 @@ class Stated(Protocol):
     def aux_prior(self, name: str) -> AuxPrior: ...
 
 
-def prior_words(model: Stated) -> str:
-    """The prior of the coefficients as it was stated, block by block.
-
-    >>> import probreg as pr
-    >>> X, y = [[1.0, 2.0], [2.0, 5.0], [4.0, 3.0]], [1.0, 3.0, 2.0]
-    >>> prior_words(pr.Model.from_arrays(X, y, columns=["a", "b"], prior=pr.Normal(2.5)))
-    'Normal(2.5) on a, b; flat on Intercept'
-    >>> prior_words(pr.Model.from_arrays(X, y, columns=["a", "b"], prior={"a": pr.Normal(1.0, scaled=True)}))
-    'Normal(1) in units of sd(y) on standardised a; flat on Intercept, b'
-    >>> rows = {"y": y, "g": ["p", "q", "r"]}  # a term stands for its columns
-    >>> prior_words(pr.Model.from_formula("y ~ g", rows, prior={"g": pr.Normal(1.0, scaled=True)}))
-    'Normal(1) in units of sd(y) on standardised g[T.q], g[T.r]; flat on Intercept'
-    """
-    blocks = sorted(model.joint.blocks, key=lambda b: isinstance(b.prior, Flat))
-    if not model.joint.informative.any():
-        return "flat on every column"
-    return "; ".join(_of_blocks(model, blocks))
-
-
 def prior_line(model: Stated) -> str:
     """Describe the priors that are not flat: of coefficients, the first of many, and of nuisance parameters.
 
@@ -104,34 +84,26 @@ def prior_line(model: Stated) -> str:
 
 def coefficient_prior_line(model: Stated) -> str:
     """Describe the priors of coefficients that are not flat, the first of many; "flat" for a model without one."""
-    told = [b for b in model.joint.blocks if not isinstance(b.prior, Flat)]
-    if not told:
-        return "flat"
-    said = _of_blocks(model, told)
-    if len(said) > _BLOCKS:
-        more = [f"{len(said) - _BLOCKS} more"]
-    else:
-        more = []
-    return "; ".join([*said[:_BLOCKS], *more])
-
-
-def _of_blocks(model: Stated, blocks: Sequence[BlockPrior]) -> list[str]:
-    """Each block in words; those of one column under equal priors, entry by entry, are one."""
-    alike: dict[Any, list[BlockPrior]] = {}
-    for i, b in enumerate(_without_copies(blocks)):
-        given = _as_stated(model, b)
-        alone = len(b.columns) == 1 and model.design.grouped_of(b.columns) is None
-        alike.setdefault(
-            (given, type(b.prior)) if alone and _one_number(given) else i, []
-        ).append(b)
-    return [
-        _of_block(
-            model,
-            replace(each[0], columns=tuple(j for b in each for j in b.columns)),
-            _as_stated(model, each[0]),
+    groups: dict[Any, list[BlockPrior]] = {}
+    for i, b in enumerate(_without_copies(model.joint.blocks)):
+        if isinstance(b.prior, Flat):
+            continue
+        key: Any = i
+        stated = _as_stated(model, b)
+        is_column = len(b.columns) == 1 and model.design.grouped_of(b.columns) is None
+        if is_column and _one_number(stated):  # equal priors of columns are one entry
+            key = stated, type(b.prior)
+        groups.setdefault(key, []).append(b)
+    texts = []
+    for blocks in groups.values():
+        columns = tuple(j for b in blocks for j in b.columns)
+        stated = _as_stated(model, blocks[0])
+        texts.append(
+            _describe_block(model, replace(blocks[0], columns=columns), stated)
         )
-        for each in alike.values()
-    ]
+    if len(texts) > _BLOCKS:
+        texts[_BLOCKS:] = [f"{len(texts) - _BLOCKS} more"]
+    return "; ".join(texts) or "flat"
 
 
 def _without_copies(blocks: Sequence[BlockPrior]) -> list[BlockPrior]:
@@ -154,47 +126,28 @@ def _one_number(prior: Any) -> bool:
     return all(np.ndim(v) == 0 and not is_dataclass(v) for v in values)
 
 
-def _of_block(model: Stated, block: BlockPrior, given: Prior | None) -> str:
+def _describe_block(model: Stated, block: BlockPrior, stated: Prior | None) -> str:
     d = model.design
     q = len(block.columns)
-    many = q > _NAMED or (q > _FEW and isinstance(model.prior, Prior))
-    many = many and not d.of_terms[list(block.columns)].any()
-    if getattr(given, "scaled", False) and not isinstance(block.prior, Flat):
-        scaled = "standardised "
-    else:
-        scaled = ""
-    if many:
+    scaled = "standardised " if getattr(stated, "scaled", False) else ""
+    is_long = q > _NAMED or (q > _FEW and isinstance(model.prior, Prior))
+    if is_long and not d.of_terms[list(block.columns)].any():
         where = f"{q} {scaled}columns"
     else:
         where = scaled + d.called(block.columns)
-    where += "" if block.predictor is None else f"[{block.outcome}]"
-    if isinstance(block.prior, Flat):
-        return f"flat on {where}"
-    if (
-        given is not None
-        and d.grouped_of(block.columns) is not None
-        and (said := _of_effects(given, where))
-    ):
-        return said
-    if getattr(given, "sigma_units", False):
-        units = " in units of sigma"
-    else:
-        units = ""
-    if (
-        scaled and not units and model.likelihood.noise_scale is not None
-    ):  # standardised columns, and response
-        units = f" in units of sd({d.response})"
-    return f"{_of_prior(block.prior) if given is None else written_prior(given)}{units} on {where}"
-
-
-def _of_effects(given: Prior, where: str) -> str:
-    """Of effects by group, where their scales have no prior, or are held by one of coefficients; empty elsewhere."""
-    if given == Covariance():
+    if block.predictor is not None:
+        where += f"[{block.outcome}]"
+    if d.grouped_of(block.columns) is not None and stated == Covariance():
         return f"scales of {where} estimated, no prior"
-    held = isinstance(given, GaussianPrior)
-    if held:
-        return f"{written_prior(given)} on {where}, which holds their sd"
-    return ""
+    units = ""
+    if getattr(stated, "sigma_units", False):
+        units = " in units of sigma"
+    elif scaled and model.likelihood.noise_scale is not None:
+        units = f" in units of sd({d.response})"
+    text = f"{written_prior(stated or block.prior)}{units} on {where}"
+    if d.grouped_of(block.columns) is not None and isinstance(stated, GaussianPrior):
+        text += ", which holds their sd"
+    return text
 
 
 def _as_stated(model: Stated, block: Any) -> Prior | None:
@@ -213,18 +166,16 @@ def _as_stated(model: Stated, block: Any) -> Prior | None:
     }
     if names in keys:
         return keys[names]
-    at = tuple(block.columns)  # a term stands for its columns
-    return next(
-        (
-            p
-            for key, p in keys.items()
-            if len(key) == 1 and columns_called(key[0], model.design.columns) == at
-        ),
-        None,
-    )
+    for key, prior in keys.items():  # the name of a term stands for its columns
+        if len(key) == 1:
+            columns = columns_called(key[0], model.design.columns)
+            if columns == tuple(block.columns):
+                return prior
+    return None
 
 
-_BESIDE = ("scaled", "sigma_units", "precision_matrix")  # said in words
+# settings that are described in words
+_OTHER_WORDS = ("scaled", "sigma_units", "precision_matrix")
 
 
 def written_prior(prior: Any) -> str:
@@ -240,99 +191,44 @@ def written_prior(prior: Any) -> str:
     >>> written_prior(Covariance(sd={"Intercept": HalfNormal(5.0), "x": 2.0}))
     'Covariance({Intercept: HalfNormal(5), x: 2})'
     """
+    if isinstance(prior, ScaleMixture):
+        return (
+            f"{written_prior(prior.base)} times tau, tau ~ {written_prior(prior.tau)}"
+        )
+    if isinstance(prior, ProcessPrior):
+        scales = (f"{k} ~ {written_prior(h.prior)}" for k, h in prior.hyper.items())
+        return f"Gaussian process, {', '.join(scales)}"
     if not is_dataclass(prior):
         return str(prior.name)
-    said = []
-    leading = (
-        0 if getattr(prior, "names_scale", False) else 1
-    )  # settings that are written without their name
-    for number, f in enumerate(fields(prior)):
+    n_unnamed = 0 if getattr(prior, "names_scale", False) else 1
+    settings = []
+    for i, f in enumerate(fields(prior)):
         value = getattr(prior, f.name)
-        usual = value == f.default and (number or isinstance(f.default, AuxPrior))
-        if f.name in _BESIDE or usual or value is None:
+        is_default = np.ndim(value) == 0 and value == f.default
+        if i == 0 and not isinstance(f.default, AuxPrior):
+            is_default = False
+        if f.name in _OTHER_WORDS or is_default or value is None:
             continue
+        text = _describe_setting(value)
         if f.name == "groups" and not isinstance(value, int):
-            said.append(_setting(f.name, value))
-            continue
-        words = _words_of_setting(value)
-        said.append(words if number < leading else f"{f.name}={words}")
-    words = f"{type(prior).__name__}({', '.join(said)})"
-    return words + (
-        " with a precision matrix"
-        if getattr(prior, "precision_matrix", None) is not None
-        else ""
-    )
+            sizes = sorted((len(group) for group in value), reverse=True)
+            text = f"{len(sizes)} of {', '.join(map(str, sizes))} columns"
+        settings.append(text if i < n_unnamed else f"{f.name}={text}")
+    text = f"{type(prior).__name__}({', '.join(settings)})"
+    if getattr(prior, "precision_matrix", None) is not None:
+        text += " with a precision matrix"
+    return text
 
 
-def _words_of_setting(value: Any) -> str:
+def _describe_setting(value: Any) -> str:
     """A prior, a number, or one of these for each effect by its name."""
     if isinstance(value, tuple) and all(
         isinstance(pair, tuple) and len(pair) == 2 for pair in value
     ):
-        return (
-            "{"
-            + ", ".join(f"{name}: {_words_of_setting(each)}" for name, each in value)
-            + "}"
-        )
+        pairs = (f"{name}: {_describe_setting(v)}" for name, v in value)
+        return f"{{{', '.join(pairs)}}}"
     if is_dataclass(value):
         return written_prior(value)
     if isinstance(value, float | int):
         return f"{value:g}"
     return "one per column"
-
-
-def _of_prior(prior: Prior) -> str:
-    """A prior that was not stated column by column: that of a smooth function, or one made of the rows."""
-    if isinstance(prior, ScaleMixture):
-        return f"{_of_prior(prior.base)} times tau, tau ~ {written_prior(prior.tau)}"
-    if isinstance(prior, ProcessPrior):
-        unknown = "; ".join(
-            f"{name} ~ {written_prior(h.prior)}" for name, h in prior.hyper.items()
-        )
-        return f"gaussian-process of unknown {unknown}"
-    return _describe_spec(PRIORS.to_spec(prior))
-
-
-def aux_words(model: Stated, name: str) -> str:
-    """How a nuisance parameter is treated."""
-    if name in model.fixed:
-        return f"held at {model.fixed[name]:g}"
-    prior: AuxPrior = model.aux_prior(name)
-    if isinstance(prior, Reference):
-        return f"unknown, p({name}) ∝ 1/{name}"
-    return f"unknown, {name} ~ {written_prior(prior)}"
-
-
-def _describe_spec(spec: dict[str, Any]) -> str:
-    if spec.pop("sigma_units", False):
-        units = " in units of sigma"
-    else:
-        units = ""
-    spec.pop("scaled", None)
-    name = str(spec.pop("name")).replace("_", "-")
-    if spec.get("precision_matrix") is None:
-        spec.pop("precision_matrix", None)
-    else:
-        size = len(spec.pop("precision_matrix"))
-        spec.pop("scale", None)
-        return f"{name} with a precision matrix of {size} x {size}{units}"
-    told = [words for key, v in spec.items() if (words := _setting(key, v))]
-    return name + (f" with {', '.join(told)}" if told else "") + units
-
-
-def _setting(key: str, value: Any) -> str:
-    """A setting of a prior with its value; nothing for one that is absent, or says what is so without it."""
-    if value is None or value is False or (key == "location" and value == 0.0):
-        return ""
-    said = key.replace("_", " ")
-    if value is True:
-        return said
-    if key == "groups" and isinstance(value, int):
-        return f"{value} groups"
-    if key == "groups":
-        sizes = sorted((len(group) for group in value), reverse=True)
-        return f"{len(sizes)} group{'s' * (len(sizes) > 1)} of {', '.join(map(str, sizes))} columns"
-    array = np.array(value, dtype=float)
-    if array.size > 1 and array.ndim > 1:
-        return f"{said} of {' x '.join(map(str, array.shape))}"
-    return f"{said} {', '.join(f'{v:g}' for v in array.ravel())}"

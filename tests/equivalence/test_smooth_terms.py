@@ -159,7 +159,7 @@ def test_sentences_call_the_columns_of_a_block_by_the_term() -> None:
     assert "[3.1]" not in said
     told = unfolded(fit.model.with_prior({}))[1]
     assert (
-        "tau ~ Reference() on s(x); normal with scale 1 times tau, tau ~ Reference() on t2(z, w)[1]; "
+        "tau ~ Reference() on s(x); Normal(1) times tau, tau ~ Reference() on t2(z, w)[1]; "
         in told
     )
 

@@ -96,7 +96,7 @@ def test_the_page_is_valid_and_complete(page):
         "O-rings",
         "the other level is 0",
         "damage ~ temperature",
-        "Normal(0.1) on temperature; flat on Intercept",
+        "Normal(0.1) on temperature",
     ):
         assert fact in found.text
 

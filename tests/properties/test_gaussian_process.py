@@ -22,7 +22,7 @@ from probreg.inference.exact.rebased_surface import RebasedSurface
 from probreg.inference.sampling.served_lengths import with_served_lengths
 from probreg.kernels import RBF, Matern, Periodic, RationalQuadratic
 from probreg.model.drawn_prior import log_prior_of_draws, needed_hyper
-from probreg.model.prior_words import prior_words
+from probreg.model.prior_words import prior_line
 from probreg.model.process_bases import FAR
 from probreg.priors import GaussianProcess, HalfNormal, LogNormal, Normal
 
@@ -420,11 +420,8 @@ def test_a_report_says_what_of_a_process_is_unknown() -> None:
     model = pr.Model.from_formula(
         "y ~ gp(x, basis='hsgp')", table, prior={"gp(x)": prior}
     )
-    unknown = "amplitude ~ HalfNormal(2); length ~ LogNormal(scale=0.5, location=0.5)"
-    assert (
-        prior_words(model)
-        == f"gaussian-process of unknown {unknown} on gp(x, basis='hsgp'); flat on Intercept"
-    )
+    unknown = "amplitude ~ HalfNormal(2), length ~ LogNormal(scale=0.5, location=0.5)"
+    assert prior_line(model) == f"Gaussian process, {unknown} on gp(x, basis='hsgp')"
 
 
 @pytest.mark.slow

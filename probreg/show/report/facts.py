@@ -12,7 +12,7 @@ from probreg.inference.base import has_effects
 from probreg.likelihoods import OfTrials
 from probreg.model import likelihood_sums as sums
 from probreg.model.model import Model
-from probreg.model.prior_words import aux_words, prior_words
+from probreg.model.prior_words import prior_line
 
 _NAMED = 12  # columns that are named one by one
 
@@ -61,8 +61,8 @@ def _of_model(model: Model) -> dict[str, str]:
         "formula": formula,
         "rows": _describe_rows(model),
         "offset": "" if d.offset is None else offset or "given as an array",
-        "prior": prior_words(model),
-        **{name: aux_words(model, name) for name in model.likelihood.aux},
+        "prior": prior_line(model),
+        **{name: f"held at {value:g}" for name, value in model.fixed.items()},
         "data": " ".join(sentence(n) for n in d.notes),
     }
 
