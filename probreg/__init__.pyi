@@ -29,12 +29,12 @@ from .comparison import (
     compare as compare,
     compare_models as compare_models,
 )
+from .comparison.attribution import explain as explain
 from .comparison.effects import (
     comparisons as comparisons,
     predictions as predictions,
     slopes as slopes,
 )
-from .comparison.explanation import explain as explain
 from .comparison.hypotheses import hypothesis as hypothesis
 from .comparison.interval_panel import (
     Interval as Interval,

@@ -1,10 +1,6 @@
-"""Fits of one data set side by side: estimates, intervals, what the prior did, and why the answers differ; and models of
-the same observations, by what they say of those they have not seen.
+"""Comparisons of fits of one data set, of the causes of their differences, and of models by their predictions.
 
-Numbers are kept unrounded, only text rounds. A comparison reads its fits; what it fits again are modes of models between
-two of them, and one without an observation that is left out. A file imports only from those before it: same_question, prior_terms,
-numbers, evidence, differences, prior_path, path_integral, method_steps, explanation, pairs, methods, words, reasons and rendering
-(strangers), comparison; same_data, stacking, leave_one_out (strangers), models.
+Numbers stay unrounded until they are printed.
 """
 
 from probreg.comparison.comparison import Comparison as Comparison, compare as compare

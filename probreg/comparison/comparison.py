@@ -15,11 +15,11 @@ from probreg.arguments.scalars import (
 )
 from probreg.arguments.types import DataFrame, Dataset
 from probreg.assess.guarantee import RiskBounds
+from probreg.comparison.attributed_causes import Attribution, attribute_differences
 from probreg.comparison.guarantees import guarantee_notes, guarantees_of
 from probreg.comparison.notes import notes
 from probreg.comparison.numbers import NUMBERS, WORDS, dataset
 from probreg.comparison.prior_terms import sklearn_estimator
-from probreg.comparison.reasons import Reason, explain_differences, reasons_by_parameter
 from probreg.comparison.rendering import as_html, text
 from probreg.comparison.same_question import (
     check_kind,
@@ -27,7 +27,6 @@ from probreg.comparison.same_question import (
     fits_by_name,
     refuse_unlike,
 )
-from probreg.comparison.words import Cause
 from probreg.errors import DataError
 from probreg.fits.fit import Fit
 from probreg.inference.modes.wide import refuse_written_out
@@ -78,7 +77,7 @@ class Comparison:
     >>> both.to_pandas().loc["x", [("ML", "estimate"), ("ridge", "estimate"), ("ridge", "prior_weight")]].round(3).tolist()
     [1.095, 0.92, 0.16]
     >>> both.reasons["x"]  # sum of squares of x about its mean 21, prior precision 4: 21/25 of least squares is left
-    ('ridge: the prior of x moves it by -0.8 SE',)
+    ('ridge: prior of x: shift -0.8 SE, SE ratio 0.917',)
     """
 
     fits: Mapping[str, Fit]
@@ -121,42 +120,42 @@ class Comparison:
 
     @cached_property
     def reasons(self) -> dict[str, tuple[str, ...]]:
-        """For each parameter with an estimate or interval end more than `apart` SE from the baseline's a sentence for each fit: the
-        largest cause with its share of the difference, or where no path joins the two what differs between them."""
-        return {p: tuple(said.values()) for p, said in self._reasons.items()}
+        """A sentence for each parameter and fit with an estimate or interval end more than `apart` SE from the baseline's: the share
+        of the largest cause, or the differences between the fits if no path connects them."""
+        return {p: tuple(texts.values()) for p, texts in self._reasons.items()}
 
     @cached_property
     def causes(self) -> DataFrame:
-        """The causes by name with their shares: DataFrame with param, fit, cause, shift, log_se and evidence, one row for each
-        cause of a difference, the largest first.
+        """The causes of each difference: param, fit, cause, shift, log_se and evidence, the largest first.
 
-        shift is the cause's share of the difference in SE of the baseline, log_se that of the log of the SE ratio, as in
-        `pr.explain`; nan where no path of priors joins the two, and what differs is named by rule. A cause is "prior of x",
-        "prior of sigma", "sigma held", "small sample", "covariance", "skewness", "approximation", "Monte Carlo error",
-        "convergence", "sampler" or "kind of interval"; by rule also "columns", "effects by group", "smooth functions",
-        "weights" (which list other terms and weights), "likelihood", "prior", "separation", "identification" or
-        "misspecification"; "" where nothing that differs explains it.
+        shift is the cause's share of the difference in SE of the baseline, log_se its share of the log of the SE ratio, as in
+        `pr.explain`; nan if no path of priors connects the two fits. Causes are "prior of x", "prior of sigma", "sigma held",
+        "small sample", "covariance", "skewness", "approximation", "Monte Carlo error", "convergence", "sampler" and "kind of
+        interval"; without a path also "columns", "effects by group", "smooth functions", "weights", "likelihood", "prior",
+        "separation" and "identification". The evidence is the setting of each fit.
         """
         import pandas as pd
 
         rows = [
-            (one.param, one.fit, why.name, why.shift, why.log_se, why.said)
-            for one in self._reason_list
-            for why in one.causes or (Cause("", one.sentence),)
+            (found.param, found.fit, c.cause.label, c.shift, c.log_se, c.evidence)
+            for found in self._attributions
+            for c in found.causes
         ]
-        return pd.DataFrame(
-            rows, columns=["param", "fit", "cause", "shift", "log_se", "evidence"]
-        )
+        columns = ["param", "fit", "cause", "shift", "log_se", "evidence"]
+        return pd.DataFrame(rows, columns=columns)
 
     @cached_property
-    def _reason_list(self) -> list[Reason]:
-        return explain_differences(self)
+    def _attributions(self) -> list[Attribution]:
+        return attribute_differences(self)
 
     @cached_property
     def _reasons(self) -> dict[str, dict[str, str]]:
-        return reasons_by_parameter(
-            self._reason_list, tuple(map(str, self.data["param"].values))
-        )
+        """By parameter, in the order of the table, the sentence of each fit."""
+        out: dict[str, dict[str, str]] = {}
+        order = list(map(str, self.data["param"].values))
+        for found in sorted(self._attributions, key=lambda a: order.index(a.param)):
+            out.setdefault(found.param, {})[found.fit] = found.sentence
+        return out
 
     @cached_property
     def smooths(self) -> DataFrame:

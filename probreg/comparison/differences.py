@@ -1,11 +1,13 @@
-"""In what two fits differ: facts of their models and methods, read off, not inferred. Only what differs can be a cause."""
+"""Differences between two fits: facts of their models and methods. Only a difference can be a cause."""
 
 from typing import Any
 
 import numpy as np
 
+from probreg.comparison.causes import Cause
 from probreg.comparison.prior_terms import stated_hyper, stated_model
 from probreg.comparison.same_question import differing_terms, shorten_names
+from probreg.data import Design
 from probreg.data.rows import full_weights
 from probreg.fits.fit import Fit
 from probreg.inference.base import has_effects, markov
@@ -16,32 +18,48 @@ from probreg.model.model import Model
 Array = np.ndarray
 
 
-def find_differences(base: Fit, fit: Fit) -> set[str]:
-    """Return the names of the differences: "likelihood", "sigma held", "prior", "prior of sigma", "summary" (a mode, a normal about
-    it, a posterior), "covariance", "degrees of freedom" and "draws"."""
+def find_differences(base: Fit, fit: Fit) -> dict[Cause, str]:
+    """Return the causes in which two fits differ, with the nuisance parameter that a cause concerns."""
     a = stated_model(base)
     b = stated_model(fit)
-    unlike = {
-        "likelihood": a.likelihood != b.likelihood,
-        "sigma held": a.likelihood == b.likelihood and a.fixed != b.fixed,
-        "prior": not same_prior(base, fit),
-        **of_effects(base, fit),
-        "prior of sigma": any(
-            a.aux_prior(name) != b.aux_prior(name)
-            for name in set(a.unknown) & set(b.unknown)
-        ),
-        "summary": summary(base) != summary(fit),
-        "covariance": _covariance_kind(base) != _covariance_kind(fit),
-        "degrees of freedom": (base.solution.df is None) != (fit.solution.df is None),
-        "draws": base is not fit
+    prior_of = [
+        name
+        for name in a.unknown
+        if name in b.unknown and a.aux_prior(name) != b.aux_prior(name)
+    ]
+    fixed = []
+    if a.likelihood == b.likelihood:
+        names = (*a.fixed, *b.fixed)
+        fixed = [name for name in names if a.fixed.get(name) != b.fixed.get(name)]
+    differs = {
+        **_effect_differences(base, fit),
+        Cause.LIKELIHOOD: a.likelihood != b.likelihood,
+        Cause.PRIOR: not same_prior(base, fit),
+        Cause.FIXED_PARAMETER: bool(fixed),
+        Cause.PARAMETER_PRIOR: bool(prior_of),
+        Cause.SUMMARY: summary(base) != summary(fit),
+        Cause.COVARIANCE: _covariance_kind(base) != _covariance_kind(fit),
+        Cause.SMALL_SAMPLE: (base.solution.df is None) != (fit.solution.df is None),
+        Cause.MONTE_CARLO: base is not fit
         and (has_monte_carlo_error(base) or has_monte_carlo_error(fit)),
     }
-    return {name for name, yes in unlike.items() if yes}
+    hyper = stated_hyper(base), stated_hyper(fit)
+    scales = [n for n in {**hyper[0], **hyper[1]} if hyper[0].get(n) != hyper[1].get(n)]
+    subjects = {
+        Cause.FIXED_PARAMETER: fixed,
+        Cause.PARAMETER_PRIOR: prior_of,
+        Cause.SCALE_PRIOR: scales,
+    }
+    return {
+        cause: next(iter(subjects.get(cause, ())), "")
+        for cause, yes in differs.items()
+        if yes
+    }
 
 
 def structural_differences(
     base: Fit, fit: Fit, names: tuple[str, str]
-) -> dict[str, str]:
+) -> dict[Cause, str]:
     """Return the differences in the terms and weights of two fits of the same rows, in words.
 
     Parameters
@@ -49,123 +67,96 @@ def structural_differences(
     base, fit : Fit
         The two fits.
     names : tuple of str
-        Their names in the sentences.
+        Their names in the text.
 
     Returns
     -------
     dict
-        From the causes "columns", "effects by group", "smooth functions" and "weights" to a sentence; only causes that differ.
+        A text by cause: columns, effects by group, smooth functions and weights.
     """
-    designs = dict(zip(names, (base.model.design, fit.model.design), strict=True))
-    out: dict[str, list[str]] = {}
-    if base.model.design is not fit.model.design:
-        apart = differing_terms((base, fit))
-        of_terms = {
-            n: {c for t in d.recipe.terms for c in t.columns}
-            for n, d in designs.items()
-        }
-        columns = {
-            n: [c for c in d.columns if c not in of_terms[n]]
-            for n, d in designs.items()
-        }
-        effects = {
-            n: [t.key for t in d.recipe.grouped.values()] for n, d in designs.items()
-        }
-        grouped = {
-            c
-            for d in designs.values()
-            for t in d.recipe.grouped.values()
-            for c in t.columns
-        }
-        terms = {
-            n: [
-                t.name
-                for t in d.recipe.terms
-                if not grouped.issuperset(t.columns) and apart.intersection(t.columns)
-            ]
-            for n, d in designs.items()
-        }
-        for here, there in (names, names[::-1]):
-            for cause, every in (
-                ("columns", columns),
-                ("effects by group", effects),
-                ("smooth functions", terms),
-            ):
-                own = [name for name in every[here] if name not in every[there]]
-                if own and cause == "effects by group" and not every[there]:
-                    out.setdefault(cause, []).append(
-                        f"{here} has {shorten_names(own)}, {there} pools the groups"
-                    )
-                elif own:
-                    verb = "is" if len(own) == 1 else "are"
-                    out.setdefault(cause, []).append(
-                        f"{shorten_names(own)} {verb} only in {here}"
-                    )
-        common = [name for name in terms[names[0]] if name in terms[names[1]]]
-        if common:
-            verb = "has" if len(common) == 1 else "have"
-            out.setdefault("smooth functions", []).append(
-                f"{shorten_names(common)} {verb} other columns in {names[1]} than in {names[0]}"
+    if base.model.design is fit.model.design:
+        return {}
+    designs = (base.model.design, fit.model.design)
+    moved = differing_terms((base, fit))
+    terms = [_terms_by_cause(design, moved) for design in designs]
+    out: dict[Cause, str] = {}
+    for cause in (Cause.COLUMNS, Cause.GROUP_EFFECTS, Cause.SMOOTHS):
+        first, second = terms[0][cause], terms[1][cause]
+        parts = [
+            f"{shorten_names(only)} only in {name}"
+            for name, only in zip(
+                names,
+                (
+                    [term for term in first if term not in second],
+                    [term for term in second if term not in first],
+                ),
             )
-        weights = _difference_of_weights(base, fit, names)
-        if weights:
-            out["weights"] = [weights]
-    return {cause: "; ".join(out[cause]) for cause in STRUCTURE if cause in out}
-
-
-def _difference_of_weights(base: Fit, fit: Fit, names: tuple[str, str]) -> str:
-    """Return the difference in the weights of rows in memory, in words; "" where there is none."""
-    d = base.model.design
-    e = fit.model.design
-    if not (d.n and e.n):
-        return ""
-    kinds = ["" if not g.weighted else g.weight_kind for g in (d, e)]
-    if kinds[0] == kinds[1]:
-        pairs = [
-            [full_weights(w, g.n) for g, w in ((d, v), (e, u))]
-            for v, u in ((d.weights, e.weights), (d.precision, e.precision))
+            if only
         ]
-        unlike = sum(int((one != other).sum()) for one, other in pairs)
-        if unlike:
-            return f"weights differ: other {kinds[0]} weights in {unlike} of {d.n} rows"
+        if cause is Cause.SMOOTHS and (both := [x for x in first if x in second]):
+            parts.append(f"other columns for {shorten_names(both)}")
+        if parts:
+            out[cause] = "; ".join(parts)
+    weights = _weights_difference(base, fit, names)
+    if weights:
+        out[Cause.WEIGHTS] = weights
+    return out
+
+
+def _terms_by_cause(design: Design, moved: frozenset[str]) -> dict[Cause, list[str]]:
+    """Return the plain columns, the effects by group, and the smooth functions with columns in `moved`."""
+    recipe = design.recipe
+    in_terms = {c for term in recipe.terms for c in term.columns}
+    grouped = {c for term in recipe.grouped.values() for c in term.columns}
+    return {
+        Cause.COLUMNS: [c for c in design.columns if c not in in_terms],
+        Cause.GROUP_EFFECTS: [term.key for term in recipe.grouped.values()],
+        Cause.SMOOTHS: [
+            term.name
+            for term in recipe.terms
+            if not grouped.issuperset(term.columns) and moved.intersection(term.columns)
+        ],
+    }
+
+
+def _weights_difference(base: Fit, fit: Fit, names: tuple[str, str]) -> str:
+    """Return the difference in the weights of rows in memory, in words; "" if there is none."""
+    designs = (base.model.design, fit.model.design)
+    if not all(d.n for d in designs):
         return ""
-    each = [
-        f"{n} {f'has {kind} weights' if kind else 'is unweighted'}"
-        for n, kind in zip(names, kinds, strict=True)
-    ]
-    return f"weights differ: {', '.join(each)}"
+    kinds = [d.weight_kind if d.weighted else "no" for d in designs]
+    if kinds[0] != kinds[1]:
+        return ", ".join(
+            f"{kind} weights in {name}" for kind, name in zip(kinds, names)
+        )
+    unequal = 0
+    for attribute in ("weights", "precision"):
+        first, second = (full_weights(getattr(d, attribute), d.n) for d in designs)
+        unequal += int((first != second).sum())
+    if unequal:
+        return f"other {kinds[0]} weights in {unequal} of {designs[0].n} rows"
+    return ""
 
 
-STRUCTURE = (
-    "columns",
-    "effects by group",
-    "smooth functions",
-    "weights",
-)  # causes that have no share of their own
-DEGREES, AVERAGED, PRIOR_OF_SD = (
-    "degrees of freedom of the mean", "uncertainty of the standard deviations", "prior of the standard deviations",
-)  # fmt: skip
-
-
-def of_effects(base: Fit, fit: Fit) -> dict[str, bool]:
-    """In what two fits with effects that vary by a group differ: ML leaves the degrees of freedom of the flat coefficients out of the
-    scales, a maximum takes scales as known where a posterior averages over them, and the priors of the scales may differ."""
+def _effect_differences(base: Fit, fit: Fit) -> dict[Cause, bool]:
+    """Return the differences of two fits with effects by group: ML takes the coefficients of the mean as known, a maximum takes the
+    scales as known, and the priors of the scales may differ."""
     if not (has_effects(base.model) and has_effects(fit.model)):
         return {}
-    ml = [
-        f.solution.found is not None and f.solution.found.criterion == "ML"
-        for f in (base, fit)
-    ]
-    known = [f.solution.found is not None for f in (base, fit)]
+    found = [f.solution.found for f in (base, fit)]
+    ml = [scales is not None and scales.criterion == "ML" for scales in found]
+    known = [scales is not None for scales in found]
     drawn = [
         f.target == "posterior"
-        and any(n.startswith(OF_EFFECTS) for n in f.solution.scalars)
+        and any(name.startswith(OF_EFFECTS) for name in f.solution.scalars)
         for f in (base, fit)
     ]
     return {
-        DEGREES: ml[0] != ml[1] and (known[0] or drawn[0]) and (known[1] or drawn[1]),
-        AVERAGED: (known[0] and drawn[1]) or (drawn[0] and known[1]),
-        PRIOR_OF_SD: stated_hyper(base) != stated_hyper(fit),
+        Cause.MEAN_DF: ml[0] != ml[1]
+        and (known[0] or drawn[0])
+        and (known[1] or drawn[1]),
+        Cause.SCALE_UNCERTAINTY: (known[0] and drawn[1]) or (drawn[0] and known[1]),
+        Cause.SCALE_PRIOR: stated_hyper(base) != stated_hyper(fit),
     }
 
 

@@ -5,15 +5,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy
 
+from probreg.comparison.causes import Cause
 from probreg.comparison.differences import has_monte_carlo_error, summary
-from probreg.comparison.evidence import is_troubled, r_hats
 from probreg.comparison.numbers import by_outcome
 from probreg.comparison.prior_terms import inverse_or_nan
 from probreg.comparison.prior_terms_by_entry import PriorSide
-from probreg.errors import ProbregError
 from probreg.fits.fit import Fit, fit as fit_model
 from probreg.fits.inference_data import reported_coefficients
-from probreg.inference import Conjugate, Quadrature
+from probreg.inference import Conjugate, Quadrature, Status
 from probreg.inference.base import markov
 from probreg.inference.uncertainty.covariance import reported
 from probreg.model.model import Model
@@ -23,6 +22,7 @@ Step = tuple[
     Array, Array
 ]  # of the estimate, in its units, and of log SE, over the parameters (J,)
 _FAR = 64.0  # of a shift of log sigma
+_MANY_DIVERGENCES = 0.01  # of the draws
 FALSE = 0.01  # chance that noise alone is called the shape of a posterior, in any number of a fit
 
 
@@ -53,7 +53,7 @@ def method_steps(
     mode: Estimates,
     exact: Estimates | None,
     aux: tuple[str, ...],
-) -> dict[str, Step]:
+) -> dict[Cause, Step]:
     """By cause, the steps from the mode of the model, with the curvature's errors there, to what the fit reports (`own`).
 
     `exact` is the mean and standard deviation of the posterior of this model, where a formula gives it.
@@ -72,7 +72,7 @@ def method_steps(
         small = (0.0 * gap, 0.0 * gap)
     if not has_monte_carlo_error(fit):
         return _by_shape(gap, spread, widened, small)
-    troubled = _has_bad_chains(fit, aux)
+    troubled = has_bad_chains(fit, aux)
     if exact is not None:
         shape = _by_shape(
             exact.value - mode.value, np.log(exact.error / mode.error), widened, small
@@ -100,20 +100,20 @@ def method_steps(
     lost = np.where(troubled, rest, 0.0)
     return {
         **shape,
-        "Monte Carlo error": (rest[0] - lost[0], rest[1] - lost[1]),
-        "sampler": (lost[0], lost[1]),
+        Cause.MONTE_CARLO: (rest[0] - lost[0], rest[1] - lost[1]),
+        Cause.SAMPLER: (lost[0], lost[1]),
     }
 
 
 def _by_shape(
     gap: Array, spread: Array, widened: Array, small: Step
-) -> dict[str, Step]:
+) -> dict[Cause, Step]:
     """A mean is not the mode, and a standard deviation not the curvature's: by degrees of freedom and the tails that they leave to
     coefficients, else by skewness."""
     tails = np.where(widened, spread, small[1])
     return {
-        "skewness": (gap - small[0], spread - tails),
-        "small sample": (small[0], tails),
+        Cause.SKEWNESS: (gap - small[0], spread - tails),
+        Cause.SMALL_SAMPLE: (small[0], tails),
     }
 
 
@@ -172,7 +172,7 @@ def _degrees_of_freedom(model: Model, mode: Estimates, aux: tuple[str, ...]) -> 
     return move, widening
 
 
-def _of_a_mode(fit: Fit, gap: Array, spread: Array) -> dict[str, Step]:
+def _of_a_mode(fit: Fit, gap: Array, spread: Array) -> dict[Cause, Step]:
     """Degrees of freedom, a sandwich or replicates in place of the curvature, and iterations that ended before the mode."""
     s = fit.solution
     none = np.zeros(len(gap))
@@ -182,21 +182,21 @@ def _of_a_mode(fit: Fit, gap: Array, spread: Array) -> dict[str, Step]:
     ):  # s^2 = RSS / (n - rank) in place of RSS / n, sigma itself too
         aux = np.arange(len(gap)) >= fit.coef.size
         return {
-            "small sample": (np.where(aux, gap, 0.0), spread),
-            "convergence": (np.where(aux, 0.0, gap), none),
+            Cause.SMALL_SAMPLE: (np.where(aux, gap, 0.0), spread),
+            Cause.CONVERGENCE: (np.where(aux, 0.0, gap), none),
         }
     if s.replicates is not None:
         # a standard deviation of R replicates has the relative error 1 / sqrt(2 R)
         by_chance = np.abs(spread) <= 3.0 * (2.0 * len(s.replicates["coef"])) ** -0.5
-        steps = {"covariance": (none, np.where(by_chance, 0.0, spread))}
+        steps = {Cause.COVARIANCE: (none, np.where(by_chance, 0.0, spread))}
         return {
-            "convergence": (gap, none),
-            "Monte Carlo error": (none, np.where(by_chance, spread, 0.0)),
+            Cause.CONVERGENCE: (gap, none),
+            Cause.MONTE_CARLO: (none, np.where(by_chance, spread, 0.0)),
             **steps,
         }
     if kind not in ("classical", "expected", "observed"):
-        return {"convergence": (gap, none), "covariance": (none, spread)}
-    return {"convergence": (gap, spread)}
+        return {Cause.CONVERGENCE: (gap, none), Cause.COVARIANCE: (none, spread)}
+    return {Cause.CONVERGENCE: (gap, spread)}
 
 
 def monte_carlo_error(fit: Fit, aux: tuple[str, ...]) -> tuple[Array, Array]:
@@ -242,35 +242,29 @@ def error_of_log_sd(draws: Array) -> float:
     )
 
 
-def covariance_step(a: Fit, b: Fit, aux: tuple[str, ...]) -> Array | None:
-    """What the kind of b's covariance in place of a's does to the log of the errors of one mode, that of a where it has this kind,
-    else that of b; None where neither has the other's kind."""
-    if a.solution.replicates is not None or b.solution.replicates is not None:
-        return None
-    for fit, other, sign in ((a, b, 1.0), (b, a, -1.0)):
-        kind = other.solution.sandwich or str(
-            reported(other.model, other.method, other.solution)["kind"]
-        )
-        try:
-            square = np.asarray(fit.covariance(kind), dtype=float).reshape(
-                fit.coef.size, -1
-            )
-        except ProbregError:
-            continue
-        with np.errstate(divide="ignore", invalid="ignore"):
-            step = 0.5 * np.log(np.diagonal(square)) - np.log(
-                np.asarray(fit.std_error, dtype=float).ravel()
-            )
-        if np.isfinite(step).all():
-            return np.append(sign * by_outcome(fit.model, step), np.zeros(len(aux)))
-    return None
+def _r_hats(fit: Fit) -> list[float]:
+    """Return R-hat of every parameter of a posterior sampled by chains; empty for other fits."""
+    if not markov(fit.method, fit.solution):
+        return []
+    return list(fit.summary()["r_hat"])
 
 
-def _has_bad_chains(fit: Fit, aux: tuple[str, ...]) -> Array:
+def _is_troubled(fit: Fit) -> bool:
+    """Return whether all draws are unreliable, by the status or by many divergences."""
+    draws = fit.solution.draws
+    if fit.solution.status in (Status.UNMIXED, Status.UNSETTLED):
+        return True
+    if draws is None:
+        return False
+    divergences = int(np.sum(draws.stats.get("diverging", 0)))
+    return divergences > _MANY_DIVERGENCES * draws.count
+
+
+def has_bad_chains(fit: Fit, aux: tuple[str, ...]) -> Array:
     """Return the parameters (J,) for which the chains are bad by status, many divergences or R-hat."""
-    if is_troubled(fit):
+    if _is_troubled(fit):
         return np.ones(fit.coef.size + len(aux), bool)
-    values = list(r_hats(fit).values())
+    values = _r_hats(fit)
     if not values:
         return np.zeros(fit.coef.size + len(aux), bool)
     by_key = dict(zip((*range(fit.coef.size), *fit.solution.aux), values))

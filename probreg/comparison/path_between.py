@@ -91,7 +91,7 @@ def groups_of(a: Fit, b: Fit) -> dict[str, tuple[int, ...]]:
         tuple(map(int, np.flatnonzero(number == k)))
         for k in dict.fromkeys(number[changed])
     ]
-    return {f"prior of {_block_name(model, at, term)}": at for at in sets}
+    return {_block_name(model, at, term): at for at in sets}
 
 
 def _term(model: Model, column: str) -> str:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import eigh
 
+from probreg.comparison.causes import SpecificCause
 from probreg.comparison.prior_path import FIRST, LAST, PathPoint, PriorPath
 from probreg.numerics.linalg import one_blas_thread
 
@@ -23,7 +24,7 @@ _CLOSED = 1e-6  # what is left of a sum, in SE, at which a path is known; it goe
 class Found(NamedTuple):
     """A path: its ends and the shares, over the parameters of the table (J,) and the parts (K,)."""
 
-    labels: tuple[str, ...]  # (K,)
+    causes: tuple[SpecificCause, ...]  # (K,)
     ends: tuple[Array, Array]  # modes (J,)
     log_se: tuple[Array, Array]  # (J,)
     shift: Array  # (K, J), in units of the parameter
@@ -45,10 +46,10 @@ def integrate_path(
     if ends[0] is None or ends[1] is None:
         return None
     se = np.exp(ends[0][1])
-    none = np.zeros((len(path.labels), len(ends[0][0])))
+    none = np.zeros((len(path.causes), len(ends[0][0])))
     pieces: list[_Piece] | None = (
         []
-        if not path.labels
+        if not path.causes
         else _pieces(path, (first, last), H, (ends[0][:2], ends[1][:2]))
     )
     left = list[float]()
@@ -79,7 +80,7 @@ def integrate_path(
         if len(part):
             part[np.abs(part).argmax(0), np.arange(len(se))] += more
     return Found(
-        path.labels, (ends[0][0], ends[1][0]), (ends[0][1], ends[1][1]), shift, ratio
+        path.causes, (ends[0][0], ends[1][0]), (ends[0][1], ends[1][1]), shift, ratio
     )
 
 

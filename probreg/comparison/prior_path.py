@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from probreg.comparison.causes import Cause, SpecificCause
 from probreg.comparison.numbers import by_outcome
 from probreg.comparison.prior_terms_by_entry import PriorSide, PriorTerms
 from probreg.inference.modes.newton import newton_step
@@ -130,15 +131,12 @@ class PriorPath:
         return a, b
 
     @cached_property
-    def labels(self) -> tuple[str, ...]:
-        held = {
-            name: f"{name} held"
-            for name in self.changing_aux
-            if self._fixed_logs(name) != (None, None)
-        }
+    def causes(self) -> tuple[SpecificCause, ...]:
+        fixed = [self._fixed_logs(name) != (None, None) for name in self.changing_aux]
+        kinds = [Cause.FIXED_PARAMETER if f else Cause.PARAMETER_PRIOR for f in fixed]
         return (
-            *self.groups,
-            *(held.get(name, f"prior of {name}") for name in self.changing_aux),
+            *(SpecificCause(Cause.PRIOR, name) for name in self.groups),
+            *map(SpecificCause, kinds, self.changing_aux),
         )
 
     # ---- the log posterior at t ---------------------------------------------------------------------------------------
@@ -407,16 +405,16 @@ class PriorPath:
         C = self.members
         q = self._log_sigma_index
         # g_k and a'P_k a of the groups of columns, P_k the change of their own curvature
-        g = np.zeros((len(self.labels), len(theta)))
+        g = np.zeros((len(self.causes), len(theta)))
         g[: len(C), :k] = (C * change.g) @ self.columns
-        own = np.zeros((len(self.labels), len(value)))
+        own = np.zeros((len(self.causes), len(value)))
         own[: len(C)] = C @ ((change.H @ B) * B)
         if q is not None:
             g[: len(C), q] = C @ change.g_scale
             own[: len(C)] += (C @ change.h_scale)[:, None] * onto[q] ** 2 + 2.0 * (
                 C * change.cross
             ) @ B * onto[q]
-        along = np.zeros((len(theta), len(self.labels)))
+        along = np.zeros((len(theta), len(self.causes)))
         for row, name in enumerate(self.changing_aux, start=len(C)):
             i = k + self.like.unknown.index(name)
             start, end = self._fixed_logs(name)

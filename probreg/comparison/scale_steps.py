@@ -11,12 +11,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from probreg.comparison.differences import (
-    AVERAGED,
-    DEGREES,
-    PRIOR_OF_SD,
-    find_differences,
-)
+from probreg.comparison.causes import Cause, SpecificCause
+from probreg.comparison.differences import find_differences
 from probreg.comparison.method_steps import Estimates, Step
 from probreg.comparison.prior_terms import stated_model
 from probreg.errors import ProbregError
@@ -24,71 +20,64 @@ from probreg.fits.fit import Fit, fit as fit_model
 from probreg.inference import Evidence
 from probreg.inference.base import has_effects
 
-_ORDER = (DEGREES, PRIOR_OF_SD, AVERAGED)
-_ALIKE = frozenset(
-    {"likelihood", "prior of sigma", "sigma held"}
-)  # in what they may not differ
+_ORDER = (Cause.MEAN_DF, Cause.SCALE_PRIOR, Cause.SCALE_UNCERTAINTY)
+_OTHER = {Cause.LIKELIHOOD, Cause.PARAMETER_PRIOR, Cause.FIXED_PARAMETER}
 
 
-def scale_steps(a: Fit, b: Fit, aux: tuple[str, ...]) -> dict[str, Step] | None:
-    """By cause, the step of the estimates and of log SE from a to b; None where they differ in more, or a step has no maximum."""
-    apart = find_differences(a, b)
-    if a.target == b.target == "mode" and "covariance" in apart:
+def scale_steps(
+    a: Fit, b: Fit, aux: tuple[str, ...]
+) -> dict[SpecificCause, Step] | None:
+    """Return the steps of the estimates and of log SE from a to b by cause; None if they differ in more, or a step has no maximum."""
+    causes = set(find_differences(a, b))
+    if a.target == b.target == "mode" and Cause.COVARIANCE in causes:
         return None
-    if (
-        not has_effects(a.model)
-        or not has_effects(b.model)
-        or apart & _ALIKE
-        or not apart & {*_ORDER, "prior"}
-    ):
+    if not (has_effects(a.model) and has_effects(b.model)):
         return None
-    if _built_on(a, b):
-        return _steps(a, b, apart, aux)
-    if _built_on(b, a):
-        back = _steps(b, a, apart, aux)
-    else:
-        back = None
+    if causes & _OTHER or not causes & {*_ORDER, Cause.PRIOR}:
+        return None
+    ranks = _rank(a), _rank(b)
+    if ranks[0] < ranks[1] or ranks == (1, 1):
+        return _steps(a, b, causes, aux)
+    back = _steps(b, a, causes, aux) if ranks[1] < ranks[0] else None
     if back is None:
         return None
-    return {name: (-shift, -log_se) for name, (shift, log_se) in reversed(back.items())}
+    return {
+        cause: (-shift, -log_se) for cause, (shift, log_se) in reversed(back.items())
+    }
 
 
-def _built_on(a: Fit, b: Fit) -> bool:
-    """Whether b stands behind a in ML, REML, posterior."""
-
-    def rank(fit: Fit) -> int:
-        if fit.solution.found is None:
-            return 2
-        return int(fit.solution.found.criterion == "REML")
-
-    return rank(a) < rank(b) or (rank(a) == rank(b) == 1)
+def _rank(fit: Fit) -> int:
+    """Return the place of a fit in the order ML, REML, posterior."""
+    if fit.solution.found is None:
+        return 2
+    return int(fit.solution.found.criterion == "REML")
 
 
 def _steps(
-    a: Fit, b: Fit, apart: set[str], aux: tuple[str, ...]
-) -> dict[str, Step] | None:
-    if "prior" in apart:
-        apart = apart | {PRIOR_OF_SD}
-    causes = [name for name in _ORDER if name in apart]
-    at = [Estimates.of(a, aux)]
+    a: Fit, b: Fit, differ: set[Cause], aux: tuple[str, ...]
+) -> dict[SpecificCause, Step] | None:
+    both_priors = Cause.PRIOR in differ  # of coefficients and scales in one step
+    causes = [
+        cause
+        for cause in _ORDER
+        if cause in differ or (both_priors and cause is Cause.SCALE_PRIOR)
+    ]
+    estimates = [Estimates.of(a, aux)]
     try:
         for cause in causes[:-1]:
-            if cause == DEGREES:
-                model = stated_model(a)
-            else:
-                model = stated_model(b)
-            at.append(Estimates.of(fit_model(model, Evidence()), aux))
+            model = stated_model(a if cause is Cause.MEAN_DF else b)
+            estimates.append(Estimates.of(fit_model(model, Evidence()), aux))
     except ProbregError:
         return None
-    at.append(Estimates.of(b, aux))
+    estimates.append(Estimates.of(b, aux))
     with np.errstate(divide="ignore", invalid="ignore"):
         steps = [
             (there.value - here.value, np.log(there.error / here.error))
-            for here, there in pairwise(at)
+            for here, there in pairwise(estimates)
         ]
-    called = (
-        {PRIOR_OF_SD: "prior"} if "prior" in apart else {}
-    )  # of coefficients and scales at once
     return {
-        called.get(name, name): step for name, step in zip(causes, steps, strict=True)
+        SpecificCause(
+            Cause.PRIOR if both_priors and cause is Cause.SCALE_PRIOR else cause
+        ): step
+        for cause, step in zip(causes, steps, strict=True)
     }

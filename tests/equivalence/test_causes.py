@@ -8,9 +8,9 @@ import pytest
 import probreg as pr
 
 
-def gaussian(rng, n=400, spread=None):
+def gaussian(rng, n=400):
     x = rng.normal(size=n)
-    y = 1.0 + 2.0 * x + (1.0 if spread is None else spread(x)) * rng.normal(size=n)
+    y = 1.0 + 2.0 * x + rng.normal(size=n)
     return pr.Model.from_arrays(x, y, columns=["x"])
 
 
@@ -31,10 +31,7 @@ def test_the_prior(rng):
             "tight": pr.fit(model.with_prior(pr.Normal(0.2)), "newton"),
         }
     )
-    assert found["prior of x"].startswith(
-        "prior of x: Normal(0.2) in tight, flat in ML; prior weight "
-    )
-    assert "misspecification" not in found
+    assert found["prior of x"] == "Normal(0.2) in tight, flat in ML"
 
 
 def test_separation_of_a_coefficient_and_of_its_neighbours():
@@ -61,7 +58,6 @@ def test_separation_of_a_coefficient_and_of_its_neighbours():
         lost = pr.fit(part)
     found = causes({"ML": lost, "mode": pr.fit(part.with_prior(pr.Normal(1.0)))}, "v")
     assert "quasi" in found["separation"] or "g[T.c]" in found["separation"]
-    assert "at infinity" in found["separation"]
 
 
 @pytest.mark.slow
@@ -73,48 +69,11 @@ def test_skewness_where_one_reports_a_mean_and_one_a_mode():
     mode, nuts = pr.fit(model), pr.fit(model, "nuts", seed=1)
     for param in ("temperature", "Intercept"):
         found = causes({"mode": mode, "nuts": nuts}, param)
-        skew = pr.compare([nuts]).data["skewness"].sel(param=param).item()
-        assert found == {
-            "skewness": f"skewness {skew:.2g} of the posterior in nuts, whose mean is not its mode"
-        }
+        assert found == {"skewness": "posterior mean in nuts, mode in mode"}
         laplace = causes(
             {"laplace": pr.fit(model, "laplace", seed=1), "nuts": nuts}, param
         )
-        assert laplace == {
-            "approximation": f"approximation: laplace is a normal at the mode; skewness of nuts {skew:.2g}"
-        }
-
-
-def test_misspecification_where_the_spread_grows(rng):
-    model = gaussian(rng, spread=lambda x: 0.3 + np.abs(x) ** 1.5)
-    robust = pr.Model(replace(model.design), pr.StudentT(nu=3.0))
-    found = causes({"normal": pr.fit(model), "t": pr.fit(robust)})
-    ratio = np.sqrt(
-        np.diagonal(pr.fit(model).covariance("HC2"))[1]
-        / np.diagonal(pr.fit(model).covariance())[1]
-    )
-    assert f"SE of x in normal is {ratio:.2f} times" in found["misspecification"]
-    assert ratio > 1.5
-    calm = gaussian(rng)
-    same = {
-        "normal": pr.fit(calm),
-        "t": pr.fit(pr.Model(calm.design, pr.StudentT(nu=3.0))),
-    }
-    assert "misspecification" not in causes(same)  # another likelihood, and a right one
-
-
-@pytest.mark.slow
-def test_no_misspecification_where_rows_are_few_and_the_model_is_right():
-    named = 0
-    for seed in range(6):
-        rng = np.random.default_rng(seed)
-        X = rng.normal(size=(25, 8))
-        model = pr.Model.from_arrays(X, X[:, 0] + rng.normal(size=25))
-        table = pr.compare(
-            {"ols": pr.fit(model), "replicates": pr.fit(model, pr.Bootstrap(reps=200))}
-        ).causes
-        named += sum("misspecification" in cause for cause in table["cause"])
-    assert named <= 2  # of 54 coefficients; HC3 over the SE of RSS/n named half of them
+        assert set(laplace) == {"approximation"}
 
 
 @pytest.mark.slow
@@ -135,8 +94,7 @@ def test_the_sampler_by_its_chains(rng):
         ),
     )
     found = causes({"ML": pr.fit(model), "stuck": bad})
-    assert "sampler: stuck (R-hat 1." in found["sampler"]
-    assert "did not end well" not in " ".join(found.values())
+    assert "chains disagree in stuck" in found["sampler"]
     assert "sampler" not in causes({"ML": pr.fit(model), "nuts": good})
 
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from probreg.arguments.scalars import check_arguments
-from probreg.comparison.explanation import Explanation
+from probreg.comparison.attribution import Explanation
 from probreg.show.plot.style import (
     GREY,
     LIGHT,

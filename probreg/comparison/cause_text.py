@@ -1,0 +1,98 @@
+"""Plain English for the causes of a difference: what each fit has of a cause, and the size of a share."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from probreg.comparison.causes import Cause, SpecificCause
+from probreg.comparison.differences import summary
+from probreg.comparison.prior_terms import aux_prior_words, stated_hyper, stated_model
+from probreg.comparison.same_question import method_name
+from probreg.fits.fit import Fit
+from probreg.inference import Status
+from probreg.inference.uncertainty.covariance import reported
+from probreg.inference.uncertainty.intervals.kinds import KIND_WORDS
+from probreg.model.prior_words import prior_line
+from probreg.system.terminal import cut_text
+
+_SUMMARIES = {
+    "mode": "mode",
+    "normal at the mode": "normal approximation at the mode",
+    "posterior": "posterior mean",
+}
+
+
+def share_text(
+    label: str, shift: float, log_se: float, difference: float, log_ratio: float
+) -> str:
+    """Describe the share of a cause in a difference of estimates (in SE) and in the log of an SE ratio.
+
+    >>> share_text("skewness", 0.2, 0.001, 0.25, -0.1), share_text("prior of x", -0.94, -0.5, -0.94, -0.5)
+    ('skewness: shift +0.2 of +0.25 SE, SE ratio 1 of 0.905', 'prior of x: shift -0.94 SE, SE ratio 0.607')
+    """
+    shifts = [f"{v:+.2g}" for v in (shift, difference)]
+    text = f"{label}: shift {' of '.join(dict.fromkeys(shifts))} SE"
+    ratios = [f"{np.exp(v):.3g}" for v in (log_se, log_ratio) if np.isfinite(v)]
+    if set(ratios) <= {"1"}:
+        return text
+    return f"{text}, SE ratio {' of '.join(dict.fromkeys(ratios))}"
+
+
+def missing_estimate(fit: Fit) -> tuple[Cause, str]:
+    """Return the cause of a missing estimate and its description."""
+    status = fit.solution.status
+    separated = status is Status.NO_MAXIMUM
+    text = cut_text(fit.solution.detail or status.value, 80)
+    return (Cause.SEPARATION if separated else Cause.IDENTIFICATION), text
+
+
+def evidence_text(
+    cause: SpecificCause,
+    fits: Mapping[str, Fit],
+    rows: Mapping[str, Mapping[str, Any]],
+    priors: Mapping[str, str],
+) -> str:
+    """Return the settings of each fit that a cause concerns.
+
+    `rows` are the numbers of one parameter by fit, `priors` the text of the prior of the column that `cause` names.
+    """
+    settings = {
+        name: priors.get(name) or _setting(cause, fit, rows[name])
+        for name, fit in fits.items()
+    }
+    return ", ".join(f"{setting} in {name}" for name, setting in settings.items())
+
+
+def _setting(cause: SpecificCause, fit: Fit, row: Mapping[str, Any]) -> str:
+    s = fit.solution
+    match cause.cause:
+        case Cause.PRIOR:
+            return cut_text(prior_line(stated_model(fit)), 80)
+        case Cause.PARAMETER_PRIOR | Cause.FIXED_PARAMETER:
+            return aux_prior_words(stated_model(fit), cause.subject)
+        case Cause.SCALE_PRIOR:
+            prior = stated_hyper(fit).get(cause.subject, "held")
+            return f"{prior} for {cause.subject}"
+        case Cause.LIKELIHOOD:
+            return repr(fit.model.likelihood)
+        case Cause.MEAN_DF | Cause.SCALE_UNCERTAINTY:
+            return method_name(fit)
+        case Cause.SKEWNESS | Cause.APPROXIMATION:
+            return _SUMMARIES[summary(fit)]
+        case Cause.SMALL_SAMPLE:
+            if fit.target == "posterior" and fit.model.noise_unknown:
+                return "sigma integrated out"
+            return f"{s.df:g} degrees of freedom" if s.df else "no degrees of freedom"
+        case Cause.COVARIANCE:
+            return f"{reported(fit.model, fit.method, s)['kind']} covariance"
+        case Cause.MONTE_CARLO:
+            if s.replicates is not None:
+                return f"{len(s.replicates['coef'])} replicates"
+            return f"Monte Carlo error {np.nan_to_num(row['mcse']):.2g}"
+        case Cause.CONVERGENCE if s.stats.get("distance", 0.0) > 0:
+            return f"{s.stats['distance']:.2g} SE from the mode"
+        case Cause.INTERVAL:
+            return KIND_WORDS.get(str(row["kind"]), str(row["kind"]))
+        case _:
+            return cut_text(s.status.value + (f" ({s.detail})" if s.detail else ""), 80)

@@ -1,0 +1,60 @@
+"""The causes of a difference between two fits."""
+
+from enum import Enum
+from typing import NamedTuple
+
+
+class Cause(Enum):
+    """What can make the estimates or standard errors of two fits differ."""
+
+    COLUMNS = "columns"
+    GROUP_EFFECTS = "effects by group"
+    SMOOTHS = "smooth functions"
+    WEIGHTS = "weights"
+    SEPARATION = "separation"
+    IDENTIFICATION = "identification"
+    MEAN_DF = "degrees of freedom of the mean"
+    SCALE_UNCERTAINTY = "uncertainty of the standard deviations"
+    SCALE_PRIOR = "prior of the standard deviations"
+    LIKELIHOOD = "likelihood"
+    PRIOR = "prior"
+    FIXED_PARAMETER = "held"
+    PARAMETER_PRIOR = "prior of a nuisance parameter"
+    SUMMARY = "mode or mean"
+    SKEWNESS = "skewness"
+    APPROXIMATION = "approximation"
+    SMALL_SAMPLE = "small sample"
+    COVARIANCE = "covariance"
+    MONTE_CARLO = "Monte Carlo error"
+    CONVERGENCE = "convergence"
+    SAMPLER = "sampler"
+    INTERVAL = "kind of interval"
+    SEVERAL = "several causes"
+
+
+STRUCTURE = (Cause.COLUMNS, Cause.GROUP_EFFECTS, Cause.SMOOTHS, Cause.WEIGHTS)
+MODEL = (
+    Cause.MEAN_DF, Cause.SCALE_UNCERTAINTY, Cause.SCALE_PRIOR, Cause.LIKELIHOOD, Cause.PRIOR, Cause.FIXED_PARAMETER,
+    Cause.PARAMETER_PRIOR,
+)  # fmt: skip
+
+
+class SpecificCause(NamedTuple):
+    """A cause, and the column or parameter that it concerns.
+
+    >>> SpecificCause(Cause.PRIOR, "x").label, SpecificCause(Cause.FIXED_PARAMETER, "sigma").label
+    ('prior of x', 'sigma held')
+    """
+
+    cause: Cause
+    subject: str = ""
+
+    @property
+    def label(self) -> str:
+        if self.cause is Cause.SEVERAL:
+            return self.subject
+        if self.cause is Cause.FIXED_PARAMETER:
+            return f"{self.subject} held"
+        if self.subject and self.cause in (Cause.PRIOR, Cause.PARAMETER_PRIOR):
+            return f"prior of {self.subject}"
+        return self.cause.value
