@@ -52,7 +52,7 @@ def test_effects_are_exponents_of_multiples_of_coefficients():
             found[3:6], expected, rtol=1e-10
         )  # x - 2 - x is -2 to rounding
         assert found.sentence.startswith("x 2 lower: the ")
-        assert "times as large (90\u00a0% Wald interval" in found.sentence
+        assert "times as large (90 % Wald interval" in found.sentence
 
 
 def test_a_contrast_of_several_columns_is_that_of_a_hypothesis():
@@ -128,13 +128,12 @@ def test_steps_are_plain_and_said():
     ]
 
 
-def test_a_saved_fit_tells_what_is_the_same_everywhere(tmp_path):
+def test_a_fit_without_its_rows_has_a_remark(tmp_path):
     fit = fitted("y ~ x * z + g")
-    saved = answer(
-        pr.load_fit(fit.save(tmp_path / "fit.nc")), None, data=None, prob=0.9
-    )
-    assert [e.move for e in saved.effects] == ["g b against a", "g c against a"]
-    assert ["not the same everywhere" in r for r in saved.remarks] == [True, True]
+    loaded = pr.load_fit(fit.save(tmp_path / "fit.nc"))
+    found = answer(loaded, None, data=None, prob=0.9)
+    assert found.effects == []
+    assert "No effects" in found.remarks[0]
 
 
 @pytest.mark.parametrize(

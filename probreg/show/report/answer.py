@@ -35,15 +35,15 @@ from probreg.tables.formats import decimals, format_rounded
 Array = np.ndarray
 _SAME = 1e-9  # of a column's change: what differs less between rows is rounding
 _UNIT = (0.5, 20.0)  # standard deviations between which one unit is a plain step
-_MOST = 40  # variables whose effects are found unasked
+_MOST = 40  # variables with effects by default
 
 
 class EffectSentence(NamedTuple):
-    """What a change of one variable does: of which quantity, on which scale, with its interval; or why it has no estimate."""
+    """The effect of a change of one variable on a quantity, with its interval; or the reason why it has no estimate."""
 
     move: str
-    what: str  # what changes: "the odds of damage = 1"
-    scale: str  # "times as large" or "differs by"
+    what: str  # the quantity: "the odds of damage = 1"
+    scale: str  # "ratio" or "difference"
     estimate: float
     lower: float
     upper: float
@@ -54,51 +54,31 @@ class EffectSentence(NamedTuple):
 
     @property
     def ratio(self) -> bool:
-        """Whether it is a factor, and not a difference."""
         return self.scale == "ratio"
 
     @property
-    def numbers(self) -> tuple[str, str, str]:
-        """The estimate and the ends of its interval as texts; empty where there are none."""
-        all_three = (self.estimate, self.lower, self.upper)
-        if self.ratio:
-            a, b, c = map(_format_ratio, all_three)
-        else:
-            places = max(decimals(np.array([(self.upper - self.lower) / 4.0])) - 1, 0)
-            a, b, c = (format_rounded(v, places) for v in all_three)
-        return a, b, c
-
-    @property
     def sentence(self) -> str:
-        """In words, with the interval, its kind and its probability."""
+        """The effect in words, with the interval, its kind and its probability."""
         if np.isnan(self.estimate):
             return f"{self.move}: no estimate exists; {self.why}."
-        estimate, lower, upper = self.numbers
-        if self.what.startswith("the odds"):
-            verb = "are"
-        else:
-            verb = "is"
+        numbers = (self.estimate, self.lower, self.upper)
         if self.ratio:
-            changed = f"{verb} {estimate} times as large"
+            estimate, lower, upper = map(_format_ratio, numbers)
+            verb = "are" if self.what.startswith("the odds") else "is"
+            effect = f"{verb} {estimate} times as large"
         else:
-            changed = f"differs by {estimate}"
-        kind = KIND_WORDS.get(self.kind, self.kind).replace(
-            "-", "\u2011"
-        )  # a hyphen at which no line ends
+            places = max(decimals(np.array([(self.upper - self.lower) / 4.0])) - 1, 0)
+            estimate, lower, upper = (format_rounded(v, places) for v in numbers)
+            effect = f"differs by {estimate}"
+        interval = "no interval"
         if lower and upper:
-            interval = f"{100 * self.prob:g}\u00a0% {kind} interval {lower} to {upper}"
-        else:
-            interval = "no interval"
-        share = format_probability(self.above)
-        if share[:1] in (">", "<"):
-            sign = f"{share[0]}\u00a0{share[1:]}"
-        else:
-            sign = f"=\u00a0{share}"
-        if share:
-            above = f"; P(above\u00a0{int(self.ratio)})\u00a0{sign}"
-        else:
-            above = ""
-        return f"{self.move}: {self.what} {changed} ({interval}{above})."
+            kind = KIND_WORDS.get(self.kind, self.kind)
+            interval = f"{100 * self.prob:g} % {kind} interval {lower} to {upper}"
+        if not np.isnan(self.above):
+            share = format_probability(self.above)
+            sign = "" if share[0] in "<>" else "= "
+            interval += f"; P(above {int(self.ratio)}) {sign}{share}"
+        return f"{self.move}: {self.what} {effect} ({interval})."
 
 
 def _format_ratio(value: float) -> str:
@@ -111,51 +91,52 @@ def _format_ratio(value: float) -> str:
 
 
 class Answer(NamedTuple):
-    """The effects of one fit, and what could not be said."""
+    """The effects of one fit, and remarks on those that cannot be computed."""
 
     effects: list[EffectSentence]
     remarks: list[str]
 
 
 def answer(fit: Fit, effects: Any, *, data: Any, prob: float) -> Answer:
-    """The effects of `fit` that were asked about: a mapping from variables to moves, or names; all by plain steps without."""
+    """The effects of `fit`: of names of variables, of a mapping from them to moves, or by default of all of them."""
     design = fit.model.design
     try:
-        if design.n:
-            of = population(design, data, (), trials=trials_of(fit.model))
-        else:
-            of = _stand_ins(fit.model)
+        of = population(design, data, (), trials=trials_of(fit.model))
     except DataError as error:
         if effects is not None:
             raise
         return Answer([], [f"No effects: {error}"])
-    named = [effects] if isinstance(effects, str) else effects
-    own = [v for v in _own_variables(fit.model) if v in of.table]
-    wanted = dict.fromkeys(own[:_MOST] if named is None else named)
-    wanted |= dict(named) if isinstance(named, Mapping) else {}
-    if named is None:
-        hidden = [v for v in _own_variables(fit.model) if v not in of.table]
+    if isinstance(effects, str):
+        effects = [effects]
+    variables = _own_variables(fit.model)
+    own = [v for v in variables if v in of.table]
+    remarks = []
+    if effects is None:
+        moves_by_name = dict.fromkeys(own[:_MOST])
+        for v in variables:
+            if v not in of.table:
+                remarks.append(
+                    f"No effect of {v}: the formula transforms it; pass data=, the table of the fit."
+                )
+        if len(own) > _MOST:
+            remarks.append(
+                f"Effects of the first {_MOST} of {len(own)} variables; name others by effects=."
+            )
+        if not variables:
+            remarks.append("The model has no variables, so there are no effects.")
     else:
-        hidden = []
-    found: list[EffectSentence] = []
-    remarks = [
-        f"No effect of {v}: the formula transforms it; pass data=, the table of the fit."
-        for v in hidden
-    ]
-    if named is None and len(own) > _MOST:
-        remarks.append(
-            f"Effects of the first {_MOST} of {len(own)} variables; name others by effects=."
-        )
-    for name, how in wanted.items():
+        moves_by_name = dict.fromkeys(effects)
+        if isinstance(effects, Mapping):
+            moves_by_name = dict(effects)
+    sentences: list[EffectSentence] = []
+    for name, how in moves_by_name.items():
         try:
-            found += _of_variable(fit, of, name, how, data, prob)
+            sentences += _of_variable(fit, of, name, how, data, prob)
         except (DataError, Incompatible) as error:
-            if named is not None:
+            if effects is not None:
                 raise
             remarks.append(f"No effect of {name}: {error}")
-    if not wanted and not hidden:
-        remarks.append("The model has no variables, so that there are no effects.")
-    return Answer(found, remarks)
+    return Answer(sentences, remarks)
 
 
 def _own_variables(model: Model) -> tuple[str, ...]:
@@ -168,61 +149,39 @@ def _own_variables(model: Model) -> tuple[str, ...]:
     return tuple(v for v in read if v not in recipe.of_groups_alone)
 
 
-_GOLDEN, _ROWS = (
-    0.6180339887498949,
-    7,
-)  # multiples of the golden ratio are spread evenly over (0, 1), another way for each variable
-
-
-def _stand_ins(model: Model) -> Population:
-    """Rows of made-up values, for a fit without its rows: they show whether an effect is the same in all of them."""
-    levels = categories(model.design)
-    table = dict[str, Array]()
-    for j, v in enumerate(read_by(model.design)):
-        u = (np.arange(1, _ROWS + 1) * (j + 1) * _GOLDEN) % 1.0
-        there = np.array(levels.get(v, []), dtype=object)
-        if len(there):
-            table[v] = there[(u * len(there)).astype(int)]
-        else:
-            table[v] = 0.5 + 0.5 * u
-    if model.design.offset is None:
-        offset = None
-    else:
-        offset = np.zeros((_ROWS, 1))
-    return Population(model.design, table, np.ones(_ROWS), offset, "no rows", table)
-
-
 def _of_variable(
     fit: Fit, of: Population, name: str, how: Any, data: Any, prob: float
 ) -> list[EffectSentence]:
-    design = fit.model.design
-    free = how is None and fit.model.design.n and _many_valued(of, name)
+    """The effects of a variable: for one move everywhere if that changes the columns alike, otherwise on average."""
     step = _plain_step(of, name) if how is None else how
-    each = moves(of, name, step)
-    try:
-        changes = [_column_change(of, c) for c in each]
-    except DataError:  # beyond the ends of a spline
-        if not free:
-            raise
-        changes = [None]
-    if free and any(c is None for c in changes):
-        step = _contrast_name(
-            of, name
-        )  # not the same everywhere: from one value to another
-        each = moves(of, name, step)
-        changes = [_column_change(of, c) for c in each]
-    if all(c is not None and not c.any() for c in changes):
-        return []  # no column reads it, but an offset
-    if any(c is None for c in changes):
-        if not design.n:
-            raise DataError(f"it is not the same everywhere, and {design.rows_absent}")
-        return _average_effects(fit, of, each, {name: step}, data, prob)
+    changes = _changes(of, name, step)
+    differs = any(c is None for c in changes.values())
+    if how is None and differs and _many_valued(of, name):
+        step = _contrast_name(of, name)
+        changes = _changes(of, name, step)
+    columns = [c for c in changes.values() if c is not None]
+    if len(columns) < len(changes):
+        return _average_effects(
+            fit, of, moves(of, name, step), {name: step}, data, prob
+        )
+    if not any(c.any() for c in columns):
+        return []  # no column depends on it, only an offset
     return [
-        e
-        for c, move in zip(changes, each)
-        if c is not None
-        for e in _linear_effects(fit, c, _move_words(of, move), prob)
+        effect
+        for words, c in zip(changes, columns)
+        for effect in _linear_effects(fit, c, words, prob)
     ]
+
+
+def _changes(of: Population, name: str, step: Any) -> dict[str, Array | None]:
+    """The change of the columns for each move of a variable, None if it differs between rows."""
+    changes: dict[str, Array | None] = {}
+    for move in moves(of, name, step):
+        try:
+            changes[_move_words(of, move)] = _column_change(of, move)
+        except DataError:  # beyond the ends of a spline
+            changes[_move_words(of, move)] = None
+    return changes
 
 
 def _many_valued(of: Population, name: str) -> bool:
@@ -243,7 +202,7 @@ def _contrast_name(of: Population, name: str) -> str:
 
 def _plain_step(of: Population, name: str) -> str | None:
     """One unit (None) where a standard deviation is of that order, else one standard deviation; None for a category, or two values."""
-    if name not in of.table or not of.design.n or not _many_valued(of, name):
+    if name not in of.table or not _many_valued(of, name):
         return None
     sd = float(np.asarray(of.table[name], dtype=float).std(ddof=1))
     return None if _UNIT[0] <= sd <= _UNIT[1] else "sd"
@@ -320,27 +279,16 @@ def mean_words(likelihood: Likelihood, response: str) -> str:
 
 
 def _linear_effects(fit: Fit, c: Array, move: str, prob: float) -> list[EffectSentence]:
-    """Effects of a change that is the same in every row: c' beta for each outcome, through exp where that is a ratio."""
-    scale, what = effect_scale(fit.model.likelihood, fit.model.design.response)
+    """Effects of a change that is the same in every row: c' beta for each outcome, through exp for a ratio."""
+    scale, quantities = effect_scale(fit.model.likelihood, fit.model.design.response)
     z, lower, upper, kind, above = _contrast_of_columns(fit, c, prob)
-    shown = np.exp if scale == "ratio" else np.asarray
-    with np.errstate(over="ignore"):
-        ends = [shown(v) for v in (z, lower, upper)]
+    back = np.exp if scale == "ratio" else np.asarray
     why = "" if np.isfinite(z).all() else no_estimate(fit)
+    with np.errstate(over="ignore"):
+        numbers = [back(z), back(lower), back(upper)]
     return [
-        EffectSentence(
-            move,
-            w,
-            scale,
-            float(e[0]),
-            float(e[1]),
-            float(e[2]),
-            kind,
-            prob,
-            float(p),
-            why,
-        )
-        for w, e, p in zip(what, zip(*ends), above)
+        EffectSentence(move, what, scale, *map(float, ends), kind, prob, float(p), why)
+        for what, ends, p in zip(quantities, zip(*numbers), above)
     ]
 
 
@@ -418,60 +366,39 @@ def _is_not_estimable(fit: Fit, G: Array) -> bool:
 def _average_effects(
     fit: Fit, of: Population, each: list[Contrast], how: Any, data: Any, prob: float
 ) -> list[EffectSentence]:
-    """Changes of the mean, averaged over the rows: ratios for a log link, differences elsewhere."""
+    """Changes of the mean, averaged over the rows: ratios for a log link, differences otherwise."""
     likelihood = fit.model.likelihood
     response = fit.model.design.response
-    if likelihood.link is LOG and not likelihood.outcomes:
-        scale = "ratio"
-    else:
-        scale = "difference"
+    is_ratio = likelihood.link is LOG and not likelihood.outcomes
+    scale = "ratio" if is_ratio else "difference"
     words = {m.contrast: _move_words(of, m) for m in each}
+    averaged = f"averaged over {of.n} rows"
     if of.trials:
         averaged = f"averaged over {of.weights.sum():.12g} trials"
-    else:
-        averaged = f"averaged over {of.n} rows"
     try:
         found = comparisons(fit, how, measure=scale, data=data, prob=prob)
     except NotConverged:
-        what = averaged
-        nan = np.nan
+        nans = (np.nan,) * 3
+        why = no_estimate(fit)
         return [
-            EffectSentence(
-                w, what, scale, nan, nan, nan, "", prob, why=no_estimate(fit)
-            )
-            for w in words.values()
+            EffectSentence(move, averaged, scale, *nans, "", prob, why=why)
+            for move in words.values()
         ]
-    above = _above(fit, found, float(scale == "ratio"))
+    kind = "wald"
     if fit.solution.draws is not None:
         kind = "eti"
     elif found.kind.startswith("Student"):
         kind = "t"
-    else:
-        kind = "wald"
-    kind = "" if found.table["lower"].isna().all() else kind
     out = []
+    above = _above(fit, found, float(is_ratio))
     for row, p in zip(found.table.to_dict("records"), above):
+        mean = mean_words(likelihood, response)
         if likelihood.outcomes:
             mean = f"P({response} = {row['level']})"
-        else:
-            mean = mean_words(likelihood, response)
-        what, (value, lower, upper) = (
-            f"{averaged}, {mean}",
-            (row[k] for k in ("estimate", "lower", "upper")),
-        )
-        out.append(
-            EffectSentence(
-                words[row["contrast"]],
-                what,
-                scale,
-                value,
-                lower,
-                upper,
-                kind,
-                prob,
-                float(p),
-            )
-        )
+        numbers = (row[k] for k in ("estimate", "lower", "upper"))
+        move = words[row["contrast"]]
+        what = f"{averaged}, {mean}"
+        out.append(EffectSentence(move, what, scale, *numbers, kind, prob, float(p)))
     return out
 
 
