@@ -1,4 +1,4 @@
-"""Covariance functions k(x, z): what a Gaussian process, kernel ridge or a smooth supposes of rows that are near one another.
+"""Covariance functions k(x, z) for Gaussian processes, kernel ridge and smooths.
 
 >>> from probreg import kernels
 >>> k = 2.0 * kernels.RBF(1.0).on(0) + kernels.Linear().on(1)

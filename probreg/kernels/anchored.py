@@ -1,6 +1,6 @@
 """Bases with anchors A (a, d): phi(x) = k(x, A) T, so that phi(x)'phi(z) = k(x, A) k(A, A)^+ k(A, z), a projection of the process.
 
-What is left, R = k - phi'phi, is the covariance of the process given its values at the anchors: it is positive semidefinite, and
+The residual R = k - phi'phi is the covariance of the process given its values at the anchors: it is positive semidefinite, and
 k(x, x) at a row far from all of them.
 """
 
@@ -130,7 +130,7 @@ def cholesky(
 ) -> AnchoredBasis:
     """The basis of a pivoted Cholesky factorisation: greedy anchors, until trace(K - Q) <= tol trace(K).
 
-    Each anchor is the row whose variance is least explained by those before it. It takes O(n q^2) time and n q numbers, and no
+    Each anchor is the row with the largest residual variance given the earlier anchors. It takes O(n q^2) time and n q numbers, and no
     randomness.
 
     Parameters
@@ -142,7 +142,7 @@ def cholesky(
     tol : float
         The share of the total variance of the rows that may be left.
     size : int, optional
-        The most columns; unless given 2,000, or what 0.8 GB hold, n q numbers, if that is less.
+        The largest number of columns; by default 2,000, or fewer so that n q numbers fit in 0.8 GB.
 
     Returns
     -------
@@ -224,7 +224,7 @@ def refuse_negative_variance(
     largest: float,
     A: Array,
 ) -> None:
-    """DataError where k(x, x) less what the anchors explain is negative because k is indefinite at x and the anchors.
+    """Raise DataError if a residual variance is negative because k is indefinite at x and the anchors.
 
     left_i = k(x_i, x_i) - k(x_i, A) k(A, A)^+ k(A, x_i) < 0 has as its cause a negative eigenvalue of k at A and x_i, or the rounding
     of a nearly singular k(A, A), which is none.

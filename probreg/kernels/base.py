@@ -1,7 +1,7 @@
-"""What a covariance function must say, and all that follows from it.
+"""The base class of covariance functions, with matrices, names and specifications.
 
 A covariance function (a positive semidefinite kernel) k(x, z) is one for which every matrix K = k(x_i, x_j) has eigenvalues
->= 0. A subclass says k at pairs of rows and its derivatives in the logs of its own parameters; matrices, diagonals, names,
+>= 0. A subclass computes k at pairs of rows and its derivatives in the logs of its parameters; matrices, diagonals, names,
 sums, products and files follow.
 """
 
@@ -36,7 +36,7 @@ class CovarianceFunction(ABC):
 
     Notes
     -----
-    A subclass says `matrix` and `slopes` at pairs of rows, `bound`, `stationary` and `density`. Fields named in
+    A subclass defines `matrix` and `slopes` at pairs of rows, `bound`, `stationary` and `density`. Fields named in
     `hyperparameters` are positive numbers, or tuples of one per column.
     """
 
@@ -72,7 +72,7 @@ class CovarianceFunction(ABC):
         return self.finite(_row_pairs(x, z))
 
     def finite(self, pairs: RowPairs) -> Array:
-        """k at these pairs. DataError where it is beyond the largest number that a float holds."""
+        """Return k at these pairs; raise DataError for a value that overflows."""
         with np.errstate(over="ignore", invalid="ignore"):
             K = self.matrix(pairs)
         if not np.isfinite(K).all():
@@ -156,7 +156,7 @@ class CovarianceFunction(ABC):
 
     @property
     def _settable(self) -> list[str]:
-        """The names that `at` takes: those of `hyper`, and of fields that hold one number per column."""
+        """The names that `at` takes: the names in `hyper`, and fields with one number per column."""
         deeper = [
             p + name
             for p, part in zip(self._prefixes, self.parts)
@@ -172,7 +172,7 @@ class CovarianceFunction(ABC):
 
     @property
     def _prefixes(self) -> list[str]:
-        """What goes before the names of each part: nothing where it is alone, its name, numbered where that is not enough."""
+        """Return the prefix of the names of each part: empty for a single part, else its name, with a number if two are equal."""
         names = [part.name for part in self.parts]
         if len(names) == 1 and not set(self.hyperparameters) & set(self.parts[0].hyper):
             return [""]
@@ -214,7 +214,7 @@ class CovarianceFunction(ABC):
         return self.at_rows(rows, tuple(names or ()))
 
     def at_rows(self, X: Array, names: tuple[str, ...]) -> "CovarianceFunction":
-        """What `resolved` gives, of rows and names that were read."""
+        """Return the result of `resolved` for rows and names that are already checked."""
         if getattr(self, "scaled", False):
             if len(X) > 1:
                 sd = X.std(0, ddof=1)
@@ -297,7 +297,7 @@ class CovarianceFunction(ABC):
         return KERNELS["on"]((self,), columns)  # type: ignore[call-arg]
 
     def normalised(self) -> "CovarianceFunction":
-        """k(x, z) / sqrt(k(x, x) k(z, z)), whose diagonal is 1."""
+        """The correlation function k(x, z) / sqrt(k(x, x) k(z, z))."""
         return KERNELS["normalised"]((self,))  # type: ignore[call-arg]
 
     def _combine(
@@ -380,7 +380,7 @@ def kernel_from_spec(spec: Mapping[str, Any]) -> CovarianceFunction:
     Returns
     -------
     CovarianceFunction
-        Equal to the one whose `spec` it is.
+        The function with this specification.
     """
     try:
         return KERNELS.from_spec(spec)

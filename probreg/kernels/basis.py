@@ -1,6 +1,6 @@
 """A basis turns a covariance function into columns: phi(x)'phi(z) = k(x, z), exactly at some rows or nearly at all.
 
-Coefficients beta ~ N(0, tau^2 I) of these columns are a Gaussian process of covariance tau^2 k. What the columns lack at a row
+With coefficients beta ~ N(0, tau^2 I) they give a Gaussian process with covariance tau^2 k. The variance that they lack at a row
 is its residual variance v(x) = k(x, x) - phi(x)'phi(x); between rows it is R(x, z) = k(x, z) - phi(x)'phi(z).
 """
 
@@ -39,7 +39,7 @@ class Beyond(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class KernelBasis(ABC):
-    """Columns phi(x) (n, q) whose products are a covariance function, k(x, z) = phi(x)'phi(z) + R(x, z).
+    """Columns phi(x) (n, q) with k(x, z) = phi(x)'phi(z) + R(x, z).
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ class KernelBasis(ABC):
     width : int
         Columns of the rows that it takes.
     error : float
-        How far the columns are from k; `error_words` says of what kind it is.
+        The error of the columns; see `error_words` for its kind.
     holds_rows : bool
         Whether it keeps rows that it was made of, and so does a file of it.
     """
@@ -70,7 +70,7 @@ class KernelBasis(ABC):
 
     @property
     def projects(self) -> bool:
-        """Its columns are a projection on few anchors, so that an evidence without what it leaves out is too high (Titsias 2009)."""
+        """Whether the columns project on few anchors, so that the evidence needs a correction (Titsias 2009)."""
         return self.kind == "cholesky"
 
     @property
@@ -81,14 +81,14 @@ class KernelBasis(ABC):
     @property
     @abstractmethod
     def error_words(self) -> str:
-        """What `error` is, in a sentence."""
+        """A sentence about `error`."""
 
     @abstractmethod
     def values(self, rows: Array) -> Array:
         """The columns at rows that were read."""
 
     def phi(self, rows: Array) -> Array:
-        """What has k(x, z) for its products: the columns, but where these leave their scales to the prior."""
+        """Return columns with the products k(x, z), including scales that `values` leaves to the prior."""
         return self.values(rows)
 
     @abstractmethod
@@ -110,14 +110,14 @@ class KernelBasis(ABC):
 
     @abstractmethod
     def left_over(self, left: Array, largest: Array) -> Array:
-        """v >= 0 from k(x, x) - phi(x)'phi(x) (n,) as computed, beside k(x, x); an error where a negative one is no rounding."""
+        """Return v >= 0 from the computed k(x, x) - phi(x)'phi(x) (n,); raise DataError for a value that is negative beyond rounding."""
 
     @abstractmethod
     def with_kernel(self, kernel: CovarianceFunction) -> Self:
         """The basis of the same kind and place for the same function at other hyperparameters."""
 
     def residual_variance(self, X: ArrayLike) -> Array:
-        """v(x) = k(x, x) - phi(x)'phi(x) (n,), not negative: what a prediction at X has to add, times tau^2.
+        """Return v(x) = k(x, x) - phi(x)'phi(x) (n,), not negative: a prediction at X adds tau^2 v.
 
         For a basis with anchors this is the variance of the process given its values there. The hsgp basis is not a
         projection: v is the part of k(x, x) that it lacks, and 0 where it has too much.
@@ -131,7 +131,7 @@ class KernelBasis(ABC):
         return self.left_over(diagonal - np.einsum("ij,ij->i", phi, phi), diagonal)
 
     def residual_covariance(self, X: ArrayLike, Z: ArrayLike | None = None) -> Array:
-        """R(x, z) = k(x, z) - phi(x)'phi(z) (n, m), for what combines rows.
+        """Return R(x, z) = k(x, z) - phi(x)'phi(z) (n, m), for sums over rows.
 
         A covariance for the bases with anchors; for hsgp, which is not a projection, it is the error of k.
         """
@@ -178,7 +178,7 @@ def basis(
     kind : str, optional
         "exact" (the default up to 2,000 distinct rows), "cholesky" (above) or "hsgp".
     **settings
-        Those of the function of that name: `tol`, `size`, `anchors`, `range`, `half_width`, `orthogonal`, `seed`.
+        The settings of that kind: `tol`, `size`, `range`, `half_width`.
 
     Returns
     -------

@@ -363,7 +363,7 @@ class Normalised(Composite):
         }
 
     def _diagonals(self, pairs: RowPairs) -> tuple[Array, Array]:
-        """k(x, x) and k(z, z), in shapes whose arithmetic gives one number per pair. DataError where one is zero."""
+        """Return k(x, x) and k(z, z), in shapes that broadcast to the pairs; raise DataError for a zero."""
         inner = self.parts[0]
         a, b = (
             inner.matrix(RowPairs(rows, rows, aligned=True))

@@ -1,4 +1,4 @@
-"""Whether a matrix can be that of a covariance function: it is symmetric, and none of its eigenvalues is negative beyond rounding."""
+"""Checks that a matrix is symmetric and positive semidefinite up to rounding."""
 
 import numpy as np
 

@@ -99,7 +99,7 @@ class Polynomial(NonStationary):
 
 @dataclass(frozen=True)
 class CustomFunction(NonStationary):
-    """A covariance function of one's own, whose matrix is checked for negative eigenvalues wherever it is made.
+    """A custom covariance function; each of its matrices is checked for negative eigenvalues.
 
     It has no hyperparameters and is not saved; a subclass of `CovarianceFunction` has and is: docs/how-to/kernel.md.
 

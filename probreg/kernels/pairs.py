@@ -1,4 +1,4 @@
-"""Rows that a covariance function is asked about: read once, and met as all pairs or as each row with itself."""
+"""Pairs of rows at which a covariance function is evaluated: all pairs, or each row with itself."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ _FAR = 1e200  # a squared distance beyond which nothing changes, and whose power
 class RowPairs:
     """Rows x (n, d) and z (m, d), and the pairs of them: all n m, or the n pairs of rows at the same place (`aligned`).
 
-    A covariance function says k once, for either: its matrix (n, m) is k at all pairs, its diagonal (n,) k at aligned ones.
+    A covariance function defines k once for both: its matrix (n, m) is k at all pairs, its diagonal (n,) k at aligned ones.
 
     >>> x = np.array([[0.0], [2.0]])
     >>> RowPairs(x, x).squared_distances()
@@ -45,7 +45,7 @@ class RowPairs:
 
     @property
     def square(self) -> bool:
-        """Whether these are all pairs of one set of rows, whose matrix is symmetric."""
+        """Whether these are all pairs of one set of rows, so that the matrix is symmetric."""
         return self.x is self.z and not self.aligned
 
     def on(self, columns: Sequence[int]) -> "RowPairs":
@@ -54,7 +54,7 @@ class RowPairs:
         return RowPairs(x, x if self.x is self.z else self.z[:, columns], self.aligned)
 
     def column(self, j: int) -> tuple[Array, Array]:
-        """Column j of the left and of the right rows, in shapes whose arithmetic gives one number per pair."""
+        """Return column j of the left and of the right rows, in shapes that broadcast to the pairs."""
         x = self.x[:, j]
         z = self.z[:, j]
         if self.aligned:

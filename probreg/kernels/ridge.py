@@ -2,7 +2,7 @@
 
 min_f sum_i (y_i - f(x_i) - b)^2 + lam |f|^2 has f = sum_i alpha_i k(x_i, .), alpha = (K + lam I)^-1 y without an offset b. With a
 prior of covariance tau^2 k and noise sigma^2 it is the posterior mean at lam = sigma^2 / tau^2. An offset b is free of any prior:
-(K + lam I) alpha + b 1 = y, 1'alpha = 0. With N (n, n - 1) an orthonormal basis of what is orthogonal to 1 it is the same problem in
+(K + lam I) alpha + b 1 = y, 1'alpha = 0. With N (n, n - 1) an orthonormal basis of the complement of 1 it is the same problem in
 N'KN and N'y, so that K = Q diag(d) Q' below is K itself, or N'KN with Q mapped back. Columns B (n, f) that no penalty touches take
 the place of 1 alike.
 """
@@ -164,7 +164,7 @@ class RidgePath:
         return self._lam(lam)[:, None] * self.alpha(lam)
 
     def rss(self, lam: ArrayLike) -> Array:
-        """|y - f - b|^2 = sum (lam z / (d + lam))^2 (L,), and what of y lies in no eigenvector."""
+        """|y - f - b|^2 = sum (lam z / (d + lam))^2 (L,), plus the part of y outside all eigenvectors."""
         lams = self._lam(lam)[:, None]
         return np.square(lams / (self.d + lams) * self.z).sum(1) + float(
             self._residual_response[0] @ self._residual_response[0]
@@ -180,7 +180,7 @@ class RidgePath:
     def loo_residuals(self, lam: ArrayLike) -> Array:
         """y_i less its prediction from all other rows (L, n), lam the same: e_i = alpha_i / [(K + lam I)^-1]_ii.
 
-        With an offset the inverse is that on what is orthogonal to 1, whose diagonal is (1 - H_ii) / lam in either case.
+        With an offset it is the inverse on the complement of 1; its diagonal is (1 - H_ii) / lam in either case.
         """
         return self.residuals(lam) / self.one_minus_leverage(lam)
 
@@ -201,7 +201,7 @@ class RidgePath:
         return self.penalised_rss(lam) / self._penalised_dimensions
 
     def penalised_rss(self, lam: ArrayLike) -> Array:
-        """The least |y - f - b|^2 + lam |f|^2 (L,) = lam y'(K + lam I)^-1 y, of what is orthogonal to 1 with an offset."""
+        """The least |y - f - b|^2 + lam |f|^2 (L,) = lam y'(K + lam I)^-1 y, on the complement of 1 with an offset."""
         lams = self._lam(lam)[:, None]
         return (lams / (self.d + lams) * np.square(self.z)).sum(1) + float(
             self._residual_response[0] @ self._residual_response[0]
@@ -234,7 +234,7 @@ class RidgePath:
     # ---- new rows --------------------------------------------------------------------------------------------------
 
     def predict(self, across: ArrayLike, lam: ArrayLike) -> Array:
-        """f(s) + b (L, m) at rows whose covariances with those of the path are k(s, x), `across` (m, n)."""
+        """Return f(s) + b (L, m) at new rows, from their covariances k(s, x) with the rows of the path, `across` (m, n)."""
         return self.alpha(lam) @ self._across(across).T + self.intercept(lam)[:, None]
 
     def variance(self, across: ArrayLike, diagonal: ArrayLike, lam: ArrayLike) -> Array:
@@ -362,7 +362,7 @@ def ridge_path_of_columns(
 
 
 def path_beside(Phi: Array, y: Array, B: Array, min_lam: float = 0.0) -> RidgePath:
-    """The ridge path of columns Phi (n, q) beside columns B (n, f) of full rank that no penalty touches.
+    """Return the ridge path of columns Phi (n, q) with columns B (n, f) of full rank that have no penalty.
 
     No lam below `least` is asked: where K = Phi Phi' has the digits for that it is the quicker way.
 
@@ -434,7 +434,7 @@ def _check_response(y: Any, n: int) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Complement:
-    """N (n, n - f), an orthonormal basis of what is orthogonal to columns B (n, f), as f reflections I - tau v v'.
+    """N (n, n - f), an orthonormal basis of the complement of columns B (n, f), as f reflections I - tau v v'.
 
     >>> beside = Complement.of(np.ones((4, 1)))
     >>> beside.without(np.ones((4, 1))).round(12).ravel(), beside.back(np.eye(3)).sum(0).round(12)
@@ -471,7 +471,7 @@ class Complement:
 
     @property
     def basis(self) -> Array:
-        """(n, f), an orthonormal basis of what B spans."""
+        """Return an orthonormal basis (n, f) of the span of B."""
         return _reflect(
             np.eye(self.v.shape[1], len(self.tau)), self.v[::-1], self.tau[::-1]
         )

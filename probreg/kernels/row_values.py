@@ -1,7 +1,7 @@
-"""The values of a process at its distinct rows as its columns, for a process whose hyperparameters differ between draws.
+"""The values of a process at its distinct rows as its columns, so that hyperparameters can differ between draws.
 
 Columns phi(x) = k(x, A) T move with the hyperparameters of k; the values f(a) at the rows A do not. A column is 1 at one of these rows
-and 0 at every other point, so that it says nothing of the process elsewhere: given f(A) and k, f is there a process with the mean
+and 0 at every other point, so at other points f is, given f(A) and k, a process with the mean
 k(x, A) k(A, A)^+ f(A) and the covariance that the columns of k leave, both at the hyperparameters of the draw.
 """
 
@@ -31,7 +31,7 @@ _PIVOT = 32  # n eps max k(x, x): a smaller pivot is off by its own size, and it
 
 @dataclass(frozen=True, eq=False)
 class RowValues(KernelBasis):
-    """Columns that are 1 at one of the distinct rows A (a, d), and 0 elsewhere; `phi` are those of k at its own hyperparameters."""
+    """Columns that are 1 at one of the distinct rows A (a, d), and 0 elsewhere; `phi` gives the columns of k."""
 
     anchors: Array
     rows: int  # that it was made of
@@ -128,7 +128,7 @@ def exact_by_cholesky(
     """The exact basis of rows X (n, d) by a pivoted Cholesky factor, which takes a tenth of the time of eigenvectors, and its columns
     (n, q) there.
 
-    DataError for more than 5,000 distinct rows, and for what is no covariance function at them.
+    DataError for more than 5,000 distinct rows, and for a function that is not positive semidefinite at them.
 
     >>> from probreg.kernels.stationary import RBF
     >>> made, F = exact_by_cholesky(RBF(1.0), [0.0, 1.0, 3.0, 1.0])

@@ -1,6 +1,6 @@
 """The hsgp basis of a stationary covariance function: sines on an interval [-L, L], scaled by roots of its spectral density.
 
-The sines hold no rows and do not depend on the hyperparameters, so that a length can be unknown.
+The sines contain no rows and do not depend on the hyperparameters, so a length can be unknown.
 """
 
 import math
@@ -90,7 +90,7 @@ class SineBasis(KernelBasis):
         return sines
 
     def roots(self, **hyper: Any) -> Array:
-        """The scales sqrt(S(omega)) (q,) of the columns' coefficients, at these hyperparameters or at those of `kernel`."""
+        """The scales sqrt(S(omega)) (q,) of the columns' coefficients, at these hyperparameters, by default those of `kernel`."""
         return np.sqrt(self.kernel.at(**hyper).spectral_density(self.frequencies))
 
     def values(self, rows: Array) -> Array:
@@ -102,7 +102,7 @@ class SineBasis(KernelBasis):
         return self._sines(rows) * self.roots()
 
     def error_of(self, kernel: CovarianceFunction) -> float:
-        """How far these sines are from another function, as a share of its k(x, x): images behind the ends, and what the density has
+        """Return the error of these sines for another function, as a share of its k(x, x): images behind the ends, and the density
         beyond the last sine."""
         errors = [
             _image(k, w, s) + _tails(k, w)[m]
@@ -176,7 +176,7 @@ def hsgp(
     X : array (n, d)
         Rows; d is at most 3.
     range : (low, high) or sequence of them, optional
-        What the basis serves, for all columns or for each; that of X unless given. Rows beyond it are refused.
+        The range of the basis, for all columns or for each; by default the range of X. Rows beyond it raise DataError.
     tol : float
         The error of either kind that is allowed, as a share of k(x, x).
     size : int or sequence of int, optional
@@ -187,11 +187,11 @@ def hsgp(
     Returns
     -------
     SineBasis
-        With `sines`, `frequencies` and `roots` beside what every basis has; `error` bounds that of k within the range.
+        A basis with `sines`, `frequencies` and `roots`; `error` bounds the error of k within the range.
 
     Notes
     -----
-    Where the length is unknown, the largest that is plausible asks for L, and the smallest, at that L, for the number of sines:
+    If the length is unknown, the largest plausible length determines L, and the smallest the number of sines at that L:
     `half_width` and `counts` of two bases are the settings of the third. `roots(length=...)` are its scales at each length.
 
     References
@@ -321,7 +321,7 @@ def _inverse_distance(k: CovarianceFunction, tol: float, start: float) -> float:
 
 
 def _tails(k: CovarianceFunction, L: float) -> Array:
-    """sum_(a > m) S(a pi / 2L) / L for m = 0, 1, ...: what the sines beyond the m-th could add to k."""
+    """sum_(a > m) S(a pi / 2L) / L for m = 0, 1, ...: the largest contribution of the sines beyond the m-th to k."""
     a = np.arange(1, _TERMS + 1)
     S = k.spectral_density(a * np.pi / (2.0 * L)) / L
     remainder = _TERMS * S[-1]  # a density falls at least as omega^-2
@@ -329,7 +329,7 @@ def _tails(k: CovarianceFunction, L: float) -> Array:
 
 
 def _functions(k: CovarianceFunction, L: float, tol: float) -> int:
-    """The least m whose tail is at most tol k(0)."""
+    """Return the smallest m with a tail of at most tol k(0)."""
     enough = _tails(k, L) <= tol * k.bound
     return int(np.argmax(enough)) if enough.any() else _TERMS
 

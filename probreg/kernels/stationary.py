@@ -24,7 +24,7 @@ _LARGE_ORDER = 50.0
 
 
 class Radial(CovarianceFunction):
-    """k = g(s) of the squared distance s in units of the lengths, g(0) = 1; a subclass says g and its density."""
+    """k = g(s) of the squared distance s in units of the lengths, g(0) = 1; a subclass defines g and its density."""
 
     length: Length
     scaled: bool
@@ -41,7 +41,7 @@ class Radial(CovarianceFunction):
 
     @abstractmethod
     def profile_slopes(self, s: Array) -> tuple[Array, dict[str, Array]]:
-        """s dg/ds, and dg / d log h of the hyperparameters beside the length."""
+        """Return s dg/ds, and dg / d log h of the hyperparameters other than the length."""
 
     @abstractmethod
     def unit_density(self, w2: Array, d: int) -> Array:

@@ -1,7 +1,7 @@
-"""What a basis leaves of sums of a process over rows: averages, differences and slopes off the span of its columns.
+"""The residual covariance of sums of a process over rows: averages, differences and slopes off the span of its columns.
 
 A sum l(f) = sum_k c_k f(x_k) has, given the columns, the covariance sum_kl c_k c'_l R(x_k, x_l) with another, R = k - phi'phi. It is
-far from what independent rows would say: f(10) - f(10.1) of a smooth process is known nearly, wherever f(10) is.
+far from the covariance of independent rows: f(10) - f(10.1) of a smooth process is nearly known even if f(10) is not.
 """
 
 from collections.abc import Iterator
@@ -75,7 +75,7 @@ class RowSums:
         return phi
 
     def variances(self, basis: KernelBasis) -> tuple[Array, Array]:
-        """Of each sum what the columns leave of its variance, and the variance, (n,) each, at tau = 1."""
+        """Return the residual variance and the variance of each sum, (n,) each, at tau = 1."""
         # l l k = sum_kl c_k c_l k(x_k, x_l), less |l(phi)|^2
         total = np.zeros(self.n)
         explained = np.zeros(self.n)
@@ -160,7 +160,7 @@ def _quadratic_form(basis: KernelBasis, points: Array, W: Any) -> Array:
 
 
 def _positive(C: Array, bound: Array, basis: KernelBasis) -> Array:
-    """The covariance nearest to C: without what rounding, or the error of a basis that is no projection, makes negative of it."""
+    """Return the nearest positive semidefinite matrix: rounding, or a basis that is no projection, can make C indefinite."""
     variance = np.diagonal(C)
     if basis.projection and (variance < -_NEGATIVE * bound).any():
         i = int(np.argmin(variance / np.maximum(bound, 1e-300)))

@@ -1,12 +1,12 @@
-"""What a likelihood must say about y given its linear predictors.
+"""The base classes of likelihoods: y given its linear predictors.
 
 Everything meets at `eta`, an array of shape (..., n, m): n rows, m linear predictors (m = 1 for all but the softmax),
 any number of leading axes for draws. Auxiliary parameters such as sigma arrive as keywords that broadcast against
 (..., n). Derivatives with respect to an auxiliary parameter are taken on its log scale, where it is unconstrained.
 
-A row of y is one observation: a number, or several numbers on a last axis (successes and trials, counts by class). What
-has y needs nothing else. What is said without y (`information`, `sample`, ...) is told what is *given* of a row, as
-keywords beside aux: `information(eta, **aux, **likelihood.given(y))`, which is `trials=` (n,) where y counts trials.
+A row of y is one observation: a number, or several numbers on a last axis (successes and trials, counts by class). Methods
+with y need nothing else. Methods without y (`information`, `sample`, ...) take the values that are *given* for a row, as
+keywords in addition to aux: `information(eta, **aux, **likelihood.given(y))`, with `trials=` (n,) if y counts trials.
 
 A likelihood is a frozen value. Before it meets data it is a recipe (`Bernoulli()`); `prepare` reads the response and
 returns the likelihood that knows its levels; `encode` turns response values into the numbers y.
@@ -115,18 +115,18 @@ class Likelihood(ABC):
 
     @abstractmethod
     def encode(self, values: Array) -> Array:
-        """The response as numbers y, (n,) or (n, c). DataError names the first row whose value does not belong."""
+        """The response as numbers y, (n,) or (n, c). DataError names the first row with an invalid value."""
 
     def given(self, y: Array) -> dict[str, Array]:
-        """What belongs to a row and is not drawn, as keywords beside aux: `trials` (..., n) where y counts trials."""
+        """Return the values of a row that are not random, as keywords: `trials` (..., n) if y counts trials."""
         return {}
 
     def drawn(self, y: Array) -> Array:
-        """The numbers of y that are drawn, (..., n) or (..., n, K): y without what is given."""
+        """Return the random part of y, (..., n) or (..., n, K): y without its trials."""
         return y
 
     def joined(self, drawn: Array, **given: Array) -> Array:
-        """y of what is drawn and what is given: the inverse of `drawn` and `given`."""
+        """Return y from its random part and its given values: the inverse of `drawn` and `given`."""
         return drawn
 
     def response(self, y: Array) -> Array:
@@ -139,7 +139,7 @@ class Likelihood(ABC):
 
     @abstractmethod
     def describe(self, response: str) -> str:
-        """What is modelled, in words: the event, the reference class, the link."""
+        """A description of the model: the event, the reference class, the link."""
 
     @property
     def named(self) -> str:
@@ -148,17 +148,17 @@ class Likelihood(ABC):
 
     @property
     def centre(self) -> str:
-        """What of the response the inverse link of the linear predictor is, such as its mean, its median or its centre."""
+        """The functional of the response that the inverse link gives, such as its mean, its median or its centre."""
         return "mean"
 
     def mean_name(self, response: str) -> str:
-        """What the mean is, in few words: the response, or the probability that is meant."""
+        """Return the name of the mean: the response, or the modelled probability."""
         return response
 
     @property
     @abstractmethod
     def support(self) -> str | Array:
-        """ "real", or the numbers that what is drawn may be (counts are cut far in the tail)."""
+        """ "real", or the possible values of the response (counts are cut far in the tail)."""
 
     @property
     @abstractmethod
@@ -242,7 +242,7 @@ class Likelihood(ABC):
 
 
 class QuantileOfMixture(Protocol):
-    """(prob, eta (S, n, 1), aux, weights (S,)) -> the quantiles (n,) of a mixture; nan where another search is asked for."""
+    """(prob, eta (S, n, 1), aux, weights (S,)) -> the quantiles (n,) of a mixture; nan if the general search is needed."""
 
     def __call__(
         self, prob: float, eta: Array, aux: Mapping[str, Array], share: Array, /
@@ -334,11 +334,11 @@ class DifferentiableLikelihood(Likelihood):
         forget_inherited(cls, _DENSITY)
 
     def settings(self, **aux: Any) -> tuple[Any, ...]:
-        """The array t of the density, number by number: functions of aux (each may be an array) and of what is given."""
+        """The array t of the density, number by number: functions of aux (each may be an array) and of the given values."""
         return ()
 
     def base_measure(self, y: Array) -> Array:
-        """What the density leaves out of log p, a function of y alone, (n,)."""
+        """Return the terms of log p that the density omits, a function of y alone, (n,)."""
         return np.zeros(len(y))
 
 
@@ -375,7 +375,7 @@ class MayDiverge(Likelihood):
 
 
 class OfClasses(Likelihood):
-    """What happens is one of some classes, once in a row or in each of its trials."""
+    """The outcome is one of several classes, once in a row or in each of its trials."""
 
     def _stated_levels(self) -> tuple[Level, ...]:
         """Return the levels that the user passed to the constructor; empty for the default ones."""
@@ -410,7 +410,7 @@ class OfTrials(OfClasses):
 
 
 def told_trials(kind: str, known: Mapping[str, Any]) -> Any:
-    """The trials of rows whose response is not at hand. DataError where they were not given: one trial is no default."""
+    """Return the trials of rows without a response; raise DataError if they are missing, because one trial is no default."""
     if "trials" not in known:
         raise DataError(
             f"{with_article(kind)} row counts trials, and their number is not known here: pass trials=, one per row"
@@ -423,7 +423,7 @@ class ExponentialFamily(UnivariateLikelihood, SmoothLikelihood):
 
     d log p / d eta = (y - n mu) theta', theta' = mu' / V the slope of the natural parameter, so that the expected information is
     n mu' theta' and the observed one that less (y - n mu) theta''. A `canonical` link has theta = eta. n is 1 but where y
-    counts trials. A nuisance parameter says its own derivatives in `aux_expansion`.
+    counts trials. `aux_expansion` gives the derivatives over a nuisance parameter.
     """
 
     canonical: ClassVar[bool] = False
@@ -437,7 +437,7 @@ class ExponentialFamily(UnivariateLikelihood, SmoothLikelihood):
         """dV / d mu."""
 
     def size(self, **known: Any) -> Any:
-        """n, the number of draws whose sum y is, of what is given."""
+        """Return n, the number of trials, from the given values."""
         return 1.0
 
     def mean(self, eta: Array, **known: Any) -> Array:

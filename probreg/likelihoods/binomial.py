@@ -92,7 +92,7 @@ class Binomial(ExponentialFamily, MayDiverge, OfTrials):
         return bound
 
     def encode(self, values: Array) -> Array:
-        """(n, 2), successes and trials, of such pairs, or of successes (n,) where `trials` says of how many."""
+        """(n, 2), successes and trials, of such pairs, or of successes (n,) with `trials`."""
         values = np.asarray(values)
         if values.ndim == 1 and self.trials is None:
             raise DataError(
@@ -235,7 +235,7 @@ class Binomial(ExponentialFamily, MayDiverge, OfTrials):
 
 
 def _zero_one(values: Array, trials: int | None) -> None:
-    """Values (n,) that a Binomial of so many trials counts; one of shares or of text names what is meant."""
+    """Values (n,) that a Binomial of so many trials counts; an error about shares or text names the alternative."""
     if values.dtype.kind not in "fiub":
         message = f" holds {values[0] if len(values) else ''!r}. For two levels use Bernoulli."
         raise row_error("a Binomial response is numeric; ", 0, message)

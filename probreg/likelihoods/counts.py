@@ -1,4 +1,4 @@
-"""Counts 0, 1, 2, ... with a log link: what they share, however they vary about their mean."""
+"""The base class of counts 0, 1, 2, ... with a log link."""
 
 from abc import abstractmethod
 from typing import Any, Self
@@ -21,7 +21,7 @@ from probreg.likelihoods.response import exact_counts, finite_response, refuse
 class CountLikelihood(ExponentialFamily, MayDiverge):
     """y in {0, 1, 2, ...} with mean exp(eta): reading, words, a start, and where the likelihood never falls.
 
-    A family says its name, its density, distribution function and draws, its `variance` with the slope over the mean, and its
+    A family defines its name, its density, distribution function and draws, its `variance` with the slope over the mean, and its
     PyMC distribution. A row with y = 0 gains as eta falls for ever, one with y > 0 loses on both sides.
     """
 
@@ -77,7 +77,7 @@ class CountLikelihood(ExponentialFamily, MayDiverge):
 
     @abstractmethod
     def excess_kurtosis(self, mu: Array, **aux: Any) -> Array:
-        """The fourth cumulant over the squared variance: how much a squared residual varies beyond that of a normal."""
+        """The fourth cumulant over the squared variance: the excess variance of a squared residual over that of a normal variable."""
 
     def floor_count(self, y: Array) -> Array:
         """Return the whole number at or below y, at least 0, at which to evaluate a distribution function."""

@@ -14,7 +14,7 @@ Elementwise = Callable[[np.ndarray], np.ndarray]
 class Link:
     """A link by its functions: forward mu -> eta, inverse eta -> mu, slope d mu / d eta, hessian d2 mu / d eta2.
 
-    `ratio` is what exp of a coefficient is called; empty where it is nothing that has a name.
+    `ratio` is the name of exp(coefficient), empty if it has none.
 
     >>> float(LOGIT.inverse(LOGIT.forward(np.array(0.3))))
     0.3

@@ -18,7 +18,7 @@ from probreg.likelihoods.response import check_variation, finite_response, refus
 
 
 class AdditiveNoise(UnivariateLikelihood):
-    """A number y = eta + noise, whose density goes to 0 on both sides, so that no maximum over the coefficients is at infinity."""
+    """A number y = eta + noise. The density goes to 0 on both sides, so that no maximum over the coefficients is at infinity."""
 
     may_diverge = False
     levels = ()
@@ -53,7 +53,7 @@ class AdditiveNoise(UnivariateLikelihood):
 class LocationScaleLikelihood(AdditiveNoise, SmoothLikelihood):
     """p(y | eta, sigma) = f((y - eta) / sigma) / sigma, of a standard density f that is symmetric about 0.
 
-    A family says log f with its slopes, its distribution function and draws, and the information of one row.
+    A family defines log f with its slopes, its distribution function and draws, and the information of one row.
     """
 
     aux = ("sigma",)

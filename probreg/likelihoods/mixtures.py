@@ -1,4 +1,4 @@
-"""Quantiles of finite mixtures of a family by compiled code, for families whose mixtures have a short way to them."""
+"""Quantiles of finite mixtures of a family by compiled code, for the normal and the Poisson family."""
 
 from collections.abc import Mapping
 
@@ -35,7 +35,7 @@ def of_normals(
 def of_poissons(
     prob: float, eta: Array, aux: Mapping[str, Array], share: Array
 ) -> Array:
-    """The quantiles (n,) of sum_s w_s Poisson(exp(eta_s)), eta (S, n, 1); nan where a mean is above 300, whose terms are many."""
+    """The quantiles (n,) of sum_s w_s Poisson(exp(eta_s)), eta (S, n, 1); nan for a mean above 300, which needs many terms."""
     from probreg.numerics.compiled.mixtures import MOST, poisson_mixture_quantiles
 
     eta = eta[..., 0].T

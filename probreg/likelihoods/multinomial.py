@@ -145,7 +145,7 @@ class Multinomial(SoftmaxLikelihood, OfTrials):
             return np.asarray(y) / np.asarray(y).sum(-1, keepdims=True)
 
     def size(self, **known: Any) -> Any:
-        """n, of what is given."""
+        """Return n from the given values."""
         return told_trials("Multinomial", known)
 
     def mean_name(self, response: str) -> str:

@@ -85,7 +85,7 @@ def rising_sums(y: Array, r: Array) -> tuple[Array, Array, Array]:
 
 
 def _evaluate_row(y: float, eta: float, t: Array) -> tuple[float, float, float]:
-    """t = (r, log alpha): S0 + y eta - (y + r) log(1 + alpha mu), and slopes; S0 and S1 are those of `rising_sums`."""
+    """t = (r, log alpha): S0 + y eta - (y + r) log(1 + alpha mu), and slopes; `rising_sums` gives S0 and S1."""
     r = t[0]
     s = eta + t[1]
     e = exp(-abs(s))
@@ -123,10 +123,10 @@ def _row_hessian(y: float, eta: float, t: Array) -> float:
 class NegativeBinomial(CountLikelihood):
     """Counts y in {0, 1, 2, ...} with mean mu = exp(eta) and variance mu + alpha mu^2, alpha > 0.
 
-    It is a Poisson whose mean varies from row to row with squared coefficient of variation alpha (NB2).
+    It is a Poisson with a mean that varies from row to row, with squared coefficient of variation alpha (NB2).
 
     log p = log Gamma(y + r) - log Gamma(r) - log y! + y log(alpha mu) - (y + r) log(1 + alpha mu), r = 1 / alpha. At alpha = 0 it is
-    the Poisson. Where the counts vary no more than their mean, the maximum lies there, and the fit says that alpha runs to 0.
+    the Poisson. If the counts are not overdispersed, the maximum is at alpha = 0, and the fit reports that.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""Noise whose log density is linear to the left, flat over a tube, and linear to the right: absolute, quantile and tube losses."""
+"""Noise with a log density that is linear to the left, flat over a tube, and linear to the right: absolute, quantile and tube losses."""
 
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -48,7 +48,7 @@ def _evaluate_row(y: float, eta: float, t: Array) -> tuple[float, float, float]:
 class PiecewiseLinearLikelihood(AdditiveNoise, ProximalLikelihood):
     """p(y | eta) = exp(-up max(r - tube, 0) - down max(-r - tube, 0)) / Z with r = y - eta.
 
-    A family says its slopes as functions of the nuisance parameters: the first of these is a scale, by which both slopes are
+    A family defines its slopes as functions of the nuisance parameters: the first is a scale, by which both slopes are
     divided, and a second, if there is one, the half-width of the tube.
     """
 

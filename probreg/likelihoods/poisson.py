@@ -1,4 +1,4 @@
-"""Counts whose variance is their mean."""
+"""Poisson counts: the variance equals the mean."""
 
 from dataclasses import dataclass
 from math import exp

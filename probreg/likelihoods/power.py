@@ -32,7 +32,7 @@ class PowerNoise(LocationScaleLikelihood):
 
     Maximum likelihood is L_p regression, argmin sum |y - eta|^p. For p < 2 curvatures and standard errors are the expected ones, since
     the second derivative is infinite at y = eta. p = 2 is the Gaussian with standard deviation sigma / sqrt(2);
-    p = 1 is `AbsoluteLoss`, whose kinks need methods of their own.
+    p = 1 is `AbsoluteLoss`, which is not smooth and needs other methods.
 
     Parameters
     ----------

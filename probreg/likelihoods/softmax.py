@@ -1,4 +1,4 @@
-"""What responses in K unordered classes share: the softmax, its contrasts, its compiled pieces."""
+"""The base class of responses in K unordered classes: the softmax, its contrasts, its compiled functions."""
 
 from dataclasses import dataclass, replace
 from math import exp
@@ -25,7 +25,7 @@ _MANY = 2**15  # numbers from which compiled code is loaded, as their quantiles 
 
 
 def curve_of(eta: Array, t: Array, b: int, curve: Array) -> None:
-    """C' (diag p - p p') C, row by row: what varies of C over the classes, of one draw."""
+    """C' (diag p - p p') C, row by row: the covariance of C over the classes of one draw."""
     m = eta.shape[0]
     K = t.size // m
     p = np.zeros((K, b))

@@ -113,7 +113,7 @@ def nlms(step: scalars.Positive = 0.5, eps: scalars.NonNegative = 1e-8) -> Gradi
     step : float
         Positive.
     eps : float
-        Not negative; what keeps the step finite at rows of zeros.
+        Not negative; it keeps the step finite at rows of zeros.
 
     Returns
     -------
@@ -479,7 +479,7 @@ def aggregate(
     low: scalars.Real = 0.0,
     high: scalars.Real = 1.0,
 ) -> Aggregate:
-    """One forecast from those of N learners. Its squared loss exceeds that of the best by at most (high - low)^2 log(N) / 2.
+    """One forecast from those of N learners. Its squared loss exceeds the best one by at most (high - low)^2 log(N) / 2.
 
     Each learner learns from every row. See `Aggregate`.
 

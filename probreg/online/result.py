@@ -23,7 +23,7 @@ Share = Annotated[float, Number(0.0, 1.0, closed=(False, True))]
 
 @dataclass(frozen=True, eq=False)
 class Regret:
-    """The regret of a run: its cumulative loss minus that of one fixed comparator u over the same rounds.
+    """The regret of a run: its cumulative loss minus the loss of one fixed comparator u over the same rounds.
 
     Parameters
     ----------

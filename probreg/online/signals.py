@@ -26,7 +26,7 @@ def lags(
     """The lagged design of a signal s: rows (s[t - delay], ..., s[t - delay - m + 1]), targets y[t].
 
     y is s itself, so that delay = 1 gives the autoregression of order m, for t = m .. n - 1. With delay = 0 and another
-    signal as `target`, a microphone's say, it is the tapped delay line (s[t], ..., s[t - m + 1]) of a filter with m
+    signal as `target`, for example a microphone's, it is the tapped delay line (s[t], ..., s[t - m + 1]) of a filter with m
     taps. There are n - m - delay + 1 rows, each with its whole past in s.
 
     Parameters
@@ -85,16 +85,16 @@ def echo_return_loss(d: ArrayLike, e: ArrayLike, *, window: Count) -> Array:
     Parameters
     ----------
     d : array (n,)
-        What the microphone heard.
+        The signal of the microphone.
     e : array (n,)
-        What is left when the predicted echo is taken away.
+        The residual after subtraction of the predicted echo.
     window : int
         Rounds, from 1 to n.
 
     Returns
     -------
     array (n - window + 1,)
-        Value k is that of rounds k .. k + window - 1: inf where nothing is left, -inf where nothing was heard, nan
+        Value k is for rounds k .. k + window - 1: inf if e is 0, -inf if d is 0, nan
         where both are silent.
 
     Raises
@@ -135,8 +135,8 @@ def _decibels(v: Array, window: int) -> Array:
 def _sliding_sums(v: Array, window: int) -> Array:
     """Sums of `window` neighbours of v >= 0, each within a few units of rounding of its own size.
 
-    A window is the end of one block and the start of the next. Differences of one running sum would lose what is left of
-    an echo once it is small beside what there was.
+    A window is the end of one block and the start of the next. Differences of one running sum would lose the digits of
+    a residual that is small relative to the earlier signal.
     """
     blocks = np.append(v, np.zeros(-len(v) % window)).reshape(-1, window)
     start = np.cumsum(blocks, axis=1).ravel()

@@ -34,7 +34,7 @@ SNAPSHOTS = 200  # recorded weights of a stream; every other one is dropped when
 
 @dataclass(frozen=True)
 class Record:
-    """What a run records of its rounds.
+    """Options for the records of a run.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def run(
     state : State, optional
         The last state of an earlier run, to continue it.
     record : Record
-        What to record.
+        The records to keep.
 
     Returns
     -------

@@ -1,12 +1,12 @@
-"""What a prior must say about a block of coefficients, and the extra things it may say.
+"""The base classes of priors of a block of coefficients.
 
 A block is an array of shape (..., q, m): q columns, m linear predictors, any leading axes for draws. A scale is stated
 for coefficients on the raw columns, one for all or one per column; the m predictors of a column are independent copies.
 `unit` multiplies every scale: it is sigma for a prior that is stated in units of the noise (`sigma_units=True`).
 
-What else a prior can do is its kind: a `SmoothPrior` has slopes, a `GaussianPrior` a precision, a `ProximalPrior` a
+The subclass of a prior tells what else it can do: a `SmoothPrior` has slopes, a `GaussianPrior` a precision, a `ProximalPrior` a
 proximal map. A prior that is stated relative to the rows (on standardised columns, in units of X'X, through the Fisher
-information) or with an unknown scale says what it is once it meets them: `prepare` turns it into a plain one or a mixture.
+information) or with an unknown scale needs the rows: `prepare` turns it into a plain prior or a mixture.
 """
 
 from abc import ABC, abstractmethod
@@ -38,7 +38,7 @@ Scale = Annotated[float | tuple[float, ...] | AuxPrior, Columns(positive=True)]
 @dataclass(frozen=True)
 class Penalty:
     """A prior read as a penalty: -log p(w) = weight * R(w) + constant, per coefficient; `function` is R where it can be evaluated,
-    w (q,) -> (q,), and `form` says it in words.
+    w (q,) -> (q,), and `form` is its text.
 
     >>> Penalty("ridge", "w^2", np.array([0.125]), np.square).in_rss(sigma=2.0)
     array([1.])
@@ -59,7 +59,7 @@ class Penalty:
 
 @dataclass(frozen=True, eq=False)
 class PriorData:
-    """What a prior may know of the rows that it meets, for its own q columns; nothing of the response but its spread."""
+    """The properties of the rows that a prior can use, for its own q columns; of the response only its standard deviation."""
 
     columns: tuple[str, ...]
     n: float  # observations, weights counted
@@ -95,7 +95,7 @@ class PriorData:
 
 
 class Prior(NamedSettings, ABC):
-    """p(beta): independent of the likelihood, normalised unless it is flat or says so."""
+    """p(beta): independent of the likelihood, and normalised unless it is improper."""
 
     name: ClassVar[str]
     whole: ClassVar[bool] = False  # touches every column, the intercept too
@@ -136,12 +136,12 @@ class Prior(NamedSettings, ABC):
         shape: tuple[int, ...],
         unit: Array | float = 1.0,
     ) -> tuple[Array, dict[str, Array]]:
-        """The same, and the hyperparameters (...,) that each was drawn at by name, where the prior tells them."""
+        """Return draws and their hyperparameters (...,) by name, if the prior has any."""
         return self.sample(rng, shape, unit), {}
 
     @abstractmethod
     def pymc(self, unit: Any = 1.0) -> tuple[Any, dict[str, Any]]:
-        """PyMC's distribution class and parameters, for a variable whose last axis runs over the q columns."""
+        """Return PyMC's distribution class and parameters, for a variable with the q columns on its last axis."""
 
     @abstractmethod
     def as_penalty(self, q: int, unit: float = 1.0) -> Penalty | None:
@@ -153,12 +153,12 @@ class Prior(NamedSettings, ABC):
 
     @property
     def data_dependent(self) -> bool:
-        """Stated relative to the rows, or with an unknown scale: `prepare` says what it is."""
+        """Whether it is relative to the rows or has an unknown scale, so that it needs `prepare`."""
         return False
 
     @property
     def of_terms(self) -> bool:
-        """Given for all columns it is for those of smooth functions and processes too, block by block."""
+        """Whether a prior for all columns applies to smooth functions and processes too, block by block."""
         return False
 
     def prepare(self, rows: PriorData) -> "Prior":
@@ -166,7 +166,7 @@ class Prior(NamedSettings, ABC):
         return self
 
     def for_posterior(self) -> "Prior":
-        """This prior as a posterior has it: with a density for what a mode leaves flat where that has no finite mass."""
+        """Return the prior for a posterior: proper where a mode could use a flat one."""
         return self
 
     def root_of_groups(self, values: Mapping[str, Any]) -> Any:
@@ -278,7 +278,7 @@ class ProximalPrior(Prior):
 class GroupedPrior(ProximalPrior):
     """-log p = sum_g |r_g| + constant, r_j = (beta_j - location_j) / scale_j: the entries of a group have one kink together.
 
-    A group is of one predictor: those of a softmax are independent copies.
+    A group belongs to one predictor: the predictors of a softmax have independent copies.
     """
 
     convex = True
@@ -295,7 +295,7 @@ class GroupedPrior(ProximalPrior):
 
 
 class DataDependentPrior(Prior):
-    """A prior that has no density until it meets rows: it only says what it becomes there."""
+    """A prior that has no density before `prepare` binds it to the rows."""
 
     @property
     def size(self) -> int | None:

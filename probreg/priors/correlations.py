@@ -5,7 +5,7 @@ effects, row by row (Lewandowski, Kurowicka & Joe 2009):
 
     T_ij = tanh(t_ij) prod_(k < j) sech(t_ik),   T_ii = prod_(k < i) sech(t_ik)
 
-As a positive number v = exp(t) = ((1 + r) / (1 - r))^(1/2) a partial correlation is a hyperparameter like the others, whose log is t.
+As a positive number v = exp(t) = ((1 + r) / (1 - r))^(1/2) a partial correlation is a hyperparameter like the others, with the log t.
 Of two effects the partial correlation is the correlation.
 """
 

@@ -1,7 +1,7 @@
 """The prior of effects that vary by a group: b_g ~ N(0, Lambda Lambda'), one lower root Lambda (K, K) for all groups.
 
 Lambda = diag(sd) T with T T' the correlations (see `correlations`). The free coordinates of all hyperparameters are log sd and
-t = atanh(r) of partial correlations r, held as positive numbers v = exp(t). What a user reads are standard deviations and the
+t = atanh(r) of partial correlations r, stored as positive numbers v = exp(t). The user sees standard deviations and the
 correlations of S = Lambda Lambda': `natural`, and back by `internal`.
 """
 
@@ -45,7 +45,7 @@ class Covariance(DataDependentPrior):
     """The prior of effects that vary by a group, b_g ~ N(0, S): the prior of a term `(x | g)` of a formula.
 
     S has standard deviations `sd` and correlations `cor`. Without a prior they are unknown: a mode takes them at the top of the
-    evidence, and a posterior asks for a proper prior of sd. Each linear predictor of a softmax has its own S, and those
+    evidence, and a posterior needs a proper prior of sd. Each linear predictor of a softmax has its own S, and those
     of its symmetric form share one.
 
     Parameters
@@ -200,7 +200,7 @@ def _is_number_between(value: Any, low: float, high: float) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class VaryingEffects(LatentPrior):
-    """b_g ~ N(0, Lambda Lambda') of G groups and K effects, group by group; what has a prior is unknown.
+    """b_g ~ N(0, Lambda Lambda') of G groups and K effects, group by group; hyperparameters with a prior are unknown.
 
     Parameters
     ----------
@@ -546,5 +546,5 @@ def _tanh_sech(v: Any) -> tuple[Any, Any]:
 
 
 def _wide(v: Any) -> Any:
-    """A number of each draw (...,) beside its effects (..., G, m)."""
+    """Return one number per draw (...,) in a shape that broadcasts with its effects (..., G, m)."""
     return np.asarray(v)[..., None, None]

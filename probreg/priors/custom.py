@@ -9,7 +9,7 @@ from typing import Any
 class Custom:
     """`Custom(logp)` is used as `pm.Normal` is: called with a name for a variable, or `.dist` for the distribution alone.
 
-    `logp(value, *parameters)` is symbolic, elementwise, or over the last axis where `signature` says that a draw is a vector;
+    `logp(value, *parameters)` is symbolic, elementwise, or over the last axis if `signature` makes a draw a vector;
     `draw(*parameters, rng, size)` gives draws, for prior predictives.
     """
 

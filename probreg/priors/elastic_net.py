@@ -63,7 +63,7 @@ class ElasticNet(ProximalLocationScale):
 
     @classmethod
     def from_elastic_net(cls, *, of: str = "sklearn", **settings: Any) -> "ElasticNet":
-        """The prior whose mode is another package's elastic net: `alpha=`, `l1_ratio=` (sklearn, glum), `L1_wt=`
+        """Return the prior with the mode of another package's elastic net: `alpha=`, `l1_ratio=` (sklearn, glum), `L1_wt=`
         (statsmodels), `C=`, `l1_ratio=` (sklearn LogisticRegression), `lam=`, `alpha=` (glmnet, whose squared term is
         divided by the sd of y), or `lam1=`, `lam2=` of RSS + lam1 |w|_1 + lam2 |w|^2. The rest as in Laplace.from_lasso.
 

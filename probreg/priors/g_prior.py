@@ -1,4 +1,4 @@
-"""The g-prior: the precision of the coefficients is that of the data, 1/g of it, so that units do not matter."""
+"""The g-prior: the prior precision is 1/g times the precision from the data, so that units do not matter."""
 
 from dataclasses import KW_ONLY, dataclass, replace
 

@@ -1,4 +1,4 @@
-"""The prior of a Gaussian process term whose amplitude, length or other hyperparameters are unknown."""
+"""The prior of a Gaussian process term with unknown amplitude, length or other hyperparameters."""
 
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -37,14 +37,14 @@ _STEP = 2e-3  # of differences of log S over the log of a hyperparameter, whose 
 class GaussianProcess(DataDependentPrior):
     """A Gaussian process f with cov(f(x), f(z)) = amplitude^2 k(x, z): the prior of the columns of a term `gp(...)`.
 
-    What has a prior is unknown: found at the top of the evidence, integrated or sampled. With a basis of sines ("hsgp") lengths
-    are scales of the columns, so that every method takes them; with the others they are in the columns, which evidence makes anew.
+    Hyperparameters with a prior are unknown: the fit maximises the evidence, integrates or samples. With a basis of sines ("hsgp") lengths
+    are scales of the columns, so that every method takes them; with other bases they are in the columns, which `evidence` recomputes.
     With an exact basis `integrate` averages over them, the coefficients being values at the distinct rows.
 
     Parameters
     ----------
     kernel : CovarianceFunction, optional
-        k, in the place of that of the term: a sum or a product, which a formula cannot hold.
+        k, instead of the term's function: for a sum or a product, which a formula cannot express.
     amplitude : float or AuxPrior
         Positive, in units of the linear predictor: the standard deviation of f where k(x, x) = 1.
     length : float or AuxPrior or None
@@ -108,7 +108,7 @@ class GaussianProcess(DataDependentPrior):
         )
 
     def kernel_on(self, term: CovarianceFunction) -> CovarianceFunction:
-        """k with the values that are stated here, and those of the term's own function where no other is given."""
+        """Return k with the values stated here, on the term's own function unless `kernel` is given."""
         k = term if self.kernel is None else self.kernel
         held = {
             name: v
@@ -168,9 +168,9 @@ class GaussianProcess(DataDependentPrior):
 
 
 def process_prior(kernel: CovarianceFunction) -> GaussianProcess:
-    """The prior under which everything that the evidence can tell apart is unknown.
+    """Return the prior with every identifiable hyperparameter unknown.
 
-    The amplitude says the same as the variance of a function that is a multiple of another, or as the first of a sum of such: that
+    The amplitude duplicates the variance of a function that is a multiple of another, or of the first in a sum of such: that
     one is held.
     """
     if kernel.name == "sum":
@@ -207,7 +207,7 @@ def is_length(name: str) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class ProcessPrior(LatentPrior):
-    """A process whose kernel has unknown hyperparameters, bound to the basis of its columns."""
+    """A process with unknown hyperparameters of the kernel, bound to the basis of its columns."""
 
     basis: KernelBasis
     amplitude: Any
@@ -292,7 +292,7 @@ class SineProcess(ProcessPrior):
     basis: SineBasis
 
     def _log_roots(self, values: Mapping[str, Array]) -> Array:
-        """log S^(1/2) (S, q) at hyperparameters (S,), never more than 23 below the largest: what is left out is 1e-20 of the
+        """log S^(1/2) (S, q) at hyperparameters (S,), never more than 23 below the largest: the error is 1e-20 of the
         variance."""
         columns = {
             name: np.asarray(values[name], dtype=float)[:, None]
@@ -360,7 +360,7 @@ class SineProcess(ProcessPrior):
         return Normal(tuple(np.exp(self._log_sds(values)).tolist()))
 
     def spread(self, **values: Any) -> Any:
-        """Numbers, or symbols for functions whose density can be written with them."""
+        """Return numbers, or symbols for functions with a symbolic density."""
         inside = {name: values[name] for name, _ in self.unknown}
         if all(isinstance(v, int | float | np.number) for v in inside.values()):
             return np.exp(self._log_sds(values))
@@ -428,7 +428,7 @@ class SineProcess(ProcessPrior):
 
 @dataclass(frozen=True, eq=False)
 class UnknownLength(ProcessPrior):
-    """A process whose unknown hyperparameters are no scales of its columns, but move them: linear predictors share them."""
+    """A process with unknown hyperparameters that change its columns; linear predictors share them."""
 
     shared = True
 
@@ -443,7 +443,7 @@ class UnknownLength(ProcessPrior):
         raise self.moved_columns()
 
     def moved_columns(self) -> Incompatible:
-        """The error for what needs columns that hyperparameters do not move."""
+        """Return the error for a method that needs fixed columns."""
         return Incompatible(
             f"the {' and '.join(self.in_columns)} of this process stands in its columns: evidence finds it; basis='hsgp' has it in the "
             "prior, for every method"
@@ -452,7 +452,7 @@ class UnknownLength(ProcessPrior):
 
 @dataclass(frozen=True, eq=False)
 class InducingPoints(UnknownLength):
-    """A process whose unknown hyperparameters are in the columns of its basis, which is made anew at other values of them."""
+    """A process with unknown hyperparameters in the columns of its basis, which is rebuilt at new values."""
 
     def given(self, **values: Any) -> Prior:
         """The prior of the columns of the basis at these hyperparameters."""
@@ -473,7 +473,7 @@ class InducingPoints(UnknownLength):
 
 @dataclass(frozen=True, eq=False)
 class FunctionValues(UnknownLength):
-    """A process whose coefficients are its values at the distinct rows A: f(A) ~ N(0, amplitude^2 k(A, A)) at every hyperparameter."""
+    """A process with its values at the distinct rows A as coefficients: f(A) ~ N(0, amplitude^2 k(A, A)) at every hyperparameter."""
 
     basis: RowValues
 

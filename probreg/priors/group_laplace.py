@@ -64,7 +64,7 @@ class GroupLaplace(AffinePrior, GroupedPrior):
     scale : float or tuple of float or AuxPrior
         Positive, one number or one per column; a prior for an unknown scale.
     groups : mapping or sequence, optional
-        Sequences of columns, or of terms that stand for theirs, one for each group; a mapping has them by a name. A column
+        Sequences of columns or terms, one for each group; a mapping names the groups. A column
         in none is a group by itself. By default the terms of the formula, and single columns of arrays; of `s(x)` its wiggly
         part, of `gp(x)` all of it; stated groups leave these to priors of their own. Whole numbers are places among the
         columns that the prior touches.
@@ -319,7 +319,7 @@ def _read_group(given: Any) -> Any:
 def _group_columns(
     groups: Groups | None, rows: PriorData
 ) -> tuple[tuple[int, ...], ...]:
-    """The columns of each group, by default those of each term. DataError for names that are no columns, or are twice."""
+    """Return the columns of each group, by default one group per term; raise DataError for unknown or repeated names."""
     if groups is None:
         terms = rows.terms() or rows.columns
         return tuple(

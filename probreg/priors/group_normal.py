@@ -1,4 +1,4 @@
-"""The normal prior of effects by group whose covariance is known: b_g ~ N(0, Lambda Lambda'), independent over groups."""
+"""The normal prior of effects by group with a known covariance: b_g ~ N(0, Lambda Lambda'), independent over groups."""
 
 from dataclasses import dataclass
 from functools import cached_property

@@ -161,7 +161,7 @@ class _Rule:
 
     @classmethod
     def of(cls, size: Array, tau: float, slab: float) -> "_Rule":
-        """Nodes that reach as far down as the smallest coefficient asks, and up to where Cauchy tails hold 1e-11: below the
+        """Return nodes from below the smallest coefficient up to the point beyond which Cauchy tails have mass 1e-11: below the
         smallest the integrand falls as tau^(q + 1)."""
         smallest = float(np.log(max(size[size > 0].min(initial=1.0), 1e-60)))
         top = np.log(tau)

@@ -114,7 +114,7 @@ class BlockPrior:
 
 
 def first_of(blocks: Iterable[BlockPrior]) -> list[BlockPrior]:
-    """One block of each set of columns: the first of those of several linear predictors."""
+    """The first block of each set of columns, of all linear predictors."""
     return [b for b in blocks if b.first]
 
 
@@ -202,13 +202,13 @@ class JointPrior:
     def sample(
         self, rng: np.random.Generator, shape: tuple[int, int], sigma: float = 1.0
     ) -> Array:
-        """One draw (p, m). DataError names the columns whose prior is improper."""
+        """One draw (p, m). DataError names the columns with an improper prior."""
         return self.sample_with_hyper(rng, shape, sigma)[0]
 
     def sample_with_hyper(
         self, rng: np.random.Generator, shape: tuple[int, int], sigma: float = 1.0
     ) -> tuple[Array, dict[int, dict[str, Array]]]:
-        """The same, and by number of block the hyperparameters that it was drawn at, where its prior tells them."""
+        """Return the same draw, and the hyperparameters by number of block."""
         self.require_draws()
         beta = np.empty(shape)
         hyper = {}
@@ -250,7 +250,7 @@ class JointPrior:
 
     @cached_property
     def informative(self) -> Array:
-        """(p,) bool: columns whose prior is not flat."""
+        """(p,) bool: columns with a prior that is not flat."""
         is_informative = np.zeros(self.p, bool)
         for b in self.blocks:
             is_informative[list(b.columns)] = not isinstance(b.prior, Flat)
@@ -258,7 +258,7 @@ class JointPrior:
 
     @cached_property
     def sigma_units(self) -> Array:
-        """(p,) bool: columns whose scale is stated in units of sigma."""
+        """(p,) bool: columns with a scale in units of sigma."""
         in_units = np.zeros(self.p, bool)
         for b in self.blocks:
             in_units[list(b.columns)] = b.prior.sigma_units
@@ -338,7 +338,7 @@ class JointPrior:
 
 
 def location_of(block: BlockPrior) -> Array:
-    """(q,), what a block is centred at: the r of `value_grad_hessian` is beta less this."""
+    """Return the location (q,) of a block: the r of `value_grad_hessian` is beta minus it."""
     this: Any = block.prior
     q = len(block.columns)
     if isinstance(this, GaussianPrior):
@@ -361,11 +361,11 @@ def joint(
 ) -> JointPrior:
     """One prior for every column that is not free, or a mapping from a column, a term or several columns to its prior.
 
-    `rows` says of some columns what a prior that is relative to them asks; the blocks hold what it is bound to. `shown` are
+    `rows` returns the properties of some columns for priors relative to them; the blocks contain the bound priors. `shown` are
     the columns as an error lists them, those of a term as one. `outcomes` are the names of several linear predictors that have
     hyperparameters of their own.
 
-    Columns that a mapping does not name are flat. A key may be a column (`"x"`), a term whose columns it stands for
+    Columns that a mapping does not name are flat. A key may be a column (`"x"`), a term with several columns
     (`"species"` for `species[T.Gentoo]`), or a tuple of columns that share one prior. DataError for unknown names, for
     columns named twice and for a prior stated for another number of columns.
     """
@@ -487,7 +487,7 @@ def _columns_of(
 
 
 def _terms_with(name: str, shown: Sequence[str]) -> list[str]:
-    """The terms that a variable stands in, as a prior calls them.
+    """Return the terms that contain a variable, by the keys of a prior.
 
     >>> _terms_with("job", ["Intercept", "C(job)[T.2]", "C(job)[T.3]", "s(job, k=5) (4 columns)", "jobs"])
     ['C(job)', 's(job, k=5)']
@@ -556,7 +556,7 @@ def _is_of_term(column: list[str], term: list[str]) -> bool:
 
 
 def factors_of_name(name: str) -> list[str]:
-    """The parts of a name between colons that stand outside brackets."""
+    """Return the parts of a name between colons outside brackets."""
     parts = [""]
     depth = 0
     for letter in name:

@@ -57,10 +57,10 @@ class Laplace(ProximalLocationScale):
 
     @classmethod
     def from_lasso(cls, *, of: str = "sklearn", **settings: Any) -> "Laplace":
-        """The prior whose mode is another package's lasso: `alpha=` (sklearn Lasso, glum, statsmodels), `C=` (sklearn
+        """Return the prior with the mode of another package's lasso: `alpha=` (sklearn Lasso, glum, statsmodels), `C=` (sklearn
         LogisticRegression with l1_ratio=1), `lam=` (glmnet, or of="rss": RSS + lam |w|_1).
 
-        What the data must tell (`n=`, and `sigma=` for Gaussian noise, where it does not cancel) is given, or read off
+        The values that depend on the data (`n=`, and `sigma=` for Gaussian noise, if it does not cancel) are arguments, or are read off
         `model=`; `likelihood=` and glmnet's `standardize=True` as in Normal.from_ridge.
 
         >>> Laplace.from_lasso(alpha=0.25, of="sklearn", n=8, sigma=2.0).scale

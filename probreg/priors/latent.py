@@ -1,7 +1,7 @@
 """Priors with unknown parameters: p(beta) is the integral of p(beta | h) p(h) over the hyperparameters h.
 
 Samplers draw the hyperparameters with the coefficients, and `given` is the plain prior at some values of them. Among them are
-latent normal priors, beta ~ N(b, C D(h)^2 C') with D diagonal and C C' known, whose evidence p(y | h) is known or approximated.
+latent normal priors, beta ~ N(b, C D(h)^2 C') with D diagonal and C C' known; their evidence p(y | h) is known or approximated.
 Their hyperparameters are positive numbers, and a search moves their logs. With u = D^-1 C^-1 (beta - b) ~ N(0, I) a scale of zero
 is a number and no infinite precision: a column that adds nothing.
 """
@@ -43,31 +43,31 @@ class HierarchicalPrior(Prior):
 
     @property
     def hyper_labels(self) -> Mapping[str, str]:
-        """What a user reads of hyperparameters that have full names of their own; others are named by their columns."""
+        """The labels of hyperparameters with full names; others get a label from their columns."""
         return {}
 
     def natural(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """What a user reads at these values of the hyperparameters, numbers, arrays or symbols, by the same names."""
+        """Return the reported values (numbers, arrays or symbols) at these hyperparameters, by the same names."""
         return dict(values)
 
     def internal(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Hyperparameters, numbers or arrays, from what a user reads: the inverse of `natural`."""
+        """Return hyperparameters (numbers or arrays) from reported values: the inverse of `natural`."""
         return dict(values)
 
     def log_prob_of_hyper(self, values: Mapping[str, Array]) -> dict[str, Array]:
-        """log densities, elementwise, of what a user reads, by the names of the hyperparameters."""
+        """Return log densities of the reported values, elementwise, by the names of the hyperparameters."""
         return {
             name: h.prior.log_prob(np.asarray(values[name]))
             for name, h in self.hyper.items()
         }
 
     def prior_of_column(self, j: int) -> Prior | None:
-        """The prior of one coefficient of column j alone, where it is simpler than that of the block."""
+        """Return the prior of the coefficient of column j alone if it is simpler than the prior of the block, else None."""
         return None
 
     @abstractmethod
     def spread(self, **values: Any) -> Any:
-        """What multiplies the scales of `base` at these hyperparameters, numbers or symbols: one factor for all, or one of
+        """Return the factor of the scales of `base` at these hyperparameters, numbers or symbols: one factor for all, or one of
         each column, which is then the last axis."""
 
     @abstractmethod
@@ -87,7 +87,7 @@ class HierarchicalPrior(Prior):
         )
 
     def size_at(self, values: Mapping[str, float]) -> float | None:
-        """The standard deviation of the function of these columns, where hyperparameters say it beside the scale of each column."""
+        """Return the standard deviation of the function of these columns if hyperparameters give it, else None."""
         return None
 
     def pymc(self, unit: Any = 1.0) -> tuple[Any, dict[str, Any]]:
@@ -143,7 +143,7 @@ class LatentPrior(HierarchicalPrior):
         )
 
     def root(self, logs: Array) -> tuple[Array, Array] | None:
-        """Lambda (K, K) with its slopes (d, K, K) where beta ~ N(0, I kron Lambda Lambda') repeats; None where D says all."""
+        """Lambda (K, K) with its slopes (d, K, K) where beta ~ N(0, I kron Lambda Lambda') repeats; None if D is enough."""
         return None
 
     def starts(self) -> tuple[tuple[float, ...], ...]:

@@ -1,6 +1,6 @@
-"""Priors with a location and a scale of each entry: what they share, whatever their standard density.
+"""The base classes of priors with a location and a scale of each entry.
 
-A subclass is a frozen dataclass with the fields of `AffinePrior` that says its standard density; scales per column, in
+A subclass is a frozen dataclass with the fields of `AffinePrior` that defines its standard density; scales per column, in
 units of sigma, on standardised columns and unknown ones come with it. Entries are independent in a `LocationScale`.
 """
 

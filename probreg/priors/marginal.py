@@ -55,7 +55,7 @@ class ByPanels:
 
     @property
     def whole(self) -> bool:
-        """Whether the density has the mass 1 that it says it has."""
+        """Whether the density has mass 1."""
         return abs(2 * self._panel_sums[1][-1] - 1) < 1e-9
 
     def __call__(self, r: Array) -> Array:
@@ -114,7 +114,7 @@ class OfCoefficient:
 def of_coefficient(
     prior: Prior, j: int, q: int, sigma: float | AuxPrior = 1.0
 ) -> OfCoefficient | None:
-    """The prior of entry j of a block of q columns and one predictor; None where only draws can say.
+    """The prior of entry j of a block of q columns and one predictor; None if it needs draws.
 
     `sigma` multiplies the scales of a prior in units of the noise; one that is unknown is integrated over, as are the
     hyperparameters of a hierarchical prior, on nodes of their logs.

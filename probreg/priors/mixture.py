@@ -1,4 +1,4 @@
-"""A prior whose scale is unknown, with the density of the coefficients alone by quadrature over the scale."""
+"""A prior with an unknown scale; quadrature over the scale gives the density of the coefficients."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ _FAR, _GONE = (
 
 @dataclass(frozen=True)
 class ScaleMixture(LatentPrior):
-    """A prior whose scale is unknown: beta ~ base with every scale multiplied by tau, tau ~ its own prior.
+    """A prior with an unknown scale: beta ~ base with every scale multiplied by tau, tau ~ its own prior.
 
     Parameters
     ----------

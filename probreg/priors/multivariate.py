@@ -1,4 +1,4 @@
-"""One normal prior of all coefficients together: what a posterior becomes when it is carried on as a prior."""
+"""One normal prior of all coefficients together, for example a posterior that is used as the next prior."""
 
 from dataclasses import KW_ONLY, dataclass
 from typing import Any

@@ -83,7 +83,7 @@ class Normal(LocationScale, GaussianPrior):
 
     @classmethod
     def from_ridge(cls, *, of: str = "sklearn", **settings: Any) -> "Normal":
-        """The prior whose mode is another package's ridge: `alpha=` (sklearn Ridge, PoissonRegressor, glum, statsmodels),
+        """Return the prior with the mode of another package's ridge: `alpha=` (sklearn Ridge, PoissonRegressor, glum, statsmodels),
         `C=` (sklearn LogisticRegression), `lam=` (glmnet, or of="rss": RSS + lam |w|^2).
 
         `likelihood=` (gaussian), `n=`, `sigma=`, `y_sd=` (sd of y with divisor N), or `model=` to read them off; glmnet's
@@ -106,7 +106,7 @@ class Normal(LocationScale, GaussianPrior):
 
     @classmethod
     def from_svr(cls, *, C: float, scale: float) -> "Normal":
-        """The prior whose mode under `EpsilonInsensitive` of this scale is scikit-learn's SVR(C=C): a variance of C scale.
+        """Return the prior with the mode of scikit-learn's SVR(C=C) under `EpsilonInsensitive` of this scale: a variance of C scale.
 
         >>> Normal.from_svr(C=8.0, scale=0.5).scale
         2.0
@@ -204,7 +204,7 @@ class Normal(LocationScale, GaussianPrior):
         }
 
     def quadratic(self, beta: Any, unit: Any) -> Any:
-        """log p of symbolic coefficients (q, m) by the precision matrix as it stands, without a factorisation."""
+        """log p of symbolic coefficients (q, m) by the precision matrix, without a factorisation."""
         import pymc as pm
 
         q = self.size or 1

@@ -1,4 +1,4 @@
-"""A condition of a theorem: what it says, what was met of it, and whether it held."""
+"""A condition of a theorem, its value so far, and whether it holds."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ class Assumption:
     met : float, optional
         The value met so far, where there is one.
     holds : bool, optional
-        None if nothing can tell.
+        None if it cannot be checked.
 
     Examples
     --------

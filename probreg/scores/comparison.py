@@ -26,7 +26,7 @@ Array = np.ndarray
 def skill(score: Any, reference: Any, *, weights: Any = None) -> float:
     """The skill 1 - mean(score) / mean(reference): 1 is perfect, 0 no better than the reference, negative worse.
 
-    It is for scores whose best value is 0, not for log scores of a density, which may be negative.
+    It is for scores with the best value 0, not for log scores of a density, which may be negative.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ def skill(score: Any, reference: Any, *, weights: Any = None) -> float:
 class PairedComparison:
     """The mean difference of two forecasters' scores on the same n rows; negative favours the first.
 
-    Both intervals take the rows as independent. `print` says it in words.
+    Both intervals assume independent rows. `print` shows a sentence.
 
     Parameters
     ----------
@@ -167,7 +167,7 @@ def compare_forecasts(
     y : array (n,)
         Outcomes: 0 or 1, or class codes 0 .. K-1.
     forecasts : mapping
-        Two names to what each said, (n,) or (n, K).
+        Two names with their forecasts, (n,) or (n, K).
     rule : str or Rule
         A name in `RULES`, or a rule.
     prob : float
@@ -229,7 +229,7 @@ def compare_scores(
     scores : mapping
         Two names to scores (n,).
     scored_by : str
-        What the score is, in words.
+        The name of the score.
     span : float or array (n,), optional
         The largest minus the smallest value that the difference of the two can take, for all rows or one per row; with
         it comes the Hoeffding interval.

@@ -1,4 +1,4 @@
-"""What a mean score is made of: against a known truth, and from forecasts and outcomes alone."""
+"""Decompositions of a mean score, with a known truth or from forecasts and outcomes alone."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -31,13 +31,13 @@ class Goal:
     rule : str
         The name of the rule.
     goal : float
-        What the forecasts cost beyond the truth, E[(h - p)^2] for the Brier score.
+        The excess score over the truth, E[(h - p)^2] for the Brier score.
     observed : float
         Their score.
     intrinsic : float
         The score of the truth itself.
     chance : float
-        What averages to zero over outcomes.
+        The part with mean zero over outcomes.
     chance_error : float
         Its standard error.
     """
@@ -68,7 +68,7 @@ def goal(y: Any, forecast: Any, *, truth: Any, rule: str | Rule = "brier") -> Go
     y : array (n,)
         Outcomes: 0 or 1, or class codes 0 .. K-1.
     forecast : array (n,) or (n, K)
-        What was said.
+        The forecasts.
     truth : array (n,) or (n, K)
         The probabilities that outcomes were drawn from.
     rule : str or Rule
@@ -125,13 +125,13 @@ class Decomposition:
     score : float
         The mean score.
     calibration : float
-        How far the observed shares lie from what was forecast.
+        The distance of the observed shares from the forecasts.
     resolution : float
         How far they differ from one forecast to the next.
     uncertainty : float
         The score of always saying the overall share.
     within : float
-        What forecasts lumped together in one bin differ by; zero for repeated forecasts.
+        The differences of forecasts within one bin; zero for repeated forecasts.
     forecast : array (g,) or (g, K)
         Of each group.
     observed : array (g,) or (g, K)
@@ -152,7 +152,7 @@ class Decomposition:
 
     @property
     def refinement(self) -> float:
-        """uncertainty - resolution: what would be left if every forecast were replaced by the share observed with it."""
+        """uncertainty - resolution: the score if every forecast were replaced by its observed share."""
         return self.uncertainty - self.resolution
 
     def __str__(self) -> str:
@@ -195,7 +195,7 @@ def decompose(
     y : array (n,)
         Outcomes: 0 or 1, or class codes 0 .. K-1.
     forecast : array (n,) or (n, K)
-        What was said.
+        The forecasts.
     rule : str or Rule
         A name in `RULES`, or a rule.
     bins : int or sequence of float, optional

@@ -209,7 +209,7 @@ def pinball(y: Any, quantile: Any, *, prob: Any) -> Array:
 def interval_score(y: Any, ends: tuple[Any, Any], *, prob: Any = 0.95) -> Array:
     """The interval score (u - l) + (2/alpha)(l - y)_+ + (2/alpha)(y - u)_+ of a central interval (l, u), alpha = 1 - prob.
 
-    Width plus what a miss costs. Proper for the quantiles alpha/2 and 1 - alpha/2, of which it is the sum of pinball
+    Width plus the cost of a miss. Proper for the quantiles alpha/2 and 1 - alpha/2, of which it is the sum of pinball
     losses times 2/alpha.
 
     Parameters

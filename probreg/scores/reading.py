@@ -72,7 +72,7 @@ def both(truth: Any, forecast: Any) -> tuple[Array, Array, bool]:
     h = finite_numbers(forecast, "the forecast")
     if p.shape != h.shape:
         raise DataError(
-            f"the truth has shape {p.shape} and the forecast {h.shape}: they are said of the same rows"
+            f"the truth has shape {p.shape} and the forecast {h.shape}: expected equal shapes"
         )
     if p.ndim > 1:
         return (distributions(p), distributions(h), False)

@@ -1,6 +1,6 @@
-"""Scoring rules for events and classes: what a forecast p costs when outcome k happens.
+"""Scoring rules for events and classes: the score of a forecast p when outcome k happens.
 
-A rule is its vector of losses, one per outcome. The score of what happened, the expectation under a truth, the entropy
+A rule is its vector of losses, one per outcome. The score of an outcome, the expectation under a truth, the entropy
 and the divergence all follow from it. `RULES` holds them by name; a new rule is one class here.
 """
 
@@ -117,7 +117,7 @@ class AbsoluteRule(Rule):
 def log_score(y: Any, p: Any) -> Array:
     """The log score -log p(y): the negative log-likelihood of each outcome, in nats.
 
-    Strictly proper. What was given probability 0 and happened costs infinity; nothing is clipped. For a density the log
+    Strictly proper. An outcome with probability 0 scores infinity; nothing is clipped. For a density the log
     score is `-log_prob`.
 
     Parameters
@@ -125,7 +125,7 @@ def log_score(y: Any, p: Any) -> Array:
     y : array (n,)
         Outcomes: 0 or 1, or class codes 0 .. K-1.
     p : array (n,) or (n, K)
-        The probability of 1, or those of the classes.
+        The probability of 1, or the probabilities of the classes.
 
     Returns
     -------
@@ -159,7 +159,7 @@ def brier(y: Any, p: Any) -> Array:
     y : array (n,)
         Outcomes: 0 or 1, or class codes 0 .. K-1.
     p : array (n,) or (n, K)
-        The probability of 1, or those of the classes.
+        The probability of 1, or the probabilities of the classes.
 
     Returns
     -------
@@ -193,7 +193,7 @@ def spherical(y: Any, p: Any) -> Array:
     y : array (n,)
         Outcomes: 0 or 1, or class codes 0 .. K-1.
     p : array (n,) or (n, K)
-        The probability of 1, or those of the classes.
+        The probability of 1, or the probabilities of the classes.
 
     Returns
     -------
@@ -227,7 +227,7 @@ def zero_one(y: Any, p: Any) -> Array:
     y : array (n,)
         Outcomes: 0 or 1, or class codes 0 .. K-1.
     p : array (n,) or (n, K)
-        The probability of 1, or those of the classes.
+        The probability of 1, or the probabilities of the classes.
 
     Returns
     -------
@@ -250,14 +250,14 @@ def zero_one(y: Any, p: Any) -> Array:
 def absolute(y: Any, p: Any) -> Array:
     """The absolute loss |p - y| of an event, sum_j |p_j - 1[y = j]| of K classes.
 
-    Improper: who believes 0.7 does best to say 1.
+    Improper: with the belief 0.7 the best forecast is 1.
 
     Parameters
     ----------
     y : array (n,)
         Outcomes: 0 or 1, or class codes 0 .. K-1.
     p : array (n,) or (n, K)
-        The probability of 1, or those of the classes.
+        The probability of 1, or the probabilities of the classes.
 
     Returns
     -------
@@ -279,7 +279,7 @@ def absolute(y: Any, p: Any) -> Array:
 
 @check_arguments
 def expected(rule: str | Rule, truth: Any, *, forecast: Any) -> Array:
-    """The expected score S(h; p) = sum_k p_k S(h, k): what the forecast h costs when outcomes follow the truth p.
+    """The expected score S(h; p) = sum_k p_k S(h, k): the mean score of the forecast h when outcomes follow the truth p.
 
     Parameters
     ----------
@@ -312,7 +312,7 @@ def expected(rule: str | Rule, truth: Any, *, forecast: Any) -> Array:
 
 @check_arguments
 def entropy(rule: str | Rule, truth: Any) -> Array:
-    """The entropy S(p; p) of a rule: what even the truth costs.
+    """The entropy S(p; p) of a rule: the expected score of the truth.
 
     Shannon's entropy for the log score, p(1 - p) for the Brier score of an event.
 
@@ -339,7 +339,7 @@ def entropy(rule: str | Rule, truth: Any) -> Array:
 
 @check_arguments
 def divergence(rule: str | Rule, truth: Any, *, forecast: Any) -> Array:
-    """The divergence S(h; p) - S(p; p) of a rule: what the forecast h costs beyond the truth p.
+    """The divergence S(h; p) - S(p; p) of a rule: the excess score of the forecast h over the truth p.
 
     It is never negative for a proper rule: (h - p)^2 for the Brier score of an event, the Kullback-Leibler divergence
     for the log score.

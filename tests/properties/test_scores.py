@@ -524,7 +524,7 @@ def test_skill_is_the_share_of_the_reference_that_is_saved(rng):
         (lambda: scores.log_score([0], [[-0.1, 1.1]]), "the forecast is -0.1 in row 0, column 0"),
         (lambda: scores.brier([0, 1, 1], [0.5, 0.5]), r"shape \(3,\) and the forecast \(2,\)"),
         (lambda: scores.brier(["no"], [0.5]), r"y is numeric, got .* \['no'\]"),
-        (lambda: scores.expected("brier", [0.5], forecast=[0.5, 0.5]), "said of the same rows"),
+        (lambda: scores.expected("brier", [0.5], forecast=[0.5, 0.5]), "expected equal shapes"),
         (lambda: scores.expected("bryer", [0.5], forecast=[0.5]), "did you mean 'brier'"),
         (lambda: scores.crps_normal([0.0, 1.0], 0.0, sd=[1.0, 0.0]), "sd is 0 in row 1"),
         (lambda: scores.crps_student(0.0, 0.0, scale=1.0, df=1.0), "df is greater than 1, and df is 1"),

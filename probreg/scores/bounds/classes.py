@@ -49,7 +49,7 @@ def finite(
     Returns
     -------
     Bound
-        Its complexity is what |H| costs beside one predictor.
+        H| costs beside one predictor.|Its complexity is the cost of |H| relative to one predictor.|H| costs beside one predictor.
 
     Raises
     ------

@@ -39,7 +39,7 @@ def kernel_complexity(
     seed : int
         Of the signs.
     delta : float
-        The probability with which the limit may fail; it adds to that of the bound on the risk.
+        The probability with which the limit may fail; it adds to the probability of the bound on the risk.
 
     Returns
     -------
@@ -115,7 +115,7 @@ def l1_complexity(
     seed : int
         Of the signs.
     delta : float
-        The probability with which the limit may fail; it adds to that of the bound on the risk.
+        The probability with which the limit may fail; it adds to the probability of the bound on the risk.
 
     Returns
     -------
@@ -125,7 +125,7 @@ def l1_complexity(
     Raises
     ------
     DataError
-        For what is no table of numbers.
+        For an input that is not a table of numbers.
 
     References
     ----------

@@ -1,6 +1,6 @@
-"""What a bound on the risk is made of, and what it assumes of rows and losses.
+"""The parts of a bound on the risk, and its assumptions about rows and losses.
 
-The risk R of a predictor is the mean of its loss on new rows, the empirical risk R^ that on m rows at hand. A bound says
+The risk R of a predictor is the mean of its loss on new rows, the empirical risk R^ is the mean on m rows at hand. A bound is
 R <= R^ + complexity + deviation with probability 1 - delta over the rows.
 """
 
@@ -34,15 +34,15 @@ class Bound:
     empirical : float
         The mean loss on the rows at hand.
     complexity : float
-        What the size of the class, or the freedom of the fit, costs.
+        The cost of the size of the class, or of the freedom of the fit.
     deviation : float
-        What the chance of the draw of the rows costs.
+        The cost of the random sample of rows.
     assumptions : tuple of Assumption
-        What has to be true, and whether it is.
+        The conditions of the theorem, and whether they hold.
     source : str
         Who proved it.
     vacuous : bool
-        Whether the limit is not below the largest loss there is, so that it says nothing.
+        Whether the limit is at least the largest possible loss.
     theorem : str
         The bound by name.
     delta : float
@@ -50,7 +50,7 @@ class Bound:
     most : float
         The largest loss there is.
     quantity : str
-        What is bounded, "risk" or "complexity".
+        The bounded quantity, "risk" or "complexity".
 
     Examples
     --------
@@ -76,7 +76,7 @@ class Bound:
 
     @property
     def applies(self) -> bool:
-        """Whether no assumption fails; `assumptions` say which of them cannot be checked."""
+        """Whether no assumption fails; see `assumptions` for those that cannot be checked."""
         return all(a.holds is not False for a in self.assumptions)
 
     @property

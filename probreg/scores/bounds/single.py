@@ -261,7 +261,7 @@ def pac_bayes(
     Returns
     -------
     Bound
-        Its complexity is what the divergence costs.
+        Its complexity is the cost of the divergence.
 
     Raises
     ------
