@@ -1,7 +1,7 @@
-"""Arguments that are one number, one switch or one word: what each may be, and the sentence where it is not.
+"""Validation of arguments by their annotations.
 
-A signature declares the kind beside the type, `prob: Probability = 0.95`, and the door reads it: `@check_arguments` on a public
-function or method, `check_fields(self)` in a dataclass. So a law can walk every signature with wrong values of its kinds.
+A signature declares the kind of an argument in its type, `prob: Probability = 0.95`. `@check_arguments` validates the arguments of a
+public function or method, `check_fields(self)` the fields of a dataclass.
 
 >>> @check_arguments
 ... def coin(prob: Share, tosses: Count = 1) -> float:
@@ -23,7 +23,6 @@ from types import UnionType
 from typing import (
     Annotated,
     Any,
-    ClassVar,
     Literal,
     NamedTuple,
     Self,
@@ -44,10 +43,8 @@ from probreg.arguments.keywords import (
 from probreg.errors import DataError, Incompatible, ProbregError
 
 _LEAST, _LARGEST = 1e-140, 1e140  # of a number without ends
-_MOST = (
-    10**9
-)  # of anything that is counted: more is a slip of the keyboard, and would end in want of memory
-_LONG = 10**30  # whole numbers from here on are told by their number of digits
+# of anything that is counted: more is a typing error, and would exhaust memory
+_MOST = 10**9
 _MADE = {
     "Model": "; make one with Model.from_formula or Model.from_arrays",
     "Fit": "; make one with fit(model)",
@@ -59,7 +56,7 @@ _SHORT.maxstring = _SHORT.maxother = 60
 
 
 class ArgumentKind(ABC):
-    """What an argument may be."""
+    """A kind of argument: its description, and how to read a value."""
 
     @property
     @abstractmethod
@@ -319,7 +316,7 @@ Matrix = Annotated[tuple[tuple[float, ...], ...], NumberTable()]
 
 
 class Declared(NamedTuple):
-    """What an annotation lets an argument be."""
+    """The parsed annotation of an argument."""
 
     kinds: tuple[ArgumentKind, ...]
     classes: tuple[
@@ -398,8 +395,7 @@ def _union_members(annotation: Any) -> list[Any]:
 
 
 def read_argument(name: str, value: Any, annotation: Any) -> Any:
-    """The value as the annotation has it. DataError (Incompatible where a class is asked for) that names the argument, what it
-    is, and what was met."""
+    """Return the value as the annotated type. DataError for a wrong value, Incompatible for an object of a wrong class."""
     known = _declared_once(annotation)
     if known is None:
         return value
@@ -435,16 +431,14 @@ def _read_argument(name: str, value: Any, known: Declared, of: str = "") -> Any:
 
 
 def check_prob(prob: Any) -> float:
-    """The probability of an interval, between 0 and 1 and neither; DataError otherwise."""
+    """Return the probability of an interval. DataError unless it lies strictly between 0 and 1."""
     return float(read_argument("prob", prob, Probability))
 
 
 def shown_value(value: Any) -> str:
-    """A value in a message: what it is where writing it out would be long."""
-    if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= _LONG:
-        return (
-            f"a whole number of {int(value.bit_length() * math.log10(2.0)) + 1} digits"
-        )
+    """Return a short description of a value for an error message."""
+    if isinstance(value, int) and abs(value) >= 10**30:
+        return "a whole number of more than 30 digits"
     if isinstance(value, type):
         return f"the class {value.__name__}: write {value.__name__}(...)"
     if type(value).__module__.split(".")[0] == __name__.split(".")[0]:
@@ -475,7 +469,7 @@ def check_arguments[F: Callable[..., Any]](fn: F) -> F:
     free = any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values())
 
     @functools.wraps(fn)
-    def door(*args: Any, **named: Any) -> Any:
+    def checked(*args: Any, **named: Any) -> Any:
         try:
             given = signature.bind(*args, **named)
         except TypeError as error:
@@ -491,11 +485,11 @@ def check_arguments[F: Callable[..., Any]](fn: F) -> F:
                 )
         return fn(*given.args, **given.kwargs)
 
-    return door  # type: ignore[return-value]
+    return checked  # type: ignore[return-value]
 
 
 def check_fields(thing: Any, *only: str) -> None:
-    """Reads the fields of a dataclass that declare what they may be, or `only` these, and writes them as Python's own."""
+    """Validate the annotated fields of a dataclass, or `only` these, and store them as Python types."""
     for name, known in declared_fields(type(thing)).items():
         if name in (only or (name,)):
             value = _read_argument(
@@ -505,11 +499,7 @@ def check_fields(thing: Any, *only: str) -> None:
 
 
 class NamedSettings:
-    """A dataclass with keyword-only fields: an extra argument by position raises an error that shows each way to read it."""
-
-    peer_order: ClassVar[
-        tuple[str, ...]
-    ] = ()  # the order in which other packages take these fields
+    """A dataclass with keyword-only fields; further arguments by position raise an error that names the fields."""
 
     def __new__(cls, *args: Any, **settings: Any) -> Self:
         if len(args) > 1:
@@ -517,70 +507,33 @@ class NamedSettings:
         return super().__new__(cls)
 
 
-def check_positions(cls: type, called: str, args: Sequence[Any]) -> None:
-    """Raise Incompatible for more arguments by position than the dataclass takes; the message shows the calls that may be meant.
+def check_positions(cls: type, name: str, args: Sequence[Any]) -> None:
+    """Raise Incompatible for more arguments by position than the dataclass takes.
 
     >>> from probreg.priors import Normal
     >>> Normal(5, 2)
     Traceback (most recent call last):
-    probreg.errors.Incompatible: Normal(5, 2): only scale may be given by position. Write Normal(5, location=2), or, in the order (location, scale) of other packages, Normal(2, location=5)
+    probreg.errors.Incompatible: Normal(5, 2): only scale may be given by position; give the others by name: location, precision_matrix, sigma_units, scaled
     """
-    own = [f for f in fields(cls) if f.init]
-    places = [f.name for f in own if not f.kw_only]
-    if len(args) <= len(places):
+    init = [f for f in fields(cls) if f.init]
+    by_position = [f.name for f in init if not f.kw_only]
+    if len(args) <= len(by_position):
         return
-    shown = [repr(_to_python_scalar(a)) if not isinstance(a, str) else a for a in args]
-    peers = list(getattr(cls, "peer_order", ()))
-    orders = [
-        order for order in ([f.name for f in own], peers) if len(args) <= len(order)
-    ]
-    orders = [
-        order for order in orders if _is_valid(cls, dict(zip(order, args)))
-    ] or orders
-    calls = [_written_call(called, places, dict(zip(order, shown))) for order in orders]
-    may = " and ".join(places) or "no argument"
-    advice = f"It takes {', '.join(f.name for f in own) or 'no arguments'}"
-    if calls:
-        advice = f"Write {calls[0]}"
-    if len(calls) > 1:
-        advice += (
-            f", or, in the order ({', '.join(peers)}) of other packages, {calls[1]}"
-        )
+    shown = [a if isinstance(a, str) else repr(_to_python_scalar(a)) for a in args]
+    may = " and ".join(by_position) or "no argument"
+    others = [f.name for f in init if f.kw_only]
+    advice = (
+        f"give the others by name: {', '.join(others)}"
+        if others
+        else "it has no others"
+    )
     raise Incompatible(
-        f"{called}({', '.join(shown)}): only {may} may be given by position. {advice}"
+        f"{name}({', '.join(shown)}): only {may} may be given by position; {advice}"
     )
 
 
-def _is_valid(cls: type, settings: Mapping[str, Any]) -> bool:
-    """Whether the class takes these values, of which those of a text are not yet numbers."""
-    try:
-        cls(
-            **{
-                name: float(v) if isinstance(v, str) else v
-                for name, v in settings.items()
-            }
-        )
-    except (ProbregError, TypeError, ValueError):
-        return False
-    return True
-
-
-def _written_call(
-    called: str, places: Sequence[str], settings: Mapping[str, str]
-) -> str:
-    """A call with the leading fields by position, as long as each is there, and the others by name."""
-    written, by_name = [], False
-    for name in [*places, *(n for n in settings if n not in places)]:
-        if name not in settings:
-            by_name = True
-            continue
-        by_name = by_name or name not in places
-        written.append(f"{name}={settings[name]}" if by_name else settings[name])
-    return f"{called}({', '.join(written)})"
-
-
 def declared_fields(cls: type) -> Mapping[str, Declared]:
-    """The fields of a dataclass that declare what they may be, looked up once for each class."""
+    """Return the parsed annotations of the fields of a dataclass, once for each class."""
     if cls not in _FIELDS:
         _FIELDS[cls] = {
             f.name: known

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from probreg.arguments.keywords import METHOD_WORDS
 from probreg.arguments.scalars import RegistryName
 from probreg.data.weights import without_likelihood
 from probreg.errors import Incompatible
@@ -42,9 +41,7 @@ from probreg.registry import Registry
 if TYPE_CHECKING:
     from probreg.online import Guarantee
 
-METHODS: Registry["Method"] = Registry(
-    "method", words=METHOD_WORDS, files="probreg.inference.methods"
-)
+METHODS: Registry["Method"] = Registry("method", files="probreg.inference.methods")
 METHODS.parts = (METHODS,)  # a method may wrap another
 
 # The names of METHODS, which an editor completes and a type checker knows; a law holds the two equal.

@@ -20,7 +20,7 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Protocol, Self
 
 import numpy as np
 
-from probreg.arguments.keywords import LIKELIHOOD_WORDS, with_article
+from probreg.arguments.keywords import with_article
 from probreg.arguments.scalars import RegistryName
 from probreg.errors import DataError
 from probreg.likelihoods.links import Link
@@ -31,7 +31,7 @@ from probreg.registry import Registry
 FAR = 700.0
 _DENSITY = frozenset({"log_prob", "value_grad_hessian", "score", "information", "mean"})
 
-LIKELIHOODS: Registry["Likelihood"] = Registry("likelihood", words=LIKELIHOOD_WORDS)
+LIKELIHOODS: Registry["Likelihood"] = Registry("likelihood")
 
 # The names of LIKELIHOODS, which an editor completes and a type checker knows; a law holds the two equal.
 LikelihoodName = Annotated[

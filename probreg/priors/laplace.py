@@ -49,7 +49,6 @@ class Laplace(ProximalLocationScale):
     scaled: Flag = False
 
     name = "laplace"
-    peer_order = ("location", "scale")
     convex = True
 
     def __post_init__(self) -> None:

@@ -67,7 +67,6 @@ class Normal(LocationScale, GaussianPrior):
     scaled: Flag = False
 
     name = "normal"
-    peer_order = ("location", "scale")
     compiled_density = CompiledDensity(_evaluate_row)
 
     def __post_init__(self) -> None:

@@ -206,7 +206,6 @@ class HalfStudentT(AuxPrior):
     _: KW_ONLY
     nu: Positive = 3.0
     name = "half_student"
-    peer_order = ("nu", "scale")
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -484,7 +483,6 @@ class LogNormal(AuxPrior):
     location: Real = 0.0
     name = "log_normal"
     names_scale = True
-    peer_order = ("location", "scale")
 
     def __post_init__(self) -> None:
         check_fields(self)

@@ -119,7 +119,6 @@ class StudentT(_Student):
     scaled: Flag = False
 
     name = "student"
-    peer_order = ("nu", "location", "scale")
 
     def __post_init__(self) -> None:
         self._check_arguments()
@@ -161,7 +160,6 @@ class Cauchy(_Student):
     scaled: Flag = False
 
     name = "cauchy"
-    peer_order = ("location", "scale")
     nu = 1.0
 
     def __post_init__(self) -> None:

@@ -10,10 +10,7 @@ import pytest
 
 import probreg as pr
 from probreg import online
-from probreg.arguments.keywords import ELSEWHERE, LIKELIHOOD_WORDS, METHOD_WORDS
 from probreg.errors import Incompatible, ProbregError
-from probreg.inference import METHODS
-from probreg.likelihoods import LIKELIHOODS
 
 X, Y = (
     np.array([[0.0], [1.0], [2.0], [3.0], [4.0]]),
@@ -23,59 +20,18 @@ TABLE = {"y": Y, "x": X[:, 0]}
 FIT = pr.fit(pr.Model.from_arrays(X, Y))
 
 
-class Binomial:
-    """A family of another package, given as a value."""
-
-
-@pytest.mark.parametrize("words", [LIKELIHOOD_WORDS, METHOD_WORDS, ELSEWHERE])
-def test_what_is_named_exists(words):
-    for said in words.values():
-        assert set(re.findall(r"likelihood='(\w+)'", said)) <= set(LIKELIHOODS)
-        assert set(re.findall(r"method='(\w+)'|steps are '(\w+)'", said)) <= {
-            (m, "") for m in METHODS
-        } | {("", m) for m in METHODS}
-        assert all(hasattr(pr, name) for name in re.findall(r"pr\.(\w+)", said))
-
-
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [
-        ("logistic", "logistic regression is likelihood='bernoulli'"),
-        ("Logit", "likelihood='bernoulli'"),
-        ("normal", "least squares is likelihood='gaussian'"),
-        ("ols", "likelihood='gaussian'"),
-        ("softmax", "likelihood='categorical'"),
-        (
-            "gamma",
-            "a gamma likelihood is not available; for positive numbers, likelihood='gaussian' of log",
-        ),
-        ("Log-Normal", "a log normal likelihood is not available"),
+def test_an_unknown_likelihood_or_method_is_answered_with_a_close_name():
+    for name, answer in (
         ("negative binomial", "did you mean 'negative_binomial'"),
         ("gausian", "did you mean 'gaussian'"),
         ("spam", "There are: absolute"),
-    ],
-)
-def test_a_likelihood_by_another_name(name, said):
-    with pytest.raises(
-        ProbregError, match=f"no likelihood is called '{name}'.*{re.escape(said)}"
     ):
-        pr.Model.from_arrays(X, Y, likelihood=name)
-
-
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [
-        ("mle", "method='auto'"),
-        ("mcmc", "method='nuts'"),
-        ("ols", "'closed_form'"),
-        ("lasso", "pr.Laplace"),
-    ],
-)
-def test_a_method_by_another_name(name, said):
-    with pytest.raises(
-        ProbregError, match=f"no method is called '{name}': .*{re.escape(said)}"
-    ):
-        pr.fit(FIT.model, name)
+        with pytest.raises(
+            ProbregError, match=f"no likelihood is called '{name}'.*{answer}"
+        ):
+            pr.Model.from_arrays(X, Y, likelihood=name)
+    with pytest.raises(ProbregError, match=r"no method is called 'nut'.*'nuts'"):
+        pr.fit(FIT.model, "nut")
 
 
 DOORS = {
@@ -95,30 +51,20 @@ DOORS = {
 
 
 @pytest.mark.parametrize("door", DOORS)
-@pytest.mark.parametrize("family", ["binomial", Binomial(), Binomial])
-def test_family_is_likelihood(door, family):
-    with pytest.raises(
-        Incompatible,
-        match=rf"{door} takes no family=: .*likelihood= in its place; .*likelihood='b\w+'",
-    ):
-        DOORS[door](family=family)
+def test_an_unknown_keyword_is_refused(door):
+    with pytest.raises(Incompatible, match=f"{door} takes no family="):
+        DOORS[door](family="binomial")
 
 
 @pytest.mark.parametrize(
     ("door", "keyword", "said"),
     [
         ("from_arrays", "likelihod", "did you mean likelihood=?"),
-        ("from_formula", "sample_weight", "write weights="),
-        ("from_formula", "alpha", "a penalty is a prior here"),
-        ("from_formula", "exposure", "write offset=, the log of the exposure"),
-        ("fit", "draws", "settings stand in the method"),
         (
             "fit",
             "prior",
             "prior= belongs to the model, such as Model.from_formula(..., prior=...)",
         ),
-        ("fit", "sample_weight", "it belongs to the model: write weights="),
-        ("fit", "random_state", "write seed="),
         ("predict", "spam", "it takes data, "),
     ],
 )

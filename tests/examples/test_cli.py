@@ -188,7 +188,6 @@ USAGE = [
         ["fit", *ORINGS, "--likelihood", "logit"],
         "bernoulli",
     ),
-    (["fit", *ORINGS, "--method", "lasso"], "ridge"),
     (
         ["fit", *ORINGS, "--method", "nuts", "--set", "drws=5"],
         "no setting 'drws'; did you mean 'draws'",
