@@ -40,6 +40,6 @@ def recipe_from_json(saved: Mapping[str, Any]) -> ColumnRecipe:
         from probreg.data.kernel_columns import KernelColumns
 
         return KernelColumns.from_json(saved)
-    from probreg.data.formula.formula import Recipe
+    from probreg.data.formula.recipe import Recipe
 
     return Recipe.from_json(saved)

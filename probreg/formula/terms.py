@@ -91,6 +91,13 @@ class FormulaLayout:
         return "p" if self.response.startswith("p(") else "counts"
 
     @property
+    def trials(self) -> tuple[Expression, ...]:
+        """The expressions of the response that sum to the trials of a row; none where a row does not count."""
+        if self.counted == "counts":
+            return self.outcome
+        return self.outcome[1:]
+
+    @property
     def classes(self) -> tuple[str, ...] | None:
         """The names of the classes that are counted."""
         if self.counted == "counts":

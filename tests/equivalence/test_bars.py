@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 
 import probreg as pr
-from probreg.data.formula.formula import Recipe, read_formula
+from probreg.data.formula.formula import read_formula
+from probreg.data.formula.recipe import Recipe
 from probreg.data.formula.variables import grouping_levels, terms
 from probreg.data.saved_recipe import recipe_from_json
 from probreg.data.terms.grouped import joined_levels, split_levels

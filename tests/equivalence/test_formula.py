@@ -12,7 +12,8 @@ import pytest
 import xarray as xr
 from formulaic import Formula
 
-from probreg.data.formula.formula import Recipe, read_formula
+from probreg.data.formula.formula import read_formula
+from probreg.data.formula.recipe import Recipe
 from probreg.formula.expression import parse_expression
 
 N = 48
@@ -101,7 +102,7 @@ def test_a_fresh_process_makes_the_same_numbers(data):
         ]
     )
     code = (
-        "import json, sys\nfrom probreg.data.formula.formula import Recipe\n"
+        "import json, sys\nfrom probreg.data.formula.recipe import Recipe\n"
         "recipes, data = json.load(sys.stdin)\n"
         "json.dump([Recipe.from_json(r).matrix(data).tolist() for r in recipes], sys.stdout)"
     )

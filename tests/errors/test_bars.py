@@ -5,7 +5,8 @@ import pandas as pd
 import pytest
 
 import probreg as pr
-from probreg.data.formula.formula import Recipe, read_formula
+from probreg.data.formula.formula import read_formula
+from probreg.data.formula.recipe import Recipe
 from probreg.data.terms.grouped import GroupedTerm
 from probreg.errors import DataError
 

@@ -11,7 +11,8 @@ import xarray as xr
 
 import probreg as pr
 from probreg.data.formula.columns import read_columns
-from probreg.data.formula.formula import Recipe, read_formula
+from probreg.data.formula.formula import read_formula
+from probreg.data.formula.recipe import Recipe
 from probreg.errors import DataError
 
 DATA = {

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import probreg as pr
-from probreg.data.formula.formula import Recipe
+from probreg.data.formula.recipe import Recipe
 from probreg.data.kernel_columns import KernelColumns, design_of_kernel
 from probreg.priors import Flat
 

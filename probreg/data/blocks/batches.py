@@ -13,8 +13,8 @@ from probreg.data.blocks.files import Batch, Files, Tables
 from probreg.data.blocks.survey import Orders, kept_rows
 from probreg.data.checked_arrays import weights_without_empty_trials
 from probreg.data.formula.columns import Table, kind_of, missing_values
-from probreg.data.formula.formula import Recipe, lay_out_with_bars, read_state
 from probreg.data.formula.layout import Memory, counts_at, numeric
+from probreg.data.formula.recipe import Recipe, lay_out_with_bars, read_state
 from probreg.data.rows import Missing, complete, refuse_infinite, row_weights
 from probreg.data.weights import WeightKind
 from probreg.errors import DataError, rows_named

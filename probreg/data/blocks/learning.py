@@ -29,15 +29,7 @@ from probreg.data.formula.evaluate import (
     read_coding,
     refuse_unstreamed,
 )
-from probreg.data.formula.formula import (
-    Recipe,
-    numbers_as_text,
-    read_bars,
-    whole_offset,
-    with_columns_of,
-    write_state,
-    written_out,
-)
+from probreg.data.formula.formula import numbers_as_text, whole_offset, written_out
 from probreg.data.formula.layout import (
     Level,
     Memory,
@@ -46,6 +38,7 @@ from probreg.data.formula.layout import (
     refuse_malformed_numbers,
     training_levels,
 )
+from probreg.data.formula.recipe import Recipe, read_bars, with_columns_of, write_state
 from probreg.data.rows import Missing, require, row_weights
 from probreg.data.weights import WeightKind
 from probreg.errors import DataError
@@ -204,13 +197,7 @@ def plan(
     ):
         if kinds[name] in ("text", "levels"):
             raise _no_numbers(files, name)
-    if parts.counted == "p":
-        summed = parts.outcome[1:]
-    elif parts.counted:
-        summed = parts.outcome
-    else:
-        summed = ()
-    trials = tuple(part.column or "" for part in summed)
+    trials = tuple(part.column or "" for part in parts.trials)
     selection = Selection(
         files,
         names,

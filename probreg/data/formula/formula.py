@@ -1,32 +1,25 @@
-"""Formulas: `y ~ x1 + bs(x2, df=4)` and a table become a matrix, and a recipe to make its columns again.
+"""Formulas: `y ~ x1 + bs(x2, df=4)` and a table become a matrix, and a recipe to make its columns again."""
 
-A recipe is text and numbers only. Loading one reads its formula through the same whitelist as a formula typed
-by hand, so a file can hold wrong numbers but never code.
-"""
-
-import copy
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
 from probreg.arguments.arrays import reads_as_number
-from probreg.data.checked_arrays import is_array
 from probreg.data.design import Unused
-from probreg.data.formula.bars import group_labels, read_bar, term_of_bar
-from probreg.data.formula.columns import Table, kind_of, missing_values, read_table
-from probreg.data.formula.evaluate import expression_inputs
+from probreg.data.formula.columns import Table, kind_of, read_table
 from probreg.data.formula.layout import (
-    Level,
     Memory,
-    counts_at,
     factor_levels,
-    lay_out,
     numeric,
-    refuse_repeated,
+)
+from probreg.data.formula.recipe import (
+    Recipe,
+    inputs_of_functions,
+    lay_out_with_bars,
+    response_values,
+    write_state,
 )
 from probreg.data.rows import (
     Missing,
@@ -37,13 +30,9 @@ from probreg.data.rows import (
     refuse_missing,
     require,
 )
-from probreg.data.terms.grouped import GroupedTerm
-from probreg.data.terms.process import ProcessTerm, process_of
-from probreg.data.terms.term import BasisTerm, SmoothTerm, term_of
-from probreg.data.unwritten import beside_groups
 from probreg.data.weights import WeightKind, read_weights
 from probreg.errors import DataError
-from probreg.formula.expression import STANDALONE, Expression, parse_expression
+from probreg.formula.expression import Expression, parse_expression
 from probreg.formula.terms import (
     MOST_COLUMNS,
     Counted,
@@ -57,331 +46,8 @@ from probreg.formula.terms import (
     parse_formula,
 )
 from probreg.formula.text import quote_name
-from probreg.kernels import KernelBasis
 
-DEEPEST_STATE = 6  # nesting of a state
 _TRIES = 500  # parts of the rows of weight 0 that are read one by one, a second's work, before others are left blank
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """How the columns of X follow from a table: terms of a formula and what they learned from training rows.
-
-    `state` holds the knots, means, norms and levels; `offset` is an expression added to eta, or None; `weights` names
-    the column of the weights, or is None. All of it is JSON-able data.
-
-    >>> data = {"y": [1, 2, 4], "x": [1, 2, 6], "g": ["a", "b", "b"]}
-    >>> recipe = read_formula("y ~ center(x) + g", data).recipe
-    >>> recipe.columns
-    ('Intercept', 'center(x)', 'g[T.b]')
-    >>> recipe.matrix({"x": [4], "g": ["b"]})
-    array([[1., 1., 1.]])
-    """
-
-    formula: str
-    response: str
-    columns: tuple[str, ...]
-    intercept: bool
-    variables: tuple[str, ...]
-    offset: str | None
-    state: Mapping[str, Any]
-    weights: str | None = None
-
-    def matrix(self, data: Any) -> np.ndarray:
-        """X (n, p) at new rows, with the training knots, means and levels.
-
-        Raises DataError for a missing column or value, an infinite value, a level not seen in training and a
-        value outside the range of a spline, naming column and rows.
-        """
-        table = _new_rows(data, self.variables)
-        memory = read_state(self.state)
-        X, columns, _ = lay_out_with_bars(
-            parse_formula(self.formula), table, memory, training=False, codes=True
-        )
-        if columns != self.columns or not same_state(memory, self.state):
-            raise DataError(
-                f"the saved recipe of {self.formula!r} does not make its own columns; save the fit again"
-            )
-        return X
-
-    @cached_property
-    def terms(self) -> tuple[BasisTerm, ...]:
-        """The smooth functions among its terms, and then the processes, by the names of their columns."""
-        smooths = tuple(term.described(key) for key, term in self.smooths.items())
-        processes = tuple(term.described for term in self.processes.values())
-        return (
-            *smooths,
-            *processes,
-            *(term.described for term in self.grouped.values()),
-        )
-
-    @cached_property
-    def grouped(self) -> Mapping[str, GroupedTerm]:
-        """The terms whose effects vary by a group, by the term as written."""
-        if "|" not in self.formula:  # read again only where there may be one
-            return {}
-        memory = read_state(self.state)
-        return {
-            bar.key: term_of_bar(bar, memory)
-            for bar in parse_formula(self.formula).bars
-        }
-
-    @cached_property
-    def of_groups_alone(self) -> tuple[str, ...]:
-        """The variables that say the group of a row and nothing else."""
-        parts = parse_formula(self.formula)
-        read = {name for factor in parts.factors.values() for name in factor.variables}
-        read |= {name for bar in parts.bars for name in bar.effects.variables}
-        if self.offset:
-            read |= set(parse_expression(self.offset).variables)
-        return tuple(
-            dict.fromkeys(
-                name for bar in parts.bars for name in bar.group if name not in read
-            )
-        )
-
-    def groups_at(self, data: Any) -> dict[str, np.ndarray]:
-        """The group (n,) of each row as text, by the term."""
-        if not self.grouped:
-            return {}
-        table = _new_rows(data, self.variables)
-        return {
-            bar.key: group_labels(bar.group, table)
-            for bar in parse_formula(self.formula).bars
-        }
-
-    @cached_property
-    def smooths(self) -> Mapping[str, SmoothTerm]:
-        """The smooth functions among its terms, by the term as written."""
-        keys = [key for key in self.entering if key not in self.processes]
-        if keys:
-            learned = read_state(self.state).transforms
-        else:
-            learned = {}
-        return {key: term_of(learned[key], key) for key in keys}
-
-    @property
-    def learned(self) -> tuple[str, ...]:
-        """Terms whose columns depend on the rows that they were made of: on their knots, means or anchors."""
-        held = [
-            key
-            for key in self.state["transforms"]
-            if key not in self.processes and key not in self.grouped
-        ]
-        return (
-            *held,
-            *(term.short for term in self.processes.values() if term.learned),
-        )
-
-    @cached_property
-    def entering(self) -> Mapping[str, tuple[str, ...]]:
-        """What enters each smooth function and each process, by the term, as written and in the order of the formula."""
-        if not any(
-            f"{name}(" in self.formula for name in STANDALONE
-        ):  # read again only where there may be one
-            return {}
-        alone = [
-            (e, e.alone.args)
-            for e in parse_formula(self.formula).factors.values()
-            if e.alone
-        ]
-        return {e.written(): tuple(map(e.written, arguments)) for e, arguments in alone}
-
-    def own_column(self, name: str) -> int | None:
-        """The number of the column that is the variable itself, where neither another column nor the offset reads it."""
-        parts = parse_formula(self.formula)
-        reads = [
-            text
-            for text, factor in parts.every_factor.items()
-            if name in factor.variables
-        ]
-        grouped = [
-            bar for bar in parts.bars if name in (*bar.group, *bar.effects.variables)
-        ]
-        if self.offset:
-            added = parse_expression(self.offset).variables
-        else:
-            added = ()
-        if len(reads) != 1 or grouped or name in added:
-            return None
-        (text,) = reads
-        alone = parts.factors[text].column == name and text not in self.state["levels"]
-        if alone and [t for t in parts.terms if text in t] == [(text,)]:
-            return self.columns.index(name)
-        return None
-
-    def own_levels(self, name: str) -> tuple[int, ...]:
-        """The columns that code the levels of a category, where no other column and not the offset reads it; none else."""
-        parts = parse_formula(self.formula)
-        reads = [
-            text
-            for text, factor in parts.every_factor.items()
-            if name in factor.variables
-        ]
-        grouped = [
-            bar for bar in parts.bars if name in (*bar.group, *bar.effects.variables)
-        ]
-        if self.offset:
-            added = parse_expression(self.offset).variables
-        else:
-            added = ()
-        if len(reads) != 1 or grouped or name in added:
-            return ()
-        (text,) = reads
-        alone = parts.factors[text].category == name and text in self.state["levels"]
-        if not alone or [t for t in parts.terms if text in t] != [(text,)]:
-            return ()
-        return tuple(
-            j
-            for j, column in enumerate(self.columns)
-            if column.startswith(f"{parts.called(text)}[")
-        )
-
-    @cached_property
-    def written(self) -> tuple[tuple[str, ...], ...]:
-        """The factors of each term, as the names of its columns call them."""
-        parts = parse_formula(self.formula)
-        return tuple(tuple(map(parts.called, term)) for term in parts.terms)
-
-    @cached_property
-    def processes(self) -> Mapping[str, ProcessTerm]:
-        """The Gaussian processes among its terms, by the term as written."""
-        held = {
-            key: state.get("process") for key, state in self.state["transforms"].items()
-        }
-        return {
-            key: term for key, term in held.items() if isinstance(term, ProcessTerm)
-        }
-
-    def inputs_at(self, data: Any) -> dict[str, np.ndarray]:
-        """What enters each process (n, d), at the rows of a table."""
-        if not self.processes and not self.grouped:
-            return {}
-        table = _new_rows(data, self.variables)
-        memory = read_state(self.state)
-        parts = parse_formula(self.formula)
-        found = inputs_of_functions(parts, table, memory, tuple(self.processes))
-        return found | {
-            bar.key: read_bar(bar, table, memory, training=False) for bar in parts.bars
-        }
-
-    def with_basis(self, key: str, basis: KernelBasis, *, found: bool = False) -> Self:
-        """The recipe whose process `key` has its columns from another basis."""
-        old = self.processes[key]
-        new = old.with_basis(basis, found=found)
-        at = self.columns.index(old.columns[0])
-        columns = (
-            *self.columns[:at],
-            *new.columns,
-            *self.columns[at + len(old.columns) :],
-        )
-        transforms = {**self.state["transforms"], key: {"process": new}}
-        return replace(
-            self, columns=columns, state={**self.state, "transforms": transforms}
-        )
-
-    def offset_at(self, data: Any) -> np.ndarray | None:
-        """The offset (n,) at new rows, or None for a model whose offset is no expression."""
-        if self.offset is None:
-            return None
-        expression = parse_expression(self.offset)
-        table = _new_rows(data, expression.variables)
-        return numeric(
-            expression, table, read_state(self.state).transforms, training=False
-        )
-
-    def outcome_at(self, data: Any) -> Any:
-        """The response at new rows, as read in training: (n, 2) for p(s, t), (n, K) for counts."""
-        parts = parse_formula(self.formula)
-        table = _new_rows(
-            data, tuple(dict.fromkeys(v for e in parts.outcome for v in e.variables))
-        )
-        return _response_values(parts, table, read_state(self.state), training=False)
-
-    def trials_at(self, data: Any) -> np.ndarray | None:
-        """The trials (n,) of p(s, t) or of counts at new rows; None where their columns are not there, or not complete."""
-        parts = parse_formula(self.formula)
-        if parts.counted is None:
-            return None
-        table = read_table(data)
-        if parts.counted == "p":
-            summed = parts.outcome[1:]
-        else:
-            summed = parts.outcome
-        names = tuple(dict.fromkeys(name for part in summed for name in part.variables))
-        if not set(names) <= set(table.columns):
-            return None
-        table = table.only(names)
-        if any(missing_values(values).any() for values in table.columns.values()):
-            return None
-        learned = read_state(self.state).transforms
-        return np.sum(
-            [numeric(part, table, learned, training=False) for part in summed], axis=0
-        )
-
-    def weights_at(self, data: Any) -> Any:
-        """Return the weights (n,) of new rows from their column, or None for a model without a column of weights.
-
-        DataError where the table lacks the column or a value of it.
-        """
-        if self.weights is None:
-            return None
-        if is_array(data):
-            raise DataError(
-                f"the weights are read from column {self.weights!r}, and these rows are an array: pass weights="
-            )
-        return _new_rows(data, (self.weights,)).columns[self.weights]
-
-    def to_json(self) -> dict[str, Any]:
-        """The recipe as plain data: text, numbers, lists and dicts, and arrays in the bases of processes."""
-        return {
-            "kind": "formula",
-            "formula": self.formula,
-            "response": self.response,
-            "columns": list(self.columns),
-            "intercept": self.intercept,
-            "variables": list(self.variables),
-            "offset": self.offset,
-            "weights": self.weights,
-            "state": _state_to_json(self.state),
-        }
-
-    @classmethod
-    def from_json(cls, saved: Mapping[str, Any]) -> Self:
-        """The recipe that `to_json` wrote; its texts pass the whitelist again, and nothing is executed."""
-        try:
-            formula, offset, columns, state = (
-                saved[key] for key in ("formula", "offset", "columns", "state")
-            )
-        except (KeyError, TypeError) as error:
-            raise DataError(f"this is not a saved recipe: {error} is missing") from None
-        weights = saved.get("weights")
-        if (
-            not isinstance(formula, str)
-            or not isinstance(offset, str | None)
-            or not isinstance(weights, str | None)
-        ):
-            raise DataError(
-                "a saved recipe holds its formula, its offset and its column of weights as text"
-            )
-        if not isinstance(columns, list | tuple) or not all(
-            isinstance(name, str) for name in columns
-        ):
-            raise DataError("a saved recipe names its columns in a list of texts")
-        parts = parse_formula(formula)
-        if offset is not None:
-            parse_expression(offset)
-        held = write_state(read_state(state))
-        return cls(
-            formula,
-            parts.response,
-            tuple(columns),
-            parts.intercept,
-            parts.variables,
-            offset,
-            held,
-            weights,
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -474,7 +140,7 @@ def read_formula(
     table = complete(whole.take(counted) if not counted.all() else whole, missing)[0]
     refuse_infinite(table)
     if parts.counted:
-        trials = _response_values(parts, table, Memory(), training=True)
+        trials = response_values(parts, table, Memory(), training=True)
         some = (trials[:, 1] if parts.counted == "p" else trials.sum(1)) > 0
         if some.any() and not some.all():
             counted[np.flatnonzero(counted)[~some]] = False
@@ -488,7 +154,7 @@ def read_formula(
     X, columns, of_bars = lay_out_with_bars(
         parts, table, memory, training=True, codes=True
     )
-    response = _response_values(parts, table, memory, training=True)
+    response = response_values(parts, table, memory, training=True)
     eta = _offset_of(added, names.get("offset"), table, memory, training=True)
     recipe = Recipe(
         formula=parts.text,
@@ -634,7 +300,7 @@ def _columns_without_weight(
         )
 
     def response(some: Table) -> np.ndarray:
-        return np.asarray(_response_values(parts, some, memory, training=False))
+        return np.asarray(response_values(parts, some, memory, training=False))
 
     def no_response(some: Table) -> np.ndarray:
         return np.full(
@@ -686,53 +352,6 @@ def _by_part[T](
     return out
 
 
-def lay_out_with_bars(
-    parts: FormulaLayout,
-    table: Table,
-    memory: Memory,
-    *,
-    training: bool,
-    apart: bool = False,
-    codes: bool = False,
-) -> tuple[Any, tuple[str, ...], dict[str, np.ndarray]]:
-    """The matrix (n, p) of terms and bars with its columns, those of bars last, and what enters each bar; columns of bars are
-    left unwritten where they stay `apart`, and factors of many levels stay `codes`."""
-    X, columns = lay_out(parts, table, memory, training=training, codes=codes)
-    inputs, terms = read_bars(parts, table, memory, training=training)
-    columns = with_columns_of(terms, columns, parts)
-    if terms:
-        X = beside_groups(X, [(term, inputs[term.key]) for term in terms], apart=apart)
-    return X, columns, inputs
-
-
-def read_bars(
-    parts: FormulaLayout, table: Table, memory: Memory, *, training: bool
-) -> tuple[dict[str, np.ndarray], list[GroupedTerm]]:
-    """What enters each bar, and the terms that training rows made of them."""
-    inputs = {
-        bar.key: read_bar(bar, table, memory, training=training) for bar in parts.bars
-    }
-    return inputs, [term_of_bar(bar, memory) for bar in parts.bars]
-
-
-def with_columns_of(
-    terms: Sequence[GroupedTerm], columns: tuple[str, ...], parts: FormulaLayout
-) -> tuple[str, ...]:
-    """The columns of a formula with those of its bars behind them. DataError for names that repeat."""
-    every = (*columns, *(c for term in terms for c in term.columns))
-    if terms:
-        refuse_repeated(every, parts)
-    return every
-
-
-def inputs_of_functions(
-    parts: FormulaLayout, table: Table, memory: Memory, keys: tuple[str, ...]
-) -> dict[str, np.ndarray]:
-    """What enters these smooth functions and processes of a formula (n, d), by the term as written."""
-    named = [e for e in parts.factors.values() if e.alone and e.written() in keys]
-    return {e.written(): expression_inputs(e, table, memory.transforms) for e in named}
-
-
 def written_out(formula: str, table: Table, weights: Any, offset: Any) -> str:
     """The formula with `.` as the columns that are not response, weights or offset, and stand behind no bar."""
     if not has_dot(formula):
@@ -761,38 +380,6 @@ def _with_arguments(
             names[word] += "="
         columns[names[word]] = one_per_row(word, values, len(table.rows))
     return Table(columns, table.rows), names
-
-
-def _response_values(
-    parts: FormulaLayout, table: Table, memory: Memory, *, training: bool
-) -> Any:
-    """The response at the rows of a table: one value per row, or (n, c) where a row counts."""
-    if parts.counted:
-        return counts_at(parts, table, memory.transforms, training=training)
-    (expression,) = parts.outcome
-    name = expression.column
-    if name is None:
-        return numeric(expression, table, memory.transforms, training=training)
-    column = table.columns[name]
-    kind = kind_of(column)
-    if kind in ("time", "other"):
-        if kind == "time":
-            what = "times"
-        else:
-            what = f"values such as {column[0]!r} (row {table.rows[0]})"
-        raise DataError(
-            f"the response {name!r} holds {what}; a response holds numbers, truth values or categories"
-        )
-    return column
-
-
-def _new_rows(data: Any, variables: tuple[str, ...]) -> Table:
-    table = read_table(data)
-    require(table, variables)
-    table = table.only(variables)
-    refuse_missing(table)
-    refuse_infinite(table)
-    return table
 
 
 def _reading_notes(table: Table, parts: FormulaLayout, offset: Any) -> tuple[str, ...]:
@@ -856,101 +443,3 @@ def numbers_as_text(
         f" and {len(odd) - 3} more" if len(odd) > 3 else ""
     )
     return f"{said} all of its {len(levels)} values but {few}{row} are numbers"
-
-
-# ---- what the factors learned, as plain data and back: checked leaf by leaf ----------------------------------------------
-
-
-def write_state(memory: Memory) -> dict[str, Any]:
-    """The memory as JSON-able data."""
-    return {
-        "transforms": _plain_values(memory.transforms),
-        "levels": {k: list(v) for k, v in memory.levels.items()},
-    }
-
-
-def read_state(state: Any) -> Memory:
-    """The memory that `write_state` wrote, as fresh objects; DataError for all but plain, finite data."""
-    if not isinstance(state, Mapping) or set(state) != {"transforms", "levels"}:
-        raise DataError(
-            "a saved state holds 'transforms' and 'levels', and nothing else"
-        )
-    transforms = state["transforms"]
-    levels = state["levels"]
-    if not isinstance(transforms, Mapping) or not all(
-        isinstance(kept, Mapping) for kept in transforms.values()
-    ):
-        raise DataError("the saved state of the transforms is not a table of tables")
-    if not isinstance(levels, Mapping):
-        raise DataError("the saved levels are not a table of lists")
-    for text, known in levels.items():
-        if not isinstance(known, list | tuple) or not all(
-            isinstance(level, Level) for level in known
-        ):
-            raise DataError(
-                f"the saved levels of {text!r} are not a list of texts and numbers"
-            )
-    return Memory(
-        {k: _state(k, v) for k, v in transforms.items()},
-        {k: list(v) for k, v in levels.items()},
-    )
-
-
-def same_state(memory: Memory, state: Mapping[str, Any]) -> bool:
-    """Whether nothing was learned since the state was written: what learns anew had lost its state."""
-    return write_state(memory) == write_state(
-        read_state(state)
-    )  # a process is the same where it is that object
-
-
-def _state_to_json(state: Mapping[str, Any]) -> dict[str, Any]:
-    """A state as JSON-able data, with processes written out, whose bases hold arrays."""
-
-    def plain(kept: Mapping[str, Any]) -> Any:
-        held = kept.get("process")
-        if isinstance(held, ProcessTerm):
-            return held.to_state()
-        return copy.deepcopy(dict(kept))
-
-    transforms = {key: plain(kept) for key, kept in state["transforms"].items()}
-    return {"transforms": transforms, "levels": copy.deepcopy(dict(state["levels"]))}
-
-
-def _state(key: str, kept: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the state of one transform, or of a process as a term."""
-    if isinstance(kept.get("process"), ProcessTerm):
-        return dict(kept)
-    if kept.get("kind") == "process":
-        return {"process": process_of(kept, key)}
-    return {
-        name: _validate_state(key, value, DEEPEST_STATE) for name, value in kept.items()
-    }
-
-
-def _validate_state(key: str, value: Any, depth: int) -> Any:
-    match value:
-        case None | bool() | str() | int():
-            return value
-        case float() if math.isfinite(value):
-            return value
-        case list() | tuple() if depth:
-            return [_validate_state(key, part, depth - 1) for part in value]
-        case Mapping() if depth:
-            return {
-                str(name): _validate_state(key, part, depth - 1)
-                for name, part in value.items()
-            }
-    raise DataError(
-        f"the saved state of {key!r} is damaged: {value!r:.60} is not a finite number, text or list"
-    )
-
-
-def _plain_values(value: Any) -> Any:
-    match value:
-        case np.ndarray() | np.generic():
-            return value.tolist()
-        case Mapping():
-            return {str(name): _plain_values(part) for name, part in value.items()}
-        case list() | tuple():
-            return [_plain_values(part) for part in value]
-    return value

@@ -11,7 +11,7 @@ import numpy as np
 
 from probreg.data.array_columns import ArrayColumns
 from probreg.data.design import Design
-from probreg.data.formula.formula import Recipe
+from probreg.data.formula.recipe import Recipe
 from probreg.data.unwritten import all_close
 from probreg.errors import DataError
 

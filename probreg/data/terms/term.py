@@ -260,13 +260,11 @@ def _basis_to_json(basis: SmoothBasis) -> dict[str, Any]:
     content: dict[str, Any] = {"kind": kind}
     for f in fields(basis):
         value = getattr(basis, f.name)
-        nested = (
-            isinstance(value, tuple) and value and isinstance(value[0], SmoothBasis)
-        )
-        if nested:
-            content[f.name] = [_basis_to_json(part) for part in value]
-        else:
-            content[f.name] = value
+        if isinstance(value, tuple) and value and isinstance(value[0], SmoothBasis):
+            value = [_basis_to_json(part) for part in value]
+        elif isinstance(value, np.ndarray | np.generic):
+            value = value.tolist()
+        content[f.name] = value
     return content
 
 
