@@ -35,12 +35,6 @@ from probreg.assess.after.exactness import ExactnessDiagnostic as ExactnessDiagn
 from probreg.assess.after.group_effects import (
     GroupEffectsDiagnostic as GroupEffectsDiagnostic,
 )
-from probreg.assess.after.group_influence import (
-    GroupInfluenceDiagnostic as GroupInfluenceDiagnostic,
-)
-from probreg.assess.after.group_residuals import (
-    GroupResidualsDiagnostic as GroupResidualsDiagnostic,
-)
 from probreg.assess.after.heteroscedasticity import (
     HeteroscedasticityDiagnostic as HeteroscedasticityDiagnostic,
 )

@@ -101,7 +101,7 @@ class GroupEffectsDiagnostic(Diagnostic):
                 out += self.report(
                     Verdict.NOTE,
                     f"{effect.label}: group {level!r} is an outlier, z = {z:+.1f}, {format_p(p)} (Bonferroni)",
-                    "check its rows, and its influence (group_influence)",
+                    "check its rows, and report the fit without it too",
                     statistic=z,
                     p_value=p,
                 )

@@ -64,7 +64,6 @@ class HeteroscedasticityDiagnostic(Diagnostic):
 
     def run(self, fit: Fit) -> list[Finding]:
         rows = rows_of_observations(fit)
-        # without columns of groups, which group_residuals covers
         X = fit.model.design.X[:, fit.model.design.head][rows]
         if fit.model.likelihood.least_squares:
             e = counted_residuals(fit, "pearson")[rows]
