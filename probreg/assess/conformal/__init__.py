@@ -1,8 +1,8 @@
-"""Intervals that hold a new response as often as they say whatever the model, if rows are exchangeable.
+"""Conformal intervals: they contain a new response with the given probability for any model, if rows are exchangeable.
 
-A fit gives a score to a row: how far its response is from what was said of it. Rows that the fit has not seen tell which
-score a share `prob` of rows stays under, and the responses with no more than that score are the conformal interval or
-set (Vovk, Gammerman & Shafer 2005). The model only decides how short it is.
+A score measures the distance of a response from its prediction. The scores of rows that the fit has not used have a
+quantile of order `prob`, and the responses with at most that score are the conformal interval or set (Vovk, Gammerman &
+Shafer 2005). The model determines only its length.
 """
 
 from probreg.assess.conformal.conformal import (

@@ -1,4 +1,4 @@
-"""What every conformal interval shares: a rank among n + 1 exchangeable scores, and rows that count as often as they say."""
+"""Shared parts of conformal intervals: the rank among n + 1 exchangeable scores, and rows by frequency."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
@@ -17,13 +17,13 @@ Array = np.ndarray
 KINDS: Registry["ConformalMethod"] = Registry("conformal interval")
 _NUMBERS = 2_000_000  # held at once
 PRECISE = (
-    "scores are in units of 1 / sqrt(w), w the precision of a row: a new row has precision 1, or that of "
-    "predict(data, weights=pr.weights.precision(w)). Where its w is chosen, its score must be distributed as theirs"
+    "scores are in units of 1 / sqrt(w), w the precision of a row: a new row has precision 1, or w of "
+    "predict(data, weights=pr.weights.precision(w)). Its score must have the same distribution as theirs"
 )
 
 
 class Calibrated(ABC):
-    """A fit with the scores of rows it has not seen."""
+    """A fit with the scores of rows that it has not used."""
 
     fit: Fit
     notes: tuple[str, ...]
@@ -31,26 +31,26 @@ class Calibrated(ABC):
     @property
     @abstractmethod
     def count(self) -> int:
-        """Rows that calibrate."""
+        """The number of calibration rows."""
 
     @property
     @abstractmethod
     def measure(self) -> str:
-        """The score and its bound, in words."""
+        """A description of the score and its bound."""
 
     @property
     @abstractmethod
     def guarantee(self) -> str:
-        """What holds, and when, in words."""
+        """The guarantee and its conditions."""
 
     @abstractmethod
     def region(self, design: Design) -> Mapping[str, Array]:
-        """mean with lower and upper (n,), or `set` (n, K) bool, at a block of rows."""
+        """Return mean with lower and upper (n,), or `set` (n, K) bool, at a block of rows."""
 
     @property
     @abstractmethod
     def per_row(self) -> int:
-        """Numbers held for a row."""
+        """The number of floats in memory for each row."""
 
 
 class ConformalMethod(ABC):
@@ -60,12 +60,12 @@ class ConformalMethod(ABC):
 
     @abstractmethod
     def calibrate(self, fit: Fit, unseen: Design | None, prob: float) -> Calibrated:
-        """The fit with its scores; `unseen` are rows kept apart from the start, if any."""
+        """Return the fit with its scores; `unseen` are rows that the fit has not used, if any."""
 
 
 @dataclass(frozen=True)
 class ConformalRank:
-    """k = ceil((n + 1) prob): the k-th smallest of n scores holds a new one with probability k / (n + 1) >= prob."""
+    """k = ceil((n + 1) prob): a new score is at most the k-th smallest of n with probability k / (n + 1) >= prob."""
 
     prob: float
     n: int
@@ -75,8 +75,7 @@ class ConformalRank:
             # k <= n where (n + 1) prob <= n, that is n >= prob / (1 - prob).
             need = int(np.ceil(self.prob / (1 - self.prob) - 1e-9))
             raise DataError(
-                f"{self.n} rows calibrate, and an interval of probability {self.prob:g} that is not the whole line needs "
-                f"{need}: give more rows, or a smaller prob"
+                f"{self.n} calibration rows: a finite interval of probability {self.prob:g} needs {need}; give more rows or a smaller prob"
             )
 
     @property
@@ -97,16 +96,16 @@ class ConformalRank:
 
 
 def rows_by_frequency(design: Design) -> tuple[Design, tuple[str, ...]]:
-    """Each row as often as its frequency weight says, with a sentence on weights; Incompatible for sampling weights."""
+    """Repeat each row by its frequency weight, with a note on weights; Incompatible for sampling weights."""
     design.need_rows(
         "a conformal interval from the rows of the fit",
-        "pass rows it has not seen, conformal(fit, data)",
+        "pass unused rows, conformal(fit, data)",
     )
     w = design.weights
     if design.weight_kind == "sampling":
         raise Incompatible(
-            "conformal intervals: rows with sampling weights were drawn with unequal probabilities, and are not exchangeable with a "
-            "new row of the population. predict gives the mean and its interval"
+            "conformal intervals: rows with sampling weights are not exchangeable with a new row of the population; predict gives "
+            "the mean and its interval"
         )
     if design.weight_kind == "precision":
         return design, (PRECISE,)
@@ -126,14 +125,14 @@ def rows_by_frequency(design: Design) -> tuple[Design, tuple[str, ...]]:
 
 
 def noise_unit(design: Design) -> Array | float:
-    """The noise scale of each row in units of sigma, (n,): 1 / sqrt(w) where rows have precisions w."""
+    """Return the noise scale of each row in units of sigma, (n,): 1 / sqrt(w) for rows with precisions w."""
     if design.precision is None:
         return 1.0
     return 1.0 / np.sqrt(design.precision)
 
 
 def exchangeable(fit: Fit, theirs: str) -> str:
-    """What rows must be for the guarantee, in words."""
+    """Describe the condition of the guarantee."""
     if fit.model.design.weight_kind == "precision":
         precise = ", each with its precision"
     else:
@@ -146,7 +145,7 @@ def exchangeable(fit: Fit, theirs: str) -> str:
 
 
 def blocks(design: Design, per_row: int) -> Iterator[Design]:
-    """The rows in parts that stay small."""
+    """Yield the rows in small parts."""
     size = max(1, _NUMBERS // max(per_row, 1))
     for start in range(0, max(design.n, 1), size):
         yield design.take(slice(start, start + size))

@@ -1,4 +1,4 @@
-"""The verb `conformal` and what it returns."""
+"""Conformal intervals: the function `conformal` and its result."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -23,7 +23,7 @@ from probreg.tables.notebook import notebook_html
 
 @dataclass(frozen=True, eq=False)
 class Conformal:
-    """Conformal intervals, or sets of classes, of a fit: `predict` gives them, `guarantee` says what holds and when."""
+    """Conformal intervals, or sets of classes, of a fit: `predict` returns them, `guarantee` states their condition."""
 
     kind: ConformalMethod
     prob: float
@@ -31,7 +31,7 @@ class Conformal:
 
     @property
     def fit(self) -> Fit:
-        """The fit behind the intervals; for a split the one that was made anew on a part of the rows."""
+        """The fit behind the intervals; for a split the refit on a part of the rows."""
         return self.calibrated.fit
 
     @property
@@ -52,9 +52,9 @@ class Conformal:
         weights: RowWeights | None = None,
         trials: ArrayLike | None = None,
     ) -> Dataset:
-        """At these rows (by default those of the fit): Dataset over (obs) with mean, lower and upper; for classes over
-        (obs, level) with mean, their probabilities, and `set`, True for the classes that belong to the set. Where a row counts
-        trials the mean is per trial, and lower and upper are successes out of the row's trials (`trials` at new rows).
+        """Return a Dataset over (obs) with mean, lower and upper, by default at the rows of the fit; for classes over
+        (obs, level) with mean, their probabilities, and `set`, True for the classes in the set. For rows that count trials the
+        mean is per trial, and lower and upper are successes out of the row's trials (`trials` at new rows).
 
         Attributes prob, kind, score, guarantee. DataError as in `Fit.predict`.
         """
@@ -84,12 +84,12 @@ class Conformal:
 
     @property
     def _region_lines(self) -> list[str]:
-        """Describe the regions, the rows that calibrate them, and their guarantee."""
+        """Describe the regions, their calibration and their guarantee."""
         c = self.calibrated
         head = f"{self.kind.name} conformal {self._what}s of probability {self.prob:g} around {self.fit.method.name}"
         return [
             head,
-            f"{c.count} rows calibrate; {c.measure}",
+            f"{c.count} calibration rows; {c.measure}",
             self.guarantee,
             *(f"note: {n}" for n in c.notes),
         ]
@@ -111,19 +111,19 @@ def conformal(
     kind: str | ConformalMethod = "split",
     progress: Flag | None = None,
 ) -> Conformal:
-    """Intervals around a fit that hold a new response with probability `prob` whatever the model, for exchangeable rows.
+    """Return intervals that contain a new response with probability `prob` for any model, if rows are exchangeable.
 
-    Frequency weights count as so many rows; under precisions w scores are in units of 1 / sqrt(w); sampling weights are
-    refused.
+    A row of frequency weight w counts as w rows; with precisions w scores are in units of 1 / sqrt(w); sampling weights raise
+    an error.
 
     Parameters
     ----------
     fit : Fit
         A fit.
     data : table or array (n, q), optional
-        Rows the fit has not seen: with them a split fits nothing anew.
+        Rows that the fit has not used: a split then needs no refit.
     y : array (n,), optional
-        Their response (successes of `trials`); without it the column of that name in `data`.
+        Their response (successes of `trials`); by default the column of that name in `data`.
     offset : array (n,), optional
         Of `data`.
     weights : RowWeights, optional
@@ -133,24 +133,24 @@ def conformal(
     prob : float
         Probability, between 0 and 1.
     kind : str or ConformalMethod
-        "split" (any fit: `Split(share, score, seed)` fits a part of the rows anew and calibrates on the others) or
-        "jackknife+" (least squares and ridge, no row given up, with the guarantee 2 prob - 1).
+        "split" (any fit: `Split(share, score, seed)` refits a part of the rows and calibrates on the others) or
+        "jackknife+" (least squares and ridge on all rows, with the guarantee 2 prob - 1).
     progress : bool, optional
-        Whether a bar is shown; by default after a second, at a terminal or in a notebook.
+        Show a progress bar; by default after a second, in a terminal or a notebook.
 
     Returns
     -------
     Conformal
-        `predict` gives the intervals at new rows.
+        `predict` returns the intervals at new rows.
 
     Raises
     ------
     DataError
         For too few rows.
     Incompatible
-        Where the kind does not apply.
+        If the kind does not apply.
     NotConverged
-        Where the part has no estimate.
+        If the part of the rows has no estimate.
 
     Examples
     --------
@@ -173,14 +173,14 @@ def conformal(
     ):
         if data is None and value is not None:
             raise DataError(
-                f"{name}= belongs to data that the fit has not seen: pass them as data"
+                f"{name}= needs data=: pass the rows that the fit has not used"
             )
     # the marks of type II likelihood
     found = {"log_evidence", "log_likelihood_of_scales"} & set(fit.solution.stats)
     if data is None and fit.target == "mode" and found:
         raise Incompatible(
-            "the prior's scale was found by evidence on all rows, those that would calibrate included: no guarantee is left. "
-            "Fit a part of the rows and pass the others, conformal(fit, data), or state the scale"
+            "the prior's scale was estimated by evidence on all rows, including the calibration rows, so there is no guarantee. "
+            "Fit a part of the rows and pass the others, conformal(fit, data), or fix the scale"
         )
     if data is None:
         unseen = None
@@ -193,7 +193,7 @@ def conformal(
 def unseen_rows(
     model: Model, data: Any, y: Any, offset: Any, weights: Any, trials: Any
 ) -> Design:
-    """Rows with their response, coded as the model codes it."""
+    """Return rows with their response, coded as in the model."""
     if y is None and isinstance(model.design.recipe, ArrayColumns):
         y = _response_column(model, data)
     own = weights
@@ -212,7 +212,7 @@ def _response_column(model: Model, data: Any) -> Any:
         return data[name]
     except (KeyError, TypeError, IndexError, ValueError):
         raise DataError(
-            f"the data hold no column {name!r}: pass the response as y="
+            f"the data have no column {name!r}: pass the response as y="
         ) from None
 
 
@@ -225,7 +225,7 @@ def _design(model: Model, data: Any, offset: Any, weights: Any, trials: Any) -> 
             refuse_unseen(
                 at,
                 at.recipe.groups_at(data),
-                "a conformal interval is of rows like those that calibrated it",
+                "conformal intervals are for rows like the calibration rows",
             )
         return with_precision(
             at, weights, data, model.likelihood, model.design.weight_kind
@@ -233,7 +233,7 @@ def _design(model: Model, data: Any, offset: Any, weights: Any, trials: Any) -> 
     for name, value in (("offset", offset), ("weights", weights), ("trials", trials)):
         if value is not None:
             raise DataError(
-                f"{name}= goes with new data; the rows of the fit have the {name} they were fitted with"
+                f"{name}= needs new data; the rows of the fit have their own {name}"
             )
-    model.design.need_rows("a prediction without data", "say at which data to predict")
+    model.design.need_rows("a prediction without data", "pass data=")
     return model.design.whole

@@ -1,4 +1,4 @@
-"""The jackknife+ of least squares and ridge, from one fit: leaving a row out moves the coefficients by a formula."""
+"""The jackknife+ of least squares and ridge, from one fit by the formula for leaving a row out."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -34,10 +34,10 @@ _ALONE = 1e-10
 class JackknifePlus(ConformalMethod):
     """From the k-th largest of x'b_(i) - r_(i) to the k-th smallest of x'b_(i) + r_(i), k = ceil((n + 1) prob).
 
-    b_(i) is the estimate without row i and r_(i) = |y_i - x_i'b_(i)|. No row is given up to calibration. It is for
-    least squares, and for ridge with sigma held or its prior in units of sigma: b_(i) = b - V x_i e_i / (1 - h_i) with
-    V = (X'X + P)^-1 and h_i = x_i'V x_i, so that n fits cost one. Rows of precision w stand as sqrt(w) (x, y), and
-    r_(i) is in units of 1 / sqrt(w).
+    b_(i) is the estimate without row i and r_(i) = |y_i - x_i'b_(i)|. It uses all rows for the fit. It is for
+    least squares, and for ridge with fixed sigma or a prior in units of sigma: b_(i) = b - V x_i e_i / (1 - h_i) with
+    V = (X'X + P)^-1 and h_i = x_i'V x_i, without refits. Rows of precision w enter as sqrt(w) (x, y), and r_(i) is in
+    units of 1 / sqrt(w).
 
     References
     ----------
@@ -58,7 +58,7 @@ class JackknifePlus(ConformalMethod):
     def calibrate(self, fit: Fit, unseen: Design | None, prob: float) -> Calibrated:
         if unseen is not None:
             raise Incompatible(
-                "the jackknife+ leaves out rows of the fit itself; rows kept apart are for kind='split'"
+                "the jackknife+ uses the rows of the fit; use kind='split' with data="
             )
         _require_linear_estimate(fit.model)
         design, notes = rows_by_frequency(fit.model.design)
@@ -81,7 +81,7 @@ class JackknifePlus(ConformalMethod):
         bad = np.flatnonzero(left < _ALONE)
         if len(bad):
             raise Incompatible(
-                f"without row {design.row_name(bad[0])} there is no estimate (leverage 1, {such_rows(len(bad))}): it alone tells a coefficient. "
+                f"without row {design.row_name(bad[0])} there is no estimate (leverage 1, {such_rows(len(bad))}): it alone identifies a coefficient. "
                 "Give a prior, or use kind='split'"
             )
         return JackknifeCalibrated(
@@ -90,7 +90,7 @@ class JackknifePlus(ConformalMethod):
 
 
 def _require_linear_estimate(model: Model) -> None:
-    """Raise Incompatible unless the estimate of beta is linear in y, whatever sigma is."""
+    """Raise Incompatible unless the estimate of beta is linear in y for any sigma."""
     if not model.likelihood.least_squares:
         raise Incompatible(
             f"the jackknife+ has a closed form for a gaussian likelihood, not {model.likelihood.name}: use kind='split'"
@@ -101,8 +101,8 @@ def _require_linear_estimate(model: Model) -> None:
     )
     if not (model.joint.gaussian and relative):
         raise Incompatible(
-            "the jackknife+ has a closed form for flat priors, and for normal ones where sigma is held or they are in units "
-            "of sigma. Use kind='split'"
+            "the jackknife+ has a closed form for flat priors, and for normal ones with fixed sigma or in units of sigma: use "
+            "kind='split'"
         )
 
 
@@ -114,7 +114,7 @@ def _shift(design: Design) -> Array | float:
 
 @dataclass(frozen=True, eq=False)
 class JackknifeCalibrated(Calibrated):
-    """The estimate, and of each row left out its residual e_i / (1 - h_i)."""
+    """The estimate, and the residual e_i / (1 - h_i) of each row left out."""
 
     fit: Fit
     beta: Array  # (p,)
@@ -140,9 +140,9 @@ class JackknifeCalibrated(Calibrated):
     def guarantee(self) -> str:
         sure = max(0.0, 2 * self.prob - 1)
         return (
-            f"holds the response of a new row with probability at least {sure:.4g} = 1 - 2 alpha, alpha = {1 - self.prob:.4g}, "
-            f"whatever the model, when {exchangeable(self.fit, f'the {self.count} rows')}. The probability is near {self.prob:g} "
-            "where the estimate hardly moves when a row is left out. That is an average over data sets and rows"
+            f"contains the response of a new row with probability at least {sure:.4g} = 1 - 2 alpha, alpha = {1 - self.prob:.4g}, "
+            f"for any model, if {exchangeable(self.fit, f'the {self.count} rows')}. The probability is near {self.prob:g} "
+            "if the estimate is stable when a row is left out. It is an average over data sets and rows"
         )
 
     @property

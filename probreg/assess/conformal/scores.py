@@ -1,4 +1,4 @@
-"""Scores: how far a response is from what was said of its row. Adding one is one class here."""
+"""Scores of conformal intervals: the distance of a response from its prediction. To add one, write a class here."""
 
 from abc import ABC, abstractmethod
 from typing import ClassVar
@@ -15,9 +15,9 @@ SCORES: Registry["Score"] = Registry("score")
 
 
 class Score(ABC):
-    """A number for each (row, response), larger for a response that was less expected.
+    """A number for each (row, response), larger for a less expected response.
 
-    `unit` (n,) is the noise scale of a row in units of sigma: 1 / sqrt(w) where rows have precisions w.
+    `unit` (n,) is the noise scale of a row in units of sigma: 1 / sqrt(w) for rows with precisions w.
     """
 
     name: ClassVar[str]
@@ -25,14 +25,14 @@ class Score(ABC):
 
     @abstractmethod
     def suits(self, likelihood: Likelihood) -> bool:
-        """Whether responses of this likelihood have this score."""
+        """Return whether responses of this likelihood have this score."""
 
     @abstractmethod
     def of(self, p: Predictive, y: Array, unit: Array | float = 1.0) -> Array:
-        """The scores (n,) of y (n,), or of one class of K in each row, (n, K)."""
+        """Return the scores (n,) of y (n,), or of one class of K in each row, (n, K)."""
 
     def centre(self, p: Predictive) -> Array:
-        """The mean (n,), or class probabilities (n, K)."""
+        """Return the mean (n,), or class probabilities (n, K)."""
         if p.likelihood.levels:
             return _class_probabilities(p)
         return p.mean()
@@ -41,12 +41,12 @@ class Score(ABC):
     def region(
         self, p: Predictive, most: float, unit: Array | float = 1.0
     ) -> dict[str, Array]:
-        """The responses with a score of at most this: lower and upper (n,), or `set` (n, K) bool."""
+        """Return the responses with a score of at most `most`: lower and upper (n,), or `set` (n, K) bool."""
 
 
 @SCORES.register
 class AbsoluteResidual(Score):
-    """|y - E[y]|: intervals of one width (Lei et al. 2018); where rows have precisions w sqrt(w) |y - E[y]|, and so a width in
+    """|y - E[y]|: intervals of equal width (Lei et al. 2018); for rows with precisions w sqrt(w) |y - E[y]|, and a width in
     units of 1 / sqrt(w)."""
 
     name, says = "absolute", "|y - mean|"
@@ -66,8 +66,8 @@ class AbsoluteResidual(Score):
 
 @SCORES.register
 class Pit(Score):
-    """|F(y) - 1/2| with F the predictive distribution function, at a count the mean of F(y - 1) and F(y): the width
-    follows what the model says of the spread (Chernozhukov, Wüthrich & Zhu 2021)."""
+    """|F(y) - 1/2| with F the predictive distribution function, for a count the mean of F(y - 1) and F(y): the width
+    follows the spread of the model (Chernozhukov, Wüthrich & Zhu 2021)."""
 
     name, says = "pit", "|P(Y < y) + P(Y = y)/2 - 1/2|"
 
@@ -108,8 +108,8 @@ class Pit(Score):
 
 @SCORES.register
 class Probability(Score):
-    """1 - P(y): the sets of least mean size where the probabilities are right (Sadinle, Lei & Wasserman 2019). A set
-    may be empty, at a row where no class is probable enough."""
+    """1 - P(y): the sets of smallest mean size if the probabilities are right (Sadinle, Lei & Wasserman 2019). A set
+    can be empty, at a row without a probable class."""
 
     name, says = "probability", "1 - P(class)"
 
@@ -141,14 +141,14 @@ def _observed_scores(scores: Array, y: Array) -> Array:
 
 
 def need_one_trial(likelihood: Likelihood, trials: Array | None) -> None:
-    """Incompatible for rows that count the classes of several trials, or of none."""
+    """Raise Incompatible for rows that count the classes of several trials, or of none."""
     if not (isinstance(likelihood, OfTrials) and likelihood.levels) or trials is None:
         return
     bad = np.flatnonzero(np.ravel(trials) != 1)
     if len(bad):
         raise Incompatible(
-            f"a conformal set is of the class of one trial, and row {bad[0]} counts {np.ravel(trials)[bad[0]]:g} trials. Counts by "
-            "class have no order, and so no conformal interval: use predict, or Categorical with one row for each trial"
+            f"a conformal set is for the class of one trial, and row {bad[0]} counts {np.ravel(trials)[bad[0]]:g} trials: use "
+            "predict, or Categorical with one row for each trial"
         )
 
 

@@ -1,4 +1,4 @@
-"""Split conformal: one part of the rows fits, the other calibrates. Around any method and any likelihood."""
+"""Split conformal: a fit on one part of the rows, calibrated on the other, for any method and likelihood."""
 
 import warnings
 from collections.abc import Mapping
@@ -31,20 +31,20 @@ from probreg.model.predictive import Predictive
 @KINDS.register
 @dataclass(frozen=True)
 class Split(ConformalMethod):
-    """Split conformal: the model is fitted anew on a random `share` of the rows and calibrated on the others.
+    """Split conformal: refit the model on a random `share` of the rows and calibrate on the others.
 
-    P(y_new in its interval) >= prob, and at most prob + 1/(n + 1) with n calibrating rows and scores without ties, for
-    exchangeable rows and whatever the model.
+    P(y_new in its interval) >= prob, and at most prob + 1/(n + 1) with n calibration rows and scores without ties, for
+    exchangeable rows and any model.
 
     Parameters
     ----------
     share : float
-        Of the rows that fit, between 0 and 1.
+        Share of the rows for the fit, between 0 and 1.
     score : str, optional
         "absolute" or "pit" for numbers, "pit" for counts, "probability" for classes (of one trial in a
-        row); without it the first of these.
+        row); by default the first of these.
     seed : int
-        Deals the rows out.
+        Of the random split.
 
     References
     ----------
@@ -73,7 +73,7 @@ class Split(ConformalMethod):
         score = score_for(fit.model.likelihood, self.score)
         if unseen is not None:
             need_one_trial(fit.model.likelihood, fit.model.given(unseen).get("trials"))
-            apart = "the fit stands as it is: these rows were kept apart from it"
+            apart = "the fit has not used these rows"
             return _calibrate_scores(
                 fit,
                 score,
@@ -94,21 +94,19 @@ class Split(ConformalMethod):
             score,
             design.take(rest),
             prob,
-            (f"fitted anew on {len(rows)} rows", *said),
+            (f"refitted on {len(rows)} rows", *said),
         )
 
 
 def fit_again(fit: Fit, design: Design, what: str = "split conformal") -> Fit:
-    """The same model and method on these rows; NotConverged, in the name of `what` asks, where they have no estimate."""
+    """Refit the model by the same method on these rows; NotConverged, which names the caller `what`, without an estimate."""
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore"
-        )  # the guarantee does not need a good fit; one that does not exist is told below
+        warnings.simplefilter("ignore")  # the guarantee does not need a good fit
         part = refit(replace(fit.model, design=design), fit.method, seed=fit.seed)
     if part.solution.status is Status.NO_MAXIMUM:
         raise NotConverged(
-            f"{what} fits anew, and the {design.n} rows it fits have no estimate ({part.solution.detail}): "
-            "fit more of them, give a prior, or pass rows that were kept apart"
+            f"{what}: the refit on {design.n} rows has no estimate ({part.solution.detail}): use more of them, give a prior, or "
+            "pass unused rows"
         )
     return part
 
@@ -129,7 +127,7 @@ def _calibrate_scores(
 
 @dataclass(frozen=True, eq=False)
 class SplitCalibrated(Calibrated):
-    """A fit, the sorted scores of the rows that calibrate, and the score that a new row stays under."""
+    """A fit, the sorted scores of the calibration rows, and the bound of the score of a new row."""
 
     fit: Fit
     score: Score
@@ -155,9 +153,9 @@ class SplitCalibrated(Calibrated):
     def guarantee(self) -> str:
         upper = min(1.0, self.prob + 1 / (self.count + 1))
         return (
-            f"holds the response of a new row with probability at least {self.prob:g}, and at most {upper:.4g} if no two scores "
-            f"are equal, whatever the model, when {exchangeable(self.fit, f'the {self.count} that calibrate')}. That is an "
-            "average over data sets and rows: at a given row, or for a given data set, it may be less or more"
+            f"contains the response of a new row with probability at least {self.prob:g}, and at most {upper:.4g} if no two scores "
+            f"are equal, for any model, if {exchangeable(self.fit, f'the {self.count} calibration rows')}. It is an "
+            "average over data sets and rows: for a given row or data set it may be less or more"
         )
 
     @property

@@ -1,4 +1,4 @@
-"""What can be promised of a fit on new rows, and by which theorem: generalisation bounds with their assumptions."""
+"""Generalisation bounds of a fit on new rows, with their theorems and assumptions."""
 
 from probreg.assess.guarantee.guarantee import (
     RiskBounds as RiskBounds,

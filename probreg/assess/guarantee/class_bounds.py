@@ -1,4 +1,4 @@
-"""Bounds by the number of columns, and for draws about the estimate."""
+"""Bounds by the number of columns, and PAC-Bayes bounds for draws around the estimate."""
 
 from dataclasses import replace
 
@@ -19,7 +19,7 @@ from probreg.scores.bounds import pac_bayes, pseudo_dimension
 from probreg.scores.bounds.classes import Of
 
 _NUMBERS = 2_000_000  # predictions held at once
-_OF_DRAWS = "it judges predictions of draws and, for a convex loss, their mean; not the fit itself"
+_OF_DRAWS = "it is for predictions of draws and, for a convex loss, their mean; not for the fit itself"
 _MOST = 2000  # coefficients of a normal distribution
 
 
@@ -34,13 +34,13 @@ def dimension_lines(judged: Judged) -> list[BoundLine]:
     elif (
         judged.fit.target != "mode" and judged.fit.model.likelihood.link is not IDENTITY
     ):
-        why = "a posterior mean of a curved link is no function of one linear predictor"
+        why = "a posterior mean under a nonlinear link is not a function of one linear predictor"
     elif design.recipe.learned or any(
         t.basis.holds_rows for t in design.recipe.processes.values()
     ):
-        why = "columns of smooth functions and processes follow these rows, and the class with them"
+        why = "columns of smooth functions and processes depend on these rows, and so does the class"
     elif judged.n < p:
-        why = f"{judged.n} rows are fewer than {p} columns"
+        why = f"fewer rows ({judged.n}) than columns ({p})"
     if why is not None:
         return [BoundLine(name, judged.losses[0].name, None, why)]
     lines = []
@@ -61,7 +61,7 @@ def dimension_lines(judged: Judged) -> list[BoundLine]:
                 bound.theorem,
                 loss.name,
                 bound,
-                notes=("it holds whatever prior was chosen",),
+                notes=("it holds for any choice of the prior",),
             )
         )
     return lines
@@ -108,7 +108,7 @@ def draw_lines(judged: Judged) -> list[BoundLine]:
             most=loss.most,
             draws=judged.draws,
         )
-        said = f"KL = {divergence:.4g}; {judged.draws} draws of N(estimate, covariance), half of delta pays for them"
+        said = f"KL = {divergence:.4g}; {judged.draws} draws of N(estimate, covariance), which use half of delta"
         lines.append(
             BoundLine(
                 name, loss.name, bound, notes=(said, _OF_DRAWS, *judged.selection_cost)
@@ -118,28 +118,28 @@ def draw_lines(judged: Judged) -> list[BoundLine]:
 
 
 def draws_obstacle(judged: Judged) -> str | None:
-    """Why there is no finite divergence from a prior that was fixed before the rows."""
+    """Return why there is no finite divergence from a prior that was fixed before the rows, or None."""
     fit = judged.fit
     model = fit.model
     joint = fit.model.joint
     found = fit.solution.stats.get("ratios_found")
     flat = flat_columns(fit)
     if flat:
-        return f"from a flat prior, that of {flat}, every posterior is infinitely far"
+        return f"the divergence from the flat prior of {flat} is infinite"
     if not (joint.gaussian and joint.proper) or relative_prior(fit):
-        return "the prior is not a normal one that was stated on the raw columns"
+        return "the prior is not a normal one on the raw columns"
     if found or judged.chosen_from is None:
-        return "the scale of the prior was found on these rows: state it, or pay for a grid by chosen_from="
+        return "the scale of the prior was estimated on these rows: fix it, or give the size of a grid as chosen_from="
     name = scale_name(model.likelihood)
     in_units = joint.sigma_units.any() or model.likelihood.insensitive is not None
     if (joint.sigma_units.any() and name in model.unknown) or (
         in_units and found is not None
     ):
-        return f"the prior is in units of {name}, which was found on these rows: hold it at a value"
+        return f"the prior is in units of {name}, which was estimated on these rows: fix it"
     if judged.design.recipe.learned:
-        return f"the columns of {', '.join(judged.design.recipe.learned)} follow these rows, and the prior with them"
+        return f"the columns of {', '.join(judged.design.recipe.learned)} depend on these rows, and so does the prior"
     if fit.solution.beta.size > _MOST:
-        return f"there are {fit.solution.beta.size} coefficients, and it is for {_MOST} at most"
+        return f"{fit.solution.beta.size} coefficients, and the limit is {_MOST}"
     return None
 
 

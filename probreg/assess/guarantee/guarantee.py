@@ -1,4 +1,4 @@
-"""The verb `guarantee` and what it returns."""
+"""Generalisation bounds: the function `guarantee` and its result."""
 
 from dataclasses import dataclass
 
@@ -39,18 +39,18 @@ from probreg.tables.notebook import notebook_html
 
 @dataclass(frozen=True, eq=False)
 class RiskBounds:
-    """Upper limits of the risk of a fit on new rows, theorem by theorem, hold-out first; made by `guarantee`.
+    """Upper bounds of the risk of a fit on new rows by several theorems, hold-out first; result of `guarantee`.
 
     Parameters
     ----------
     fit : Fit
         The fit.
     losses : tuple of BoundedLoss
-        What it is judged by, each with its largest value.
+        The losses, each with its largest value.
     lines : tuple of BoundLine
-        Each with its `bound`, or `why` there is none.
+        Each with its `bound`, or the reason `why` there is none.
     assumptions : tuple of Assumption
-        What all of them assume.
+        The assumptions of all bounds.
     delta : float
         The probability with which each bound may fail, taken by itself.
     """
@@ -63,7 +63,7 @@ class RiskBounds:
 
     @property
     def held_out(self) -> BoundLine:
-        """The first line: rows that the fit has not seen, or why there are none."""
+        """The first line: the hold-out bound, or why there is none."""
         return self.lines[0]
 
     def __repr__(self) -> str:
@@ -77,7 +77,7 @@ class RiskBounds:
             if loss.middle is None:
                 middle = ""
             else:
-                middle = f"; the middle of the range loses at most {loss.middle:.4g}"
+                middle = f"; a prediction in the middle of the range has at most {loss.middle:.4g}"
             said.append(f"{loss.words}, at most {loss.most:.4g}{middle}")
             said += self._said_of(loss)
         own = {
@@ -87,7 +87,7 @@ class RiskBounds:
             for a in line.bound.assumptions
         }
         shared = dict.fromkeys(map(str, self.assumptions)) | own
-        head = f"guarantees for {self.fit.method.name}: each holds with probability {1 - self.delta:.4g}, taken by itself"
+        head = f"bounds for {self.fit.method.name}, each with probability {1 - self.delta:.4g}"
         return [head, *said, *shared]
 
     def _said_of(self, loss: BoundedLoss) -> list[str]:
@@ -121,26 +121,26 @@ def guarantee(
     draws: Count = 4000,
     seed: Seed = 0,
 ) -> RiskBounds:
-    """How large the mean loss of a fit on new rows may be, by every theorem whose assumptions hold; hold-out first.
+    """Bound the mean loss of a fit on new rows, by every theorem with valid assumptions; hold-out first.
 
-    Predictions are clipped to y_range, so that the loss has an upper end. Each limit holds with probability 1 - delta over
-    independent rows, taken by itself: to pick the best of k of them afterwards, ask for delta / k.
+    Predictions are clipped to y_range, so that the loss is bounded. Each bound holds with probability 1 - delta over
+    independent rows by itself: to use the smallest of k of them, pass delta / k.
 
     Parameters
     ----------
     fit : Fit
         A fit. Weights of its rows are frequencies.
     y_range : pair of float, optional
-        (lo, hi): what the response can be, known before the rows; needed for numbers and counts. One that was read off the
-        sample is refused.
+        (lo, hi): the possible values of the response, known before the rows; needed for numbers and counts. A range taken from
+        the sample raises an error.
     delta : float
-        The probability with which a limit may fail.
+        The probability with which a bound may fail.
     data : table or array (n, q), optional
-        Rows that the fit has not seen: with them the hold-out fits nothing anew.
+        Rows that the fit has not used: the hold-out bound then needs no refit.
     y : array (n,), optional
-        Their response; without it the column of that name in `data`.
+        Their response; by default the column of that name in `data`.
     holdout : float
-        The share of rows, drawn at random, that a fit anew does not see.
+        The random share of rows that the refit leaves out.
     folds : int, optional
         K: adds a line for the mean risk of K fits without a fold.
     loss : str, optional
@@ -161,16 +161,16 @@ def guarantee(
     Returns
     -------
     RiskBounds
-        `lines`, each with its bound or why there is none. It prints what says nothing as such.
+        `lines`, each with its bound or the reason why there is none.
 
     Raises
     ------
     DataError
         For a y outside y_range, with its row, a range that was taken from the sample, and data that are the rows of the fit.
     Incompatible
-        For weights that are no frequencies, and a method without probabilities.
+        For weights that are not frequencies, and a method without probabilities.
     NotConverged
-        Where a part of the rows has no estimate.
+        If a part of the rows has no estimate.
 
     References
     ----------
@@ -186,9 +186,7 @@ def guarantee(
     ('hold-out of 200 rows', 0.08)
     """
     if data is None and y is not None:
-        raise DataError(
-            "y= belongs to data that the fit has not seen: pass them as data"
-        )
+        raise DataError("y= needs data=: pass the rows that the fit has not used")
     require_predictive(fit.solution, fit.method)
     design = independent_rows(fit)
     lik = fit.model.likelihood
@@ -211,7 +209,7 @@ def guarantee(
         refuse_same_rows(fit.model.design, new)
         losses_for(lik, new, y_range, loss)  # of the new rows too
         lines = unseen_lines(
-            judged, fit, new, "it judges the fit as it is, on rows kept apart from it"
+            judged, fit, new, "it is for the fit itself, on unused rows"
         )
     lines += fold_lines(judged, folds) if folds else []
     lines += ball_lines(judged) + dimension_lines(judged) + draw_lines(judged)
@@ -219,12 +217,12 @@ def guarantee(
 
 
 def _common_assumptions(judged: Judged) -> tuple[Assumption, ...]:
-    """Return the assumptions that all lines share, and the user's statement about earlier choices."""
+    """Return the assumptions that all bounds share."""
     known = []
     if judged.y_range is not None:
         (lo, hi), y = judged.y_range, judged.design.observed
         if y.min() == lo and y.max() == hi:
-            met = ", though these rows end there"
+            met = ", although these rows have its ends"
         else:
             met = ""
         said = f"{judged.design.response} lies in [{lo:g}, {hi:g}], known before the rows{met}"
@@ -232,7 +230,7 @@ def _common_assumptions(judged: Judged) -> tuple[Assumption, ...]:
     if judged.chosen_from is not None:
         known.append(
             Assumption(
-                "the model was chosen before the rows, but for what chosen_from counts",
+                "the model was chosen before the rows, except for the scales in chosen_from",
                 None,
                 None,
             )

@@ -1,4 +1,4 @@
-"""Bounds from rows that a fit has not seen: the ones that say something."""
+"""Bounds from rows that a fit has not used."""
 
 import numpy as np
 
@@ -15,17 +15,17 @@ _WHAT = "a hold-out"
 
 
 def refit_obstacle(judged: Judged) -> str | None:
-    """Why a fit on a part of the rows would still know the others."""
+    """Return why a fit on a part of the rows depends on the others, or None."""
     if judged.chosen_from is None:
-        return "its prior scale was chosen on all rows, also those held out: pass rows kept apart as data="
+        return "its prior scale was chosen on all rows, including the hold-out: pass unused rows as data="
     learned = judged.design.recipe.learned
     if learned:
-        return f"the columns of {', '.join(learned)} follow all rows, also those held out: pass rows kept apart as data="
+        return f"the columns of {', '.join(learned)} depend on all rows, including the hold-out: pass unused rows as data="
     return None
 
 
 def split_lines(judged: Judged, share: float) -> list[BoundLine]:
-    """The model fitted anew without a share of the rows, drawn at random, and judged on these."""
+    """Refit the model without a random share of the rows, and bound its risk on these."""
     why = refit_obstacle(judged)
     if why is not None:
         return [BoundLine("hold-out", judged.losses[0].name, None, why)]
@@ -33,7 +33,7 @@ def split_lines(judged: Judged, share: float) -> list[BoundLine]:
     cut = round(share * judged.n)
     if cut < 2 or cut == judged.n:
         raise DataError(
-            f"holdout={share:g} of {judged.n} rows holds out {cut}: two or more, and not all of them"
+            f"holdout={share:g}: expected at least two and not all of the {judged.n} rows, got {cut}"
         )
     out = np.sort(order[:cut])
     kept = np.sort(order[cut:])
@@ -42,14 +42,14 @@ def split_lines(judged: Judged, share: float) -> list[BoundLine]:
         judged,
         part,
         judged.design.take(out),
-        f"it judges the fit on the other {len(kept)} rows",
+        f"it is for the fit on the other {len(kept)} rows",
     )
 
 
 def unseen_lines(
     judged: Judged, fit: Fit, design: Design, note: str
 ) -> list[BoundLine]:
-    """A fit on rows that it has not seen, by both inequalities."""
+    """Return the bounds of a fit on rows that it has not used, by both inequalities."""
     return [
         line
         for loss in judged.losses
@@ -60,19 +60,23 @@ def unseen_lines(
 
 
 def fold_lines(judged: Judged, folds: int) -> list[BoundLine]:
-    """The mean risk of K fits, each judged on the fold that it has not seen."""
+    """Bound the mean risk of K fits, each on the fold that it has not used."""
     why = refit_obstacle(judged)
     if why is not None:
         return [BoundLine(f"{folds} folds", judged.losses[0].name, None, why)]
     if judged.n < 2 * folds:
-        raise DataError(f"folds={folds} of {judged.n} rows hold fewer than two each")
+        raise DataError(
+            f"folds={folds}: expected at least two of the {judged.n} rows in each fold"
+        )
     label = np.random.default_rng(judged.seed).permutation(judged.n) % folds
     each = [np.zeros(judged.n) for _ in judged.losses]
     for k in range(folds):
         part = fit_again(judged.fit, judged.design.take(label != k), _WHAT)
         for found, loss in zip(each, judged.losses):
             found[label == k] = _losses(loss, part, judged.design.take(label == k))
-    note = "it judges the fits without a fold on average, not the fit on all rows"
+    note = (
+        "it is for the average of the fits without a fold, not for the fit on all rows"
+    )
     return [
         line
         for loss, found in zip(judged.losses, each)

@@ -1,4 +1,4 @@
-"""What every bound of a fit is told: its rows as independent observations, its losses, and what was fixed before them."""
+"""The inputs of every bound: the rows of a fit as independent observations, its losses, and the settings."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,7 +21,7 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class BoundLine:
-    """One theorem for one fit: its bound, or why there is none, and what is to be known of its constants."""
+    """One theorem for one fit: its bound, or the reason why there is none, and notes on its constants."""
 
     theorem: str
     loss: str
@@ -45,13 +45,15 @@ class BoundLine:
         if not b.applies:
             limit = "does not apply"
         elif b.vacuous:
-            limit = f"says nothing, {b.value:.4g} = {' + '.join(parts)} reaches the largest loss"
+            limit = (
+                f"vacuous, {b.value:.4g} = {' + '.join(parts)} reaches the largest loss"
+            )
         return f"{b.theorem}: {limit} ({b.source})"
 
 
 @dataclass(frozen=True, eq=False)
 class Judged:
-    """A fit and the settings of its bounds; `chosen_from` scales were compared on these rows, None for any number."""
+    """A fit and the settings of its bounds; `chosen_from` scales were compared on these rows, None for any number of them."""
 
     fit: Fit
     design: Design  # a row of weight w as w rows
@@ -69,7 +71,7 @@ class Judged:
 
     @property
     def share(self) -> float:
-        """delta of one of the scales that were compared."""
+        """The share of delta for each of the scales that were compared."""
         return self.delta / (self.chosen_from or 1)
 
     @property
@@ -110,26 +112,26 @@ def mean_at(fit: Fit, design: Design) -> Array:
 
 
 def scale_from_rows(fit: Fit) -> bool:
-    """Whether evidence on these rows found what the mode depends on: scales of the prior, or their ratio to the noise."""
+    """Return whether the scales of the prior, or their ratio to the noise, were estimated by evidence on these rows."""
     return fit.solution.stats.get("ratios_found", 0.0) > 0
 
 
 def scale_name(likelihood: Likelihood) -> str:
-    """The nuisance parameter by which residuals are divided, of squared errors and of errors beyond an epsilon; "" of others."""
+    """Return the nuisance parameter that scales squared errors or errors beyond epsilon; "" for other likelihoods."""
     if likelihood.insensitive is not None:
         return likelihood.aux[0]
     return likelihood.noise_scale or ""
 
 
 def flat_columns(fit: Fit) -> str:
-    """The first columns with a flat prior, in words; "" where there is none."""
+    """List the first columns with a flat prior; "" if there is none."""
     flat = np.flatnonzero(~fit.model.joint.informative)
     more = ", ..." if len(flat) > 3 else ""
     return ", ".join(fit.model.design.columns[j] for j in flat[:3]) + more
 
 
 def relative_prior(fit: Fit) -> bool:
-    """Whether a prior was stated relative to the rows."""
+    """Return whether a prior is relative to the rows."""
     prior = fit.model.prior
     return any(
         p.data_dependent
@@ -138,13 +140,13 @@ def relative_prior(fit: Fit) -> bool:
 
 
 def independent_rows(fit: Fit) -> Design:
-    """The rows of a fit, a row of weight w as w rows; Incompatible under weights that are no frequencies."""
+    """Return the rows of a fit, a row of weight w as w rows; Incompatible for weights that are not frequencies."""
     design = fit.model.design
     design.need_rows("a bound from the rows of the fit", "fit a part that is in memory")
     if design.weight_kind != "frequency":
         raise Incompatible(
-            f"bounds are for rows that are drawn alike, and these have {design.weight_kind} weights: whole numbers of equal "
-            "rows are the only weights that they take"
+            f"bounds need identically distributed rows, and these have {design.weight_kind} weights: only frequency weights are "
+            "allowed"
         )
     return rows_by_frequency(design)[0]
 
@@ -156,5 +158,5 @@ def refuse_same_rows(fitted: Design, new: Design) -> None:
     one, other = (np.column_stack([d.X, d.observed]) for d in (fitted, new))
     if np.array_equal(one[np.lexsort(one.T)], other[np.lexsort(other.T)]):
         raise DataError(
-            f"data are the {new.n} rows of the fit, which has seen them: pass rows that were kept apart from it"
+            f"data are the {new.n} rows of the fit: pass rows that the fit has not used"
         )

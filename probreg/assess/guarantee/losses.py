@@ -1,4 +1,4 @@
-"""Losses that have an upper end: of predictions clipped to a range that was stated, and of classes by themselves."""
+"""Bounded losses: of predictions clipped to a given range, and of classes."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,10 +13,8 @@ from probreg.likelihoods import Likelihood, OfClasses, OfTrials
 
 Array = np.ndarray
 LossName = Literal["squared", "absolute", "insensitive", "zero_one", "brier"]
-_NO_RANGE = "bounds need a loss that ends, and so a range of {name} stated before the data, y_range=(lo, hi)"
-_FROM_SAMPLE = (
-    "a range taken from the sample bounds no new row: state what {name} can be"
-)
+_NO_RANGE = "bounds need a bounded loss, and so a range of {name} known before the data, y_range=(lo, hi)"
+_FROM_SAMPLE = "a range taken from the sample does not hold for new rows: give the possible range of {name}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,17 +24,17 @@ class BoundedLoss:
     Attributes
     ----------
     name, words : str
-        Its name, and what it is in words.
+        Its name and description.
     most : float
         The largest loss there is.
     width : float or None
         M, with |h - y| <= M; None for classes.
     middle : float or None
-        What the constant forecast in the middle of the range loses at most.
+        The largest loss of a constant prediction in the middle of the range.
     epsilon : float or None
-        Errors up to epsilon cost nothing, where the loss is |h - y| beyond it; None of other losses.
+        Errors up to epsilon have loss 0 if the loss is |h - y| beyond it; None for other losses.
     of_probabilities : bool
-        The loss grows with |h - y|, h as it is; else only the class that h calls counts.
+        The loss increases with |h - y|; False if it depends only on the predicted class.
     function : callable
         Losses (..., n) of means (..., n) or (..., n, K) at responses (n,) or (n, K).
     """
@@ -54,12 +52,10 @@ class BoundedLoss:
 def losses_for(
     likelihood: Likelihood, design: Design, y_range: Any, wanted: LossName | None
 ) -> tuple[BoundedLoss, ...]:
-    """The bounded losses of a response: one for a number, two for classes. DataError for a range that is none."""
+    """Return the bounded losses of a response: one for a number, two for classes. DataError for an invalid range."""
     if isinstance(likelihood, OfClasses):
         if y_range is not None:
-            raise DataError(
-                "losses of classes have an upper end by themselves: leave y_range out"
-            )
+            raise DataError("losses of classes are bounded: leave y_range out")
         every = _of_classes(
             likelihood, likelihood.response(design.observed[:1]).ndim == 1
         )
@@ -102,7 +98,7 @@ def _of_numbers(lo: float, hi: float, epsilon: float | None) -> tuple[BoundedLos
         return squared, absolute
     if epsilon >= M:
         raise DataError(
-            f"epsilon is {epsilon:g}, and no error is larger within a y_range of width {M:g}"
+            f"epsilon={epsilon:g}: expected less than the width {M:g} of y_range"
         )
     beyond = BoundedLoss(
         "insensitive",
@@ -153,21 +149,21 @@ def _of_classes(likelihood: OfClasses, pair: bool) -> tuple[BoundedLoss, ...]:
 
 
 def read_range(y_range: Any, design: Design) -> tuple[float, float]:
-    """(lo, hi). DataError without one, for one that holds not every y, and for one that was read off these rows."""
+    """Return (lo, hi). DataError without a range, for a y outside it, and for a range taken from these rows."""
     name = design.response
     y = design.observed
     if y_range is None:
         raise DataError(f"{_NO_RANGE}: {_FROM_SAMPLE}".format(name=name))
     ends = floats(y_range, "y_range")
     if ends.shape != (2,) or not np.isfinite(ends).all() or not ends[0] < ends[1]:
-        raise DataError(f"y_range is two finite numbers lo < hi, got {y_range!r}")
+        raise DataError(f"y_range={y_range!r}: expected two finite numbers lo < hi")
     lo = float(ends[0])
     hi = float(ends[1])
     bad = np.flatnonzero((y < lo) | (y > hi))
     if len(bad):
         row = int(design.places[bad[0]])
         raise DataError(
-            f"{name} is {y[bad[0]]:g} in row {row}, outside y_range ({lo:g}, {hi:g}): the range is what {name} can be"
+            f"{name} is {y[bad[0]]:g} in row {row}, outside y_range ({lo:g}, {hi:g})"
         )
     for end, extreme in ((lo, float(y.min())), (hi, float(y.max()))):
         # an end that one row has to the last digit, and that has more than six of them, was not known before that row

@@ -1,4 +1,4 @@
-"""Ridge as a ball of functions: stability of the fit as made, and the Rademacher complexity of the ball that holds it.
+"""Ridge as a ball of functions: stability of the fit, and the Rademacher complexity of the ball that contains it.
 
 A normal prior of covariance V on every column, its ratio to the noise known, makes the mode minimise the mean loss plus
 lam ||f||^2, with f = x'beta in the space of k(x, z) = x'V z / v, v the mean of the diagonal of V: for one scale tau the norm of
@@ -37,7 +37,7 @@ class Ball:
 
     @property
     def radius(self) -> float:
-        """Lam, which ||f|| does not exceed at this lam: lam ||f||^2 is at most the mean loss of f = 0."""
+        """Lam, an upper bound of ||f||, because lam ||f||^2 is at most the mean loss of f = 0."""
         if self.epsilon is None:
             at_zero = self.B**2
         else:
@@ -46,7 +46,7 @@ class Ball:
 
 
 def ball_lines(judged: Judged) -> list[BoundLine]:
-    """Stability, and the ball by the trace of the rows and by r where that is known."""
+    """Return the bounds by stability, and by the ball with the trace of the rows and with r if it is known."""
     loss = judged.losses[0]
     why = ball_obstacle(judged)
     if why is not None:
@@ -56,12 +56,12 @@ def ball_lines(judged: Judged) -> list[BoundLine]:
     Lam = ball.radius
     delta = judged.share
     paid = judged.selection_cost
-    said = f"Lam = {Lam:.4g} = B / sqrt(lam), lam = {ball.lam:.4g} of the mean loss, taken as stated before the rows"
+    said = f"Lam = {Lam:.4g} = B / sqrt(lam), lam = {ball.lam:.4g} of the mean loss, assumed fixed before the rows"
     if ball.epsilon is not None:
         said = said.replace("B / sqrt(lam)", "sqrt(max(0, B - epsilon) / lam)")
     if judged.chosen_from is None:
         Lam, delta, k = _double_radius(ball, judged.delta)
-        said = f"Lam = {Lam:.4g}, step {k} of a grid that doubles, for ||f|| of these rows: delta / {k * (k + 1)} pays"
+        said = f"Lam = {Lam:.4g}, step {k} of a doubling grid for ||f|| of these rows, with delta / {k * (k + 1)}"
     inside = Assumption(f"||f|| <= {Lam:.4g}", ball.norm, ball.norm <= Lam * (1 + 1e-9))
     forms: list[tuple[str, dict[str, Any]]] = [
         ("trace of the rows", {"trace": float(ball.squares.sum())})
@@ -92,7 +92,7 @@ def _of_ball(
 
 
 def _double_radius(ball: Ball, delta: float) -> tuple[float, float, int]:
-    """The least Lam_k = 2^(k - 1) B / r that holds the fit, with delta_k = delta / (k (k + 1)); the shares sum to delta."""
+    """Return the smallest Lam_k = 2^(k - 1) B / r that contains the fit, with delta_k = delta / (k (k + 1)); they sum to delta."""
     first = ball.B / (ball.r or 1.0)
     k = max(1, int(np.ceil(np.log2(max(ball.norm / first, 1e-300)))) + 1)
     return first * 2.0 ** (k - 1), delta / (k * (k + 1)), k
@@ -103,21 +103,21 @@ def _stable(judged: Judged, ball: Ball, loss: BoundedLoss) -> BoundLine:
     why = None
     if judged.chosen_from is None:
         why = (
-            "lam was chosen on these rows, and the theorem is for one fixed before them"
+            "lam was chosen on these rows, and the theorem needs one fixed before them"
         )
     elif ball.r is None:
-        why = "no limit of k(x, x) is known before the rows: state row_norm="
+        why = "no bound of k(x, x) is known before the rows: give row_norm="
     elif loss.epsilon != ball.epsilon:
         why = "the fit minimises another loss"
     elif fit.target != "mode" or not fit.solution.status.good:
-        why = "it is for the minimiser, and this fit is no mode that was reached"
+        why = "it needs the minimiser, and this fit is not a converged mode"
     if why is not None or ball.r is None:
         return BoundLine("stability", loss.name, None, why or "")
     bound = stability(
         risk=judged.risk(loss), n=judged.n, lam=ball.lam, row_norm=ball.r, half_width=ball.B, width=loss.width,
         epsilon=loss.epsilon, delta=judged.share,
     )  # fmt: skip
-    said = f"lam = {ball.lam:.4g} of the mean loss, taken as stated before the rows; |y - offset| <= {ball.B:.4g}"
+    said = f"lam = {ball.lam:.4g} of the mean loss, assumed fixed before the rows; |y - offset| <= {ball.B:.4g}"
     return BoundLine(
         "stability", loss.name, bound, notes=(said, *judged.selection_cost)
     )
@@ -127,34 +127,34 @@ def _stable(judged: Judged, ball: Ball, loss: BoundedLoss) -> BoundLine:
 
 
 def ball_obstacle(judged: Judged) -> str | None:
-    """The first assumption that fails, in words; None where the fit is a ridge problem of fixed lam."""
+    """Return the first assumption that fails; None if the fit is a ridge problem with fixed lam."""
     model = judged.fit.model
     design = judged.design
     lik = model.likelihood
     joint = model.joint
     if not (lik.least_squares or lik.insensitive is not None):
-        return f"minus the log of the {lik.name} likelihood is no squared or absolute error"
+        return f"the loss of the {lik.name} likelihood is neither squared nor absolute error"
     flat = flat_columns(judged.fit)
     if flat:
-        return f"a flat prior on {flat} bounds no norm: leave the intercept out, with offset= the middle of y_range"
+        return f"a flat prior on {flat} gives no bound of the norm: leave the intercept out, with offset= the middle of y_range"
     if not joint.gaussian or np.any(joint.center):
         return "the prior is not normal about zero on every column"
     if relative_prior(judged.fit):
-        return "the prior is stated relative to these rows: state it on the raw columns"
+        return "the prior is relative to these rows: give it on the raw columns"
     scale = scale_name(lik)
     units = joint.sigma_units
     estimated = scale in model.unknown and not (lik.least_squares and units.all())
     if estimated and units.any() and not units.all():
-        return f"{scale} is estimated, and some columns have their prior in its units: hold it"
+        return f"{scale} is estimated, and some columns have their prior in its units: fix it"
     if estimated and judged.chosen_from is not None:
-        return f"{scale} is estimated, and lam with it: hold it, or pay for any lam by chosen_from=None"
+        return f"{scale} is estimated, and so is lam: fix it, or use chosen_from=None"
     if judged.fit.solution.stats.get("ratios_found", 0.0) > 1:
-        return "several scales were found by evidence on these rows, where one may be paid for: state them"
+        return "several scales were estimated by evidence on these rows, and at most one is allowed: fix them"
     learned = design.recipe.learned
     if learned:
-        return f"the columns of {', '.join(learned)} follow these rows, and the class with them"
+        return f"the columns of {', '.join(learned)} depend on these rows, and so does the class"
     if design.offset is not None and np.ptp(design.offset) > 0:
-        return "the offset varies by row, so that |y - offset| has no limit known before the rows"
+        return "the offset varies by row, so that no bound of |y - offset| is known before the rows"
     return None
 
 
@@ -201,7 +201,7 @@ def _half_width(judged: Judged) -> float:
 
 
 def _row_norm(judged: Judged, V: Array) -> float | None:
-    """r: what was stated, or of covariance functions with an end the sum of these. DataError for a row beyond it."""
+    """Return r: as given, or from the bounds of covariance functions. DataError for a row with a larger norm."""
     design = judged.design
     r = judged.row_norm
     if r is not None:
@@ -210,7 +210,7 @@ def _row_norm(judged: Judged, V: Array) -> float | None:
         bad = np.flatnonzero(norms > r * (1 + 1e-9))
         if len(bad):
             raise DataError(
-                f"row_norm is {r:g}, and row {own.places[bad[0]]} has the norm {norms[bad[0]]:.6g}"
+                f"row_norm={r:g}, but row {own.places[bad[0]]} has norm {norms[bad[0]]:.6g}"
             )
         return r
     terms = design.recipe.processes.values()

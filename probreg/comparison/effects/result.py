@@ -1,4 +1,4 @@
-"""What effects come as: a table with intervals, the covariance or the draws behind it, and what was averaged, in words."""
+"""Averaged effects with their intervals: by the delta method, from posterior draws, or from draws of the estimate."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -56,11 +56,11 @@ _KEEPS = 1e-7  # of |gradient| |null|: an effect that moves this little along a 
 class Effects(PrintsTable):
     """Averages over rows with their intervals.
 
-    `table` is a pandas DataFrame, one row per effect: what it is of (variable, contrast, by, at, level), estimate,
-    std_error (of a point estimate) or sd (of a posterior), lower, upper; unrounded, `attrs` say prob, kind, method and what.
-    `covariance` (R, R) is that of the estimates on the scale `scale` on which they are nearly normal ("identity", "log",
-    "logit"), `draws` (S, R) the posterior draws of the estimates, or None. `average_over` is "population" where errors count
-    the sampling of the rows, and "sample" where the rows are fixed.
+    `table` is a pandas DataFrame, one row per effect: its labels (variable, contrast, by, at, level), estimate, std_error (of a
+    point estimate) or sd (of a posterior), lower, upper; unrounded, with prob, kind, method and what in `attrs`. `covariance`
+    (R, R) is the covariance of the estimates on the scale `scale` on which they are nearly normal ("identity", "log",
+    "logit"), `draws` (S, R) are the posterior draws of the estimates, or None. `average_over` is "population" if errors include
+    the sampling of the rows, and "sample" if the rows are fixed.
     """
 
     table: Any
@@ -80,7 +80,7 @@ class Effects(PrintsTable):
 
 
 class Family(NamedTuple):
-    """Contrasts that are judged together: how, and of how many levels they are all pairs, if they are."""
+    """Contrasts with simultaneous inference: the adjustment, and the number of levels if they are all pairs of these."""
 
     adjust: str
     pairs_of: int | None
@@ -88,7 +88,7 @@ class Family(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class AveragedEffect:
-    """One set of effects over groups: `labels` say what it is; two targets are contrasted, the second minus the first."""
+    """One set of effects over groups, with its `labels`; of two targets the second minus the first."""
 
     labels: Mapping[str, Any]
     targets: tuple[Target, ...]
@@ -97,7 +97,7 @@ class AveragedEffect:
 
     @property
     def terms(self) -> list[EtaTarget]:
-        """Its targets with their signs."""
+        """The targets with their signs."""
         signs = (1.0,) if len(self.targets) == 1 else (-1.0, 1.0)
         return [
             EtaTarget(sign, target, self.groups)
@@ -116,8 +116,8 @@ class RowSample:
 
 
 @dataclass(frozen=True)
-class EffectQuestion:
-    """How effects are evaluated: probability, covariance by kind with its settings, family and sample."""
+class EffectRequest:
+    """How effects are evaluated: probability, covariance kind with its settings, family and sample."""
 
     prob: float
     covariance: Any = None
@@ -130,64 +130,64 @@ class EffectQuestion:
 
 @dataclass(frozen=True)
 class Scale:
-    """Where effects are averaged, contrasted and shown: the average goes through `link`, a contrast back through `back`."""
+    """The scales of effects: averages are transformed by `link`, contrasts back by the inverse of `back`."""
 
     link: Link
     back: Link
-    said: str
+    name: str
 
 
 def evaluate_effects(
     fit: Fit,
     quantities: list[AveragedEffect],
     scale: Scale,
-    asked: EffectQuestion,
+    request: EffectRequest,
     *,
     what: str,
 ) -> Effects:
-    """The table of these quantities, by the delta method for a mode, from the draws for a posterior; with a family p-values and
-    simultaneous intervals; for sampled rows the standard errors include the sampling of the rows."""
+    """Return the table of these quantities, by the delta method for a mode and from the draws for a posterior.
+
+    A family adds p-values and simultaneous intervals; for sampled rows the standard errors include the sampling of the rows.
+    """
     import pandas as pd
 
     labels = [row for q in quantities for row in _effect_labels(fit, q)]
     posterior = fit.solution.draws
-    if posterior is not None and asked.covariance is not None:
+    if posterior is not None and request.covariance is not None:
         raise Incompatible(
             "covariance= is for point estimates: the intervals of a posterior come from its draws"
         )
-    if asked.family is not None and posterior is not None:
+    if request.family is not None and posterior is not None:
         raise Incompatible(NO_TESTS)
     by_draws = posterior is not None and not (
         posterior.elliptical and _is_linear(fit, scale)
     )
-    if posterior is not None and not by_draws and asked.sample is not None:
+    if posterior is not None and not by_draws and request.sample is not None:
         # the closed form is of fixed rows
-        by_draws = _linearised_all(fit, quantities, scale, asked.sample)[2] is not None
+        by_draws = (
+            _linearised_all(fit, quantities, scale, request.sample)[2] is not None
+        )
     left = effect_sums(
         fit, [t for q in quantities for t in q.targets], closed=not by_draws
     )
     if by_draws:
-        found = _of_draws(fit, quantities, scale, asked, left)
+        found = _of_draws(fit, quantities, scale, request, left)
     elif left is None or _is_linear(fit, scale):
-        found = _of_delta(fit, quantities, scale, asked, left)
+        found = _of_delta(fit, quantities, scale, request, left)
     else:
-        found = _of_asymptotic(fit, quantities, scale, asked, left)
+        found = _of_asymptotic(fit, quantities, scale, request, left)
     columns, kind, cov, draws, sampled = found
     if left is not None:
         kind += left.words
-    prob = asked.prob
-    if asked.sample is not None:
+    prob = request.prob
+    over = "sample"
+    where = "the rows are fixed"
+    if request.sample is not None:
         over = "population"
-    else:
-        over = "sample"
-    if asked.sample is not None:
+        where = "the rows are a sample of it"
         if not sampled:
             where = "the effect is the same in every row"
-        else:
-            where = "the rows are a sample of it"
-        what = f"{what}; average over the population ({where})"
-    else:
-        what = f"{what}; average over the sample (the rows are fixed)"
+    what = f"{what}; average over the {over} ({where})"
     table = pd.DataFrame(labels).assign(**columns)
     method = fit.described["method"]
     table.attrs = {
@@ -223,14 +223,14 @@ def _of_delta(
     fit: Fit,
     quantities: list[AveragedEffect],
     scale: Scale,
-    asked: EffectQuestion,
+    request: EffectRequest,
     left: EffectSums | None,
 ) -> Found:
-    prob = asked.prob
-    family = asked.family
-    z, G, rows = _linearised_all(fit, quantities, scale, asked.sample)
+    prob = request.prob
+    family = request.family
+    z, G, rows = _linearised_all(fit, quantities, scale, request.sample)
     _estimable(fit, G)
-    cov, df, words = _covariance_of(fit, G, asked, rows if left is None else None)
+    cov, df, words = _covariance_of(fit, G, request, rows if left is None else None)
     which = f"{words.get('kind', 'given')} covariance"
     apart = rows is not None and "influence" not in which
     if left is not None:
@@ -244,7 +244,7 @@ def _of_delta(
         se = np.full_like(se, np.nan)
     posterior = fit.solution.draws is not None
     each = None
-    if asked.covariance is None and left is None and _is_linear(fit, scale):
+    if request.covariance is None and left is None and _is_linear(fit, scale):
         each = _satterthwaite(fit, G)
         if each is not None and rows is not None:
             each = _joined_df(
@@ -307,16 +307,16 @@ def _of_delta(
 
 
 def _covariance_of(
-    fit: Fit, G: Array, asked: EffectQuestion, rows: SampledRows | None
+    fit: Fit, G: Array, request: EffectRequest, rows: SampledRows | None
 ) -> tuple[Array, float | None, Mapping[str, Any]]:
     """Return the covariance (R, R) of effects with gradients G, its degrees of freedom and its description.
 
     Influence functions give it if the rows are a sample and the covariance is a sandwich (the default for maximum likelihood).
     Otherwise it is the covariance of the coefficients plus that of the average over the rows.
     """
-    kind = asked.covariance
+    kind = request.covariance
     if rows is not None and isinstance(kind, str) and kind in INFLUENCE:
-        return _by_influence(fit, G, rows, kind, asked)
+        return _by_influence(fit, G, rows, kind, request)
     own = (
         fit.solution.replicates is None
         and fit.model.flat
@@ -324,7 +324,7 @@ def _covariance_of(
     )
     if rows is not None and kind is None and own and not exact_fit(fit):
         try:
-            return _by_influence(fit, G, rows, "HC0", asked)
+            return _by_influence(fit, G, rows, "HC0", request)
         except (
             Incompatible,
             NotConverged,
@@ -332,7 +332,7 @@ def _covariance_of(
         ):  # without scores the covariance of the fit is used, and printed
             pass
     V, df, words = fit.spread(
-        kind, groups=asked.clusters, data=asked.data, lags=asked.lags
+        kind, groups=request.clusters, data=request.data, lags=request.lags
     )
     B = V.half(G)
     cov = B @ B.T
@@ -340,16 +340,16 @@ def _covariance_of(
 
 
 def _by_influence(
-    fit: Fit, G: Array, rows: SampledRows, kind: str, asked: EffectQuestion
+    fit: Fit, G: Array, rows: SampledRows, kind: str, request: EffectRequest
 ) -> tuple[Array, float | None, Mapping[str, Any]]:
     check_estimator(fit.method, kind)
-    check_settings(asked.clusters, asked.lags, "stata", kind)
+    check_settings(request.clusters, request.lags, "stata", kind)
     if kind == "cluster":
-        codes = group_codes(asked.clusters, fit.model.design, asked.data)
+        codes = group_codes(request.clusters, fit.model.design, request.data)
     else:
         codes = []
     cov, df, words = influence_covariance(
-        fit.model, fit.solution, G, rows, kind, Settings(codes, asked.lags)
+        fit.model, fit.solution, G, rows, kind, Settings(codes, request.lags)
     )
     return (
         cov,
@@ -477,7 +477,7 @@ def _of_draws(
     fit: Fit,
     quantities: list[AveragedEffect],
     scale: Scale,
-    asked: EffectQuestion,
+    request: EffectRequest,
     left: EffectSums | None,
 ) -> Found:
     posterior = atoms(fit)
@@ -493,17 +493,17 @@ def _of_draws(
         z = z + left.draws_of_linear(
             fit, [q.terms for q in quantities], scale.link, size, rng
         )
-    if asked.sample is None:
+    if request.sample is None:
         rows = None
     else:
-        rows = _linearised_all(fit, quantities, scale, asked.sample, left)[2]
+        rows = _linearised_all(fit, quantities, scale, request.sample, left)[2]
     kind = f"equal-tailed, from {len(z)} draws"
     estimate = scale.back.inverse(z).mean(0)
     if rows is not None:
         z = z + _row_noise(rows, fit.seed, size)
         kind = f"{kind} of the parameters and of the sample of rows"
     shown = scale.back.inverse(z)
-    lower, upper = equal_tail(shown, asked.prob)
+    lower, upper = equal_tail(shown, request.prob)
     columns = {
         "estimate": estimate,
         "sd": shown.std(0, ddof=1),
@@ -526,7 +526,7 @@ def _of_asymptotic(
     fit: Fit,
     quantities: list[AveragedEffect],
     scale: Scale,
-    asked: EffectQuestion,
+    request: EffectRequest,
     left: EffectSums,
 ) -> Found:
     """A point estimate whose effects bend in a process off its columns: the mean over the process at the estimate, and intervals
@@ -535,13 +535,16 @@ def _of_asymptotic(
     rng = np.random.default_rng([fit.seed, 7])
     drawn = left.joint(fit, S, rng)
     if drawn.empty:
-        return _of_delta(fit, quantities, scale, asked, None)
-    prob = asked.prob
-    family = asked.family
-    _, G, rows = _linearised_all(fit, quantities, scale, asked.sample)
+        return _of_delta(fit, quantities, scale, request, None)
+    prob = request.prob
+    family = request.family
+    _, G, rows = _linearised_all(fit, quantities, scale, request.sample)
     _estimable(fit, G)
     V, _, words = fit.spread(
-        asked.covariance, groups=asked.clusters, data=asked.data, lags=asked.lags
+        request.covariance,
+        groups=request.clusters,
+        data=request.data,
+        lags=request.lags,
     )
     beta, aux = asymptotic(replace(fit.solution, scale=V), rng)
     held = {a: np.full((S, 1), v) for a, v in fit.model.fixed.items()}

@@ -1,4 +1,4 @@
-"""Which rows are averaged over, and what their variables are set to: tables of what was and of what might have been."""
+"""The rows that effects are averaged over, with their variables as observed or set to other values."""
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -43,9 +43,9 @@ _FORWARD = ((0.0, 1.0, 2.0, 3.0, 4.0), (-25.0, 48.0, -36.0, 16.0, -3.0))
 
 @dataclass(frozen=True, eq=False)
 class Population:
-    """The rows that are averaged over: variables, weights (n,), offset, and what they are in words.
+    """The rows to average over: variables, weights (n,), offset, and a description.
 
-    `offset` is None where the table holds what the model's offset is made of.
+    `offset` is None if the table has the variables of the model's offset.
     """
 
     design: Design
@@ -458,7 +458,7 @@ def row_groups(
 def settings(
     of: Population, at: Mapping[str, Any] | None
 ) -> Iterator[tuple[dict[str, Any], Population]]:
-    """Every combination of the values in `at`, with the rows set to it."""
+    """Yield labels for every combination of the values in `at`, with the rows set to it."""
     if not isinstance(at, Mapping | None):
         raise DataError(
             f"at is a mapping from variables to values, such as {{'x': [0, 1]}}, got {shown_value(at)}"
@@ -470,8 +470,9 @@ def settings(
         v if isinstance(v, list | tuple | np.ndarray) else [v] for v in wanted.values()
     ]
     for values in itertools.product(*lists):
-        said = dict(zip(wanted, values))
-        yield said, of.set_to(**said) if said else of
+        chosen = dict(zip(wanted, values))
+        labels = {f"{name} =": value for name, value in chosen.items()}
+        yield labels, of.set_to(**chosen) if chosen else of
 
 
 def _require_variable(of: Population, name: str, where: str) -> None:

@@ -1,10 +1,8 @@
-"""Predictions, comparisons, slopes: the three questions one asks of the mean of a response."""
+"""Average predictions, comparisons and slopes of the mean response."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
-
-import numpy as np
+from typing import Any, NamedTuple
 
 from probreg.arguments.scalars import (
     Names,
@@ -15,11 +13,12 @@ from probreg.arguments.scalars import (
     shown_value,
 )
 from probreg.arguments.types import ArrayLike, CovarianceLike, TableLike
+from probreg.comparison.effects.averages import RowGroup
 from probreg.comparison.effects.result import (
     PLAIN,
     RATIO,
     AveragedEffect,
-    EffectQuestion,
+    EffectRequest,
     Effects,
     Family,
     RowSample,
@@ -69,11 +68,11 @@ def predictions(
     average_over: Word | None = None,
     unit: Word | None = None,
 ) -> Effects:
-    """The mean response averaged over rows, sum_i w_i E[y | x_i] / sum_i w_i; each class of a softmax.
+    """Average the mean response over rows, sum_i w_i E[y | x_i] / sum_i w_i, for each class of a softmax.
 
     Rows are the training rows with their frequency weights, or those of another table `data`, each once. Intervals are
-    Wald on the link scale by the delta method; those of a posterior are equal-tailed from the draws. Off the rows of a Gaussian
-    process what its columns leave of it is counted, with its covariance between rows.
+    Wald on the link scale by the delta method; those of a posterior are equal-tailed from the draws. They include the conditional
+    variance of a Gaussian process at new inputs, with its covariance between rows.
 
     Parameters
     ----------
@@ -114,11 +113,11 @@ def predictions(
     Raises
     ------
     DataError
-        For variables that are not there.
+        For unknown variables.
     NotConverged
         Without an estimate.
     Incompatible
-        For averages that the rows do not determine.
+        For averages that are not identified.
 
     Examples
     --------
@@ -129,19 +128,17 @@ def predictions(
     >>> predictions(fit(model), at={"x": [0, 1]}).table["estimate"].round(6).tolist()
     [0.333333, 0.666667]
     """
-    asked = _question(fit, data, at, grid, groups, prob, covariance, lags, average_over)
-    of, keys = _population(fit, data, by, _own_groups(asked, groups), grid, unit)
-    asked = _sample_population(asked, of)
-    names, rows = row_groups(of, keys)
+    setup = _prepare(
+        fit, data, at, by, grid, groups, prob, covariance, lags, average_over, unit
+    )
     effects = [
-        AveragedEffect(
-            {f"{k} =": v for k, v in said.items()}, (setting.here,), rows, names
-        )
-        for said, setting in settings(of, at)
+        AveragedEffect(labels, (setting.here,), setup.groups, setup.names)
+        for labels, setting in settings(setup.rows, at)
     ]
     link = fit.model.likelihood.link
-    what = f"average of {_mean_of(fit)} over {of.what}"
-    return evaluate_effects(fit, effects, Scale(link, link, "mean"), asked, what=what)
+    what = f"average of {_mean_of(fit)} over {setup.rows.what}"
+    scale = Scale(link, link, "mean")
+    return evaluate_effects(fit, effects, scale, setup.request, what=what)
 
 
 @check_arguments
@@ -162,9 +159,7 @@ def comparisons(
     average_over: Word | None = None,
     unit: Word | None = None,
 ) -> Effects:
-    """The average of E[y | x_i with v = b] against that with v = a, all else as it was.
-
-    It says what moving one variable does to the mean.
+    """Compare the average of E[y | x_i] with a variable at b with the average at a, all else equal.
 
     Parameters
     ----------
@@ -210,11 +205,11 @@ def comparisons(
     Raises
     ------
     DataError
-        For variables that are not there.
+        For unknown variables.
     NotConverged
         Without an estimate.
     Incompatible
-        For averages that the rows do not determine, and for tests of a posterior or of a mode under a prior.
+        For averages that are not identified, and for tests of a posterior or of a mode under a prior.
 
     References
     ----------
@@ -233,28 +228,24 @@ def comparisons(
             f"measure is one of {', '.join(map(repr, MEASURES))}, got {measure!r}"
         )
     check_adjust(adjust)
-    asked = _question(fit, data, at, grid, groups, prob, covariance, lags, average_over)
-    of, keys = _population(fit, data, by, _own_groups(asked, groups), grid, unit)
-    asked = _sample_population(asked, of)
-    names, rows = row_groups(of, keys)
-    wanted = _parse_variables(of, variables)
+    setup = _prepare(
+        fit, data, at, by, grid, groups, prob, covariance, lags, average_over, unit
+    )
+    changes = _parse_variables(setup.rows, variables)
     effects = []
-    for said, setting in settings(of, at):
-        where = {f"{k} =": v for k, v in said.items()}
-        for name, how in wanted.items():
+    for where, setting in settings(setup.rows, at):
+        for name, how in changes.items():
             for move in moves(setting, name, how):
                 both = (setting.mean(name, move.low), setting.mean(name, move.high))
-                label = {"variable": name, "contrast": move.contrast}
-                effects.append(AveragedEffect(label | where, both, rows, names))
+                labels = {"variable": name, "contrast": move.contrast} | where
+                effects.append(AveragedEffect(labels, both, setup.groups, setup.names))
     scale = MEASURES[measure]
-    what = f"{scale.said} of averages of {_mean_of(fit)} over {of.what}"
-    if adjust is None:
-        family = None
-    else:
-        family = Family(adjust, _all_pairs(of, wanted))
-    return evaluate_effects(
-        fit, effects, scale, replace(asked, family=family), what=what
-    )
+    what = f"{scale.name} of averages of {_mean_of(fit)} over {setup.rows.what}"
+    request = setup.request
+    if adjust is not None:
+        family = Family(adjust, _all_pairs(setup.rows, changes))
+        request = replace(request, family=family)
+    return evaluate_effects(fit, effects, scale, request, what=what)
 
 
 @check_arguments
@@ -272,9 +263,7 @@ def slopes(
     average_over: Word | None = None,
     unit: Word | None = None,
 ) -> Effects:
-    """The average of d E[y | x_i] / d v over rows: the average marginal effect of a number v.
-
-    It is through every column that v is in.
+    """Average d E[y | x_i] / d v over rows: the average marginal effect of a numeric variable v, through all its columns.
 
     Parameters
     ----------
@@ -309,11 +298,11 @@ def slopes(
     Raises
     ------
     DataError
-        For variables that are not there, and for a category, which has comparisons and no slope.
+        For unknown variables, and for a category, which has comparisons and no slope.
     NotConverged
         Without an estimate.
     Incompatible
-        For averages that the rows do not determine.
+        For averages that are not identified.
 
     Examples
     --------
@@ -324,46 +313,83 @@ def slopes(
     >>> bool(abs(slopes(found).table["estimate"][0] - found.coef.sel(coef="x").item()) < 1e-12)
     True
     """
-    asked = _question(fit, data, at, None, groups, prob, covariance, lags, average_over)
-    of, keys = _population(fit, data, by, _own_groups(asked, groups), None, unit)
-    asked = _sample_population(asked, of)
-    names, rows = row_groups(of, keys)
+    setup = _prepare(
+        fit, data, at, by, None, groups, prob, covariance, lags, average_over, unit
+    )
     effects = []
-    for said, setting in settings(of, at):
-        where = {f"{k} =": v for k, v in said.items()}
-        effects += [
-            AveragedEffect({"variable": v} | where, (of_one,), rows, names)
-            for v, of_one in _parse_slopes(setting, variables)
-        ]
-    what = f"average slope of {_mean_of(fit)} over {of.what}"
-    return evaluate_effects(fit, effects, PLAIN, asked, what=what)
+    for where, setting in settings(setup.rows, at):
+        for name, slope in _parse_slopes(setting, variables):
+            labels = {"variable": name} | where
+            effects.append(AveragedEffect(labels, (slope,), setup.groups, setup.names))
+    what = f"average slope of {_mean_of(fit)} over {setup.rows.what}"
+    return evaluate_effects(fit, effects, PLAIN, setup.request, what=what)
 
 
-def _question(
+class _Setup(NamedTuple):
+    """How averages are evaluated, the rows, and their groups with names."""
+
+    request: EffectRequest
+    rows: Population
+    names: list[dict[str, Any]]
+    groups: list[RowGroup]
+
+
+def _prepare(
     fit: Fit,
     data: Any,
     at: Any,
-    grid: Any,
+    by: str | Sequence[str] | None,
+    grid: str | None,
     groups: Any,
     prob: float,
     covariance: Any,
     lags: int | None,
     average_over: str | None,
-) -> EffectQuestion:
-    """How averages are evaluated, without their rows."""
+    unit: str | None,
+) -> _Setup:
+    """Check the arguments that predictions, comparisons and slopes share, and return the rows to average over."""
+    _check_average_over(average_over, grid)
+    _check_grid(grid)
+    clustered = isinstance(covariance, str) and covariance == "cluster"
+    _check_groups(groups, clustered)
+    request = EffectRequest(
+        prob,
+        covariance,
+        clusters=groups if clustered else None,
+        lags=lags,
+        data=data if clustered else None,
+    )
+    keys = (by,) if isinstance(by, str) else tuple(by or ())
+    effects_of: GroupsLike = "typical" if clustered else groups
+    rows = _population(fit, data, keys, effects_of, grid, unit)
+    fixed = data is not None or bool(at) or grid is not None
+    if (average_over or ("sample" if fixed else "population")) == "population":
+        request = replace(request, sample=_sample(rows))
+    names, row_sets = row_groups(rows, keys)
+    return _Setup(request, rows, names, row_sets)
+
+
+def _check_average_over(average_over: str | None, grid: str | None) -> None:
     if average_over not in (None, "population", "sample"):
         raise DataError(
             f"average_over is 'population' or 'sample', got {average_over!r}"
         )
     if average_over == "population" and grid is not None:
         raise DataError(
-            "average_over='population' is of the rows of the model, and grid= replaces them: leave one of the two out"
+            "average_over='population' averages over the rows of the model, and grid= replaces them: leave one of the two out"
         )
-    clustered = isinstance(covariance, str) and covariance == "cluster"
-    known = isinstance(groups, Mapping) or (
-        isinstance(groups, str) and groups in ("typical", "known", "new")
-    )
-    if not clustered and not known:
+
+
+def _check_grid(grid: str | None) -> None:
+    if grid not in (None, "balanced"):
+        raise DataError(
+            f"grid is None (the rows as they are) or 'balanced', got {grid!r}"
+        )
+
+
+def _check_groups(groups: Any, clustered: bool) -> None:
+    word = isinstance(groups, str) and groups in ("typical", "known", "new")
+    if not clustered and not word and not isinstance(groups, Mapping):
         raise DataError(
             f"groups is 'known', 'new' or 'typical', or with covariance='cluster' the labels of clusters; got {shown_value(groups)}"
         )
@@ -371,89 +397,51 @@ def _question(
         raise DataError(
             "covariance='cluster' needs groups=: a column's name, one label per row, or a pair of these"
         )
-    fixed = data is not None or bool(at) or grid is not None
-    if (average_over or ("sample" if fixed else "population")) == "population":
-        sample = RowSample(np.ones(0), False, ())
-    else:
-        sample = None
-    return EffectQuestion(
-        prob,
-        covariance,
-        groups if clustered else None,
-        lags,
-        data if clustered else None,
-        sample=sample,
-    )
 
 
-def _own_groups(asked: EffectQuestion, groups: Any) -> GroupsLike:
-    """The groups whose effects the rows have, where `groups` is not the labels of clusters."""
-    return "typical" if asked.clusters is not None else groups
-
-
-def _sample_population(asked: EffectQuestion, of: Population) -> EffectQuestion:
-    """Return the question with the rows of the model as a sample. DataError if data= has other rows."""
-    if asked.sample is None:
-        return asked
-    if of.units is None:
+def _sample(rows: Population) -> RowSample:
+    """Return the rows of the model as a sample of a population. DataError if data= has other rows."""
+    if rows.units is None:
         raise DataError(
-            "average_over='population' is of the rows of the model, and data= has other rows, which are fixed: leave it out"
+            "average_over='population' needs the rows of the model, and data= has other rows: leave one of the two out"
         )
-    grouped = of.design.recipe.grouped
+    grouped = rows.design.recipe.grouped
     codes = [
-        x[:, 0].astype(int) for key, x in of.design.inputs.items() if key in grouped
+        x[:, 0].astype(int) for key, x in rows.design.inputs.items() if key in grouped
     ]
-    return replace(
-        asked,
-        sample=RowSample(
-            of.units,
-            of.trials,
-            ways_of_groups(codes),
-            of.here if of.as_fitted else None,
-        ),
-    )
+    here = rows.here if rows.as_fitted else None
+    return RowSample(rows.units, rows.trials, ways_of_groups(codes), here)
 
 
 def _population(
     fit: Fit,
     data: Any,
-    by: str | Sequence[str] | None,
+    keys: tuple[str, ...],
     groups: GroupsLike,
     grid: str | None,
     unit: str | None,
-) -> tuple[Population, tuple[str, ...]]:
+) -> Population:
     require_predictive(fit.solution, fit.method)
-    keys = (by,) if isinstance(by, str) else tuple(by or ())
-    if grid not in (None, "balanced"):
-        raise DataError(
-            f"grid is None (the rows as they are) or 'balanced', got {grid!r}"
-        )
     recipe = fit.model.design.recipe
     if groups != "typical" and not recipe.grouped:
         raise DataError(
-            f"groups={groups!r} goes with effects that vary by a group, and this model has none"
+            f"groups={groups!r} needs effects that vary by a group, and this model has none"
         )
     if grid and recipe.grouped and "known" in groups_by_term(recipe, groups).values():
         raise DataError(
             "a balanced grid has no groups: groups='typical' has effects of zero, 'new' those of one new group"
         )
-    named = [
-        n
-        for n in keys
-        if n in recipe.of_groups_alone and not is_known(recipe, groups, n)
-    ]
-    if named:
-        raise DataError(
-            f"by={named[0]!r} names groups, and all are alike with groups={groups!r}; ask with groups='known'"
-        )
-    found = population(
-        fit.model.design,
-        data,
-        keys,
-        fill=groups == "typical",
-        trials=_trials(fit, unit),
-    )
-    return (balance_levels(found) if grid else found).with_groups(groups), keys
+    for name in keys:
+        if name in recipe.of_groups_alone and not is_known(recipe, groups, name):
+            raise DataError(
+                f"by={name!r} names groups, which are all alike with groups={groups!r}; use groups='known'"
+            )
+    fill = groups == "typical"
+    trials = _trials(fit, unit)
+    rows = population(fit.model.design, data, keys, fill=fill, trials=trials)
+    if grid:
+        rows = balance_levels(rows)
+    return rows.with_groups(groups)
 
 
 def _trials(fit: Fit, unit: str | None) -> Any:
