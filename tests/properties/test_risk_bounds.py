@@ -231,7 +231,7 @@ def test_scales_found_by_evidence_count_as_chosen_freely(rows):
         (-2.0, 3.0),
         chosen_from=None,
     )
-    assert "several scales were found" in why(found, "norm ball")
+    assert "several scales were estimated" in why(found, "norm ball")
     one = pr.Model.from_arrays(
         X, y, intercept=False, prior=pr.Normal(pr.HalfNormal(1.0))
     )
@@ -251,7 +251,7 @@ def test_what_fails_is_said(rows):
     assert "flat prior" in why(linear, "PAC-Bayes")
     bare = {"intercept": False, "prior": pr.Normal(1.0)}
     unknown = pr.guarantee(pr.fit(pr.Model.from_arrays(X, y, **bare)), (-2.0, 3.0))
-    assert "sigma is estimated, and lam with it" in why(unknown, "norm ball")
+    assert "sigma is estimated, and so is lam" in why(unknown, "norm ball")
     paid = pr.guarantee(
         pr.fit(pr.Model.from_arrays(X, y, **bare)), (-2.0, 3.0), chosen_from=None
     )
@@ -264,9 +264,7 @@ def test_what_fails_is_said(rows):
     )
     assert "some columns have their prior in its units" in why(mixed, "norm ball")
     held = pr.Model.from_arrays(X, y, **bare, aux={"sigma": 0.5})
-    assert "state row_norm=" in why(
-        pr.guarantee(pr.fit(held), (-2.0, 3.0)), "stability"
-    )
+    assert "give row_norm=" in why(pr.guarantee(pr.fit(held), (-2.0, 3.0)), "stability")
     assert (
         line(pr.guarantee(pr.fit(held), (-2.0, 3.0), row_norm=1.5), "stability").bound
         is not None
@@ -289,8 +287,8 @@ def test_what_fails_is_said(rows):
         placed = pr.guarantee(
             pr.fit(pr.Model.from_formula(formula, table)), (-2.0, 3.0)
         )
-        assert f"the columns of {term} follow all rows" in why(placed, "hold-out")
-        assert "follow these rows" in why(placed, "pseudo-dimension")
+        assert f"the columns of {term} depend on all rows" in why(placed, "hold-out")
+        assert "depend on these rows" in why(placed, "pseudo-dimension")
 
 
 def test_row_norms_beyond_the_stated_one_are_refused(rows):
@@ -301,7 +299,7 @@ def test_row_norms_beyond_the_stated_one_are_refused(rows):
     norms = np.linalg.norm(X, axis=1)
     with pytest.raises(
         pr.DataError,
-        match=f"row_norm is 1, and row {np.flatnonzero(norms > 1)[0]} has the norm",
+        match=f"row_norm=1, but row {np.flatnonzero(norms > 1)[0]} has norm",
     ):
         pr.guarantee(pr.fit(held), (-2.0, 3.0), row_norm=1.0)
 
@@ -310,7 +308,7 @@ def test_ranges_that_are_no_knowledge_are_refused(rows):
     X, y = rows
     fit = pr.ols(X, y)
     with pytest.raises(
-        pr.DataError, match="a range taken from the sample bounds no new row"
+        pr.DataError, match="a range taken from the sample does not hold for new rows"
     ):
         pr.guarantee(fit)
     for ends in ((y.min(), y.max()), (-2.0, y.max()), (y.min(), 3.0)):
@@ -324,26 +322,24 @@ def test_ranges_that_are_no_knowledge_are_refused(rows):
     ):
         pr.guarantee(fit, (-2.0, 1.0))
     for ends in ((1.0, 1.0), (3.0, -2.0), 4.0, (np.nan, 1.0)):
-        with pytest.raises(pr.DataError, match="y_range is two finite numbers lo < hi"):
+        with pytest.raises(pr.DataError, match="expected two finite numbers lo < hi"):
             pr.guarantee(fit, ends)
     rated = pr.ols(
         X, np.round(np.clip(2 + y, 1, 3))
     )  # ends of a scale of whole numbers may be known
-    assert "known before the rows, though these rows end there" in repr(
+    assert "known before the rows, although these rows have its ends" in repr(
         pr.guarantee(rated, (1, 3))
     )
-    assert "though these rows" not in repr(pr.guarantee(rated, (0, 3)))
+    assert "although these rows" not in repr(pr.guarantee(rated, (0, 3)))
 
 
 def test_parts_of_fewer_than_two_rows_are_refused(rows):
     fit = pr.ols(*rows)
     for share, held in ((0.001, 0), (0.01, 1), (0.999, 120)):
-        with pytest.raises(
-            pr.DataError, match=f"of 120 rows holds out {held}: two or more"
-        ):
+        with pytest.raises(pr.DataError, match=f"not all of the 120 rows, got {held}"):
             pr.guarantee(fit, (-2.0, 3.0), holdout=share)
     with pytest.raises(
-        pr.DataError, match="folds=61 of 120 rows hold fewer than two each"
+        pr.DataError, match="folds=61: expected at least two of the 120 rows"
     ):
         pr.guarantee(fit, (-2.0, 3.0), folds=61)
 
@@ -360,9 +356,7 @@ def test_weights_are_frequencies_or_refused(rows):
         if one.bound is not None:
             assert one.bound.value == pytest.approx(other.bound.value, rel=1e-9)
     for kind in (pr.weights.precision, pr.weights.sampling):
-        with pytest.raises(
-            pr.Incompatible, match="whole numbers of equal rows are the only weights"
-        ):
+        with pytest.raises(pr.Incompatible, match="only frequency weights are allowed"):
             pr.guarantee(
                 pr.fit(pr.Model.from_arrays(X, y, weights=kind(w / 2))), (-2.0, 3.0)
             )
@@ -444,14 +438,14 @@ def test_every_likelihood_has_a_bounded_loss(likelihood):
             assert one.bound.value >= one.bound.empirical
     text = repr(found)
     assert len(text.splitlines()) <= 40
-    assert "hold-out of 20 rows" in text.splitlines()[2]
+    assert "hold-out of 20 rows" in text
 
 
-def test_the_print_says_what_says_nothing(rows):
+def test_the_print_marks_vacuous_bounds(rows):
     X, y = rows
     text = repr(pr.guarantee(pr.ols(X[:20], y[:20]), (-2.0, 3.0)))
-    assert "says nothing" in text
-    assert "the middle of the range loses at most 6.25" in text
+    assert "vacuous" in text
+    assert "at most 6.25" in text
     assert "cannot be checked: rows are independent draws of one distribution" in text
 
 

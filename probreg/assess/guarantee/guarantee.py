@@ -77,7 +77,7 @@ class RiskBounds:
             if loss.middle is None:
                 middle = ""
             else:
-                middle = f"; a prediction in the middle of the range has at most {loss.middle:.4g}"
+                middle = f"; at the middle of the range at most {loss.middle:.4g}"
             said.append(f"{loss.words}, at most {loss.most:.4g}{middle}")
             said += self._said_of(loss)
         own = {
