@@ -41,6 +41,7 @@ from .comparison.interval_panel import (
     interval_panel as interval_panel,
 )
 from .comparison.interval_panel.coverage import coverage as coverage
+from .comparison.prior_sensitivity import prior_sensitivity as prior_sensitivity
 from .comparison.prior_weight import prior_weight as prior_weight
 from .comparison.tuning import path as path
 from .comparison.tuning.tune import tune as tune

@@ -50,7 +50,7 @@ TOP = {
             "Fits side by side": ["compare", "Comparison", "compare_models", "explain"],
             "Intervals": ["interval_panel", "coverage", "Interval"],
             "Effects and hypotheses": ["predictions", "comparisons", "slopes", "hypothesis"],
-            "The prior": ["prior_weight", "path", "tune"],
+            "The prior": ["prior_weight", "prior_sensitivity", "path", "tune"],
             "For a reader": ["table", "report"],
         },
     ),

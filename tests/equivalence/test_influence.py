@@ -82,39 +82,18 @@ def test_a_conflict_is_a_tail_of_the_prior_and_the_error_of_the_estimate(prior):
     assert (table["conflict"] < 0.2).all()  # every estimate is many scales from zero
 
 
-def test_sentences_name_the_conflict_and_the_weight():
+def test_conflict_and_weight_of_a_strong_and_of_a_weak_prior():
     found = prior_weight(
         pr.fit(gaussian({"a": pr.Normal(0.02, location=3.0), "b": pr.Normal(5.0)}))
     )
-    assert found.sentences[0].startswith(
-        "prior-data conflict on a: maximum likelihood is "
-    )
-    assert found.sentences[1].startswith("prior weight of a: ")
-    assert all(s.startswith("tipping scale") for s in found.sentences[2:])
+    assert found.table.loc["a", "conflict"] < 0.05
+    assert found.table.loc["a", "prior_weight"] > 0.5
     assert np.isnan(found.table.loc["c", "conflict"])
     assert found.table.loc["c", "prior_weight"] == 0
     calm = prior_weight(pr.fit(gaussian(pr.Normal(3.0))))
-    least = calm.table["conflict"].min()
-    assert calm.sentences[:2] == (
-        "prior weight: below 50 % for each coefficient",
-        f"prior-data conflict: none found (least p = {least:.2g})",
-    )
+    assert calm.table["conflict"].min() > 0.05
+    assert calm.table["prior_weight"].max() < 0.5
     assert f"effective number of coefficients: {calm.effective:.3g} of 4" in repr(calm)
-
-
-@pytest.mark.slow
-def test_a_conflict_is_named_below_one_in_twenty():
-    """A prior that moves away from the estimate, step by step."""
-    met = []
-    for far in np.linspace(0.9, 1.9, 41):
-        found = prior_weight(
-            pr.fit(gaussian({"a": pr.Normal(0.5, location=far)}), "closed_form")
-        )
-        met.append(found.table.loc["a", "conflict"])
-        said = any(s.startswith("prior-data conflict on a: ") for s in found.sentences)
-        assert said == (met[-1] < 0.05)
-    assert any(0.04 < p < 0.05 for p in met)
-    assert any(0.05 < p < 0.06 for p in met)
 
 
 def binary(prior, y=None):
@@ -132,32 +111,18 @@ def binary(prior, y=None):
 def test_of_separated_rows_the_prior_alone_has_an_estimate(prior):
     """A weak prior has little weight there, and is all that keeps the estimate finite."""
     found = prior_weight(pr.fit(binary(prior), "newton"))
-    term = "separation: there is no maximum likelihood estimate of Intercept, a, b; the prior alone gives one"
-    assert term in found.sentences
-    assert not any("conflict: none" in s for s in found.sentences)
-    assert (found.table["prior_weight"].isna().any()) == any(
-        "not defined" in s for s in found.sentences
-    )
+    assert "complete separation by Intercept, a, b" in found.ml_status
+    assert found.table["ml"].isna().all()
+    assert found.table["conflict"].isna().all()
 
 
-def test_what_is_not_defined_is_not_called_small():
+def test_what_is_not_defined_is_nan():
     y = (RNG.random(40) < 0.5).astype(int)
     jeffreys = prior_weight(pr.fit(binary(pr.priors.Jeffreys(), y)))
     kinked = prior_weight(pr.fit(binary(pr.Laplace(0.5), y), "proximal_newton"))
-    assert (
-        "prior-data conflict: not judged for Intercept, a, b, whose prior has no draws"
-        in jeffreys.sentences
-    )
+    assert jeffreys.table["conflict"].isna().all()
     assert "effective number of coefficients: not defined" in repr(kinked)
-    assert any(
-        s.startswith("prior weight: not defined for a, b") for s in kinked.sentences
-    )
-    for found in (jeffreys, kinked):
-        known = found.table["prior_weight"].notna() & (found.table["prior_weight"] > 0)
-        below = [s for s in found.sentences if s.startswith("prior weight: below")]
-        assert bool(below) == bool(
-            known.any() and (found.table["prior_weight"][known] < 0.5).all()
-        )
+    assert kinked.table.loc[["a", "b"], "prior_weight"].isna().all()
 
 
 def test_collinear_columns_are_told_as_what_they_are():
@@ -167,11 +132,9 @@ def test_collinear_columns_are_told_as_what_they_are():
             twice, Y, columns=["a", "b"], prior=pr.Normal(1.0), aux={"sigma": 1.0}
         )
     )
-    said = prior_weight(fit).sentences
-    assert (
-        "identification: there is no maximum likelihood estimate of a, b; the prior alone gives one"
-        in said
-    )
+    found = prior_weight(fit)
+    assert "not identified" in found.ml_status
+    assert found.table.loc[["a", "b"], "ml"].isna().all()
 
 
 def test_power_scaling_stands_beside_draws_only():
@@ -210,7 +173,7 @@ def test_softmax_rows_are_the_reported_coefficients():
 
 def test_a_flat_model_has_no_influence_to_measure():
     for f in (prior_weight, picture):
-        with pytest.raises(pr.Incompatible, match="is flat"):
+        with pytest.raises(pr.Incompatible, match="flat"):
             f(pr.fit(gaussian(pr.Flat())))
 
 

@@ -541,10 +541,6 @@ def test_a_process_is_one_thing_beside_its_prior(drawn) -> None:
     )
     found = pr.prior_weight(drawn)
     assert list(found.table.index) == ["Intercept", "z"]
-    assert (
-        "prior weight: not shown for the columns of gp(x, basis='hsgp'); see `smooths`"
-        in found.sentences
-    )
     with pytest.raises(Incompatible, match="flat or belong to smooth functions"):
         pr.plot.prior_weight(drawn)
     prior = {"z": Normal(1.0), "gp(x)": Normal(1.0)}

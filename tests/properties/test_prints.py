@@ -171,7 +171,7 @@ SHOWN = {
     "model": lambda fit: fit.model.with_prior("weak"),
     "check": lambda fit: pr.check(fit.model),
     "diagnose": lambda fit: pr.diagnose(fit),
-    "prior_weight": lambda fit: pr.prior_weight(fit, tipping=False),
+    "prior_weight": lambda fit: pr.prior_weight(fit),
     "prior_predictive": lambda fit: fit.model.prior_predictive(20),
     "penalty": lambda fit: fit.model.penalty(sigma=1.0),
     "path": lambda fit: pr.path(fit.model, scales=np.geomspace(0.1, 1.0, 30)),

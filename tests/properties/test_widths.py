@@ -99,7 +99,7 @@ SHOWN = {
         {f"{name} {i}": fit() for i, name in enumerate(NAMES[:12])}
     ),
     "compare_models": lambda: pr.compare_models({NAMES[0]: fit(), NAMES[1]: _bayes()}),
-    "prior_weight": lambda: pr.prior_weight(_bayes(), tipping=False),
+    "prior_weight": lambda: pr.prior_weight(_bayes()),
     "prior_predictive": lambda: model().prior_predictive(20),
     "prior_predictive, proper": lambda: model(pr.Normal(1.0)).prior_predictive(20),
     "penalty": lambda: model(pr.Normal(0.3)).penalty(sigma=1.0),

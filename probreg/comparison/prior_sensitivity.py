@@ -1,0 +1,229 @@
+"""Sensitivity of coefficients to the scale of their priors: the scale at which the conclusion changes.
+
+One factor c multiplies the scales of all stated priors, and the mode is found for each c: c -> 0 fixes the coefficients at
+the prior's centre, c -> infinity is maximum likelihood. The result is the factor nearest to 1 at which a coefficient changes sign, or
+its interval starts or stops to include zero.
+"""
+
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from enum import StrEnum
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+import scipy
+
+from probreg.arguments.scalars import check_arguments
+from probreg.arguments.types import DataFrame
+from probreg.assess.before.scale import prior_scale
+from probreg.errors import Incompatible, ProbregError, ProbregWarning
+from probreg.fits.fit import Fit, fit as fit_model
+from probreg.inference import METHODS, Method
+from probreg.inference.base import has_effects, method_obstacle
+from probreg.model.model import Model
+from probreg.priors import Flat, HierarchicalPrior
+from probreg.priors.joint import BlockPrior, mapping_of
+
+Array = np.ndarray
+_PROB = 0.95  # of the interval that includes zero or not
+_DOUBLINGS = 10  # of the scale, and halvings, that are searched
+_WORK = 5e6  # rows times columns squared, from which some dozens of fits are more than a moment
+_WIDE = 200  # columns, likewise
+_MODES = (
+    "closed_form",
+    "newton",
+    "coordinate_descent",
+    "proximal_newton",
+    "interior_point",
+)
+
+
+class Change(StrEnum):
+    """The change of a coefficient at a scale of its prior."""
+
+    SIGN = "the mode changes sign"
+    INCLUDES_ZERO = "the interval includes zero"
+    EXCLUDES_ZERO = "the interval excludes zero"
+    BECOMES_ZERO = "the mode becomes zero"
+    BECOMES_NONZERO = "the mode is no longer zero"
+
+
+class _ModeAt(NamedTuple):
+    """The mode of each coefficient with the ends of its interval, at one factor."""
+
+    beta: Array  # (k,)
+    lower: Array
+    upper: Array
+
+
+@check_arguments
+def prior_sensitivity(fit: Fit) -> DataFrame:
+    """Return the scale of its prior at which the conclusion on each coefficient changes.
+
+    The scales of all priors are multiplied by one factor between 1/1024 and 1024. For a posterior too, the change is that of the
+    mode and its 95 % interval.
+
+    Parameters
+    ----------
+    fit : Fit
+        A fit with priors of stated scale.
+
+    Returns
+    -------
+    DataFrame
+        One row per coefficient: `scale`, the prior scale in raw units at which the conclusion changes, `factor`, that scale over the
+        stated one, and `change`; nan and "" if nothing changes, or for a flat prior.
+
+    Raises
+    ------
+    Incompatible
+        For a prior with an unknown scale, a model without a mode, and for too many columns or rows.
+
+    Examples
+    --------
+    >>> import probreg as pr
+    >>> model = pr.Model.from_arrays([1.0, 2.0], [1.0, 2.0], intercept=False, prior=pr.Normal(2.0), aux={"sigma": 0.5})
+    >>> v, z = 0.5**2 / 5.0, 1.959963984540054  # the variance of maximum likelihood, which is 1
+    >>> bool(np.isclose(prior_sensitivity(pr.fit(model))["scale"].iloc[0], z * v / np.sqrt(1.0 - z**2 * v)))
+    True
+    """
+    import pandas as pd
+
+    model = fit.model
+    k = fit.coef.size
+    if not model.joint.informative.any() or has_effects(model):
+        raise Incompatible("prior_sensitivity needs priors of coefficients")
+    if any(isinstance(b.prior, HierarchicalPrior) for b in model.joint.blocks):
+        raise Incompatible("prior_sensitivity needs priors of known scale")
+    method = _mode_method(model)
+    if method is None:
+        raise Incompatible("prior_sensitivity: no method finds the mode of this model")
+    n, p = model.design.count, model.shape[0]
+    if p > _WIDE or (not model.likelihood.least_squares and n * p**2 > _WORK):
+        raise Incompatible(
+            f"prior_sensitivity fits the model for each scale: {n:,} rows of {p:,} columns are too many"
+        )
+
+    @cache
+    def at(log_c: float) -> _ModeAt:
+        return _mode_at(model, method, float(np.exp(log_c)), fit.seed)
+
+    stated = _stated_scales(model, k)
+    log_c = np.full(k, np.nan)
+    change = [""] * k
+    for j in np.flatnonzero(np.isfinite(stated)):
+        for step in range(1, _DOUBLINGS + 1):
+            hits = [hit for sign in (-1, 1) for hit in _crossings(at, j, sign, step)]
+            if hits:
+                log_c[j], change[j] = min(hits, key=lambda hit: abs(hit[0]))
+                break
+    columns = {
+        "scale": stated * np.exp(log_c),
+        "factor": np.exp(log_c),
+        "change": list(map(str, change)),
+    }
+    return pd.DataFrame(columns, index=pd.Index(fit.parameter_names, name="coef"))
+
+
+def _mode_method(model: Model) -> Method | None:
+    """The first method that finds the mode of a model whose scales are all stated."""
+    if not model.design.reachable and not model.likelihood.least_squares:
+        return None
+    return next(
+        (m for name in _MODES if method_obstacle(m := METHODS[name](), model) is None),
+        None,
+    )
+
+
+def _stated_scales(model: Model, k: int) -> Array:
+    """(k,) scales of the priors of reported coefficients, nan for flat ones and those of smooth functions."""
+    scale = np.full((model.shape[0], k // model.shape[0]), np.nan)
+    for b in model.joint.blocks:
+        if (
+            not isinstance(b.prior, Flat)
+            and not model.design.of_terms[list(b.columns)].any()
+        ):
+            s = prior_scale(b)
+            b.put(
+                scale,
+                np.broadcast_to(np.nan if s is None else s, len(b.columns))[:, None],
+            )
+    return scale.ravel()
+
+
+def _mode_at(model: Model, method: Method, c: float, seed: int) -> _ModeAt:
+    """The mode with its interval where every stated scale is c times as large; nan where there is none."""
+    blocks = list[BlockPrior]()
+    for b in model.joint.blocks:
+        held = (
+            isinstance(b.prior, Flat)
+            or model.design.of_terms[list(b.columns)].any()
+            or prior_scale(b) is None
+        )
+        blocks.append(b if held else replace(b, prior=b.prior.times(c)))
+    prior = mapping_of(blocks, model.design.columns)
+    with (
+        warnings.catch_warnings(),
+        np.errstate(all="ignore"),
+    ):  # a search that runs away has no mode, which is nan
+        warnings.simplefilter("ignore", ProbregWarning)
+        try:
+            found = fit_model(model.with_prior(prior), method, seed=seed)
+            beta = found.coef.values.ravel()
+        except (ProbregError, np.linalg.LinAlgError, ArithmeticError):
+            nothing = np.full(_n_reported(model), np.nan)
+            return _ModeAt(nothing, nothing, nothing)
+        try:
+            ends = found.interval(_PROB)
+        except ProbregError:  # no standard errors: a kink
+            return _ModeAt(
+                beta, np.full(beta.shape, np.nan), np.full(beta.shape, np.nan)
+            )
+    return _ModeAt(beta, ends["lower"].values.ravel(), ends["upper"].values.ravel())
+
+
+def _n_reported(model: Model) -> int:
+    return model.shape[0] * (len(model.likelihood.outcomes) or 1)
+
+
+def _crossings(
+    at: Callable[[float], _ModeAt], j: int, sign: int, step: int
+) -> Iterator[tuple[float, Change]]:
+    """Yield the changes of coefficient j between two neighbouring factors 2^(sign (step - 1)) and 2^(sign step), by log c."""
+    near = sign * (step - 1) * np.log(2.0)
+    far = sign * step * np.log(2.0)
+    start = at(0.0)
+    if start.lower[j] <= 0.0 <= start.upper[j]:
+        watched = dict.fromkeys(("lower", "upper"), Change.EXCLUDES_ZERO)
+    else:
+        end = "lower" if start.beta[j] > 0 else "upper"
+        watched = {end: Change.INCLUDES_ZERO}
+    for name, change in {"beta": Change.SIGN, **watched}.items():
+
+        def value(log_c: float, name: str = name) -> float:
+            return float(getattr(at(float(log_c)), name)[j])
+
+        a, b = value(near), value(far)
+        if not (np.isfinite(a) and np.isfinite(b)) or np.sign(a) == np.sign(b):
+            continue
+        if a == 0.0 or b == 0.0:  # a kink fixes it at exactly zero
+            zero = Change.BECOMES_NONZERO if a == 0.0 else Change.BECOMES_ZERO
+            yield _edge_of_zero(at, j, near, far), zero
+        else:
+            yield float(scipy.optimize.brentq(value, near, far, xtol=1e-7)), change
+
+
+def _edge_of_zero(
+    at: Callable[[float], _ModeAt], j: int, near: float, far: float
+) -> float:
+    """Where the estimate begins, or ends, to be exactly zero, by bisection."""
+    zero = at(near).beta[j] == 0.0
+    while abs(far - near) > 1e-6:
+        middle = (near + far) / 2.0
+        if (at(middle).beta[j] == 0.0) == zero:
+            near, far = (middle, far)
+        else:
+            near, far = (near, middle)
+    return far
