@@ -409,10 +409,6 @@ def read_kernel(kernel: Any, **settings: Any) -> CovarianceFunction:
     --------
     >>> read_kernel("matern32", length=2.0)
     Matern(length=2.0, nu=1.5, scaled=False)
-    >>> read_kernel("sigmoid")
-    Traceback (most recent call last):
-    probreg.errors.ProbregError: no covariance function is called 'sigmoid': tanh(a x'z + b) is not positive semidefinite, so it is
-    no covariance function: take 'rbf' or 'polynomial'
     """
     if isinstance(kernel, str):
         name = normalised_name(kernel)

@@ -1,1 +1,1 @@
-"""A model: a design, a likelihood and a prior; how it is made, and what follows from it before it is fitted."""
+"""A model: a design, a likelihood and a prior; its constructors and its densities."""

@@ -51,7 +51,7 @@ def response_of_counts(
     likelihood: Likelihood | None, counted: Counted | None
 ) -> tuple[Likelihood, tuple[str, ...]]:
     """The likelihood of rows that count ("p": successes of trials, "counts": by class), and what was taken for it in words.
-    Without one it is what the response means: Binomial of p(k, n), Multinomial of counts(...), else Gaussian.
+    Without one the response determines it: Binomial for p(k, n), Multinomial for counts(...), else Gaussian.
 
     Incompatible where the likelihood is none of theirs. Bernoulli of p(k, n) is Binomial, Categorical of counts Multinomial.
 
@@ -85,9 +85,9 @@ def response_of_counts(
 
 @dataclass(frozen=True)
 class Choices:
-    """What every way to a model is told of its response and its parameters, wherever the rows are.
+    """The likelihood, prior and parameters of a model as the user gave them to a constructor.
 
-    `likelihood` is None where the response says it; `event` is the modelled level, `reference` the base class.
+    `likelihood` is None if the response determines it; `event` is the modelled level, `reference` the base class.
     """
 
     likelihood: Likelihood | None
@@ -99,7 +99,7 @@ class Choices:
     def of_response(
         self, counted: Counted | None = None
     ) -> tuple[Likelihood, tuple[str, ...]]:
-        """The likelihood of a response that counts, or of one that does not, and what was taken for it in words."""
+        """Return the likelihood of the response, and notes on a default that was used."""
         return response_of_counts(self.likelihood, counted)
 
     def prepare_likelihood(
@@ -112,7 +112,7 @@ class Choices:
 
 
 def what_counts(counted: Counted) -> str:
-    """What a row of such a response is, in words."""
+    """Return a description of a row of counts."""
     if counted == "p":
         return "a row counts successes of trials"
     return "a row counts by class"
@@ -177,7 +177,7 @@ def require_outcomes(model: Stated) -> None:
 
 
 def _require_variation(model: Stated) -> None:
-    """Raise DataError for a constant response whose noise scale has the flat default prior: its estimate is zero. The posterior
+    """Raise DataError for a constant response if the noise scale has the flat default prior: its estimate is zero. The posterior
     exists under a proper prior of the scale, at a known scale, or if all priors are in units of it."""
     design = model.design
     y = design.sample.observed
@@ -343,7 +343,7 @@ def with_precision(
 ) -> Design:
     """New rows with the precisions that they are given, or that the model's column of precisions has for them.
 
-    `kind` is that of the model's weights. DataError for weights of another kind than precisions.
+    `kind` is the kind of the model's weights. DataError for weights of another kind than precisions.
     """
     if weights is None:
         if kind == "precision":
@@ -368,7 +368,7 @@ def with_precision(
 
 
 def _with_own_precision(design: Design, data: Any) -> Design:
-    """New rows with the precisions of the model's column, where the table has it; those of weight 0 have the noise scale sigma."""
+    """Return new rows with the precisions of the model's column, if the table has it; rows of weight 0 get the noise scale sigma."""
     if (
         is_array(data)
         or (name := getattr(design.recipe, "weights", None)) is None

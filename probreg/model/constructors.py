@@ -61,7 +61,7 @@ GAUSSIAN = Gaussian()
 
 
 class FromData(ABC):
-    """What makes models out of data."""
+    """Constructors of models from data."""
 
     @classmethod
     @abstractmethod
@@ -72,7 +72,7 @@ class FromData(ABC):
         prior: PriorLike,
         aux: AuxLike,
     ) -> Self:
-        """The model of a design that holds its response, and of a likelihood that knows its levels."""
+        """Return the model of a design with its response, and of a likelihood with its levels."""
 
     @classmethod
     def _from_choices(cls, choices: Choices, read: tuple[Design, Likelihood]) -> Self:
@@ -121,7 +121,7 @@ class FromData(ABC):
         reference : level, optional
             The base class of a softmax.
         missing : {"raise", "drop"}
-            "drop" leaves incomplete rows out and says which.
+            "drop" omits incomplete rows and reports them in a note.
 
         Returns
         -------
@@ -131,7 +131,7 @@ class FromData(ABC):
         Raises
         ------
         DataError
-            For what is wrong with the data, naming column, row and value.
+            For invalid data, with column, row and value.
 
         Examples
         --------
@@ -206,7 +206,7 @@ class FromData(ABC):
         reference : level, optional
             The base class of a softmax.
         response : str, optional
-            The name of y; without it that of the column y, or "y" where it has none.
+            The name of y; by default the name of the column y, or "y".
 
         Returns
         -------
@@ -216,7 +216,7 @@ class FromData(ABC):
         Raises
         ------
         DataError
-            For what is wrong with the data, naming column, row and value.
+            For invalid data, with column, row and value.
 
         Examples
         --------
@@ -314,7 +314,7 @@ class FromData(ABC):
     ) -> Self:
         """A model of rows that stay in Parquet, Arrow IPC (feather) or CSV files: memory does not grow with their number.
 
-        What needs all rows at once, such as residuals, refuses; see docs/how-to/rows.md.
+        A method that needs all rows at once, such as residuals, raises an error; see docs/how-to/rows.md.
 
         Parameters
         ----------
@@ -323,7 +323,7 @@ class FromData(ABC):
         path : path or list of paths
             A file, a folder (its files by name), or a list of these.
         format : {"parquet", "arrow", "csv", "tsv"}, optional
-            Of the files; their names tell it otherwise.
+            The format of the files; by default from their names.
         likelihood : Likelihood or str, optional
             Gaussian unless stated; Binomial for `p(...)` and Multinomial for `counts(...)`.
         prior : Prior or str or mapping
@@ -341,7 +341,7 @@ class FromData(ABC):
         reference : level, optional
             The base class of a softmax.
         missing : {"raise", "drop"}
-            "drop" leaves incomplete rows out and says which.
+            "drop" omits incomplete rows and reports them in a note.
         progress : bool, optional
             Whether a bar of each pass is shown; by default after a second, at a terminal or in a notebook.
 
@@ -353,7 +353,7 @@ class FromData(ABC):
         Raises
         ------
         DataError
-            Naming file, column, row and value of what is wrong.
+            For invalid data, with file, column, row and value.
         Incompatible
             When pyarrow is not installed.
         """
@@ -414,16 +414,16 @@ class FromData(ABC):
         aux : mapping
             From a nuisance parameter to a number (held fixed) or to a prior (unknown), an object or its text.
         weights : callable, optional
-            What the third array of each block is: `pr.weights.precision` or `pr.weights.sampling`; frequencies without
+            The kind of the third array of each block: `pr.weights.precision` or `pr.weights.sampling`; frequencies without
             it.
         event : level, optional
             The modelled level of a Bernoulli response; without it the one that sorts last.
         reference : level, optional
             The base class of a softmax.
         response : str, optional
-            The name of y; without it that of the column y, or "y" where it has none.
+            The name of y; by default the name of the column y, or "y".
         width : int, optional
-            The number of columns, for a `blocks` whose first block is costly to make twice.
+            The number of columns, if the first block is costly to make twice.
         progress : bool, optional
             Whether a bar of each pass is shown; by default after a second, at a terminal or in a notebook.
 
@@ -477,10 +477,10 @@ class FromData(ABC):
         reference: Level | None = None,
         missing: Literal["raise", "drop"] = "raise",
     ) -> Self:
-        """A model of rows that stay on the workers of a dask cluster: what travels are sums over partitions.
+        """A model of rows that stay on the workers of a dask cluster, which send sums over partitions.
 
-        With them travel at most 20,000 evenly spaced rows. What dask has persisted stays in the memory of the workers;
-        anything else is made anew in each pass. A fit raises ProbregError when workers or client are lost. See
+        They also send at most 20,000 evenly spaced rows. Data that dask has persisted stay in the memory of the workers;
+        other data are computed in each pass. A fit raises ProbregError when workers or client are lost. See
         docs/how-to/cluster.md.
 
         Parameters
@@ -508,7 +508,7 @@ class FromData(ABC):
         reference : level, optional
             The base class of a softmax.
         missing : {"raise", "drop"}
-            "drop" leaves incomplete rows out and says which.
+            "drop" omits incomplete rows and reports them in a note.
 
         Returns
         -------
@@ -518,7 +518,7 @@ class FromData(ABC):
         Raises
         ------
         DataError
-            Naming partition, column, row and value of what is wrong.
+            For invalid data, with partition, column, row and value.
         Incompatible
             When dask is not installed.
         """
@@ -591,7 +591,7 @@ class FromData(ABC):
         reference : level, optional
             The base class of a softmax.
         response : str, optional
-            The name of y; without it that of the column y, or "y" where it has none.
+            The name of y; by default the name of the column y, or "y".
 
         Returns
         -------
@@ -622,17 +622,17 @@ class FromData(ABC):
         prior: PriorLike = FLAT,
         aux: AuxLike = MappingProxyType({}),
     ) -> Self:
-        """A Gaussian model of moments of rows, which stayed elsewhere: their sum says all that the rows would of beta and sigma.
+        """A Gaussian model from the moments of rows: their sum determines the likelihood of beta and sigma.
 
         With F the factor of [X y], F'F = [X y]'W[X y] = sum_k F_k'F_k over the places k, log p(y | beta, sigma) is
-        -W/2 log(2 pi sigma^2) - (RSS + ||z - R beta||^2) / (2 sigma^2), F = [[R, z], [0, sqrt(RSS)]]. What looks at single
-        rows (residuals, sandwich errors, leave-one-out) refuses.
+        -W/2 log(2 pi sigma^2) - (RSS + ||z - R beta||^2) / (2 sigma^2), F = [[R, z], [0, sqrt(RSS)]]. A method that needs single
+        rows (residuals, sandwich errors, leave-one-out) raises an error.
 
         Parameters
         ----------
         *moments : Moments or ArrowMoments or path
-            What `model.moments` is at each place, or the files that its `save` wrote; they are added up. Groups of varying effects
-            are those of any place.
+            The `model.moments` of each place, or files that their `save` wrote; they are added up. Groups of varying effects
+            from all places are included.
         prior : Prior or str or mapping
             One prior for every column but the intercept, or a mapping from columns to priors; each an object or its text,
             such as "normal(2.5)". "weak" is Normal(2.5, scaled=True): N(0, 2.5 sd(y)/sd(x)), sd(y) being 1 without a noise
@@ -719,7 +719,7 @@ def in_memory(
     *,
     counts: Counted | None,
 ) -> tuple[Design, Likelihood]:
-    """The design of rows that are in memory, without those of weight zero, and the likelihood prepared for their response."""
+    """Return the design of rows in memory, without rows of weight zero, and the likelihood prepared for their response."""
     likelihood, notes = choices.of_response(counts)
     design, values, unused = without_zero_weights(
         replace(design, notes=(*design.notes, *notes)), values

@@ -1,6 +1,6 @@
-"""What a prior that is stated relative to the rows is told of them: spreads, X'WX and the Fisher information.
+"""The properties of the rows for priors relative to them: standard deviations, X'WX and the Fisher information.
 
-A prior asks through `Rows`, lazily; nothing here is computed for one that is stated in raw units.
+They are computed on use, so never for a prior in raw units.
 """
 
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ def rows_for(
     held: Mapping[str, float],
     where: tuple[int, ...],
 ) -> PriorData:
-    """What a prior of these columns may know, `held` being nuisance parameters that are fixed: standard deviations have the divisor N - 1."""
+    """Return the properties of these columns for a prior, given the fixed nuisance parameters `held`; standard deviations have the divisor N - 1."""
     index = list(where)
     noisy = likelihood.noise_scale is not None
     stretch = np.sqrt(design.total / max(design.total - 1.0, 1.0))

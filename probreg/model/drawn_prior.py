@@ -1,6 +1,6 @@
 """The log prior at the draws of a posterior.
 
-Draws of a process, or of effects by group, hold their hyperparameters h, and the coefficients alone have no density that is known: the log prior of such a
+Draws of a process, or of effects by group, include their hyperparameters h, and the coefficients alone have no known density: the log prior of such a
 draw is log p(beta | h) + log p(h). Every other prior of unknown scale has p(beta), its scale integrated out.
 """
 
@@ -17,13 +17,13 @@ Array = np.ndarray
 
 
 def needed_hyper(model: Model) -> dict[int, dict[str, str]]:
-    """What draws call the hyperparameters without which a block has no known density, by the number of the block."""
+    """Return the names in draws of the hyperparameters that the density of a block needs, by the number of the block."""
     names = hyper_names(model.joint, model.design)
     return {i: of for i, of in names.items() if not model.joint.blocks[i].prior.known}
 
 
 def blocks_given_scales(model: Model) -> frozenset[int]:
-    """The numbers of the blocks whose coefficients a model draws given its hyperparameters: effects by group, and processes.
+    """Return the numbers of the blocks with coefficients that are drawn given their hyperparameters: effects by group, and processes.
 
     Their density p(b | h) is a part of the model and no prior that a user states.
     """

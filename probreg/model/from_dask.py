@@ -1,7 +1,7 @@
 """Designs whose rows are on a dask cluster: a data frame by a formula, or arrays, partition by partition.
 
 The passes are those over files (`probreg.model.from_files`), taken by the workers: one for levels where the formula has categories,
-one that surveys the rows and takes the moments of a Gaussian model. What reaches this process is sums, the levels, some
+one that surveys the rows and takes the moments of a Gaussian model. This process receives sums, the levels, some
 hundred first rows and at most 20,000 evenly spaced ones.
 """
 
@@ -120,7 +120,7 @@ def from_dask_arrays(
 def _recipe(
     chosen: Plan, partitions: Partitions, afar: Selection
 ) -> tuple[Any, tuple[int, ...] | None, tuple[str, ...]]:
-    """The recipe, the numbers of the partitions' first rows if they matter, and what was learned how, in words."""
+    """Return the recipe, the numbers of the partitions' first rows if needed, and notes."""
     if not chosen.scanned:
         recipe, notes = recipe_of(chosen, False)
         return recipe, None, notes

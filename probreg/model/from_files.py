@@ -1,4 +1,4 @@
-"""Designs whose rows are read by the block: from files by a formula, or from arrays that are not in memory.
+"""Designs with rows that are read in blocks: from files by a formula, or from arrays that are not in memory.
 
 One pass surveys the rows (see `probreg.data.blocks.survey`), and for a Gaussian model takes their moments on the way, after which
 its rows are not needed again.
@@ -166,7 +166,7 @@ def prepare_from_survey(
 
 
 def first_code(likelihood: Likelihood) -> Callable[[Any], Array]:
-    """Response values before the likelihood has met them all: numbers are numbers, levels stay what they are."""
+    """Return response values before the likelihood is prepared: numbers as floats, levels unchanged."""
     if likelihood.of_counts() is not None:
         return np.asarray
     return likelihood.encode
@@ -175,7 +175,7 @@ def first_code(likelihood: Likelihood) -> Callable[[Any], Array]:
 def moments_by(
     recipe: ColumnRecipe, likelihood: Likelihood
 ) -> Callable[[Block], AnyMoments] | None:
-    """What takes the moments of a block for a Gaussian model, by group where effects vary; None for other likelihoods."""
+    """Return the function that computes the moments of a block for a Gaussian model, by group if effects vary; None for other likelihoods."""
     if not likelihood.least_squares:
         return None
     terms = tuple(recipe.grouped.values())
@@ -210,7 +210,7 @@ def require_survey(survey: Survey | None, name: str) -> Survey:
 
 
 def normalised_survey(survey: Survey, kind: WeightKind) -> tuple[Survey, float]:
-    """The survey under sampling weights that sum to the number of rows, and what these are multiplied by for it."""
+    """Return the survey with sampling weights that sum to the number of rows, and the factor of the weights."""
     if kind != "sampling":
         return survey, 1.0
     unit = survey.n / survey.weight
@@ -228,7 +228,7 @@ def design_of(
     recipe: Any, survey: Survey, bound: Likelihood, source: Callable[[Block], RowSource], *, response: str,
     notes: tuple[str, ...], kind: WeightKind,
 ) -> Design:  # fmt: skip
-    """The design of rows that were surveyed, and are where the source of their sample says."""
+    """Return the design of surveyed rows, which stay at their source."""
     columns = recipe.columns
     sample = survey.sample
     sample = sample._replace(

@@ -41,7 +41,7 @@ def model_of_kernel(
     triangular: bool = False,
 ) -> Model:
     """The model of y given X (n, d) through the columns of a basis of a covariance function; without `length_known` the length of
-    one by name is where a search starts. The columns of a `triangular` exact basis are those of a Cholesky factor.
+    a named function is the start of a search. A `triangular` exact basis has the columns of a Cholesky factor.
 
     >>> from probreg.priors import Normal
     >>> model_of_kernel([0.0, 1.0, 3.0], [1.0, 2.0, 0.0], "rbf", Normal(1.0)).design.columns
@@ -69,7 +69,7 @@ def inputs_of_formula(
     formula: str, data: Any, options: Mapping[str, Any]
 ) -> tuple[Array, Array, dict[str, Any]]:
     """The inputs (n, d) and the response of a formula of plain columns, and options that name them. DataError for a formula with other
-    terms, whose columns are no inputs of new rows.
+    terms.
 
     >>> x, y, options = inputs_of_formula("y ~ a + b", {"y": [1.0, 2.0], "a": [0.0, 1.0], "b": [3.0, 5.0]}, {})
     >>> x.tolist(), options

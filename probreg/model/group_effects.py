@@ -1,7 +1,7 @@
 """Effects of groups that a fit has not met: b_g ~ N(0, S(theta)), S = Lambda Lambda', independent between groups and predictors.
 
-The columns of a design are zero at rows of new groups, whose numbers start at G (`data.terms.grouped`). What such a row lacks of its
-linear predictor is z'b_g: N(0, z'S z), with the covariance z'S z' between two rows of one group. It is added as what the columns of
+The columns of a design are zero at rows of new groups, which have numbers from G on (`data.terms.grouped`). The missing part of the
+linear predictor is z'b_g: N(0, z'S z), with the covariance z'S z' between two rows of one group. It is added like the residual of the columns of
 a process leave of it is (`off_span`).
 """
 
@@ -40,9 +40,9 @@ class GroupEffects:
     term : GroupedTerm
         The term.
     columns : list of int
-        Where its columns stand in the design.
+        The places of its columns in the design.
     root : callable
-        Gives Lambda (S, K, K) at each atom; S = 1 serves all atoms. It is asked where a group is new.
+        Returns Lambda (S, K, K) at each atom; S = 1 for all atoms. It is called for new groups only.
     predictor : int or None
         The linear predictor; None where effects on all of them have this root.
     """
@@ -201,7 +201,7 @@ class GroupSums:
 def groups_by_term(
     recipe: ColumnRecipe, groups: GroupsLike | None
 ) -> dict[str, Groups | None]:
-    """What `groups` says of each term with effects by group, by its key: None for known groups by default.
+    """Return the value of `groups` for each term with effects by group, by its key: None for known groups by default.
 
     Raises
     ------
@@ -257,7 +257,7 @@ def _checked_groups(how: Any, name: str) -> Groups | None:
 def rows_of_groups(
     design: Design, groups: GroupsLike | None, labels: Mapping[str, Array] | None = None
 ) -> Design:
-    """The design at rows whose groups are those that `groups` means.
+    """Return the design at rows with the groups that `groups` selects.
 
     Parameters
     ----------
@@ -272,7 +272,7 @@ def rows_of_groups(
     Raises
     ------
     DataError
-        For a group that the fit has not met, unless `groups` says what it is; for groups of a model that has none.
+        For a group that is not in the fit, unless `groups` covers it; for `groups` of a model without groups.
     """
     terms = design.recipe.grouped
     groups_of = groups_by_term(design.recipe, groups)
@@ -305,7 +305,7 @@ def rows_of_groups(
 
 
 def _without_effects(design: Design, without: Mapping[str, Array]) -> Any:
-    """The columns (n, p) with zeros in those of the effects of each term at its rows (n,) bool."""
+    """Return the columns (n, p) with zeros for the effects of each term at its rows (n,) bool."""
     if design.unwritten:
         return design.X.without_effects(  # type: ignore[attr-defined]
             [without.get(key) for key in design.recipe.grouped]
@@ -318,7 +318,7 @@ def _without_effects(design: Design, without: Mapping[str, Array]) -> Any:
 
 
 def refuse_unseen(design: Design, labels: Mapping[str, Array], what: str) -> None:
-    """DataError at rows of groups that the columns do not have, for `what`, which needs their own."""
+    """Raise DataError for rows of new groups, for `what`, which needs groups of the fit."""
     for term in design.recipe.grouped.values():
         new = _new_group_rows(term, design)
         if len(new):
@@ -373,7 +373,7 @@ def group_levels(recipe: ColumnRecipe, name: str) -> tuple[str, ...]:
 
 
 def words_of(groups: GroupsLike | None, *, identity: bool) -> str:
-    """What `groups` means, in words."""
+    """Return a description of `groups`."""
     if isinstance(groups, Mapping):
         return "; ".join(
             f"{name}: {words_of(how, identity=identity)}"

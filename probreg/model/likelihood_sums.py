@@ -1,8 +1,8 @@
 """The sums over rows that a model is made of, as pure functions of a block of rows.
 
-Each takes a `Block` of any size and returns what its rows add, so that it serves a whole matrix in memory, a batch of a
-file and a partition on another machine alike. All are module-level functions of arrays and values: they can be pickled.
-Blocks that ask for many densities are summed by the compiled density of their likelihood, others by NumPy: see COMPILED.
+Each takes a `Block` of any size and returns the sums over its rows, so that it works for a whole matrix in memory, a batch of a
+file and a partition on another machine. All are module-level functions of arrays and values: they can be pickled.
+Sums of many densities use the compiled density of the likelihood, others NumPy: see COMPILED.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -186,7 +186,7 @@ def writable(values: Array) -> Array:
 
 
 def base_measure_of_rows(rows: Block, likelihood: DifferentiableLikelihood) -> Array:
-    """What the density leaves out of log p_i, (b,): of rows that are multiplied by root w, also log(w) / 2."""
+    """Return the terms of log p_i that the density omits, (b,); for rows multiplied by root w also log(w) / 2."""
     base = likelihood.base_measure(rows.y)
     if rows.precision is None:
         return base
@@ -491,7 +491,7 @@ def _log_lik_at(moments: AnyMoments, square: Array, sigma: Array) -> Array:
 def of_moments(
     moments: Moments, gamma: Array, T: Array, sigma: float, unknown: bool
 ) -> tuple[Array, Array, Array, Array, Array, Array]:
-    """What `value_grad_hessian` sums for a Gaussian model, from the moments of its rows alone: with A = R T, r = z - A gamma
+    """Return the sums of `value_grad_hessian` for a Gaussian model, from the moments of its rows: with A = R T, r = z - A gamma
     and S = RSS + r'r, log p = -W log sigma - S / (2 sigma^2) + constant, over (gamma, log sigma), beta = T gamma."""
     # R T is of centred columns where T takes the means away, before squares of these could cancel
     A = np.asarray(moments.R @ T, dtype=float)

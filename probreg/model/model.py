@@ -1,6 +1,6 @@
 """A model is a likelihood and a prior on one design: log posterior = log p(y | X beta, aux) + log p(beta, aux).
 
-This is the whole of it: a `Model` holds data and two densities, evaluates their sum and its derivatives row block by
+A `Model` has data and two densities, evaluates their sum and its derivatives row block by
 row block, and knows nothing of methods. Auxiliary parameters are maximised and approximated on their log scale, where
 the default prior p(sigma) ∝ 1/sigma is flat, so that with flat priors the posterior mode is maximum likelihood.
 """
@@ -209,11 +209,11 @@ class Model(FromData):
         Parameters
         ----------
         data : table or array (n, q)
-            For a model of a formula a table that holds the response too; for one of arrays it is X, with `y`.
+            For a model of a formula a table with the response; for a model of arrays X, with `y`.
         y : array (n,), optional
-            The response, where the table does not hold it.
+            The response, if it is not in the table.
         weights : array (n,) or RowWeights, optional
-            As in `from_arrays`, or a column's name. Without it the weights are those of the column that the model was
+            As in `from_arrays`, or a column's name. By default the weights come from the column that the model was
             fitted with. Required if the model's own weights were given as an array.
         offset : array (n,) or (n, m), optional
             Added to the linear predictor.
@@ -302,7 +302,7 @@ class Model(FromData):
         return len(self.design.columns), self.likelihood.width
 
     def given(self, design: Design) -> dict[str, Array]:
-        """What the likelihood is told of the rows of a design beside eta and aux.
+        """Return the values of the rows that the likelihood needs in addition to eta and aux.
 
         Parameters
         ----------
@@ -347,7 +347,7 @@ class Model(FromData):
 
     @property
     def moments(self) -> AnyMoments:
-        """What a Gaussian model says of its rows, without them: the triangular factor of [X y], names, n and weights.
+        """The moments of a Gaussian model's rows: the triangular factor of [X y], names, n and weights.
 
         Moments of two sets of rows have `+` and `-`, and `save(path)` writes them as JSON. `from_moments` makes a model of
         them; the prior is not in them.
@@ -356,7 +356,7 @@ class Model(FromData):
         -------
         Moments or ArrowMoments
             Of y - offset on X: `factor` (p + 1, p + 1), `n`, `weight`, `columns`, `mean`, `scale`. Where effects vary by a group
-            (h other columns, q of groups): `head`, which are those of the other columns, `inside` (q, q) and `border` (q, h + 1).
+            (h other columns, q of groups): `head` for the other columns, `inside` (q, q) and `border` (q, h + 1).
 
         Raises
         ------
@@ -447,7 +447,7 @@ class Model(FromData):
         aux : mapping
             Nuisance parameters by name, of those that are not held.
         default : float
-            What is meant where the likelihood has no noise scale.
+            The value if the likelihood has no noise scale.
 
         Returns
         -------
@@ -496,17 +496,17 @@ class Model(FromData):
 
     @property
     def penalty_setting(self) -> "Setting":
-        """What another package's criterion needs to know of these data.
+        """The properties of the data that the criterion of another package needs.
 
         Returns
         -------
         Setting
-            y_sd has divisor N and is after the offset; of rows with precisions neither N nor y_sd is stated.
+            y_sd has divisor N and is after the offset; with precisions both N and y_sd are None.
 
         Raises
         ------
         Incompatible
-            For a softmax with a reference class: the others penalise the coefficients of all classes alike.
+            For a softmax with a reference class: other packages penalise the coefficients of all classes.
         """
         from probreg.model.penalty_calls import setting_of
 
@@ -523,7 +523,7 @@ class Model(FromData):
         Parameters
         ----------
         sigma : float, optional
-            The noise scale to convert at, where the model does not hold it and it does not cancel (`fit.aux["sigma"]`).
+            The noise scale, if it is unknown in the model and does not cancel (`fit.aux["sigma"]`).
 
         Returns
         -------
@@ -676,7 +676,7 @@ class Model(FromData):
         return log_prob * self.design.weights
 
     def log_lik(self, beta: Array, **aux: Any) -> Array:
-        """The log-likelihood log p(y | beta, aux), summed over rows; from moments where they stand for the rows.
+        """The log-likelihood log p(y | beta, aux), summed over rows, or from moments.
 
         Parameters
         ----------
@@ -701,7 +701,7 @@ class Model(FromData):
 
     @property
     def of_moments(self) -> bool:
-        """A Gaussian model of rows that are read by the block, or of moments: these say all, and take one pass for good."""
+        """Whether it is a Gaussian model of rows in blocks, or of moments, so that the moments are sufficient."""
         elsewhere = self.design.source is not None or (
             self.design.kept is not None and not self.design.n
         )
@@ -777,7 +777,7 @@ class Model(FromData):
         return self.value_grad_hessian(beta, **aux).gradient[: beta.size]
 
     def information(self, beta: Array, **aux: float) -> Array:
-        """The expected information X' W X, W that of each row, plus the curvature of the prior.
+        """Return the expected information X' W X, with W of each row, plus the curvature of the prior.
 
         Parameters
         ----------
@@ -966,10 +966,10 @@ class Model(FromData):
     def prior_predictive(
         self, draws: Several = 1000, *, prob: Probability = 0.95, seed: Seed = 0
     ) -> "PriorPredictive":
-        """What the priors alone say, in outcome units: draws of coefficients, means and outcomes at the rows of the model.
+        """Return the prior predictive distribution: draws of coefficients, means and outcomes at the rows of the model.
 
-        For each column it says how far one standard deviation of it can move the outcome. Rows that are read by the
-        block are an evenly spaced sample. Flat priors have no draws: what needs them is left out, and the notes say so.
+        For each column it has the change in the outcome for one standard deviation of the column. Rows that are read by the
+        block are an evenly spaced sample. Flat priors have no draws; quantities that need them are missing, with a note.
 
         Parameters
         ----------

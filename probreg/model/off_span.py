@@ -1,9 +1,9 @@
-"""What the columns of a Gaussian process leave of it: the process off the span of its basis.
+"""The residual of a Gaussian process off the span of its basis.
 
 A term f with cov(f(x), f(z)) = tau^2 k(x, z) is phi(x)'beta plus a process N(0, s^2 R(x, z)) that is independent of beta,
-R(x, z) = k(x, z) - phi(x)'phi(z); s is tau, times sigma where the prior is in its units. The rows of the fit say nothing of it, so
-that it is added to what the coefficients say of other rows: without it a prediction far from the data would be certain. For a basis
-of anchors this is the process given its values there, exactly; for hsgp v(x) = R(x, x) is what its sines lack of k(x, x), and 0 where
+R(x, z) = k(x, z) - phi(x)'phi(z); s is tau, times sigma for a prior in units of sigma. The rows of the fit do not inform it, so
+that predictions at other rows add it: without it a prediction far from the data would be certain. For a basis
+of anchors this is the process given its values there, exactly; for hsgp v(x) = R(x, x) is the part of k(x, x) that its sines lack, and 0 if
 they have too much of it, since they are not a projection.
 """
 
@@ -51,13 +51,13 @@ class ResidualProcess:
     key : str
         The term.
     basis : KernelBasis
-        Its columns, whose R it is.
+        The columns, with the residual R.
     columns : list of int
-        Where these stand in the design.
+        The places of the columns in the design.
     scale : array (S,) or None
         s of each atom, one for all atoms where S is 1; None where the prior of the columns is not normal with one scale.
     sines : VaryingSines or None
-        The scales of sines whose hyperparameters differ between atoms; `basis` is then that of their medians, by which sums over
+        The scales of sines with hyperparameters that differ between atoms; `basis` is then at their medians, which judge sums over
         rows are judged.
     predictor : int or None
         The linear predictor; None where all have such processes.
@@ -136,7 +136,7 @@ class ResidualProcess:
 
 @dataclass(frozen=True, eq=False)
 class VaryingSines:
-    """Of each atom the variance of the process (S,) and those of the coefficients of its sines (S, q)."""
+    """The variance of the process (S,) and of the coefficients of its sines (S, q), for each atom."""
 
     whole: Array
     each: Array
@@ -153,7 +153,7 @@ class VaryingSines:
 class OffSpan:
     """The residual processes of a model's terms, independent of one another, of the coefficients and between linear predictors.
 
-    Of a term whose columns are values at rows it has a mean beside, that of the process given these values.
+    A term with values at rows as its columns also has a mean, the mean of the process given these values.
     """
 
     processes: tuple[ResidualProcess | DrawnProcess | GroupEffects, ...]
@@ -306,14 +306,14 @@ def _sum_of(variances: list[Array]) -> Array | None:
 def _columns_of(
     design: Design, p: ResidualProcess | DrawnProcess | GroupEffects
 ) -> Array:
-    """(n, q) of a process; effects of groups are told by their inputs."""
+    """Return the columns (n, q) of a process; effects of groups need their inputs only."""
     if isinstance(p, GroupEffects):
         return np.empty((design.n, 0))
     return design.X[:, p.columns]
 
 
 def inputs_of(design: Design, key: str) -> Array:
-    """What enters a term at the rows of a design. DataError for a design that does not say."""
+    """Return the inputs of a term at the rows of a design; raise DataError if they are missing."""
     if key not in design.inputs:
         raise DataError(
             f"{key}: these rows do not hold what enters it: give them as new data"
@@ -332,7 +332,7 @@ def off_span(
     Parameters
     ----------
     model : Model
-        As it was fitted: scales that are known stand in its priors.
+        The fitted model, with known scales in its priors.
     draws : mapping or None
         Draws of hyperparameters by name, (S,) each, where there are any.
     noise : array (S,) or float
@@ -371,7 +371,7 @@ def _has_own_sines(term: ProcessTerm, predictor: int | None) -> bool:
 
 
 def _predictors(model: Model, columns: list[int]) -> list[int | None]:
-    """The linear predictors in which these columns have a prior of their own; None for all of them alike."""
+    """Return the linear predictors with a separate prior of these columns; None if all share one."""
     return [
         b.predictor for b in model.joint.blocks if set(columns) <= set(b.columns)
     ] or [None]
@@ -457,7 +457,7 @@ def _of_values(
     columns: list[int],
     draws: Mapping[str, Array] | None,
 ) -> DrawnProcess | None:
-    """The process of a term whose values and hyperparameters were drawn; None for others."""
+    """Return the process of a term with drawn values and hyperparameters, or None."""
     for i, b in enumerate(model.joint.blocks):
         if (
             isinstance(b.prior, FunctionValues)
@@ -486,7 +486,7 @@ def _of_sines(
     draws: Mapping[str, Array] | None,
     predictor: int | None,
 ) -> ResidualProcess | None:
-    """The residual process of a term whose hyperparameters were drawn with the coefficients of its sines; None for others."""
+    """Return the residual process of a term with hyperparameters drawn along with the coefficients of its sines, or None."""
     for i, b in enumerate(model.joint.blocks):
         prior = b.prior
         if (
@@ -549,7 +549,7 @@ def _block_scale(
     places: list[int],
     draws: Mapping[str, Array] | None,
 ) -> Array | float | None:
-    """tau (S,) or a number: the scale of a normal prior, times what its hyperparameters multiply it by."""
+    """tau (S,) or a number: the scale of a normal prior, times the factor of its hyperparameters."""
     prior: Any = block.prior
     spread: Array | float = 1.0
     if isinstance(prior, HierarchicalPrior):

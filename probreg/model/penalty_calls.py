@@ -25,14 +25,14 @@ from probreg.priors.penalties.support_vectors import spell_support_vectors
 
 
 class Penalised(Stated, Protocol):
-    """As much of a model as its penalty is told from."""
+    """The part of a model that its penalty depends on."""
 
     @property
     def noise_held(self) -> float | None: ...
 
 
 def setting_of(model: Penalised) -> Setting:
-    """What the criterion of another package needs to know of the data; see `Model.penalty_setting`."""
+    """The properties of the data that the criterion of another package needs; see `Model.penalty_setting`."""
     if (
         isinstance(model.likelihood, SoftmaxLikelihood)
         and not model.likelihood.symmetric
@@ -67,7 +67,7 @@ def setting_of(model: Penalised) -> Setting:
 
 
 def penalty_calls(model: Penalised, sigma: float | None) -> Spellings:
-    """The calls of every package that has the penalty, at this noise scale where the model holds none; see `Model.penalty`."""
+    """Return the calls of every package that has the penalty, at this noise scale if the model has none; see `Model.penalty`."""
     recipe = model.design.recipe
     if any(
         c in model.design.columns

@@ -1,7 +1,7 @@
-"""What a fit says about new observations: a finite mixture of the likelihood.
+"""The predictive distribution of new observations: a finite mixture of the likelihood.
 
 One atom for a plug-in estimate, S atoms for a posterior, and nodes with weights where the linear predictor of a single atom is normal
-itself. Mean, quantiles, log density and samples are those of the
+itself. Mean, quantiles, log density and samples come from the
 mixture, so maximum likelihood and Bayes answer through the same lines of code.
 """
 
@@ -167,7 +167,7 @@ class Predictive(PrintsTable):
         )
 
     def _join_given(self, y: Array) -> Array:
-        """y with what is given of its row, where it is what is drawn alone."""
+        """Return y joined with the given values of its row, such as trials."""
         if np.ndim(y) == 1:
             return self.likelihood.joined(y, **self.given)
         return y
@@ -246,10 +246,10 @@ class Predictive(PrintsTable):
         return self._newton_quantile(prob, (low + high) / 2, tol)
 
     def _newton_quantile(self, prob: float, y: Array, tol: float) -> Array:
-        """Newton on the distribution function from y; a step that leaves what is known to hold the root bisects.
+        """Newton on the distribution function from y; a step out of the bracket is replaced by bisection.
 
-        Two points tell the slope f' of the density f, and with it what a step leaves: f' gap^2 / (2 f^2), where f'/f^2
-        is taken as no less than what it is in a normal tail, 1/prob. When that is below `tol` the step is the last, and
+        Two points give the slope f' of the density f, and so the error after a step: f' gap^2 / (2 f^2), where f'/f^2
+        is taken as at least its value in a normal tail, 1/prob. When that is below `tol` the step is the last, and
         its end is not looked at again.
         """
         tol = min(tol, max(_OF_TAIL * min(prob, 1.0 - prob), float(np.spacing(prob))))
@@ -319,7 +319,7 @@ class Predictive(PrintsTable):
         return Predictive(self.likelihood, self.eta[:, index], aux, row_values, share)
 
     def _mean_response(self) -> Array:
-        """The mean of what is drawn, (n,)."""
+        """Return the mean of the response, (n,)."""
         return self.mean() * self.given.get("trials", 1.0)
 
     def _integers(self, prob: float, start: Array) -> tuple[Array, Array]:
@@ -360,7 +360,7 @@ class Predictive(PrintsTable):
 
     def pit(self, y: Array, u: Array | float = 1.0) -> Array:
         """Probability integral transform P(Y < y) + u P(Y = y), shape (n,): uniform when the predictive is right, for a
-        continuous response as it stands, for a discrete one when u (n,) is uniform on (0, 1) (Smith 1985).
+        continuous response for any u, for a discrete one when u (n,) is uniform on (0, 1) (Smith 1985).
 
         Incompatible for classes without an order.
         """

@@ -1,7 +1,7 @@
-"""What the priors alone say of the outcome, before any data: draws of y, and what one standard deviation of a column does.
+"""The prior predictive distribution: draws of y, and the change in the outcome for one standard deviation of a column.
 
-A flat prior has no draws. What needs it is then left out and said: without a proper prior of every coefficient there are
-no means, without one of sigma no outcomes; what a proper column does to the linear predictor is always known.
+A flat prior has no draws. Quantities that need it are missing, with a note: without a proper prior of every coefficient there are
+no means, without one of sigma no outcomes; the effect of a column with a proper prior is always known.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,7 +31,7 @@ _FOR_WORDS = 20_000  # draws behind two numbers of three digits
 
 @dataclass(frozen=True, eq=False)
 class ColumnEffect:
-    """What one standard deviation of a column does: `most` is passed with prior probability 1 - prob, `typical` half the time.
+    """The change in the outcome for one standard deviation of a column: above `most` with prior probability 1 - prob, above `typical` half the time.
 
     `error` is the Monte Carlo standard error of `most`, 0 where the prior's quantiles are known.
     """
@@ -174,7 +174,7 @@ def prior_predictive(
 def _no_means(
     columns: tuple[str, ...], prior: JointPrior, lacking: list[str], improper: list[str]
 ) -> str:
-    """Why there are neither means nor outcomes, and which priors would give them."""
+    """Return the note that explains missing means and outcomes, and the priors that would give them."""
     proper = {columns[j] for b in prior.blocks if b.prior.proper for j in b.columns}
     flat = [c for c in lacking if c not in proper]
     relative = [c for c in lacking if c in proper]
@@ -216,7 +216,7 @@ def _draw_coefficients(
     rng: np.random.Generator,
     draws: int,
 ) -> tuple[Array, dict[str, Array]]:
-    """(S, p, m), nan for columns whose prior has no draws, and hyperparameters (S,) of priors that tell them."""
+    """Return coefficients (S, p, m), nan for columns without draws, and hyperparameters (S,) by name."""
     beta = np.full((draws, len(design.columns), m), np.nan)
     hyper = dict[str, Array]()
     names = hyper_names(prior, design)
@@ -240,7 +240,7 @@ def _outcomes(
     eta: Array,
     aux: Mapping[str, Array],
 ) -> Array | None:
-    """What is drawn of y: (S, n), or (S, n, K) counts by class."""
+    """Return draws of y: (S, n), or (S, n, K) counts by class."""
     if (
         isinstance(likelihood, CountLikelihood)
         and not (likelihood.mean(eta) < 1e18).all()
@@ -321,7 +321,7 @@ def _moves(
 def one_sd_moves(
     likelihood: Likelihood, scale: float, response: str, prob: float = 0.95
 ) -> str:
-    """What one sd of a column does, in words, where its coefficient on standardised columns is normal with this scale."""
+    """Return a sentence about one sd of a column with a normal coefficient of this scale on standardised columns."""
     z = np.array(
         [[scipy.stats.norm.ppf(0.75)], [scipy.stats.norm.ppf((1.0 + prob) / 2.0)]]
     )  # |z| is below with probability 1/2, and prob
@@ -374,7 +374,7 @@ def _move(
 
 
 def _moves_said(moves: Sequence[ColumnEffect]) -> list[str]:
-    """What the columns do: a sentence for a column alone; of several what they share once, and the numbers of each."""
+    """Return the lines about the columns: a sentence for a single column, else a shared head and one line per column."""
     shared: dict[str, list[ColumnEffect]] = {}
     for m in moves:
         shared.setdefault(m.effect, []).append(m)
@@ -396,7 +396,7 @@ def _moves_said(moves: Sequence[ColumnEffect]) -> list[str]:
 def _effect(
     likelihood: Likelihood, step: Array, response: str, unit: str
 ) -> tuple[Array, str]:
-    """The size of the largest change that steps (S, m) of the linear predictors can make, and what it is, in words.
+    """The size of the largest change that steps (S, m) of the linear predictors can make, and its description.
 
     A step d of a logit changes a probability by at most tanh(d / 4): that is around one half. For a softmax d is the
     largest difference between two classes.

@@ -23,7 +23,7 @@ FAR = 0.01  # of k(x, x): an error of sines above it is no approximation
 
 
 def with_process_bases(design: Design, chosen: Mapping[str, Prior]) -> Design:
-    """The design whose processes have the bases that their priors ask for; itself where they have."""
+    """Return the design with the bases that the priors of its processes need."""
     for key, term in design.recipe.processes.items():
         prior = chosen.get(key)
         if (

@@ -150,7 +150,7 @@ class _Variables:
         self.predictor = "outcome" if identity else "predictor"
 
     def beta(self, parts: list[tuple[tuple[int, ...], Any]]) -> Any:
-        """(p, m) of the parts, each with the places of its rows; those of one predictor stand in the order of predictors."""
+        """(p, m) of the parts, each with the places of its rows; parts of one predictor are in the order of predictors."""
         import pytensor.tensor as pt
 
         of_columns: dict[tuple[int, ...], list[Any]] = {}
@@ -256,7 +256,7 @@ class _Variables:
             )
 
     def _of_groups(self, term: GroupedTerm) -> tuple[str, dict[str, list[str]]]:
-        """The name and the labels of effects by group: those of `fit.tree` where the group has one term."""
+        """Return the name and the labels of effects by group, as in `fit.tree` if the group has one term."""
         terms = self.design.recipe.grouped.values()
         shared = sum(t.group == term.group for t in terms) > 1
         alike = len({t.effects for t in terms}) == 1

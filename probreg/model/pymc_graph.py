@@ -51,7 +51,7 @@ def coords_of(
 
 
 def hyper_names(prior: JointPrior, design: Design) -> dict[int, dict[str, str]]:
-    """What the hyperparameters of each block are called: `tau`, or `tau[x]` with the block's columns where several blocks
+    """Return the names of the hyperparameters of each block: `tau`, or `tau[x]` with the block's columns where several blocks
     have hyperparameters, or with the smooth function that they are of; of one linear predictor of several with its name."""
     blocks = {
         i: b
@@ -86,7 +86,7 @@ def hyper_names(prior: JointPrior, design: Design) -> dict[int, dict[str, str]]:
 def hyper_at(
     prior: JointPrior, design: Design, i: int, values: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The hyperparameters of block i as the prior takes them, from what draws and reports call them."""
+    """Return the hyperparameters of block i by the names of the prior, from the names in draws and reports."""
     this: Any = prior.blocks[i].prior
     return dict(
         this.internal(
@@ -203,12 +203,12 @@ def unit_prior(block: BlockPrior) -> Prior:
 
 
 def scale_factor(block: BlockPrior, unit: Any, hyper: Mapping[str, Any] | None) -> Any:
-    """What multiplies the scales of this block's plain prior."""
+    """Return the factor of the scales of this block's plain prior."""
     if not isinstance(block.prior, HierarchicalPrior):
         return scale_unit(block, unit)
     return scale_unit(block, unit) * block.prior.spread(**(hyper or {}))
 
 
 def scale_unit(block: BlockPrior, unit: Any) -> Any:
-    """What multiplies the scales of this block, at a noise scale of `unit`."""
+    """Return the factor of the scales of this block, at a noise scale of `unit`."""
     return unit if block.prior.sigma_units else 1.0

@@ -90,7 +90,7 @@ def model_without(model: Model, removed: Model) -> Model:
 
 
 def model_with(model: Model, added: Model) -> Model:
-    """The model of moments of these rows and of those of another, whose groups may be others."""
+    """Return the model of the moments of two models, which may have different groups."""
     if (
         added.likelihood != model.likelihood
         or added.design.head_columns != model.design.head_columns
@@ -113,12 +113,12 @@ def model_with(model: Model, added: Model) -> Model:
 
 
 def _moments_of_both(model: Model, other: Model) -> tuple[Any, Any]:
-    """The moments of both, which refuse one another where they are of two kinds."""
+    """Return the moments of both models."""
     return model.moments, other.moments
 
 
 def require_gaussian_noise(model: Model) -> None:
-    """Incompatible for a model whose rows no moments stand for."""
+    """Raise Incompatible for a model without sufficient moments."""
     if not model.likelihood.least_squares:
         raise Incompatible(
             f"forget is for Gaussian noise, whose moments say all of the rows; this model is {model.likelihood.name}: fit "

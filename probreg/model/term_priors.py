@@ -91,7 +91,7 @@ def _present(design: Design) -> list[BasisTerm]:
 
 
 def _refuse_scale(term: BasisTerm, prior: Any, design: Design) -> None:
-    """DataError for the prior of a positive number where that of effects by group belongs."""
+    """Raise DataError for the prior of a positive number in place of a prior of effects by group."""
     if term.name in design.recipe.grouped and isinstance(prior, AuxPrior):
         raise DataError(
             f"{type(prior).__name__} is the prior of a positive number, and {term.name} has effects: write "
@@ -112,7 +112,7 @@ def _refuse_part(term: BasisTerm, others: Mapping[Key, Prior]) -> None:
 
 
 def _default_prior(term: BasisTerm, design: Design) -> Prior:
-    """Of a process whose length was not stated all hyperparameters are unknown, of every other term the scale."""
+    """Return default priors: for a process without a stated length all hyperparameters are unknown, for other terms the scale."""
     if term.name in design.recipe.grouped:
         return Covariance()
     process = design.recipe.processes.get(term.name)
@@ -122,7 +122,7 @@ def _default_prior(term: BasisTerm, design: Design) -> Prior:
 
 
 def flat_processes(design: Design, joint: JointPrior) -> tuple[ProcessTerm, ...]:
-    """The Gaussian processes whose columns have a flat prior."""
+    """Return the Gaussian processes with a flat prior of their columns."""
     if not design.recipe.processes:
         return ()
     flat = {

@@ -128,7 +128,7 @@ def _short_labels(term: str, columns: tuple[str, ...]) -> tuple[str, ...]:
 def names_taken(
     design: Design, likelihood: Likelihood, prior: JointPrior, hyper: Sequence[str] = ()
 ) -> frozenset[str]:
-    """Names of dims and of what else stands beside the coefficients, under which no term can stand."""
+    """Return the names of dims and of other variables, which no term can have."""
     terms = terms_of_columns(design)
     groups = {t.group for t in design.recipe.grouped.values()}
     dims = {dim_of(plain_name(terms[j])) for j in design.head}
@@ -152,7 +152,7 @@ def names_taken(
 
 
 def response_name(design: Design, likelihood: Likelihood) -> str:
-    """The response as the formula writes it, told apart from what else has its name."""
+    """Return the name of the response, with a suffix if another variable has it."""
     name = plain_name(design.response)
     if name in (*_OWN, *likelihood.aux):
         return f"{name} (response)"
