@@ -6,7 +6,7 @@ Arithmetic on a model and its estimate; `FitStatistics` labels it.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from probreg.data import Design
 from probreg.data.array_columns import PlainColumns
 from probreg.data.checked_arrays import INTERCEPT
 from probreg.data.weights import refuse_sampling
-from probreg.errors import DataError
+from probreg.errors import DataError, ProbregError
 from probreg.fits.fitted import Fitted, has_working_errors
 from probreg.inference import METHODS
 from probreg.inference.base import Status, positive_limits
@@ -238,6 +238,14 @@ def overall_test(
         return None
     F = (rss_null - rss) / q / (rss / df_resid)
     return OverallTest(F, q, df_resid, float(fdtrc(q, df_resid, F)))
+
+
+def statistic_or_nan(fit: Fitted, name: str) -> Any:
+    """An attribute of the fit, nan if this fit has no such statistic."""
+    try:
+        return getattr(fit, name)
+    except ProbregError:
+        return np.nan
 
 
 def number_of_rows(fit: Fitted) -> int:

@@ -26,6 +26,7 @@ from probreg.fits.goodness import (
     number_of_rows,
     overall_test,
     share_explained,
+    statistic_or_nan,
     tested_at_found_scales,
     why_no_criterion,
 )
@@ -479,11 +480,11 @@ class FitStatistics(Fitted):
         row: dict[str, Any] = {}
         if self.solution.draws is not None:
             row = {"algorithm": self.method.name, "pss": self.solution.draws.count}
-        row["r.squared"] = self._statistic_or_nan("r_squared")
+        row["r.squared"] = statistic_or_nan(self, "r_squared")
         if self.target == "mode" and gaussian:
-            row["adj.r.squared"] = self._statistic_or_nan("adjusted_r_squared")
+            row["adj.r.squared"] = statistic_or_nan(self, "adjusted_r_squared")
         if self.model.likelihood.noise_scale is not None:
-            row["sigma"] = self._statistic_or_nan("residual_sd")
+            row["sigma"] = statistic_or_nan(self, "residual_sd")
         if self.target == "mode" and gaussian:
             test = self.overall
             row |= {"statistic": np.nan, "p.value": np.nan, "df": np.nan}
@@ -497,8 +498,8 @@ class FitStatistics(Fitted):
                 }
             )
         elif self.target == "mode":
-            row["null.deviance"] = self._statistic_or_nan("null_deviance")
-            row["df.null"] = self._statistic_or_nan("nobs") - self.model.shape[1] * (
+            row["null.deviance"] = statistic_or_nan(self, "null_deviance")
+            row["df.null"] = statistic_or_nan(self, "nobs") - self.model.shape[1] * (
                 self.model.design.intercept is not None
             )
         if has_effects(self.model):
@@ -506,7 +507,7 @@ class FitStatistics(Fitted):
         found = self.solution.found
         # of REML broom has the restricted one
         if found is None:
-            log_lik = self._statistic_or_nan("log_likelihood")
+            log_lik = statistic_or_nan(self, "log_likelihood")
         else:
             log_lik = found.value
         row["logLik"] = (
@@ -514,12 +515,12 @@ class FitStatistics(Fitted):
         )  # as large as rounding makes it
         if self.target == "mode":
             row |= {
-                "AIC": self._statistic_or_nan("aic"),
-                "BIC": self._statistic_or_nan("bic"),
-                "deviance": self._statistic_or_nan("deviance"),
+                "AIC": statistic_or_nan(self, "aic"),
+                "BIC": statistic_or_nan(self, "bic"),
+                "deviance": statistic_or_nan(self, "deviance"),
             }
-            row["df.residual"] = self._statistic_or_nan("df_resid")
-        row["nobs"] = self._statistic_or_nan("nobs")
+            row["df.residual"] = statistic_or_nan(self, "df_resid")
+        row["nobs"] = statistic_or_nan(self, "nobs")
         row |= {
             f"ngrps.{t.group}": len(t.levels)
             for t in self.model.design.recipe.grouped.values()
@@ -573,7 +574,7 @@ class FitStatistics(Fitted):
             "r_squared": "r_squared",
         }
         found = {
-            name: float(self._statistic_or_nan(attribute))
+            name: float(statistic_or_nan(self, attribute))
             for name, attribute in own.items()
         }
         if has_effects(self.model):
@@ -588,10 +589,3 @@ class FitStatistics(Fitted):
             for name, value in found.items()
             if np.isfinite(value)
         }
-
-    def _statistic_or_nan(self, name: str) -> Any:
-        """Return a statistic, nan where this fit has none of that name."""
-        try:
-            return getattr(self, name)
-        except ProbregError:
-            return np.nan

@@ -17,6 +17,7 @@ from probreg.fits.goodness import (
     is_density,
     is_maximum_likelihood,
     is_saturated,
+    statistic_or_nan,
     why_no_test,
 )
 from probreg.fits.inference_data import (
@@ -113,87 +114,77 @@ class Summary(pd.DataFrame):
 
 def summary_table(fit: FitStatistics, coef: Array, asked: Asked) -> Summary:
     """One row per coefficient, outcome by outcome, then the nuisance parameters and sampled scales."""
-    posterior = fit.target == "posterior"
+    is_posterior = fit.target == "posterior"
     null = null_values(fit, asked.null)
-    lower, upper = asked.interval.ends(asked.prob)
-    columns: dict[str, Array] = (
-        {"mean": coef, "sd": asked.error} if posterior else {"estimate": coef}
-    )
-    if posterior:
-        untold = None
+    no_test = None
+    if is_posterior:
+        columns: dict[str, Array] = {"mean": coef, "sd": asked.error}
     else:
-        untold = why_no_test(fit, own_errors=asked.interval.given is None)
-    tested = not posterior and untold is None
-    if not posterior:
-        columns["std_error"] = asked.error
-    if tested:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            t = np.where(
-                (asked.error > 0) & (not exact_fit(fit)),
-                (coef - null) / asked.error,
-                np.nan,
-            )
-        if (
-            fit.solution.found is not None
-        ):  # columns of smooth functions have a prior, and no test
-            t[fit.model.joint.informative[fit.model.design.head]] = np.nan
-        own = isinstance(asked.df, np.ndarray)
-        columns |= {
-            "statistic": t,
-            **({"df": np.asarray(asked.df)} if own else {}),
-            "p_value": two_sided(t, asked.df),
-        }
-    columns |= {"lower": lower, "upper": upper}
+        no_test = why_no_test(fit, own_errors=asked.interval.given is None)
+        columns = {"estimate": coef, "std_error": asked.error}
+        if no_test is None:
+            columns |= _test_columns(fit, coef - null, asked)
+    columns["lower"], columns["upper"] = asked.interval.ends(asked.prob)
     if asked.exp:
         columns = _ratios(fit, columns, asked.interval)
     flat = {k: np.asarray(v).T.ravel() for k, v in columns.items()}
     table = Summary(pd.DataFrame(flat, index=coefficient_index(fit.model)))
     for name, (value, sd) in fit.solution.scalars.items():
-        known = dict(zip(("lower", "upper"), asked.interval.aux_ends(name, asked.prob)))
         if name == fit.model.likelihood.noise_scale and is_saturated(fit):
             value = np.nan
-        known |= {
-            "estimate": value,
-            "mean": value,
-            "median": value,
-            "std_error": sd,
-            "sd": sd,
-        }
-        row = [known.get(c, np.nan) for c in columns]
-        table.loc[("", name) if fit.model.likelihood.outcomes else name, :] = row
+        row = dict.fromkeys(("estimate", "mean", "median"), value)
+        row |= {"std_error": sd, "sd": sd}
+        row["lower"], row["upper"] = asked.interval.aux_ends(name, asked.prob)
+        index = ("", name) if fit.model.likelihood.outcomes else name
+        table.loc[index, :] = [row.get(c, np.nan) for c in columns]
     if markov(fit.method, fit.solution):
         for name, values in mixing(fit.model, fit.solution).items():
             table[name] = values
-    if posterior:
+    if is_posterior:
         above = np.asarray(probability_positive(fit)).T.ravel()
         table["p_positive"] = np.r_[above, np.full(len(table) - len(above), np.nan)]
     object.__setattr__(table, "_of", fit)
-    table.attrs = _table_attributes(fit, asked, tested) | (
-        {} if untold is None else {"no_p_value": untold}
-    )
+    table.attrs = _table_attributes(fit, asked, no_test)
     return table
 
 
-def _table_attributes(fit: FitStatistics, asked: Asked, tested: bool) -> dict[str, Any]:
-    found: dict[str, Any] = {
+def _test_columns(
+    fit: FitStatistics, distance: Array, asked: Asked
+) -> dict[str, Array]:
+    """The Wald statistic of each coefficient, its degrees of freedom if they differ, and p."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        t = np.where(
+            (asked.error > 0) & (not exact_fit(fit)), distance / asked.error, np.nan
+        )
+    if fit.solution.found is not None:  # columns of smooth functions have a prior
+        t[fit.model.joint.informative[fit.model.design.head]] = np.nan
+    columns = {"statistic": t}
+    if isinstance(asked.df, np.ndarray):
+        columns["df"] = asked.df
+    return {**columns, "p_value": two_sided(t, asked.df)}
+
+
+def _table_attributes(
+    fit: FitStatistics, asked: Asked, no_test: str | None
+) -> dict[str, Any]:
+    attrs: dict[str, Any] = {
         "prob": float(asked.prob),
         "kind": asked.interval.name,
         **asked.interval.words,
         **fit.described,
     }
-    if tested:
-        found |= {
-            "statistic": "z" if asked.df is None else "t",
-            "null": null_words(asked.null),
-        }
-        found |= (
-            {}
-            if asked.df is None
-            else {
-                "df": "Satterthwaite" if isinstance(asked.df, np.ndarray) else asked.df
-            }
-        )
-    return found | ({"ratio": fit.model.likelihood.link.ratio} if asked.exp else {})
+    if no_test is not None:
+        attrs["no_p_value"] = no_test
+    elif fit.target == "mode":
+        attrs["statistic"] = "z" if asked.df is None else "t"
+        attrs["null"] = null_words(asked.null)
+        if isinstance(asked.df, np.ndarray):
+            attrs["df"] = "Satterthwaite"
+        elif asked.df is not None:
+            attrs["df"] = asked.df
+    if asked.exp:
+        attrs["ratio"] = fit.model.likelihood.link.ratio
+    return attrs
 
 
 def two_sided(t: Array, df: Array | float | None) -> Array:
@@ -349,20 +340,18 @@ def printed_summary(
 def without_terms(
     fit: FitStatistics, table: pd.DataFrame
 ) -> tuple[pd.DataFrame, list[str]]:
-    """The table without the columns of smooth functions and processes, which say nothing one by one, and a line for each."""
+    """The table without the columns of smooth functions and processes, and a line for each of these."""
+    recipe = fit.model.design.recipe
     present = set(fit.model.design.columns)
-    grouped = fit.model.design.recipe.grouped
-    terms = [
-        t
-        for t in fit.model.design.recipe.terms
-        if t.name not in grouped and present.issuperset(t.columns)
-    ]
-    gone = {c for term in terms for c in term.columns}
-    last = table.index.get_level_values(-1)
-    kept = [name not in gone for name in last]
-    return table[kept], [
-        f"{term.name}: {len(term.columns)} columns, in summary()" for term in terms
-    ]
+    columns = {
+        t.name: t.columns
+        for t in recipe.terms
+        if t.name not in recipe.grouped and present.issuperset(t.columns)
+    }
+    omitted = {c for names in columns.values() for c in names}
+    kept = [name not in omitted for name in table.index.get_level_values(-1)]
+    lines = [f"{t}: {len(names)} columns, in summary()" for t, names in columns.items()]
+    return table[kept], lines
 
 
 def _columns_of(body: pd.DataFrame, attrs: Mapping[str, Any]) -> Table:
@@ -382,192 +371,207 @@ def _columns_of(body: pd.DataFrame, attrs: Mapping[str, Any]) -> Table:
 
 
 def _head(fit: FitStatistics, table: pd.DataFrame) -> list[str]:
-    """What is modelled; the method, N, df and the prior; what the columns are."""
-    words = table.attrs
-    n = _statistic_or_none(fit, "nobs")
-    df = _statistic_or_none(fit, "df_resid")
-    size = "" if n is None else f", N = {n}"
-    size += "" if df is None or fit.target == "posterior" else f", residual df = {df}"
-    size += f", {groups_said(fit.model)}" if has_effects(fit.model) else ""
-    lines = [
-        words["models"],
-        f"{words['method']}{size}; {cut_text(words['status'])}",
+    """What is modelled; the method, N, df and the prior; intervals and tests."""
+    attrs = table.attrs
+    size = attrs["method"]
+    n, df = statistic_or_nan(fit, "nobs"), statistic_or_nan(fit, "df_resid")
+    if not np.isnan(n):
+        size += f", N = {n}"
+    if not np.isnan(df) and fit.target == "mode":
+        size += f", residual df = {df}"
+    if has_effects(fit.model):
+        size += f", {groups_said(fit.model)}"
+    return [
+        attrs["models"],
+        f"{size}; {cut_text(attrs['status'])}",
         f"prior: {prior_line(fit.stated_model)}",
+        _describe_intervals(fit, table),
     ]
-    said = f"{100 * words['prob']:g} % {KIND_WORDS.get(words['kind'], words['kind'])} intervals"
-    if words.get("covariance") == "none" or is_saturated(fit):
-        said = "no standard errors and no intervals"
+
+
+def _describe_intervals(fit: FitStatistics, table: pd.DataFrame) -> str:
+    """The intervals, their covariance, and the test; or the reason why there are none."""
+    attrs = table.attrs
+    text = f"{100 * attrs['prob']:g} % {KIND_WORDS.get(attrs['kind'], attrs['kind'])} intervals"
+    if attrs.get("covariance") == "none" or is_saturated(fit):
+        text = "no standard errors and no intervals"
     elif exact_fit(fit):
-        said = "no standard errors, intervals and tests: residuals are rounding"
+        text = "no standard errors, intervals and tests: residuals are rounding"
     elif table.iloc[:, 0].isna().all():
-        return [*lines, "no estimates"]  # the status says why
+        return "no estimates"  # the status gives the reason
     elif not table[["lower", "upper"]].notna().to_numpy().any():
-        said = "no intervals"
-    elif "covariance" in words and words["kind"] in ("t", "wald"):
-        said += f", {words['covariance']} covariance"
-    if "ratio" in words:
-        said += f"; {words['ratio']}s, exp of the coefficients"
-    if (
-        "statistic" in words
-        and table["statistic"].notna().any()
-        and not is_saturated(fit)
-    ):
-        if isinstance(words.get("df"), float | int):
-            law = f"t({words['df']:g})"
-        elif "df" in words:
-            law = "t"
-        else:
-            law = "z"
-        law += f" with {words['df']}'s df" if isinstance(words.get("df"), str) else ""
-        said += f"; {law} and two-sided p for {words['null']}"
-    return [*lines, said]
+        text = "no intervals"
+    elif "covariance" in attrs and attrs["kind"] in ("t", "wald"):
+        text += f", {attrs['covariance']} covariance"
+    if "ratio" in attrs:
+        text += f"; {attrs['ratio']}s, exp of the coefficients"
+    tested = "statistic" in attrs and table["statistic"].notna().any()
+    if tested and not is_saturated(fit):
+        df = attrs.get("df")
+        distribution = attrs["statistic"]
+        if isinstance(df, str):
+            distribution += f" with {df}'s df"
+        elif df is not None:
+            distribution += f"({df:g})"
+        text += f"; {distribution} and two-sided p for {attrs['null']}"
+    return text
 
 
 def _foot(fit: FitStatistics, table: pd.DataFrame) -> list[str]:
-    """Nuisance parameters, R², deviance, likelihood and criteria, and why there is no p."""
-    lines = [*_aux_lines(fit, table), *_smooth_lines(fit)]
-    if fit.model.design.source is not None and not fit.model.likelihood.least_squares:
-        return [
-            *lines,
-            "R², log-likelihood and AIC take another pass over the rows: fit.aic",
-            *_explain_missing_p(table),
-        ]
-    if has_effects(fit.model):
-        return [*lines, *_of_groups(fit), *_explain_missing_p(table)]
-    explained = _format_goodness(fit, table.attrs)
-    lines += [explained] if explained else []
-    ll = _statistic_or_none(fit, "log_likelihood")
-    if ll is not None and np.isfinite(ll) and not exact_fit(fit):
-        at = {"posterior": " at the posterior mean"}.get(
-            fit.target, "" if fit.model.flat else " at the mode"
+    """Nuisance parameters, degrees of freedom of smooth functions, R², likelihood and criteria, and why there is no p."""
+    lines = _aux_lines(fit, table)
+    if len(fit.model.design.columns) <= _FEW_COLUMNS or fit.target == "mode":
+        lines += said_of_smooths(fit.smooths)
+    likelihood = fit.model.likelihood
+    if fit.model.design.source is not None and not likelihood.least_squares:
+        lines.append(
+            "R², log-likelihood and AIC take another pass over the rows: fit.aic"
         )
-        said = f"log-likelihood {format_number(ll)}{at}"
-        aic = _statistic_or_none(fit, "aic")
-        if aic is not None:
-            said += f", AIC {format_number(aic)}, BIC {format_number(fit.bic)} ({_count_parameters(fit.n_parameters)})"
-        lines.append(said)
-    if fit.model.design.weight_kind == "sampling":
-        lines.append("sampling weights make a pseudo-likelihood: no R², AIC or BIC")
-    return [*lines, *_explain_missing_p(table)]
+    elif has_effects(fit.model):
+        lines += [*_group_lines(fit), *_likelihood_line(fit)]
+    else:
+        lines += [*_goodness_line(fit, table.attrs), *_likelihood_line(fit)]
+        if fit.model.design.weight_kind == "sampling":
+            lines.append("sampling weights make a pseudo-likelihood: no R², AIC or BIC")
+    if "no_p_value" in table.attrs:
+        lines.append(str(table.attrs["no_p_value"]))
+    return lines
 
 
-def _of_groups(fit: FitStatistics) -> list[str]:
-    """R² of groups, degrees of freedom of their terms, and the criterion at scales that were found."""
+def _group_lines(fit: FitStatistics) -> list[str]:
+    """Degrees of freedom of the terms, R² of groups and the intraclass correlation."""
     lines = []
-    found = fit.solution.found
     edf = effective_of_terms(fit)
-    each = [f"{key} {v:.4g} of {q}" for key, (v, q) in edf.items()]
-    lines += [f"effective degrees of freedom: {', '.join(each)}"] if each else []
+    if edf:
+        terms = (f"{key} {used:.4g} of {q}" for key, (used, q) in edf.items())
+        lines.append(f"effective degrees of freedom: {', '.join(terms)}")
     try:
         shares = variance_shares(fit)
-        r, c, icc = (
-            f"{0.0 if abs(v) < _NOTHING else v:.4g}"
-            for v in (shares.marginal, shares.conditional, shares.icc)
-        )
-        lines.append(f"R² marginal {r}, conditional {c}; ICC {icc} (Nakagawa)")
-    except DataError as error:
-        lines.append(f"no R² and no ICC: {error}")  # its rows are gone
+    except DataError as error:  # its rows are not in memory
+        return [*lines, f"no R² and no ICC: {error}"]
     except ProbregError:
-        pass  # it has none
-    if found is None:
-        ll = _statistic_or_none(fit, "log_likelihood")
-        if ll is not None and np.isfinite(ll):
-            if fit.target == "posterior":
-                at = " at the posterior mean"
-            else:
-                at = ""
-            lines.append(f"log-likelihood {format_number(ll)} given the effects{at}")
         return lines
-    if found.points == 1:
-        laplace = "Laplace approximation"
-    else:
-        laplace = f"{found.points} points of adaptive quadrature"
-    if found.stated.likelihood.least_squares:
-        about = ""
-    else:
-        about = f", {laplace}"
-    if found.criterion == "REML":
-        if not found.plain:
-            moved = "at this mode, which the prior of the scales moves from REML's"
-            return [
-                *lines,
-                f"-2 log restricted likelihood {-2.0 * found.value:.7g}{about}, {moved}",
-            ]
-        return [
-            *lines,
-            f"REML criterion {-2.0 * found.value:.7g} (-2 log restricted likelihood{about})",
-        ]
-    said = f"log-likelihood {format_number(found.value, 7)}{about}"
-    said += (
-        ""
-        if found.plain
-        else ", at a mode that the prior of the scales moves from ML's"
+    numbers = (shares.marginal, shares.conditional, shares.icc)
+    marginal, conditional, icc = (
+        f"{0.0 if abs(v) < _NOTHING else v:.4g}" for v in numbers
     )
-    aic = _statistic_or_none(fit, "aic")
-    if aic is not None:
-        said += f", AIC {format_number(aic, 6)}, BIC {format_number(fit.bic, 6)} ({_count_parameters(fit.n_parameters)})"
-    return [*lines, said]
+    return [
+        *lines,
+        f"R² marginal {marginal}, conditional {conditional}; ICC {icc} (Nakagawa)",
+    ]
 
 
-def _explain_missing_p(table: pd.DataFrame) -> list[str]:
-    """Explain why there is no p-value."""
-    return [str(table.attrs[k]) for k in ("no_p_value",) if k in table.attrs]
+def _likelihood_line(fit: FitStatistics) -> list[str]:
+    """The log-likelihood or REML criterion, with AIC and BIC."""
+    found = fit.solution.found
+    digits = 5
+    if found is None:
+        value = statistic_or_nan(fit, "log_likelihood")
+        if not np.isfinite(value) or exact_fit(fit):
+            return []
+        text = f"log-likelihood {format_number(value)}"
+        if has_effects(fit.model):
+            text += " given the effects"
+        if fit.target == "posterior":
+            text += " at the posterior mean"
+        elif not fit.model.flat and not has_effects(fit.model):
+            text += " at the mode"
+    else:
+        digits = 6
+        approximation = ""
+        if not found.stated.likelihood.least_squares:
+            approximation = f", {found.points} points of adaptive quadrature"
+            if found.points == 1:
+                approximation = ", Laplace approximation"
+        if found.criterion == "REML":
+            value = f"{-2.0 * found.value:.7g}"
+            text = (
+                f"REML criterion {value} (-2 log restricted likelihood{approximation})"
+            )
+            if not found.plain:
+                text = f"-2 log restricted likelihood {value}{approximation}, at this mode, which the prior of the scales moves from REML's"
+            return [text]
+        text = f"log-likelihood {format_number(found.value, 7)}{approximation}"
+        if not found.plain:
+            text += ", at a mode that the prior of the scales moves from ML's"
+    aic = statistic_or_nan(fit, "aic")
+    if not np.isnan(aic):
+        k = fit.n_parameters
+        text += f", AIC {format_number(aic, digits)}, BIC {format_number(fit.bic, digits)} ({k} parameter{'s' * (k != 1)})"
+    return [text]
+
+
+def _goodness_line(fit: FitStatistics, attrs: Mapping[str, Any]) -> list[str]:
+    """R² by its name, the F test if errors are classical, and the deviance of classes and counts."""
+    share = statistic_or_nan(fit, "r_squared")
+    if not np.isfinite(share):
+        return []
+    if not is_density(fit.model):
+        text = f"McFadden's R² {share:.4g}; deviance {format_number(fit.deviance)}"
+        null = statistic_or_nan(fit, "null_deviance")
+        if not np.isnan(null):
+            text += f", {format_number(null)} without columns"
+        return [text]
+    if not fit.model.likelihood.least_squares:
+        return [f"R² (share of the deviance) {share:.4g}"]
+    about = "" if fit.model.design.intercept is not None else " about zero"
+    text = f"R²{about} {share:.4g}"
+    adjusted = statistic_or_nan(fit, "adjusted_r_squared")
+    if not np.isnan(adjusted):
+        text += f", adjusted {adjusted:.4g}"
+    test = fit.overall
+    if test is not None and attrs.get("covariance") == "classical":
+        text += f"; F({test.df}, {test.df_resid}) = {format_number(test.statistic, 4)}, {format_p(test.p_value)}"
+    return [text]
 
 
 def _aux_lines(fit: FitStatistics, table: pd.DataFrame) -> list[str]:
+    """A line for each nuisance parameter and scale, estimated or held."""
     lines = []
-    for name, row in table.iloc[len(fit.parameter_names) :].iterrows():
-        word = name[-1] if isinstance(name, tuple) else name
-        if word == fit.model.likelihood.noise_scale and (
-            is_saturated(fit) or exact_fit(fit)
-        ):
-            continue  # a note says why
+    noise_scale = fit.model.likelihood.noise_scale
+    for index, row in table.iloc[len(fit.parameter_names) :].iterrows():
+        name = index[-1] if isinstance(index, tuple) else index
+        if name == noise_scale and (is_saturated(fit) or exact_fit(fit)):
+            continue  # a note gives the reason
         value = next(row[c] for c in ("estimate", "mean", "median") if c in row)
+        ends = f" ({row['lower']:.5g} to {row['upper']:.5g})"
         if np.isnan(row["lower"]):
             ends = ""
-        else:
-            ends = f" ({row['lower']:.5g} to {row['upper']:.5g})"
-        if word in fit.solution.hyper and word.startswith(OF_EFFECTS):
-            lines.append(
-                _effect_scale(
-                    word, value, ends, replicated=fit.solution.replicates is not None
-                )
-            )
+        if name in fit.solution.hyper and name.startswith(OF_EFFECTS):
+            replicated = fit.solution.replicates is not None
+            lines.append(_effect_scale(name, value, ends, replicated=replicated))
             continue
-        said = f"{word} {value:.5g}{ends}"
-        if (
-            word == fit.model.likelihood.noise_scale
-            and fit.model.likelihood.least_squares
-            and is_maximum_likelihood(fit)
-            and fit.model.design.weight_kind
-            != "sampling"  # whose scale is that of a pseudo-likelihood
-        ):
-            sd = _statistic_or_none(fit, "residual_sd")
-            if sd is not None and not np.isnan(
-                sd
-            ):  # the interval of kind "t" is that of RSS / df
-                of_rss = table.attrs["kind"] == "t" and fit.solution.df is not None
-                first = f"{word} {sd:.5g}{ends} {_BOTH_SIGMAS} {value:.5g}"
-                if of_rss:
-                    said = first
-                else:
-                    said = f"{said}; from RSS / df {sd:.5g}"
+        text = f"{name} {value:.5g}{ends}"
+        if name == noise_scale and _has_rss_estimate(fit):
+            sd = fit.residual_sd
+            if table.attrs["kind"] == "t" and fit.solution.df is not None:
+                text = f"{name} {sd:.5g}{ends} {_BOTH_SIGMAS} {value:.5g}"
+            else:
+                text += f"; from RSS / df {sd:.5g}"
         if "r_hat" in row:
-            said += f"; ess_bulk {row['ess_bulk']:.0f}, ess_tail {row['ess_tail']:.0f}, r_hat {row['r_hat']:.3f}"
-        lines.append(said)
-    found = fit.solution.hyper
-    held = {
-        name: v
-        for name, v in {**held_scales(fit.stated_model), **fit.model.fixed}.items()
-        if name not in found
-    }
-    return [*lines, *(f"{name} {value:.5g}, held" for name, value in held.items())]
+            text += f"; ess_bulk {row['ess_bulk']:.0f}, ess_tail {row['ess_tail']:.0f}, r_hat {row['r_hat']:.3f}"
+        lines.append(text)
+    held = {**held_scales(fit.stated_model), **fit.model.fixed}
+    for name, value in held.items():
+        if name not in fit.solution.hyper:
+            lines.append(f"{name} {value:.5g}, held")
+    return lines
+
+
+def _has_rss_estimate(fit: FitStatistics) -> bool:
+    """Whether sigma has the estimate sqrt(RSS / df) too; under sampling weights it is that of a pseudo-likelihood."""
+    return (
+        fit.model.likelihood.least_squares
+        and is_maximum_likelihood(fit)
+        and fit.model.design.weight_kind != "sampling"
+        and not np.isnan(statistic_or_nan(fit, "residual_sd"))
+    )
 
 
 def _effect_scale(
     name: str, value: float, ends: str, *, replicated: bool = False
 ) -> str:
-    """A standard deviation or correlation of effects that was found, and why there is no interval.
+    """A standard deviation or correlation of effects, and why it has no interval.
 
     >>> _effect_scale("sd(x | g)", 0.0, ""), _effect_scale("cor(Intercept, x | g)", np.nan, "")
     ('sd(x | g) 0 (no interval: at its edge)', 'cor(Intercept, x | g) not defined: a standard deviation is 0')
@@ -576,56 +580,8 @@ def _effect_scale(
         return f"{name} not defined: a standard deviation is 0"
     if ends:
         return f"{name} {value:.5g}{ends}"
+    at_edge = value == 0.0 if name.startswith("sd(") else abs(value) > _EDGE
+    reason = "at its edge" if at_edge else "the fit is singular"
     if replicated:
-        return (
-            f"{name} {value:.5g} (no interval: its replicates have percentiles alone)"
-        )
-    if name.startswith("sd("):
-        edge = value == 0.0
-    else:
-        edge = abs(value) > _EDGE
-    return f"{name} {value:.5g} (no interval: {'at its edge' if edge else 'the fit is singular'})"
-
-
-def _smooth_lines(fit: FitStatistics) -> tuple[str, ...]:
-    """A line of degrees of freedom, where they are no work."""
-    few = len(fit.model.design.columns) <= _FEW_COLUMNS or fit.target == "mode"
-    return said_of_smooths(fit.smooths) if few else ()
-
-
-def _format_goodness(fit: FitStatistics, words: Mapping[str, Any]) -> str:
-    """Format R² by its name, the F test where errors are classical, and the deviance of classes and counts."""
-    share = _statistic_or_none(fit, "r_squared")
-    if share is None or not np.isfinite(share):
-        return ""
-    if not is_density(fit.model):
-        said = f"McFadden's R² {share:.4g}; deviance {format_number(fit.deviance)}"
-        none = _statistic_or_none(fit, "null_deviance")
-        if none is None:
-            return said
-        return f"{said}, {format_number(none)} without columns"
-    if not fit.model.likelihood.least_squares:
-        return f"R² (share of the deviance) {share:.4g}"
-    if fit.model.design.intercept is not None:
-        zero = ""
-    else:
-        zero = " about zero"
-    said = f"R²{zero} {share:.4g}"
-    adjusted = _statistic_or_none(fit, "adjusted_r_squared")
-    test = fit.overall
-    said += "" if adjusted is None else f", adjusted {adjusted:.4g}"
-    if test is None or words.get("covariance") != "classical":
-        return said
-    return f"{said}; F({test.df}, {test.df_resid}) = {format_number(test.statistic, 4)}, {format_p(test.p_value)}"
-
-
-def _count_parameters(k: int) -> str:
-    return f"{k} parameter{'s' * (k != 1)}"
-
-
-def _statistic_or_none(fit: FitStatistics, name: str) -> Any:
-    """A statistic, None where this fit has none."""
-    try:
-        return getattr(fit, name)
-    except ProbregError:
-        return None
+        reason = "its replicates have percentiles alone"
+    return f"{name} {value:.5g} (no interval: {reason})"

@@ -15,9 +15,14 @@ from probreg.arguments.scalars import (
 )
 from probreg.arguments.types import CovarianceLike
 from probreg.comparison.same_question import by_method, fits_by_name, named_as_text
-from probreg.errors import DataError, ProbregError
+from probreg.errors import DataError
 from probreg.fits.fit import Fit
-from probreg.fits.goodness import exact_fit, is_density, tested_at_found_scales
+from probreg.fits.goodness import (
+    exact_fit,
+    is_density,
+    statistic_or_nan,
+    tested_at_found_scales,
+)
 from probreg.inference.base import Status, has_effects
 from probreg.inference.uncertainty.intervals.kinds import KIND_WORDS, KINDS
 from probreg.inference.varying import OF_EFFECTS, held_scales
@@ -218,10 +223,7 @@ def _statistics(fit: Fit) -> dict[str, str]:
     likelihood = fit.model.likelihood
     out = {}
     for name, label in _STATISTICS.items():
-        try:
-            value = getattr(fit, name)
-        except ProbregError:
-            continue
+        value = statistic_or_nan(fit, name)
         rounding = exact_fit(fit) and name in ("residual_sd", "log_likelihood")
         if rounding or not np.isfinite(value):
             continue

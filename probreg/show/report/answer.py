@@ -286,10 +286,11 @@ def _linear_effects(fit: Fit, c: Array, move: str, prob: float) -> list[EffectSe
     why = "" if np.isfinite(z).all() else no_estimate(fit)
     with np.errstate(over="ignore"):
         numbers = [back(z), back(lower), back(upper)]
-    return [
-        EffectSentence(move, what, scale, *map(float, ends), kind, prob, float(p), why)
-        for what, ends, p in zip(quantities, zip(*numbers), above)
-    ]
+    effects = []
+    for what, estimate, low, high, p in zip(quantities, *numbers, above):
+        ends = float(estimate), float(low), float(high)
+        effects.append(EffectSentence(move, what, scale, *ends, kind, prob, p, why))
+    return effects
 
 
 def no_estimate(fit: Fit) -> str:
@@ -378,7 +379,7 @@ def _average_effects(
     try:
         found = comparisons(fit, how, measure=scale, data=data, prob=prob)
     except NotConverged:
-        nans = (np.nan,) * 3
+        nans = np.nan, np.nan, np.nan
         why = no_estimate(fit)
         return [
             EffectSentence(move, averaged, scale, *nans, "", prob, why=why)
@@ -395,7 +396,7 @@ def _average_effects(
         mean = mean_words(likelihood, response)
         if likelihood.outcomes:
             mean = f"P({response} = {row['level']})"
-        numbers = (row[k] for k in ("estimate", "lower", "upper"))
+        numbers = row["estimate"], row["lower"], row["upper"]
         move = words[row["contrast"]]
         what = f"{averaged}, {mean}"
         out.append(EffectSentence(move, what, scale, *numbers, kind, prob, float(p)))
