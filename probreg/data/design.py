@@ -679,11 +679,21 @@ class Design:
         some = self._sample_rows
         if not len(some):
             return ()
+        where = np.arange(some.shape[1])
+        if isinstance(some, LazyColumns):  # the columns of groups have zeros
+            of_groups = [
+                np.arange(start, start + part.groups * part.effects)
+                for start, part in zip(some.starts, some.tail)
+            ]
+            where = np.setdiff1d(where, np.concatenate(of_groups))
+            some = some.head
+        if not len(where):
+            return ()
         low = some.min(0)
         high = some.max(0)
         size = np.maximum(np.abs(low), np.abs(high))
         found = (high > low) & (high - low < 1e-12 * size)
-        return tuple(np.flatnonzero(found).tolist())
+        return tuple(where[found].tolist())
 
     @property
     def _sample_rows(self) -> Array:

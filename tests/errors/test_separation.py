@@ -451,3 +451,64 @@ def test_what_is_estimated_beside_a_reference_that_runs_away_is_the_fit_of_the_o
         .all("coef")
         .any()
     )
+
+
+# ---- polynomials of a variable far from 0 ------------------------------------------------------------------------
+
+POWERS = "({0} + I({1}**2) + I({1}**3) + I({1}**4)) * f"
+SPELLINGS = [
+    POWERS.format("t", "t"),
+    POWERS.format("I(t - 2000)", "(t - 2000)"),
+    "poly(t, 4) * f",
+]
+
+
+def calendar_years(likelihood, seed):
+    """Few rows a level and 0/1 responses, many of which are separated by a quartic within a level."""
+    rng = np.random.default_rng(seed)
+    levels, n = rng.integers(2, 4), int(rng.integers(20, 41))
+    years = np.arange(1980, 2020)
+    t = [np.sort(rng.choice(years, n, replace=False)) for _ in range(levels)]
+    share = rng.choice([0.1, 0.3, 0.5])
+    if rng.random() < 0.5:
+        y = (rng.random(levels * n) < share) * 1
+    else:
+        y = np.concatenate([(v > rng.integers(1985, 2010)) * 1 for v in t])
+        y ^= rng.random(levels * n) < 0.03
+    if likelihood == "categorical":
+        y = np.array(list("uvw"))[np.minimum(2, y + (rng.random(len(y)) < 0.1) * 1)]
+    elif likelihood != "bernoulli":
+        y = y * rng.poisson(3, len(y))
+    f = np.repeat(list("abc")[:levels], n)
+    return {"y": y, "t": np.concatenate(t).astype(float), "f": f}
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "seed"),
+    [
+        ("bernoulli", 14),
+        ("bernoulli", 19),
+        ("bernoulli", 48),
+        ("bernoulli", 2),
+        ("poisson", 3),
+        ("poisson", 7),
+        ("poisson", 46),
+        ("categorical", 58),
+        pytest.param("negative_binomial", 7, marks=pytest.mark.slow),
+    ],
+)
+def test_every_spelling_of_a_quartic_is_separated_alike(likelihood, seed):
+    data = calendar_years(likelihood, seed)
+    found = [
+        separation(pr.Model.from_formula(f"y ~ {right}", data, likelihood=likelihood))
+        for right in SPELLINGS
+    ]
+    assert len({s.kind for s in found}) == 1
+    assert len({s.rows for s in found}) == 1
+    if found[0].kind != "none":
+        for right in SPELLINGS:
+            with pytest.raises(pr.errors.NotConverged, match="separation"):
+                pr.fit(
+                    pr.Model.from_formula(f"y ~ {right}", data, likelihood=likelihood),
+                    strict=True,
+                )

@@ -109,6 +109,21 @@ def _of_block(
     return add_up(p, e + A * v_low[:, None] + A_low * v[:, None])
 
 
+def doubled_product(X: Array, high: Array, low: Array) -> Array:
+    """X (high + low) for X (n, q) and matrices (q, k), computed in doubled precision and rounded once.
+
+    >>> doubled_product(np.array([[1.0, 1.0]]), np.array([[1.0], [-1.0]]), np.array([[2.0**-60], [0.0]])) == 2.0**-60
+    array([[ True]])
+    """
+    total = np.zeros((len(X), high.shape[1]))
+    rest = np.zeros_like(total)
+    for x, a, b in zip(X.T[:, :, None], high, low):
+        p, e = two_product(x, a)
+        total, f = two_sum(total, p)
+        rest += e + f + x * b
+    return total + rest
+
+
 def refine(
     sums: Callable[[tuple[Array, Array]], ResidualProducts],
     R: Array,
