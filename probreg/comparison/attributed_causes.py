@@ -145,16 +145,18 @@ class FitPair:
         if not _gap(self.both[0], base, fit, self.apart) > self.apart:
             return None
         explained = self.explanation
+        causes = []
         if (
-            explained.without_path
-            or param not in explained.shares["param"]
-            or not base["error"] > 0
+            not explained.without_path
+            and param in explained.shares["param"]
+            and base["error"] > 0
         ):
+            causes = self._causes_by_share(j)
+        if causes:
+            sentence = self._share_sentence(j, causes[0])
+        else:
             causes = self._list_causes(j)
             sentence = _difference_text(fit, causes)
-        else:
-            causes = self._causes_by_share(j)
-            sentence = self._share_sentence(j, causes[0])
         return Attribution(param, name, tuple(causes), f"{name}: {sentence}")
 
     def _missing_cause(self, j: int) -> AttributedCause:

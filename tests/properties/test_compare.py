@@ -864,6 +864,15 @@ def test_ten_coefficients_of_three_fits_are_one_screen(likelihood):
     assert len(re.findall(r"^  \S+, ", said, re.M)) == 3
 
 
+def test_interval_ends_that_differ_by_shape_alone_have_a_reason():
+    """A chi-square interval of sigma against a Wald one, with equal estimates: no share is large."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(500, 3))
+    model = pr.Model.from_arrays(X, X.sum(1) + rng.normal(size=500))
+    c = compare({"ML": pr.fit(model), "mode": pr.fit(model.with_prior(pr.Normal(0.5)))})
+    assert len(c.reasons["sigma"]) == 1
+
+
 def test_no_reason_is_printed_for_what_is_not_apart():
     model = gaussian()
     c = compare(
