@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import probreg as pr
-from probreg.comparison.hypotheses.verb import PENALISED
+from probreg.comparison.hypotheses.point_estimate import PENALISED
 from probreg.errors import Incompatible
 
 

@@ -1,7 +1,8 @@
-"""Linear hypotheses on coefficients: read from a text, tested on a point estimate, given a probability under a posterior.
+"""Hypotheses on a fit: `dispatch` reads the text, and one file for each kind of test answers it.
 
-A file imports only from those before it: restricted and posterior (strangers); result, verb.
+`point_estimate` (by `restricted`) and `posterior` test coefficients, `scales` and `variance` standard deviations and correlations of
+effects by group, `linearity` smooth functions.
 """
 
+from probreg.comparison.hypotheses.dispatch import hypothesis as hypothesis
 from probreg.comparison.hypotheses.result import Hypothesis as Hypothesis, Test as Test
-from probreg.comparison.hypotheses.verb import hypothesis as hypothesis

@@ -1,12 +1,19 @@
 """What a posterior says of linear restrictions: the probability of an inequality, and how far an equality lies out."""
 
-from dataclasses import dataclass
-
 import numpy as np
 from scipy.special import chdtr, fdtr, gammaln, logsumexp, ndtr, stdtr
 
+from probreg.comparison.hypotheses.restricted import independent
+from probreg.comparison.hypotheses.result import (
+    Belief,
+    Hypothesis,
+    describe_null,
+    over_own,
+    restriction_table,
+)
 from probreg.fits.fit import Fit
 from probreg.fits.inference_data import reported_coefficients
+from probreg.formula.hypothesis import Restriction, matrix
 from probreg.inference.base import reported_marginals
 from probreg.inference.exact.quadrature import log_mean_over, predictors_given_sigma
 from probreg.inference.uncertainty.intervals.arithmetic import equal_tail, quantile
@@ -19,27 +26,9 @@ from probreg.priors import InverseGamma
 Array = np.ndarray
 
 
-@dataclass(frozen=True)
-class Belief:
-    """A posterior probability, or a level of a credible region, and its Monte Carlo standard error (0 where exact)."""
-
-    name: str
-    value: float
-    mcse: float
-    how: str
-
-
 def has_exact_law(fit: Fit) -> bool:
     """Linear combinations of the coefficients are Student-t or normal by a formula."""
     return fit.model.likelihood.least_squares and fit.solution.posterior.elliptical
-
-
-def over_own(fit: Fit, L: Array) -> Array:
-    """Combinations L (q, reported) of the reported coefficients beta D' as ones of vec(beta), (q, p m)."""
-    D, (p, m) = fit.model.likelihood.contrast_matrix, fit.model.shape
-    out = np.zeros((len(L), p, m))
-    out[:, fit.model.design.head] = L.reshape(len(L), -1, len(D)) @ D
-    return out.reshape(len(L), p * m)
 
 
 def _elliptical(fit: Fit, L: Array) -> tuple[Array, Array]:
@@ -278,3 +267,28 @@ def _log_density(x: Array, centre: Array, half: Array, df: float | None) -> Arra
         return -0.5 * (q * np.log(2.0 * np.pi) + W) - root
     top = float(gammaln((df + q) / 2) - gammaln(df / 2)) - 0.5 * q * np.log(df * np.pi)
     return top - root - 0.5 * (df + q) * np.log1p(W / df)
+
+
+def of_posterior(
+    fit: Fit, text: str, read: list[Restriction], *, prob: float
+) -> Hypothesis:
+    L, r = matrix(read, len(fit.parameter_names))
+    estimates = restriction_table(fit, read, described_combinations(fit, L, prob))
+    if read[0].relation != "=":
+        sign = np.array([1.0 if one.relation == ">" else -1.0 for one in read])
+        beliefs: tuple[Belief, ...] = (of_inequalities(fit, L, r, sign),)
+        return Hypothesis(text, describe_null(fit, read), estimates, {}, beliefs)
+    D = over_own(fit, np.eye(L.shape[1]))
+    internal = independent(L @ D, r)
+    kept = internal.L @ np.linalg.pinv(D)
+    note = "an equality has posterior probability zero; what is given is how wide a credible region must be to reach it"
+    belief = of_equalities(fit, kept, internal.r)
+    return Hypothesis(
+        text,
+        describe_null(fit, read),
+        estimates,
+        {},
+        (belief,),
+        savage_dickey(fit, internal.L, internal.r),
+        (note,),
+    )

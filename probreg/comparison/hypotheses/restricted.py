@@ -12,6 +12,7 @@ from functools import partial
 import numpy as np
 from scipy.special import chdtrc, fdtrc, ndtr, stdtr
 
+from probreg.comparison.hypotheses.result import Test
 from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.fits.fit import Fit
 from probreg.inference import ClosedForm
@@ -30,20 +31,6 @@ from probreg.numerics.frame import map_of_columns
 
 Array = np.ndarray
 _NONE = 1e-8  # of the largest information: below it rows have none, whose response is certain in the limit
-
-
-@dataclass(frozen=True)
-class Test:
-    """A statistic, the law it has under the null, and p, the probability of one at least as extreme."""
-
-    __test__ = False  # its name is not for pytest
-
-    name: str
-    statistic: float
-    law: str  # "chi2", "F", "t", "normal" or "simulated"
-    df: tuple[float, ...]
-    p: float
-    note: str = ""
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,14 +1,40 @@
 """What a hypothesis comes back as: its null in words, the combinations with their intervals, tests or probabilities."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from probreg.comparison.hypotheses.posterior import Belief
-from probreg.comparison.hypotheses.restricted import Test as Test
+import numpy as np
+
+from probreg.fits.fit import Fit
+from probreg.formula.hypothesis import Restriction
 from probreg.system.terminal import clean_lines, format_probability
 from probreg.tables import Table
 from probreg.tables.notebook import notebook_html
+
+
+@dataclass(frozen=True)
+class Test:
+    """A statistic, the law it has under the null, and p, the probability of one at least as extreme."""
+
+    __test__ = False  # its name is not for pytest
+
+    name: str
+    statistic: float
+    law: str  # "chi2", "F", "t", "normal" or "simulated"
+    df: tuple[float, ...]
+    p: float
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Belief:
+    """A posterior probability, or a level of a credible region, and its Monte Carlo standard error (0 where exact)."""
+
+    name: str
+    value: float
+    mcse: float
+    how: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,3 +117,30 @@ class Hypothesis:
                 f"log Bayes factor of the null, exact (Savage-Dickey): {bayes:.4g}"
             ]
         return [f"{word}: {self.null}", *exact]
+
+
+def over_own(fit: Fit, L: np.ndarray) -> np.ndarray:
+    """Combinations L (q, reported) of the reported coefficients beta D' as ones of vec(beta), (q, p m)."""
+    D, (p, m) = fit.model.likelihood.contrast_matrix, fit.model.shape
+    out = np.zeros((len(L), p, m))
+    out[:, fit.model.design.head] = L.reshape(len(L), -1, len(D)) @ D
+    return out.reshape(len(L), p * m)
+
+
+def restriction_table(
+    fit: Fit, read: Sequence[Restriction], columns: Mapping[str, np.ndarray]
+) -> Any:
+    """One row for each restriction: its combination, the value of its right side, and these columns."""
+    import pandas as pd
+
+    names = fit.parameter_names
+    left = {
+        "combination": [one.format_combination(names) for one in read],
+        "value": [one.value for one in read],
+    }
+    return pd.DataFrame(left | dict(columns))
+
+
+def describe_null(fit: Fit, read: Sequence[Restriction]) -> str:
+    """The restrictions in words."""
+    return ", ".join(one.words(fit.parameter_names) for one in read)

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy
 
-from probreg.comparison.hypotheses.posterior import Belief, error_of_draws
-from probreg.comparison.hypotheses.result import Hypothesis, Test
+from probreg.comparison.hypotheses.posterior import error_of_draws
+from probreg.comparison.hypotheses.result import Belief, Hypothesis, Test
 from probreg.errors import DataError, Incompatible
 from probreg.fits.fit import Fit
 from probreg.formula.text import shown_formula

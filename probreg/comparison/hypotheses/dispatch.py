@@ -1,0 +1,208 @@
+"""A fit and a text in, a `Hypothesis` out: the text is read, and one of the tests of this package answers it."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from probreg.arguments.scalars import Names, Natural, Probability, Word, check_arguments
+from probreg.arguments.types import ArrayLike, CovarianceLike, TableLike
+from probreg.comparison.hypotheses.linearity import asks_linearity, of_function
+from probreg.comparison.hypotheses.point_estimate import of_limit, of_mode
+from probreg.comparison.hypotheses.posterior import of_posterior
+from probreg.comparison.hypotheses.restricted import estimable
+from probreg.comparison.hypotheses.result import Hypothesis, over_own
+from probreg.comparison.hypotheses.scales import asked_of_scale, of_scale
+from probreg.comparison.hypotheses.variance import asks_variance, of_variance
+from probreg.data.formula.variables import terms
+from probreg.errors import DataError, Incompatible
+from probreg.fits.fit import Fit
+from probreg.fits.prediction import require_predictive
+from probreg.formula.hypothesis import Restriction, matrix, parse_hypothesis
+from probreg.inference import Newton
+from probreg.inference.base import Status
+from probreg.inference.uncertainty.multiplicity import NO_TESTS, check_adjust
+
+
+@check_arguments
+def hypothesis(
+    fit: Fit,
+    text: str,
+    *,
+    prob: Probability = 0.95,
+    covariance: CovarianceLike | None = None,
+    groups: str | ArrayLike | tuple[str, str] | None = None,
+    lags: Natural | None = None,
+    data: TableLike | None = None,
+    tests: Names = ("wald", "likelihood"),
+    adjust: Word | None = None,
+    bootstrap: Natural | None = None,
+) -> Hypothesis:
+    """A test of L beta = r, or the probability of L beta > r, as `text` says it; "s(x) is linear" tests a smooth function.
+
+    A maximum likelihood fit gets Wald's test (F and t for least squares), the likelihood ratio and the score test. One
+    inequality is tested one-sided against its opposite. A posterior gets the probability of inequalities, and for
+    equalities the credible level at which they are reached.
+
+    "s(x) is linear" is tau = 0 of the range of a smooth function, at the edge of the parameters. For Gaussian noise it
+    is the restricted likelihood ratio by its exact law in finite samples, given the scales of other terms relative to
+    sigma. For other likelihoods it is the same ratio for the scores at the fit of the line. p-values are simulated.
+
+    "sd(x | g) = 0" is that an effect does not vary by group, of a fit by evidence: the likelihood ratio, restricted where the fit
+    is, against a mixture of chi-squares half each, since zero is the edge of a standard deviation. "cor(x, z | g) = 0" and "sd(x | g) = 3"
+    have the ratio against chi-square(1); of a posterior "sd(x | g) > 3" has a probability.
+
+    Parameters
+    ----------
+    fit : Fit
+        A fit.
+    text : str
+        "s(x) is linear", "sd(x | g) = 0", "x1 = x2", "x1 = 0, x2 = 0", "x1 + 2*x2 = 3" or "x1 > 0". Names are coefficients as the fit
+        or the formula spells them; a name that is a number needs backquotes, as in "`1` = 0". A term of the formula stands for all its columns: "C(g) = 0", or
+        "C(g)" alone, tests a factor. For a softmax "b: x1 = c: x1", where a bare "x1 = 0" is said of every outcome.
+    prob : float
+        Probability of every interval, between 0 and 1.
+    covariance : str or DataArray, optional
+        The name of a kind such as "HC3", "cluster" or "HAC", or what `fit.covariance(...)` returned. It replaces the fit's own and
+        leaves Wald's test alone, as `tests="wald"` does.
+    groups : str or array (n,) or pair of these, optional
+        For covariance="cluster", as in `fit.covariance`.
+    lags : int, optional
+        For covariance="HAC", as in `fit.covariance`.
+    data : table, optional
+        The table in which a name of `groups` stands.
+    tests : str or list of str
+        "wald", "likelihood" or both.
+    adjust : {"holm", "bonferroni", "single-step"}, optional
+        Of several equalities of a maximum likelihood fit: `estimates` gain the p-value of each alone (p_unadjusted), the adjusted p_value, and
+        intervals that hold for all together. "single-step" uses their joint law.
+
+    bootstrap : int, optional
+        Of "sd(x | g) = 0": the number of responses drawn under the null, to each of which both models are fitted.
+
+    Returns
+    -------
+    Hypothesis
+        The tests, or the probability.
+
+    Raises
+    ------
+    DataError
+        For a text that is no hypothesis.
+    NotConverged
+        Without an estimate.
+    Incompatible
+        For coefficients that are not identified, for equalities mixed with inequalities, and for several inequalities
+        of a point estimate; for `adjust` where there are no tests to adjust.
+
+    References
+    ----------
+    Hothorn, Bretz & Westfall 2008 (families).
+    Crainiceanu & Ruppert 2004 (restricted likelihood ratio); Zhang & Lin 2003 (score).
+    Self & Liang 1987; Stram & Lee 1994 (standard deviations).
+
+    Examples
+    --------
+    >>> from probreg import Model
+    >>> from probreg.fits.fit import fit
+    >>> model = Model.from_arrays([[1.0], [2.0], [4.0], [7.0]], [1.0, 3.0, 4.0, 8.0], columns=["x"])
+    >>> found = hypothesis(fit(model), "x = 1")
+    >>> found.null, found["t"].df, round(found["t"].p, 4)
+    ('x = 1', (2.0,), 0.5636)
+    """
+    unbounded = _has_limit(fit)
+    if not unbounded:
+        require_predictive(fit.solution, fit.method)
+    check_adjust(adjust)
+    if covariance is None and not (groups is None and lags is None and data is None):
+        raise DataError(
+            "groups=, lags= and data= go with covariance='cluster' or covariance='HAC'"
+        )
+    if bootstrap is not None and not asks_variance(text):
+        raise Incompatible(
+            "bootstrap= is for a standard deviation of effects by group, such as 'sd(x | g) = 0'"
+        )
+    scale = None if asks_variance(text) else asked_of_scale(fit, text)
+    if asks_variance(text) or scale is not None or asks_linearity(text):
+        if adjust is not None or covariance is not None:
+            raise Incompatible(
+                "adjust= and covariance= are for coefficients: a test of a scale, or of a smooth function, is one test"
+            )
+        if scale is not None:
+            return of_scale(fit, text, scale, prob)
+        if asks_variance(text):
+            return of_variance(fit, text, bootstrap)
+        return of_function(fit, text)
+    read = _parse_restrictions(fit, text)
+    if fit.target == "posterior":
+        if covariance is not None:
+            raise Incompatible(
+                "covariance= is for point estimates: a posterior has its own spread"
+            )
+        if adjust is not None:
+            raise Incompatible(NO_TESTS)
+        return of_posterior(fit, text, read, prob=prob)
+    chosen = _parse_tests(tests)
+    if unbounded and _touches_limit(fit, read):
+        wald = covariance is not None or adjust is not None
+        if wald or "likelihood" not in chosen:
+            require_predictive(fit.solution, fit.method)
+        return of_limit(fit, text, read)
+    given = None
+    if covariance is not None:
+        given = fit.spread(covariance, groups=groups, data=data, lags=lags)
+    return of_mode(fit, text, read, prob=prob, given=given, tests=chosen, adjust=adjust)
+
+
+def _parse_restrictions(fit: Fit, text: str) -> list[Restriction]:
+    """The restrictions of a text on the coefficients of a fit. Incompatible for those that are not identified, and for equalities with
+    inequalities."""
+    design = fit.model.design
+    number = {int(j): i for i, j in enumerate(design.head)}
+    whole = {
+        name: [number[j] for j in at]
+        for name, at in terms(design).items()
+        if number.keys() >= set(at)
+    }
+    read = parse_hypothesis(
+        text,
+        design.head_columns,
+        fit.model.likelihood.outcomes,
+        terms=whole,
+        smooth={t.name for t in design.recipe.terms},
+    )
+    estimable(fit, over_own(fit, matrix(read, len(fit.parameter_names))[0]))
+    if {"="} < {one.relation for one in read}:
+        raise Incompatible(
+            f"the hypothesis {text!r} mixes equalities with inequalities: state them one after the other"
+        )
+    return read
+
+
+def _has_limit(fit: Fit) -> bool:
+    """A maximum likelihood fit some of whose coefficients run to infinity, where the likelihood has a limit."""
+    s = fit.solution
+    at_infinity = s.status is Status.NO_MAXIMUM and s.not_estimable is not None
+    return (
+        at_infinity
+        and fit.target == "mode"
+        and fit.model.flat
+        and Newton().obstacle(fit.model) is None
+    )
+
+
+def _touches_limit(fit: Fit, read: list[Restriction]) -> bool:
+    assert fit.solution.not_estimable is not None
+    L, _ = matrix(read, len(fit.parameter_names))
+    return bool(
+        (np.abs(L) @ fit.solution.not_estimable[fit.model.design.head].ravel()).any()
+    )
+
+
+def _parse_tests(tests: str | Sequence[str]) -> tuple[str, ...]:
+    chosen = (tests,) if isinstance(tests, str) else tuple(tests)
+    wrong = [t for t in chosen if t not in ("wald", "likelihood")]
+    if wrong:
+        raise DataError(
+            f"tests are 'wald' and 'likelihood' (the ratio and the score), got {wrong[0]!r}"
+        )
+    return chosen

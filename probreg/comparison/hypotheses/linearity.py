@@ -1,0 +1,44 @@
+"""The test that a smooth function is in the null space of its penalty, such as a straight line: tau = 0 of its range."""
+
+from typing import Any
+
+from probreg.assess.after.linearity import LinearityTest, linearity_test
+from probreg.comparison.hypotheses.result import Hypothesis, Test
+from probreg.data.formula.functions import functions_called, term_functions
+from probreg.fits.fit import Fit
+
+_LINEAR = " is linear"
+
+
+def asks_linearity(text: Any) -> bool:
+    """Whether a hypothesis is `s(x) is linear`."""
+    return isinstance(text, str) and text.rstrip().endswith(_LINEAR)
+
+
+def of_function(fit: Fit, text: str) -> Hypothesis:
+    """The test that a smooth function, or every function of a term, has no range."""
+    functions = functions_called(
+        fit.model.design, text.rstrip().removesuffix(_LINEAR).strip()
+    )
+    found: LinearityTest = linearity_test(fit, functions)
+    names = [f.label for f in functions]
+    flat = {len(f.of.flat) for f in functions}
+    if flat == {1}:
+        what = "a straight line"
+    elif flat == {0}:
+        what = "constant"
+    else:
+        what = "in the null space of its penalty"
+    table = fit.smooths.loc[names, ["edf", "columns"]].reset_index()
+    notes: tuple[str, ...] = (
+        "the p-value is from 20,000 draws of the statistic under the null, with a fixed seed",
+    )
+    if len(term_functions(fit.model.design)) > len(functions):
+        notes += (
+            "the scales of the other smooth functions are taken as known, relative to the noise",
+        )
+    test = Test(found.name, found.statistic, "simulated", (), found.p)
+    null = (
+        f"{', '.join(names)} {'is' if len(names) == 1 else 'are each'} {what}: tau = 0"
+    )
+    return Hypothesis(text, null, table, {found.name: test}, notes=notes)

@@ -1,0 +1,271 @@
+"""Tests of a point estimate: Wald's test, the likelihood ratio and the score test, one by one or as a family."""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from probreg.comparison.hypotheses.restricted import (
+    independent,
+    likelihood_tests,
+    root,
+    wald,
+)
+from probreg.comparison.hypotheses.result import (
+    Hypothesis,
+    describe_null,
+    over_own,
+    restriction_table,
+)
+from probreg.data.weights import without_likelihood
+from probreg.errors import Incompatible
+from probreg.fits.fit import Fit
+from probreg.fits.goodness import exact_fit, flat_at_found_scales, has_tests
+from probreg.formula.hypothesis import Restriction, matrix
+from probreg.inference.uncertainty.covariance import Spread
+from probreg.inference.uncertainty.found_scales import (
+    Satterthwaite,
+    satterthwaite,
+    why_no_satterthwaite,
+)
+from probreg.inference.uncertainty.intervals.arithmetic import quantile
+from probreg.inference.uncertainty.multiplicity import adjusted, require_tests
+from probreg.likelihoods import SmoothLikelihood
+
+Array = np.ndarray
+_OPPOSITE = {">": "<=", "<": ">="}
+PENALISED = (
+    "the estimate is the mode under a prior, so that Wald's test is the normal approximation of a posterior. It does not "
+    "have the error rate of a test, and there is no likelihood ratio"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Combinations:
+    """L beta of an estimate with its covariance; L (q, p m) over vec(beta), r (q,) what it is tested against."""
+
+    fit: Fit
+    read: list[Restriction]
+    L: Array
+    r: Array
+    spread: Spread
+    satterthwaite: Satterthwaite | None
+
+    @classmethod
+    def of(
+        cls, fit: Fit, read: list[Restriction], given: Spread | None
+    ) -> "Combinations":
+        """The left sides of restrictions, with the covariance of the fit unless another one is `given`."""
+        L, r = matrix(read, len(fit.parameter_names))
+        found = fit.solution.found
+        degrees = None
+        if (
+            given is None
+            and found is not None
+            and not why_no_satterthwaite(fit.solution)
+        ):
+            degrees = satterthwaite(found)
+        spread = given or fit.spread()
+        return cls(fit, read, over_own(fit, L), r, spread, degrees)
+
+    @cached_property
+    def value(self) -> Array:
+        """L beta (q,)."""
+        return np.asarray(self.L @ self.fit.solution.beta.ravel())
+
+    @cached_property
+    def half(self) -> Array:
+        """B (q, k) with the covariance B B' of the combinations."""
+        return self.spread[0].half(self.L)
+
+    @property
+    def std_error(self) -> Array:
+        """(q,)."""
+        return np.asarray(np.linalg.norm(self.half, axis=1))
+
+    @property
+    def df(self) -> float | Array | None:
+        """Degrees of freedom of each combination: (q,) by Satterthwaite, else one number; None for a normal law."""
+        if self.satterthwaite is None:
+            return self.spread[1]
+        return self.satterthwaite.df(self.L[:, self.fit.model.design.head])
+
+    @property
+    def has_prior(self) -> bool:
+        """Whether a combination has a coefficient with an informative prior."""
+        model = self.fit.model
+        informative = np.repeat(model.joint.informative, model.shape[1])
+        return bool(self.L[:, informative].any())
+
+    def table(self, reach: float | Array) -> Any:
+        """The combinations with intervals of `reach` standard errors to each side."""
+        columns = {
+            "estimate": self.value,
+            "std_error": self.std_error,
+            "lower": self.value - reach * self.std_error,
+            "upper": self.value + reach * self.std_error,
+        }
+        return restriction_table(self.fit, self.read, columns)
+
+
+def of_mode(
+    fit: Fit,
+    text: str,
+    read: list[Restriction],
+    *,
+    prob: float,
+    given: Spread | None,
+    tests: tuple[str, ...],
+    adjust: str | None,
+) -> Hypothesis:
+    """The tests of restrictions on a maximum likelihood estimate, or on the mode of a posterior."""
+    c = Combinations.of(fit, read, given)
+    _require_law(c, text)
+    estimates = c.table(quantile(prob, c.df))
+    notes = () if fit.model.flat else _describe_scales(c)
+    if given is not None:
+        notes += (f"covariance: {given[2].get('kind', 'given')}",)
+    if read[0].relation != "=":
+        if adjust is not None:
+            raise Incompatible(
+                "adjust= is for equalities, each against both sides; an inequality is tested alone"
+            )
+        return replace(_test_inequality(c, text), estimates=estimates, notes=notes)
+    kept = independent(c.L, c.r)
+    df = c.spread[1]
+    if c.satterthwaite is not None:
+        df = c.satterthwaite.joint_df(kept.L[:, fit.model.design.head])
+    found = wald(kept, fit.solution.beta.ravel(), c.spread[0], df)
+    absent = _why_no_likelihood_tests(fit)
+    if absent is not None:
+        if "wald" not in tests:
+            raise Incompatible(absent)
+        notes += (absent,)
+    if "likelihood" in tests and given is None and not notes:
+        more = likelihood_tests(fit, kept)
+        found += more
+        if not more:
+            notes += (
+                f"no likelihood ratio and no score test, which need the rows: {fit.model.design.rows_absent}",
+            )
+    if "wald" not in tests:
+        found = [t for t in found if t.name in ("LR", "score")]
+    null = describe_null(fit, read)
+    out = Hypothesis(text, null, estimates, {t.name: t for t in found}, notes=notes)
+    return out if adjust is None else _adjust_family(out, c, prob=prob, adjust=adjust)
+
+
+def _require_law(c: Combinations, text: str) -> None:
+    """Incompatible unless the combinations have standard errors under which a statistic has a law."""
+    fit = c.fit
+    words = c.spread[2]
+    if np.isnan(c.half).any():
+        none = words.get("kind") == "none"
+        why = words["definition"] if none else fit.described["status"]
+        raise Incompatible(
+            f"{fit.method.name} gives no standard error here, so there is no test of {text!r}: {why}"
+        )
+    contrast = fit.model.joint.contrast
+    if contrast is not None:
+        L, _ = matrix(c.read, len(fit.parameter_names))
+        if L.reshape(len(L), -1, len(contrast)).sum(-1).any():
+            raise Incompatible(
+                f"there is no test of {text!r}: the penalty of all classes fixes a shift that is common to the classes of a column. "
+                "Test a difference between two classes"
+            )
+    if exact_fit(fit):
+        raise Incompatible(
+            f"the fit is exact: residuals are rounding, so that no test of {text!r} has a value"
+        )
+
+
+def _test_inequality(c: Combinations, text: str) -> Hypothesis:
+    """The one-sided test of one inequality against its opposite."""
+    if len(c.read) > 1:
+        raise Incompatible(
+            f"the hypothesis {text!r} has {len(c.read)} inequalities: a point estimate is tested against one at a time; "
+            "a posterior has the probability of all together"
+        )
+    (one,) = c.read
+    names = c.fit.parameter_names
+    df = None if c.df is None else float(np.ravel(c.df)[0])
+    t = float((c.value[0] - c.r[0]) / c.std_error[0])
+    test = root(t, df, tail=1 if one.relation == ">" else -1)
+    null = f"{one.format_combination(names)} {_OPPOSITE[one.relation]} {c.r[0]:.6g} (against {one.words(names)})"
+    return Hypothesis(text, null, None, {test.name: test})
+
+
+def _why_no_likelihood_tests(fit: Fit) -> str | None:
+    """Why the fit has no likelihood ratio and no score test; None where it has both."""
+    what = "likelihood ratio and score test"
+    likelihood = fit.model.likelihood
+    if not isinstance(likelihood, SmoothLikelihood):
+        return f"no {what}: the log-likelihood of {likelihood.name} has kinks, where it has no derivative"
+    return without_likelihood(fit.model.design.weight_kind, what)
+
+
+def _satterthwaite(fit: Fit) -> Satterthwaite | None:
+    """Degrees of freedom of REML, where they are approximated."""
+    found = fit.solution.found
+    if found is None or why_no_satterthwaite(fit.solution):
+        return None
+    return satterthwaite(found)
+
+
+def _describe_scales(c: Combinations) -> tuple[str, ...]:
+    """Notes on the tests of a mode under a prior, or at scales found by evidence."""
+    if not flat_at_found_scales(c.fit) or c.has_prior:
+        return (PENALISED,)
+    notes: tuple[str, ...] = ()
+    if c.satterthwaite is not None:
+        notes = ("denominator degrees of freedom: Satterthwaite's",)
+    elif str(c.spread[2].get("kind")) != "joint":
+        notes = ("standard deviations of effects are taken as known",)
+    other = "compare the log-likelihoods of two ML fits"
+    if c.fit.solution.found is not None and c.fit.solution.found.criterion == "REML":
+        other = "REML compares only models of the same flat columns"
+    return (*notes, f"no likelihood ratio and no score test: {other}")
+
+
+def _adjust_family(
+    found: Hypothesis, c: Combinations, *, prob: float, adjust: str
+) -> Hypothesis:
+    """The equalities with adjusted p-values, and intervals that hold for all together."""
+    require_tests(has_tests(c.fit) and not c.has_prior, c.std_error)
+    made = adjusted(
+        (c.value - c.r) / c.std_error, c.half @ c.half.T, c.df, prob=prob, adjust=adjust
+    )
+    estimates = c.table(made.critical).assign(p_unadjusted=made.alone, p_value=made.p)
+    note = f"p-values and intervals of the equalities are simultaneous: {made.words}"
+    return replace(found, estimates=estimates, notes=(*found.notes, note))
+
+
+def of_limit(fit: Fit, text: str, read: list[Restriction]) -> Hypothesis:
+    """The tests of the likelihood of coefficients that run to infinity, which have no estimate and no Wald test."""
+    if read[0].relation != "=":
+        raise Incompatible(
+            f"there is no test of {text!r}, because the estimate is infinite: test the equality by its likelihood ratio, or "
+            "give a prior and ask the posterior"
+        )
+    pseudo = without_likelihood(
+        fit.model.design.weight_kind, "likelihood ratio and score test"
+    )
+    if pseudo is not None:
+        raise Incompatible(pseudo)
+    L, r = matrix(read, len(fit.parameter_names))
+    nothing = np.full(len(read), np.nan)
+    table = restriction_table(
+        fit, read, dict.fromkeys(("estimate", "std_error", "lower", "upper"), nothing)
+    )
+    tests = likelihood_tests(fit, independent(over_own(fit, L), r))
+    notes: tuple[str, ...] = (
+        "a coefficient has no finite estimate, so there is no Wald test; the likelihood ratio uses the limit of the likelihood",
+    )
+    if "score" not in {t.name for t in tests}:
+        notes += (
+            "no score test: under the hypothesis the rows have no information about these coefficients",
+        )
+    return Hypothesis(
+        text, describe_null(fit, read), table, {t.name: t for t in tests}, notes=notes
+    )
