@@ -14,7 +14,6 @@ from probreg.data.checked_arrays import (
     as_matrix,
     as_offset,
     as_weights,
-    check_finite,
     check_intercept,
     is_array,
     named_columns,
@@ -27,7 +26,6 @@ from probreg.data.terms.term import BasisTerm, SmoothTerm
 from probreg.data.weights import read_weights
 from probreg.errors import DataError
 from probreg.kernels import KernelBasis
-from probreg.numerics.linalg import copied_behind_ones, plain_columns
 
 Array = np.ndarray
 
@@ -168,12 +166,8 @@ def from_arrays(
     offset: Any = None,
     weights: Any = None,
     labels: Any = None,
-    multiply: Any = None,
 ) -> Design:
-    """A design without its response from a matrix; DataError names column, row and value of what is wrong.
-
-    It knows the products of its columns with `multiply`, a response that will be its own, where that is an array of floats as X is.
-    """
+    """A design without its response from a matrix; DataError names column, row and value of what is wrong."""
     if not isinstance(response, str):
         raise DataError(
             f"response is the name of the response, got {type(response).__name__}"
@@ -202,19 +196,14 @@ def from_arrays(
             f"X is a matrix (rows, columns), got an array of shape {X.shape}"
         )
     names = names_of(columns, X.shape[1], intercept=intercept)
-    products = None
-    if intercept and plain_columns(X, multiply):
-        X, products = copied_behind_ones(X, multiply)
-        check_finite(float(np.trace(products.XX)), X[:, 1:], names)
-    else:
-        X = as_matrix(X, names, ones=intercept)
+    X = as_matrix(X, names, ones=intercept)
     if not len(X):
         raise DataError(f"there are no rows: X has shape (0, {len(names)})")
     recipe = PlainColumns(((INTERCEPT,) if intercept else ()) + names, intercept)
     check_intercept(X, names)
     kind, given = read_weights(weights)
     own, precision = by_kind(kind, as_weights(given, len(X), kind))
-    design = Design(
+    return Design(
         X=X,
         y=None,
         columns=recipe.columns,
@@ -227,4 +216,3 @@ def from_arrays(
         precision=precision,
         weight_kind=kind,
     )
-    return design.with_products(products)

@@ -33,7 +33,6 @@ from probreg.data.unwritten import LazyColumns, contiguous
 from probreg.data.weights import WeightKind
 from probreg.errors import DataError, Incompatible
 from probreg.kernels import KernelBasis
-from probreg.numerics.linalg import Products
 from probreg.system.terminal import clean_lines
 from probreg.tables.notebook import notebook_html
 
@@ -597,26 +596,11 @@ class Design:
             if isinstance(self.kept, ArrowMoments):
                 return self.kept.dense
             return self.kept
-        if self.products is not None:
-            return Moments.of(
-                self.X, self.observed, columns=self.columns, products=self.products
-            )
         if not self.reachable:
             raise DataError(
                 f"the moments of the columns are not known: {self.rows_needed}"
             )
         return self.fold(partial(moments_of, columns=self.columns), Moments.__add__)
-
-    @cached_property
-    def products(self) -> Products | None:
-        """X'X, X'y and y'y of rows without weights and offset, where they were taken as X was copied. They are no field: a design
-        that is made of this one has other rows, and does not take them over."""
-        return None
-
-    def with_products(self, products: Products | None) -> Self:
-        """This design, which knows its products from now on."""
-        vars(self)["products"] = products  # as a cached property does
-        return self
 
     @cached_property
     def moments_by_group(self) -> ArrowMoments | None:

@@ -18,7 +18,6 @@ from probreg.errors import DataError, such_rows, warn_caller
 from probreg.numerics.linalg import (
     EXTENDED,
     ColumnRank,
-    Products,
     condition_of,
     downdate,
     factor_of,
@@ -95,11 +94,9 @@ class Moments:
     @classmethod
     def of(
         cls, X: ArrayLike, y: ArrayLike, *, weights: ArrayLike | None = None, precision: ArrayLike | None = None,
-        columns: Sequence[str], products: Products | None = None,
+        columns: Sequence[str],
     ) -> Self:  # fmt: skip
         """The moments of the rows of X (n, p) and y (n,) with weights (n,) >= 0, or with precisions (n,) > 0.
-
-        Products of X and y save a pass over rows without weights.
 
         Raises DataError when shapes do not fit, and when a value is not finite or a weight is negative.
 
@@ -115,7 +112,7 @@ class Moments:
             return cls._precise(
                 X, y, weights, np.asarray(precision, dtype=float), columns
             )
-        r = reduce_rows(X, y, weights=weights, products=products)
+        r = reduce_rows(X, y, weights=weights)
         if not np.all(np.isfinite(r.factor)):
             A = np.column_stack(
                 [X, y] if weights is None else [X, y, np.asarray(weights)]

@@ -211,7 +211,7 @@ def require_digits(model: Stated) -> None:
 
 
 def _differs(block: Block, *, value: float) -> Array:
-    return np.any(block.y != value)
+    return np.asarray(np.any(block.y != value))
 
 
 def _absent_outcomes(block: Block, *, likelihood: MayDiverge) -> Array:

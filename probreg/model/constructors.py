@@ -244,18 +244,9 @@ class FromData(ABC):
                 prior=prior, aux=aux, event=event, reference=reference, response=response, width=X.shape[1] if X.ndim == 2 else 1,
                 weights={"precision": precision, "sampling": sampling}.get(kind),
             )  # fmt: skip
-        plain = (
-            names.least_squares
-            and weights is None
-            and offset is None
-            and isinstance(groups, Sequence)
-            and not groups
-        )
         design = from_arrays(
             X, columns=columns, intercept=intercept, response=response, offset=offset, weights=weights,
-            multiply=y if plain else None,
         )  # fmt: skip
-        products = design.products
         design = with_groups(design, groups)
         values, levels = as_response(y)
         if not values.ndim:
@@ -269,8 +260,9 @@ class FromData(ABC):
             design, weights=weights_without_empty_trials(values, counts, design.weights)
         )
         choices = Choices(names, prior, aux, event, reference)
-        design, bound = in_memory(design, values, levels, choices, counts=counts)
-        return cls._from_choices(choices, (design.with_products(products), bound))
+        return cls._from_choices(
+            choices, in_memory(design, values, levels, choices, counts=counts)
+        )
 
     @classmethod
     def from_parquet(

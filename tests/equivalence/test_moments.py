@@ -1,7 +1,6 @@
 """Moments of rows: merged, subtracted and weighted they are the moments of the rows, and NIST's digits come out of them."""
 
 import json
-from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -9,7 +8,6 @@ import pytest
 
 from probreg.data.moments import Moments
 from probreg.errors import DataError
-from probreg.model.model import Model
 from probreg.numerics.linalg import inverse_upper
 from tests.conftest import reference_path
 
@@ -261,62 +259,3 @@ def test_digits_under_growing_noise(name, coefficients):
         np.array(data["x"])[:, None] ** np.arange(6), data["y"], columns=range(6)
     )
     assert digits(m.least_squares()[0], np.ones(6)) >= coefficients
-
-
-def floats(n=30_000, q=3, seed=0):
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n, q)) * rng.uniform(0.1, 10, q) + rng.normal(size=q)
-    return X, 2 + X @ rng.normal(size=q) + rng.normal(size=n)
-
-
-@pytest.mark.parametrize("q", [1, 3, 43])
-def test_products_taken_while_columns_are_copied_are_those_of_the_copy(q):
-    X, y = floats(30_011, q)
-    fast, slow = (
-        Model.from_arrays(X, y).design,
-        Model.from_arrays(np.repeat(X, 2, 1)[:, ::2], y).design,
-    )
-    assert fast.products is not None
-    assert slow.products is None
-    assert (fast.X == slow.X).all()
-    assert (fast.observed == slow.observed).all()
-    same(fast.moments, slow.moments, rtol=1e-11)
-    assert (fast.products.XX[0] == fast.products.XX[:, 0]).all()
-
-
-def test_products_belong_to_one_design():
-    X, y = floats()
-    design = Model.from_arrays(X, y).design
-    other = replace(design, y=2 * design.observed)
-    assert other.products is None
-    assert np.isclose(other.moments.rss, 4 * design.moments.rss, rtol=1e-10)
-    assert design.take(slice(0, 25_000)).moments.n == 25_000
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"weights": np.ones(30_000)},
-        {"offset": np.ones(30_000)},
-        {"intercept": False},
-        {"likelihood": "absolute"},
-    ],
-)
-def test_products_are_not_taken_of_rows_they_do_not_serve(settings):
-    assert Model.from_arrays(*floats(), **settings).design.products is None
-
-
-@pytest.mark.parametrize(
-    ("value", "said"),
-    [(np.nan, "'x2' holds nan in row 7"), (1e200, "beyond double precision")],
-)
-def test_products_of_what_is_not_finite_name_the_row(value, said):
-    X, y = floats()
-    X[7, 1] = value
-    with pytest.raises(DataError, match=said):
-        Model.from_arrays(X, y)
-
-
-def test_products_are_not_taken_of_a_masked_response():
-    X, y = floats()
-    assert Model.from_arrays(X, np.ma.masked_array(y)).design.products is None

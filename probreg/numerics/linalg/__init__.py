@@ -17,10 +17,6 @@ from probreg.numerics.linalg.blocks import (
     threads as threads,
     weighted_gram as weighted_gram,
 )
-from probreg.numerics.linalg.copied import (
-    copied_behind_ones as copied_behind_ones,
-    plain_columns as plain_columns,
-)
 from probreg.numerics.linalg.doubled import (
     refine as refine,
     residual_sums as residual_sums,
@@ -41,7 +37,6 @@ from probreg.numerics.linalg.sparse_arrow import (
     blocks_of as blocks_of,
 )
 from probreg.numerics.linalg.tall import (
-    Products as Products,
     Reduction as Reduction,
     reduce_rows as reduce_rows,
     triangular as triangular,

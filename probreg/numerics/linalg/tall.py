@@ -1,7 +1,7 @@
 """The triangular factor of many rows, with the accuracy of QR at the price of a Gram matrix where the columns allow it."""
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,26 +22,12 @@ Array = NDArray[Any]
 Sums = tuple[Array, ...]
 
 
-class Products(NamedTuple):
-    """Of X (n, p) and Y (n, k): X'X, X'Y, Y'Y and the sums of the columns of X and of Y; with weights, each row times their roots,
-    and once more in the sums."""
-
-    XX: Array
-    XY: Array
-    YY: Array
-    x: Array
-    y: Array
-
-
 dot = np.dot  # inside blocks, in place of @: see map_blocks
 
 EASY = 5.0  # condition up to which R'z = X'y loses no digit worth the name
 WELL = 30.0  # condition up to which one Cholesky factor is as good as QR: WELL^2 eps is 2e-13
 POOR = 1e7  # condition past which a Gram matrix has lost the small directions and only Householder QR will do
-_CACHED = 40_000  # numbers in a part of rows that stays in the second cache with a copy
-_SMALL = 1_000_000  # multiplications up to which BLAS copies neither matrix before it multiplies them
 _TALL = 2  # rows by columns up to which Householder QR takes fewer products than X'X, X R^-1 and the product of that with itself
-PARTS = 32  # that are added up before their sum meets that of other rows
 _STARTS, _STEPS = 8, 8  # of the estimate of a condition in the 2-norm
 # part of y outside the span of X below which y'y - z'z loses too many digits
 CLOSE = 1e-3
@@ -87,10 +73,8 @@ def reduce_rows(
     y: ArrayLike | None = None,
     *,
     weights: ArrayLike | None = None,
-    products: Products | None = None,
 ) -> Reduction:
-    """The factor of sqrt(w) [X y] (see `triangular`) and the weighted moments of its columns, in as few passes as can be:
-    one less where the products of rows without weights are known.
+    """Return the factor of sqrt(w) [X y] (see `triangular`) and the weighted moments of its columns, in as few passes as possible.
 
     >>> reduce_rows([[1.0], [3.0]], [0.0, 0.0]).mean
     array([2., 0.])
@@ -116,7 +100,7 @@ def reduce_rows(
         X = X.astype(float, copy=False)
         Y = Y.astype(float, copy=False)
         if len(X) > _TALL * q:
-            factor = _cholesky_qr(X, Y, w, total, products)
+            factor = _cholesky_qr(X, Y, w, total)
         else:
             factor = None
         return factor or Reduction(
@@ -142,11 +126,9 @@ def _tsqr(X: Array, Y: Array, w: Array | None) -> Array:
 # ---- large, well conditioned -----------------------------------------------------------------------------------------------
 
 
-def _cholesky_qr(
-    X: Array, Y: Array, w: Array | None, total: float, products: Products | None
-) -> Reduction | None:
+def _cholesky_qr(X: Array, Y: Array, w: Array | None, total: float) -> Reduction | None:
     """CholeskyQR2 with refined Y, or None when X is too poorly conditioned for it."""
-    G, C, S, *sums = products or _gram_pass(X, Y, w)
+    G, C, S, *sums = _gram_pass(X, Y, w)
     R, condition = _scaled_cholesky(G)
     if R is None or condition > POOR:
         return None
@@ -179,20 +161,8 @@ def _cholesky_qr(
     )
 
 
-def part_of_rows(p: int) -> int:
-    """The rows of p columns that stay in the second cache with a copy, of so few products that BLAS multiplies them as they lie in
-    memory: X'X as the product of X and a copy takes two thirds of the time of X'X. 0 for more than 44 columns, where it does not."""
-    size = min(_CACHED // max(p, 1), _SMALL // max(p * p, 1))
-    return size if size >= 512 else 0
-
-
-def _gram_pass(X: Array, Y: Array, w: Array | None) -> Products:
-    n, p = X.shape
-    size = part_of_rows(p) if w is None else 0
-    if size:
-        blocks = [slice(i, min(i + PARTS * size, n)) for i in range(0, n, PARTS * size)]
-    else:
-        blocks = row_blocks(n, p)
+def _gram_pass(X: Array, Y: Array, w: Array | None) -> Sums:
+    """Return X'X, X'Y, Y'Y and the sums of the columns of X and of Y; with weights of sqrt(w) X and sqrt(w) Y, summed with sqrt(w)."""
 
     def block(rows: slice) -> Sums:
         A = X[rows]
@@ -204,33 +174,7 @@ def _gram_pass(X: Array, Y: Array, w: Array | None) -> Products:
             B = B * ones[:, None]
         return dot(A.T, A), dot(A.T, B), dot(B.T, B), dot(ones, A), dot(ones, B)
 
-    def block_of_parts(rows: slice) -> Sums:
-        copy = np.empty((size, p))
-        ones = np.ones(size)
-        out: Sums = ()
-        for start in range(rows.start, rows.stop, size):
-            part = slice(start, min(start + size, rows.stop))
-            A = X[part]
-            B = Y[part]
-            C = copy[: part.stop - start]
-            C[:] = A
-            G = dot(C.T, A)
-            P = dot(C.T, B)
-            # sums of the columns are products with the first where that is all ones
-            if p and (A[:, 0] == 1.0).all():
-                sums = (G[0], P[0])
-            else:
-                sums = (dot(ones[: len(A)], A), dot(ones[: len(A)], B))
-            out = _add(out, (G, P, dot(B.T, B), *sums))
-        return out
-
-    return Products(*map_blocks(block_of_parts if size and n else block, blocks))
-
-
-def _add(a: Sums, b: Sums) -> Sums:
-    if a:
-        return tuple(u + v for u, v in zip(a, b, strict=True))
-    return b
+    return map_blocks(block, row_blocks(*X.shape))
 
 
 def _second_pass(
