@@ -5,6 +5,7 @@ import functools
 import os
 import warnings
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,8 +21,61 @@ _NOT_THE_CALLER = (
 )
 
 
+@dataclass(frozen=True)
+class Remedy:
+    """An argument that resolves an error.
+
+    >>> Remedy("missing", "drop").argument_text, Remedy("missing", "drop").option_text
+    ("missing='drop'", '--missing drop')
+    """
+
+    argument: str
+    value: str
+
+    @property
+    def argument_text(self) -> str:
+        return f"{self.argument}={self.value!r}"
+
+    @property
+    def option_text(self) -> str:
+        return f"--{self.argument} {self.value}"
+
+
 class ProbregError(Exception):
-    """Base class of every error raised on purpose, so that callers can catch them all at once."""
+    """Base class of every error raised on purpose, so that callers can catch them all at once.
+
+    Parameters
+    ----------
+    problem : str
+        What is wrong, and what was expected.
+    remedy : Remedy, optional
+        An argument that resolves it.
+
+    Examples
+    --------
+    >>> raise DataError("3 rows have missing values", remedy=Remedy("missing", "drop"))
+    Traceback (most recent call last):
+        ...
+    probreg.errors.DataError: 3 rows have missing values; try missing='drop'
+    """
+
+    def __init__(self, problem: str = "", *, remedy: Remedy | None = None) -> None:
+        super().__init__(problem)
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        problem = super().__str__()
+        if self.remedy is None:
+            return problem
+        return f"{problem}; try {self.remedy.argument_text}"
+
+    @property
+    def command_line_text(self) -> str:
+        """The message with the remedy as an option of the command line."""
+        problem = super().__str__()
+        if self.remedy is None:
+            return problem
+        return f"{problem}; try {self.remedy.option_text}"
 
 
 class DataError(ProbregError, ValueError):

@@ -119,8 +119,4 @@ def _fit_notes(of: FitTable, name: str, spellings: Mapping[str, str]) -> list[st
         out.append(
             f"{fit.model.design.rows_absent}, so that some prior weights are not known"
         )
-    if fit.target == "mode" and not fit.model.design.n:
-        out.append(
-            f"{fit.model.design.rows_absent}, so that no reason here rests on its sandwich"
-        )
     return out

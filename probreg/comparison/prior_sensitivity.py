@@ -113,7 +113,7 @@ def prior_sensitivity(fit: Fit) -> DataFrame:
     stated = _stated_scales(model, k)
     log_c = np.full(k, np.nan)
     change = [""] * k
-    for j in np.flatnonzero(np.isfinite(stated)):
+    for j in map(int, np.flatnonzero(np.isfinite(stated))):
         for step in range(1, _DOUBLINGS + 1):
             hits = [hit for sign in (-1, 1) for hit in _crossings(at, j, sign, step)]
             if hits:

@@ -11,7 +11,7 @@ import numpy as np
 from probreg.arguments.arrays import brief, floats
 from probreg.data.formula.columns import Table, first_text, kind_of, missing_values
 from probreg.data.weights import WeightKind, check_values
-from probreg.errors import DataError, such_rows
+from probreg.errors import DataError, Remedy, such_rows
 
 Array = np.ndarray
 
@@ -105,8 +105,8 @@ def complete(
     )
     if action == "raise":
         raise DataError(
-            f"values are missing in {lost.sum()} of {len(lost)} rows, by column: {met}; "
-            "fill them in, or pass missing='drop' to leave those rows out"
+            f"values are missing in {lost.sum()} of {len(lost)} rows, by column: {met}",
+            remedy=Remedy("missing", "drop"),
         )
     if lost.all():
         raise DataError(

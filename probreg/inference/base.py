@@ -185,6 +185,13 @@ class Solution:
         return self.draws
 
     @property
+    def reason_without_errors(self) -> str:
+        """The reason why an estimate has no standard errors: the notes on it, else the status."""
+        topics = (Topic.STANDARD_ERRORS, Topic.LIKELIHOOD)
+        texts = [str(note) for note in self.notes if note.topic in topics]
+        return "; ".join(texts) or self.status.describe(self.detail)
+
+    @property
     def covariance(self) -> ParameterCovariance:
         """`scale`, times df / (df - 2) for a posterior with Student-t marginals, inf up to df = 2."""
         if self.draws is None or self.df is None:

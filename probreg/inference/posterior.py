@@ -150,10 +150,8 @@ class Posterior(Method):
         try:
             solution = _attempt(weighted, model, rng)
         except (ProbregError, np.linalg.LinAlgError) as error:
-            if str(error).startswith(weighted.name):
-                said = str(error)
-            else:
-                said = f"{weighted.name}: {error}"
+            named = isinstance(error, ProbregError)
+            said = str(error) if named else f"{weighted.name}: {error}"
             if method_obstacle(self.sampler, model) is not None:
                 raise Incompatible(
                     f"posterior: {why[-1] if _moving(model) else said}"

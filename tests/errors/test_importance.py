@@ -80,7 +80,7 @@ def test_the_refusal_says_what_was_met_what_it_means_and_what_to_do():
         "is above 0.01",
         "of 4,000 points",
         "settle slowly if at all",
-        "fit(model, 'nuts')",
+        "method='nuts'",
         "max_k",
     ):
         assert part in said

@@ -125,7 +125,7 @@ def test_priors_of_unknown_scale_are_named_where_they_have_no_formula(table):
 
 def test_reasons_are_sentences(table):
     separated = pr.fit(pr.Model.from_formula("b ~ y", table, likelihood="bernoulli"))
-    with pytest.raises(NotConverged, match=r"^there is no sandwich covariance: "):
+    with pytest.raises(NotConverged, match=r"^a sandwich covariance does not exist: "):
         separated.covariance("HC0")
     lasso = pr.fit(pr.Model.from_formula("y ~ x + z", table, prior=pr.Laplace(0.3)))
     with pytest.raises(Incompatible, match="kinks"):

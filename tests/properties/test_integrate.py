@@ -289,7 +289,7 @@ def test_nodes_that_do_not_settle_are_refused_with_what_to_do(monkeypatch) -> No
     monkeypatch.setattr("probreg.inference.exact.integrate._ROUNDS", 0)
     with pytest.raises(
         NotConverged,
-        match=r"k-hat 1\.\d+ of 1,024 nodes is above 0\.67.*Sample it, fit\(model, 'nuts'\)",
+        match=r"k-hat 1\.\d+ of 1,024 nodes is above 0\.67.*method='nuts'",
     ):
         pr.fit(model, "integrate", seed=0)
 

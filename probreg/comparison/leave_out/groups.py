@@ -261,16 +261,16 @@ def _leave_out_by_quadrature(fit: Fit, group: str, each: list[Array]) -> LeftOut
         )
         beta = draws["beta"]
         aux = {a: draws[a][:, None] for a in model.unknown}
-        how = "effects of the group by quadrature, weighed over draws"
+        how = "weighted over draws"
     else:
         beta, aux = asymptotic(fit.solution, rng)
         some = np.arange(min(_EFFECT_DRAWS, len(beta)))
-        how = "effects of the group by quadrature, weighed over draws of the normal approximation"
+        how = "weighted over draws of the normal approximation"
     known = {**{a: np.full((len(beta), 1), v) for a, v in model.fixed.items()}, **aux}
     off = off_span_of(model, fit.solution, {a: v[:, 0] for a, v in known.items()})
     terms = [p for p in (off or OffSpan(())).of_groups if p.term.group == group]
-    if not terms:
-        how = how.removeprefix("effects of the group by quadrature, ")
+    if terms:
+        how = f"effects of the group by quadrature, {how}"
     known = {a: v[some] for a, v in known.items()}
     log_p = np.stack(
         [_of_group(model, beta, some, known, terms, rows, rng) for rows in each], 1

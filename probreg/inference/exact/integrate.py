@@ -13,7 +13,7 @@ import numpy as np
 import scipy
 
 from probreg.arguments.scalars import Count, Limit, check_fields
-from probreg.errors import NotConverged
+from probreg.errors import NotConverged, Remedy
 from probreg.inference.base import (
     METHODS,
     Method,
@@ -182,8 +182,9 @@ class Integrate(Method):
             )
         if not nodes.k_hat <= limit:
             raise NotConverged(
-                f"integrate: k-hat {nodes.k_hat:.2f} of {nodes.log_weight.size:,} nodes is above {limit:.2f}: a few carry the "
-                "weight, for the posterior of the scales is far from a normal about its maximum. Sample it, fit(model, 'nuts')"
+                f"integrate: k-hat {nodes.k_hat:.2f} of {nodes.log_weight.size:,} nodes is above {limit:.2f}: a few nodes carry the "
+                "weight, because the posterior of the scales is far from a normal about its maximum",
+                remedy=Remedy("method", "nuts"),
             )
         return solution_at_nodes(model, problem, nodes, self.draws, self.chains, rng)
 

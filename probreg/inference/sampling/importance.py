@@ -17,7 +17,7 @@ from typing import Annotated, NamedTuple
 import numpy as np
 
 from probreg.arguments.scalars import Count, Limit, Number, Positive, check_fields
-from probreg.errors import NotConverged
+from probreg.errors import NotConverged, Remedy
 from probreg.inference.base import (
     METHODS,
     Array,
@@ -268,7 +268,9 @@ class Importance(Method):
         found, z, mean_z = self._weigh(model, about, rng)
         at = about[0]
         if not found.k_hat <= self.limit:
-            raise NotConverged(_refusal(found, self.limit))
+            raise NotConverged(
+                _refusal(found, self.limit), remedy=Remedy("method", "nuts")
+            )
         why = _without_variance(model)
         if why is not None and self.limit < np.inf:
             raise NotConverged(
@@ -554,6 +556,6 @@ def _refusal(found: Weighted, limit: float) -> str:
     return (
         f"importance: k-hat {found.k_hat:.2f} is above {limit:.2f}: a few of {found.log_weight.size:,} points carry the weight, "
         f"worth {found.ess:,.0f} independent draws. Means over them settle slowly if at all, for the posterior is far from a normal "
-        "about its mode. Causes are nearly separated classes, a prior with long tails, few rows for sigma. Sample it, "
-        "fit(model, 'nuts'), or give a more informative prior; Importance(max_k=...) takes the weights as they are"
+        "about its mode. Causes are nearly separated classes, a prior with long tails, few rows for sigma. A more informative prior "
+        "helps; Importance(max_k=...) accepts the weights as they are"
     )

@@ -76,6 +76,7 @@ ROBUST = (
     "HC1",
     "cluster",
 )  # kinds that need no likelihood, and so hold under sampling weights
+_SANDWICHES = {*ROBUST, "HC2", "HC3", "HAC", "sampling-weighted"}
 FACTORS = {
     "stata": f"{_STATA}, G of two ways the smaller number",
     "each": f"{_STATA}, each part of two ways with its own G",
@@ -201,10 +202,7 @@ def covariance_of_kind(
         refuse_sampling(model.design.weight_kind, f"a covariance of kind {kind!r}")
     spread = _KINDS[kind](model, solution, settings)
     words = {"kind": kind, "definition": DEFINITIONS[kind]}
-    if (
-        isinstance(model.likelihood, ProximalLikelihood)
-        and "sandwich" in words["definition"]
-    ):
+    if isinstance(model.likelihood, ProximalLikelihood) and kind in _SANDWICHES:
         words["definition"] += f"; {_KINKS}"
     return Spread(
         spread.matrix,
@@ -215,7 +213,7 @@ def covariance_of_kind(
 
 def _penalised(model: Model, words: Words) -> Words:
     """A sandwich whose bread holds a prior is named as that: it is smaller than the model's own errors by the prior's hold."""
-    if model.flat or "sandwich" not in str(words["definition"]):
+    if model.flat or words["kind"] not in _SANDWICHES:
         return words
     return {
         "kind": f"{words['kind']} of a penalised mode",

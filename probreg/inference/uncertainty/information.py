@@ -456,12 +456,12 @@ def estimate_of(
         )
     if solution.status is Status.NO_MAXIMUM:
         raise NotConverged(
-            f"there is no {what.removeprefix('a ')}: {solution.status.value} ({solution.detail})"
+            f"{what} does not exist: {solution.status.value} ({solution.detail})"
         )
     model = held_at_limits(model, solution)
     if any(solution.aux[a] <= 0 for a in model.unknown):
         raise NotConverged(
-            f"there is no {what.removeprefix('a ')}: the fit meets every response exactly, so {_AT_ZERO}"
+            f"{what} does not exist: the fit meets every response exactly, so {_AT_ZERO}"
         )
     return Estimate(model, solution)
 

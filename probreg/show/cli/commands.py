@@ -105,7 +105,7 @@ def compare_command(options: Namespace) -> int:
     try:
         methods = methods_of(names, options.set or [])
     except ProbregError as error:
-        options.usage_error(str(error))
+        options.usage_error(error.command_line_text)
     rows = _read(options, " ".join(formulas))
     with show_progress("fitting"):
         models = _models_of_same_rows(options, rows)
@@ -178,7 +178,7 @@ def datasets_command(options: Namespace) -> int:
     try:
         cards = [describe_dataset(options.name)] if options.name else list_datasets()
     except ProbregError as error:
-        options.usage_error(str(error))
+        options.usage_error(error.command_line_text)
     if options.json:
         content = {"datasets": [asdict(card) for card in cards]}
         print(command_json("datasets", content), end="")

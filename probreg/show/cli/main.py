@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             code = options.command(options)
         sys.stdout.flush()  # a full disk is an error here, not at the very end
     except ProbregError as error:
-        code = _fail(str(error))
+        code = _fail(error.command_line_text)
     except KeyboardInterrupt:
         code = _fail("interrupted", INTERRUPTED)
     except BrokenPipeError:  # the reader, such as head, has stopped

@@ -133,7 +133,7 @@ def _option_type(parse: Callable[[str], Any]) -> Callable[[str], Any]:
         try:
             return parse(text)
         except ProbregError as error:
-            raise argparse.ArgumentTypeError(str(error)) from None
+            raise argparse.ArgumentTypeError(error.command_line_text) from None
 
     return convert
 

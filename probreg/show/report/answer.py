@@ -388,7 +388,7 @@ def _average_effects(
     kind = "wald"
     if fit.solution.draws is not None:
         kind = "eti"
-    elif found.kind.startswith("Student"):
+    elif fit.default_kind == "t":
         kind = "t"
     out = []
     above = _above(fit, found, float(is_ratio))

@@ -200,7 +200,7 @@ class SymmetricInterval(IntervalKind):
             raise Incompatible(f"no interval: {words['definition']}")
         if np.isnan(of.estimated.error).any():
             raise NotConverged(
-                f"no interval: there are no standard errors ({s.status.value})"
+                f"no interval: there are no standard errors ({s.reason_without_errors})"
             )
 
     def ends(self, prob: float) -> tuple[Array, Array]:
