@@ -162,7 +162,7 @@ def _require_law(c: Combinations, text: str) -> None:
     words = c.spread[2]
     if np.isnan(c.half).any():
         none = words.get("kind") == "none"
-        why = words["definition"] if none else fit.described["status"]
+        why = words["definition"] if none else fit.solution.reason_without_errors
         raise Incompatible(
             f"{fit.method.name} gives no standard error here, so there is no test of {text!r}: {why}"
         )
