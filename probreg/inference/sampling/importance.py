@@ -146,6 +146,7 @@ _ROUNDS = (
     1.0,
 )  # of the points are drawn by the end of each round; the first ones about the mode
 _DF = 10.0  # k-hat is lower than under a normal where few rows leave a skew posterior, at a tenth of the effective draws
+_VAGUE = 0.25  # sd of log sigma from which the spread of coefficients depends on sigma: that of 8 degrees of freedom
 _LEAST_POINTS = 1000  # points that are weighed at the least, so that k-hat has a tail to be told from
 
 
@@ -342,12 +343,16 @@ class Importance(Method):
         ]
         tail = _tail_of_posterior(model)
         ends = [max(len(about), int(share * self.points)) for share in _ROUNDS]
-        counts = proposal.split(ends[0], [1.0] * len(about))
-        components = modes = [
-            Component(*place, {df: n}) for place, n in zip(places, counts)
-        ]
-        drawn = [_at_points(model, at, self._draw(modes, rng))]
-        log_q = [proposal.mixture_log_density(modes, drawn[0].z)]
+        stretch = _stretch(model, at) if len(about) == 1 else None
+        first = ends[0] if stretch is None else (ends[0] + 1) // 2
+        counts = proposal.split(first, [1.0] * len(about))
+        modes = [Component(*place, {df: n}) for place, n in zip(places, counts)]
+        components: list[proposal.AnyComponent] = [*modes]
+        if stretch is not None:
+            rest = replace(modes[0], counts={df: ends[0] - first})
+            components.append(proposal.Stretched(rest, stretch))
+        drawn = [_at_points(model, at, self._draw(components, rng))]
+        log_q = [proposal.mixture_log_density(components, drawn[0].z)]
         for before, end in pairwise(ends):
             z, _, _, log_p = map(np.concatenate, zip(*drawn))
             log_w, _ = smoothed(log_p - np.concatenate(log_q))
@@ -355,7 +360,16 @@ class Importance(Method):
                 weight = np.exp(log_w - np.logaddexp.reduce(log_w))
             else:
                 weight = np.zeros(len(log_w))
-            more = proposal.about_moments(modes, z, weight, end - before, tail)
+            count = end - before
+            more: list[proposal.AnyComponent] = []
+            if stretch is not None:
+                u = stretch.apply(z, -1.0)
+                more = [
+                    proposal.Stretched(c, stretch)
+                    for c in proposal.about_moments(modes, u, weight, count // 2, tail)
+                ]
+                count -= count // 2
+            more += proposal.about_moments(modes, z, weight, count, tail)
             components = [*components, *more]
             log_q = [
                 np.logaddexp(known, proposal.mixture_log_density(more, d.z))
@@ -391,7 +405,9 @@ class Importance(Method):
             proposal.mean_of(components),
         )
 
-    def _draw(self, components: Sequence[Component], rng: np.random.Generator) -> Array:
+    def _draw(
+        self, components: Sequence[proposal.AnyComponent], rng: np.random.Generator
+    ) -> Array:
         """Points (n, d) of some components, chain by chain."""
         z = np.concatenate([c.draw(rng, self.chains) for c in components], 1)
         return z.reshape(-1, z.shape[-1])
@@ -404,6 +420,17 @@ class _Points(NamedTuple):
     beta: Array  # (n, p, m)
     log_aux: Array  # (n, a)
     log_p: Array  # (n,)
+
+
+def _stretch(model: Model, at: Peak) -> proposal.Stretch | None:
+    """The coordinates in which coefficients spread in proportion to the noise scale; None where that is well known or held."""
+    if not model.noise_unknown:
+        return None
+    k = at.found.beta.size
+    noise = k + model.unknown.index(model.noise_scale)
+    if np.linalg.norm(at.root[noise]) < _VAGUE:
+        return None
+    return proposal.Stretch(at.root, noise, k)
 
 
 def _at_points(model: Model, at: Peak, z: Array) -> _Points:

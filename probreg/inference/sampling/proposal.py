@@ -89,19 +89,72 @@ class Component:
         return float(np.linalg.slogdet(self.root)[1])
 
 
-def mixture_log_density(components: Sequence[Component], z: Array) -> Array:
+@dataclass(frozen=True, eq=False)
+class Stretch:
+    """The map u -> z that stretches the coefficients about their mode by sigma over its mode: theta - mode = root z, and
+    (beta - mode) = exp(delta) (root u)_beta with delta = (root u)_(log sigma) = (root z)_(log sigma).
+    """
+
+    root: Array  # (d, d)
+    noise: int  # the place of log sigma in theta
+    k: int  # the number of coefficients, the first of theta
+
+    def delta(self, z: Array) -> Array:
+        """The log of sigma over its mode (n,), the same of u and of z; within 50, so that no point overflows."""
+        return np.clip(z @ self.root[self.noise], -50.0, 50.0)
+
+    def apply(self, z: Array, sign: float = 1.0) -> Array:
+        """z (n, d) of u, or u of z with the sign -1."""
+        theta = z @ self.root.T
+        theta[:, : self.k] *= np.exp(sign * self.delta(z))[:, None]
+        return np.linalg.solve(self.root, theta.T).T
+
+
+@dataclass(frozen=True, eq=False)
+class Stretched:
+    """A component in the coordinates u of a `Stretch`: given the noise scale the coefficients spread in proportion to it, which no
+    Student-t over both follows where the noise scale is hardly known."""
+
+    inner: Component
+    stretch: Stretch
+
+    @property
+    def counts(self) -> Mapping[float, int]:
+        return self.inner.counts
+
+    @property
+    def count(self) -> int:
+        return self.inner.count
+
+    def draw(self, rng: np.random.Generator, chains: int) -> Array:
+        """Points (chains, count, d)."""
+        u = self.inner.draw(rng, chains)
+        return self.stretch.apply(u.reshape(-1, u.shape[-1])).reshape(u.shape)
+
+    def log_density(self, z: Array) -> Array:
+        """log of the sum of count times density (n,) at z (n, d)."""
+        # log |dz / du| = k delta
+        slope = self.stretch.k * self.stretch.delta(z)
+        return self.inner.log_density(self.stretch.apply(z, -1.0)) - slope
+
+
+AnyComponent = Component | Stretched
+
+
+def mixture_log_density(components: Sequence[AnyComponent], z: Array) -> Array:
     """log of the sum over components of count times density (n,)."""
     return np.asarray(
         np.logaddexp.reduce([c.log_density(z) for c in components], axis=0)
     )
 
 
-def mean_of(components: Sequence[Component]) -> Array | None:
+def mean_of(components: Sequence[AnyComponent]) -> Array | None:
     """The mean (d,) of the mixture; None where a part has no variance, so that no average of points estimates it well."""
-    if min(df for c in components for df in c.counts) <= 2.0:
+    plain = [c for c in components if isinstance(c, Component)]
+    if len(plain) < len(components) or min(df for c in plain for df in c.counts) <= 2.0:
         return None
-    counts = np.array([c.count for c in components], dtype=float)
-    return np.asarray(counts @ [c.centre for c in components] / counts.sum())
+    counts = np.array([c.count for c in plain], dtype=float)
+    return np.asarray(counts @ [c.centre for c in plain] / counts.sum())
 
 
 def split(count: int, shares: Sequence[float]) -> list[int]:
