@@ -59,6 +59,29 @@ def tested_at_found_scales(fit: Fitted) -> bool:
     return flat and found is not None and found.plain and fit.target == "mode"
 
 
+def estimate_name(fit: Fitted) -> str:
+    """The name of the estimate: a mean, a maximum, or the place where the search ended."""
+    if fit.target == "posterior":
+        return "posterior mean"
+    if not fit.method.probabilities:
+        return "weights that separate classes, no maximum of a likelihood,"
+    found = fit.solution.found
+    if found is not None and tested_at_found_scales(fit):
+        if found.criterion == "REML":
+            return "restricted maximum likelihood"
+        return "maximum likelihood"
+    status = fit.solution.status
+    if fit.model.flat:
+        maximum = "maximum likelihood"
+    else:
+        maximum = "mode under a prior"
+    if status is Status.SHORT or status.unfinished:
+        return f"stopped short of {'' if fit.model.flat else 'the '}{maximum}"
+    if status is Status.NO_MAXIMUM:
+        return "no maximum of the likelihood exists, fit"
+    return maximum
+
+
 def flat_at_found_scales(fit: Fitted) -> bool:
     """The same where smooth functions stand beside the effects, whose scales were found too: flat coefficients keep their tests."""
     found = fit.solution.found

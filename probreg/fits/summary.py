@@ -428,9 +428,9 @@ def _foot(fit: FitStatistics, table: pd.DataFrame) -> list[str]:
             "R², log-likelihood and AIC take another pass over the rows: fit.aic"
         )
     elif has_effects(fit.model):
-        lines += [*_group_lines(fit), *_likelihood_line(fit)]
+        lines += [*_group_lines(fit), *likelihood_line(fit)]
     else:
-        lines += [*_goodness_line(fit, table.attrs), *_likelihood_line(fit)]
+        lines += [*_goodness_line(fit, table.attrs), *likelihood_line(fit)]
         if fit.model.design.weight_kind == "sampling":
             lines.append("sampling weights make a pseudo-likelihood: no R², AIC or BIC")
     if "no_p_value" in table.attrs:
@@ -461,7 +461,7 @@ def _group_lines(fit: FitStatistics) -> list[str]:
     ]
 
 
-def _likelihood_line(fit: FitStatistics) -> list[str]:
+def likelihood_line(fit: FitStatistics) -> list[str]:
     """The log-likelihood or REML criterion, with AIC and BIC."""
     found = fit.solution.found
     digits = 5

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from probreg.data import Design
 from probreg.model.prior_predictive import one_sd_moves
 from probreg.model.prior_words import Stated, coefficient_prior_line, written_prior
 from probreg.priors import Normal, Reference, joint
@@ -21,19 +22,27 @@ def model_words(model: Stated) -> list[str]:
         for a, v in priors.items()
     ]
     aux += [f"{a} = {v:g}" for a, v in model.fixed.items()]
-    n = d.count
-    weight_note = f" (weight {d.total:g})" if d.total != n else ""
-    if d.weight_kind != "frequency":
-        weight_note = f" ({d.weight_kind} weights)"
-    rows = f"rows {n}{weight_note}" if n else "rows not kept"
-    rows += "" if d.source is None else f" of {d.source.name}"
-    held = f"{rows}, columns {few_names(d.shown_columns)}"
     return [
         f"Model: {model.likelihood.describe(d.response)}",
-        held,
+        f"{rows_text(d)}, columns {few_names(d.shown_columns)}",
         f"prior {coefficient_prior_line(model)}",
         *aux,
     ]
+
+
+def rows_text(design: Design) -> str:
+    """The number of rows, their weights and their file."""
+    n = design.count
+    if not n:
+        return "rows not kept"
+    text = f"rows {n}"
+    if design.weight_kind != "frequency":
+        text += f" ({design.weight_kind} weights)"
+    elif design.total != n:
+        text += f" (weight {design.total:g})"
+    if design.source is not None:
+        text += f" of {design.source.name}"
+    return text
 
 
 def weak_words(model: Stated) -> list[str]:

@@ -18,12 +18,12 @@ from probreg.comparison.same_question import by_method, fits_by_name, named_as_t
 from probreg.errors import DataError
 from probreg.fits.fit import Fit
 from probreg.fits.goodness import (
+    estimate_name,
     exact_fit,
     is_density,
     statistic_or_nan,
-    tested_at_found_scales,
 )
-from probreg.inference.base import Status, has_effects
+from probreg.inference.base import has_effects
 from probreg.inference.uncertainty.intervals.kinds import KIND_WORDS, KINDS
 from probreg.inference.varying import OF_EFFECTS, held_scales
 from probreg.model.prior_words import prior_line
@@ -497,9 +497,9 @@ def _noise_scale(fit: Fit) -> str:
 def _describe_fit(c: _FitColumn) -> str:
     """The estimate, method, kind of standard errors and prior of a column."""
     fit = c.fit
-    estimate = _describe_estimate(fit)
-    if fit.target == "posterior":
-        estimate = f"posterior {'median' if 'ratio' in c.attrs else 'mean'}"
+    estimate = estimate_name(fit)
+    if fit.target == "posterior" and "ratio" in c.attrs:
+        estimate = "posterior median"
     method = fit.method.name if fit.solution.found is None else "evidence"
     said = f"{c.name}: {estimate} by {method}"
     covariance = c.attrs.get("covariance", "none")
@@ -509,22 +509,3 @@ def _describe_fit(c: _FitColumn) -> str:
     if prior != "flat" or fit.target == "posterior":
         said += f"; prior {prior}"
     return f"{said}."
-
-
-def _describe_estimate(fit: Fit) -> str:
-    """What a point estimate is: a maximum, or where the search ended instead."""
-    if not fit.method.probabilities:
-        return "weights that separate classes, no maximum of a likelihood,"
-    if fit.model.flat:
-        maximum = "maximum likelihood"
-    else:
-        maximum = "mode under a prior"
-    if tested_at_found_scales(fit) and fit.solution.found is not None:
-        if fit.solution.found.criterion == "REML":
-            return "restricted maximum likelihood"
-        return "maximum likelihood"
-    if fit.solution.status is Status.SHORT or fit.solution.status.unfinished:
-        return f"stopped short of {'the ' * (not fit.model.flat)}{maximum}"
-    if fit.solution.status is Status.NO_MAXIMUM:
-        return "no maximum of the likelihood exists, fit"
-    return maximum

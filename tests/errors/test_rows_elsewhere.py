@@ -588,7 +588,7 @@ def test_a_report_says_what_it_left_out(
     assert "No picture" in page
     if place != "saved":
         assert f"{N} of " in page
-        assert "log likelihood" in page
+        assert "log-likelihood" in page
 
 
 def test_a_panel_says_why_an_interval_is_missing(there: Fits, place: str) -> None:

@@ -7,10 +7,10 @@ import pytest
 import probreg as pr
 from probreg.assess.before import CollinearityCheck
 from probreg.errors import DataError, Incompatible
+from probreg.fits.goodness import estimate_name
 from probreg.inference import Status
 from probreg.show.plot.style import estimate_word
 from probreg.show.report.answer import answer
-from probreg.show.report.facts import _describe_mode
 
 SLEEP = pr.load_dataset("sleepstudy")
 FORMULA = "reaction ~ days + (days | subject)"
@@ -24,9 +24,9 @@ def fits():
 
 def test_estimates_are_called_by_their_criterion(fits):
     assert [estimate_word(f) for f in fits.values()] == ["ML estimate", "REML estimate"]
-    assert [_describe_mode(f) for f in fits.values()] == [
-        "maximum likelihood estimate",
-        "restricted maximum likelihood (REML) estimate",
+    assert [estimate_name(f) for f in fits.values()] == [
+        "maximum likelihood",
+        "restricted maximum likelihood",
     ]
 
 

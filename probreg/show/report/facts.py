@@ -1,20 +1,16 @@
 """What was modelled, on which rows, under which prior, and how: one line per fact, one text per fit."""
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import NamedTuple
 
 from probreg.assess.before import Finding
 from probreg.data import ArrayColumns
 from probreg.fits.fit import Fit
-from probreg.fits.goodness import tested_at_found_scales
-from probreg.inference.base import has_effects
-from probreg.likelihoods import OfTrials
-from probreg.model import likelihood_sums as sums
+from probreg.fits.goodness import estimate_name
 from probreg.model.model import Model
+from probreg.model.model_words import rows_text
 from probreg.model.prior_words import prior_line
-
-_NAMED = 12  # columns that are named one by one
+from probreg.system.terminal import few_names
 
 
 class Fact(NamedTuple):
@@ -59,7 +55,10 @@ def _of_model(model: Model) -> dict[str, str]:
         "modelled": sentence(model.likelihood.describe(d.response)),
         "classes": _describe_levels(model),
         "formula": formula,
-        "rows": _describe_rows(model),
+        "rows": rows_text(d).removeprefix("rows ")
+        if d.reachable
+        else "not kept with the saved fit",
+        "columns": few_names(d.shown_columns),
         "offset": "" if d.offset is None else offset or "given as an array",
         "prior": prior_line(model),
         **{name: f"held at {value:g}" for name, value in model.fixed.items()},
@@ -68,14 +67,14 @@ def _of_model(model: Model) -> dict[str, str]:
 
 
 def _of_method(fit: Fit) -> dict[str, str]:
+    from probreg.fits.summary import likelihood_line
+
     described = fit.described
     return {
         "method": described["method"],
-        "estimate": "posterior mean and standard deviation"
-        if fit.target == "posterior"
-        else _describe_mode(fit),
+        "estimate": estimate_name(fit),
         "status": described["status"],
-        "log likelihood": _log_likelihood(fit),
+        "likelihood": "; ".join(likelihood_line(fit)),
         "seed": str(fit.seed) if fit.target == "posterior" else "",
         "remarks": " ".join(
             sentence(str(n)) for n in (*fit.notes, *fit.solution.notes)
@@ -99,88 +98,31 @@ def _describe_levels(model: Model) -> str:
     return f"{', '.join(map(str, likelihood.levels))}; {how}"
 
 
-def _describe_rows(model: Model) -> str:
-    d = model.design
-    if not d.reachable:
-        return "not kept with the saved fit"
-    if d.weights is None:
-        weight = ""
-    else:
-        weight = f", frequency weights with sum {d.total:g}"
-    if d.weight_kind != "frequency":
-        weight = f", {d.weight_kind} weights"
-    if isinstance(model.likelihood, OfTrials):
-        trials = float(d.fold(partial(sums.trials, likelihood=model.likelihood))[0])
-        weight = f", {trials:g} trials{weight}"
-    if d.source is None:
-        where = ""
-    else:
-        where = f" of {d.source.name}, read by the block"
-    k = len(d.columns)
-    if len(d.shown_columns) <= _NAMED:
-        named = f": {', '.join(d.shown_columns)}"
-    else:
-        named = ""
-    return f"{d.count}{where}{weight}; {k} column{'s' * (k > 1)}{named}"
-
-
-def _describe_mode(fit: Fit) -> str:
-    found = fit.solution.found
-    if found is not None and tested_at_found_scales(fit):
-        # of the standard deviations of effects by group; coefficients are those at these
-        if found.criterion == "ML":
-            return "maximum likelihood estimate"
-        return "restricted maximum likelihood (REML) estimate"
-    if fit.model.flat:
-        return "maximum likelihood estimate"
-    return "posterior mode (penalised maximum likelihood)"
-
-
-def _log_likelihood(fit: Fit) -> str:
-    if fit.model.design.weight_kind == "sampling":
-        return ""  # a pseudo-likelihood
-    if fit.solution.found is not None and fit.target == "mode":
-        value = fit.solution.found.value
-        if fit.solution.found.criterion == "ML":
-            return f"{value:.3f} at the estimate, effects of groups integrated out"
-        return f"none under REML: the criterion is {-2.0 * value:.3f}"
-    if has_effects(fit.model):
-        given = " given the effects of groups"
-    else:
-        given = ""
-    if fit.solution.status.good and (
-        fit.model.design.reachable or fit.likelihood_at_estimate is not None
-    ):
-        return f"{fit.log_likelihood:.3f} at the estimate{given}"
-    return ""
-
-
 def sentence(text: str) -> str:
     """With a capital and a full stop."""
     return text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".")
 
 
 class Folded(NamedTuple):
-    """What needs attention, worst first, each with the fits it is about when it is not about all; and what passed."""
+    """Findings that need attention, the worst first, each with its fits unless it is about all; and checks that passed."""
 
     attention: list[tuple[str, Finding]]
     passed: list[tuple[str, Finding]]
 
 
-def findings(found: Mapping[str, Sequence[Finding]]) -> Folded:
-    """Findings of several fits, each said once."""
-    said: dict[tuple[str, str], tuple[Finding, list[str]]] = {}
-    for name, items in found.items():
+def findings(by_fit: Mapping[str, Sequence[Finding]]) -> Folded:
+    """Findings of several fits, equal ones together."""
+    names: dict[tuple[str, str], list[str]] = {}
+    first: dict[tuple[str, str], Finding] = {}
+    for name, items in by_fit.items():
         for finding in items:
-            said.setdefault((finding.check, finding.sentence), (finding, []))[1].append(
-                name
-            )
-    ordered = sorted(said.values(), key=lambda pair: -pair[0].verdict)
-    each = [
-        ("" if len(names) == len(found) else ", ".join(names), finding)
-        for finding, names in ordered
+            key = finding.check, finding.sentence
+            names.setdefault(key, []).append(name)
+            first.setdefault(key, finding)
+    pairs = [
+        ("" if len(names[key]) == len(by_fit) else ", ".join(names[key]), finding)
+        for key, finding in sorted(first.items(), key=lambda item: -item[1].verdict)
     ]
     return Folded(
-        [pair for pair in each if pair[1].verdict],
-        [pair for pair in each if not pair[1].verdict],
+        [p for p in pairs if p[1].verdict], [p for p in pairs if not p[1].verdict]
     )
