@@ -205,10 +205,15 @@ def about_moments(
             moment = (w[:, None] * (z - centre)).T @ (z - centre)
         # Few effective points say little of a covariance of d dimensions: the curvature at the mode counts as d of them.
         covariance = (effective * moment + dim * curvature) / (effective + dim)
+        try:
+            root = np.linalg.cholesky(WIDER * covariance)
+        except np.linalg.LinAlgError:
+            # points of very unequal size: the curvature serves, and k-hat judges the weights
+            root = np.linalg.cholesky(WIDER * curvature)
         out.append(
             Component(
                 centre,
-                np.linalg.cholesky(WIDER * covariance),
+                root,
                 {df: next(counts) for df in dfs},
             )
         )
