@@ -10,17 +10,14 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.linalg import lapack
 
 from probreg.errors import DataError, Incompatible
 from probreg.kernels.anchored import AnchoredBasis
-from probreg.kernels.pairs import RowPairs
 from probreg.kernels.row_values import RowValues, root_at_rows
-from probreg.kernels.sums import ON_SPAN, RowSums, covariance_left, root_left
+from probreg.kernels.sums import RowSums, covariance_left, root_left
 from probreg.priors.gaussian_process import FunctionValues, nodes_of
 
 Array = np.ndarray
-_PAIRED = 1000  # points whose covariances are taken at once
 _HELD = (
     5 * 10**7
 )  # numbers, 0.4 GB at the most, of bases that are held from one part of the rows to the next
@@ -156,7 +153,7 @@ class DrawnProcess:
         self._check_size(len(self.table) * sums.n * m)
         draws = np.empty((len(self.table), sums.n, m))
         for mine, node_basis, u in self._distinct_nodes:
-            G = _residual_root(node_basis, sums)
+            G = root_left(node_basis, sums)
             z = (
                 rng.standard_normal((len(mine), m, len(G)))
                 * self.amplitude[mine, None, None]
@@ -178,25 +175,6 @@ class DrawnProcess:
             raise DataError(
                 f"{self.key}: its draws at these rows are {8e-9 * numbers:.1f} GB: take fewer rows, or fewer draws"
             )
-
-
-def _residual_root(node_basis: AnchoredBasis, sums: RowSums) -> Array:
-    """G (r, n) with G'G the covariance of the sums that the columns leave: of few points from its matrix, of many by columns of it."""
-    points, M = sums.points()
-    if len(points) > _PAIRED:
-        return root_left(node_basis, sums)
-    # l l'k = M K M', less l(phi)'l(phi)
-    covariance = np.asarray(
-        M @ (M @ node_basis.kernel.matrix(RowPairs(points, points))).T
-    )
-    phi = sums.columns(node_basis)
-    unit = np.sqrt(np.maximum(np.diagonal(covariance), np.finfo(float).tiny))
-    c, pivots, rank, _ = lapack.dpstrf(
-        (covariance - phi @ phi.T) / np.outer(unit, unit), tol=ON_SPAN, lower=1
-    )
-    G = np.empty((rank, sums.n))
-    G[:, pivots - 1] = np.tril(c)[:, :rank].T
-    return G * unit
 
 
 @dataclass(frozen=True, eq=False)
