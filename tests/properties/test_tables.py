@@ -1,0 +1,65 @@
+"""A table holds its values unrounded and writes the same cells in every format."""
+
+import io
+import json
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from probreg.system.terminal import WIDTH
+from probreg.tables import Column, Table
+
+VALUES = [0.1 + 0.2, float("nan"), -np.pi]
+TABLE = Table(
+    (
+        Column("coef", ["a", "b|c", "<d> & e_f"]),
+        Column("estimate", VALUES, "estimate", group="ML"),
+        Column("p", [0.5, 1e-20, None], "p", group="ML"),
+        Column("N", [3, 4, 5], "count"),
+    ),
+    rules=(2,),
+    notes=("a note",),
+)
+
+
+def test_values_are_unrounded_for_programs():
+    frame = TABLE.to_pandas()
+    np.testing.assert_array_equal(frame[("ML", "estimate")], VALUES)
+    read = pd.read_csv(io.StringIO(TABLE.to_csv()))
+    np.testing.assert_array_equal(read.iloc[:, 1], VALUES)
+    rows = json.loads(TABLE.to_json(), parse_constant=pytest.fail)
+    assert [row["N"] for row in rows] == [3, 4, 5]
+    assert list(rows[1].values())[1] is None
+
+
+def test_every_format_has_every_cell():
+    cells = [cell for row in TABLE.cells for cell in row if cell.isalnum()]
+    texts = (repr(TABLE), TABLE.to_html(), TABLE.to_markdown(), TABLE.to_latex())
+    for text in texts:
+        assert all(cell in text for cell in [*cells, "ML", "a note"])
+    assert "<d>" not in TABLE.to_html()
+    rows = [line for line in TABLE.to_markdown().splitlines() if line[:1] == "|"]
+    assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {5}
+    assert TABLE.to_latex().count(r"\midrule") == 2
+
+
+@pytest.mark.parametrize("n", [1, 12])
+def test_wide_tables_continue_below_and_keep_labels_apart(n):
+    names = [f"{'a long label ' * 12}{i} {'and its end ' * 9}" for i in range(4)]
+    numbers = (Column(f"x{j}", [j + 0.25] * 4, "estimate") for j in range(2 * n))
+    wide = Table((Column("", names), *numbers))
+    lines = wide.lines()
+    assert max(map(len, lines)) <= WIDTH
+    text = "\n".join(lines)
+    assert all(f"{j + 0.25:g}" in text for j in range(2 * n))
+    labels = {line.split("  ")[0] for line in lines if line.startswith("…")}
+    assert len(labels) == 4
+
+
+def test_long_tables_count_their_omitted_rows():
+    table = Table((Column("i", [*map(str, range(100))]),), source=".all")
+    lines = table.lines(10)
+    assert len(lines) == 10
+    assert lines[-1] == "… 92 more in .all"
