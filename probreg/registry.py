@@ -270,7 +270,7 @@ def names_from(files: str) -> Callable[[str], Any]:
     """
     room = files.rpartition(".")[0]
 
-    def found(name: str) -> Any:
+    def lookup(name: str) -> Any:
         if name == "__all__":
             return public_names(
                 {**vars(import_module(files)), **vars(import_module(room))}
@@ -279,7 +279,7 @@ def names_from(files: str) -> Callable[[str], Any]:
             return getattr(module, name)
         raise AttributeError(f"module {room!r} has no attribute {name!r}")
 
-    return found
+    return lookup
 
 
 def _plain(value: Any) -> Any:

@@ -35,11 +35,11 @@ def only_known[**P, R](function: Callable[P, R]) -> Callable[P, R]:
     known = keywords_of(inspect.signature(function))
 
     @functools.wraps(function)
-    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+    def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
         refuse_unknown(function.__name__, kwargs, known)
         return function(*args, **kwargs)
 
-    return checked
+    return wrapper
 
 
 def keywords_of(signature: inspect.Signature) -> list[str]:
@@ -53,7 +53,8 @@ def taken_by(signature: inspect.Signature) -> str:
     >>> taken_by(inspect.signature(sorted))
     'iterable; by name key, reverse'
     """
-    by_position, by_name = [], []
+    by_position: list[str] = []
+    by_name: list[str] = []
     stars: dict[Any, str] = {
         inspect.Parameter.VAR_POSITIONAL: "*",
         inspect.Parameter.VAR_KEYWORD: "**",

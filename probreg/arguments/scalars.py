@@ -469,7 +469,7 @@ def check_arguments[F: Callable[..., Any]](fn: F) -> F:
     free = any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values())
 
     @functools.wraps(fn)
-    def checked(*args: Any, **named: Any) -> Any:
+    def wrapper(*args: Any, **named: Any) -> Any:
         try:
             given = signature.bind(*args, **named)
         except TypeError as error:
@@ -485,7 +485,7 @@ def check_arguments[F: Callable[..., Any]](fn: F) -> F:
                 )
         return fn(*given.args, **given.kwargs)
 
-    return checked  # type: ignore[return-value]
+    return wrapper  # type: ignore[return-value]
 
 
 def check_fields(thing: Any, *only: str) -> None:

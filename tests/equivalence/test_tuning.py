@@ -290,7 +290,7 @@ def test_one_newton_step_is_exact_where_the_posterior_is_quadratic():
 def test_one_newton_step_is_near_the_refits(likelihood):
     model = model_of(pr.Normal(0.8), likelihood, 150)
     made = tune(model, "loo", scales=[1.0])
-    assert "approximately, by one Newton step" in made.said
+    assert "approximately, by one Newton step" in made.description
     fit = pr.fit(model)
     whole = -np.asarray(model.pointwise(fit.solution.beta, **fit.solution.aux))
     some = np.argsort(-np.abs(made.parts[0].values - whole))[
@@ -316,7 +316,7 @@ def loss_without(model: pr.Model, i: int) -> tuple[float, pr.Fit]:
 def test_one_step_of_a_lasso_is_exact_while_its_zeros_stay(prior):
     model = model_of(prior, aux={"sigma": 0.9})
     made = tune(model, "loo", scales=[1.0])
-    assert "coefficients at a kink held there" in made.said
+    assert "coefficients at a kink held there" in made.description
     zeros = pr.fit(model).solution.beta == 0
     assert zeros.any()
     same = 0
@@ -339,7 +339,7 @@ def test_the_posterior_left_out_by_importance_sampling_is_the_closed_form():
         sampled.table["score"], exact.table["score"], atol=0.2 / 40
     )
     np.testing.assert_allclose(sampled.table["se"], exact.table["se"], rtol=0.05)
-    assert "PSIS over the draws of conjugate" in sampled.said
+    assert "PSIS over the draws of conjugate" in sampled.description
     assert sampled.table["elpd_loo"].iloc[0] == pytest.approx(
         -40 * sampled.table["score"].iloc[0]
     )
@@ -515,7 +515,7 @@ def test_the_rule_of_one_standard_error_by_hand():
         table["score"] <= table.loc[best, "score"] + table.loc[best, "se"]
     ]
     assert careful.scale == within.min() < best
-    assert careful.said.startswith(
+    assert careful.description.startswith(
         "takes the strongest prior whose score is within one standard error of the least"
     )
     beta = np.full((4, 1), 0.2)
@@ -653,7 +653,9 @@ def test_laplace_evidence_is_exact_where_the_posterior_is_normal():
     assert error[1] < error[0] / 12 < 0.02
     assert (
         "by the Laplace approximation"
-        in tune(model_of(pr.Normal(1.0), "poisson"), "evidence", scales=[0.5, 1.0]).said
+        in tune(
+            model_of(pr.Normal(1.0), "poisson"), "evidence", scales=[0.5, 1.0]
+        ).description
     )
 
 
@@ -664,7 +666,7 @@ def test_laplace_evidence_is_exact_where_the_posterior_is_normal():
 def test_every_criterion_says_what_it_minimised_and_gives_the_model_with_that_prior(by):
     model = model_of(pr.Normal(1.0, scaled=True, sigma_units=True))
     made = tune(model, by, scales=[0.05, 0.5, 5.0])
-    assert made.said.startswith("minimises ")
+    assert made.description.startswith("minimises ")
     assert made.scale == made.table["score"].idxmin() == made.best
     assert {"score", "se", "df", "sigma"} <= set(made.table.columns)
     assert np.isfinite(made.table["score"]).all()
@@ -676,7 +678,7 @@ def test_every_criterion_says_what_it_minimised_and_gives_the_model_with_that_pr
     assert float(made.model.log_prior(beta, sigma=1.0)) == pytest.approx(
         float(expected)
     )
-    assert f"Choice: {made.said}" in unfolded(made)
+    assert f"Choice: {made.description}" in unfolded(made)
 
 
 @pytest.mark.parametrize("score", sorted(set(LOSSES) - {"predictive"}))

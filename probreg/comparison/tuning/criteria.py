@@ -127,11 +127,11 @@ class Request:
 
 @dataclass(frozen=True, eq=False)
 class Assessment:
-    """Scores (S,) at the scales of a path with their standard errors (nan where there is none), `said` what they are,
+    """Scores (S,) at the scales of a path with their standard errors (nan where there is none), their `description`,
     `columns` more of the table, `parts` (S, K) the scores of K folds or observations."""
 
     score: Array
-    said: str
+    description: str
     se: Array
     columns: Mapping[str, Array] = field(default_factory=dict)
     parts: Array | None = None

@@ -173,13 +173,13 @@ def losses_by_fold(found: PathSolution, fold: Array, loss: PredictionLoss) -> Ar
     each = np.flatnonzero(doubt.any(0))
     trained = trainings(model, fold, each)
 
-    def alone(k: int) -> None:
+    def fit_fold(k: int) -> None:
         at = np.flatnonzero(doubt[:, k])
         own = np.flatnonzero(fold == k)
         path = modes(next(trained), found.scales[at])
         out[np.ix_(at, own)] = held_out_losses(path, model.design.take(own), loss)
 
-    each_of(alone, each.tolist(), "folds")
+    each_of(fit_fold, each.tolist(), "folds")
     return out
 
 
@@ -258,7 +258,7 @@ class CrossValidation(Criterion):
         sizes = np.bincount(fold, weight)
         each = np.stack([np.bincount(fold, weight * row) / sizes for row in losses])
         score, se = mean_and_error(each, sizes, len(sizes))
-        said = f"the mean held-out {ask.loss.title} per observation of the mode, over {len(sizes)} folds"
+        description = f"the mean held-out {ask.loss.title} per observation of the mode, over {len(sizes)} folds"
         if not isinstance(ask.folds, int | np.integer):
             how = "the folds are those given"
         elif ask.groups is not None:
@@ -272,12 +272,14 @@ class CrossValidation(Criterion):
         whole = "; a row of weight w counts as w observations and goes to one fold as a whole"
         dealt = (how + (whole if model.design.weights is not None else ""),)
         return Assessment(
-            score, said, se, parts=each, notes=(*dealt, *_missing_notes(score))
+            score, description, se, parts=each, notes=(*dealt, *_missing_notes(score))
         )
 
 
 def _missing_notes(score: Array) -> tuple[str, ...]:
-    lost = int(np.isnan(score).sum())
-    if lost:
-        return (f"at {lost} of {len(score)} scales some fold has no mode, so no score",)
+    missing = int(np.isnan(score).sum())
+    if missing:
+        return (
+            f"at {missing} of {len(score)} scales some fold has no mode, so no score",
+        )
     return ()

@@ -149,12 +149,12 @@ class EvidenceCriterion(Criterion):
             "-log p(y | scale)"
             + " (its lower bound for a basis of few anchors)" * bool(few)
         )
-        said = (
+        description = (
             f"the negative log evidence {what}, coefficients{over} integrated out {how}"
         )
         return Assessment(
             -value,
-            said,
+            description,
             np.full(len(value), np.nan),
             {"log_evidence": value},
             notes=notes,

@@ -92,8 +92,10 @@ class GCV(Criterion):
         score = np.where(
             good & (found.df < n), n * rss / np.square(n - found.df), np.nan
         )
-        said = "the generalised cross-validation score n RSS / (n - df)^2 of the mode"
-        return Assessment(score, said, np.full(len(score), np.nan), {"rss": rss})
+        description = (
+            "the generalised cross-validation score n RSS / (n - df)^2 of the mode"
+        )
+        return Assessment(score, description, np.full(len(score), np.nan), {"rss": rss})
 
 
 def _criterion_assessment(
@@ -103,7 +105,10 @@ def _criterion_assessment(
         more = f", plus {len(found.aux)} for {', '.join(found.aux)}"
     else:
         more = ""
-    said = f"{name} = -2 log p(y | mode) + {price} k, k the effective degrees of freedom of the coefficients{more}"
+    description = f"{name} = -2 log p(y | mode) + {price} k, k the effective degrees of freedom of the coefficients{more}"
     return Assessment(
-        score, said, np.full(len(score), np.nan), {"log_likelihood": found.log_lik}
+        score,
+        description,
+        np.full(len(score), np.nan),
+        {"log_likelihood": found.log_lik},
     )

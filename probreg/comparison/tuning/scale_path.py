@@ -188,14 +188,14 @@ class RegularisationPath:
         return label_coefficients(self.model, reported_coefficients(self.model, at))
 
     def __repr__(self) -> str:
-        head, *rest = self._said()
+        head, *rest = self._summary_lines()
         return clean_lines(head, *(f"  {line}" for line in rest))
 
     def _repr_html_(self) -> str:
-        head, *rest = self._said()
+        head, *rest = self._summary_lines()
         return notebook_html([head], notes=rest)
 
-    def _said(self) -> list[str]:
+    def _summary_lines(self) -> list[str]:
         """What the path is of, its scales, and where criteria are least."""
         scales = self.scales
         bad = sum(not s.good for s in self.solution.status)
@@ -274,8 +274,8 @@ def path(
     bad = [s for s, status in zip(found.scales, found.status) if not status.good]
     if bad:
         first = next(s for s in found.status if not s.good)
-        said = f"path: no mode at {len(bad)} of {len(found.scales)} scales, from {min(bad):.4g}: {first.value}"
-        warn_caller(said)
+        message = f"path: no mode at {len(bad)} of {len(found.scales)} scales, from {min(bad):.4g}: {first.value}"
+        warn_caller(message)
     return RegularisationPath(model, found)
 
 

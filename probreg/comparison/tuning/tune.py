@@ -38,13 +38,13 @@ _WITHIN = (
 @dataclass(frozen=True, eq=False)
 class TuningResult:
     """`model`, with the prior at the chosen `scale` (a factor on every scale of the prior); `table`, a DataFrame with the
-    score, its standard error, df and sigma of every scale, unrounded; `said`, what was minimised; `parts`, a DataArray of
+    score, its standard error, df and sigma of every scale, unrounded; `description` of what was minimised; `parts`, a DataArray of
     the scores of folds (scale, fold) or observations (scale, obs), where rows were held out."""
 
     model: Model
     scale: float
     table: DataFrame
-    said: str
+    description: str
     criterion: Criterion
     rule: str
     notes: tuple[str, ...] = ()
@@ -57,14 +57,14 @@ class TuningResult:
 
     def __repr__(self) -> str:
         return clean_lines(
-            f"Choice: {self.said}",
+            f"Choice: {self.description}",
             f"  {self._describe_best}",
             *(f"  note: {n}" for n in self.notes),
         )
 
     def _repr_html_(self) -> str:
         return notebook_html(
-            [f"Choice: {self.said}", self._describe_best],
+            [f"Choice: {self.description}", self._describe_best],
             notes=self.notes,
             folded={
                 f"{len(self.table)} rows of the table": Table.from_pandas(self.table)
@@ -167,18 +167,22 @@ def tune(
             judged = found.seen
         else:
             judged = found
-        given = criterion.assess(judged, Request(loss, folds, groups, seed, model))
-    if not np.isfinite(given.score).any():
+        assessment = criterion.assess(judged, Request(loss, folds, groups, seed, model))
+    if not np.isfinite(assessment.score).any():
         raise NotConverged(
             f"{criterion.name} has a score at no scale: {found.status[-1].value}"
         )
-    best = int(np.nanargmin(given.score))
+    best = int(np.nanargmin(assessment.score))
     # Scales increase: the least with score <= min score + its standard error   (Hastie et al. 2009, section 7.10).
     if rule == "min":
         i = best
     else:
-        i = int(np.flatnonzero(given.score <= given.score[best] + given.se[best])[0])
-    lost = int(np.isnan(given.score).sum())
+        i = int(
+            np.flatnonzero(
+                assessment.score <= assessment.score[best] + assessment.se[best]
+            )[0]
+        )
+    missing = int(np.isnan(assessment.score).sum())
     return TuningResult(
         model=replace(
             restated(found.base, float(found.scales[i])),
@@ -188,23 +192,28 @@ def tune(
         table=_score_table(
             found.scales,
             {
-                "score": given.score,
-                "se": given.se,
+                "score": assessment.score,
+                "se": assessment.se,
                 "df": found.df,
-                **given.columns,
+                **assessment.columns,
                 **found.aux,
             },
         ),
-        said=("minimises " if rule == "min" else _WITHIN) + given.said,
+        description=("minimises " if rule == "min" else _WITHIN)
+        + assessment.description,
         criterion=criterion,
         rule=rule,
         notes=(
             *(_BOUND if criterion.holds_out else ()),
-            *given.notes,
+            *assessment.notes,
             *_edges(found.scales, i),
-            *((f"{lost} of {len(given.score)} scales have no score",) if lost else ()),
+            *(
+                (f"{missing} of {len(assessment.score)} scales have no score",)
+                if missing
+                else ()
+            ),
         ),
-        parts=_label_scores(model, criterion, found.scales, given.parts),
+        parts=_label_scores(model, criterion, found.scales, assessment.parts),
     )
 
 

@@ -272,9 +272,9 @@ def tune(found: TuningResult, *, figsize: Size | None = None) -> "Figure":
     _draw_degrees(ax, scales, np.asarray(table["df"], dtype=float))
     name = found.criterion.name
     word = "held-out " if name == "cv" else "leave-one-out "
-    loss = found.said.split(word)[-1].split(" per ")[0]
+    loss = found.description.split(word)[-1].split(" per ")[0]
     x = "factor on the scales of the prior (small: strong prior)"
     label(ax, x=x, y=_CRITERIA.get(name, name).format(loss=loss))
     top_legend(fig, axes)
-    footnote(fig, plain_text(found.said))
+    footnote(fig, plain_text(found.description))
     return fig
