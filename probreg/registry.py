@@ -10,8 +10,8 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from importlib import import_module
-from types import MappingProxyType, ModuleType, UnionType
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from types import MappingProxyType, ModuleType
+from typing import Any
 
 import numpy as np
 
@@ -197,18 +197,10 @@ class Registry[T](MutableMapping[str, type[T]]):
             raise ProbregError(
                 f"{self.kind} {spec['name']!r} has no field {sorted(unknown)}; was it saved by a newer version?"
             )
-        self._check_kinds(cls, fields)
-        return cls(**fields)
-
-    def _check_kinds(self, cls: type[T], fields: Mapping[str, Any]) -> None:
-        """ProbregError for a field whose value is not of the kind that its class annotates."""
-        hints = get_type_hints(cls)
-        for name, value in fields.items():
-            if not _of_kind(value, hints[name]):
-                wanted = getattr(hints[name], "__name__", str(hints[name]))
-                raise ProbregError(
-                    f"{name} of {cls.name} is {value!r:.60}, and {wanted} belongs there"  # type: ignore[attr-defined]
-                )
+        try:
+            return cls(**fields)
+        except (TypeError, ValueError) as error:
+            raise ProbregError(f"{self.kind} {spec['name']!r}: {error}") from None
 
     def _value(self, value: Any) -> Any:
         if self.parts and isinstance(value, Mapping):
@@ -290,33 +282,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, tuple | list):
         return [_plain(v) for v in value]
     return value
-
-
-def _of_kind(value: Any, hint: Any) -> bool:
-    """Whether plain data are what an annotation of numbers, texts, truths, registered things and tuples of these says.
-
-    >>> _of_kind(1, float), _of_kind(True, float), _of_kind((1.0, None), tuple[float | None, ...]), _of_kind("a", Literal["b"])
-    (True, False, True, False)
-    """
-    origin = get_origin(hint)
-    arguments = get_args(hint)
-    if origin in (Union, UnionType):
-        return any(_of_kind(value, one) for one in arguments)
-    if origin is Literal:
-        return value in arguments
-    if origin is tuple:
-        if not isinstance(value, tuple):
-            return False
-        if arguments[-1] is Ellipsis:
-            each = arguments[:1] * len(value)
-        else:
-            each = arguments
-        return len(each) == len(value) and all(map(_of_kind, value, each))
-    if hint in (int, float):
-        return isinstance(
-            value, int if hint is int else int | float
-        ) and not isinstance(value, bool)
-    return hint is Any or isinstance(value, origin or hint)
 
 
 def public_names(room: Mapping[str, object]) -> list[str]:

@@ -366,8 +366,13 @@ class Design:
             return all_rows
         return np.delete(all_rows, self.unused.places)
 
+    @property
+    def row_names(self) -> Array:
+        """(n,) the labels of the rows, or their numbers."""
+        return np.arange(self.n) if self.labels is None else np.asarray(self.labels)
+
     def row_name(self, i: int) -> Any:
-        """What the data call the row that counts at place i: its label, or its place."""
+        """Return the label of row i, or its number."""
         return i if self.labels is None else self.labels[i]
 
     def by_row(self, values: Array, unused: Array | float = np.nan) -> Array:

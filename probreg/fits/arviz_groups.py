@@ -11,7 +11,14 @@ import numpy as np
 
 from probreg.errors import DataError
 from probreg.fits.effects_table import effect_variables
-from probreg.fits.inference_data import Array, as_integers, lazy, observation_rows
+from probreg.fits.inference_data import (
+    Array,
+    as_integers,
+    coefficient_dims,
+    lazy,
+    model_coordinates,
+    observation_rows,
+)
 from probreg.inference import Solution
 from probreg.inference.base import has_effects, reported_coefficients
 from probreg.model.drawn_prior import blocks_given_scales, needed_hyper
@@ -25,6 +32,7 @@ from probreg.model.term_variables import (
     term_variables,
 )
 from probreg.priors import BlockPrior, HierarchicalPrior
+from probreg.system.terminal import few_names
 
 _OF_ROWS = ("log_likelihood", "posterior_predictive", "observed_data")
 
@@ -158,15 +166,15 @@ def _prior_groups(
     flat = [c for c, v in zip(model.design.columns, beta[0, 0, :, 0]) if np.isnan(v)]
     if len(flat) == len(model.design.columns):
         raise DataError(
-            f"prior=True draws from proper priors, and no coefficient has one: {_list_first(flat)}"
+            f"prior=True draws from proper priors, and no coefficient has one: {few_names(flat)}"
         )
     if flat and not by_term:
         raise DataError(
-            f"prior=True needs a proper prior of every coefficient, and {_list_first(flat)} has none: give it one, or use by_term=True"
+            f"prior=True needs a proper prior of every coefficient, and {few_names(flat)} has none: give it one, or use by_term=True"
         )
     variables: dict[str, Any] = {
         "beta": (
-            ("chain", "draw", *_coefficient_dims(model)),
+            ("chain", "draw", *coefficient_dims(model)),
             reported_coefficients(model, beta),
         )
     }
@@ -178,43 +186,16 @@ def _prior_groups(
         for k, v in {**drawn.aux, **drawn.hyper}.items()
         if k not in model.fixed
     }
-    coords = {
-        "coef": list(model.design.head_columns),
-        "chain": [0],
-        "draw": np.arange(draws),
-    }
-    coords |= (
-        {"outcome": list(model.likelihood.outcomes)}
-        if model.likelihood.outcomes
-        else {}
-    )
-    groups = {"prior": xr.Dataset(variables, coords)}
+    draw_coords: dict[str, Any] = {"chain": [0], "draw": np.arange(draws)}
+    groups = {"prior": xr.Dataset(variables, model_coordinates(model) | draw_coords)}
     if drawn.y is not None:
+        coords = draw_coords | {"obs": np.arange(drawn.y.shape[1])}
         if drawn.y.ndim == 3:
-            levels = {"level": [str(v) for v in model.likelihood.levels]}
-        else:
-            levels = {}
-        at = {
-            "chain": [0],
-            "draw": np.arange(draws),
-            "obs": np.arange(drawn.y.shape[1]),
-        } | levels
+            coords["level"] = [str(v) for v in model.likelihood.levels]
         groups["prior_predictive"] = xr.Dataset(
-            {"y": (("chain", "draw", "obs", *levels), drawn.y[None])}, at
+            {"y": (tuple(coords), drawn.y[None])}, coords
         )
     return groups, "; ".join(drawn.notes)
-
-
-def _coefficient_dims(model: Model) -> tuple[str, ...]:
-    if model.likelihood.outcomes:
-        return ("coef", "outcome")
-    return ("coef",)
-
-
-def _list_first(names: list[str]) -> str:
-    return ", ".join(names[:5]) + (
-        f" and {len(names) - 5} more" if len(names) > 5 else ""
-    )
 
 
 # ---- the log prior -----------------------------------------------------------------------------------------------------

@@ -63,15 +63,11 @@ def _range_note(found: Fit) -> Note:
             "all {total} fitted values are in [0, 1]; predictions at other rows may be outside, and are not clipped",
             total=len(fitted),
         )
-    if design.labels is None:
-        first = rows[0]
-    else:
-        first = design.labels[rows[0]]
     return important_note(
         Topic.ROWS,
         "{n} of {total} fitted values lie outside [0, 1], first in row {row}, {value:.3g}; predictions are not clipped",
         n=len(rows),
         total=len(fitted),
-        row=first,
+        row=design.row_name(rows[0]),
         value=fitted[rows[0]],
     )

@@ -1,4 +1,4 @@
-"""Several quantiles of one response, fitted side by side, with standard errors that do not lean on the working density."""
+"""Several quantiles of one response, with standard errors that do not depend on the working density."""
 
 import itertools
 from collections.abc import Sequence
@@ -31,18 +31,20 @@ def fit_quantiles(model: Model, taus: Sequence[float]) -> dict[float, Fit]:
             f"tau lists different probabilities, got {taus if isinstance(taus, str) else list(taus)!r}"
         )
     fits = {}
-    for likelihood in sorted(map(Quantile, taus), key=lambda each: each.tau):
+    for likelihood in sorted(
+        map(Quantile, taus), key=lambda likelihood: likelihood.tau
+    ):
         # the mode by name: a prior that has none there is refused, where "auto" would sample another estimate
         fits[float(likelihood.tau)] = fit(
             replace(model, likelihood=likelihood), "interior_point"
         )
-    told = _crossings(fits)
-    return {tau: replace(f, notes=(*f.notes, *told[tau])) for tau, f in fits.items()}
+    notes = _crossings(fits)
+    return {tau: replace(f, notes=(*f.notes, *notes[tau])) for tau, f in fits.items()}
 
 
 def _crossings(fits: dict[float, Fit]) -> dict[float, list[Note]]:
-    """Where a quantile lies above a higher one at a row, in words, for both of them."""
-    told: dict[float, list[Note]] = {tau: [] for tau in fits}
+    """Return notes on rows where a quantile lies above a higher one, for both of them."""
+    notes: dict[float, list[Note]] = {tau: [] for tau in fits}
     taus = list(fits)
     for low, high in itertools.pairwise(taus):
         below, above = (
@@ -51,11 +53,6 @@ def _crossings(fits: dict[float, Fit]) -> dict[float, list[Note]]:
         size = 1e-9 * float(np.ptp(fits[low].model.design.observed))
         rows = np.flatnonzero(below > above + size)
         if len(rows):
-            labels = fits[low].model.design.labels
-            if labels is None:
-                first = rows[0]
-            else:
-                first = labels[rows[0]]
             note = important_note(
                 Topic.ROWS,
                 "the {low:g} and {high:g} quantiles cross: at {n} of {total} rows the lower one is above, first in row {first}",
@@ -63,8 +60,8 @@ def _crossings(fits: dict[float, Fit]) -> dict[float, list[Note]]:
                 high=high,
                 n=len(rows),
                 total=len(below),
-                first=first,
+                first=fits[low].model.design.row_name(rows[0]),
             )
-            told[low].append(note)
-            told[high].append(note)
-    return told
+            notes[low].append(note)
+            notes[high].append(note)
+    return notes

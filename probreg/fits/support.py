@@ -24,14 +24,10 @@ def support_table(model: Model, solution: Solution) -> "DataFrame":
         raise Incompatible(
             f"support vectors are those of a loss with kinks, and {model.likelihood.name} has none"
         )
-    if model.design.labels is None:
-        labels = np.arange(model.design.n)
-    else:
-        labels = np.asarray(model.design.labels)
+    index = pd.Index(model.design.row_names, name="row")
     if solution.draws is not None:
         return pd.DataFrame(
-            {"probability": _share_outside_tube(model, solution)},
-            index=pd.Index(labels, name="row"),
+            {"probability": _share_outside_tube(model, solution)}, index
         )
     found = support_of(model, solution)
     table = pd.DataFrame(
@@ -40,7 +36,7 @@ def support_table(model: Model, solution: Solution) -> "DataFrame":
             "residual": found.residual,
             "at": np.where(found.bound, "bound", "free"),
         },
-        index=pd.Index(labels, name="row"),
+        index,
     )
     return table[found.of]
 

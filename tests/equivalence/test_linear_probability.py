@@ -138,7 +138,7 @@ def test_groups_that_are_certain_lie_inside_whatever_the_rounding() -> None:
     fit = pr.linear_probability("y ~ C(g)", {"g": g, "y": y})
     assert fit.predict()["mean"].min() < 0.0  # by rounding
     assert any(
-        note.startswith("every one of 30 fitted values lies in [0, 1]")
+        note.startswith("all 30 fitted values are in [0, 1]")
         for note in map(str, fit.notes)
     )
 

@@ -7,7 +7,7 @@ from probreg.assess.after.base import DIAGNOSTICS
 from probreg.assess.after.influence_measures import DeletionDiagnostic
 from probreg.assess.after.local import Local, local
 from probreg.assess.after.replicates import Replicates
-from probreg.assess.before.design_leverage import list_first, row_names
+from probreg.assess.before.design_leverage import list_first
 from probreg.assess.findings import Finding
 from probreg.fits.fit import Fit
 from probreg.system.terminal import percent
@@ -39,7 +39,7 @@ class CookDiagnostic(DeletionDiagnostic):
         out = self.report_singular_rows(fit, pieces)
         if not order:
             return out or self.report_ok(f"largest distance {top:.3g}", statistic=top)
-        names = row_names(fit.model)[order]
+        names = fit.model.design.row_names[order]
         inside = content(pieces, top)
         edge = f"to the edge of the {percent(inside, 2)}"
         if inside > 0.99:

@@ -6,7 +6,6 @@ from probreg.assess.after.base import DIAGNOSTICS
 from probreg.assess.after.influence_measures import DeletionDiagnostic, dfbetas
 from probreg.assess.after.local import local
 from probreg.assess.after.replicates import Replicates
-from probreg.assess.before.design_leverage import row_names
 from probreg.assess.findings import Finding
 from probreg.fits.fit import Fit
 
@@ -42,7 +41,7 @@ class DfbetasDiagnostic(DeletionDiagnostic):
         if not order:
             sentence = f"largest change of a coefficient {top:.2g} standard errors"
             return out or self.report_ok(sentence, statistic=top)
-        labels = row_names(fit.model)
+        labels = fit.model.design.row_names
         names = fit.parameter_names
         parts = [
             f"{names[j]} by {-largest[j]:+.2g} without row {labels[row[j]]}"

@@ -17,7 +17,7 @@ from probreg.assess.after.replicates import (
     simulated_p_value,
 )
 from probreg.assess.after.residuals import deviance
-from probreg.assess.before.design_leverage import list_first, row_names
+from probreg.assess.before.design_leverage import list_first
 from probreg.assess.findings import Finding, Verdict
 from probreg.data.weights import refuse_sampling
 from probreg.errors import Incompatible
@@ -49,7 +49,7 @@ class DeletionDiagnostic(Diagnostic):
         rows = np.flatnonzero(np.isnan(pieces.cook) & (pieces.w > 0))
         if not len(rows):
             return []
-        names = row_names(fit.model)[rows]
+        names = fit.model.design.row_names[rows]
         sentence = f"a coefficient has no estimate without row {names[0]}"
         if len(rows) > 1:
             sentence += f" ({len(rows) - 1} more: {list_first(names[1:])})"

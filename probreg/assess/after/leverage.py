@@ -11,7 +11,6 @@ from probreg.assess.before.design_leverage import (
     TIMES,
     design_leverage,
     far_rows,
-    row_names,
 )
 from probreg.assess.findings import Finding
 from probreg.fits.fit import Fit
@@ -42,7 +41,7 @@ class LeverageDiagnostic(Diagnostic):
     def run(self, fit: Fit) -> list[Finding]:
         pieces = local(fit)
         h = pieces.leverage / fit.model.shape[1]
-        names = row_names(fit.model)
+        names = fit.model.design.row_names
         in_design = design_leverage(fit.model)
         mean = float(pieces.w @ in_design / pieces.total)
         far = (in_design >= max(HIGH, TIMES * mean)) | (h >= ALONE)

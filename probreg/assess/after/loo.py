@@ -3,7 +3,6 @@
 import numpy as np
 
 from probreg.assess.after.base import DIAGNOSTICS, Diagnostic, heavier_tails
-from probreg.assess.before.design_leverage import row_names
 from probreg.assess.findings import Finding, Verdict
 from probreg.fits.fit import Fit
 from probreg.fits.inference_data import observation_rows
@@ -52,7 +51,7 @@ class LeaveOneOutDiagnostic(Diagnostic):
             return self.report_ok(sentence, statistic=k.max())
         order = bad[np.argsort(-k[bad])]
         # the label of the row behind every observation
-        names = row_names(fit.model)[observation_rows(fit.model)[0]][order]
+        names = fit.model.design.row_names[observation_rows(fit.model)[0]][order]
         first = ", ".join(f"{n} ({k[i]:.2f})" for n, i in zip(names[:_SHOWN], order))
         more = f" and {len(bad) - _SHOWN} more" if len(bad) > _SHOWN else ""
         sentence = f"unreliable for row{'s' * (len(bad) > 1)} {first}{more}. {score}"

@@ -14,7 +14,7 @@ from probreg.assess.after.influence_measures import externally_studentised
 from probreg.assess.after.local import local, local_obstacle
 from probreg.assess.after.observed import zero_weight_obstacle
 from probreg.assess.after.residuals import predictor, tails
-from probreg.assess.before.design_leverage import list_first, row_names
+from probreg.assess.before.design_leverage import list_first
 from probreg.assess.before.response import two_values_obstacle
 from probreg.assess.findings import Finding, Verdict
 from probreg.fits.fit import Fit
@@ -56,7 +56,7 @@ class OutlierDiagnostic(Diagnostic):
         test = f"{format_p(least)} (Bonferroni)"
         if not order:
             return self.report_ok(f"no outliers, {test}", p_value=least)
-        names = row_names(fit.model)[order]
+        names = fit.model.design.row_names[order]
         plural = "s" * (len(order) > 1)
         sentence = (
             f"extreme response{plural} in row{plural} {list_first(names)}, {test}"

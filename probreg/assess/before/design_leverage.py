@@ -38,7 +38,7 @@ class DesignLeverageCheck(Check):
         if surplus(model) is not None:
             return self.report_not_applicable("more columns than rows")
         w = full_weights(design.weights, design.n)
-        found = far_rows(design_leverage(model), w, row_names(model))
+        found = far_rows(design_leverage(model), w, model.design.row_names)
         return self.report(found.verdict, found.sentence, found.remedy, rows=found.rows)
 
 
@@ -93,13 +93,6 @@ def far_rows(
     remedy = "check the row, and report the fit without it too"
     verdict = Verdict.WARNING if top >= HALF else Verdict.NOTE
     return FarRows(verdict, sentence, remedy, tuple(names[order].tolist()))
-
-
-def row_names(model: Model) -> Array:
-    """Return the labels of the rows, or their numbers."""
-    if model.design.labels is None:
-        return np.arange(model.design.n)
-    return np.asarray(model.design.labels)
 
 
 def list_first(names: Iterable[object], most: int = 3) -> str:

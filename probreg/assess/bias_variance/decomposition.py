@@ -245,11 +245,7 @@ def _tables(
     import xarray as xr
 
     inner = ("obs",) if f.ndim == 1 else ("obs", "level")
-    coords: dict[str, Any] = {
-        "obs": np.arange(target.n)
-        if target.labels is None
-        else np.asarray(target.labels)
-    }
+    coords: dict[str, Any] = {"obs": target.row_names}
     if f.ndim == 2:
         coords["level"] = [str(v) for v in likelihood.levels]
     lead: tuple[str, ...] = () if scales is None else ("scale",)

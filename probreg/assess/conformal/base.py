@@ -112,10 +112,7 @@ def rows_by_frequency(design: Design) -> tuple[Design, tuple[str, ...]]:
     if w is None:
         return design, ()
     rows = np.repeat(np.arange(design.n), w.astype(int))
-    if design.labels is None:
-        labels = np.arange(design.n)
-    else:
-        labels = np.asarray(design.labels)
+    labels = design.row_names
     plain = Design(
         design.X[rows], design.observed[rows], design.columns, design.free, design.recipe, design.response,
         None if design.offset is None else design.offset[rows], labels=labels[rows],

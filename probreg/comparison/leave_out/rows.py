@@ -197,8 +197,7 @@ def _by_observation(fit: Fit, log_p: Array, method: str) -> LeftOut:
     missing = np.flatnonzero(np.isnan(log_p))
     if not len(missing):
         return LeftOut(elpd, method)
-    labels = fit.model.design.labels
-    names = np.arange(fit.model.design.n) if labels is None else np.asarray(labels)
+    names = fit.model.design.row_names
     # with least squares a row alone decides a coefficient; elsewhere the search failed
     if fit.model.likelihood.least_squares:
         reason = "some coefficient has no estimate"

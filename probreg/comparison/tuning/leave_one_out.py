@@ -145,11 +145,7 @@ def _require_estimates(found: PathSolution, parts: Array) -> None:
     good = [i for i in range(len(parts)) if has_mode(found, i)]
     if not good or not len(bad := np.flatnonzero(np.isnan(parts[good]).all(0))):
         return
-    design = found.base.design
-    if design.labels is None:
-        labels = np.arange(design.n)
-    else:
-        labels = design.labels
+    labels = found.base.design.row_names
     raise Incompatible(
         f"loo: without row {labels[bad[0]]} some coefficient has no estimate ({such_rows(len(bad))}): give its column a prior, "
         "or use cv with folds that keep such rows together"

@@ -264,10 +264,5 @@ def _label_scores(
             ("scale", "fold"),
             name="score",
         )
-    if model.design.labels is None:
-        labels = np.arange(model.design.n)
-    else:
-        labels = model.design.labels
-    return xr.DataArray(
-        parts, {"scale": scales, "obs": labels}, ("scale", "obs"), name="score"
-    )
+    coords = {"scale": scales, "obs": model.design.row_names}
+    return xr.DataArray(parts, coords, tuple(coords), name="score")
