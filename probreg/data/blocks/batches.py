@@ -13,12 +13,16 @@ from probreg.data.blocks.files import Batch, Files, Tables
 from probreg.data.blocks.survey import Orders, kept_rows
 from probreg.data.checked_arrays import weights_without_empty_trials
 from probreg.data.formula.columns import Table, kind_of, missing_values
-from probreg.data.formula.layout import Memory, counts_at, numeric
-from probreg.data.formula.recipe import Recipe, lay_out_with_bars, read_state
+from probreg.data.formula.layout import Memory, numeric
+from probreg.data.formula.recipe import (
+    Recipe,
+    lay_out_with_bars,
+    read_state,
+    response_values,
+)
 from probreg.data.rows import Missing, complete, refuse_infinite, row_weights
 from probreg.data.weights import WeightKind
 from probreg.errors import DataError, rows_named
-from probreg.formula.expression import parse_expression
 from probreg.formula.terms import FormulaLayout, parse_formula
 
 Encode = Callable[[Array], Array]
@@ -209,11 +213,11 @@ class FormulaBlocks:
     def block(self, table: Table) -> Block:
         """The block of these complete rows."""
         X = self._matrix(table)
-        y = self._response(table)
-        if self.recipe.offset is None:
-            offset = None
-        else:
-            offset = self._offset(table)[:, None]
+        y = response_values(self._parts, table, self._memory, training=False)
+        offset = None
+        if self.recipe.added is not None:
+            learned = self._memory.transforms
+            offset = numeric(self.recipe.added, table, learned, training=False)[:, None]
         weights = weights_without_empty_trials(
             y, self._parts.counted, self._weights(table)
         )
@@ -264,25 +268,6 @@ class FormulaBlocks:
                     part[j] = table.columns[name][rows]
             X[rows] = part.T
         return X
-
-    def _response(self, table: Table) -> Any:
-        """The response values, as numbers or as what they are; (b, c) where a row counts."""
-        outcome = self._parts.outcome
-        learned = self._memory.transforms
-        if self._parts.counted:
-            return counts_at(self._parts, table, learned, training=False)
-        name = outcome[0].column
-        if name is None:
-            return numeric(outcome[0], table, learned, training=False)
-        return table.columns[name]
-
-    def _offset(self, table: Table) -> Array:
-        return numeric(
-            parse_expression(self.recipe.offset or ""),
-            table,
-            self._memory.transforms,
-            training=False,
-        )
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """The variables behind the columns: what a formula read, which its design keeps by reference.
 
-A file that was saved with its rows holds those that its columns do not tell; the others are read back from the matrix.
+A file that was saved with its rows holds them.
 """
 
 import re
@@ -23,8 +23,8 @@ def variables(
 ) -> dict[str, Any]:
     """The variables behind the columns, at the rows of the design, and with `data` the columns `also` named.
 
-    `data` is the table that the model was fitted to. DataError when the rows are gone, when a variable is neither kept nor
-    can be read back and `data` is None, and for data that are not the rows of the model.
+    `data` is the table that the model was fitted to. DataError when the rows are gone, when a variable is not kept and `data`
+    is None, and for data that are not the rows of the model.
     """
     design.need_rows("a curve or an average over the model's own data")
     if isinstance(design.recipe, ArrayColumns):
@@ -47,16 +47,11 @@ def read_by(design: Design) -> tuple[str, ...]:
     >>> read_by(from_arrays([[1.0], [2.0]], columns=["x"], intercept=True, response="y"))
     ('x',)
     """
-    from probreg.formula.expression import parse_expression
 
     if isinstance(design.recipe, ArrayColumns):
         return design.recipe.given
     recipe: Any = design.recipe
-    if recipe.offset:
-        added = parse_expression(recipe.offset).variables
-    else:
-        added = ()
-    return tuple(dict.fromkeys((*recipe.variables, *added)))
+    return tuple(dict.fromkeys((*recipe.variables, *recipe.added_variables)))
 
 
 def categories(design: Design) -> dict[str, list[Any]]:
@@ -133,111 +128,26 @@ def read_at(design: Design, data: Any) -> dict[str, Any]:
 
 
 def read_of(design: Design) -> dict[str, Any]:
-    """The variables that a design keeps and its columns do not tell, for a file."""
-    recipe: Any = design.recipe
-    if isinstance(recipe, ArrayColumns):
-        own = ()
-    else:
-        own = recipe.variables
-    return {
-        k: v
-        for k, v in design.read.items()
-        if k not in own or _from_columns(design, k) is None
-    }
+    """The variables that a design keeps, for a file; none for arrays, whose columns they are."""
+    if isinstance(design.recipe, ArrayColumns):
+        return {}
+    return dict(design.read)
 
 
 def _read_back(design: Design) -> dict[str, Any]:
-    """The variables that the design keeps, and others from its columns; checked by making the matrix again."""
+    """The variables that the design keeps; checked by making the matrix again."""
     recipe: Any = design.recipe
-    table: dict[str, Any] = {}
-    for name in read_by(design):
-        if name in design.read:
-            found = design.read[name]
-        else:
-            found = _from_columns(design, name)
-        if found is not None:
-            table[name] = found
-        elif name in recipe.variables:
-            raise DataError(
-                f"the variable {name!r} cannot be read back from the columns of the model; pass data=, the table it was fitted to"
-            )
+    absent = [name for name in recipe.variables if name not in design.read]
+    if absent:
+        raise DataError(
+            f"the model does not keep the variable {absent[0]!r}; pass data=, the table it was fitted to"
+        )
+    table = {n: design.read[n] for n in read_by(design) if n in design.read}
     if table and not all_close(recipe.matrix(table), design.X):
         raise DataError(
             "the variables do not make the columns of the model: its table was changed since; pass data=, as it was"
         )
     return table
-
-
-def _from_columns(design: Design, name: str) -> Any:
-    """A number that is a column, a category from its 0/1 columns, what enters a smooth function; None where they do not tell."""
-    if name in design.columns:
-        return design.X[:, design.columns.index(name)]
-    found = _levels_from_indicators(design, name)
-    return _input(design, name) if found is None else found
-
-
-def _input(design: Design, name: str) -> Array | None:
-    """A variable that enters a smooth function or a process as it stands, or multiplies smooth functions (`by=`)."""
-    from probreg.formula.terms import parse_formula
-    from probreg.formula.text import column_written
-
-    recipe: Any = design.recipe
-    written = column_written(name)
-    for key, names in recipe.entering.items():
-        if written in names and key in design.inputs:
-            return design.inputs[key][:, names.index(written)]
-    by = [
-        e.written()
-        for e in parse_formula(recipe.formula).factors.values()
-        if e.by == name
-    ]
-    return _multiplier(design, by[0]) if by else None
-
-
-def _multiplier(design: Design, key: str) -> Array | None:
-    """What multiplies the smooth functions of a term: numbers, or the level of which the columns are not zero."""
-    term = next(t for t in design.recipe.terms if t.name == key)
-    if not set(term.columns) <= set(design.columns):
-        return None
-    number = {name: j for j, name in enumerate(design.columns)}
-    if not term.levels:
-        return design.X[:, number[term.flat[0]]]
-    met = np.stack(
-        [
-            (design.X[:, [number[c] for c in f.columns]] != 0).any(1)
-            for f in term.functions
-        ],
-        1,
-    )
-    return np.array(term.levels, dtype=object)[met.argmax(1)]
-
-
-def _levels_from_indicators(design: Design, name: str) -> Array | None:
-    """A category from its indicator columns; the level without one holds where all are zero."""
-    from probreg.formula.expression import parse_expression
-
-    recipe: Any = design.recipe
-    for text, levels in recipe.state["levels"].items():
-        if parse_expression(text).category != name:
-            continue
-        where = [_indicator(design, text, level) for level in levels]
-        if where.count(None) > 1:
-            continue
-        shown = np.stack(
-            [np.zeros(design.n) if j is None else design.X[:, j] for j in where], 1
-        )
-        if None in where:
-            base = where.index(None)
-            shown[:, base] = 1.0 - shown.sum(1)
-        values = np.empty(len(levels), dtype=object)
-        values[:] = levels
-        return values[shown.argmax(1)]
-    return None
-
-
-def _indicator(design: Design, text: str, level: Any) -> int | None:
-    names = (f"{text}[T.{level}]", f"{text}[{level}]")
-    return next((design.columns.index(c) for c in names if c in design.columns), None)
 
 
 def terms(design: Design) -> dict[str, tuple[int, ...]]:
