@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import multivariate_normal
 
 import probreg as pr
-from probreg.comparison.leave_out.groups import _of_group
+from probreg.comparison.leave_out.groups import _log_density_without_effects
 from probreg.errors import DataError
 from probreg.fits.prediction import off_span_of
 from probreg.inference.uncertainty.asymptotic import asymptotic
@@ -124,7 +124,9 @@ def test_points_integrate_the_effects_of_a_group_at_each_draw(chance):
     eta = (beta[:, :2, 0] @ d.X[rows, :2].T)[:, :, None] + sd * z
     sign = (2 * DATA["happened"].to_numpy()[rows] - 1)[:, None]
     expected = np.log(np.exp(-np.logaddexp(0, -sign * eta).sum(1)) @ w / w.sum())
-    found = _of_group(chance.model, beta, np.arange(50), {}, [own], rows, rng)
+    found = _log_density_without_effects(
+        chance.model, beta, np.arange(50), {}, [own], rows, rng
+    )
     # 256 points are off by 2e-4, 32 by 2e-2
     np.testing.assert_allclose(found, expected, atol=2e-3)
 

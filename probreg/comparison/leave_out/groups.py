@@ -48,7 +48,7 @@ _NODE_VARIANCE = 1.5  # covariance of the quadrature points over that of the eff
 
 
 def group_labels_of(fits: Mapping[str, Fit], group: str) -> Array:
-    """The group (n,) of each row, from the first fit that knows it. DataError where none does."""
+    """Return the group (n,) of each row, from the first fit that has it. DataError if none has."""
     known: list[str] = []
     for fit in fits.values():
         design = fit.model.design
@@ -66,14 +66,14 @@ def group_labels_of(fits: Mapping[str, Fit], group: str) -> Array:
 
 
 def leave_group_out(fit: Fit, group: str, labels: Array) -> LeftOut:
-    """log p(y_g | the rest) of every group, (G,), in the order of the labels; nan, with the reason, where there is none."""
-    each = [np.flatnonzero(labels == g) for g in dict.fromkeys(labels.tolist())]
-    why = _obstacle(fit)
-    if why is not None:
-        return LeftOut(np.full(len(each), np.nan), "none", (why,))
+    """Return log p(y_g | y_-g) of every group, (G,), in the order of the labels; nan, with the reason, where there is none."""
+    groups = [np.flatnonzero(labels == g) for g in dict.fromkeys(labels.tolist())]
+    obstacle = _obstacle(fit)
+    if obstacle is not None:
+        return LeftOut(np.full(len(groups), np.nan), "none", (obstacle,))
     if fit.model.likelihood.least_squares and _normal_given_scales(fit):
-        return _leave_out_exactly(fit, group, each)
-    return _leave_out_by_quadrature(fit, group, each)
+        return _leave_out_exactly(fit, group, groups)
+    return _leave_out_by_quadrature(fit, group, groups)
 
 
 def _obstacle(fit: Fit) -> str | None:
@@ -86,7 +86,7 @@ def _obstacle(fit: Fit) -> str | None:
         and not fit.model.flat
         and not has_standard_error(fit.solution)
     ):
-        return "this mode has no standard errors, so that what the other groups say of it is not known"
+        return "this mode has no standard errors, so that it cannot be conditioned on the other groups"
     return None
 
 
@@ -94,7 +94,7 @@ def _obstacle(fit: Fit) -> str | None:
 
 
 def _normal_given_scales(fit: Fit) -> bool:
-    """Whether coefficients are normal given the scales, and these are known or drawn."""
+    """Return whether coefficients are normal given the scales, and the scales are known or drawn."""
     drawn = fit.solution.draws is not None
     if not drawn and fit.model.unknown and not fit.model.flat:
         return False
@@ -104,18 +104,18 @@ def _normal_given_scales(fit: Fit) -> bool:
     return known and not (elliptical and fit.solution.df is not None)
 
 
-def _leave_out_exactly(fit: Fit, group: str, each: list[Array]) -> LeftOut:
+def _leave_out_exactly(fit: Fit, group: str, groups: list[Array]) -> LeftOut:
     if fit.solution.draws is None:
         if fit.model.flat and fit.model.unknown:
-            return _of_least_squares(fit, each)
+            return _least_squares_density(fit, groups)
         sigma = float(fit.model.noise(fit.aux))
         elpd = _group_log_density(
-            fit.model, fit.solution.beta[:, 0], fit.solution.given_scales, sigma, each
+            fit.model, fit.solution.beta[:, 0], fit.solution.given_scales, sigma, groups
         )
         notes = (*_held_scales_note(fit, group), *_missing_notes(elpd, group))
         return LeftOut(elpd, "closed form", notes)
     log_p = np.array(
-        [_group_log_density(fit.model, *at, each) for at in _at_draws(fit)]
+        [_group_log_density(fit.model, *at, groups) for at in _at_draws(fit)]
     )
     return _leave_out_by_importance(
         log_p, group, "closed form given the scales, weighed over their draws"
@@ -123,46 +123,46 @@ def _leave_out_exactly(fit: Fit, group: str, each: list[Array]) -> LeftOut:
 
 
 def _group_log_density(
-    model: Model, beta: Array, V: ParameterCovariance, sigma: float, each: list[Array]
+    model: Model, beta: Array, V: ParameterCovariance, sigma: float, groups: list[Array]
 ) -> Array:
     """Return log p(y_g | y_-g, theta), (G,), where beta and V are the mean and the covariance given all rows."""
-    at = WhitenedRows.of(model, beta, sigma)
-    out = np.empty(len(each))
-    for i, rows in enumerate(each):
-        value, vector = np.linalg.eigh(at.apart(rows, V))
+    whitened = WhitenedRows.of(model, beta, sigma)
+    out = np.empty(len(groups))
+    for i, rows in enumerate(groups):
+        value, vector = np.linalg.eigh(whitened.apart(rows, V))
         if value[0] < SINGULAR:
             out[i] = np.nan
             continue
         # log N(y_g; y_g - R^-1 e, sigma^2 R^-1) = -n/2 log 2 pi - n log sigma + log |R| / 2 - e'R^-1 e / 2
-        z = vector.T @ at.e[rows]
+        z = vector.T @ whitened.e[rows]
         out[i] = (
             0.5 * np.log(value).sum()
             - 0.5 * (z**2 / value).sum()
-            + np.log(at.root[rows] / sigma).sum()
+            + np.log(whitened.root[rows] / sigma).sum()
         )
         out[i] -= 0.5 * len(rows) * np.log(2.0 * np.pi)
     return out
 
 
-def _of_least_squares(fit: Fit, each: list[Array]) -> LeftOut:
+def _least_squares_density(fit: Fit, groups: list[Array]) -> LeftOut:
     """The plug-in density at least squares without the group: N(y_g; X_g b_-g, RSS_-g / (n - n_g))."""
     model = fit.model
     n = fit.model.design.n
     s = ClosedForm().solve(model, np.random.default_rng(0))
     V = s.scale.scaled(s.df / s.stats["rss"] if s.df else 1.0)
-    at = WhitenedRows.of(model, s.beta[:, 0], 1.0)
-    out = np.full(len(each), np.nan)
-    for i, rows in enumerate(each):
-        R = at.apart(rows, V)
+    whitened = WhitenedRows.of(model, s.beta[:, 0], 1.0)
+    out = np.full(len(groups), np.nan)
+    for i, rows in enumerate(groups):
+        R = whitened.apart(rows, V)
         if len(rows) == n or np.linalg.eigvalsh(R)[0] < SINGULAR:
             continue
-        away = np.linalg.solve(R, at.e[rows])
+        away = np.linalg.solve(R, whitened.e[rows])
         # RSS_-g = RSS - e'R^-1 e
-        variance = (s.stats["rss"] - at.e[rows] @ away) / (n - len(rows))
+        variance = (s.stats["rss"] - whitened.e[rows] @ away) / (n - len(rows))
         out[i] = (
             -0.5 * len(rows) * np.log(2.0 * np.pi * variance)
             - 0.5 * (away @ away) / variance
-            + np.log(at.root[rows]).sum()
+            + np.log(whitened.root[rows]).sum()
         )
     return LeftOut(out, "closed form", _missing_notes(out, "group"))
 
@@ -208,19 +208,19 @@ def _prior_root(
     centre = np.zeros(p)
     names = hyper_names(model.joint, model.design)
     for i, b in enumerate(model.joint.blocks):
-        own = list(b.columns)
+        columns = list(b.columns)
         q = len(b.columns)
         prior = b.prior
         unit = sigma if b.prior.sigma_units else 1.0
         if names.get(i):
-            inside = hyper_at(model.joint, model.design, i, at)
+            hyper = hyper_at(model.joint, model.design, i, at)
         else:
-            inside = {}
-        each_group = prior.root_of_groups({k: float(v) for k, v in inside.items()})
-        if each_group is not None:
-            L = block_diag(*[each_group] * (q // len(each_group)))
+            hyper = {}
+        group_root = prior.root_of_groups({k: float(v) for k, v in hyper.items()})
+        if group_root is not None:
+            L = block_diag(*[group_root] * (q // len(group_root)))
         elif isinstance(prior, HierarchicalPrior):
-            values = {k: at[called] for k, called in names[i].items()}
+            values = {k: at[name] for k, name in names[i].items()}
             L, prior = (
                 np.diag(
                     np.broadcast_to(prior.spread(**values), q)
@@ -229,60 +229,66 @@ def _prior_root(
                 prior.base,
             )
         elif isinstance(prior, GaussianPrior):
-            each = prior.independent(q)
-            if each is not None and not np.isfinite(each).all():
+            sd = prior.independent(q)
+            if sd is not None and not np.isfinite(sd).all():
                 continue
-            if each is not None:
-                L = np.diag(each)
+            if sd is not None:
+                L = np.diag(sd)
             else:
                 L = np.linalg.cholesky(np.linalg.inv(prior.precision(q)))
         else:
             continue
-        M[np.ix_(own, own)], flat[own] = unit * L, False
+        M[np.ix_(columns, columns)], flat[columns] = unit * L, False
         if isinstance(prior, GaussianPrior):
-            centre[own] = prior.center(q)
+            centre[columns] = prior.center(q)
         else:
-            centre[own] = 0.0
+            centre[columns] = 0.0
     return M, flat, centre
 
 
 # ---- other likelihoods: effects of the group integrated out at draws of the rest -------------------------------------------
 
 
-def _leave_out_by_quadrature(fit: Fit, group: str, each: list[Array]) -> LeftOut:
+def _leave_out_by_quadrature(fit: Fit, group: str, groups: list[Array]) -> LeftOut:
     model = fit.model
     rng = np.random.default_rng([fit.seed, 11])
     if fit.solution.draws is not None:
         draws = fit.solution.posterior.flat
-        some = np.unique(
+        draw_numbers = np.unique(
             np.linspace(
                 0, len(draws["beta"]) - 1, min(len(draws["beta"]), _EFFECT_DRAWS)
             ).astype(int)
         )
         beta = draws["beta"]
         aux = {a: draws[a][:, None] for a in model.unknown}
-        how = "weighted over draws"
+        method = "weighted over draws"
     else:
         beta, aux = asymptotic(fit.solution, rng)
-        some = np.arange(min(_EFFECT_DRAWS, len(beta)))
-        how = "weighted over draws of the normal approximation"
+        draw_numbers = np.arange(min(_EFFECT_DRAWS, len(beta)))
+        method = "weighted over draws of the normal approximation"
     known = {**{a: np.full((len(beta), 1), v) for a, v in model.fixed.items()}, **aux}
     off = off_span_of(model, fit.solution, {a: v[:, 0] for a, v in known.items()})
     terms = [p for p in (off or OffSpan(())).of_groups if p.term.group == group]
     if terms:
-        how = f"effects of the group by quadrature, {how}"
-    known = {a: v[some] for a, v in known.items()}
+        method = f"effects of the group by quadrature, {method}"
+    known = {a: v[draw_numbers] for a, v in known.items()}
     log_p = np.stack(
-        [_of_group(model, beta, some, known, terms, rows, rng) for rows in each], 1
+        [
+            _log_density_without_effects(
+                model, beta, draw_numbers, known, terms, rows, rng
+            )
+            for rows in groups
+        ],
+        1,
     )
-    found = _leave_out_by_importance(log_p, group, how)
+    found = _leave_out_by_importance(log_p, group, method)
     return replace(found, warnings=(*_held_scales_note(fit, group), *found.warnings))
 
 
-def _of_group(
+def _log_density_without_effects(
     model: Model,
     beta: Array,
-    some: Array,
+    draw_numbers: Array,
     aux: Mapping[str, Array],
     terms: list[GroupEffects],
     rows: Array,
@@ -290,10 +296,10 @@ def _of_group(
 ) -> Array:
     """log p(y_g | everything but its effects), (S,)."""
     d = model.design.take(rows)
-    own = _group_columns(model, terms, rows)
-    rest = beta[some].copy()
-    rest[:, own] = 0.0
-    eta = plus_offset(np.einsum("np,spm->snm", d.X, rest), d.offset)
+    columns = _group_columns(model, terms, rows)
+    other_effects = beta[draw_numbers].copy()
+    other_effects[:, columns] = 0.0
+    eta = plus_offset(np.einsum("np,spm->snm", d.X, other_effects), d.offset)
     known = model.likelihood.at_rows(aux, d.precision)
 
     def log_likelihood(added: Array | float) -> Array:
@@ -301,17 +307,18 @@ def _of_group(
             model.likelihood.log_prob(d.observed, eta + added, **known)
         ).sum(-1)
 
-    if not own:
+    if not columns:
         return log_likelihood(0.0)
-    S = len(some)
+    S = len(draw_numbers)
     m = model.shape[1]
     roots = [
-        np.broadcast_to(p.roots, (len(beta), *p.roots.shape[1:]))[some] for p in terms
+        np.broadcast_to(p.roots, (len(beta), *p.roots.shape[1:]))[draw_numbers]
+        for p in terms
     ]
     L = np.stack(
         [np.kron(block_diag(*[r[s] for r in roots]), np.eye(m)) for s in range(S)]
     )
-    b = beta[:, own].reshape(len(beta), -1)
+    b = beta[:, columns].reshape(len(beta), -1)
     size = b.shape[1]
     # points b_j ~ q = N(mean, C) of what the draws say of the effects of this group
     C = _NODE_VARIANCE * np.atleast_2d(np.cov(b.T)) + _TINY * np.eye(size) * max(
@@ -330,7 +337,7 @@ def _of_group(
     )
     out = np.stack(
         [
-            log_likelihood((d.X[:, own] @ point.reshape(len(own), m))[None])
+            log_likelihood((d.X[:, columns] @ point.reshape(len(columns), m))[None])
             for point in points
         ],
         1,
@@ -341,12 +348,12 @@ def _of_group(
 
 def _group_columns(model: Model, terms: list[GroupEffects], rows: Array) -> list[int]:
     """Return the columns of the effects of the group of these rows."""
-    own: list[int] = []
+    columns: list[int] = []
     for p in terms:
         K = len(p.term.effects)
         code = int(model.design.inputs[p.key][rows[0], 0])
-        own += p.columns[code * K : (code + 1) * K]
-    return own
+        columns += p.columns[code * K : (code + 1) * K]
+    return columns
 
 
 def _normal_points(size: int) -> Array:
