@@ -1,6 +1,6 @@
-"""Models of the same observations side by side: criteria, evidence, predictive scores, stacking weights.
+"""Compare models of the same observations: criteria, evidence, predictive scores, stacking weights.
 
-Maximum likelihood and Bayesian fits stand in one table because each says a density of an observation that it has not seen:
+Maximum likelihood and Bayesian fits share a table because each has a density of an observation that it has not seen:
 the plug-in density at the estimate without it, or the posterior predictive without it.
 
 Stacking is the mixture of predictive distributions with the best leave-one-out log score.
@@ -165,11 +165,10 @@ def compare_models(
     test: Literal["lr"] | None = None,
     progress: Flag | None = None,
 ) -> ModelComparison:
-    """Models of the same observations by what they say of data that they have not seen.
+    """Compare models of the same observations by their predictions of data that they have not seen.
 
     Leave-one-out is exact for least squares, conjugate posteriors and Gaussian modes at held scales (closed form). Other modes are refitted without
-    each row up to 500 rows; of more one Newton step serves, with refits until less than 0.01 nats of the sum are in doubt, by an estimate. Other posteriors have PSIS. Rows that are read by the block have the criteria but no leave-one-out, and the notes say
-    so. Under sampling weights each row is left out whole, and elpd_loo is sum_i w_i log p(y_i | other rows) with weights of sum n,
+    each row up to 500 rows; of more one Newton step serves, with refits until less than 0.01 nats of the sum are in doubt, by an estimate. Other posteriors have PSIS. Rows that are read by the block have the criteria but no leave-one-out, with a note. Under sampling weights each row is left out whole, and elpd_loo is sum_i w_i log p(y_i | other rows) with weights of sum n,
     an estimate for the population; its error is that of a weighted mean.
 
     Parameters
@@ -227,9 +226,9 @@ def compare_models(
     for name, fit in several.items():
         refuse_other_data(base, several[base], name, fit)
     tests = None
-    said: tuple[str, ...] = ()
+    ratio_notes: tuple[str, ...] = ()
     if test is not None:
-        tests, said = likelihood_ratios(several)
+        tests, ratio_notes = likelihood_ratios(several)
     size = max(len(observation_rows(fit.model)[0]) for fit in several.values())
     with progress_bar("compare_models, fits", len(several), show=progress) as bar:
         if leave_out is None:
@@ -246,30 +245,34 @@ def compare_models(
             name: _model_row(fit, out[name], heldout) for name, fit in several.items()
         }
     if leave_out is None:
-        found = _comparison(several, out, rows)
+        result = _comparison(several, out, rows)
     else:
         rows = {
             name: row | {"p_loo": np.nan} for name, row in rows.items()
         }  # of rows, not of groups
-        found = _of_groups(_comparison(several, out, rows), leave_out, labels)
-    return replace(found, tests=tests, notes=(*found.notes, *said))
+        result = _of_groups(_comparison(several, out, rows), leave_out, labels)
+    return replace(result, tests=tests, notes=(*result.notes, *ratio_notes))
 
 
 def _left_out(fit: Fit, size: int) -> LeftOut:
     """Of `size` observations, which is 0 where no fit has its rows in memory."""
-    why = _unusable(fit) or fit.model.design.rows_obstacle("leave-one-out", _INSTEAD)
-    if why is None:
+    obstacle = _unusable(fit) or fit.model.design.rows_obstacle(
+        "leave-one-out", _INSTEAD
+    )
+    if obstacle is None:
         return leave_one_out(fit)
-    return LeftOut(np.full(size, np.nan), "none", (why,))
+    return LeftOut(np.full(size, np.nan), "none", (obstacle,))
 
 
 def _group_left_out(fit: Fit, group: str, labels: Array) -> LeftOut:
-    why = _unusable(fit) or fit.model.design.rows_obstacle(
+    obstacle = _unusable(fit) or fit.model.design.rows_obstacle(
         "leave-one-group-out", _INSTEAD
     )
-    if why is None:
+    if obstacle is None:
         return leave_group_out(fit, group, labels)
-    return LeftOut(np.full(len(dict.fromkeys(labels.tolist())), np.nan), "none", (why,))
+    return LeftOut(
+        np.full(len(dict.fromkeys(labels.tolist())), np.nan), "none", (obstacle,)
+    )
 
 
 def _of_groups(found: ModelComparison, group: str, labels: Array) -> ModelComparison:
@@ -404,40 +407,40 @@ def _is_same_model(one: Fit, other: Fit) -> bool:
 
 
 def _comparison_notes(fits: Mapping[str, Fit], n: float) -> list[str]:
-    said = []
+    notes = []
     if any(f.model.design.weight_kind == "sampling" for f in fits.values()):
-        said.append(
+        notes.append(
             "sampling weights: elpd_loo is sum_i w_i log p(y_i | other rows), w of sum n, an estimate for the population; a "
             "pseudo-likelihood has no AIC or BIC"
         )
-    without = {
+    reasons = {
         name: why
         for name, f in fits.items()
         if (why := why_no_criterion(f)) is not None
     }
-    restricted = [name for name, why in without.items() if why == NOT_OF_REML]
+    restricted = [name for name, why in reasons.items() if why == NOT_OF_REML]
     if restricted:
-        said.append(f"{', '.join(restricted)}: {NOT_OF_REML}")
-    penalised = [name for name, why in without.items() if why != NOT_OF_REML]
+        notes.append(f"{', '.join(restricted)}: {NOT_OF_REML}")
+    penalised = [name for name, why in reasons.items() if why != NOT_OF_REML]
     if penalised:
-        said.append(
+        notes.append(
             f"{', '.join(penalised)}: no AIC or BIC, which count the parameters of a maximum likelihood fit; under a prior "
             "each counts by less than one"
         )
     if _flat_apart(fits):
-        said.append(
+        notes.append(
             "log_evidence: the models differ in flat columns, which count with density 1 in their units; judge them by elpd"
         )
     if _restricted_apart(fits):
-        said[-1] = (
+        notes[-1] = (
             "log_evidence: restricted likelihoods (REML) of models with other flat columns are of other data, and are not shown. "
             "Fit them with pr.Evidence(criterion='ML'), or judge them by elpd"
         )
     if n < 100:
-        said.append(
+        notes.append(
             f"with {n:g} observations the standard errors of differences are themselves uncertain"
         )
-    return said
+    return notes
 
 
 def _flat_apart(fits: Mapping[str, Fit]) -> bool:
