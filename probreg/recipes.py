@@ -1,6 +1,6 @@
 """Regressions by their usual names: each is a likelihood, a prior and `fit`, nothing more.
 
-`x` is a formula with a table as `data`, or a matrix X with the response y as `data`; options are those of
+`x` is a formula with a table as `data`, or a matrix X with the response y as `data`; options are the options of
 `Model.from_formula` and `Model.from_arrays` (weights, offset, columns, ...). No penalty unless asked.
 """
 
@@ -247,7 +247,7 @@ def bridge(
     """Bridge regression: the posterior mode under ExponentialPower(scale, q) on every coefficient but the intercept.
 
     -log p = sum_j |beta_j / scale|^q: q = 1 is the lasso, q = 2 ridge with the scale sqrt(2) times smaller. Below 1 the
-    mode that is found is one of several, and the fit says so.
+    mode that is found is one of several, with a note.
 
     Parameters
     ----------
@@ -296,7 +296,7 @@ def bridge(
 def bayesian_ridge(
     x: str | ArrayLike, data: RowsLike, *, scaled: Flag = False, **options: Any
 ) -> Fit:
-    """Ridge regression whose prior scale tau and noise sigma maximise the evidence p(y | tau, sigma).
+    """Ridge regression with the prior scale tau and noise sigma that maximise the evidence p(y | tau, sigma).
 
     beta is integrated out (type-II maximum likelihood) under N(0, tau^2) on every coefficient but the intercept;
     sigma^2 / tau^2 is the ridge weight. The fit is the posterior mode and covariance at those scales, which stand in
@@ -345,7 +345,7 @@ def ard(
 ) -> Fit:
     """Automatic relevance determination: N(0, tau_j^2) on each coefficient, scales at a maximum of the evidence.
 
-    The scales are every tau_j and sigma. Columns whose tau_j runs to zero are pruned: their coefficients are held at 0,
+    The scales are every tau_j and sigma. Columns with tau_j = 0 are pruned: their coefficients are fixed at 0,
     and the notes name them.
 
     Parameters
@@ -395,8 +395,8 @@ def kernel_ridge(
 ) -> Fit:  # fmt: skip
     """Kernel ridge regression: argmin_f,b sum_i (y_i - f(x_i) - b)^2 + lam ||f||^2 over the functions of a kernel.
 
-    It is the mode of a Gaussian model whose function f is a Gaussian process of covariance (sigma^2 / lam) k: the columns
-    are those of the exact basis of k at the rows, under Normal(lam^(-1/2)) in units of sigma. Without an intercept it is
+    It is the mode of a Gaussian model with a Gaussian process f of covariance (sigma^2 / lam) k: the columns
+    come from the exact basis of k at the rows, under Normal(lam^(-1/2)) in units of sigma. Without an intercept it is
     scikit-learn's KernelRidge with alpha = lam. sigma, unless it is given, is at the maximum of the evidence at this lam.
 
     Parameters
@@ -408,7 +408,7 @@ def kernel_ridge(
     kernel : CovarianceFunction or str
         A function of `pr.kernels` such as `pr.kernels.RBF(1.0)`, or the name of one with its defaults.
     lam : float
-        Positive: sigma^2 / tau^2, the variance of the noise over that of the process.
+        Positive: sigma^2 / tau^2, the variance of the noise over the variance of the process.
     intercept : bool
         Whether a constant b without a penalty is added.
     basis : {"exact", "cholesky", "hsgp"}
@@ -425,7 +425,7 @@ def kernel_ridge(
     ------
     DataError
         For data that cannot be read, for a lam that is not positive, and for one so small that K + lam I is not positive
-        definite to rounding: it says the least lam that is.
+        definite to rounding; the message has the smallest lam that is.
 
     References
     ----------
@@ -527,7 +527,7 @@ def firth(
 ) -> Fit:
     """Firth's estimate: the posterior mode under Jeffreys' prior |I(beta)|^(1/2), finite under separation.
 
-    Standard errors are those of the posterior's curvature. `fit.covariance("expected")` and profile intervals
+    Standard errors come from the posterior's curvature. `fit.covariance("expected")` and profile intervals
     (`fit.interval(kind="profile")`) are there too.
 
     Parameters
@@ -744,7 +744,7 @@ def gam(
     x : str
         A formula such as "y ~ g + s(x, by=g) + t2(lon, lat)".
     data : table
-        What the formula reads.
+        The table for the formula.
     df : float or mapping from str to float, optional
         Effective degrees of freedom of each function, as `fit.smooths` has them: between its flat columns (1 for
         `s(x)`, the line; the intercept is not counted) and all of them. One number, or one by term or function. Blocks
@@ -826,7 +826,7 @@ def quantile_regression(
     Returns
     -------
     Fit or dict from float to Fit
-        The fit, or one of each tau in increasing order. A note says where quantiles cross at the rows.
+        The fit, or one of each tau in increasing order. A note reports rows with crossing quantiles.
 
     Raises
     ------
@@ -865,7 +865,7 @@ def svr(
 
     It is the mode of a tube likelihood, `pr.likelihoods.EpsilonInsensitive(epsilon)` of scale c, under Normal(tau) on the columns of
     the kernel, C = tau^2 / c. The mode needs no more than that ratio: c is the scale of most likelihood given the residuals and
-    tau = (C c)^(1/2), which standard errors and predictions use; where no residual lies outside the tube there are none. A posterior is refused until both are stated.
+    tau = (C c)^(1/2), which standard errors and predictions use; if no residual is outside the tube there are none. A posterior needs both stated.
     `fit.support` lists the support vectors.
 
     Parameters

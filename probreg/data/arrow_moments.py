@@ -1,4 +1,4 @@
-"""What a Gaussian model with varying effects needs of its rows: moments of its head columns, and products with those of groups.
+"""The sufficient statistics of a Gaussian model with varying effects: moments of its head columns, and products with the columns of groups.
 
 With Z the columns of effects that vary by a group, X the others, W the weights: the moments of [X y] as a triangular factor, Z'WZ
 as a sparse matrix and Z'W[X y]. They merge, subtract, save and forget rows as `Moments` do; rows of other groups have other columns, and
@@ -32,7 +32,7 @@ class ArrowMoments:
     """The moments of y ~ N(X beta + Z b, sigma^2 / w), Z of q = sum of G K columns by group.
 
     `head` are the moments of [X y], `inside` is Z'WZ (q, q), sparse, and `border` Z'W[X y] (q, h + 1). `totals` (q, 2) are sums of Z and
-    of its squares in which each row counts once. `origin` says how the columns are made, of moments that a model gave.
+    of its squares in which each row counts once. `origin` describes how the columns are made, for moments of a model.
 
     >>> from probreg.data.grouped_columns import GroupColumns
     >>> term = GroupedTerm("(1 | g)", "g", ("Intercept",), ("a", "b"), True, ("g",))
@@ -54,7 +54,7 @@ class ArrowMoments:
         cls, X: LazyColumns, y: Array, *, columns: Sequence[str], terms: Sequence[GroupedTerm],
         weights: Array | None = None, precision: Array | None = None,
     ) -> "ArrowMoments":  # fmt: skip
-        """The moments of rows whose head columns have these names, with frequencies and precisions."""
+        """Return the moments of rows with these names of head columns, with frequencies and precisions."""
         from scipy.sparse import csr_array
 
         head = Moments.of(
@@ -160,7 +160,7 @@ class ArrowMoments:
 
     @cached_property
     def dense(self) -> Moments:
-        """The same with every column written out, for what asks for a triangular factor of all. DataError for too many."""
+        """The moments of all columns as one triangular factor; raises DataError for too many columns."""
         refuse_too_wide(self.p)
         F = np.asarray(self.head.factor, dtype=float)
         h = self.head.p

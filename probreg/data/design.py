@@ -97,7 +97,7 @@ class ColumnRecipe(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Design:
-    """X (n, p), y (n,) or (n, c) as numbers, and what else a likelihood needs of the rows.
+    """X (n, p), y (n,) or (n, c) as numbers, and the other values of the rows that a likelihood needs.
 
     `free` (p,) marks columns that a prior leaves alone unless it names them (the intercept); `offset` (n, 1) or (n, m)
     is added to eta; `labels` (n,) name the rows. What weights the rows have is `weight_kind` (see `probreg.data.weights`):
@@ -169,13 +169,13 @@ class Design:
 
     @property
     def of_terms(self) -> Array:
-        """(p,) bool: columns of smooth functions, which are one thing each and say nothing one by one."""
+        """(p,) bool: columns of smooth functions, which have no meaning one by one."""
         names = {c for t in self.recipe.terms for c in t.columns}
         return np.array([c in names for c in self.columns], dtype=bool)
 
     @cached_property
     def head(self) -> Array:
-        """(h,) the places of the columns whose coefficients are reported one by one: all but effects that vary by a group."""
+        """(h,) the places of columns with coefficients that are reported one by one: all except effects that vary by a group."""
         names = {c for t in self.recipe.grouped.values() for c in t.columns}
         return np.array(
             [j for j, c in enumerate(self.columns) if c not in names], dtype=np.intp
@@ -190,7 +190,7 @@ class Design:
 
     @cached_property
     def shown_columns(self) -> tuple[str, ...]:
-        """The columns for reading: those of a smooth function, a process or a varying effect as the term, with their number."""
+        """The columns for display: a smooth function, a process or a varying effect as one term, with its number of columns."""
         size = {
             t.name: f"{len(t.columns)} column{'s' * (len(t.columns) > 1)}"
             for t in self.recipe.terms
@@ -218,14 +218,14 @@ class Design:
         return labels.get(names, names)
 
     def process_of(self, columns: Sequence[int]) -> ProcessTerm | None:
-        """The Gaussian process whose columns these are, all of them."""
+        """Return the Gaussian process with exactly these columns, or None."""
         names = tuple(self.columns[j] for j in columns)
         return next(
             (t for t in self.recipe.processes.values() if t.columns == names), None
         )
 
     def grouped_of(self, columns: Sequence[int]) -> GroupedTerm | None:
-        """The term of varying effects whose columns these are, all of them."""
+        """Return the term of varying effects with exactly these columns, or None."""
         names = tuple(self.columns[j] for j in columns)
         return next(
             (t for t in self.recipe.grouped.values() if t.columns == names), None
@@ -242,7 +242,7 @@ class Design:
 
     @property
     def count(self) -> int:
-        """The number of rows that the design stands for, wherever they are; 0 where that is not known any more."""
+        """The number of rows of the design, in memory or elsewhere; 0 if unknown."""
         if self.source is not None:
             return self.source.n
         return self.n if self.kept is None else self.kept.n
@@ -281,12 +281,12 @@ class Design:
 
     @property
     def rows_needed(self) -> str:
-        """Why there are no rows in memory and what to do, as the end of a sentence that says what needs them."""
+        """The end of an error message: why there are no rows in memory, and what to do."""
         return f"{self.rows_absent}: {self.remedy}"
 
     @property
     def remedy(self) -> str:
-        """What to do where rows are asked for that are not in memory."""
+        """The advice of errors about rows that are not in memory."""
         if self.of_moments:
             return "build it where the rows are"
         if self.source is None:
@@ -303,7 +303,7 @@ class Design:
         )
 
     def need_rows(self, what: str, instead: str = "") -> None:
-        """DataError unless the rows are in memory; `what` needs them there."""
+        """Raise DataError unless the rows are in memory; `what` names the quantity that needs them."""
         obstacle = self.rows_obstacle(what, instead)
         if obstacle is not None:
             raise DataError(obstacle)
@@ -311,7 +311,7 @@ class Design:
     def fold(
         self, fn: Callable[[Block], Any], add: Callable[[Any, Any], Any] = add
     ) -> Any:
-        """What fn says of the rows, a block at a time, put together by `add`: sums of arrays unless told otherwise.
+        """Return fn of the rows, one block at a time, combined by `add`, by default sums of arrays.
 
         Rows in memory are one block, which fn cuts where it serves (`Block.sweep`); others come as their source reads them.
         """
@@ -344,7 +344,7 @@ class Design:
 
     @property
     def log_precision(self) -> float:
-        """sum_i w_i log(precision_i), twice what precisions add to log p beside the sum of squares."""
+        """sum_i w_i log(precision_i), twice the term of log p from the precisions."""
         if not self.n:
             if self.kept is None:
                 return self.moments.log_precision
@@ -355,12 +355,12 @@ class Design:
 
     @property
     def rows(self) -> int:
-        """The number of rows of the data, those of weight 0 included: the length of arrays with one entry per row."""
+        """The number of rows of the data, including rows of weight 0: the length of arrays with one entry per row."""
         return self.n + (0 if self.unused is None else len(self.unused.places))
 
     @property
     def places(self) -> Array:
-        """(n,) where the rows that count stand among the rows of the data."""
+        """(n,) the places of the rows with positive weight among the rows of the data."""
         all_rows = np.arange(self.rows)
         if self.unused is None:
             return all_rows
@@ -527,7 +527,7 @@ class Design:
     ) -> "Design":
         """The same rows, with the columns of the process `key` made by another basis; there may be more or fewer of them.
 
-        Where its length was `found` by a search, no note says that none was stated.
+        If its length was `found` by a search, there is no note about an unstated length.
 
         DataError where the rows are not in memory, and for a key that is no process of the design.
         """
@@ -624,7 +624,7 @@ class Design:
 
     @property
     def y_scale(self) -> float:
-        """The spread of y - offset, as moments of the columns say it."""
+        """The standard deviation of y - offset, from the moments of the columns."""
         if isinstance(self.kept, ArrowMoments):
             return self.kept.y_scale
         if not self.n or not (self.recipe.grouped or self.unwritten):
@@ -711,7 +711,7 @@ def moments_of(block: Block, *, columns: tuple[str, ...]) -> Moments:
 def arrow_moments_of_rows(
     block: Block, *, columns: tuple[str, ...], terms: tuple[GroupedTerm, ...]
 ) -> ArrowMoments:
-    """The moments by group of y - offset at the rows of a block, whose columns of groups are not written out."""
+    """Return the moments by group of y - offset at the rows of a block, without an array of the columns of groups."""
     X: Any = block.X
     y = minus_offset(block.y, block.offset)
     options = {"weights": block.weights, "precision": block.precision}
@@ -720,7 +720,7 @@ def arrow_moments_of_rows(
 
 @dataclass(frozen=True, eq=False)
 class Unused:
-    """Rows of weight 0: their places (k,) among the rows of the data, and what they hold; y is nan where it cannot be read."""
+    """Rows of weight 0: their places (k,) among the rows of the data, and their values; y is nan if it is invalid."""
 
     places: Array
     X: Array

@@ -1,4 +1,4 @@
-"""Varying effects of rows given as arrays: the group of each row, and what its effects multiply, no formula needed."""
+"""Varying effects of rows given as arrays: the group of each row and the columns of its effects, without a formula."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -37,11 +37,11 @@ class Grouped:
     labels : array (n,)
         The group of each row: texts, whole numbers or categories.
     Z : array (n, K) or table, optional
-        What the effects multiply, a column of ones aside; without it the intercept alone varies.
+        The columns of the effects, without a column of ones; by default only the intercept varies.
     name : str
-        What the groups are of; new rows have their groups in a column of this name.
+        The name of the grouping factor; new rows have their groups in a column of this name.
     effects : sequence of str, optional
-        Names of the columns of Z, under which new rows hold them; z1, z2, ... for an array, its own for a table.
+        Names of the columns of Z, also in new rows; z1, z2, ... for an array, its own for a table.
     intercept : bool
         Whether an intercept varies too.
     correlated : bool
@@ -83,7 +83,7 @@ class Grouped:
             )
 
     def read(self, n: int) -> tuple[GroupedTerm, Array]:
-        """The term, and what enters it (n, 1 + K). DataError for another number of rows and for what cannot be used."""
+        """Return the term and its inputs (n, 1 + K); raise DataError for a wrong number of rows or invalid values."""
         table = complete(read_table({self.name: self.labels}), "raise")[0]
         refuse_infinite(table)
         if len(table.rows) != n:
@@ -145,7 +145,7 @@ class Grouped:
 
 @dataclass(frozen=True, eq=False)
 class ColumnsWithGroups(ArrayColumns):
-    """Columns taken as they are, and behind them those of varying effects; new rows hold both by name."""
+    """Plain columns, followed by the columns of varying effects; new rows have both by name."""
 
     plain: PlainColumns
     varying: tuple[GroupedTerm, ...]
@@ -182,7 +182,7 @@ class ColumnsWithGroups(ArrayColumns):
 
     @property
     def grouped(self) -> Mapping[str, GroupedTerm]:
-        """The terms whose effects vary by a group, by the term as a formula writes it."""
+        """The terms with effects that vary by a group, by their text in a formula."""
         return {term.key: term for term in self.varying}
 
     @property
@@ -242,7 +242,7 @@ class ColumnsWithGroups(ArrayColumns):
 
     @classmethod
     def from_json(cls, saved: Mapping[str, Any], plain: PlainColumns) -> Self:
-        """The recipe that `to_json` wrote, with its plain columns as they were read. DataError for what is none."""
+        """Return the recipe that `to_json` wrote, with its plain columns; raise DataError for invalid content."""
         varying = saved.get("varying")
         if not isinstance(varying, list) or not all(
             isinstance(s, Mapping) and isinstance(s.get("key"), str) for s in varying
@@ -251,7 +251,7 @@ class ColumnsWithGroups(ArrayColumns):
         return cls(plain, tuple(grouped_of(state, state["key"]) for state in varying))
 
     def _read_new_rows(self, data: Any, names: Sequence[str]) -> Table:
-        """The named columns of new rows. DataError for an array, whose columns have no names."""
+        """Return the named columns of new rows; raise DataError for an array without column names."""
         if isinstance(data, list) or (
             isinstance(data, np.ndarray) and not data.dtype.names
         ):
@@ -268,7 +268,7 @@ class ColumnsWithGroups(ArrayColumns):
 
 
 def with_groups(design: Design, groups: Any) -> Design:
-    """The design with the columns of varying effects behind its own, and with what enters them.
+    """Return the design with the columns of varying effects appended, and with their inputs.
 
     DataError for groups of other rows, and for an effect that varies by the same groups twice.
     """

@@ -16,7 +16,7 @@ _ROWS = 8192  # looked at together, where each asks for a part of a matrix
 
 
 class GroupColumns(NamedTuple):
-    """The G K columns z_k 1[code = g] of n rows, group by group; rows of new groups, from G on, hold zeros.
+    """The G K columns z_k 1[code = g] of n rows, group by group; rows of new groups, from G on, are zero.
 
     >>> columns = GroupColumns(np.array([0, 1, 1]), np.array([[1.0], [1.0], [2.0]]), 2)
     >>> columns.cross(np.ones((3, 1)))[:, 0, 0], columns.times(np.array([[[5.0]], [[7.0]]]))[:, 0]
@@ -29,7 +29,7 @@ class GroupColumns(NamedTuple):
 
     @classmethod
     def of(cls, term: GroupedTerm, inputs: Array) -> "GroupColumns":
-        """Those of a term at its inputs (n, 1 + K)."""
+        """Return the columns of a term at its inputs (n, 1 + K)."""
         codes = inputs[:, 0].astype(np.intp)
         G = term.shape[0]
         Z = np.ascontiguousarray(inputs[:, 1:])
@@ -104,7 +104,7 @@ class ArrowGram(NamedTuple):
     rest: Array  # (r, r)
 
     def cut(self, k: int) -> "ArrowGram":
-        """That of the first k columns of the border."""
+        """Return the part for the first k columns of the border."""
         return ArrowGram(self.lead, self.cross[..., :k], self.rest[:k, :k])
 
     def times(self, a: Array, c: Array) -> tuple[Array, Array]:
@@ -114,7 +114,7 @@ class ArrowGram(NamedTuple):
 
 
 class ArrowColumns(NamedTuple):
-    """[Z, X]: columns of the leading factor, then those of other factors, then dense ones (n, q)."""
+    """[Z, X]: columns of the leading factor, then of other factors, then dense columns (n, q)."""
 
     lead: GroupColumns
     others: tuple[GroupColumns, ...]
@@ -135,7 +135,7 @@ class ArrowColumns(NamedTuple):
 
     @property
     def _border_slices(self) -> list[slice]:
-        """Where each of `others`, and after them the dense columns, stand in r."""
+        """Return the places in r of each of `others`, and then of the dense columns."""
         ends = np.cumsum(
             [0, *(o.groups * o.effects for o in self.others), self.dense.shape[1]]
         )

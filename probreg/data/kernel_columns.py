@@ -93,7 +93,7 @@ class KernelColumns(ArrayColumns):
 
     @classmethod
     def from_json(cls, saved: Mapping[str, Any]) -> Self:
-        """The recipe that `to_json` wrote. DataError for what is none."""
+        """Return the recipe that `to_json` wrote; raise DataError for invalid content."""
         names = saved.get("given")
         key = saved.get("key")
         state = saved.get("process")
@@ -117,7 +117,7 @@ class KernelColumns(ArrayColumns):
         return cls(process, tuple(names), saved["intercept"])
 
     def behind_ones(self, phi: Array) -> Array:
-        """The columns of the design from those of the process."""
+        """Return the columns of the design from the columns of the process."""
         if not self.intercept:
             return np.ascontiguousarray(phi)
         columns = np.ones((phi.shape[0], phi.shape[1] + 1))
@@ -140,11 +140,11 @@ def design_of_kernel(
     labels: Any = None,
     triangular: bool = False,
 ) -> Design:
-    """A design without its response whose columns are those of a process of all columns of X.
+    """Return a design without its response, with the columns of a process of all columns of X.
 
-    `kernel` may be left out, or said not to know its length (`length_known=False`): its length is then where a search starts,
-    the median distance of distinct rows without a kernel or for one by name. `settings` are those of the basis. An exact basis that is
-    `triangular` is that of a Cholesky factor, a tenth of the work of eigenvectors, in whose order of columns no size is seen.
+    Without `kernel`, or with `length_known=False`, a search starts at its length,
+    the median distance of distinct rows without a kernel or for one by name. `settings` belong to the basis. An exact basis that is
+    `triangular` comes from a Cholesky factor, a tenth of the work of eigenvectors; its columns are not ordered by size.
     """
     plain = from_arrays(
         X,

@@ -1,10 +1,10 @@
-"""Sums of rows whose factors stay codes: what is left of the other columns within the levels of one, and the moments of all from that.
+"""Moments of rows with factors as codes: residuals of the other columns within the levels of one factor, and the moments of all columns.
 
 With D the leading indicators, d_g = sum over the rows of level g of w_i, l_g >= 0 a precision about b_g, and u_i the other columns and y,
 
     m_g = (sum_i w_i u_i + l_g (0, b_g)) / (d_g + l_g),    F'F = sum_i w_i (u_i - m_g(i))(u_i - m_g(i))',
 
-and the triangular factor of sqrt(w) [D U y] is that of [diag(sqrt d), sqrt(d) m; 0, F]: the levels cost G rows, whatever n is.
+and the triangular factor of sqrt(w) [D U y] is the factor of [diag(sqrt d), sqrt(d) m; 0, F]: the levels cost G rows for any n.
 """
 
 from typing import NamedTuple
@@ -22,7 +22,7 @@ Array = np.ndarray
 
 
 class Within(NamedTuple):
-    """What is left of other columns and y within the levels."""
+    """The residuals of other columns and y within the levels."""
 
     factor: Array  # (r + 1, r + 1)
     means: Array  # (G, r + 1), m_g
@@ -87,7 +87,7 @@ def moments_of_levels(
     precision: Array | None,
     columns: tuple[str, ...],
 ) -> Moments:
-    """The moments of all columns, none of which is written out but those of smaller factors."""
+    """Return the moments of all columns; only the columns of smaller factors become arrays."""
     refuse_too_wide(len(columns))
     k, lead, border = select_leading_part(X)
     other_parts = [indicators(part) for j, part in enumerate(X.tail) if j != k]
@@ -121,7 +121,7 @@ def moments_of_levels(
 
 
 def spreads_of_columns(X: LazyColumns, weights: Array) -> tuple[Array, Array]:
-    """The weighted means and standard deviations (p,) of columns whose groups are indicators."""
+    """Return the weighted means and standard deviations (p,) of columns with indicators of groups."""
     total = float(weights.sum())
     mean = (X.T @ weights[:, None])[:, 0] / total
     scale = np.sqrt(np.maximum(mean * (1.0 - mean), 0.0))

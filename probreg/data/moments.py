@@ -1,4 +1,4 @@
-"""What a Gaussian model needs of its rows, and nothing else: it merges, subtracts, saves and forgets them.
+"""The sufficient statistics of the rows of a Gaussian model, which merge, subtract and save.
 
 Where the first column is all ones, sums of squares are about the means: the factor of the columns less their means is
 that of the columns, but for its first row.
@@ -48,8 +48,8 @@ class Moments:
     `weight` adds up their weights (n when there are none): a weight is a number of copies of its row. `mean`, `scale`
     (p,) and `y_mean`, `y_scale` are weighted means and standard deviations, sums of squares divided by `weight`.
     Precisions (noise variance sigma^2 / precision) are in F only, each row counts once, and their logs are in
-    `log_precision` = sum_i w_i log(precision_i), twice what they add to log p. `origin` says how the columns are made,
-    of moments that a model gave; those of two models add up where it is the same.
+    `log_precision` = sum_i w_i log(precision_i), twice their term of log p. `origin` describes how the columns are made,
+    for moments of a model; moments of two models add up if it is the same.
 
     >>> m = Moments.of([[1.0, 2.0], [1.0, 3.0], [1.0, 4.0]], [5.0, 7.0, 9.0], columns=["const", "x"])
     >>> m.least_squares()[0].round(12), round(m.rss, 12)
@@ -151,7 +151,7 @@ class Moments:
         precision: Array,
         columns: tuple[str, ...],
     ) -> Self:
-        """F is that of the rows times the roots of their precisions; means and standard deviations count each row once."""
+        """Return moments with the factor of the rows times the roots of their precisions; means and standard deviations count each row once."""
         if weights is None:
             copies = np.ones(len(X))
         else:
@@ -279,7 +279,7 @@ class Moments:
         )
 
     def _told_of_lost_digits(self, before: Array, after: Array) -> Array:
-        """The factor G after a subtraction, without what is rounding, and a warning that names the column of which the
+        """Return the factor G after a subtraction without rounding noise, and warn with the name of the column of which the
         difference of squares G_jj^2 = F_jj^2 - ... kept the fewest digits."""
         old, new = (np.abs(np.diagonal(F)).astype(float) for F in (before, after))
         had = old > 1e-10 * np.linalg.norm(

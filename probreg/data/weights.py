@@ -1,4 +1,4 @@
-"""What the weights of rows are. Weights are never guessed: an array without a word is of whole numbers, frequencies.
+"""The kinds of weights of rows. They are never guessed: a plain array has whole numbers, the frequencies.
 
 | kind | a row of weight w | n | given as |
 | --- | --- | --- | --- |
@@ -29,7 +29,7 @@ THREE = (
 
 @dataclass(frozen=True, eq=False)
 class RowWeights:
-    """Weights that say their kind: what `precision` and `sampling` return, for any argument `weights=`.
+    """Weights with their kind, returned by `precision` and `sampling`, for any argument `weights=`.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ def precision(w: ArrayLike | str) -> RowWeights:
     """Weights as precisions: the noise of row i has variance sigma^2 / w_i, its standard deviation is sigma / sqrt(w_i).
 
     The likelihood is p(y_i | eta_i, sigma / sqrt(w_i)), so that n counts rows and log p gains sum_i log(w_i) / 2; for
-    likelihoods with a noise scale, Gaussian (weighted least squares) and StudentT. sigma is that of a row of weight 1.
+    likelihoods with a noise scale, Gaussian (weighted least squares) and StudentT. sigma belongs to a row of weight 1.
 
     Parameters
     ----------
@@ -172,14 +172,14 @@ def check_values(values: Array, kind: WeightKind, row: Callable[[int], str]) -> 
 
 
 def refuse_sampling(kind: WeightKind, use: str) -> None:
-    """Incompatible where rows have sampling weights; `what` needs a probability of the data."""
+    """Raise Incompatible for sampling weights; `what` names the quantity that needs a likelihood."""
     message = without_likelihood(kind, use)
     if message is not None:
         raise Incompatible(message)
 
 
 def without_likelihood(kind: WeightKind, use: str) -> str | None:
-    """Why `what` does not exist under sampling weights; None for other weights."""
+    """Return why `what` does not exist under sampling weights; None for other weights."""
     if kind != "sampling":
         return None
     return (

@@ -1,6 +1,6 @@
 """Effects that vary by a group, as a term of a formula: `(Days | Subject)` has one intercept and one slope of Days for each subject.
 
-Its columns are z_i at the group of row i: G groups times K effects, group by group. What a row needs is its group and z_i alone,
+Its columns are z_i at the group of row i: G groups times K effects, group by group. A row needs only its group and z_i,
 which a design keeps as `inputs` (n, 1 + K): the number of the group, then z_i. New groups are numbered from G on.
 """
 
@@ -29,7 +29,7 @@ class GroupedTerm:
     key : str
         The term, such as "(Days | Subject)".
     group : str
-        What the groups are of: "Subject", or "school:class".
+        The grouping factor: "Subject", or "school:class".
     effects : tuple of str
         K names, such as Intercept and Days.
     levels : tuple of str
@@ -37,7 +37,7 @@ class GroupedTerm:
     correlated : bool
         Whether the effects of a group have correlations; False for `(x || g)`.
     factors : tuple of str
-        The columns whose combinations are the groups.
+        The columns that define the groups by their combinations.
     """
 
     key: str
@@ -73,7 +73,7 @@ class GroupedTerm:
         return BasisTerm(self.key, self.key[1:-1], (), (self.columns,), (self.key,))
 
     def columns_at(self, inputs: Array) -> Array:
-        """The columns (n, G K) written out; zeros at rows of new groups. DataError where memory cannot hold them."""
+        """Return the columns (n, G K) as an array; zeros at rows of new groups. Raise DataError if they exceed the memory."""
         (G, K), codes = self.shape, inputs[:, 0].astype(np.intp)
         self.refuse_beyond_memory(len(inputs))
         parts = np.zeros((len(inputs), G, K))
@@ -109,7 +109,7 @@ class GroupedTerm:
         return np.array([*self.levels, *new], dtype=object)[codes]
 
     def levels_by_column(self) -> dict[str, tuple[str, ...]]:
-        """The levels of each column whose combinations are the groups, in the order of the groups."""
+        """Return the levels of each grouping column, in the order of the groups."""
         parts = [
             split_levels(level) if len(self.factors) > 1 else (level,)
             for level in self.levels

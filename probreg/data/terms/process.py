@@ -1,6 +1,6 @@
 """A Gaussian process as a term: a covariance function of some inputs, and the basis that makes its columns.
 
-With beta ~ N(0, tau^2 I) the term adds f = phi beta to the linear predictor, a process of covariance tau^2 k. What the term is
+With beta ~ N(0, tau^2 I) the term adds f = phi beta to the linear predictor, a process of covariance tau^2 k. The term
 follows from plain data (its state), which a recipe keeps and a file holds.
 """
 
@@ -51,11 +51,11 @@ class ProcessTerm:
     short : str
         The term without options, `gp(x1, x2)`.
     basis : KernelBasis
-        The columns at any inputs, and what they lack.
+        The columns at any inputs, and their residual.
     length_known : bool
-        Whether the formula stated the length; otherwise that of the basis is where a search starts.
+        Whether the formula stated the length; otherwise a search starts at the length of the basis.
     inputs : tuple of str
-        What enters the covariance function, as written.
+        The inputs of the covariance function, as written.
     """
 
     key: str
@@ -73,7 +73,7 @@ class ProcessTerm:
     def learned(self) -> bool:
         """Whether its function class depends on the rows: by a length that nobody stated, by anchors, or by the range of sines.
 
-        Anchors of the exact basis are at every row, where the process itself has its values: it is that of the kernel.
+        The exact basis has an anchor at every row, so its function class depends on the kernel only.
         """
         return not self.length_known or self.basis.kind != "exact"
 
@@ -84,7 +84,7 @@ class ProcessTerm:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a reader should know of its columns: their error, and a length that nobody stated."""
+        """Notes on its columns: their error, and a length that was not stated."""
         lengths = ", ".join(
             f"{v:.4g}"
             for name, v in self.basis.kernel.hyper.items()
@@ -96,7 +96,7 @@ class ProcessTerm:
 
     @property
     def held_words(self) -> str:
-        """What a file of the term says of rows, where its basis holds some."""
+        """The note of a saved file about rows in the basis."""
         return (
             f"{self.short}: the file holds rows of {', '.join(self.inputs)}, of which this basis is made; "
             "basis='hsgp' holds none"

@@ -1,10 +1,10 @@
-"""Bases of smooth functions: columns whose coefficients are flat, and columns with N(0, tau^2 I) priors.
+"""Bases of smooth functions: columns with flat priors, and columns with N(0, tau^2 I) priors.
 
 A penalised spline minimises RSS / (2 sigma^2) + b'S b / (2 tau^2). The null space of S (straight lines, constants) has a flat
 prior; on its range b = Q L^(-1/2) u, S = Q L Q', turns the penalty into u'u: u ~ N(0, tau^2 I), one scale for each block.
 Constants are left to the intercept: every column has mean zero over the rows of the basis. The columns of a block are divided
 by one number, so that their squares sum to one in the mean over these rows: tau is the root mean square, over the rows, of
-the standard deviation of what the block adds, in units of the linear predictor. Source: Wood 2017, chapter 5.
+the standard deviation of the block's contribution, in units of the linear predictor. Source: Wood 2017, chapter 5.
 """
 
 from abc import ABC, abstractmethod

@@ -1,6 +1,6 @@
 """A smooth function as a term of a formula: its basis, once or for each level of a factor, its columns' names and its blocks.
 
-What a term is follows from plain data (its state), which a recipe keeps and a file holds.
+A term follows from plain data (its state), which recipes and files contain.
 """
 
 from collections.abc import Mapping
@@ -73,7 +73,7 @@ class BasisTerm:
 
 @dataclass(frozen=True, eq=False)
 class SmoothTerm:
-    """A basis, and what multiplies it: nothing, a number, or the indicators of levels, each with a function of its own."""
+    """A basis and its multiplier: none, a number, or the indicators of levels, each with a separate function."""
 
     basis: SmoothBasis
     short: str  # the term without its options
@@ -238,7 +238,7 @@ def learned_term(
 
 
 def _most(x: Array, words: Mapping[str, Any]) -> int:
-    """The default k is no more than the distinct points there are; a stated one is refused where it is."""
+    """Reduce the default k to the number of distinct points; raise DataError for a stated k above it."""
     return 10**9 if "k" in words else len(np.unique(x, axis=0))
 
 
