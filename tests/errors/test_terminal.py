@@ -58,7 +58,7 @@ SHOWN: dict[str, Callable[[pr.Fit], Any]] = {
 @pytest.mark.parametrize("name", SHOWN)
 def test_no_name_reaches_the_terminal_as_an_order(name, fit):
     text = repr(SHOWN[name](fit))
-    assert "FORGED" in text
+    assert "FORGED" in text or "…" in text  # a long label is cut
     lines = text.split("\n")
     assert all(line.isprintable() for line in lines)
     assert not any(line.strip().startswith("FORGED") for line in lines)
