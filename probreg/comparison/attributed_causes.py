@@ -54,29 +54,31 @@ class Attribution:
     sentence: str
 
 
-def attribute_differences(of: FitTable) -> list[Attribution]:
+def attribute_differences(table: FitTable) -> list[Attribution]:
     """Return the causes for each parameter and fit that differs from the baseline."""
-    values = {q: of.data[q].values for q in (*NUMBERS, *WORDS)}
+    values = {q: table.data[q].values for q in (*NUMBERS, *WORDS)}
     rows = {
-        name: {q: v[i] for q, v in values.items()} for i, name in enumerate(of.fits)
+        name: {q: v[i] for q, v in values.items()} for i, name in enumerate(table.fits)
     }
-    base = of.baseline
+    base = table.baseline
     pairs = [
         FitPair(
-            {base: of.fits[base], name: fit},
+            {base: table.fits[base], name: fit},
             {base: rows[base], name: rows[name]},
-            of.prob,
-            of.apart,
-            tuple(map(str, of.data["param"].values)),
-            of.data["role"].values == "coefficient",
+            table.prob,
+            table.apart,
+            tuple(map(str, table.data["param"].values)),
+            table.data["role"].values == "coefficient",
         )
-        for name, fit in of.fits.items()
+        for name, fit in table.fits.items()
         if name != base
     ]
     # an SE of 0 or none: such a ratio compares as false
     with np.errstate(invalid="ignore", divide="ignore"):
-        found = [pair.attribute(j) for pair in pairs for j in range(len(pair.params))]
-    return [attribution for attribution in found if attribution is not None]
+        attributions = [
+            pair.attribute(j) for pair in pairs for j in range(len(pair.params))
+        ]
+    return [attribution for attribution in attributions if attribution is not None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,10 +163,10 @@ class FitPair:
 
     def _missing_cause(self, j: int) -> AttributedCause:
         rows = self.of_parameter(j)
-        missing, other = sorted(rows, key=lambda n: not np.isnan(rows[n]["estimate"]))
+        missing, present = sorted(rows, key=lambda n: not np.isnan(rows[n]["estimate"]))
         cause, text = missing_estimate(self.fits[missing])
-        prior = rows[other]["prior"] or "flat"
-        evidence = f"{missing} has no estimate ({text}); prior of {other}: {prior}"
+        prior = rows[present]["prior"] or "flat"
+        evidence = f"{missing} has no estimate ({text}); prior of {present}: {prior}"
         return AttributedCause(SpecificCause(cause), evidence)
 
     # ---- with a path ---------------------------------------------------------------------------------------------------
@@ -172,9 +174,9 @@ class FitPair:
     def _causes_by_share(self, j: int) -> list[AttributedCause]:
         """Return the causes by their shares, the largest first; without those that are small relative to it."""
         base, fit = self.of_parameter(j).values()
-        one = self.explanation.shares.sel(param=self.params[j])
+        row = self.explanation.shares.sel(param=self.params[j])
         shares = dict(
-            zip(self.explanation.causes, zip(one["shift"].values, one["log_se"].values))
+            zip(self.explanation.causes, zip(row["shift"].values, row["log_se"].values))
         )
         z = quantile(self.prob, None)
         widening = _log_width_ratio(base, fit)
@@ -182,15 +184,17 @@ class FitPair:
         if of_width is not None and z * abs(widening) > _RELATIVE * self.apart:
             shares.setdefault(of_width, (0.0, 0.0))
         # the move of an interval's end: of the estimate, of the error, and of the ends in units of it
-        z *= float(expm1_over_x(np.nan_to_num(one["log_se_ratio"].values) + widening))
+        z *= float(expm1_over_x(np.nan_to_num(row["log_se_ratio"].values) + widening))
         sizes = {
             c: abs(s) + z * abs(np.nan_to_num(r) + (widening if c == of_width else 0.0))
             for c, (s, r) in shares.items()
         }
-        least = _RELATIVE * max([self.apart, *sizes.values()])
-        gap = abs(float(one["difference"]))
+        threshold = _RELATIVE * max([self.apart, *sizes.values()])
+        gap = abs(float(row["difference"]))
         # a cause of most of a difference between the estimates is listed too
-        most = {c for c, (s, _) in shares.items() if self.apart < gap < 2.0 * abs(s)}
+        dominant = {
+            c for c, (s, _) in shares.items() if self.apart < gap < 2.0 * abs(s)
+        }
         effects = {c for c in shares if c.cause in _EFFECT_CAUSES}
         order = sorted(
             sizes, key=lambda c: (bool(effects) and c == of_width, -sizes[c])
@@ -198,7 +202,7 @@ class FitPair:
         return [
             AttributedCause(c, self._evidence(c, j), *map(float, shares[c]))
             for c in order
-            if sizes[c] > least or c in most or c in effects
+            if sizes[c] > threshold or c in dominant or c in effects
         ][:_MOST]
 
     def _interval_cause(self, j: int) -> SpecificCause | None:
@@ -283,10 +287,10 @@ class FitPair:
     def _has_bad_chains(self, name: str, j: int) -> bool:
         fit = self.fits[name]
         names = map(str, by_outcome(fit.model, fit.parameter_names))
-        own = [*names, *fit.solution.aux]
+        params = [*names, *fit.solution.aux]
         bad = self.bad_chains[name]
         param = self.params[j]
-        return param in own and bool(bad[own.index(param)])
+        return param in params and bool(bad[params.index(param)])
 
     def _evidence(self, cause: SpecificCause, j: int) -> str:
         rows = self.of_parameter(j)
@@ -297,15 +301,15 @@ class FitPair:
         if cause.cause is Cause.PRIOR:
             name = cause.subject or self.params[j]
             columns = [param.split(": ")[0] for param in self.params]
-            both = [self.rows[n]["prior"] for n in self.names]
+            texts = [self.rows[n]["prior"] for n in self.names]
             if name in (*self.params, *columns) and self.coefficient[j]:
                 k = (
                     self.params.index(name)
                     if name in self.params
                     else columns.index(name)
                 )
-                if both[0][k] != both[1][k]:
-                    priors = {n: str(p[k]) for n, p in zip(self.names, both)}
+                if texts[0][k] != texts[1][k]:
+                    priors = {n: str(p[k]) for n, p in zip(self.names, texts)}
         # the fit first, then the baseline
         base, name = self.names
         fits = {name: self.fits[name], base: self.fits[base]}
@@ -318,8 +322,8 @@ def _gap(
     """Return the largest distance between estimates and interval ends, in SE of the baseline; for an exact baseline, without
     errors, inf if the estimates differ in SE of the other fit."""
     if exact_fit(baseline):
-        far = abs(fit["estimate"] - base["estimate"]) > apart * fit["error"]
-        return np.inf if far else 0.0
+        differs = abs(fit["estimate"] - base["estimate"]) > apart * fit["error"]
+        return np.inf if differs else 0.0
     gaps = [abs(fit[q] - base[q]) for q in ("estimate", "lower", "upper")]
     return float(max((g for g in gaps if not np.isnan(g)), default=0.0) / base["error"])
 

@@ -132,9 +132,9 @@ class Explanation:
         return {p: f"{p}: {self._describe(p)}" for p in params}
 
     def _describe(self, param: str) -> str:
-        one = self.shares.sel(param=param)
-        values = dict(zip(self.names, (one["baseline"], one["other"])))
-        errors = dict(zip(self.names, (one["baseline_se"], one["other_se"])))
+        row = self.shares.sel(param=param)
+        values = dict(zip(self.names, (row["baseline"], row["other"])))
+        errors = dict(zip(self.names, (row["baseline_se"], row["other_se"])))
         missing = [
             f"{name} has no estimate ({self.missing.get(name, '')})"
             for name, value in values.items()
@@ -145,13 +145,13 @@ class Explanation:
         without = [
             f"no standard error of {n}" for n, se in errors.items() if not se > 0
         ]
-        if not one["baseline_se"] > 0:
-            gap = float(one["other"] - one["baseline"])
+        if not row["baseline_se"] > 0:
+            gap = float(row["other"] - row["baseline"])
             return "; ".join([f"the estimates differ by {gap:+.3g}", *without])
         cause = self.largest(param)
         text = "no difference"
         if cause:
-            share = one.sel(cause=cause)
+            share = row.sel(cause=cause)
             numbers = [
                 float(share[q])
                 for q in ("shift", "log_se", "difference", "log_se_ratio")
@@ -178,8 +178,8 @@ class Explanation:
         heads = {c.label: _heading(c) for c in self.causes}
         widths = [max(6, *map(cell_len, heads[cause])) + 2 for cause in causes]
         n = int((np.cumsum(widths) <= WIDTH - _LABEL - 17).sum())
-        kept = [c for c in self.sizes.columns if c in causes[:n]]
-        out = []
+        shown = [c for c in self.sizes.columns if c in causes[:n]]
+        tables = []
         for quantity, total, head in (
             ("shift", "difference", f"shift, in SE of {self.names[0]}"),
             ("log_se", "log_se_ratio", "log of the SE ratio"),
@@ -187,10 +187,10 @@ class Explanation:
             if self.shares[total].isnull().all():
                 continue
             shares = self.shares[quantity].to_pandas()
-            cells = shares[kept]
+            cells = shares[shown]
             if n < len(causes):
-                others = shares.drop(columns=kept).sum(axis=1, min_count=1)
-                cells = cells.assign(others=others)
+                remainder = shares.drop(columns=shown).sum(axis=1, min_count=1)
+                cells = cells.assign(others=remainder)
             columns = [Column("parameter", [*map(str, rows)])]
             for cause in cells:
                 group, name = heads.get(str(cause), ("", str(cause)))
@@ -198,8 +198,8 @@ class Explanation:
                 columns.append(Column(name, values, "estimate", format_share, group))
             sums = self.shares[total].sel(param=rows).values.tolist()
             columns.append(Column("sum", sums, "estimate", format_share))
-            out.append(Table(tuple(columns), head=("", head)))
-        return out
+            tables.append(Table(tuple(columns), head=("", head)))
+        return tables
 
     @staticmethod
     def _by_size(sizes: Any) -> list[Any]:
@@ -221,8 +221,8 @@ class Explanation:
     def _repr_html_(self) -> str:
         parts = [part for table in self._tables() for part in (table.head[1], table)]
         sentences = list(self.sentences.values())
-        more = {f"{len(sentences) - _LONG} more parameters": sentences[_LONG:]}
-        return notebook_html([self._title()], parts, sentences[:_LONG], folded=more)
+        folded = {f"{len(sentences) - _LONG} more parameters": sentences[_LONG:]}
+        return notebook_html([self._title()], parts, sentences[:_LONG], folded=folded)
 
     def _title(self, how: str = "") -> str:
         a, b = self.names
@@ -324,11 +324,11 @@ def explain(
                 f"names is a pair of unlike texts, such as ('ML', 'posterior'), got {names!r}"
             )
         several = dict(zip(map(str, names), several.values()))
-    (first, base), (second, other) = several.items()
-    refuse_unlike(first, base, second, other, differing_terms((base, other)))
-    for fit in (base, other):
+    (first, base), (second, second_fit) = several.items()
+    refuse_unlike(first, base, second, second_fit, differing_terms((base, second_fit)))
+    for fit in (base, second_fit):
         refuse_written_out(fit.solution, "explain")
-    return explain_fits(base, other, (first, second), _EXACT)
+    return explain_fits(base, second_fit, (first, second), _EXACT)
 
 
 def explain_fits(a: Fit, b: Fit, names: tuple[str, str], tol: float) -> Explanation:
@@ -339,27 +339,27 @@ def explain_fits(a: Fit, b: Fit, names: tuple[str, str], tol: float) -> Explanat
         if name in b.solution.aux and a.model.likelihood == b.model.likelihood
     )
     params = _parameters(a, aux)
-    others = _parameters(b, aux)
-    moved = differing_terms((a, b))
-    common = [p for p, c in params.items() if p in others and c not in moved]
+    params_b = _parameters(b, aux)
+    differing = differing_terms((a, b))
+    common = [p for p, c in params.items() if p in params_b and c not in differing]
     ends = tuple(
-        _select(_estimates(fit, aux), list(own), common)
-        for fit, own in ((a, params), (b, others))
+        _select(_estimates(fit, aux), list(names_of), common)
+        for fit, names_of in ((a, params), (b, params_b))
     )
     structure = structural_differences(a, b, names)
     reason = "; ".join(structure.values()) or obstacle(a, b)
-    found = None
+    path_shares = None
     if not reason:
         path = PriorPath(a.model, b.model, groups_of(a, b), aux)
         start, end = _initial_theta(path, a), _initial_theta(path, b)
-        found = integrate_path(path, start, end, tol)
+        path_shares = integrate_path(path, start, end, tol)
     shares: dict[SpecificCause, tuple[Array, Array]] | None = None
     chance_known = True
-    if found is not None:
-        shares, chance_known = _shares_along_path(a, b, found, ends, aux)
+    if path_shares is not None:
+        shares, chance_known = _shares_along_path(a, b, path_shares, ends, aux)
     elif a.model.design.columns == b.model.design.columns and not structure:
         shares = scale_steps(a, b, aux)
-    if found is None and shares is not None:
+    if path_shares is None and shares is not None:
         reason = ""
     if shares is None:
         reason = reason or "no smooth path joins the two modes"
@@ -384,8 +384,8 @@ def _parameters(fit: Fit, aux: tuple[str, ...]) -> dict[str, str]:
 
 
 def _select(estimates: Estimates, names: list[str], params: list[str]) -> Estimates:
-    at = [names.index(param) for param in params]
-    return Estimates(estimates.value[at], estimates.error[at])
+    indices = [names.index(param) for param in params]
+    return Estimates(estimates.value[indices], estimates.error[indices])
 
 
 def _estimates(fit: Fit, aux: tuple[str, ...]) -> Estimates:
@@ -445,32 +445,32 @@ def _shares_dataset(
 
 
 def _shares_along_path(
-    a: Fit, b: Fit, found: Found, ends: tuple[Estimates, ...], aux: tuple[str, ...]
+    a: Fit, b: Fit, path: Found, ends: tuple[Estimates, ...], aux: tuple[str, ...]
 ) -> tuple[dict[SpecificCause, tuple[Array, Array]], bool]:
     """Return the shares of the priors, then the steps of b's method less those of a's, without rounding; and whether exact answers
     separate Monte Carlo error from the shape of the posterior."""
-    known = True
-    shares = dict(zip(found.causes, zip(found.shift, found.log_ratio)))
-    alike = not found.causes
+    separable = True
+    shares = dict(zip(path.causes, zip(path.shift, path.log_ratio)))
+    alike = not path.causes
     shape = shape_cause(a, b)
-    for sign, fit, other, own, value, log_se in zip(
-        (-1.0, 1.0), (a, b), (b, a), ends, found.ends, found.log_se, strict=True
+    for sign, fit, other_fit, estimates, value, log_se in zip(
+        (-1.0, 1.0), (a, b), (b, a), ends, path.ends, path.log_se, strict=True
     ):
-        exact = exact_posterior(fit, other, alike, aux)
-        known &= exact is not None or not has_monte_carlo_error(fit)
+        exact = exact_posterior(fit, other_fit, alike, aux)
+        separable &= exact is not None or not has_monte_carlo_error(fit)
         mode = Estimates(value, np.exp(log_se))
-        for cause, step in method_steps(fit, own, mode, exact, aux).items():
+        for cause, step in method_steps(fit, estimates, mode, exact, aux).items():
             key = SpecificCause(shape if cause is Cause.SKEWNESS else cause)
             before = shares.get(key, (0.0, 0.0))
             shares[key] = (before[0] + sign * step[0], before[1] + sign * step[1])
     se = ends[0].error
-    kept = {
+    nonzero = {
         cause: (s, r)
         for cause, (s, r) in shares.items()
-        if cause in found.causes
+        if cause in path.causes
         or np.nanmax(np.abs([s / se, r]), initial=0.0) > _ROUNDING
     }
-    return kept, known
+    return nonzero, separable
 
 
 def shape_cause(a: Fit, b: Fit) -> Cause:

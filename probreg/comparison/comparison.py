@@ -137,9 +137,16 @@ class Comparison:
         import pandas as pd
 
         rows = [
-            (found.param, found.fit, c.cause.label, c.shift, c.log_se, c.evidence)
-            for found in self._attributions
-            for c in found.causes
+            (
+                attribution.param,
+                attribution.fit,
+                c.cause.label,
+                c.shift,
+                c.log_se,
+                c.evidence,
+            )
+            for attribution in self._attributions
+            for c in attribution.causes
         ]
         columns = ["param", "fit", "cause", "shift", "log_se", "evidence"]
         return pd.DataFrame(rows, columns=columns)
@@ -151,20 +158,24 @@ class Comparison:
     @cached_property
     def _reasons(self) -> dict[str, dict[str, str]]:
         """By parameter, in the order of the table, the sentence of each fit."""
-        out: dict[str, dict[str, str]] = {}
+        sentences: dict[str, dict[str, str]] = {}
         order = list(map(str, self.data["param"].values))
-        for found in sorted(self._attributions, key=lambda a: order.index(a.param)):
-            out.setdefault(found.param, {})[found.fit] = found.sentence
-        return out
+        for attribution in sorted(
+            self._attributions, key=lambda a: order.index(a.param)
+        ):
+            sentences.setdefault(attribution.param, {})[attribution.fit] = (
+                attribution.sentence
+            )
+        return sentences
 
     @cached_property
     def smooths(self) -> DataFrame:
         """One row for each smooth function and fit: edf, columns and tau, as in `fit.smooths`; empty where there are none."""
         import pandas as pd
 
-        each = {name: fit.smooths for name, fit in self.fits.items()}
-        each = {name: table for name, table in each.items() if len(table)} or each
-        table = pd.concat(each, names=["fit"]).swaplevel()
+        tables = {name: fit.smooths for name, fit in self.fits.items()}
+        tables = {name: table for name, table in tables.items() if len(table)} or tables
+        table = pd.concat(tables, names=["fit"]).swaplevel()
         order = {
             name: i
             for i, name in enumerate(
@@ -183,8 +194,8 @@ class Comparison:
     @cached_property
     def spellings(self) -> dict[str, str]:
         """For each fit whose prior is a penalty of scikit-learn: the estimator with its alpha or C."""
-        said = {name: sklearn_estimator(fit) for name, fit in self.fits.items()}
-        return {name: s for name, s in said.items() if s}
+        texts = {name: sklearn_estimator(fit) for name, fit in self.fits.items()}
+        return {name: s for name, s in texts.items() if s}
 
     @cached_property
     def notes(self) -> tuple[str, ...]:
@@ -270,9 +281,9 @@ def compare(
         raise DataError(
             f"guarantee is a mapping of settings such as {{'y_range': (0, 1)}}, or True, got {shown_value(guarantee)}"
         )
-    asked = {} if guarantee is True else guarantee
-    if isinstance(asked, Mapping):
-        promised = guarantees_of(several, asked)
+    settings = {} if guarantee is True else guarantee
+    if isinstance(settings, Mapping):
+        promised = guarantees_of(several, settings)
     else:
         promised = {}
     return Comparison(

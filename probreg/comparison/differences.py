@@ -77,9 +77,9 @@ def structural_differences(
     if base.model.design is fit.model.design:
         return {}
     designs = (base.model.design, fit.model.design)
-    moved = differing_terms((base, fit))
-    terms = [_terms_by_cause(design, moved) for design in designs]
-    out: dict[Cause, str] = {}
+    differing = differing_terms((base, fit))
+    terms = [_terms_by_cause(design, differing) for design in designs]
+    texts: dict[Cause, str] = {}
     for cause in (Cause.COLUMNS, Cause.GROUP_EFFECTS, Cause.SMOOTHS):
         first, second = terms[0][cause], terms[1][cause]
         parts = [
@@ -93,17 +93,19 @@ def structural_differences(
             )
             if only
         ]
-        if cause is Cause.SMOOTHS and (both := [x for x in first if x in second]):
-            parts.append(f"other columns for {shorten_names(both)}")
+        if cause is Cause.SMOOTHS and (common := [x for x in first if x in second]):
+            parts.append(f"other columns for {shorten_names(common)}")
         if parts:
-            out[cause] = "; ".join(parts)
+            texts[cause] = "; ".join(parts)
     weights = _weights_difference(base, fit, names)
     if weights:
-        out[Cause.WEIGHTS] = weights
-    return out
+        texts[Cause.WEIGHTS] = weights
+    return texts
 
 
-def _terms_by_cause(design: Design, moved: frozenset[str]) -> dict[Cause, list[str]]:
+def _terms_by_cause(
+    design: Design, differing: frozenset[str]
+) -> dict[Cause, list[str]]:
     """Return the plain columns, the effects by group, and the smooth functions with columns in `moved`."""
     recipe = design.recipe
     in_terms = {c for term in recipe.terms for c in term.columns}
@@ -114,7 +116,8 @@ def _terms_by_cause(design: Design, moved: frozenset[str]) -> dict[Cause, list[s
         Cause.SMOOTHS: [
             term.name
             for term in recipe.terms
-            if not grouped.issuperset(term.columns) and moved.intersection(term.columns)
+            if not grouped.issuperset(term.columns)
+            and differing.intersection(term.columns)
         ],
     }
 
@@ -143,19 +146,20 @@ def _effect_differences(base: Fit, fit: Fit) -> dict[Cause, bool]:
     scales as known, and the priors of the scales may differ."""
     if not (has_effects(base.model) and has_effects(fit.model)):
         return {}
-    found = [f.solution.found for f in (base, fit)]
-    ml = [scales is not None and scales.criterion == "ML" for scales in found]
-    known = [scales is not None for scales in found]
-    drawn = [
+    scales_found = [f.solution.found for f in (base, fit)]
+    ml = [scales is not None and scales.criterion == "ML" for scales in scales_found]
+    estimated = [scales is not None for scales in scales_found]
+    sampled = [
         f.target == "posterior"
         and any(name.startswith(OF_EFFECTS) for name in f.solution.scalars)
         for f in (base, fit)
     ]
     return {
         Cause.MEAN_DF: ml[0] != ml[1]
-        and (known[0] or drawn[0])
-        and (known[1] or drawn[1]),
-        Cause.SCALE_UNCERTAINTY: (known[0] and drawn[1]) or (drawn[0] and known[1]),
+        and (estimated[0] or sampled[0])
+        and (estimated[1] or sampled[1]),
+        Cause.SCALE_UNCERTAINTY: (estimated[0] and sampled[1])
+        or (sampled[0] and estimated[1]),
         Cause.SCALE_PRIOR: stated_hyper(base) != stated_hyper(fit),
     }
 
@@ -249,12 +253,12 @@ def same_prior(base: Fit, fit: Fit) -> bool:
 def _common_rows(a: Model, b: Model) -> tuple[list[int], list[int]]:
     """Return the places of the columns that two models share, in each of them."""
     first = a.design.columns
-    other = b.design.columns
-    if first == other:
-        return list(range(len(first))), list(range(len(other)))
-    at = {c: j for j, c in enumerate(other)}
-    common = [c for c in first if c in at]
-    return [j for j, c in enumerate(first) if c in at], [at[c] for c in common]
+    second = b.design.columns
+    if first == second:
+        return list(range(len(first))), list(range(len(second)))
+    places = {c: j for j, c in enumerate(second)}
+    common = [c for c in first if c in places]
+    return [j for j, c in enumerate(first) if c in places], [places[c] for c in common]
 
 
 def _head_priors(model: Model) -> dict[tuple[Any, ...], object]:
@@ -265,9 +269,9 @@ def _head_priors(model: Model) -> dict[tuple[Any, ...], object]:
     }
 
 
-def _equal(one: object, other: object) -> bool:
+def _equal(first: object, second: object) -> bool:
     try:
-        return bool(one == other)
+        return bool(first == second)
     except ValueError:  # arrays
         return False
 

@@ -22,25 +22,25 @@ def guarantees_of(
     }
 
 
-def guarantee_notes(found: Mapping[str, RiskBounds]) -> list[str]:
+def guarantee_notes(guarantees: Mapping[str, RiskBounds]) -> list[str]:
     """The first line of each, on rows that its fit has not seen, and what they hold for together."""
-    said = []
-    for name, one in found.items():
-        line = one.held_out
-        words = one.losses[0].words
+    texts = []
+    for name, bounds in guarantees.items():
+        line = bounds.held_out
+        words = bounds.losses[0].words
         if line.bound is None:
-            said.append(f"guarantee of {name}: none, {line.why}")
+            texts.append(f"guarantee of {name}: none, {line.why}")
             continue
         limit = f"{line.bound.value:.4g}"
         if line.bound.vacuous:
             verdict = f"says nothing, {limit} is not below {line.bound.most:.4g}"
         else:
             verdict = f"at most {limit}"
-        said.append(
+        texts.append(
             f"guarantee of {name}: {words} {verdict} on new rows ({line.bound.theorem})"
         )
-    sure = 1 - sum(one.delta for one in found.values())
+    sure = 1 - sum(bounds.delta for bounds in guarantees.values())
     return [
-        *said,
+        *texts,
         f"these guarantees hold with probability {sure:.4g} at once, for independent rows",
     ]

@@ -41,15 +41,17 @@ class Estimates:
             by_outcome(fit.model, np.asarray(v.values, dtype=float).ravel())
             for v in (fit.coef, fit.std_error)
         )
-        more = np.array([[s.aux[a], s.aux_sd.get(a, np.nan)] for a in aux]).reshape(
-            -1, 2
+        aux_values = np.array(
+            [[s.aux[a], s.aux_sd.get(a, np.nan)] for a in aux]
+        ).reshape(-1, 2)
+        return cls(
+            np.append(value, aux_values[:, 0]), np.append(error, aux_values[:, 1])
         )
-        return cls(np.append(value, more[:, 0]), np.append(error, more[:, 1]))
 
 
 def method_steps(
     fit: Fit,
-    own: Estimates,
+    estimates: Estimates,
     mode: Estimates,
     exact: Estimates | None,
     aux: tuple[str, ...],
@@ -59,8 +61,8 @@ def method_steps(
     `exact` is the mean and standard deviation of the posterior of this model, where a formula gives it.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
-        gap = own.value - mode.value
-        spread = np.log(own.error / mode.error)
+        gap = estimates.value - mode.value
+        spread = np.log(estimates.error / mode.error)
     if fit.target == "mode":
         return _of_a_mode(fit, gap, spread)
     coefficient = np.arange(len(gap)) < len(gap) - len(aux)
@@ -77,16 +79,16 @@ def method_steps(
         shape = _by_shape(
             exact.value - mode.value, np.log(exact.error / mode.error), widened, small
         )
-        rest = own.value - exact.value, np.log(own.error / exact.error)
+        remainder = estimates.value - exact.value, np.log(estimates.error / exact.error)
     else:
         # of 2 J means and standard deviations one lies beyond z errors by chance in 1 of 100 fits (Sidak 1967)
         z = float(
             scipy.stats.norm.isf(0.5 * -np.expm1(np.log1p(-FALSE) / (2 * len(gap))))
         )
         of_mean, of_sd = monte_carlo_error(fit, aux)
-        rest = (
+        remainder = (
             np.where(
-                troubled | (np.abs(gap - small[0]) <= z * of_mean * own.error),
+                troubled | (np.abs(gap - small[0]) <= z * of_mean * estimates.error),
                 gap - small[0],
                 0.0,
             ),
@@ -96,12 +98,12 @@ def method_steps(
                 0.0,
             ),
         )
-        shape = _by_shape(gap - rest[0], spread - rest[1], widened, small)
-    lost = np.where(troubled, rest, 0.0)
+        shape = _by_shape(gap - remainder[0], spread - remainder[1], widened, small)
+    unreliable = np.where(troubled, remainder, 0.0)
     return {
         **shape,
-        Cause.MONTE_CARLO: (rest[0] - lost[0], rest[1] - lost[1]),
-        Cause.SAMPLER: (lost[0], lost[1]),
+        Cause.MONTE_CARLO: (remainder[0] - unreliable[0], remainder[1] - unreliable[1]),
+        Cause.SAMPLER: (unreliable[0], unreliable[1]),
     }
 
 
@@ -131,9 +133,9 @@ def _degrees_of_freedom(model: Model, mode: Estimates, aux: tuple[str, ...]) -> 
     widening = np.zeros(size)
     if not model.likelihood.least_squares or name not in aux:
         return move, widening
-    at = size - len(aux) + aux.index(name)
+    index = size - len(aux) + aux.index(name)
     k = model.shape[0]
-    sigma = float(mode.value[at])
+    sigma = float(mode.value[index])
     side = PriorSide(model.joint, 1)
     F = np.asarray(model.design.moments.factor, dtype=float)[:, :k]
     N = model.design.moments.weight + float(
@@ -167,8 +169,8 @@ def _degrees_of_freedom(model: Model, mode: Estimates, aux: tuple[str, ...]) -> 
     curved = [2.0 * S * np.exp(-2.0 * v) - of_prior(v)[1] for v in (0.0, x)]
     with np.errstate(invalid="ignore"):
         ratio = np.log(curved[1] / curved[0])
-    move[at] = sigma * np.expm1(x)
-    widening[at] = x - 0.5 * ratio if np.isfinite(ratio) else x
+    move[index] = sigma * np.expm1(x)
+    widening[index] = x - 0.5 * ratio if np.isfinite(ratio) else x
     return move, widening
 
 
@@ -219,7 +221,7 @@ def monte_carlo_error(fit: Fit, aux: tuple[str, ...]) -> tuple[Array, Array]:
     beta = by_outcome(fit.model, beta.reshape(*beta.shape[:2], -1))
     draws = [*np.moveaxis(beta, -1, 0), *(fit.solution.posterior[name] for name in aux)]
     return np.array([bulk[key] for key in keys]) ** -0.5, np.array(
-        [error_of_log_sd(one) for one in draws]
+        [error_of_log_sd(chains) for chains in draws]
     )
 
 
@@ -272,14 +274,18 @@ def has_bad_chains(fit: Fit, aux: tuple[str, ...]) -> Array:
 
 
 def exact_posterior(
-    fit: Fit, other: Fit, alike: bool, aux: tuple[str, ...]
+    fit: Fit, other_fit: Fit, alike: bool, aux: tuple[str, ...]
 ) -> Estimates | None:
     """Mean and standard deviation where a formula or an integral gives them: by the other fit, if it is of the same posterior,
     else by the conjugate formula or the integral over sigma; only for a fit with Monte Carlo error."""
     if fit.target != "posterior" or not has_monte_carlo_error(fit):
         return None
-    if alike and summary(other) == "posterior" and not has_monte_carlo_error(other):
-        return Estimates.of(other, aux)
+    if (
+        alike
+        and summary(other_fit) == "posterior"
+        and not has_monte_carlo_error(other_fit)
+    ):
+        return Estimates.of(other_fit, aux)
     for method in (Conjugate(draws=1), Quadrature(draws=1)):
         if (
             method.obstacle(fit.model) is None

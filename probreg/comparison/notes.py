@@ -20,47 +20,51 @@ EFFECTS_NOTE = "fits have other effects by group: their coefficients are left ou
 TERMS_NOTE = "fits have other columns for a smooth function or process: its coefficients are left out"
 
 
-def terms_note(of: FitTable) -> list[str]:
+def terms_note(table: FitTable) -> list[str]:
     """That the columns of a term are not the same in all fits, where they are not."""
-    apart = differing_terms(of.fits.values())
-    if not apart:
+    differing = differing_terms(table.fits.values())
+    if not differing:
         return []
     grouped = {
         c
-        for f in of.fits.values()
+        for f in table.fits.values()
         for t in f.model.design.recipe.grouped.values()
         for c in t.columns
     }
-    return [EFFECTS_NOTE if apart <= grouped else TERMS_NOTE]
+    return [EFFECTS_NOTE if differing <= grouped else TERMS_NOTE]
 
 
-def notes(of: FitTable, spellings: Mapping[str, str]) -> list[str]:
+def notes(table: FitTable, spellings: Mapping[str, str]) -> list[str]:
     """What a reader has to know of the table: what does not exist and why, sigma, equivalent penalties."""
-    said: dict[str, list[str]] = {}  # what holds of several fits is said once
-    for name in of.fits:
-        for note in _fit_notes(of, name, spellings):
-            said.setdefault(note, []).append(name)
-    out = [f"{', '.join(names)}: {note}" for note, names in said.items()]
-    weights = of.data["prior_weight"].where(of.data["kind"].isin(list(KIND_WORDS)), 0.0)
+    names_by_note: dict[str, list[str]] = {}  # what holds of several fits is said once
+    for name in table.fits:
+        for note in _fit_notes(table, name, spellings):
+            names_by_note.setdefault(note, []).append(name)
+    texts = [f"{', '.join(names)}: {note}" for note, names in names_by_note.items()]
+    weights = table.data["prior_weight"].where(
+        table.data["kind"].isin(list(KIND_WORDS)), 0.0
+    )
     if weights.fillna(1.0).any():
-        out.append(WEIGHT_NOTE)
+        texts.append(WEIGHT_NOTE)
     weights = weights.sel(
-        param=[p for p in of.data["param"].values if not str(p).startswith(OF_EFFECTS)]
+        param=[
+            p for p in table.data["param"].values if not str(p).startswith(OF_EFFECTS)
+        ]
     )
     if any(
         weights.sel(fit=name).isnull().any()
-        for name, fit in of.fits.items()
+        for name, fit in table.fits.items()
         if not rowless(fit)
     ):
-        out.append(NO_WEIGHT_NOTE)
-    out += terms_note(of)
-    base = of.data.sel(fit=of.baseline)
-    lost = np.isnan(base["error"].values) & (base["kind"].values != "held")
-    if lost.any():
-        out.append(
-            f"no difference is given for {_join_names(base['param'].values[lost])}: {of.baseline} has no SE there"
+        texts.append(NO_WEIGHT_NOTE)
+    texts += terms_note(table)
+    base = table.data.sel(fit=table.baseline)
+    undefined = np.isnan(base["error"].values) & (base["kind"].values != "held")
+    if undefined.any():
+        texts.append(
+            f"no difference is given for {_join_names(base['param'].values[undefined])}: {table.baseline} has no SE there"
         )
-    return out
+    return texts
 
 
 def _join_names(names: Iterable[str]) -> str:
@@ -69,32 +73,34 @@ def _join_names(names: Iterable[str]) -> str:
     >>> _join_names(["a", "b"]), _join_names([f"x{j}" for j in range(100)]).split(", ")[-2:]
     ('a, b', ['x18', 'x19 and 80 more'])
     """
-    every = list(names)
-    kept = every if len(every) <= LONG else every[:LARGEST]
-    return ", ".join(kept) + (
-        f" and {len(every) - len(kept)} more" if len(kept) < len(every) else ""
+    listed = list(names)
+    shown = listed if len(listed) <= LONG else listed[:LARGEST]
+    return ", ".join(shown) + (
+        f" and {len(listed) - len(shown)} more" if len(shown) < len(listed) else ""
     )
 
 
-def _fit_notes(of: FitTable, name: str, spellings: Mapping[str, str]) -> list[str]:
-    here = of.data.sel(fit=name)
-    fit = of.fits[name]
-    gone = here["param"].values[
-        np.isnan(here["estimate"].values) & (here["kind"].values != "")
+def _fit_notes(table: FitTable, name: str, spellings: Mapping[str, str]) -> list[str]:
+    row = table.data.sel(fit=name)
+    fit = table.fits[name]
+    missing = row["param"].values[
+        np.isnan(row["estimate"].values) & (row["kind"].values != "")
     ]
-    if len(gone):
-        out = [f"no estimate of {_join_names(gone)} exists: {fit.described['status']}"]
+    if len(missing):
+        texts = [
+            f"no estimate of {_join_names(missing)} exists: {fit.described['status']}"
+        ]
     else:
-        out = []
-    out += fit.described["notes"]
-    other = unlike(of.fits[of.baseline], fit)
-    if other:
-        out.append(
-            f"no difference is given for {', '.join(other)}, which is not the same quantity under the likelihood of {of.baseline}"
+        texts = []
+    texts += fit.described["notes"]
+    incomparable = unlike(table.fits[table.baseline], fit)
+    if incomparable:
+        texts.append(
+            f"no difference is given for {', '.join(incomparable)}, which is not the same quantity under the likelihood of {table.baseline}"
         )
     seen: dict[str, list[str]] = {}
     for param, text, lam in zip(
-        here["param"].values, here["penalty"].values, here["lam"].values
+        row["param"].values, row["penalty"].values, row["lam"].values
     ):
         if text:
             seen.setdefault(
@@ -105,7 +111,7 @@ def _fit_notes(of: FitTable, name: str, spellings: Mapping[str, str]) -> list[st
     penalties = [
         f"penalty {text} on {_join_names(params)}" for text, params in seen.items()
     ]
-    out += (
+    texts += (
         penalties
         if len(penalties) <= LONG
         else [
@@ -114,9 +120,9 @@ def _fit_notes(of: FitTable, name: str, spellings: Mapping[str, str]) -> list[st
         ]
     )
     if name in spellings:
-        out.append(f"the mode of this model is scikit-learn's {spellings[name]}")
-    if rowless(fit) and here["prior_weight"].isnull().any():
-        out.append(
+        texts.append(f"the mode of this model is scikit-learn's {spellings[name]}")
+    if rowless(fit) and row["prior_weight"].isnull().any():
+        texts.append(
             f"{fit.model.design.rows_absent}, so that some prior weights are not known"
         )
-    return out
+    return texts

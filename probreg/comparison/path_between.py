@@ -67,14 +67,16 @@ def groups_of(a: Fit, b: Fit) -> dict[str, tuple[int, ...]]:
     size = np.abs(places[0]) + np.abs(places[1]) + 1e-3
     sigmas = [f.model.noise(f.aux) for f in (a, b)]
     tied = np.eye(p, dtype=bool)
-    for at in (
+    for point in (
         *places,
         *(places[i] + size * rng.normal(size=size.shape) for i in (0, 1)),
     ):
         for sigma in sigmas:
-            sides = [PriorSide(f.model.joint, m).terms(at, sigma)[1] for f in (a, b)]
-            for one, other in zip(*sides):
-                unlike = np.abs(one - other) > 1e-9 * (np.abs(one) + np.abs(other))
+            sides = [PriorSide(f.model.joint, m).terms(point, sigma)[1] for f in (a, b)]
+            for first, second in zip(*sides):
+                unlike = np.abs(first - second) > 1e-9 * (
+                    np.abs(first) + np.abs(second)
+                )
                 changed |= unlike.reshape(p, -1).any(1)
             for side in sides:
                 tied |= (side.H.reshape(p, m, p, m) != 0).any((1, 3))
@@ -91,22 +93,22 @@ def groups_of(a: Fit, b: Fit) -> dict[str, tuple[int, ...]]:
         tuple(map(int, np.flatnonzero(number == k)))
         for k in dict.fromkeys(number[changed])
     ]
-    return {_block_name(model, at, term): at for at in sets}
+    return {_block_name(model, point, term): point for point in sets}
 
 
 def _term(model: Model, column: str) -> str:
     """The smooth function that a column is of, else its name without the levels of factors."""
-    named = [t.name for t in model.design.recipe.terms if column in t.columns]
-    if named:
-        return named[0]
+    names = [t.name for t in model.design.recipe.terms if column in t.columns]
+    if names:
+        return names[0]
     return re.sub(r"\[[^\]]*\]", "", column)
 
 
-def _block_name(model: Model, at: tuple[int, ...], term: list[str]) -> str:
-    columns = [model.design.columns[i] for i in at]
+def _block_name(model: Model, indices: tuple[int, ...], term: list[str]) -> str:
+    columns = [model.design.columns[i] for i in indices]
     if len(columns) == 1:
         return columns[0]
-    terms = list(dict.fromkeys(term[i] for i in at))
+    terms = list(dict.fromkeys(term[i] for i in indices))
     if len(columns) == model.shape[0] and len(terms) > 1:
         return "all coefficients"
     names = terms if len(terms) < len(columns) else columns

@@ -52,33 +52,40 @@ def integrate_path(
         if not path.causes
         else _pieces(path, (first, last), H, (ends[0][:2], ends[1][:2]))
     )
-    left = list[float]()
+    errors_left = list[float]()
     for _ in range(_INTERVALS):
-        if pieces is None or any(one.slopes is None for one in pieces):
+        if pieces is None or any(piece.slopes is None for piece in pieces):
             return None
-        errors = [one.error(se) for one in pieces]
-        left.append(sum(errors))
+        errors = [piece.error(se) for piece in pieces]
+        errors_left.append(sum(errors))
         # done, or what is left is rounding: halves have no less of it
-        if left[-1] < tol or (len(left) > 1 and _CLOSED > left[-1] > 0.7 * left[-2]):
+        if errors_left[-1] < tol or (
+            len(errors_left) > 1 and _CLOSED > errors_left[-1] > 0.7 * errors_left[-2]
+        ):
             break
-        if len(left) > _PATIENCE and left[-1] > 0.5 * left[-_PATIENCE]:
+        if (
+            len(errors_left) > _PATIENCE
+            and errors_left[-1] > 0.5 * errors_left[-_PATIENCE]
+        ):
             return None  # the mode jumps: nothing falls however short the intervals
         halves = pieces.pop(int(np.argmax(errors))).halves()
         pieces = None if halves is None else pieces + halves
-    if pieces is None or any(one.slopes is None for one in pieces):
+    if pieces is None or any(piece.slopes is None for piece in pieces):
         return None
-    shift, ratio = (sum((one.sums[i] for one in pieces), none.copy()) for i in (0, 1))
-    rest = [
+    shift, ratio = (
+        sum((piece.sums[i] for piece in pieces), none.copy()) for i in (0, 1)
+    )
+    remainder = [
         ends[1][0] - ends[0][0] - shift.sum(0),
         ends[1][1] - ends[0][1] - ratio.sum(0),
     ]
-    if not max(float(np.abs(rest[0] / se).max()), float(np.abs(rest[1]).max())) < max(
-        _CLOSED, tol
-    ):
+    if not max(
+        float(np.abs(remainder[0] / se).max()), float(np.abs(remainder[1]).max())
+    ) < max(_CLOSED, tol):
         return None
-    for part, more in zip((shift, ratio), rest):
+    for part, addition in zip((shift, ratio), remainder):
         if len(part):
-            part[np.abs(part).argmax(0), np.arange(len(se))] += more
+            part[np.abs(part).argmax(0), np.arange(len(se))] += addition
     return Found(
         path.causes, (ends[0][0], ends[1][0]), (ends[0][1], ends[1][1]), shift, ratio
     )
@@ -89,30 +96,32 @@ def _pieces(
 ) -> "list[_Piece] | None":
     """The whole way, or where priors are strong its two halves, of which each has a scale of its own."""
     # what is held at one end is held with the precision that the other end has: half of it in the middle
-    own = [
+    curvatures = [
         np.abs(np.diagonal(H[int(name in path.a.fixed)])) for name in path.like.unknown
     ]
     units = {
         name: float(d[i])
-        for i, (name, d) in enumerate(zip(path.like.unknown, own), start=path.k)
+        for i, (name, d) in enumerate(zip(path.like.unknown, curvatures), start=path.k)
     }
     path = replace(path, units=units)
     steep = _steepness(path, modes[0], H[0], 1), _steepness(path, modes[1], H[1], 0)
-    whole = _Piece(path, steep, (0.0, 1.0), modes, ends)
-    return [whole] if max(steep) < _MILD else whole.halves()
+    piece = _Piece(path, steep, (0.0, 1.0), modes, ends)
+    return [piece] if max(steep) < _MILD else piece.halves()
 
 
 def _steepness(path: PriorPath, theta: Array, H: Array, side: int) -> float:
     """log(1 + the largest ratio of the curvature of the priors of the other side to all that there is at one end)."""
     k = path.k
     change = path.sides(theta)[side][1].scale_rows(path.members.sum(0))
-    most = eigh(path.columns.T @ change.H @ path.columns, H[:k, :k], eigvals_only=True)[
-        -1
-    ]
+    largest = eigh(
+        path.columns.T @ change.H @ path.columns, H[:k, :k], eigvals_only=True
+    )[-1]
     for name in path.changing_aux:
         i = k + path.like.unknown.index(name)
-        most = max(most, -path.aux_terms(name, float(theta[i]))[side, 1] / abs(H[i, i]))
-    return float(np.log1p(max(most, 0.0)))
+        largest = max(
+            largest, -path.aux_terms(name, float(theta[i]))[side, 1] / abs(H[i, i])
+        )
+    return float(np.log1p(max(largest, 0.0)))
 
 
 Ends = tuple[tuple[Array, Array], tuple[Array, Array]]
@@ -150,22 +159,22 @@ class _Piece:
     def slopes(self) -> tuple[Array, Array] | None:
         """The integrals (K, J) of both derivatives; None where a mode is not found."""
         low, high = self.at
-        met = dict(zip(self.at, self.modes))
-        out = np.zeros(())
+        modes = dict(zip(self.at, self.modes))
+        total = np.zeros(())
         for x, w in zip(*np.polynomial.legendre.leggauss(_NODES)):
             s = 0.5 * (low + high) + 0.5 * (high - low) * x
             t, rate = self._path_weights(s)
-            theta = self.path.mode(_interpolate_modes(met, s), t)
+            theta = self.path.mode(_interpolate_modes(modes, s), t)
             if theta is None:
-                found = None
+                derivatives = None
             else:
-                found = self.path.slopes(theta, t)
-            if theta is None or found is None:
+                derivatives = self.path.slopes(theta, t)
+            if theta is None or derivatives is None:
                 return None
-            met[s] = theta
-            out = out + 0.5 * (high - low) * w * rate * np.array(found)
-        self.met.update(met)
-        return out[0], out[1]
+            modes[s] = theta
+            total = total + 0.5 * (high - low) * w * rate * np.array(derivatives)
+        self.met.update(modes)
+        return total[0], total[1]
 
     @property
     def sums(self) -> tuple[Array, Array]:
@@ -174,8 +183,10 @@ class _Piece:
 
     def error(self, se: Array) -> float:
         """What is left of the way between the ends, in SE and of log SE: the larger."""
-        left = [b - a - part.sum(0) for a, b, part in zip(*self.ends, self.sums)]
-        return max(float(np.abs(left[0] / se).max()), float(np.abs(left[1]).max()))
+        remainder = [b - a - part.sum(0) for a, b, part in zip(*self.ends, self.sums)]
+        return max(
+            float(np.abs(remainder[0] / se).max()), float(np.abs(remainder[1]).max())
+        )
 
     def halves(self) -> "list[_Piece] | None":
         """Both halves; None where there is no mode between them."""
@@ -210,15 +221,15 @@ class _Piece:
         ]
 
 
-def _interpolate_modes(met: Mapping[float, Array], s: float) -> Array:
+def _interpolate_modes(known_modes: Mapping[float, Array], s: float) -> Array:
     """Interpolate theta at s by the polynomial through the known modes."""
-    at = np.array(list(met))
-    modes = np.array(list(met.values()))
-    same = np.flatnonzero(at == s)
+    points = np.array(list(known_modes))
+    modes = np.array(list(known_modes.values()))
+    same = np.flatnonzero(points == s)
     if same.size:
         return np.asarray(modes[same[0]])
     # theta(s) = sum_i w_i theta_i / (s - s_i) / sum_i w_i / (s - s_i), w_i = 1 / prod_(j != i) (s_i - s_j)
-    apart = at[:, None] - at
-    np.fill_diagonal(apart, 1.0)
-    weight = 1.0 / (apart.prod(1) * (s - at))
+    gaps = points[:, None] - points
+    np.fill_diagonal(gaps, 1.0)
+    weight = 1.0 / (gaps.prod(1) * (s - points))
     return np.asarray(weight @ modes / weight.sum())

@@ -98,19 +98,19 @@ class PriorPath:
             vec_entries(self.like.design.head, len(D))
         ]
         R = R[by_outcome(self.like, np.arange(len(R)))]
-        out = np.zeros((len(R) + len(self.params), k + a))
-        out[: len(R), :k] = R
+        matrix = np.zeros((len(R) + len(self.params), k + a))
+        matrix[: len(R), :k] = R
         for i, name in enumerate(self.params):
-            out[len(R) + i, k + self.like.unknown.index(name)] = 1.0
-        return out
+            matrix[len(R) + i, k + self.like.unknown.index(name)] = 1.0
+        return matrix
 
     @cached_property
     def members(self) -> Array:
         """(K, p m): the entries of vec beta of each group."""
-        out = np.zeros((len(self.groups), self.k))
-        for row, at in zip(out, self.groups.values()):
-            row[vec_entries(at, self.like.shape[1])] = 1.0
-        return out
+        matrix = np.zeros((len(self.groups), self.k))
+        for row, indices in zip(matrix, self.groups.values()):
+            row[vec_entries(indices, self.like.shape[1])] = 1.0
+        return matrix
 
     @cached_property
     def changing_aux(self) -> tuple[str, ...]:
@@ -175,7 +175,7 @@ class PriorPath:
         sigma = self.like.noise(self._aux_at(theta))
         return F, r, sigma**-2.0, float(moments.factor[-1, -1]) ** 2 + float(r @ r)
 
-    def _curvature_slopes(self, theta: Array, along: Array, onto: Array) -> Array:
+    def _curvature_slopes(self, theta: Array, directions: Array, onto: Array) -> Array:
         """(K, J): how a'H a of the likelihood changes along each direction, a the columns of `onto`."""
         k = self.k
         aux = self._aux_at(theta)
@@ -187,22 +187,22 @@ class PriorPath:
             fn = partial(
                 sums.curvature_slopes, likelihood=likelihood, unknown=self.like.unknown,
                 gamma=theta[:k].reshape(self.like.shape), frame=self.like.design.frame, known={**self.like.fixed, **aux},
-                along=along, onto=onto,
+                along=directions, onto=onto,
             )  # fmt: skip
             return np.asarray(self.like.design.fold(fn)[0])
         if not aux:
-            return np.zeros((along.shape[1], onto.shape[1]))
+            return np.zeros((directions.shape[1], onto.shape[1]))
         F, r, w, S = self._least_squares_terms(theta)
         Fa = F @ onto[:k]
-        Fv = F @ along[:k]
+        Fv = F @ directions[:k]
         u = onto[k]
-        du = along[k]
+        du = directions[k]
         # H = [F'F w, 2 F'r w; ., 2 S w] with dw = -2 w du, dr = -F d gamma, dS = 2 r'dr
         square = (Fa**2).sum(0)
         pull = r @ Fa
         drift = r @ Fv
-        own = -2.0 * w * du[:, None] * (square + 4.0 * pull * u + 2.0 * S * u**2)
-        return own - 4.0 * w * (Fv.T @ Fa * u + drift[:, None] * u**2)
+        slopes = -2.0 * w * du[:, None] * (square + 4.0 * pull * u + 2.0 * S * u**2)
+        return slopes - 4.0 * w * (Fv.T @ Fa * u + drift[:, None] * u**2)
 
     @cached_property
     def priors(self) -> tuple[PriorSide, PriorSide]:
@@ -222,9 +222,9 @@ class PriorPath:
 
     def _local_prior(self, theta: Array, t: PathPoint) -> tuple[float, PriorTerms]:
         """Return the log prior at t and its terms; terms equal on both sides keep weight 1."""
-        (a, one), (b, other) = self.sides(theta)
-        weighted = one.scale_rows(np.full(self.k, t.a)).plus(
-            other.scale_rows(np.full(self.k, t.b))
+        (a, first), (b, second) = self.sides(theta)
+        weighted = first.scale_rows(np.full(self.k, t.a)).plus(
+            second.scale_rows(np.full(self.k, t.b))
         )
         return sum(w * v for w, v in zip(t, (a, b)) if w), weighted
 
@@ -236,13 +236,13 @@ class PriorPath:
 
     def aux_terms(self, name: str, u: float) -> Array:
         """(2, 2): slope and second derivative of either side's log p over u = log v."""
-        each = [
+        slopes = [
             (0.0, 0.0)
             if name in m.fixed
             else m.aux_prior(name).slopes(float(np.exp(u)))
             for m in (self.a, self.b)
         ]
-        return np.array(each)
+        return np.array(slopes)
 
     def _fixing_precision(self, name: str, t: PathPoint) -> tuple[float, float, float]:
         """Return the precision that fixes the parameter, its derivative by t, and the centre; 0 if it is free."""
@@ -282,17 +282,17 @@ class PriorPath:
             weights = self._aux_prior_weights(name, t)
             u = float(theta[i])
             slope = weights @ self.aux_terms(name, u)
-            w, _, at = self._fixing_precision(name, t)
+            w, _, centre = self._fixing_precision(name, t)
             if np.isfinite(w):
                 w = w * self.units.get(name, 1.0)
             else:
                 w = 0.0
-            own = [
+            log_priors = [
                 float(m.aux_prior(name).log_prob(np.exp(u))) + u if x else 0.0
                 for x, m in zip(weights, (self.a, self.b))
             ]
-            value += float(weights @ own) - 0.5 * w * (at - u) ** 2
-            g[i] += slope[0] + w * (at - u)
+            value += float(weights @ log_priors) - 0.5 * w * (centre - u) ** 2
+            g[i] += slope[0] + w * (centre - u)
             H[i, i] += w - slope[1]
         return LocalModel(value, g, H)
 
@@ -318,29 +318,29 @@ class PriorPath:
         theta = start.copy()
         for i in np.flatnonzero(~free):
             theta[i] = self._fixing_precision(self.like.unknown[i - self.k], t)[2]
-        here = -np.inf
+        best = -np.inf
         before = np.inf
         slope = np.inf
         step = np.zeros(int(free.sum()))
         size = 1.0
         logs = np.flatnonzero(free) >= self.k
         for _ in range(100):
-            at = theta.copy()
-            at[free] += size * step
+            candidate = theta.copy()
+            candidate[free] += size * step
             with np.errstate(all="ignore"):
-                value, g, H = self.local(at, t)
+                value, g, H = self.local(candidate, t)
             if np.isfinite(value) and np.isfinite(g).all() and np.isfinite(H).all():
                 new, convex = newton_step(
                     LocalModel(value, g[free], H[np.ix_(free, free)])
                 )
                 decrement = float(np.sqrt(max(g[free] @ new, 0.0)))
                 if slope > 1e-4:
-                    rises = value >= here + 1e-4 * size * slope
+                    rises = value >= best + 1e-4 * size * slope
                 else:
                     rises = decrement < max(before, 1e-9)
                 if rises or np.isinf(slope):
                     # a step in a log that leaves double precision is none
-                    theta = at
+                    theta = candidate
                     step = new
                     size = min(
                         1.0,
@@ -352,7 +352,7 @@ class PriorPath:
                     ):
                         theta[free] += step  # the error squares
                         return theta
-                    here = value
+                    best = value
                     before = decrement
                     slope = decrement**2
                     continue
@@ -394,10 +394,10 @@ class PriorPath:
     def slopes(self, theta: Array, t: PathPoint) -> tuple[Array, Array] | None:
         """d / dt of values and log SE, part by part, inside the path."""
         H = self.local(theta, t).curvature
-        found = self.ends_of(theta, t, H)
-        if found is None:
+        at_mode = self.ends_of(theta, t, H)
+        if at_mode is None:
             return None
-        (value, _, V), k, n = found, self.k, len(self.params)
+        (value, _, V), k, n = at_mode, self.k, len(self.params)
         (_, a), (_, b) = self.sides(theta)
         change = b.plus(a.scale_rows(-np.ones(k)))
         onto = V @ self.reporting_matrix.T
@@ -407,45 +407,45 @@ class PriorPath:
         # g_k and a'P_k a of the groups of columns, P_k the change of their own curvature
         g = np.zeros((len(self.causes), len(theta)))
         g[: len(C), :k] = (C * change.g) @ self.columns
-        own = np.zeros((len(self.causes), len(value)))
-        own[: len(C)] = C @ ((change.H @ B) * B)
+        curvature_changes = np.zeros((len(self.causes), len(value)))
+        curvature_changes[: len(C)] = C @ ((change.H @ B) * B)
         if q is not None:
             g[: len(C), q] = C @ change.g_scale
-            own[: len(C)] += (C @ change.h_scale)[:, None] * onto[q] ** 2 + 2.0 * (
-                C * change.cross
-            ) @ B * onto[q]
-        along = np.zeros((len(theta), len(self.causes)))
+            curvature_changes[: len(C)] += (C @ change.h_scale)[:, None] * onto[
+                q
+            ] ** 2 + 2.0 * (C * change.cross) @ B * onto[q]
+        directions = np.zeros((len(theta), len(self.causes)))
         for row, name in enumerate(self.changing_aux, start=len(C)):
             i = k + self.like.unknown.index(name)
             start, end = self._fixed_logs(name)
             if (
                 start is not None and end is not None
             ):  # d theta = -H^-1 H_u du of the others
-                along[i, row] = end - start
-                along[:, row] -= V @ H[:, i] * (end - start)
+                directions[i, row] = end - start
+                directions[:, row] -= V @ H[:, i] * (end - start)
                 continue
             slope = np.subtract(*self.aux_terms(name, float(theta[i]))[::-1])
-            _, dw, at = self._fixing_precision(name, t)
+            _, dw, centre = self._fixing_precision(name, t)
             dw *= self.units.get(name, 1.0)
-            g[row, i] = slope[0] + dw * (at - theta[i])
-            own[row] = (dw - slope[1]) * onto[i] ** 2
-        along = along + V @ g.T
-        third = self._curvature_slopes(theta, along, onto) + self._prior_slopes(
-            theta, t, H, along, onto
+            g[row, i] = slope[0] + dw * (centre - theta[i])
+            curvature_changes[row] = (dw - slope[1]) * onto[i] ** 2
+        directions = directions + V @ g.T
+        third = self._curvature_slopes(theta, directions, onto) + self._prior_slopes(
+            theta, t, H, directions, onto
         )
-        shift = (self.reporting_matrix @ along).T
+        shift = (self.reporting_matrix @ directions).T
         variance = np.einsum("ji,ij->j", self.reporting_matrix, onto)
-        log_ratio = -0.5 * (own + third) / variance
+        log_ratio = -0.5 * (curvature_changes + third) / variance
         if n:
             log_ratio[:, -n:] += shift[:, -n:]
             shift[:, -n:] *= value[-n:]
         return shift, log_ratio
 
     def _prior_slopes(
-        self, theta: Array, t: PathPoint, H: Array, along: Array, onto: Array
+        self, theta: Array, t: PathPoint, H: Array, directions: Array, onto: Array
     ) -> Array:
         """The same as `_curvature_slopes` of the priors at t, by differences; 0 where they are quadratic."""
-        out = np.zeros((along.shape[1], onto.shape[1]))
+        slopes = np.zeros((directions.shape[1], onto.shape[1]))
         for i, name in enumerate(self.like.unknown, start=self.k):
             weights = self._aux_prior_weights(name, t)
             u = float(theta[i])
@@ -453,33 +453,33 @@ class PriorPath:
                 lambda x, w=weights, u=u, of=name: w @ self.aux_terms(of, u + x)[:, 1],  # type: ignore[misc]
                 _STEP,
             )
-            out -= slope * np.outer(along[i], onto[i] ** 2)
+            slopes -= slope * np.outer(directions[i], onto[i] ** 2)
         if all(
             m.joint.gaussian
             and (self._log_sigma_index is None or not m.joint.sigma_units.any())
             for m in (self.a, self.b)
         ):
-            return out
+            return slopes
         size = np.sqrt(np.abs(np.diagonal(H)))
-        for row, v in enumerate(along.T):
-            most = float(np.abs(v * size).max())
-            if most > 0:
-                out[row] += _sixth_order(
+        for row, v in enumerate(directions.T):
+            largest = float(np.abs(v * size).max())
+            if largest > 0:
+                slopes[row] += _sixth_order(
                     lambda x, v=v: self._prior_squares(theta + x * v, t, onto),  # type: ignore[misc]
-                    _STEP / most,
+                    _STEP / largest,
                 )
-        return out
+        return slopes
 
     def _prior_squares(self, theta: Array, t: PathPoint, onto: Array) -> Array:
         """a'P a for each column a of `onto`, P the curvature of the priors of coefficients at t."""
         (_, prior), q = self._local_prior(theta, t), self._log_sigma_index
         B = self.columns @ onto[: self.k]
-        out = ((prior.H @ B) * B).sum(0)
+        squares = ((prior.H @ B) * B).sum(0)
         if q is not None:
-            out += (
+            squares += (
                 prior.h_scale.sum() * onto[q] ** 2 + 2.0 * (prior.cross @ B) * onto[q]
             )
-        return np.asarray(out)
+        return np.asarray(squares)
 
 
 def _sixth_order(f: Callable[[float], Any], h: float) -> Any:

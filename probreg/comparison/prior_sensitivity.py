@@ -110,17 +110,17 @@ def prior_sensitivity(fit: Fit) -> DataFrame:
     def at(log_c: float) -> _ModeAt:
         return _mode_at(model, method, float(np.exp(log_c)), fit.seed)
 
-    stated = _stated_scales(model, k)
+    scales = _stated_scales(model, k)
     log_c = np.full(k, np.nan)
     change = [""] * k
-    for j in map(int, np.flatnonzero(np.isfinite(stated))):
+    for j in map(int, np.flatnonzero(np.isfinite(scales))):
         for step in range(1, _DOUBLINGS + 1):
             hits = [hit for sign in (-1, 1) for hit in _crossings(at, j, sign, step)]
             if hits:
                 log_c[j], change[j] = min(hits, key=lambda hit: abs(hit[0]))
                 break
     columns = {
-        "scale": stated * np.exp(log_c),
+        "scale": scales * np.exp(log_c),
         "factor": np.exp(log_c),
         "change": list(map(str, change)),
     }
@@ -170,13 +170,13 @@ def _mode_at(model: Model, method: Method, c: float, seed: int) -> _ModeAt:
     ):  # a search that runs away has no mode, which is nan
         warnings.simplefilter("ignore", ProbregWarning)
         try:
-            found = fit_model(model.with_prior(prior), method, seed=seed)
-            beta = found.coef.values.ravel()
+            mode = fit_model(model.with_prior(prior), method, seed=seed)
+            beta = mode.coef.values.ravel()
         except (ProbregError, np.linalg.LinAlgError, ArithmeticError):
             nothing = np.full(_n_reported(model), np.nan)
             return _ModeAt(nothing, nothing, nothing)
         try:
-            ends = found.interval(_PROB)
+            ends = mode.interval(_PROB)
         except ProbregError:  # no standard errors: a kink
             return _ModeAt(
                 beta, np.full(beta.shape, np.nan), np.full(beta.shape, np.nan)
@@ -189,12 +189,12 @@ def _n_reported(model: Model) -> int:
 
 
 def _crossings(
-    at: Callable[[float], _ModeAt], j: int, sign: int, step: int
+    mode_at: Callable[[float], _ModeAt], j: int, sign: int, step: int
 ) -> Iterator[tuple[float, Change]]:
     """Yield the changes of coefficient j between two neighbouring factors 2^(sign (step - 1)) and 2^(sign step), by log c."""
-    near = sign * (step - 1) * np.log(2.0)
-    far = sign * step * np.log(2.0)
-    start = at(0.0)
+    inner = sign * (step - 1) * np.log(2.0)
+    outer = sign * step * np.log(2.0)
+    start = mode_at(0.0)
     if start.lower[j] <= 0.0 <= start.upper[j]:
         watched = dict.fromkeys(("lower", "upper"), Change.EXCLUDES_ZERO)
     else:
@@ -203,27 +203,27 @@ def _crossings(
     for name, change in {"beta": Change.SIGN, **watched}.items():
 
         def value(log_c: float, name: str = name) -> float:
-            return float(getattr(at(float(log_c)), name)[j])
+            return float(getattr(mode_at(float(log_c)), name)[j])
 
-        a, b = value(near), value(far)
+        a, b = value(inner), value(outer)
         if not (np.isfinite(a) and np.isfinite(b)) or np.sign(a) == np.sign(b):
             continue
         if a == 0.0 or b == 0.0:  # a kink fixes it at exactly zero
             zero = Change.BECOMES_NONZERO if a == 0.0 else Change.BECOMES_ZERO
-            yield _edge_of_zero(at, j, near, far), zero
+            yield _edge_of_zero(mode_at, j, inner, outer), zero
         else:
-            yield float(scipy.optimize.brentq(value, near, far, xtol=1e-7)), change
+            yield float(scipy.optimize.brentq(value, inner, outer, xtol=1e-7)), change
 
 
 def _edge_of_zero(
-    at: Callable[[float], _ModeAt], j: int, near: float, far: float
+    mode_at: Callable[[float], _ModeAt], j: int, inner: float, outer: float
 ) -> float:
     """Where the estimate begins, or ends, to be exactly zero, by bisection."""
-    zero = at(near).beta[j] == 0.0
-    while abs(far - near) > 1e-6:
-        middle = (near + far) / 2.0
-        if (at(middle).beta[j] == 0.0) == zero:
-            near, far = (middle, far)
+    zero = mode_at(inner).beta[j] == 0.0
+    while abs(outer - inner) > 1e-6:
+        middle = (inner + outer) / 2.0
+        if (mode_at(middle).beta[j] == 0.0) == zero:
+            inner, outer = (middle, outer)
         else:
-            near, far = (near, middle)
-    return far
+            inner, outer = (inner, middle)
+    return outer

@@ -61,17 +61,17 @@ def priors(fit: Fit) -> dict[str, list[Any]]:
     lam = np.full((p, copies), 0.0 if model.likelihood.least_squares else np.nan)
     for b in model.joint.blocks:
         q = len(b.columns)
-        said = _describe_column_priors(b.prior, q, sigma)
+        texts = _describe_column_priors(b.prior, q, sigma)
         read = in_raw_units(b.prior, sigma).as_penalty(q)
         for i, j in enumerate(b.columns):
-            at = j, slice(None) if b.predictor is None else b.predictor
-            text[at] = said[i]
+            entries = j, slice(None) if b.predictor is None else b.predictor
+            text[entries] = texts[i]
             if read is not None:
-                penalty[at], weight[at] = (
+                penalty[entries], weight[entries] = (
                     f"{read.name}: {read.weight[i]:.4g} {read.form}",
                     read.weight[i],
                 )
-                lam[at] += read.in_rss(sigma)[i]  # nan without an RSS
+                lam[entries] += read.in_rss(sigma)[i]  # nan without an RSS
     settled, aux_weight = prior_weights(fit)
     unknown = list(fit.solution.aux)
     head = model.design.head
@@ -215,15 +215,15 @@ def aux_prior_words(model: Model, name: str) -> str:
 def stated_hyper(fit: Fit) -> dict[str, str]:
     """The prior of each standard deviation and correlation of effects, and of a noise scale beside them, in words."""
     model = stated_model(fit)
-    beside = fit.solution.found is not None or bool(model.design.recipe.grouped)
-    if beside:
-        said = {name: aux_prior_words(model, name) for name in model.unknown}
+    has_scales = fit.solution.found is not None or bool(model.design.recipe.grouped)
+    if has_scales:
+        texts = {name: aux_prior_words(model, name) for name in model.unknown}
     else:
-        said = {}
+        texts = {}
     for i, prior, _ in hyper_of_blocks(model):
         for name, reported in (natural_names(model, i, prior) or {}).items():
-            said[reported] = hyper_words(prior.hyper[name].prior)
-    return said
+            texts[reported] = hyper_words(prior.hyper[name].prior)
+    return texts
 
 
 def stated_model(fit: Fit) -> Model:
@@ -266,20 +266,22 @@ def prior_weights(fit: Fit) -> tuple[Array, list[float]]:
     m = fit.solution.beta.shape[1]
     concave = np.diagonal(P) >= 0
     for b in fit.model.joint.blocks:
-        at = b.entries(m)
-        part = P[np.ix_(at, at)]
+        entries = b.entries(m)
+        part = P[np.ix_(entries, entries)]
         if np.isfinite(part).all() and (part - np.diag(np.diagonal(part))).any():
-            concave[at] = np.linalg.eigvalsh(part)[0] >= -1e-9 * np.abs(part).max()
+            concave[entries] = np.linalg.eigvalsh(part)[0] >= -1e-9 * np.abs(part).max()
     defined = _curvature_by_outcome(fit, np.diag(np.where(concave, 0.0, 1.0))) == 0.0
-    each = [
+    aux_weights = [
         0.0 if a == 0 else a / (a + b) if a > 0 and a + b > 0 else np.nan
         for a, b in zip(P_aux, J_aux)
     ]
     # Weights that lie in [0, 1] but for rounding; nan for others, which a prior that correlates coefficients can give.
     inside = (weights > -1e-9) & (weights < 1.0 + 1e-9)
     proportion = np.where(inside, np.clip(weights, 0.0, 1.0), np.nan)
-    own = informative[model.design.head]
-    return np.where(own[:, None], np.where(defined, proportion, np.nan), 0.0), each
+    informed = informative[model.design.head]
+    return np.where(
+        informed[:, None], np.where(defined, proportion, np.nan), 0.0
+    ), aux_weights
 
 
 def curvature_over_log(fit: Fit, name: str) -> float:
@@ -287,20 +289,20 @@ def curvature_over_log(fit: Fit, name: str) -> float:
     prior in units of sigma has -log p = q m log sigma + r'P r / (2 sigma^2), of curvature 2 r'P r / sigma^2."""
     model = fit.model
     s = fit.solution
-    own = float(-model.aux_prior(name).slopes(s.aux[name])[1])
+    curvature = float(-model.aux_prior(name).slopes(s.aux[name])[1])
     if name != model.likelihood.noise_scale or not model.joint.sigma_units.any():
-        return own
+        return curvature
     if model.joint.gaussian:
-        return own + float(
+        return curvature + float(
             model.joint.value_grad_hessian(s.beta, s.aux[name])[2][-1, -1]
         )
     h = 1e-3  # a second difference: other priors are smooth in sigma too, to about 1e-6 of their curvature
     # what is not known without hyperparameters is not in units of sigma
-    known = JointPrior(tuple(b for b in model.joint.blocks if b.prior.known))
+    proper = JointPrior(tuple(b for b in model.joint.blocks if b.prior.known))
     log_p = [
-        float(known.log_prob(s.beta, s.aux[name] * np.exp(k * h))) for k in (-1, 0, 1)
+        float(proper.log_prob(s.beta, s.aux[name] * np.exp(k * h))) for k in (-1, 0, 1)
     ]
-    return own - (log_p[0] - 2.0 * log_p[1] + log_p[2]) / h**2
+    return curvature - (log_p[0] - 2.0 * log_p[1] + log_p[2]) / h**2
 
 
 def prior_curvature_of_fit(fit: Fit) -> Array:
@@ -312,9 +314,9 @@ def prior_curvature_of_fit(fit: Fit) -> Array:
     if rowless(fit):
         return np.full(P.shape, np.nan)
     for b in fit.model.joint.blocks:
-        at = b.entries(beta.shape[1])
+        entries = b.entries(beta.shape[1])
         unit = sigma if b.prior.sigma_units else 1.0
-        P[np.ix_(at, at)] = _prior_curvature(b.prior, b.take(beta), unit)
+        P[np.ix_(entries, entries)] = _prior_curvature(b.prior, b.take(beta), unit)
     return P
 
 

@@ -58,8 +58,8 @@ class PriorWeight(PrintsTable):
 
     @property
     def _printed(self) -> Table:
-        known = np.isfinite(self.effective)
-        number = f"{self.effective:.3g} of {self.free}" if known else "not defined"
+        is_defined = np.isfinite(self.effective)
+        number = f"{self.effective:.3g} of {self.free}" if is_defined else "not defined"
         notes = (
             f"effective number of coefficients: {number}",
             f"maximum likelihood: {self.ml_status}",
@@ -153,14 +153,14 @@ def maximum_likelihood(fit: Fit) -> tuple[Array, Array, str]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ProbregWarning)
         try:
-            found = fit_model(plain, seed=fit.seed)
+            ml_fit = fit_model(plain, seed=fit.seed)
         except (NotConverged, Incompatible) as error:
             nothing = np.full(fit.coef.size, np.nan)
             return nothing, nothing, str(error)
-    s = found.solution
+    s = ml_fit.solution
     return (
-        found.coef.values.ravel(),
-        found.std_error.values.ravel(),
+        ml_fit.coef.values.ravel(),
+        ml_fit.std_error.values.ravel(),
         s.status.value + (f" ({s.detail})" if s.detail else ""),
     )
 
@@ -181,10 +181,10 @@ def _prior_pull(fit: Fit) -> Array:
         return np.full(fit.coef.size, np.nan)
     try:
         # One Newton step: H^-1 d log p(beta) / d beta is where the prior pulls the estimate from that of the data.
-        moved = np.linalg.solve(H, slope.ravel()).reshape(s.beta.shape)
+        pull = np.linalg.solve(H, slope.ravel()).reshape(s.beta.shape)
     except np.linalg.LinAlgError:
         return np.full(fit.coef.size, np.nan)
-    return reported_coefficients(model, moved).ravel()
+    return reported_coefficients(model, pull).ravel()
 
 
 def _slope_of(prior: Any, beta: Array, unit: float) -> Array:
@@ -202,7 +202,7 @@ def _conflict(fit: Fit, ml: Array, se: Array) -> Array:
     model = fit.model
     p = model.shape[0]
     k = fit.coef.size // model.shape[0]
-    out = np.full((p, k), np.nan)
+    p_values = np.full((p, k), np.nan)
     rng = np.random.default_rng([fit.seed, 3])
     sigma = fit.model.noise(fit.aux)
     ml = ml.reshape(p, k)
@@ -221,16 +221,16 @@ def _conflict(fit: Fit, ml: Array, se: Array) -> Array:
         except ProbregError:
             continue  # a prior known up to a constant only
         if b.predictor is not None:  # predictors are outcomes then
-            own = b.predictor
-            expected = draws[..., 0] + se[where, own] * rng.standard_normal(
+            predictor = b.predictor
+            expected = draws[..., 0] + se[where, predictor] * rng.standard_normal(
                 draws.shape[:-1]
             )
-            far = np.abs(ml[where, own] - np.median(draws[..., 0], axis=0))
-            beyond = (np.abs(expected - np.median(draws[..., 0], axis=0)) >= far).mean(
-                0
-            )
-            out[where, own] = np.where(
-                np.isfinite(ml[where, own]) & np.isfinite(se[where, own]),
+            distance = np.abs(ml[where, predictor] - np.median(draws[..., 0], axis=0))
+            beyond = (
+                np.abs(expected - np.median(draws[..., 0], axis=0)) >= distance
+            ).mean(0)
+            p_values[where, predictor] = np.where(
+                np.isfinite(ml[where, predictor]) & np.isfinite(se[where, predictor]),
                 beyond,
                 np.nan,
             )
@@ -241,7 +241,7 @@ def _conflict(fit: Fit, ml: Array, se: Array) -> Array:
         # 2006).
         expected = reported + se[where] * rng.standard_normal(reported.shape)
         beyond = (np.abs(expected - centre) >= np.abs(ml[where] - centre)).mean(0)
-        out[where] = np.where(
+        p_values[where] = np.where(
             np.isfinite(ml[where]) & np.isfinite(se[where]), beyond, np.nan
         )
-    return out.ravel()
+    return p_values.ravel()

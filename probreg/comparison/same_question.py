@@ -42,12 +42,12 @@ def fits_by_name(fits: Any, verb: str) -> dict[str, Fit]:
         )
     if not isinstance(fits, Mapping):
         return by_method(fits)
-    named = {named_as_text(name): fit for name, fit in fits.items()}
-    if len(named) < len(fits):
+    by_name = {named_as_text(name): fit for name, fit in fits.items()}
+    if len(by_name) < len(fits):
         raise DataError(
             f"{verb}: two fits have the same name as texts: {', '.join(map(repr, fits))}"
         )
-    return named
+    return by_name
 
 
 def named_as_text(name: Any) -> Any:
@@ -70,13 +70,13 @@ def method_name(fit: Fit) -> str:
 
 def by_method(fits: Iterable[Fit]) -> dict[str, Fit]:
     """By the name of the method, numbered from the second on: newton, newton 2."""
-    out: dict[str, Fit] = {}
-    met: Counter[str] = Counter()
+    fits_by_method: dict[str, Fit] = {}
+    counts: Counter[str] = Counter()
     for fit in fits:
         name = method_name(fit)
-        met[name] += 1
-        out[name if met[name] == 1 else f"{name} {met[name]}"] = fit
-    return out
+        counts[name] += 1
+        fits_by_method[name if counts[name] == 1 else f"{name} {counts[name]}"] = fit
+    return fits_by_method
 
 
 def differing_terms(fits: Iterable[Fit]) -> frozenset[str]:
@@ -91,14 +91,14 @@ def differing_terms(fits: Iterable[Fit]) -> frozenset[str]:
     same = set[str]()
     for name, columns in terms[0].items():
         if all(
-            there.get(name) == columns and _same_columns(first, d, columns)
-            for there, d in zip(terms[1:], designs[1:])
+            columns_by_name.get(name) == columns and _same_columns(first, d, columns)
+            for columns_by_name, d in zip(terms[1:], designs[1:])
         ):
             same.add(name)
     return frozenset(
         c
-        for each in terms
-        for name, columns in each.items()
+        for columns_of in terms
+        for name, columns in columns_of.items()
         if name not in same
         for c in columns
     )
@@ -188,9 +188,9 @@ def shorten_names(names: Iterable[str]) -> str:
     >>> shorten_names(["x", "z"]), shorten_names(f"x{j}" for j in range(10))
     ('x, z', 'x0, x1, x2, x3, x4, x5, x6, x7 and 2 more')
     """
-    every = list(names)
-    rest = len(every) - _MANY
-    return ", ".join(every[:_MANY]) + (f" and {rest} more" if rest > 0 else "")
+    listed = list(names)
+    omitted = len(listed) - _MANY
+    return ", ".join(listed[:_MANY]) + (f" and {omitted} more" if omitted > 0 else "")
 
 
 def _format_value(value: Any, other: Any) -> str:
@@ -200,12 +200,12 @@ def _format_value(value: Any, other: Any) -> str:
             return f"{value:.15g}"
         return str(value)
     if len(value) > _MANY:
-        own = [name for name in value if name not in other]
+        differing = [name for name in value if name not in other]
     else:
-        own = []
-    few = (own or value)[:_MANY]
-    rest = len(value) - len(few)
-    return ", ".join(map(str, few)) + f" and {rest} more" * (rest > 0)
+        differing = []
+    few = (differing or value)[:_MANY]
+    omitted = len(value) - len(few)
+    return ", ".join(map(str, few)) + f" and {omitted} more" * (omitted > 0)
 
 
 def _first_row(x: Array, y: Array) -> int:

@@ -38,11 +38,11 @@ def scale_steps(
     ranks = _rank(a), _rank(b)
     if ranks[0] < ranks[1] or ranks == (1, 1):
         return _steps(a, b, causes, aux)
-    back = _steps(b, a, causes, aux) if ranks[1] < ranks[0] else None
-    if back is None:
+    reverse = _steps(b, a, causes, aux) if ranks[1] < ranks[0] else None
+    if reverse is None:
         return None
     return {
-        cause: (-shift, -log_se) for cause, (shift, log_se) in reversed(back.items())
+        cause: (-shift, -log_se) for cause, (shift, log_se) in reversed(reverse.items())
     }
 
 
@@ -72,8 +72,8 @@ def _steps(
     estimates.append(Estimates.of(b, aux))
     with np.errstate(divide="ignore", invalid="ignore"):
         steps = [
-            (there.value - here.value, np.log(there.error / here.error))
-            for here, there in pairwise(estimates)
+            (end.value - start.value, np.log(end.error / start.error))
+            for start, end in pairwise(estimates)
         ]
     return {
         SpecificCause(
