@@ -7,7 +7,7 @@ import numpy as np
 
 from probreg.arguments.arrays import brief, floats, missing_objects
 from probreg.arguments.keywords import with_article
-from probreg.errors import DataError, row_error, such_rows
+from probreg.errors import DataError, require_unicode, row_error, such_rows
 from probreg.likelihoods.base import Level
 
 _LARGEST, _SMALLEST = (
@@ -231,6 +231,9 @@ def _distinct_levels(values: np.ndarray) -> list[Level]:
 
 def _level(value: object) -> Level:
     """Python's own value; 1.0 and True compare equal to 1, as they should."""
-    if isinstance(value, str | int | float | bool):
+    if isinstance(value, str):
+        require_unicode(value)
+        return value
+    if isinstance(value, int | float | bool):
         return value
     return str(value)

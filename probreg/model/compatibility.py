@@ -14,7 +14,7 @@ from probreg.data.checked_arrays import as_weights_of_some, is_array
 from probreg.data.design import left_out_notes
 from probreg.data.formula.columns import read_columns
 from probreg.data.weights import WeightKind, read_weights
-from probreg.errors import DataError, Incompatible
+from probreg.errors import DataError, Incompatible, require_unicode
 from probreg.formula.terms import Counted
 from probreg.likelihoods import (
     Binomial,
@@ -193,6 +193,22 @@ def _require_variation(model: Stated) -> None:
         f"the response is constant (every one of {design.count} rows holds {y[0]:g}), so that the estimate of {flat[0]} is 0. "
         f"Give {flat[0]} a proper prior, such as aux={{{flat[0]!r}: InverseGamma(1.0, 1.0)}}, or hold it at a number"
     )
+
+
+_SMALLEST = 1e-150  # a spread whose square is hardly a number
+
+
+def require_units(design: Design) -> None:
+    """Raise DataError for a column that varies by so little that the square of its spread is below double precision."""
+    if not design.sample.n:
+        return
+    scale = design.basis.scale
+    tiny = np.flatnonzero((scale > 0.0) & (scale < _SMALLEST))
+    if len(tiny):
+        j = int(tiny[0])
+        raise DataError(
+            f"column {design.columns[j]!r} varies by {scale[j]:.3g}, whose square is below double precision: state it in another unit"
+        )
 
 
 def require_digits(model: Stated) -> None:
@@ -392,7 +408,9 @@ def check_precisions(design: Design, likelihood: Likelihood) -> None:
 
 
 def check_names(design: Design, likelihood: Likelihood) -> None:
-    """DataError for a column that has the name of a nuisance parameter."""
+    """DataError for a column that has the name of a nuisance parameter, or a name that is no text."""
+    for column in design.columns:
+        require_unicode(column)
     shared = set(design.columns) & set(likelihood.aux)
     if shared:
         name = shared.pop()

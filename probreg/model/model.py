@@ -56,6 +56,7 @@ from probreg.model.compatibility import (
     of_rows,
     read_checked_aux,
     require_outcomes,
+    require_units,
     weights_of_rows,
     with_unused,
     without_zero_weights,
@@ -151,6 +152,7 @@ class Model(FromData):
     ) -> "Model":
         design, prior = bound_terms(prior, design)
         model = cls(design, likelihood, prior, read_aux(aux))
+        require_units(design)
         require_outcomes(model)
         return model
 

@@ -444,7 +444,8 @@ def test_rows_of_weight_0_keep_their_places_when_others_are_forgotten():
         np.array([1.0, 2.0, 2.5, 5.0, 9.0, 7.0]),
         np.array([1.0, 1.0, 0.0, 1.0, 1.0, 0.0]),
     )
-    after = pr.fit(pr.Model.from_arrays(X, y, weights=w)).forget([1.0, 4.0], [2.0, 9.0])
+    fit = pr.fit(pr.Model.from_arrays(X, y, weights=w))
+    after = fit.forget([1.0, 4.0], [2.0, 9.0], weights=[1.0, 1.0])
     design, wanted = (
         m.design
         for m in (

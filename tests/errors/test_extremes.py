@@ -203,3 +203,32 @@ def test_a_student_search_at_extreme_scales_ends_in_an_answer_or_a_sentence(nu):
         pr.DataError, match="beyond double precision where its search starts"
     ):
         pr.fit(pr.Model.from_arrays(*lost["outlier"], likelihood=pr.StudentT(nu)))
+
+
+@pytest.mark.parametrize("likelihood", ["gaussian", "bernoulli"])
+@pytest.mark.parametrize("unit", [1e-300, 1e-320])
+@pytest.mark.parametrize("right", ["x + z", "x * z", "z + (1 | g) + x"])
+def test_a_column_below_double_precision_is_named(right, unit, likelihood):
+    rng = np.random.default_rng(0)
+    x, z = rng.normal(size=(2, 30))
+    data = {"y": (z > 0) * 1, "x": unit * x, "z": z, "g": np.repeat(list("abcde"), 6)}
+    with pytest.raises(pr.DataError, match="'x'"):
+        pr.check(pr.Model.from_formula(f"y ~ {right}", data, likelihood=likelihood))
+
+
+BROKEN = np.array(["a", "\ud800", "b"] * 10, dtype=object)
+
+
+@pytest.mark.parametrize("right", ["g", "(1 | g)", "x + g:x"])
+def test_half_of_a_surrogate_pair_is_no_level(right):
+    x = np.arange(30.0)
+    with pytest.raises(pr.DataError, match="surrogate"):
+        pr.Model.from_formula(f"y ~ {right}", {"y": x % 7, "x": x, "g": BROKEN})
+
+
+def test_half_of_a_surrogate_pair_is_no_response_and_no_name():
+    x = np.arange(30.0)
+    with pytest.raises(pr.DataError, match="surrogate"):
+        pr.Model.from_arrays(x, BROKEN, likelihood="categorical")
+    with pytest.raises(pr.DataError, match="surrogate"):
+        pr.Model.from_arrays(x, x % 7, columns=["\ud800"])

@@ -26,7 +26,7 @@ from probreg.data.formula.transforms import Basis, State
 from probreg.data.grouped_columns import GroupColumns
 from probreg.data.rows import check_counts, check_trials, labels, refuse_not_finite
 from probreg.data.unwritten import LazyColumns
-from probreg.errors import DataError
+from probreg.errors import DataError, require_unicode
 from probreg.formula.expression import Expression
 from probreg.formula.terms import MOST_COLUMNS, FormulaLayout
 from probreg.formula.text import shown_formula
@@ -299,6 +299,11 @@ def factor_levels(column: Any) -> list[Level]:
         present = {
             plain_level(value) for value in pd.unique(pd.Series(column).dropna())
         }
+    except UnicodeEncodeError:  # pandas stores text as UTF-8
+        for value in column:
+            if isinstance(value, str):
+                require_unicode(value)
+        raise
     except TypeError:
         raise DataError(
             f"levels are texts, numbers or truth values, met {type(column[0]).__name__}"
@@ -323,7 +328,10 @@ def plain_level(value: Any) -> Any:
     >>> plain_level(np.float64(3.0)), plain_level(Decimal("0.50")), plain_level(np.datetime64("2024-03-01T12:30"))
     (3, 0.5, '2024-03-01 12:30:00')
     """
-    if isinstance(value, str | int):
+    if isinstance(value, str):
+        require_unicode(value)
+        return value
+    if isinstance(value, int):
         return value
     if isinstance(
         value, np.datetime64 | np.timedelta64 | date | time | timedelta
