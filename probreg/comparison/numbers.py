@@ -5,7 +5,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from probreg.comparison.prior_terms import priors, stated_hyper, stated_model
+from probreg.comparison.prior_terms import (
+    flat_hyper,
+    priors,
+    stated_hyper,
+    stated_model,
+)
 from probreg.comparison.same_question import differing_terms, number_of_observations
 from probreg.fits.fit import Fit
 from probreg.fits.goodness import exact_fit
@@ -224,13 +229,13 @@ def _with_effects(
     """What is said of the priors of k coefficients and nuisance parameters, with that of the covariance of effects between."""
     aux = dict(zip(fit.solution.aux, range(k, k + len(fit.solution.aux))))
     stated = stated_hyper(fit)
+    flat = flat_hyper(fit)
     out: dict[str, list[Any]] = {q: v[:k] for q, v in of.items()}
     for name in names:
         for q, v in out.items():
-            flat = q == "prior_weight" and stated.get(name, "").startswith(
-                ("flat", "p(")
-            )
-            empty: Any = "" if q in WORDS else 0.0 if flat else np.nan
+            empty: Any = "" if q in WORDS else np.nan
+            if q == "prior_weight" and name in flat:
+                empty = 0.0
             v.append(
                 of[q][aux[name]]
                 if name in aux

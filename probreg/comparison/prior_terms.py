@@ -226,6 +226,18 @@ def stated_hyper(fit: Fit) -> dict[str, str]:
     return texts
 
 
+def flat_hyper(fit: Fit) -> set[str]:
+    """Return the standard deviations, correlations and nuisance parameters with the reference prior."""
+    model = stated_model(fit)
+    free = [name for name in model.unknown if name not in model.fixed]
+    flat = {name for name in free if isinstance(model.aux_prior(name), Reference)}
+    for i, prior, _ in hyper_of_blocks(model):
+        for name, reported in (natural_names(model, i, prior) or {}).items():
+            if isinstance(prior.hyper[name].prior, Reference):
+                flat.add(reported)
+    return flat
+
+
 def stated_model(fit: Fit) -> Model:
     """The model as it was stated, where a fit holds scales that were found by evidence."""
     if fit.solution.found is None:
