@@ -35,7 +35,7 @@ def fit_linear_probability(model: Model, event: str) -> Fit:
 
 
 def _with_hc1(model: Model, solution: Solution) -> Solution:
-    """The solution with HC1 for its covariance, for Var(y | x) = p (1 - p) is no constant; a note where there is none."""
+    """Return the solution with the covariance HC1, since Var(y | x) = p (1 - p) is not constant; a note if HC1 fails."""
     if model.design.weight_kind == "sampling":
         return solution  # has the sandwich of its weights
     try:

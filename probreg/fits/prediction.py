@@ -1,12 +1,12 @@
-"""What a fit says of new rows, as arrays: the mean and its error, the interval of the mean, the interval of a new observation.
+"""Predictions at new rows as arrays: the mean and its error, the interval of the mean, the interval of a new observation.
 
-For a Gaussian posterior in closed form all three are Student-t or normal; by quadrature they are of mixtures of normals over the
-nodes of sigma. For another posterior they come from the draws, but for the mean where that is x'beta.
-For a point estimate the mean is the plug-in; its interval is Wald on the
-scale of the link (delta method for class probabilities); a new observation is classical Student-t for least squares, and
-otherwise the mixture of the likelihood over draws from the estimator's asymptotic normal distribution.
-Of a Gaussian process all of them count what its columns leave of it off the rows that they were made of (`off_span`), with the mean of
-the process given its values where these are its coefficients; of effects that vary by a group those of new groups are counted alike.
+For a Gaussian posterior in closed form all three are Student-t or normal; by quadrature they come from mixtures of normals over the
+nodes of sigma. For another posterior they come from the draws, except the mean if it is x'beta.
+For a point estimate the mean is the plug-in and its interval is Wald on the scale of the link (delta method for class probabilities).
+A new observation has a Student-t interval for least squares; for other likelihoods its distribution is the mixture over draws
+from the estimator's asymptotic normal distribution.
+Variances include the conditional variance of a Gaussian process at new inputs (`off_span`), and the variance of random effects for new
+groups.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Residuals at the rows of a fit, kind by kind, as arrays and with their labels."""
+"""Residuals of a fit by kind, as arrays and with row labels."""
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -73,7 +73,7 @@ def labelled_residuals(fit: Fitted, kind: str) -> Any:
 
 
 def noiseless(fit: Fitted) -> str | None:
-    """Why there is no residual to judge, up to rounding; None when there is."""
+    """Return why all residuals are zero up to rounding, or None if they are not."""
     sigma = fit.model.noise(fit.aux, None)
     y = fit.model.design.observed
     if sigma is None or sigma > _ROUNDING * np.abs(y).max():

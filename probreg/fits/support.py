@@ -1,4 +1,4 @@
-"""The support vectors of a fit as a table, and of draws the probability of being one."""
+"""The support vectors of a fit as a table; for draws, the probability that a row is one."""
 
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ _AT_ONCE = 10**7  # numbers of residuals of draws
 
 
 def support_table(model: Model, solution: Solution) -> "DataFrame":
-    """Rows with their weight, residual and where the weight lies; of draws every row with its probability."""
+    """Return the rows with their weight, residual and whether the weight is at its bound; for draws, a probability of each row."""
     import pandas as pd
 
     if not isinstance(model.likelihood, PiecewiseLinearLikelihood):

@@ -1,4 +1,4 @@
-"""How strong a prior is to be: modes along its scale, and the scale that a criterion chooses.
+"""The scale of a prior: modes along a grid of scales, and the scale that a criterion chooses.
 
 `path(model)` follows the mode from the prior's centre to maximum likelihood as one factor multiplies every scale of the
 model's prior; `tune(model, by)` picks the factor by cross-validation, leave-one-out, evidence, AIC, BIC or the posterior's

@@ -1,7 +1,4 @@
-"""K-fold cross-validation of the mode: each fold is predicted from the others, at every scale.
-
-Which fold each row is held out in stands here too.
-"""
+"""K-fold cross-validation of the mode: each fold is predicted from the others, at every scale."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace

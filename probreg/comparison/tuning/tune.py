@@ -1,4 +1,4 @@
-"""The scale of a prior that a criterion chooses, and the sentence that says what it minimised."""
+"""Choose the scale of a prior by a criterion."""
 
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -95,7 +95,7 @@ def tune(
     seed: Seed = 0,
     progress: Flag | None = None,
 ) -> TuningResult:
-    """The model with its prior's scales multiplied by the factor that a criterion likes best.
+    """Multiply the scales of a prior by the factor with the best value of a criterion.
 
     The prior is bound to all rows once, so every fold has the same.
 
