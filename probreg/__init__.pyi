@@ -8,7 +8,7 @@ from . import (
     scores as scores,
 )
 from .assess.after import diagnose as diagnose
-from .assess.after.influence_measures import influence_measures as influence_measures
+from .assess.after.influence import influence_measures as influence_measures
 from .assess.after.power_scaling import power_scaling as power_scaling
 from .assess.after.residuals import residuals as residuals
 from .assess.before import check as check

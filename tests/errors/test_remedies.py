@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import probreg as pr
-from probreg.assess.after.curvature import CurvatureDiagnostic
+from probreg.assess.after.functional_form import CurvatureDiagnostic
 
 X = np.linspace(0.0, 5.0, 30)
 ROWS = {"x": X, "z": np.cos(3.0 * X), "y": np.sin(X) + 0.1 * np.cos(40.0 * X)}
@@ -26,7 +26,7 @@ def model_of(right: str, **options: Any) -> pr.Model:
         (lambda: model_of("te(x, z)"), r"write t2\(x, z\)$"),
         (lambda: model_of("s(x, m=2)"), r"^'s\(x, m=2\)': s takes columns, then k=, bs=, by=, got m=$"),
         (lambda: pr.gam("y ~ s(x)", ROWS, df=1), r"^df of s\(x\) is above 1 \(its flat columns\) and below 9 \(all of its columns\), got 1$"),
-        (lambda: pr.hypothesis(pr.fit(model_of("s(x)", prior=PROPER), "posterior", seed=1), "s(x) is linear"), "fit it by evidence$"),
+        (lambda: pr.hypothesis(pr.fit(model_of("s(x)", prior=PROPER), "posterior", seed=1), "s(x) is linear"), "fit by evidence$"),
         (lambda: pr.fit(model_of("s(x)", prior=PROPER), pr.Integrate(nodes=3), seed=1), r"8 nodes do not tell .* take more nodes"),
         (lambda: pr.kernel_ridge(X, X, kernel=lambda x, z: x @ z.T, lam=1.0), r"f\(x, z\) it is pr\.kernels\.CustomFunction\(f\)$"),
         (lambda: pr.kernel_ridge(np.arange(5001.0), np.arange(5001.0), kernel="rbf", lam=1.0), "write 'cholesky' in its place$"),

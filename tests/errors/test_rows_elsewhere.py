@@ -16,8 +16,7 @@ import pandas as pd
 import pytest
 
 import probreg as pr
-from probreg.assess.after.curvature import curvature
-from probreg.assess.after.reset import reset
+from probreg.assess.after.functional_form import curvature, reset
 from probreg.assess.before import condition_indices, design_leverage, separation, vif
 from probreg.comparison.tuning.leave_one_out import PSIS
 from probreg.data import PlainColumns

@@ -20,8 +20,8 @@ from probreg.assess.after import (
 )
 from probreg.assess.after.autocorrelation import durbin_watson_test
 from probreg.assess.after.dispersion import count_dispersion
+from probreg.assess.after.distribution import normal_shape
 from probreg.assess.after.local import local
-from probreg.assess.after.normality import normal_shape
 from probreg.assess.before import CHECKS, Verdict, check
 from probreg.likelihoods import ProximalLikelihood
 

@@ -10,7 +10,7 @@ from scipy.special import ndtr, pdtr
 
 import probreg as pr
 from probreg.assess.after import DIAGNOSTICS, diagnose, power_scaling
-from probreg.assess.after.loo_pit import loo_pit
+from probreg.assess.after.loo import loo_pit
 from probreg.assess.after.observed import uniforms
 from probreg.assess.after.power_scaling import sensitivity
 from probreg.assess.after.predictive_checks import predictive_checks

@@ -11,8 +11,6 @@ import pytest
 
 import probreg as pr
 
-from .cases import own
-
 ROOT = pathlib.Path(pr.__file__).parent
 PARSED = {
     path.relative_to(ROOT).as_posix(): ast.parse(path.read_text())
@@ -122,18 +120,6 @@ def test_verbs_can_be_called_after_every_module_is_imported(everything):
     assert pr.predictions(fit).table is not None
     assert pr.influence_measures(fit).sizes["obs"] == 21
     assert pr.diagnose(fit, before=False).items
-
-
-def test_a_check_and_a_diagnostic_stand_in_the_file_of_their_name():
-    from probreg.assess.after.base import DIAGNOSTICS
-    from probreg.assess.before.base import CHECKS
-
-    found = {
-        name: room[name].__module__.rpartition(".")[2]
-        for room in (DIAGNOSTICS, CHECKS)
-        for name in own(room)
-    }
-    assert {name: file for name, file in found.items() if name != file} == {}
 
 
 @pytest.mark.parametrize("room", ["kernels", "likelihoods", "priors", "scores"])

@@ -10,10 +10,13 @@ from scipy import stats
 
 import probreg as pr
 from probreg.assess.after import DIAGNOSTICS, influence_measures
-from probreg.assess.after.added import added_test, score_statistic
-from probreg.assess.after.cook import largest_cook as largest_cook
-from probreg.assess.after.dfbetas import largest_dfbetas as largest_dfbetas
-from probreg.assess.after.influence_measures import RARE, UNCOMMON
+from probreg.assess.after.functional_form import added_test, powers, score_statistic
+from probreg.assess.after.influence import (
+    RARE,
+    UNCOMMON,
+    largest_cook as largest_cook,
+    largest_dfbetas as largest_dfbetas,
+)
 from probreg.assess.after.local import local
 from probreg.assess.after.observed import rows_of_observations
 from probreg.assess.after.replicates import (
@@ -22,7 +25,6 @@ from probreg.assess.after.replicates import (
     drawable,
     simulated_p_value,
 )
-from probreg.assess.after.reset import powers
 from probreg.assess.before import CHECKS, Verdict
 from probreg.likelihoods import OfTrials, SmoothLikelihood
 

@@ -303,11 +303,11 @@ def test_the_workers_do_not():
 def test_settings_are_checked():
     with pytest.raises(pr.DataError, match="try draws=99"):
         sbc(gaussian(), "conjugate", 5, draws=100)
-    with pytest.raises(pr.DataError, match="gives 50 draws and 99 are ranked"):
+    with pytest.raises(pr.DataError, match="the method has 50 draws"):
         sbc(gaussian(), Conjugate(draws=50, chains=1), 5)
     with pytest.raises(pr.DataError, match="reps is a whole number"):
         sbc(gaussian(), "conjugate", 0)
-    with pytest.raises(pr.Incompatible, match="closed_form finds a mode"):
+    with pytest.raises(pr.Incompatible, match="closed_form gives a mode"):
         sbc(gaussian(), "closed_form", 5)
     with pytest.raises(pr.Incompatible, match="conjugate needs a Gaussian"):
         sbc(classes("bernoulli", 6), "conjugate", 5)

@@ -10,7 +10,7 @@ from scipy.special import gammaln
 
 import probreg as pr
 from probreg.assess.after import residuals
-from probreg.assess.after.influence_measures import influence_measures
+from probreg.assess.after.influence import influence_measures
 from probreg.assess.conformal import SCORES, Split, conformal
 from probreg.comparison.models.model_comparison import held_out_log_density
 

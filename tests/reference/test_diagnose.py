@@ -23,8 +23,8 @@ from probreg.assess.after.autocorrelation import (
     ljung_box,
 )
 from probreg.assess.after.dispersion import count_dispersion
+from probreg.assess.after.distribution import jarque_bera
 from probreg.assess.after.heteroscedasticity import breusch_pagan, white
-from probreg.assess.after.normality import jarque_bera
 from probreg.assess.before import condition_indices, vif
 
 sm = pytest.importorskip("statsmodels.api")

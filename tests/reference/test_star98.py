@@ -8,7 +8,7 @@ import pytest
 
 import probreg as pr
 from probreg.assess.after import residuals
-from probreg.assess.after.influence_measures import influence_measures
+from probreg.assess.after.influence import influence_measures
 
 FORMULA = "p(NABOVE, NABOVE + NBELOW) ~ LOWINC + PERASIAN + PERBLACK + PERHISP"
 

@@ -17,36 +17,40 @@ from probreg.assess.after.calibration import (
     CalibrationDiagnostic as CalibrationDiagnostic,
     hosmer_lemeshow as hosmer_lemeshow,
 )
-from probreg.assess.after.cook import CookDiagnostic as CookDiagnostic
-from probreg.assess.after.curvature import (
-    CurvatureDiagnostic as CurvatureDiagnostic,
-    curvature as curvature,
+from probreg.assess.after.chains import (
+    DivergenceDiagnostic as DivergenceDiagnostic,
+    EnergyDiagnostic as EnergyDiagnostic,
+    MixingDiagnostic as MixingDiagnostic,
 )
-from probreg.assess.after.dfbetas import DfbetasDiagnostic as DfbetasDiagnostic
 from probreg.assess.after.dispersion import DispersionDiagnostic as DispersionDiagnostic
 from probreg.assess.after.distribution import (
     DistributionDiagnostic as DistributionDiagnostic,
+    NormalityDiagnostic as NormalityDiagnostic,
 )
-from probreg.assess.after.divergences import (
-    DivergenceDiagnostic as DivergenceDiagnostic,
-)
-from probreg.assess.after.energy import EnergyDiagnostic as EnergyDiagnostic
 from probreg.assess.after.exactness import ExactnessDiagnostic as ExactnessDiagnostic
+from probreg.assess.after.functional_form import (
+    CurvatureDiagnostic as CurvatureDiagnostic,
+    ResetDiagnostic as ResetDiagnostic,
+    curvature as curvature,
+    reset as reset,
+)
 from probreg.assess.after.group_effects import (
     GroupEffectsDiagnostic as GroupEffectsDiagnostic,
 )
 from probreg.assess.after.heteroscedasticity import (
     HeteroscedasticityDiagnostic as HeteroscedasticityDiagnostic,
 )
-from probreg.assess.after.influence_measures import (
+from probreg.assess.after.influence import (
+    CookDiagnostic as CookDiagnostic,
+    DfbetasDiagnostic as DfbetasDiagnostic,
+    LeverageDiagnostic as LeverageDiagnostic,
     influence_measures as influence_measures,
 )
-from probreg.assess.after.leverage import LeverageDiagnostic as LeverageDiagnostic
 from probreg.assess.after.linearity import LinearityDiagnostic as LinearityDiagnostic
-from probreg.assess.after.loo import LeaveOneOutDiagnostic as LeaveOneOutDiagnostic
-from probreg.assess.after.loo_pit import LooPitDiagnostic as LooPitDiagnostic
-from probreg.assess.after.mixing import MixingDiagnostic as MixingDiagnostic
-from probreg.assess.after.normality import NormalityDiagnostic as NormalityDiagnostic
+from probreg.assess.after.loo import (
+    LeaveOneOutDiagnostic as LeaveOneOutDiagnostic,
+    LooPitDiagnostic as LooPitDiagnostic,
+)
 from probreg.assess.after.outliers import OutlierDiagnostic as OutlierDiagnostic
 from probreg.assess.after.power_scaling import (
     PowerScalingDiagnostic as PowerScalingDiagnostic,
@@ -57,10 +61,6 @@ from probreg.assess.after.predictive_checks import (
 )
 from probreg.assess.after.prior_data_conflict import (
     ConflictDiagnostic as ConflictDiagnostic,
-)
-from probreg.assess.after.reset import (
-    ResetDiagnostic as ResetDiagnostic,
-    reset as reset,
 )
 from probreg.assess.after.residuals import residuals as residuals
 from probreg.assess.before import CHECKS, RowsCheck, check

@@ -7,7 +7,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from probreg.assess.after.base import DIAGNOSTICS, SIGNIFICANT, Diagnostic
-from probreg.assess.after.normality import normal_shape
+from probreg.assess.after.distribution import normal_shape
 from probreg.assess.findings import Finding, Verdict
 from probreg.fits.fit import Fit
 from probreg.fits.prediction import off_span_of

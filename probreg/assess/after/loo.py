@@ -1,13 +1,29 @@
-"""Leave-one-out by importance sampling, with the Pareto shape of every row."""
+"""Leave-one-out diagnostics of a posterior: Pareto k and probability integral transforms (LOO-PIT)."""
+
+from typing import Any
 
 import numpy as np
 
-from probreg.assess.after.base import DIAGNOSTICS, Diagnostic, heavier_tails
+from probreg.assess.after.base import (
+    DIAGNOSTICS,
+    SIGNIFICANT,
+    Diagnostic,
+    heavier_tails,
+    other_spread,
+)
+from probreg.assess.after.observed import uniforms
+from probreg.assess.before.response import two_values_obstacle
 from probreg.assess.findings import Finding, Verdict
+from probreg.data import Design
+from probreg.data.rows import plus_offset
 from probreg.fits.fit import Fit
 from probreg.fits.inference_data import observation_rows
-from probreg.fits.leave_one_out import FEWEST
+from probreg.fits.leave_one_out import FEWEST, leave_rows_out
+from probreg.likelihoods import UnivariateLikelihood
+from probreg.model.model import Model
+from probreg.system.terminal import format_p
 
+Array = np.ndarray
 _MOST = 20_000_000  # pointwise log-likelihoods that are computed within seconds
 _SHOWN = 5  # rows in a sentence
 
@@ -70,3 +86,94 @@ class LeaveOneOutDiagnostic(Diagnostic):
             rows=list(dict.fromkeys(names.tolist())),
             statistic=k[order[0]],
         )
+
+
+_AT_ONCE = 2_000_000  # numbers of one block of rows
+_WIDE = 2.0  # standard errors of mean or variance at which a departure is described
+
+
+def loo_pit(fit: Fit) -> Array:
+    """P(Y_i <= y_i | y without row i) of each observation, (n,): the distribution function averaged over draws with their
+    leave-one-out weights; for counts a uniform draw between its values at y_i - 1 and y_i (Czado, Gneiting & Held 2009)."""
+    model = fit.model
+    draws = fit.solution.posterior.flat
+    beta = draws["beta"]
+    known = {**model.fixed, **{a: draws[a][:, None] for a in model.unknown}}
+    # log p - log q (S, 1) of draws from an approximation q, else 0: added to the weights of every observation.
+    stats = fit.solution.posterior.stats
+    if "log_q" not in stats:
+        log_ratio = np.zeros((len(beta), 1))
+    else:
+        log_w = np.asarray(fit.tree["sample_stats"]["lp"]) - np.asarray(stats["log_q"])
+        log_ratio = log_w.reshape(-1, 1) - log_w.max()
+    rows = observation_rows(model)[0]
+    correction = log_ratio
+    parts = np.array_split(np.arange(len(rows)), 1 + len(rows) * len(beta) // _AT_ONCE)
+    ends = [
+        _left_out(model, model.design.take(rows[part]), beta, known, correction)
+        for part in parts
+    ]
+    lower, upper = (np.concatenate(e) for e in zip(*ends))
+    return np.clip(lower + uniforms(fit, rows) * (upper - lower), 1e-12, 1.0 - 1e-12)
+
+
+def _left_out(
+    model: Model, some: Design, beta: Array, known: dict[str, Any], correction: Array
+) -> tuple[Array, Array]:
+    """P(Y_i < y_i) and P(Y_i <= y_i) of these rows, each left out of the posterior; equal for a continuous response."""
+    likelihood = model.likelihood
+    assert isinstance(likelihood, UnivariateLikelihood)  # as in `applies`
+    eta = plus_offset(some.X @ beta, some.offset)
+    known = likelihood.at_rows(known, some.precision)
+    log_lik = likelihood.log_prob(some.observed, eta, **known)
+    w = np.exp(leave_rows_out(log_lik, correction[:, 0], weights=True).log_weights.T)
+    upper = (w * likelihood.cdf(some.observed, eta, **known)).sum(0)
+    if isinstance(likelihood.support, str):
+        return upper, upper
+    y = some.observed
+    below = likelihood.joined(likelihood.drawn(y) - 1.0, **likelihood.given(y))
+    return (w * likelihood.cdf(below, eta, **known)).sum(0), upper
+
+
+@DIAGNOSTICS.register
+class LooPitDiagnostic(Diagnostic):
+    """Null: LOO-PIT values are uniform. Each order statistic has a p-value from its Beta distribution; Cauchy's rule combines
+    them, which allows dependent values (Tesso & Vehtari 2026)."""
+
+    name = "loo_pit"
+    title = "LOO-PIT uniformity test"
+    target = "posterior"
+    picture = "plot.residuals"
+
+    def applies(self, fit: Fit) -> str | None:
+        likelihood = fit.model.likelihood
+        if not isinstance(likelihood, UnivariateLikelihood):
+            return "classes have no order; predictive_checks compares their rates"
+        if likelihood.levels:
+            return "two classes have no distribution; see calibration"
+        return two_values_obstacle(fit.model) or no_loo(fit)
+
+    def run(self, fit: Fit) -> list[Finding]:
+        from arviz_stats.base import array_stats
+
+        u = loo_pit(fit)
+        p = float(array_stats.uniformity_test(u, method="pot_c")[0])
+        tilt = (u.mean() - 0.5) * np.sqrt(12 * len(u))
+        spread = (12 * u.var() - 1) * np.sqrt(1.25 * len(u))
+        result = "the predictive distributions are calibrated"
+        if p < SIGNIFICANT:
+            result = _describe_departure(float(tilt), float(spread))
+        remedy = other_spread(fit)
+        if isinstance(fit.model.likelihood.support, str):
+            remedy = heavier_tails(fit)
+        sentence = f"{result}, {format_p(p)}"
+        return self.report_p_value(sentence, remedy, statistic=spread, p_value=p)
+
+
+def _describe_departure(tilt: float, spread: float) -> str:
+    parts = []
+    if abs(tilt) > _WIDE:
+        parts.append(f"predictions are too {'low' if tilt > 0 else 'high'}")
+    if abs(spread) > _WIDE:
+        parts.append(f"predictions are too {'narrow' if spread > 0 else 'wide'}")
+    return " and ".join(parts) or "predictions have the wrong shape"

@@ -10,7 +10,7 @@ from probreg.assess.after.base import (
     Diagnostic,
     heavier_tails,
 )
-from probreg.assess.after.influence_measures import externally_studentised
+from probreg.assess.after.influence import externally_studentised
 from probreg.assess.after.local import local, local_obstacle
 from probreg.assess.after.observed import zero_weight_obstacle
 from probreg.assess.after.residuals import predictor, tails

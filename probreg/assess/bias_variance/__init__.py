@@ -1,4 +1,4 @@
-"""Bias and variance of what a model predicts, when the truth is known: by formula or by simulation."""
+"""Bias and variance of predictions for a known truth, by formula or by simulation."""
 
 from probreg.assess.bias_variance.decomposition import (
     BiasVariance as BiasVariance,

@@ -1,7 +1,7 @@
-"""How far fits of a model stray from a truth: error = variance + bias^2, over responses drawn anew.
+"""Bias-variance decomposition of a model for a known truth: error = variance + bias^2, over simulated responses.
 
-The truth is set, not estimated: its responses are drawn at the design's own rows, each set is fitted, and the means that
-the fits predict are held against the true ones. Where the fit is linear in y nothing needs to be drawn.
+Responses are simulated from the truth at the rows of the design, each set is fitted, and the predicted means are compared
+with the true ones. If the fit is linear in y, bias and variance have a closed form.
 """
 
 from collections.abc import Sequence
@@ -13,8 +13,6 @@ import numpy as np
 from probreg.arguments.scalars import Count, Flag, Seed, check_arguments
 from probreg.arguments.types import ArrayLike, RowsLike
 from probreg.assess.bias_variance.simulation import (
-    AVERAGE,
-    PER_ROW,
     DecompositionParts,
     decompose_linear,
     linear,
@@ -47,7 +45,7 @@ Array = np.ndarray
 
 @dataclass(frozen=True, eq=False)
 class BiasVariance:
-    """error = variance + bias2 row by row and on average, E[(g - f)^2] = Var(g) + (E g - f)^2; made by `bias_variance`.
+    """error = variance + bias2 row by row and on average, E[(g - f)^2] = Var(g) + (E g - f)^2; result of `bias_variance`.
 
     `data`: Dataset over (obs), with (scale) in front for a sweep and (level) behind for classes: truth f, fitted = E g,
     bias, bias2, variance, error, noise = Var(y), and Monte Carlo standard errors bias_se, variance_se, error_se (zero in
@@ -63,7 +61,7 @@ class BiasVariance:
 
     @property
     def best(self) -> float:
-        """The scale of least average error. Incompatible without a sweep."""
+        """The scale with the smallest average error. Incompatible without a sweep."""
         if "scale" not in self.average.dims:
             raise Incompatible("there is one scale only: pass scales= to bias_variance")
         return float(
@@ -95,7 +93,7 @@ class BiasVariance:
             table = part.expand_dims(at=["average"]).to_dataframe()
         lost = int(self.average["failed"].sum())
         if lost:
-            note = [f"note: {lost} fits had no estimate and were left out"]
+            note = [f"note: {lost} fits without an estimate are left out"]
         else:
             note = []
         head = f"squared error of the mean of {self.response}, average over {self.data.sizes['obs']} rows, {made}"
@@ -133,7 +131,7 @@ def bias_variance(
     x : table or array (n, q), optional
         The rows; the training rows by default.
     method : str or Method
-        What fits the responses.
+        The method of the fits.
     reps : int
         Number of responses drawn.
     scales : sequence of float, optional
@@ -146,16 +144,16 @@ def bias_variance(
     Returns
     -------
     BiasVariance
-        `data` holds bias and variance of each row.
+        `data` has bias and variance of each row.
 
     Raises
     ------
     DataError
-        When the truth has the wrong shape, lies outside the range of a mean or lacks sigma.
+        If the truth has the wrong shape, is outside the range of a mean or has no sigma.
     Incompatible
-        When the method cannot fit the model.
+        If the method cannot fit the model.
     NotConverged
-        When hardly any fit had an estimate.
+        If fewer than two fits have an estimate.
 
     References
     ----------
@@ -217,14 +215,12 @@ def checked_scales(scales: Any) -> list[float]:
         or not len(out)
         or not (np.isfinite(out) & (out > 0)).all()
     ):
-        raise DataError(
-            f"scales are one or more positive finite numbers, got {scales!r}"
-        )
+        raise DataError(f"scales={scales!r}: expected positive finite numbers")
     return [float(s) for s in out]
 
 
 def times(model: Model, factor: float) -> Model:
-    """The model with every scale of its prior multiplied, as bound to these rows; Normal(factor) in place of flat."""
+    """Return the model with every scale of its prior multiplied; Normal(factor) in place of a flat prior."""
     blocks = [b for b in model.joint.blocks if not isinstance(b.prior, Flat)]
     if not blocks:
         return model.with_prior(Normal(factor))
@@ -260,7 +256,8 @@ def _tables(
         return np.stack([np.asarray(v) for v in values])
 
     variables_ = {
-        k: ((*lead, *inner), stack_values([p.rows[k] for p in parts])) for k in PER_ROW
+        k: ((*lead, *inner), stack_values([p.rows[k] for p in parts]))
+        for k in parts[0].rows
     }
     data = xr.Dataset(
         {"truth": (inner, f), "noise": (inner, noise), **variables_},
@@ -268,8 +265,8 @@ def _tables(
     )
     # E (y_new - g)^2 = Var y_new + E (g - f)^2, y_new independent of the rows behind g.
     level = float((noise.reshape(len(noise), -1).sum(1) * shares(target)).sum())
-    names = [k for k in (*AVERAGE, "df", "failed") if k in parts[0].average]
-    average = xr.Dataset(
-        {k: (lead, stack_values([p.average[k] for p in parts])) for k in names}, front
-    )
+    averages = {
+        k: (lead, stack_values([p.average[k] for p in parts])) for k in parts[0].average
+    }
+    average = xr.Dataset(averages, front)
     return data, average.assign(noise=level, new_error=average["error"] + level)

@@ -1,6 +1,6 @@
-"""Fits of responses that are drawn from a truth, and what they predict.
+"""Bias and variance of fits to responses drawn from a truth.
 
-Bias, variance and error are in closed form where the fit is linear in y, moments over simulated fits elsewhere.
+They have a closed form if the fit is linear in y, and are moments over simulated fits otherwise.
 """
 
 from collections.abc import Mapping
@@ -25,29 +25,18 @@ from probreg.model.model import Model
 from probreg.system.progress import each_of
 
 Array = np.ndarray
-PER_ROW = (
-    "fitted",
-    "bias",
-    "bias2",
-    "variance",
-    "error",
-    "bias_se",
-    "variance_se",
-    "error_se",
-)
-AVERAGE = ("bias2", "variance", "error", "bias2_se", "variance_se", "error_se")
 
 
 @dataclass(frozen=True, eq=False)
 class DecompositionParts:
-    """Arrays over rows (n,) or (n, K) by the names of `PER_ROW`, and averages by the names of `AVERAGE`."""
+    """Arrays over rows (n,) or (n, K) by name, and their averages."""
 
     rows: Mapping[str, Array]
     average: Mapping[str, float]
 
 
 def linear(model: Model) -> bool:
-    """The fitted mean is S y + c: Gaussian, normal priors that do not depend on y, and no weight that sigma moves."""
+    """Return whether the fitted mean is S y + c: Gaussian, normal priors that depend neither on y nor on an unknown sigma."""
     if not model.likelihood.least_squares or not model.joint.gaussian:
         return False
     if model.unknown and (model.joint.informative & ~model.joint.sigma_units).any():
@@ -64,8 +53,11 @@ def linear(model: Model) -> bool:
 def decompose_linear(
     model: Model, eta: Array, target: Design, f: Array, sigma: float
 ) -> DecompositionParts:
-    """E g is the fit to the noise-free response; Cov(beta) = sigma^2 A^-1 X'WX A^-1 with A = X'WX + P, W the weights, which
-    are frequencies or precisions: X'W Cov(y) WX = sigma^2 X'WX for both."""
+    """Return bias and variance in closed form.
+
+    E g is the fit to the noise-free response; Cov(beta) = sigma^2 A^-1 X'WX A^-1 with A = X'WX + P, W frequencies or
+    precisions, because X'W Cov(y) WX = sigma^2 X'WX for both.
+    """
     design = replace(model.design, y=eta[:, 0])
     given = posterior_given_sigma(
         design.moments, PriorRows.of(model.joint), model.noise()
@@ -80,35 +72,28 @@ def decompose_linear(
     root = np.asarray(given.root, dtype=float)
     variance = sigma**2 * ((target.X @ root @ (R @ root).T) ** 2).sum(1)
     bias = fitted - f
-    nought = np.zeros_like(bias)
-    rows = dict(
-        zip(
-            PER_ROW,
-            (
-                fitted,
-                bias,
-                bias**2,
-                variance,
-                variance + bias**2,
-                nought,
-                nought,
-                nought,
-            ),
-        )
-    )
-    w = shares(target)
-    average = {k: float(w @ rows[k]) for k in ("bias2", "variance")}
-    average |= {
-        "error": average["bias2"] + average["variance"],
-        "df": float(((R @ root) ** 2).sum()),
+    zero = np.zeros_like(bias)
+    rows = {
+        "fitted": fitted,
+        "bias": bias,
+        "bias2": bias**2,
+        "variance": variance,
+        "error": variance + bias**2,
+        "bias_se": zero,
+        "variance_se": zero,
+        "error_se": zero,
     }
-    return DecompositionParts(
-        rows, average | {k: 0.0 for k in AVERAGE if k.endswith("_se")} | {"failed": 0.0}
-    )
+    w = shares(target)
+    bias2 = float(w @ rows["bias2"])
+    average = {"bias2": bias2, "variance": float(w @ variance)}
+    average["error"] = bias2 + average["variance"]
+    average |= {f"{name}_se": 0.0 for name in ("bias2", "variance", "error")}
+    average |= {"df": float(((R @ root) ** 2).sum()), "failed": 0.0}
+    return DecompositionParts(rows, average)
 
 
 def moments(draws: Array, f: Array, share: Array) -> DecompositionParts:
-    """Moments over the fits that had an estimate, with divisor their number; averages weigh rows and add up levels."""
+    """Return moments over the fits with an estimate, with their number as divisor; averages weigh rows and sum over levels."""
     g = draws[np.isfinite(draws).reshape(len(draws), -1).all(1)]
     count = len(g)
     fitted = g.mean(0)
@@ -124,27 +109,31 @@ def moments(draws: Array, f: Array, share: Array) -> DecompositionParts:
         """(reps, n[, K]) to (reps,)."""
         return (values.reshape(*values.shape[:2], -1).sum(-1) * share).sum(-1)
 
-    rows = (
-        fitted,
-        bias,
-        bias**2,
-        (away**2).mean(0),
-        (off**2).mean(0),
-        se(g),
-        se(away**2),
-        se(off**2),
-    )
-    # Standard errors over the draws; of (mean g - f)^2 by its influence 2 (mean g - f)(g - mean g) (delta method).
-    means = [over_rows(v).mean() for v in ((bias**2)[None], away**2, off**2)]
-    errors = [se(over_rows(v)) for v in (2.0 * bias * away, away**2, off**2)]
-    average = dict(zip(AVERAGE, map(float, (*means, *errors))))
-    return DecompositionParts(
-        dict(zip(PER_ROW, rows)), average | {"failed": float(len(draws) - count)}
-    )
+    rows = {
+        "fitted": fitted,
+        "bias": bias,
+        "bias2": bias**2,
+        "variance": (away**2).mean(0),
+        "error": (off**2).mean(0),
+        "bias_se": se(g),
+        "variance_se": se(away**2),
+        "error_se": se(off**2),
+    }
+    # standard errors over the draws; of (mean g - f)^2 by its influence 2 (mean g - f)(g - mean g) (delta method)
+    average = {}
+    for name, values, influence in (
+        ("bias2", (bias**2)[None], 2.0 * bias * away),
+        ("variance", away**2, away**2),
+        ("error", off**2, off**2),
+    ):
+        average[name] = float(over_rows(values).mean())
+        average[f"{name}_se"] = float(se(over_rows(influence)))
+    average["failed"] = float(len(draws) - count)
+    return DecompositionParts(rows, average)
 
 
 def shares(target: Design) -> Array:
-    """Shares of the rows in an average: by frequency."""
+    """Return the share of each row in an average, by frequency."""
     w = full_weights(target.weights, target.n)
     return w / w.sum()
 
@@ -159,14 +148,12 @@ def simulate_predictions(
     seed: int,
     progress: bool | None = None,
 ) -> list[Array]:
-    """The predicted means of each model at each of the simulated responses, (reps, n) or (reps, n, K); nan where a fit
-    had no estimate."""
+    """Return the predicted means of each model for each simulated response, (reps, n) or (reps, n, K); nan for a fit without an
+    estimate."""
     likelihood = models[0].likelihood
     rows, weight = observation_rows(models[0])
     if weight is not None:
-        raise DataError(
-            "responses can be drawn for whole-number weights only: a row of weight 3 is three observations"
-        )
+        raise DataError("responses can be simulated for whole-number weights only")
     design = replace(models[0].design.take(rows), weights=None)
     methods = [_check_method(method, m) for m in models]
     noise = likelihood.at_rows(aux, design.precision)
@@ -203,9 +190,7 @@ def _check_method(method: Method, model: Model) -> Method:
     if isinstance(method, Auto):
         method = method.choose(model)[0]
     if not method.probabilities:
-        raise Incompatible(
-            f"{method.name} is a classifier: it predicts no mean that could be right or wrong on average"
-        )
+        raise Incompatible(f"{method.name} is a classifier and predicts no mean")
     return method
 
 
@@ -220,7 +205,7 @@ def _stack_estimates(found: list[Array | None], method: Method) -> Array:
     good = [g for g in found if g is not None]
     if len(good) < 2:
         raise NotConverged(
-            f"{method.name}: {len(good)} of {len(found)} simulated responses had an estimate; two or more are needed. "
-            "A prior such as Normal(2.5), or more reps, would help"
+            f"{method.name}: {len(good)} of {len(found)} simulated responses had an estimate, expected at least two: use a prior such as "
+            "Normal(2.5), or more reps"
         )
     return np.stack([np.full_like(good[0], np.nan) if g is None else g for g in found])

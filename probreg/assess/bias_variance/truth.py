@@ -1,4 +1,4 @@
-"""What the responses are drawn from: the true linear predictors at any rows, and the noise around them."""
+"""The truth of a simulation: the true linear predictors at any rows, and the noise variance."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -30,7 +30,7 @@ _NOISE_DRAWS = 20_000  # behind Var(y) of a likelihood that does not state it
 
 @dataclass(frozen=True, eq=False)
 class Truth:
-    """What the responses are drawn from: the likelihood of the model with this mean and these nuisance parameters.
+    """The truth of a simulation: the likelihood of the model with this mean and these nuisance parameters.
 
     Parameters
     ----------
@@ -39,8 +39,8 @@ class Truth:
     aux : mapping from str to float
         Nuisance parameters, such as sigma.
     data : table, optional
-        The training rows, needed where the function asks for a variable that cannot be read back from the columns
-        (behind a spline, say).
+        The training rows, needed if the function uses a variable that cannot be read back from the columns (for example
+        of a spline).
 
     Examples
     --------
@@ -55,7 +55,7 @@ class Truth:
     def __post_init__(self) -> None:
         if not isinstance(self.aux, Mapping):
             raise DataError(
-                f"the nuisance parameters of a truth go by name, such as aux={{'sigma': 1.0}}, got {self.aux!r}"
+                f"aux={self.aux!r}: expected nuisance parameters by name, such as aux={{'sigma': 1.0}}"
             )
 
 
@@ -72,7 +72,7 @@ def with_known_aux(truth: Any, model: Model) -> Truth:
     for name in model.likelihood.aux:
         if name not in aux:
             raise DataError(
-                f"the truth lacks {name}: Truth(..., aux={{{name!r}: ...}}), a model with {name} held, or a Fit would say it"
+                f"the truth lacks {name}: Truth(..., aux={{{name!r}: ...}}), a model with fixed {name}, or a Fit has it"
             )
         if not (np.isfinite(aux[name]) and aux[name] > 0):
             raise DataError(

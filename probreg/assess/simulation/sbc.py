@@ -40,7 +40,7 @@ class SBC(PrintsTable):
     """The ranks of true values among posterior draws over many simulated data sets, and whether they are uniform.
 
     `ranks` is a DataArray (replicate, quantity) of whole numbers 0 .. draws; `failures` counts replicates without a
-    posterior by their reason, `troubled` those that are ranked although their fit reported trouble.
+    posterior by their reason, `troubled` ranked replicates with a warning of their fit.
     """
 
     ranks: Any
@@ -53,12 +53,12 @@ class SBC(PrintsTable):
 
     @property
     def points(self) -> Array:
-        """The shares of ranks at which the distribution function is looked at, (bins - 1,)."""
+        """The shares of ranks at which the distribution functions are compared, (bins - 1,)."""
         return np.arange(1, self.bins) / self.bins
 
     @property
     def level(self) -> float:
-        """The p-value below which one quantity departs, so that all q together keep `prob` under H0: (1 - prob) / q."""
+        """The level of the test of each quantity, (1 - prob) / q, which gives all q together the level 1 - prob."""
         return (1.0 - self.prob) / self.ranks.sizes["quantity"]
 
     @cached_property
@@ -87,8 +87,8 @@ class SBC(PrintsTable):
 
     @cached_property
     def ecdf_difference(self) -> Any:
-        """Dataset over (quantity, point): `difference` of the ranks' distribution function to the uniform one, and over
-        (point) the simultaneous band `lower`, `upper`, within which all quantities stay with probability `prob`."""
+        """Dataset over (quantity, point): `difference` between the ranks' distribution function and the uniform one, and over
+        (point) the simultaneous band `lower`, `upper`, which contains all quantities with probability `prob`."""
         import xarray as xr
 
         n = self.ranks.sizes["replicate"]
@@ -110,8 +110,8 @@ class SBC(PrintsTable):
 
     @cached_property
     def table(self) -> Any:
-        """One row per quantity, pandas DataFrame: p_value, mean_rank (as a share, 1/2 if uniform), spread (their variance
-        over that of uniform ones) and `reading`, what a departure means."""
+        """One row per quantity, pandas DataFrame: p_value, mean_rank (as a share, 1/2 if uniform), spread (variance of the
+        ranks over the variance of uniform ranks) and `reading`, the meaning of a departure."""
         import pandas as pd
 
         # A rank uniform on 0 ... L: (rank + 1/2) / (L + 1) has mean 1/2 and variance (1 - (L + 1)^-2) / 12.
@@ -132,7 +132,7 @@ class SBC(PrintsTable):
 
     @property
     def uniform(self) -> bool:
-        """No quantity departs from uniform ranks at the level that all of them share."""
+        """Whether no quantity departs from uniform ranks at its level."""
         return bool((self.p_value >= self.level).all())
 
     @property
@@ -180,7 +180,7 @@ class SBC(PrintsTable):
 
 
 def _p(p: float) -> str:
-    """Below 1e-12 the exact sum has no digits left."""
+    """Format a p-value; below 1e-12 the exact sum has no digits left."""
     return f"p = {p:.2g}" if p > 1e-12 else "p < 1e-12"
 
 
@@ -215,12 +215,11 @@ def sbc(
 ) -> SBC:
     """Simulation-based calibration: ranks of the truth among posterior draws, and a test that they are uniform.
 
-    Data sets are simulated from the model, the truth from its own proper priors; ranked are coefficients, nuisance
-    parameters, standard deviations and correlations of effects that vary by a group, and the log-likelihood. The log-likelihood sees what no coefficient alone does, such as a posterior that
-    ignores the data. The test is exact. Draws of a fit are thinned evenly to `draws`, which must be fewer than it has.
-    Those of Markov chains then are nearly independent where the thinning is ten-fold or more. A method that refuses
-    some data sets is judged on the others, whose ranks are as uniform, for the choice was made by the data; how many
-    there were is stated.
+    Data sets are simulated from the model, with parameters from its proper priors. It ranks coefficients, nuisance
+    parameters, standard deviations and correlations of effects that vary by a group, and the log-likelihood, which detects
+    for example a posterior that ignores the data. The test is exact. Draws of a fit are thinned evenly to `draws`, which must be fewer than it
+    has; draws of Markov chains are then nearly independent if the thinning is ten-fold or more. If a method cannot fit
+    some data sets, the others are ranked, which does not bias the ranks, and the result states their number.
 
     Parameters
     ----------
@@ -233,26 +232,25 @@ def sbc(
     seed : int
         Of everything random.
     draws : int
-        Draws of each fit among which the truth is ranked.
+        Draws of each fit for the rank.
     bins : int
         Of the histogram of ranks.
     workers : int
-        Above 1 they are processes, for which a script needs its `if __name__ == "__main__"`; the result does not depend
-        on them.
+        Number of processes; above 1 a script needs `if __name__ == "__main__"`. The result does not depend on it.
     progress : bool, optional
-        Whether a bar is shown; by default after a second, at a terminal or in a notebook.
+        Show a progress bar; by default after a second, in a terminal or a notebook.
 
     Returns
     -------
     SBC
-        `uniform` says whether the ranks are.
+        `uniform` is True if the ranks are.
 
     Raises
     ------
     Incompatible
         For an improper prior and for a method without a posterior.
     DataError
-        For settings that do not go together.
+        If `bins` does not divide `draws` + 1, or the method has too few draws.
 
     References
     ----------
@@ -330,7 +328,7 @@ def _posterior(method: str | Method, model: Model) -> Method:
         chosen = chosen.choose(model)[0]
     if chosen.target != "posterior":
         raise Incompatible(
-            f"sbc ranks truths among posterior draws, and {chosen.name} finds a mode; use laplace or nuts"
+            f"sbc needs posterior draws, and {chosen.name} gives a mode; use laplace or nuts"
         )
     why = chosen.obstacle(model)
     if why is not None:
@@ -341,7 +339,7 @@ def _posterior(method: str | Method, model: Model) -> Method:
 def _check_bins(draws: int, bins: int) -> None:
     if (draws + 1) % bins:
         raise DataError(
-            f"bins divide the {draws + 1} possible ranks of {draws} draws evenly, and {bins} do not; try draws={bins * -(-draws // bins) - 1}"
+            f"bins={bins}: expected a divisor of draws + 1 = {draws + 1}; try draws={bins * -(-draws // bins) - 1}"
         )
 
 
@@ -376,7 +374,7 @@ def _thin_draws(solution: Solution, draws: int) -> tuple[Array, dict[str, Array]
     total = len(flat["beta"])
     if total < draws:
         raise DataError(
-            f"the method gives {total} draws and {draws} are ranked: raise its draws, or lower draws="
+            f"draws={draws}, but the method has {total} draws: raise its draws, or lower draws="
         )
     some = np.linspace(0, total - 1, draws).round().astype(int)
     return flat["beta"][some], {k: v[some] for k, v in flat.items() if k != "beta"}

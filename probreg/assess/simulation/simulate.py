@@ -1,4 +1,4 @@
-"""One draw of the joint distribution of parameters and data that a model states."""
+"""Simulation of parameters and data from a model."""
 
 from dataclasses import replace
 from typing import NamedTuple
@@ -16,7 +16,7 @@ Array = np.ndarray
 
 
 class Simulation(NamedTuple):
-    """Parameters from the prior, and the model whose response was drawn at them."""
+    """Parameters from the prior, and the model with a response simulated at them."""
 
     beta: Array  # (p, m)
     aux: dict[str, float]  # the unknown nuisance parameters
@@ -28,10 +28,9 @@ class Simulation(NamedTuple):
 
 @check_arguments
 def simulate(model: Model, rng: np.random.Generator) -> Simulation:
-    """One draw of the joint distribution: (beta, aux) ~ prior, y_i ~ p(y | x_i beta + offset_i, aux) at the model's rows.
+    """Simulate from the joint distribution: (beta, aux) ~ prior, y_i ~ p(y | x_i beta + offset_i, aux) at the model's rows.
 
-    A row whose weight is a whole number w becomes w rows, for it stands for w observations. Precisions divide the noise
-    variance.
+    A row with whole-number weight w becomes w rows. Precisions divide the noise variance.
 
     Parameters
     ----------
@@ -49,7 +48,7 @@ def simulate(model: Model, rng: np.random.Generator) -> Simulation:
     Raises
     ------
     Incompatible
-        Naming the columns and nuisance parameters whose prior is improper, and for sampling weights.
+        For improper priors, with the names of their columns and nuisance parameters, and for sampling weights.
 
     Examples
     --------
@@ -62,7 +61,7 @@ def simulate(model: Model, rng: np.random.Generator) -> Simulation:
 
 
 def unroll_rows(model: Model) -> Model:
-    """The same model with one row per observation, ready to be simulated from. Incompatible as in `simulate`."""
+    """Return the model with one row per observation. Incompatible as in `simulate`."""
     improper = _improper(model)
     if improper:
         raise Incompatible(
@@ -74,7 +73,7 @@ def unroll_rows(model: Model) -> Model:
     rows, weight = observation_rows(model)
     if weight is not None:
         raise Incompatible(
-            "weights that stand for over a million rows are too many to simulate from one by one; leave the weights out"
+            "weights of more than a million rows in all are too many to simulate: leave the weights out"
         )
     if model.design.weights is None:
         design = model.design
@@ -97,7 +96,7 @@ def _improper(model: Model) -> list[str]:
 
 
 def draw(model: Model, rng: np.random.Generator) -> Simulation:
-    """The same for a model that is `unrolled`, without its checks."""
+    """Simulate from a model with one row per observation, without checks."""
     aux = {a: float(model.aux_prior(a).sample(rng, 1)[0]) for a in model.unknown}
     known = {**model.fixed, **aux}
     beta, drawn = model.joint.sample_with_hyper(

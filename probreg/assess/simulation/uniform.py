@@ -74,8 +74,8 @@ def _acceptance_region(
 
 
 def simultaneous(at: Array, n: int, prob: float) -> tuple[Array, Array]:
-    """Counts (low, high) at each point between which all counts of n uniforms lie with probability at least `prob`: the
-    narrowest such band whose points all have the same tail probability.
+    """Return counts (low, high) at each point that contain all counts of n uniforms with probability at least `prob`: the
+    narrowest such band with equal tail probabilities at all points.
 
     >>> low, high = simultaneous(np.array([0.25, 0.5, 0.75]), 100, 0.95)
     >>> low.tolist(), high.tolist()
@@ -98,8 +98,9 @@ def simultaneous(at: Array, n: int, prob: float) -> tuple[Array, Array]:
 
 
 def uniformity(counts: Array, at: Array, n: int) -> float:
-    """The p-value of H0: n values are independent and uniform, against any departure, from counts[i] = #{u <= at_i}: the
-    probability that some point has a tail probability as small as the smallest that was seen. Exact.
+    """Return the exact p-value of H0: n values are independent and uniform, from counts[i] = #{u <= at_i}.
+
+    It is the probability that some point has a tail probability as small as the smallest observed one.
 
     >>> round(uniformity(np.array([1]), np.array([0.5]), 2), 6), round(uniformity(np.array([0]), np.array([0.5]), 2), 6)
     (1.0, 0.5)

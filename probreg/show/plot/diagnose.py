@@ -7,7 +7,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from probreg.arguments.scalars import Natural, check_arguments
-from probreg.assess.after.influence_measures import influence_measures
+from probreg.assess.after.influence import influence_measures
 from probreg.assess.after.local import local_obstacle
 from probreg.fits.fit import Fit
 from probreg.likelihoods import OfClasses, OfTrials, UnivariateLikelihood

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from probreg.arguments.scalars import Natural, check_arguments
-from probreg.assess.after.influence_measures import influence_measures
+from probreg.assess.after.influence import influence_measures
 from probreg.comparison.same_question import method_name
 from probreg.fits.fit import Fit
 from probreg.show.plot.style import (

@@ -7,7 +7,7 @@ from scipy.special import ndtri
 
 from probreg.arguments.scalars import Count, Probability, check_arguments
 from probreg.assess.after.autocorrelation import autocorrelations
-from probreg.assess.after.influence_measures import influence_measures
+from probreg.assess.after.influence import influence_measures
 from probreg.assess.after.local import local_obstacle
 from probreg.assess.after.residuals import residuals as residuals_of
 from probreg.comparison.same_question import method_name

@@ -262,7 +262,7 @@ def _chains(name: str, fit: Fit) -> list[Shown]:
     return [
         picture_of(f"Chains of {name}", "Density and trace of each chain: chains that mix lie on top of one another, without trend.",
                f"Densities and traces of the chains of {name}", lambda: trace(fit)),
-        picture_of(f"Ranks of {name}", "Histogram of the ranks of each chain among all draws: flat, along the dashed line, when the chains mix.",
+        picture_of(f"Ranks of {name}", "Ranks of the draws of each chain among all draws, as differences from uniform: inside the band when the chains mix.",
                f"Rank histograms of the chains of {name}", lambda: rank(fit)),
     ]  # fmt: skip
 

@@ -1,23 +1,33 @@
-"""Influence measures of every row: leverage, studentised residuals, Cook's distance, DFFITS, DFBETAS."""
+"""Influence of single rows: leverage, studentised residuals, Cook's distance, DFFITS and DFBETAS."""
 
 from collections.abc import Sequence
 from math import nan
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy.special import chdtr, fdtr
 
 from probreg.arguments.scalars import check_arguments
 from probreg.arguments.types import Dataset
-from probreg.assess.after.base import Diagnostic, noiseless, reachable
+from probreg.assess.after.base import DIAGNOSTICS, Diagnostic, noiseless, reachable
 from probreg.assess.after.local import Local, local, local_obstacle
 from probreg.assess.after.replicates import (
     LEAST,
+    Replicates,
     Statistic,
     drawable,
     simulated_p_value,
 )
 from probreg.assess.after.residuals import deviance
-from probreg.assess.before.design_leverage import list_first
+from probreg.assess.before.design_leverage import (
+    ALONE,
+    HALF,
+    HIGH,
+    TIMES,
+    design_leverage,
+    far_rows,
+    list_first,
+)
 from probreg.assess.findings import Finding, Verdict
 from probreg.data.weights import refuse_sampling
 from probreg.errors import Incompatible
@@ -25,6 +35,7 @@ from probreg.fits.fit import Fit
 from probreg.fits.inference_data import coefficient_dims, model_coordinates, row_labels
 from probreg.system.terminal import percent
 
+Array = np.ndarray
 # shares of samples of the model with as large a measure, for a note and for a warning
 UNCOMMON, RARE = 0.1, 0.01
 
@@ -90,9 +101,6 @@ class DeletionDiagnostic(Diagnostic):
             statistic=size,
             p_value=share,
         )
-
-
-Array = np.ndarray
 
 
 @check_arguments
@@ -210,3 +218,157 @@ def dfbetas(fit: Fit, found: Local) -> Array:
     if fit.model.likelihood.outcomes:
         return out
     return out[..., 0]
+
+
+@DIAGNOSTICS.register
+class LeverageDiagnostic(Diagnostic):
+    """Reports rows with a leverage of at least 0.5 and four times the mean that also have a large leverage in the design.
+
+    The leverage includes the information of each row and the prior (see `influence_measures`). A large count has a large
+    leverage because of its precision, which is no fault.
+
+    >>> import probreg as pr
+    >>> fit = pr.fit(pr.Model.from_arrays([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 9.0], range(10)))
+    >>> LeverageDiagnostic().run(fit)[0].rows
+    (9,)
+    """
+
+    name = "leverage"
+    title = "Leverage"
+    when = "flat or normal priors"
+    picture = "plot.leverage"
+    replaces = "design_leverage"
+
+    def applies(self, fit: Fit) -> str | None:
+        return local_obstacle(fit)
+
+    def run(self, fit: Fit) -> list[Finding]:
+        pieces = local(fit)
+        h = pieces.leverage / fit.model.shape[1]
+        names = fit.model.design.row_names
+        in_design = design_leverage(fit.model)
+        mean = float(pieces.w @ in_design / pieces.total)
+        far = (in_design >= max(HIGH, TIMES * mean)) | (h >= ALONE)
+        w = np.where(far, pieces.w, 0.0)
+        mean = float(pieces.w @ h / pieces.total)
+        found = far_rows(h, w, names, least=HALF, mean=mean)
+        if found.rows:
+            return self.report(
+                found.verdict, found.sentence, found.remedy, rows=found.rows
+            )
+        top = int(np.argmax(np.where(pieces.w > 0, h, -1.0)))
+        sentence = f"largest leverage {h[top]:.3g}, row {names[top]}"
+        if h[top] >= HALF:
+            sentence += ", because of its precision and not its columns"
+        return self.report_ok(sentence)
+
+
+@DIAGNOSTICS.register
+class CookDiagnostic(DeletionDiagnostic):
+    """Reports rows with a large Cook's distance, and the confidence ellipsoid that has the estimate without the row on its edge:
+    its content is P(F < D) for F on (k, n - k) degrees of freedom, or for chi-square(k) / k if sigma is not estimated.
+
+    >>> import probreg as pr
+    >>> x = np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 30.0])
+    >>> CookDiagnostic().run(pr.fit(pr.Model.from_arrays(x, np.minimum(x, 4.0))))[0].rows
+    (8,)
+    """
+
+    name = "cook"
+    title = "Cook's distance"
+    # Cook & Weisberg (1982): look at rows from 0.5 on; from 1 on they are always important
+    noted, warned = 0.5, 1.0
+
+    def run(self, fit: Fit) -> list[Finding]:
+        pieces = local(fit)
+        D = np.nan_to_num(pieces.cook, nan=-1.0)
+        order = [i for i in np.argsort(-D) if D[i] >= self.noted]
+        top = float(D.max())
+        out = self.report_singular_rows(fit, pieces)
+        if not order:
+            return out or self.report_ok(f"largest distance {top:.3g}", statistic=top)
+        names = fit.model.design.row_names[order]
+        inside = content(pieces, top)
+        edge = f"to the edge of the {percent(inside, 2)}"
+        if inside > 0.99:
+            edge = "out of the 99 %"
+        sentence = f"D = {top:.3g}: without row {names[0]} the estimate moves {edge} confidence ellipsoid"
+        if len(order) > 1:
+            sentence += f"; {len(order) - 1} more: {list_first(names[1:])}"
+        share = self.simulated_share(fit, largest_cook)
+        return out + self.report_influence(sentence, top, share, names.tolist())
+
+
+def largest_cook(drawn: Replicates) -> Array:
+    """The largest Cook's distance (beta - beta_(i))' A (beta - beta_(i)) / (k dispersion) of each data set, (S,)."""
+    # D_i = d_i'A d_i / (k phi), d_i = beta - beta_(i), A the penalised curvature, phi the dispersion   (Cook 1977).
+    A = drawn.data_curvature + drawn.P
+    square = np.einsum("snk,skl,snl->sn", drawn.change, A, drawn.change, optimize=True)
+    return np.asarray(square.max(1) / (drawn.Z.shape[2] * drawn.dispersion))
+
+
+def content(pieces: Local, distance: float) -> float:
+    """Return the probability content of the confidence ellipsoid with an estimate at this distance on its edge."""
+    # d'A d / (k phi) is F on (k, df) with phi estimated on df degrees of freedom, chi^2 on k over k with phi known.
+    k = pieces.Q.shape[2]
+    if pieces.df is not None and pieces.df > 0:
+        return float(fdtr(k, pieces.df, distance))
+    return float(chdtr(k, k * distance))
+
+
+@DIAGNOSTICS.register
+class DfbetasDiagnostic(DeletionDiagnostic):
+    """Reports coefficients that change by one standard error or more without a single observation (DFBETAS, Belsley, Kuh & Welsch
+    1980, section 2.1), each with the row that changes it most.
+
+    >>> import probreg as pr
+    >>> x = np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 30.0])
+    >>> fit = pr.fit(pr.Model.from_arrays(x, np.minimum(x, 4.0) + np.sin(9 * x) / 5))
+    >>> DfbetasDiagnostic().run(fit)[0].rows
+    (8,)
+    """
+
+    name = "dfbetas"
+    title = "DFBETAS"
+    # standard errors; two move an estimate out of its 95 % interval
+    noted, warned = 1.0, 2.0
+
+    def run(self, fit: Fit) -> list[Finding]:
+        pieces = local(fit)
+        moves = np.nan_to_num(dfbetas(fit, pieces)).reshape(fit.model.design.n, -1)
+        row = np.abs(moves).argmax(0)
+        largest = moves[row, np.arange(moves.shape[1])]
+        size = np.abs(largest)
+        order = [j for j in np.argsort(-size) if size[j] >= self.noted]
+        top = float(size.max())
+        out = self.report_singular_rows(fit, pieces)
+        if not order:
+            sentence = f"largest change of a coefficient {top:.2g} standard errors"
+            return out or self.report_ok(sentence, statistic=top)
+        labels = fit.model.design.row_names
+        names = fit.parameter_names
+        parts = [
+            f"{names[j]} by {-largest[j]:+.2g} without row {labels[row[j]]}"
+            for j in order[:4]
+        ]
+        sentence = f"coefficients change by standard errors: {', '.join(parts)}{', ...' * (len(order) > 4)}"
+        rows = list(dict.fromkeys(labels[row[order]].tolist()))
+        outcomes = max(len(fit.model.likelihood.outcomes), 1)
+        columns = [fit.model.design.head_columns[j // outcomes] for j in order]
+        back = pieces.back[fit.model.design.head]
+        contrast = fit.model.likelihood.contrast_matrix
+        C = np.einsum("pmk,dm->pdk", back, contrast).reshape(-1, back.shape[2])
+        share = self.simulated_share(fit, lambda drawn: largest_dfbetas(drawn, C))
+        columns = list(dict.fromkeys(columns))
+        return out + self.report_influence(sentence, top, share, rows, columns)
+
+
+def largest_dfbetas(drawn: Replicates, C: Array) -> Array:
+    """The largest |DFBETAS| of each data set, (S,), for reported coefficients that change by C (k,) times the change of phi."""
+    moved = np.einsum("jk,snk->snj", C, drawn.change, optimize=True)
+    # standard errors without the observation: sqrt(dispersion C A^-1 C') times sigma_(i) / sigma
+    variance = np.einsum("jk,skl,jl->sj", C, drawn.covariance, C, optimize=True)
+    error = np.sqrt(drawn.dispersion[:, None] * variance)
+    with np.errstate(all="ignore"):  # a column that was dropped has no error
+        size = np.abs(moved) / (error[:, None, :] * drawn.without[..., None])
+    return np.asarray(np.nan_to_num(size, nan=0.0, posinf=0.0).max((1, 2)))

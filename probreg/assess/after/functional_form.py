@@ -1,0 +1,266 @@
+"""Tests of the functional form by score tests of added variables: RESET, and the square of each column."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import chdtrc, fdtrc
+
+from probreg.assess.after.base import DIAGNOSTICS, SIGNIFICANT, Diagnostic
+from probreg.assess.after.local import Local, local, local_obstacle
+from probreg.assess.after.observed import zero_weight_obstacle
+from probreg.assess.after.replicates import (
+    Replicates,
+    drawable,
+    found_by,
+    simulated_p_value,
+)
+from probreg.assess.before import terms
+from probreg.assess.findings import Finding
+from probreg.fits.fit import Fit
+from probreg.formula.text import column_written
+from probreg.numerics.linalg import rank_of, triangular
+from probreg.system.terminal import format_number, format_p
+
+Array = np.ndarray
+_SPANNED = 1e-7  # share of a column's length that is left beside the others, below which it adds nothing
+
+
+class Added(NamedTuple):
+    """F on (q, df) degrees of freedom if sigma is estimated, otherwise chi-square on q (df is None); `how` describes a simulated
+    p-value."""
+
+    statistic: float
+    q: int
+    df: float | None
+    p_value: float
+    how: str = ""
+
+    def __str__(self) -> str:
+        if self.df is None:
+            of = f"chi2({self.q})"
+        else:
+            of = f"F({self.q}, {format_number(self.df, 4)})"
+        return f"{of} = {format_number(self.statistic, 3)}, {format_p(self.p_value)}{self.how}"
+
+
+def with_simulated_p_value(
+    fit: Fit, test: Added | None, columns: Callable[[Replicates], Array]
+) -> Added | None:
+    """Return the score test with its p-value from data simulated from the model instead of from the chi-square limit."""
+    if test is None or test.df is not None or not drawable(fit):
+        return test
+    p = simulated_p_value(
+        fit, lambda drawn: score_statistic(drawn, columns(drawn)), test.p_value
+    )
+    return test._replace(p_value=p, how=found_by(p))
+
+
+def score_statistic(drawn: Replicates, G: Array) -> Array:
+    """b'M^-1 b, (S,), for added columns G with b = G's - G'WZ (Z'WZ)^-1 Z's and M = G'WG - G'WZ (Z'WZ)^-1 Z'WG."""
+    G = np.broadcast_to(G, (len(drawn.y), *G.shape[1:]))
+    WG = np.einsum("snab,snbq->snaq", drawn.W, G, optimize=True)
+    C = np.einsum("nak,snaq->skq", drawn.Z, WG, optimize=True)
+    inside = np.linalg.pinv(drawn.data_curvature, hermitian=True)
+    Zs = np.einsum("nak,sna->sk", drawn.Z, drawn.score, optimize=True)
+    whole = np.einsum("snaq,snar->sqr", G, WG, optimize=True)
+    M = whole - np.einsum("skq,skl,slr->sqr", C, inside, C, optimize=True)
+    b = np.einsum("snaq,sna->sq", G, drawn.score, optimize=True) - np.einsum(
+        "skq,skl,sl->sq", C, inside, Zs, optimize=True
+    )
+    size = np.sqrt(np.maximum(np.einsum("sqq->sq", whole), np.finfo(float).tiny))
+    value, vector = np.linalg.eigh(M / size[:, :, None] / size[:, None, :])
+    along = np.einsum("sqr,sq->sr", vector, b / size)
+    with np.errstate(all="ignore"):  # directions that the columns span already
+        return np.where(value > _SPANNED**2, along**2 / value, 0.0).sum(1)
+
+
+def added_test(found: Local, columns: Array) -> Added | None:
+    """Score test of coefficients 0 for added columns (n, m, q), or (n, q) for one predictor; None if they add nothing.
+
+    With Z what is left of sqrt(W) times the columns beside those of the fit, z = Z'u, the statistic z'(Z'Z)^-1 z is
+    chi-square on q degrees of freedom (Rao 1948; Neyman's C(alpha) at an estimate that is no maximum); for least squares
+    the exact F test.
+    """
+    G = columns[:, None, :] if columns.ndim == 2 else columns
+    n, m, _ = found.Q.shape
+    weight = np.repeat(np.sqrt(found.w), m)[:, None]
+    Z = np.einsum("nba,nbq->naq", found.root, G).reshape(n * m, -1) * weight
+    length = np.linalg.norm(Z, axis=0)
+    for _ in range(2):  # the second time removes what rounding left
+        Z = Z - found.span @ (found.span.T @ Z)
+    Z = Z[:, np.linalg.norm(Z, axis=0) > _SPANNED * length]
+    if Z.size:
+        Z = Z[:, list(rank_of(triangular(Z)).kept)]
+    if not Z.size:
+        return None
+    u = found.u.reshape(-1) * weight[:, 0]
+    gain = float(np.sum((np.linalg.qr(Z)[0].T @ u) ** 2))
+    q = Z.shape[1]
+    if found.df is None:
+        return Added(gain, q, None, float(chdtrc(q, gain)))
+    df = found.df - q
+    if df <= 0:
+        return None
+    f = (gain / q) / ((float(u @ u) - gain) / df)
+    return Added(f, q, df, float(fdtrc(q, df, f)))
+
+
+@DIAGNOSTICS.register
+class ResetDiagnostic(Diagnostic):
+    """RESET: squares and cubes of the fitted linear predictor as added columns (Ramsey 1969; Pregibon 1980 for generalised
+    linear models), by the F test for least squares and the efficient score test otherwise. With few rows the p-value of a
+    score test is simulated from the fitted model.
+
+    >>> import probreg as pr
+    >>> x = np.linspace(0.0, 3.0, 40)
+    >>> fit = pr.fit(pr.Model.from_arrays(x, np.exp(x) + np.sin(40 * x)))
+    >>> ResetDiagnostic().run(fit)[0].verdict.name
+    'WARNING'
+    """
+
+    name = "reset"
+    title = "RESET test"
+    when = "flat or normal priors"
+    picture = "plot.partial"
+
+    def applies(self, fit: Fit) -> str | None:
+        return local_obstacle(fit) or zero_weight_obstacle(fit)
+
+    def run(self, fit: Fit) -> list[Finding]:
+        test = reset(fit)
+        if test is None:
+            return self.report_ok(
+                "powers of the linear predictor are combinations of the columns"
+            )
+        result = "no sign of a wrong functional form"
+        if test.p_value < SIGNIFICANT:
+            result = "the functional form may be wrong"
+        remedy = "add squares, splines (bs) or interactions, transform a column, or change the link"
+        picture = self.picture
+        if fit.model.likelihood.width > 1:
+            picture = "plot.reliability"
+        return self.report_p_value(
+            f"{result}, {test}",
+            remedy,
+            statistic=test.statistic,
+            p_value=test.p_value,
+            picture=picture,
+        )
+
+
+def reset(fit: Fit, power: int = 3) -> Added | None:
+    """Test eta^2, ..., eta^power as added columns, for a softmax the powers of each predictor in that predictor.
+
+    None if they are combinations of the columns."""
+    # H0: c = 0 in eta = X beta + sum_q c_q eta_hat^q, q = 2 ... power   (Ramsey 1969).
+    found = local(fit)
+    centred = fit.model.design.intercept is not None
+    test = added_test(found, powers(found.eta, found.w, power, centred))
+    return with_simulated_p_value(
+        fit,
+        test,
+        lambda drawn: powers(drawn.eta, np.ones(drawn.eta.shape[1]), power, centred),
+    )
+
+
+def powers(eta: Array, w: Array, power: int, centred: bool) -> Array:
+    """Return powers 2 ... `power` of the predictors eta (..., n, m), each in its own predictor: (..., n, m, m (power - 1)).
+
+    They are centred and scaled over the observations, with frequencies w (n,), because with an offset eta is no combination
+    of the columns, and its square depends on the centre.
+    """
+    # eta - sum_i w_i eta_i / sum_i w_i, over its standard deviation
+    c = eta - (w @ eta / w.sum())[..., None, :] * centred
+    size = np.sqrt(w @ c**2 / w.sum())[..., None, :]
+    eta = c / np.where(size > 0, size, 1.0)
+    m = eta.shape[-1]
+    return np.concatenate(
+        [eta[..., None] ** q * np.eye(m) for q in range(2, power + 1)], -1
+    )
+
+
+@DIAGNOSTICS.register
+class CurvatureDiagnostic(Diagnostic):
+    """The square of each numeric column as an added column; the smallest p-value times their number (Bonferroni). It is the
+    test of `reset`, column by column.
+
+    >>> import probreg as pr
+    >>> x = np.linspace(0.0, 3.0, 40)
+    >>> fit = pr.fit(pr.Model.from_arrays(x, (x - 1) ** 2 + np.sin(40 * x), columns=["dose"]))
+    >>> CurvatureDiagnostic().run(fit)[0].columns
+    ('dose',)
+    """
+
+    name = "curvature"
+    title = "Nonlinearity test"
+    when = "flat or normal priors, numeric columns"
+    picture = "plot.partial"
+
+    def applies(self, fit: Fit) -> str | None:
+        reason = local_obstacle(fit) or zero_weight_obstacle(fit)
+        if reason is None and not _numeric_columns(fit):
+            return "no numeric column"
+        return reason
+
+    def run(self, fit: Fit) -> list[Finding]:
+        tests = curvature(fit)
+        if not tests:
+            return self.report_ok("the squares of all numeric columns are in the model")
+        p = {name: min(1.0, len(tests) * test.p_value) for name, test in tests.items()}
+        order = sorted(p, key=lambda name: p[name])
+        nonlinear = tuple(name for name in order if p[name] < SIGNIFICANT)
+        worst = order[0]
+        result = "no sign of a nonlinear effect"
+        if nonlinear:
+            result = f"the effect of {', '.join(nonlinear)} may be nonlinear"
+        variable = column_written(worst) if worst in fit.model.design.read else worst
+        picture = self.picture
+        if fit.model.likelihood.width > 1:
+            picture = "plot.reliability"
+        return self.report_p_value(
+            f"{result}, {format_p(p[worst])} for the square of {worst} (Bonferroni over {len(tests)})",
+            f"use bs({variable}, df=4) or add I({variable}**2)",
+            statistic=tests[worst].statistic,
+            p_value=p[worst],
+            columns=nonlinear,
+            picture=picture,
+        )
+
+
+def curvature(fit: Fit) -> dict[str, Added]:
+    """Test the square of each numeric column that is a term, unless the model contains it."""
+    found = local(fit)
+    design = fit.model.design
+    m = fit.model.shape[1]
+    out: dict[str, Added] = {}
+    for name, j in _numeric_columns(fit).items():
+        x = design.X[:, j]
+        if design.intercept is not None:
+            square = ((x - x.mean()) / x.std()) ** 2
+        else:
+            square = (x / np.abs(x).max()) ** 2
+        columns = square[:, None, None] * np.eye(m)
+        test = with_simulated_p_value(
+            fit, added_test(found, columns), partial(_of_rows, columns)
+        )
+        if test is not None:
+            out[name] = test
+    return out
+
+
+def _of_rows(columns: np.ndarray, drawn: Replicates) -> np.ndarray:
+    """Columns (n, m, q) of the design, at the rows of the data sets."""
+    return columns[drawn.rows][None]
+
+
+def _numeric_columns(fit: Fit) -> dict[str, int]:
+    """Return the terms with one column of at least four values."""
+    X = fit.model.design.X[:10_000]
+    one = {
+        t: at[0]
+        for t, at in terms(fit.model.design).items()
+        if len(at) == 1 and t != "Intercept"
+    }
+    return {t: j for t, j in one.items() if len(np.unique(X[:, j])) >= 4}
