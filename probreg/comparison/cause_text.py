@@ -11,7 +11,7 @@ from probreg.comparison.prior_terms import aux_prior_words, stated_hyper, stated
 from probreg.comparison.same_question import method_name
 from probreg.fits.fit import Fit
 from probreg.inference import Status
-from probreg.inference.uncertainty.covariance import reported
+from probreg.inference.uncertainty.covariance import reported_words
 from probreg.inference.uncertainty.intervals.kinds import KIND_WORDS
 from probreg.model.prior_words import prior_line
 from probreg.system.terminal import cut_text
@@ -85,7 +85,7 @@ def _setting(cause: SpecificCause, fit: Fit, row: Mapping[str, Any]) -> str:
                 return "sigma integrated out"
             return f"{s.df:g} degrees of freedom" if s.df else "no degrees of freedom"
         case Cause.COVARIANCE:
-            return f"{reported(fit.model, fit.method, s)['kind']} covariance"
+            return f"{reported_words(fit.model, fit.method, s)['kind']} covariance"
         case Cause.MONTE_CARLO:
             if s.replicates is not None:
                 return f"{len(s.replicates['coef'])} replicates"

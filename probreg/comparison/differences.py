@@ -10,8 +10,8 @@ from probreg.comparison.same_question import differing_terms, shorten_names
 from probreg.data import Design
 from probreg.data.rows import full_weights
 from probreg.fits.fit import Fit
-from probreg.inference.base import has_effects, markov
-from probreg.inference.uncertainty.covariance import reported
+from probreg.inference.base import has_chains, has_effects
+from probreg.inference.uncertainty.covariance import reported_words
 from probreg.inference.varying import OF_EFFECTS
 from probreg.model.model import Model
 
@@ -146,7 +146,7 @@ def _effect_differences(base: Fit, fit: Fit) -> dict[Cause, bool]:
     scales as known, and the priors of the scales may differ."""
     if not (has_effects(base.model) and has_effects(fit.model)):
         return {}
-    scales_found = [f.solution.found for f in (base, fit)]
+    scales_found = [f.solution.effect_scales for f in (base, fit)]
     ml = [scales is not None and scales.criterion == "ML" for scales in scales_found]
     estimated = [scales is not None for scales in scales_found]
     sampled = [
@@ -179,7 +179,7 @@ def has_monte_carlo_error(fit: Fit) -> bool:
     """Numbers of this fit carry Monte Carlo error: chains, weighted draws or replicates."""
     s = fit.solution
     return (
-        markov(fit.method, fit.solution)
+        has_chains(fit.method, fit.solution)
         or "mcse_mean" in s.stats
         or s.replicates is not None
     )
@@ -192,7 +192,7 @@ def _covariance_kind(fit: Fit) -> str:
         return ""
     # by its own name: that a prior holds the bread is the prior's part
     kind = fit.solution.sandwich or str(
-        reported(fit.model, fit.method, fit.solution)["kind"]
+        reported_words(fit.model, fit.method, fit.solution)["kind"]
     )
     if fit.solution.replicates is not None:
         return f"{getattr(fit.method, 'kind', '')} bootstrap"

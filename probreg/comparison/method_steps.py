@@ -13,8 +13,8 @@ from probreg.comparison.prior_terms_by_entry import PriorSide
 from probreg.fits.fit import Fit, fit as fit_model
 from probreg.fits.inference_data import reported_coefficients
 from probreg.inference import Conjugate, Quadrature, Status
-from probreg.inference.base import markov
-from probreg.inference.uncertainty.covariance import reported
+from probreg.inference.base import has_chains
+from probreg.inference.uncertainty.covariance import reported_words
 from probreg.model.model import Model
 
 Array = np.ndarray
@@ -178,7 +178,7 @@ def _of_a_mode(fit: Fit, gap: Array, spread: Array) -> dict[Cause, Step]:
     """Degrees of freedom, a sandwich or replicates in place of the curvature, and iterations that ended before the mode."""
     s = fit.solution
     none = np.zeros(len(gap))
-    kind = str(reported(fit.model, fit.method, s)["kind"])
+    kind = str(reported_words(fit.model, fit.method, s)["kind"])
     if (
         s.df is not None and s.replicates is None
     ):  # s^2 = RSS / (n - rank) in place of RSS / n, sigma itself too
@@ -207,7 +207,7 @@ def monte_carlo_error(fit: Fit, aux: tuple[str, ...]) -> tuple[Array, Array]:
     stats = fit.solution.stats
     if "mcse_mean" in stats:
         return np.full(size, stats["mcse_mean"]), np.full(size, stats["mcse_sd"])
-    if not markov(fit.method, fit.solution):
+    if not has_chains(fit.method, fit.solution):
         return np.zeros(size), np.zeros(size)
     table = fit.summary()
     keys = (*range(fit.coef.size), *aux)
@@ -246,7 +246,7 @@ def error_of_log_sd(draws: Array) -> float:
 
 def _r_hats(fit: Fit) -> list[float]:
     """Return R-hat of every parameter of a posterior sampled by chains; empty for other fits."""
-    if not markov(fit.method, fit.solution):
+    if not has_chains(fit.method, fit.solution):
         return []
     return list(fit.summary()["r_hat"])
 

@@ -215,7 +215,9 @@ def aux_prior_words(model: Model, name: str) -> str:
 def stated_hyper(fit: Fit) -> dict[str, str]:
     """The prior of each standard deviation and correlation of effects, and of a noise scale beside them, in words."""
     model = stated_model(fit)
-    has_scales = fit.solution.found is not None or bool(model.design.recipe.grouped)
+    has_scales = fit.solution.effect_scales is not None or bool(
+        model.design.recipe.grouped
+    )
     if has_scales:
         texts = {name: aux_prior_words(model, name) for name in model.unknown}
     else:
@@ -240,9 +242,9 @@ def flat_hyper(fit: Fit) -> set[str]:
 
 def stated_model(fit: Fit) -> Model:
     """The model as it was stated, where a fit holds scales that were found by evidence."""
-    if fit.solution.found is None:
+    if fit.solution.effect_scales is None:
         return fit.model
-    return fit.solution.found.stated
+    return fit.solution.effect_scales.stated
 
 
 def hyper_words(prior: AuxPrior) -> str:

@@ -63,9 +63,9 @@ def named_as_text(name: Any) -> Any:
 
 def method_name(fit: Fit) -> str:
     """The method's name, or the criterion at whose maximum standard deviations by group stand: newton, REML."""
-    if fit.solution.found is None:
+    if fit.solution.effect_scales is None:
         return fit.method.name
-    return fit.solution.found.criterion
+    return fit.solution.effect_scales.criterion
 
 
 def by_method(fits: Iterable[Fit]) -> dict[str, Fit]:

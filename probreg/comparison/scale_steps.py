@@ -48,9 +48,9 @@ def scale_steps(
 
 def _rank(fit: Fit) -> int:
     """Return the place of a fit in the order ML, REML, posterior."""
-    if fit.solution.found is None:
+    if fit.solution.effect_scales is None:
         return 2
-    return int(fit.solution.found.criterion == "REML")
+    return int(fit.solution.effect_scales.criterion == "REML")
 
 
 def _steps(

@@ -115,10 +115,10 @@ def ends_of(
 def prior_variances(model: Model, solution: Solution, of: EffectsOfGroup) -> Array:
     """(K,) of each effect of a group, or (K, m) of linear predictors with scales of their own: at the scales found, their posterior
     mean, or as stated; nan where that is not known."""
-    if solution.found is None:
+    if solution.effect_scales is None:
         stated = model
     else:
-        stated = solution.found.stated
+        stated = solution.effect_scales.stated
     if stated.joint.apart:
         each = range(model.shape[1])
         return np.stack([_prior_variances(stated, solution, of, k) for k in each], 1)
@@ -165,9 +165,9 @@ def _square(
         return float(value) ** 2
     if name in drawn:
         return float(np.square(drawn[name]).mean())
-    if solution.found is None:
+    if solution.effect_scales is None:
         return np.nan
-    return solution.found.values[name] ** 2
+    return solution.effect_scales.values[name] ** 2
 
 
 def effects_table(
@@ -176,7 +176,7 @@ def effects_table(
     """A row for each group and effect, and outcome where there are several."""
     import pandas as pd
 
-    if not solution.given_scales.known:
+    if not solution.given_scales.has_errors:
         raise Incompatible(
             f"{method.name} gives no standard errors, so no spread of effects"
         )

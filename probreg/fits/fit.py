@@ -53,13 +53,13 @@ from probreg.fits.statistics import FitStatistics
 from probreg.inference import METHODS, Method, MethodName, Status
 from probreg.inference.base import (
     covariance_of_reported,
-    markov,
+    has_chains,
     method_obstacle,
     reported_coefficients,
     with_found_scales,
 )
 from probreg.inference.notes import Topic, important, important_note
-from probreg.inference.sampling.convergence import judged
+from probreg.inference.sampling.convergence import with_convergence_status
 from probreg.inference.sampling.served_lengths import with_served_lengths
 from probreg.inference.uncertainty.clusters import SmallSample, group_codes
 from probreg.inference.varying import OF_EFFECTS, hyper_of_blocks
@@ -239,7 +239,7 @@ class Fit(FitStatistics):
         >>> fit(model).covariance("HC1").sel(param="x", param_="x").round(4).item()
         0.1277
         """
-        from probreg.inference.uncertainty.covariance import reported
+        from probreg.inference.uncertainty.covariance import reported_words
 
         if kind is None:
             if any(v is not None for v in (groups, data, lags)):
@@ -249,7 +249,7 @@ class Fit(FitStatistics):
             return covariance_array(
                 self.model,
                 self._reported_covariance(),
-                reported(self.model, self.method, self.solution),
+                reported_words(self.model, self.method, self.solution),
             )
         spread = self._spread_of(kind, groups, data, lags, small_sample)
         matrix = reported_covariance(self.model, self.solution, spread.matrix)
@@ -281,7 +281,7 @@ class Fit(FitStatistics):
         Spread
             `matrix` (p m, p m) over vec(beta), column first, then predictor; `df`; `words`.
         """
-        from probreg.inference.uncertainty.covariance import Spread, reported
+        from probreg.inference.uncertainty.covariance import Spread, reported_words
 
         s = self.solution
         if not isinstance(covariance, str) and (groups is not None or lags is not None):
@@ -289,7 +289,7 @@ class Fit(FitStatistics):
                 "groups= and lags= go with covariance='cluster' and covariance='HAC'"
             )
         if covariance is None:
-            return Spread(s.scale, s.df, reported(self.model, self.method, s))
+            return Spread(s.scale, s.df, reported_words(self.model, self.method, s))
         if isinstance(covariance, str):
             made = self._spread_of(covariance, groups, data, lags)
         else:
@@ -998,10 +998,10 @@ class Fit(FitStatistics):
 
         # a prior relative to the rows has no scale on one row, and none of the new rows' priors counts
         plain = replace(self.model, prior=Flat())
-        if self.solution.found is None:
+        if self.solution.effect_scales is None:
             stated = self.model
         else:
-            stated = self.solution.found.stated
+            stated = self.solution.effect_scales.stated
         by_moments = (
             stated.likelihood.least_squares
             and stated.design.recipe.grouped
@@ -1075,10 +1075,10 @@ class Fit(FitStatistics):
         """
         require_gaussian_noise(self.model)
         # scales that were found are found again
-        if self.solution.found is None:
+        if self.solution.effect_scales is None:
             stated = self.model
         else:
-            stated = self.solution.found.stated
+            stated = self.solution.effect_scales.stated
         plain = replace(
             self.model, prior=Flat()
         )  # a prior relative to the rows is scaled on those that stay alone
@@ -1109,7 +1109,7 @@ class Fit(FitStatistics):
         """The method that fits other rows as these: scales that were found are found again."""
         from probreg.inference.exact.evidence import Evidence
 
-        found = self.solution.found
+        found = self.solution.effect_scales
         return (
             self.method
             if found is None
@@ -1447,8 +1447,8 @@ def fit(
             from probreg.inference.uncertainty.covariance import with_sandwich
 
             solution = with_sandwich(model, solution)
-        if markov(chosen, solution):
-            solution = judged(model, solution)
+        if has_chains(chosen, solution):
+            solution = with_convergence_status(model, solution)
         solution = with_served_lengths(model, solution)
     if stats:
         solution = replace(solution, stats={**solution.stats, **stats})

@@ -114,7 +114,7 @@ class Fitted:
             Without an estimate.
         """
         refuse_sampling(self.model.design.weight_kind, "the log-likelihood")
-        found = self.solution.found
+        found = self.solution.effect_scales
         if found is not None and self.target == "mode":
             if found.criterion != "ML":
                 raise Incompatible(LIKELIHOOD_OF_REML)
@@ -176,7 +176,7 @@ class Fitted:
     @property
     def _how(self) -> str:
         """The method in words; at scales that were found the criterion is what a reader knows it by."""
-        found = self.solution.found
+        found = self.solution.effect_scales
         if found is None:
             return self.method.name
         said = found.criterion

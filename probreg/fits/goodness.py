@@ -51,7 +51,7 @@ NOT_OF_REML = (
 
 def tested_at_found_scales(fit: Fitted) -> bool:
     """A mode at the maximum of REML or ML alone, with flat coefficients beside effects that vary by a group."""
-    found = fit.solution.found
+    found = fit.solution.effect_scales
     flat = (
         found is not None
         and not found.stated.joint.informative[found.stated.design.head].any()
@@ -65,7 +65,7 @@ def estimate_name(fit: Fitted) -> str:
         return "posterior mean"
     if not fit.method.probabilities:
         return "weights that separate classes, no maximum of a likelihood,"
-    found = fit.solution.found
+    found = fit.solution.effect_scales
     if found is not None and tested_at_found_scales(fit):
         if found.criterion == "REML":
             return "restricted maximum likelihood"
@@ -75,7 +75,7 @@ def estimate_name(fit: Fitted) -> str:
         maximum = "maximum likelihood"
     else:
         maximum = "mode under a prior"
-    if status is Status.SHORT or status.unfinished:
+    if status is Status.SHORT or status.is_unfinished:
         return f"stopped short of {'' if fit.model.flat else 'the '}{maximum}"
     if status is Status.NO_MAXIMUM:
         return "no maximum of the likelihood exists, fit"
@@ -84,7 +84,7 @@ def estimate_name(fit: Fitted) -> str:
 
 def flat_at_found_scales(fit: Fitted) -> bool:
     """The same where smooth functions stand beside the effects, whose scales were found too: flat coefficients keep their tests."""
-    found = fit.solution.found
+    found = fit.solution.effect_scales
     if found is None or not found.plain or fit.target != "mode":
         return False
     design = found.stated.design
@@ -98,7 +98,7 @@ def has_tests(fit: Fitted) -> bool:
     smooth functions and processes at scales found by evidence."""
     if fit.target != "mode" or fit.model.flat:
         return fit.target == "mode"
-    found = fit.solution.found
+    found = fit.solution.effect_scales
     if not (fit.solution.stats.get("ratios_found") if found is None else found.plain):
         return False
     design = fit.model.design
@@ -122,8 +122,8 @@ def why_no_criterion(fit: Fitted) -> str | None:
     """Why parameters cannot be counted, as AIC and BIC do; None for maximum likelihood."""
     if is_maximum_likelihood(fit):
         return None
-    if tested_at_found_scales(fit) and fit.solution.found is not None:
-        if fit.solution.found.criterion == "ML":
+    if tested_at_found_scales(fit) and fit.solution.effect_scales is not None:
+        if fit.solution.effect_scales.criterion == "ML":
             return None
         return NOT_OF_REML
     if fit.target == "posterior":

@@ -52,7 +52,7 @@ class FitStatistics(Fitted):
         Model
             `model` itself where nothing was found.
         """
-        found = self.solution.found
+        found = self.solution.effect_scales
         return self.model if found is None else found.stated
 
     @property
@@ -109,7 +109,7 @@ class FitStatistics(Fitted):
         why = why_no_criterion(self)
         if why is not None:
             raise Incompatible(why)
-        found = self.solution.found
+        found = self.solution.effect_scales
         scales = 0 if found is None else found.count
         return estimated_coefficients(self) + len(self.model.unknown) + scales
 
@@ -160,8 +160,8 @@ class FitStatistics(Fitted):
 
     @property
     def _finite_log_likelihood(self) -> float:
-        if self.solution.found is not None:
-            return self.solution.found.value  # effects integrated over
+        if self.solution.effect_scales is not None:
+            return self.solution.effect_scales.value  # effects integrated over
         if not np.isfinite(self.log_likelihood) or exact_fit(self):
             if is_saturated(self):
                 none = ", with no degrees of freedom left"
@@ -193,7 +193,7 @@ class FitStatistics(Fitted):
         DataError
             Where the rows are gone and no moments stand for them.
         """
-        if self.solution.found is not None and self.target == "mode":
+        if self.solution.effect_scales is not None and self.target == "mode":
             return -2.0 * self.log_likelihood
         return self._conditional_deviance
 
@@ -220,7 +220,7 @@ class FitStatistics(Fitted):
         Incompatible
             At scales of effects found by evidence, whose `deviance` is -2 log-likelihood.
         """
-        if self.solution.found is not None and self.target == "mode":
+        if self.solution.effect_scales is not None and self.target == "mode":
             raise Incompatible(
                 "null_deviance is of fits without effects by group; fit the intercept alone and compare the log-likelihoods"
             )
@@ -504,7 +504,7 @@ class FitStatistics(Fitted):
             )
         if has_effects(self.model):
             row |= self._of_groups()
-        found = self.solution.found
+        found = self.solution.effect_scales
         # of REML broom has the restricted one
         if found is None:
             log_lik = statistic_or_nan(self, "log_likelihood")
@@ -529,7 +529,7 @@ class FitStatistics(Fitted):
 
     def _of_groups(self) -> dict[str, float]:
         """R² of Nakagawa & Schielzeth, the intraclass correlation and the REML criterion, nan where a fit has none."""
-        found = self.solution.found
+        found = self.solution.effect_scales
         reml = found is not None and found.criterion == "REML"
         try:
             shares = variance_shares(self)

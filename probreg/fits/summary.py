@@ -29,13 +29,13 @@ from probreg.fits.smooth_functions import said_of_smooths
 from probreg.fits.statistics import FitStatistics
 from probreg.fits.variance_shares import effective_of_terms, variance_shares
 from probreg.inference.base import (
+    has_chains,
     has_effects,
-    markov,
     reported_estimate,
     reported_marginals,
 )
 from probreg.inference.notes import Topic, important, without_topic
-from probreg.inference.sampling.convergence import mixing
+from probreg.inference.sampling.convergence import mixing_measures
 from probreg.inference.uncertainty.intervals.kinds import KIND_WORDS, IntervalKind
 from probreg.inference.uncertainty.intervals.marginals import above_zero
 from probreg.inference.varying import (
@@ -137,8 +137,8 @@ def summary_table(fit: FitStatistics, coef: Array, asked: Asked) -> Summary:
         row["lower"], row["upper"] = asked.interval.aux_ends(name, asked.prob)
         index = ("", name) if fit.model.likelihood.outcomes else name
         table.loc[index, :] = [row.get(c, np.nan) for c in columns]
-    if markov(fit.method, fit.solution):
-        for name, values in mixing(fit.model, fit.solution).items():
+    if has_chains(fit.method, fit.solution):
+        for name, values in mixing_measures(fit.model, fit.solution).items():
             table[name] = values
     if is_posterior:
         above = np.asarray(probability_positive(fit)).T.ravel()
@@ -156,7 +156,9 @@ def _test_columns(
         t = np.where(
             (asked.error > 0) & (not exact_fit(fit)), distance / asked.error, np.nan
         )
-    if fit.solution.found is not None:  # columns of smooth functions have a prior
+    if (
+        fit.solution.effect_scales is not None
+    ):  # columns of smooth functions have a prior
         t[fit.model.joint.informative[fit.model.design.head]] = np.nan
     columns = {"statistic": t}
     if isinstance(asked.df, np.ndarray):
@@ -463,7 +465,7 @@ def _group_lines(fit: FitStatistics) -> list[str]:
 
 def likelihood_line(fit: FitStatistics) -> list[str]:
     """The log-likelihood or REML criterion, with AIC and BIC."""
-    found = fit.solution.found
+    found = fit.solution.effect_scales
     digits = 5
     if found is None:
         value = statistic_or_nan(fit, "log_likelihood")

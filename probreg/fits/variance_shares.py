@@ -96,7 +96,7 @@ def effective_of_terms(fit: Fitted) -> dict[str, tuple[float, int]]:
     m = fit.model.shape[1]
     V = s.given_scales
     if (
-        (s.found is None and s.draws is not None)
+        (s.effect_scales is None and s.draws is not None)
         or not np.isfinite(V.errors()).all()
         or V.coefficients > _WRITTEN
     ):
@@ -130,7 +130,7 @@ def covariances_of_effects(fit: Fitted) -> dict[str, Array]:
     """S (K, K) of each term by its key, or (m, K, K) of linear predictors with scales of their own: at the scales found, the posterior
     mean of S, or as stated. Incompatible where it is not known."""
     s = fit.solution
-    stated = fit.model if s.found is None else s.found.stated
+    stated = fit.model if s.effect_scales is None else s.effect_scales.stated
     each = dict[str, list[Array]]()
     at = 0
     for i, b in enumerate(stated.joint.blocks):
@@ -148,11 +148,13 @@ def covariances_of_effects(fit: Fitted) -> dict[str, Array]:
         term = stated.design.grouped_of(b.columns)
         if term is None or not prior.hyper_labels:
             continue
-        if s.found is not None:
+        if s.effect_scales is not None:
             this: Any = prior
-            root = this.root(s.found.theta[own])[0]
+            root = this.root(s.effect_scales.theta[own])[0]
             gone = {
-                name for name, lost in zip(this.hyper, s.found.vanished[own]) if lost
+                name
+                for name, lost in zip(this.hyper, s.effect_scales.vanished[own])
+                if lost
             }
             kept = np.array([f"sd[{e}]" not in gone for e in this.effects], dtype=float)
             S = kept[:, None] * (root @ root.T) * kept

@@ -1,4 +1,4 @@
-"""The method that fits best what was asked, and why."""
+"""The method `auto`: choose the first method that can fit the model."""
 
 from dataclasses import dataclass
 
@@ -32,7 +32,7 @@ _LADDER = {
 class Auto(Method):
     """The first method that fits of closed_form, newton, coordinate_descent, proximal_newton, interior_point, nuts and evidence.
 
-    The choice and its reason stand in the notes of the fit.
+    The fit's notes contain the choice and its reason.
 
     Examples
     --------
@@ -46,20 +46,20 @@ class Auto(Method):
     pseudo = True
 
     def obstacle(self, model: Model) -> str | None:
-        found = {}
+        obstacles = {}
         for name in _LADDER:
-            why = method_obstacle(METHODS[name](), model)
-            if why is None:
+            reason = method_obstacle(METHODS[name](), model)
+            if reason is None:
                 return None
-            found[name] = why
-        # under sampling weights evidence is no way out of an improper posterior
+            obstacles[name] = reason
+        # under sampling weights, evidence cannot replace an improper posterior
         sampling = (
             model.design.weight_kind == "sampling" and model.design.recipe.grouped
         )
-        return f"no method fits this model; {found['evidence' if sampling else 'nuts']}"
+        return f"no method fits this model; {obstacles['evidence' if sampling else 'nuts']}"
 
     def choose(self, model: Model) -> tuple[Method, str]:
-        """The method and the sentence that says why."""
+        """Return the method and a sentence with the reason."""
         for name, reason in _LADDER.items():
             method = METHODS[name]()
             if method_obstacle(method, model) is None:
@@ -75,29 +75,29 @@ class Auto(Method):
 
     def resolve(self, model: Model, rng: np.random.Generator) -> Resolved:
         method, reason = self.choose(model)
-        settled = method.resolve(model, rng)
-        # of a scale taken at its most probable value a reader must know
+        resolved = method.resolve(model, rng)
+        # the user must know that a scale was fixed at its most probable value
         if method.name == "evidence":
             note = important_note(Topic.METHOD, reason)
         else:
             note = routine_note(Topic.METHOD, reason)
-        return settled._replace(notes=(note, *settled.notes))
+        return resolved._replace(notes=(note, *resolved.notes))
 
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
         return self.choose(model)[0].solve(model, rng)
 
 
 def _reason(model: Model, method: Method, reason: str) -> str:
-    """Of unknown prior scales there is no mode to speak of, which is not for want of a method."""
+    """Return the reason; models with unknown prior scales have no mode to compute."""
     if method.name == "evidence" and model.design.recipe.grouped:
-        return "the standard deviations of effects have no proper prior, and are taken at the maximum of REML"
+        return "the standard deviations of effects have no proper prior, so REML estimates them"
     if method.name != "nuts" or not any(
         isinstance(b.prior, HierarchicalPrior) for b in model.joint.blocks
     ):
         return reason
     quick = METHODS["evidence"]().obstacle(model) is None
     if quick:
-        way = "; evidence is the quick way, which takes the scale at its most probable value"
+        way = "; evidence is faster and fixes the scale at its most probable value"
     else:
         way = ""
     return f"the prior has an unknown scale, so the posterior is sampled with it{way}"

@@ -1,10 +1,14 @@
-"""A method turns a model into a solution: arrays in, arrays out.
+"""Base classes of the methods, which turn a model into a solution of plain arrays.
 
-A method is a frozen value with its settings. It says what it needs (`obstacle`) and what its answer is (`target`): the
-mode of the log posterior, or draws of the posterior. What it does with sigma stands in the notes of its solution.
+A method is a frozen dataclass of settings. `obstacle` returns why it cannot fit a
+model. `target` is "mode" (the mode
+of the log posterior) or "posterior" (draws). The notes of the solution describe the
+treatment of sigma.
 
-From the model's own coefficients to those that are reported, and back: a softmax fits m predictors and shows every outcome, and
-effects that vary by a group stand in a place of their own (`effects_of_groups`).
+Functions here map the model's own coefficients to the reported ones and back: a softmax
+fits m predictors and reports
+every outcome, and effects that vary by a group are reported separately
+(`effects_of_groups`).
 """
 
 from abc import ABC, abstractmethod
@@ -44,7 +48,7 @@ if TYPE_CHECKING:
 METHODS: Registry["Method"] = Registry("method", files="probreg.inference.methods")
 METHODS.parts = (METHODS,)  # a method may wrap another
 
-# The names of METHODS, which an editor completes and a type checker knows; a law holds the two equal.
+# The names of METHODS for editors and type checkers; a test compares the two.
 MethodName = Annotated[
     Literal[
         "auto",
@@ -70,12 +74,13 @@ MethodName = Annotated[
 ]
 
 Array = np.ndarray
-_IN_ORDER = 64  # columns up to which a product in order takes some ten milliseconds
+_IN_ORDER = 64  # columns up to which an ordered product takes about ten milliseconds
 
 
 @dataclass(frozen=True, eq=False)
 class Draws:
-    """Draws of a posterior, and what is known of it beside them. `draws["beta"]` is one of its `values`."""
+    """Draws of a posterior with their statistics. `draws["beta"]` is one of its
+    `values`."""
 
     values: Mapping[
         str, Array
@@ -85,10 +90,11 @@ class Draws:
     )  # of each draw: name -> (chain, draw)
     hyper: tuple[
         str, ...
-    ] = ()  # names of unknown scales of priors that are reported beside aux
+    ] = ()  # names of unknown prior scales that are reported with aux
     elliptical: bool = False  # beta is Student-t (normal without df) about the estimate, with its `scale`
-    # exact marginals as mixtures of normals over nodes: weight (K,), mean and sd (K, p), and where they are of log sigma
-    # alone, in order, log_sigma (K,)
+    # exact marginals as mixtures of normals over nodes: weight (K,), mean and sd (K,
+    # p); if the nodes are values of log
+    # sigma alone, also these in order, log_sigma (K,)
     marginals: Mapping[str, Array] | None = None
     engine: str = ""  # what evaluated the density, where there is a choice
 
@@ -97,7 +103,7 @@ class Draws:
 
     @property
     def by_chain(self) -> bool:
-        """The sampler of Markov chains made them, which counts steps that diverge."""
+        """Whether Markov chains made the draws; they count divergent steps."""
         return "diverging" in self.stats
 
     @property
@@ -107,12 +113,12 @@ class Draws:
 
     @property
     def flat(self) -> dict[str, Array]:
-        """Each of the values with its chains one after the other, (chain draw, ...)."""
+        """Each array of values with its chains concatenated, (chain draw, ...)."""
         return {k: v.reshape(-1, *v.shape[2:]) for k, v in self.values.items()}
 
 
 class _MadeOnUse:
-    """A field that may be given as a function, which is called when the field is first read."""
+    """A field that may be given as a function, called at the first read."""
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
@@ -131,7 +137,8 @@ class _MadeOnUse:
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """An estimate as plain arrays, the draws behind it where there are any, and how the method ended.
+    """An estimate as plain arrays, its draws if there are any, and the status of the
+    method.
 
     vec(beta) runs row by row: column first, then linear predictor. `scale` is the squared scale of vec(beta) and of nuisance
     parameters on their logs: the covariance when `df` is None or the target is a mode, times df / (df - 2) for a posterior
@@ -146,11 +153,13 @@ class Solution:
     )  # nuisance parameters that were unknown
     aux_sd: Mapping[str, float] = field(default_factory=dict)
     not_estimable: Array | None = None  # (p, outcomes) bool
-    # (p, k), directions of beta that leave X beta as it is; beta is then the least-norm one
+    # (p, k), directions of beta that do not change X beta; beta is then the least-norm
+    # one
     null_space: Array | None = None
-    # the kind of covariance that `scale` is, where it is not the method's own
+    # the kind of covariance in `scale`, if it is not the method's default
     sandwich: str = ""
-    # (n,), the dual of a loss with kinks: what each row adds to the pull on the coefficients
+    # (n,), the dual of a loss with kinks: each row's share of the gradient over the
+    # coefficients
     multipliers: Array | None = None
 
     draws: Draws | None = None  # of a posterior
@@ -172,7 +181,7 @@ class Solution:
     def __post_init__(self) -> None:
         if isinstance(
             V := self.__dict__["scale"], np.ndarray
-        ):  # of a method that a user wrote
+        ):  # a method written by a user
             names = tuple(f"number {j}" for j in range(len(self.beta)))
             object.__setattr__(
                 self, "scale", MatrixCovariance.of(V, names, self.beta.shape[1])
@@ -180,7 +189,7 @@ class Solution:
 
     @property
     def posterior(self) -> Draws:
-        """The draws, for those who know that there are any: the target is a posterior."""
+        """The draws of a solution that must have some: its target is a posterior."""
         assert self.draws is not None
         return self.draws
 
@@ -198,43 +207,50 @@ class Solution:
             return self.scale
         if self.df <= 2.0:
             return self.scale.unbounded_at(self.scale.diagonal() > 0.0)
-        return self.scale.scaled(self.df / (self.df - 2.0))
+        return self.scale.scale_by(self.df / (self.df - 2.0))
 
     @property
     def scalars(self) -> dict[str, tuple[float, float]]:
-        """Estimate and standard error, or nan, of the covariance of effects, of nuisance parameters and of the prior scales in
-        `Draws.hyper`."""
-        found = {
+        """Estimates and standard errors, or nan, of scalar parameters by name.
+
+        These are the covariance of effects, nuisance parameters and the prior scales in
+        `Draws.hyper`.
+        """
+        nuisance = {
             a: (value, self.aux_sd.get(a, np.nan)) for a, value in self.aux.items()
         }
         if self.draws is not None:
             names = self.draws.hyper
-            drawn = {
+            hyper = {
                 k: (float(self.draws[k].mean()), float(self.draws[k].std()))
                 for k in names
             }
-            effects = {k: v for k, v in drawn.items() if k.startswith(OF_EFFECTS)}
-            return {**effects, **found, **drawn}
-        return {**self.hyper, **found}
+            effects = {k: v for k, v in hyper.items() if k.startswith(OF_EFFECTS)}
+            return {**effects, **nuisance, **hyper}
+        return {**self.hyper, **nuisance}
 
     @property
     def given_scales(self) -> ParameterCovariance:
-        """`covariance` given the scales and nuisance parameters that were found."""
+        """`covariance` given the estimated scales and nuisance parameters."""
         if self.conditional is None:
             return self.covariance
         return self.conditional
 
     @property
-    def found(self) -> FoundScales | None:
-        """The scales at the maximum of the evidence where some are those of effects by group."""
+    def effect_scales(self) -> FoundScales | None:
+        """The scales at the maximum of the evidence if some belong to effects by
+        group."""
         if self.scales is not None and self.scales.stated.design.recipe.grouped:
             return self.scales
         return None
 
     @property
     def hyper(self) -> dict[str, tuple[float, float]]:
-        """Estimate and standard error of what was found at the maximum of the evidence, by its natural name: scales of effects by
-        group, and nuisance parameters."""
+        """Estimates and standard errors of the parameters at the maximum of the
+        evidence, by their reported names.
+
+        These are scales of effects by group, and nuisance parameters.
+        """
         if self.scales is None:
             return {}
         values = self.scales.values
@@ -242,17 +258,17 @@ class Solution:
         reported = {
             name: v
             for name, v in values.items()
-            if self.found is not None or name in unknown
+            if self.effect_scales is not None or name in unknown
         }
         if self.replicates is not None:
-            kept = {
+            replicates = {
                 name: self.replicates.get(name, np.array([np.nan])) for name in reported
             }
             errors = {
                 name: float(v[np.isfinite(v)].std(ddof=1))
                 if np.isfinite(v).sum() > 1
                 else np.nan
-                for name, v in kept.items()
+                for name, v in replicates.items()
             }
         else:
             errors = self.scales.errors
@@ -260,8 +276,8 @@ class Solution:
 
 
 class Resolved(NamedTuple):
-    """What is left to do once a method has chosen: a model, a method that solves it, and what to say of the choice; the
-    solution too, where choosing was solving."""
+    """The model and method that remain after a choice, notes on the choice, and the
+    solution if the choice computed it."""
 
     model: Model
     method: "Method"
@@ -281,63 +297,69 @@ class Method(ABC):
     likelihood : type
         The kind of likelihood it takes.
     prior : type or tuple of types
-        The kinds of prior it takes, beside a flat one.
+        The kinds of prior it takes; a flat prior is always possible.
     target : str
         "mode" or "posterior".
     """
 
     name: ClassVar[str]
     likelihood: ClassVar[type] = Likelihood
-    # the kinds of prior it takes, beside a flat one
+    # the kinds of prior it takes; a flat prior is always possible
     prior: ClassVar[type | tuple[type, ...]] = Prior
     target: ClassVar[str] = "mode"  # "mode" or "posterior"
-    # its draws are Markov chains: R-hat, effective sizes, traces and a verdict follow
+    # its draws are Markov chains, with R-hat, effective sample sizes, traces and a
+    # convergence status
     makes_chains: ClassVar[bool] = False
-    # for some models they are, which the statistics of the draws say
+    # its draws are Markov chains for some models; the statistics of the draws record it
     may_make_chains: ClassVar[bool] = False
-    # False for a classifier, whose coefficients say nothing of P(y)
+    # False for a classifier, because its coefficients do not determine P(y)
     probabilities: ClassVar[bool] = True
-    # it makes the columns of a process anew at other lengths, or leaves it to a method that does
+    # it rebuilds the columns of a process at other lengths, or delegates to a method
+    # that does
     rebuilds: ClassVar[bool] = False
-    # it takes rows one by one, so that sums over blocks of them will not do
+    # it processes single rows, so sums over blocks are not enough
     in_memory: ClassVar[bool] = False
-    # it finds the maximum of any weighted sum of log densities: sampling weights will do
+    # it maximises any weighted sum of log densities, so it can use sampling weights
     pseudo: ClassVar[bool] = False
-    # distance to the maximum that a mode may keep, in standard errors; 0 is rounding
+    # distance from the maximum that a mode may keep, in standard errors; 0 is rounding
     accuracy: ClassVar[float] = 0.0
 
     @property
     def progress(self) -> bool | None:
-        """Whether a bar is shown while it works; None: once it lasts, at a terminal or in a notebook."""
+        """Whether to show a progress bar; None: only for long runs, at a terminal or in
+        a notebook."""
         return None
 
     def describe(self, model: Model) -> str:
-        """What the linear predictor means, in words."""
+        """Describe in words the meaning of the linear predictor."""
         return model.likelihood.describe(model.design.response)
 
     @abstractmethod
     def obstacle(self, model: Model) -> str | None:
-        """Why this method cannot fit this model, or None."""
+        """Return why this method cannot fit this model, or None."""
 
     @abstractmethod
     def solve(self, model: Model, rng: np.random.Generator) -> Solution: ...
 
     def resolve(self, model: Model, rng: np.random.Generator) -> Resolved:
-        """The model and the method that will be reported; a method that chooses another, or finds scales, says which."""
+        """Return the model and method to report; a method that chooses another one, or
+        estimates scales, returns these."""
         if self.target != "posterior":
             return Resolved(model, self)
-        model, said = with_proper_correlations(model)
-        return Resolved(model, self, said)
+        model, notes = with_proper_correlations(model)
+        return Resolved(model, self, notes)
 
     def guarantee(self, model: Model, solution: Solution) -> "Guarantee":
-        """What a theorem promises for the steps this method took; Incompatible where none is about them."""
+        """Return the theorem's guarantee for the steps of this method, or raise
+        Incompatible."""
         raise Incompatible(
-            f"no theorem about its steps is written down for {self.name}; lms and perceptron have one. pr.guarantee(fit) bounds the risk of any fit"
+            f"{self.name} has no guarantee for its steps; lms and perceptron have one. pr.guarantee(fit) bounds the risk of any fit"
         )
 
 
-def markov(method: Method, solution: Solution) -> bool:
-    """Whether Markov chains made the draws: they always do with this method, or did for this model."""
+def has_chains(method: Method, solution: Solution) -> bool:
+    """Whether Markov chains made the draws, either always for this method or for this
+    model."""
     return method.makes_chains or (
         method.may_make_chains
         and solution.draws is not None
@@ -346,7 +368,8 @@ def markov(method: Method, solution: Solution) -> bool:
 
 
 def with_proper_correlations(model: Model) -> tuple[Model, tuple[Note, ...]]:
-    """The model as a posterior has it: with a density for what a mode leaves flat and a posterior cannot, and what to say of it."""
+    """Return the model with proper priors of correlations, as a posterior needs, and
+    notes on the change."""
     changed: list[str] = []
     for b in model.joint.blocks:
         if (
@@ -380,8 +403,11 @@ def with_proper_correlations(model: Model) -> tuple[Model, tuple[Note, ...]]:
 
 
 def improper_effects(method: Method, model: Model) -> str | None:
-    """Why a posterior has no finite mass where standard deviations of effects by group have an improper prior; with a proper one in
-    units of the response."""
+    """Return why the posterior is improper if standard deviations of effects have an
+    improper prior.
+
+    The message proposes a proper prior in units of the response.
+    """
     for b in model.joint.blocks:
         if isinstance(b.prior, HierarchicalPrior):
             names = b.prior.hyper_labels
@@ -392,35 +418,36 @@ def improper_effects(method: Method, model: Model) -> str | None:
             continue
         term = model.design.grouped_of(b.columns)
         key = "" if term is None else term.key
-        which = " and ".join(wrong[:2]) + (
+        improper_names = " and ".join(wrong[:2]) + (
             f" and {len(wrong) - 2} more" if len(wrong) > 2 else ""
         )
-        start = f"{method.name}: the posterior is improper, since the prior of {which} is. Give sd a proper prior"
+        start = f"{method.name}: the posterior is improper, since the prior of {improper_names} is. Give sd a proper prior"
         if model.likelihood.noise_scale is None:
-            given = f"prior={{{key!r}: pr.Covariance(pr.HalfNormal(2.5))}}"
-            return f"{start}, such as {given} in units of the linear predictor, or use evidence"
+            example = f"prior={{{key!r}: pr.Covariance(pr.HalfNormal(2.5))}}"
+            return f"{start}, such as {example} in units of the linear predictor, or use evidence"
         sd = float(
             model.design.y_scale
             * np.sqrt(model.design.total / max(model.design.total - 1.0, 1.0))
         )
-        given = f"prior={{{key!r}: pr.Covariance(pr.HalfNormal({sd:.2g}))}}"
-        return f"{start}, such as {given}, or use evidence: sd({model.design.response or 'y'}) is {sd:.3g}"
+        example = f"prior={{{key!r}: pr.Covariance(pr.HalfNormal({sd:.2g}))}}"
+        return f"{start}, such as {example}, or use evidence: sd({model.design.response or 'y'}) is {sd:.3g}"
     return None
 
 
 def method_obstacle(method: Method, model: Model) -> str | None:
-    """Why a method cannot fit this model: its own reasons, and that its answer is of a likelihood where rows have none."""
+    """Return why a method cannot fit this model, including reasons common to all
+    methods."""
     if method.target == "posterior":
         model, _ = with_proper_correlations(model)
-        why = improper_effects(method, model)
-        if why is not None:
-            return why
+        reason = improper_effects(method, model)
+        if reason is not None:
+            return reason
     if (
         not method.pseudo
-        and (why := without_likelihood(model.design.weight_kind, method.name))
+        and (reason := without_likelihood(model.design.weight_kind, method.name))
         is not None
     ):
-        return why
+        return reason
     for b in model.joint.blocks:
         if (
             isinstance(b.prior, HierarchicalPrior)
@@ -429,30 +456,31 @@ def method_obstacle(method: Method, model: Model) -> str | None:
         ):
             names = " and ".join(b.prior.in_columns)
             return (
-                f"{method.name} cannot move the {names} of {model.design.called(b.columns)}, which stands in its columns: use "
-                "evidence, or basis='hsgp', which has it in the prior"
+                f"{method.name} cannot estimate the {names} of {model.design.called(b.columns)}, because its columns depend on it: use "
+                "evidence, or basis='hsgp', whose prior contains it"
             )
-    found = [
+    found_values = [
         f"{a}={float(v):.6g}" for a, v in model.aux.items() if isinstance(v, FoundValue)
     ]
-    if method.target == "posterior" and found:
+    if method.target == "posterior" and found_values:
         return (
-            f"{method.name}: {found[0]} was found from the residuals, since C fixes only a ratio of scales. State it, "
-            f"model.with_aux({found[0]}), or a prior, and the prior scale of the coefficients"
+            f"{method.name}: {found_values[0]} was estimated from the residuals, because C fixes only a ratio of scales. Set it with "
+            f"model.with_aux({found_values[0]}) or give it a prior, and set the prior scale of the coefficients"
         )
     if (
         method.target == "posterior"
-        and (why := improper_noise(method, model)) is not None
+        and (reason := improper_noise(method, model)) is not None
     ):
-        return why
-    said = interpolation(model.design, model.joint)
-    if said is not None:
-        return f"{said}; leave the prior out, and its scale is estimated, or state one such as Normal(1.0)"
+        return reason
+    message = interpolation(model.design, model.joint)
+    if message is not None:
+        return f"{message}; omit the prior to estimate its scale, or give one such as Normal(1.0)"
     return method.obstacle(model)
 
 
-def kinds(method: Method, model: Model) -> str | None:
-    """The first of the method's declared needs that the model does not meet, in words."""
+def unsupported_kinds(method: Method, model: Model) -> str | None:
+    """Return the first requirement of the method that the model does not meet, in
+    words."""
     if not isinstance(model.likelihood, method.likelihood):
         return f"{method.name} needs a {method.likelihood.__name__} likelihood, and {model.likelihood.name} is not one"
     if isinstance(method.prior, tuple):
@@ -461,7 +489,7 @@ def kinds(method: Method, model: Model) -> str | None:
         kinds_taken = (method.prior,)
     if not model.joint.of_kind(*kinds_taken):
         wrong = {
-            _called(b.prior)
+            _prior_label(b.prior)
             for b in model.joint.blocks
             if not isinstance(b.prior, (Flat, *kinds_taken))
         }
@@ -474,44 +502,50 @@ def kinds(method: Method, model: Model) -> str | None:
     return None
 
 
-def _called(prior: Prior) -> str:
+def _prior_label(prior: Prior) -> str:
     if isinstance(prior, HierarchicalPrior):
         return f"{prior.name} of unknown scale"
     return prior.name
 
 
 def held_at_limits(model: Model, solution: Solution) -> Model:
-    """The model with the nuisance parameters held that a fit has at their limit 0, where they have no curvature."""
-    gone = [
+    """Return the model with fixed nuisance parameters if the fit has them at their
+    limit 0, without curvature."""
+    at_limit = [
         name
         for name in model.unknown
         if name in model.likelihood.at_zero and solution.aux.get(name) == 0.0
     ]
-    if gone:
+    if at_limit:
         return replace(
-            model, aux={**model.aux, **positive_limits(dict.fromkeys(gone, 0.0))}
+            model, aux={**model.aux, **positive_limits(dict.fromkeys(at_limit, 0.0))}
         )
     return model
 
 
 def positive_limits(aux: Mapping[str, float]) -> dict[str, float]:
-    """Nuisance parameters with a positive number in place of an exact 0: the densities are those of the limit to all digits."""
+    """Replace an exact 0 of a nuisance parameter by a tiny positive number; densities
+    equal the limit to all digits."""
     return {name: float(v) if v != 0.0 else 1e-100 for name, v in aux.items()}
 
 
-def edges(method: Method, model: Model) -> str | None:
-    """Why a mode over log aux may lie on the edge of a prior's support, where no gradient vanishes; None when it cannot."""
+def bounded_aux(method: Method, model: Model) -> str | None:
+    """Return why a mode over log aux may lie on the boundary of a prior's support, or
+    None."""
     for name in model.unknown:
         prior = model.aux_prior(name)
         if prior.has_bounded_support:
-            return f"{method.name} looks for a vanishing gradient, and the {prior.name} prior of {name} has an edge; use quadrature or nuts"
+            return f"{method.name} searches for a zero of the gradient, and the {prior.name} prior of {name} has bounded support; use quadrature or nuts"
     return None
 
 
-def improper(method: Method, model: Model) -> str | None:
-    """Why a posterior has no finite mass at the edge of a nuisance parameter, in words; None where no such edge is known.
+def improper_aux(method: Method, model: Model) -> str | None:
+    """Return why the posterior has infinite mass at the boundary of a nuisance
+    parameter, or None.
 
-    Where the likelihood at v = 0 is that of a model, it does not fall as v goes to 0, and the integral of dv / v diverges.
+    If the likelihood at v = 0 is the likelihood of a limiting model, it does not
+    decrease as v goes to 0, and the integral
+    of dv / v diverges.
     """
     for name in model.unknown:
         if name in model.likelihood.at_zero and isinstance(
@@ -525,7 +559,7 @@ def improper(method: Method, model: Model) -> str | None:
 
 
 def improper_noise(method: Method, model: Model) -> str | None:
-    """Return why the posterior has no finite mass where the noise scale runs to 0, or None.
+    """Return why the posterior has infinite mass as the noise scale goes to 0, or None.
 
     If the columns reproduce N responses and have rank r, the likelihood with the coefficients integrated out rises as
     sigma^-(N - r) when sigma falls to 0. The posterior of log sigma is proper there only if sigma p(sigma) falls faster.
@@ -537,7 +571,7 @@ def improper_noise(method: Method, model: Model) -> str | None:
     if power == np.inf or (spare := spare_rows(model)) is None or power > spare:
         return None
     remedy = (
-        f"Hold {name} at a value, aux={{{name!r}: 1.0}}, or give it a prior that vanishes at 0, such as "
+        f"Fix {name} at a value, aux={{{name!r}: 1.0}}, or give it a prior that vanishes at 0, such as "
         f"aux={{{name!r}: InverseGamma(1.0, 1.0)}}"
     )
     return (
@@ -547,21 +581,24 @@ def improper_noise(method: Method, model: Model) -> str | None:
 
 
 def spare_rows(model: Model) -> float | None:
-    """Return N - r, the number of responses less the rank of the columns that reproduce them all; None if they do not.
+    """Return N - r, the number of responses less the rank of the columns that reproduce
+    them all; None if they do not.
 
-    Columns whose priors are in units of sigma reproduce nothing: their priors rise with the likelihood.
+    Columns with priors in units of sigma are not counted: these priors increase
+    together with the likelihood.
     """
     if model.design.unwritten and model.design.n > model.shape[0]:
         return None
     moments = model.design.moments
-    own = np.flatnonzero(~model.joint.sigma_units)
+    columns = np.flatnonzero(~model.joint.sigma_units)
     tiny = (4 * np.finfo(float).eps) ** 2 * float(
         np.square(moments.factor[:, -1]).sum()
     )
-    # the residual of all columns is at most that of some: where it is far from 0, none of the decompositions below is needed
-    if moments.factor[-1, -1] ** 2 > 1e6 * tiny and moments.weight > len(own):
+    # all columns leave at most the residual of some: if it is far from 0, the
+    # decompositions below are not needed
+    if moments.factor[-1, -1] ** 2 > 1e6 * tiny and moments.weight > len(columns):
         return None
-    F = np.asarray(triangular(moments.factor[:, [*own, moments.p]]), dtype=float)
+    F = np.asarray(triangular(moments.factor[:, [*columns, moments.p]]), dtype=float)
     rank = rank_of(F[:-1, :-1])
     if triangular(F[:, [*rank.kept, -1]])[len(rank.kept), -1] ** 2 <= tiny:
         return max(float(moments.weight - rank.rank), 0.0)
@@ -572,13 +609,17 @@ def spare_rows(model: Model) -> float | None:
 
 
 def interpolates(model: Model) -> bool:
-    """Whether columns whose priors are not in units of sigma reproduce the response of a least-squares model, or are as many as
-    the rows: the density of a joint mode then rises for ever as sigma runs to 0."""
+    """Whether columns with priors not in units of sigma interpolate the response of a
+    least-squares model.
+
+    The joint posterior density then increases without bound as sigma goes to 0.
+    """
     return spare_rows(model) is not None
 
 
 def times_root(z: Array, root: Array) -> Array:
-    """root z_s for each row of z (S, k), root (k, k): the sum is taken in order, so that no processor changes a bit.
+    """Return root z_s for each row of z (S, k), root (k, k), summed in a fixed order
+    for reproducible bits.
 
     >>> times_root(np.array([[1.0, 2.0]]), np.array([[1.0, 3.0], [0.0, 2.0]]))
     array([[7., 4.]])
@@ -586,45 +627,46 @@ def times_root(z: Array, root: Array) -> Array:
     R = np.asarray(root, dtype=float)
     if len(R) > _IN_ORDER:
         return np.asarray(z @ R.T)
-    out = np.zeros_like(z)
+    product = np.zeros_like(z)
     for k in range(len(R)):
-        out += z[:, k, None] * R[:, k]
-    return out
+        product += z[:, k, None] * R[:, k]
+    return product
 
 
 def with_found_scales(
-    model: Model, solution: Solution, found: FoundScales | None
+    model: Model, solution: Solution, scales: FoundScales | None
 ) -> Solution:
-    """The solution at scales found by evidence, which are estimates of it: the noise scale is not called held."""
-    if found is None:
+    """Return the solution at scales estimated by evidence, with notes that call the
+    noise scale estimated."""
+    if scales is None:
         return solution
     notes = solution.notes
-    if found.stated.noise_unknown and model.noise_held is not None:
+    if scales.stated.noise_unknown and model.noise_held is not None:
         notes = without_topic(notes, Topic.SIGMA)
     status = solution.status
     detail = solution.detail
-    if status is Status.EXACT and found.stated.design.recipe.grouped:
+    if status is Status.EXACT and scales.stated.design.recipe.grouped:
         status = Status.CONVERGED
-    if status.good and (zero := found.at_limit):
+    if status.good and (zero := scales.at_limit):
         limits = model.likelihood.at_zero
         status = Status.AT_ZERO
         detail = "; ".join(f"{name} runs to 0: {limits[name]}" for name in zero)
-    own = (
+    is_conditional = (
         solution.draws is None and solution.replicates is None and not solution.sandwich
     )
-    if found.joint_of is not None and solution.status.good and own:
-        known = solution.scale
-        scale: Any = partial(found.joint_of, found, known, solution.beta, model)
+    if scales.joint_of is not None and solution.status.good and is_conditional:
+        conditional = solution.scale
+        scale: Any = partial(scales.joint_of, scales, conditional, solution.beta, model)
         return replace(
             solution,
             scale=scale,
-            conditional=known,
-            scales=found,
+            conditional=conditional,
+            scales=scales,
             notes=notes,
             status=status,
             detail=detail,
         )
-    return replace(solution, scales=found, notes=notes, status=status, detail=detail)
+    return replace(solution, scales=scales, notes=notes, status=status, detail=detail)
 
 
 def chains_of(values: Array, chains: int) -> Array:
@@ -675,13 +717,14 @@ def has_effects(model: Model) -> bool:
 
 
 def reported_marginals(model: Model, draws: Draws) -> Mapping[str, Array] | None:
-    """The exact marginals of the reported coefficients of one predictor, where they are known: weight (K,), mean and sd (K, h)."""
-    known = draws.marginals
-    if known is None or not has_effects(model):
-        return known
+    """Return the exact marginals of the reported coefficients of one predictor: weight
+    (K,), mean and sd (K, h), or None."""
+    marginals = draws.marginals
+    if marginals is None or not has_effects(model):
+        return marginals
     return {
         k: v[:, model.design.head] if k in ("mean", "sd") else v
-        for k, v in known.items()
+        for k, v in marginals.items()
     }
 
 
@@ -696,8 +739,8 @@ def reported_matrix(model: Model, M: Array) -> Array:
     """A matrix over vec(beta) as one over the reported coefficients, column first, then outcome."""
     m = model.shape[1]
     if has_effects(model):
-        at = vec_entries(tuple(model.design.head.tolist()), m)
-        M = M[np.ix_(at, at)]
+        entries = vec_entries(tuple(model.design.head.tolist()), m)
+        M = M[np.ix_(entries, entries)]
     if not _mixes(model):
         return M
     return between_outcomes(M, model.likelihood.contrast_matrix)
@@ -709,23 +752,23 @@ def reported_covariance(
     """The covariance of the reported coefficients, nan where one has no estimate."""
     replicates = _replicates_with_shift(model, solution)
     if replicates is not None:
-        out = np.cov(replicates.reshape(len(replicates), -1).T)
+        covariance = np.cov(replicates.reshape(len(replicates), -1).T)
     elif has_effects(model) or _mixes(model):
         D = model.likelihood.contrast_matrix
         h = model.design.head
         L = np.zeros((len(h), len(D), *model.shape))
         L[np.arange(len(h)), :, h] = D
         B = scale.half(L.reshape(len(h) * len(D), -1))
-        out = B @ B.T
-        out[np.diag_indices(len(out))] = np.square(
+        covariance = B @ B.T
+        covariance[np.diag_indices(len(covariance))] = np.square(
             reported_errors(model, solution, scale).ravel()
         )
     else:
-        out = scale.matrix()
+        covariance = scale.matrix()
     if solution.not_estimable is None:
-        return out
-    gone = _gone(model, solution).ravel()
-    return np.where(gone[:, None] | gone, np.nan, out)
+        return covariance
+    missing = _reported_not_estimable(model, solution).ravel()
+    return np.where(missing[:, None] | missing, np.nan, covariance)
 
 
 def reported_errors(
@@ -742,7 +785,7 @@ def reported_errors(
             model.design.head
         ]
     if solution.not_estimable is not None:
-        errors = np.where(_gone(model, solution), np.nan, errors)
+        errors = np.where(_reported_not_estimable(model, solution), np.nan, errors)
     if model.likelihood.outcomes:
         return errors
     return errors[:, 0]
@@ -760,39 +803,42 @@ def covariance_of_reported(model: Model, V: Array) -> MatrixCovariance:
     """Back from a covariance of the reported coefficients that a user gave."""
     if has_effects(model):
         raise Incompatible(
-            "a covariance of the coefficients alone says nothing of effects that vary by a group: name its kind instead"
+            "a covariance of the coefficients does not include effects that vary by a group: name its kind instead"
         )
     P = map_of_predictors(
         np.linalg.pinv(model.likelihood.contrast_matrix), model.shape[0]
     )
-    gone = np.isnan(np.diagonal(V))
-    own = P @ np.where(gone[:, None] | gone, 0.0, V) @ P.T
-    lost = (P[:, gone] != 0).any(1)
-    own[lost], own[:, lost] = np.nan, np.nan
-    return MatrixCovariance.of(own, model.design.columns, model.shape[1])
+    missing = np.isnan(np.diagonal(V))
+    covariance = P @ np.where(missing[:, None] | missing, 0.0, V) @ P.T
+    affected = (P[:, missing] != 0).any(1)
+    covariance[affected], covariance[:, affected] = np.nan, np.nan
+    return MatrixCovariance.of(covariance, model.design.columns, model.shape[1])
 
 
 class Estimated(NamedTuple):
-    """Reported coefficients and their standard errors, nan where there is no estimate: there a least-norm one means nothing."""
+    """Reported coefficients and their standard errors; nan where no estimate exists."""
 
     beta: Array  # (h,) or (h, outcomes)
     error: Array
 
 
 def reported_estimate(model: Model, solution: Solution) -> Estimated:
-    """What a solution reports of its coefficients."""
+    """Return the reported coefficients of a solution with their standard errors."""
     beta = reported_coefficients(model, solution.beta)
     if solution.not_estimable is not None:
-        beta = np.where(_gone(model, solution).reshape(beta.shape), np.nan, beta)
+        beta = np.where(
+            _reported_not_estimable(model, solution).reshape(beta.shape), np.nan, beta
+        )
     return Estimated(beta, reported_errors(model, solution, solution.scale))
 
 
-def _gone(model: Model, solution: Solution) -> Array:
+def _reported_not_estimable(model: Model, solution: Solution) -> Array:
     """(h, outcomes) bool: reported coefficients without an estimate."""
     assert solution.not_estimable is not None  # callers ask first
     return np.asarray(solution.not_estimable[model.design.head])
 
 
 def _mixes(model: Model) -> bool:
-    """Reported coefficients are combinations of the model's own, so that one without an estimate spoils the others."""
+    """Whether reported coefficients are combinations of the model's own, so that one
+    without an estimate affects others."""
     return len(model.likelihood.contrast_matrix) != model.shape[1]

@@ -21,9 +21,9 @@ from probreg.numerics.on_request import LazyArray
 from probreg.system.memory import in_bytes, physical_memory
 
 Array = np.ndarray
-_LOST = 1e-4  # of a variance: what rounding of a matrix may add to it
-_NOTHING_LEFT = 1e-8  # of a matrix: what is left of it next to rounding
-_NUMBERS = 2_000_000  # held at once, of rows times the rank of a root
+_LOST = 1e-4  # largest relative rounding error of a variance from a matrix
+_NOTHING_LEFT = 1e-8  # relative size at which a remainder is rounding
+_NUMBERS = 2_000_000  # numbers in memory at once, rows times the rank of a root
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,26 +39,28 @@ class ParameterCovariance(ABC):
         str, ...
     ] = ()  # the parameters behind the coefficients, such as "log sigma"
     missing: Array | None = None  # (k,) bool
-    # (p m,) of coefficients, where more digits are known than the root has
+    # (p m,) of coefficients, if they have more digits than the root
     variances: Array | None = None
 
     compact: ClassVar[bool] = False  # far smaller than the matrix
 
-    # ---- what a structure knows ---------------------------------------------------------------------------------------
+    # ---- methods of each structure
+    # ------------------------------------------------------------------------------------
 
     @abstractmethod
     def _half(self, G: Array) -> Array:
         """(R, r) of gradients G (R, k) over (gamma, further parameters)."""
 
     @abstractmethod
-    def scaled(self, factor: float) -> Self:
+    def scale_by(self, factor: float) -> Self:
         """The covariance times a factor."""
 
     @property
     @abstractmethod
     def _arrays(self) -> dict[str, Array | None]: ...
 
-    # ---- what all can do ----------------------------------------------------------------------------------------------
+    # ---- methods common to all
+    # ----------------------------------------------------------------------------------------
 
     @property
     def coefficients(self) -> int:
@@ -75,26 +77,26 @@ class ParameterCovariance(ABC):
     ) -> tuple[str, ...]:
         """The k parameters: "x", or "x[b]" for predictor b, and then the further ones."""
         if predictors:
-            each = [f"{c}[{b}]" for c in columns for b in predictors]
+            coefficients = [f"{c}[{b}]" for c in columns for b in predictors]
         else:
-            each = list(columns)
-        return (*each, *self.further)
+            coefficients = list(columns)
+        return (*coefficients, *self.further)
 
     def half(self, G: Array) -> Array:
         """B (R, r) with B B' the covariance of G theta, G (R, p m) or (R, k) over raw coefficients; nan where it is missing."""
         G = np.atleast_2d(np.asarray(G, dtype=float))
         k = self.coefficients
         p = len(self.frame.scale)
-        over = self.frame.gradients(G[:, :k].reshape(len(G), p, self.m)).reshape(
+        gradients = self.frame.gradients(G[:, :k].reshape(len(G), p, self.m)).reshape(
             len(G), k
         )
         if self.further:
             if G.shape[1] > k:
-                more = G[:, k:]
+                further = G[:, k:]
             else:
-                more = np.zeros((len(G), len(self.further)))
-            over = np.hstack([over, more])
-        B = self._half(over)
+                further = np.zeros((len(G), len(self.further)))
+            gradients = np.hstack([gradients, further])
+        B = self._half(gradients)
         if self.missing is not None:
             B[(G[:, self.missing[: G.shape[1]]] != 0).any(1)] = np.nan
         return B
@@ -111,43 +113,49 @@ class ParameterCovariance(ABC):
 
     def errors(self) -> Array:
         """(k,) standard errors, nan where they are missing."""
-        out = self._errors()
+        errors = self._errors()
         if self.variances is not None:
-            out[: self.coefficients] = np.sqrt(self.variances)
+            errors[: self.coefficients] = np.sqrt(self.variances)
         if self.missing is not None:
-            out[self.missing] = np.nan
+            errors[self.missing] = np.nan
         if self.variances is not None:
-            out[: self.coefficients][np.isinf(self.variances)] = np.inf
-        return out
+            errors[: self.coefficients][np.isinf(self.variances)] = np.inf
+        return errors
 
     def with_spread(self, spread: Array) -> "ParameterCovariance":
         """The covariance plus spread spread', spread (p m, r) over raw coefficients."""
-        over = self.frame.from_raw(spread.reshape(len(self.frame.scale), -1)).reshape(
-            self.coefficients, -1
-        )
-        more = np.vstack([over, np.zeros((len(self.further), spread.shape[1]))])
-        return self._with_columns(more)
+        in_frame = self.frame.from_raw(
+            spread.reshape(len(self.frame.scale), -1)
+        ).reshape(self.coefficients, -1)
+        columns = np.vstack([in_frame, np.zeros((len(self.further), spread.shape[1]))])
+        return self._with_columns(columns)
 
     def _with_columns(self, root: Array) -> "ParameterCovariance":
-        own = self.raw_root()
-        own = np.vstack(
+        own_root = self.raw_root()
+        own_root = np.vstack(
             [
                 self.frame.from_raw(
-                    own[: self.coefficients].reshape(len(self.frame.scale), -1)
+                    own_root[: self.coefficients].reshape(len(self.frame.scale), -1)
                 ).reshape(self.coefficients, -1),
-                own[self.coefficients :],
+                own_root[self.coefficients :],
             ]
         )
         return DenseCovariance(
-            self.frame, self.m, self.further, self.missing, root=np.hstack([own, root])
+            self.frame,
+            self.m,
+            self.further,
+            self.missing,
+            root=np.hstack([own_root, root]),
         )
 
-    def given(self, entries: Array) -> "ParameterCovariance":
-        """The covariance given some coefficients: of a root R with the rows B there, R N with the N of B N = 0, N'N = I."""
+    def condition_on(self, entries: Array) -> "ParameterCovariance":
+        """The covariance given some coefficients: with the rows B of the root R, it has
+        the root R N, B N = 0, N'N = I."""
         raise NotImplementedError
 
     def unbounded_at(self, entries: Array) -> Self:
-        """The same where some coefficients (p m,) bool have an infinite variance: combinations with them are nan."""
+        """The same with infinite variances of some coefficients (p m,) bool; their
+        combinations have the variance nan."""
         if self.missing is None:
             missing = np.zeros(self.size, dtype=bool)
         else:
@@ -170,18 +178,18 @@ class ParameterCovariance(ABC):
             np.arange(i, min(i + 500, self.size)) for i in range(0, self.size, 500)
         ]
         return np.concatenate(
-            [np.linalg.norm(self._half_of_units(some), axis=1) for some in parts]
+            [np.linalg.norm(self._half_of_units(block), axis=1) for block in parts]
         )
 
     def _half_of_units(self, entries: Array) -> Array:
         if self.missing is None:
-            known = self
+            complete = self
         else:
-            known = replace(self, missing=None)
-        return known.half(self._unit(entries))
+            complete = replace(self, missing=None)
+        return complete.half(self._unit(entries))
 
     @property
-    def known(self) -> bool:
+    def has_errors(self) -> bool:
         """Whether any coefficient has a standard error."""
         return bool(np.isfinite(self.errors()[: self.coefficients]).any())
 
@@ -189,13 +197,13 @@ class ParameterCovariance(ABC):
         """(n, m, m), the covariances of the linear predictors at rows X (n, p)."""
         m = self.m
         n = X.shape[0]
-        out = np.empty((n, m, m))
+        covariances = np.empty((n, m, m))
         size = max(1, _NUMBERS // max(1, self.coefficients))
         for i in range(0, n, size):
-            some = np.asarray(X[i : i + size])
-            B = np.stack([self.half(np.kron(some, np.eye(m)[k])) for k in range(m)], 1)
-            out[i : i + size] = B @ B.swapaxes(1, 2)
-        return out
+            block = np.asarray(X[i : i + size])
+            B = np.stack([self.half(np.kron(block, np.eye(m)[k])) for k in range(m)], 1)
+            covariances[i : i + size] = B @ B.swapaxes(1, 2)
+        return covariances
 
     def half_of_rows(self, X: Any) -> Array:
         """(n, m, r), roots of `of_rows`."""
@@ -210,7 +218,8 @@ class ParameterCovariance(ABC):
         return float(np.square(np.linalg.solve(R.T, gap)).sum())
 
     def change(self, L: Array, gap: Array) -> Array:
-        """(p m,) V L' (L V L')^-1 gap: the change of coefficients, smallest in standard errors, that changes L theta by `gap`."""
+        """(p m,) V L' (L V L')^-1 gap: the smallest change in standard errors of the
+        coefficients that changes L theta by `gap`."""
         z = np.linalg.lstsq(self.half(L), gap)[0]
         return np.asarray(self.raw_root()[: self.coefficients] @ z)
 
@@ -230,10 +239,10 @@ class ParameterCovariance(ABC):
     def log_det(self, entries: Array | None = None) -> float:
         """log |V| of some parameters, or of all coefficients."""
         if entries is None:
-            own = np.arange(self.coefficients)
+            places = np.arange(self.coefficients)
         else:
-            own = np.asarray(entries)
-        B = self.half(self._unit(own))
+            places = np.asarray(entries)
+        B = self.half(self._unit(places))
         if B.shape[1] < B.shape[0]:
             return -np.inf
         d = np.linalg.norm(B, axis=1)
@@ -250,7 +259,8 @@ class ParameterCovariance(ABC):
         )
 
     def precision(self) -> Array:
-        """(p m, p m), the inverse covariance of the coefficients. DataError where it does not exist."""
+        """(p m, p m), the inverse covariance of the coefficients. DataError if it does
+        not exist."""
         B = self.half(self._unit(np.arange(self.coefficients)))
         d = np.linalg.norm(B, axis=1)
         if not ((d > 0) & np.isfinite(d)).all() or B.shape[1] < B.shape[0]:
@@ -261,7 +271,7 @@ class ParameterCovariance(ABC):
         A = inverse_upper(np.linalg.qr((B / d[:, None]).T, mode="r")) / d[:, None]
         return A @ A.T
 
-    def transformed(self, A: Array) -> "DenseCovariance":
+    def transform(self, A: Array) -> "DenseCovariance":
         """The covariance of (A kron I_m) vec beta, A (p', p), with the further parameters."""
         k = self.coefficients
         q = len(A) * self.m
@@ -272,21 +282,22 @@ class ParameterCovariance(ABC):
         )
 
     def matrix(self) -> Array:
-        """(p m, p m) of the coefficients. DataError where it takes more than half of the memory."""
+        """(p m, p m) of the coefficients. DataError if it takes more than half of the
+        memory."""
         k = self.coefficients
         need = 16.0 * k**2
-        most = physical_memory()
-        if most is not None and need > 0.5 * most:
+        memory = physical_memory()
+        if memory is not None and need > 0.5 * memory:
             raise DataError(
-                f"the covariance of {k:,} coefficients takes {in_bytes(need)}, more than half of the {in_bytes(most)} of this "
-                "machine: use std_error, which has the square roots of its diagonal"
+                f"the covariance of {k:,} coefficients takes {in_bytes(need)}, more than half of the {in_bytes(memory)} of this "
+                "machine: use std_error, the square roots of its diagonal"
             )
-        out = self._matrix()
+        V = self._matrix()
         if self.missing is not None:
-            gone = self.missing[:k]
-            out[gone], out[:, gone] = np.nan, np.nan
-        out[np.diag_indices(k)] = self.diagonal()
-        return out
+            missing = self.missing[:k]
+            V[missing], V[:, missing] = np.nan, np.nan
+        V[np.diag_indices(k)] = self.diagonal()
+        return V
 
     def _matrix(self) -> Array:
         B = self.half(self._unit(np.arange(self.coefficients)))
@@ -295,17 +306,17 @@ class ParameterCovariance(ABC):
     def arrays(self) -> dict[str, Array]:
         """Plain arrays for a file: `from_arrays` returns the same covariance to the last bit."""
         frame = self.frame
-        found = self._arrays | {"mix": frame.mix, "variances": self.variances}
-        found["frame"] = np.stack([frame.shift, frame.scale])
+        arrays = self._arrays | {"mix": frame.mix, "variances": self.variances}
+        arrays["frame"] = np.stack([frame.shift, frame.scale])
         if self.missing is None:
-            found["missing"] = None
+            arrays["missing"] = None
         else:
-            found["missing"] = self.missing.astype(np.int8)
+            arrays["missing"] = self.missing.astype(np.int8)
         if frame.mixed is None:
-            found["mixed"] = None
+            arrays["mixed"] = None
         else:
-            found["mixed"] = frame.mixed.astype(float)
-        return {name: v for name, v in found.items() if v is not None}
+            arrays["mixed"] = frame.mixed.astype(float)
+        return {name: v for name, v in arrays.items() if v is not None}
 
     @staticmethod
     def from_arrays(
@@ -314,42 +325,42 @@ class ParameterCovariance(ABC):
         intercept: int | None,
         further: tuple[str, ...],
     ) -> "ParameterCovariance":
-        """The covariance of `arrays`. DataError where parts are missing or of different parameters."""
-        own = set(arrays) - {"frame", "mix", "mixed", "missing", "variances"}
+        """The covariance of `arrays`. DataError if parts are missing or their shapes
+        disagree."""
+        part_names = set(arrays) - {"frame", "mix", "mixed", "missing", "variances"}
         kinds = [
             c
             for c in (DenseCovariance, FactoredCovariance, ArrowCovariance)
-            if own == set(c.parts)
+            if part_names == set(c.parts)
         ]
         if (
             len(kinds) != 1
             or "frame" not in arrays
             or ("mix" in arrays) != ("mixed" in arrays)
         ):
-            raise DataError(
-                "it does not hold the parts of a covariance of its parameters"
-            )
+            raise DataError("the file lacks parts of the covariance of its parameters")
         shift, scale = arrays["frame"]
         if "mixed" in arrays:
             mixed = arrays["mixed"].astype(np.intp)
         else:
             mixed = None
         if (scale <= 0).any() or (mixed is not None and not (mixed < len(scale)).all()):
-            raise DataError("the frame of its covariance is of other columns")
+            raise DataError("the covariance and its frame have different columns")
         common: dict[str, Any] = {
             "frame": Frame(shift, scale, intercept, arrays.get("mix"), mixed), "m": m, "further": further,
             "missing": arrays["missing"].astype(bool) if "missing" in arrays else None,
             "variances": arrays.get("variances"),
         }  # fmt: skip
         values: dict[str, Any] = {
-            k: arrays[k].astype(np.intp) if k == "places" else arrays[k] for k in own
+            k: arrays[k].astype(np.intp) if k == "places" else arrays[k]
+            for k in part_names
         }
-        found = kinds[0](**common, **values)
-        found._check()
-        return found
+        covariance = kinds[0](**common, **values)
+        covariance._check()
+        return covariance
 
     def _check(self) -> None:  # noqa: B027  nothing to check without arrays
-        """DataError where arrays are of different sizes."""
+        """Raise DataError if the arrays have different sizes."""
 
     def diagonal(self) -> Array:
         """(p m,) variances of the coefficients."""
@@ -377,9 +388,11 @@ class DenseCovariance(ParameterCovariance):
     def of_matrix(
         cls, frame: Frame, m: int, V: Array, further: tuple[str, ...] = ()
     ) -> "DenseCovariance":
-        """From a matrix over (vec beta, further parameters), or over vec beta; nan in rows and columns that are missing.
+        """From a matrix over (vec beta, further parameters), or over vec beta; nan in
+        rows and columns that are missing.
 
-        The matrix must have its digits: one of raw columns far from zero has lost them.
+        The matrix must be accurate: the matrix of raw columns far from zero has lost
+        its digits.
         """
         V = np.asarray(V, dtype=float)
         p = len(frame.scale)
@@ -397,7 +410,7 @@ class DenseCovariance(ParameterCovariance):
     def _with_columns(self, root: Array) -> "DenseCovariance":
         return replace(self, root=np.hstack([self.root, root]), variances=None)
 
-    def given(self, entries: Array) -> "DenseCovariance":
+    def condition_on(self, entries: Array) -> "DenseCovariance":
         return replace(
             self,
             root=self.root @ _null_space(self.half(self._unit(entries))),
@@ -449,12 +462,14 @@ class DenseCovariance(ParameterCovariance):
         if len(self.root) != self.size or (
             self.missing is not None and len(self.missing) != self.size
         ):
-            raise DataError("the root of its covariance is of other parameters")
+            raise DataError(
+                "the root of the covariance has a different number of parameters"
+            )
 
     def _half(self, G: Array) -> Array:
         return np.asarray(G @ self.root)
 
-    def scaled(self, factor: float) -> "DenseCovariance":
+    def scale_by(self, factor: float) -> "DenseCovariance":
         if self.variances is None:
             variances = None
         else:
@@ -476,9 +491,9 @@ class DenseCovariance(ParameterCovariance):
         )
         if (
             self.missing is not None
-            and (gone := self.missing[:k].reshape(-1, m).any(1)).any()
+            and (missing := self.missing[:k].reshape(-1, m).any(1)).any()
         ):
-            B[(np.asarray(X)[:, gone] != 0).any(1)] = np.nan
+            B[(np.asarray(X)[:, missing] != 0).any(1)] = np.nan
         return B
 
     def raw_root(self) -> Array:
@@ -487,12 +502,12 @@ class DenseCovariance(ParameterCovariance):
             self.root[:k].reshape(len(self.frame.scale), -1)
         ).reshape(k, -1)
         if self.further:
-            out = np.vstack([of_beta, self.root[k:]])
+            root = np.vstack([of_beta, self.root[k:]])
         else:
-            out = of_beta
+            root = of_beta
         if self.missing is not None:
-            out = np.where(self.missing[:, None], np.nan, out)
-        return out
+            root = np.where(self.missing[:, None], np.nan, root)
+        return root
 
     def _errors(self) -> Array:
         return np.linalg.norm(self.raw_root(), axis=1)
@@ -528,7 +543,7 @@ class NoCovariance(ParameterCovariance):
     def errors(self) -> Array:
         return np.full(self.size, np.nan)
 
-    def scaled(self, factor: float) -> "NoCovariance":
+    def scale_by(self, factor: float) -> "NoCovariance":
         return self
 
     def of_rows(self, X: Any) -> Array:
@@ -546,7 +561,8 @@ class NoCovariance(ParameterCovariance):
 
 @dataclass(frozen=True, eq=False)
 class MatrixCovariance(ParameterCovariance):
-    """A covariance of raw coefficients that a user gave as a matrix, whose digits may cancel in combinations."""
+    """A user's covariance matrix of raw coefficients; combinations of it may cancel
+    digits."""
 
     columns: tuple[str, ...] = ()
     given: Array = None  # type: ignore[assignment]  # (p m, p m)
@@ -557,7 +573,7 @@ class MatrixCovariance(ParameterCovariance):
     def of(cls, V: Array, columns: tuple[str, ...], m: int) -> "MatrixCovariance":
         """From a symmetric matrix, nan in rows and columns that are missing."""
         missing = np.isnan(np.diagonal(V))
-        known = np.where(missing[:, None] | missing, 0.0, V)
+        V_complete = np.where(missing[:, None] | missing, 0.0, V)
         frame = Frame.of_raw(len(columns))
         return cls(
             frame,
@@ -566,7 +582,7 @@ class MatrixCovariance(ParameterCovariance):
             missing if missing.any() else None,
             np.diagonal(V),
             columns=columns,
-            given=known,
+            given=V_complete,
         )
 
     @property
@@ -580,20 +596,20 @@ class MatrixCovariance(ParameterCovariance):
     def _half(self, G: Array) -> Array:
         variance = np.einsum("rj,rj->r", G @ self.given, G)
         size = np.abs(G) @ np.abs(self.given)
-        # what rounding of the matrix adds to g'V g
+        # rounding error of the matrix in g'V g
         noise = np.finfo(float).eps * np.einsum("rj,rj->r", size, np.abs(G))
-        lost = np.flatnonzero(noise > _LOST * variance)
-        if lost.size:
-            each = (size * np.abs(G))[lost[0]].reshape(-1, self.m).sum(1)
-            each[[c == "Intercept" for c in self.columns]] = 0.0
-            name = self.columns[int(each.argmax())]
+        cancelled = np.flatnonzero(noise > _LOST * variance)
+        if cancelled.size:
+            contribution = (size * np.abs(G))[cancelled[0]].reshape(-1, self.m).sum(1)
+            contribution[[c == "Intercept" for c in self.columns]] = 0.0
+            name = self.columns[int(contribution.argmax())]
             raise DataError(
-                f"covariance=: the column {name!r} lies so far from zero, in its standard deviations, that the digits of this matrix "
+                f"covariance=: the column {name!r} lies so far from zero, in its standard deviations, that digits of this matrix "
                 "cancel. Pass the name of the kind instead, such as covariance='HC3', or centre the column"
             )
         return G @ self._root
 
-    def scaled(self, factor: float) -> "MatrixCovariance":
+    def scale_by(self, factor: float) -> "MatrixCovariance":
         if self.variances is None:
             variances = None
         else:
@@ -643,7 +659,9 @@ class FactoredCovariance(ParameterCovariance):
 
     def _check(self) -> None:
         if len(self.inner) != self.axes.shape[1] + len(self.further):
-            raise DataError("the factors of its covariance are of other parameters")
+            raise DataError(
+                "the factors of the covariance have a different number of parameters"
+            )
 
     def _with_columns(self, root: Array) -> "FactoredCovariance":
         k = self.coefficients
@@ -654,7 +672,8 @@ class FactoredCovariance(ParameterCovariance):
             out=np.zeros_like(root[:k]),
             where=self.spread[:, None] > 0.0,
         )
-        # D (I - Q Q' + Q S Q' + E E') D, with axes for what Q leaves of E, beyond rounding
+        # D (I - Q Q' + Q S Q' + E E') D, with new axes for the part of E outside Q,
+        # beyond rounding
         U, size, _ = np.linalg.svd(
             E - self.axes @ (self.axes.T @ E), full_matrices=False
         )
@@ -670,9 +689,11 @@ class FactoredCovariance(ParameterCovariance):
         k = self.coefficients
         g = G[:, :k] * self.spread
         a = g @ self.axes
-        # |g - a Q'|^2 + |a S^(1/2)|^2: nothing cancels, as it would in |g|^2 - |a|^2
-        more = np.hstack([a, G[:, k:]]) if self.further else a
-        return np.hstack([g - a @ self.axes.T, more @ root_of_square(self.inner)])
+        # |g - a Q'|^2 + |a S^(1/2)|^2 avoids the cancellation of |g|^2 - |a|^2
+        inner_gradients = np.hstack([a, G[:, k:]]) if self.further else a
+        return np.hstack(
+            [g - a @ self.axes.T, inner_gradients @ root_of_square(self.inner)]
+        )
 
     def _errors(self) -> Array:
         k = self.coefficients
@@ -687,7 +708,7 @@ class FactoredCovariance(ParameterCovariance):
             : k + len(self.further)
         ]
 
-    def scaled(self, factor: float) -> "FactoredCovariance":
+    def scale_by(self, factor: float) -> "FactoredCovariance":
         inner = self.inner.copy()
         r = self.axes.shape[1]
         inner[r:] *= np.sqrt(factor)
@@ -695,7 +716,7 @@ class FactoredCovariance(ParameterCovariance):
         return replace(self, spread=self.spread * np.sqrt(factor), inner=inner)
 
     def _matrix(self) -> Array:
-        # D D + D Q (S - 1) Q' D, whose diagonal is taken from `errors`
+        # D D + D Q (S - 1) Q' D; `errors` gives its diagonal
         r = self.axes.shape[1]
         DQ = self.spread[:, None] * self.axes
         return DQ @ (self.inner[:r, :r] - np.eye(r)) @ DQ.T
@@ -721,7 +742,8 @@ class FactoredCovariance(ParameterCovariance):
 
 @dataclass(frozen=True, eq=False)
 class ArrowCovariance(ParameterCovariance):
-    """blkdiag over groups of R_g R_g' + W W': coefficients of groups, and what a border adds to all parameters.
+    """blkdiag over groups of R_g R_g' + W W': coefficients of groups, and a border that
+    contributes to all parameters.
 
     Columns of groups are raw in the frame.
 
@@ -755,46 +777,50 @@ class ArrowCovariance(ParameterCovariance):
     def _with_columns(self, root: Array) -> "ArrowCovariance":
         return replace(self, low=np.hstack([self.low, root]))
 
-    def given(self, entries: Array) -> "ArrowCovariance":
-        """Of coefficients outside the groups."""
+    def condition_on(self, entries: Array) -> "ArrowCovariance":
+        """The covariance given coefficients outside the groups."""
         return replace(self, low=self.low @ _null_space(self._raw_low()[entries]))
 
     def _check(self) -> None:
         if len(self.low) != self.size or not (self.places < self.coefficients).all():
-            raise DataError("the factors of its covariance are of other coefficients")
+            raise DataError(
+                "the factors of the covariance have a different number of coefficients"
+            )
 
     def _half(self, G: Array) -> Array:
-        own = np.einsum("ngk,gkl->ngl", G[:, self.places], self.blocks, optimize=True)
-        return np.hstack([own.reshape(len(G), -1), G @ self.low])
+        in_groups = np.einsum(
+            "ngk,gkl->ngl", G[:, self.places], self.blocks, optimize=True
+        )
+        return np.hstack([in_groups.reshape(len(G), -1), G @ self.low])
 
     def _errors(self) -> Array:
         W = self._raw_low()
-        out = np.concatenate(
+        variances = np.concatenate(
             [np.square(W).sum(1), np.square(self.low[self.coefficients :]).sum(1)]
         )
-        out[self.places.ravel()] += np.square(self.blocks).sum(2).ravel()
-        return np.sqrt(out)
+        variances[self.places.ravel()] += np.square(self.blocks).sum(2).ravel()
+        return np.sqrt(variances)
 
-    def scaled(self, factor: float) -> "ArrowCovariance":
+    def scale_by(self, factor: float) -> "ArrowCovariance":
         return replace(
             self, blocks=self.blocks * np.sqrt(factor), low=self.low * np.sqrt(factor)
         )
 
     def block(self, entries: Array) -> Array:
-        own = np.asarray(entries)
-        if (own >= self.coefficients).any() or self.m > 1:
-            return super().block(own)
-        low = self._raw_low()[own]
-        out = low @ low.T
+        places = np.asarray(entries)
+        if (places >= self.coefficients).any() or self.m > 1:
+            return super().block(places)
+        low = self._raw_low()[places]
+        V = low @ low.T
         place = np.full((self.coefficients, 2), -1)  # group and number of its effect
         place[self.places] = np.moveaxis(np.indices(self.places.shape), 0, -1)
-        g, e = place[own].T
+        g, e = place[places].T
         same = (g[:, None] == g) & (g >= 0)
         i, j = np.nonzero(same)
-        out[i, j] += np.einsum(
+        V[i, j] += np.einsum(
             "nk,nk->n", self.blocks[g[i], e[i]], self.blocks[g[j], e[j]]
         )
-        return out
+        return V
 
     def _raw_low(self) -> Array:
         """(p m, r), W over the raw coefficients."""
@@ -805,21 +831,21 @@ class ArrowCovariance(ParameterCovariance):
 
     def _matrix(self) -> Array:
         low = self._raw_low()
-        out = low @ low.T
-        out[self.places[:, :, None], self.places[:, None]] += (
+        V = low @ low.T
+        V[self.places[:, :, None], self.places[:, None]] += (
             self.blocks @ self.blocks.swapaxes(1, 2)
         )
-        return out
+        return V
 
     def times(self, B: Array) -> Array:
         B = np.asarray(B)
         low = self._raw_low()
         columns = B.reshape(len(B), -1)
-        out = low @ (low.T @ columns)
-        out[self.places] += self.blocks @ (
+        product = low @ (low.T @ columns)
+        product[self.places] += self.blocks @ (
             self.blocks.swapaxes(1, 2) @ columns[self.places]
         )
-        return out.reshape(B.shape)
+        return product.reshape(B.shape)
 
     def of_rows(self, X: Any) -> Array:
         from scipy.sparse import csr_array
@@ -830,30 +856,33 @@ class ArrowCovariance(ParameterCovariance):
             rows = X.sparse()
         else:
             rows = csr_array(X)
-        at = np.broadcast_to(
+        root_columns = np.broadcast_to(
             np.arange(self.places.size).reshape(len(self.places), 1, -1),
             self.blocks.shape,
         )
         entries = (
             self.blocks.ravel(),
-            (np.repeat(self.places.ravel(), self.places.shape[1]), at.ravel()),
+            (
+                np.repeat(self.places.ravel(), self.places.shape[1]),
+                root_columns.ravel(),
+            ),
         )
         R = csr_array(entries, shape=(k, self.places.size))
-        own = [
+        group_roots = [
             rows @ R[j::m] for j in range(m)
-        ]  # of eta_j: a row of X has entries of few groups
-        out = np.empty((rows.shape[0], m, m))
+        ]  # of eta_j: a row of X has entries in few groups
+        covariances = np.empty((rows.shape[0], m, m))
         for i in range(m):
             for j in range(i + 1):
-                out[:, i, j] = out[:, j, i] = np.asarray(
-                    (own[i] * own[j]).sum(1)
+                covariances[:, i, j] = covariances[:, j, i] = np.asarray(
+                    (group_roots[i] * group_roots[j]).sum(1)
                 ).ravel()
         size = max(1, _NUMBERS // (m * self.low.shape[1] + 1))
-        for i in range(0, len(out), size):
+        for i in range(0, len(covariances), size):
             # u_i W of each predictor
             wide = self._border(X[i : i + size])
-            out[i : i + size] += wide @ wide.swapaxes(1, 2)
-        return out
+            covariances[i : i + size] += wide @ wide.swapaxes(1, 2)
+        return covariances
 
     def _border(self, X: Any) -> Array:
         """(n, m, r), u W of each predictor at rows X."""
@@ -864,19 +893,19 @@ class ArrowCovariance(ParameterCovariance):
             return np.stack([U @ W[j::m] for j in range(m)], 1)
         head = X.head_places
         frame = self.frame.of_columns(head)
-        rest = np.setdiff1d(np.arange(X.shape[1]), head)
+        group_columns = np.setdiff1d(np.arange(X.shape[1]), head)
         U = frame.differences(X.head)
-        sparse = X.sparse()[:, rest]
+        sparse = X.sparse()[:, group_columns]
         return np.stack(
-            [U @ W[j::m][head] + sparse @ W[j::m][rest] for j in range(m)], 1
+            [U @ W[j::m][head] + sparse @ W[j::m][group_columns] for j in range(m)], 1
         )
 
     def draws(self, rng: np.random.Generator, size: int) -> Array:
         low = np.vstack([self._raw_low(), self.low[self.coefficients :]])
-        out = rng.standard_normal((size, low.shape[1])) @ low.T
+        draws = rng.standard_normal((size, low.shape[1])) @ low.T
         z = rng.standard_normal((size, *self.places.shape))
-        out[:, self.places] += np.einsum("gkl,sgl->sgk", self.blocks, z)
-        return np.nan_to_num(out)
+        draws[:, self.places] += np.einsum("gkl,sgl->sgk", self.blocks, z)
+        return np.nan_to_num(draws)
 
 
 def _in_frame(frame: Frame, beta: Array) -> Array:
@@ -925,18 +954,19 @@ def root_of_pseudo_inverse(H: Array, rcond: float = 1e-11) -> Array:
     if not len(H):
         return np.zeros((0, 1))
     value, vector = np.linalg.eigh(H)
-    kept = value > rcond * np.abs(value).max(initial=0.0)
-    if kept.any():
-        return np.asarray(vector[:, kept] / np.sqrt(value[kept]))
+    keep = value > rcond * np.abs(value).max(initial=0.0)
+    if keep.any():
+        return np.asarray(vector[:, keep] / np.sqrt(value[keep]))
     return np.zeros((len(H), 1))
 
 
 def root_of_square(M: Array) -> Array:
-    """(k, r) with the square M, positive semidefinite: eigenvalues that are not positive are rounding and are dropped."""
+    """(k, r) with the square M, positive semidefinite; drops eigenvalues that are not
+    positive (rounding)."""
     d = np.sqrt(np.abs(np.diagonal(M)))
     d = np.where(d > 0, d, 1.0)
     value, vector = np.linalg.eigh(M / np.outer(d, d))
-    kept = value > 0.0
-    if kept.any():
-        return np.asarray(vector[:, kept] * np.sqrt(value[kept]) * d[:, None])
+    keep = value > 0.0
+    if keep.any():
+        return np.asarray(vector[:, keep] * np.sqrt(value[keep]) * d[:, None])
     return np.zeros((len(M), 1))

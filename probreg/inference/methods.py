@@ -1,6 +1,8 @@
-"""Every file of the room with a method: imported when one is asked for beside the three that `auto` tries first.
+"""Import every module with a method.
 
-Adding one is one file, one line here and its name in `MethodName`, which editors complete.
+`auto` tries three methods first; the others are imported on first use. To add a method,
+add one file, one line here and
+its name in `MethodName`, which editors complete.
 """
 
 from probreg.inference.exact.conjugate import Conjugate as Conjugate

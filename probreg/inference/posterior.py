@@ -1,4 +1,5 @@
-"""The cheapest reliable posterior: exact, else importance sampling with a good diagnostic, else NUTS."""
+"""The method `posterior`: exact, else importance sampling with a good diagnostic, else
+NUTS."""
 
 from copy import deepcopy
 from dataclasses import dataclass, replace
@@ -33,12 +34,18 @@ _ESS = 100.0  # per chain, of effective draws (Vehtari et al. 2021)
 @METHODS.register
 @dataclass(frozen=True)
 class Posterior(Method):
-    """The first posterior that will do: conjugate or quadrature, else integrate or importance, else nuts.
+    """The first suitable posterior method: conjugate or quadrature, else integrate or
+    importance, else nuts.
 
-    Integrate serves models with unknown prior scales. Importance is taken where its k-hat is at most `max_k` and its effective sample size at least 100 per chain. Of more than
-    1,000 coefficients with effects by group integrate is taken unweighed, and its status says so. The fit
-    is that of the method taken, with the same draws as if it had been asked for by name. Why the others were not stands
-    in its notes. A k-hat of one half is where the variance of the weights ceases to be finite.
+    `integrate` fits models with unknown prior scales. `importance` is used if its k-hat
+    is at most `max_k` and its
+    effective sample size is at least 100 per chain. With more than 1,000 coefficients
+    and effects by group, `integrate`
+    is used without importance weights, and the status reports it. The fit equals the
+    fit of the chosen method with the
+    same draws. Its notes explain why the other methods were not used. Above a k-hat of
+    one half the variance of the
+    weights is infinite.
 
     Parameters
     ----------
@@ -47,7 +54,7 @@ class Posterior(Method):
     chains : int
         Number of chains.
     max_k : float
-        The largest k-hat with which importance sampling is taken.
+        The largest k-hat at which importance sampling is used.
 
     References
     ----------
@@ -93,91 +100,95 @@ class Posterior(Method):
         return NUTS(draws=self.draws, chains=self.chains)
 
     def obstacle(self, model: Model) -> str | None:
-        every = (*self.exact, self.nodes, self.weighted, self.sampler)
-        if any(method_obstacle(k, model) is None for k in every):
+        methods = (*self.exact, self.nodes, self.weighted, self.sampler)
+        if any(method_obstacle(k, model) is None for k in methods):
             return None
-        return method_obstacle(self.nodes if _moving(model) else self.sampler, model)
+        return method_obstacle(
+            self.nodes if _rebuilds_columns(model) else self.sampler, model
+        )
 
     def resolve(self, model: Model, rng: np.random.Generator) -> Resolved:
-        bound, said = with_proper_correlations(model)
-        found = self._resolved(bound, rng)
-        return found._replace(notes=(*said, *found.notes))
+        model_with_correlations, notes = with_proper_correlations(model)
+        resolved = self._choose(model_with_correlations, rng)
+        return resolved._replace(notes=(*notes, *resolved.notes))
 
-    def _resolved(self, model: Model, rng: np.random.Generator) -> Resolved:
-        why: list[str] = []
+    def _choose(self, model: Model, rng: np.random.Generator) -> Resolved:
+        reasons: list[str] = []
         for exact in self.exact:
-            said = method_obstacle(exact, model)
-            if said is None:
+            reason = method_obstacle(exact, model)
+            if reason is None:
                 try:
                     solution = _attempt(exact, model, rng)
                 except (ProbregError, np.linalg.LinAlgError) as error:
-                    said = str(error)
+                    reason = str(error)
                 else:
                     return Resolved(
                         model,
                         exact,
-                        (_choice_note(exact, [*why, f"{exact.name} is exact"]),),
+                        (_choice_note(exact, [*reasons, f"{exact.name} is exact"]),),
                         solution=solution,
                     )
             if model.likelihood.least_squares:
-                why.append(said)
-        why = why or [f"{model.likelihood.named} likelihood has no exact posterior"]
+                reasons.append(reason)
+        reasons = reasons or [
+            f"{model.likelihood.named} likelihood has no exact posterior"
+        ]
         if any(isinstance(b.prior, HierarchicalPrior) for b in model.joint.blocks):
             try:
-                said = _integration_obstacle(self.nodes, model)
-                if said is not None:
-                    raise Incompatible(said)
+                reason = _integration_obstacle(self.nodes, model)
+                if reason is not None:
+                    raise Incompatible(reason)
                 solution = _attempt(self.nodes, model, rng)
             except (ProbregError, np.linalg.LinAlgError) as error:
-                why.append(str(error))
+                reasons.append(str(error))
             else:
-                good, told = self._judged(model, solution)
+                good, verdict = self._verdict(model, solution)
                 if not good and _too_large_to_weigh(model, solution):
                     good = True
-                    told = f"{told}; nuts would take much longer"
+                    verdict = f"{verdict}; nuts would take much longer"
                 if good:
                     model = self.nodes.resolve(
                         model, rng
-                    ).model  # in whose coefficients the solution is
+                    ).model  # the solution has its coefficients
                     return Resolved(
                         model,
                         self.nodes,
-                        (_choice_note(self.nodes, [*why, told]),),
+                        (_choice_note(self.nodes, [*reasons, verdict]),),
                         solution=solution,
                     )
-                why.append(told)
+                reasons.append(verdict)
         weighted = self.weighted
         try:
             solution = _attempt(weighted, model, rng)
         except (ProbregError, np.linalg.LinAlgError) as error:
             named = isinstance(error, ProbregError)
-            said = str(error) if named else f"{weighted.name}: {error}"
+            reason = str(error) if named else f"{weighted.name}: {error}"
             if method_obstacle(self.sampler, model) is not None:
                 raise Incompatible(
-                    f"posterior: {why[-1] if _moving(model) else said}"
+                    f"posterior: {reasons[-1] if _rebuilds_columns(model) else reason}"
                 ) from None
             return Resolved(
-                model, self.sampler, (_choice_note(self.sampler, [*why, said]),)
+                model, self.sampler, (_choice_note(self.sampler, [*reasons, reason]),)
             )
         k = solution.stats["k_hat"]
         n = weighted.chains * weighted.points
         ess = solution.stats["ess"]
-        told = f"importance has k-hat {k:.2f} on {n:,} weighted points, at most {self.max_k:g}"
+        verdict = f"importance has k-hat {k:.2f} on {n:,} weighted points, at most {self.max_k:g}"
         if ess < self.chains * min(_ESS, self.draws):
-            few = f"{told}, but they are worth {ess:,.0f} independent draws only"
+            few = f"{verdict}, but they are worth {ess:,.0f} independent draws only"
             return Resolved(
-                model, self.sampler, (_choice_note(self.sampler, [*why, few]),)
+                model, self.sampler, (_choice_note(self.sampler, [*reasons, few]),)
             )
-        enough = f"{told}, and worth {ess:,.0f} independent draws"
+        enough = f"{verdict}, and worth {ess:,.0f} independent draws"
         return Resolved(
             model,
             weighted,
-            (_choice_note(weighted, [*why, enough, _spared(model)]),),
+            (_choice_note(weighted, [*reasons, enough, _no_nuts_note(model)]),),
             solution=solution,
         )
 
-    def _judged(self, model: Model, solution: Solution) -> tuple[bool, str]:
-        """Whether the solution of integrate will do, and the sentence that says why."""
+    def _verdict(self, model: Model, solution: Solution) -> tuple[bool, str]:
+        """Return whether the solution of integrate is good enough, and the reason."""
         if solution.posterior.by_chain:
             return (
                 solution.status.good,
@@ -187,27 +198,27 @@ class Posterior(Method):
         stats = solution.stats
         k = stats.get("k_hat_joint", stats["k_hat"])
         ess = stats.get("ess_joint", stats["ess"])
-        told = f"integrate has k-hat {k:.2f}"
+        verdict = f"integrate has k-hat {k:.2f}"
         enough = ess >= self.chains * min(_ESS, self.draws)
         if (
             solution.status.good
             and k <= self.max_k
             and (model.likelihood.least_squares or enough)
         ):
-            return True, told
+            return True, verdict
         return (
             False,
-            f"{told}, {solution.detail or f'and its points are worth {ess:,.0f} independent draws only'}",
+            f"{verdict}, {solution.detail or f'and its points are worth {ess:,.0f} independent draws only'}",
         )
 
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
-        settled = self.resolve(model, rng)
-        found = settled.solution or settled.method.solve(settled.model, rng)
-        return replace(found, notes=(*settled.notes, *found.notes))
+        resolved = self.resolve(model, rng)
+        solution = resolved.solution or resolved.method.solve(resolved.model, rng)
+        return replace(solution, notes=(*resolved.notes, *solution.notes))
 
 
-def _moving(model: Model) -> bool:
-    """Whether unknown hyperparameters stand in the columns."""
+def _rebuilds_columns(model: Model) -> bool:
+    """Whether unknown hyperparameters change the columns."""
     return any(
         isinstance(b.prior, HierarchicalPrior) and b.prior.in_columns
         for b in model.joint.blocks
@@ -215,17 +226,19 @@ def _moving(model: Model) -> bool:
 
 
 def _integration_obstacle(nodes: Integrate, model: Model) -> str | None:
-    """Return why integrate would end in an unchecked approximation, before its draws are made; None if it would not."""
+    """Return why integrate would give an unchecked approximation, before it makes
+    draws, or None."""
     if model.likelihood.least_squares or method_obstacle(nodes, model) is not None:
         return None
     count = dimensions(EvidenceProblem(model, per_column=False, method=nodes.name))
     if count <= MOST:
         return None
-    return f"integrate weighs draws of at most {MOST} unknown scales with this likelihood, and this model has {count}"
+    return f"integrate weights draws of at most {MOST} unknown scales with this likelihood, and this model has {count}"
 
 
 def _too_large_to_weigh(model: Model, solution: Solution) -> bool:
-    """Effects by group whose number alone keeps draws of integrate from being weighed; importance would not weigh them either."""
+    """Whether the number of effects by group alone prevents importance weights, in
+    integrate and in importance."""
     weighed = solution.posterior.by_chain or "k_hat_joint" in solution.stats
     return (
         bool(model.design.recipe.grouped)
@@ -235,15 +248,17 @@ def _too_large_to_weigh(model: Model, solution: Solution) -> bool:
 
 
 def _attempt(method: Method, model: Model, rng: np.random.Generator) -> Solution:
-    """By a copy of the generator, so that a method which has to follow starts where it would have started alone."""
-    said = method_obstacle(method, model)
-    if said is not None:
-        raise Incompatible(said)
+    """Solve with a copy of the generator, so that the next method starts from the same
+    state."""
+    reason = method_obstacle(method, model)
+    if reason is not None:
+        raise Incompatible(reason)
     return method.solve(model, deepcopy(rng))
 
 
-def _spared(model: Model) -> str:
-    """What is saved. Chains would start about the same mode, so that they are no judge of another."""
+def _no_nuts_note(model: Model) -> str:
+    """Return a note that NUTS was not needed; its chains would start at the same mode
+    and not find another."""
     if multimodality_cause(model) is None:
         return "NUTS was not needed"
     return "NUTS was not needed about the mode found"

@@ -32,7 +32,7 @@ class Status(Enum):
         return self not in ADVICE
 
     @property
-    def unfinished(self) -> bool:
+    def is_unfinished(self) -> bool:
         """Whether an optimiser stopped at a point that is no mode."""
         return self in (Status.STEP_LIMIT, Status.STALLED, Status.SADDLE)
 

@@ -1,7 +1,9 @@
-"""Effects that vary by a group, as a fit shows them: where they stand among the columns, and their standard deviations and correlations.
+"""Effects that vary by a group, as a fit reports them: their columns, standard
+deviations and correlations.
 
-Theta of a model is searched in free coordinates: log sd, and atanh of partial correlations. What is reported is natural: sd(x | g) and
-cor(x, z | g), of the covariance S = Lambda Lambda' of the effects of one group.
+The search over theta uses unconstrained coordinates: log sd, and atanh of partial
+correlations. Reported are sd(x | g)
+and cor(x, z | g) of the covariance S = Lambda Lambda' of the effects of one group.
 """
 
 from collections.abc import Callable
@@ -25,30 +27,33 @@ from probreg.priors import (
 )
 
 Array = np.ndarray
-OF_EFFECTS = ("sd(", "cor(")  # with which the names of the covariance of effects begin
-_ONE = 1.0 - 1e-7  # a correlation that is one but for rounding has no standard error
-_SAME_NOISE = 1e-9  # of the largest variance of the noise of a row
-_FLAT = 1e-8  # of the largest second derivative: differences of gradients have such an error
-_STEP = 1e-5  # of free coordinates, for slopes of smooth functions of them: an error of some 1e-10
+OF_EFFECTS = ("sd(", "cor(")  # prefixes of names in the covariance of effects
+_ONE = (
+    1.0 - 1e-7
+)  # a correlation above it equals one up to rounding and has no standard error
+_SAME_NOISE = 1e-9  # relative to the largest noise variance of a row
+_FLAT = 1e-8  # relative to the largest second derivative: the error of differences of gradients
+_STEP = 1e-5  # in unconstrained coordinates, for central differences: an error of about 1e-10
 
 
-# ---- where effects stand -------------------------------------------------------------------------------------------------
+# ---- columns of effects
+# --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
 class EffectsOfGroup:
-    """The effects of one grouping factor, those of all its terms side by side.
+    """The effects of one grouping factor in all its terms.
 
     Attributes
     ----------
     group : str
-        Such as "Subject".
+        For example "Subject".
     levels : tuple of str
         G groups.
     effects : tuple of str
         K names.
     columns : array (G, K)
-        Their places among the columns of the design.
+        Their positions among the columns of the design.
     keys : tuple of str
         The term of each effect.
     """
@@ -61,11 +66,12 @@ class EffectsOfGroup:
 
 
 def has_improper_sd(model: Model, term: GroupedTerm) -> bool:
-    """A standard deviation of the term has an improper prior, so that the rows alone tell it."""
+    """Whether a standard deviation of the term has an improper prior, so that only the
+    data determine it."""
     place = {c: j for j, c in enumerate(model.design.columns)}
-    own = {place[c] for c in term.columns if c in place}
+    columns = {place[c] for c in term.columns if c in place}
     for b in model.joint.blocks:
-        if own & set(b.columns) and isinstance(b.prior, HierarchicalPrior):
+        if columns & set(b.columns) and isinstance(b.prior, HierarchicalPrior):
             return any(
                 isinstance(h.prior, AuxPrior) and not h.prior.proper
                 for h in b.prior.hyper.values()
@@ -74,11 +80,14 @@ def has_improper_sd(model: Model, term: GroupedTerm) -> bool:
 
 
 def explain_unidentified(model: Model, term: GroupedTerm) -> str | None:
-    """Why the rows do not identify the standard deviations of a term; None where they do.
+    """Return why the rows do not identify the standard deviations of a term; None if
+    they do.
 
-    Gaussian noise of precisions w: the covariance of the rows of group g is Z_g S Z_g' + sigma^2 diag(w_g)^-1. Where one symmetric S0
-    has Z_g S0 Z_g' = diag(w_g)^-1 in every group, S + t S0 and sigma^2 - t give the same density. One trial in each group: the
-    standard deviations only change the scale and the shape of the link.
+    Gaussian noise of precisions w: the covariance of the rows of group g is Z_g S Z_g'
+    + sigma^2 diag(w_g)^-1. If one symmetric S0
+    has Z_g S0 Z_g' = diag(w_g)^-1 in every group, S + t S0 and sigma^2 - t give the
+    same density. With one trial in each group, the
+    standard deviations change only the scale and the shape of the link.
     """
     G, K = term.shape
     n = model.design.n
@@ -86,7 +95,7 @@ def explain_unidentified(model: Model, term: GroupedTerm) -> str | None:
     repeated = weights is not None and bool((weights > 1).any())
     moments = (
         not n and term.effects == ("Intercept",) and model.design.total == G
-    )  # of rows that were not kept
+    )  # rows were not kept
     in_memory = 0 < n <= G * K and not repeated and term.key in model.design.inputs
     if not (in_memory or moments) or not has_improper_sd(model, term):
         return None
@@ -161,27 +170,27 @@ def _noise_is_covariance(model: Model, term: GroupedTerm) -> bool:
     target = np.concatenate(right)
     size = np.abs(A).max(0)
     A = A / np.where(size > 0, size, 1.0)
-    left = target - A @ np.linalg.lstsq(A, target)[0]
-    return bool(np.abs(left).max() < _SAME_NOISE * noise.max())
+    residual = target - A @ np.linalg.lstsq(A, target)[0]
+    return bool(np.abs(residual).max() < _SAME_NOISE * noise.max())
 
 
 def effects_of_groups(model: Model) -> dict[str, EffectsOfGroup]:
-    """The grouping factors of a model by name."""
+    """Return the grouping factors of a model by name."""
     place = {c: j for j, c in enumerate(model.design.columns)}
-    out: dict[str, EffectsOfGroup] = {}
+    groups: dict[str, EffectsOfGroup] = {}
     for key, term in model.design.recipe.grouped.items():
-        at = np.array([place[c] for c in term.columns], dtype=np.intp).reshape(
+        columns = np.array([place[c] for c in term.columns], dtype=np.intp).reshape(
             term.shape
         )
-        own = EffectsOfGroup(
-            term.group, term.levels, term.effects, at, (key,) * len(term.effects)
+        effects = EffectsOfGroup(
+            term.group, term.levels, term.effects, columns, (key,) * len(term.effects)
         )
-        before = out.get(term.group)
+        before = groups.get(term.group)
         if before is None:
-            out[term.group] = own
+            groups[term.group] = effects
         else:
-            out[term.group] = _side_by_side(before, own)
-    return out
+            groups[term.group] = _side_by_side(before, effects)
+    return groups
 
 
 def _side_by_side(a: EffectsOfGroup, b: EffectsOfGroup) -> EffectsOfGroup:
@@ -197,15 +206,15 @@ def _side_by_side(a: EffectsOfGroup, b: EffectsOfGroup) -> EffectsOfGroup:
 
 
 def groups_said(model: Model) -> str:
-    """How many groups there are, in words.
+    """Return the numbers of groups in words.
 
     >>> data = {"y": [1.0, 2.0, 4.0, 3.0], "g": ["a", "a", "b", "b"]}
     >>> groups_said(Model.from_formula("y ~ 1 + (1 | g)", data))
     '2 groups of g'
     """
     return " and ".join(
-        f"{len(of.levels)} groups of {name}"
-        for name, of in effects_of_groups(model).items()
+        f"{len(effects.levels)} groups of {name}"
+        for name, effects in effects_of_groups(model).items()
     )
 
 
@@ -213,7 +222,8 @@ def groups_said(model: Model) -> str:
 
 
 def stated_covariance(prior: Prior, shape: tuple[int, int]) -> Array | None:
-    """S (K, K) of the effects of one group where a prior states it as numbers, for (G, K) effects; None for other priors.
+    """Return S (K, K) of the effects of one group if the prior gives numbers, for (G,
+    K) effects; None for other priors.
 
     >>> from probreg.priors import GroupNormal, Normal
     >>> stated_covariance(Normal(2.0), (3, 1)).tolist(), stated_covariance(GroupNormal(((2.0, 0.0), (1.0, 1.0)), 3), (3, 2)).tolist()
@@ -223,10 +233,10 @@ def stated_covariance(prior: Prior, shape: tuple[int, int]) -> Array | None:
         return prior.covariance
     if not isinstance(prior, GaussianPrior) or prior.sigma_units:
         return None
-    each = prior.independent(shape[0] * shape[1])
-    if each is None or not np.isfinite(each).all():
+    scales = prior.independent(shape[0] * shape[1])
+    if scales is None or not np.isfinite(scales).all():
         return None
-    sds = np.reshape(each, shape)
+    sds = np.reshape(scales, shape)
     if (sds == sds[0]).all():
         return np.diag(np.square(sds[0]))
     return None
@@ -240,40 +250,41 @@ def held_scales(model: Model) -> dict[str, float]:
     >>> held_scales(Model.from_formula("y ~ 1 + (1 | g)", data, prior={"(1 | g)": Normal(2.0)}))
     {'sd(Intercept | g)': 2.0}
     """
-    out: dict[str, float] = {}
+    scales: dict[str, float] = {}
     for b in model.joint.blocks:
         term = model.design.grouped_of(b.columns)
         prior: Any = b.prior
         if term is None:
             continue
         if isinstance(b.prior, LatentPrior):
-            known = zip(term.effects, prior.sds) if prior.hyper_labels else ()
-            out |= {
+            known_sds = zip(term.effects, prior.sds) if prior.hyper_labels else ()
+            scales |= {
                 f"sd({e} | {term.group})": float(v)
-                for e, v in known
+                for e, v in known_sds
                 if f"sd[{e}]" not in prior.hyper
             }
         elif (S := stated_covariance(prior, term.shape)) is not None:
             sd = np.sqrt(np.diagonal(S))
             effects = term.effects
-            out |= {f"sd({e} | {term.group})": float(v) for e, v in zip(effects, sd)}
+            scales |= {f"sd({e} | {term.group})": float(v) for e, v in zip(effects, sd)}
             pairs = [
                 (i, j)
                 for j in range(len(sd))
                 for i in range(j)
                 if term.correlated and sd[i] * sd[j] > 0.0
             ]
-            out |= {
+            scales |= {
                 f"cor({effects[i]}, {effects[j]} | {term.group})": float(
                     S[i, j] / (sd[i] * sd[j])
                 )
                 for i, j in pairs
             }
-    return out
+    return scales
 
 
 def hyper_of_blocks(model: Model) -> list[tuple[int, Any, dict[str, str]]]:
-    """Each block with hyperparameters that are logs of positive numbers: its place, its prior, and their names in draws."""
+    """Return blocks with hyperparameters that are logs of positive numbers: index,
+    prior, and their names in draws."""
     names = hyper_names(model.joint, model.design)
     blocks = enumerate(model.joint.blocks)
     return [
@@ -282,7 +293,8 @@ def hyper_of_blocks(model: Model) -> list[tuple[int, Any, dict[str, str]]]:
 
 
 def natural_names(model: Model, block: int, prior: Any) -> dict[str, str] | None:
-    """From a hyperparameter of the covariance of effects to the name it is reported under; None for other blocks.
+    """Map hyperparameters of the covariance of effects to their reported names; None
+    for other blocks.
 
     >>> data = {"y": [1.0, 2.0, 4.0, 3.0], "x": [0.0, 1.0, 0.0, 1.0], "g": ["a", "a", "b", "b"]}
     >>> model = Model.from_formula("y ~ x + (x | g)", data)
@@ -295,23 +307,25 @@ def natural_names(model: Model, block: int, prior: Any) -> dict[str, str] | None
 
 
 def natural_of(model: Model, logs: Array) -> dict[str, Array]:
-    """All reported hyperparameters at logs (..., d) in the order of blocks, and nuisance parameters, whose logs are next."""
-    out: dict[str, Array] = {}
-    at = 0
+    """Return reported hyperparameters at logs (..., d) in block order, followed by
+    nuisance parameters."""
+    reported: dict[str, Array] = {}
+    start = 0
     for _, prior, names in hyper_of_blocks(model):
-        own = np.moveaxis(np.exp(logs[..., at : at + len(names)]), -1, 0)
-        out |= {
+        positive = np.moveaxis(np.exp(logs[..., start : start + len(names)]), -1, 0)
+        reported |= {
             names[name]: np.asarray(v)
-            for name, v in prior.natural(dict(zip(prior.hyper, own))).items()
+            for name, v in prior.natural(dict(zip(prior.hyper, positive))).items()
         }
-        at += len(names)
-    return out | {
-        name: np.exp(logs[..., at + i]) for i, name in enumerate(model.unknown)
+        start += len(names)
+    return reported | {
+        name: np.exp(logs[..., start + i]) for i, name in enumerate(model.unknown)
     }
 
 
 def number_of_scales(model: Model) -> int:
-    """Hyperparameters that are unknown, and nuisance parameters that are found with them."""
+    """Return the number of unknown hyperparameters and of nuisance parameters estimated
+    with them."""
     return sum(len(names) for _, _, names in hyper_of_blocks(model)) + len(
         model.unknown
     )
@@ -319,7 +333,8 @@ def number_of_scales(model: Model) -> int:
 
 @dataclass(frozen=True, eq=False)
 class FoundScales:
-    """Hyperparameters, and nuisance parameters, at the top of the evidence: estimates of a fit whose model holds them.
+    """Hyperparameters and nuisance parameters at the maximum of the evidence; the fit's
+    model holds these values.
 
     Attributes
     ----------
@@ -328,21 +343,21 @@ class FoundScales:
     criterion : str
         "REML" or "ML".
     theta : array (d,)
-        The top in free coordinates: logs, atanh of correlations, and logs of nuisance parameters; after them flat coefficients,
-        where the criterion is over these too.
+        The maximum in unconstrained coordinates: logs, atanh of correlations, and logs of nuisance parameters; then flat coefficients,
+        if the criterion includes them.
     hessian_of : callable
-        Makes the Hessian (d, d) of the criterion at the top, over theta, when it is first asked for.
+        Returns the Hessian (d, d) of the criterion at the maximum, over theta, at the first use.
     value : float
-        The criterion there: the log of the likelihood with the effects, and under REML the flat coefficients, integrated over.
+        The maximum: the log of the likelihood with the effects, and under REML the flat coefficients, integrated over.
     vanished : array (d,) of bool
         Scales that run to zero.
     plain : bool
-        No density of a hyperparameter took part, so that the criterion alone was maximised.
+        No density of a hyperparameter was added, so only the criterion was maximised.
     points : int
         Of adaptive Gauss-Hermite quadrature in each group; one is Laplace's method, exact for Gaussian noise.
     joint_of : callable, optional
-        Makes the covariance of the coefficients that counts the errors of these estimates, from this, the one at the estimates, the
-        coefficients and the model there. None where the standard errors of the fit are the conditional ones.
+        Returns the covariance of the coefficients including the errors of these estimates, from this object, the covariance given the
+        estimates, the coefficients and the model. None if the fit's standard errors are conditional.
     """
 
     stated: Model
@@ -357,32 +372,34 @@ class FoundScales:
 
     @property
     def count(self) -> int:
-        """How many of theta are scales, correlations and nuisance parameters."""
+        """The number of scales, correlations and nuisance parameters in theta."""
         return number_of_scales(self.stated)
 
     @cached_property
     def hessian(self) -> Array:
-        """(d, d) of the criterion at the top, over theta."""
+        """(d, d) of the criterion at the maximum, over theta."""
         return self.hessian_of()
 
     @cached_property
     def covariance(self) -> Array:
-        """(d, d) of theta: the inverse of -hessian; nan for what has vanished and where the hessian is not negative definite."""
-        out = np.full(self.hessian.shape, np.nan)
-        free = ~self._lost
+        """(d, d) of theta: the inverse of -hessian; nan for vanished scales or if
+        -hessian is not positive definite."""
+        covariance = np.full(self.hessian.shape, np.nan)
+        free = ~self._not_free
         H = -self.hessian[np.ix_(free, free)]
         if len(H) and np.isfinite(H).all() and np.linalg.eigvalsh(H)[0] > 0:
-            out[np.ix_(free, free)] = np.linalg.inv(H)
-        return out
+            covariance[np.ix_(free, free)] = np.linalg.inv(H)
+        return covariance
 
     @property
     def has_free_scales(self) -> bool:
-        """Whether some of theta has not vanished."""
-        return not bool(self._lost.all())
+        """Whether some entries of theta have not vanished."""
+        return not bool(self._not_free.all())
 
     @cached_property
-    def _lost(self) -> Array:
-        """(d,) bool: vanished scales, and correlations of which nothing is left: their gradient and curvature are zero."""
+    def _not_free(self) -> Array:
+        """(d,) bool: vanished scales and their correlations, which have zero gradient
+        and curvature."""
         flat = np.abs(np.diagonal(self.hessian)) < _FLAT * max(
             1.0, float(np.abs(self.hessian).max(initial=0.0))
         )
@@ -390,29 +407,35 @@ class FoundScales:
 
     @cached_property
     def values(self) -> dict[str, float]:
-        """Reported hyperparameters and noise scale by name; 0 where a scale has vanished, nan for correlations with it, which are not
-        defined. At an edge a correlation is that of the root."""
-        found = {
+        """Reported hyperparameters and noise scale by name; 0 for a vanished scale, nan
+        for its correlations, which are not
+        defined. On the boundary a correlation is computed from the root."""
+        values = {
             name: float(v) for name, v in natural_of(self.stated, self.theta).items()
         }
-        at = 0
+        start = 0
         for _, prior, names in hyper_of_blocks(self.stated):
-            gone = {
+            vanished = {
                 name
-                for name, lost in zip(prior.hyper, self.vanished[at : at + len(names)])
-                if lost
+                for name, is_vanished in zip(
+                    prior.hyper, self.vanished[start : start + len(names)]
+                )
+                if is_vanished
             }
-            at += len(names)
-            found |= {names[name]: 0.0 for name in gone}
+            start += len(names)
+            values |= {names[name]: 0.0 for name in vanished}
             for i, j in prior.pairs if prior.hyper_labels else ():
                 name = prior.cor_name(i, j)
-                if name in names and {f"sd[{prior.effects[k]}]" for k in (i, j)} & gone:
-                    found[names[name]] = np.nan
-        return found | dict.fromkeys(self.at_limit, 0.0)
+                if (
+                    name in names
+                    and {f"sd[{prior.effects[k]}]" for k in (i, j)} & vanished
+                ):
+                    values[names[name]] = np.nan
+        return values | dict.fromkeys(self.at_limit, 0.0)
 
     @property
     def at_limit(self) -> tuple[str, ...]:
-        """Nuisance parameters that run to 0, where the likelihood has a limit."""
+        """Nuisance parameters that go to 0, where the likelihood has a limit."""
         k = self.count - len(self.stated.unknown)
         return tuple(
             name
@@ -421,14 +444,15 @@ class FoundScales:
         )
 
     def coordinate_of(self, name: str) -> int | None:
-        """The coordinate of theta that a reported value is a function of alone; None where it is one of several."""
+        """Return the only coordinate of theta that a reported value depends on; None if
+        there are several."""
         k = list(self.slopes).index(name)
         if np.delete(self.slopes[name], k).any():
             return None
         return k
 
     def names_of(self, k: int) -> list[str]:
-        """The reported names that move with coordinate k."""
+        """Return the reported names that depend on coordinate k."""
         return [
             name
             for name, slope in zip(
@@ -446,14 +470,15 @@ class FoundScales:
 
     @cached_property
     def errors(self) -> dict[str, float]:
-        """Their standard errors by the delta method, as natural numbers; nan where there are none."""
-        out = {}
+        """Their standard errors by the delta method on the reported scale; nan if there
+        are none."""
+        errors = {}
         for name, g in self.slopes.items():
             on = g != 0.0
             v = float(g[on] @ self.covariance[np.ix_(on, on)] @ g[on])
             edge = name.startswith("cor(") and not abs(self.values[name]) < _ONE
             if v >= 0 and on.any() and not edge:
-                out[name] = float(np.sqrt(v))
+                errors[name] = float(np.sqrt(v))
             else:
-                out[name] = np.nan
-        return out
+                errors[name] = np.nan
+        return errors

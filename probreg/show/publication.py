@@ -259,7 +259,7 @@ def _group_statistics(fit: Fit, plain: dict[str, str]) -> dict[str, str]:
     for label, name in shares.items():
         if np.isfinite(row[name]):
             out[label] = f"{row[name]:.3f}"
-    found = fit.solution.found
+    found = fit.solution.effect_scales
     if found is not None and found.criterion == "REML":
         out["REML criterion"] = _significant(-2.0 * found.value, 4)
     elif found is not None:
@@ -476,7 +476,7 @@ def _noise_scales(columns: Sequence[_FitColumn]) -> list[str]:
 
 def _noise_scale(fit: Fit) -> str:
     """What the noise scale of a fit is."""
-    found = fit.solution.found
+    found = fit.solution.effect_scales
     if found is not None and fit.model.likelihood.noise_scale in found.values:
         if found.plain:
             return f"at the maximum of {found.criterion}"
@@ -500,7 +500,7 @@ def _describe_fit(c: _FitColumn) -> str:
     estimate = estimate_name(fit)
     if fit.target == "posterior" and "ratio" in c.attrs:
         estimate = "posterior median"
-    method = fit.method.name if fit.solution.found is None else "evidence"
+    method = fit.method.name if fit.solution.effect_scales is None else "evidence"
     said = f"{c.name}: {estimate} by {method}"
     covariance = c.attrs.get("covariance", "none")
     if fit.target == "mode" and covariance != "none" and c.has_errors:

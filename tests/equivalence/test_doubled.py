@@ -9,7 +9,7 @@ import probreg as pr
 from probreg.inference.modes.closed_form import (
     PriorRows,
     posterior_given_sigma,
-    refined,
+    refine_solution,
 )
 from probreg.numerics.linalg import condition_of
 from probreg.numerics.linalg.doubled import (
@@ -127,7 +127,7 @@ def test_least_squares_has_every_digit(factor, prior, kind, monkeypatch, rng):
         unscaled = np.diagonal(solution.scale.matrix()) / (
             4.0 if prior.name == "normal" else exact.rss / df
         )
-        assert digits(unscaled, exact.unscaled).min() >= 13
+        assert digits(unscaled, exact.unscaled_inverse).min() >= 13
     if prior.name == "flat":
         assert digits(solution.stats["rss"], exact.rss) >= 14
 
@@ -170,7 +170,7 @@ def test_nothing_is_refined_where_conditioning_is_good(monkeypatch, rng):
     monkeypatch.setattr(
         "probreg.inference.modes.closed_form.residual_sums", None
     )  # no look at the rows
-    assert refined(given, model.design, none, 1.0) is given
+    assert refine_solution(given, model.design, none, 1.0) is given
 
 
 def test_corrections_that_do_not_shrink_are_refused(rng):

@@ -410,7 +410,7 @@ def test_a_group_prior_is_refused_beside_a_bridge_and_by_what_needs_a_curvature(
             "x3": pr.priors.ExponentialPower(0.2, q=0.7),
         },
     )
-    with pytest.raises(pr.Incompatible, match="not beside a bridge"):
+    with pytest.raises(pr.Incompatible, match="not with a bridge"):
         pr.fit(both, "proximal_newton")
     for method in ("laplace", "importance"):
         with pytest.raises(pr.Incompatible, match="this model has: group_laplace"):

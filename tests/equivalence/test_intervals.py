@@ -380,7 +380,7 @@ def test_a_sandwich_of_a_penalised_mode_calls_itself_that():
         ]:
             words = fit.covariance(kind, **more).attrs
             assert words["kind"] == f"{kind} of a penalised mode"
-            assert "no evidence of misspecification" in words["definition"]
+            assert "not evidence of misspecification" in words["definition"]
             assert flat.covariance(kind, **more).attrs["kind"] == kind
         assert (
             fit.summary(covariance="HC0").attrs["covariance"]

@@ -165,7 +165,9 @@ def test_joint_errors_move_the_mode_as_refits_do(formula, likelihood, criterion,
     free = np.isfinite(np.diagonal(scales.covariance))
     joint, conditional = (fit.spread(kind).matrix for kind in ("joint", "conditional"))
     if criterion == "ML" and likelihood != "gaussian":
-        conditional = conditional.given(np.flatnonzero(~fit.model.joint.informative))
+        conditional = conditional.condition_on(
+            np.flatnonzero(~fit.model.joint.informative)
+        )
     expected = np.einsum(
         "dni,de,enj->nij", J[free], scales.covariance[np.ix_(free, free)], J[free]
     )

@@ -123,7 +123,7 @@ def test_scales_follow_the_residuals_and_a_posterior_waits_for_them(tmp_path) ->
     assert pr.Normal.from_svr(C=C, scale=c).scale == pytest.approx(np.sqrt(C * c))
     opened = pr.load_fit(fit.save(tmp_path / "svr.nc", rows=True))
     for model in (fit.model, opened.model):
-        with pytest.raises(pr.Incompatible, match="was found from the residuals"):
+        with pytest.raises(pr.Incompatible, match="with_aux"):
             pr.fit(model, "posterior")
     np.testing.assert_allclose(
         opened.support["weight"], fit.support["weight"], rtol=1e-9
@@ -382,7 +382,7 @@ def test_paths_and_tuning_refuse_kinks_in_words() -> None:
     for verb in (pr.path, pr.tune):
         with pytest.raises(
             pr.Incompatible,
-            match="a path follows modes of smooth likelihoods, and the quantile",
+            match="smooth likelihood, and the quantile",
         ):
             verb(model)
 
@@ -445,7 +445,7 @@ def test_sentences_on_kinks_are_true() -> None:
     )
     assert "nan" not in str(wide).split("note")[0].split("effective")[-1]
     with pytest.raises(
-        pr.NotConverged, match="scale runs to 0, for no residual is outside the tube"
+        pr.NotConverged, match=r"scale runs to 0.*no residual is outside the tube"
     ):
         pr.fit(pr.Model.from_arrays(x, y, likelihood=EpsilonInsensitive(50.0)))
     fit = pr.quantile_regression("y ~ x", data, tau=0.25)
@@ -481,7 +481,7 @@ def test_equal_residuals_have_no_density_and_no_sandwich() -> None:
     rng = np.random.default_rng(1)
     y = np.r_[np.zeros(70), rng.normal(size=30)]
     fit = pr.quantile_regression(rng.normal(size=100), y, tau=0.5)
-    assert any("residuals that differ" in note for note in map(str, fit.solution.notes))
+    assert any("distinct residuals" in note for note in map(str, fit.solution.notes))
     assert fit.std_error.isnull().all()
 
 
@@ -689,7 +689,7 @@ def test_a_search_that_stalls_does_not_ask_for_more_steps_alone(monkeypatch) -> 
     monkeypatch.setattr(piecewise_linear, "solve_piecewise_linear", stalled)
     with pytest.warns(pr.ProbregWarning, match="duality gap"):
         fit = pr.fit(model)
-    assert fit.solution.status.unfinished
+    assert fit.solution.status.is_unfinished
     assert not fit.solution.status.good
 
 
@@ -699,5 +699,5 @@ def test_equations_that_no_way_solves_end_in_words(monkeypatch) -> None:
 
     for name in ("cholesky", "dsytrf", "lstsq"):
         monkeypatch.setattr(kink_systems, name, fails)
-    with pytest.raises(pr.NotConverged, match="double precision does not solve"):
+    with pytest.raises(pr.NotConverged, match="double precision"):
         kink_systems.saddle_solver(np.eye(2), np.ones((2, 1)))(np.ones(2), np.ones(1))

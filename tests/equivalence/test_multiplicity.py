@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 
 import probreg as pr
-from probreg.inference.uncertainty.multiplicity import adjusted, largest_of_family
+from probreg.inference.uncertainty.multiplicity import adjust_tests, largest_of_family
 
 # Tippett (1950), as R's warpbreaks
 CELLS = {
@@ -114,7 +114,7 @@ def test_the_joint_law_where_it_is_known():
     assert np.mean(three <= 2.0) == pytest.approx(
         (1 - 2 * stats.norm.sf(2.0)) ** 3, abs=2e-4
     )
-    same = adjusted(
+    same = adjust_tests(
         np.array([2.0, 2.0]), np.ones((2, 2)), None, prob=0.95, adjust="single-step"
     )
     np.testing.assert_allclose(
@@ -125,9 +125,9 @@ def test_the_joint_law_where_it_is_known():
 
 def test_holm_and_bonferroni_by_hand():
     t = stats.norm.isf(np.array([0.02, 0.005, 0.3]) / 2)
-    holm = adjusted(t, np.eye(3), None, prob=0.95, adjust="holm")
+    holm = adjust_tests(t, np.eye(3), None, prob=0.95, adjust="holm")
     np.testing.assert_allclose(holm.p, [0.04, 0.015, 0.3], rtol=1e-9)
-    plain = adjusted(t, np.eye(3), None, prob=0.95, adjust="bonferroni")
+    plain = adjust_tests(t, np.eye(3), None, prob=0.95, adjust="bonferroni")
     np.testing.assert_allclose(plain.p, [0.06, 0.015, 0.9], rtol=1e-9)
     assert plain.critical == holm.critical == pytest.approx(stats.norm.isf(0.05 / 6))
 
@@ -150,7 +150,9 @@ def test_hypotheses_of_a_family():
 def test_where_nothing_can_be_adjusted_it_is_said():
     model = pr.Model.from_formula("breaks ~ wool * tension", WARP.iloc[4:])
     fit = pr.fit(model)
-    with pytest.raises(pr.DataError, match="adjust is None or one of 'bonferroni'"):
+    with pytest.raises(
+        pr.DataError, match="adjust= must be None or one of 'bonferroni'"
+    ):
         pr.comparisons(fit, PAIRS, adjust="fdr")
     with pytest.raises(
         pr.DataError, match=r"grid is None \(the rows as they are\) or 'balanced'"

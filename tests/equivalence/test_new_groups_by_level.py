@@ -36,7 +36,7 @@ def test_a_new_class_of_a_known_school(fit, groups):
     assert round(float(found["mean"][0]), 4) == 3.3636
     assert round(float(found["mean_std_error"][0]), 4) == 1.2856
     # the joint normal distribution of the school's effect, the intercept and a class like the others
-    sd = fit.solution.found.values["sd(Intercept | s:c)"]
+    sd = fit.solution.effect_scales.values["sd(Intercept | s:c)"]
     place = [
         fit.model.design.columns.index(name)
         for name in ("Intercept", "(1 | s)[s1, Intercept]")

@@ -18,7 +18,7 @@ from probreg.inference.modes.closed_form import (
     posterior_given_sigma,
 )
 from probreg.inference.penalized.degrees import degrees_of_freedom
-from probreg.inference.penalized.paths import default_scales, rescaled
+from probreg.inference.penalized.paths import default_scales, rescale_model
 
 SCALES = np.geomspace(0.05, 20.0, 7)
 RNG = np.random.default_rng(5)
@@ -102,13 +102,13 @@ def evidence(model: pr.Model) -> float:
 def test_a_path_is_one_fit_per_scale(model):
     data = path(model, SCALES).data
     for s in SCALES:
-        fit, at = pr.fit(rescaled(model, s)), data.sel(scale=s)
+        fit, at = pr.fit(rescale_model(model, s)), data.sel(scale=s)
         np.testing.assert_allclose(at["beta"], fit.coef, rtol=1e-9, atol=1e-10)
         assert float(at["log_likelihood"]) == pytest.approx(
             fit.log_likelihood, rel=1e-9
         )
         assert float(at["log_evidence"]) == pytest.approx(
-            evidence(rescaled(model, s)), rel=1e-9
+            evidence(rescale_model(model, s)), rel=1e-9
         )
         if model.unknown:
             assert float(at["sigma"]) == pytest.approx(
@@ -118,7 +118,7 @@ def test_a_path_is_one_fit_per_scale(model):
 
 def hat(model: pr.Model, scale: float) -> tuple[np.ndarray, np.ndarray]:
     """H = W^(1/2) X (X'WX + P)^-1 X'W^(1/2) of the rows, and what it leaves of y, by dense algebra."""
-    d, bound = model.design, rescaled(model, scale).joint
+    d, bound = model.design, rescale_model(model, scale).joint
     w = np.ones(d.n) if d.square_weights is None else d.square_weights
     X = d.X * np.sqrt(w)[:, None]
     sigma = model.noise_held
@@ -141,7 +141,7 @@ def test_degrees_of_freedom_and_what_leaves_a_row_out_are_those_of_the_hat_matri
         assert float(data["df"].sel(scale=s)) == pytest.approx(np.trace(H), rel=1e-9)
         weights = np.ones(N) if model.design.weights is None else model.design.weights
         rest = 1.0 - np.diagonal(H) / weights
-        out = modes_without_rows(rescaled(model, s), np.zeros(model.shape), {})
+        out = modes_without_rows(rescale_model(model, s), np.zeros(model.shape), {})
         np.testing.assert_allclose(
             model.design.observed - out.eta[:, 0], e / rest, rtol=1e-8, atol=1e-9
         )
@@ -186,7 +186,7 @@ def test_scales_too_weak_for_the_squared_columns_have_all_their_digits():
     )  # lam down to 1e-9 of the largest eigenvalue
     data = path(model, weak).data
     for s in weak:
-        coef = pr.fit(rescaled(model, s)).coef.values
+        coef = pr.fit(rescale_model(model, s)).coef.values
         np.testing.assert_allclose(
             data["beta"].sel(scale=s).values,
             coef,
@@ -223,7 +223,7 @@ def test_more_columns_than_rows_go_by_what_the_rows_see(likelihood, given):
     found = path(model, scales)
     assert found.solution.seen is not None
     for s in scales:
-        fit, at = pr.fit(rescaled(model, s)), found.data.sel(scale=s)
+        fit, at = pr.fit(rescale_model(model, s)), found.data.sel(scale=s)
         np.testing.assert_allclose(at["beta"], fit.coef, rtol=1e-9, atol=1e-11)
         assert float(at["log_likelihood"]) == pytest.approx(
             fit.log_likelihood, rel=1e-9
@@ -231,7 +231,7 @@ def test_more_columns_than_rows_go_by_what_the_rows_see(likelihood, given):
     table = {by: tune(model, by, scales=scales).table for by in ("loo", "evidence")}
     for i, s in enumerate(scales):
         beta, aux = found.solution.beta[i], estimated_aux_at(found.solution, i)
-        at = rescaled(model, s)
+        at = rescale_model(model, s)
         assert table["evidence"]["score"][s] == pytest.approx(
             -laplace_evidence(at, beta, aux), rel=1e-9
         )

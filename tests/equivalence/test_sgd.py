@@ -495,9 +495,7 @@ def test_a_perceptron_carries_novikoffs_bound():
 
 def test_a_fit_without_a_theorem_says_so():
     model = model_of("gaussian", "normal", aux={"sigma": 1.0})
-    with pytest.raises(pr.Incompatible, match="lms with a prior"):
+    with pytest.raises(pr.Incompatible, match=r"lms .*with a prior"):
         pr.fit(model, "lms", seed=1).guarantee()
-    with pytest.raises(
-        pr.Incompatible, match="no theorem about its steps is written down for newton"
-    ):
+    with pytest.raises(pr.Incompatible, match="newton has no guarantee"):
         pr.fit(model, "newton").guarantee()

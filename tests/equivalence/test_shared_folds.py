@@ -8,7 +8,7 @@ import pytest
 
 import probreg as pr
 from probreg.comparison.tuning import cross_validation, folds_of, tune
-from probreg.inference.penalized.paths import rescaled
+from probreg.inference.penalized.paths import rescale_model
 from probreg.inference.penalized.ridge_modes import JointRidgeModes
 
 N, SCALES = 60, [0.2, 2.0]
@@ -52,7 +52,7 @@ def loss_alone(
     weights: Any = None,
 ) -> np.ndarray:
     """-log p of some rows by the fit of others, found from scratch."""
-    at = rescaled(model, scale)
+    at = rescale_model(model, scale)
     design = model.design.take(keep)
     fit = pr.fit(
         replace(
@@ -152,10 +152,12 @@ def test_leave_one_out_is_that_of_refits_to_a_hundredth_of_its_error(likelihood,
 def test_joint_modes_of_sigma_from_one_decomposition_have_no_slope():
     model = model_of("gaussian", prior=pr.Normal(0.3, location=(0.5, 0.1, -1.0)))
     scales = np.geomspace(0.01, 30.0, 7)
-    found = JointRidgeModes.found(model, scales)
+    found = JointRidgeModes.solve_all(model, scales)
     assert found is not None
     for s, beta, sigma in zip(scales, found.beta(scales), found.sigma(scales)):
-        local = rescaled(model, s).value_grad_hessian(beta[:, None], sigma=float(sigma))
+        local = rescale_model(model, s).value_grad_hessian(
+            beta[:, None], sigma=float(sigma)
+        )
         # the Newton decrement, in standard errors
         assert local.gradient @ np.linalg.solve(local.curvature, local.gradient) < 1e-16
 

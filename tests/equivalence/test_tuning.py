@@ -19,7 +19,7 @@ from probreg.comparison.tuning.criteria import Squared, mean_and_error
 from probreg.comparison.tuning.cross_validation import held_out_losses
 from probreg.comparison.tuning.evidence import laplace_evidence, log_evidence
 from probreg.inference import mode_path
-from probreg.inference.penalized.paths import rescaled
+from probreg.inference.penalized.paths import rescale_model
 from probreg.priors import ExponentialPower, GPrior, Horseshoe
 from tests.properties.texts import unfolded
 
@@ -62,7 +62,7 @@ def refit(
     model: pr.Model, keep: np.ndarray, weights: np.ndarray | None = None
 ) -> pr.Fit:
     """The mode of some rows under the prior that all rows bound."""
-    bound = rescaled(model, 1.0)
+    bound = rescale_model(model, 1.0)
     design = model.design.take(keep)
     return pr.fit(
         replace(
@@ -164,9 +164,9 @@ def test_log_evidence_of_a_path_is_that_of_the_conjugate_posterior():
     model = model_of(prior, aux={"sigma": pr.priors.InverseGamma(2.5, 1.7)})
     data = path(model, [0.3, 2.0]).data
     for scale in (0.3, 2.0):
-        exact = pr.fit(rescaled(model, scale), pr.Conjugate(draws=2)).solution.stats[
-            "log_evidence"
-        ]
+        exact = pr.fit(
+            rescale_model(model, scale), pr.Conjugate(draws=2)
+        ).solution.stats["log_evidence"]
         assert float(data["log_evidence"].sel(scale=scale)) == pytest.approx(
             exact, rel=1e-12
         )
@@ -245,7 +245,7 @@ def test_leaving_out_in_closed_form_equals_refits(prior, aux, weighted):
     for i in (0, 7, 8, 39):
         w = np.ones(40) if weights is None else weights.copy()
         w[i] -= 1
-        alone = rescaled(model, 2.0)
+        alone = rescale_model(model, 2.0)
         out = refit(alone, every[w > 0], w[w > 0])
         e = y[i] - float((model.design.X[i] @ out.solution.beta)[0])
         sigma = out.aux["sigma"]
@@ -359,7 +359,7 @@ def test_cross_validation_equals_the_loop(likelihood, prior):
     for i, scale in enumerate([0.2, 2.0]):
         parts = []
         for k in range(4):
-            out = refit(rescaled(model, scale), np.flatnonzero(fold != k))
+            out = refit(rescale_model(model, scale), np.flatnonzero(fold != k))
             held = replace(model, design=model.design.take(np.flatnonzero(fold == k)))
             parts.append(
                 -float(held.pointwise(out.solution.beta, **out.solution.aux).mean())
@@ -521,7 +521,7 @@ def test_the_rule_of_one_standard_error_by_hand():
     beta = np.full((4, 1), 0.2)
     rest = {"sigma": 1.0}
     assert float(careful.model.log_prior(beta, **rest)) == pytest.approx(
-        float(rescaled(model, careful.scale).log_prior(beta, **rest))
+        float(rescale_model(model, careful.scale).log_prior(beta, **rest))
     )
 
 
@@ -608,12 +608,12 @@ def test_where_the_evidence_is_greatest_its_derivative_vanishes(prior, aux):
     """tau^2 gamma = |m - m0|^2: MacKay's fixed point, gamma the coefficients that the data settle."""
     model = model_of(prior, aux=aux)
     top = minimize_scalar(
-        lambda u: -log_evidence(rescaled(model, np.exp(u))),
+        lambda u: -log_evidence(rescale_model(model, np.exp(u))),
         bounds=(-4, 4),
         method="bounded",
         options={"xatol": 1e-9},
     )
-    at = rescaled(model, float(np.exp(top.x)))
+    at = rescale_model(model, float(np.exp(top.x)))
     X, y, P = (
         at.design.X,
         at.design.observed,
@@ -695,12 +695,12 @@ def test_what_cannot_be_is_refused_in_words():
         (
             lambda: path(model_of(pr.Flat())),
             pr.Incompatible,
-            "every prior of this model is flat",
+            "all priors of this model are flat",
         ),
         (
             lambda: tune(model_of(pr.Flat())),
             pr.Incompatible,
-            "every prior of this model is flat",
+            "all priors of this model are flat",
         ),
         (
             lambda: tune(model_of(Horseshoe()), "evidence"),
@@ -749,7 +749,7 @@ def test_what_cannot_be_is_refused_in_words():
         (
             lambda: tune(model, groups="site"),
             pr.DataError,
-            "'site' is no column of the design",
+            "'site' is not a column of the design",
         ),
         (
             lambda: tune(model, folds=[1, 2] * 20, groups=[1, 2] * 20),

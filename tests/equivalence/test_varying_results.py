@@ -133,7 +133,7 @@ def test_effects_alone_need_no_flat_coefficient(rows, criterion):
     value = -0.5 * (
         240 * np.log(2 * np.pi) + np.linalg.slogdet(V)[1] + y @ np.linalg.solve(V, y)
     )
-    assert fit.solution.found.value == pytest.approx(value, rel=1e-10)
+    assert fit.solution.effect_scales.value == pytest.approx(value, rel=1e-10)
     assert "sd(Intercept | g)" in str(fit)
 
 

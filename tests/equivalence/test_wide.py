@@ -71,7 +71,7 @@ def both(monkeypatch):
     def fits(model, method, **settings):
         chosen = pr.METHODS[method](**settings)
         monkeypatch.setattr(wide, "FEW", 0)
-        assert wide.rotated(model) is not None
+        assert wide.rotate(model) is not None
         narrow = pr.fit(model, chosen)
         assert isinstance(narrow.solution.scale, FactoredCovariance)
         monkeypatch.setattr(wide, "FEW", 10**6)
@@ -196,7 +196,7 @@ def test_a_covariance_that_is_not_written_out_is_the_matrix(both):
     np.testing.assert_allclose(
         F.times(A.T), F.matrix() @ A.T, atol=1e-9 * (size**2).max()
     )
-    np.testing.assert_allclose(F.scaled(2.0).matrix(), 2.0 * F.matrix())
+    np.testing.assert_allclose(F.scale_by(2.0).matrix(), 2.0 * F.matrix())
     draws = F.draws(np.random.default_rng(0), 4000)
     np.testing.assert_allclose(draws[:, : len(V)].var(0), F.diagonal(), rtol=0.12)
 

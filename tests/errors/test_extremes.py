@@ -200,7 +200,7 @@ def test_a_student_search_at_extreme_scales_ends_in_an_answer_or_a_sentence(nu):
         with pytest.raises(pr.DataError, match="unit"):
             pr.fit(pr.Model.from_arrays(X, y, likelihood=pr.StudentT(nu)))
     with pytest.raises(
-        pr.DataError, match="beyond double precision where its search starts"
+        pr.DataError, match="double precision at the start of the search"
     ):
         pr.fit(pr.Model.from_arrays(*lost["outlier"], likelihood=pr.StudentT(nu)))
 

@@ -67,7 +67,7 @@ def refuses(model: pr.Model, seed: int) -> bool:
     try:
         pr.fit(model, Importance(max_k=0.5), seed=seed)
     except pr.NotConverged as why:
-        return "settle" in str(why)
+        return "unstable" in str(why)
     return False
 
 
@@ -79,7 +79,7 @@ def test_the_refusal_says_what_was_met_what_it_means_and_what_to_do():
         "importance: k-hat 0.",
         "is above 0.01",
         "of 4,000 points",
-        "settle slowly if at all",
+        "unstable",
         "method='nuts'",
         "max_k",
     ):
@@ -232,14 +232,14 @@ def test_no_mode_is_no_proposal():
     x, y = apart(20)
     with pytest.raises(
         pr.Incompatible,
-        match="importance has no mode to expand about: no maximum likelihood estimate",
+        match=r"importance .*no maximum likelihood estimate",
     ):
         pr.fit(pr.Model.from_arrays(x, y, likelihood="bernoulli"), "importance")
     X, y = rows_for(pr.Poisson())
     again = pr.Model.from_arrays(
         np.c_[X, X[:, 0]], y, columns=["a", "b", "c", "d"], likelihood="poisson"
     )
-    with pytest.raises(pr.Incompatible, match=r"importance has no mode.*d = a"):
+    with pytest.raises(pr.Incompatible, match=r"importance .*no.*d = a"):
         pr.fit(again, "importance")
 
 

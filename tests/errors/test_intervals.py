@@ -36,13 +36,13 @@ def logistic(method: object = "auto", **more: object) -> pr.Fit:
         (
             {"kind": "HC4"},
             pr.DataError,
-            "no covariance is called 'HC4'; there are: classical, ml, .*HC3",
+            "'HC4'.*classical, ml, .*HC3",
         ),
         ({"kind": "cluster"}, pr.DataError, "needs groups=: a column's name"),
         (
             {"kind": "cluster", "groups": "school"},
             pr.DataError,
-            "'school' is no column of the design .*data=",
+            "'school' is not a column of the design .*data=",
         ),
         ({"kind": "cluster", "groups": [1, 2]}, pr.DataError, "2 labels for 8 rows"),
         (
@@ -58,21 +58,25 @@ def logistic(method: object = "auto", **more: object) -> pr.Fit:
         (
             {"kind": "cluster", "groups": np.zeros((8, 3))},
             pr.DataError,
-            "one way or two ways, got 3",
+            "got 3 columns",
         ),
         (
             {"kind": "cluster", "groups": "s", "data": {"g": [1] * 8}},
             pr.DataError,
-            "no column 's' to group by; they have: g",
+            "'s'.*they have: g",
         ),
         (
             {"kind": "HC1", "groups": [1, 2] * 4},
             pr.DataError,
-            "groups= goes with covariance.'cluster'.",
+            "groups= is a setting of covariance.'cluster'.",
         ),
-        ({"kind": "HC1", "lags": 2}, pr.DataError, "lags= goes with covariance.'HAC'."),
+        (
+            {"kind": "HC1", "lags": 2},
+            pr.DataError,
+            "lags= is a setting of covariance.'HAC'.",
+        ),
         ({"groups": [1, 2] * 4}, pr.DataError, "go with a kind"),
-        ({"kind": "HAC", "lags": 8}, pr.DataError, "from 0 to n - 1 = 7, got 8"),
+        ({"kind": "HAC", "lags": 8}, pr.DataError, "lags=8: .* 7"),
         ({"kind": "HAC", "lags": 1.5}, pr.DataError, "whole number .* got 1.5"),
         (
             {"kind": "HAC", "small_sample": "some"},
@@ -82,7 +86,7 @@ def logistic(method: object = "auto", **more: object) -> pr.Fit:
         (
             {"kind": "HAC", "small_sample": "each"},
             pr.DataError,
-            "'each' is about groups; a HAC covariance has: stata",
+            "'each' .*HAC covariance.* stata",
         ),
         ({"kind": "bootstrap"}, pr.Incompatible, "no replicates: fit with Bootstrap"),
     ],
@@ -100,20 +104,18 @@ def test_kinds_that_mean_nothing_for_a_model():
         logistic().covariance("classical")
     with pytest.raises(pr.Incompatible, match="covariance of least squares"):
         fitted(prior=pr.priors.Normal(1.0)).covariance("ml")
-    with pytest.raises(pr.Incompatible, match=r"reads the rows as times.*has weights"):
+    with pytest.raises(pr.Incompatible, match=r"time order.*has weights"):
         fitted(weights=[1, 2] * 4).covariance("HAC")
     with pytest.raises(
         pr.Incompatible,
-        match=r"a posterior has one covariance.*'HC1' is how an estimate varies over samples",
+        match=r"a posterior has one covariance.*'HC1'",
     ):
         pr.fit(fitted().model, "conjugate").covariance("HC1")
     with pytest.raises(pr.Incompatible, match="a posterior has one covariance"):
         pr.fit(fitted().model, "conjugate").interval(covariance="HC1")
     with pytest.warns(pr.ProbregWarning):
         sides = logistic("perceptron")
-    with pytest.raises(
-        pr.Incompatible, match="perceptron has no likelihood at its answer"
-    ):
+    with pytest.raises(pr.Incompatible, match="perceptron has no likelihood"):
         sides.covariance("HC0")
     lone = pr.fit(pr.Model.from_arrays(np.c_[X[:, 0], np.arange(8) == 2], Y))
     with pytest.raises(pr.DataError, match=r"row 2 has leverage 1 .*use HC0 or HC1"):
@@ -131,7 +133,7 @@ def test_a_covariance_of_something_else():
             fit.interval(covariance=wrong)
     with pytest.raises(
         pr.Incompatible,
-        match="covariance= goes with intervals of kind t and wald; a profile interval",
+        match=r"covariance= .*t and wald; a profile interval",
     ):
         fit.interval(kind="profile", covariance="HC1")
     with pytest.raises(pr.Incompatible, match="no degrees of freedom here"):
@@ -217,9 +219,9 @@ def test_collinear_columns_keep_the_covariances_that_exist():
         (Bootstrap("closed_form"), "closed_form needs a Gaussian likelihood"),
         (
             Bootstrap(kind="wild"),
-            "adds noise to a fitted real number, .*bernoulli.*use pairs or parametric",
+            "real-valued response, .*bernoulli.*use pairs or parametric",
         ),
-        (Bootstrap(kind="residual"), "a residual bootstrap adds noise"),
+        (Bootstrap(kind="residual"), "a residual bootstrap needs"),
     ],
 )
 def test_what_a_bootstrap_does_not_wrap(method, message):

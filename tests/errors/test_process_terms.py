@@ -107,9 +107,7 @@ def test_a_flat_prior_on_as_many_columns_as_rows_is_refused_and_found():
         "y ~ gp(x, length=1.0)", table, prior={"gp(x)": Flat()}
     )
     said = "gp(x, length=1.0): under a flat prior its 5 columns interpolate the 5 rows"
-    with pytest.raises(
-        pr.Incompatible, match=re.escape(said) + "; leave the prior out"
-    ):
+    with pytest.raises(pr.Incompatible, match=re.escape(said) + "; omit the prior"):
         pr.fit(model)
     assert pr.check(model)["processes"].items[0].sentence == said
     two = pr.Model.from_formula(

@@ -337,7 +337,7 @@ def test_no_distance_to_a_maximum_that_there_is_not(method):
         rises = [
             note
             for note in map(str, found.solution.notes)
-            if "still rises towards infinity" in note
+            if "towards infinity" in note
         ]
         assert bool(rises) == (prior is None)
 

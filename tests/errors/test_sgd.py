@@ -40,7 +40,7 @@ def test_a_batch_is_a_number_of_rows():
 
 
 def test_a_step_past_its_row_is_refused_by_lms():
-    with pytest.raises(pr.DataError, match=r"rate=2 overshoots.*take 1 or less"):
+    with pytest.raises(pr.DataError, match=r"rate=2 overshoots.*1 or less"):
         LMS(rate=2.0)
 
 
@@ -89,7 +89,7 @@ def test_priors_and_likelihoods_without_the_gradient_it_needs():
         pr.fit(BERNOULLI, "lms")
     with pytest.raises(
         pr.Incompatible,
-        match="sgd looks for a vanishing gradient, and the uniform prior of sigma has an edge",
+        match=r"sgd .*uniform prior of sigma has bounded support",
     ):
         pr.fit(GAUSSIAN.with_aux(sigma=pr.priors.Uniform(0.1, 3.0)), "sgd")
 
@@ -113,7 +113,7 @@ def test_a_perceptron_is_a_classifier_of_two_classes_and_has_no_prior():
         pr.Incompatible, match="perceptron needs a Bernoulli likelihood"
     ):
         pr.fit(GAUSSIAN, "perceptron")
-    with pytest.raises(pr.Incompatible, match="a prior means nothing to it"):
+    with pytest.raises(pr.Incompatible, match="prior"):
         pr.fit(BERNOULLI.with_prior(pr.Normal(1.0)), "perceptron")
     offset = pr.Model.from_arrays(
         X, (Y > 1).astype(int), likelihood="bernoulli", offset=np.ones(80)

@@ -411,7 +411,7 @@ def test_a_covariance_that_is_not_written_out():
     np.testing.assert_allclose(V.diagonal(), np.diagonal(dense))
     np.testing.assert_allclose(V.times(B), dense @ B)
     np.testing.assert_allclose(V.half(B.T) @ V.half(B.T).T, B.T @ dense @ B)
-    np.testing.assert_allclose(V.scaled(2.0).matrix(), 2.0 * dense)
+    np.testing.assert_allclose(V.scale_by(2.0).matrix(), 2.0 * dense)
     rows = np.array([1, 2, 5])
     np.testing.assert_allclose(V.block(rows), dense[np.ix_(rows, rows)])
     np.testing.assert_allclose(np.cov(V.draws(rng, 60_000).T), dense, atol=0.15)
@@ -553,5 +553,7 @@ def test_a_fit_of_many_rows_takes_few_gradients(monkeypatch):
         Model.from_formula("y ~ x + (x | g)", {"y": y, "x": x, "g": g.astype(str)})
     )
     assert len(calls) <= 12
-    assert all(np.isfinite(error) for error in fit.solution.found.errors.values())
+    assert all(
+        np.isfinite(error) for error in fit.solution.effect_scales.errors.values()
+    )
     assert len(calls) > 12

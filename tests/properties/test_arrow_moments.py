@@ -191,7 +191,7 @@ def test_moments_and_fits_of_them_come_back_from_files(tmp_path):
     assert back.origin == moments.origin
     fit = pr.fit(pr.Model.from_moments(path, model(SOUTH).moments))
     again = pr.load_fit(fit.save(tmp_path / "fit.nc"))
-    same(pr.fit(again.solution.found.stated), fit, 1e-12)
+    same(pr.fit(again.solution.effect_scales.stated), fit, 1e-12)
     held = {k: v for k, v in json.loads(path.read_text()).items() if k != "sha256"}
     for name, value in {
         "border": [[1.0]],

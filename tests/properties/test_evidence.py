@@ -120,7 +120,9 @@ def test_one_scale_has_the_evidence_and_the_posterior_of_whole_matrices(
     )
     mean, covariance, rss = f.posterior(theta[0])
     np.testing.assert_allclose(mean, slow.mean, rtol=1e-11)
-    np.testing.assert_allclose(covariance, slow.unscaled, rtol=1e-11, atol=1e-14)
+    np.testing.assert_allclose(
+        covariance, slow.unscaled_inverse, rtol=1e-11, atol=1e-14
+    )
     assert rss == pytest.approx(slow.rss, rel=1e-12)
 
 
@@ -363,14 +365,14 @@ def test_weights_are_copies():
             Evidence(),
             "laplace is not",
         ),
-        (gaussian(Normal(pr.priors.Uniform(0.0, 2.0))), Evidence(), "has an edge"),
+        (gaussian(Normal(pr.priors.Uniform(0.0, 2.0))), Evidence(), "bounded support"),
         (
             gaussian(
                 Normal(pr.priors.Reference()),
                 aux={"sigma": pr.priors.Uniform(0.1, 2.0)},
             ),
             Evidence(),
-            "has an edge",
+            "bounded support",
         ),
         (gaussian(GPrior(jzs=True)), Evidence(per_column=True), "independent columns"),
         (
@@ -407,7 +409,7 @@ def test_auto_names_evidence_where_a_scale_is_unknown():
     chosen, why = pr.Auto().choose(gaussian(Normal(pr.HalfNormal(1.0))))
     assert chosen.name == "nuts"
     assert "unknown scale" in why
-    assert "evidence is the quick way" in why
+    assert "evidence" in why
     assert "evidence" not in pr.Auto().choose(gaussian(Horseshoe()))[1]
     flat = pr.fit(gaussian(Normal(pr.priors.Reference())))
     assert flat.method.name == "closed_form"
@@ -415,7 +417,7 @@ def test_auto_names_evidence_where_a_scale_is_unknown():
 
 
 def test_evidence_wraps_no_evidence():
-    with pytest.raises(pr.Incompatible, match="not itself"):
+    with pytest.raises(pr.Incompatible, match="not evidence itself"):
         Evidence(Evidence())
 
 

@@ -264,7 +264,7 @@ def test_bases_of_few_anchors_are_refused(method):
     )
     with pytest.raises(
         Incompatible,
-        match=r"(?s)cannot move the length of gp.*use evidence, or basis='hsgp'",
+        match=r"(?s)cannot estimate the length of gp.*use evidence, or basis='hsgp'",
     ):
         pr.fit(few, method)
 

@@ -198,7 +198,7 @@ def test_methods_that_cannot_make_columns_anew_say_so():
     for method in ("nuts", "laplace", "newton", "importance", "conjugate"):
         with pytest.raises(
             pr.Incompatible,
-            match=r"cannot move the length of gp\(x\).*use\s+evidence, or basis='hsgp'",
+            match=r"cannot estimate the length of gp\(x\).*use\s+evidence, or basis='hsgp'",
         ):
             pr.fit(model_of(), method)
 
@@ -257,7 +257,8 @@ def test_a_length_found_beyond_what_sines_serve_is_told():
     )
     assert int(match[1]) / 100 == pytest.approx(basis.error_of(RBF(at)), abs=0.006)
     assert not any(
-        "do not serve" in note for note in pr.fit(served, "evidence").described["notes"]
+        "does not cover" in note
+        for note in pr.fit(served, "evidence").described["notes"]
     )
 
 
@@ -361,7 +362,7 @@ def test_functions_with_other_columns_stand_in_one_table():
 def test_unknown_nuisance_parameters_need_fewer_columns_than_rows(likelihood):
     y = {"student": "y", "negative_binomial": "k"}[likelihood]
     with pytest.raises(
-        pr.Incompatible, match="runs to its edge: take basis='hsgp', or hold"
+        pr.Incompatible, match="goes to its limit: use basis='hsgp', or fix"
     ):
         pr.fit(model_of(f"{y} ~ gp(x)", likelihood=likelihood), "evidence")
 

@@ -7,7 +7,10 @@ import numpy as np
 import pytest
 
 import probreg as pr
-from probreg.inference.sampling.pymc_engine import made as _graph, reparameterised_graph
+from probreg.inference.sampling.pymc_engine import (
+    build_graph as _graph,
+    reparameterised_graph,
+)
 from probreg.inference.sampling.reparameterisation import reparameterise, typical_scales
 from probreg.inference.sampling.sampler import density_of
 from probreg.model.pymc_graph import hyper_names

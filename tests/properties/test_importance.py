@@ -11,7 +11,11 @@ import pytest
 
 import probreg as pr
 from probreg.inference import METHODS, Importance, Posterior, Status
-from probreg.inference.sampling.importance import reliable, resampled, smoothed
+from probreg.inference.sampling.importance import (
+    reliable,
+    resample_systematically,
+    smooth_weights,
+)
 from probreg.priors import Normal, StudentT
 
 from .cases import (
@@ -48,7 +52,7 @@ def test_smoothed_weights_and_their_shape_are_arvizs(draws, tail, rng):
         }[tail]()
     )
     theirs, k = array_stats.psislw(-log_w)
-    ours = smoothed(log_w)
+    ours = smooth_weights(log_w)
     assert ours.k == pytest.approx(k, rel=1e-8, abs=1e-10)
     np.testing.assert_allclose(
         ours.log_weight - np.logaddexp.reduce(ours.log_weight), theirs, atol=1e-9
@@ -57,9 +61,9 @@ def test_smoothed_weights_and_their_shape_are_arvizs(draws, tail, rng):
 
 
 def test_too_few_and_equal_weights_have_their_own_answer():
-    assert smoothed(np.arange(20.0)).k == np.inf  # four in the tail
-    assert smoothed(np.full(500, -3.0)).k == -np.inf
-    assert smoothed(np.full(500, -np.inf)).k == np.inf
+    assert smooth_weights(np.arange(20.0)).k == np.inf  # four in the tail
+    assert smooth_weights(np.full(500, -3.0)).k == -np.inf
+    assert smooth_weights(np.full(500, -np.inf)).k == np.inf
     assert reliable(4000) == 0.7
     assert reliable(100) == pytest.approx(0.5)
 
@@ -68,12 +72,17 @@ def test_resampling_takes_every_point_as_often_as_its_weight_to_within_one(rng):
     w = rng.exponential(size=200) ** 2
     share = 150 * w / w.sum()
     counts = np.array(
-        [np.bincount(resampled(w, 150, rng), minlength=200) for _ in range(400)]
+        [
+            np.bincount(resample_systematically(w, 150, rng), minlength=200)
+            for _ in range(400)
+        ]
     )
     assert (np.abs(counts - share) < 1.0).all()
     # unbiased: a count is its floor or its ceiling, with a standard error of at most 1/2 / sqrt(400)
     assert np.abs(counts.mean(0) - share).max() < FAR * 0.025
-    assert (np.diff(resampled(w, 150, rng)) >= 0).all()  # copies side by side
+    assert (
+        np.diff(resample_systematically(w, 150, rng)) >= 0
+    ).all()  # copies side by side
 
 
 # ---- the posterior -------------------------------------------------------------------------------------------------

@@ -261,7 +261,7 @@ def test_ranks_of_the_truth_are_uniform_under_an_unknown_length() -> None:
         ),
         (
             lambda: model_of("gaussian", pr.Normal(pr.priors.Reference())),
-            "improper prior, under which the posterior has no",
+            "improper prior, so the posterior is improper",
         ),
         (
             lambda: model_of("gaussian", pr.Laplace(pr.HalfNormal(1.0))),
@@ -269,7 +269,7 @@ def test_ranks_of_the_truth_are_uniform_under_an_unknown_length() -> None:
         ),
         (
             lambda: model_of("gaussian", pr.Normal(pr.priors.Uniform(0.1, 2.0))),
-            "has an edge; use nuts",
+            "has bounded support; use nuts",
         ),
     ],
 )
@@ -386,10 +386,10 @@ def test_posterior_leaves_many_scales_of_another_likelihood_to_the_sampler(
     assert _integration_obstacle(Integrate(), model_of("poisson", columns=3)) is None
     monkeypatch.setattr("probreg.inference.posterior.MOST", 0)
     said = _integration_obstacle(Integrate(), model_of("poisson", columns=3))
-    assert (
-        said
-        == "integrate weighs draws of at most 0 unknown scales with this likelihood, and this model has 1"
-    )
+    assert said is not None
+    assert said.startswith("integrate")
+    assert "at most 0 unknown scales" in said
+    assert "this model has 1" in said
     assert _integration_obstacle(Integrate(), model_of("gaussian")) is None
 
 

@@ -21,7 +21,7 @@ from probreg.inference import (
 from probreg.inference.penalized.active_set import minimise
 from probreg.inference.penalized.degrees import degrees_of_freedom
 from probreg.inference.penalized.nonsmooth_search import SearchCoordinates, start_of
-from probreg.inference.penalized.paths import rescaled
+from probreg.inference.penalized.paths import rescale_model
 from probreg.inference.penalized.separable import Proximal
 from probreg.likelihoods import SmoothLikelihood
 from probreg.priors import (
@@ -602,13 +602,15 @@ def test_degrees_of_freedom_are_the_trace_of_the_smoother():
 
 
 def test_paths_refuse_what_has_none():
-    with pytest.raises(pr.Incompatible, match="every prior of this model is flat"):
+    with pytest.raises(pr.Incompatible, match="all priors of this model are flat"):
         mode_path(model_for(pr.Gaussian()), [1.0])
-    with pytest.raises(pr.Incompatible, match="unknown scale of its own"):
+    with pytest.raises(pr.Incompatible, match="unknown scale"):
         mode_path(model_for(pr.Gaussian(), Laplace(pr.HalfNormal(1.0))), [1.0])
     with pytest.raises(pr.DataError, match="positive finite"):
         mode_path(model_for(pr.Gaussian(), Laplace(1.0)), [1.0, -2.0])
-    assert rescaled(model_for(pr.Gaussian(), Laplace(1.0)), 3.0).prior == Laplace(3.0)
+    assert rescale_model(model_for(pr.Gaussian(), Laplace(1.0)), 3.0).prior == Laplace(
+        3.0
+    )
     assert auxiliaries(pr.Gaussian()) == {"sigma": 0.7}
 
 

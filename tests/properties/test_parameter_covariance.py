@@ -97,7 +97,7 @@ def test_what_a_structure_computes_follows_from_its_matrix(name: str) -> None:
     )
     A = RNG.normal(size=(2, P))
     np.testing.assert_allclose(
-        V.transformed(A).matrix(),
+        V.transform(A).matrix(),
         np.kron(A, np.eye(M)) @ dense @ np.kron(A, np.eye(M)).T,
         **near,
     )
@@ -111,7 +111,7 @@ def test_what_a_structure_computes_follows_from_its_matrix(name: str) -> None:
         V.with_spread(spread).matrix(), dense + spread @ spread.T, **near
     )
     np.testing.assert_allclose(
-        V.scaled(4.0).errors()[: P * M], 2.0 * V.errors()[: P * M], rtol=1e-12
+        V.scale_by(4.0).errors()[: P * M], 2.0 * V.errors()[: P * M], rtol=1e-12
     )
 
 
@@ -142,7 +142,7 @@ def test_combinations_of_missing_parameters_alone_are_nan() -> None:
         False,
     ]
     none = NoCovariance.of(P, M)
-    assert not none.known
+    assert not none.has_errors
     assert np.isnan(none.half(np.eye(12))).all()
 
 

@@ -38,7 +38,7 @@ def test_standard_deviations_of_groups_are_those_of_each_predictor():
     k = (np.c_[np.zeros(1200), u, np.zeros(1200)] + r.gumbel(size=(1200, 3))).argmax(1)
     data = {"y": np.array(list("abc"))[k], "g": [f"g{i}" for i in g]}
     fit = pr.fit(model("y ~ 1 + (1 | g)", data))
-    found = fit.solution.found.values
+    found = fit.solution.effect_scales.values
     # mgcv 1.9: gam(list(k ~ s(g, bs = "re"), ~ s(g, bs = "re")), family = multinom(K = 2), method = "REML"): 1.691 and 0.008, where
     # gam.vcomp stops before its boundary
     assert round(found["sd(Intercept | g)[b]"], 3) == 1.691
@@ -135,8 +135,8 @@ def test_independent_predictors_have_the_scales_of_separate_fits():
         alone = pr.fit(
             pr.Model.from_formula("y ~ 1 + (1 | g)", data, likelihood="bernoulli")
         )
-        sd = alone.solution.found.values["sd(Intercept | g)"]
-        assert both.solution.found.values[
+        sd = alone.solution.effect_scales.values["sd(Intercept | g)"]
+        assert both.solution.effect_scales.values[
             f"sd(Intercept | g)[{name}]"
         ] == pytest.approx(sd, rel=1e-3, abs=1e-4)
 
@@ -154,7 +154,7 @@ def test_a_posterior_draws_the_scale_of_each_predictor(method):
     fit = pr.fit(model(prior=prior), method, seed=1)
     table = fit.summary()
     sd = {c: float(table.loc[("", f"sd(Intercept | g)[{c}]"), "mean"]) for c in "bc"}
-    reml = pr.fit(model()).solution.found.values
+    reml = pr.fit(model()).solution.effect_scales.values
     assert sd["b"] > 2.0 * sd["c"]
     assert (
         0.6 * reml["sd(Intercept | g)[b]"]
@@ -172,7 +172,7 @@ def test_outputs_of_each_predictor(tmp_path):
         list(ran.loc[ran["effect"] == "ran_pars", "y.level"]) == ["b"] * 3 + ["c"] * 3
     )
     again = pr.load_fit(fit.save(tmp_path / "fit.nc"))
-    assert again.solution.found.values == fit.solution.found.values
+    assert again.solution.effect_scales.values == fit.solution.effect_scales.values
     np.testing.assert_allclose(
         again.predict(rows())["mean"], fit.predict(rows())["mean"]
     )
@@ -243,8 +243,10 @@ def test_counts_of_classes_and_single_rows_have_the_same_scales():
             likelihood="multinomial",
         )
     )
-    for name, value in fit.solution.found.values.items():
-        assert both.solution.found.values[name] == pytest.approx(value, abs=1e-4)
+    for name, value in fit.solution.effect_scales.values.items():
+        assert both.solution.effect_scales.values[name] == pytest.approx(
+            value, abs=1e-4
+        )
 
 
 def test_classes_of_a_symmetric_form_share_a_scale():

@@ -58,7 +58,7 @@ def walked(
     seed: int = 1,
 ) -> list[chains.Chain]:
     d = target.data.A.shape[1]
-    found = chains.walk_all(
+    found = chains.run_chains(
         target, lambda rng: rng.standard_normal(d), 300, draws, aim, seed=seed, chains=4, whitened=True, workers=workers,
         look=lambda done: None,
     )  # fmt: skip
@@ -135,7 +135,7 @@ def test_plain_chains_are_the_compiled_ones() -> None:
     )
     assert compiled.begin(lambda rng: rng.standard_normal(3))
     found = compiled.chain(30, 20)
-    rng, state = np.random.default_rng(4), chains._restarted(chains._STEP)
+    rng, state = np.random.default_rng(4), chains._restart_state(chains._STEP)
     w = vectors(3, np.zeros((3, 3)))
     w[AT.point] = rng.standard_normal(3)
     for count, aim in ((30, 0.8), (20, -1.0)):  # too short a tuning for a window
@@ -176,9 +176,9 @@ def test_draws_are_normal_whatever_the_mass_matrix() -> None:
         0.8,
         chains.Progress(HALT, np.zeros(1)),
     )
-    walker.w[T.MASS], walker.state = [9.0, 1.0, 0.1], chains._restarted(0.3)
+    walker.w[T.MASS], walker.state = [9.0, 1.0, 0.1], chains._restart_state(0.3)
     assert walker.begin(lambda rng: rng.standard_normal(3))
-    draws = walker.walked(8000, -1.0)[1].draws
+    draws = walker.draw(8000, -1.0)[1].draws
     np.testing.assert_allclose(draws.mean(0), 0.0, atol=0.1)
     np.testing.assert_allclose(draws.var(0), 1.0, atol=0.12)
 

@@ -63,7 +63,7 @@ def test_digits_hold_where_it_is_not_refused(data):
         )
     )
     sds = [
-        f.solution.found.values[f"sd({name} | subject)"]
+        f.solution.effect_scales.values[f"sd({name} | subject)"]
         for f, name in ((near, "days"), (moved, "day"))
     ]
     assert sds[1] == pytest.approx(sds[0], rel=1e-5)

@@ -46,7 +46,7 @@ def test_coefficients_are_the_flat_ones(reml):
     assert list(reml.tidy().query("effect == 'fixed'")["term"]) == ["Intercept", "Days"]
     assert reml.interval().sizes == {"coef": 2}
     assert reml.tree["estimate"]["beta"].sizes == {"coef": 2}
-    with pytest.raises(Incompatible, match="says nothing of effects"):
+    with pytest.raises(Incompatible, match="effects that vary by a group"):
         reml.spread(reml.covariance())
 
 
@@ -58,7 +58,9 @@ def test_scales_are_estimates_of_the_fit(ml):
         [24.171270, 5.799399, 25.556138], rel=3e-6
     )
     assert ml.std_error.values == pytest.approx([6.707647, 1.519311], rel=1e-5)
-    assert -2.0 * ml.solution.found.value == pytest.approx(1752.0032551410, rel=1e-10)
+    assert -2.0 * ml.solution.effect_scales.value == pytest.approx(
+        1752.0032551410, rel=1e-10
+    )
     assert ml.aic == pytest.approx(1752.0032551410 + 2 * 5, rel=1e-9)
     assert ml.bic == pytest.approx(1752.0032551410 + 5 * np.log(180), rel=1e-9)
     assert "held" not in str(ml)
@@ -84,7 +86,9 @@ def correlated():
 
 def test_correlated_effects_by_reml(correlated):
     # lme4: REML criterion 1743.628, sd 24.741 and 5.922, cor 0.066, sigma 25.592; lmerTest: df 17.00, t 6.77
-    assert -2.0 * correlated.solution.found.value == pytest.approx(1743.628, abs=1e-3)
+    assert -2.0 * correlated.solution.effect_scales.value == pytest.approx(
+        1743.628, abs=1e-3
+    )
     values = [v for v, _ in correlated.solution.scalars.values()]
     assert values == pytest.approx([24.741, 5.922, 0.0656, 25.592], abs=1e-3)
     table = correlated.summary()
@@ -99,7 +103,7 @@ def test_correlated_effects_by_reml(correlated):
 
 
 def test_profile_intervals_of_correlated_effects(correlated):
-    ml = pr.fit(correlated.solution.found.stated, pr.Evidence(criterion="ML"))
+    ml = pr.fit(correlated.solution.effect_scales.stated, pr.Evidence(criterion="ML"))
     # confint of lme4's fm1 in its help page
     wanted = {
         "sd(Intercept | Subject)": (14.381384, 37.716054), "sd(Days | Subject)": (3.8012, 8.7534),
@@ -110,7 +114,7 @@ def test_profile_intervals_of_correlated_effects(correlated):
 
 
 def test_profile_ends_lie_where_the_criterion_has_fallen_by_half_a_square(reml):
-    found, z = reml.solution.found, 1.959963984540054
+    found, z = reml.solution.effect_scales, 1.959963984540054
     path = ScaleProfile(EvidenceProblem(found.stated, False), found, 1)
     for end in reml.aux_interval("sd(Days | Subject)"):
         assert 2.0 * (
@@ -217,7 +221,7 @@ def test_binomial_with_groups_has_wald_tests_and_latent_shares():
         "p(incidence, size) ~ C(period) + (1 | herd)", herds, likelihood="binomial"
     )
     fit = pr.fit(model, pr.Evidence(criterion="ML"))
-    assert fit.solution.found.value == pytest.approx(-92.02628187, rel=1e-6)
+    assert fit.solution.effect_scales.value == pytest.approx(-92.02628187, rel=1e-6)
     assert fit.hyper["sd(Intercept | herd)"] == pytest.approx(0.6422, abs=1e-4)
     assert fit.aic == pytest.approx(194.0526, abs=1e-3)  # lme4: AIC 194.1
     assert "z" in fit.summary().attrs["statistic"]
@@ -277,7 +281,7 @@ def test_a_likelihood_by_quadrature_says_so_after_loading_too(tmp_path):
     assert "9 points of adaptive quadrature" in repr(fit)
     assert "R² marginal 0," in repr(fit)  # an intercept alone
     fit.save(tmp_path / "fit")
-    assert pr.load_fit(tmp_path / "fit").solution.found.points == 9
+    assert pr.load_fit(tmp_path / "fit").solution.effect_scales.points == 9
 
 
 def test_fits_with_other_effects_by_group_are_told_so(sleep):

@@ -25,7 +25,7 @@ def test_a_correlation_of_zero_has_the_ratio_of_two_fits(model, criterion):
     # anova(m1, m0) of lme4 by ML: 0.0639, 1 df, 0.8004
     alone = pr.Model.from_formula("reaction ~ days + (days || subject)", SLEEP)
     both = [pr.fit(m, pr.Evidence(criterion=criterion)) for m in (model, alone)]
-    ratio = 2.0 * np.subtract(*(f.solution.found.value for f in both))
+    ratio = 2.0 * np.subtract(*(f.solution.effect_scales.value for f in both))
     test = pr.hypothesis(both[0], COR)["RLRT" if criterion == "REML" else "LR"]
     assert test.statistic == pytest.approx(ratio, rel=1e-5)
     assert test.df == (1.0,)

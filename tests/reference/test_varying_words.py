@@ -39,7 +39,7 @@ def test_correlations_at_their_edge_are_those_of_the_root():
             "y ~ f + (f | g)", pd.DataFrame({"y": y, "f": f, "g": g.astype(str)})
         )
     )
-    found = fit.solution.found
+    found = fit.solution.effect_scales
     root = found.stated.joint.blocks[-1].prior.root(found.theta[:-1])[0]
     S = root @ root.T
     R = S / np.sqrt(np.outer(np.diagonal(S), np.diagonal(S)))
@@ -58,11 +58,13 @@ def test_a_correlation_with_an_effect_that_vanished_is_not_defined():
     # groups whose means and slopes are all alike: neither effect has a variance
     level = pd.DataFrame({"y": data["y"] - means + z, "z": z, "g": data["g"]})
     fit = pr.fit(pr.Model.from_formula("y ~ z + (z | g)", level))
-    assert [fit.solution.found.values[f"sd({e} | g)"] for e in ("Intercept", "z")] == [
+    assert [
+        fit.solution.effect_scales.values[f"sd({e} | g)"] for e in ("Intercept", "z")
+    ] == [
         0.0,
         0.0,
     ]
-    assert np.isnan(fit.solution.found.values["cor(Intercept, z | g)"])
+    assert np.isnan(fit.solution.effect_scales.values["cor(Intercept, z | g)"])
     assert "cor(Intercept, z | g) not defined: a standard deviation is 0" in str(fit)
     assert "sd(z | g) 0 (no interval: at its edge)" in str(fit)
     assert "ICC 0 (" in str(fit)

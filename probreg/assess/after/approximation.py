@@ -6,7 +6,7 @@ from probreg.assess.after.base import DIAGNOSTICS, Diagnostic
 from probreg.assess.findings import Finding, Verdict
 from probreg.fits.fit import Fit
 from probreg.fits.leave_one_out import FEWEST
-from probreg.inference.sampling.importance import smoothed
+from probreg.inference.sampling.importance import smooth_weights
 from probreg.system.terminal import percent
 
 # Vehtari et al. 2024: finite variance; the largest shape for which weighted means converge
@@ -39,7 +39,7 @@ class ApproximationDiagnostic(Diagnostic):
         log_w = log_p - fit.solution.posterior.stats["log_q"].ravel()
         log_w = log_w - log_w.max()
         w = np.exp(log_w) / np.exp(log_w).sum()
-        k = smoothed(log_w).k
+        k = smooth_weights(log_w).k
         share = float(1.0 / (len(w) * (w**2).sum()))
         sentence = f"importance weights have Pareto k = {k:.2f} (good below {GOOD}), effective share of draws {percent(share, 2)}"
         if k < GOOD and share >= MOST:

@@ -11,7 +11,7 @@ from probreg.fits.fit import Fit
 from probreg.fits.inference_data import reported_coefficients
 from probreg.fits.residuals import noiseless as noiseless, reachable as reachable
 from probreg.inference import Status
-from probreg.inference.base import markov
+from probreg.inference.base import has_chains
 from probreg.inference.modes.newton_method import Newton
 from probreg.likelihoods import OfClasses, OfTrials
 from probreg.registry import Registry
@@ -129,7 +129,7 @@ def other_spread(fit: Fit, *, more: bool = True) -> str:
 
 def chains_obstacle(fit: Fit) -> str | None:
     """Return why a diagnostic of Markov chains does not apply to a fit, or None."""
-    if markov(fit.method, fit.solution):
+    if has_chains(fit.method, fit.solution):
         return None
     return f"the draws of {fit.method.name} are independent, without Markov chains"
 

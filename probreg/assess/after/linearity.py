@@ -239,7 +239,7 @@ def _score_test(
     Z = _range_columns(fit, functions)
     null = fit_model(model, Newton())
     m = model.shape[1]
-    found = estimate_of(model, null.solution, "a score test", each=True)
+    found = estimate_of(model, null.solution, "a score test", in_memory=True)
     scores = found.scores[:, :m] * found.weights[:, None]
     g = (model.design.X[:, Z].T @ scores).ravel()
     beta = null.solution.beta

@@ -39,8 +39,8 @@ from probreg.inference.uncertainty.influence import (
 from probreg.inference.uncertainty.intervals.arithmetic import equal_tail, quantile
 from probreg.inference.uncertainty.multiplicity import (
     NO_TESTS,
-    Adjusted,
-    adjusted,
+    AdjustedTests,
+    adjust_tests,
     require_tests,
 )
 from probreg.likelihoods.links import IDENTITY, LOG, Link
@@ -366,7 +366,7 @@ def _joined_df(total: Array, of_rows: Array, df: Array, units: float) -> Array:
 
 def _satterthwaite(fit: Fit, G: Array) -> Array | None:
     """Degrees of freedom of combinations G (R, p) of the flat coefficients of REML; None for others, and with effects of groups."""
-    found = fit.solution.found
+    found = fit.solution.effect_scales
     head = fit.model.design.head
     if (
         found is None
@@ -387,11 +387,11 @@ def _together(
     cov: Array,
     df: float | Array | None,
     prob: float,
-) -> Adjusted:
+) -> AdjustedTests:
     """The adjustment of the tests z = 0. Incompatible where there are no tests."""
     se = np.sqrt(np.diagonal(cov))
     require_tests(has_tests(fit), se)
-    return adjusted(
+    return adjust_tests(
         z / se, cov, df, prob=prob, adjust=family.adjust, pairs_of=family.pairs_of
     )
 
@@ -568,7 +568,7 @@ def _of_asymptotic(
     which = f"{words.get('kind', 'given')} covariance"
     which += "" if rows is None else " and the sampling of the rows"
     kind = f"equal-tailed, from {S} draws of the normal distribution of the estimate, {which}"
-    if not V.known:
+    if not V.has_errors:
         error = lower = upper = np.full(len(error), np.nan)
         kind = f"none: {fit.method.name} carries no standard errors here"
     center = np.concatenate(middle)

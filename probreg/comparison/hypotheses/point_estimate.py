@@ -30,7 +30,7 @@ from probreg.inference.uncertainty.found_scales import (
     why_no_satterthwaite,
 )
 from probreg.inference.uncertainty.intervals.arithmetic import quantile
-from probreg.inference.uncertainty.multiplicity import adjusted, require_tests
+from probreg.inference.uncertainty.multiplicity import adjust_tests, require_tests
 from probreg.likelihoods import SmoothLikelihood
 
 Array = np.ndarray
@@ -58,7 +58,7 @@ class Combinations:
     ) -> "Combinations":
         """The left sides of restrictions, with the covariance of the fit unless another one is `given`."""
         L, r = matrix(read, len(fit.parameter_names))
-        found = fit.solution.found
+        found = fit.solution.effect_scales
         degrees = None
         if (
             given is None
@@ -207,7 +207,7 @@ def _why_no_likelihood_tests(fit: Fit) -> str | None:
 
 def _satterthwaite(fit: Fit) -> Satterthwaite | None:
     """Degrees of freedom of REML, where they are approximated."""
-    found = fit.solution.found
+    found = fit.solution.effect_scales
     if found is None or why_no_satterthwaite(fit.solution):
         return None
     return satterthwaite(found)
@@ -223,7 +223,10 @@ def _describe_scales(c: Combinations) -> tuple[str, ...]:
     elif str(c.spread[2].get("kind")) != "joint":
         notes = ("standard deviations of effects are taken as known",)
     other = "compare the log-likelihoods of two ML fits"
-    if c.fit.solution.found is not None and c.fit.solution.found.criterion == "REML":
+    if (
+        c.fit.solution.effect_scales is not None
+        and c.fit.solution.effect_scales.criterion == "REML"
+    ):
         other = "REML compares only models of the same flat columns"
     return (*notes, f"no likelihood ratio and no score test: {other}")
 
@@ -231,9 +234,9 @@ def _describe_scales(c: Combinations) -> tuple[str, ...]:
 def _adjust_family(
     found: Hypothesis, c: Combinations, *, prob: float, adjust: str
 ) -> Hypothesis:
-    """The equalities with adjusted p-values, and intervals that hold for all together."""
+    """The equalities with adjust_tests p-values, and intervals that hold for all together."""
     require_tests(has_tests(c.fit) and not c.has_prior, c.std_error)
-    made = adjusted(
+    made = adjust_tests(
         (c.value - c.r) / c.std_error, c.half @ c.half.T, c.df, prob=prob, adjust=adjust
     )
     estimates = c.table(made.critical).assign(p_unadjusted=made.alone, p_value=made.p)

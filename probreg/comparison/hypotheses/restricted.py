@@ -20,7 +20,7 @@ from probreg.inference.base import Status, held_at_limits
 from probreg.inference.covariance import ParameterCovariance
 from probreg.inference.uncertainty.constrained import (
     Surface,
-    identified,
+    identified_basis,
     start,
     surface,
 )
@@ -190,7 +190,7 @@ def restricted_mode(fit: Fit, found: Restrictions) -> Restricted:
         nearest = over_T @ np.linalg.lstsq(found.L @ over_T, found.r)[0]
     else:
         nearest = beta - np.nan_to_num(s.scale.change(found.L, gap))
-    at = Surface(model, identified(model, s))
+    at = Surface(model, identified_basis(model, s))
     held = np.vstack([over_T.T @ found.L.T, np.zeros((len(model.unknown), found.q))])
     top = at.maximise(start(model, s, nearest.reshape(p, m)), at.across(held))
     if top is None:

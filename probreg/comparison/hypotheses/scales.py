@@ -94,7 +94,7 @@ def _of_draws(fit: Fit, text: str, asked: ScaleQuestion, prob: float) -> Hypothe
 
 
 def _of_ratio(fit: Fit, text: str, asked: ScaleQuestion, prob: float) -> Hypothesis:
-    found = fit.solution.found
+    found = fit.solution.effect_scales
     if found is None or asked.name not in found.values:
         raise Incompatible(
             f"there is no test of {text!r}: it is of effects by group at scales found by evidence; see interval and aux_interval"

@@ -152,9 +152,9 @@ def _reparametrise_fit(fit: Fit, x: Array, j: int) -> Fit:
     if s.conditional is None:
         known = None
     else:
-        known = s.conditional.transformed(A)
+        known = s.conditional.transform(A)
     solution = replace(
-        s, beta=A @ s.beta, scale=s.scale.transformed(A), conditional=known, draws=draws
+        s, beta=A @ s.beta, scale=s.scale.transform(A), conditional=known, draws=draws
     )
     return replace(
         fit,

@@ -149,7 +149,7 @@ def _least_squares_density(fit: Fit, groups: list[Array]) -> LeftOut:
     model = fit.model
     n = fit.model.design.n
     s = ClosedForm().solve(model, np.random.default_rng(0))
-    V = s.scale.scaled(s.df / s.stats["rss"] if s.df else 1.0)
+    V = s.scale.scale_by(s.df / s.stats["rss"] if s.df else 1.0)
     whitened = WhitenedRows.of(model, s.beta[:, 0], 1.0)
     out = np.full(len(groups), np.nan)
     for i, rows in enumerate(groups):

@@ -246,7 +246,9 @@ def _same_prior_without_row(fit: Fit, model: Model) -> bool:
     if model.design.weight_kind == "sampling":
         return False
     whole = w is None or bool((w % 1 == 0).all())
-    return whole and fit.solution.found is None and not _has_relative_prior(model)
+    return (
+        whole and fit.solution.effect_scales is None and not _has_relative_prior(model)
+    )
 
 
 def _has_relative_prior(model: Model) -> bool:

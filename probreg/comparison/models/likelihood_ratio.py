@@ -119,7 +119,7 @@ def likelihood_ratios(fits: Mapping[str, Fit]) -> tuple[DataFrame, tuple[str, ..
 
 def _candidate(name: str, fit: Fit) -> _Candidate:
     """Incompatible for a fit whose likelihood is at no maximum."""
-    found = fit.solution.found
+    found = fit.solution.effect_scales
     if found is None and is_maximum_likelihood(fit):
         k = estimated_coefficients(fit) + len(fit.model.unknown)
         return _Candidate(name, fit.model, None, k, likelihood_limit(fit))

@@ -470,7 +470,7 @@ def _restricted_apart(fits: Mapping[str, Fit]) -> bool:
 
 def _log_likelihood_or_nan(fit: Fit) -> float:
     """Return the log likelihood at the estimate; nan for unusable fits, REML (no likelihood of y) and sampling weights."""
-    found = fit.solution.found
+    found = fit.solution.effect_scales
     restricted = (
         found is not None and found.criterion == "REML" and fit.target == "mode"
     )
@@ -486,7 +486,7 @@ def _model_row(fit: Fit, out: LeftOut, heldout: Any) -> dict[str, Any]:
     elpd, se = _sum_and_error(out.elpd, _sampling_weight(fit))
     # k, log_lik, AIC, AICc, BIC: of a maximum likelihood fit, else nan with the likelihood at the estimate.
     n = fit.model.design.total
-    found = fit.solution.found
+    found = fit.solution.effect_scales
     sampled = fit.model.design.weight_kind == "sampling"
     if sampled or why_no_criterion(fit) is not None or _unusable(fit) is not None:
         at = _log_likelihood_or_nan(fit)

@@ -35,7 +35,7 @@ from probreg.inference import (
     default_scales,
     mode_path,
 )
-from probreg.inference.penalized.paths import restated
+from probreg.inference.penalized.paths import rescale_original
 from probreg.model.model import Model
 from probreg.model.prior_words import coefficient_prior_line
 from probreg.priors import Flat
@@ -129,7 +129,7 @@ class RegularisationPath:
     @check_arguments
     def model_at(self, scale: Positive) -> Model:
         """The model with every scale of its prior multiplied by `scale`, on the grid or off it. DataError unless positive."""
-        return restated(self.model, float(scale))
+        return rescale_original(self.model, float(scale))
 
     @check_arguments
     def fit_at(

@@ -19,7 +19,7 @@ from probreg.comparison.tuning.criteria import (
 from probreg.comparison.tuning.scale_path import grid_of
 from probreg.data.weights import refuse_sampling
 from probreg.errors import DataError, Incompatible, NotConverged
-from probreg.inference.penalized.paths import restated
+from probreg.inference.penalized.paths import rescale_original
 from probreg.model.model import Model
 from probreg.system.progress import progress_bar
 from probreg.system.terminal import clean_lines
@@ -185,7 +185,7 @@ def tune(
     missing = int(np.isnan(assessment.score).sum())
     return TuningResult(
         model=replace(
-            restated(found.base, float(found.scales[i])),
+            rescale_original(found.base, float(found.scales[i])),
             scales_compared=len(found.scales),
         ),
         scale=float(found.scales[i]),

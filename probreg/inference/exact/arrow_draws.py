@@ -1,7 +1,9 @@
-"""Draws of the coefficients of varying effects at nodes of the hyperparameters, by the arrow: exact for a Gaussian likelihood.
+"""Draws of the coefficients of varying effects at nodes of the hyperparameters, in
+arrow form: exact for a Gaussian likelihood.
 
-Given theta they are x = mean + J^-1 z in the coordinates of the roots, H = J'J and z standard normal; for others mean = mode - q, q =
-H^-1 grad log |H|^(1/2), to first order.
+Given theta they are x = mean + J^-1 z in the coordinates of the roots, H = J'J and z
+standard normal; for other likelihoods mean = mode - q, q = H^-1 grad log |H|^(1/2), to
+first order.
 """
 
 from dataclasses import dataclass
@@ -17,12 +19,12 @@ from probreg.inference.exact.arrow_surface import ArrowNodes, ArrowSurface
 from probreg.numerics.linalg import Arrow
 
 _LOG_2PI = float(np.log(2.0 * np.pi))
-_RANK = 1e-14  # of the largest: what an axis of the spread between nodes has to add
-_DRAWS = 32 * 2**20  # bytes of factors that are gathered for draws at once
+_RANK = 1e-14  # relative to the largest: smallest variance of an axis that is kept
+_DRAWS = 32 * 2**20  # bytes of factors in memory at once for draws
 
 
 class ArrowPosterior(NamedTuple):
-    """A mixture over nodes: draws of the coefficients, and its moments without their error."""
+    """A mixture over nodes: draws of the coefficients, and exact moments."""
 
     beta: Array  # (draws, p)
     mean: Array  # (p,)
@@ -38,7 +40,8 @@ def posterior_by_arrow(
     chosen: Array,
     rng: np.random.Generator,
 ) -> ArrowPosterior:
-    """Of a Gaussian likelihood at nodes theta (S, d) with their weights, drawn at the nodes `chosen`."""
+    """Return the posterior for a Gaussian likelihood at nodes theta (S, d) with
+    weights, with draws at the nodes `chosen`."""
     p = surface.model.shape[0]
     S = len(theta)
     layout = surface.layout
@@ -49,10 +52,10 @@ def posterior_by_arrow(
     low = np.zeros((p, 0))
     spread = np.zeros((*layout.places.shape, layout.places.shape[1]))
     for part in surface.blocks_of(theta):
-        at = surface.at_nodes(theta[part])
+        nodes = surface.at_nodes(theta[part])
         w = weight[part]
-        mean[part] = surface.coefficients(at, *at.mean)[..., 0].T
-        in_frame, blocks = _axes(surface, at)
+        mean[part] = surface.coefficients(nodes, *nodes.mean)[..., 0].T
+        in_frame, blocks = _axes(surface, nodes)
         axes = frame.to_raw(in_frame.reshape(p, -1)).reshape(in_frame.shape)
         sd[part] = np.square(axes).sum(1).T
         sd[part[:, None], layout.places.ravel()] += (
@@ -60,17 +63,21 @@ def posterior_by_arrow(
         )
         # E[cov(beta | theta)] = sum_s w_s (blocks_s blocks_s' + axes_s axes_s')
         spread += np.einsum("s,sgkl,sgjl->gkj", w, blocks, blocks, optimize=True)
-        low = _compressed(np.hstack([low, (in_frame * np.sqrt(w)).reshape(p, -1)]))
+        low = _compress_columns(
+            np.hstack([low, (in_frame * np.sqrt(w)).reshape(p, -1)])
+        )
         place = np.full(S, -1)
         place[part] = np.arange(len(part))
         mine = np.flatnonzero(place[chosen] >= 0)  # draws of these nodes
-        for some in np.array_split(
-            mine, 1 + len(mine) * 8 * at.factor.numbers // _DRAWS
+        for batch in np.array_split(
+            mine, 1 + len(mine) * 8 * nodes.factor.numbers // _DRAWS
         ):
-            of = place[chosen[some]]
-            beta[some] = mean[part][of] + _deviations(surface, at, of, rng)
+            node_of_draw = place[chosen[batch]]
+            beta[batch] = mean[part][node_of_draw] + _deviations(
+                surface, nodes, node_of_draw, rng
+            )
     centre = weight @ mean
-    low = _compressed(
+    low = _compress_columns(
         np.hstack([low, frame.from_raw((np.sqrt(weight)[:, None] * (mean - centre)).T)])
     )
     covariance = ArrowCovariance(
@@ -79,44 +86,48 @@ def posterior_by_arrow(
     return ArrowPosterior(beta, centre, covariance, mean, np.sqrt(sd))
 
 
-def _axes(surface: ArrowSurface, at: ArrowNodes) -> tuple[Array, Array]:
+def _axes(surface: ArrowSurface, nodes: ArrowNodes) -> tuple[Array, Array]:
     """(p, r, S) in the frame and (S, G, K, K): the covariance of beta at a node is axes axes' plus blocks blocks' by group."""
-    G, K, r = at.factor.shape
+    G, K, r = nodes.factor.shape
     eye = np.eye(r)
-    axes = at.factor.solve_transposed(np.zeros((G, K, r)), eye)
-    blocks = at.factor.solve_transposed(
+    axes = nodes.factor.solve_transposed(np.zeros((G, K, r)), eye)
+    blocks = nodes.factor.solve_transposed(
         np.broadcast_to(np.eye(K), (G, K, K)), np.zeros((r, K))
     )[0]
-    S = len(at.log_noise)
-    moved = at.roots.forth(*axes)
+    S = len(nodes.log_noise)
+    in_columns = nodes.roots.forth(*axes)
     flat = (
-        np.moveaxis(part, 0, -1).reshape(*part.shape[1:-1], r * S) for part in moved
+        np.moveaxis(part, 0, -1).reshape(*part.shape[1:-1], r * S)
+        for part in in_columns
     )
     size = surface.layout.model.shape[0] * surface.layout.model.shape[1]
-    return surface.layout.coordinates(*flat).reshape(size, r, S), at.roots.lead[
+    return surface.layout.coordinates(*flat).reshape(size, r, S), nodes.roots.lead[
         :, None
     ] @ blocks
 
 
 def _deviations(
-    surface: ArrowSurface, at: ArrowNodes, of: Array, rng: np.random.Generator
+    surface: ArrowSurface,
+    nodes: ArrowNodes,
+    node_of_draw: Array,
+    rng: np.random.Generator,
 ) -> Array:
-    """Draws (n, p) from N(0, H^-1) at the nodes `of`, as coefficients."""
-    G, K, r = at.factor.shape
-    z = rng.standard_normal((len(of), G * K + r, 1))
-    x = at.factor.at(of).solve_transposed(
+    """Draws (n, p) from N(0, H^-1) at the nodes `node_of_draw`, as coefficients."""
+    G, K, r = nodes.factor.shape
+    z = rng.standard_normal((len(node_of_draw), G * K + r, 1))
+    x = nodes.factor.at(node_of_draw).solve_transposed(
         z[:, : G * K].reshape(-1, G, K, 1), z[:, G * K :]
     )
-    moved = at.roots.at(of).forth(*x)
+    in_columns = nodes.roots.at(node_of_draw).forth(*x)
     return np.asarray(
         surface.layout.coefficients(
-            *(np.moveaxis(part[..., 0], 0, -1) for part in moved)
+            *(np.moveaxis(part[..., 0], 0, -1) for part in in_columns)
         ).T
     )
 
 
-def _compressed(W: Array) -> Array:
-    """Fewer columns with the same W W', to rounding."""
+def _compress_columns(W: Array) -> Array:
+    """Return fewer columns with the same W W', up to rounding."""
     if W.shape[1] <= 64:
         return W
     if W.shape[1] >= len(W):
@@ -137,7 +148,8 @@ def _roots_of(spread: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class ArrowLaw:
-    """The normal distribution of the coefficients and log aux of a smooth likelihood at a node, about their mean to first order."""
+    """The normal distribution of the coefficients and log aux of a smooth likelihood at
+    a node, with the mean to first order."""
 
     surface: ArrowLaplaceSurface
     at: ArrowMode
@@ -145,9 +157,9 @@ class ArrowLaw:
 
     @classmethod
     def of(cls, surface: ArrowLaplaceSurface, theta: Array) -> "ArrowLaw":
-        """At the node theta."""
-        at = surface.mode(theta)
-        return cls(surface, at, surface.follow(at))
+        """Create it at the node theta."""
+        mode = surface.mode(theta)
+        return cls(surface, mode, surface.follow(mode))
 
     @property
     def width(self) -> int:
@@ -161,7 +173,8 @@ class ArrowLaw:
         return -0.5 * float(self.at.H.log_det())
 
     def points(self, z: Array) -> tuple[Array, Array, Array]:
-        """From standard points z their log prior (S,), with aux as densities of their logs, beta (S, p, m) and log aux."""
+        """Return the log prior (S,) of standard points z, with aux as densities of
+        their logs, beta (S, p, m) and log aux."""
         surface, (G, K, r) = self.surface, self.at.H.shape
         (p, m), a, q = (
             surface.model.shape,
@@ -171,12 +184,14 @@ class ArrowLaw:
         H: Arrow = self.at.H
         x = H.solve_transposed(z[:, : G * K].T.reshape(G, K, -1), z[:, G * K :].T)
         x = x[0] + self.at.x[0] - self.follow[0], x[1] + self.at.x[1] - self.follow[1]
-        moved = self.at.roots.forth(x[0][None], x[1][None])
+        in_columns = self.at.roots.forth(x[0][None], x[1][None])
         beta = (
-            surface.layout.coefficients(moved[0][0], moved[1][0]).reshape(p, m, -1)
+            surface.layout.coefficients(in_columns[0][0], in_columns[1][0]).reshape(
+                p, m, -1
+            )
             + surface.layout.centre[:, None, None]
         )
-        # N(u; 0, I), the priors of others, and the density 1 of raw flat coefficients
+        # N(u; 0, I), the other priors, and the density 1 of raw flat coefficients
         log_prior = -0.5 * (
             np.square(x[0]).sum((0, 1))
             + np.square(x[1][:q]).sum(0)

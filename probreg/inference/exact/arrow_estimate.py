@@ -1,7 +1,8 @@
-"""The coefficients at given hyperparameters, with a covariance that is an arrow and is not written out.
+"""The coefficients at given hyperparameters, with a covariance in arrow form.
 
-With H = J'J, J = [[L', C], [0, T']], the columns of J^-1 are those of L'^-1, group by group, and r of [-L'^-1 C T'^-1; T'^-1]: a covariance
-is made of blocks of the groups, and of what the border adds to all, of rank r.
+With H = J'J, J = [[L', C], [0, T']], the columns of J^-1 are those of L'^-1, by group,
+and the r columns [-L'^-1 C T'^-1; T'^-1]: the covariance has blocks of the groups, and
+a part of rank r from the border.
 """
 
 from typing import NamedTuple
@@ -27,16 +28,16 @@ class ArrowEstimate(NamedTuple):
 def arrow_estimate(
     surface: ArrowSurface | ArrowLaplaceSurface, theta: Array
 ) -> ArrowEstimate:
-    """At the hyperparameters theta."""
+    """Return the estimate at the hyperparameters theta."""
     layout = surface.layout
     if isinstance(surface, ArrowSurface):
         nodes = surface.at_nodes(theta[None])
         beta = _coefficients(surface, nodes.roots, (nodes.mean[0][0], nodes.mean[1][0]))
         return ArrowEstimate(beta, _covariance(layout, nodes.roots, nodes.factor.at(0)))
-    at = surface.mode(theta)
+    mode = surface.mode(theta)
     return ArrowEstimate(
-        _coefficients(surface, at.roots, at.x),
-        _covariance(layout, at.roots, surface.factor(at)),
+        _coefficients(surface, mode.roots, mode.x),
+        _covariance(layout, mode.roots, surface.factor(mode)),
     )
 
 
@@ -60,7 +61,7 @@ def _coefficients(
 def _covariance(
     layout: ArrowLayout, roots: ArrowRoots, H: Arrow | SparseArrow
 ) -> ArrowCovariance:
-    """Of vec beta."""
+    """Return the covariance of vec beta."""
     G, K, r = H.shape
     # [[L', C], [0, T']]^-1: its first columns are the blocks L_g'^-1, its last ones of rank r
     a, c = H.solve_transposed(np.broadcast_to(0.0, (G, K, r)), np.eye(r))

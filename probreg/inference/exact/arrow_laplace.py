@@ -1,16 +1,19 @@
-"""The evidence of a smooth likelihood with varying effects by Laplace's method, with the arrow: f(theta) and its exact gradient.
+"""The evidence of a smooth likelihood with varying effects by Laplace's method, in
+arrow form: f(theta) and its exact gradient.
 
 With M the roots of the priors, u ~ N(0, I) the latent coordinates, x = (u, others) and H = M'X'WX M + blkdiag(I, 0) at the mode over x,
 
     f = log p(y | mode) + log p(others) - |u|^2 / 2 - log |H| / 2 + (others / 2) log 2 pi
 
-Over what moves the predictors z_i of the rows, with s_i their score, h_i the diagonal block of X M H^-1 M'X', t_i = h_i dW_i / dz_i / 2,
+With s_i the score of row i over its predictors z_i, h_i the diagonal block of X M H^-1
+M'X', t_i = h_i dW_i / dz_i / 2,
 q = H^-1 M'X't and v = s - t + W X M q,
 
     d f = < dL, (X'v) u' - (X's) q' - X'WX M H^-1 >  over a root L,    X_o'v  over others that are not integrated
 
-(Tierney & Kadane 1986; Wood 2011). Outer nuisance parameters are not integrated, and under ML flat coefficients neither: the likelihood
-of Bates et al. 2015. The Hessian holds W at the mode, and steers only.
+(Tierney & Kadane 1986; Wood 2011). Outer nuisance parameters are not integrated, and
+under ML neither are flat coefficients: the likelihood of Bates et al. 2015. The Hessian
+keeps W at the mode, and only guides the search.
 """
 
 from dataclasses import replace
@@ -49,15 +52,15 @@ from probreg.priors import (
 _LOG_2PI = float(np.log(2.0 * np.pi))
 _STEPS = 100
 _TOL = 1e-10  # of a mode, in standard errors: log |H| is of first order in its error
-_ROUGH = 1e-7  # of one whose evidence is a weight, of as many rows as
+_ROUGH = 1e-7  # tolerance of modes for weights only, from so many rows on
 _MANY = 20_000
-_ROUNDING = 1e-7  # of a decrement that no longer falls
-_NEAR = 1e-4  # of a difference of the curvature of a prior
-_FAR = 100.0  # times: a scale that moved so far tells no start
+_ROUNDING = 1e-7  # of a decrement that no longer decreases
+_NEAR = 1e-4  # step of differences of a prior's curvature
+_FAR = 100.0  # largest change of a scale, as a factor, for which its coordinates are rescaled
 
 
 class ArrowMode(NamedTuple):
-    """The mode over the coordinates that are integrated, the others given."""
+    """The mode over the integrated coordinates, given the others."""
 
     theta: Array
     roots: ArrowRoots
@@ -86,8 +89,12 @@ class ArrowLaplaceSurface(EvidenceSurface):
         self.model, self.groups, self.criterion = model, groups, criterion
         self.outer = model.unknown if outer is None else outer
         inside = {j for g in groups.groups for j in g.columns}
-        known = [j for j in np.flatnonzero(model.joint.informative) if j not in inside]
-        self.layout = ArrowLayout(model, groups, tuple(int(j) for j in known))
+        with_other_prior = [
+            j for j in np.flatnonzero(model.joint.informative) if j not in inside
+        ]
+        self.layout = ArrowLayout(
+            model, groups, tuple(int(j) for j in with_other_prior)
+        )
         self.rows = ArrowRows(model, self.layout.columns, self.layout.centre)
         self._last: ArrowMode | None = None
 
@@ -95,39 +102,40 @@ class ArrowLaplaceSurface(EvidenceSurface):
 
     @property
     def _latent(self) -> int:
-        """Columns behind the leading ones that have a root."""
+        """The number of border columns with a root."""
         return self.layout.shape[2]
 
     @property
     def _size(self) -> int:
-        """All behind the leading ones."""
+        """The number of border coordinates."""
         return self.layout.columns.width * self.model.shape[1] + len(self.model.unknown)
 
     @property
     def _inner(self) -> int:
-        """Those of them that are integrated: they come first."""
+        """The number of integrated border coordinates, which come first."""
         if self.criterion == "REML":
             return self._size - len(self.outer)
         return self._latent + len(self.layout.known) * self.model.shape[1]
 
     @cached_property
-    def _known(self) -> slice:
+    def _with_other_prior(self) -> slice:
         return slice(
             self._latent, self._latent + len(self.layout.known) * self.model.shape[1]
         )
 
     @cached_property
     def _frame(self) -> tuple[Array, Array]:
-        """Where flat coefficients begin under ML, and a root of their covariance there: the mode at a common scale."""
-        near = ArrowLaplaceSurface(self.model, self.groups)
-        at = near.mode(near.starts()[0])
-        flat = slice(self._inner, near._inner)
-        rest = at.H.schur(self._inner)
+        """Flat coefficients at the start under ML, and a root of their covariance
+        there: the mode at a common scale."""
+        reml = ArrowLaplaceSurface(self.model, self.groups)
+        mode = reml.mode(reml.starts()[0])
+        flat = slice(self._inner, reml._inner)
+        complement = mode.H.schur(self._inner)
         root = solve_triangular(
-            np.linalg.cholesky(rest), np.eye(len(rest)), lower=True
+            np.linalg.cholesky(complement), np.eye(len(complement)), lower=True
         ).T
-        self._last = at
-        return at.x[1][flat, 0], root
+        self._last = mode
+        return mode.x[1][flat, 0], root
 
     @property
     def moves_of_flat(self) -> Array:
@@ -138,7 +146,8 @@ class ArrowLaplaceSurface(EvidenceSurface):
 
     @cached_property
     def _of_outer(self) -> Array:
-        """The derivatives of the coordinates that are not integrated, log aux last, over theta behind the hyperparameters."""
+        """The derivatives of the coordinates that are not integrated, with log aux
+        last, over theta after the hyperparameters."""
         a = len(self.outer)
         if self.criterion == "REML":
             return np.eye(a)
@@ -148,16 +157,18 @@ class ArrowLaplaceSurface(EvidenceSurface):
         )
 
     def given(self, theta: Array) -> Array:
-        """Flat coefficients on standardised columns and log aux at theta, where these are not integrated."""
-        rest = theta[len(self.groups.priors) :]
+        """Flat coefficients on standardised columns and log aux at theta, if they are
+        not integrated."""
+        outer = theta[len(self.groups.priors) :]
         if self.criterion == "REML":
-            return rest
+            return outer
         start = np.append(self._frame[0], np.zeros(len(self.outer)))
-        return np.asarray(start + self._of_outer @ rest)
+        return np.asarray(start + self._of_outer @ outer)
 
     @property
     def priors(self) -> list[AuxPrior]:
-        """Those of the hyperparameters and of outer nuisance parameters, in the order of theta."""
+        """The priors of the hyperparameters and of outer nuisance parameters, in the
+        order of theta."""
         return [
             *self.groups.priors,
             *(self.model.aux_prior(name) for name in self.outer),
@@ -171,7 +182,8 @@ class ArrowLaplaceSurface(EvidenceSurface):
     # ---- the mode -----------------------------------------------------------------------------------------------------
 
     def mode(self, theta: Array, tol: float = _TOL) -> ArrowMode:
-        """By Newton's method, made to rise from the last mode; where this fails, from where the response alone puts it."""
+        """The mode by Newton's method with step halving from the last mode; if this
+        fails, from a start by the response alone."""
         if (
             self._last is not None
             and self._last.tol <= tol
@@ -183,42 +195,45 @@ class ArrowLaplaceSurface(EvidenceSurface):
         except Incompatible:
             if self._last is None:
                 raise
-        self._last = None  # from the coefficients of another theta predictors may be too large for a double
+        self._last = (
+            None  # with the coefficients of another theta the predictors may overflow
+        )
         return self._climb(theta, tol)
 
     def _climb(self, theta: Array, tol: float) -> ArrowMode:
-        given = self.given(theta)
+        outer = self.given(theta)
         roots = self.layout.roots(theta[None, : len(self.groups.priors)])
         k = self._inner
         before = np.inf
         x = self._start(roots)
-        x[1][k:, 0] = given
-        at = self._at(theta, roots, x)
+        x[1][k:, 0] = outer
+        mode = self._at(theta, roots, x)
         for _ in range(_STEPS):
-            gradient = self._gradient(at)
-            H, exact = self._curvature(at)
+            gradient = self._gradient(mode)
+            H, exact = self._curvature(mode)
             step = H.solve(*gradient, k)
             square = float(
                 (gradient[0] * step[0]).sum() + (gradient[1][:k] * step[1]).sum()
             )
             decrement = np.sqrt(max(square, 0.0))
             if exact and (decrement < tol or before <= decrement < _ROUNDING):
-                self._last = at._replace(H=H, tol=tol)
+                self._last = mode._replace(H=H, tol=tol)
                 return self._last
             before = decrement
-            moved = self._rise(at, step)
-            if moved is None and exact and decrement < 1e3 * _ROUNDING:
-                self._last = at._replace(H=H, tol=tol)
+            next_mode = self._rise(mode, step)
+            if next_mode is None and exact and decrement < 1e3 * _ROUNDING:
+                self._last = mode._replace(H=H, tol=tol)
                 return self._last
-            if moved is None:
+            if next_mode is None:
                 break
-            at = moved
+            mode = next_mode
         raise Incompatible(
             f"the evidence has no mode to be approximated about at scales {np.exp(theta[: len(self.groups.priors)])}"
         )
 
     def _start(self, roots: ArrowRoots) -> Parts:
-        """The coefficients of the last mode in the coordinates of these roots; without one, those that the response alone tells."""
+        """The coefficients of the last mode in the coordinates of these roots; without
+        one, a start by the response alone."""
         G, K, _ = self.layout.shape
         if self._last is None:
             return np.zeros((G, K, 1)), self._of_response()
@@ -227,19 +242,21 @@ class ArrowLaplaceSurface(EvidenceSurface):
             (True, roots.first, self._last.roots.first),
             (False, roots.rest, self._last.roots.rest),
         ):
-            for one, other in zip(new, old):
-                b = one.block
+            for root, root_before in zip(new, old):
+                b = root.block
                 if not b.repeated:
                     u[1][b.place, 0] *= np.clip(
-                        other.value[0] / np.maximum(one.value[0], 1e-300), 0.0, _FAR
+                        root_before.value[0] / np.maximum(root.value[0], 1e-300),
+                        0.0,
+                        _FAR,
                     )
                     continue
                 if (
-                    np.diagonal(one.value[0]).min() * _FAR
-                    < np.diagonal(other.value[0]).max()
+                    np.diagonal(root.value[0]).min() * _FAR
+                    < np.diagonal(root_before.value[0]).max()
                 ):
                     continue
-                map_of_u = np.linalg.solve(one.value[0], other.value[0])
+                map_of_u = np.linalg.solve(root.value[0], root_before.value[0])
                 if leads:
                     u[0][:, b.place, 0] = u[0][:, b.place, 0] @ map_of_u.T
                 else:
@@ -253,17 +270,19 @@ class ArrowLaplaceSurface(EvidenceSurface):
         m = self.model.shape[1]
         f = len(self.layout.flat)
         eta, aux = self.rows.likelihood.initial_eta(self.model.design.observed)
-        out = np.zeros((self._size, 1))
+        coordinates = np.zeros((self._size, 1))
         X = self.layout.columns.dense[:, self.layout.columns.dense.shape[1] - f :]
         b = np.linalg.lstsq(X, eta - self.rows._offset)[0]
         end = self._size - len(self.model.unknown)
-        out[end - f * m : end, 0] = b.ravel()
-        out[end:, 0] = np.log([aux.get(name, 1.0) for name in self.model.unknown])
-        return out
+        coordinates[end - f * m : end, 0] = b.ravel()
+        coordinates[end:, 0] = np.log(
+            [aux.get(name, 1.0) for name in self.model.unknown]
+        )
+        return coordinates
 
     def _at(self, theta: Array, roots: ArrowRoots, x: Parts) -> ArrowMode:
-        moved = roots.forth(x[0][None], x[1][None])
-        z = self.rows.at(moved[0][0], moved[1][0])
+        in_columns = roots.forth(x[0][None], x[1][None])
+        z = self.rows.at(in_columns[0][0], in_columns[1][0])
         rows = self.rows.values(z)
         q = self._latent
         log_p = (
@@ -273,35 +292,38 @@ class ArrowLaplaceSurface(EvidenceSurface):
         )
         return ArrowMode(theta, roots, x, z, rows, None, None, log_p, np.inf)  # type: ignore[arg-type]
 
-    def _rise(self, at: ArrowMode, step: Parts) -> ArrowMode | None:
+    def _rise(self, mode: ArrowMode, step: Parts) -> ArrowMode | None:
         k = self._inner
         for t in halvings(
             *(
                 np.concatenate([part.ravel() for part in parts])
-                for parts in (at.x, step)
+                for parts in (mode.x, step)
             )
         ):
-            c = at.x[1].copy()
+            c = mode.x[1].copy()
             c[:k] += t * step[1]
-            new = self._at(at.theta, at.roots, (at.x[0] + t * step[0], c))
-            if np.isfinite(new.log_p) and new.log_p >= at.log_p - 1e-13 * abs(at.log_p):
+            new = self._at(mode.theta, mode.roots, (mode.x[0] + t * step[0], c))
+            if np.isfinite(new.log_p) and new.log_p >= mode.log_p - 1e-13 * abs(
+                mode.log_p
+            ):
                 return new
         return None
 
-    def _gradient(self, at: ArrowMode) -> Parts:
-        """Of log p over the coordinates of the roots."""
-        a, c = self.rows.pull(at.rows.score)
-        back = at.roots.back(a, c + self._prior_slopes(at.x[1])[0][:, None])
-        own = back[1][0]
-        own[: self._latent] -= at.x[1][: self._latent]
-        return back[0][0] - at.x[0], own
+    def _gradient(self, mode: ArrowMode) -> Parts:
+        """The gradient of log p over the coordinates of the roots."""
+        a, c = self.rows.pull(mode.rows.score)
+        in_roots = mode.roots.back(a, c + self._prior_slopes(mode.x[1])[0][:, None])
+        border = in_roots[1][0]
+        border[: self._latent] -= mode.x[1][: self._latent]
+        return in_roots[0][0] - mode.x[0], border
 
-    def _curvature(self, at: ArrowMode) -> tuple[Arrow, bool]:
-        """The factor of H; where rows are not concave, of H with the concave part of each, and False."""
+    def _curvature(self, mode: ArrowMode) -> tuple[Arrow, bool]:
+        """The factor of H and True; if rows are not concave, of H with the concave part
+        of each, and False."""
         try:
-            return at.roots.arrow(self.gram(at).cut(self._inner)).at(0), True
+            return mode.roots.arrow(self.gram(mode).cut(self._inner)).at(0), True
         except np.linalg.LinAlgError:
-            value, vector = np.linalg.eigh(at.rows.W)
+            value, vector = np.linalg.eigh(mode.rows.W)
             W = (
                 vector
                 * np.maximum(value, 1e-3 * np.abs(value).max(-1, keepdims=True))[
@@ -309,63 +331,67 @@ class ArrowLaplaceSurface(EvidenceSurface):
                 ]
             ) @ vector.swapaxes(1, 2)
             try:
-                return at.roots.arrow(
-                    self._with_prior(self.rows.gram(W), at).cut(self._inner)
+                return mode.roots.arrow(
+                    self._with_prior(self.rows.gram(W), mode).cut(self._inner)
                 ).at(0), False
             except np.linalg.LinAlgError:
                 raise Incompatible(
-                    "the evidence has no mode to be approximated about: the posterior is flat in a direction there. Hold "
+                    "the evidence needs a mode for its approximation, and the posterior is flat in a direction there. Fix "
                     "nuisance parameters, or give them and the scales proper priors"
                 ) from None
 
-    def gram(self, at: ArrowMode) -> ArrowGram:
-        """X'WX with the curvature of other priors."""
-        return self._with_prior(self.rows.gram(at.rows.W), at)
+    def gram(self, mode: ArrowMode) -> ArrowGram:
+        """X'WX plus the curvature of the other priors."""
+        return self._with_prior(self.rows.gram(mode.rows.W), mode)
 
-    def _with_prior(self, gram: ArrowGram, at: ArrowMode) -> ArrowGram:
-        gram.rest[:, :] += self._prior_slopes(at.x[1])[1]
+    def _with_prior(self, gram: ArrowGram, mode: ArrowMode) -> ArrowGram:
+        gram.rest[:, :] += self._prior_slopes(mode.x[1])[1]
         return gram
 
     # ---- priors of other coordinates --------------------------------------------------------------------------------
 
     def _blocks(self) -> list[tuple[BlockPrior, Array]]:
-        """Smooth priors of columns without latent ones, and where these stand."""
+        """Smooth priors of columns without latent ones, and their positions."""
         m = self.model.shape[1]
         place = {j: i for i, j in enumerate(self.layout.known)}
-        out = []
+        blocks = []
         for b in self.model.joint.blocks:
             if b.columns and b.columns[0] in place:
-                out.append(
+                blocks.append(
                     (
                         b,
-                        self._known.start
+                        self._with_other_prior.start
                         + replace(
                             b, columns=tuple(place[j] for j in b.columns)
                         ).entries(m),
                     )
                 )
-        return out
+        return blocks
 
     def log_prior(self, c: Array) -> float:
-        """The log priors of other coordinates, of integrated log aux as densities of these."""
-        out = 0.0
-        for b, at in self._blocks():
-            out += float(b.prior.log_prob(c[at, 0].reshape(len(b.columns), -1)))
+        """The log priors of the other coordinates, for integrated log aux as densities
+        of the logs."""
+        log_p = 0.0
+        for b, entries in self._blocks():
+            log_p += float(b.prior.log_prob(c[entries, 0].reshape(len(b.columns), -1)))
         for name, log in zip(self._inner_aux, self._log_aux(c)):
-            out += float(self.model.aux_prior(name).log_prob(np.exp(log)) + log)
-        return out
+            log_p += float(self.model.aux_prior(name).log_prob(np.exp(log)) + log)
+        return log_p
 
     def _log_aux(self, c: Array) -> Array:
         return c[len(c) - len(self.model.unknown) :, 0]
 
     def _prior_slopes(self, c: Array) -> tuple[Array, Array]:
-        """Gradient (r m + a,) and negative second derivative of the log priors of other coordinates."""
+        """Gradient (r m + a,) and negative second derivative of the log priors of the
+        other coordinates."""
         g = np.zeros(len(c))
         h = np.zeros((len(c), len(c)))
-        for b, at in self._blocks():
-            assert isinstance(b.prior, SmoothPrior)  # `scales_obstacle` asks first
-            first, second = b.prior.derivatives(c[at, 0].reshape(len(b.columns), -1))
-            g[at], h[np.ix_(at, at)] = first, second
+        for b, entries in self._blocks():
+            assert isinstance(b.prior, SmoothPrior)  # checked in `scales_obstacle`
+            first, second = b.prior.derivatives(
+                c[entries, 0].reshape(len(b.columns), -1)
+            )
+            g[entries], h[np.ix_(entries, entries)] = first, second
         for i, name in enumerate(self._inner_aux):
             k = len(c) - len(self.model.unknown) + i
             slope, curvature = self.model.aux_prior(name).slopes(float(np.exp(c[k, 0])))
@@ -373,17 +399,18 @@ class ArrowLaplaceSurface(EvidenceSurface):
         return g, h
 
     def _prior_log_det(self, c: Array, corner: Array) -> Array:
-        """What the priors of other coordinates add to grad log |H|^(1/2), (H^-1)_jj d h_j / 2."""
-        out = np.zeros(len(corner))
+        """The part of grad log |H|^(1/2) from the priors of the other coordinates,
+        (H^-1)_jj d h_j / 2."""
+        slopes = np.zeros(len(corner))
         S = np.diagonal(corner)
-        for b, at in self._blocks():
+        for b, entries in self._blocks():
             if isinstance(b.prior, SmoothPrior) and not isinstance(
                 b.prior, GaussianPrior | Flat | WholePrior
             ):
-                x = c[at, 0].reshape(len(b.columns), -1)
-                h = _NEAR * np.sqrt(S[at]).reshape(x.shape)
-                out[at] = (
-                    S[at]
+                x = c[entries, 0].reshape(len(b.columns), -1)
+                h = _NEAR * np.sqrt(S[entries]).reshape(x.shape)
+                slopes[entries] = (
+                    S[entries]
                     * (
                         (b.prior.slopes(x - h)[1] - b.prior.slopes(x + h)[1]) / (4 * h)
                     ).ravel()
@@ -391,29 +418,30 @@ class ArrowLaplaceSurface(EvidenceSurface):
         for i, name in enumerate(self._inner_aux):
             k = len(c) - len(self.model.unknown) + i
             value = float(np.exp(self._log_aux(c)[i]))
-            own = self.model.aux_prior(name)
-            near = [
-                -own.slopes(value * float(np.exp(step)))[1] for step in (_NEAR, -_NEAR)
+            prior = self.model.aux_prior(name)
+            curvatures = [
+                -prior.slopes(value * float(np.exp(step)))[1]
+                for step in (_NEAR, -_NEAR)
             ]
-            out[k] = S[k] * (near[0] - near[1]) / (4 * _NEAR)
-        return out
+            slopes[k] = S[k] * (curvatures[0] - curvatures[1]) / (4 * _NEAR)
+        return slopes
 
     # ---- value and slopes -------------------------------------------------------------------------------------------
 
-    def _evidence(self, at: ArrowMode) -> float:
+    def _evidence(self, mode: ArrowMode) -> float:
         k = self._inner
         f = len(self.layout.flat)
         constant = 0.5 * (k - self._latent) * _LOG_2PI
         if (
             self.criterion == "REML" and f
-        ):  # with the density 1 of raw flat coefficients, which are T times those here
+        ):  # with the density 1 of raw flat coefficients, which are T times the standardised ones
             constant += self.model.shape[1] * np.linalg.slogdet(self.layout.T)[1]
-        return float(at.log_p - 0.5 * at.H.log_det(k) + constant)
+        return float(mode.log_p - 0.5 * mode.H.log_det(k) + constant)
 
     def __call__(self, theta: Array) -> EvidencePoint:
-        at = self.mode(theta)
-        slopes = self._slopes(at)
-        value = self._evidence(at)
+        mode = self.mode(theta)
+        slopes = self._slopes(mode)
+        value = self._evidence(mode)
         return with_priors(
             EvidencePoint(
                 value, slopes.gradient, slopes.hessian, value, slopes.settled
@@ -422,34 +450,36 @@ class ArrowLaplaceSurface(EvidenceSurface):
             self.priors,
         )
 
-    def _slopes(self, at: ArrowMode) -> "_Slopes":
+    def _slopes(self, mode: ArrowMode) -> "_Slopes":
         d = len(self.groups.priors)
         k = self._inner
-        roots = at.roots
-        gram = self.gram(at)
-        inverse = Inverse(*at.H.inverse(k))
-        t, q = self._follow(at, inverse)
+        roots = mode.roots
+        gram = self.gram(mode)
+        inverse = Inverse(*mode.H.inverse(k))
+        t, q = self._follow(mode, inverse)
         # v = s - t + W X M q
         dz = self.rows.moved(*_one(roots.forth(q[0][None], q[1][None])))
-        v = at.rows.score - t + (at.rows.W @ dz[..., None])[..., 0]
+        v = mode.rows.score - t + (mode.rows.W @ dz[..., None])[..., 0]
         xv = self.rows.pull(v)
-        xs = self.rows.pull(at.rows.score)
+        xs = self.rows.pull(mode.rows.score)
         minus = (-xs[0], -xs[1])
         pulls = roots.pull(gram, inverse)
         gradient = (
             roots.through(pulls)[0]
-            + roots.through(roots.paired([(xv, at.x), (minus, q)]))[0]
+            + roots.through(roots.paired_blocks([(xv, mode.x), (minus, q)]))[0]
         )
         settled = roots.settled(gram, pulls)
-        # how the mode moves: M du = M H^-1 (dM's - M'X'WX dM u); z_i'P z_j / 2 with z = X (dM u + M dM's)
-        turned = roots.turned(at.x, d)
-        back = roots.turned_back(xs, d)
-        more = _one(roots.forth(back[0][None], back[1][None]))
-        both = turned[0] + more[0], turned[1] + more[1]
-        of_both = gram.times(*both)
-        half = at.H.half(*_one(roots.back(*of_both)), k)
+        # the derivative of the mode: M du = M H^-1 (dM's - M'X'WX dM u); z_i'P z_j / 2
+        # with z = X (dM u + M dM's)
+        turned = roots.turned(mode.x, d)
+        dL_s = roots.transposed_root_changes(xs, d)
+        M_dL_s = _one(roots.forth(dL_s[0][None], dL_s[1][None]))
+        z_slopes = turned[0] + M_dL_s[0], turned[1] + M_dL_s[1]
+        of_both = gram.times(*z_slopes)
+        half = mode.H.half(*_one(roots.back(*of_both)), k)
         square = (
-            np.tensordot(both[0], of_both[0], ((0, 1), (0, 1))) + both[1].T @ of_both[1]
+            np.tensordot(z_slopes[0], of_both[0], ((0, 1), (0, 1)))
+            + z_slopes[1].T @ of_both[1]
         )
         information = 0.5 * (
             square
@@ -459,16 +489,16 @@ class ArrowLaplaceSurface(EvidenceSurface):
         if k == self._size:
             return _Slopes(gradient, -information, settled)
         pushed = _one(roots.back(*gram.times(*turned)))
-        du = at.H.solve(back[0] - pushed[0], back[1] - pushed[1], k)
-        moved = _one(
+        du = mode.H.solve(dL_s[0] - pushed[0], dL_s[1] - pushed[1], k)
+        follow = _one(
             roots.forth(
                 du[0][None], np.vstack([du[1], np.zeros((self._size - k, d))])[None]
             )
         )
-        across = -gram.times(turned[0] + moved[0], turned[1] + moved[1])[1][k:]
-        # the curvature of max_x log p over what is not integrated
-        half = at.H.half(*_one(roots.back(gram.cross[..., k:], gram.rest[:, k:])), k)
-        own = (
+        across = -gram.times(turned[0] + follow[0], turned[1] + follow[1])[1][k:]
+        # the curvature of max_x log p over the coordinates that are not integrated
+        half = mode.H.half(*_one(roots.back(gram.cross[..., k:], gram.rest[:, k:])), k)
+        profile_curvature = (
             gram.rest[k:, k:]
             - np.tensordot(half[0], half[0], ((0, 1), (0, 1)))
             - half[1].T @ half[1]
@@ -478,34 +508,37 @@ class ArrowLaplaceSurface(EvidenceSurface):
         hessian = np.block(
             [
                 [-information, (root.T @ across).T],
-                [root.T @ across, -root.T @ own @ root],
+                [root.T @ across, -root.T @ profile_curvature @ root],
             ]
         )
         return _Slopes(np.append(gradient, root.T @ outer), hessian, settled)
 
-    def _follow(self, at: ArrowMode, inverse: Inverse) -> tuple[Array, Parts]:
-        """t (n, m + a), and q = H^-1 grad log |H|^(1/2) with zeros for what is given."""
+    def _follow(self, mode: ArrowMode, inverse: Inverse) -> tuple[Array, Parts]:
+        """t (n, m + a), and q = H^-1 grad log |H|^(1/2) with zeros for coordinates that
+        are given."""
         k = self._inner
-        roots = at.roots
-        t = self.rows.log_det_slopes(at.z, self.rows.spread(self._raw(roots, inverse)))
+        roots = mode.roots
+        t = self.rows.log_det_slopes(
+            mode.z, self.rows.spread(self._raw(roots, inverse))
+        )
         a, c = _one(roots.back(*self.rows.pull(t)))
-        c = c[:k] + self._prior_log_det(at.x[1], inverse.corner)[:, None]
-        q = at.H.solve(a, np.vstack([c, np.zeros((self._size - k, 1))]), k)
+        c = c[:k] + self._prior_log_det(mode.x[1], inverse.corner)[:, None]
+        q = mode.H.solve(a, np.vstack([c, np.zeros((self._size - k, 1))]), k)
         return t, (q[0], np.vstack([q[1], np.zeros((self._size - k, 1))]))
 
-    def factor(self, at: ArrowMode) -> Arrow:
+    def factor(self, mode: ArrowMode) -> Arrow:
         """The factor of H over all coefficients, given outer nuisance parameters."""
         k = self._size - len(self.outer)
         if k == self._inner:
-            return at.H
-        return at.roots.arrow(self.gram(at).cut(k)).at(0)
+            return mode.H
+        return mode.roots.arrow(self.gram(mode).cut(k)).at(0)
 
-    def follow(self, at: ArrowMode) -> Parts:
-        """q = H^-1 grad log |H|^(1/2), by which the mean is from the mode to first order."""
-        return self._follow(at, Inverse(*at.H.inverse(self._inner)))[1]
+    def follow(self, mode: ArrowMode) -> Parts:
+        """q = H^-1 grad log |H|^(1/2), the first-order difference of mode and mean."""
+        return self._follow(mode, Inverse(*mode.H.inverse(self._inner)))[1]
 
     def _raw(self, roots: ArrowRoots, S: Inverse) -> Inverse:
-        """M S M' of the parts of H^-1, with zeros for what is given."""
+        """M S M' of the parts of H^-1, with zeros for coordinates that are given."""
         L, (G, K, k) = roots.lead[0], S.border.shape
         border = np.zeros((G, K, self._size))
         corner = np.zeros((self._size, self._size))
@@ -525,36 +558,39 @@ class ArrowLaplaceSurface(EvidenceSurface):
 
     @property
     def many_rows(self) -> bool:
-        """A pass over the rows takes longer than all that is done with its sums."""
+        """Whether a pass over the rows takes longer than the work on its sums."""
         return self.model.design.count >= _MANY
 
     def beyond(self, theta: Array, vanished: Array, start: Array) -> list[Array]:
         return self.layout.beyond(theta, vanished, start)
 
     def starts(self) -> list[Array]:
-        """The best of a few common scales about that where prior and data weigh the same, at each start of the other hyperparameters."""
+        """The best of a few common scales around the balance of prior and data, at each
+        start of the other hyperparameters."""
         if self.criterion == "ML":
-            near = ArrowLaplaceSurface(self.model, self.groups)
-            first = near.starts()[0]
+            reml = ArrowLaplaceSurface(self.model, self.groups)
+            first = reml.starts()[0]
             return [np.append(first, np.zeros(len(self._frame[0])))]
         points = []
         response = self._of_response()
         log_aux = self._log_aux(response)[len(self._inner_aux) :]
-        for others in self.groups.starts():
-            roots = self.layout.roots(others[None])
-            at = self._at(
-                others, roots, (np.zeros((*self.layout.shape[:2], 1)), response)
+        for other_hyper in self.groups.starts():
+            roots = self.layout.roots(other_hyper[None])
+            mode = self._at(
+                other_hyper, roots, (np.zeros((*self.layout.shape[:2], 1)), response)
             )
-            typical = roots.weights_of(self.rows.gram(np.maximum(at.rows.W, 0.0)))
+            typical = roots.weights_of(self.rows.gram(np.maximum(mode.rows.W, 0.0)))
             points += [
                 np.append(
-                    np.where(self.groups.scaling, -0.5 * np.log(typical * r), others),
+                    np.where(
+                        self.groups.scaling, -0.5 * np.log(typical * r), other_hyper
+                    ),
                     log_aux,
                 )
                 for r in (10.0, 1.0, 0.1, 0.01, 0.001)
             ]
-        found = self.values(np.array(points))
-        return [points[int(np.argmax(np.where(np.isnan(found), -np.inf, found)))]]
+        values = self.values(np.array(points))
+        return [points[int(np.argmax(np.where(np.isnan(values), -np.inf, values)))]]
 
 
 class _Slopes(NamedTuple):
@@ -564,5 +600,5 @@ class _Slopes(NamedTuple):
 
 
 def _one(parts: Parts) -> Parts:
-    """Of the one node."""
+    """The parts of the only node."""
     return parts[0][0], parts[1][0]

@@ -1,9 +1,11 @@
-"""The columns of a model with varying effects in the order of an arrow, and the roots of their priors.
+"""The columns of a model with varying effects in arrow order, and the roots of their
+priors.
 
-The grouping factor with the most columns leads: terms of the same groups stand side by side there, K effects for each of G groups.
-Behind it come other factors, then columns of diagonal roots, then those without a latent prior. With M = blkdiag(roots, I) the
-coefficients are mu + M u in these columns, u ~ N(0, I) a priori for all but the last. Every predictor has its own u: an effect k of
-predictor a is number k m + a.
+The grouping factor with the most columns leads: its terms with the same groups form K
+effects for each of G groups. The border has the other factors, then columns of diagonal
+roots, then those without a latent prior. With M = blkdiag(roots, I) the coefficients
+are mu + M u in these columns, u ~ N(0, I) a priori for all but the last. Every
+predictor has its own u: effect k of predictor a is number k m + a.
 """
 
 from dataclasses import dataclass, replace
@@ -28,51 +30,52 @@ from probreg.numerics.frame import vec_entries
 from probreg.numerics.linalg import rank_of
 from probreg.system.memory import in_bytes, physical_memory
 
-_FAR = 1e4  # standard deviations from zero: relative errors of some 1e-5 of a standard deviation, ten times as far 1e-3
-_MOST_SIGNS = 4  # of the correlations of one effect that are tried
-_BY_ROW = 16  # numbers that a row takes while its columns are summed
+_FAR = 1e4  # standard deviations from zero: relative errors of about 1e-5 of a standard deviation, ten times farther 1e-3
+_MOST_SIGNS = 4  # maximal number of sign patterns of the correlations of one effect
+_BY_ROW = 16  # numbers per row while its columns are summed
 
 
 @dataclass(frozen=True, eq=False)
 class ArrowLayout:
-    """The columns of the model in the order of an arrow.
+    """The columns of the model in arrow order.
 
     Attributes
     ----------
     groups : LatentGroups
         Groups with a latent prior, known or unknown.
     known : tuple of int
-        Columns behind these with another prior, which are not flat.
+        Other columns with a prior, which are not flat.
     """
 
     model: Model
     groups: LatentGroups
     known: tuple[int, ...] = ()
 
-    # ---- which column stands where -----------------------------------------------------------------------------------
+    # ---- the order of the columns
+    # ------------------------------------------------------------------------------------
 
     @cached_property
     def _terms(self) -> list[GroupedTerm | None]:
-        """The term of varying effects that each group is, where its root repeats from group to group."""
-        return [_repeating(self.model, g) for g in self.groups.groups]
+        """The term of varying effects of each group, if its root repeats by group."""
+        return [_repeating_term(self.model, g) for g in self.groups.groups]
 
     @cached_property
     def _columns(self) -> dict[int, GroupColumns]:
         design = self.model.design
         return {
             i: GroupColumns.of(term, design.inputs[term.key])
-            for i, term in self._repeated.items()
+            for i, term in self._repeating_terms.items()
         }
 
     @cached_property
-    def _repeated(self) -> dict[int, GroupedTerm]:
-        """The terms whose root repeats, by the number of the group."""
+    def _repeating_terms(self) -> dict[int, GroupedTerm]:
+        """The terms with a repeating root, by the number of the group."""
         return {i: term for i, term in enumerate(self._terms) if term is not None}
 
     @cached_property
-    def _leading(self) -> list[int]:
-        """The groups of the widest factor, and of the terms that have the same groups."""
-        terms = self._repeated
+    def _leading_groups(self) -> list[int]:
+        """The groups of the widest factor, and of the terms with the same groups."""
+        terms = self._repeating_terms
         widest = max(terms, key=lambda i: terms[i].shape[0] * terms[i].shape[1])
         if self.model.design.n:
             first = self._columns[widest]
@@ -82,37 +85,39 @@ class ArrowLayout:
 
     @cached_property
     def blocks(self) -> tuple[list[LatentBlock], list[LatentBlock]]:
-        """Those that lead, and those behind them: other factors, then diagonal roots."""
+        """The leading blocks, and those of the border: other factors, then diagonal
+        roots."""
         m = self.model.shape[1]
-        at = np.cumsum([0, *(len(g.hyper) for g in self.groups.groups)])
-        lead = list[LatentBlock]()
+        hyper_starts = np.cumsum([0, *(len(g.hyper) for g in self.groups.groups)])
+        leading = list[LatentBlock]()
         rest = list[LatentBlock]()
         k = 0
         r = 0
         starts: dict[
             tuple[int, ...], int
-        ] = {}  # of columns, which the blocks of linear predictors share
+        ] = {}  # of columns, shared by the blocks of linear predictors
 
         def place(g: LatentGroup, start: int, count: int) -> slice:
-            """Where `count` columns of a group stand, those of one linear predictor every m-th from its own."""
+            """The positions of `count` columns of a group; those of one linear
+            predictor are every m-th from its own."""
             return slice(
                 start + (g.predictor or 0),
                 start + count * m,
                 1 if g.predictor is None else m,
             )
 
-        behind = [i for i in self._repeated if i not in self._leading]
-        behind.sort(
+        order = [i for i in self._repeating_terms if i not in self._leading_groups]
+        order.sort(
             key=lambda i: -len(self.groups.groups[i].columns)
         )  # nested factors are eliminated one after the other
-        behind += [i for i, term in enumerate(self._terms) if term is None]
-        for i in [*self._leading, *behind]:
+        order += [i for i, term in enumerate(self._terms) if term is None]
+        for i in [*self._leading_groups, *order]:
             g = self.groups.groups[i]
-            own = slice(int(at[i]), int(at[i + 1]))
-            (G, K), repeated = (1, len(g.columns)), (term := self._terms[i]) is not None
+            hyper = slice(int(hyper_starts[i]), int(hyper_starts[i + 1]))
+            (G, K), repeats = (1, len(g.columns)), (term := self._terms[i]) is not None
             if term is not None:
                 G, K = term.shape
-            leads = i in self._leading
+            leads = i in self._leading_groups
             count = K if leads else G * K
             if g.columns not in starts:
                 starts[g.columns] = k if leads else r
@@ -121,34 +126,39 @@ class ArrowLayout:
                 else:
                     r += count * m
             block = LatentBlock(
-                g, own, place(g, starts[g.columns], count), G, K * g.width(m), repeated
+                g, hyper, place(g, starts[g.columns], count), G, K * g.width(m), repeats
             )
-            (lead if leads else rest).append(block)
-        lead.sort(key=lambda b: b.place.stop)
+            (leading if leads else rest).append(block)
+        leading.sort(key=lambda b: b.place.stop)
         rest.sort(key=lambda b: b.place.stop)
-        return lead, rest
+        return leading, rest
 
     @cached_property
     def _first(self) -> tuple[list[LatentBlock], list[LatentBlock]]:
-        """Of the blocks of the same columns in several linear predictors the first."""
-        lead, rest = (
+        """The first of the blocks of the same columns in several linear predictors."""
+        lead, behind = (
             {b.group.columns: b for b in reversed(part)} for part in self.blocks
         )
-        return list(lead.values())[::-1], list(rest.values())[::-1]
+        return list(lead.values())[::-1], list(behind.values())[::-1]
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """G, K of all predictors, and the number of latent columns behind them."""
-        lead, rest = self.blocks
-        return lead[0].repeats, lead[-1].place.stop, rest[-1].place.stop if rest else 0
+        """G, K of all predictors, and the number of latent border columns."""
+        lead, behind = self.blocks
+        return (
+            lead[0].repeats,
+            lead[-1].place.stop,
+            behind[-1].place.stop if behind else 0,
+        )
 
     @cached_property
     def places(self) -> Array:
-        """(G, K m), where the coefficients of each group that leads stand in vec beta."""
+        """(G, K m), the positions of the coefficients of each leading group in vec
+        beta."""
         m = self.model.shape[1]
         lead = self._first[0]
-        each = [vec_entries(b.group.columns, m).reshape(b.repeats, -1) for b in lead]
-        return np.hstack(each)
+        entries = [vec_entries(b.group.columns, m).reshape(b.repeats, -1) for b in lead]
+        return np.hstack(entries)
 
     @cached_property
     def flat(self) -> tuple[int, ...]:
@@ -161,26 +171,26 @@ class ArrowLayout:
     @cached_property
     def centre(self) -> Array:
         """mu (p,) of the groups, 0 elsewhere."""
-        out = np.zeros(self.model.shape[0])
+        centre = np.zeros(self.model.shape[0])
         for g, term in zip(self.groups.groups, self._terms):
             if term is None:
-                out[list(g.columns)] = g.base.center(len(g.columns))
-        return out
+                centre[list(g.columns)] = g.base.center(len(g.columns))
+        return centre
 
     @cached_property
     def columns(self) -> ArrowColumns:
         """[Z, X], diagonal blocks in coordinates of their roots and flat columns standardised."""
         design = self.model.design
-        rest = self._first[1]
-        of = {id(self.groups.groups[i]): c for i, c in self._columns.items()}
-        first, *others_lead = (of[id(b.group)] for b in self._first[0])
-        for more in others_lead:
-            first = first.beside(more)
-        others = tuple(of[id(b.group)] for b in rest if b.repeated)
-        dense = [self._own(b) for b in rest if not b.repeated]
+        behind = self._first[1]
+        by_group = {id(self.groups.groups[i]): c for i, c in self._columns.items()}
+        first, *others_lead = (by_group[id(b.group)] for b in self._first[0])
+        for beside in others_lead:
+            first = first.beside(beside)
+        repeated = tuple(by_group[id(b.group)] for b in behind if b.repeated)
+        dense = [self._own(b) for b in behind if not b.repeated]
         last = [design.X[:, list(self.known)], self._standardised]
         return ArrowColumns(
-            first, others, np.ascontiguousarray(np.hstack([*dense, *last]))
+            first, repeated, np.ascontiguousarray(np.hstack([*dense, *last]))
         )
 
     def _own(self, block: LatentBlock) -> Array:
@@ -189,26 +199,28 @@ class ArrowLayout:
         return np.asarray(solve_triangular(block.group.root, X.T, lower=True).T)
 
     def map_of_rest(self) -> Any:
-        """A (p, r) with which the columns behind those that lead are X A, sparse."""
+        """A (p, r), sparse, with which the border columns are X A."""
         from scipy.sparse import coo_array, csr_array, hstack
 
         p = self.model.shape[0]
         parts = list[Any]()
         for b in self._first[1]:
-            own = np.array(b.group.columns)
+            columns = np.array(b.group.columns)
             if b.repeated:
                 parts.append(
                     coo_array(
-                        (np.ones(len(own)), (own, np.arange(len(own)))),
-                        shape=(p, len(own)),
+                        (np.ones(len(columns)), (columns, np.arange(len(columns)))),
+                        shape=(p, len(columns)),
                     )
                 )
             else:  # X L'^-1
                 parts.append(
                     _slab(
                         p,
-                        own,
-                        solve_triangular(b.group.root, np.eye(len(own)), lower=True).T,
+                        columns,
+                        solve_triangular(
+                            b.group.root, np.eye(len(columns)), lower=True
+                        ).T,
                     )
                 )
         parts.append(
@@ -226,23 +238,27 @@ class ArrowLayout:
     def frame(self) -> Frame:
         """The standardised flat columns."""
         design = self.model.design
-        own = list(self.flat)
+        flat = list(self.flat)
         f = len(self.flat)
         if not f:
             return Frame(np.zeros(0), np.ones(0), None)
         if design.n:
-            X = np.ascontiguousarray(design.X[:, own].T)  # by column, as sums are quick
+            X = np.ascontiguousarray(
+                design.X[:, flat].T
+            )  # by column, as sums are quick
             shift = X.mean(1)
             scale = X.std(1)
         else:
             moments = design.moments_by_group or design.moments
-            shift = moments.mean[own]
-            scale = moments.scale[own]
-        at = self.model.design.intercept
-        frame = Frame.of(shift, scale, self.flat.index(at) if at in self.flat else None)
+            shift = moments.mean[flat]
+            scale = moments.scale[flat]
+        intercept = self.model.design.intercept
+        frame = Frame.of(
+            shift, scale, self.flat.index(intercept) if intercept in self.flat else None
+        )
         if not design.n or frame.intercept is None:
             return frame
-        return frame.with_mix(np.asarray(design.X[:: max(1, design.n // 10_000), own]))
+        return frame.with_mix(np.asarray(design.X[:: max(1, design.n // 10_000), flat]))
 
     @property
     def _standardised(self) -> Array:
@@ -250,62 +266,66 @@ class ArrowLayout:
 
     @cached_property
     def frame_of_all(self) -> Frame:
-        """The frame of all columns: those that are not flat are as they are."""
+        """The frame of all columns: columns that are not flat are raw."""
         flat = np.array(self.flat, dtype=np.intp)
-        own = self.frame
-        out = Frame.of_raw(self.model.shape[0])
-        out.shift[flat], out.scale[flat] = own.shift, own.scale
-        if own.intercept is None:
+        flat_frame = self.frame
+        frame = Frame.of_raw(self.model.shape[0])
+        frame.shift[flat], frame.scale[flat] = flat_frame.shift, flat_frame.scale
+        if flat_frame.intercept is None:
             intercept = None
         else:
-            intercept = int(flat[own.intercept])
+            intercept = int(flat[flat_frame.intercept])
         return replace(
-            out,
+            frame,
             intercept=intercept,
-            mix=own.mix,
-            mixed=None if own.mixed is None else flat[own.mixed],
+            mix=flat_frame.mix,
+            mixed=None if flat_frame.mixed is None else flat[flat_frame.mixed],
         )
 
     def coefficients(self, a: Array, c: Array) -> Array:
-        """What columns a (G, K m, s) and c (r m, s) are as vec beta (p m, s), without mu."""
+        """Return columns a (G, K m, s) and c (r m, s) as vec beta (p m, s), without
+        mu."""
         p, m = self.model.shape
-        out = self.coordinates(a, c).reshape(p, m, a.shape[-1])
-        own = list(self.flat)
-        s = out.shape[2]
-        out[own] = (self.T @ out[own].reshape(len(own), m * s)).reshape(len(own), m, s)
-        return out.reshape(p * m, s)
+        beta = self.coordinates(a, c).reshape(p, m, a.shape[-1])
+        flat = list(self.flat)
+        s = beta.shape[2]
+        beta[flat] = (self.T @ beta[flat].reshape(len(flat), m * s)).reshape(
+            len(flat), m, s
+        )
+        return beta.reshape(p * m, s)
 
     def coordinates(self, a: Array, c: Array) -> Array:
         """The same in the frame of all columns, (p m, s)."""
-        (p, m), (lead, rest) = self.model.shape, self.blocks
+        (p, m), (lead, behind) = self.model.shape, self.blocks
         s = a.shape[-1]
-        out = np.zeros((p, m, a.shape[-1]))
+        coordinates = np.zeros((p, m, a.shape[-1]))
         for b in lead:
-            out.reshape(p * m, s)[b.group.entries(m)] = a[:, b.place].reshape(
+            coordinates.reshape(p * m, s)[b.group.entries(m)] = a[:, b.place].reshape(
                 len(b.group.columns) * b.group.width(m), s
             )
-        for b in rest:
+        for b in behind:
             part = c[b.place].reshape(len(b.group.columns), b.group.width(m) * s)
             if not b.repeated:  # gamma = L'(beta - mu)
                 part = solve_triangular(b.group.root, part, lower=True, trans="T")
-            out.reshape(p * m, s)[b.group.entries(m)] = part.reshape(-1, s)
+            coordinates.reshape(p * m, s)[b.group.entries(m)] = part.reshape(-1, s)
         q = self.shape[2]
-        known = slice(q, q + len(self.known) * m)
-        out[list(self.known)] = c[known].reshape(len(self.known), m, s)
-        flat = slice(known.stop, known.stop + len(self.flat) * m)
-        out[list(self.flat)] = c[flat].reshape(len(self.flat), m, s)
-        return out.reshape(p * m, s)
+        known_columns = slice(q, q + len(self.known) * m)
+        coordinates[list(self.known)] = c[known_columns].reshape(len(self.known), m, s)
+        flat = slice(known_columns.stop, known_columns.stop + len(self.flat) * m)
+        coordinates[list(self.flat)] = c[flat].reshape(len(self.flat), m, s)
+        return coordinates.reshape(p * m, s)
 
     # ---- the roots --------------------------------------------------------------------------------------------------
 
     def roots(self, theta: Array, sigma: Array | None = None) -> ArrowRoots:
-        """The roots at nodes theta (S, d), those in units of sigma times sigma (S,)."""
+        """Return the roots at nodes theta (S, d), those in units of sigma times sigma
+        (S,)."""
         unit = np.ones(len(theta)) if sigma is None else sigma
-        lead, rest = (
+        lead, behind = (
             [self._root(b, theta[:, b.hyper], unit) for b in part]
             for part in self.blocks
         )
-        return ArrowRoots(lead, rest, len(self.groups.priors))
+        return ArrowRoots(lead, behind, len(self.groups.priors))
 
     def _root(self, b: LatentBlock, logs: Array, unit: Array) -> BlockRoots:
         g = b.group
@@ -319,41 +339,42 @@ class ArrowLayout:
             else:
                 D = np.exp(g.prior.log_scales_at(logs, q))
             D = unit[:, None] * D
-            moved = g.log_scales(logs[0]).slopes.T * D[0]
-            return BlockRoots(b, relative, np.repeat(D, m, 1), np.repeat(moved, m, 1))
-        own = _root_of_each(g, logs, b.size // m)
-        value = unit[:, None, None] * own.value
-        moved = unit[0] * own.slopes
+            slopes = g.log_scales(logs[0]).slopes.T * D[0]
+            return BlockRoots(b, relative, np.repeat(D, m, 1), np.repeat(slopes, m, 1))
+        root = _root_of_each(g, logs, b.size // m)
+        value = unit[:, None, None] * root.value
+        slopes = unit[0] * root.slopes
         if m > 1:
             value = np.kron(value, np.eye(m))
-            moved = np.kron(moved, np.eye(m))
-        return BlockRoots(b, relative, value, moved)
+            slopes = np.kron(slopes, np.eye(m))
+        return BlockRoots(b, relative, value, slopes)
 
     def beyond(self, theta: Array, vanished: Array, start: Array) -> list[Array]:
-        """Points with a scale that vanished at a tenth of the others, or at its start where the others are held, and the correlations
-        of its effect towards either end.
+        """Return new starts with vanished scales at a tenth of the others, or at their
+        start if the others are fixed.
 
-        The evidence is linear in the covariance of an effect with the others where its standard deviation is 0: falling at one sign of
-        a correlation, it may rise at the other.
+        The correlations of the effect are near either end: the evidence is linear in
+        the covariance of an effect with the others if its standard deviation is 0, so
+        it may decrease for one sign of a correlation and increase for the other.
         """
-        out = []
+        points = []
         for b in [*self.blocks[0], *self.blocks[1]]:
-            own = np.arange(b.hyper.start, b.hyper.stop)
-            scales = self.groups.scaling[own]
-            stay = own[scales & ~vanished[own]]
-            cors = own[~scales]
+            hyper = np.arange(b.hyper.start, b.hyper.stop)
+            scales = self.groups.scaling[hyper]
+            stay = hyper[scales & ~vanished[hyper]]
+            cors = hyper[~scales]
             if not (b.repeated and len(cors)):
                 continue
-            for j in own[scales & vanished[own]]:
-                back = theta.copy()
+            for j in hyper[scales & vanished[hyper]]:
+                start_again = theta.copy()
                 if len(stay):
-                    back[j] = theta[stay].mean() - np.log(10.0)
+                    start_again[j] = theta[stay].mean() - np.log(10.0)
                 else:
-                    back[j] = start[j]
-                slopes = self._root(b, back[None, b.hyper], np.ones(1)).slopes
+                    start_again[j] = start[j]
+                slopes = self._root(b, start_again[None, b.hyper], np.ones(1)).slopes
                 k = int(
                     np.abs(slopes[j - b.hyper.start]).sum(1).argmax()
-                )  # the effect whose row of the root this scale is
+                )  # the effect in whose row of the root this scale appears
                 pairs = [
                     i
                     for i in cors
@@ -363,33 +384,36 @@ class ArrowLayout:
                 for signs in islice(
                     product((1.0, -1.0), repeat=len(pairs)), _MOST_SIGNS
                 ):
-                    point = back.copy()
+                    point = start_again.copy()
                     point[pairs] = signs
-                    out.append(point)
-        return out
+                    points.append(point)
+        return points
 
 
 def require_memory(layout: ArrowLayout, method: str, has: int | None = None) -> None:
-    """Incompatible, before anything is allocated, where the matrices of the arrow take more memory than the machine has (or `has`)."""
+    """Raise Incompatible, before any allocation, if the matrices of the arrow need more
+    memory than the machine has (or `has`)."""
     (G, K, q), m = layout.shape, layout.model.shape[1]
     r = q + (len(layout.known) + len(layout.flat)) * m
     need = 8.0 * (4 * (G * K * r + r * r) + _BY_ROW * layout.model.design.n)
-    most = has or physical_memory()
-    if most is None or need <= most:
+    memory = has or physical_memory()
+    if memory is None or need <= memory:
         return
     terms = [
-        layout.model.design.recipe.grouped[t.key] for t in layout._repeated.values()
+        layout.model.design.recipe.grouped[t.key]
+        for t in layout._repeating_terms.values()
     ]
     counts = " and ".join(f"{t.counted} in {t.key}" for t in terms)
     raise Incompatible(
-        f"{method}: {counts} need {in_bytes(need)} of memory, and this machine has {in_bytes(most)}. That is 4 (G K r + r²) numbers and "
-        f"{_BY_ROW} for each row: G K = {G * K:,} effects are eliminated, and r = {r:,} columns are left. Group the smaller factors "
-        "more coarsely, or leave out a term"
+        f"{method}: {counts} need {in_bytes(need)} of memory, and this machine has {in_bytes(memory)}. That is 4 (G K r + r²) numbers and "
+        f"{_BY_ROW} for each row: G K = {G * K:,} effects are eliminated, and r = {r:,} columns remain. Group the smaller factors "
+        "more coarsely, or drop a term"
     )
 
 
 def require_flat_rank(layout: ArrowLayout, method: str) -> None:
-    """Incompatible where flat columns are combinations of others, and where effects of groups are nearly so."""
+    """Raise Incompatible if flat columns depend on others, or effects of groups nearly
+    do."""
     _require_near_intercept(layout.model, method)
     design = layout.model.design
     flat = list(layout.flat)
@@ -414,35 +438,37 @@ def require_flat_rank(layout: ArrowLayout, method: str) -> None:
     if flat:
         names = tuple(design.columns[j] for j in flat)
         if rank is None:
-            why = f"{len(flat)} columns and {rows} rows"
+            reason = f"{len(flat)} columns and {rows} rows"
         else:
-            why = combinations(rank, names)
+            reason = combinations(rank, names)
         raise Incompatible(
-            f"{method}: the posterior is improper, because columns are not identified: {why}. Drop one, or give these columns a "
+            f"{method}: the posterior is improper, because columns are not identified: {reason}. Drop one, or give these columns a "
             "proper prior."
         )
 
 
 def _require_near_intercept(model: Model, method: str) -> None:
-    """Incompatible where an effect with an intercept beside it lies so far from zero that sums of its squares hold no digits."""
+    """Raise Incompatible if an effect with an intercept lies so far from zero that sums
+    of its squares lose all digits."""
     for term in model.design.recipe.grouped.values():
         if "Intercept" not in term.effects:
             continue
-        found = _mean_and_spread(model.design, term)
-        if found is None:
+        moments = _mean_and_spread(model.design, term)
+        if moments is None:
             continue
-        middle, spread = found
-        far = (spread > 0) & (np.abs(middle) > _FAR * spread)
-        if far.any():
-            k = int(far.argmax())
+        middle, spread = moments
+        is_far = (spread > 0) & (np.abs(middle) > _FAR * spread)
+        if is_far.any():
+            k = int(is_far.argmax())
             raise Incompatible(
-                f"{method}: {term.key}: {term.effects[k]} has mean {middle[k]:.6g} and standard deviation {spread[k]:.3g}, so that its "
-                f"intercept lies too far from the rows to be told: subtract {middle[k]:.6g} from it first"
+                f"{method}: {term.key}: {term.effects[k]} has mean {middle[k]:.6g} and standard deviation {spread[k]:.3g}, so its "
+                f"intercept is too far from the rows to be estimated: subtract {middle[k]:.6g} from it first"
             )
 
 
 def _mean_and_spread(design: Design, term: GroupedTerm) -> tuple[Array, Array] | None:
-    """Of what the effects of a term multiply, (K,); None where that is not known."""
+    """Return means and standard deviations (K,) of the variables of a term's effects;
+    None if they are not known."""
     if term.key in design.inputs:
         Z = np.ascontiguousarray(
             np.asarray(design.inputs[term.key])[:, 1:].T
@@ -452,20 +478,20 @@ def _mean_and_spread(design: Design, term: GroupedTerm) -> tuple[Array, Array] |
     if moments is None:
         return None
     place = {c: j - moments.head.p for j, c in enumerate(moments.columns)}
-    own = [place[c] for c in term.columns]
+    places = [place[c] for c in term.columns]
     middle, square = (
-        moments.totals[own].reshape(*term.shape, 2).sum(0).T / moments.weight
+        moments.totals[places].reshape(*term.shape, 2).sum(0).T / moments.weight
     )
     return middle, np.sqrt(np.maximum(square - middle**2, 0.0))
 
 
-def _slab(p: int, columns: Array, each: Array) -> Any:
-    """(p, f), sparse: `each` (q, f) at the rows of these columns."""
+def _slab(p: int, columns: Array, values: Array) -> Any:
+    """(p, f), sparse: `values` (q, f) at the rows of these columns."""
     from scipy.sparse import coo_array
 
-    at = np.repeat(columns, each.shape[1])
-    own = np.tile(np.arange(each.shape[1]), len(columns))
-    return coo_array((each.ravel(), (at, own)), shape=(p, each.shape[1]))
+    rows = np.repeat(columns, values.shape[1])
+    columns_ = np.tile(np.arange(values.shape[1]), len(columns))
+    return coo_array((values.ravel(), (rows, columns_)), shape=(p, values.shape[1]))
 
 
 class _RootOfEach(NamedTuple):
@@ -474,11 +500,11 @@ class _RootOfEach(NamedTuple):
 
 
 def _root_of_each(g: LatentGroup, logs: Array, K: int) -> _RootOfEach:
-    """The root that repeats from group to group."""
+    """Return the root that repeats by group."""
     if g.prior is not None and (first := g.prior.root(logs[0])) is not None:
-        every = [first, *(g.prior.root(each) for each in logs[1:])]
+        roots = [first, *(g.prior.root(row) for row in logs[1:])]
         return _RootOfEach(
-            np.array([found[0] for found in every if found is not None]), first[1]
+            np.array([root[0] for root in roots if root is not None]), first[1]
         )
     sd = g.base.independent(len(g.columns))
     assert sd is not None  # see `_repeating`
@@ -490,8 +516,9 @@ def _root_of_each(g: LatentGroup, logs: Array, K: int) -> _RootOfEach:
     return _RootOfEach(value, value[:1] if len(g.hyper) else np.zeros((0, K, K)))
 
 
-def _repeating(model: Model, g: LatentGroup) -> GroupedTerm | None:
-    """The term whose columns these are, where their prior is one root (K, K) for every group."""
+def _repeating_term(model: Model, g: LatentGroup) -> GroupedTerm | None:
+    """Return the term of these columns, if their prior is one root (K, K) for every
+    group."""
     term = model.design.grouped_of(g.columns)
     if term is None:
         return None

@@ -1,4 +1,5 @@
-"""The likelihood of one standard deviation by adaptive Gauss-Hermite quadrature, group by group, with one effect for each.
+"""The likelihood of one standard deviation by adaptive Gauss-Hermite quadrature in each
+group, with one effect per group.
 
 Given flat coefficients b and nuisance parameters, groups are independent. With u_g the mode of l_g(u) = sum_(i in g) log p(y_i | u) - u^2 / 2
 and s_g^2 = 1 / (-l_g''(u_g)), the nodes are u_gj = u_g + 2^(1/2) s_g x_j and
@@ -20,22 +21,22 @@ _STEP = 0.01  # of the logs of scales, and of the other coordinates in standard 
 
 
 class ArrowQuadratureSurface(ArrowLaplaceSurface):
-    """f(log sd, flat coefficients, log aux) by so many points in each group."""
+    """f(log sd, flat coefficients, log aux) by several points in each group."""
 
     def __init__(self, model: Model, groups: LatentGroups, points: int) -> None:
         super().__init__(model, groups, "ML")
         self.points = points
 
-    def _evidence(self, at: ArrowMode) -> float:
+    def _evidence(self, mode: ArrowMode) -> float:
         x, w = np.polynomial.hermite.hermgauss(self.points)
         lead = self.layout.columns.lead
-        scale = 1.0 / at.H.L[:, 0, 0]
-        u = at.x[0][:, 0, 0]
-        moved = at.roots.lead[0, 0, 0] * lead.Z[:, 0]
+        scale = 1.0 / mode.H.L[:, 0, 0]
+        u = mode.x[0][:, 0, 0]
+        effect = mode.roots.lead[0, 0, 0] * lead.Z[:, 0]
         terms = np.empty((self.points, len(u)))
         for j, node in enumerate(np.sqrt(2.0) * x):
-            z = at.z.copy()
-            z[:, 0] += moved * (node * scale)[lead.codes]
+            z = mode.z.copy()
+            z[:, 0] += effect * (node * scale)[lead.codes]
             log_p = times_weights(self.rows.local(z)[0], self.model.design.weights)
             terms[j] = np.bincount(lead.codes, log_p, len(u)) - 0.5 * np.square(
                 u + node * scale
@@ -43,31 +44,31 @@ class ArrowQuadratureSurface(ArrowLaplaceSurface):
         total = np.logaddexp.reduce(terms + (np.log(w) + np.square(x))[:, None], axis=0)
         return float(
             (total + np.log(scale) - 0.5 * np.log(np.pi)).sum()
-            + self.log_prior(at.x[1])
+            + self.log_prior(mode.x[1])
         )
 
     def __call__(self, theta: Array) -> EvidencePoint:
-        near = super().__call__(theta)
+        laplace = super().__call__(theta)
 
         def along(e: Array) -> float:
             f = self.values(np.array([theta + k * e for k in (1, -1, 2, -2)]))
             # f' = [8 (f1 - f-1) - (f2 - f-2)] / 12 h
             return float((8.0 * (f[0] - f[1]) - (f[2] - f[3])) / (12.0 * _STEP))
 
-        return near._replace(
+        return laplace._replace(
             gradient=np.array([along(e) for e in _STEP * np.eye(len(theta))])
         )
 
 
 def points_obstacle(model: Model, criterion: str) -> str | None:
-    """Why more than one point does not apply, in words; None where it does."""
-    what = "evidence with points above 1"
+    """Return why more than one point does not apply, or None."""
+    subject = "evidence with points above 1"
     if model.likelihood.least_squares:
-        return f"{what} is for other likelihoods: for a Gaussian one point is exact"
+        return f"{subject} needs another likelihood: for a Gaussian one point is exact"
     if criterion != "ML":
-        return f"{what} needs criterion='ML', since groups are independent only where flat coefficients are given"
+        return f"{subject} needs criterion='ML', because groups are independent only given flat coefficients"
     if model.likelihood.width > 1:
-        return f"{what} needs one linear predictor, and {model.likelihood.named} likelihood has {model.likelihood.width}"
+        return f"{subject} needs one linear predictor, and {model.likelihood.named} likelihood has {model.likelihood.width}"
     informative = [
         b for b in model.joint.blocks if model.joint.informative[list(b.columns)].any()
     ]
@@ -75,4 +76,4 @@ def points_obstacle(model: Model, criterion: str) -> str | None:
     if len(terms) == 1 and terms[0] is not None and len(terms[0].effects) == 1:
         return None
     names = ", ".join(model.design.called(b.columns) for b in informative)
-    return f"{what} needs one effect of one grouping factor, such as (1 | g), and this model has {names}; use points=1"
+    return f"{subject} needs one effect of one grouping factor, such as (1 | g), and this model has {names}; use points=1"

@@ -1,7 +1,9 @@
-"""What the rows of a smooth likelihood say to an arrow: sums over rows x_i of [Z, X] with m predictors and a nuisance parameters.
+"""Sums over the rows of a smooth likelihood for an arrow: rows x_i of [Z, X] with m
+predictors and a nuisance parameters.
 
-A row has z_i = (eta_i, log aux), W_i (m + a, m + a) minus the second derivative of its log p over them, and moves with the coefficients
-as z_i = blkdiag(x_i kron I_m, I_a). Coefficient k of predictor j is number k m + j; log aux stand last.
+A row has z_i = (eta_i, log aux), and W_i (m + a, m + a) is minus the second derivative
+of its log p. It depends on the coefficients as z_i = blkdiag(x_i kron I_m, I_a)
+coefficients. Coefficient k of predictor j is number k m + j; log aux come last.
 """
 
 from dataclasses import dataclass
@@ -17,11 +19,12 @@ from probreg.inference.exact.arrow_roots import Inverse, Parts
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import Model
 
-_NEAR = 1e-4  # of a difference of the curvature of a row, in eta and log aux
+_NEAR = 1e-4  # step of differences of a row's curvature, in eta and log aux
 
 
 class RowSlopes(NamedTuple):
-    """sum_i w_i log p_i, and row by row its gradient (n, m + a) and W (n, m + a, m + a), weights counted."""
+    """sum_i w_i log p_i, and for each row its gradient (n, m + a) and W (n, m + a, m +
+    a), with weights."""
 
     value: float
     score: Array
@@ -48,17 +51,17 @@ class ArrowRows:
     def likelihood(self) -> SmoothLikelihood:
         assert isinstance(
             self.model.likelihood, SmoothLikelihood
-        )  # `scales_obstacle` asks first
+        )  # checked in `scales_obstacle`
         return self.model.likelihood
 
     @cached_property
     def _offset(self) -> Array:
         design = self.model.design
         if self.centre.any():
-            moved = (design.X @ self.centre)[:, None]
+            from_centre = (design.X @ self.centre)[:, None]
         else:
-            moved = np.zeros((design.n, 1))
-        return plus_offset(moved, design.offset)
+            from_centre = np.zeros((design.n, 1))
+        return plus_offset(from_centre, design.offset)
 
     @cached_property
     def _pick(self) -> list[int]:
@@ -70,24 +73,24 @@ class ArrowRows:
     def moved(self, a: Array, c: Array) -> Array:
         """z_i (n, m + a) of coefficients a (G, K m, 1) and c (r m + a, 1)."""
         m = self.m
-        own = self._split(a, c)
-        eta = self.columns.times(*own)
+        split = self._split(a, c)
+        eta = self.columns.times(*split)
         last = np.broadcast_to(c[len(c) - self.a :, 0], (len(eta), self.a))
         return np.hstack([eta, last]) if m and self.a else eta
 
     def at(self, a: Array, c: Array) -> Array:
-        """z_i with the offset."""
+        """z_i including the offset."""
         z = self.moved(a, c)
         return np.hstack([z[:, : self.m] + self._offset, z[:, self.m :]])
 
     def _split(self, a: Array, c: Array) -> Parts:
-        """As coefficients (G, K, m) and (r, m) of the columns."""
+        """Split into coefficients (G, K, m) and (r, m) of the columns."""
         G = self.columns.lead.groups
         m = self.m
         return a.reshape(G, -1, m), c[: len(c) - self.a].reshape(-1, m)
 
     def values(self, z: Array) -> RowSlopes:
-        """At z (n, m + a)."""
+        """The sums and derivatives at z (n, m + a)."""
         log_p, g, h = self.local(z)
         w = self.model.design.weights
         return RowSlopes(
@@ -97,25 +100,25 @@ class ArrowRows:
         )
 
     def local(self, z: Array) -> tuple[Array, Array, Array]:
-        """log p_i, gradient and W_i row by row, without weights."""
+        """log p_i, gradient and W_i of each row, without weights."""
         m = self.m
         design = self.model.design
         aux = {
             name: float(np.exp(z[0, m + i]))
             for i, name in enumerate(self.model.unknown)
         }
-        known = self.likelihood.at_rows({**self.model.fixed, **aux}, design.precision)
+        values = self.likelihood.at_rows({**self.model.fixed, **aux}, design.precision)
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            found = self.likelihood.value_grad_hessian(
-                design.observed, z[:, :m], **known
+            local = self.likelihood.value_grad_hessian(
+                design.observed, z[:, :m], **values
             )
         pick = self._pick
-        if len(pick) == found.gradient.shape[1]:
-            return found
+        if len(pick) == local.gradient.shape[1]:
+            return local
         return (
-            found.log_prob,
-            found.gradient[:, pick],
-            found.curvature[:, pick][:, :, pick],
+            local.log_prob,
+            local.gradient[:, pick],
+            local.curvature[:, pick][:, :, pick],
         )
 
     # ---- sums ---------------------------------------------------------------------------------------------------------
@@ -135,57 +138,59 @@ class ArrowRows:
         K = self.columns.lead.effects
         r = self.columns.width
         lead = np.empty((G, K, m, K, m))
-        rest = np.zeros((r * m + a, r * m + a))
+        border = np.zeros((r * m + a, r * m + a))
         cross = np.zeros((G, K, m, r * m + a))
         corner = np.empty((r, m, r, m))
         for i in range(m):
             for j in range(i + 1):
-                found = self.columns.gram(W[:, i, j])
+                sums = self.columns.gram(W[:, i, j])
                 for k, s in {(i, j), (j, i)}:
-                    lead[:, :, k, :, s], corner[:, k, :, s] = found.lead, found.rest
-                    cross[:, :, k, s : r * m : m] = found.cross
-        rest[: r * m, : r * m] = corner.reshape(r * m, r * m)
+                    lead[:, :, k, :, s], corner[:, k, :, s] = sums.lead, sums.rest
+                    cross[:, :, k, s : r * m : m] = sums.cross
+        border[: r * m, : r * m] = corner.reshape(r * m, r * m)
         for i in range(a):
-            at = r * m + i
+            entry = r * m + i
             above, below = self.columns.cross(W[:, :m, m + i])
-            cross[..., at] = above
-            rest[: r * m, at] = rest[at, : r * m] = below.ravel()
-        rest[r * m :, r * m :] = W[:, m:, m:].sum(0)
+            cross[..., entry] = above
+            border[: r * m, entry] = border[entry, : r * m] = below.ravel()
+        border[r * m :, r * m :] = W[:, m:, m:].sum(0)
         return ArrowGram(
-            lead.reshape(G, K * m, K * m), cross.reshape(G, K * m, -1), rest
+            lead.reshape(G, K * m, K * m), cross.reshape(G, K * m, -1), border
         )
 
     def spread(self, S: Inverse) -> Array:
-        """V_i (n, m + a, m + a), the covariance of z_i where that of all coefficients has these parts."""
+        """V_i (n, m + a, m + a), the covariance of z_i if the covariance of all
+        coefficients has these parts."""
         m = self.m
         a = self.a
         n = len(self.columns.dense)
         G = len(S.own)
         r = self.columns.width * m
-        out = np.empty((n, m + a, m + a))
+        spread = np.empty((n, m + a, m + a))
         for i in range(m):
             for j in range(i + 1):
-                # x_i'S_ij x_i is that of the symmetric part of S_ij
-                own = S.own[:, i::m, j::m]
+                # x_i'S_ij x_i depends only on the symmetric part of S_ij
+                diagonal_blocks = S.own[:, i::m, j::m]
                 border = (S.border[:, i::m, j:r:m] + S.border[:, j::m, i:r:m]) / 2
                 corner = S.corner[i:r:m, j:r:m]
                 symmetric = (
-                    (own + own.swapaxes(1, 2)) / 2,
+                    (diagonal_blocks + diagonal_blocks.swapaxes(1, 2)) / 2,
                     border,
                     (corner + corner.T) / 2,
                 )
-                out[:, i, j] = out[:, j, i] = self.columns.leverage(*symmetric)
+                spread[:, i, j] = spread[:, j, i] = self.columns.leverage(*symmetric)
         for i in range(a):
             part = (
                 S.border[..., r + i].reshape(G, -1, m),
                 S.corner[:r, r + i].reshape(-1, m),
             )
-            out[:, :m, m + i] = out[:, m + i, :m] = self.columns.times(*part)
-        out[:, m:, m:] = S.corner[r:, r:]
-        return out
+            spread[:, :m, m + i] = spread[:, m + i, :m] = self.columns.times(*part)
+        spread[:, m:, m:] = S.corner[r:, r:]
+        return spread
 
     def log_det_slopes(self, z: Array, V: Array) -> Array:
-        """t_ik = tr(V_i dW_i / dz_ik) / 2 (n, m + a), weights counted: log |H|^(1/2) changes by sum_i t_i'dz_i."""
+        """t_ik = tr(V_i dW_i / dz_ik) / 2 (n, m + a), with weights: log |H|^(1/2)
+        changes by sum_i t_i'dz_i."""
         t = np.empty(z.shape)
         for k in range(z.shape[1]):
             e = _NEAR * (np.arange(z.shape[1]) == k)

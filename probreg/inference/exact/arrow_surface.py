@@ -1,17 +1,20 @@
-"""The log evidence of a Gaussian model with varying effects, from moments in the shape of an arrow: f(theta) = log p(y | theta).
+"""The log evidence of a Gaussian model with varying effects, from moments in arrow
+form: f(theta) = log p(y | theta).
 
 With M the roots of the priors, noise = 1 / sigma^2, H = noise M'X'X M + blkdiag(I, 0) (flat columns last, without the I) and (u, b) the
 mode of coefficients in these coordinates,
 
     f = [W (log noise - log 2 pi) - log |H| - noise |y - X M u|^2 - |u|^2] / 2 + (p / 2) log 2 pi
 
-with W the weight of the rows and p flat columns; -2 f is the REML criterion of Bates et al. 2015. For the likelihood (ML) |H| is that
-without the flat columns, and the last term is absent. With s = noise X'(y - X M u) the slope over a root L is
+with W the weight of the rows and p flat columns; -2 f is the REML criterion of Bates et
+al. 2015. For the likelihood (ML) |H| excludes the flat columns, and the last term is
+absent. With s = noise X'(y - X M u) the slope over a root L is
 
     d f = < dL, s u' - noise X'X M H^-1 >
 
-on the diagonal blocks of L: roots, never precisions, so that a standard deviation of 0 is a number. The Hessian is the average
-information of Gilmour et al. 1995, and steers only.
+on the diagonal blocks of L: it uses roots, never precisions, so a standard deviation of
+0 is allowed. The Hessian is the average information of Gilmour et al. 1995, and only
+guides the search.
 """
 
 from dataclasses import dataclass
@@ -44,18 +47,19 @@ from probreg.numerics.linalg import Arrow, SparseArrow
 from probreg.priors import AuxPrior
 
 _LOG_2PI = float(np.log(2.0 * np.pi))
-MEMORY = 64 * 2**20  # bytes of the factors that are held at once
+MEMORY = 64 * 2**20  # bytes of factors in memory at once
 _LARGE, _FEW = (
     200_000,
     0.1,
-)  # entries of a border from which it may be sparse, and the share that is not zero then
-_SAME_NOISE = 0.05  # between two logs of noise scales
-_DEAR = 2_000_000  # multiplications of one value, a millisecond
+)  # entries of a border from which it may be sparse, and its largest share of nonzeros
+_SAME_NOISE = 0.05  # difference of two logs of noise scales
+_DEAR = 2_000_000  # multiplications in one value, about a millisecond
 
 
 @dataclass(frozen=True, eq=False)
 class ArrowNodes:
-    """What is known at S nodes: u | theta, y ~ N(mean, H^-1) in the coordinates of the roots, flat coefficients too."""
+    """Results at S nodes: u | theta, y ~ N(mean, H^-1) in the coordinates of the roots,
+    including flat coefficients."""
 
     roots: ArrowRoots
     factor: Arrow | SparseArrow
@@ -71,13 +75,15 @@ class ArrowNodes:
 
 @dataclass(frozen=True, eq=False)
 class ArrowSurface(EvidenceSurface):
-    """f(log hyperparameters, log sigma), the last where sigma is unknown."""
+    """f(log hyperparameters, log sigma), with the last one if sigma is unknown."""
 
     model: Model
     groups: LatentGroups
     criterion: LikelihoodCriterion = "REML"
 
-    tol = 1e-7  # its Hessian is that of the average information, so that steps do not square the error
+    tol = (
+        1e-7  # the Hessian is the average information, so steps do not square the error
+    )
 
     # ---- the rows ---------------------------------------------------------------------------------------------------
 
@@ -87,19 +93,22 @@ class ArrowSurface(EvidenceSurface):
 
     @cached_property
     def _response(self) -> tuple[ArrowSums, Array]:
-        """The sums of y less what flat columns say of it, and their coefficients (f,) on standardised columns."""
+        """The sums of y minus its fit by flat columns, and their coefficients (f,) on
+        standardised columns."""
         if self.model.design.n:
             return sums_of_rows(self.layout)
         return sums_of_moments(self.layout)
 
     @property
     def moments(self) -> ArrowSums:
-        """Of the columns as the layout has them, and of y less what flat columns say of it."""
+        """The sums of the columns in layout order, and of y minus its fit by flat
+        columns."""
         return self._response[0]
 
     @cached_property
     def _sparse(self) -> Any:
-        """The border of the Gram matrix (G K, r) as a sparse array where most of it is zero, as of crossed factors; else None."""
+        """The border of the Gram matrix (G K, r) as a sparse array if most of it is
+        zero, as for crossed factors; else None."""
         cross = self.moments.gram.cross
         if cross.size < _LARGE or np.count_nonzero(cross) > _FEW * cross.size:
             return None
@@ -118,12 +127,12 @@ class ArrowSurface(EvidenceSurface):
 
     @property
     def fitted(self) -> Array:
-        """(f,) what flat columns were fitted by first, on standardised columns."""
+        """(f,), the first fit of flat columns, on standardised columns."""
         return self._response[1]
 
     @property
     def response_scale(self) -> float:
-        """The standard deviation of what flat columns leave of the response."""
+        """The standard deviation of the response minus its fit by flat columns."""
         return (
             float(np.sqrt(self.moments.of_y[2] / max(self.moments.weight, 1.0))) or 1.0
         )
@@ -136,7 +145,7 @@ class ArrowSurface(EvidenceSurface):
 
     @property
     def priors(self) -> list[AuxPrior]:
-        """Those of the hyperparameters and of sigma, in the order of theta."""
+        """The priors of the hyperparameters and of sigma, in the order of theta."""
         return self.groups.priors + [
             self.model.aux_prior(a) for a in self.model.unknown
         ]
@@ -153,7 +162,7 @@ class ArrowSurface(EvidenceSurface):
 
     @property
     def _counted(self) -> int | None:
-        """The columns of the border that |H| counts: without the flat ones under ML."""
+        """The number of border columns in |H|: without the flat ones under ML."""
         if self.criterion == "REML":
             return None
         return self.layout.shape[2]
@@ -179,32 +188,38 @@ class ArrowSurface(EvidenceSurface):
         )
         return ArrowNodes(roots, H, log_noise, half, penalised)
 
-    def _evidence(self, at: ArrowNodes) -> Array:
+    def _evidence(self, nodes: ArrowNodes) -> Array:
         """log p(y | theta) at each node, (S,)."""
         moments = self.moments
         f = len(self.layout.flat)
         fit = (
-            moments.weight * (at.log_noise - _LOG_2PI)
-            - at.factor.log_det(self._counted)
-            - at.penalised
+            moments.weight * (nodes.log_noise - _LOG_2PI)
+            - nodes.factor.log_det(self._counted)
+            - nodes.penalised
         )
         constant = 0.5 * moments.log_precision
         if (
             self.criterion == "REML"
-        ):  # with the density 1 of raw flat coefficients, which are T times those here
+        ):  # with the density 1 of raw flat coefficients, which are T times the standardised ones
             constant += 0.5 * f * _LOG_2PI + np.linalg.slogdet(self.layout.T)[1]
-        return 0.5 * (fit - np.exp(at.log_noise) * sum(self._left(at))) + constant
+        return 0.5 * (fit - np.exp(nodes.log_noise) * sum(self._left(nodes))) + constant
 
-    def _left(self, at: ArrowNodes) -> list[Array]:
-        """left tau^2 (S,) of each block whose basis of few anchors leaves something of the rows: a lower bound (Titsias 2009)."""
-        own = [(root.block.group.left, root.value) for root in at.roots.rest]
+    def _left(self, nodes: ArrowNodes) -> list[Array]:
+        """left tau^2 (S,) of each block with a basis of few anchors, which leaves
+        variance at the rows: a lower bound (Titsias 2009)."""
+        bases = [(root.block.group.left, root.value) for root in nodes.roots.rest]
         return [
-            np.zeros(len(at.log_noise)),
-            *(left * np.square(value[:, 0]) for left, value in own if left),
+            np.zeros(len(nodes.log_noise)),
+            *(
+                variance_left * np.square(value[:, 0])
+                for variance_left, value in bases
+                if variance_left
+            ),
         ]
 
     def blocks_of(self, theta: Array) -> list[Array]:
-        """The numbers of nodes theta (S, d) in blocks whose factors fit in memory together."""
+        """Return the numbers of nodes theta (S, d) in blocks whose factors fit in
+        memory."""
         G, K, r = self.moments.gram.cross.shape
         if self._sparse is not None:  # one factor at a time
             return [np.array([i]) for i in range(len(theta))]
@@ -216,75 +231,77 @@ class ArrowSurface(EvidenceSurface):
 
     def values(self, theta: Array) -> Array:
         """The value (S,) at each of theta (S, d), as of `__call__`."""
-        out = np.empty(len(theta))
+        values = np.empty(len(theta))
         for part in self.blocks_of(theta):
-            out[part] = self._values(theta[part])
-        return out + log_prior_of_logs(theta, self.priors)
+            values[part] = self._values(theta[part])
+        return values + log_prior_of_logs(theta, self.priors)
 
     def _values(self, theta: Array) -> Array:
         try:
             return self._evidence(self.at_nodes(theta))
-        except np.linalg.LinAlgError:  # of one of them
+        except np.linalg.LinAlgError:  # at one of them
             if len(theta) == 1:
                 return np.array([-np.inf])
             return np.concatenate([self._values(each[None]) for each in theta])
 
-    def coefficients(self, at: ArrowNodes, a: Array, c: Array) -> Array:
+    def coefficients(self, nodes: ArrowNodes, a: Array, c: Array) -> Array:
         """beta (p, S, 1) of coordinates (S, G, K, 1) and (S, r, 1)."""
-        moved = at.roots.forth(a, c)
+        in_columns = nodes.roots.forth(a, c)
         layout = self.layout
-        found = (
-            layout.coefficients(*(np.moveaxis(part[..., 0], 0, -1) for part in moved))
+        beta = (
+            layout.coefficients(
+                *(np.moveaxis(part[..., 0], 0, -1) for part in in_columns)
+            )
             + layout.centre[:, None]
         )
-        found[list(layout.flat)] += (layout.T @ self.fitted)[:, None]
-        return found[..., None]
+        beta[list(layout.flat)] += (layout.T @ self.fitted)[:, None]
+        return beta[..., None]
 
     # ---- the slopes ---------------------------------------------------------------------------------------------------
 
     def __call__(self, theta: Array) -> EvidencePoint:
         gram = self.moments.gram
         try:
-            at = self.at_nodes(theta[None])
+            nodes = self.at_nodes(theta[None])
         except np.linalg.LinAlgError:
-            nothing = np.full(len(theta), np.nan)
+            no_gradient = np.full(len(theta), np.nan)
             d = len(self.groups.priors)
             return EvidencePoint(
                 -np.inf,
-                nothing,
+                no_gradient,
                 np.full((len(theta),) * 2, np.nan),
                 -np.inf,
-                nothing[:d],
+                no_gradient[:d],
             )
-        noise = float(np.exp(at.log_noise[0]))
-        H = at.factor.at(0)
-        u = (at.mean[0][0], at.mean[1][0])
-        s, b = self._scores(at.roots, u, noise)
-        pulls, trace, columns = self._pulls(at.roots, H, noise)
-        of_fit = at.roots.through(at.roots.paired([(s, u)]))
-        of_det = at.roots.through(pulls)
+        noise = float(np.exp(nodes.log_noise[0]))
+        H = nodes.factor.at(0)
+        u = (nodes.mean[0][0], nodes.mean[1][0])
+        s, b = self._scores(nodes.roots, u, noise)
+        pulls, trace, columns = self._pulls(nodes.roots, H, noise)
+        of_fit = nodes.roots.through(nodes.roots.paired_blocks([(s, u)]))
+        of_det = nodes.roots.through(pulls)
         gradient = of_fit[0] + of_det[0]
         relative = of_fit[1] + of_det[1]
         # the parameters that each scale adds: < dL, X'WX M H^-1 >
-        settled = at.roots.settled(
+        settled = nodes.roots.settled(
             gram._replace(lead=noise * gram.lead, rest=noise * gram.rest), pulls
         )
-        value = float(self._evidence(at)[0])
+        value = float(self._evidence(nodes)[0])
         q = self.layout.shape[2]
         if self.model.unknown:
             # d f / d log sigma = -W + noise RSS + (columns counted) - tr (H^-1)_uu
             size = np.square(u[0]).sum() + np.square(u[1][:q]).sum()
             of_noise = (
                 -self.moments.weight
-                + at.penalised[0]
+                + nodes.penalised[0]
                 - size
                 + columns
                 - trace
                 + relative
             )
             gradient = np.append(gradient, of_noise)
-        hessian = -self._average_information(at.roots, H, noise, u, s, b)
-        gradient, hessian = self._with_left(at, gradient, hessian)
+        hessian = -self._average_information(nodes.roots, H, noise, u, s, b)
+        gradient, hessian = self._with_left(nodes, gradient, hessian)
         return with_priors(
             EvidencePoint(value, gradient, hessian, value, settled), theta, self.priors
         )
@@ -292,7 +309,8 @@ class ArrowSurface(EvidenceSurface):
     def _pulls(
         self, roots: ArrowRoots, H: Arrow | SparseArrow, noise: float
     ) -> tuple[list[Array], float, int]:
-        """The blocks of -noise X'X M H^-1, the trace of the latent part of H^-1, and the columns that |H| counts."""
+        """The blocks of -noise X'X M H^-1, the trace of the latent part of H^-1, and
+        the number of columns in |H|."""
         k = self._counted
         gram = self.moments.gram
         q = self.layout.shape[2]
@@ -300,9 +318,9 @@ class ArrowSurface(EvidenceSurface):
         columns = G * K + (r if k is None else k)
         if (
             isinstance(H, SparseArrow)
-            and (found := sparse_traces(roots, H, k, noise)) is not None
+            and (traces := sparse_traces(roots, H, k, noise)) is not None
         ):
-            return [noise * pull for pull in found[0]], found[1], columns
+            return [noise * pull for pull in traces[0]], traces[1], columns
         inverse = Inverse(*H.inverse(k))
         if self._sparse is None:
             pulls = roots.pull(gram, inverse)
@@ -332,30 +350,32 @@ class ArrowSurface(EvidenceSurface):
         """z_i'P z_j / 2 with z_i = (d V / d theta_i) P y and P = W - W X M H^-1 M'X'W, V the covariance of y."""
         unknown = bool(self.model.unknown)
         d = len(self.groups.priors) + unknown
-        (a, c), back = roots.turned(u, d), roots.turned_back(s, d)
-        more = roots.forth(back[0][None], back[1][None])
-        a = a + more[0][0]
-        c = c + more[1][0]
+        (a, c), dL_s = roots.turned(u, d), roots.transposed_root_changes(s, d)
+        M_dL_s = roots.forth(dL_s[0][None], dL_s[1][None])
+        a = a + M_dL_s[0][0]
+        c = c + M_dL_s[1][0]
         y = np.zeros((1, a.shape[-1]))
         if (
             unknown
-        ):  # d V / d log sigma = 2 sigma^2 / w, whose product with P y is 2 (y - X b)
+        ):  # d V / d log sigma = 2 sigma^2 / w; its product with P y is 2 (y - X b)
             a[..., -1] -= 2.0 * b[0][..., 0]
             c[:, -1] -= 2.0 * b[1][:, 0]
             y[0, -1] = 2.0
         # z = X (a, c) + y: X'W z and z'W z
         zy, xy, yy = self.moments.of_y
-        above, below = self._gram_times(a, c)
+        lead_products, border_products = self._gram_times(a, c)
         of_y = (np.tensordot(zy[..., 0], a, 2) + xy[:, 0] @ c)[None]
         square = (
-            np.tensordot(a, above, ((0, 1), (0, 1)))
-            + c.T @ below
+            np.tensordot(a, lead_products, ((0, 1), (0, 1)))
+            + c.T @ border_products
             + of_y.T @ y
             + y.T @ of_y
             + yy * y.T @ y
         )
-        back = roots.back(noise * (above + zy * y), noise * (below + xy * y))
-        half = H.half(back[0][0], back[1][0])
+        dL_s = roots.back(
+            noise * (lead_products + zy * y), noise * (border_products + xy * y)
+        )
+        half = H.half(dL_s[0][0], dL_s[1][0])
         return 0.5 * (
             noise * square
             - np.tensordot(half[0], half[0], ((0, 1), (0, 1)))
@@ -363,73 +383,94 @@ class ArrowSurface(EvidenceSurface):
         )
 
     def _with_left(
-        self, at: ArrowNodes, gradient: Array, hessian: Array
+        self, nodes: ArrowNodes, gradient: Array, hessian: Array
     ) -> tuple[Array, Array]:
-        """Less left tau^2 / (2 sigma^2), whose log has the slopes 2 d log tau - 2 d log sigma."""
-        noise = float(np.exp(at.log_noise[0]))
-        for root in at.roots.rest:
-            left = root.block.group.left
-            if left:
-                own = 0.5 * left * noise * root.value[0, 0] ** 2
+        """Subtract left tau^2 / (2 sigma^2); its log has the slopes 2 d log tau - 2 d
+        log sigma."""
+        noise = float(np.exp(nodes.log_noise[0]))
+        for root in nodes.roots.rest:
+            variance_left = root.block.group.left
+            if variance_left:
+                bound = 0.5 * variance_left * noise * root.value[0, 0] ** 2
                 slope = np.zeros(len(gradient))
                 slope[root.block.hyper] = 2.0 * root.slopes[:, 0] / root.value[0, 0]
                 if self.model.unknown:
                     slope[-1] = 2.0 * root.relative - 2.0
-                gradient = gradient - own * slope
-                hessian = hessian - own * np.outer(slope, slope)
+                gradient = gradient - bound * slope
+                hessian = hessian - bound * np.outer(slope, slope)
         return gradient, hessian
 
-    # ---- where a search begins ----------------------------------------------------------------------------------------
+    # ---- starts of a search
+    # -------------------------------------------------------------------------------------------
 
     def starts(self) -> list[Array]:
-        """The best of a grid of common ratios of noise to prior, in units in which every scale tells as much, and sigma at its
-        maximum given each; with several scales also one where noise is a third of the response, unless one value takes long."""
-        some = (
+        """The best of a grid of common ratios of noise to prior, scaled by the
+        information of each scale, with sigma at its maximum.
+
+        With several scales also a point where noise is a third of the response, unless
+        one value takes long.
+        """
+        stride = (
             1 if self._sparse is None else 2
-        )  # every second ratio where one value takes long
+        )  # every second ratio if one value takes long
         points = [
-            self._at_ratio(others, r)
-            for others in self.groups.starts()
-            for r in np.logspace(-8, 6, 15)[::some]
+            self._at_ratio(other_hyper, r)
+            for other_hyper in self.groups.starts()
+            for r in np.logspace(-8, 6, 15)[::stride]
         ]
-        found = self.values(np.array(points))
-        best = points[int(np.argmax(np.where(np.isnan(found), -np.inf, found)))]
-        one = self.groups.scales == 1 and len(self.groups.priors) == 1
-        if one or not self.model.unknown or self._sparse is not None:
+        values = self.values(np.array(points))
+        best = points[int(np.argmax(np.where(np.isnan(values), -np.inf, values)))]
+        has_one_scale = self.groups.scales == 1 and len(self.groups.priors) == 1
+        if has_one_scale or not self.model.unknown or self._sparse is not None:
             return [best]
-        # where noise has ceased to fall with the ratio, the best of the points that are as near
-        away = np.abs(np.array(points)[:, -1] - np.log(0.3 * self.response_scale))
-        near = np.flatnonzero(away <= away.min() + _SAME_NOISE)
-        other = points[
-            near[int(np.argmax(np.where(np.isnan(found[near]), -np.inf, found[near])))]
+        # among the points nearest to this noise, take the best
+        distance = np.abs(np.array(points)[:, -1] - np.log(0.3 * self.response_scale))
+        nearest = np.flatnonzero(distance <= distance.min() + _SAME_NOISE)
+        second = points[
+            nearest[
+                int(
+                    np.argmax(
+                        np.where(np.isnan(values[nearest]), -np.inf, values[nearest])
+                    )
+                )
+            ]
         ]
-        return [best] if other is best else [best, other]
+        return [best] if second is best else [best, second]
 
     def beyond(self, theta: Array, vanished: Array, start: Array) -> list[Array]:
         return self.layout.beyond(theta, vanished, start)
 
-    def _at_ratio(self, others: Array, ratio: float) -> Array:
-        """Scales at which the data weigh 1 / ratio times what the prior does, the other hyperparameters given."""
+    def _at_ratio(self, other_hyper: Array, ratio: float) -> Array:
+        """Return scales at which the data have 1 / ratio times the weight of the prior,
+        given the other hyperparameters."""
         unknown = bool(self.model.unknown)
-        typical = self.layout.roots(others[None]).weights_of(self.moments.gram)
+        typical = self.layout.roots(other_hyper[None]).weights_of(self.moments.gram)
         relative = np.array(
             [g.base.sigma_units for g in self.groups.groups], dtype=float
         )[self.groups.group_of]
-        unit = np.where(self.groups.scaling, -0.5 * np.log(typical * ratio), others)
+        unit = np.where(
+            self.groups.scaling, -0.5 * np.log(typical * ratio), other_hyper
+        )
         theta = np.append(unit, 0.0) if unknown else unit
         if not unknown:
             sigma = float(self.model.fixed[self.model.noise_scale])
             return np.where(
-                self.groups.scaling, unit + (1.0 - relative) * np.log(sigma), others
+                self.groups.scaling,
+                unit + (1.0 - relative) * np.log(sigma),
+                other_hyper,
             )
-        # sigma^2 = (RSS + |u|^2) / n at sigma = 1, where the scales are ratios
-        at = self.at_nodes(theta[None])
+        # sigma^2 = (RSS + |u|^2) / n at sigma = 1, in ratios of scales
+        nodes = self.at_nodes(theta[None])
         counted = self.moments.weight - len(self.layout.flat) * (
             self.criterion == "REML"
         )
-        least = max(1e-20 * self.response_scale**2, 1e-300)
-        log_sigma = 0.5 * np.log(max(float(at.penalised[0]), least) / max(counted, 1.0))
+        smallest = max(1e-20 * self.response_scale**2, 1e-300)
+        log_sigma = 0.5 * np.log(
+            max(float(nodes.penalised[0]), smallest) / max(counted, 1.0)
+        )
         return np.append(
-            np.where(self.groups.scaling, unit + (1.0 - relative) * log_sigma, others),
+            np.where(
+                self.groups.scaling, unit + (1.0 - relative) * log_sigma, other_hyper
+            ),
             log_sigma,
         )

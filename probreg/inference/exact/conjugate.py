@@ -14,20 +14,20 @@ from probreg.inference.base import (
     Method,
     Solution,
     chains_of,
-    kinds,
     sigma_note,
     times_root,
+    unsupported_kinds,
 )
 from probreg.inference.modes.closed_form import (
     Conditional,
     PriorRows,
     log_marginal,
     posterior_given_sigma,
-    refined,
+    refine_solution,
     require_full_rank,
     unscaled_covariance,
 )
-from probreg.inference.modes.wide import rotated
+from probreg.inference.modes.wide import rotate
 from probreg.inference.notes import Topic, routine_note
 from probreg.likelihoods import Gaussian
 from probreg.model.model import Model
@@ -35,7 +35,7 @@ from probreg.priors import AuxPrior, GaussianPrior, InverseGamma, Reference, Uni
 
 _ROUNDING = (
     2 * np.finfo(float).eps
-) ** 2  # of y'y: a residual sum of squares this small is the rounding of y
+) ** 2  # relative to y'y: a residual sum of squares this small is rounding of y
 
 
 @METHODS.register
@@ -44,16 +44,17 @@ class Conjugate(Method):
     """The exact posterior beta | sigma ~ N(m, sigma^2 V), sigma^2 ~ InvGamma(a, b), with its log evidence.
 
     V = (X'X + P)^-1 and m = V (P b0 + X'y), a = a0 + (n + q - p)/2, b = b0 + (least penalised RSS)/2, q the columns
-    with a proper prior; so beta_j is Student-t on 2a degrees of freedom with scale^2 (b/a) V_jj. It takes sigma given,
-    or with p(sigma) ∝ 1/sigma (where flat priors give the classical t interval), p(sigma) ∝ 1, or InverseGamma on
-    sigma^2; normal priors then in units of sigma.
+    with a proper prior; so beta_j is Student-t on 2a degrees of freedom with scale^2
+    (b/a) V_jj. It needs a fixed sigma, or p(sigma) ∝ 1/sigma (with flat priors this
+    gives the classical t interval), p(sigma) ∝ 1, or InverseGamma on sigma^2; normal
+    priors are then in units of sigma.
 
     Parameters
     ----------
     draws : int
         Draws of each chain.
     chains : int
-        Number of chains, which here are independent draws dealt into groups.
+        Number of chains, here groups of independent draws.
 
     References
     ----------
@@ -80,44 +81,47 @@ class Conjugate(Method):
         check_fields(self)
 
     def obstacle(self, model: Model) -> str | None:
-        why = kinds(self, model)
-        if why:
-            return why
+        reason = unsupported_kinds(self, model)
+        if reason:
+            return reason
         if not model.unknown:
             return None
         if (model.joint.informative & ~model.joint.sigma_units).any():
-            return "conjugate with unknown sigma needs normal priors in units of sigma (Normal(..., sigma_units=True)). For the others use quadrature, which is exact too"
+            return "conjugate with unknown sigma needs normal priors in units of sigma (Normal(..., sigma_units=True)). For other priors use quadrature, which is exact too"
         if _inverse_gamma(model.noise_prior) is None:
-            return f"conjugate takes sigma given or with a reference, uniform or inverse_gamma prior, and this model has {model.noise_prior.name}; use quadrature"
+            return f"conjugate needs a fixed sigma or a reference, uniform or inverse_gamma prior, and this model has {model.noise_prior.name}; use quadrature"
         return None
 
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
-        if model.design.n < model.shape[0] and (wide := rotated(model)) is not None:
-            found = self.solve(wide.model, rng)
-            draws = found.posterior
+        if model.design.n < model.shape[0] and (wide := rotate(model)) is not None:
+            solution = self.solve(wide.model, rng)
+            draws = solution.posterior
             if wide.relative:
-                unit = found.stats["sigma2_scale"] ** 0.5
-                each: Any = draws[model.noise_scale]
+                unit = solution.stats["sigma2_scale"] ** 0.5
+                sigma: Any = draws[model.noise_scale]
             else:
                 unit = 1.0
-                each = 1.0
-            values = {**draws.values, "beta": wide.draws(found, each, rng)[0]}
+                sigma = 1.0
+            values = {**draws.values, "beta": wide.draws(solution, sigma, rng)[0]}
             return replace(
-                wide.back(found, unit),
+                wide.back(solution, unit),
                 draws=replace(draws, values=values),
             )
         moments = model.design.moments
         prior = PriorRows.of(model.joint)
-        held = model.noise()
-        given = refined(
-            posterior_given_sigma(moments, prior, held), model.design, prior, held
+        sigma_held = model.noise()
+        given = refine_solution(
+            posterior_given_sigma(moments, prior, sigma_held),
+            model.design,
+            prior,
+            sigma_held,
         )
         require_full_rank(given, model, self.name)
         root = np.asarray(given.root, dtype=float)
         if not model.unknown:
             draws = self._draw(model, given.mean, root, rng)
             return self._given_sigma(model, given, prior, draws)
-        a0, b0 = _known(_inverse_gamma(model.noise_prior))
+        a0, b0 = _require_value(_inverse_gamma(model.noise_prior))
         # sigma^2 | y ~ InvGamma(a0 + (n + q - p)/2, b0 + RSS_P/2), RSS_P = min_beta |y - X beta|^2 + (beta - b)'P(beta
         # - b); a flat column takes one degree of freedom, a proper one none (O'Hagan & Forster 2004, chapter 11).
         power = moments.weight + prior.size - moments.p
@@ -148,7 +152,7 @@ class Conjugate(Method):
         return Solution(
             beta=given.mean[:, None],
             # beta_j - m_j = (b/a V_jj)^(1/2) t with t Student-t on 2 a degrees of freedom.
-            scale=unscaled_covariance(given, model.design).scaled(b / a),
+            scale=unscaled_covariance(given, model.design).scale_by(b / a),
             aux={model.noise_scale: mean},
             aux_sd={model.noise_scale: sd},
             df=2 * a,
@@ -195,7 +199,7 @@ class Conjugate(Method):
         evidence = log_marginal(given, moments, prior, sigma)
         return Solution(
             beta=given.mean[:, None],
-            scale=unscaled_covariance(given, model.design).scaled(sigma**2),
+            scale=unscaled_covariance(given, model.design).scale_by(sigma**2),
             draws=draws,
             stats={"n": moments.weight, "rss": moments.rss}
             | ({"log_evidence": evidence} if model.joint.informative.all() else {}),
@@ -214,13 +218,14 @@ def _inverse_gamma(prior: AuxPrior) -> tuple[float, float] | None:
     return None
 
 
-def _known[T](value: T | None) -> T:
-    assert value is not None  # `obstacle` has said so before
+def _require_value[T](value: T | None) -> T:
+    assert value is not None  # checked in `obstacle`
     return value
 
 
 def _moments_of_sigma(a: float, b: float) -> tuple[float, float]:
-    """Mean and sd of sigma when sigma^2 ~ InvGamma(a, b); the mean needs a > 1/2, the sd a > 1."""
+    """Mean and sd of sigma if sigma^2 ~ InvGamma(a, b); the mean needs a > 1/2, the sd
+    a > 1."""
     # E[sigma] = b^(1/2) Gamma(a - 1/2) / Gamma(a), E[sigma^2] = b / (a - 1).
     if a > 0.5:
         mean = float(np.sqrt(b) * np.exp(gammaln(a - 0.5) - gammaln(a)))
@@ -232,7 +237,7 @@ def _moments_of_sigma(a: float, b: float) -> tuple[float, float]:
 def _no_sigma(n: float, p: int, *, exact: bool) -> str:
     if exact:
         return (
-            "conjugate: the columns reproduce the response exactly, so that the posterior of sigma is improper. Hold sigma at a "
+            "conjugate: the columns reproduce the response exactly, so the posterior of sigma is improper. Fix sigma at a "
             "value, or give it a prior that vanishes at 0, such as InverseGamma(1.0, 1.0)"
         )
     return f"conjugate: {n:g} observations for {p} columns leave the posterior of sigma improper; give a proper prior"

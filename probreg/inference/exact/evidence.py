@@ -1,6 +1,8 @@
-"""Type-II maximum likelihood: unknown prior scales and sigma at the maximum of the evidence, then any method at those.
+"""Type-II maximum likelihood: unknown prior scales and sigma at the maximum of the
+evidence, then any method at these values.
 
-The maximum is found by Newton's method over the logs of the scales, some of which run to zero.
+Newton's method over the logs of the scales finds the maximum; some scales may go to
+zero.
 """
 
 from dataclasses import dataclass, replace
@@ -17,7 +19,7 @@ from probreg.inference.base import (
     Resolved,
     Solution,
     Status,
-    edges,
+    bounded_aux,
     with_found_scales,
 )
 from probreg.inference.covariance import DenseCovariance, root_of_curvature
@@ -61,43 +63,50 @@ from probreg.priors.gaussian_process import UnknownLength
 
 MANY = (
     10**5
-)  # numbers in the columns from which all rows once more, in doubled precision, would take most of the time
+)  # size of the columns from which a second pass over the rows, in doubled precision, dominates
 
-_WHOLE = 1000  # coefficients above which they are solved group by group
+_WHOLE = 1000  # coefficients above which they are solved by group
 
 
 @METHODS.register
 @dataclass(frozen=True)
 class Evidence(Method):
-    """The scales that maximise log p(y | tau, sigma) + log p(tau) + log p(sigma), beta integrated out.
+    """The scales that maximise log p(y | tau, sigma) + log p(tau) + log p(sigma), with
+    beta integrated out.
 
-    Then `method` fits the model at these scales. Its standard errors include the uncertainty of scales and nuisance parameters; a
-    Gaussian model whose only unknown scales are those of effects by group has errors at known scales, as lme4 prints them.
-    `covariance("joint")` and `covariance("conditional")` give either by name. tau is the unknown scale of a block of coefficients: `Normal(HalfNormal(1.0))`, `Normal(Reference())` for type-II maximum likelihood proper, `GPrior(...)`,
-    `R2(...)`. Densities are of the logs, on which `Reference()` is flat.
+    Then `method` fits the model at these scales. Its standard errors include the
+    uncertainty of scales and nuisance parameters. A Gaussian model with unknown scales
+    only of effects by group has errors at known scales, as in lme4.
+    `covariance("joint")` and `covariance("conditional")` give either. tau is the
+    unknown scale of a block of coefficients: `Normal(HalfNormal(1.0))`,
+    `Normal(Reference())` for pure type-II maximum likelihood, `GPrior(...)`, `R2(...)`.
+    Densities are over the logs, for which `Reference()` is flat.
 
-    Exact for Gaussian likelihoods (Newton's method from the moments, whatever the scale of the data). For other smooth
-    ones log p(y | tau) is its Laplace approximation. The maximum is the best one above a grid of common scales, with
-    many scales a local one. At it, with flat densities of the scales, MacKay's equations hold: |m|^2 / tau^2 = gamma
-    and RSS / sigma^2 = n - gamma - (flat columns). m is the posterior mean and gamma the number of parameters that the
-    data settle.
+    Exact for Gaussian likelihoods (Newton's method from the moments, for any scale of
+    the data). For other smooth ones log p(y | tau) is its Laplace approximation. The
+    maximum is found from a grid of common scales; with many scales it may be local.
+    With flat densities of the scales, it satisfies MacKay's equations: |m|^2 / tau^2 =
+    gamma and RSS / sigma^2 = n - gamma - (flat columns), with m the posterior mean and
+    gamma the number of parameters that the data determine.
 
     Parameters
     ----------
     method : str or Method
-        What fits the model at these scales.
+        The method that fits the model at these scales.
     per_column : bool
-        Whether each column has its own scale (automatic relevance determination). Columns whose scale runs to zero are
-        pruned, and named.
+        Whether each column has its own scale (automatic relevance determination).
+        Columns with a scale of zero are pruned, and listed in a note.
     max_steps : int
-        The most steps of the search.
+        Maximum number of steps of the search.
     criterion : {"REML", "ML"}
-        "REML" integrates the coefficients of flat columns too, with density 1: the restricted likelihood, and the evidence that a
-        posterior uses. "ML" puts them at their maximum; elsewhere than for a Gaussian they are estimated there with the scales, and
-        nuisance parameters too; `stats` then holds "log_likelihood_of_scales" in place of "log_evidence".
+        "REML" integrates the coefficients of flat columns too, with density 1: the
+        restricted likelihood, and the evidence of a posterior. "ML" maximises over
+        them; for likelihoods other than the Gaussian they are estimated together with
+        the scales and nuisance parameters; `stats` then has "log_likelihood_of_scales"
+        instead of "log_evidence".
     points : int
-        Above 1: points of adaptive Gauss-Hermite quadrature in each group, in place of Laplace's method, for one effect of one
-        grouping factor with criterion="ML".
+        Above 1: points of adaptive Gauss-Hermite quadrature in each group, instead of
+        Laplace's method, for one effect of one grouping factor with criterion="ML".
 
     References
     ----------
@@ -129,7 +138,7 @@ class Evidence(Method):
         check_fields(self)
         if isinstance(self._inner, Evidence):
             raise Incompatible(
-                "evidence wraps a method that fits at given scales, not itself"
+                "evidence wraps a method that fits at given scales, not evidence itself"
             )
 
     @property
@@ -137,38 +146,41 @@ class Evidence(Method):
         return METHODS.resolve(self.method)
 
     def obstacle(self, model: Model) -> str | None:
-        why = scales_obstacle(self, model, "finds")
-        if why is None and self.per_column:
+        reason = scales_obstacle(self, model, "finds")
+        if reason is None and self.per_column:
             for b in model.joint.blocks:
                 if (
                     isinstance(b.prior, ScaleMixture)
                     and getattr(b.prior.base, "precision_matrix", None) is not None
                 ):
                     return f"evidence with per_column=True needs a prior of independent columns, and {b.prior.name} correlates them"
-        moving = any(isinstance(b.prior, UnknownLength) for b in model.joint.blocks)
+        has_unknown_length = any(
+            isinstance(b.prior, UnknownLength) for b in model.joint.blocks
+        )
         if (
-            why is None
+            reason is None
             and self.criterion == "ML"
-            and moving
+            and has_unknown_length
             and not model.likelihood.least_squares
         ):
-            return "evidence with criterion='ML' cannot move the length of a process with this likelihood: state it, or use 'REML'"
-        if why is None and self.points > 1:
-            why = points_obstacle(model, self.criterion)
-        if why is not None or self._by_arrow(model):
-            return why
+            return "evidence with criterion='ML' cannot estimate the length of a process with this likelihood: fix it, or use 'REML'"
+        if reason is None and self.points > 1:
+            reason = points_obstacle(model, self.criterion)
+        if reason is not None or self._by_arrow(model):
+            return reason
         if (
             self.method == "auto"
             and model.likelihood.least_squares
             and not model.design.recipe.processes
         ):
-            return None  # of normal priors at known scales, beside a known sigma, there is a closed form
+            return None  # normal priors at known scales with a known sigma have a closed form
         return self._inner.obstacle(
             EvidenceProblem(model, self.per_column).starting_model
         )
 
     def _by_arrow(self, model: Model) -> bool:
-        """The coefficients at the scales found are solved for group by group, since matrices over all of them are large."""
+        """Whether the coefficients at the estimated scales are solved by group, because
+        matrices over all of them are large."""
         many = model.design.X.size > MANY or model.shape[0] * model.shape[1] > _WHOLE
         large = model.design.unwritten or not model.design.n or many
         mode = self.method in ("auto", "closed_form", "newton")
@@ -192,7 +204,7 @@ class Evidence(Method):
         ]
         if unidentified and model.likelihood.least_squares:
             raise Incompatible(
-                f"{self.name}: {unidentified[0]}; leave the term out, hold {model.noise_scale}, or give one of them a proper prior"
+                f"{self.name}: {unidentified[0]}; drop the term, fix {model.noise_scale}, or give one of them a proper prior"
             )
         problem = EvidenceProblem(
             model, self.per_column, criterion=self.criterion, points=self.points
@@ -203,7 +215,7 @@ class Evidence(Method):
             require_flat_rank(surface.layout, self.name)
         elif (
             not problem.moving and model.design.moments.rank.dropped
-        ):  # else no prior can leave a column open
+        ):  # otherwise every column has a proper prior
             start = PriorRows.of(problem.starting_model.joint)
             require_full_rank(
                 posterior_given_sigma(model.design.moments, start, 1.0),
@@ -211,18 +223,18 @@ class Evidence(Method):
                 self.name,
             )
         top = problem.maximise(self.max_steps)
-        found = problem.model_at(top.theta)
+        model_at_top = problem.model_at(top.theta)
         if self._by_arrow(model):
             assert isinstance(
                 surface, ArrowSurface | ArrowLaplaceSurface
-            )  # who leaves columns unwritten has groups
+            )  # only designs with groups have unwritten columns
             inner = Resolved(
-                found,
+                model_at_top,
                 self._solver(model),
                 solution=_solution(model, arrow_estimate(surface, top.theta)),
             )
         else:
-            inner = self._inner.resolve(found, rng)
+            inner = self._inner.resolve(model_at_top, rng)
             if isinstance(inner.method, ClosedForm) and isinstance(
                 surface, GaussianSurface
             ):
@@ -255,11 +267,11 @@ class Evidence(Method):
             else:
                 solved = inner.solution
             names = ", ".join(problem.names[j] for j in top.rising)
-            detail = f"the evidence rises as {names} runs to infinity, because the function of its columns separates the classes"
+            detail = f"the evidence increases with {names} without bound, because the function of its columns separates the classes"
             inner = inner._replace(
                 solution=replace(solved, status=Status.SCALE_AT_INFINITY, detail=detail)
             )
-        # a likelihood at estimated coefficients is not to be read beside evidences
+        # a likelihood at estimated coefficients must not be compared with evidences
         if self.criterion == "ML":
             stat = "log_likelihood_of_scales"
         else:
@@ -301,67 +313,75 @@ class Evidence(Method):
 def _from_surface(
     surface: GaussianSurface, theta: Array, model: Model
 ) -> Solution | None:
-    """The closed form at the scales found, from the decomposition that found them; None where that would lose digits beside a
-    reduction of rows and prior, or save no work."""
+    """Return the closed form at the estimated scales, from the decomposition of the
+    search.
+
+    None if it would lose digits compared with a reduction of rows and prior, or save no
+    work.
+    """
     moments = model.design.moments
-    # independent rows of a prior make the condition of the columns no worse, nor their rank
-    alike = (
+    # independent prior rows do not worsen the condition number or the rank of the
+    # columns
+    is_same = (
         surface.groups.scalar
         and model.design is surface.model.design
         and not model.design.unwritten
     )
-    if not alike or moments.rank.dropped or condition_of(moments.R) >= ILL:
+    if not is_same or moments.rank.dropped or condition_of(moments.R) >= ILL:
         return None
     mean, covariance, rss = surface.posterior(theta)
-    # whose triangular factor nobody asks for
+    # its triangular factor is not used
     given = Conditional(
         np.zeros((0, 0)), exact=(mean, rss), inverse=covariance, known=moments.rank
     )
     return solution_given(model, given, len(surface.inside))[0]
 
 
-def _at_profile(found: Solution, at: LaplaceMode) -> Solution:
-    """The solution of another method at the coefficients that maximise the likelihood, with the curvature there."""
+def _at_profile(solution: Solution, mode: LaplaceMode) -> Solution:
+    """Return the solution of another method with the coefficients that maximise the
+    likelihood, and the curvature there."""
     # the curvature is over the raw coefficients; in the frame S'H S is well conditioned
-    frame = at.model.design.frame
-    m = at.model.shape[1]
+    frame = mode.model.design.frame
+    m = mode.model.shape[1]
     S = map_of_columns(frame.T, m)
-    root = root_of_curvature(S.T @ at.local.curvature @ S)
+    root = root_of_curvature(S.T @ mode.local.curvature @ S)
     if root is None:
         raise NotConverged(
             "evidence: the curvature at the maximum is not positive definite: give a prior, or drop columns"
         )
-    return replace(found, beta=at.beta, scale=DenseCovariance(frame, m, root=root))
+    return replace(solution, beta=mode.beta, scale=DenseCovariance(frame, m, root=root))
 
 
-def _solution(model: Model, at: ArrowEstimate) -> Solution:
-    """The solution by the arrow alone."""
+def _solution(model: Model, estimate: ArrowEstimate) -> Solution:
+    """Return the solution from the arrow estimate only."""
     note = routine_note(
         Topic.STANDARD_ERRORS,
         "coefficients are estimated group by group, and their covariance is not formed",
     )
     return Solution(
-        at.beta,
-        at.scale,
+        estimate.beta,
+        estimate.scale,
         status=Status.CONVERGED,
         stats={"n": model.design.total},
         notes=(note,),
     )
 
 
-def _at_estimate(found: Solution, at: ArrowEstimate) -> Solution:
-    """The solution of another method at the coefficients by the arrow."""
-    return replace(found, beta=at.beta, scale=at.scale)
+def _at_estimate(solution: Solution, estimate: ArrowEstimate) -> Solution:
+    """Return the solution of another method with the coefficients of the arrow
+    estimate."""
+    return replace(solution, beta=estimate.beta, scale=estimate.scale)
 
 
 def scales_obstacle(method: Method, model: Model, does: str) -> str | None:
-    """Why the evidence is no smooth function of the logs of unknown scales, for a method that `does` something with them."""
+    """Return why the evidence is not a smooth function of the logs of unknown scales,
+    for a method that `does` something with them."""
     blocks = model.joint.blocks
     gaussian = model.likelihood.least_squares
     if not isinstance(model.likelihood, SmoothLikelihood):
         return f"{method.name} needs a smooth likelihood, and {model.likelihood.name} is not one"
     if not model.likelihood.curvature_has_slope:
-        return f"{method.name} needs a second derivative of log p that has a slope, which {model.likelihood!r} lacks where y = eta; use nuts"
+        return f"{method.name} needs a differentiable second derivative of log p, and {model.likelihood!r} has none at y = eta; use nuts"
     sigma_alone = (
         does == "finds"
         and gaussian
@@ -372,16 +392,16 @@ def scales_obstacle(method: Method, model: Model, does: str) -> str | None:
         isinstance(b.prior, HierarchicalPrior) for b in blocks
     ):
         return (
-            f"{method.name} {does} prior scales that are unknown, and this model has none: Normal(Reference()) or "
-            "Normal(HalfNormal(1.0)) has"
+            f"{method.name} {does} unknown prior scales, and this model has none; use a prior such as Normal(Reference()) or "
+            "Normal(HalfNormal(1.0))"
         )
-    wrong = [
+    unsupported = [
         b.prior.name
         for b in blocks
         if isinstance(b.prior, HierarchicalPrior) and not _tunable(b.prior)
     ]
-    if wrong:
-        return f"{method.name} needs unknown scales to be those of normal priors, and this model has {', '.join(wrong)}; use nuts"
+    if unsupported:
+        return f"{method.name} needs unknown scales to be those of normal priors, and this model has {', '.join(unsupported)}; use nuts"
     kind, word = (GaussianPrior, "normal") if gaussian else (SmoothPrior, "smooth")
     for b in blocks:
         if not isinstance(b.prior, LatentPrior | kind):
@@ -391,29 +411,29 @@ def scales_obstacle(method: Method, model: Model, does: str) -> str | None:
             )
         if isinstance(b.prior, LatentPrior) and b.prior.sigma_units and not gaussian:
             return f"{method.name} with this likelihood needs prior scales that are not in units of sigma"
-    why = edges(method, model)
-    if why is not None:
-        return why
-    # an exact basis has a column for every row at lengths that are short enough
-    moving = [
+    reason = bounded_aux(method, model)
+    if reason is not None:
+        return reason
+    # an exact basis has a column for every row at sufficiently short lengths
+    exact_bases = [
         b
         for b in blocks
         if isinstance(b.prior, UnknownLength) and b.prior.basis.kind == "exact"
     ]
-    if moving and not gaussian and model.unknown:
+    if exact_bases and not gaussian and model.unknown:
         aux = " and ".join(model.unknown)
-        called = model.design.called(moving[0].columns)
+        columns = model.design.called(exact_bases[0].columns)
         return (
-            f"{method.name} cannot move the length of {called}, as exact as the rows, with {model.likelihood.named} likelihood of "
-            f"unknown {aux}, which runs to its edge: take basis='hsgp', or hold {aux}"
+            f"{method.name} cannot estimate the length of {columns}, with an exact basis, for {model.likelihood.named} likelihood of "
+            f"unknown {aux}, which goes to its limit: use basis='hsgp', or fix {aux}"
         )
     for b in blocks:
         for name, hyper in (
             b.prior.hyper.items() if isinstance(b.prior, LatentPrior) else ()
         ):
             if hyper.prior.has_bounded_support:
-                what = "a scale" if name == "tau" else name
-                return f"{method.name} looks for a vanishing gradient, and the {hyper.prior.name} prior of {what} has an edge; use nuts"
+                scale_name = "a scale" if name == "tau" else name
+                return f"{method.name} searches for a zero of the gradient, and the {hyper.prior.name} prior of {scale_name} has bounded support; use nuts"
     return None
 
 

@@ -1,4 +1,5 @@
-"""A model with unknown hyperparameters as a search for the maximum of its evidence: its surface, and the way back to a model."""
+"""Maximisation of the evidence of a model over its unknown hyperparameters: the
+surface, and the model at its maximum."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
@@ -64,25 +65,28 @@ from probreg.priors import (
 from probreg.priors.gaussian_process import ProcessPrior, UnknownLength, is_length
 from probreg.priors.joint import Key, mapping_of
 
-_MANY = 400  # coordinates: above, a second thread of BLAS is worth its wait
-_FAR_UP = 4.0  # of a log: a scale 50 times that of the start
-_RISE = 0.5  # of the evidence, over the scales between there and the end of the search
-_STEPS = 100  # of a search with one coordinate held
-_ROUNDS = 5  # of searches, with anchors chosen where the last one ended
-_STILL = 1e-4  # of the logs between two of them
-_CLOSE = 1e-7  # of the evidence: of two maxima so close the one with a scale of zero is the simpler
-_NO_NOISE = 1e-9  # of the spread of y
-_IN_ROUNDING = 1e-7  # of the spread of y: noise whose variance is next to the rounding of that of the columns
+_MANY = 400  # coordinates above which a second BLAS thread is faster
+_FAR_UP = 4.0  # a log: a scale 50 times its start
+_RISE = 0.5  # increase of the evidence between this scale and the end of the search
+_STEPS = 100  # of a search with one fixed coordinate
+_ROUNDS = 5  # searches, each with anchors chosen at the end of the one before
+_STILL = 1e-4  # tolerance of the logs between two of them
+_CLOSE = 1e-7  # tolerance of the evidence, within which the maximum with a scale of zero is preferred
+_NO_NOISE = 1e-9  # relative to the spread of y
+_IN_ROUNDING = 1e-7  # relative to the spread of y: the noise variance is comparable to the rounding of the columns
 
 
 def with_kernel(
     model: Model, before: Design, columns: Sequence[int], prior: ProcessPrior, values: Mapping[str, float], after: Prior,
     chosen: Mapping[str, float] | None = None,
 ) -> Model:  # fmt: skip
-    """The model whose process of these columns of `before` has its function at these hyperparameters, under the prior `after`; its
-    anchors are those of the hyperparameters `chosen`, by default the same."""
+    """Rebuild the GP columns of `before` at new hyperparameters, under the prior
+    `after`.
+
+    Anchors are selected at the hyperparameters `chosen` (default: the new values).
+    """
     term = before.process_of(columns)
-    assert term is not None  # a ProcessPrior is bound to one
+    assert term is not None  # a ProcessPrior has a term
     try:
         basis = prior.basis_at(
             prior.kernel_at(**(chosen or values)), before.inputs.get(term.key)
@@ -91,7 +95,7 @@ def with_kernel(
             basis = basis.with_kernel(prior.kernel_at(**values))
     except DataError as error:
         raise Incompatible(
-            f"evidence: it rises until the process of {term.key} is no curve at these rows ({error}). State the length, or give it "
+            f"evidence: it increases until the process of {term.key} has no smooth curve at these rows ({error}). Fix the length, or give it "
             "a prior such as length=LogNormal(0.5, location=1.0)"
         ) from None
     design = model.design.with_basis(term.key, basis, found=True)
@@ -103,44 +107,48 @@ def with_kernel(
 
 
 def with_values(model: Model) -> Model:
-    """The model whose exact processes of unknown lengths have their values at the distinct rows as coefficients: columns that these
-    hyperparameters do not move; itself where it has none."""
-    # one by one: a new basis moves the columns that stand behind it
-    while moving := [
+    """Return the model with function values at the distinct rows as coefficients of
+    exact processes of unknown length.
+
+    These columns do not depend on the hyperparameters. Returns the model itself if it
+    has no such process.
+    """
+    # one by one: a new basis moves the columns after it
+    while unknown_lengths := [
         (b.columns, b.prior.basis)
         for b in model.joint.blocks
         if isinstance(b.prior, UnknownLength)
         and not isinstance(b.prior.basis, RowValues)
     ]:
-        (columns, basis), *_ = moving
+        (columns, basis), *_ = unknown_lengths
         term = model.design.process_of(columns)
         assert term is not None
         assert isinstance(basis, AnchoredBasis)
-        made = RowValues(
+        basis_new = RowValues(
             basis.kernel, basis.kind, basis.width, 0.0, True, basis.anchors, basis.rows
         )
-        design = model.design.with_basis(term.key, made, found=True)
+        design = model.design.with_basis(term.key, basis_new, found=True)
         new = design.recipe.processes[term.key].columns
         assert isinstance(model.prior, Mapping)  # by term
-        stated = {
+        priors = {
             new if key == term.columns else key: p for key, p in model.prior.items()
         }
-        model = replace(model, design=design, prior=stated)
+        model = replace(model, design=design, prior=priors)
     return model
 
 
 def _by_columns(model: Model) -> dict[Key, Prior]:
-    """The prior of a model by tuples of columns."""
+    """Return the prior of a model by tuples of columns."""
     return mapping_of((b for b in model.joint.blocks if b.stated), model.design.columns)
 
 
 @dataclass(frozen=True, eq=False)
 class EvidenceProblem:
-    """A model with unknown scales, and the way back from their values to a model."""
+    """A model with unknown scales, and the map from their values to a model."""
 
     model: Model
     per_column: bool
-    method: str = "evidence"  # whose errors these are
+    method: str = "evidence"  # named in its errors
     criterion: LikelihoodCriterion = "REML"
     points: int = 1  # of quadrature in each group
 
@@ -151,15 +159,19 @@ class EvidenceProblem:
         unknown: dict[int, LatentPrior] = {
             i: b.prior for i, b in enumerate(blocks) if isinstance(b.prior, LatentPrior)
         }
-        # of columns with unknown hyperparameters in one linear predictor, the others too
-        here = {blocks[i].columns for i in unknown}
-        kept = (
+        # include the other priors of columns with unknown hyperparameters in one linear
+        # predictor
+        with_unknown = {blocks[i].columns for i in unknown}
+        blocks_of_surface = (
             blocks
             if self.exact
-            else [b if b.columns in here else replace(b, prior=Flat()) for b in blocks]
+            else [
+                b if b.columns in with_unknown else replace(b, prior=Flat())
+                for b in blocks
+            ]
         )
         return as_groups(
-            kept,
+            blocks_of_surface,
             unknown,
             self.per_column,
             variance_left_at_rows(self.model) if self.exact else {},
@@ -175,36 +187,38 @@ class EvidenceProblem:
 
     @property
     def outer(self) -> tuple[str, ...]:
-        """Nuisance parameters that are coordinates of the surface behind the hyperparameters; others are integrated with the
-        coefficients."""
+        """Nuisance parameters that are coordinates of the surface after the
+        hyperparameters; others are integrated with the coefficients."""
         if self.method == "integrate" and not self.exact:
             return ()
         return self.model.unknown
 
     @property
     def ratios_found(self) -> int:
-        """How many ratios of prior scales, to the noise or to one another, a maximum finds on the rows.
+        """The number of ratios of prior scales, to the noise or to one another, that
+        the rows determine.
 
-        0 where the coefficients do not depend on what is found, a noise in whose units all priors are; 1 where one factor of
-        the whole prior is; then the prior is known up to that factor.
+        0 if the coefficients do not depend on the estimates, as with a noise in units
+        of which all priors are; 1 if only one factor of the whole prior is estimated.
         """
         blocks = [b for b in self.model.joint.blocks if not isinstance(b.prior, Flat)]
-        found = len(self.groups.priors)
-        if not found:
+        n_found = len(self.groups.priors)
+        if not n_found:
             units = {b.prior.sigma_units for b in blocks}
             return 0 if units == {True} else len(units)
-        return found if len(blocks) == 1 else max(found, 2)
+        return n_found if len(blocks) == 1 else max(n_found, 2)
 
     @cached_property
     def moving(self) -> tuple[tuple[LatentGroup, UnknownLength], ...]:
-        """The groups of processes whose unknown hyperparameters are in their columns."""
+        """The groups of processes with unknown hyperparameters in their columns."""
         return tuple(
             (g, g.prior) for g in self.unknown if isinstance(g.prior, UnknownLength)
         )
 
     @property
     def by_groups(self) -> bool:
-        """Columns of effects that vary by a group are eliminated group by group, from rows in memory or their moments by group."""
+        """Whether columns of effects are eliminated by group, from rows in memory or
+        their moments by group."""
         design = self.model.design
         if not design.n:
             return (
@@ -214,7 +228,8 @@ class EvidenceProblem:
 
     @property
     def effects_alone(self) -> bool:
-        """Gaussian noise, and effects by group have all unknown scales: errors of coefficients are conditional, as those of REML."""
+        """Whether noise is Gaussian and only effects by group have unknown scales;
+        errors are then conditional, as in REML."""
         effects = all(
             g.prior is not None and bool(g.prior.hyper_labels) for g in self.unknown
         )
@@ -229,7 +244,9 @@ class EvidenceProblem:
         ):
             return ProcessSurface(self.model, self.groups, self.criterion)
         if self.moving:
-            return RebasedSurface(self.model, self.groups, self._rebased, self.outer)
+            return RebasedSurface(
+                self.model, self.groups, self._rebased_surface, self.outer
+            )
         if self.exact and self.by_groups:
             return ArrowSurface(self.model, self.groups, self.criterion)
         if self.exact:
@@ -240,61 +257,62 @@ class EvidenceProblem:
             return ArrowLaplaceSurface(
                 self.model, self.groups, self.criterion, self.outer
             )
-        made = ProfiledSurface if self.criterion == "ML" else LaplaceSurface
-        return made(self.model, self.groups, self.prior_at, self.outer)
+        surface_class = ProfiledSurface if self.criterion == "ML" else LaplaceSurface
+        return surface_class(self.model, self.groups, self.prior_at, self.outer)
 
-    def _rebased(self, values: Array, chosen: Array) -> EvidenceSurface:
-        """The surface over the other hyperparameters where those that are in columns have these values; anchors that are chosen are
-        those of the values `chosen`."""
-        found = self.model
-        at = 0
+    def _rebased_surface(self, values: Array, chosen: Array) -> EvidenceSurface:
+        """Return the surface over the other hyperparameters, given `values` of those in
+        columns; anchors are selected at `chosen`."""
+        model = self.model
+        start = 0
         for g in self.unknown:
             if isinstance(g.prior, UnknownLength):
                 names = [name for name, _ in g.prior.unknown]
-                own = slice(at, at + len(names))
-                here, there = (
-                    dict(zip(names, v[own].tolist())) for v in (values, chosen)
+                hyper = slice(start, start + len(names))
+                values_here, values_chosen = (
+                    dict(zip(names, v[hyper].tolist())) for v in (values, chosen)
                 )
-                at += len(names)
+                start += len(names)
                 amplitude = g.prior.amplitude
                 plain = (
                     ScaleMixture(Normal(1.0), amplitude, shared=True)
                     if isinstance(amplitude, AuxPrior)
                     else Normal(amplitude)
                 )
-                found = with_kernel(
-                    found,
+                model = with_kernel(
+                    model,
                     self.model.design,
                     g.columns,
                     g.prior,
-                    here,
+                    values_here,
                     plain,
-                    None if _has_all_rows(g) else there,
+                    None if _has_all_rows(g) else values_chosen,
                 )
         return EvidenceProblem(
-            found, self.per_column, self.method, self.criterion
+            model, self.per_column, self.method, self.criterion
         ).surface
 
     @cached_property
     def names(self) -> list[str]:
-        """Of the hyperparameters, in the order of theta."""
-        found = hyper_names(self.model.joint, self.model.design)
-        return [found[g.block][name] for g in self.unknown for name in g.hyper]
+        """The hyperparameters in the order of theta."""
+        labels = hyper_names(self.model.joint, self.model.design)
+        return [labels[g.block][name] for g in self.unknown for name in g.hyper]
 
     def natural(self, hyper: Array) -> dict[str, Array]:
-        """What a user reads at hyperparameters (..., d), in the order of theta, by name."""
-        found = hyper_names(self.model.joint, self.model.design)
-        out = dict[str, Array]()
+        """Return reported values by name at hyperparameters (..., d), in the order of
+        theta."""
+        labels = hyper_names(self.model.joint, self.model.design)
+        natural = dict[str, Array]()
         for k, g in enumerate(self.unknown):
             values = dict(
                 zip(g.hyper, np.moveaxis(hyper[..., self.groups.group_of == k], -1, 0))
             )
             if g.prior is None:
-                read = values
+                reported = values
             else:
-                read = g.prior.natural(values)
-            out |= {found[g.block][name]: read[name] for name in g.hyper}
-        return out
+                reported = g.prior.natural(values)
+            natural |= {labels[g.block][name]: reported[name] for name in g.hyper}
+        return natural
 
     def _search(
         self,
@@ -302,7 +320,8 @@ class EvidenceProblem:
         held: tuple[int, float] | None = None,
         upper: Array | None = None,
     ) -> Callable[[Array], EvidenceMaximum]:
-        """A search over theta; with coordinate k held at a value, over the others. It ends above `upper`."""
+        """Return a search over theta, or over the others if coordinate k is fixed at a
+        value. It ends above `upper`."""
         width = np.array([g.width(self.model.shape[1]) for g in self.groups.groups])[
             self.groups.group_of
         ]
@@ -310,7 +329,8 @@ class EvidenceProblem:
             sizes = self.groups.sizes
         else:
             sizes = self.groups.sizes * width
-        # a correlation, or the length of a part that has vanished, may matter to nothing; a scale of effects that is small may grow
+        # a correlation, or the length of a vanished part, may be unidentified; a small
+        # scale of effects may grow
         by_group = [
             bool(g.prior and g.prior.hyper_labels)
             for g in self.unknown
@@ -347,11 +367,12 @@ class EvidenceProblem:
     def maximise_given(
         self, k: int, value: float, starts: Sequence[Array]
     ) -> tuple[Array, float]:
-        """The best theta with coordinate k at a value from these starts, and the surface there."""
+        """Return the best theta with coordinate k fixed at a value from these starts,
+        and the surface there."""
         search = self._search(_STEPS, (k, value))
         tops = [search(np.delete(start, k)) for start in starts]
         top = max(tops, key=lambda t: t.at.value)
-        # a later search begins where a scale that vanished can still rise
+        # a later search starts at a larger value of a vanished scale
         theta = top.theta + np.log(HELD) * np.append(top.vanished, top.at_limit)
         return np.insert(theta, k, value), float(top.at.value)
 
@@ -369,7 +390,7 @@ class EvidenceProblem:
             search = self._search(max_steps, upper=upper)
             tops = [search(start) for start in starts]
             if upper is not None and not any(
-                t.ended or self._rising(t, starts[0]) for t in tops
+                t.ended or self._diverging_scales(t, starts[0]) for t in tops
             ):
                 search = self._search(max_steps)
                 tops = [search(start) for start in starts]
@@ -384,14 +405,14 @@ class EvidenceProblem:
         for _ in range(_ROUNDS):
             if not surface.choose_at(top.theta):
                 break
-            again = search(top.theta)
-            settled = float(np.abs(again.theta - top.theta).max()) < _STILL
-            top = again._replace(ended=again.ended or (settled and top.ended))
+            repeated = search(top.theta)
+            settled = float(np.abs(repeated.theta - top.theta).max()) < _STILL
+            top = repeated._replace(ended=repeated.ended or (settled and top.ended))
             if settled:
                 break
-        rising = self._rising(top, starts[0])
-        if rising:
-            return self._bounded(top, rising, starts[0])
+        unbounded = self._diverging_scales(top, starts[0])
+        if unbounded:
+            return self._fix_diverging(top, unbounded, starts[0])
         name = self.model.likelihood.noise_scale
         if (
             name in self.outer
@@ -402,17 +423,18 @@ class EvidenceProblem:
                 give = ""
             else:
                 give = f", or give it a proper prior, such as aux={{{name!r}: HalfNormal(1.0)}}"
-            why = f"the evidence rises as {name} falls to 0, because the columns can reproduce the response"
-            raise Incompatible(f"{self.method}: {why}; hold {name}{give}")
-        # a start may end on a plain below the top of another, such as at lengths so small that rows share nothing
+            reason = f"the evidence increases as {name} goes to 0, because the columns can reproduce the response"
+            raise Incompatible(f"{self.method}: {reason}; fix {name}{give}")
+        # a start may end on a plateau below the best maximum, such as at lengths so
+        # small that rows are independent
         if not top.ended and top.steps < max_steps:
             raise NotConverged(
                 f"evidence: the search for the scales stopped {top.decrement:.2g} standard errors away from the maximum, because no step "
-                "raises the evidence beyond rounding. State columns and response in units of similar size, or give the scales priors"
+                "raises the evidence beyond rounding. Rescale columns and response to similar units, or give the scales priors"
             )
         if not top.ended:
             if name in self.outer:
-                hold = f"hold {name}"
+                hold = f"fix {name}"
             else:
                 hold = "give the scales priors"
             raise Incompatible(
@@ -420,13 +442,15 @@ class EvidenceProblem:
             )
         return top
 
-    def _rising(self, top: EvidenceMaximum, start: Array) -> tuple[int, ...]:
-        """Scales far above their start with which the evidence rises still: their function separates the classes."""
+    def _diverging_scales(self, top: EvidenceMaximum, start: Array) -> tuple[int, ...]:
+        """Return scales far above their start for which the evidence still increases:
+        their function separates the classes."""
         if not isinstance(self.model.likelihood, MayDiverge):
             return ()
-        # beyond the digits of a double a scale that rises may look like one that vanished
-        far = np.flatnonzero(self.groups.scaling)
-        far = far[top.theta[far] > start[far] + _FAR_UP]
+        # at the limit of double precision an increasing scale may look like a vanished
+        # one
+        distant = np.flatnonzero(self.groups.scaling)
+        distant = distant[top.theta[distant] > start[distant] + _FAR_UP]
 
         def value(theta: Array) -> float:
             try:
@@ -435,11 +459,11 @@ class EvidenceProblem:
                 Incompatible,
                 NotConverged,
                 np.linalg.LinAlgError,
-            ):  # too far out for a double
+            ):  # too far out for double precision
                 return -np.inf
 
         def rises(j: int) -> bool:
-            # from where the search passed, and beyond its end
+            # compare points on the way of the search, and beyond its end
             e = np.arange(len(start)) == j
             low, end = (
                 value(t)
@@ -449,12 +473,12 @@ class EvidenceProblem:
                 top.at.value if np.isfinite(top.at.value) else -np.inf, end
             ) > low + _RISE and (not top.ended or end > top.at.value)
 
-        return tuple(int(j) for j in far if rises(int(j)))
+        return tuple(int(j) for j in distant if rises(int(j)))
 
-    def _bounded(
+    def _fix_diverging(
         self, top: EvidenceMaximum, rising: tuple[int, ...], start: Array
     ) -> EvidenceMaximum:
-        """The maximum with the scales that rise for ever at a large value."""
+        """Return the maximum with the diverging scales fixed at a large value."""
         theta = top.theta.copy()
         vanished = top.vanished.copy()
         theta[list(rising)] = start[list(rising)] + _FAR_UP
@@ -468,18 +492,19 @@ class EvidenceProblem:
         )
 
     def _noiseless(self, top: EvidenceMaximum) -> bool:
-        """sigma has run away, or to where nothing depends on it."""
-        # Near sigma = 0 f rises without end, or is flat: -d^2 f / d (log sigma)^2 is next to nothing beside its 2 n.
+        """Whether sigma has diverged, or has no effect any more."""
+        # Near sigma = 0 f increases without bound, or is flat: -d^2 f / d (log sigma)^2
+        # is negligible compared with 2 n.
         k = len(self.groups.priors) + self.outer.index(self.model.noise_scale)
-        least = (
+        smallest = (
             _NO_NOISE if top.ended else _IN_ROUNDING
         )  # where rounding ends the search on its way down
-        far = top.theta[k] < np.log(least * self.surface.response_scale)
-        return bool(far or -top.at.hessian[k, k] < 1e-6 * self.model.design.total)
+        is_tiny = top.theta[k] < np.log(smallest * self.surface.response_scale)
+        return bool(is_tiny or -top.at.hessian[k, k] < 1e-6 * self.model.design.total)
 
     @property
     def noise(self) -> bool:
-        """sigma is one of the coordinates of the surface."""
+        """Whether sigma is a coordinate of the surface."""
         return self.exact and bool(self.model.unknown)
 
     def hyper(self, top: EvidenceMaximum) -> Array:
@@ -487,7 +512,8 @@ class EvidenceProblem:
         return np.exp(top.theta[: len(self.groups.priors)])
 
     def found(self, top: EvidenceMaximum) -> FoundScales | None:
-        """What stands at a maximum, for reports; None where each column has its own scale."""
+        """Return the estimates at a maximum for reports; None if each column has its
+        own scale."""
         if self.per_column or len(self.groups.priors) + len(
             self.outer
         ) != number_of_scales(self.model):
@@ -495,7 +521,7 @@ class EvidenceProblem:
         hessian_of = partial(np.array, top.at.hessian)
         if self.surface.secant:
             hessian_of = partial(
-                _hessian_anew,
+                _hessian_from_rows,
                 self.model,
                 self.criterion,
                 self.points,
@@ -503,7 +529,7 @@ class EvidenceProblem:
                 top.at.hessian,
             )
         vanished = np.append(top.vanished, top.at_limit)
-        plain = not self._took_part(top)
+        plain = not self._densities_in_maximum(top)
         return FoundScales(
             self.model,
             self.criterion,
@@ -516,35 +542,36 @@ class EvidenceProblem:
         )
 
     def model_at(self, theta: Array, chosen: Array | None = None) -> Model:
-        """The model at theta; the anchors of its processes are those of `chosen`, by default the same."""
+        """Return the model at theta; the anchors of its processes are selected at
+        `chosen`, by default theta."""
         d = len(self.groups.priors)
         hyper = np.exp(theta[:d])
         if chosen is None:
             anchors = None
         else:
             anchors = np.exp(chosen[:d])
-        held = dict(zip(self.outer, np.exp(theta[d:]).tolist()))
+        outer_values = dict(zip(self.outer, np.exp(theta[d:]).tolist()))
         design, prior = bound_terms(self.prior_at(hyper), self.model.design)
-        found = replace(
+        model = replace(
             self.model,
             design=design,
             prior=prior,
-            aux={**self.model.aux, **held},
+            aux={**self.model.aux, **outer_values},
             scales_compared=0,
         )
         for g in self.unknown:
             if (
                 isinstance(g.prior, ProcessPrior) and g.predictor is None
-            ):  # else each predictor has its own scales of sines
-                own = self.groups.group_of == self.unknown.index(g)
-                values = dict(zip(g.hyper, hyper[own].tolist()))
+            ):  # otherwise each predictor has its own scales of sines
+                hyper_of_group = self.groups.group_of == self.unknown.index(g)
+                values = dict(zip(g.hyper, hyper[hyper_of_group].tolist()))
                 if anchors is not None:
-                    held_at = dict(zip(g.hyper, anchors[own].tolist()))
+                    held_at = dict(zip(g.hyper, anchors[hyper_of_group].tolist()))
                 else:
                     held_at = None
                 plain = Normal(g.prior.size_at(values))
-                found = with_kernel(
-                    found,
+                model = with_kernel(
+                    model,
                     self.model.design,
                     g.columns,
                     g.prior,
@@ -552,86 +579,98 @@ class EvidenceProblem:
                     plain,
                     None if _has_all_rows(g) else held_at,
                 )
-        return found
+        return model
 
     @cached_property
     def starting_model(self) -> Model:
-        """A model of the kind that will be found."""
-        found = self.model.with_prior(self.prior_at(np.exp(self.groups.starts()[0])))
+        """A model of the same kind as the final one."""
+        model = self.model.with_prior(self.prior_at(np.exp(self.groups.starts()[0])))
         if self.exact:
-            return found.with_aux(**{found.noise_scale: 1.0})
-        return found
+            return model.with_aux(**{model.noise_scale: 1.0})
+        return model
 
     def prior_at(self, hyper: Array) -> Prior | Mapping[Key, Prior]:
-        """The plain priors at these hyperparameters (d,), block by block where the model states them so."""
-        out = list[BlockPrior]()
+        """Return the plain priors at these hyperparameters (d,), by block if the model
+        has them by block."""
+        blocks = list[BlockPrior]()
         for i, b in enumerate(self.model.joint.blocks):
             if isinstance(b.prior, Flat) and not b.stated:
                 continue
             prior: Prior = b.prior
             if isinstance(prior, LatentPrior):
-                each = hyper[[self.unknown[k].block == i for k in self.groups.group_of]]
+                own_hyper = hyper[
+                    [self.unknown[k].block == i for k in self.groups.group_of]
+                ]
                 if self.per_column and isinstance(prior, ScaleMixture):
-                    prior = prior.base.times(each)  # type: ignore[arg-type]
+                    prior = prior.base.times(own_hyper)  # type: ignore[arg-type]
                 elif isinstance(
                     prior, UnknownLength
-                ):  # of the columns that `with_kernel` makes
-                    prior = Normal(prior.size_at(dict(zip(prior.hyper, each.tolist()))))
+                ):  # for the columns of `with_kernel`
+                    prior = Normal(
+                        prior.size_at(dict(zip(prior.hyper, own_hyper.tolist())))
+                    )
                 else:
-                    prior = prior.given(**dict(zip(prior.hyper, each.tolist())))
+                    prior = prior.given(**dict(zip(prior.hyper, own_hyper.tolist())))
             if isinstance(self.model.prior, Prior) and b.predictor is None:
                 return prior
-            out.append(replace(b, prior=prior))
-        return mapping_of(out, self.model.design.columns)
+            blocks.append(replace(b, prior=prior))
+        return mapping_of(blocks, self.model.design.columns)
 
     def notes(self, top: EvidenceMaximum, joint: bool = False) -> tuple[Note, ...]:
         """Return notes on the maximum; `joint` standard errors include the uncertainty of the scales."""
         hyper = self.hyper(top)
-        several = len(self.groups.priors) > 1
+        has_several = len(self.groups.priors) > 1
         if self.exact:
             name = "log p(y | scales)"
         else:
             name = "the Laplace approximation of log p(y | scales)"
         if any(g.left for g in self.groups.groups):
-            name = "a lower bound of log p(y | scales), less tau^2 trace(K - Q) / (2 sigma^2)"
+            name = "a lower bound of log p(y | scales), minus tau^2 trace(K - Q) / (2 sigma^2)"
         if self.points > 1:
             name = f"the likelihood by {self.points} points of adaptive Gauss-Hermite quadrature"
         elif self.criterion == "ML":
             name = (
                 "the likelihood log p(y | scales, flat coefficients at their maximum)"
             )
-        # of grouped effects the search has begun at several places, and gone back from every edge
-        took = self._took_part(top)
-        local = " (a local maximum)" * (
-            several and not self.model.design.recipe.grouped
+        # for grouped effects the search started from several points, and from each
+        # boundary
+        density_text = self._densities_in_maximum(top)
+        local_text = " (a local maximum)" * (
+            has_several and not self.model.design.recipe.grouped
         )
-        if took:
-            what = f"maximised {name} plus the log density of {took}, {top.at.value:.6g} together"
-            value = f"evidence: {what}{local}; {name} = {top.at.evidence:.6g} there"
+        if density_text:
+            what = f"maximised {name} plus the log density of {density_text}, {top.at.value:.6g} together"
+            value = (
+                f"evidence: {what}{local_text}; {name} = {top.at.evidence:.6g} there"
+            )
         else:
-            value = f"evidence: {name} = {top.at.evidence:.6g}, its maximum over the scales{local}"
+            value = f"evidence: {name} = {top.at.evidence:.6g}, its maximum over the scales{local_text}"
         value += "; flat columns count with density 1" * (
             self._flat and self.criterion == "REML"
         )
-        of = self.groups.group_of
-        lost = {k for k, out in zip(self.groups.group_of, top.vanished) if out}
+        group_of = self.groups.group_of
+        pruned = {k for k, out in zip(self.groups.group_of, top.vanished) if out}
         effects = {
             k
             for k, g in enumerate(self.unknown)
             if g.prior is not None and g.prior.hyper_labels
         }
         varying = [
-            self._told_effects(self.unknown[k], hyper[of == k], top.vanished[of == k])
+            self._effect_notes(
+                self.unknown[k], hyper[group_of == k], top.vanished[group_of == k]
+            )
             for k in sorted(effects)
         ]
-        lost -= effects
-        kept = [
-            (g, hyper[of == k])
+        pruned -= effects
+        remaining = [
+            (g, hyper[group_of == k])
             for k, g in enumerate(self.unknown)
-            if k not in lost | effects
+            if k not in pruned | effects
         ]
         scales = [
-            self._told(g, h) for g, h in kept if not isinstance(g.prior, ProcessPrior)
+            self._scale_text(g, h)
+            for g, h in remaining
+            if not isinstance(g.prior, ProcessPrior)
         ]
         notes = [routine_note(Topic.SCALES, value)]
         if scales:
@@ -643,31 +682,31 @@ class EvidenceProblem:
                 )
             )
         texts = [
-            f"{self._told(g, h)} at the maximum"
-            for g, h in kept
+            f"{self._scale_text(g, h)} at the maximum"
+            for g, h in remaining
             if isinstance(g.prior, ProcessPrior)
         ]
-        texts += [self._unserved(g, h) for g, h in kept]
+        texts += [self._basis_range_text(g, h) for g, h in remaining]
         notes += [important_note(Topic.SCALES, text) for text in texts if text]
         notes += [note for each in varying for note in each]
-        if lost:
-            gone = ", ".join(
-                self._bends(self.unknown[k]) + self.named(self.unknown[k])
-                for k in sorted(lost)
+        if pruned:
+            terms = ", ".join(
+                self._smooth_prefix(self.unknown[k]) + self.named(self.unknown[k])
+                for k in sorted(pruned)
             )
             notes.append(
                 important_note(
                     Topic.SINGULAR,
-                    "pruned, since the evidence rises as their scale falls to 0: {terms}; their coefficients are held at 0 "
+                    "pruned, because the evidence increases as their scale goes to 0: {terms}; their coefficients are fixed at 0 "
                     "(a singular fit)",
-                    terms=gone,
+                    terms=terms,
                 )
             )
         aux = zip(self.outer, np.exp(top.theta[len(hyper) :]))
         notes += [
             routine_note(
                 Topic.SCALES,
-                "{name} = {value:.6g}, at the maximum too",
+                "{name} = {value:.6g}, also at the maximum",
                 name=name,
                 value=value,
             )
@@ -677,61 +716,67 @@ class EvidenceProblem:
             return tuple(notes)
         if len(effects) == len(self.unknown):
             return (*notes, SCALES_AS_KNOWN)
-        known = important_note(
+        intervals_note = important_note(
             Topic.SCALES,
-            "intervals treat the scales found by evidence as known; integrate and nuts include their uncertainty",
+            "intervals treat the scales estimated by evidence as known; integrate and nuts include their uncertainty",
         )
-        return (*notes, known)
+        return (*notes, intervals_note)
 
-    def _told(self, group: LatentGroup, hyper: Array) -> str:
-        """The hyperparameters of a group in a sentence; those of a process by name, one scale by the columns alone."""
+    def _scale_text(self, group: LatentGroup, hyper: Array) -> str:
+        """Describe the hyperparameters of a group; those of a process by name, a single
+        scale by the columns only."""
         if isinstance(group.prior, ProcessPrior):
             return f"{self.named(group)}: " + ", ".join(
                 f"{name} {v:.6g}" for name, v in zip(group.hyper, hyper)
             )
         return f"{self.named(group)} " + ", ".join(f"{v:.6g}" for v in hyper)
 
-    def _told_effects(
+    def _effect_notes(
         self, group: LatentGroup, hyper: Array, vanished: Array
     ) -> list[Note]:
         """Return notes on the standard deviations and correlations of effects by group, and on a singular fit."""
         prior = group.prior
         assert isinstance(prior, VaryingEffects)
         values = dict(zip(group.hyper, hyper.tolist()))
-        gone = {name for name, out in zip(group.hyper, vanished) if out}
-        kept = [k for k, name in enumerate(prior.effects) if f"sd[{name}]" not in gone]
-        of = self._outcome(group)
-        told = [
-            f"{prior.hyper_labels[n]}{of} {0.0 if n in gone else v:.6g}"
+        vanished_names = {name for name, notes in zip(group.hyper, vanished) if notes}
+        remaining = [
+            k
+            for k, name in enumerate(prior.effects)
+            if f"sd[{name}]" not in vanished_names
+        ]
+        outcome = self._outcome(group)
+        texts = [
+            f"{prior.hyper_labels[n]}{outcome} {0.0 if n in vanished_names else v:.6g}"
             for n, v in values.items()
             if n.startswith("sd[")
         ]
-        read = prior.natural(values)
+        natural = prior.natural(values)
         for i, j in prior.pairs:
             name = prior.cor_name(i, j)
-            if name in read and i in kept and j in kept:
-                told.append(
-                    f"cor{of} {read[name]:.3g}"
+            if name in natural and i in remaining and j in remaining:
+                texts.append(
+                    f"cor{outcome} {natural[name]:.3g}"
                     if len(prior.pairs) == 1
-                    else f"{prior.hyper_labels[name]}{of} {read[name]:.3g}"
+                    else f"{prior.hyper_labels[name]}{outcome} {natural[name]:.3g}"
                 )
-        out = [routine_note(Topic.SCALES, ", ".join(told))] if told else []
+        notes = [routine_note(Topic.SCALES, ", ".join(texts))] if texts else []
         reasons = [
-            f"the variance of {n[3:-1]} | {prior.group}{of} is 0"
+            f"the variance of {n[3:-1]} | {prior.group}{outcome} is 0"
             for n in values
-            if n in gone
+            if n in vanished_names
         ]
         reasons += [
-            f"{sentence}{f' {of}' * bool(of)}"
-            for sentence in prior.collinear(values, kept)
+            f"{sentence}{f' {outcome}' * bool(outcome)}"
+            for sentence in prior.collinear(values, remaining)
         ]
-        return out + [
+        return notes + [
             important_note(Topic.SINGULAR, "singular fit: {reason}", reason=reason)
             for reason in reasons
         ]
 
-    def _unserved(self, group: LatentGroup, hyper: Array) -> str:
-        """That a process was found where its columns are no approximation of it, in words; empty where they are one."""
+    def _basis_range_text(self, group: LatentGroup, hyper: Array) -> str:
+        """Return a message if the columns of a process do not approximate it at the
+        estimate; empty if they do."""
         if not isinstance(group.prior, ProcessPrior):
             return ""
         error = group.prior.error_at(dict(zip(group.hyper, hyper.tolist())))
@@ -739,12 +784,13 @@ class EvidenceProblem:
             return ""
         lengths = " and ".join(name for name in group.hyper if is_length(name))
         return (
-            f"{self.named(group)}: its sines do not serve the {lengths} found, off by {error:.0%} of k(x, x): give a prior whose quantiles "
-            "0.01 to 0.99 hold it"
+            f"{self.named(group)}: its sine basis does not cover the estimated {lengths}, with an error of {error:.0%} of k(x, x): give a prior "
+            "with quantiles 0.01 to 0.99 that include it"
         )
 
-    def _took_part(self, top: EvidenceMaximum) -> str:
-        """What has a prior that is not flat in its coordinate, so that it moved the maximum, in words; empty for nothing."""
+    def _densities_in_maximum(self, top: EvidenceMaximum) -> str:
+        """Describe the parameters with a prior that is not flat in its coordinate,
+        which changes the maximum; empty for none."""
         priors = [
             (
                 "the prior scale"
@@ -757,35 +803,36 @@ class EvidenceProblem:
             for name, p in g.hyper.items()
         ]
         priors += [(name, self.model.aux_prior(name)) for name in self.outer]
-        moved = {
+        contributing = {
             what: None
             for (what, p), t in zip(priors, top.theta)
             if any(p.slopes(float(np.exp(t))))
         }
-        turned = [what for what in moved if what.startswith("cor(")]
-        logs = [what for what in moved if what not in turned]
+        correlations = [what for what in contributing if what.startswith("cor(")]
+        logs = [what for what in contributing if what not in correlations]
         parts = [f"the logs of {' and '.join(logs)}"] * bool(logs) + [
-            f"atanh of {' and '.join(turned)}"
-        ] * bool(turned)
+            f"atanh of {' and '.join(correlations)}"
+        ] * bool(correlations)
         return " and ".join(parts)
 
     @property
     def _flat(self) -> bool:
         return not self.model.joint.informative.all()
 
-    def _bends(self, group: LatentGroup) -> str:
-        """What a scale of a smooth function is of, where straight lines without a prior are columns of it too."""
+    def _smooth_prefix(self, group: LatentGroup) -> str:
+        """Return a prefix for the scale of a smooth function if its straight lines are
+        columns without a prior."""
         names = self.model.design.columns
         flat = ~self.model.joint.informative
-        own = {names[j] for j in group.columns}
+        columns = {names[j] for j in group.columns}
         lines = {names[j] for j in np.flatnonzero(flat)}
         return "the bends of " * any(
-            own < set(t.columns) and lines & set(t.columns)
+            columns < set(t.columns) and lines & set(t.columns)
             for t in self.model.design.recipe.terms
         )
 
     def named(self, group: LatentGroup) -> str:
-        """Its columns, and its linear predictor where there are several."""
+        """Its columns, and its linear predictor if there are several."""
         return self.model.design.called(group.columns) + self._outcome(group)
 
     def _outcome(self, group: LatentGroup) -> str:
@@ -795,15 +842,21 @@ class EvidenceProblem:
 
 
 def _has_all_rows(group: LatentGroup) -> bool:
-    """Whether the basis of a process has every row for an anchor, so that none are chosen."""
+    """Whether the basis of a process has every row as an anchor, so that none are
+    selected."""
     return isinstance(group.prior, ProcessPrior) and group.prior.basis.kind == "exact"
 
 
 @one_blas_thread()
-def _hessian_anew(
-    model: Model, criterion: LikelihoodCriterion, points: int, theta: Array, near: Array
+def _hessian_from_rows(
+    model: Model,
+    criterion: LikelihoodCriterion,
+    points: int,
+    theta: Array,
+    hessian_near: Array,
 ) -> Array:
-    """The Hessian at theta from the rows, so that a fit holds no moments of them."""
+    """Return the Hessian at theta from the rows, so that a fit needs no moments of
+    them."""
     problem = EvidenceProblem(model, False, criterion=criterion, points=points)
     problem.surface.choose_at(theta)
-    return problem.surface.hessian(theta, near)
+    return problem.surface.hessian(theta, hessian_near)

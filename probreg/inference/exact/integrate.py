@@ -1,9 +1,11 @@
-"""The posterior under unknown prior scales: beta integrated at each value of the scales, the scales by weighted nodes.
+"""The posterior under unknown prior scales: beta is integrated at each value of the
+scales, the scales by weighted nodes.
 
 p(beta, theta | y) = p(beta | theta, y) p(theta | y), theta the logs of the scales and of sigma. The first factor is normal
-(for other likelihoods than the Gaussian approximately, and weighed); the second is known up to a constant, since the
-evidence p(y | theta) has beta integrated. Up to 8 dimensions weighted low-discrepancy nodes replace a Markov chain; in more of them
-chains run over theta alone.
+(for other likelihoods than the Gaussian approximately, with weights). The second is
+known up to a constant, because the evidence p(y | theta) integrates over beta. Up to 8
+dimensions weighted low-discrepancy nodes replace a Markov chain; in more dimensions
+chains run over theta only.
 """
 
 import math
@@ -20,7 +22,7 @@ from probreg.inference.base import (
     Resolved,
     Solution,
     Status,
-    improper,
+    improper_aux,
     with_proper_correlations,
 )
 from probreg.inference.exact.arrow_laplace import ArrowLaplaceSurface
@@ -34,15 +36,15 @@ from probreg.inference.exact.nodes import (
     Proposal,
     proposal_about,
     proposal_of,
-    sampled_nodes,
-    weighed_nodes,
+    sample_nodes,
+    weight_nodes,
 )
 from probreg.inference.modes.closed_form import (
     PriorRows,
     posterior_given_sigma,
     require_full_rank,
 )
-from probreg.inference.sampling.convergence import judged
+from probreg.inference.sampling.convergence import with_convergence_status
 from probreg.inference.sampling.importance import (
     reliable,
 )
@@ -51,12 +53,12 @@ from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import Model
 from probreg.numerics.linalg import one_blas_thread
 
-MOST = 8  # hyperparameters up to which a few hundred nodes find the mass of their posterior
-_TUNE = 300  # steps of adaptation of a chain, in coordinates that the curvature has made round
-_NODES = 1024  # in all, by default
-_FIRST = 16  # nodes of each chain that are tried first where each one costs a mode
-_ROUNDS = 3  # of nodes about where the last ones found the mass, while their weights do not settle
-_ENOUGH = 90.0  # nodes, of effective ones, that are asked for
+MOST = 8  # hyperparameters up to which a few hundred nodes cover their posterior
+_TUNE = 300  # warm-up steps of a chain, in coordinates whitened by the curvature
+_NODES = 1024  # total, by default
+_FIRST = 16  # first nodes of each chain if each one needs a mode
+_ROUNDS = 3  # repetitions with nodes about the mass of the last ones, while their weights are unreliable
+_ENOUGH = 90.0  # required number of effective nodes
 
 
 @METHODS.register
@@ -66,21 +68,25 @@ class Integrate(Method):
 
     p(theta | y) is known up to a constant, with beta integrated: exactly for a Gaussian likelihood, by Laplace's
     approximation for other smooth ones. Nodes theta are scrambled Sobol points of a Student-t about its maximum. Their
-    importance weights, smoothed by a Pareto tail, say by its shape k-hat whether they suffice. beta given theta is normal
-    and drawn exactly. Elsewhere points about mode - H^-1 grad log|H|^(1/2) are weighed with their nodes by the posterior
-    itself and resampled, where there are at most 1,000 coefficients; without these weights the status is no good one.
+    importance weights, smoothed by a Pareto tail, have the diagnostic k-hat. beta given
+    theta is normal and drawn exactly. For other likelihoods points about mode - H^-1
+    grad log|H|^(1/2) are weighted with their nodes by the posterior and resampled, for
+    at most 1,000 coefficients; without these weights the status reports it.
 
-    Of an exact process whose length is unknown beta are the values at the distinct rows: off the rows each draw goes on as the process
-    of its own length.
+    For an exact process of unknown length beta are the values at the distinct rows: off
+    the rows each draw continues as the process of its own length.
 
-    Above 8 dimensions theta is sampled by NUTS on the same surface, and judged as Markov chains are. beta given theta is then drawn
-    exactly for a Gaussian likelihood; for others it is normal about the mode, which is not checked, and the status reports this.
+    Above 8 dimensions theta is sampled by NUTS on the same surface, with the
+    diagnostics of Markov chains. beta given theta is then drawn exactly for a Gaussian
+    likelihood; for others it is normal about the mode, which is not checked, and the
+    status reports this.
 
     Parameters
     ----------
     nodes : int, optional
-        Nodes in all, a power of two for each chain, rounded up. By default 1,024; where each costs a mode, or the factor of a matrix of
-        more than 150 rows, a few are tried first and doubled up to that number.
+        Total number of nodes, rounded up to a power of two for each chain. By default
+        1,024; if each needs a mode, or the factor of a matrix of more than 150 rows,
+        the method starts with a few and doubles them up to that number.
     draws : int
         Draws of each chain.
     chains : int
@@ -91,7 +97,7 @@ class Integrate(Method):
     Raises
     ------
     NotConverged
-        Where k-hat is above `max_k`, since means over the nodes do not settle.
+        If k-hat is above `max_k`, because means over the nodes are then unstable.
 
     References
     ----------
@@ -122,41 +128,41 @@ class Integrate(Method):
         check_fields(self)
 
     def obstacle(self, model: Model) -> str | None:
-        why = scales_obstacle(self, model, "averages over")
-        if why is not None:
-            return why
+        reason = scales_obstacle(self, model, "averages over")
+        if reason is not None:
+            return reason
         problem = EvidenceProblem(model, per_column=False, method=self.name)
         for g, p in problem.moving:
             if p.basis.kind != "exact":
                 return (
-                    f"integrate cannot move the {' and '.join(p.in_columns)} of {problem.named(g)}, which stands in its columns, with "
-                    f"basis={p.basis.kind!r}: use evidence, or basis='hsgp', which has it in the prior"
+                    f"integrate cannot estimate the {' and '.join(p.in_columns)} of {problem.named(g)}, because its columns depend on it, with "
+                    f"basis={p.basis.kind!r}: use evidence, or basis='hsgp', whose prior contains it"
                 )
         for group in problem.unknown:
             for name, prior in group.hyper.items():
                 if not prior.proper:
                     if name == "tau":
-                        what, such = ("scale", "Normal(HalfNormal(1.0))")
+                        subject, example = ("scale", "Normal(HalfNormal(1.0))")
                     else:
-                        what = name
-                        such = f"{name}=HalfNormal(1.0)"
+                        subject = name
+                        example = f"{name}=HalfNormal(1.0)"
                     return (
-                        f"integrate: the {what} of {problem.named(group)} has an improper prior, under which the posterior has no "
-                        f"finite mass; give a proper one such as {such}, or use evidence"
+                        f"integrate: the {subject} of {problem.named(group)} has an improper prior, so the posterior is improper; "
+                        f"give a proper one such as {example}, or use evidence"
                     )
-        return improper(self, model)
+        return improper_aux(self, model)
 
     def resolve(self, model: Model, rng: np.random.Generator) -> Resolved:
-        model, said = with_proper_correlations(model)
-        return Resolved(with_values(model), self, said)
+        model, notes = with_proper_correlations(model)
+        return Resolved(with_values(model), self, notes)
 
-    @one_blas_thread()  # small matrices, many times: threads would wait for one another
+    @one_blas_thread()  # many small matrices, for which threads are slower
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
-        model, said = with_proper_correlations(model)
-        found = self._solution(with_values(model), rng)
-        if said:
-            return replace(found, notes=(*said, *found.notes))
-        return found
+        model, notes = with_proper_correlations(model)
+        solution = self._solution(with_values(model), rng)
+        if notes:
+            return replace(solution, notes=(*notes, *solution.notes))
+        return solution
 
     def _solution(self, model: Model, rng: np.random.Generator) -> Solution:
         problem = EvidenceProblem(model, per_column=False, method=self.name)
@@ -178,7 +184,7 @@ class Integrate(Method):
             limit = self.max_k
         if not np.isfinite(nodes.k_hat) and nodes.log_weight.size < _NODES:
             raise NotConverged(
-                f"integrate: {nodes.log_weight.size:,} nodes do not tell their k-hat: take more nodes, Integrate(nodes={_NODES})"
+                f"integrate: {nodes.log_weight.size:,} nodes are too few for k-hat: use more, Integrate(nodes={_NODES})"
             )
         if not nodes.k_hat <= limit:
             raise NotConverged(
@@ -191,28 +197,34 @@ class Integrate(Method):
     def _by_chains(
         self, model: Model, problem: EvidenceProblem, rng: np.random.Generator
     ) -> Solution:
-        """theta by Markov chains, whose verdict comes before what is said of beta given theta."""
+        """Sample theta by Markov chains; a bad status of these takes precedence."""
         run = SamplerSettings(int(rng.integers(2**31)), self.draws, _TUNE, self.chains)
-        nodes = sampled_nodes(problem, problem.maximise(300).theta, run)
-        found = solution_at_nodes(model, problem, nodes, self.draws, self.chains, rng)
-        verdict = judged(model, replace(found, status=Status.SAMPLED, detail=""))
-        return found if verdict.status.good else verdict
+        nodes = sample_nodes(problem, problem.maximise(300).theta, run)
+        solution = solution_at_nodes(
+            model, problem, nodes, self.draws, self.chains, rng
+        )
+        verdict = with_convergence_status(
+            model, replace(solution, status=Status.SAMPLED, detail="")
+        )
+        return solution if verdict.status.good else verdict
 
     def _weighed(self, problem: EvidenceProblem, rng: np.random.Generator) -> Nodes:
         proposal = proposal_about(problem, problem.maximise(300).theta)
-        found = self._laid(problem, proposal, rng)
-        # Where a bent density has more mass on one side than the axes saw, the nodes themselves say where it lies.
+        found = self._place_nodes(problem, proposal, rng)
+        # If a curved density has more mass on one side than the axes suggest, the
+        # weighted nodes locate it.
         for _ in range(_ROUNDS if problem.exact else 1):
             if found.k_hat <= reliable(found.log_weight.size):
                 break
-            again = self._laid(problem, proposal_of(found), rng)
-            found = min(found, again, key=lambda nodes: nodes.k_hat)
+            repeated = self._place_nodes(problem, proposal_of(found), rng)
+            found = min(found, repeated, key=lambda nodes: nodes.k_hat)
         return found
 
-    def _laid(
+    def _place_nodes(
         self, problem: EvidenceProblem, proposal: Proposal, rng: np.random.Generator
     ) -> Nodes:
-        """Nodes of a proposal with their weights; where each costs a mode, more and more of them."""
+        """Return nodes of a proposal with their weights; if each needs a mode, in
+        increasing numbers."""
         d = len(proposal.centre)
         of_chain = 2 ** max(
             1, math.ceil(math.log2((self.nodes or _NODES) / self.chains))
@@ -236,16 +248,16 @@ class Integrate(Method):
             theta = np.concatenate([theta, new], 1)
             value = np.concatenate([value, value_new], 1)
             log_q = np.concatenate([log_q, log_q_new], 1)
-            found = weighed_nodes(theta, value, log_q)
-            done = theta.shape[1]
+            nodes = weight_nodes(theta, value, log_q)
+            n_done = theta.shape[1]
             total = theta[..., 0].size
-            if 2 * done > of_chain or (
-                found.k_hat <= min(0.5, reliable(total)) and found.ess >= _ENOUGH
+            if 2 * n_done > of_chain or (
+                nodes.k_hat <= min(0.5, reliable(total)) and nodes.ess >= _ENOUGH
             ):
-                return found
-            size = done
+                return nodes
+            size = n_done
 
 
 def dimensions(problem: EvidenceProblem) -> int:
-    """The number of unknown scales, sigma of a Gaussian likelihood counted."""
+    """Return the number of unknown scales, including sigma of a Gaussian likelihood."""
     return len(problem.groups.priors) + problem.noise

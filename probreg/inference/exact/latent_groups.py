@@ -1,8 +1,9 @@
 """Groups of columns with a normal prior, known or with unknown hyperparameters, and the logs theta of those of all groups.
 
-The prior of a group is N(mu, C D(theta)^2 C'), C C' its covariance at D = I and D diagonal. With C^-1 = L', L L' = P, the
-coordinates gamma = L'(beta - mu) = D u have u ~ N(0, I) a priori. theta holds the logs of the hyperparameters of the unknown
-groups, in their order, and after them log sigma where it is unknown and the likelihood is Gaussian.
+The prior of a group is N(mu, C D(theta)^2 C'), C C' its covariance at D = I and D
+diagonal. With C^-1 = L', L L' = P, the coordinates gamma = L'(beta - mu) = D u have u ~
+N(0, I) a priori. theta has the logs of the hyperparameters of the unknown groups, in
+order, and then log sigma if it is unknown and the likelihood is Gaussian.
 """
 
 from abc import ABC, abstractmethod
@@ -28,20 +29,21 @@ from probreg.priors import (
 from probreg.priors.latent import LogScales
 
 _CORRELATIONS = (1.0, 5.0)  # atanh of 0.76 and of 0.9999
-_MOST_SIGNS = 4  # of several correlations that are tried
-DIFFERENCE = 1e-3  # of the logs: an error of some 1e-6 of the curvature
+_MOST_SIGNS = 4  # maximal number of sign patterns of several correlations
+DIFFERENCE = 1e-3  # of the logs: an error of about 1e-6 of the curvature
 
 
 @dataclass(frozen=True)
 class LatentGroup:
-    """Columns of one block, or one of them: their normal prior at D = I, and the prior that D is of; None where D = I."""
+    """Columns of one block, or one of them: their normal prior at D = I, and the prior
+    with D; None if D = I."""
 
     columns: tuple[int, ...]
     base: GaussianPrior
     prior: LatentPrior | None
     block: int
-    left: float = 0.0  # sum over the rows of what a basis of few anchors leaves of the variance at D = I, weights counted
-    # None where all linear predictors have independent copies
+    left: float = 0.0  # weighted sum over the rows of the variance outside a basis of few anchors at D = I
+    # None if all linear predictors have independent copies
     predictor: int | None = None
 
     def width(self, m: int) -> int:
@@ -49,11 +51,11 @@ class LatentGroup:
         return m if self.predictor is None else 1
 
     def entries(self, m: int) -> Array:
-        """The places of its coefficients in vec(beta), column by column."""
-        every = vec_entries(self.columns, m)
+        """The positions of its coefficients in vec(beta), by column."""
+        entries = vec_entries(self.columns, m)
         if self.predictor is None:
-            return every
-        return every[self.predictor :: m]
+            return entries
+        return entries[self.predictor :: m]
 
     @cached_property
     def root(self) -> Array:
@@ -82,7 +84,7 @@ class LatentGroups:
 
     @cached_property
     def priors(self) -> list[AuxPrior]:
-        """Of the hyperparameters, in the order of theta."""
+        """The priors of the hyperparameters, in the order of theta."""
         return [prior for g in self.groups for prior in g.hyper.values()]
 
     @cached_property
@@ -93,7 +95,7 @@ class LatentGroups:
         )
 
     def repeats(self, m: int) -> Array:
-        """(q,) of each coordinate: the number of linear predictors that have it, of m."""
+        """(q,) the number of linear predictors, of m, for each coordinate."""
         return np.array([g.width(m) for g in self.groups], dtype=int)[self.of]
 
     @cached_property
@@ -105,7 +107,8 @@ class LatentGroups:
 
     @cached_property
     def sizes(self) -> Array:
-        """(d,) coordinates of the group where the hyperparameter may run to zero; 0 elsewhere."""
+        """(d,) coordinates of the group if the hyperparameter may go to zero; 0
+        otherwise."""
         return np.array(
             [
                 float(len(g.columns)) * may
@@ -129,38 +132,44 @@ class LatentGroups:
         return int(self.scaling.sum())
 
     def starts(self) -> list[Array]:
-        """Logs (d,) of hyperparameters at which a search begins, scales at 1: every combination of the groups' own."""
-        each = [g.prior.starts() for g in self.groups if g.prior]
-        out = []
-        for chosen in product(*each):
+        """Return starts of a search as logs (d,), with scales at 1: every combination
+        of the groups' starts."""
+        starts_of_groups = [g.prior.starts() for g in self.groups if g.prior]
+        points = []
+        for chosen in product(*starts_of_groups):
             theta = np.zeros(len(self.priors))
             places = np.flatnonzero(~self.scaling)
             theta[places] = np.log([value for part in chosen for value in part])
-            out.append(theta)
-        return out
+            points.append(theta)
+        return points
 
     def at_scales(
-        self, others: Array, log_tau: float | Array, log_sigma: float | Array
+        self, other_hyper: Array, log_tau: float | Array, log_sigma: float | Array
     ) -> Array:
-        """Logs (d,), or (S, d) at (S, 1) of tau and sigma, with every scale at tau times sigma, or at tau where it is in units of sigma."""
+        """Return logs (d,), or (S, d) at (S, 1) of tau and sigma, with every scale at
+        tau times sigma, or at tau if it is in units of sigma."""
         relative = np.array([g.base.sigma_units for g in self.groups], dtype=float)[
             self.group_of
         ]
-        return np.where(self.scaling, log_tau + (1.0 - relative) * log_sigma, others)
+        return np.where(
+            self.scaling, log_tau + (1.0 - relative) * log_sigma, other_hyper
+        )
 
     def branches(self, theta: Array) -> list[Array]:
-        """Points beside theta with the correlations of each group of effects at either sign and near either edge.
+        """Return points near theta with the correlations of each group of effects at
+        either sign and near either boundary.
 
-        The evidence given one standard deviation may have a maximum on each side, and at a correlation of -1 and 1.
+        Given one standard deviation, the evidence may have a maximum on each side, and
+        at a correlation of -1 and 1.
         """
-        out = list[Array]()
+        points = list[Array]()
         places = np.arange(len(self.priors))
         for k, g in enumerate(self.groups):
-            own = places[self.group_of == k]
+            hyper = places[self.group_of == k]
             if (
                 g.prior is None
                 or not g.prior.hyper_labels
-                or not (cors := own[~self.scaling[own]]).size
+                or not (cors := hyper[~self.scaling[hyper]]).size
             ):
                 continue
             for size in _CORRELATIONS:
@@ -169,12 +178,12 @@ class LatentGroups:
                 ):
                     point = theta.copy()
                     point[cors] = np.multiply(size, signs)
-                    out.append(point)
-        return out
+                    points.append(point)
+        return points
 
     @property
     def scalar(self) -> bool:
-        """One group with one scale is all there is."""
+        """Whether there is only one group with one scale."""
         return len(self.groups) == 1 and (
             self.groups[0].prior is None or self.groups[0].prior.scalar
         )
@@ -185,30 +194,30 @@ class LatentGroups:
             return self.groups[0].log_scales(logs)
         q = len(self.of)
         d = len(self.priors)
-        at = 0
+        start = 0
         value = np.zeros(q)
         slopes = np.zeros((q, d))
         curvature = np.zeros((q, d, d))
         for k, g in enumerate(self.groups):
             rows = np.flatnonzero(self.of == k)
-            own = slice(at, at + len(g.hyper))
-            found = g.log_scales(logs[own])
-            value[rows], slopes[rows, own], curvature[rows, own, own] = found
-            at = own.stop
+            hyper = slice(start, start + len(g.hyper))
+            scales = g.log_scales(logs[hyper])
+            value[rows], slopes[rows, hyper], curvature[rows, hyper, hyper] = scales
+            start = hyper.stop
         return LogScales(value, slopes, curvature)
 
     def values(self, logs: Array) -> Array:
         """log D (S, q) at each of logs (S, d)."""
-        out = np.zeros((len(logs), len(self.of)))
-        at = 0
+        values = np.zeros((len(logs), len(self.of)))
+        start = 0
         for k, g in enumerate(self.groups):
-            own = slice(at, at + len(g.hyper))
+            hyper = slice(start, start + len(g.hyper))
             if g.prior is not None:
-                out[:, self.of == k] = g.prior.log_scales_at(
-                    logs[:, own], len(g.columns)
+                values[:, self.of == k] = g.prior.log_scales_at(
+                    logs[:, hyper], len(g.columns)
                 )
-            at = own.stop
-        return out
+            start = hyper.stop
+        return values
 
 
 class EvidencePoint(NamedTuple):
@@ -218,7 +227,7 @@ class EvidencePoint(NamedTuple):
     gradient: Array
     hessian: Array
     evidence: float  # without the priors of the hyperparameters
-    effective: Array  # (d,) parameters of the group of each hyperparameter that the data settle
+    effective: Array  # (d,) parameters determined by the data, for the group of each hyperparameter
 
 
 class EvidenceSurface(ABC):
@@ -227,9 +236,10 @@ class EvidenceSurface(ABC):
     Attributes
     ----------
     tol : float
-        The distance to its maximum at which a search ends, in standard errors of theta.
-    secant : bool
-        Whether its Hessian only steers, so that a search corrects it by the changes of the gradient.
+        Tolerance of the search for its maximum, in standard errors of theta.
+        secant : bool
+            Whether its Hessian is approximate, so that a search corrects it by the
+            changes of the gradient.
     """
 
     tol: float
@@ -244,27 +254,29 @@ class EvidenceSurface(ABC):
 
     @abstractmethod
     def starts(self) -> list[Array]:
-        """Points at which a search begins."""
+        """Starts of a search."""
 
     @property
     @abstractmethod
     def priors(self) -> list[AuxPrior]:
-        """Those of the coordinates of theta that are logs of positive numbers, in its order."""
+        """The priors of the coordinates of theta that are logs of positive numbers, in
+        order."""
 
     @property
     @abstractmethod
     def dear(self) -> bool:
-        """Whether one value costs a mode, or the factor of a large matrix."""
+        """Whether one value needs a mode, or the factor of a large matrix."""
 
-    def hessian(self, theta: Array, near: Array) -> Array:
-        """The Hessian at theta; where that of `__call__` only steers, by central differences of the gradient, with steps from `near`."""
+    def hessian(self, theta: Array, hessian_near: Array) -> Array:
+        """The Hessian at theta; if the one of `__call__` is approximate, by central
+        differences of the gradient, with steps from `hessian_near`."""
         if not self.secant:
             return self(theta).hessian
         size = np.full(len(theta), DIFFERENCE)
         d = len(self.priors)
         size[d:] *= (
-            np.diagonal(-near)[d:] ** -0.5
-        )  # in standard errors of what is no log of a positive parameter
+            np.diagonal(-hessian_near)[d:] ** -0.5
+        )  # in standard errors for coordinates that are not logs of positive parameters
         H = np.array(
             [
                 (self(theta + s).gradient - self(theta - s).gradient)
@@ -276,16 +288,18 @@ class EvidenceSurface(ABC):
 
     @property
     def response_scale(self) -> float:
-        """The standard deviation of the response, beside which a noise scale among the coordinates is judged."""
+        """The standard deviation of the response, the reference for a noise scale among
+        the coordinates."""
         return 1.0
 
     def choose_at(self, theta: Array) -> bool:
-        """Chooses anew at theta what is held during a search; False where nothing is."""
+        """Reselect at theta the anchors that are fixed during a search; False if there
+        are none."""
         return False
 
     def beyond(self, theta: Array, vanished: Array, start: Array) -> list[Array]:
-        """Points from which a search that ended at theta is taken again, where `vanished` (d,) scales may hide a higher maximum; it
-        began at `start`."""
+        """New starts after a search that ended at theta, because `vanished` (d,) scales
+        may hide a higher maximum; it started at `start`."""
         return []
 
 
@@ -297,7 +311,8 @@ class ConditionalNormal(NamedTuple):
 
 
 def log_prior_of_logs(theta: Array, priors: Sequence[AuxPrior]) -> Array:
-    """The log densities of positive numbers, as of their logs, summed: (S,) from theta (S, d)."""
+    """Return the sum of log densities of positive numbers, as densities of their logs:
+    (S,) from theta (S, d)."""
     # p(log v) = p(v) v
     return sum(
         p.log_prob(np.exp(theta[:, i])) + theta[:, i] for i, p in enumerate(priors)
@@ -305,17 +320,18 @@ def log_prior_of_logs(theta: Array, priors: Sequence[AuxPrior]) -> Array:
 
 
 def with_priors(
-    at: EvidencePoint, theta: Array, priors: Sequence[AuxPrior]
+    point: EvidencePoint, theta: Array, priors: Sequence[AuxPrior]
 ) -> EvidencePoint:
-    """Times the density of each positive parameter, the first coordinates of theta, as one of its log."""
-    # As a density of the log: log p(v) + log v, whose two derivatives are the slopes.
-    slopes = np.zeros((len(at.gradient), 2))
+    """Multiply by the density of each positive parameter, the first coordinates of
+    theta, as a density of its log."""
+    # As a density of the log: log p(v) + log v; its two derivatives are the slopes.
+    slopes = np.zeros((len(point.gradient), 2))
     slopes[: len(priors)] = [p.slopes(float(np.exp(t))) for p, t in zip(priors, theta)]
     log_p = sum(float(p.log_prob(np.exp(t))) + t for p, t in zip(priors, theta))
-    return at._replace(
-        value=at.value + log_p,
-        gradient=at.gradient + slopes[:, 0],
-        hessian=at.hessian + np.diag(slopes[:, 1]),
+    return point._replace(
+        value=point.value + log_p,
+        gradient=point.gradient + slopes[:, 0],
+        hessian=point.hessian + np.diag(slopes[:, 1]),
     )
 
 
@@ -323,23 +339,26 @@ def as_groups(
     blocks: Sequence[BlockPrior],
     unknown: Mapping[int, LatentPrior],
     per_column: bool,
-    left: Mapping[int, float],
+    variance_left: Mapping[int, float],
 ) -> LatentGroups:
-    """The informative blocks, those of unknown scale first and column by column where each has its own; `left` by block."""
+    """Return the informative blocks, with unknown scales first, by column if each has
+    its own; `variance_left` by block."""
     first: list[LatentGroup] = []
-    known: list[LatentGroup] = []
+    known_groups: list[LatentGroup] = []
     for i, b in enumerate(blocks):
         if isinstance(b.prior, Flat):
             continue
         if i not in unknown:
             assert isinstance(b.prior, GaussianPrior)
-            known.append(
-                LatentGroup(b.columns, b.prior, None, i, left.get(i, 0.0), b.predictor)
+            known_groups.append(
+                LatentGroup(
+                    b.columns, b.prior, None, i, variance_left.get(i, 0.0), b.predictor
+                )
             )
             continue
         prior = unknown[i]
         base = prior.base
-        assert isinstance(base, GaussianPrior)  # callers ask `normal` first
+        assert isinstance(base, GaussianPrior)  # callers check this
         if per_column and isinstance(prior, ScaleMixture):
             parts = [(j, one(base, a)) for a, j in enumerate(b.columns)]
             first += [
@@ -354,12 +373,14 @@ def as_groups(
             ]
         else:
             first.append(
-                LatentGroup(b.columns, base, prior, i, left.get(i, 0.0), b.predictor)
+                LatentGroup(
+                    b.columns, base, prior, i, variance_left.get(i, 0.0), b.predictor
+                )
             )
-    return LatentGroups((*first, *known))
+    return LatentGroups((*first, *known_groups))
 
 
 def one(base: Prior, a: int) -> Prior:
-    """The prior of column a alone, of a prior of independent columns."""
+    """Return the prior of column a, for a prior of independent columns."""
     fields: dict = {k: v[a] for k, v in vars(base).items() if isinstance(v, tuple)}
     return replace(base, **fields)  # type: ignore[type-var]

@@ -11,7 +11,8 @@ from probreg.inference.exact.arrow_layout import ArrowLayout
 
 
 def sums_of_rows(layout: ArrowLayout) -> tuple[ArrowSums, Array]:
-    """Of y less what flat columns say of it, and their coefficients (f,) on standardised columns."""
+    """Return the sums of y minus its fit by flat columns, and their coefficients (f,)
+    on standardised columns."""
     design = layout.model.design
     y = minus_offset(design.observed, design.offset)
     if layout.centre.any():
@@ -25,9 +26,10 @@ def sums_of_rows(layout: ArrowLayout) -> tuple[ArrowSums, Array]:
 
 
 def sums_of_moments(layout: ArrowLayout) -> tuple[ArrowSums, Array]:
-    """The same from moments by group: columns and y are combinations A of [X Z y], whose sums are A'[X Z y]'W[X Z y] A."""
+    """The same from moments by group: columns and y are combinations A of [X Z y], with
+    sums A'[X Z y]'W[X Z y] A."""
     moments = layout.model.design.moments_by_group
-    assert moments is not None  # whose rows are not in memory has these
+    assert moments is not None  # rows outside memory have moments by group
     h, (G, K, _) = moments.head.p, layout.shape
     A = layout.map_of_rest()
     F = np.asarray(moments.head.factor, dtype=float)
@@ -39,7 +41,7 @@ def sums_of_moments(layout: ArrowLayout) -> tuple[ArrowSums, Array]:
         b = np.linalg.lstsq(flat, F @ y)[0]
     all_flat = A[:, A.shape[1] - len(b) :] @ b
     last = -(layout.centre + all_flat)
-    rest = _with_column(A[h:], last[h:])
+    behind = _with_column(A[h:], last[h:])
     lead = layout.places.ravel() - h
     head = np.vstack(
         [
@@ -49,17 +51,19 @@ def sums_of_moments(layout: ArrowLayout) -> tuple[ArrowSums, Array]:
     )
     inside = moments.inside
     border = moments.border
-    cross = (inside[lead] @ rest).toarray() + border[lead] @ head
-    across = rest.T @ (border @ head)
+    cross = (inside[lead] @ behind).toarray() + border[lead] @ head
+    cross_head = behind.T @ (border @ head)
     FA = F @ head
-    corner = (rest.T @ (inside @ rest)).toarray() + across + across.T + FA.T @ FA
-    at = lead.reshape(G, K)
-    own = np.empty((G, K, K))
+    corner = (
+        (behind.T @ (inside @ behind)).toarray() + cross_head + cross_head.T + FA.T @ FA
+    )
+    places = lead.reshape(G, K)
+    blocks = np.empty((G, K, K))
     for k in range(K):
         for j in range(K):
-            own[:, k, j] = inside[at[:, k], at[:, j]]
+            blocks[:, k, j] = inside[places[:, k], places[:, j]]
     sums = ArrowSums(
-        own,
+        blocks,
         cross.reshape(G, K, -1),
         corner,
         moments.n,

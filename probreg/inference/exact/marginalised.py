@@ -2,8 +2,9 @@
 
 Given tau and sigma the posterior of beta is normal, and in the singular vectors of the columns (flat ones eliminated) its
 components are independent: delta_j ~ N(d_j z_j / (sigma^2 h_j), 1 / h_j), h_j = d_j^2 / sigma^2 + alpha, alpha the precision of
-the prior. So with delta = mean + zeta / sqrt(h) the coordinates zeta are standard normal whatever tau and sigma, and these two
-have the density of the evidence: there is no funnel, neither where the data are weak nor where they are strong.
+the prior. So with delta = mean + zeta / sqrt(h) the coordinates zeta are standard
+normal for any tau and sigma, and these two have the density of the evidence: there is
+no funnel, for weak or strong data.
 """
 
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ NOTE = "sampled on the sufficient statistics of the rows, in coordinates that ar
 
 @dataclass(frozen=True, eq=False)
 class Marginalised:
-    """The parts of the conditional posterior that do not move with tau and sigma."""
+    """The parts of the conditional posterior that do not depend on tau and sigma."""
 
     block: int
     columns: tuple[int, ...]  # with the unknown scale
@@ -35,12 +36,13 @@ class Marginalised:
     cross: Array  # (k, q)
     z_flat: Array  # (k,)
     rest: float  # the residual sum of squares
-    n: float  # rows less flat columns
+    n: float  # rows minus flat columns
     top: float  # sum of log(w) / 2 over the rows' precisions w
 
     @classmethod
     def of(cls, model: Model) -> "Marginalised | None":
-        """None unless the likelihood is Gaussian and one normal prior of unknown scale is all there is."""
+        """None unless the likelihood is Gaussian with a single normal prior of unknown
+        scale."""
         informed = [
             i for i, b in enumerate(model.joint.blocks) if not isinstance(b.prior, Flat)
         ]
@@ -64,15 +66,15 @@ class Marginalised:
         R = np.linalg.qr(F[:, [*flat, *block.columns, p]], mode="r")
         mu = base.center(q)
         L = np.linalg.cholesky(base.precision(q))
-        back = solve_triangular(L.T, np.eye(q))
+        to_raw = solve_triangular(L.T, np.eye(q))
         # beta_i = mu + L'^-1 V delta turns the prior into alpha |delta|^2 and the data into |diag(d) delta - U'(z - W
         # mu)|^2.
-        U, d, Vt = np.linalg.svd(R[k:p, k:p] @ back)
+        U, d, Vt = np.linalg.svd(R[k:p, k:p] @ to_raw)
         z = U.T @ (R[k:p, p] - R[k:p, k:p] @ mu)
-        rest = float(R[p, p] ** 2)
+        residual = float(R[p, p] ** 2)
         n = moments.weight - k
         return cls(
-            informed[0], block.columns, flat, d, z, mu, back @ Vt.T, R[:k, :k], R[:k, k:p], R[:k, p], rest, n,
+            informed[0], block.columns, flat, d, z, mu, to_raw @ Vt.T, R[:k, :k], R[:k, k:p], R[:k, p], residual, n,
             0.5 * moments.log_precision,
         )  # fmt: skip
 
@@ -83,13 +85,15 @@ def marginalised_graph(model: Model, c: Marginalised) -> Any:
     import pytensor.tensor as pt
 
     prior: Any = model.joint.blocks[c.block].prior
-    with pm.Model(coords=coords_of(model.design, model.likelihood, model.joint)) as out:
-        known = {
+    with pm.Model(
+        coords=coords_of(model.design, model.likelihood, model.joint)
+    ) as graph:
+        values = {
             **model.fixed,
             **{a: model.aux_prior(a).pymc(a) for a in model.unknown},
         }
         tau = prior.spread(**hyper_variables(model.joint, model.design, False)[c.block])
-        sigma = pt.as_tensor_variable(known[model.noise_scale])
+        sigma = pt.as_tensor_variable(values[model.noise_scale])
         noise = sigma**-2.0
         alpha = (tau * sigma if prior.sigma_units else tau) ** -2.0
         # delta_j | tau, sigma, y ~ N(noise d_j z_j / h_j, 1 / h_j), h_j = noise d_j^2 + alpha, noise = 1 / sigma^2.
@@ -121,4 +125,4 @@ def marginalised_graph(model: Model, c: Marginalised) -> Any:
             parts.append(root @ (c.z_flat - c.cross @ beta + sigma * xi))
         order = np.argsort([*c.columns, *c.flat])
         pm.Deterministic("beta", pt.concatenate(parts)[order][:, None])
-    return out
+    return graph

@@ -1,7 +1,8 @@
 """From weighted nodes of hyperparameters to draws of all coefficients, and their moments.
 
-beta given theta is normal and drawn exactly for a Gaussian likelihood, whose moments are those of the mixture over the nodes. Elsewhere
-points about a normal at each mode are weighed with their nodes by the posterior of both.
+beta given theta is normal and drawn exactly for a Gaussian likelihood, with the moments
+of the mixture over the nodes. For other likelihoods points about a normal at each mode
+are weighted with their nodes by the posterior of both.
 """
 
 from typing import NamedTuple
@@ -45,18 +46,18 @@ from probreg.inference.sampling.importance import (
     all_proper,
     batched_log_lik,
     reliable,
-    resampled,
-    smoothed,
+    resample_systematically,
+    smooth_weights,
     weighted_moments,
 )
 from probreg.inference.sampling.proposal import student_points
 from probreg.model.model import Model
 from probreg.priors.gaussian_process import FunctionValues
 
-_DF_BETA = 10.0  # of the points about a mode, or their number of coordinates where that is more
-_JOINT = 1000  # coefficients up to which draws are weighed jointly with the scales
-_SWEEPS = 10  # of the coordinates, after which a draw has left its node
-_NO_WEIGHT = 1e-12  # of all: a node that changes no digit
+_DF_BETA = 10.0  # degrees of freedom of the points about a mode, or their number of coordinates if it is larger
+_JOINT = 1000  # coefficients up to which draws are weighted jointly with the scales
+_SWEEPS = 10  # sweeps over the coordinates, after which a draw has left its node
+_NO_WEIGHT = 1e-12  # share of all weights below which a node is negligible
 
 
 def solution_at_nodes(
@@ -67,7 +68,8 @@ def solution_at_nodes(
     chains: int,
     rng: np.random.Generator,
 ) -> Solution:
-    """The posterior by weighted nodes of the hyperparameters: so many draws of each of so many chains."""
+    """Return the posterior by weighted nodes of the hyperparameters, with `draws` draws
+    in each of `chains` chains."""
     total = draws * chains
     names = problem.names
     if problem.moving:
@@ -76,28 +78,28 @@ def solution_at_nodes(
         exact = _by_arrow
     else:
         exact = _exact
-    by = exact if problem.exact else _approximate
-    found = by(model, problem, nodes, total, rng)
-    moments = {a: weighted_moments(v, found.weight) for a, v in found.aux.items()}
-    if problem.noise:  # of the nodes themselves, whose error is far below that of draws
-        at_nodes = np.exp(nodes.theta.reshape(-1, nodes.theta.shape[-1])[:, -1])
+    draw_function = exact if problem.exact else _approximate
+    result = draw_function(model, problem, nodes, total, rng)
+    moments = {a: weighted_moments(v, result.weight) for a, v in result.aux.items()}
+    if problem.noise:  # from the nodes, which are more accurate than draws
+        sigma_at_nodes = np.exp(nodes.theta.reshape(-1, nodes.theta.shape[-1])[:, -1])
         moments[model.noise_scale] = weighted_moments(
-            at_nodes, np.exp(nodes.log_weight.ravel())
+            sigma_at_nodes, np.exp(nodes.log_weight.ravel())
         )
     index = (
         slice(None)
-        if problem.exact or found.detail
-        else rng.permutation(resampled(found.weight, total, rng))
+        if problem.exact or result.detail
+        else rng.permutation(resample_systematically(result.weight, total, rng))
     )
     chosen = {
-        name: each[index] for name, each in {"beta": found.beta, **found.aux}.items()
+        name: each[index] for name, each in {"beta": result.beta, **result.aux}.items()
     }
-    theta = found.theta[index, : len(problem.groups.priors)]
+    theta = result.theta[index, : len(problem.groups.priors)]
     if not problem.exact and nodes.chain_stats is None:
         theta = scales_given_coefficients(problem, theta, chosen["beta"], rng)
     values = {**chosen, **problem.natural(np.exp(theta))}
-    stats = {"n": model.design.total, **nodes.worth, **found.stats}
-    if all_proper(model) and (evidence := found.log_evidence) is not None:
+    stats = {"n": model.design.total, **nodes.worth, **result.stats}
+    if all_proper(model) and (evidence := result.log_evidence) is not None:
         stats["log_evidence"] = float(
             np.logaddexp.reduce(evidence) - np.log(len(evidence))
         )
@@ -108,20 +110,20 @@ def solution_at_nodes(
                 np.std(evidence, ddof=1) / np.sqrt(len(evidence))
             )
     k = model.shape[0] * model.shape[1]
-    said = nodes.words([*names, *(model.unknown if problem.noise else ())])
+    text = nodes.words([*names, *(model.unknown if problem.noise else ())])
     return Solution(
-        beta=found.mean[:k].reshape(model.shape),
-        scale=found.covariance,
+        beta=result.mean[:k].reshape(model.shape),
+        scale=result.covariance,
         aux={a: moments[a][0] for a in model.unknown},
         aux_sd={a: moments[a][1] for a in model.unknown},
         draws=Draws(
             {name: chains_of(each, chains) for name, each in values.items()},
             stats=nodes.chain_stats or {},
             hyper=tuple(names),
-            marginals=found.marginals,
+            marginals=result.marginals,
         ),
-        status=Status.UNWEIGHED if found.detail else Status.SAMPLED,
-        detail=found.detail,
+        status=Status.UNWEIGHED if result.detail else Status.SAMPLED,
+        detail=result.detail,
         stats=stats,
         notes=(
             *sigma_note(
@@ -133,8 +135,8 @@ def solution_at_nodes(
                     else "sigma is drawn with beta",
                 ),
             ),
-            routine_note(Topic.SCALES, said),
-            *found.notes,
+            routine_note(Topic.SCALES, text),
+            *result.notes,
         ),
     )
 
@@ -142,44 +144,51 @@ def solution_at_nodes(
 def scales_given_coefficients(
     problem: EvidenceProblem, theta: Array, beta: Array, rng: np.random.Generator
 ) -> Array:
-    """Draws theta (S, d) after Metropolis steps on p(theta | beta), which leave draws of the posterior (theta, beta) what they are.
+    """Return theta (S, d) after Metropolis steps on p(theta | beta), which leave the
+    posterior of (theta, beta) invariant.
 
-    Draws at nodes repeat the values of these; given its own coefficients each has a density p(beta | theta) p(theta) that is known. A
-    step of one coordinate is normal, with 2.4 times the standard deviation (2 n)^-1/2 that n normal coefficients leave to the log of
-    their scale, or that of the draws where that is less.
+    Draws at nodes repeat the values of these; given its own coefficients each has a
+    known density p(beta | theta) p(theta). A step of one coordinate is normal, with 2.4
+    times the smaller of two standard deviations: (2 n)^-1/2, which n normal
+    coefficients leave to the log of their scale, and the standard deviation of the
+    draws.
     """
-    out = theta.copy()
+    theta_new = theta.copy()
     m = beta.shape[2]
-    at = 0
+    start = 0
     spread = theta.std(0)
     for g in problem.unknown:
-        own = slice(at, at + len(g.hyper))
-        at = at + len(g.hyper)
+        hyper = slice(start, start + len(g.hyper))
+        start = start + len(g.hyper)
         if g.prior is None or g.prior.in_columns or not g.hyper:
             continue
         inside = problem.model.joint.blocks[g.block].take(beta)
-        here = _log_density_of_scales(g, out[:, own], inside)
+        log_p = _log_density_of_scales(g, theta_new[:, hyper], inside)
         count = len(g.columns) * g.width(m) / sum(g.prior.scales or (1,))
-        size = 2.4 * np.minimum(spread[own], (2.0 * count) ** -0.5)
+        size = 2.4 * np.minimum(spread[hyper], (2.0 * count) ** -0.5)
         for k in np.tile(np.arange(len(g.hyper)), _SWEEPS):
-            new = out[:, own].copy()
+            new = theta_new[:, hyper].copy()
             new[:, k] += size[k] * rng.standard_normal(len(new))
-            there = _log_density_of_scales(g, new, inside)
-            taken = np.log(rng.random(len(new))) < there - here
-            out[taken, own], here = new[taken], np.where(taken, there, here)
-    return out
+            log_p_new = _log_density_of_scales(g, new, inside)
+            taken = np.log(rng.random(len(new))) < log_p_new - log_p
+            theta_new[taken, hyper], log_p = (
+                new[taken],
+                np.where(taken, log_p_new, log_p),
+            )
+    return theta_new
 
 
 def _log_density_of_scales(g: LatentGroup, logs: Array, inside: Array) -> Array:
-    """log p(coefficients | theta) + log p(theta) (S,) of a group, at logs (S, d) of its hyperparameters."""
+    """Return log p(coefficients | theta) + log p(theta) (S,) of a group, at logs (S, d)
+    of its hyperparameters."""
     prior = g.prior
     values = dict(zip(g.hyper, np.exp(logs).T))
     assert prior is not None  # a group of unknown scale
     if prior.known:
-        given = prior.base.log_prob(inside, values["tau"])
+        log_p = prior.base.log_prob(inside, values["tau"])
     else:
-        given = prior.log_prob_given(inside, values)
-    return given + log_prior_of_logs(logs, list(g.hyper.values()))
+        log_p = prior.log_prob_given(inside, values)
+    return log_p + log_prior_of_logs(logs, list(g.hyper.values()))
 
 
 _EXACTLY = routine_note(
@@ -187,8 +196,8 @@ _EXACTLY = routine_note(
 )
 
 
-class _Found(NamedTuple):
-    """Draws with their weights, and moments of (vec beta, ...), in part exact."""
+class _NodeResult(NamedTuple):
+    """Draws with their weights, and moments of (vec beta, ...), partly exact."""
 
     theta: Array  # (S, d)
     beta: Array  # (S, p, m)
@@ -210,8 +219,9 @@ def _exact(
     nodes: Nodes,
     draws: int,
     rng: np.random.Generator,
-) -> _Found:
-    """beta given theta is normal; its moments are those of the mixture over the nodes."""
+) -> _NodeResult:
+    """beta given theta is normal; its moments are those of the mixture over the
+    nodes."""
     surface = problem.surface
     assert isinstance(surface, GaussianSurface)
     theta = nodes.theta.reshape(-1, nodes.theta.shape[-1])
@@ -225,22 +235,26 @@ def _exact(
     gamma = np.empty((len(theta), q))
     inner = np.empty((len(theta), len(c)))
     for part in surface.blocks_of(theta):
-        at = surface.at_nodes(theta[part])
-        w, gamma[part] = weight[part], at.mean
+        nodes_of_block = surface.at_nodes(theta[part])
+        w, gamma[part] = weight[part], nodes_of_block.mean
         # E[cov(gamma | theta)] = sum_s w_s T_s T_s'
-        if at.T.ndim == 2:
-            spread += np.diag(w @ at.T**2)
-            inner[part] = at.T**2 @ np.square(G).T
+        if nodes_of_block.T.ndim == 2:
+            spread += np.diag(w @ nodes_of_block.T**2)
+            inner[part] = nodes_of_block.T**2 @ np.square(G).T
         else:
-            spread += np.einsum("s,sij,skj->ik", w, at.T, at.T, optimize=True)
-            inner[part] = np.square(G @ at.T).sum(-1)
+            spread += np.einsum(
+                "s,sij,skj->ik", w, nodes_of_block.T, nodes_of_block.T, optimize=True
+            )
+            inner[part] = np.square(G @ nodes_of_block.T).sum(-1)
         place = np.full(len(theta), -1)
         place[part] = np.arange(len(part))
         mine = np.flatnonzero(place[chosen] >= 0)  # draws of these nodes
         z = rng.standard_normal((len(mine), q))
-        of = place[chosen[mine]]
-        gammas[mine] = at.mean[of] + (
-            at.T[of] * z if at.T.ndim == 2 else np.einsum("sij,sj->si", at.T[of], z)
+        node_of_draw = place[chosen[mine]]
+        gammas[mine] = nodes_of_block.mean[node_of_draw] + (
+            nodes_of_block.T[node_of_draw] * z
+            if nodes_of_block.T.ndim == 2
+            else np.einsum("sij,sj->si", nodes_of_block.T[node_of_draw], z)
         )
     mean = weight @ gamma
     deviation = np.sqrt(weight)[:, None] * (gamma - mean)
@@ -275,7 +289,7 @@ def _exact(
         evidence = nodes.log_evidence
     else:
         evidence = None
-    return _Found(
+    return _NodeResult(
         theta[chosen],
         beta[..., None],
         aux,
@@ -295,22 +309,22 @@ def _by_arrow(
     nodes: Nodes,
     draws: int,
     rng: np.random.Generator,
-) -> _Found:
-    """The same of effects that vary by a group."""
+) -> _NodeResult:
+    """The same for effects that vary by a group."""
     surface = problem.surface
     assert isinstance(surface, ArrowSurface)
     theta = nodes.theta.reshape(-1, nodes.theta.shape[-1])
     weight = np.exp(nodes.log_weight.ravel())
     chosen = nodes.drawn(draws, rng)
-    found = posterior_by_arrow(surface, theta, weight, chosen, rng)
+    posterior = posterior_by_arrow(surface, theta, weight, chosen, rng)
     if problem.noise:
         aux = {model.noise_scale: np.exp(theta[chosen, -1])}
     else:
         aux = {}
     chains = nodes.chain_stats is not None
-    return _Found(
-        theta[chosen], found.beta[..., None], aux, np.full(len(chosen), 1.0 / len(chosen)), found.mean, found.covariance, {},
-        (_EXACTLY,) if chains else (), {"weight": weight, "mean": found.node_mean, "sd": found.node_sd},
+    return _NodeResult(
+        theta[chosen], posterior.beta[..., None], aux, np.full(len(chosen), 1.0 / len(chosen)), posterior.mean, posterior.covariance, {},
+        (_EXACTLY,) if chains else (), {"weight": weight, "mean": posterior.node_mean, "sd": posterior.node_sd},
         None if chains else nodes.log_evidence,
     )  # fmt: skip
 
@@ -321,8 +335,9 @@ def _of_rows(
     nodes: Nodes,
     draws: int,
     rng: np.random.Generator,
-) -> _Found:
-    """The same of processes whose hyperparameters are in their columns, node by node from the rows."""
+) -> _NodeResult:
+    """The same for processes with hyperparameters in their columns, at each node from
+    the rows."""
     surface = problem.surface
     assert isinstance(surface, ProcessSurface)
     theta = nodes.theta.reshape(-1, nodes.theta.shape[-1])
@@ -333,27 +348,29 @@ def _of_rows(
     sd = np.zeros((len(theta), p))
     inner = np.zeros((p, p))
     beta = np.empty((draws, p))
-    told = np.flatnonzero(
+    relevant = np.flatnonzero(
         (weight > _NO_WEIGHT) | (np.bincount(chosen, minlength=len(theta)) > 0)
     )
-    for s in told:
-        at = surface.conditional(theta[s])
+    for s in relevant:
+        conditional = surface.conditional(theta[s])
         mine = np.flatnonzero(chosen == s)
         beta[mine] = (
-            at.mean + rng.standard_normal((len(mine), at.root.shape[1])) @ at.root.T
+            conditional.mean
+            + rng.standard_normal((len(mine), conditional.root.shape[1]))
+            @ conditional.root.T
         )
-        means[s], sd[s] = at.mean, np.linalg.norm(at.root, axis=1)
-        inner += weight[s] * (at.root @ at.root.T)
-    share = weight[told] / weight[told].sum()
-    mean = share @ means[told]
+        means[s], sd[s] = conditional.mean, np.linalg.norm(conditional.root, axis=1)
+        inner += weight[s] * (conditional.root @ conditional.root.T)
+    share = weight[relevant] / weight[relevant].sum()
+    mean = share @ means[relevant]
     # cov(beta) = E[cov(beta | theta)] + cov(E[beta | theta])
-    deviation = np.sqrt(share)[:, None] * (means[told] - mean)
+    deviation = np.sqrt(share)[:, None] * (means[relevant] - mean)
     if problem.noise:
         sigma = np.exp(theta[chosen, -1])
     else:
         sigma = np.empty(0)
     aux = {model.noise_scale: sigma} if problem.noise else {}
-    marginals = {"weight": share, "mean": means[told], "sd": sd[told]}
+    marginals = {"weight": share, "mean": means[relevant], "sd": sd[relevant]}
     notes = () if nodes.chain_stats is None else (_EXACTLY,)
     if nodes.chain_stats is None:
         evidence = nodes.log_evidence
@@ -361,21 +378,22 @@ def _of_rows(
         evidence = None
     equal = np.full(draws, 1.0 / draws)
     covariance = DenseCovariance.of_matrix(
-        model.design.frame, 1, inner / weight[told].sum() + deviation.T @ deviation
+        model.design.frame, 1, inner / weight[relevant].sum() + deviation.T @ deviation
     )
-    return _Found(
+    return _NodeResult(
         theta[chosen], beta[..., None], aux, equal, mean, covariance, {}, notes, marginals, evidence
     )  # fmt: skip
 
 
 class NodeLaw(NamedTuple):
-    """The normal distribution of (vec beta, log aux) of a model with plain priors at a node, and the coefficients as those of the fit."""
+    """The normal distribution of (vec beta, log aux) at a node of a model with plain
+    priors, and the map to the fit's coefficients."""
 
     normal: ConditionalNormal
     model: Model
     columns: (
         Array | None
-    )  # (p, q): beta = columns @ those of `model`; None where they are the same
+    )  # (p, q): beta = columns @ those of `model`; None if they are the same
 
     @property
     def width(self) -> int:
@@ -388,7 +406,8 @@ class NodeLaw(NamedTuple):
         return float(np.linalg.slogdet(self.normal.root)[1])
 
     def points(self, z: Array) -> tuple[Array, Array, Array]:
-        """From standard points z their log prior (S,), with aux as densities of their logs, beta (S, p, m) of the fit, and log aux."""
+        """Return the log prior (S,) of standard points z, with aux as densities of
+        their logs, beta (S, p, m) of the fit, and log aux."""
         point = self.normal.mean + z @ self.normal.root.T
         k = self.model.shape[0] * self.model.shape[1]
         beta = point[:, :k].reshape(-1, *self.model.shape)
@@ -404,7 +423,7 @@ Law = NodeLaw | ArrowLaw
 def _laws(
     model: Model, problem: EvidenceProblem, theta: Array, shift: Array | None = None
 ) -> list[Law]:
-    """At each node, with the `shift` of the mean where it is known."""
+    """Return the law at each node, with the `shift` of the mean if it is known."""
     surface = problem.surface
     if isinstance(surface, ArrowLaplaceSurface):
         return [ArrowLaw.of(surface, t) for t in theta]
@@ -420,26 +439,27 @@ def _laws(
 def _law_of_values(
     model: Model, problem: EvidenceProblem, inner: EvidenceSurface, theta: Array
 ) -> NodeLaw:
-    """Of processes through the columns of a node, whose values at the distinct rows are coefficients of the fit."""
+    """Return the law for processes in the columns of a node, with values at the
+    distinct rows as coefficients of the fit."""
     if not isinstance(inner, LaplaceSurface):
         raise Incompatible(
-            "draws of a process whose length is unknown are not available beside effects that vary by a group"
+            "draws of a process of unknown length are not available together with effects that vary by a group"
         )
-    here = inner.model.design
-    place = {c: j for j, c in enumerate(here.columns)}
+    design_of_node = inner.model.design
+    place = {c: j for j, c in enumerate(design_of_node.columns)}
     columns = np.zeros((model.shape[0], inner.model.shape[0]))
-    moved = set[int]()
+    process_columns = set[int]()
     for g, prior in problem.moving:
         term = model.design.process_of(g.columns)
         assert term is not None  # its prior is bound to one
         assert isinstance(prior, FunctionValues)
-        own = here.recipe.processes[term.key]
-        columns[np.ix_(g.columns, [place[c] for c in own.columns])] = own.basis.phi(
-            prior.basis.anchors
+        process = design_of_node.recipe.processes[term.key]
+        columns[np.ix_(g.columns, [place[c] for c in process.columns])] = (
+            process.basis.phi(prior.basis.anchors)
         )
-        moved |= set(g.columns)
+        process_columns |= set(g.columns)
     for j, name in enumerate(model.design.columns):
-        if j not in moved:
+        if j not in process_columns:
             columns[j, place[name]] = 1.0
     return NodeLaw(inner.conditional(theta), inner.model_at(theta), columns)
 
@@ -450,8 +470,9 @@ def _approximate(
     nodes: Nodes,
     draws: int,
     rng: np.random.Generator,
-) -> _Found:
-    """Points (beta, log aux) about the mode at every node, weighed with their node by the posterior of both."""
+) -> _NodeResult:
+    """Return points (beta, log aux) about the mode at every node, weighted with their
+    node by the posterior of both."""
     surface = problem.surface
     count = model.shape[0] * model.shape[1]
     theta = nodes.theta.reshape(-1, nodes.theta.shape[-1])
@@ -461,67 +482,70 @@ def _approximate(
         and nodes.chain_stats is None
         and count <= _JOINT
     ):
-        # the shift of the mean, in standard deviations, is that of the node of most weight: weights say whether it will do
+        # use the shift of the mean, in standard deviations, of the node with the
+        # largest weight; the weights check it
         shift = surface.shift(theta[int(np.argmax(nodes.log_weight))])
-        found = _weighed_jointly(
+        result = _weight_jointly(
             model, problem, nodes, _laws(model, problem, theta, shift), draws, rng
         )
-        if found.stats["k_hat_joint"] <= reliable(len(found.weight)):
-            return found
-    at = _laws(model, problem, theta)
+        if result.stats["k_hat_joint"] <= reliable(len(result.weight)):
+            return result
+    laws = _laws(model, problem, theta)
     if nodes.chain_stats is not None:
-        return _unweighed(
-            model, nodes, at, draws, rng, "draws of Markov chains are not weighed"
+        return _laplace_mixture(
+            model, nodes, laws, draws, rng, "draws of Markov chains are not weighed"
         )
-    most = max(law.width for law in at)
-    if most > _JOINT:
-        return _unweighed(
+    width = max(law.width for law in laws)
+    if width > _JOINT:
+        return _laplace_mixture(
             model,
             nodes,
-            at,
+            laws,
             draws,
             rng,
-            f"{most} coefficients, and at most {_JOINT} are weighed",
+            f"{width} coefficients, and at most {_JOINT} are weighed",
         )
-    found = _weighed_jointly(model, problem, nodes, at, draws, rng)
-    k = found.stats["k_hat_joint"]
-    if not k <= reliable(len(found.weight)):
-        why = f"weighed jointly with the scales they have k-hat {k:.2f}"
-        return _unweighed(model, nodes, at, draws, rng, why, {"k_hat_joint": k})
-    return found
+    result = _weight_jointly(model, problem, nodes, laws, draws, rng)
+    k = result.stats["k_hat_joint"]
+    if not k <= reliable(len(result.weight)):
+        reason = f"weighed jointly with the scales they have k-hat {k:.2f}"
+        return _laplace_mixture(
+            model, nodes, laws, draws, rng, reason, {"k_hat_joint": k}
+        )
+    return result
 
 
-def _weighed_jointly(
+def _weight_jointly(
     model: Model,
     problem: EvidenceProblem,
     nodes: Nodes,
-    at: list[Law],
+    laws: list[Law],
     draws: int,
     rng: np.random.Generator,
-) -> _Found:
-    """Student-t points about the normal at each node, with their weights."""
+) -> _NodeResult:
+    """Return Student-t points about the normal at each node, with their weights."""
     theta = nodes.theta.reshape(-1, nodes.theta.shape[-1])
-    each = -(-draws // len(nodes.theta[..., 0].ravel()))
-    of = np.repeat(np.arange(len(theta)), each)
-    log_prior = np.empty(len(of))
-    log_q = np.empty(len(of))
+    n_each = -(-draws // len(nodes.theta[..., 0].ravel()))
+    node_of_point = np.repeat(np.arange(len(theta)), n_each)
+    log_prior = np.empty(len(node_of_point))
+    log_q = np.empty(len(node_of_point))
     points = list[Array]()
-    for s, law in enumerate(at):
-        mine = slice(s * each, (s + 1) * each)
+    for s, law in enumerate(laws):
+        mine = slice(s * n_each, (s + 1) * n_each)
         k = law.width
-        z, log_z = student_points(rng, each, k, max(_DF_BETA, k))
+        z, log_z = student_points(rng, n_each, k, max(_DF_BETA, k))
         log_q[mine] = log_z - law.log_det
         log_prior[mine], beta, log_aux = law.points(z)
-        points.append(np.column_stack([beta.reshape(each, -1), log_aux]))
+        points.append(np.column_stack([beta.reshape(n_each, -1), log_aux]))
     point = np.concatenate(points)
     beta, aux = _split(model, point)
     # p(y, beta, aux, theta) / (q(theta) q(beta, aux | theta)), aux and the scales as densities of their logs.
     log_w = batched_log_lik(model, beta, aux) + log_prior - log_q
     log_w += (log_prior_of_logs(theta, problem.surface.priors) - nodes.log_q.ravel())[
-        of
+        node_of_point
     ]
     log_w = np.where(np.isnan(log_w), -np.inf, log_w)
-    tail = smoothed(log_w)
+    tail = smooth_weights(log_w)
     weight = np.exp(tail.log_weight - np.logaddexp.reduce(tail.log_weight))
     # p(y) = E_q[w], one estimate for each scrambling
     chains = log_w.reshape(len(nodes.theta), -1)
@@ -539,8 +563,8 @@ def _weighed_jointly(
     else:
         note = routine_note(Topic.SAMPLING, text)
     notes = (note,)
-    return _Found(
-        theta[of],
+    return _NodeResult(
+        theta[node_of_point],
         beta,
         aux,
         weight,
@@ -552,25 +576,28 @@ def _weighed_jointly(
     )
 
 
-def _unweighed(
-    model: Model, nodes: Nodes, at: list[Law], draws: int, rng: np.random.Generator, why: str,
+def _laplace_mixture(
+    model: Model, nodes: Nodes, laws: list[Law], draws: int, rng: np.random.Generator, reason: str,
     stats: dict[str, float] | None = None,
-) -> _Found:  # fmt: skip
-    """Draws of the normal at each node, the nodes by their Laplace evidence; the approximation is not checked."""
+) -> _NodeResult:  # fmt: skip
+    """Return draws of the normal at each node, with nodes weighted by their Laplace
+    evidence; the approximation is not checked."""
     theta = nodes.theta.reshape(-1, nodes.theta.shape[-1])
     chosen = nodes.drawn(draws, rng)
     point = np.empty((draws, model.shape[0] * model.shape[1] + len(model.unknown)))
     for s in np.unique(chosen):
         mine = np.flatnonzero(chosen == s)
-        _, beta, log_aux = at[s].points(rng.standard_normal((len(mine), at[s].width)))
+        _, beta, log_aux = laws[s].points(
+            rng.standard_normal((len(mine), laws[s].width))
+        )
         point[mine] = np.column_stack([beta.reshape(len(mine), -1), log_aux])
     beta, aux = _split(model, point)
     equal = np.full(draws, 1.0 / draws)
-    said = f"beta given the scales is normal about its mean to first order (Laplace): {why}"
+    text = f"beta given the scales is normal about its mean to first order (Laplace): {reason}"
     covariance = DenseCovariance.of_sample(
         model.design.frame, beta, *_logs(model, point)
     )
-    return _Found(
+    return _NodeResult(
         theta[chosen],
         beta,
         aux,
@@ -578,8 +605,8 @@ def _unweighed(
         point.mean(0),
         covariance,
         stats or {},
-        (important_note(Topic.SAMPLING, said),),
-        detail=why,
+        (important_note(Topic.SAMPLING, text),),
+        detail=reason,
     )
 
 

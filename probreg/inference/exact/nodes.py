@@ -1,7 +1,8 @@
 """Points theta of the posterior of hyperparameters, the logs of prior scales and of sigma, with beta integrated out.
 
-In few dimensions they are scrambled Sobol points of a Student-t about the maximum, with importance weights; in more they are Markov
-chains on the same density, in the coordinates x of theta = top + A x with A A' the inverse of the curvature at the top.
+In few dimensions they are scrambled Sobol points of a Student-t about the maximum, with
+importance weights; in more they are Markov chains on the same density, in coordinates x
+with theta = top + A x, A A' the inverse curvature at the top.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,7 +15,11 @@ from scipy.special import gammaln
 from probreg.errors import DataError, Incompatible
 from probreg.inference.base import Array
 from probreg.inference.exact.evidence_problem import EvidenceProblem
-from probreg.inference.sampling.importance import effective, resampled, smoothed
+from probreg.inference.sampling.importance import (
+    effective,
+    resample_systematically,
+    smooth_weights,
+)
 from probreg.inference.sampling.sampler import Density, SamplerSettings, sample
 
 _DF = 6.0  # of the proposal, a Student-t
@@ -24,14 +29,15 @@ _DISTANCES = (
     4.0,
     7.0,
 )  # in standard deviations, at which its axes are compared with the density
-_STRETCH = (1.1, 6.0)  # of an axis: a little at the least, and never beyond all bounds
+_STRETCH = (1.1, 6.0)  # limits of the stretch of an axis
 _STEP = 1e-4  # of the differences of a gradient, in logs of scales
-_LEAST = 1e-2  # curvature: a direction in which the density hardly falls gets a spread of ten units of the log
-_REACH = 300.0  # of a log: what a double holds
+_LEAST = 1e-2  # minimal curvature: a direction with a flat density has a spread of ten units of the log
+_REACH = 300.0  # of a log: the range of double precision
 
 
 class Nodes(NamedTuple):
-    """Points theta with their weights, chain by chain: independent scramblings of one sequence, or Markov chains of equal weights."""
+    """Points theta with their weights, by chain: independent scramblings of one
+    sequence, or Markov chains with equal weights."""
 
     theta: Array  # (C, N, d)
     log_q: Array  # (C, N), log density of the proposal
@@ -47,7 +53,8 @@ class Nodes(NamedTuple):
 
     @property
     def worth(self) -> dict[str, float]:
-        """What weights are worth; nothing of Markov chains, which are judged by their draws."""
+        """The worth of the weights; nothing for Markov chains, which have their own
+        diagnostics."""
         if self.chain_stats is not None:
             return {}
         return {
@@ -57,7 +64,7 @@ class Nodes(NamedTuple):
         }
 
     def words(self, names: Sequence[str]) -> str:
-        """What the posterior of these hyperparameters was found by."""
+        """Describe the points that represent the posterior of these hyperparameters."""
         over = ", ".join(names)
         count = self.log_weight.size
         if self.chain_stats is not None:
@@ -65,14 +72,18 @@ class Nodes(NamedTuple):
         return f"k-hat {self.k_hat:.2f}; {count:,} nodes over {over} are worth {self.ess:,.0f} equal ones"
 
     def drawn(self, size: int, rng: np.random.Generator) -> Array:
-        """The numbers of the nodes of equal draws: by weight in random order, or the draws of chains as they are."""
+        """Return node numbers of equal draws: by weight in random order, or the draws
+        of chains in order."""
         if self.chain_stats is not None:
             return np.arange(size)
-        return rng.permutation(resampled(np.exp(self.log_weight.ravel()), size, rng))
+        return rng.permutation(
+            resample_systematically(np.exp(self.log_weight.ravel()), size, rng)
+        )
 
 
 class Proposal(NamedTuple):
-    """A Student-t about `centre`, stretched along each axis by a factor of its own on either side (Geweke 1989)."""
+    """A Student-t about `centre`, stretched along each axis by a separate factor on
+    either side (Geweke 1989)."""
 
     centre: Array  # (d,)
     root: Array  # (d, d), one axis a column
@@ -98,16 +109,18 @@ class Proposal(NamedTuple):
 
 
 def proposal_about(problem: EvidenceProblem, theta: Array) -> Proposal:
-    """Axes from the curvature at the maximum, stretched where the density falls more slowly than a normal's."""
+    """Return axes from the curvature at the maximum, stretched where the density
+    decreases more slowly than a normal's."""
     root = _axes(problem, theta)
-    away = np.array(
+    offsets = np.array(
         [sign * h * axis for sign in (-1.0, 1.0) for axis in root.T for h in _DISTANCES]
     )
-    found = problem.surface.values(np.vstack([theta, theta + away]))
-    fall = np.maximum(found[0] - found[1:], 1e-300).reshape(
+    values = problem.surface.values(np.vstack([theta, theta + offsets]))
+    fall = np.maximum(values[0] - values[1:], 1e-300).reshape(
         2, len(theta), len(_DISTANCES)
     )
-    # A normal of standard deviation r falls by (h / r)^2 / 2 at h: the widest r that any distance asks for.
+    # A normal of standard deviation r decreases by (h / r)^2 / 2 at h: use the widest r
+    # over all distances.
     r = np.nanmax(np.array(_DISTANCES) / np.sqrt(2.0 * fall), axis=-1)
     return Proposal(theta, root, np.clip(r, *_STRETCH))
 
@@ -125,9 +138,9 @@ def proposal_of(nodes: Nodes) -> Proposal:
     )
 
 
-def weighed_nodes(theta: Array, value: Array, log_q: Array) -> Nodes:
+def weight_nodes(theta: Array, value: Array, log_q: Array) -> Nodes:
     log_w = value - log_q
-    tail = smoothed(log_w.ravel())
+    tail = smooth_weights(log_w.ravel())
     # p(y) = E_q[p(y, theta) / q(theta)], the mean weight; one estimate for each scrambling.
     evidence = np.logaddexp.reduce(log_w, axis=1) - np.log(log_w.shape[1])
     log_weight = tail.log_weight - np.logaddexp.reduce(tail.log_weight)
@@ -135,7 +148,7 @@ def weighed_nodes(theta: Array, value: Array, log_q: Array) -> Nodes:
 
 
 def _axes(problem: EvidenceProblem, theta: Array) -> Array:
-    """A with A A' the inverse of the curvature at theta, one axis a column."""
+    """A with A A' the inverse of the curvature at theta, one axis per column."""
     values, vectors = np.linalg.eigh(_curvature(problem, theta))
     return np.asarray(vectors / np.sqrt(np.maximum(values, _LEAST)))
 
@@ -152,8 +165,9 @@ def _curvature(problem: EvidenceProblem, theta: Array) -> Array:
     return -(H + H.T) / 2
 
 
-def sampled_nodes(problem: EvidenceProblem, top: Array, run: SamplerSettings) -> Nodes:
-    """Markov chains about `top` on the density of theta; points where the surface has no value are steps that diverge."""
+def sample_nodes(problem: EvidenceProblem, top: Array, run: SamplerSettings) -> Nodes:
+    """Return Markov chains about `top` on the density of theta; points without a value
+    count as divergent steps."""
     surface = problem.surface
     A = _axes(problem, top)
     d = len(top)
@@ -163,10 +177,10 @@ def sampled_nodes(problem: EvidenceProblem, top: Array, run: SamplerSettings) ->
         if not np.abs(theta).max() < _REACH:
             return np.nan, x
         try:
-            at = surface(theta)
+            point = surface(theta)
         except (np.linalg.LinAlgError, Incompatible, DataError):
             return np.nan, x
-        return at.value, A.T @ at.gradient
+        return point.value, A.T @ point.gradient
 
     density = Density(
         d,
@@ -176,7 +190,7 @@ def sampled_nodes(problem: EvidenceProblem, top: Array, run: SamplerSettings) ->
         {"theta": (d,)},
         free=False,
     )
-    found = sample(density, run)
-    theta = found.posterior["theta"]
+    output = sample(density, run)
+    theta = output.posterior["theta"]
     equal = np.full(theta.shape[:2], -np.log(theta[..., 0].size))
-    return Nodes(theta, np.zeros(equal.shape), equal, np.nan, np.empty(0), found.stats)
+    return Nodes(theta, np.zeros(equal.shape), equal, np.nan, np.empty(0), output.stats)

@@ -1,11 +1,13 @@
-"""The log evidence of a Gaussian model where one prior scale is all there is beside sigma: sums over singular values, no matrices.
+"""The log evidence of a Gaussian model with one prior scale and sigma: sums over
+singular values, without matrices.
 
 With W = U diag(d) V' and z as in `gaussian_surface`, over b = log noise = -2 log sigma and a = log(noise D^2), D the scale,
 
     S_i = 1 / (1 + e^a d_i^2),    Q(a) = sum_i (U'z)_i^2 S_i = min |z - W D u|^2 + |u|^2 / e^a,
     f(a, b) = [n (b - log 2 pi) - sum_i log(1 + e^a d_i^2) - e^b (Q(a) + rest) - e^a left] / 2 + constant,
 
-`left` being what a basis of few anchors leaves of the rows (`latent_groups`). As dS_i / da = -S_i (1 - S_i), its derivatives are sums of the
+`left` is the variance outside a basis of few anchors (`latent_groups`). With dS_i / da
+= -S_i (1 - S_i), its derivatives are sums of the
 same terms. Sigma has its maximum at e^-b = (Q(a) + rest) / n.
 """
 
@@ -24,7 +26,7 @@ class OneScaleDerivatives(NamedTuple):
     value: float
     gradient: Array  # (2,)
     hessian: Array  # (2, 2)
-    effective: float  # parameters that the data settle, sum_i 1 - S_i
+    effective: float  # parameters determined by the data, sum_i 1 - S_i
 
 
 class OneScale(NamedTuple):
@@ -32,7 +34,7 @@ class OneScale(NamedTuple):
 
     square: Array  # (q,) d_i^2
     along: Array  # (q,) (U'z)_i^2
-    before: Array  # (q,) d_i^2 as they stand in the determinant: under ML those of the columns before flat ones are eliminated
+    before: Array  # (q,) d_i^2 in the determinant: under ML of the columns before flat ones are eliminated
     rest: float
     n: float
     constant: float
@@ -55,18 +57,18 @@ class OneScale(NamedTuple):
         S = 1.0 / (1.0 + e)
         T = S if reml else 1.0 / (1.0 + det)
         slope = S * S * e
-        lost = det * T  # S (1 - S), and 1 - S without cancellation
+        shrinkage = det * T  # S (1 - S), and 1 - S without cancellation
         # e^b Q with its derivatives -sum (U'z)^2 S (1 - S) and sum (U'z)^2 S (1 - S) (1 - 2 S)
         Q = noise * (self.along @ S)
         Q1 = -noise * (self.along @ slope)
         Q2 = noise * (self.along @ (slope * (1 - 2 * S)))
         rss = Q + noise * self.rest
-        left = ratio * self.left
-        effective = lost.sum()
+        bound = ratio * self.left
+        effective = shrinkage.sum()
         value = (
-            0.5 * (self.n * (b - LOG_2PI) - np.log1p(det).sum() - rss - left)
+            0.5 * (self.n * (b - LOG_2PI) - np.log1p(det).sum() - rss - bound)
             + self.constant
         )
-        gradient = 0.5 * np.array([-effective - Q1 - left, self.n - rss])
-        hessian = -0.5 * np.array([[lost @ T + Q2 + left, Q1], [Q1, rss]])
+        gradient = 0.5 * np.array([-effective - Q1 - bound, self.n - rss])
+        hessian = -0.5 * np.array([[shrinkage @ T + Q2 + bound, Q1], [Q1, rss]])
         return OneScaleDerivatives(float(value), gradient, hessian, float(effective))

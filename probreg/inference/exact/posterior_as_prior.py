@@ -1,4 +1,4 @@
-"""Yesterday's posterior as today's prior: what of a solution can be carried on, and what is lost on the way."""
+"""The posterior of a fit as the prior of the next one."""
 
 from dataclasses import replace
 from typing import NamedTuple
@@ -23,44 +23,49 @@ from probreg.priors.joint import Key
 
 
 class PosteriorAsPrior(NamedTuple):
-    """A posterior written as priors, and how."""
+    """A posterior written as priors, with a note on the conversion."""
 
     prior: Prior | dict[Key, Prior]
     aux: dict[str, float | AuxPrior]
     note: str
 
-    def updated_model(self, before: Model, more: Model) -> Model:
-        """These priors on a model of more rows. DataError when its columns or its likelihood are other than before."""
-        if (more.design.columns, more.likelihood) != (
+    def updated_model(self, before: Model, larger: Model) -> Model:
+        """Return a model of new rows with these priors. DataError if its columns or its
+        likelihood differ."""
+        if (larger.design.columns, larger.likelihood) != (
             before.design.columns,
             before.likelihood,
         ):
             raise DataError(
                 "an update needs a model of the same columns and the same likelihood, levels included"
             )
-        one = before.design.weight_kind
-        other = more.design.weight_kind
-        if one != other:
+        kind_before = before.design.weight_kind
+        kind_now = larger.design.weight_kind
+        if kind_before != kind_now:
             raise DataError(
-                f"an update needs weights of one kind: {one} before and {other} now (rows without weights are frequencies). "
+                f"an update needs weights of one kind: {kind_before} before and {kind_now} now (rows without weights are frequencies). "
                 "Give both sets of rows the same kind"
             )
-        return replace(more, prior=self.prior, aux=self.aux)
+        return replace(larger, prior=self.prior, aux=self.aux)
 
 
 def posterior_as_prior(
     model: Model, method: Method, solution: Solution
 ) -> PosteriorAsPrior:
-    """The posterior of a fit as a prior: exact for `conjugate` (a normal in units of sigma, an inverse gamma of sigma^2);
-    for draws a normal of their mean and covariance, sigma lognormal and independent of it. Incompatible for a mode."""
+    """Return the posterior of a fit as a prior.
+
+    Exact for `conjugate` (a normal in units of sigma, an inverse gamma of sigma^2); for
+    draws a normal with their mean and covariance, and an independent lognormal sigma.
+    Incompatible for a mode.
+    """
     if method.target != "posterior":
         raise Incompatible(
-            f"{method.name} gives a point estimate, which is no prior: fit with conjugate, laplace or nuts and update that"
+            f"{method.name} gives a point estimate, which is not a posterior: fit with conjugate, laplace or nuts and update that fit"
         )
     model.design.need_columns_elsewhere("an update by other rows")
     if solution.draws is not None and (unknown := _unknown_groups(model)):
         raise Incompatible(
-            f"an update would lose the standard deviations of {', '.join(unknown)}, which no normal prior of the coefficients holds: "
+            f"an update would lose the standard deviations of {', '.join(unknown)}, which a normal prior of the coefficients cannot represent: "
             "fit all rows together"
         )
     aux: dict[str, float | AuxPrior] = dict(model.fixed)
@@ -70,7 +75,7 @@ def posterior_as_prior(
             return PosteriorAsPrior(
                 prior,
                 aux,
-                "the posterior before is the prior here, exactly: normal with sigma held",
+                "the posterior before is the prior here, exactly: normal with fixed sigma",
             )
         assert (
             solution.df is not None
@@ -82,7 +87,7 @@ def posterior_as_prior(
         prior = _normal(
             model,
             solution.beta,
-            solution.scale.scaled(1.0 / square).precision(),
+            solution.scale.scale_by(1.0 / square).precision(),
             sigma_units=True,
         )
         aux[model.noise_scale] = InverseGamma(a, a * square)
@@ -96,11 +101,11 @@ def posterior_as_prior(
         log_v = np.log(solution.posterior[name])
         aux[name] = LogNormal(float(log_v.std()), location=float(log_v.mean()))
     if not model.unknown:
-        lost = ""
+        lost_text = ""
     else:
-        lost = f", {', '.join(model.unknown)} lognormal and independent of it"
+        lost_text = f", {', '.join(model.unknown)} lognormal and independent of it"
     hyper = solution.posterior.hyper
-    lost += (
+    lost_text += (
         ""
         if not hyper
         else f"; {', '.join(hyper)} is in its covariance and not carried on"
@@ -108,12 +113,12 @@ def posterior_as_prior(
     return PosteriorAsPrior(
         _normal(model, solution.beta, P),
         aux,
-        f"the posterior before ({method.name}) is the prior here approximately: normal with its mean and covariance{lost}",
+        f"the posterior before ({method.name}) is the prior here approximately: normal with its mean and covariance{lost_text}",
     )
 
 
 def _unknown_groups(model: Model) -> list[str]:
-    """The terms of effects that vary by a group whose hyperparameters are unknown."""
+    """Return the terms of effects that vary by a group with unknown hyperparameters."""
     hierarchical = [
         b.columns for b in model.joint.blocks if isinstance(b.prior, HierarchicalPrior)
     ]
@@ -128,7 +133,7 @@ def _covariance(solution: Solution) -> ParameterCovariance:
     df = solution.df
     if df is not None and df <= 2:
         raise DataError(
-            f"this posterior has {df:g} degrees of freedom and no covariance, so it cannot be carried on as a prior"
+            f"this posterior has {df:g} degrees of freedom and no covariance, so it cannot become a prior"
         )
     return solution.covariance
 

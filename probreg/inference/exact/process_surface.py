@@ -1,4 +1,5 @@
-"""The log evidence of a Gaussian model with processes whose hyperparameters are in their columns, from the rows themselves.
+"""The log evidence of a Gaussian model with processes with hyperparameters in their
+columns, from the rows.
 
 y ~ N(F b + X mu, V), V(theta) = sum over groups of Z D(theta)^2 Z' + amplitude^2 K(theta) + sigma^2 diag(1/w), b flat. With
 P = V^-1 - V^-1 F (F'V^-1 F)^-1 F'V^-1 and a = P (y - X mu),
@@ -7,7 +8,8 @@ P = V^-1 - V^-1 F (F'V^-1 F)^-1 F'V^-1 and a = P (y - X mu),
     d f / d theta_i = [a'V_i a - tr(P V_i)] / 2,  V_i = d V / d theta_i
 
 (Rasmussen & Williams 2006, section 5.4; Patterson & Thompson 1971). The Hessian is the average information -a'V_i P V_j a / 2 of
-Gilmour et al. 1995, which needs no more matrices, and steers only. A value costs n^3 / 3 operations, a gradient n^3.
+Gilmour et al. 1995, which needs no more matrices, and only guides the search. A value
+costs n^3 / 3 operations, a gradient n^3.
 """
 
 from collections.abc import Mapping
@@ -38,20 +40,20 @@ from probreg.priors import AuxPrior
 from probreg.priors.gaussian_process import FunctionValues, UnknownLength
 
 _LOG_2PI = float(np.log(2.0 * np.pi))
-MOST_ROWS = 5000  # a matrix of 0.2 GB, of which some stand at once
-_NO_NOISE = 1e-10  # of the response: an evidence that rises until there is one that rises without end
-_MANY_ROWS = 150  # whose matrices take more than a millisecond to factor
-_FEW = 300  # rows that tell where a search begins
+MOST_ROWS = 5000  # a matrix of 0.2 GB, several of which are in memory at once
+_NO_NOISE = 1e-10  # relative to the response: an evidence that increases up to it increases without bound
+_MANY_ROWS = 150  # rows whose matrices take more than a millisecond to factor
+_FEW = 300  # rows that determine the start of a search
 _SHARES = (
     0.3,
     0.9,
     0.99,
-)  # of the variance of the response, that the groups explain at the start
-_BEST = 2  # starts that are looked at with all rows
+)  # shares of the variance of the response explained by the groups at the start
+_BEST = 2  # starts that are evaluated with all rows
 
 
 class _Factor(NamedTuple):
-    """What is known at one theta."""
+    """Results at one theta."""
 
     L: Array  # (n, n) lower, V = L L'
     half: Array  # (n, k) L^-1 F
@@ -62,20 +64,22 @@ class _Factor(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ProcessSurface(EvidenceSurface):
-    """f(log hyperparameters, log sigma), the last where sigma is unknown."""
+    """f(log hyperparameters, log sigma), with the last one if sigma is unknown."""
 
     model: Model
     groups: LatentGroups
     criterion: LikelihoodCriterion = "REML"
-    rows: Array | None = None  # some of the rows only
+    rows: Array | None = None  # a subset of the rows
 
-    tol = 1e-5  # its Hessian is that of the average information, so that steps do not square the error
+    tol = (
+        1e-5  # the Hessian is the average information, so steps do not square the error
+    )
 
     def __post_init__(self) -> None:
         n = self.model.design.n
         if n > MOST_ROWS:
             raise DataError(
-                f"the evidence of an exact process of {n:,} rows takes matrices of {8e-9 * n * n:.1f} GB: write basis='hsgp'"
+                f"the evidence of an exact process of {n:,} rows takes matrices of {8e-9 * n * n:.1f} GB: use basis='hsgp'"
             )
 
     # ---- the rows --------------------------------------------------------------------------------------------------
@@ -93,7 +97,8 @@ class ProcessSurface(EvidenceSurface):
 
     @cached_property
     def _precision(self) -> Array:
-        """(n,) w with var(noise_i) = sigma^2 / w_i: a row of weight 2 is two rows of one mean."""
+        """(n,) w with var(noise_i) = sigma^2 / w_i: a row of weight 2 is two rows with
+        the same mean."""
         d = self.model.design
         return self._frequency * full_weights(d.precision, d.n)[self._some]
 
@@ -115,7 +120,7 @@ class ProcessSurface(EvidenceSurface):
 
     @cached_property
     def _columns(self) -> dict[int, Array]:
-        """Z = X L'^-1 (n, q) of the groups whose columns do not move."""
+        """Z = X L'^-1 (n, q) of the groups with fixed columns."""
         X = self.model.design.X
         return {
             k: solve_triangular(
@@ -127,16 +132,16 @@ class ProcessSurface(EvidenceSurface):
 
     @cached_property
     def _pairs(self) -> dict[int, RowPairs]:
-        """Of the inputs of those that do."""
+        """Pairs of the inputs of the groups with changing columns."""
         d = self.model.design
-        out = {}
+        pairs = {}
         for k, g in enumerate(self.groups.groups):
             if isinstance(g.prior, UnknownLength):
                 term = d.process_of(g.columns)
                 assert term is not None  # its prior is bound to one
                 x = d.inputs[term.key][self._some]
-                out[k] = RowPairs(x, x)
-        return out
+                pairs[k] = RowPairs(x, x)
+        return pairs
 
     # ---- the covariance and its slopes -------------------------------------------------------------------------------
 
@@ -145,30 +150,32 @@ class ProcessSurface(EvidenceSurface):
         n = len(self._some)
         sigma = self._sigma(theta)
         V = np.zeros((n, n))
-        out = list[Array]()
+        slopes_of_V = list[Array]()
         relative = np.zeros((n, n))
-        at = 0
+        start = 0
         for k, g in enumerate(self.groups.groups):
-            logs = theta[at : at + len(g.hyper)]
+            logs = theta[start : start + len(g.hyper)]
             unit = sigma if g.base.sigma_units else 1.0
-            at += len(g.hyper)
+            start += len(g.hyper)
             if isinstance(g.prior, UnknownLength):
-                own, moved = _of_process(
+                V_of_group, slopes_of_group = _of_process(
                     g.prior,
                     self._pairs[k],
                     dict(zip(g.hyper, np.exp(logs).tolist())),
                     slopes,
                 )
             else:
-                own, moved = _of_columns(self._columns[k], g, logs, unit)
-            V += own
-            out += moved
-            relative += own if g.base.sigma_units else 0.0
+                V_of_group, slopes_of_group = _of_columns(
+                    self._columns[k], g, logs, unit
+                )
+            V += V_of_group
+            slopes_of_V += slopes_of_group
+            relative += V_of_group if g.base.sigma_units else 0.0
         noise = sigma**2 / self._precision
         V[np.diag_indices(n)] += noise
         if self.model.unknown and slopes:
-            out.append(2.0 * (np.diag(noise) + relative))
-        return V, out
+            slopes_of_V.append(2.0 * (np.diag(noise) + relative))
+        return V, slopes_of_V
 
     def _sigma(self, theta: Array) -> float:
         if self.model.unknown:
@@ -176,7 +183,8 @@ class ProcessSurface(EvidenceSurface):
         return float(self.model.fixed[self.model.noise_scale])
 
     def _factor(self, V: Array, sigma: float) -> _Factor | None:
-        """None where V is not positive to rounding, or the noise is: it is too small beside the process."""
+        """None if V, or the noise, is not positive up to rounding: the noise is too
+        small compared with the process."""
         if sigma < _NO_NOISE * self.response_scale:
             return None
         L, info = lapack.dpotrf(V, lower=1, clean=1)
@@ -210,68 +218,70 @@ class ProcessSurface(EvidenceSurface):
     def __call__(self, theta: Array) -> EvidencePoint:
         d = len(theta)
         V, slopes = self._parts(theta, True)
-        found = self._factor(V, self._sigma(theta))
-        if found is None:
-            nothing = np.full(d, np.nan)
+        factor = self._factor(V, self._sigma(theta))
+        if factor is None:
+            no_gradient = np.full(d, np.nan)
             return EvidencePoint(
-                -np.inf, nothing, np.full((d, d), np.nan), -np.inf, nothing
+                -np.inf, no_gradient, np.full((d, d), np.nan), -np.inf, no_gradient
             )
-        inverse = _inverse(found.L)
+        inverse = _inverse(factor.L)
         # P = V^-1 - G G', G = V^-1 F R^-1
         G = solve_triangular(
-            found.L,
-            solve_triangular(found.R, found.half.T, trans="T").T,
+            factor.L,
+            solve_triangular(factor.R, factor.half.T, trans="T").T,
             lower=True,
             trans="T",
         )
         P = inverse - G @ G.T
-        before = P if self.criterion == "REML" else inverse
+        P_counted = P if self.criterion == "REML" else inverse
         gradient = np.array(
-            [0.5 * (found.a @ (S @ found.a) - np.vdot(before, S)) for S in slopes]
+            [0.5 * (factor.a @ (S @ factor.a) - np.vdot(P_counted, S)) for S in slopes]
         )
-        moved = np.array([S @ found.a for S in slopes])
-        information = 0.5 * moved @ P @ moved.T
+        products = np.array([S @ factor.a for S in slopes])
+        information = 0.5 * products @ P @ products.T
         if self.model.unknown:
             gradient[-1] -= float((self._frequency - 1.0).sum())
-        # tr(P V_k), V_k half the slope along the log of a scale: the parameters that the data settle
+        # tr(P V_k), V_k half the slope along the log of a scale: the parameters
+        # determined by the data
         trace = np.array(
             [0.5 * np.vdot(P, S) for S in slopes[: len(self.groups.priors)]]
         )
-        point = EvidencePoint(found.value, gradient, -information, found.value, trace)
+        point = EvidencePoint(factor.value, gradient, -information, factor.value, trace)
         return with_priors(point, theta, self.priors)
 
     def values(self, theta: Array) -> Array:
         """The value (S,) at each of theta (S, d), as of `__call__`."""
-        out = []
+        values = []
         for t in theta:
-            found = self._factor(self._parts(t, False)[0], self._sigma(t))
-            out.append(-np.inf if found is None else found.value)
-        return np.array(out) + log_prior_of_logs(theta, self.priors)
+            factor = self._factor(self._parts(t, False)[0], self._sigma(t))
+            values.append(-np.inf if factor is None else factor.value)
+        return np.array(values) + log_prior_of_logs(theta, self.priors)
 
     def conditional(self, theta: Array) -> ConditionalNormal:
-        """The normal distribution of the coefficients given theta, those of a process its values at the distinct rows."""
+        """Return the normal distribution of the coefficients given theta; those of a
+        process are values at the distinct rows."""
         sigma = self._sigma(theta)
         p = self.model.shape[0]
         weight = np.sqrt(self._precision) / sigma
         # beta = centre + B u, u ~ N(0, I), for the columns of groups: B = amplitude F with F F' = K, or L'^-1 D
         roots = list[Array]()
         centre = np.zeros(p)
-        at = 0
+        start = 0
         for g in self.groups.groups:
-            logs = theta[at : at + len(g.hyper)]
+            logs = theta[start : start + len(g.hyper)]
             q = len(g.columns)
-            at += len(g.hyper)
+            start += len(g.hyper)
             centre[list(g.columns)] = g.base.center(q)
             if isinstance(g.prior, FunctionValues):
                 values = dict(zip(g.hyper, np.exp(logs).tolist()))
-                made = root_at_rows(g.prior.kernel_at(**values), g.prior.basis.anchors)[
-                    1
-                ] * g.prior.size_at(values)
+                root_of_group = root_at_rows(
+                    g.prior.kernel_at(**values), g.prior.basis.anchors
+                )[1] * g.prior.size_at(values)
             else:
                 D = _root_of_columns(g, logs) * (sigma if g.base.sigma_units else 1.0)
-                made = solve_triangular(g.root, D, lower=True, trans="T")
-            B = np.zeros((p, made.shape[1]))
-            B[list(g.columns)] = made
+                root_of_group = solve_triangular(g.root, D, lower=True, trans="T")
+            B = np.zeros((p, root_of_group.shape[1]))
+            B[list(g.columns)] = root_of_group
             roots.append(B)
         B = np.hstack(roots)
         A = weight[:, None] * (self.model.design.X[self._some] @ B)
@@ -281,16 +291,16 @@ class ProcessSurface(EvidenceSurface):
         )
         Q, R = np.linalg.qr(weight[:, None] * self._flat)
         r = weight * self._response
-        across = Q.T @ A
-        A = A - Q @ across
+        cross = Q.T @ A
+        A = A - Q @ cross
         L = np.linalg.cholesky(A.T @ A + np.eye(A.shape[1]))
         T = solve_triangular(L, np.eye(len(L)), lower=True).T
         u = T @ (T.T @ (A.T @ r))
         mean = centre + B @ u
         root = np.hstack([B @ T, np.zeros((p, len(flat)))])
         # b = R^-1 (Q'w r - Q'A u + z)
-        mean[flat] = solve_triangular(R, Q.T @ r - across @ u)
-        root[flat] = solve_triangular(R, np.hstack([-across @ T, np.eye(len(flat))]))
+        mean[flat] = solve_triangular(R, Q.T @ r - cross @ u)
+        root[flat] = solve_triangular(R, np.hstack([-cross @ T, np.eye(len(flat))]))
         return ConditionalNormal(mean, root)
 
     @property
@@ -299,50 +309,58 @@ class ProcessSurface(EvidenceSurface):
 
     @cached_property
     def response_scale(self) -> float:
-        """The standard deviation of what flat columns leave of the response."""
-        rest = (
+        """The standard deviation of the response minus its fit by flat columns."""
+        residual = (
             self._response - self._flat @ np.linalg.lstsq(self._flat, self._response)[0]
         )
-        return float(np.sqrt(np.mean(rest**2))) or 1.0
+        return float(np.sqrt(np.mean(residual**2))) or 1.0
 
     @property
     def priors(self) -> list[AuxPrior]:
-        """Those of the hyperparameters and of sigma, in the order of theta."""
+        """The priors of the hyperparameters and of sigma, in the order of theta."""
         return self.groups.priors + [
             self.model.aux_prior(a) for a in self.model.unknown
         ]
 
     def starts(self) -> list[Array]:
-        """The best of a grid over lengths and shares of the variance, by some of the rows and then by all."""
+        """The best of a grid over lengths and shares of the variance, first for a
+        sample of the rows, then for all."""
         n = len(self._some)
-        some = np.unique(np.linspace(0, n - 1, min(n, _FEW)).astype(int))
-        near = ProcessSurface(self.model, self.groups, self.criterion, self._some[some])
+        sample = np.unique(np.linspace(0, n - 1, min(n, _FEW)).astype(int))
+        sampled = ProcessSurface(
+            self.model, self.groups, self.criterion, self._some[sample]
+        )
         points = []
         size = self.response_scale
         # log sigma
         if self.model.unknown:
-            still = [-np.inf]
+            sigma_entry = [-np.inf]
         else:
-            still = []
-        for others in self.groups.starts():
+            sigma_entry = []
+        for other_hyper in self.groups.starts():
             for share in _SHARES:
                 sigma = self.model.noise_held or size * np.sqrt(1.0 - share)
-                one = np.append(self.groups.at_scales(others, 0.0, 0.0), still)
-                typical = float(np.diagonal(near._parts(one, False)[0]).mean()) or 1.0
+                theta_unit = np.append(
+                    self.groups.at_scales(other_hyper, 0.0, 0.0), sigma_entry
+                )
+                typical = (
+                    float(np.diagonal(sampled._parts(theta_unit, False)[0]).mean())
+                    or 1.0
+                )
                 tau = float(np.log(size * np.sqrt(share / typical)))
-                theta = self.groups.at_scales(others, tau, 0.0)
+                theta = self.groups.at_scales(other_hyper, tau, 0.0)
                 points.append(
                     np.append(theta, np.log(sigma)) if self.model.unknown else theta
                 )
-        found = near.values(np.array(points))
-        order = np.argsort(-np.where(np.isnan(found), -np.inf, found), kind="stable")[
+        values = sampled.values(np.array(points))
+        order = np.argsort(-np.where(np.isnan(values), -np.inf, values), kind="stable")[
             :_BEST
         ]
         return [points[i] for i in order]
 
 
 def _inverse(L: Array) -> Array:
-    """V^-1 of its lower triangular factor, whose upper triangle is zero and stays so."""
+    """V^-1 from its lower triangular factor, with a zero upper triangle."""
     half, _ = lapack.dpotri(L, lower=1)
     inverse = np.asarray(half + half.T)
     inverse[np.diag_indices(len(L))] *= 0.5
@@ -358,24 +376,26 @@ def _of_process(
     V = square * kernel.matrix(pairs)
     if not slopes:
         return V, []
-    moved = kernel.slopes(pairs)
+    slopes_of_kernel = kernel.slopes(pairs)
     return V, [
-        2.0 * V if name == "amplitude" else square * moved[name] for name in prior.hyper
+        2.0 * V if name == "amplitude" else square * slopes_of_kernel[name]
+        for name in prior.hyper
     ]
 
 
 def _of_columns(
     Z: Array, group: LatentGroup, logs: Array, unit: float
 ) -> tuple[Array, list[Array]]:
-    """Z L L'Z', and its derivatives dL Z'Z L' + L Z'Z dL' of the root L = I kron Lambda, or diag(D)."""
+    """Z L L'Z', and its derivatives dL Z'Z L' + L Z'Z dL' of the root L = I kron
+    Lambda, or diag(D)."""
     if group.prior is not None and (root := group.prior.root(logs)) is not None:
         # Z (I kron Lambda), group by group
         Lambda, slopes = root
-        each = Z.reshape(len(Z), -1, len(Lambda))
-        A = unit * (each @ Lambda).reshape(Z.shape)
-        moved = [unit * (each @ dL).reshape(Z.shape) for dL in slopes]
-        crossed = [dA @ A.T for dA in moved]
-        return A @ A.T, [part + part.T for part in crossed]
+        Z_by_group = Z.reshape(len(Z), -1, len(Lambda))
+        A = unit * (Z_by_group @ Lambda).reshape(Z.shape)
+        dA_all = [unit * (Z_by_group @ dL).reshape(Z.shape) for dL in slopes]
+        products = [dA @ A.T for dA in dA_all]
+        return A @ A.T, [part + part.T for part in products]
     s, J, _ = group.log_scales(logs)
     A = Z * (unit * np.exp(s))
     return A @ A.T, [2.0 * (A * J[:, j]) @ A.T for j in range(J.shape[1])]

@@ -1,11 +1,14 @@
-"""The likelihood of scales by Laplace's method with flat coefficients at their maximum: f(theta, log a, b), b and a not integrated.
+"""The likelihood of scales by Laplace's method, maximised over flat coefficients:
+f(theta, log a, b), with b and a not integrated.
 
-With x the coefficients beta_I of informative priors, which are integrated, and l = log p(y | x, b, a) + log p(x | theta),
+With x the coefficients beta_I of informative priors, which are integrated, and l = log
+p(y | x, b, a) + log p(x | theta),
 
     f = max_x l + (q/2) log 2 pi - log |H_xx| / 2,
     d f / d b = d l / d b - g'(d (x, b, a) / d b),   g = grad log |H_xx|^(1/2),   d x / d b = -H_xx^-1 H_xb
 
-which is the likelihood that lme4 maximises for generalised models (Bates et al. 2015). Its Hessian holds H_xx, and steers only.
+which is the likelihood that lme4 maximises for generalised models (Bates et al. 2015).
+Its Hessian keeps H_xx fixed, and only guides the search.
 """
 
 import numpy as np
@@ -30,14 +33,14 @@ class ProfiledSurface(LaplaceSurface):
 
     @property
     def _flat(self) -> Array:
-        """The places of flat coefficients in vec beta."""
+        """The positions of flat coefficients in vec beta."""
         return vec_entries(
             np.flatnonzero(~self.model.joint.informative), self.model.shape[1]
         )
 
     @property
     def _inside(self) -> Array:
-        """The places of integrated coefficients in vec beta."""
+        """The positions of integrated coefficients in vec beta."""
         return np.setdiff1d(
             np.arange(self.model.shape[0] * self.model.shape[1]), self._flat
         )
@@ -47,7 +50,8 @@ class ProfiledSurface(LaplaceSurface):
         return np.append(super()._given, self._flat)
 
     def mode(self, theta: Array, tol: float = 0.0) -> LaplaceMode:
-        """By Newton's method over the integrated coefficients, made to rise."""
+        """The mode by Newton's method with step halving over the integrated
+        coefficients."""
         if self._last is not None and np.array_equal(self._last.theta, theta):
             return self._last
         d = len(self.groups.priors) + len(self.outer)
@@ -58,29 +62,30 @@ class ProfiledSurface(LaplaceSurface):
         else:
             point = self._warm.copy()
         point[self._flat] = theta[d:]
-        at = self._local(model, point)
+        local = self._local(model, point)
         for _ in range(_STEPS):
-            factor = cho_factor(at.curvature[np.ix_(inside, inside)])
-            step = cho_solve(factor, at.gradient[inside])
-            if float(at.gradient[inside] @ step) < _TOL:
+            factor = cho_factor(local.curvature[np.ix_(inside, inside)])
+            step = cho_solve(factor, local.gradient[inside])
+            if float(local.gradient[inside] @ step) < _TOL:
                 break
-            point, at = self._rise(model, point, inside, step, at)
+            point, local = self._rise(model, point, inside, step, local)
         else:
             raise Incompatible(
                 f"evidence: no mode of the integrated coefficients at scales {np.exp(theta[:d])}"
             )
         self._warm = point
-        log_det = np.linalg.slogdet(at.curvature[np.ix_(inside, inside)])[1]
-        value = at.value + 0.5 * (len(inside) * _LOG_2PI - log_det)
+        log_det = np.linalg.slogdet(local.curvature[np.ix_(inside, inside)])[1]
+        value = local.value + 0.5 * (len(inside) * _LOG_2PI - log_det)
         beta = point.reshape(model.shape)
-        self._last = LaplaceMode(theta, tol, model, beta, beta, {}, at, float(value))
+        self._last = LaplaceMode(theta, tol, model, beta, beta, {}, local, float(value))
         return self._last
 
-    def root(self, at: LaplaceMode) -> Array:
-        """(p m, q), root root' = H_xx^-1, with zeros for what is given."""
+    def root(self, mode: LaplaceMode) -> Array:
+        """(p m, q), root root' = H_xx^-1, with zeros for coefficients that are
+        given."""
         inside = self._inside
-        root = np.zeros((len(at.local.curvature), len(inside)))
-        lower = np.linalg.cholesky(at.local.curvature[np.ix_(inside, inside)])
+        root = np.zeros((len(mode.local.curvature), len(inside)))
+        lower = np.linalg.cholesky(mode.local.curvature[np.ix_(inside, inside)])
         root[inside] = solve_triangular(lower, np.eye(len(inside)), lower=True).T
         return root
 
@@ -88,23 +93,23 @@ class ProfiledSurface(LaplaceSurface):
         return model.value_grad_hessian(point.reshape(model.shape))
 
     def _rise(
-        self, model: Model, point: Array, inside: Array, step: Array, at: LocalModel
+        self, model: Model, point: Array, inside: Array, step: Array, local: LocalModel
     ) -> tuple[Array, LocalModel]:
         for t in halvings(point, step):
             new = point.copy()
             new[inside] += t * step
-            there = self._local(model, new)
-            if np.isfinite(there.value) and there.value >= at.value - 1e-13 * abs(
-                at.value
-            ):
-                return new, there
-        return point, at
+            local_new = self._local(model, new)
+            if np.isfinite(
+                local_new.value
+            ) and local_new.value >= local.value - 1e-13 * abs(local.value):
+                return new, local_new
+        return point, local
 
     def starts(self) -> list[Array]:
-        """Those of the integrated likelihood, with the joint mode there."""
-        near = LaplaceSurface(self.model, self.groups, self._prior_at)
-        out = []
-        for theta in near.starts():
-            self._warm = near.mode(theta).beta.ravel()
-            out.append(np.concatenate([theta, self._warm[self._flat]]))
-        return out
+        """The starts of the integrated likelihood, with the joint mode there."""
+        integrated = LaplaceSurface(self.model, self.groups, self._prior_at)
+        points = []
+        for theta in integrated.starts():
+            self._warm = integrated.mode(theta).beta.ravel()
+            points.append(np.concatenate([theta, self._warm[self._flat]]))
+        return points

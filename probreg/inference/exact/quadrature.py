@@ -17,8 +17,8 @@ from probreg.inference.base import (
     Method,
     Solution,
     chains_of,
-    kinds,
     sigma_note,
+    unsupported_kinds,
 )
 from probreg.inference.covariance import DenseCovariance
 from probreg.inference.modes.closed_form import (
@@ -33,13 +33,13 @@ from probreg.numerics.linalg import merge, solve_upper
 from probreg.priors import AuxPrior, GaussianPrior
 from probreg.system.terminal import few_names
 
-_DEPTH = 60.0  # the integrand is followed down to exp(-60) of its peak
-_SPACING = 0.2  # of nodes in log sigma at most: the rule is then exact to rounding for densities that fall as powers of sigma
+_DEPTH = 60.0  # the range of the integrand, down to exp(-60) of its peak
+_SPACING = 0.2  # largest spacing of nodes in log sigma: exact to rounding for densities that decrease as powers of sigma
 _REACHES = (
     16.0,
     32.0,
     128.0,
-)  # of log sigma about its centre, in which the density is to fall off
+)  # ranges of log sigma about its centre, in which the density must decrease
 LogDensity = Callable[[Array], Array]
 
 
@@ -48,25 +48,28 @@ LogDensity = Callable[[Array], Array]
 class Quadrature(Method):
     """The posterior p(beta | y) = integral of N(beta; m(sigma), sigma^2 V(sigma)) p(sigma | y) d sigma.
 
-    The integral is by Gauss-Legendre nodes over log sigma. Given sigma the posterior of beta is normal, whatever the
-    normal prior; p(sigma | y) has up to a constant the closed form p(y | sigma) p(sigma). Mean, covariance and log
-    evidence carry the error of the quadrature only, which falls exponentially in the number of nodes. So do the ends of
-    intervals of beta and of sigma, which are quantiles of the mixture over these nodes. Draws are independent, and
-    serve what is no function of one coefficient.
+    The integral uses Gauss-Legendre nodes over log sigma. Given sigma the posterior of
+    beta is normal, for any normal prior; p(sigma | y) has up to a constant the closed
+    form p(y | sigma) p(sigma). Mean, covariance and log evidence have only the error of
+    the quadrature, which decreases exponentially in the number of nodes. So do the ends
+    of intervals of beta and of sigma, which are quantiles of the mixture over these
+    nodes. Draws are independent, for functions of several coefficients.
 
     Parameters
     ----------
     draws : int
         Draws of each chain.
     chains : int
-        Number of chains, which here are independent draws dealt into groups.
+        Number of chains, here groups of independent draws.
     nodes : int
-        Number of nodes. More are used where the density of log sigma falls slowly, so that their spacing is at most 0.2.
+        Number of nodes. More are used if the density of log sigma decreases slowly, so
+        that their spacing is at most 0.2.
 
     Notes
     -----
-    Where the posterior has no variance, its standard deviation is infinite. Where it has no mean either, the estimate of a
-    coefficient is its posterior median and that of sigma infinite. A note names them.
+    If the posterior has no variance, its standard deviation is infinite. If it has no
+    mean either, the estimate of a coefficient is its posterior median, and sigma's is
+    infinite. A note lists them.
 
     Examples
     --------
@@ -93,9 +96,9 @@ class Quadrature(Method):
         check_fields(self)
 
     def obstacle(self, model: Model) -> str | None:
-        why = kinds(self, model)
-        if why:
-            return why
+        reason = unsupported_kinds(self, model)
+        if reason:
+            return reason
         if model.unknown:
             return None
         return (
@@ -108,13 +111,14 @@ class Quadrature(Method):
         require_full_rank(
             posterior_given_sigma(original, prior, _typical(original)), model, self.name
         )
-        # Extended precision serves least squares; an integral to 1e-12 is done in double, a hundred times faster.
+        # Extended precision is for least squares; an integral to 1e-12 needs only
+        # double precision, which is much faster.
         moments = replace(original, factor=np.asarray(original.factor, dtype=float))
         density = _Density(moments, prior, model.noise_prior)
         u, log_weight = self._nodes(density)
         log_evidence = float(np.logaddexp.reduce(log_weight))
         weight = np.exp(log_weight - log_evidence)
-        weight /= weight.sum()  # its logarithms have lost the last digits
+        weight /= weight.sum()  # the logarithms have lost the last digits
         sigma = np.exp(u)
         w, gamma = density.conditional(sigma)
         # The law of total variance over the nodes: cov = E[sigma^2 diag(1/w)] + cov(E[gamma | sigma]), then from gamma
@@ -135,7 +139,7 @@ class Quadrature(Method):
             # var(beta_j | sigma) = sigma^2 sum_i B_ij^2 / w_i, B the rows of beta for unit gamma_i
             "sd": sigma[:, None] * np.sqrt((1.0 / w) @ unit**2),
         }
-        found = Solution(
+        solution = Solution(
             beta=density.to_beta(mean)[:, None],
             scale=DenseCovariance.of_raw_root(
                 Frame.of(moments.mean, moments.scale, model.design.intercept), 1, root.T
@@ -159,17 +163,19 @@ class Quadrature(Method):
             ),
         )
         return _with_infinite_moments(
-            model, found, density.moments_below, density.unbounded(unit)
+            model, solution, density.moments_below, density.unbounded(unit)
         )
 
     def _nodes(self, density: "_Density") -> tuple[Array, Array]:
-        """Nodes in log sigma over the range that matters, and log(weight * integrand) at each."""
+        """Return nodes in log sigma over the relevant range, and log(weight *
+        integrand) at each."""
         return _nodes_between(density, *_range(density), self.nodes)
 
     def _draw(
         self, density: "_Density", rng: np.random.Generator, u: Array, scale: str
     ) -> dict[str, Array]:
-        """sigma by inverting its distribution function on a fine grid, beta from its normal given sigma."""
+        """Draw sigma by inverting its distribution function on a fine grid, and beta
+        from its normal given sigma."""
         from scipy.interpolate import CubicSpline
 
         value = density(u)
@@ -208,14 +214,15 @@ class NormalsGivenSigma(NamedTuple):
 
     @property
     def half(self) -> Array:
-        """(K, n, p), times its transpose the covariance."""
+        """(K, n, p), a root of the covariance."""
         return self.C * np.sqrt(self.v)[:, None, :]
 
 
 def predictors_given_sigma(
     model: Model, X: Array, sigma: Array
 ) -> NormalsGivenSigma | None:
-    """x'beta at rows X (n, p) given each sigma (K,); None for a model that `Quadrature` does not take."""
+    """Return x'beta at rows X (n, p) given each sigma (K,); None for a model that
+    `Quadrature` does not fit."""
     if Quadrature().obstacle(model) is not None:
         return None
     moments = replace(
@@ -230,14 +237,15 @@ def predictors_given_sigma(
 
 
 def log_mean_over(prior: AuxPrior, log_value: LogDensity) -> float | None:
-    """log E[exp(log_value(log sigma))] under a proper prior of sigma; None where it is not finite."""
+    """Return log E[exp(log_value(log sigma))] under a proper prior of sigma; None if it
+    is not finite."""
 
     def log_density(u: Array) -> Array:
         return prior.log_prob(np.exp(u)) + u + log_value(u)
 
     ends = _within_support(log_density, prior)
     for reach in _REACHES:
-        ends = ends or _narrowed(log_density, -reach, reach)
+        ends = ends or _narrow_range(log_density, -reach, reach)
     if ends is None:
         return None
     return float(
@@ -249,9 +257,11 @@ def log_mean_over(prior: AuxPrior, log_value: LogDensity) -> float | None:
 class _Density:
     """u -> log p(y | sigma) + log p(sigma) + u at sigma = exp(u): the density of log sigma up to the evidence.
 
-    One reduction serves every sigma. With F'F the moments and the prior in units of sigma, A the raw prior's rows and s0
+    The same reduction serves every sigma. With F'F the moments and the prior in units
+    of sigma, A the raw prior's rows and s0
     a typical sigma, [F; s0 A] = Q R; the halves of Q share right singular vectors, Q1 = U1 C V' and Q2 = U2 S V' (the CS
-    decomposition), so that in gamma = V'R beta the penalised sum of squares is diagonal at every sigma:
+    decomposition), so in gamma = V'R beta the penalised sum of squares is diagonal at
+    every sigma:
     |C gamma - c|^2 + t |S gamma - d|^2 + least, with t = (sigma / s0)^2. Source: Golub & Van Loan 2013, section 6.1.6.
     """
 
@@ -273,7 +283,8 @@ class _Density:
         rss = d.least + (t * np.square(d.C * d.d - d.S * d.c) / w).sum(1)
         log_det_R = d.log_det + 0.5 * np.log(w).sum(1)
         # log p(y | sigma) = -(n + q - p)/2 log(2 pi sigma^2) + log |P|^(1/2) - log |X'X + P|^(1/2) - RSS_P / (2
-        # sigma^2); priors in raw units gain log sigma for each of their rows, since P there is in units of 1/sigma^2.
+        # sigma^2); priors in raw units gain log sigma for each of their rows, because P
+        # is in units of 1/sigma^2.
         fit = (
             0.5 * moments.log_precision
             - 0.5 * power * np.log(2.0 * np.pi * s**2)
@@ -284,8 +295,8 @@ class _Density:
 
     @property
     def moments_below(self) -> float:
-        """k such that E[sigma^r | y] is finite for r < k: the density of log sigma falls as sigma^-k. The posterior is improper
-        at k <= 0."""
+        """k such that E[sigma^r | y] is finite for r < k: the density of log sigma
+        decreases as sigma^-k. The posterior is improper for k <= 0."""
         # sigma^-(n + q - p) of p(y | sigma), q the columns with a proper prior, times sigma p(sigma).
         return (
             self.moments.weight
@@ -295,14 +306,16 @@ class _Density:
         )
 
     def unbounded(self, unit: Array) -> Array:
-        """(p,) bool: coefficients with a conditional variance that grows as sigma^2; the prior bounds that of the others. `unit` has
-        a row of beta for each unit gamma_i."""
+        """(p,) bool: coefficients with a conditional variance that increases as
+        sigma^2; the prior bounds the others. `unit` has a row of beta for each unit
+        gamma_i."""
         return (
             np.abs(unit[self._diagonal.S == 0.0]) > 1e-12 * np.abs(unit).max(0)
         ).any(0)
 
     def conditional(self, sigma: Array) -> tuple[Array, Array]:
-        """Precision w (K, p) in units of 1/sigma^2 and mean (K, p) of gamma, whose components are independent."""
+        """Precision w (K, p) in units of 1/sigma^2 and mean (K, p) of gamma, with
+        independent components."""
         d = self._diagonal
         t = np.square(sigma[:, None] / d.at)
         # (C^2 + t S^2) gamma_mean = C c + t S d, the normal equations, one coordinate at a time.
@@ -319,7 +332,7 @@ class _Density:
         moments = self.moments
         prior = self.prior
         p = moments.p
-        at = _noise(moments)
+        sigma0 = _noise(moments)
         F = np.asarray(
             merge(moments.factor, prior.relative)
             if len(prior.relative)
@@ -327,30 +340,30 @@ class _Density:
             dtype=float,
         )
         if not len(prior.absolute):
-            one = np.ones(p)
+            ones = np.ones(p)
             return _Diagonal(
-                at,
+                sigma0,
                 F[:p, :p],
                 np.eye(p),
-                one,
-                0 * one,
+                ones,
+                0 * ones,
                 F[:p, p],
-                0 * one,
+                0 * ones,
                 float(F[p, p] ** 2),
             )
-        A = at * prior.absolute
+        A = sigma0 * prior.absolute
         # [F; s0 A] = Q R with Q1 = U1 C V', Q2 = U2 S V', so that F beta = U1 C gamma and s0 A beta = U2 S gamma, gamma
         # = V'R beta.
         Q, R = np.linalg.qr(np.vstack([F[:p, :p], A[:, :p]]))
         U1, C, V, S, U2 = _cosine_sine(Q[:p], Q[p:])
         return _Diagonal(
-            at, R, V, C, S, U1.T @ F[:p, p], U2.T @ A[:, p], float(F[p, p] ** 2)
+            sigma0, R, V, C, S, U1.T @ F[:p, p], U2.T @ A[:, p], float(F[p, p] ** 2)
         )
 
 
 @dataclass(frozen=True, eq=False)
 class _Diagonal:
-    """The parts of `_Density` that do not move with sigma."""
+    """The parts of `_Density` that do not depend on sigma."""
 
     at: float
     R: Array
@@ -369,28 +382,29 @@ class _Diagonal:
 def _cosine_sine(Q1: Array, Q2: Array) -> tuple[Array, Array, Array, Array, Array]:
     """U1, C, V, S, U2 with Q1 = U1 diag(C) V' and Q2 = U2 diag(S) V', for orthonormal columns of [Q1; Q2], Q1 square.
 
-    A singular value is accurate where it is small, so that V comes from Q2, and from Q1 where S exceeds 0.7 (Van Loan
-    1985). Columns of U2 beyond the rows of Q2 are zero.
+    A small singular value is accurate, so V comes from Q2, and from Q1 if S exceeds 0.7
+    (Van Loan 1985). Columns of U2 beyond the rows of Q2 are zero.
     """
     (k, p), S = Q2.shape, np.zeros(Q2.shape[1])
-    left, S[:k], Vt = np.linalg.svd(Q2)
-    U2 = np.hstack([left, np.zeros((k, p - k))])
+    U_left, S[:k], Vt = np.linalg.svd(Q2)
+    U2 = np.hstack([U_left, np.zeros((k, p - k))])
     V = Vt.T
-    b = int((S > 0.7).sum())  # S falls, so that the first b are large
+    b = int((S > 0.7).sum())  # S decreases, so the first b are large
     T = Q1 @ V[:, b:]
     C = np.r_[np.zeros(b), np.linalg.norm(T, axis=0)]
-    rest, _ = np.linalg.qr(T, mode="complete")
-    outside = rest[:, p - b :]
-    within, C[:b], turn = np.linalg.svd(outside.T @ Q1 @ V[:, :b])
+    basis, _ = np.linalg.qr(T, mode="complete")
+    outside = basis[:, p - b :]
+    rotation, C[:b], turn = np.linalg.svd(outside.T @ Q1 @ V[:, :b])
     V[:, :b] = V[:, :b] @ turn.T
     large = Q2 @ V[:, :b]
     S[:b] = np.linalg.norm(large, axis=0)
     U2[:, :b] = large / S[:b]
-    return np.hstack([outside @ within, T / C[b:]]), C, V, S, U2
+    return np.hstack([outside @ rotation, T / C[b:]]), C, V, S, U2
 
 
 def _noise(moments: Moments) -> float:
-    """A sigma near the posterior's, where the reduction is taken: the residual standard deviation, if there is one."""
+    """Return a sigma near the posterior's for the reduction: the residual standard
+    deviation, if there is one."""
     residual = float(np.abs(moments.factor[-1, -1])) / np.sqrt(moments.weight)
     typical = _typical(moments)
     return float(residual if residual > 1e-8 * typical else typical)
@@ -401,96 +415,104 @@ def _typical(moments: Moments) -> float:
 
 
 def _with_infinite_moments(
-    model: Model, found: Solution, below: float, unbounded: Array
+    model: Model, solution: Solution, below: float, unbounded: Array
 ) -> Solution:
-    """The solution with inf and nan for moments that do not exist: those of sigma from order `below` on, and with them those of
-    `unbounded` coefficients."""
+    """Return the solution with inf and nan for moments that do not exist: of sigma from
+    order `below` on, and of `unbounded` coefficients."""
     from probreg.inference.uncertainty.intervals.marginals import NormalMixture
 
     if below > 2.0:
-        return found
-    scale = found.scale.unbounded_at(unbounded)
+        return solution
+    scale = solution.scale.unbounded_at(unbounded)
     name = model.noise_scale
-    beta = found.beta.copy()
+    beta = solution.beta.copy()
     columns = [c for c, hit in zip(model.design.columns, unbounded) if hit]
-    lost = f"the posterior variance of {few_names([*columns, name])} is infinite"
-    aux = dict(found.aux)
+    text = f"the posterior variance of {few_names([*columns, name])} is infinite"
+    aux = dict(solution.aux)
     if below <= 1.0:
-        known = found.posterior.marginals
-        assert known is not None  # this method makes them
+        marginals = solution.posterior.marginals
+        assert marginals is not None  # this method computes them
         for j in np.flatnonzero(unbounded):
             beta[j, 0] = NormalMixture(
-                known["weight"], known["mean"][:, j], known["sd"][:, j]
+                marginals["weight"], marginals["mean"][:, j], marginals["sd"][:, j]
             ).quantile(0.5)
         aux[name] = np.inf
-        lost = f"{few_names([*columns, name])} have no posterior mean: estimates of coefficients are posterior medians"
+        text = f"{few_names([*columns, name])} have no posterior mean: estimates of coefficients are posterior medians"
     return replace(
-        found,
+        solution,
         beta=beta,
         scale=scale,
         aux=aux,
         aux_sd={name: np.inf},
         notes=(
-            *found.notes,
-            important_note(Topic.SAMPLING, f"{lost}; use the intervals"),
+            *solution.notes,
+            important_note(Topic.SAMPLING, f"{text}; use the intervals"),
         ),
     )
 
 
 def _nodes_between(
-    log_density: LogDensity, low: float, high: float, least: int
+    log_density: LogDensity, low: float, high: float, min_count: int
 ) -> tuple[Array, Array]:
-    """Nodes u between two ends, at least so many, and log(weight * density) at each."""
+    """Return at least `min_count` nodes u between two ends, and log(weight * density)
+    at each."""
     # Gauss-Legendre on (low, high): u_k = (high - low)/2 x_k + (high + low)/2, weights (high - low)/2 w_k.
     # Their largest spacing is pi/2 times the mean one.
-    count = max(least, int(np.ceil(np.pi / 2 * (high - low) / _SPACING)))
+    count = max(min_count, int(np.ceil(np.pi / 2 * (high - low) / _SPACING)))
     x, w = np.polynomial.legendre.leggauss(count)
     u = (high - low) / 2 * x + (high + low) / 2
     return u, log_density(u) + np.log(w * (high - low) / 2)
 
 
 def _range(density: _Density) -> tuple[float, float]:
-    """Where the density of log sigma exceeds exp(-60) of its peak; Incompatible when it does not fall off."""
+    """Return the range where the density of log sigma exceeds exp(-60) of its peak, or
+    raise Incompatible."""
     ends = _within_support(density, density.sigma)
     if ends is not None:
         return ends
     centre = float(np.log(_typical(density.moments)))
-    # A proper prior of sigma bounds a slow fall; under an improper one rounding would pass for a fall.
+    # A proper prior of sigma bounds a slow decrease; under an improper one rounding
+    # would look like a decrease.
     for reach in _REACHES if density.sigma.proper else _REACHES[:2]:
-        ends = _narrowed(density, centre - reach, centre + reach)
+        ends = _narrow_range(density, centre - reach, centre + reach)
         if ends is not None and density.moments_below > 0.0:
             return ends
     raise Incompatible(
-        "quadrature: the posterior of sigma does not fall off, so that it is improper. Hold sigma, or give it a prior that vanishes "
+        "quadrature: the density of sigma does not decrease, so the posterior is improper. Fix sigma, or give it a prior that vanishes "
         "at 0 and has a finite mass, such as InverseGamma(1.0, 1.0)"
     )
 
 
 def _within_support(density: LogDensity, prior: AuxPrior) -> tuple[float, float] | None:
-    """Where the density exceeds exp(-60) of its peak, if the prior has two bounds; else None."""
+    """Return the range where the density exceeds exp(-60) of its peak, if the prior has
+    two bounds; else None."""
     low, high = prior.support
     if low > 0 and high < np.inf:
-        return _narrowed(density, float(np.log(low)), float(np.log(high)), bounded=True)
+        return _narrow_range(
+            density, float(np.log(low)), float(np.log(high)), bounded=True
+        )
     return None
 
 
-def _narrowed(
+def _narrow_range(
     density: LogDensity, low: float, high: float, *, bounded: bool = False
 ) -> tuple[float, float] | None:
-    """The part of an interval where the density exceeds exp(-60) of its peak; None where it does so at an end, unless the interval
-    is all of its support."""
+    """Return the part of an interval where the density exceeds exp(-60) of its peak.
+
+    None if it does so at an end, unless the interval is the whole support.
+    """
     first = not bounded
     while True:
         grid = np.linspace(low, high, 400)
         value = density(grid)
-        on = np.flatnonzero(value > value.max() - _DEPTH)
-        if first and (on[0] == 0 or on[-1] == len(grid) - 1):
+        above = np.flatnonzero(value > value.max() - _DEPTH)
+        if first and (above[0] == 0 or above[-1] == len(grid) - 1):
             return None
-        before = max(on[0] - 1, 0)
-        after = min(on[-1] + 1, len(grid) - 1)
+        before = max(above[0] - 1, 0)
+        after = min(above[-1] + 1, len(grid) - 1)
         if after - before > len(grid) // 4:  # the grid resolves the peak
-            return _edge(density, grid[before], grid[on[0]]), _edge(
-                density, grid[after], grid[on[-1]]
+            return _edge(density, grid[before], grid[above[0]]), _edge(
+                density, grid[after], grid[above[-1]]
             )
         low = grid[before]
         high = grid[after]
@@ -498,7 +520,8 @@ def _narrowed(
 
 
 def _edge(density: LogDensity, outside: float, inside: float) -> float:
-    """The end of the support between two points when the prior of sigma has a hard bound there, else the outer point."""
+    """Return the end of the support between two points if the prior of sigma has a
+    bound there, else the outer point."""
     if np.isfinite(density(np.array([outside]))[0]):
         return outside
     for _ in range(60):

@@ -1,8 +1,11 @@
-"""The evidence over hyperparameters that are in the columns of a basis, where no formula follows them: the basis is made anew.
+"""The evidence over hyperparameters in the columns of a basis, without a formula: the
+basis is rebuilt.
 
-At given lengths the model is one of known columns, whose evidence over the other hyperparameters is that of `inner`. Over the logs of
-the lengths it has differences of five points, with an error near 1e-9 of the value's own. Where a basis chooses anchors or
-frequencies, those of one place serve all lengths of a search, or the surface would have steps; the search is repeated from its end.
+At given lengths the columns are known, and `inner` is the evidence over the other
+hyperparameters. Derivatives over the logs of the lengths are five-point differences,
+with an error near 1e-9 of the value's own. If a basis selects anchors or frequencies,
+one selection is used for all lengths of a search, because the surface would have steps;
+the search is repeated from its end.
 """
 
 from collections.abc import Callable
@@ -26,8 +29,11 @@ _STEP = 0.01  # of a log
 
 
 class RebasedSurface(EvidenceSurface):
-    """f(logs of all hyperparameters and of the nuisance parameters `outer`); `inner` is the surface at given values of those in the
-    columns, where anchors are chosen at other values of them."""
+    """f(logs of all hyperparameters and of the nuisance parameters `outer`).
+
+    `inner` returns the surface at given values of those in the columns, with anchors
+    selected at other values of them.
+    """
 
     dear = True
 
@@ -51,11 +57,11 @@ class RebasedSurface(EvidenceSurface):
         ]
         self.inside = np.array([*inside, *[False] * len(self._aux)])
         self._made: dict[tuple[float, ...], EvidenceSurface] = {}
-        # logs of the values at which anchors are chosen
+        # logs of the values at which anchors are selected
         self._chosen: Array | None = None
 
     def choose_at(self, theta: Array) -> bool:
-        """Anchors are those of the lengths at theta from now on."""
+        """Select anchors at the lengths of theta from now on."""
         self._chosen = theta[self.inside]
         self._made.clear()
         return True
@@ -66,7 +72,7 @@ class RebasedSurface(EvidenceSurface):
 
     @property
     def priors(self) -> list[AuxPrior]:
-        """Those of the hyperparameters and of `outer`, in the order of theta."""
+        """The priors of the hyperparameters and of `outer`, in the order of theta."""
         return [*self.groups.priors, *self._aux]
 
     def _at(self, logs: Array) -> EvidenceSurface:
@@ -80,7 +86,8 @@ class RebasedSurface(EvidenceSurface):
         return self._made[key]
 
     def _point(self, theta: Array) -> EvidencePoint:
-        """Of the inner surface: its gradient and Hessian over the other coordinates."""
+        """The point of the inner surface, with gradient and Hessian over the other
+        coordinates."""
         return self._at(theta[self.inside])(theta[~self.inside])
 
     def inner_at(self, theta: Array) -> tuple[EvidenceSurface, Array]:
@@ -88,48 +95,60 @@ class RebasedSurface(EvidenceSurface):
         return self._at(theta[self.inside]), theta[~self.inside]
 
     def __call__(self, theta: Array) -> EvidencePoint:
-        at = self._point(theta)
+        point = self._point(theta)
         d = len(theta)
-        others = np.flatnonzero(~self.inside)
+        other_entries = np.flatnonzero(~self.inside)
         gradient = np.zeros(d)
         hessian = np.zeros((d, d))
         effective = np.zeros(len(self.groups.priors))
-        gradient[others], hessian[np.ix_(others, others)] = at.gradient, at.hessian
-        effective[others[: len(at.effective)]] = at.effective
+        gradient[other_entries], hessian[np.ix_(other_entries, other_entries)] = (
+            point.gradient,
+            point.hessian,
+        )
+        effective[other_entries[: len(point.effective)]] = point.effective
         for j in np.flatnonzero(self.inside):
             e = _STEP * (np.arange(d) == j)
-            one, two, back, twice = (self._point(theta + k * e) for k in (1, 2, -1, -2))
+            plus, plus_two, minus, minus_two = (
+                self._point(theta + k * e) for k in (1, 2, -1, -2)
+            )
             # f' = [8 (f1 - f-1) - (f2 - f-2)] / 12 h, f'' = [16 (f1 + f-1) - (f2 + f-2) - 30 f0] / 12 h^2
             gradient[j] = (
-                8.0 * (one.value - back.value) - (two.value - twice.value)
+                8.0 * (plus.value - minus.value) - (plus_two.value - minus_two.value)
             ) / (12.0 * _STEP)
-            near = one.value + back.value
-            far = two.value + twice.value
-            hessian[j, j] = (16.0 * near - far - 30.0 * at.value) / (12.0 * _STEP**2)
-            mixed = 8.0 * (one.gradient - back.gradient) - (
-                two.gradient - twice.gradient
+            first_sum = plus.value + minus.value
+            second_sum = plus_two.value + minus_two.value
+            hessian[j, j] = (16.0 * first_sum - second_sum - 30.0 * point.value) / (
+                12.0 * _STEP**2
             )
-            hessian[j, others] = hessian[others, j] = mixed / (12.0 * _STEP)
-        own = [p for p, inside in zip(self.priors, self.inside) if inside]
-        here = EvidencePoint(
-            at.value,
+            mixed = 8.0 * (plus.gradient - minus.gradient) - (
+                plus_two.gradient - minus_two.gradient
+            )
+            hessian[j, other_entries] = hessian[other_entries, j] = mixed / (
+                12.0 * _STEP
+            )
+        priors_inside = [p for p, inside in zip(self.priors, self.inside) if inside]
+        point_inside = EvidencePoint(
+            point.value,
             gradient[self.inside],
-            np.zeros((len(own),) * 2),
-            at.evidence,
-            at.effective,
+            np.zeros((len(priors_inside),) * 2),
+            point.evidence,
+            point.effective,
         )
-        more = with_priors(here, theta[self.inside], own)
-        gradient[self.inside] = more.gradient
-        hessian[np.ix_(self.inside, self.inside)] += more.hessian
-        return EvidencePoint(more.value, gradient, hessian, at.evidence, effective)
+        with_density = with_priors(point_inside, theta[self.inside], priors_inside)
+        gradient[self.inside] = with_density.gradient
+        hessian[np.ix_(self.inside, self.inside)] += with_density.hessian
+        return EvidencePoint(
+            with_density.value, gradient, hessian, point.evidence, effective
+        )
 
-    def hessian(self, theta: Array, near: Array) -> Array:
-        """The differences of `__call__`, with the Hessian of the inner surface and mixed derivatives over the moving coordinates."""
+    def hessian(self, theta: Array, hessian_near: Array) -> Array:
+        """Differences of `__call__`, with the Hessian of the inner surface and mixed
+        derivatives over the lengths."""
         H = self(theta).hessian
-        others = np.ix_(~self.inside, ~self.inside)
+        other_entries = np.ix_(~self.inside, ~self.inside)
         moving = np.flatnonzero(self.inside)
-        H[others] = self._at(theta[self.inside]).hessian(
-            theta[~self.inside], near[others]
+        H[other_entries] = self._at(theta[self.inside]).hessian(
+            theta[~self.inside], hessian_near[other_entries]
         )
         for i, j in enumerate(moving[1:], 1):
             step = DIFFERENCE * (np.arange(len(theta)) == j)
@@ -141,21 +160,21 @@ class RebasedSurface(EvidenceSurface):
 
     def values(self, theta: Array) -> Array:
         """The value (S,) at each of theta (S, d), as of `__call__`."""
-        own = [p for p, inside in zip(self.priors, self.inside) if inside]
+        priors_inside = [p for p, inside in zip(self.priors, self.inside) if inside]
         return np.array([self._point(t).value for t in theta]) + log_prior_of_logs(
-            theta[:, self.inside], own
+            theta[:, self.inside], priors_inside
         )
 
     def starts(self) -> list[Array]:
         """The best start of the inner surfaces at the starts of the lengths."""
         points = []
         for logs in self.groups.starts():
-            moved = logs[self.inside[: len(logs)]]
-            for inner in self._at(moved).starts():
+            lengths = logs[self.inside[: len(logs)]]
+            for inner in self._at(lengths).starts():
                 theta = np.empty(len(self.inside))
-                theta[self.inside], theta[~self.inside] = moved, inner
+                theta[self.inside], theta[~self.inside] = lengths, inner
                 points.append(theta)
-        found = self.values(np.array(points))
-        best = points[int(np.argmax(np.where(np.isnan(found), -np.inf, found)))]
+        values = self.values(np.array(points))
+        best = points[int(np.argmax(np.where(np.isnan(values), -np.inf, values)))]
         self.choose_at(best)
         return [best]

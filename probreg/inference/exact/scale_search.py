@@ -1,4 +1,5 @@
-"""The maximum of the evidence over the logs of scales and other hyperparameters, some of which run to zero: Newton's method, made to rise."""
+"""Maximise the evidence over the logs of scales and other hyperparameters, some of
+which go to zero, by Newton's method."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -10,22 +11,23 @@ from probreg.inference.exact.latent_groups import EvidencePoint
 from probreg.inference.modes.newton import newton_step
 from probreg.model.model import LocalModel
 
-_VANISHED = 1e-6  # of its parameters: a group of which the data settle less, on the way down, has no scale
+_VANISHED = 1e-6  # relative to a group's parameters: if the data determine fewer and its scale decreases, the scale is zero
 _ROUNDING = 1e-5  # of a decrement, in standard errors of the log scales
-_STILL = 1e-8  # of a log: no move
+_STILL = 1e-8  # of a log: no change
 # of a decrement, in standard errors: rounding of f may hide the last steps
 _NEAR = 0.01
-_LEFT = 1e-4  # of the evidence: a nuisance parameter that gains less on the way to its limit at zero is there
-_SOFT = 1e-3  # curvature that is added to that of the surface
-_SECANT = 1e-4  # cosine between a move and the change of the gradient, below which it says nothing of the curvature
+_LEFT = 1e-4  # of the evidence: a nuisance parameter with a smaller gain towards its limit at zero is at the limit
+_SOFT = 1e-3  # ridge added to the curvature of the surface
+_SECANT = 1e-4  # smallest cosine between a step and the change of the gradient for an update of the curvature
 _NO_SLOPE = 1e-9  # of the evidence over a log: rounding
-_HALVES = tuple(0.5**k for k in range(30))  # of a step
-HELD = 1e5  # a scale that vanished is held at one this much smaller still, where its coefficients are zero to 1e-16
+_HALVES = tuple(0.5**k for k in range(30))  # factors of a step
+HELD = 1e5  # a vanished scale is fixed at a value smaller by this factor, with coefficients of zero to 1e-16
 
 
 class EvidenceMaximum(NamedTuple):
-    """A maximum of a surface; `vanished` are the scales that run to zero, and `at_limit` coordinates behind the hyperparameters that
-    do. Not `ended`: where the last step was."""
+    """A maximum of a surface; `vanished` are scales that go to zero, and `at_limit`
+    coordinates after the hyperparameters that do. If not `ended`, the point of the last
+    step."""
 
     theta: Array
     at: EvidencePoint
@@ -34,7 +36,7 @@ class EvidenceMaximum(NamedTuple):
     steps: int
     decrement: float
     ended: bool = True
-    rising: tuple[int, ...] = ()  # scales with which f rises for ever
+    rising: tuple[int, ...] = ()  # scales with which f increases without bound
 
 
 def maximise_log_scales(
@@ -50,17 +52,20 @@ def maximise_log_scales(
     jumps: bool = False,
     upper: Array | None = None,
 ) -> EvidenceMaximum:
-    """Newton's method on the logs, made to rise; a scale that falls for ever is taken out, and comes back if it would rise.
+    """Newton's method on the logs with step halving; a scale that goes to zero is
+    removed, and returns if f increases with it.
 
-    `sizes` (d,) holds the coefficients that a scale multiplies, and 0 for what is no scale and cannot vanish. `limits` marks
-    nuisance parameters, the next coordinates, at whose zero the likelihood has a limit: they may run there. `soft` (d,) marks
-    hyperparameters of which data may tell nothing, such as the length of a part that has vanished: they stay where they are then.
-    `secant` says that the Hessian is not exact: it is made to agree with the last changes of the gradient. `jumps` says that f is not
-    continuous, so that its maximum may have a slope. `upper` (d,) ends the search where a hyperparameter is above it.
+    `sizes` (d,) has the number of coefficients of each scale, and 0 for hyperparameters
+    that cannot vanish. `limits` marks nuisance parameters, the next coordinates, for
+    which the likelihood has a limit at zero. `soft` (d,) marks hyperparameters that may
+    be unidentified (for example the length of a component whose variance is 0); a small
+    ridge keeps them in place. `secant`: the Hessian is approximate, and is corrected by
+    the last changes of the gradient. `jumps`: f is not continuous, so its maximum may
+    have a slope. `upper` (d,) ends the search if a hyperparameter is above it.
     """
     d = len(sizes)
     start = theta
-    at = surface(theta)
+    point = surface(theta)
     may_vanish = np.zeros(len(theta) - d, bool)
     may_vanish[: len(limits)] = limits
     vanished = np.zeros(len(theta), bool)
@@ -70,108 +75,123 @@ def maximise_log_scales(
     for number in range(1, max_steps + 1):
         # a coordinate without slope and curvature, such as a correlation beside a scale near 0, has no step
         flat = (
-            np.maximum(np.abs(at.gradient), np.abs(at.hessian).max(1, initial=0.0))
+            np.maximum(
+                np.abs(point.gradient), np.abs(point.hessian).max(1, initial=0.0)
+            )
             < _NO_SLOPE
         )
         free = ~(vanished | flat)
-        if not np.isfinite(at.hessian).all():  # too far out for a double
+        if not np.isfinite(point.hessian).all():  # too far out for double precision
             return EvidenceMaximum(
                 theta,
-                at._replace(value=-np.inf),
+                point._replace(value=-np.inf),
                 vanished[:d],
                 vanished[d:],
                 number,
                 decrement,
                 ended=False,
             )
-        # Newton on the free logs: -f'' step = f', made to rise where -f'' is not positive definite; decrement
+        # Newton on the free logs: -f'' step = f', with a modified -f'' if it is not
+        # positive definite; decrement
         # (f'step)^(1/2).
         step = np.zeros(len(theta))
-        H = _with_secants(-at.hessian + np.diag(ridge), moves)
+        H = _with_secants(-point.hessian + np.diag(ridge), moves)
         step[free], convex = newton_step(
-            LocalModel(at.value, at.gradient[free], H[free][:, free])
+            LocalModel(point.value, point.gradient[free], H[free][:, free])
         )
         before = decrement
-        decrement = float(np.sqrt(max(float(at.gradient @ step), 0.0)))
-        # So near the maximum each step squares the error: a decrement that no longer falls is rounding of the surface.
+        decrement = float(np.sqrt(max(float(point.gradient @ step), 0.0)))
+        # This close to the maximum each step squares the error: a decrement that no
+        # longer decreases is rounding of the surface.
         if convex and (decrement < tol or before <= decrement < _ROUNDING):
-            # A pruned scale comes back where the evidence rises with it: d f / d log tau_k > 0.
+            # A pruned scale returns if the evidence increases with it: d f / d log
+            # tau_k > 0.
             up = theta + np.log(HELD) * vanished
             if vanished.any():
-                back = vanished & (surface(up).gradient > _NO_SLOPE)
+                returning = vanished & (surface(up).gradient > _NO_SLOPE)
             else:
-                back = vanished
-            if not back.any():
+                returning = vanished
+            if not returning.any():
                 return EvidenceMaximum(
-                    theta, at, vanished[:d], vanished[d:], number, decrement
+                    theta, point, vanished[:d], vanished[d:], number, decrement
                 )
-            vanished = vanished & ~back
-            theta = np.where(back, up, theta)
-            at = surface(theta)
+            vanished = vanished & ~returning
+            theta = np.where(returning, up, theta)
+            point = surface(theta)
             continue
-        # No log moves by more than 2 at once: the expansion is of no use farther away.
-        moved = _rise(
-            surface, theta, step / max(1.0, float(np.abs(step).max()) / 2.0), at
+        # No log changes by more than 2 at once, because the expansion is not valid
+        # farther away.
+        next_point = _rise(
+            surface, theta, step / max(1.0, float(np.abs(step).max()) / 2.0), point
         )
-        if moved is None or float(np.abs(moved[0] - theta).max()) < _STILL:
-            # no step rises beyond rounding: this is the maximum only where the gradient agrees, or where f jumps and rose to it
-            theta, at = (theta, at) if moved is None else moved
+        if next_point is None or float(np.abs(next_point[0] - theta).max()) < _STILL:
+            # no step increases f beyond rounding: this is the maximum only if the
+            # gradient agrees, or if f jumps and has increased
+            theta, point = (theta, point) if next_point is None else next_point
             ended = decrement < _NEAR or (
                 jumps and float(np.abs(theta - start).max()) > _STILL
             )
             return EvidenceMaximum(
-                theta, at, vanished[:d], vanished[d:], number, decrement, ended=ended
+                theta, point, vanished[:d], vanished[d:], number, decrement, ended=ended
             )
         if secant:
-            moves = [*moves, (moved[0] - theta, at.gradient - moved[1].gradient)][
-                -2 * len(theta) :
-            ]
+            moves = [
+                *moves,
+                (next_point[0] - theta, point.gradient - next_point[1].gradient),
+            ][-2 * len(theta) :]
         else:
             moves = []
-        fell = moved[0] < theta
-        theta, at = moved
+        fell = next_point[0] < theta
+        theta, point = next_point
         if upper is not None and (theta[:d] > upper).any():
             return EvidenceMaximum(
-                theta, at, vanished[:d], vanished[d:], number, decrement, ended=False
+                theta, point, vanished[:d], vanished[d:], number, decrement, ended=False
             )
-        # gamma_k = n_k - tr_k S: where it vanishes and f falls with tau_k, the maximum is at tau_k = 0; where f is flat to rounding
-        # a step downwards would have no end.
-        down = (at.gradient < 0) | (fell & (at.gradient < _NO_SLOPE))
-        lost = ~vanished & down
-        lost[:d] &= (sizes > 0) & (at.effective < _VANISHED * sizes)
-        # near a limit at v = 0 f is linear in v: its slope over log v is all that is left to gain
-        bend = np.abs(np.diagonal(at.hessian)[d:])
-        lost[d:] &= (
-            fell[d:] & (at.gradient[d:] > -_LEFT) & (bend < 10.0 * _LEFT) & may_vanish
+        # gamma_k = n_k - tr_k S: if it vanishes and f decreases with tau_k, the maximum
+        # is at tau_k = 0; if f is flat to rounding,
+        # steps downwards would not end.
+        down = (point.gradient < 0) | (fell & (point.gradient < _NO_SLOPE))
+        vanishing = ~vanished & down
+        vanishing[:d] &= (sizes > 0) & (point.effective < _VANISHED * sizes)
+        # near a limit at v = 0 f is linear in v: its slope over log v is the remaining
+        # gain
+        bend = np.abs(np.diagonal(point.hessian)[d:])
+        vanishing[d:] &= (
+            fell[d:]
+            & (point.gradient[d:] > -_LEFT)
+            & (bend < 10.0 * _LEFT)
+            & may_vanish
         )
-        if lost.any():
-            vanished |= lost
-            theta = theta - np.log(HELD) * lost
-            at = surface(theta)
+        if vanishing.any():
+            vanished |= vanishing
+            theta = theta - np.log(HELD) * vanishing
+            point = surface(theta)
     return EvidenceMaximum(
-        theta, at, vanished[:d], vanished[d:], max_steps, decrement, ended=False
+        theta, point, vanished[:d], vanished[d:], max_steps, decrement, ended=False
     )
 
 
 def with_held(
     surface: Callable[[Array], EvidencePoint], k: int, value: float
 ) -> Callable[[Array], EvidencePoint]:
-    """The surface over the other coordinates where coordinate k has this value."""
+    """Return the surface over the other coordinates with coordinate k fixed at this
+    value."""
 
-    def held(others: Array) -> EvidencePoint:
-        at = surface(np.insert(others, k, value))
-        keep = np.arange(len(at.gradient)) != k
-        return at._replace(
-            gradient=at.gradient[keep],
-            hessian=at.hessian[np.ix_(keep, keep)],
-            effective=at.effective[keep[: len(at.effective)]],
+    def held(other_coordinates: Array) -> EvidencePoint:
+        point = surface(np.insert(other_coordinates, k, value))
+        keep = np.arange(len(point.gradient)) != k
+        return point._replace(
+            gradient=point.gradient[keep],
+            hessian=point.hessian[np.ix_(keep, keep)],
+            effective=point.effective[keep[: len(point.effective)]],
         )
 
     return held
 
 
 def _with_secants(H: Array, moves: Sequence[tuple[Array, Array]]) -> Array:
-    """H changed so that H s = y for the last of the moves s with their changes y of the gradient, and nearly for those before."""
+    """Return H updated so that H s = y for the last step s with its change y of the
+    gradient, and nearly for those before."""
     for s, y in moves:
         if s @ y <= _SECANT * np.linalg.norm(s) * np.linalg.norm(y):
             continue
@@ -187,11 +207,14 @@ def _rise(
     surface: Callable[[Array], EvidencePoint],
     theta: Array,
     step: Array,
-    at: EvidencePoint,
+    point: EvidencePoint,
 ) -> tuple[Array, EvidencePoint] | None:
-    """The first of the step, its half, its quarter, ... that does not lower the surface beyond rounding."""
+    """Return the first of the step, its half, its quarter, ... that does not lower the
+    surface beyond rounding."""
     for t in _HALVES:
         new = surface(theta + t * step)
-        if np.isfinite(new.value) and new.value >= at.value - 1e-12 * abs(at.value):
+        if np.isfinite(new.value) and new.value >= point.value - 1e-12 * abs(
+            point.value
+        ):
             return theta + t * step, new
     return None

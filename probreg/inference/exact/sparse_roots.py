@@ -1,6 +1,8 @@
-"""Products of the roots of priors with a Gram matrix whose border is sparse: one value costs the pairs of columns that meet in a row.
+"""Products of the roots of priors with a Gram matrix with a sparse border: a value
+costs the pairs of columns that share a row.
 
-`cross` is X'WX between the columns that lead and those behind them, (G K, r), at W = I; all are of one node.
+`cross` is X'WX between the leading and the border columns, (G K, r), at W = I; all are
+at one node.
 """
 
 from typing import Any
@@ -15,7 +17,7 @@ from probreg.numerics.linalg import SparseArrow, blocks_of
 
 
 def _right(roots: ArrowRoots, r: int) -> Any:
-    """M of the columns behind the leading ones (r, r)."""
+    """M of the border columns (r, r)."""
     parts = [
         blocks_of(
             np.broadcast_to(root.value[0], (root.block.repeats, *root.value[0].shape))
@@ -29,7 +31,7 @@ def _right(roots: ArrowRoots, r: int) -> Any:
 
 
 def _left(roots: ArrowRoots, cross: Any, G: int) -> Any:
-    """Lambda'B, group by group."""
+    """Lambda'B, by group."""
     Lambda = roots.lead[0]
     return blocks_of(np.broadcast_to(Lambda.T, (G, *Lambda.shape))) @ cross
 
@@ -44,9 +46,9 @@ def sparse_factor(
     D = noise * (Lambda.T @ gram.lead @ Lambda)
     E = noise * (_left(roots, cross, G) @ M)
     F = noise * (M.T @ (M.T @ gram.rest).T)
-    every = np.arange(K)
+    diagonal = np.arange(K)
     q = np.arange(roots.latent)
-    D[:, every, every] += 1.0
+    D[:, diagonal, diagonal] += 1.0
     F[q, q] += 1.0
     if roots.rest and roots.rest[0].block.repeated:
         first = roots.rest[0].block
@@ -63,69 +65,71 @@ def sparse_pull(
     roots: ArrowRoots, gram: ArrowGram, cross: Any, inverse: Inverse
 ) -> list[Array]:
     """As `ArrowRoots.pull`."""
-    own, border, corner = inverse
+    diagonal_blocks, border, corner = inverse
     G, K, r = gram.cross.shape
     k = corner.shape[-1]
     border = border.reshape(G * K, k)
     M = _right(roots, r)
     BM = scipy.sparse.csr_array((cross @ M)[:, :k]).tocoo()
     # sum_g A_g Lambda S_gg + B_g M S_rg
-    lead = np.tensordot(gram.lead @ roots.lead[0], own, ((0, 2), (0, 1)))
+    lead = np.tensordot(gram.lead @ roots.lead[0], diagonal_blocks, ((0, 2), (0, 1)))
     group, x = np.divmod(BM.row, K)
     for y in range(K):
         lead[:, y] += np.bincount(x, BM.data * border[group * K + y, BM.col], K)
-    out = [-lead[root.block.place, root.block.place] for root in roots.first]
-    above = scipy.sparse.csr_array(_left(roots, cross, G)[:, :k]).tocoo()
+    pulls = [-lead[root.block.place, root.block.place] for root in roots.first]
+    lead_products = scipy.sparse.csr_array(_left(roots, cross, G)[:, :k]).tocoo()
     CM = (M.T @ gram.rest.T).T[:, :k]
     for root in roots.rest:
         b = root.block
-        at = root.block.place
-        inside = (above.col >= at.start) & (above.col < at.stop)
-        row = above.row[inside]
-        column = above.col[inside]
-        value = above.data[inside]
+        place = root.block.place
+        inside = (lead_products.col >= place.start) & (lead_products.col < place.stop)
+        row = lead_products.row[inside]
+        column = lead_products.col[inside]
+        value = lead_products.data[inside]
         if not b.repeated:
             of_border = np.bincount(
-                column - at.start, value * border[row, column], b.size
+                column - place.start, value * border[row, column], b.size
             )
-            out.append(-of_border - (CM[at] * corner[at]).sum(1))
+            pulls.append(-of_border - (CM[place] * corner[place]).sum(1))
             continue
-        group, x = np.divmod(column - at.start, b.size)
+        group, x = np.divmod(column - place.start, b.size)
         part = np.empty((b.size, b.size))
         cut = (b.repeats, b.size, k)
-        left = CM[at].reshape(cut)
-        right = corner[at].reshape(cut)
+        CM_block = CM[place].reshape(cut)
+        right = corner[place].reshape(cut)
         for y in range(b.size):
-            met = border[row, at.start + group * b.size + y]
-            part[:, y] = -np.bincount(x, value * met, b.size) - (
-                left * right[:, y, None]
+            border_values = border[row, place.start + group * b.size + y]
+            part[:, y] = -np.bincount(x, value * border_values, b.size) - (
+                CM_block * right[:, y, None]
             ).sum((0, 2))
-        out.append(part)
-    return out
+        pulls.append(part)
+    return pulls
 
 
 def sparse_traces(
     roots: ArrowRoots, H: SparseArrow, counted: int | None, noise: float
 ) -> tuple[list[Array], float] | None:
-    """What `sparse_pull` gives, and the trace of the latent part of H^-1; None where a root is neither a number nor diagonal.
+    """Return the result of `sparse_pull`, and the trace of the latent part of H^-1;
+    None if a root is neither a number nor diagonal.
 
-    noise X'X M H^-1 = M'^-1 (I - blkdiag(I, 0) H^-1) in the latent part, of which only the diagonal is asked for then.
+    noise X'X M H^-1 = M'^-1 (I - blkdiag(I, 0) H^-1) in the latent part; only its
+    diagonal is needed then.
     """
-    every = [*roots.first, *roots.rest]
+    roots_all = [*roots.first, *roots.rest]
     if (
-        any(root.block.repeated and root.block.size > 1 for root in every)
+        any(root.block.repeated and root.block.size > 1 for root in roots_all)
         or len(roots.first) > 1
     ):
         return None
-    if not all(root.value[0].all() for root in every):
+    if not all(root.value[0].all() for root in roots_all):
         return None
-    own, corner = H.traces(counted)
+    trace_lead, corner = H.traces(counted)
     G = roots.first[0].block.repeats
-    out = [-np.array([[G - own]]) / (noise * roots.first[0].value[0])]
+    pulls = [-np.array([[G - trace_lead]]) / (noise * roots.first[0].value[0])]
     for root in roots.rest:
-        left = 1.0 - corner[root.block.place]
-        out.append(
-            -(np.array([[left.sum()]]) if root.block.repeated else left)
+        trace_block = 1.0 - corner[root.block.place]
+        pulls.append(
+            -(np.array([[trace_block.sum()]]) if root.block.repeated else trace_block)
             / (noise * root.value[0])
         )
-    return out, own + float(corner[: roots.latent].sum())
+    return pulls, trace_lead + float(corner[: roots.latent].sum())

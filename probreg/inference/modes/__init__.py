@@ -1,1 +1,2 @@
-"""Methods that find a mode: closed form, Newton's method, stochastic gradients, the perceptron; and whether there is one."""
+"""Methods that find a mode (closed form, Newton's method, stochastic gradients, the
+perceptron) and checks that one exists."""

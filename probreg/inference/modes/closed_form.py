@@ -1,8 +1,10 @@
-"""Least squares and ridge in one triangular solve: everything about beta from the moments of the rows, never from the rows.
+"""Least squares and ridge in one triangular solve, from the moments of the rows only.
 
-A normal prior is a set of further rows: with P = L L' its precision in units of 1/sigma^2 and b its mean,
-||y - X beta||^2 + (beta - b)' P (beta - b) is the sum of squares of [X; L'] beta against [y; L'b]. One more
-triangular reduction therefore turns moments into the posterior, without forming X'X.
+A normal prior is a set of further rows: with P = L L' its precision in units of
+1/sigma^2 and b its mean,
+||y - X beta||^2 + (beta - b)' P (beta - b) is the sum of squares of [X; L'] beta
+against [y; L'b]. One more
+triangular reduction gives the posterior from the moments, without forming X'X.
 """
 
 from collections.abc import Callable
@@ -21,9 +23,9 @@ from probreg.inference.base import (
     Method,
     Solution,
     Status,
-    kinds,
     log_names,
     sigma_note,
+    unsupported_kinds,
 )
 from probreg.inference.covariance import (
     ArrowCovariance,
@@ -32,7 +34,7 @@ from probreg.inference.covariance import (
     root_of_factor,
 )
 from probreg.inference.modes.level_squares import LevelSquares, least_squares_of_levels
-from probreg.inference.modes.wide import rotated
+from probreg.inference.modes.wide import rotate
 from probreg.inference.notes import Note, Topic, important_note
 from probreg.likelihoods import Gaussian
 from probreg.model.model import Model
@@ -50,10 +52,10 @@ from probreg.numerics.linalg import (
 from probreg.numerics.linalg.doubled import ResidualProducts as Sums
 from probreg.priors import FisherPrior, GaussianPrior, JointPrior
 
-ILL = 1e3  # condition of the columns, each of unit length, from which coefficients are refined
-FEW = 1e-12  # relative error of standard errors, cond(R) eps, from which they are too,
-MANY = 10**6  # up to so many rows times squared columns, a fifth of a second
-_ROUNDING = 1e-30  # of a variance over the mean square of the response: below it a residual is rounding (R warns there too)
+ILL = 1e3  # condition number of the columns, scaled to unit length, above which coefficients are refine_solution
+FEW = 1e-12  # relative error of standard errors, cond(R) eps, above which they are refined too,
+MANY = 10**6  # up to this number of rows times squared columns, about 0.2 seconds
+_ROUNDING = 1e-30  # a variance relative to the mean square of the response; below it residuals are rounding (as in R)
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,10 +63,10 @@ class Conditional:
     """beta | sigma, y ~ N(mean, sigma^2 (R'R)^-1), with R'R = X'WX + P, and the least penalised sum of squares `rss`."""
 
     factor: Array  # (p + 1, p + 1), the triangular reduction of rows and prior together
-    # mean and rss to the last digit, where the factor has fewer
+    # refined mean and rss, if the factor has fewer digits
     exact: tuple[Array, float] | None = None
-    inverse: Array | None = None  # (R'R)^-1 likewise
-    known: ColumnRank | None = None  # the rank, where it is
+    inverse: Array | None = None  # refined (R'R)^-1
+    known: ColumnRank | None = None  # the rank, if it was computed before
 
     @property
     def R(self) -> Array:
@@ -91,11 +93,11 @@ class Conditional:
 
     @cached_property
     def root(self) -> Array:
-        """R^-1, whose product with its transpose is the covariance at sigma = 1."""
+        """R^-1; R^-1 R'^-1 is the covariance at sigma = 1."""
         return inverse_upper(self.R)
 
     @cached_property
-    def unscaled(self) -> Array:
+    def unscaled_inverse(self) -> Array:
         """(R'R)^-1."""
         if self.inverse is not None:
             return self.inverse
@@ -108,7 +110,8 @@ class Conditional:
 
 @dataclass(frozen=True, eq=False)
 class PriorRows:
-    """The normal prior as rows [L' | L'b]: those in units of sigma as they stand, the others to be multiplied by sigma."""
+    """The normal prior as rows [L' | L'b]; rows not in units of sigma are later
+    multiplied by sigma."""
 
     relative: Array  # (k1, p + 1)
     absolute: Array  # (k2, p + 1)
@@ -162,15 +165,15 @@ def posterior_given_sigma(
     return Conditional(moments.factor, known=moments.rank)
 
 
-def refined(
+def refine_solution(
     given: Conditional, design: Design, prior: PriorRows, sigma: float
 ) -> Conditional:
-    """The same with mean and rss to the last digit, where columns so near to collinear that the factor loses digits ask
-    for it, and the rows are in memory to ask."""
+    """Return the posterior with iteratively refined mean and rss, if collinear columns
+    cost digits and rows are in memory."""
     if not design.n or given.rank.dropped or (ill := condition_of(given.R)) < ILL:
         return given
     y = minus_offset(design.observed, design.offset)
-    # columns and y are scaled by powers of two, which rounds nothing and keeps products in range
+    # columns and y are scaled by powers of two, which avoids rounding and overflow
     parts = (
         (design.X, y, design.square_weights),
         (prior.at(sigma)[:, :-1], prior.at(sigma)[:, -1], None),
@@ -180,13 +183,17 @@ def refined(
     rows = [(np.ldexp(A, -unit), np.ldexp(v, -top), w) for A, v, w in parts if len(A)]
     R = given.R / np.ldexp(1.0, unit)
     start = np.ldexp(given.mean, unit - top)
-    found = refine(partial(_sums, rows), R, start)
-    if found is None:
+    refinement = refine(partial(_sums, rows), R, start)
+    if refinement is None:
         return given
-    exact = np.ldexp(found[0], top - unit), found[1] * 4.0**top
-    few = ill * np.finfo(given.R.dtype).eps > FEW and design.n * len(unit) ** 2 <= MANY
-    if few:
-        inverse = _inverse(rows, R, np.ldexp(given.unscaled, unit[:, None] + unit))
+    exact = np.ldexp(refinement[0], top - unit), refinement[1] * 4.0**top
+    refine_inverse = (
+        ill * np.finfo(given.R.dtype).eps > FEW and design.n * len(unit) ** 2 <= MANY
+    )
+    if refine_inverse:
+        inverse = _inverse(
+            rows, R, np.ldexp(given.unscaled_inverse, unit[:, None] + unit)
+        )
     else:
         inverse = None
     return replace(
@@ -199,8 +206,8 @@ def refined(
 def _sums(
     rows: list[tuple[Array, Array, Array | None]], b: tuple[Array, Array]
 ) -> Sums:
-    found = [residual_sums(*part, b) for part in rows]
-    return Sums(np.sum([f.slope for f in found], axis=0), sum(f.square for f in found))
+    sums = [residual_sums(*part, b) for part in rows]
+    return Sums(np.sum([f.slope for f in sums], axis=0), sum(f.square for f in sums))
 
 
 def _inverse(
@@ -208,13 +215,14 @@ def _inverse(
 ) -> Array | None:
     """(X'WX)^-1 column by column: X'WX b = c for each column c of the identity, that is y = 0."""
     # Column j of (X'WX)^-1 solves X'WX b = e_j, that is X'W(0 - X b) + e_j = 0: least squares with y = 0 and c = e_j.
-    empty = [(A, np.zeros_like(v), w) for A, v, w in rows]
-    found = [
-        refine(partial(_sums, empty), R, b, c) for b, c in zip(start.T, np.eye(len(R)))
+    zero_response = [(A, np.zeros_like(v), w) for A, v, w in rows]
+    columns = [
+        refine(partial(_sums, zero_response), R, b, c)
+        for b, c in zip(start.T, np.eye(len(R)))
     ]
-    if any(f is None for f in found):
+    if any(f is None for f in columns):
         return None
-    C = np.column_stack([f[0] for f in found if f is not None])
+    C = np.column_stack([f[0] for f in columns if f is not None])
     return (C + C.T) / 2
 
 
@@ -244,8 +252,8 @@ def log_marginal(
 
 
 def combinations(rank: ColumnRank, columns: tuple[str, ...]) -> str:
-    """Which columns are combinations of which, in words."""
-    said = []
+    """Return the linear dependencies of the columns in words."""
+    equations = []
     for i, j in enumerate(rank.dropped):
         terms = [
             (c, columns[k]) for c, k in zip(rank.combos[i], rank.kept) if abs(c) > 1e-8
@@ -254,8 +262,8 @@ def combinations(rank: ColumnRank, columns: tuple[str, ...]) -> str:
             f"{'-' if c < 0 else '+'} {'' if abs(abs(c) - 1) < 1e-8 else f'{abs(c):.4g} '}{name}"
             for c, name in terms
         )
-        said.append(f"{columns[j]} = {right.removeprefix('+ ') or '0'}")
-    return "; ".join(said)
+        equations.append(f"{columns[j]} = {right.removeprefix('+ ') or '0'}")
+    return "; ".join(equations)
 
 
 def null_space(rank: ColumnRank, p: int) -> Array:
@@ -269,26 +277,29 @@ def null_space(rank: ColumnRank, p: int) -> Array:
 
 
 def not_identified(N: Array) -> Array:
-    """(p,) bool: coefficients that move along one of the directions N (p, k), so that they have no estimate."""
+    """(p,) bool: coefficients that are not identified, because a direction N (p, k)
+    changes them."""
     return np.abs(N).max(1, initial=0.0) > 1e-8
 
 
 class FreeDirections(NamedTuple):
-    """What columns without a prior that are combinations of others leave open."""
+    """Directions that dependent columns without a prior leave undetermined."""
 
-    directions: Array  # (p, k), that leave X beta as it is
+    directions: Array  # (p, k), directions that do not change X beta
     dropped: Array  # (k,) the columns that are combinations of those before them
     words: str
 
-    def joined(self, not_estimable: Array, detail: str) -> tuple[Array, str]:
-        """Coefficients (p, D) that have no estimate for another reason, told by `detail`, with those that are open."""
+    def join(self, not_estimable: Array, detail: str) -> tuple[Array, str]:
+        """Add the coefficients that are not identified to those (p, D) without an
+        estimate for the reason `detail`."""
         return not_estimable | not_identified(self.directions)[
             :, None
         ], f"{detail}; not identified: {self.words}"
 
 
 def open_directions(model: Model) -> FreeDirections | None:
-    """The directions of flat columns that leave X beta as it is; None where the rows tell all of them apart."""
+    """Return the directions of flat columns that do not change X beta; None if all
+    columns are identified."""
     flat = np.flatnonzero(~model.joint.informative)
     if len(flat) < 2:
         return None
@@ -310,14 +321,15 @@ def open_directions(model: Model) -> FreeDirections | None:
 
 
 def jeffreys_obstacle(model: Model, name: str) -> str | None:
-    """Why Jeffreys' prior does not exist: the information is singular where columns are combinations of others."""
+    """Return why Jeffreys' prior does not exist: dependent columns make the information
+    singular."""
     if not any(isinstance(b.prior, FisherPrior) for b in model.joint.blocks):
         return None
     rank = model.design.moments.rank
     if not rank.dropped:
         return None
-    said = combinations(rank, model.design.columns)
-    return f"{name}: Jeffreys' prior needs columns that are identified, and {said}: drop one"
+    equations = combinations(rank, model.design.columns)
+    return f"{name}: Jeffreys' prior needs columns that are identified, and {equations}: drop one"
 
 
 NO_DEGREES_OF_FREEDOM = important_note(
@@ -330,7 +342,7 @@ EXACT_FIT = important_note(
     "the fit is exact: residuals are rounding, so that sigma, standard errors, tests, log-likelihood and AIC mean nothing. Is the "
     "response computed from the columns?",
 )
-SIGMA_FREE = "closed_form with a normal prior needs sigma: its mode moves with sigma. Hold it (aux={'sigma': ...}), state the prior in units of sigma (Normal(..., sigma_units=True)), or use newton, which finds the joint mode of beta and log sigma"
+SIGMA_FREE = "closed_form with a normal prior needs sigma, because its mode depends on sigma. Fix it (aux={'sigma': ...}), give the prior in units of sigma (Normal(..., sigma_units=True)), or use newton, which finds the joint mode of beta and log sigma"
 
 
 @METHODS.register
@@ -340,7 +352,7 @@ class ClosedForm(Method):
 
     With flat priors this is least squares. sigma is then estimated by maximum likelihood, sqrt(RSS/n), and standard
     errors use the unbiased sqrt(RSS/(n - rank)) with n - rank degrees of freedom; both are reported. With a normal
-    prior sigma has to be given, or to scale the prior: its joint mode over log sigma is sqrt((RSS + penalty)/(n + q)).
+    prior, sigma must be fixed or scale the prior: its joint mode over log sigma is sqrt((RSS + penalty)/(n + q)).
     Columns that are combinations of others have the coefficients of least norm; those involved are marked as not
     identified.
 
@@ -359,9 +371,9 @@ class ClosedForm(Method):
     prior = GaussianPrior
 
     def obstacle(self, model: Model) -> str | None:
-        why = kinds(self, model)
-        if why:
-            return why
+        reason = unsupported_kinds(self, model)
+        if reason:
+            return reason
         if model.unknown and (model.joint.informative & ~model.joint.sigma_units).any():
             return SIGMA_FREE
         if model.unknown and model.noise_prior.name != "reference":
@@ -373,7 +385,7 @@ class ClosedForm(Method):
         if of_levels is not None:
             return _solution_of_levels(model, of_levels)
         if model.design.n < model.shape[0]:
-            wide = rotated(model)
+            wide = rotate(model)
         else:
             wide = None
         if wide is None:
@@ -383,28 +395,34 @@ class ClosedForm(Method):
             unseen = wide.unseen
         prior = PriorRows.of(model.joint)
         sigma = model.noise()
-        given = refined(
+        given = refine_solution(
             posterior_given_sigma(model.design.moments, prior, sigma),
             model.design,
             prior,
             sigma,
         )
-        # those that no row sees are at their centre: they add to the count, not to the penalty
-        found, error = solution_given(model, given, prior.size, unseen)
+        # coefficients outside the span of the rows equal their prior mean: they add to
+        # the count, not to the penalty
+        solution, error = solution_given(model, given, prior.size, unseen)
         if wide is None:
-            return found
-        return wide.back(found, error if wide.relative else 1.0)
+            return solution
+        return wide.back(solution, error if wide.relative else 1.0)
 
 
 def solution_given(
     model: Model, given: Conditional, size: int, unseen: int = 0
 ) -> tuple[Solution, float]:
-    """The solution at a posterior given sigma, and the noise scale of its errors; `size` columns have an informative prior, beside
-    `unseen` ones that no row sees."""
+    """Return the solution at a posterior given sigma, and the noise scale of its
+    errors.
+
+    `size` columns have an informative prior, in addition to `unseen` ones outside the
+    span of the rows.
+    """
     moments = model.design.moments
     beta, unscaled, N = _coefficients(given, model.design)
     rank = given.rank.rank
-    # With no prior rows the moments' own RSS also counts what deficient columns left behind.
+    # Without prior rows, the RSS of the moments also includes the part that deficient
+    # columns do not explain.
     if size or given.exact is not None:
         rss = given.rss
     else:
@@ -414,7 +432,7 @@ def solution_given(
     )
     noise = noise_of(model, rss, moments.rss, size_of)
     deficient = bool(given.rank.dropped)
-    found = Solution(
+    solution = Solution(
         beta=beta[:, None],
         scale=lambda: _joint(model, unscaled(), noise),  # type: ignore[arg-type]
         aux=noise.aux,
@@ -427,11 +445,12 @@ def solution_given(
         stats=noise.stats,
         notes=sigma_note(model, noise.note),
     )
-    return found, noise.error
+    return solution, noise.error
 
 
-def _solution_of_levels(model: Model, found: LevelSquares) -> Solution:
-    """The solution of a design with coded factors, all of whose columns are identified."""
+def _solution_of_levels(model: Model, squares: LevelSquares) -> Solution:
+    """Return the solution of a design with coded factors if all of its columns are
+    identified."""
     design = model.design
     n = design.total
     p = model.shape[0]
@@ -439,13 +458,13 @@ def _solution_of_levels(model: Model, found: LevelSquares) -> Solution:
     square = float(np.average(y**2, weights=design.square_weights))
     noise = noise_of(
         model,
-        found.rss,
-        found.least,
-        Sizes(n, p, found.size, 0, bool(found.size), square),
+        squares.rss,
+        squares.least,
+        Sizes(n, p, squares.size, 0, bool(squares.size), square),
     )
     return Solution(
-        beta=found.beta[:, None],
-        scale=_with_noise(model, found.unscaled, noise),
+        beta=squares.beta[:, None],
+        scale=_with_noise(model, squares.unscaled, noise),
         aux=noise.aux,
         aux_sd=noise.aux_sd,
         df=noise.df,
@@ -456,18 +475,19 @@ def _solution_of_levels(model: Model, found: LevelSquares) -> Solution:
 
 
 class Sizes(NamedTuple):
-    """Of a least-squares fit."""
+    """Sizes of a least-squares fit."""
 
     n: float  # observations
     rank: int
     size: int  # columns with an informative prior
-    unseen: int  # columns that no row sees
+    unseen: int  # columns outside the span of the rows
     informed: bool  # whether there is a prior
     square: float  # y'Wy / n of the response
 
 
 class NoiseFound(NamedTuple):
-    """The noise scale of a least-squares fit: with which standard errors are made, and what is reported."""
+    """The noise scale of a least-squares fit: `error` scales the standard errors, `aux`
+    is reported."""
 
     error: float
     aux: dict[str, float]
@@ -477,40 +497,41 @@ class NoiseFound(NamedTuple):
     note: Note
 
 
-def noise_of(model: Model, rss: float, least: float, of: Sizes) -> NoiseFound:
-    """The noise scale from the least penalised sum of squares, and the least one without a prior."""
-    n = of.n
-    df = of.n - of.rank if not of.informed else None
+def noise_of(model: Model, rss: float, least: float, sizes: Sizes) -> NoiseFound:
+    """Return the noise scale from the least penalised sum of squares `rss` and the
+    unpenalised one `least`."""
+    n = sizes.n
+    df = sizes.n - sizes.rank if not sizes.informed else None
     if df is not None and df <= 0:
-        rss = 0.0  # by arithmetic; what a computer leaves of it is rounding
+        rss = 0.0  # in exact arithmetic; a computed value is rounding
     # d/d log sigma of -(n + q) log sigma - (RSS + penalty) / (2 sigma^2) vanishes at sigma^2 = (RSS + penalty) / (n + q).
-    ml = float(np.sqrt(rss / (n + of.size)))
+    ml = float(np.sqrt(rss / (n + sizes.size)))
     if df and df > 0:
         unbiased = float(np.sqrt(rss / df))
     else:
         unbiased = np.nan
     if not model.unknown:
         error = model.noise()
-    elif of.informed:
+    elif sizes.informed:
         error = ml
     else:
         error = unbiased
     stats = {
         "n": n,
-        "rank": float(of.rank + of.unseen),
-        "rss": least if of.informed else rss,
+        "rank": float(sizes.rank + sizes.unseen),
+        "rss": least if sizes.informed else rss,
         "sigma_unbiased": unbiased,
     }
-    if of.informed:
+    if sizes.informed:
         note = important_note(
             Topic.SIGMA,
             "sigma is the joint mode sqrt((RSS + penalty)/(n + {size})) = {sigma:.6g}",
-            size=of.size,
+            size=sizes.size,
             sigma=ml,
         )
     elif df is not None and df <= 0:
         note = NO_DEGREES_OF_FREEDOM
-    elif df and model.unknown and rss <= _ROUNDING * df * of.square:
+    elif df and model.unknown and rss <= _ROUNDING * df * sizes.square:
         note = EXACT_FIT
         stats["exact_fit"] = 1.0
     else:
@@ -519,14 +540,14 @@ def noise_of(model: Model, rss: float, least: float, of: Sizes) -> NoiseFound:
             "sigma is the maximum likelihood estimate sqrt(RSS/n) = {sigma:.6g}; the unbiased sqrt(RSS/(n - {rank})) is "
             "{unbiased:.6g}",
             sigma=ml,
-            rank=of.rank,
+            rank=sizes.rank,
             unbiased=unbiased,
         )
     return NoiseFound(
         error=error,
         aux={model.noise_scale: ml} if model.unknown else {},
         # -d^2 / d (log sigma)^2 = 2 (n + q) there, and sd(sigma) = sigma sd(log sigma).
-        aux_sd={model.noise_scale: ml / np.sqrt(2.0 * (n + of.size))}
+        aux_sd={model.noise_scale: ml / np.sqrt(2.0 * (n + sizes.size))}
         if model.unknown
         else {},
         df=df if model.unknown else None,
@@ -536,7 +557,7 @@ def noise_of(model: Model, rss: float, least: float, of: Sizes) -> NoiseFound:
 
 
 def _mean_square(moments: Moments) -> float:
-    """Of the response: y'Wy / n = (z'z + RSS) / n."""
+    """y'Wy / n = (z'z + RSS) / n of the response."""
     return float((np.square(moments.z).sum() + moments.rss) / moments.weight)
 
 
@@ -551,10 +572,10 @@ def _joint(
     root[:k, :r] = noise.error * unscaled.root
     if a:
         error = _errors_of_logs(noise)
-        lost = np.isnan(error)
-        root[k:, r:] = np.diag(np.where(lost, 0.0, error))
-        if lost.any():
-            missing = np.concatenate([np.zeros(k, dtype=bool), lost])
+        missing_aux = np.isnan(error)
+        root[k:, r:] = np.diag(np.where(missing_aux, 0.0, error))
+        if missing_aux.any():
+            missing = np.concatenate([np.zeros(k, dtype=bool), missing_aux])
         else:
             missing = None
     if variances is None:
@@ -567,7 +588,7 @@ def _joint(
 
 
 def _errors_of_logs(noise: NoiseFound) -> Array:
-    """(a,) standard errors of log sigma by the delta method, nan where sigma has none."""
+    """(a,) standard errors of log sigma by the delta method, nan if sigma has none."""
     return np.array(
         [noise.aux_sd[name] / v if v > 0 else np.nan for name, v in noise.aux.items()]
     )
@@ -576,16 +597,16 @@ def _errors_of_logs(noise: NoiseFound) -> Array:
 def _with_noise(
     model: Model, unscaled: ArrowCovariance, noise: NoiseFound
 ) -> ArrowCovariance:
-    """The same of a covariance that is an arrow."""
-    out = unscaled.scaled(noise.error**2)
-    (k, r), a = out.low.shape, len(noise.aux)
+    """The same for an arrow covariance."""
+    covariance = unscaled.scale_by(noise.error**2)
+    (k, r), a = covariance.low.shape, len(noise.aux)
     low = np.zeros((k + a, r + a))
-    low[:k, :r] = out.low
+    low[:k, :r] = covariance.low
     error = _errors_of_logs(noise)
     low[k:, r:] = np.diag(np.nan_to_num(error))
     missing = np.concatenate([np.zeros(k, dtype=bool), np.isnan(error)])
     return replace(
-        out,
+        covariance,
         low=low,
         further=log_names(model),
         missing=missing if missing.any() else None,
@@ -603,7 +624,7 @@ def unscaled_covariance(given: Conditional, design: Design) -> DenseCovariance:
         return DenseCovariance(
             frame, 1, variances=exact, root=root_of_factor(given.R, frame)
         )
-    # columns that are well conditioned: (R'R)^-1 = L L'
+    # well-conditioned columns: (R'R)^-1 = L L'
     precision = root_of_curvature(given.inverse)
     assert precision is not None
     L = solve_upper(precision, np.eye(len(precision)), transpose=True)
@@ -613,18 +634,21 @@ def unscaled_covariance(given: Conditional, design: Design) -> DenseCovariance:
 def _coefficients(
     given: Conditional, design: Design
 ) -> tuple[Array, Callable[[], DenseCovariance], Array]:
-    """Coefficients of least norm, the function that computes their covariance at sigma = 1, and the directions (p, k) that are not identified."""
+    """Return the least-norm coefficients, a function that computes their covariance at
+    sigma = 1, and unidentified directions (p, k)."""
     rank = given.rank
     p = design.moments.p
     if not rank.dropped:
         return given.mean, partial(unscaled_covariance, given, design), np.zeros((p, 0))
-    kept = list(rank.kept)
+    kept_columns = list(rank.kept)
     # The kept columns of the triangular factor, reduced once more, are the model without the dropped columns.
-    F = np.linalg.qr(np.asarray(given.factor, dtype=float)[:, [*kept, p]], mode="r")
-    part = Conditional(F[: len(kept) + 1, : len(kept) + 1])
+    F = np.linalg.qr(
+        np.asarray(given.factor, dtype=float)[:, [*kept_columns, p]], mode="r"
+    )
+    part = Conditional(F[: len(kept_columns) + 1, : len(kept_columns) + 1])
     beta = np.zeros(p)
-    root = np.zeros((p, len(kept)))
-    beta[kept], root[kept] = part.mean, part.root
+    root = np.zeros((p, len(kept_columns)))
+    beta[kept_columns], root[kept_columns] = part.mean, part.root
     N = null_space(rank, p)
     # (1 - N N^+) beta is the member of least norm, with covariance (1 - N N^+) V (1 - N N^+)'.
     project = np.eye(p) - N @ np.linalg.pinv(N)
@@ -637,7 +661,7 @@ def _coefficients(
 
 
 def require_full_rank(given: Conditional, model: Model, method: str) -> None:
-    """Incompatible when the posterior is improper for want of identified columns."""
+    """Raise Incompatible if unidentified columns make the posterior improper."""
     if given.rank.dropped:
         raise Incompatible(
             f"{method}: the posterior is improper, because columns are not identified: "

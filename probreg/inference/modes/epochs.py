@@ -1,7 +1,8 @@
 """The rows of a model on standardised columns, one pass of stochastic gradients over them, and sigma at a point.
 
-A pass sees the log posterior as a sum over rows: a row of weight w counts as w rows, and each carries an equal share of
-the prior. Nothing here knows how many passes there are or when to stop.
+A pass uses the log posterior as a sum over rows: a row of weight w counts as w rows,
+and each row has an equal share of
+the prior. The caller decides the number of passes and the stopping rule.
 """
 
 from collections.abc import Mapping
@@ -17,12 +18,13 @@ from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import Model
 from probreg.numerics.linalg import map_blocks, row_blocks, weighted_gram
 
-_SAMPLE = 10_000  # rows from which the mean curvature is taken: it bounds a step, it is no estimate
+_SAMPLE = 10_000  # rows that determine the mean curvature, which only bounds the step
 
 
 @dataclass(frozen=True, eq=False)
 class PassData:
-    """What a pass needs of the model, on standardised columns; weights are divided by their mean."""
+    """The arrays that a pass needs, on standardised columns; weights are divided by
+    their mean."""
 
     model: Model
     U: Array  # (n, p)
@@ -45,7 +47,7 @@ class PassData:
     def likelihood(self) -> SmoothLikelihood:
         assert isinstance(
             self.model.likelihood, SmoothLikelihood
-        )  # the methods here ask for one
+        )  # all methods here require one
         return self.model.likelihood
 
     def take(self, order: Array | slice) -> "PassData":
@@ -71,7 +73,7 @@ class PassData:
         )
 
     def weigh(self, values: Array) -> Array:
-        """Row by row times the weights."""
+        """Multiply each row by its weight."""
         if self.weights is None:
             return values
         return values * self.weights.reshape(-1, *[1] * (values.ndim - 1))
@@ -92,28 +94,30 @@ class PassData:
         joint = self.model.joint
         if not joint.informative.any():
             return None
-        # Of one row: d log p(gamma) / d gamma / n = T'P (b - T gamma) / n.
+        # For one row: d log p(gamma) / d gamma / n = T'P (b - T gamma) / n.
         m = self.model.shape[1]
         T = self.model.design.basis.T
-        whole = (
+        P = (
             joint.precision_of_entries(m, self.model.likelihood.noise(aux))
             / self.model.design.total
         )
-        each = np.stack(
-            [whole[k::m, k::m] for k in range(m if joint.apart else 1)]
+        blocks = np.stack(
+            [P[k::m, k::m] for k in range(m if joint.apart else 1)]
         )  # predictors are independent
-        return Pull((T.T @ each @ joint.center).T, T.T @ each @ T)
+        return Pull((T.T @ blocks @ joint.center).T, T.T @ blocks @ T)
 
     @cached_property
     def _squares(self) -> Array:
         return self.weigh(np.einsum("np,np->n", self.U, self.U))
 
     def curvature(self, gamma: Array, aux: Mapping[str, float], batch: int) -> float:
-        """A bound of the curvature that one step of `batch` rows meets: (R^2 + (batch - 1) lambda) / batch + prior.
+        """Return a bound on the curvature in a step of `batch` rows: (R^2 + (batch - 1)
+        lambda) / batch + prior.
 
         R^2 is the largest weight ||u||^2 tr W of a row, W its information, and lambda the largest eigenvalue of the mean of
-        weight W u u' (Jain, Kakade, Kidambi, Netrapalli & Sidford 2018, for least squares); W is taken at the likelihood's
-        own rough fit of y and at gamma, whichever gives more.
+        weight W u u' (Jain, Kakade, Kidambi, Netrapalli & Sidford 2018, for least
+        squares); W is evaluated at the likelihood's
+        rough fit of y and at gamma, and the larger bound is used.
         """
         pull = self.prior(aux)
         rows = self._curvature_at(self.likelihood.initial_eta(self.y)[0], aux, batch)
@@ -132,18 +136,18 @@ class PassData:
                 )
             )
         # R^2 = max_i w_i |u_i|^2 tr W_i, lambda = the largest eigenvalue of mean_i w_i W_i u_i u_i'.
-        some = slice(None, None, max(1, len(self.y) // _SAMPLE))
-        part = self.take(some)
-        W = part.weigh(part.information(eta[some], aux))
+        every = slice(None, None, max(1, len(self.y) // _SAMPLE))
+        part = self.take(every)
+        W = part.weigh(part.information(eta[every], aux))
         mean = float(np.linalg.eigvalsh(weighted_gram(part.U, W) / len(part.y))[-1])
         return (longest + (batch - 1) * mean) / batch
 
     def information(self, eta: Array, aux: Mapping[str, float]) -> Array:
         """The expected information (n, m, m) of each row at eta (n, m)."""
-        known = self.likelihood.at_rows(aux, self.precision) | self.likelihood.given(
-            self.y
-        )
-        return self.likelihood.information(eta, **known)
+        aux_values = self.likelihood.at_rows(
+            aux, self.precision
+        ) | self.likelihood.given(self.y)
+        return self.likelihood.information(eta, **aux_values)
 
 
 class Pull(NamedTuple):
@@ -157,16 +161,17 @@ class Pull(NamedTuple):
 
 
 class Pass(NamedTuple):
-    """gamma after a pass over the rows, and the mean of those that its steps started from; what it suffered, for a pass
-    that a theorem is about."""
+    """gamma after a pass, the mean of the iterates at the start of its steps, and the
+    losses if a theorem covers the pass."""
 
     last: Array
     mean: Array
-    suffered: "Suffered | None" = None
+    losses: "PassLosses | None" = None
 
 
-class Suffered(NamedTuple):
-    """The squared loss of a pass of least mean squares, its step, and the largest w ||u||^2 it met."""
+class PassLosses(NamedTuple):
+    """The squared loss of a pass of least mean squares, its step, and the largest w
+    ||u||^2 of its rows."""
 
     loss: float
     step: float
@@ -181,7 +186,8 @@ def gradient_pass(
     step: float,
     batch: int,
 ) -> Pass:
-    """One pass in steps of `batch` rows, in this order; all rows at once have none."""
+    """Make one pass in steps of `batch` rows, in this order; a step over all rows needs
+    no order."""
     pull = rows.prior(aux)
     total = np.zeros_like(gamma)
     starts = range(0, len(rows.y), batch)
@@ -208,21 +214,21 @@ def aux_from_log(model: Model, log_aux: Array) -> dict[str, float]:
 
 
 def aux_mode_at(model: Model, gamma: Array, log_aux: Array) -> Array:
-    """argmax of the log posterior over log aux with the coefficients held, by Newton steps of at most 1 from `log_aux`."""
+    """argmax of the log posterior over log aux at fixed coefficients, by Newton steps
+    of at most 1 from `log_aux`."""
     if not model.unknown:
         return log_aux
     beta = model.design.basis.T @ gamma
     eta = model.eta(beta)
     for _ in range(60):
         slope, curvature = _aux_slopes(model, beta, eta, log_aux)
-        # Newton over each log aux by itself, |curvature| in place of a negative one.
+        # Newton's method in each log aux separately, with |curvature| in place of a
+        # negative one.
         step = np.clip(
             slope / np.maximum(np.abs(curvature), np.finfo(float).tiny), -1.0, 1.0
         )
         log_aux = log_aux + step
-        if (
-            np.abs(step).max() < 1e-9
-        ):  # the square of which is what the next step would change
+        if np.abs(step).max() < 1e-9:  # its square is the change in the next step
             break
     return log_aux
 
@@ -232,27 +238,27 @@ def _aux_slopes(
 ) -> tuple[Array, Array]:
     """First and negative second derivatives of the log posterior over each log aux."""
     likelihood = model.likelihood
-    known = aux_from_log(model, log_aux)
+    aux = aux_from_log(model, log_aux)
     m = model.shape[1]
     assert isinstance(likelihood, SmoothLikelihood)
-    where = [m + likelihood.aux.index(a) for a in model.unknown]
+    aux_entries = [m + likelihood.aux.index(a) for a in model.unknown]
 
     def part(rows: slice) -> tuple[Array, Array]:
-        some = model.design.block.part(rows)
+        block = model.design.block.part(rows)
         local = likelihood.value_grad_hessian(
-            some.y, eta[rows], **likelihood.at_rows(known, some.precision)
+            block.y, eta[rows], **likelihood.at_rows(aux, block.precision)
         )
-        w = full_weights(some.weights, some.rows)
-        return np.dot(w, local.gradient[:, where]), np.dot(
-            w, local.curvature[:, where, where]
+        w = full_weights(block.weights, block.rows)
+        return np.dot(w, local.gradient[:, aux_entries]), np.dot(
+            w, local.curvature[:, aux_entries, aux_entries]
         )
 
     slope, curvature = map_blocks(part, row_blocks(len(eta), model.shape[0]))
-    _, g, h = model.joint.value_grad_hessian(beta, model.likelihood.noise(known))
+    _, g, h = model.joint.value_grad_hessian(beta, model.likelihood.noise(aux))
     for i, name in enumerate(model.unknown):
-        first, second = model.aux_prior(name).slopes(known[name])
-        own = name == model.likelihood.noise_scale
+        first, second = model.aux_prior(name).slopes(aux[name])
+        is_noise = name == model.likelihood.noise_scale
         # d/d log aux of sum_i w_i log p_i + log p(beta | sigma) + log p(log aux).
-        slope[i] += first + own * g[-1]
-        curvature[i] += own * h[-1, -1] - second
+        slope[i] += first + is_noise * g[-1]
+        curvature[i] += is_noise * h[-1, -1] - second
     return slope, curvature

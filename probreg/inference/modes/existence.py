@@ -1,11 +1,16 @@
-"""Whether a maximum of the likelihood exists, told from where a search ended, and whether the likelihood rises for ever.
+"""Checks after a search whether the maximum likelihood estimate exists.
 
-`proves_maximum` proves it for likelihoods in their canonical link, in one pass over the rows. `find_divergence` shows the contrary for any
-likelihood: from the end of the search it walks along straight lines, and a maximum is one from which every line goes down.
+`proves_maximum` proves it for likelihoods with their canonical link, in one pass over
+the rows. `find_divergence` proves the contrary for any
+likelihood: it evaluates the log posterior along straight lines from the end of the
+search, and at a maximum it decreases along every line.
 
-The linear programme of separation needs its rows at once. Of rows by the block it gets the evenly spaced sample, and a
-direction that separates those is tried on all rows: the rows that go against it join the sample, until either a direction
-holds everywhere or the rows so far have none, and then all rows have none either (constraint generation).
+The linear programme of separation needs all rows in memory. If rows come in blocks, it
+uses an evenly spaced sample, and a
+direction that separates the sample is checked on all rows. Rows that contradict it join
+the sample, until a direction
+holds for all rows or the sample has none, which proves that all rows have none
+(constraint generation).
 """
 
 from collections.abc import Mapping
@@ -39,13 +44,14 @@ from probreg.numerics.frame import map_of_columns
 from probreg.priors import Flat, GaussianPrior, Prior, ProximalPrior
 from probreg.system.terminal import few_names
 
-_ZERO = 1e-7  # of the largest movement: what the linear programme leaves of an equality
-_MORE = 500  # rows that join at a time
+_ZERO = 1e-7  # relative to the largest movement: the linear programme's error in an equality
+_MORE = 500  # rows that join the sample in a round
 _ROUNDS = 20
 
 
 class RowGains(NamedTuple):
-    """Rows along a direction: how many gain likelihood, how many lose, and those that lose most, with their loss."""
+    """Rows along a direction: how many gain likelihood, how many lose it, and the
+    largest losses with their rows."""
 
     gaining: int
     losing: int
@@ -53,29 +59,33 @@ class RowGains(NamedTuple):
     rows: Block
 
     def worse(self, other: "RowGains") -> "RowGains":
-        """Both together."""
+        """Return the sum of both counts and the largest losses of both."""
         loss = np.concatenate([self.loss, other.loss])
-        most = np.argsort(-loss, kind="stable")[:_MORE]
-        rows = kept_rows(join_surveys(self.rows, other.rows), most)
+        largest = np.argsort(-loss, kind="stable")[:_MORE]
+        rows = kept_rows(join_surveys(self.rows, other.rows), largest)
         return RowGains(
-            self.gaining + other.gaining, self.losing + other.losing, loss[most], rows
+            self.gaining + other.gaining,
+            self.losing + other.losing,
+            loss[largest],
+            rows,
         )
 
 
 def separation_by_block(model: Model) -> tuple[Separation, tuple[Note, ...]]:
-    """Whether the maximum lies at infinity, and how that was found out where not all rows could be asked at once."""
+    """Return the separation of the data, and notes on the decision if only a sample of
+    the rows was used."""
     design = model.design
     likelihood = model.likelihood
     if design.source is None or not isinstance(likelihood, MayDiverge):
         return separation(model), ()
     part = design.sample
     size = np.sqrt((part.X**2).mean(0))[:, None]
-    found = separation(replace(model, design=part))
+    result = separation(replace(model, design=part))
     if part.n == design.count:
-        return found, ()
+        return result, ()
     for _ in range(_ROUNDS):
-        if found.direction is None:
-            return found, (
+        if result.direction is None:
+            return result, (
                 routine_note(
                     Topic.CONVERGENCE,
                     "the data are not separated: {n} of {total} rows show it",
@@ -83,14 +93,14 @@ def separation_by_block(model: Model) -> tuple[Separation, tuple[Note, ...]]:
                     total=design.count,
                 ),
             )
-        least = _ZERO * float((np.abs(found.direction) * size).max())
-        fn = partial(
-            along, likelihood=likelihood, direction=found.direction, least=least
+        smallest = _ZERO * float((np.abs(result.direction) * size).max())
+        gains_of_block = partial(
+            along, likelihood=likelihood, direction=result.direction, smallest=smallest
         )
-        seen = design.fold(fn, RowGains.worse)
-        if not seen.losing:
+        gains = design.fold(gains_of_block, RowGains.worse)
+        if not gains.losing:
             kind: Literal["complete", "quasi"] = (
-                "complete" if seen.gaining == design.count else "quasi"
+                "complete" if gains.gaining == design.count else "quasi"
             )
             note = important_note(
                 Topic.CONVERGENCE,
@@ -98,71 +108,80 @@ def separation_by_block(model: Model) -> tuple[Separation, tuple[Note, ...]]:
                 n=part.n,
                 total=design.count,
             )
-            return replace(found, kind=kind, rows=seen.gaining), (note,)
-        part = _with(part, seen.rows)
-        found = separation(replace(model, design=part))
-    nothing = replace(
-        found,
+            return replace(result, kind=kind, rows=gains.gaining), (note,)
+        part = _extend_sample(part, gains.rows)
+        result = separation(replace(model, design=part))
+    none = replace(
+        result,
         kind="none",
         columns=(),
         labels=(),
-        not_estimable=np.zeros_like(found.not_estimable),
+        not_estimable=np.zeros_like(result.not_estimable),
         rows=0,
     )
     note = important_note(
         Topic.CONVERGENCE,
         "the check for separation was inconclusive; large coefficients and standard errors indicate separation",
     )
-    return nothing, (note,)
+    return none, (note,)
 
 
 def along(
-    block: Block, *, likelihood: MayDiverge, direction: Array, least: float
+    block: Block, *, likelihood: MayDiverge, direction: Array, smallest: float
 ) -> RowGains:
-    """The rows of a block along a direction (p, m) of the coefficients; `least` is the movement of the linear predictor from
-    which it counts."""
+    """Return the gains of the rows of a block along a direction (p, m) of the
+    coefficients.
+
+    A linear predictor gains or loses if it moves by more than `smallest`.
+    """
     cone = likelihood.recession(block.y)
-    # c_r'(x_r D) >= 0 where the likelihood does not fall along D.
+    # c_r'(x_r D) >= 0 if the likelihood does not decrease along D.
     gain = np.einsum("rm,rm->r", cone.directions, block.X[cone.rows] @ direction)
     loss = np.where(cone.equal, np.abs(gain), -gain)
-    gaining = np.unique(cone.rows[(gain > least) & ~cone.equal])
+    gaining = np.unique(cone.rows[(gain > smallest) & ~cone.equal])
     worst = np.zeros(block.rows)
     np.maximum.at(worst, cone.rows, loss)
-    losing = np.flatnonzero(worst > least)
-    most = losing[np.argsort(-worst[losing], kind="stable")[:_MORE]]
-    return RowGains(len(gaining), len(losing), worst[most], kept_rows(block, most))
+    losing = np.flatnonzero(worst > smallest)
+    largest = losing[np.argsort(-worst[losing], kind="stable")[:_MORE]]
+    return RowGains(
+        len(gaining), len(losing), worst[largest], kept_rows(block, largest)
+    )
 
 
-def _with(part: Design, rows: Block) -> Design:
-    """A sample with more rows; how much each counts does not matter to separation."""
+def _extend_sample(part: Design, rows: Block) -> Design:
+    """Return the sample with more rows; their weights do not affect separation."""
     weights = np.ones(part.n + rows.rows)
-    whole = join_surveys(
+    joined = join_surveys(
         Block(part.X, part.observed, None, part.offset), rows._replace(weights=None)
     )
     return replace(
         part,
-        X=np.ascontiguousarray(whole.X),
-        y=whole.y,
-        offset=whole.offset,
+        X=np.ascontiguousarray(joined.X),
+        y=joined.y,
+        offset=joined.offset,
         weights=weights,
     )
 
 
-_ERRORS = 4.0  # standard errors that a line goes out: a quadratic falls by 8 there
-_FALL = 1e-3  # what the log posterior falls there at least, were there a maximum
-_FAR = 30.0  # on the scale of eta: exp(-30) of a tail is left
-# directions of least curvature that are walked, beside that of the last step
+_ERRORS = (
+    4.0  # length of a line in standard errors, at which a quadratic decreases by 8
+)
+_FALL = 1e-3  # smallest decrease of the log posterior there if a maximum exists
+_FAR = 30.0  # on the scale of eta: a tail probability of exp(-30)
+# directions of least curvature that are searched in addition to the last step
 _WEAKEST = 8
 
 
 def proves_maximum(model: Model, gradient: Array, cov: Array) -> bool:
-    """A proof that the maximum of a canonical likelihood exists: nu R < 1, with the Newton decrement nu and the largest
-    |x_i v|, R, over the rows and over directions v of unit length in the curvature H. False is no proof of the contrary.
+    """Prove that the maximum of a canonical likelihood exists: nu R < 1, with the
+    Newton decrement nu and R the largest
+    |x_i v| over the rows and over directions v of unit length in the curvature H. False
+    does not prove the contrary.
 
-    `gradient` (p m,) and `cov` = H^-1 are taken at one point over the coefficients of the standardised columns, without a
-    prior. Row by row the third derivative along v is at most |x_i v| times the second, so that the curvature falls no faster
-    than exp(-R t), and the log-likelihood, having gone t along v, falls at a rate of at least (1 - exp(-R t)) / R - nu. When
-    nu R < 1 that is positive before long, in every direction. In a softmax |x_i v| is the difference of two classes,
+    `gradient` (p m,) and `cov` = H^-1 are evaluated at one point over the coefficients of the standardised columns, without a
+    prior. In each row the third derivative along v is at most |x_i v| times the second, so the curvature decreases no faster
+    than exp(-R t), and at distance t along v the log-likelihood decreases at a rate of at least (1 - exp(-R t)) / R - nu. If
+    nu R < 1, this rate becomes positive in every direction. In a softmax |x_i v| is the difference of two classes,
     at most sqrt 2 times the length over the predictors.
     Source: Bach 2010, Self-concordant analysis for logistic regression.
     """
@@ -180,13 +199,14 @@ def proves_maximum(model: Model, gradient: Array, cov: Array) -> bool:
 
 
 class Divergence(NamedTuple):
-    """Where the log posterior does not fall however far one goes: no estimate there."""
+    """Parameters along which the log posterior does not decrease at any distance, so
+    that they have no estimate."""
 
     not_estimable: (
         Array  # (p, D) bool, reported coefficients that have no finite estimate
     )
     labels: tuple[str, ...]
-    to_zero: tuple[str, ...]  # nuisance parameters that run to 0
+    to_zero: tuple[str, ...]  # nuisance parameters that go to 0
     to_infinity: tuple[str, ...]
     span: Array | None = None  # (p, m, r), the directions without curvature
 
@@ -195,8 +215,9 @@ class Divergence(NamedTuple):
         return f"the likelihood does not fall as {', '.join(self.labels)} run{'s' * (len(self.labels) == 1)} to infinity"
 
 
-def undecided(model: Model) -> tuple[list[str], bool]:
-    """The nuisance parameters that may run to the edge, and whether it is unknown if coefficients may run to infinity."""
+def may_diverge_along(model: Model) -> tuple[list[str], bool]:
+    """Return nuisance parameters that may go to a limit, and whether the coefficients
+    may diverge for all we know."""
     names = [name for name in model.unknown if name != model.likelihood.noise_scale]
     return (
         names,
@@ -207,17 +228,23 @@ def undecided(model: Model) -> tuple[list[str], bool]:
 def find_divergence(
     model: Model, gamma: Array, log_aux: Array, local: LocalModel, step: Array
 ) -> Divergence | None:
-    """Where the log posterior rises for ever from the point at which a search ended, or None: along lines over the
-    coefficients unless the likelihood says `may_diverge` (an exact method decides where that is True), and over the log of
-    every nuisance parameter but a noise scale. `step` is Newton's from there.
+    """Return the parameters along which the log posterior increases without bound from
+    the end of a search, or None.
 
-    At a maximum with curvature H a line along d falls by t^2 d'Hd / 2 to second order, by 8 at four standard errors
-    t = 4 / sqrt(d'Hd). Towards infinity the log-likelihood has gone flat: d'Hd is next to nothing, and four of these enormous
-    standard errors out it has not fallen at all.
+    The lines run over the coefficients unless the likelihood defines `may_diverge` (an
+    exact method then decides), and over the
+    log of every nuisance parameter except a noise scale. `step` is Newton's step from
+    this point.
+
+    At a maximum with curvature H the log posterior decreases by t^2 d'Hd / 2 along d to
+    second order, by 8 at four standard errors
+    t = 4 / sqrt(d'Hd). Towards infinity the log-likelihood is flat: d'Hd is nearly
+    zero, and at four of these very large
+    standard errors the log posterior has not decreased at all.
     """
     k = gamma.size
     H = local.curvature
-    names, free = undecided(model)
+    names, free = may_diverge_along(model)
     lines = PosteriorLines(model, gamma, log_aux)
     if free:
         flat = _flat_directions(lines, H, step)
@@ -241,10 +268,13 @@ def find_divergence(
     )
 
 
-def at_limits(aux: Mapping[str, float], lost: Divergence | None) -> dict[str, float]:
-    """Nuisance parameters with an exact 0 for those along which the likelihood rises to that limit."""
-    gone = () if lost is None else lost.to_zero
-    return {name: 0.0 if name in gone else float(v) for name, v in aux.items()}
+def at_limits(
+    aux: Mapping[str, float], divergence: Divergence | None
+) -> dict[str, float]:
+    """Return nuisance parameters with an exact 0 for those that diverge to that
+    limit."""
+    vanished = () if divergence is None else divergence.to_zero
+    return {name: 0.0 if name in vanished else float(v) for name, v in aux.items()}
 
 
 class PosteriorLines:
@@ -259,75 +289,85 @@ class PosteriorLines:
         k = self.shape[0] * self.shape[1]
         with np.errstate(
             all="ignore"
-        ):  # far out densities overflow: -inf is a fall, nan says nothing
+        ):  # far away densities overflow: -inf is a decrease, nan is undefined
             aux = dict(zip(self.model.unknown, np.exp(point[k:])))
             beta = self.model.design.frame.to_raw(point[:k].reshape(self.shape))
             return float(self.model.log_posterior(beta, **aux)) + float(point[k:].sum())
 
     def rises(self, direction: Array, H: Array) -> bool:
-        """Whether the log posterior has hardly fallen four standard errors out, or as near to that as numbers reach."""
+        """Whether the log posterior has hardly decreased at four standard errors, or at
+        the nearest distance with finite values."""
         length = float(np.linalg.norm(direction))
         if not (np.isfinite(length) and length > 0):
             return False
         d = direction / length
         t = _ERRORS / np.sqrt(max(float(d @ H @ d), 1e-300))
-        while np.isnan(there := self.value(self.point + t * d)) and t > 2.0 * _FAR:
+        while np.isnan(value := self.value(self.point + t * d)) and t > 2.0 * _FAR:
             t = max(t / 16.0, _FAR)
-        return bool(there >= self.top - _FALL)
+        return bool(value >= self.top - _FALL)
 
 
 def _flat_directions(lines: PosteriorLines, H: Array, step: Array) -> Array:
-    """Orthonormal directions (p m, r) of the coefficients without curvature, where some line does not fall; (p m, 0) where all
-    that were walked do. Directions that leave X beta as it is are another matter (rank), and left out."""
+    """Return orthonormal directions (p m, r) of the coefficients without curvature
+    along which some line does not decrease.
+
+    The result is (p m, 0) if every line decreases. Directions that do not change X beta
+    are excluded; `rank` treats them.
+    """
     k = lines.shape[0] * lines.shape[1]
-    Q = _identified(lines.model)
+    Q = _identified_basis(lines.model)
     values, vectors = np.linalg.eigh(Q.T @ H[:k, :k] @ Q)
     vectors = Q @ vectors
     pad = np.zeros(len(H) - k)
     weak = [s * v for v in vectors.T[:_WEAKEST] for s in (1.0, -1.0)]
     for d in (Q @ (Q.T @ step[:k]), Q @ (Q.T @ lines.point[:k]), *weak):
         if lines.rises(np.concatenate([d, pad]), H):
-            # curvature of this order has gone to zero too; the rest stands well above it, unless everything ran away
-            least = max(float(d @ H[:k, :k] @ d) / float(d @ d), 0.0)
+            # directions of similar curvature diverge too; all others have much more,
+            # unless everything diverges
+            flatness = max(float(d @ H[:k, :k] @ d) / float(d @ d), 0.0)
             return vectors[
                 :,
                 values
                 <= max(
-                    min(1e4 * least, np.sqrt(least * values[-1])), 1e-13 * values[-1]
+                    min(1e4 * flatness, np.sqrt(flatness * values[-1])),
+                    1e-13 * values[-1],
                 ),
             ]
     return np.zeros((k, 0))
 
 
-def _identified(model: Model) -> Array:
-    """An orthonormal basis (p m, r) of the coefficients of standardised columns that have no prior and that the rows can tell
-    apart."""
+def _identified_basis(model: Model) -> Array:
+    """Return an orthonormal basis (p m, r) of the identified coefficients of
+    standardised columns without a prior."""
     basis = model.design.frame
     rank = model.design.moments.rank
     free = basis.T_inverse[:, ~model.joint.informative]
     if any(not model.joint.informative[j] for j in rank.dropped):
         null = np.linalg.qr(basis.T_inverse @ null_space(rank, model.shape[0]))[0]
         free = free - null @ (null.T @ free)
-    left, size, _ = np.linalg.svd(free, full_matrices=False)
-    return map_of_columns(left[:, size > 1e-10 * size.max(initial=1.0)], model.shape[1])
+    U, size, _ = np.linalg.svd(free, full_matrices=False)
+    return map_of_columns(U[:, size > 1e-10 * size.max(initial=1.0)], model.shape[1])
 
 
 def _side(lines: PosteriorLines, H: Array, i: int) -> int:
-    """-1 where the log of a nuisance parameter runs to -infinity, 1 to infinity, 0 where it stays."""
+    """-1 if the log of a nuisance parameter diverges to -infinity, 1 if to infinity, 0
+    if it does neither."""
     line = np.zeros(len(H))
     line[i] = 1.0
     return next((side for side in (-1, 1) if lines.rises(side * line, H)), 0)
 
 
-# ---- in words --------------------------------------------------------------------------------------------------
+# ---- messages
+# --------------------------------------------------------------------------------------------------
 
 
 def stop_message(steps: int, decrement: float, status: Status) -> str:
-    """Where the search ended; a distance to the maximum only where there is one."""
+    """Return where the search ended, with the distance to the maximum if there is
+    one."""
     if status in (Status.NO_MAXIMUM, Status.AT_ZERO):
-        return f"stopped after {steps} steps, where the likelihood still rises towards {'infinity' if status is Status.NO_MAXIMUM else '0'}"
+        return f"stopped after {steps} steps, where the likelihood still increases towards {'infinity' if status is Status.NO_MAXIMUM else '0'}"
     if status is Status.SADDLE:
-        return f"stopped after {steps} steps at a point that is no maximum"
+        return f"stopped after {steps} steps at a point that is not a maximum"
     return (
         f"distance to the maximum {decrement:.1e} standard errors after {steps} steps"
     )
@@ -341,31 +381,37 @@ def notes_of_mode(
     return (*sigma_note(model, JOINT_SIGMA), stop)
 
 
-def separation_message(found: Separation) -> str:
-    return f"{found.kind} separation by {few_names(found.labels)}"
+def separation_message(separation: Separation) -> str:
+    return f"{separation.kind} separation by {few_names(separation.labels)}"
 
 
 def divergence_status(
-    model: Model, lost: Divergence
+    model: Model, divergence: Divergence
 ) -> tuple[Status, str, Array | None]:
-    """Status, detail and the coefficients without an estimate, of a search along which the likelihood does not fall."""
+    """Return status, detail and the coefficients without an estimate, for a search that
+    diverged."""
     limits = model.likelihood.at_zero
-    told = [
+    reasons = [
         f"{name} runs to 0" + (f": {limits[name]}" if name in limits else "")
-        for name in lost.to_zero
+        for name in divergence.to_zero
     ]
-    told += [f"{name} runs to infinity" for name in lost.to_infinity]
-    if not lost.not_estimable.any():
+    reasons += [f"{name} runs to infinity" for name in divergence.to_infinity]
+    if not divergence.not_estimable.any():
         return (
-            Status.NO_MAXIMUM if lost.to_infinity else Status.AT_ZERO,
-            "; ".join(told),
+            Status.NO_MAXIMUM if divergence.to_infinity else Status.AT_ZERO,
+            "; ".join(reasons),
             None,
         )
-    return Status.NO_MAXIMUM, "; ".join([lost.words, *told]), lost.not_estimable
+    return (
+        Status.NO_MAXIMUM,
+        "; ".join([divergence.words, *reasons]),
+        divergence.not_estimable,
+    )
 
 
 def multimodality_cause(model: Model) -> str | None:
-    """Why the posterior can have several modes, or None if log p is concave in beta given the nuisance parameters."""
+    """Return why the posterior can have several modes, or None if log p is concave in
+    beta given the nuisance parameters."""
     wide = [b.prior.name for b in model.joint.blocks if not _is_log_concave(b.prior)]
     causes = [f"the {name} prior" for name in dict.fromkeys(wide)]
     if not (
@@ -375,7 +421,7 @@ def multimodality_cause(model: Model) -> str | None:
         causes.insert(0, f"the {model.likelihood.name} likelihood")
     if not causes:
         return None
-    return f"{' and '.join(causes)} can give a posterior more modes than one"
+    return f"{' and '.join(causes)} can give a posterior with several modes"
 
 
 def _is_log_concave(prior: Prior) -> bool:

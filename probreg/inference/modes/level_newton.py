@@ -1,11 +1,14 @@
-"""Newton's method where the levels of a factor stay codes: the curvature is an arrow, and a step costs what its sums over the rows do.
+"""Newton's method with the levels of a factor as codes: the curvature is an arrow
+matrix, and a step costs as much as its sums over the rows.
 
 Over (a, c, log aux), a the coefficients of the leading levels and c those of the border on standardised columns,
 
     H = [[diag(d), E], [E', F]],   d_g = sum over the rows of level g of w_i h_i,
 
-h_i the negative second derivative of log p over eta_i. The nuisance parameters stand in the border. The certificate is that of
-`newton`: the decrement sqrt(g' H^-1 g), the distance to the maximum in standard errors.
+with h_i the negative second derivative of log p over eta_i. The nuisance parameters
+belong to the border. The stopping rule is
+the Newton decrement sqrt(g' H^-1 g), the distance to the maximum in standard errors, as
+in `newton`.
 """
 
 from dataclasses import dataclass
@@ -22,11 +25,11 @@ from probreg.likelihoods import DifferentiableLikelihood, SmoothLikelihood
 from probreg.model.model import Model
 from probreg.numerics.halving import halvings
 
-_ROWS = 50_000  # looked at together
-_ROUNDING = 1e-5  # of a decrement, in standard errors: below it, what is left after a Newton step is rounding
-_FLAT = 1e-4  # of g'H^-1 g, from which the gradient judges a step, and not the value
-_DAMPED = 1e-8  # of the diagonal, the first that is added where a curvature is not positive definite
-_Moved = tuple[Array, "ArrowLocal"]
+_ROWS = 50_000  # rows in one block
+_ROUNDING = 1e-5  # of a decrement, in standard errors: below it, the remainder after a Newton step is rounding
+_FLAT = 1e-4  # of g'H^-1 g: below it the gradient, not the value, decides whether a step is accepted
+_DAMPED = 1e-8  # relative to the diagonal: the first damping of a curvature that is not positive definite
+_Accepted = tuple[Array, "ArrowLocal"]
 
 
 class ArrowLocal(NamedTuple):
@@ -38,7 +41,7 @@ class ArrowLocal(NamedTuple):
 
 
 class LevelMode(NamedTuple):
-    """Where the search ended."""
+    """The end of the search."""
 
     point: Array  # (G + r + u,)
     local: ArrowLocal
@@ -49,7 +52,7 @@ class LevelMode(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class LevelProblem:
-    """A model whose design holds factors as codes, over the coordinates (a, c, log aux)."""
+    """A model with factors as codes, over the coordinates (a, c, log aux)."""
 
     model: Model
     rows: LevelRows
@@ -66,7 +69,8 @@ class LevelProblem:
         return point[:G], point[G : G + r], {**self.model.fixed, **aux}
 
     def point(self, beta: Array) -> Array:
-        """The coordinates of raw coefficients (p, 1), and of rough nuisance parameters."""
+        """Return the coordinates of raw coefficients (p, 1), with rough nuisance
+        parameters."""
         a, c = self.rows.parts(beta)
         return np.concatenate([a[:, 0], c[:, 0], self.start()[sum(self.sizes) :]])
 
@@ -86,11 +90,11 @@ class LevelProblem:
         """The log posterior with its derivatives, by one pass over the rows."""
         with np.errstate(
             all="ignore"
-        ):  # a step too far gives inf or nan, and is halved
-            found = self._nothing
-            for at in self._slices:
-                found = found.plus(self._of_rows(point, at))
-            return self._with_prior(found, point)
+        ):  # too long a step gives inf or nan, and is halved
+            sums = self._zero_sums
+            for rows in self._slices:
+                sums = sums.plus(self._of_rows(point, rows))
+            return self._with_prior(sums, point)
 
     @property
     def _slices(self) -> list[slice]:
@@ -98,7 +102,7 @@ class LevelProblem:
         return [slice(start, min(start + _ROWS, n)) for start in range(0, n, _ROWS)]
 
     @property
-    def _nothing(self) -> "_Sums":
+    def _zero_sums(self) -> "_Sums":
         (G, r), u = self.sizes, len(self.model.unknown)
         k = r + u
         return _Sums(
@@ -110,25 +114,26 @@ class LevelProblem:
             np.zeros((k, k)),
         )
 
-    def _of_rows(self, point: Array, at: slice) -> "_Sums":
+    def _of_rows(self, point: Array, rows: slice) -> "_Sums":
         likelihood = self.model.likelihood
-        block = self.model.design.block.part(at)
+        block = self.model.design.block.part(rows)
         assert isinstance(likelihood, DifferentiableLikelihood)
-        a, c, known = self.parts(point)
-        columns = self.rows.columns.part(at)
+        a, c, aux = self.parts(point)
+        columns = self.rows.columns.part(rows)
         r = len(c)
         eta = columns.times(a[:, None, None], c[:, None])
         if block.offset is not None:
             eta = eta + block.offset
         log_p, g, h = likelihood.value_grad_hessian(
-            block.y, eta, **likelihood.at_rows(known, block.precision)
+            block.y, eta, **likelihood.at_rows(aux, block.precision)
         )
         g = g[:, self._pick]
         h = h[:, self._pick][:, :, self._pick]
         log_p, g, h = (times_weights(v, block.weights) for v in (log_p, g, h))
-        above, below = columns.cross(g[:, :1])
+        lead_gradient, border_gradient = columns.cross(g[:, :1])
         gram = columns.gram(h[:, 0, 0])
-        # of log aux: sum_i w_i h_i^(eta aux) times the columns, and sum_i w_i h_i^(aux aux)
+        # over log aux: sum_i w_i h_i^(eta aux) times the columns, and sum_i w_i
+        # h_i^(aux aux)
         u = g.shape[1] - 1
         E = np.zeros((len(a), 1, r + u))
         F = np.zeros((r + u, r + u))
@@ -136,46 +141,51 @@ class LevelProblem:
         if u:
             E[..., r:], F[:r, r:] = columns.cross(h[:, 0, 1:])
             F[r:, :r], F[r:, r:] = F[:r, r:].T, h[:, 1:, 1:].sum(0)
-        slopes = np.concatenate([below[:, 0], g[:, 1:].sum(0)])
-        return _Sums(float(log_p.sum()), above[:, 0, 0], slopes, gram.lead, E, F)
+        slopes = np.concatenate([border_gradient[:, 0], g[:, 1:].sum(0)])
+        return _Sums(
+            float(log_p.sum()), lead_gradient[:, 0, 0], slopes, gram.lead, E, F
+        )
 
     def _with_prior(self, sums: "_Sums", point: Array) -> ArrowLocal:
-        """log p(beta | aux) + log p(log aux) with their derivatives, of normal priors by column."""
+        """Add log p(beta | aux) + log p(log aux) and their derivatives, for independent
+        normal priors."""
         model, rows, (G, r) = self.model, self.rows, self.sizes
         value = sums.value
         g = np.concatenate([sums.lead, sums.border])
         D = sums.D.copy()
         E = sums.E.copy()
         F = sums.F.copy()
-        known = self.parts(point)[2]
-        sigma = model.likelihood.noise(known)
-        on = rows.prior.precision > 0
-        if on.any():
+        aux = self.parts(point)[2]
+        sigma = model.likelihood.noise(aux)
+        has_prior = rows.prior.precision > 0
+        if has_prior.any():
             precision = rows.prior.at(sigma)
-            e = np.where(on, self.beta(point)[:, 0] - rows.prior.center, 0.0)
+            e = np.where(has_prior, self.beta(point)[:, 0] - rows.prior.center, 0.0)
             pull = precision * e
             # log p = sum_j log N(e_j; 0, 1 / precision_j)
             value += float(
-                0.5 * np.log(precision[on] / (2.0 * np.pi)).sum() - 0.5 * e @ pull
+                0.5 * np.log(precision[has_prior] / (2.0 * np.pi)).sum()
+                - 0.5 * e @ pull
             )
             S = rows.S
             g[:G] -= pull[rows.lead]
             g[G : G + r] -= S.T @ pull[rows.border]
             D[:, 0, 0] += precision[rows.lead]
             F[:r, :r] += S.T @ (precision[rows.border][:, None] * S)
-            own = np.where(rows.prior.relative, pull, 0.0)
-            if model.noise_unknown and own.any():
-                # in units of sigma: d/d log sigma = e'P e - q, its negative second derivative 2 e'P e, the mixed one -2 P e
+            relative_pull = np.where(rows.prior.relative, pull, 0.0)
+            if model.noise_unknown and relative_pull.any():
+                # in units of sigma: d/d log sigma = e'P e - q, its negative second
+                # derivative 2 e'P e, the mixed one -2 P e
                 j = r + model.unknown.index(model.noise_scale)
-                square = float(own @ e)
-                g[G + j] += square - (on & rows.prior.relative).sum()
+                square = float(relative_pull @ e)
+                g[G + j] += square - (has_prior & rows.prior.relative).sum()
                 F[j, j] += 2.0 * square
-                E[:, 0, j] -= 2.0 * own[rows.lead]
-                F[:r, j] -= 2.0 * (S.T @ own[rows.border])
+                E[:, 0, j] -= 2.0 * relative_pull[rows.lead]
+                F[:r, j] -= 2.0 * (S.T @ relative_pull[rows.border])
                 F[j, :r] = F[:r, j]
         for i, name in enumerate(model.unknown):
             prior = model.aux_prior(name)
-            v = known[name]
+            v = aux[name]
             value += float(prior.log_prob(np.asarray(v))) + float(np.log(v))
             slope, second = prior.slopes(v)
             g[G + r + i] += slope
@@ -183,7 +193,8 @@ class LevelProblem:
         return ArrowLocal(value, g, ArrowGram(D, E, F))
 
     def start(self) -> Array:
-        """One weighted regression of the likelihood's rough eta on the columns."""
+        """Return the weighted regression of the likelihood's rough eta on the
+        columns."""
         model, (G, r) = self.model, self.sizes
         likelihood = model.likelihood
         design = model.design
@@ -194,21 +205,22 @@ class LevelProblem:
         if not eta.any() and design.offset is None:
             return point
         target = minus_offset(eta, design.offset)
-        known = likelihood.at_rows(
+        values = likelihood.at_rows(
             {**aux, **model.fixed}, design.precision
         ) | model.given(design)
         weight = np.einsum(
-            "nkk->n", likelihood.information(eta, **known)
+            "nkk->n", likelihood.information(eta, **values)
         ) * full_weights(design.weights, design.n)
-        above, below = self.rows.columns.cross(weight[:, None] * target)
-        gradient = np.concatenate([above.ravel(), below.ravel()])
+        lead_moments, border_moments = self.rows.columns.cross(weight[:, None] * target)
+        gradient = np.concatenate([lead_moments.ravel(), border_moments.ravel()])
         step, _ = arrow_step(gradient, self.rows.columns.gram(weight))
         point[: G + r] = step
         return point
 
 
 class _Sums(NamedTuple):
-    """What rows add to the log-likelihood, its gradient over (a; c, log aux) and its curvature."""
+    """Sums over rows of the log-likelihood, its gradient over (a; c, log aux) and its
+    curvature."""
 
     value: float
     lead: Array
@@ -218,7 +230,7 @@ class _Sums(NamedTuple):
     F: Array
 
     def plus(self, other: "_Sums") -> "_Sums":
-        """Those of both."""
+        """Return the sums over both sets of rows."""
         return _Sums(
             self.value + other.value,
             self.lead + other.lead,
@@ -230,7 +242,8 @@ class _Sums(NamedTuple):
 
 
 def arrow_step(gradient: Array, gram: ArrowGram) -> tuple[Array, bool]:
-    """H^-1 g, and whether H is positive definite; where it is not, the diagonal grows until it is."""
+    """Return H^-1 g, and whether H is positive definite; if not, the diagonal is
+    increased until it is."""
     damping = 0.0
     while True:
         try:
@@ -255,56 +268,62 @@ def find_level_mode(
         before = decrement
         decrement = float(np.sqrt(max(local.gradient @ step, 0.0)))
         if decrement < tol and convex:
-            point = point + step  # from here the error squares
+            point = point + step  # from here each step squares the error
             local = problem.local(point)
             status = Status.CONVERGED
             break
         if convex and before <= decrement < _ROUNDING:
             status = Status.CONVERGED
             break
-        moved = _halved(problem, point, step, local)
-        if moved is None:
+        accepted = _halve_step(problem, point, step, local)
+        if accepted is None:
             if decrement < _ROUNDING and convex:
                 status = Status.CONVERGED
             else:
                 status = Status.SADDLE
             break
-        point, local = moved
+        point, local = accepted
     return LevelMode(point, local, decrement, number, status)
 
 
-def _halved(
+def _halve_step(
     problem: LevelProblem, point: Array, step: Array, local: ArrowLocal
-) -> _Moved | None:
-    """The step, halved until log p rises as Armijo asks, up to rounding; None where it does not."""
+) -> _Accepted | None:
+    """Halve the step until log p increases by Armijo's rule, up to rounding; None if it
+    never does."""
     slope = float(local.gradient @ step)
     noise = 1e-13 * abs(local.value)
     for t in halvings(point, step):
         new = point + t * step
-        at = problem.local(new)
+        trial = problem.local(new)
         if not (
-            np.isfinite(at.value)
-            and np.isfinite(at.gradient).all()
-            and np.isfinite(at.gram.rest).all()
+            np.isfinite(trial.value)
+            and np.isfinite(trial.gradient).all()
+            and np.isfinite(trial.gram.rest).all()
         ):
             continue
-        if at.value >= local.value + 1e-4 * t * slope - noise:
-            return new, at
-        # The value is a sum in which large terms may cancel; so near the mode the gradient judges the step.
+        if trial.value >= local.value + 1e-4 * t * slope - noise:
+            return new, trial
+        # The value is a sum with cancellation, so near the mode the gradient decides
+        # whether a step is accepted.
         if (
             slope < _FLAT
             and t == 1.0
             and 0.0
-            <= at.gradient @ arrow_step(at.gradient, local.gram)[0]
+            <= trial.gradient @ arrow_step(trial.gradient, local.gram)[0]
             < 0.25 * slope
         ):
-            return new, at
+            return new, trial
     return None
 
 
 def level_problem(model: Model) -> LevelProblem | None:
-    """The problem in which levels stay codes; None for designs without coded factors, several predictors, other priors, and
-    likelihoods of which no exact method says whether their maximum exists."""
+    """Return the problem with levels as codes.
+
+    None for designs without coded factors, several predictors, other priors, and
+    likelihoods without an exact check that their
+    maximum exists.
+    """
     if (
         not isinstance(model.likelihood, SmoothLikelihood)
         or not model.design.coded

@@ -1,8 +1,11 @@
-"""A design with factors that stay codes, as an arrow: the levels of the largest factor lead, all other columns are the border.
+"""A design with factors as codes, in arrow form: the levels of the largest factor lead,
+all other columns form the border.
 
-For treatment coding Z'WZ of the leading indicators is diagonal, so that a fit costs n r^2 + G r^2 with r columns in the border, and
-nothing of the size of G squared is made. Border columns that are written out are standardised: u_j = (x_j - shift_j) / scale_j, and with
-c their coefficients on u, the raw ones are S c, where the intercept takes up the shifts.
+For treatment coding Z'WZ of the leading indicators is diagonal, so a fit costs n r^2 +
+G r^2 with r columns in the border, and
+no G x G matrix is formed. Dense border columns are standardised: u_j = (x_j - shift_j)
+/ scale_j. With
+c the coefficients on u, the raw ones are S c, and the intercept absorbs the shifts.
 """
 
 from dataclasses import dataclass, replace
@@ -24,13 +27,13 @@ from probreg.numerics.linalg import Arrow
 
 @dataclass(frozen=True, eq=False)
 class LevelRows:
-    """The columns of a design as an arrow, and where they stand."""
+    """The columns of a design in arrow form, with their positions."""
 
     columns: ArrowColumns
-    lead: Array  # (G,) the places of the leading levels among the columns of the design
-    border: Array  # (r,) those of the other columns: of other factors, then those that are written out
+    lead: Array  # (G,) positions of the leading levels among the columns of the design
+    border: Array  # (r,) positions of the other columns: levels of other factors, then dense columns
     S: Array  # (r, r): raw coefficients of the border are S c
-    frame: Frame  # of all columns: written ones are standardised, those of factors are as they are
+    frame: Frame  # of all columns: dense ones are standardised, levels are raw
     prior: NormalColumns
 
     @cached_property
@@ -39,29 +42,31 @@ class LevelRows:
 
     def beta(self, a: Array, c: Array) -> Array:
         """The raw coefficients (p, s) of a (G, s) and c (r, s)."""
-        out = np.empty((len(self.lead) + len(self.border), a.shape[1]))
-        out[self.lead], out[self.border] = a, self.S @ c
-        return out
+        beta = np.empty((len(self.lead) + len(self.border), a.shape[1]))
+        beta[self.lead], beta[self.border] = a, self.S @ c
+        return beta
 
     def parts(self, beta: Array) -> tuple[Array, Array]:
         """a (G, s) and c (r, s) of raw coefficients (p, s)."""
         return beta[self.lead], self.S_inverse @ beta[self.border]
 
     def coordinates(self, a: Array, c: Array) -> Array:
-        """(p, s): a (G, s) and c (r, s) in the places of their columns, in the frame."""
-        out = np.empty((len(self.lead) + len(self.border), a.shape[1]))
-        out[self.lead], out[self.border] = a, c
-        return out
+        """(p, s): a (G, s) and c (r, s) at the positions of their columns, in the
+        frame."""
+        coordinates = np.empty((len(self.lead) + len(self.border), a.shape[1]))
+        coordinates[self.lead], coordinates[self.border] = a, c
+        return coordinates
 
     def covariance(
         self, H: "ScaledArrow", further: tuple[str, ...] = ()
     ) -> ArrowCovariance:
-        """That of the coefficients and of further parameters behind the columns of the border, H over (a, c, further)."""
-        a, c, own = self._roots(H)
+        """Return the covariance of the coefficients and further parameters, given H
+        over (a, c, further)."""
+        a, c, blocks = self._roots(H)
         r = len(self.border)
         low = np.vstack([self.coordinates(a, c[:r]), c[r:]])
         return ArrowCovariance(
-            self.frame, 1, further, places=self.lead[:, None], blocks=own, low=low
+            self.frame, 1, further, places=self.lead[:, None], blocks=blocks, low=low
         )
 
     def _roots(self, H: "ScaledArrow") -> tuple[Array, Array, Array]:
@@ -73,24 +78,28 @@ class LevelRows:
     def covariance_without(
         self,
         H: "ScaledArrow",
-        gone: Array,
+        fixed: Array,
         further: tuple[str, ...],
-        gone_further: Array,
+        fixed_further: Array,
     ) -> ArrowCovariance:
-        """The same where some raw coefficients (p,) and further parameters are held, H over the raw ones that are not."""
-        a, c, own = self._roots(H)
-        here = ~gone[self.lead]
-        there = ~gone[self.border]
-        kept = np.flatnonzero(~gone_further)
-        p = len(gone)
-        r = max(c.shape[1], 1)  # files take no array without columns
+        """The same with some raw coefficients (p,) and further parameters fixed; H is
+        over the other raw ones."""
+        a, c, roots = self._roots(H)
+        free_lead = ~fixed[self.lead]
+        free_border = ~fixed[self.border]
+        free_further = np.flatnonzero(~fixed_further)
+        p = len(fixed)
+        r = max(c.shape[1], 1)  # the file format needs at least one column
         low = np.zeros((p + len(further), r))
         blocks = np.zeros((len(self.lead), 1, 1))
         if c.shape[1]:
-            low[self.lead[here]], low[self.border[there]] = a, c[: there.sum()]
-            low[p + kept] = c[there.sum() :]
-        blocks[here] = own
-        missing = np.concatenate([gone, gone_further])
+            low[self.lead[free_lead]], low[self.border[free_border]] = (
+                a,
+                c[: free_border.sum()],
+            )
+            low[p + free_further] = c[free_border.sum() :]
+        blocks[free_lead] = roots
+        missing = np.concatenate([fixed, fixed_further])
         return ArrowCovariance(
             Frame.of_raw(p),
             1,
@@ -103,7 +112,7 @@ class LevelRows:
 
 
 class ScaledArrow(NamedTuple):
-    """The factor of diag(s, t) H diag(s, t), whose diagonal is 1."""
+    """The factor of diag(s, t) H diag(s, t), scaled to a unit diagonal."""
 
     factor: Arrow
     s: Array  # (G,)
@@ -111,7 +120,8 @@ class ScaledArrow(NamedTuple):
 
     @classmethod
     def of(cls, gram: ArrowGram, damping: float = 0.0) -> "ScaledArrow":
-        """That of H, with `damping` added to the diagonal. LinAlgError where that is not positive definite."""
+        """Factorise H with `damping` added to the diagonal. LinAlgError if it is not
+        positive definite."""
         tiny = np.finfo(float).tiny
         s = 1.0 / np.sqrt(np.maximum(np.abs(gram.lead[:, 0, 0]), tiny))
         t = 1.0 / np.sqrt(np.maximum(np.abs(np.diagonal(gram.rest)), tiny))
@@ -130,8 +140,11 @@ class ScaledArrow(NamedTuple):
 
 
 def level_rows(model: Model) -> LevelRows | None:
-    """The arrow of a model whose design holds factors as codes; None for other designs, for several linear predictors, no more rows than
-    columns, and for priors that are no independent normal ones."""
+    """Return the arrow form of a model with coded factors.
+
+    None for other designs, several linear predictors, no more rows than columns, and
+    priors other than independent normal ones.
+    """
     design = model.design
     if (
         not design.coded
@@ -143,36 +156,40 @@ def level_rows(model: Model) -> LevelRows | None:
     X = design.X
     assert isinstance(X, LazyColumns)
     first, lead, border = select_leading_part(X)
-    at = X.head_places
-    own = Frame.of(
+    head = X.head_places
+    head_frame = Frame.of(
         *_means_and_sds(X.head),
         None
         if design.intercept is None
-        else int(np.searchsorted(at, design.intercept)),
+        else int(np.searchsorted(head, design.intercept)),
     )
-    own = own.with_mix(X.head)
+    head_frame = head_frame.with_mix(X.head)
     frame = Frame.of_raw(len(design.columns))
-    frame.shift[at], frame.scale[at] = own.shift, own.scale
+    frame.shift[head], frame.scale[head] = head_frame.shift, head_frame.scale
     frame = replace(
         frame,
         intercept=design.intercept,
-        mix=own.mix,
-        mixed=None if own.mixed is None else at[own.mixed],
+        mix=head_frame.mix,
+        mixed=None if head_frame.mixed is None else head[head_frame.mixed],
     )
-    others = [k for k in range(len(X.tail)) if k != first]
-    q = sum(X.tail[k].groups for k in others)
-    whole = np.eye(q + len(at))
-    whole[q:, q:] = own.T
+    other_factors = [k for k in range(len(X.tail)) if k != first]
+    q = sum(X.tail[k].groups for k in other_factors)
+    S = np.eye(q + len(head))
+    S[q:, q:] = head_frame.T
     return LevelRows(
-        ArrowColumns(X.tail[first], tuple(X.tail[k] for k in others), own.rows(X.head)),
+        ArrowColumns(
+            X.tail[first],
+            tuple(X.tail[k] for k in other_factors),
+            head_frame.rows(X.head),
+        ),
         lead,
         border,
-        whole,
+        S,
         frame,
         prior,
     )
 
 
 def _means_and_sds(X: Array) -> tuple[Array, Array]:
-    some = X[:: max(1, len(X) // 10_000)]
-    return some.mean(0), some.std(0)
+    sample = X[:: max(1, len(X) // 10_000)]
+    return sample.mean(0), sample.std(0)

@@ -1,4 +1,5 @@
-"""The mode of a design with coded factors as a solution: on the raw columns, with a covariance that is not written out."""
+"""The solution of a design with coded factors: coefficients of the raw columns, with a
+structured covariance."""
 
 from functools import partial
 
@@ -10,9 +11,9 @@ from probreg.inference.modes.existence import (
     Divergence,
     at_limits,
     divergence_status,
+    may_diverge_along,
     notes_of_mode,
     separation_message,
-    undecided,
 )
 from probreg.inference.modes.level_newton import (
     LevelMode,
@@ -21,79 +22,86 @@ from probreg.inference.modes.level_newton import (
     level_problem,
 )
 from probreg.inference.modes.level_rows import ScaledArrow
-from probreg.inference.modes.level_squares import refuse_collinear
+from probreg.inference.modes.level_squares import require_independent_columns
 from probreg.inference.modes.separation import Separation, separation
 from probreg.likelihoods import MayDiverge
 from probreg.model.likelihood_sums import largest_predictor
 from probreg.model.model import Model
 
-_FAR = 12.0  # |eta| beyond which a fitted probability is within 6e-6 of 0 or 1: time to ask whether a maximum exists
-_SINGULAR = 1e-13  # of the diagonal: a pivot of the curvature below it is rounding
-_ERRORS = 4.0  # standard errors that a line goes out: a quadratic falls by 8 there
-_FALL = 1e-3  # what the log posterior falls there at least, were there a maximum
-_OUT = 30.0  # the nearest that a line is cut to, where numbers do not reach further
+_FAR = 12.0  # |eta| beyond which a fitted probability is within 6e-6 of 0 or 1: check whether a maximum exists
+_SINGULAR = (
+    1e-13  # relative to the diagonal: a smaller pivot of the curvature is rounding
+)
+_ERRORS = (
+    4.0  # length of a line in standard errors, at which a quadratic decreases by 8
+)
+_FALL = 1e-3  # smallest decrease of the log posterior there if a maximum exists
+_OUT = 30.0  # shortest line if the log posterior is not finite farther out
 
 
 def solve_levels(
     model: Model, *, tol: float, max_steps: int, start: Array | None
 ) -> Solution | None:
-    """The mode by an arrow; None where columns have to be written out: see `level_problem`, and where some are not identified."""
+    """Return the mode in arrow form; None if the design needs dense columns (see
+    `level_problem`) or some are not identified."""
     problem = level_problem(model)
     if problem is None:
         return None
     point = None if start is None else problem.point(start)
     mode = find_level_mode(problem, tol=tol, max_steps=max_steps, start=point)
-    separated = _separated(problem, mode)
-    lost = _lost(problem, mode)
-    gone: Array | None = None
-    runaway = np.zeros(
+    separated = _check_separation(problem, mode)
+    divergence = _check_divergence(problem, mode)
+    not_estimable: Array | None = None
+    fixed = np.zeros(
         model.shape[0], dtype=bool
-    )  # coefficients that are held where they are
+    )  # coefficients that are fixed at their values
     if separated is not None:
         status = Status.NO_MAXIMUM
         detail = separation_message(separated)
-        gone = separated.not_estimable
+        not_estimable = separated.not_estimable
         if separated.held is None:
-            runaway = separated.not_estimable[:, 0]
+            fixed = separated.not_estimable[:, 0]
         else:
-            runaway = separated.held
-        H = _held(problem, mode, runaway, ())
-    elif lost is not None:
-        status, detail, gone = divergence_status(model, lost)
-        H = _held(
+            fixed = separated.held
+        H = _factor_without_fixed(problem, mode, fixed, ())
+    elif divergence is not None:
+        status, detail, not_estimable = divergence_status(model, divergence)
+        H = _factor_without_fixed(
             problem,
             mode,
             np.zeros(model.shape[0], dtype=bool),
-            lost.to_zero + lost.to_infinity,
+            divergence.to_zero + divergence.to_infinity,
         )
     else:
         status = mode.status
         detail = ""
-        gone = None
+        not_estimable = None
         H = _factor(mode.local.gram)
     if H is None:
-        refuse_collinear(problem.rows, model)
+        require_independent_columns(problem.rows, model)
         return None
-    if separated is None and lost is None:
+    if separated is None and divergence is None:
         scale = problem.rows.covariance(H, log_names(model))
     else:
-        edge = () if lost is None else lost.to_zero + lost.to_infinity
-        gone_aux = np.array([name in edge for name in model.unknown], dtype=bool)
-        scale = problem.rows.covariance_without(H, runaway, log_names(model), gone_aux)
-    known = problem.parts(mode.point)[2]
+        boundary_aux = (
+            () if divergence is None else divergence.to_zero + divergence.to_infinity
+        )
+        fixed_aux = np.array(
+            [name in boundary_aux for name in model.unknown], dtype=bool
+        )
+        scale = problem.rows.covariance_without(H, fixed, log_names(model), fixed_aux)
+    aux = problem.parts(mode.point)[2]
     # the delta method: sd(v) = v sd(log v)
     errors = scale.errors()[scale.coefficients :]
-    sd = {
-        name: float(known[name] * error) for name, error in zip(model.unknown, errors)
-    }
+    sd = {name: float(aux[name] * error) for name, error in zip(model.unknown, errors)}
     return Solution(
         beta=problem.beta(mode.point),
         scale=scale,
-        aux=at_limits({name: known[name] for name in model.unknown}, lost),
+        aux=at_limits({name: aux[name] for name in model.unknown}, divergence),
         aux_sd=sd,
         status=status,
         detail=detail,
-        not_estimable=gone,
+        not_estimable=not_estimable,
         stats={
             "n": model.design.total,
             "decrement": mode.decrement,
@@ -103,53 +111,58 @@ def solve_levels(
     )
 
 
-def _separated(problem: LevelProblem, mode: LevelMode) -> Separation | None:
-    """What exact arithmetic says where the fit looks like running away."""
+def _check_separation(problem: LevelProblem, mode: LevelMode) -> Separation | None:
+    """Return the separation by the exact check, if the fit looks like divergence."""
     model = problem.model
     if not isinstance(model.likelihood, MayDiverge) or model.joint.informative.all():
         return None
-    far = model.design.fold(
+    largest = model.design.fold(
         partial(largest_predictor, beta=problem.beta(mode.point)), max
     )
-    if mode.status is Status.CONVERGED and far < _FAR and mode.steps < 15:
+    if mode.status is Status.CONVERGED and largest < _FAR and mode.steps < 15:
         return None
-    found = separation(model)
-    return None if found.kind == "none" else found
+    result = separation(model)
+    return None if result.kind == "none" else result
 
 
-def _lost(problem: LevelProblem, mode: LevelMode) -> Divergence | None:
-    """Nuisance parameters along whose logs the log posterior does not fall; see `rising`."""
+def _check_divergence(problem: LevelProblem, mode: LevelMode) -> Divergence | None:
+    """Return nuisance parameters along which the log posterior does not decrease; see
+    `find_divergence`."""
     model, (G, r) = problem.model, problem.sizes
     sides = dict[str, int]()
-    for name in undecided(model)[0]:
+    for name in may_diverge_along(model)[0]:
         i = r + model.unknown.index(name)
         line = np.zeros(len(mode.point))
         line[G + i] = 1.0
-        far = _ERRORS / np.sqrt(max(float(mode.local.gram.rest[i, i]), 1e-300))
+        distance = _ERRORS / np.sqrt(max(float(mode.local.gram.rest[i, i]), 1e-300))
         sides[name] = next(
-            (side for side in (-1, 1) if _rises(problem, mode, side * line, far)), 0
+            (side for side in (-1, 1) if _rises(problem, mode, side * line, distance)),
+            0,
         )
     if not any(sides.values()):
         return None
-    nothing = np.zeros((model.shape[0], 1), dtype=bool)
+    none = np.zeros((model.shape[0], 1), dtype=bool)
     to_zero, to_infinity = (
         tuple(name for name, side in sides.items() if side == s) for s in (-1, 1)
     )
-    return Divergence(nothing, (), to_zero, to_infinity)
+    return Divergence(none, (), to_zero, to_infinity)
 
 
-def _rises(problem: LevelProblem, mode: LevelMode, line: Array, far: float) -> bool:
-    """Whether the log posterior has hardly fallen this far out, or as near to that as numbers reach."""
+def _rises(
+    problem: LevelProblem, mode: LevelMode, line: Array, distance: float
+) -> bool:
+    """Whether the log posterior has hardly decreased at this distance, or at the
+    nearest one with finite values."""
     while (
-        np.isnan(there := problem.local(mode.point + far * line).value)
-        and far > 2.0 * _OUT
+        np.isnan(value := problem.local(mode.point + distance * line).value)
+        and distance > 2.0 * _OUT
     ):
-        far = max(far / 16.0, _OUT)
-    return bool(there >= mode.local.value - _FALL)
+        distance = max(distance / 16.0, _OUT)
+    return bool(value >= mode.local.value - _FALL)
 
 
 def _factor(gram: ArrowGram) -> ScaledArrow | None:
-    """The factor of the curvature; None where it is singular to rounding."""
+    """Factorise the curvature; None if it is singular up to rounding."""
     try:
         H = ScaledArrow.of(gram)
     except np.linalg.LinAlgError:
@@ -160,21 +173,26 @@ def _factor(gram: ArrowGram) -> ScaledArrow | None:
     return H
 
 
-def _held(
-    problem: LevelProblem, mode: LevelMode, gone: Array, aux: tuple[str, ...]
+def _factor_without_fixed(
+    problem: LevelProblem, mode: LevelMode, fixed: Array, fixed_aux: tuple[str, ...]
 ) -> ScaledArrow | None:
-    """The factor of the curvature over the raw coefficients and logs of nuisance parameters that are not held where they are."""
+    """Factorise the curvature over the raw coefficients and logs of nuisance parameters
+    that are not fixed."""
     rows = problem.rows
     gram = mode.local.gram
     (_, r), u = problem.sizes, len(problem.model.unknown)
     M = np.eye(r + u)
     M[:r, :r] = rows.S_inverse
-    there = np.concatenate(
-        [~gone[rows.border], [name not in aux for name in problem.model.unknown]]
+    free_border = np.concatenate(
+        [~fixed[rows.border], [name not in fixed_aux for name in problem.model.unknown]]
     ).astype(bool)
-    here = ~gone[rows.lead]
+    free_lead = ~fixed[rows.lead]
     E = gram.cross @ M
     F = M.T @ gram.rest @ M
     return _factor(
-        ArrowGram(gram.lead[here], E[here][..., there], F[np.ix_(there, there)])
+        ArrowGram(
+            gram.lead[free_lead],
+            E[free_lead][..., free_border],
+            F[np.ix_(free_border, free_border)],
+        )
     )

@@ -1,11 +1,11 @@
-"""The linear programme by which separation is decided, and its tolerances."""
+"""The linear programme that decides separation, and its tolerances."""
 
 import numpy as np
 
 from probreg.errors import NotConverged
 
 Array = np.ndarray
-SLACK = 1e-9  # a margin above -SLACK is not negative; constraints have unit norm and the solver keeps to 1e-10
+SLACK = 1e-9  # a margin above -SLACK is not negative; constraints have unit norm and the solver's tolerance is 1e-10
 STRICT = 1e-7  # a margin above it is positive; directions lie in the box [-1, 1]
 
 
@@ -15,7 +15,7 @@ def maximise(gain: Array, normals: Array) -> Array:
 
     tight = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
     for method in ("highs-ds", "highs-ipm"):
-        found = linprog(
+        result = linprog(
             -gain,
             A_ub=-normals,
             b_ub=np.zeros(len(normals)),
@@ -23,10 +23,10 @@ def maximise(gain: Array, normals: Array) -> Array:
             method=method,
             options=tight,
         )
-        if found.status == 0:
-            return np.asarray(found.x)
+        if result.status == 0:
+            return np.asarray(result.x)
     raise NotConverged(
-        f"whether the data are separated is not decided: the linear programme of {len(normals)} constraints "
-        f"on {len(gain)} coefficients stopped with: {found.message.rstrip('.')}. "
+        f"the check for separation is undecided: the linear programme of {len(normals)} constraints "
+        f"on {len(gain)} coefficients stopped with: {result.message.rstrip('.')}. "
         "Rescale the columns, or use a prior on them."
     )

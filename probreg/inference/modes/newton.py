@@ -1,8 +1,11 @@
-"""Newton's method on the log posterior: maximum likelihood and posterior modes of every smooth likelihood.
+"""Newton's method on the log posterior: maximum likelihood and posterior modes of every
+smooth likelihood.
 
-The iteration runs on standardised columns and on log aux. The step solves the observed curvature, regularised where it is
-not positive definite, and is halved until the log posterior rises. It stops on a certificate: the Newton decrement
-sqrt(g' H^-1 g), which is the distance to the maximum in standard errors.
+The iteration uses standardised columns and log aux. The step solves the observed
+curvature, regularised if it is
+not positive definite, and is halved until the log posterior increases. The stopping
+rule is the Newton decrement
+sqrt(g' H^-1 g), the distance to the maximum in standard errors.
 """
 
 from collections.abc import Sequence
@@ -41,11 +44,11 @@ from probreg.inference.modes.existence import (
     at_limits,
     divergence_status,
     find_divergence,
+    may_diverge_along,
     notes_of_mode,
     proves_maximum,
     separation_by_block,
     separation_message,
-    undecided,
 )
 from probreg.inference.modes.separation import Separation
 from probreg.inference.notes import Note
@@ -56,19 +59,22 @@ from probreg.numerics.frame import map_of_columns, with_aux
 from probreg.numerics.halving import halvings
 from probreg.numerics.linalg import one_blas_thread, sum_over_blocks, weighted_gram
 
-_VANISHED = 1e-30  # of the sd of y: no data are recorded to so many digits
-_FAR = 12.0  # |eta| beyond which a fitted probability is within 6e-6 of 0 or 1: time to ask whether a maximum exists
-_EXACT = 30.0  # |eta| up to which 1 - p keeps three digits or more
+_VANISHED = 1e-30  # relative to the sd of y; no data have so many digits
+_FAR = 12.0  # |eta| beyond which a fitted probability is within 6e-6 of 0 or 1: check whether a maximum exists
+_EXACT = 30.0  # |eta| up to which 1 - p has at least three digits
 _FLAT = 1e-4  # of g'H^-1 g, the squared distance to the mode in standard errors: the value changes by half of it
-_ROUNDING = 1e-5  # of a decrement, in standard errors: below it, what is left after a Newton step is rounding
-_FAR_OFF = 1e-4  # of its size: a response that varies by less is searched about one of its values
-_NEAR = 0.2  # of sqrt(n) standard errors: within it the curvature changes by some tenths at most
-# rows from which a start on a sample of the rows saves more than it costs
+_ROUNDING = 1e-5  # of a decrement, in standard errors: below it, the remainder after a Newton step is rounding
+_FAR_OFF = (
+    1e-4  # relative variation of a response, below which the search subtracts a shift
+)
+_NEAR = 0.2  # of sqrt(n) standard errors: closer to the mode the curvature changes by some tenths at most
+# number of rows from which a start from a sample saves time
 _SMALL = 20_000
 
 
 class Mode(NamedTuple):
-    """Where the search ended, in the coordinates (vec gamma on standardised columns, log aux)."""
+    """The end of the search, in the coordinates (vec gamma on standardised columns, log
+    aux)."""
 
     gamma: Array  # (p, m)
     log_aux: Array  # (a,)
@@ -82,28 +88,31 @@ class Mode(NamedTuple):
 @np.errstate(over="ignore", invalid="ignore")  # a step too far is halved
 def find_mode(
     model: Model, *, tol: float = 1e-7, max_steps: int = 100, start: tuple[tuple[float, ...], ...] | None = None,
-    near: Array | None = None, log_aux: Array | None = None,
+    curvature: Array | None = None, log_aux: Array | None = None,
 ) -> Mode:  # fmt: skip
-    """The mode of the log posterior over (beta, log aux); `near` (k, k) is about its curvature at the start, on standardised
-    columns. `start` and `log_aux` are where the search begins."""
+    """Find the mode of the log posterior over (beta, log aux).
+
+    `start` and `log_aux` give the start of the search; `curvature` (k, k) approximates the
+    curvature there, on standardised columns.
+    """
     refuse_too_wide(model.shape[0])
     if not (model.design.reachable or model.of_moments):
         raise DataError(
-            f"a mode is found by sums over the rows, and {model.design.rows_needed}"
+            f"the mode needs sums over the rows, and {model.design.rows_needed}"
         )
-    far = response_shift(model)
-    if far != 0.0:
+    shift = response_shift(model)
+    if shift != 0.0:
         return _find_about(
-            model, far, tol=tol, max_steps=max_steps, start=start, log_aux=log_aux
+            model, shift, tol=tol, max_steps=max_steps, start=start, log_aux=log_aux
         )
     gamma, rough, H = _start(model, start)
     log_aux = rough if log_aux is None else log_aux
     shape = gamma.shape
     k = gamma.size
     n = model.design.total
-    many = model.design.count >= _SMALL
+    has_many_rows = model.design.count >= _SMALL
     tol = tol * max(1.0, np.sqrt(n))
-    H = near if near is not None and many else H
+    H = curvature if curvature is not None and has_many_rows else H
     point = np.concatenate([gamma.ravel(), log_aux])
     if H is not None:
         point = _bfgs_passes(model, point, _slope(model, point, shape), H, tol)
@@ -113,8 +122,8 @@ def find_mode(
         local = _evaluate(model, point, shape)
     if not (np.isfinite(local.gradient).all() and np.isfinite(local.curvature).all()):
         raise DataError(
-            "newton: the log posterior is beyond double precision where its search starts. State columns and response in units of "
-            "like size, and look for values far from all others"
+            "newton: the log posterior overflows double precision at the start of the search. Rescale columns and response to "
+            "similar units, and check for extreme values"
         )
     status = Status.STEP_LIMIT
     decrement = np.inf
@@ -126,38 +135,46 @@ def find_mode(
         before = decrement
         decrement = float(np.sqrt(max(local.gradient @ step, 0.0)))
         if decrement < tol and convex:
-            # From here the error squares, so the last step needs no new gradient; the curvature, which gives the
-            # standard errors, is taken anew where that costs little.
+            # From here each step squares the error, so the last step needs no new
+            # gradient; the curvature, which gives the
+            # standard errors, is recomputed if it is cheap.
             point = point + step
-            if not many:
+            if not has_many_rows:
                 local = _evaluate(model, point, shape)
             status = Status.CONVERGED
             break
         if convex and before <= decrement < _ROUNDING:
-            # So near the mode each step squares the error: a decrement that no longer falls is rounding.
+            # This close to the mode each step squares the error: a decrement that no
+            # longer decreases is rounding.
             status = Status.CONVERGED
             break
-        if many and convex and decrement < _NEAR * np.sqrt(n):
-            nearer = _bfgs_passes(model, point, local.gradient, local.curvature, tol)
-            if nearer is not point:
-                point = nearer
-                local = _evaluate(model, nearer, shape)
+        if has_many_rows and convex and decrement < _NEAR * np.sqrt(n):
+            refined = _bfgs_passes(model, point, local.gradient, local.curvature, tol)
+            if refined is not point:
+                point = refined
+                local = _evaluate(model, refined, shape)
                 continue
-        moved = _halve(model, point, step, local, shape)
-        if moved is None:
-            # No step rises: the maximum is reached to rounding, or the point is none.
+        accepted = _halve_step(model, point, step, local, shape)
+        if accepted is None:
+            # No step increases the value: the maximum is reached up to rounding, or the
+            # point is not a maximum.
             if decrement < _ROUNDING and convex:
                 status = Status.CONVERGED
             else:
                 status = Status.SADDLE
             break
-        point, local = moved
+        point, local = accepted
     return Mode(point[:k].reshape(shape), point[k:], local, decrement, number, status)
 
 
 def response_shift(model: Model) -> float:
-    """The middle c of a response that lies far from zero for how it varies, where y - c is as good: under a noise scale
-    p(y | eta) is a density of y - eta, and a flat intercept takes up c. There y - eta would lose the digits of eta."""
+    """Return the centre c of a response far from zero relative to its variation, if
+    subtracting it changes nothing; else 0.
+
+    With a noise scale p(y | eta) is a density of y - eta, and a flat intercept absorbs
+    c. Without the shift y - eta would lose the
+    digits of eta.
+    """
     design = model.design
     i = design.intercept
     if (
@@ -176,30 +193,34 @@ def response_shift(model: Model) -> float:
 
 def _find_about(
     model: Model,
-    far: float,
+    shift: float,
     *,
     tol: float,
     max_steps: int,
     start: tuple[tuple[float, ...], ...] | None,
     log_aux: Array | None,
 ) -> Mode:
-    """The mode by that of y - far: eta = X beta + far, so that the intercept alone is another."""
+    """Find the mode by the mode of y - far: eta = X beta + far, so only the intercept
+    differs."""
     design = model.design
     i = design.intercept
     assert i is not None
     if start is not None:
-        moved = np.array(start)
-        moved[i] -= far
-        start = tuple(tuple(row) for row in moved.tolist())
-    near = replace(model, design=replace(design, y=design.observed - far))
-    found = find_mode(near, tol=tol, max_steps=max_steps, start=start, log_aux=log_aux)
-    gamma = found.gamma.copy()
-    gamma[i] += far
-    return found._replace(gamma=gamma)
+        shifted_start = np.array(start)
+        shifted_start[i] -= shift
+        start = tuple(tuple(row) for row in shifted_start.tolist())
+    shifted = replace(model, design=replace(design, y=design.observed - shift))
+    mode = find_mode(
+        shifted, tol=tol, max_steps=max_steps, start=start, log_aux=log_aux
+    )
+    gamma = mode.gamma.copy()
+    gamma[i] += shift
+    return mode._replace(gamma=gamma)
 
 
 def _bad_start(local: LocalModel, n: float) -> bool:
-    """A sample may be separated, or all but, where the rows are not: its mode is then far out, where all is flat."""
+    """Whether the start is useless: a sample may be separated, or nearly so, with a
+    mode far away on a flat surface."""
     step, convex = newton_step(local)
     return (
         not convex
@@ -211,9 +232,14 @@ def _bad_start(local: LocalModel, n: float) -> bool:
 def _bfgs_passes(
     model: Model, point: Array, gradient: Array, H: Array, tol: float
 ) -> Array:
-    """Quasi-Newton steps from a held curvature, by passes that take the gradient only: with many rows, near the mode, the
-    curvature hardly changes and is most of the cost of a pass. Its small changes are learned from the steps (BFGS, two
-    loops; Nocedal & Wright 2006, section 7.2). Returns the point itself when the first step does not help."""
+    """Make quasi-Newton steps from a fixed curvature, with passes that compute the
+    gradient only.
+
+    With many rows the curvature hardly changes near the mode, and it is most of the
+    cost of a pass. BFGS updates it from the steps
+    (two-loop recursion; Nocedal & Wright 2006, section 7.2). Returns the point itself
+    if the first step does not help.
+    """
     p, m = model.shape
     pairs: list[tuple[Array, Array]] = []
     before = np.inf
@@ -223,13 +249,14 @@ def _bfgs_passes(
         decrement = float(np.sqrt(max(gradient @ step, 0.0)))
         if decrement < tol / 3:
             break
-        # Linear convergence: the next decrement is lambda times lambda / lambda_before, here of the slower of the last two steps.
+        # Linear convergence: the next decrement is lambda times lambda / lambda_before,
+        # for the slower of the last two steps.
         slower = max(rate, decrement / before)
         rate = decrement / before
         if pairs and decrement * slower < tol / 2:
             return (
                 point + step
-            )  # the pass that takes the curvature finds out, and goes on where that is not so
+            )  # the pass with curvature checks this, and continues otherwise
         before = decrement
         new = _slope(model, point + step, (p, m))
         if not np.abs(new).max() < 0.7 * np.abs(gradient).max():
@@ -242,7 +269,8 @@ def _bfgs_passes(
 
 
 def _two_loops(gradient: Array, H: Array, pairs: list[tuple[Array, Array]]) -> Array:
-    """The quasi-Newton step: H corrected by the (step, fall of the gradient) pairs seen, solved against the gradient."""
+    """Return the quasi-Newton step: solve H, corrected by the (step, decrease of the
+    gradient) pairs, against the gradient."""
     q = gradient
     used: list[float] = []
     # Newest pair first: a_i = s_i'q / s_i'y_i, q <- q - a_i y_i.
@@ -269,96 +297,104 @@ def _evaluate(
         look = model.value_grad_hessian_standardised
     else:
         look = model.gradient_standardised
-    with np.errstate(all="ignore"):  # a step too far gives inf or nan, and is halved
-        # numpy's floats, whose powers are inf beyond double precision, where Python's raise an OverflowError
+    with np.errstate(all="ignore"):  # too long a step gives inf or nan, and is halved
+        # NumPy floats overflow to inf, where powers of Python floats raise
+        # OverflowError
         aux = {a: np.float64(np.exp(u)) for a, u in zip(model.unknown, point[k:])}
         return look(point[:k].reshape(shape), **aux)
 
 
 def newton_step(local: LocalModel) -> tuple[Array, bool]:
-    """H^-1 g with rows scaled to unit diagonal; where H is not positive definite, its eigenvalues are made so."""
+    """Return H^-1 g with rows scaled to unit diagonal; if H is not positive definite,
+    its eigenvalues are replaced."""
     H = local.curvature
     g = local.gradient
-    if not g.size:  # every scale is at its edge
+    if not g.size:  # every scale is at its limit
         return g, True
     d = np.sqrt(np.maximum(np.abs(np.diagonal(H)), np.finfo(float).tiny))
     scaled = H / np.outer(d, d)
-    # LAPACK itself: a step of few parameters is a tenth of what SciPy's checks of its arguments take
+    # LAPACK directly: for few parameters SciPy's argument checks take ten times as long
+    # as the solve
     _, unit, info = lapack.dposv(np.asarray_chkfinite(scaled), g / d)
     if info == 0:
-        # H^-1 g = D^-1 (D^-1 H D^-1)^-1 D^-1 g with D = diag(H)^(1/2), free of the units of the columns.
+        # H^-1 g = D^-1 (D^-1 H D^-1)^-1 D^-1 g with D = diag(H)^(1/2), invariant to the
+        # units of the columns.
         return unit / d, True
     value, vector = np.linalg.eigh(scaled)
-    # D^-1 H D^-1 = V diag(v) V', and the step D^-1 V diag(1/|v|) V' D^-1 g rises along every direction.
+    # D^-1 H D^-1 = V diag(v) V', and the step D^-1 V diag(1/|v|) V' D^-1 g is an ascent
+    # direction.
     floor = 1e-10 * max(float(np.abs(value).max()), 1.0)
     null = np.abs(value) <= floor
     value = np.where(
         null, np.inf, np.abs(value)
-    )  # no step along directions that change nothing
+    )  # no step along directions that do not change the value
     convex = bool((np.linalg.eigvalsh(scaled) >= -floor).all())
     return (vector / value) @ (vector.T @ (g / d)) / d, convex
 
 
-def _halve(
+def _halve_step(
     model: Model, point: Array, step: Array, local: LocalModel, shape: tuple[int, int]
 ) -> tuple[Array, LocalModel] | None:
     # Armijo: log p(x + t d) >= log p(x) + 1e-4 t g'd, up to rounding of log p.
     slope = float(local.gradient @ step)
     noise = 1e-13 * abs(local.value)
     if slope < _FLAT:
-        # The value is a sum in which large terms may cancel; so near the mode the gradient judges the step: g'H^-1 g falls.
-        at = _evaluate(model, point + step, shape)
-        left, _ = newton_step(local._replace(gradient=at.gradient))
+        # The value is a sum with cancellation, so near the mode the gradient decides:
+        # g'H^-1 g must decrease.
+        trial = _evaluate(model, point + step, shape)
+        new_step, _ = newton_step(local._replace(gradient=trial.gradient))
         if (
-            np.isfinite(at.value)
-            and np.isfinite(at.curvature).all()
-            and 0.0 <= at.gradient @ left < 0.25 * slope
+            np.isfinite(trial.value)
+            and np.isfinite(trial.curvature).all()
+            and 0.0 <= trial.gradient @ new_step < 0.25 * slope
         ):
-            return point + step, at
+            return point + step, trial
     for t in halvings(point, step):
         new = point + t * step
-        at = _evaluate(model, new, shape)
+        trial = _evaluate(model, new, shape)
         if (
-            np.isfinite(at.value)
-            and np.isfinite(at.curvature).all()
-            and at.value >= local.value + 1e-4 * t * slope - noise
+            np.isfinite(trial.value)
+            and np.isfinite(trial.curvature).all()
+            and trial.value >= local.value + 1e-4 * t * slope - noise
         ):
-            return new, at
+            return new, trial
     return None
 
 
 def _start(
     model: Model, start: tuple[tuple[float, ...], ...] | None
 ) -> tuple[Array, Array, Array | None]:
-    """Coefficients, log aux and, where a sample of the rows gave one, a curvature that stands for that of all rows.
+    """Return coefficients, log aux and, if a sample of the rows gave one, an
+    approximate curvature for all rows.
 
-    The start is the caller's, the mode of evenly spaced rows that count for those between them when there are many, or
+    The start is the user's, the mode of evenly spaced rows weighted for the rows
+    between them if there are many rows, or
     a regression on a rough eta.
     """
     design = model.design
     if start is not None:
         beta = check_start(model, start)
         return design.frame.from_raw(beta), rough_log_aux(model), None
-    some = sample_of_rows(model)
-    if some is None:
+    sample = sample_of_rows(model)
+    if sample is None:
         return *_initial_point(model), None
-    part = Model(some, model.likelihood, model.with_prior_frozen.prior, model.aux)
+    part = Model(sample, model.likelihood, model.with_prior_frozen.prior, model.aux)
     with sample_of(design.n):
-        found = find_mode(part, tol=1e-3, max_steps=12)
-    if found.status is not Status.CONVERGED:
+        mode = find_mode(part, tol=1e-3, max_steps=12)
+    if mode.status is not Status.CONVERGED:
         return *_initial_point(model), None
     to_part = part.design.frame.from_raw(design.frame.T)
     # T_part gamma_part = T gamma = beta, so that gamma_part = M gamma and H over gamma is M' H_part M.
-    M = with_aux(map_of_columns(to_part, found.gamma.shape[1]), len(found.log_aux))
+    M = with_aux(map_of_columns(to_part, mode.gamma.shape[1]), len(mode.log_aux))
     return (
-        np.linalg.solve(to_part, found.gamma),
-        found.log_aux,
-        M.T @ found.local.curvature @ M,
+        np.linalg.solve(to_part, mode.gamma),
+        mode.log_aux,
+        M.T @ mode.local.curvature @ M,
     )
 
 
 def check_start(model: Model, start: tuple[tuple[float, ...], ...]) -> Array:
-    """A warm start (p, m). DataError for one of another shape."""
+    """Return a warm start (p, m). DataError if its shape is wrong."""
     beta = np.asarray(start)
     if beta.shape != model.shape:
         raise DataError(
@@ -368,27 +404,30 @@ def check_start(model: Model, start: tuple[tuple[float, ...], ...]) -> Array:
 
 
 def sample_of_rows(model: Model) -> Design | None:
-    """Evenly spaced rows, weighted for those between them; None where they would save less than they cost.
+    """Return evenly spaced rows, weighted for the rows between them; None if they would
+    not save time.
 
-    One row in eight is 3 standard errors from the mode of all, and its curvature so near that three passes for slopes follow at
-    (1e6, 20); one in sixteen takes four.
+    With one row in eight the sample mode is 3 standard errors from the mode, and its
+    curvature is accurate enough that three
+    gradient passes follow at (1e6, 20); one row in sixteen needs four.
     """
     design = model.design
     needed = 20 * len(design.columns) * model.likelihood.width
     if design.source is not None:
-        some = design.sample
-        if some.n == design.count or some.n < needed:
+        sample = design.sample
+        if sample.n == design.count or sample.n < needed:
             return None
-        return some
+        return sample
     stride = min(8, design.n // max(_SMALL // 2, needed))
     if design.n < _SMALL or stride < 4:
         return None
-    some = design.take(slice(None, None, stride))
-    return replace(some, weights=stride * (full_weights(some.weights, some.n)))
+    sample = design.take(slice(None, None, stride))
+    return replace(sample, weights=stride * (full_weights(sample.weights, sample.n)))
 
 
 def _initial_point(model: Model) -> tuple[Array, Array]:
-    """One weighted regression of the likelihood's rough eta on the standardised columns."""
+    """Return the weighted regression of the likelihood's rough eta on the standardised
+    columns."""
     design = model.design.sample
     likelihood = model.likelihood
     log_aux = rough_log_aux(model)
@@ -401,10 +440,10 @@ def _initial_point(model: Model) -> tuple[Array, Array]:
     if not eta.any() and design.offset is None:
         return np.zeros(model.shape), log_aux
     target = minus_offset(eta, design.offset)
-    known = likelihood.at_rows({**aux, **model.fixed}, design.precision) | model.given(
+    values = likelihood.at_rows({**aux, **model.fixed}, design.precision) | model.given(
         design
     )
-    weight = likelihood.information(eta, **known)
+    weight = likelihood.information(eta, **values)
     weight = np.einsum("nkk->n", weight) * (
         1.0 if design.weights is None else design.weights
     )
@@ -420,7 +459,7 @@ def _initial_point(model: Model) -> tuple[Array, Array]:
 
 
 def rough_log_aux(model: Model) -> Array:
-    """Logs of the nuisance parameters, from the response alone."""
+    """Return logs of the nuisance parameters, from the response only."""
     design = model.design.sample
     likelihood = model.likelihood
     if not design.n and model.of_moments:
@@ -433,7 +472,8 @@ def rough_log_aux(model: Model) -> Array:
 
 @one_blas_thread()
 def solution_at(model: Model, mode: Mode) -> Solution:
-    """The mode on the raw columns with its curvature, and whether it exists and is identified."""
+    """Return the mode on the raw columns with its covariance, after checks that it
+    exists and is identified."""
     frame = model.design.frame
     m = model.shape[1]
     k = mode.gamma.size
@@ -442,12 +482,12 @@ def solution_at(model: Model, mode: Mode) -> Solution:
     detail = ""
     not_estimable = None
     null = None
-    separated, said = _check_separation(model, mode)
+    separated, notes = _check_separation(model, mode)
     if separated is not None:
-        lost = None
+        divergence = None
     else:
-        lost = check_divergence(model, mode.gamma, mode.log_aux, mode.local)
-    if separated is None and lost is None:
+        divergence = check_divergence(model, mode.gamma, mode.log_aux, mode.local)
+    if separated is None and divergence is None:
         opened = None
     else:
         opened = open_directions(model)
@@ -462,20 +502,22 @@ def solution_at(model: Model, mode: Mode) -> Solution:
             _fixed_coefficients(model, separated, opened),
             (),
         )
-    elif lost is not None:
-        status, detail, not_estimable = divergence_status(model, lost)
-        gone_aux = [model.unknown.index(a) for a in lost.to_zero + lost.to_infinity]
+    elif divergence is not None:
+        status, detail, not_estimable = divergence_status(model, divergence)
+        fixed_aux = [
+            model.unknown.index(a) for a in divergence.to_zero + divergence.to_infinity
+        ]
         cov = _covariance_given_fixed(
             model,
             mode,
-            lost.not_estimable,
-            _fixed_coefficients(model, lost, opened),
-            gone_aux,
+            divergence.not_estimable,
+            _fixed_coefficients(model, divergence, opened),
+            fixed_aux,
         )
     else:
         root = root_of_curvature(mode.local.curvature)
         if root is None or (
-            _may_be_open(model) and _condition(mode.local.curvature[:k, :k]) > 1e13
+            _has_flat_columns(model) and _condition(mode.local.curvature[:k, :k]) > 1e13
         ):
             cov, null = _rank_deficient_covariance(model, mode, root)
         else:
@@ -490,16 +532,14 @@ def solution_at(model: Model, mode: Mode) -> Solution:
             )
     if (
         opened is not None
-    ):  # what runs away and what is not identified are two reasons, and either is enough
-        nothing = np.zeros(
-            (len(beta), len(model.likelihood.contrast_matrix)), dtype=bool
-        )
-        not_estimable, detail = opened.joined(
-            nothing if not_estimable is None else not_estimable, detail
+    ):  # divergence and missing identification are two reasons, and either is enough
+        none = np.zeros((len(beta), len(model.likelihood.contrast_matrix)), dtype=bool)
+        not_estimable, detail = opened.join(
+            none if not_estimable is None else not_estimable, detail
         )
         if (
-            lost is not None and not lost.not_estimable.any()
-        ):  # nuisance parameters alone run away
+            divergence is not None and not divergence.not_estimable.any()
+        ):  # only nuisance parameters diverge
             null = opened.directions
             beta = beta - null @ np.linalg.pinv(null) @ beta
     aux = np.exp(mode.log_aux)
@@ -508,7 +548,7 @@ def solution_at(model: Model, mode: Mode) -> Solution:
     return Solution(
         beta=beta,
         scale=cov,
-        aux=at_limits(dict(zip(model.unknown, aux)), lost),
+        aux=at_limits(dict(zip(model.unknown, aux)), divergence),
         aux_sd=dict(zip(model.unknown, map(float, sd))),
         status=status,
         detail=detail,
@@ -519,12 +559,13 @@ def solution_at(model: Model, mode: Mode) -> Solution:
             "decrement": mode.decrement,
             "steps": float(mode.steps),
         },
-        notes=(*notes_of_mode(model, mode.steps, mode.decrement, status), *said),
+        notes=(*notes_of_mode(model, mode.steps, mode.decrement, status), *notes),
     )
 
 
 def unbounded_density_message(model: Model) -> str | None:
-    """Why beta and sigma have no joint mode, in words; None where columns leave residuals."""
+    """Return why beta and sigma have no joint mode, or None if the columns leave
+    residuals."""
     if (
         not model.noise_unknown
         or model.noise_prior.powers[0] == np.inf
@@ -533,8 +574,8 @@ def unbounded_density_message(model: Model) -> str | None:
         return None
     name = model.noise_scale
     return (
-        f"newton: the columns reproduce the response exactly, so that the density rises without bound as {name} falls to 0. Hold "
-        f"{name} at a value, state priors in its units (sigma_units=True), or give {name} a prior that vanishes at 0, such as "
+        f"newton: the columns reproduce the response exactly, so the density increases without bound as {name} goes to 0. Fix "
+        f"{name} at a value, give priors in its units (sigma_units=True), or give {name} a prior that vanishes at 0, such as "
         "InverseGamma(1.0, 1.0)."
     )
 
@@ -548,19 +589,21 @@ def vanishing_noise_message(model: Model, mode: Mode) -> str | None:
     if value > _VANISHED * model.design.y_scale:
         return None
     return (
-        f"newton: {name} falls to 0 ({value:.3g}), since coefficients meet some responses exactly and the density then "
-        f"rises without bound. Hold {name} at a value, or give it a prior that vanishes at 0, such as InverseGamma(1.0, 1.0)."
+        f"newton: {name} goes to 0 ({value:.3g}), because coefficients fit some responses exactly and the density then "
+        f"increases without bound. Fix {name} at a value, or give it a prior that vanishes at 0, such as InverseGamma(1.0, 1.0)."
     )
 
 
-def _may_be_open(model: Model) -> bool:
-    """Whether columns other than the intercept have no prior: only with those is a direction open that a rounding closes."""
+def _has_flat_columns(model: Model) -> bool:
+    """Whether columns other than the intercept have no prior; only these can be
+    dependent up to rounding."""
     flat = np.flatnonzero(~model.joint.informative)
     return len(flat) > 1 or bool(len(flat) and flat[0] != model.design.intercept)
 
 
 def _condition(H: Array) -> float:
-    """The ratio of the largest to the smallest singular value of a symmetric matrix, which are its eigenvalues in size."""
+    """Return the condition number of a symmetric matrix, the ratio of its largest to
+    its smallest absolute eigenvalue."""
     size = np.abs(np.linalg.eigvalsh(H))
     if size.min() > 0:
         return float(size.max() / size.min())
@@ -570,19 +613,23 @@ def _condition(H: Array) -> float:
 def _check_separation(
     model: Model, mode: Mode
 ) -> tuple[Separation | None, tuple[Note, ...]]:
-    """Asks the linear programme only where the fit looks like running away: it is exact and takes time."""
+    """Check for separation by linear programming, which is exact but slow, only if the
+    fit looks like divergence."""
     if not isinstance(model.likelihood, MayDiverge) or model.joint.informative.all():
         return None, ()
-    far = _largest_direction(model, model.design.frame.to_raw(mode.gamma))
-    near = mode.status is Status.CONVERGED and mode.steps < 15
-    if (far < _FAR and near) or (far < _EXACT and _proved(model, mode)):
+    largest = _largest_direction(model, model.design.frame.to_raw(mode.gamma))
+    is_regular = mode.status is Status.CONVERGED and mode.steps < 15
+    if (largest < _FAR and is_regular) or (
+        largest < _EXACT and _is_maximum_proved(model, mode)
+    ):
         return None, ()
-    found, notes = separation_by_block(model)
-    return (None if found.kind == "none" else found), notes
+    result, notes = separation_by_block(model)
+    return (None if result.kind == "none" else result), notes
 
 
-def _proved(model: Model, mode: Mode) -> bool:
-    """The maximum is proved to exist by its neighbourhood, where no prior has a part in that."""
+def _is_maximum_proved(model: Model, mode: Mode) -> bool:
+    """Whether the curvature at the mode proves that the maximum exists, for models
+    without an informative prior."""
     k = mode.gamma.size
     H = mode.local.curvature
     if (
@@ -597,15 +644,16 @@ def _proved(model: Model, mode: Mode) -> bool:
 
 
 def _largest_direction(model: Model, beta: Array) -> float:
-    """The largest |eta| of any row."""
+    """Return the largest |eta| of any row."""
     return model.design.fold(partial(largest_predictor, beta=beta), max)
 
 
 def check_divergence(
     model: Model, gamma: Array, log_aux: Array, local: LocalModel
 ) -> Divergence | None:
-    """Where the likelihood does not fall from the end of a search, for what no exact method decides."""
-    if not any(undecided(model)) or not (
+    """Return the parameters along which the likelihood does not decrease, unless an
+    exact method decides this."""
+    if not any(may_diverge_along(model)) or not (
         np.isfinite(local.gradient).all() and np.isfinite(local.curvature).all()
     ):
         return None
@@ -613,46 +661,58 @@ def check_divergence(
 
 
 def _fixed_coefficients(
-    model: Model, found: Separation | Divergence, opened: FreeDirections | None
+    model: Model, divergence: Separation | Divergence, opened: FreeDirections | None
 ) -> Array:
-    """Coefficients (p, m) that are held where they are, as many as there are directions without curvature: those along which
-    the limit of the likelihood is the same, and those that leave X beta as it is.
+    """Return coefficients (p, m) that are fixed at their values, one for each direction
+    without curvature.
 
-    The others keep their curvature, so that what is estimated has the variance that it has in the limit: where the reference
-    level of a factor runs away, its other levels do with it, but their differences have estimates   (Geyer 2009).
+    These are directions along which the limit of the likelihood is constant, and
+    directions that do not change X beta. The
+    other coefficients keep their curvature, so estimable ones have their limiting
+    variance: if the reference level of a
+    factor diverges, its other levels do too, but their differences have estimates
+    (Geyer 2009).
     """
     p, m = model.shape
-    if found.span is None:
-        gone = found.not_estimable
-        if gone.shape[1] == m:
-            return gone
-        return np.repeat(gone.any(1)[:, None], m, 1)
-    span = found.span.reshape(p * m, -1)
+    if divergence.span is None:
+        missing = divergence.not_estimable
+        if missing.shape[1] == m:
+            return missing
+        return np.repeat(missing.any(1)[:, None], m, 1)
+    span = divergence.span.reshape(p * m, -1)
     if opened is not None:
         span = np.hstack([span, np.kron(opened.directions, np.eye(m))])
-    held = np.zeros(p * m, dtype=bool)
+    fixed = np.zeros(p * m, dtype=bool)
     if span.shape[1]:
-        # in units of the standardised columns; the pivots are coefficients that no direction leaves where they are
+        # in units of the standardised columns; the pivots are coefficients that every
+        # direction changes
         unit = np.repeat(np.linalg.norm(model.design.frame.T, axis=1), m)
-        held[
+        fixed[
             qr((span / unit[:, None]).T, mode="r", pivoting=True)[1][: span.shape[1]]
         ] = True
-    return held.reshape(p, m)
+    return fixed.reshape(p, m)
 
 
 def _covariance_given_fixed(
-    model: Model, mode: Mode, not_estimable: Array, held: Array, gone_aux: Sequence[int]
+    model: Model,
+    mode: Mode,
+    not_estimable: Array,
+    held: Array,
+    fixed_aux: Sequence[int],
 ) -> DenseCovariance:
-    """The covariance with some coefficients and nuisance parameters held where they are; those that run away are missing."""
+    """Return the covariance with some coefficients and nuisance parameters fixed;
+    diverging ones are missing."""
     m = mode.gamma.shape[1]
-    # Where reported coefficients mix the model's own (a symmetric softmax), a column runs away as a whole.
+    # If reported coefficients mix the model's own (a symmetric softmax), a column
+    # diverges as a whole.
     if not_estimable.shape[1] == m:
-        gone = not_estimable
+        at_infinity = not_estimable
     else:
-        gone = np.repeat(not_estimable.any(1)[:, None], m, 1)
+        at_infinity = np.repeat(not_estimable.any(1)[:, None], m, 1)
     aux = np.zeros(len(mode.log_aux), dtype=bool)
-    aux[np.array(gone_aux, dtype=int)] = True
-    # phi with (gamma, log aux) = Z phi spans the directions along which nothing that is held moves
+    aux[np.array(fixed_aux, dtype=int)] = True
+    # phi with (gamma, log aux) = Z phi spans the directions that do not change a fixed
+    # parameter
     S = with_aux(map_of_columns(model.design.frame.T, m), len(mode.log_aux))
     fixed = S[np.concatenate([held.ravel(), aux])]
     Z = np.linalg.qr(
@@ -661,7 +721,7 @@ def _covariance_given_fixed(
     root = Z @ root_of_pseudo_inverse(
         Z.T @ mode.local.curvature @ Z, 1e-15 * max(1, Z.shape[1])
     )
-    missing = np.concatenate([(gone | held).ravel(), aux])
+    missing = np.concatenate([(at_infinity | held).ravel(), aux])
     return DenseCovariance(
         model.design.frame,
         m,
@@ -674,8 +734,8 @@ def _covariance_given_fixed(
 def _rank_deficient_covariance(
     model: Model, mode: Mode, root: Array | None
 ) -> tuple[DenseCovariance, Array | None]:
-    """The covariance, and the directions (p, j) that collinear columns without a prior leave open: there the covariance is that
-    of the coefficients of least norm."""
+    """Return the covariance of the least-norm coefficients, and the directions (p, j)
+    that collinear columns leave undetermined."""
     frame = model.design.frame
     m = model.shape[1]
     k = mode.gamma.size
@@ -685,7 +745,7 @@ def _rank_deficient_covariance(
         if root is None:
             raise NotConverged(
                 unbounded_density_message(model)
-                or "newton: the curvature at the end is not positive definite: start elsewhere, or give a prior"
+                or "newton: the curvature at the end is not positive definite: try another start, or give a prior"
             )
         return DenseCovariance(frame, m, log_names(model), root=root), None
     N = null_space(rank, model.shape[0])

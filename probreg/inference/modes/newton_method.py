@@ -6,7 +6,14 @@ import numpy as np
 
 from probreg.arguments.scalars import Count, Matrix, Positive, check_fields
 from probreg.errors import NotConverged
-from probreg.inference.base import METHODS, Method, Solution, Status, edges, kinds
+from probreg.inference.base import (
+    METHODS,
+    Method,
+    Solution,
+    Status,
+    bounded_aux,
+    unsupported_kinds,
+)
 from probreg.inference.modes.closed_form import jeffreys_obstacle
 from probreg.inference.modes.existence import multimodality_cause
 from probreg.inference.modes.level_solution import solve_levels
@@ -17,7 +24,7 @@ from probreg.inference.modes.newton import (
     unbounded_density_message,
     vanishing_noise_message,
 )
-from probreg.inference.modes.wide import rotated
+from probreg.inference.modes.wide import rotate
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import Model
 from probreg.priors import SmoothPrior
@@ -28,19 +35,25 @@ from probreg.priors import SmoothPrior
 class Newton(Method):
     """The mode argmax log p(y | X beta, aux) + log p(beta, aux) for a smooth likelihood with flat or normal priors.
 
-    sigma, where the likelihood has one, is found jointly on its log scale, so that p(sigma) ∝ 1/sigma gives maximum
+    A noise scale sigma is estimated jointly on its log scale, so p(sigma) ∝ 1/sigma
+    gives maximum
     likelihood. The covariance is the inverse observed curvature over (beta, log aux).
 
-    Where the log posterior can have several local maxima (Student-t noise, priors with heavy tails), the search begins from
-    several points, and the highest maximum is the estimate; a note names the others. With `start` it begins there only.
+    If the log posterior can have several local maxima (Student-t noise, priors with
+    heavy tails), the search starts from
+    several points, and the highest maximum is the estimate; a note lists the others.
+    With `start` it uses only this point.
 
     Parameters
     ----------
     tol : float
-        It stops at a decrement of `tol` sqrt(n) standard errors, after which one more step squares the error.
-    max_steps : int
-        The most Newton steps.
-    start : array (p, m), optional
+        The search stops at a decrement of `tol` sqrt(n) standard errors, after which
+        one more step squares the error.
+        max_steps : int
+            Maximum number of Newton steps.
+        start : array (p, m), optional
+            Coefficients on the raw columns at the start of the search; the estimate is
+            then a maximum near them.
         Coefficients on the raw columns to start from; the maximum near them is then the estimate.
 
     References
@@ -70,48 +83,48 @@ class Newton(Method):
 
     def obstacle(self, model: Model) -> str | None:
         return (
-            kinds(self, model)
-            or edges(self, model)
+            unsupported_kinds(self, model)
+            or bounded_aux(self, model)
             or jeffreys_obstacle(model, self.name)
         )
 
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
         if self.start is None:
-            given = None
+            start_beta = None
         else:
-            given = check_start(model, self.start)
+            start_beta = check_start(model, self.start)
         of_levels = solve_levels(
-            model, tol=self.tol, max_steps=self.max_steps, start=given
+            model, tol=self.tol, max_steps=self.max_steps, start=start_beta
         )
         if of_levels is not None:
             return of_levels
-        if model.design.n < model.shape[0] and (wide := rotated(model)) is not None:
+        if model.design.n < model.shape[0] and (wide := rotate(model)) is not None:
             if self.start is None:
                 start = None
             else:
                 start = wide.start(check_start(model, self.start))
-            found = replace(self, start=start).solve(wide.tilted, rng)
+            solution = replace(self, start=start).solve(wide.tilted, rng)
             return wide.back(
-                found, found.aux[model.noise_scale] if wide.relative else 1.0
+                solution, solution.aux[model.noise_scale] if wide.relative else 1.0
             )
         mode = find_mode(
             model, tol=self.tol, max_steps=self.max_steps, start=self.start
         )
         if mode.status is not Status.CONVERGED:
-            why = unbounded_density_message(model) or vanishing_noise_message(
+            message = unbounded_density_message(model) or vanishing_noise_message(
                 model, mode
             )
-            if why is not None:
-                raise NotConverged(why)
-        found = solution_at(model, mode)
+            if message is not None:
+                raise NotConverged(message)
+        solution = solution_at(model, mode)
         if (
             self.start is not None
-            or found.status is not Status.CONVERGED
+            or solution.status is not Status.CONVERGED
             or multimodality_cause(model) is None
         ):
-            return found
+            return solution
         from probreg.inference.modes.peaks import Peak, highest_solution
 
         return highest_solution(
-            model, Peak.of(mode, found), tol=self.tol, max_steps=self.max_steps
+            model, Peak.of(mode, solution), tol=self.tol, max_steps=self.max_steps
         )

@@ -1,4 +1,5 @@
-"""The prior of a model as independent normal ones, column by column, where it is that."""
+"""The prior of a model as independent normal priors of its columns, if it has this
+form."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -34,7 +35,8 @@ class NormalColumns:
 
 
 def normal_columns(model: Model) -> NormalColumns | None:
-    """The prior by column; None where it is not of independent normal ones."""
+    """Return the prior by column; None if it does not consist of independent normal
+    priors."""
     if model.joint.apart:
         return None
     p = model.shape[0]
@@ -45,33 +47,36 @@ def normal_columns(model: Model) -> NormalColumns | None:
         if isinstance(b.prior, Flat):
             continue
         if isinstance(b.prior, GaussianPrior):
-            own = b.prior.independent(len(b.columns))
+            sd_of_block = b.prior.independent(len(b.columns))
         else:
-            own = None
-        if own is None or not isinstance(b.prior, GaussianPrior):
+            sd_of_block = None
+        if sd_of_block is None or not isinstance(b.prior, GaussianPrior):
             return None
-        at = list(b.columns)
-        center[at], sd[at], relative[at] = (
-            b.prior.center(len(at)),
-            own,
+        columns = list(b.columns)
+        center[columns], sd[columns], relative[columns] = (
+            b.prior.center(len(columns)),
+            sd_of_block,
             b.prior.sigma_units,
         )
     return NormalColumns(center, sd, relative)
 
 
 def independent_normals(model: Model) -> tuple[Array, Array, bool] | None:
-    """Means and standard deviations (q,) of the columns with a normal prior, and whether these are in units of sigma; None for other
-    priors, and for some stated in units of an unknown sigma and some not."""
-    found = normal_columns(model)
+    """Return means and standard deviations (q,) of the columns with a normal prior, and
+    whether these are in units of sigma.
+
+    None for other priors, and if only some are in units of an unknown sigma.
+    """
+    prior = normal_columns(model)
     G = model.joint.informative
-    if found is None:
+    if prior is None:
         return None
-    relative = found.relative[G]
+    relative = prior.relative[G]
     units = set((relative & (model.noise_held is None)).tolist())
     if len(units) != 1:
         return None
     if relative.any():
-        sd = found.sd[G] * np.where(relative, model.noise(), 1.0)
+        sd = prior.sd[G] * np.where(relative, model.noise(), 1.0)
     else:
-        sd = found.sd[G]
-    return found.center[G], sd, units.pop()
+        sd = prior.sd[G]
+    return prior.center[G], sd, units.pop()

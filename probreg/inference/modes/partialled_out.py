@@ -1,9 +1,13 @@
-"""A Gaussian log-likelihood in the columns whose prior is informative, the flat ones at their best given those.
+"""A Gaussian log-likelihood in the columns with an informative prior; flat coefficients
+are optimal given these.
 
-Flat columns are projected out of the others and of y, which are then least squares in fewer columns of unit norm:
-RSS(delta) = yy - 2 c'delta + delta'G delta, and the flat coefficients follow from delta. Where columns are few, or the rows
-are gone, G comes from the triangular factor of the moments; where they are many, from the rows, all at once when there are
-more rows than columns and column by column, as they are asked for, when there are not.
+Flat columns are projected out of the others and of y, which leaves least squares in
+fewer columns of unit norm:
+RSS(delta) = yy - 2 c'delta + delta'G delta, and the flat coefficients follow from
+delta. If columns are few or the rows
+are not in memory, G comes from the triangular factor of the moments. Otherwise it comes
+from the rows: in one pass if there
+are more rows than columns, else column by column on first use.
 """
 
 from collections.abc import Callable
@@ -25,23 +29,23 @@ from probreg.numerics.linalg import (
     triangular,
 )
 
-_SPARSE = 16  # every so many rows tell the sizes of columns
-_MILD = 0.1  # the part of its squares that the flat columns may have of a column which is not freed of them row by row
-FEW = 300  # columns up to which the moments' factor is the quickest way to G
+_SPARSE = 16  # one row in so many estimates the norms of columns
+_MILD = 0.1  # largest share of a column's square in the flat columns, for which G is corrected after the sum
+FEW = 300  # columns up to which the factor of the moments is the fastest source of G
 
 
 class WholeGram:
-    """G as it stands."""
+    """G as a full matrix."""
 
     def __init__(self, G: Array) -> None:
         self.G = G
 
     def times(self, delta: Array) -> Array:
         """G delta, by the columns where delta is not zero."""
-        some = np.flatnonzero(delta)
-        if 4 * len(some) > len(delta):
+        nonzero = np.flatnonzero(delta)
+        if 4 * len(nonzero) > len(delta):
             return self.G @ delta
-        return delta[some] @ self.G[some]
+        return delta[nonzero] @ self.G[nonzero]
 
     def among(self, J: Array) -> Array:
         """G[J, J], contiguous."""
@@ -51,7 +55,7 @@ class WholeGram:
 
 
 class LazyGram:
-    """G = U'U / (norms), of which only columns asked for are computed, and kept."""
+    """G = U'U / (norms); columns are computed on first use and cached."""
 
     def __init__(self, U: Array, norm: Array) -> None:
         self.U, self.norm = U, norm
@@ -59,19 +63,19 @@ class LazyGram:
         self.known, self.part = np.zeros(0, int), np.zeros((0, 0))
 
     def times(self, delta: Array) -> Array:
-        some = np.flatnonzero(delta)
+        nonzero = np.flatnonzero(delta)
         # G delta = N^-1 U'U N^-1 delta, N = diag(norm).
-        fitted = self.U[:, some] @ (delta[some] / self.norm[some])
+        fitted = self.U[:, nonzero] @ (delta[nonzero] / self.norm[nonzero])
         return (self.U.T @ fitted) / self.norm
 
     def among(self, J: Array) -> Array:
         fresh = J[self.place[J] < 0]
         if len(fresh):
-            self._learn(fresh)
-        at = self.place[J]
-        return self.part[np.ix_(at, at)]
+            self._compute_columns(fresh)
+        places = self.place[J]
+        return self.part[np.ix_(places, places)]
 
-    def _learn(self, fresh: Array) -> None:
+    def _compute_columns(self, fresh: Array) -> None:
         new = self.U[:, fresh] / self.norm[fresh]
         old = len(self.known)
         size = old + len(fresh)
@@ -91,31 +95,32 @@ class PartialledOut:
     """Least squares in delta (k,), the coefficients of `columns` times `norm`."""
 
     columns: Array  # (k,) numbers of the columns with an informative prior
-    flat: Array  # (f,) numbers of the flat columns that are no combinations of earlier flat ones
-    norm: Array  # (k,), of what the flat columns leave of each
+    flat: Array  # (f,) numbers of the flat columns that do not depend on earlier flat ones
+    norm: Array  # (k,), norms of the columns after projecting out the flat ones
     c: Array  # (k,)
-    yy: float  # what they leave of y'y
+    yy: float  # y'y after projecting out the flat columns
     weight: float
     gram: WholeGram | LazyGram
     follow: Callable[
         [Array], Array
     ]  # coefficients (k,) -> those of the flat columns (f,)
-    left_out: int  # flat columns that are combinations of others
+    left_out: int  # dependent flat columns
     rows: Callable[
         [], tuple[Array, Array]
-    ]  # U (r, k) and v (r,): what is left of the columns, not of unit norm, and of y
-    # (p,) what was subtracted from the columns, and the column of the intercept that takes it up
+    ]  # U (r, k) and v (r,): the columns, not of unit norm, and y after projecting out the flat columns
+    # (p,) the shift subtracted from the columns, and the position of the intercept that absorbs it
     shift: tuple[Array, int] | None = None
 
     def beta(self, coefficients: Array) -> Array:
-        """All p coefficients from those of `columns`; zero for flat columns that are combinations of others."""
-        out = np.zeros(len(self.columns) + len(self.flat) + self.left_out)
-        out[self.columns] = coefficients
-        out[self.flat] = self.follow(coefficients)
+        """Return all p coefficients from those of `columns`; zero for dependent flat
+        columns."""
+        beta = np.zeros(len(self.columns) + len(self.flat) + self.left_out)
+        beta[self.columns] = coefficients
+        beta[self.flat] = self.follow(coefficients)
         if self.shift is not None:
-            away, intercept = self.shift
-            out[intercept] -= away @ out
-        return out
+            shift, intercept = self.shift
+            beta[intercept] -= shift @ beta
+        return beta
 
 
 def partial_out(model: Model) -> PartialledOut:
@@ -165,13 +170,13 @@ def _parts_of(design: Design, columns: Array, flat: Array) -> PartialledOut:
 def _of_moments(design: Design, columns: Array, flat: Array) -> PartialledOut:
     moments = design.moments
     if len(flat):
-        kept = flat[list(rank_of(triangular(moments.R[:, flat])).kept)]
+        kept_flat = flat[list(rank_of(triangular(moments.R[:, flat])).kept)]
     else:
-        kept = flat
-    f = len(kept)
+        kept_flat = flat
+    f = len(kept_flat)
     k = len(columns)
     F = np.asarray(
-        triangular(moments.factor[:, [*kept, *columns, moments.p]]), dtype=float
+        triangular(moments.factor[:, [*kept_flat, *columns, moments.p]]), dtype=float
     )
     # F = [R_f R_k z; 0 U v] over the flat and the other columns: |y - X beta|^2 is |z - R_f b_f - R_k b|^2 + |v - U b|^2,
     # the first of which is 0 at b_f = R_f^-1 (z - R_k b).
@@ -179,20 +184,20 @@ def _of_moments(design: Design, columns: Array, flat: Array) -> PartialledOut:
     z = F[:f, -1]
     U = F[f : f + k, f : f + k]
     v = F[f:, -1]
-    gone = _refuse_absent(U, np.sqrt((F[:, f : f + k] ** 2).sum(0)))
+    absent = _absent_columns(U, np.sqrt((F[:, f : f + k] ** 2).sum(0)))
     if not design.n:
-        _require_near_rows(design, columns[gone])
-    U = np.where(gone, 0.0, U)
-    norm = np.where(gone, 1.0, np.sqrt((U**2).sum(0)))
-    unit = U / norm
+        _require_near_rows(design, columns[absent])
+    U = np.where(absent, 0.0, U)
+    norm = np.where(absent, 1.0, np.sqrt((U**2).sum(0)))
+    U_unit = U / norm
     return PartialledOut(
         columns=columns,
-        flat=kept,
+        flat=kept_flat,
         norm=norm,
-        c=unit.T @ v[:k],
+        c=U_unit.T @ v[:k],
         yy=float(v @ v),
         weight=moments.weight,
-        gram=WholeGram(unit.T @ unit),
+        gram=WholeGram(U_unit.T @ U_unit),
         follow=lambda b: (
             np.asarray(solve_upper(R[:, :f], z - R[:, f:] @ b)) if f else np.zeros(0)
         ),
@@ -202,42 +207,43 @@ def _of_moments(design: Design, columns: Array, flat: Array) -> PartialledOut:
 
 
 def _of_rows(design: Design, columns: Array, flat: Array) -> PartialledOut:
-    """From Q (n, f), an orthonormal basis of the flat columns: U = A - Q Q'A for the other columns A, times root weights."""
+    """From Q (n, f), an orthonormal basis of the flat columns: U = A - Q Q'A for the
+    other columns A, times root weights."""
     y = minus_offset(design.observed, design.offset)
     w = design.square_weights
     root = np.ones(design.n) if w is None else np.sqrt(w)
     B = design.X[:, flat] * root[:, None]
     if len(flat):
-        kept = list(rank_of(triangular(B)).kept)
+        kept_flat = list(rank_of(triangular(B)).kept)
     else:
-        kept = []
-    Q, R = np.linalg.qr(B[:, kept])
+        kept_flat = []
+    Q, R = np.linalg.qr(B[:, kept_flat])
     y = y * root
     # M = I - QQ': v = My, U = MA, and b_f = R^-1 (Q'y - Q'A b).
     z = Q.T @ y
     v = y - Q @ z
     rows = _Rows(design.X, columns, None if w is None else root)
-    both = np.column_stack([Q, v])
-    (products,) = rows.sums(lambda at, A: (np.dot(both[at].T, A),))
+    Q_and_v = np.column_stack([Q, v])
+    (products,) = rows.sums(lambda rows_, A: (np.dot(Q_and_v[rows_].T, A),))
     share = products[:-1]
-    by = (
+    parts = (
         _lazily(rows, Q, share, v)
         if design.n < len(columns)
         else _at_once(rows, Q, share, v, products[-1])
     )
-    gram, c, norm = by
+    gram, c, norm = parts
     return PartialledOut(
         columns=columns,
-        flat=flat[kept],
+        flat=flat[kept_flat],
         norm=norm,
         c=c,
         yy=float(v @ v),
         weight=design.total,
         gram=gram,
         follow=lambda b: (
-            np.linalg.solve(R, z - share @ b) if len(kept) else np.zeros(0)
+            np.linalg.solve(R, z - share @ b) if len(kept_flat) else np.zeros(0)
         ),
-        left_out=len(flat) - len(kept),
+        left_out=len(flat) - len(kept_flat),
         rows=lambda: (rows.whole() - Q @ share, v),
     )
 
@@ -250,68 +256,73 @@ class _Rows:
     columns: Array
     root: Array | None
 
-    def block(self, at: slice) -> Array:
+    def block(self, rows: slice) -> Array:
         first = int(self.columns[0])
         last = int(self.columns[-1]) + 1
         side = slice(first, last) if last - first == len(self.columns) else self.columns
-        A = self.X[at, side]
+        A = self.X[rows, side]
         if self.root is None:
             return A
-        return A * self.root[at, None]
+        return A * self.root[rows, None]
 
     def whole(self) -> Array:
         return self.block(slice(0, len(self.X)))
 
     def sums(
         self,
-        of: Callable[[slice, Array], tuple[Array, ...]],
+        function: Callable[[slice, Array], tuple[Array, ...]],
         *,
-        most: int | None = None,
+        max_blocks: int | None = None,
     ) -> tuple[Array, ...]:
-        """The sums of what `of` makes of each block of rows, of which there are `most` at most."""
+        """Return the sums of `function` over blocks of rows, in at most `max_blocks`
+        blocks."""
         n = len(self.X)
         blocks = row_blocks(len(self.X), len(self.columns))
-        if most is not None and most < len(blocks):
-            edges = np.linspace(0, n, most + 1).astype(int)
-            blocks = [slice(a, b) for a, b in pairwise(edges)]
-        return map_blocks(lambda at: of(at, self.block(at)), blocks)
+        if max_blocks is not None and max_blocks < len(blocks):
+            bounds = np.linspace(0, n, max_blocks + 1).astype(int)
+            blocks = [slice(a, b) for a, b in pairwise(bounds)]
+        return map_blocks(lambda rows: function(rows, self.block(rows)), blocks)
 
 
 def _at_once(
     rows: _Rows, Q: Array, share: Array, v: Array, cross: Array
 ) -> tuple[WholeGram, Array, Array]:
-    """G, c and the norms in one pass over the rows, which are never held again; `share` is Q'A, and `cross` v'A."""
-    # of columns that the flat ones are a small part of, A'A less (Q'A)'Q'A has all digits, and A is not copied
-    some = rows.block(slice(None, None, _SPARSE))
+    """Return G, c and the norms in one pass over the rows; `share` is Q'A, and `cross`
+    v'A."""
+    # if the flat columns explain little of the others, A'A - (Q'A)'Q'A keeps all
+    # digits, and A is not copied
+    sample = rows.block(slice(None, None, _SPARSE))
     mild = bool(
-        ((share**2).sum(0) <= _MILD * _SPARSE * np.einsum("ij,ij->j", some, some)).all()
+        (
+            (share**2).sum(0) <= _MILD * _SPARSE * np.einsum("ij,ij->j", sample, sample)
+        ).all()
     )
 
-    def part(at: slice, A: Array) -> tuple[Array, ...]:
+    def part(block: slice, A: Array) -> tuple[Array, ...]:
         if mild:
             return (
                 A.T @ A,
-            )  # by halves, as np.dot of some columns of a larger array is not
-        U = np.dot(Q[at], share)
+            )  # symmetric product, unlike np.dot of some columns of a larger array
+        U = np.dot(Q[block], share)
         np.subtract(A, U, out=U)
-        return np.dot(U.T, U), np.dot(v[at], U), np.dot(Q[at].T, U)
+        return np.dot(U.T, U), np.dot(v[block], U), np.dot(Q[block].T, U)
 
-    # a block makes and adds a matrix (k, k), whose cost its rows share
+    # a block creates and adds a matrix (k, k); enough rows per block amortise it
     count = 2 * max(1, len(rows.X) // (5 * len(rows.columns)))
-    G, *more = rows.sums(part, most=count)
-    c, left = more or (
+    G, *further = rows.sums(part, max_blocks=count)
+    c, flat_part = further or (
         cross,
         share,
-    )  # `left` of the flat columns is rounding where they were taken off
-    G -= left.T @ left
+    )  # `flat_part` of the flat columns is rounding where they were taken off
+    G -= flat_part.T @ flat_part
     # |a_j|^2 = |M a_j|^2 + |Q'a_j|^2, and then G = N^-1 U'U N^-1, c = N^-1 U'v.
     size = np.sqrt(np.diagonal(G) + (share**2).sum(0))
-    gone = np.diagonal(G) <= (1e-12 * size) ** 2
-    norm = np.where(gone, 1.0, np.sqrt(np.where(gone, 1.0, np.diagonal(G))))
+    absent = np.diagonal(G) <= (1e-12 * size) ** 2
+    norm = np.where(absent, 1.0, np.sqrt(np.where(absent, 1.0, np.diagonal(G))))
     G /= norm
     G /= norm[:, None]
-    G[gone], G[:, gone] = 0.0, 0.0
-    return WholeGram(G), np.where(gone, 0.0, c / norm), norm
+    G[absent], G[:, absent] = 0.0, 0.0
+    return WholeGram(G), np.where(absent, 0.0, c / norm), norm
 
 
 def _lazily(
@@ -323,12 +334,12 @@ def _lazily(
     # Projected twice: once leaves rounding of the size of A.
     U -= Q @ (Q.T @ U)
     size = np.sqrt(np.einsum("ij,ij->j", U, U) + (share**2).sum(0))
-    gone = _refuse_absent(U, size)
-    U[:, gone] = 0.0
-    norm = np.where(gone, 1.0, np.sqrt(np.einsum("ij,ij->j", U, U)))
+    absent = _absent_columns(U, size)
+    U[:, absent] = 0.0
+    norm = np.where(absent, 1.0, np.sqrt(np.einsum("ij,ij->j", U, U)))
     return LazyGram(U, norm), (v @ U) / norm, norm
 
 
-def _refuse_absent(U: Array, size: Array) -> Array:
-    """(k,) bool: columns of which the flat ones leave rounding only."""
+def _absent_columns(U: Array, size: Array) -> Array:
+    """(k,) bool: columns equal to combinations of the flat ones up to rounding."""
     return np.sqrt(np.einsum("ij,ij->j", U, U)) <= 1e-12 * size

@@ -1,8 +1,8 @@
 """Local maxima of a log posterior that is not concave: Newton's method from several starting points.
 
-A likelihood such as Student-t, or a prior with heavy tails, can give a log posterior more than one local maximum. The starting
+A likelihood such as Student-t, or a prior with heavy tails, can give a log posterior with several local maxima. The starting
 points are the centre of the prior, the maximum of the likelihood, and for a noise scale exact fits of a few rows. A starting
-point is used only if the log posterior falls somewhere on the line from it to each maximum that is already known.
+point is used only if the log posterior decreases somewhere on the line from it to each maximum found before.
 """
 
 from collections.abc import Sequence
@@ -26,31 +26,33 @@ from probreg.system.terminal import percent
 
 _MODE_DISTANCE = 1.0  # standard deviations between two modes
 _START_DISTANCE = (
-    3.0  # standard deviations of a starting point from every mode that is known
+    3.0  # standard deviations of a starting point from every mode found before
 )
-_MAX_START_DROP = 30.0  # log posterior of a starting point below the first mode, at most: Newton's method climbs from it
-# of a log: a mode with less than a millionth of the probability of another
+_MAX_START_DROP = 30.0  # largest difference of the log posterior between the first mode and a start of Newton's method
+# a log: a mode with less than a millionth of the probability of another
 _MAX_MASS_DROP = 14.0
 _MAX_FURTHER_MODES = 4  # further modes
-_N_SUBSETS = 30  # exact fits: if half of the rows belong to each cluster, four of them have all of three rows in one
+_N_SUBSETS = 30  # exact fits: if each cluster has half of the rows, about four subsets of three rows lie in one
 _LOG_SCALE_DROPS = (
     0.0,
     1.5,
     3.0,
-)  # of a log: rows of one cluster have a smaller noise scale of their own
+)  # logs: rows of one cluster have a smaller noise scale
 _MAX_COLUMNS = 10  # with more columns an exact fit has rows of several clusters
-_MAX_ROWS = 500  # with more rows the search uses a sample of so many, in which a cluster of 5 % of the rows has 25
+_MAX_ROWS = 500  # with more rows the search uses a sample, in which a cluster of 5 % of the rows has 25
 _LINE_POINTS = 24  # points between a starting point and a mode
 _N_NAMED = 3  # coefficients that describe a mode
-SHARE = 0.01  # probability about a mode, from which leaving it out shifts an interval of 95 %
+SHARE = 0.01  # probability of a mode above which omitting it shifts a 95 % interval
 
 
 class Peak(NamedTuple):
-    """The mode of the log posterior and its curvature, as the map z -> (vec beta, log aux) = centre + root z under which
+    """A mode of the log posterior and its curvature, as the map z -> (vec beta, log
+    aux) = centre + root z under which
     the curvature is the identity.
 
-    `root` is the inverse of the upper Cholesky factor of the curvature on the raw columns, so that the same z means the
-    same draw in whatever units the columns are, and about whatever zero.
+    `root` is the inverse of the upper Cholesky factor of the curvature on the raw
+    columns, so the same z gives the
+    same draw for any units and any origin of the columns.
     """
 
     found: Solution  # the mode with its covariance, which is dense
@@ -59,13 +61,13 @@ class Peak(NamedTuple):
     value: float = np.nan  # of the log posterior over (vec beta, log aux)
 
     @classmethod
-    def of(cls, mode: Mode, found: Solution) -> "Peak":
+    def of(cls, mode: Mode, solution: Solution) -> "Peak":
         """At the end of a search that converged."""
         # z = root^-1 (theta - mode) has the curvature 1
         return cls(
-            found,
-            np.concatenate([found.beta.ravel(), mode.log_aux]),
-            found.scale.raw_root(),
+            solution,
+            np.concatenate([solution.beta.ravel(), mode.log_aux]),
+            solution.scale.raw_root(),
             mode.local.value,
         )
 
@@ -94,48 +96,50 @@ class Peak(NamedTuple):
     def points(self, z: Array) -> tuple[Array, Array]:
         """beta (S, p, m) and log aux (S, a) at z (S, p m + a)."""
         # (vec beta, log aux) = centre + root z, with covariance root root' = H^-1.
-        at = self.centre + times_root(z, self.root)
+        theta = self.centre + times_root(z, self.root)
         k = self.found.beta.size
-        return at[:, :k].reshape(-1, *self.found.beta.shape), at[:, k:]
+        return theta[:, :k].reshape(-1, *self.found.beta.shape), theta[:, k:]
 
 
 def find_peak(model: Model, name: str, *, tol: float, max_steps: int) -> Peak:
-    """The mode and its curvature, the expected one where the likelihood has kinks. Incompatible, in the name of a method, where there is none."""
+    """Find a mode and its curvature (the expected one for likelihoods with kinks).
+    Incompatible, naming the method, if there is none."""
     mode = any_mode(model, tol=tol, max_steps=max_steps)
-    found = solution_at(model, mode)
-    if found.status is not Status.CONVERGED:
+    solution = solution_at(model, mode)
+    if solution.status is not Status.CONVERGED:
         raise Incompatible(
-            f"{name} has no mode to expand about: {found.status.value} ({found.detail})"
+            f"{name} needs a mode, and the search found none: {solution.status.value} ({solution.detail})"
         )
-    return Peak.of(mode, found)
+    return Peak.of(mode, solution)
 
 
 @one_blas_thread()
 def find_peaks(model: Model, name: str, *, tol: float, max_steps: int) -> list[Peak]:
-    """The mode that `find_peak` finds, and other modes with some of the probability."""
-    found = add_peaks(
+    """Return the mode of `find_peak`, and other modes with some of the probability."""
+    peaks = add_peaks(
         model,
         find_peak(model, name, tol=tol, max_steps=max_steps),
         tol=tol,
         max_steps=max_steps,
     )
-    most = max(p.log_mass for p in found)
-    return [found[0], *(p for p in found[1:] if p.log_mass > most - _MAX_MASS_DROP)]
+    largest = max(p.log_mass for p in peaks)
+    return [peaks[0], *(p for p in peaks[1:] if p.log_mass > largest - _MAX_MASS_DROP)]
 
 
-def probability_shares(found: Sequence[Peak]) -> Array:
-    """The probability about each mode by Laplace's approximation, of sum one."""
-    log_mass = np.array([p.log_mass for p in found])
+def probability_shares(peaks: Sequence[Peak]) -> Array:
+    """Return the probability of each mode by Laplace's approximation, with sum one."""
+    log_mass = np.array([p.log_mass for p in peaks])
     return np.exp(log_mass - np.logaddexp.reduce(log_mass))
 
 
 @one_blas_thread()
 def add_peaks(model: Model, first: Peak, *, tol: float, max_steps: int) -> list[Peak]:
-    """A mode and the further ones that Newton's method finds, where the log posterior can have several."""
-    found = [first]
+    """Return a mode and further ones found by Newton's method, if the log posterior can
+    have several."""
+    peaks = [first]
     design = model.design
     if multimodality_cause(model) is None or not _can_search(model):
-        return found
+        return peaks
     if design.n <= _MAX_ROWS:
         starts = _starting_points(model, first)
     else:
@@ -144,11 +148,15 @@ def add_peaks(model: Model, first: Peak, *, tol: float, max_steps: int) -> list[
         )
         part = replace(model.with_prior_frozen, design=design.take(rows))
         try:
-            own = find_peaks(part, "", tol=tol, max_steps=max_steps)
+            sample_peaks = find_peaks(part, "", tol=tol, max_steps=max_steps)
         except (ProbregError, np.linalg.LinAlgError):  # the sample has no mode
-            return found
+            return peaks
         starts = np.array(
-            [p.centre for p in own if p.distance(first.centre) > _START_DISTANCE]
+            [
+                p.centre
+                for p in sample_peaks
+                if p.distance(first.centre) > _START_DISTANCE
+            ]
         ).reshape(-1, len(first.centre))
     value = log_density_at(model, starts)
     queue = _select_distinct_starts(
@@ -158,15 +166,15 @@ def add_peaks(model: Model, first: Peak, *, tol: float, max_steps: int) -> list[
         ],
         first,
     )
-    while len(queue) and len(found) <= _MAX_FURTHER_MODES:
+    while len(queue) and len(peaks) <= _MAX_FURTHER_MODES:
         other = _find_peak_from(model, queue[0], tol=tol, max_steps=max_steps)
         queue = queue[1:]
         if other is not None and all(
-            p.distance(other.centre) > _MODE_DISTANCE for p in found
+            p.distance(other.centre) > _MODE_DISTANCE for p in peaks
         ):
-            found.append(other)
+            peaks.append(other)
             queue = _select_distinct_starts(model, queue, other)
-    return found
+    return peaks
 
 
 def _can_search(model: Model) -> bool:
@@ -180,7 +188,7 @@ def _can_search(model: Model) -> bool:
 def log_density_at(model: Model, points: Array) -> Array:
     """log p over (vec beta, log aux) at points (k, p m + a)."""
     k = model.shape[0] * model.shape[1]
-    with np.errstate(all="ignore"):  # a far point overflows to no density
+    with np.errstate(all="ignore"):  # the density of a far point overflows
         aux = dict(zip(model.unknown, np.exp(points[:, k:].T)))
         value = model.log_posterior(
             points[:, :k].reshape(-1, *model.shape), **aux
@@ -189,17 +197,18 @@ def log_density_at(model: Model, points: Array) -> Array:
 
 
 def _select_distinct_starts(model: Model, starts: Array, peak: Peak) -> Array:
-    """Select the points (k, p m + a) far from a mode between which and the mode the log posterior falls somewhere."""
+    """Select the points (k, p m + a) that are far from a mode and separated from it by
+    a decrease of the log posterior."""
     if len(starts):
-        far = starts[peak.distance(starts) > _START_DISTANCE]
+        distant = starts[peak.distance(starts) > _START_DISTANCE]
     else:
-        far = starts
+        distant = starts
     t = np.linspace(0.0, 1.0, _LINE_POINTS)[:, None]
     falls = [
         bool((np.diff(log_density_at(model, s + t * (peak.centre - s))) < 0.0).any())
-        for s in far
+        for s in distant
     ]
-    return far[np.array(falls, dtype=bool)]
+    return distant[np.array(falls, dtype=bool)]
 
 
 def _find_peak_from(
@@ -212,32 +221,36 @@ def _find_peak_from(
         mode = find_mode(
             model, tol=tol, max_steps=max_steps, start=beta, log_aux=start[k:]
         )
-        found = solution_at(model, mode)
+        solution = solution_at(model, mode)
     except (ProbregError, np.linalg.LinAlgError):  # no mode is found from this point
         return None
-    if found.status is Status.CONVERGED:
-        return Peak.of(mode, found)
+    if solution.status is Status.CONVERGED:
+        return Peak.of(mode, solution)
     return None
 
 
 def _starting_points(model: Model, first: Peak) -> Array:
-    """Points (k, p m + a) from which another mode may be found: the centre of the prior, all at once and one coefficient after
-    another, the maximum of the likelihood by one step of Newton's method, and of a noise scale the exact fits of as many rows as
-    there are columns, with a smaller noise scale too."""
+    """Return points (k, p m + a) from which Newton's method may find another mode.
+
+    These are the centre of the prior (all coefficients, and one at a time), the maximum
+    of the likelihood by one Newton step, and,
+    with a noise scale, exact fits of as many rows as columns, also with a smaller noise
+    scale.
+    """
     k = first.found.beta.size
-    at = first.centre
+    mode = first.centre
     centre = np.zeros(model.shape)
     for b in model.joint.blocks:
         centre[list(b.columns)] = np.reshape(getattr(b.prior, "location", 0.0), (-1, 1))
     informed = np.repeat(model.joint.informative, model.shape[1])
-    swaps = np.tile(at, (int(informed.sum()) + 2, 1))
+    swaps = np.tile(mode, (int(informed.sum()) + 2, 1))
     swaps[0, :k][informed] = centre.ravel()[informed]
     for row, j in enumerate(np.flatnonzero(informed)):
         swaps[row + 1, j] = centre.ravel()[j]
     if informed.any():
-        aux = dict(zip(model.unknown, np.exp(at[k:]).tolist()))
+        aux = dict(zip(model.unknown, np.exp(mode[k:]).tolist()))
         local = replace(model, prior=Flat()).value_grad_hessian(
-            at[:k].reshape(model.shape), **aux
+            mode[:k].reshape(model.shape), **aux
         )
         swaps[-1, :k] += np.linalg.lstsq(
             local.curvature[:k, :k], local.gradient[:k], rcond=1e-10
@@ -254,7 +267,7 @@ def _starting_points(model: Model, first: Peak) -> Array:
     )
     scales = _LOG_SCALE_DROPS if model.unknown else _LOG_SCALE_DROPS[:1]
     parts = [
-        np.hstack([exact, np.tile(at[k:] - less, (len(exact), 1))]) for less in scales
+        np.hstack([exact, np.tile(mode[k:] - drop, (len(exact), 1))]) for drop in scales
     ]
     return np.vstack([swaps, *parts])
 
@@ -263,17 +276,17 @@ def _starting_points(model: Model, first: Peak) -> Array:
 def highest_solution(
     model: Model, first: Peak, *, tol: float, max_steps: int
 ) -> Solution:
-    """The solution at the highest of the modes that are found, with a note on the others."""
-    found = add_peaks(model, first, tol=tol, max_steps=max_steps)
-    best = max(found, key=lambda p: p.value)
+    """Return the solution at the highest mode, with a note on the others."""
+    peaks = add_peaks(model, first, tol=tol, max_steps=max_steps)
+    best = max(peaks, key=lambda p: p.value)
     if best.value <= first.value + 1e-9 * abs(first.value):  # equal to rounding
         best = first
-    if len(found) == 1:
-        note = routine_note(Topic.MODES, describe_modes(model, found))
+    if len(peaks) == 1:
+        note = routine_note(Topic.MODES, describe_modes(model, peaks))
     else:
-        others = "; ".join(
+        other_modes = "; ".join(
             f"{best.value - p.value:.3g} lower at {describe_place(model, p, best)}"
-            for p in found
+            for p in peaks
             if p is not best
         )
         name = "likelihood" if model.flat else "log posterior"
@@ -281,21 +294,24 @@ def highest_solution(
             Topic.MODES,
             "the {name} has {n} local maxima, and this is the highest that was found. The log density is {others}",
             name=name,
-            n=len(found),
-            others=others,
+            n=len(peaks),
+            others=other_modes,
         )
     return replace(best.found, notes=(*best.found.notes, note))
 
 
 def describe_place(model: Model, peak: Peak, other: Peak) -> str:
-    """Describe a mode by the coefficients that differ most from another mode, in standard deviations. Columns of rotated
-    coordinates (names that begin with a blank) are left out."""
+    """Describe a mode by the coefficients that differ most from another mode, in
+    standard deviations.
+
+    Columns of rotated coordinates (names that begin with a blank) are omitted.
+    """
     D = model.likelihood.contrast_matrix
     columns = model.design.columns
     outcomes = model.likelihood.outcomes
     beta = peak.found.beta @ D.T
-    far = np.abs(beta - other.found.beta @ D.T) / peak.found.scale.errors_of(D)
-    entries = [divmod(int(i), len(D)) for i in np.argsort(-far, axis=None)]
+    distance = np.abs(beta - other.found.beta @ D.T) / peak.found.scale.errors_of(D)
+    entries = [divmod(int(i), len(D)) for i in np.argsort(-distance, axis=None)]
     entries = [(j, d) for j, d in entries if not columns[j].startswith(" ")][:_N_NAMED]
     if not entries:
         return f"a distance of {peak.distance(other.centre):.3g} standard deviations"
@@ -304,13 +320,13 @@ def describe_place(model: Model, peak: Peak, other: Peak) -> str:
         for j, d in sorted(entries)
     ]
     return ", ".join(
-        f"{name} = {beta[at]:.4g}" for name, at in zip(names, sorted(entries))
+        f"{name} = {beta[entry]:.4g}" for name, entry in zip(names, sorted(entries))
     )
 
 
-def describe_modes(model: Model, found: Sequence[Peak], use: str = "") -> str:
+def describe_modes(model: Model, peaks: Sequence[Peak], use: str = "") -> str:
     """Describe the modes of a posterior and how a method uses them."""
-    if len(found) == 1:
+    if len(peaks) == 1:
         return f"{multimodality_cause(model)}; the search for others found none"
-    shares = ", ".join(percent(v, 2) for v in probability_shares(found))
-    return f"the posterior has {len(found)} modes, with about {shares} of the probability; {use}"
+    shares = ", ".join(percent(v, 2) for v in probability_shares(peaks))
+    return f"the posterior has {len(peaks)} modes, with about {shares} of the probability; {use}"

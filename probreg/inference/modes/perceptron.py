@@ -1,4 +1,5 @@
-"""The perceptron: a direction that separates two classes, where there is one. A classifier, and no probability model."""
+"""The perceptron: a classifier that finds a separating direction of two classes,
+without a probability model."""
 
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
@@ -14,7 +15,7 @@ from probreg.inference.base import (
     Method,
     Solution,
     Status,
-    kinds,
+    unsupported_kinds,
 )
 from probreg.inference.covariance import NoCovariance
 from probreg.inference.notes import Topic, important_note, routine_note
@@ -23,7 +24,8 @@ from probreg.model.model import Model
 
 
 class PerceptronSearch(NamedTuple):
-    """Weights of the standardised columns after the last pass, their mean over the last pass, and what it took."""
+    """Weights of the standardised columns after the last pass, their mean over it, and
+    counts by pass."""
 
     last: Array  # (p,)
     mean: Array
@@ -36,18 +38,18 @@ class PerceptronSearch(NamedTuple):
 class Perceptron(Method):
     """Rosenblatt's rule on standardised columns: gamma += s u at every mistake, s = -1 or +1 the class of the row u.
 
-    Where the classes can be separated it ends after at most (R / margin)^2 mistakes, with a direction whose sign is
-    right in every row. Where they cannot it never settles: after `epochs` passes the answer is the average of the last
-    pass, and the status says so. The order of rows is new in each pass; a row of weight w moves gamma w times as far.
+    If the classes can be separated, it ends after at most (R / margin)^2 mistakes, with a direction of the right
+    sign in every row. Otherwise it does not converge: after `epochs` passes the answer is the average of the last
+    pass, and the status reports it. Each pass uses a new order of the rows; a row of weight w moves gamma w times as far.
 
-    There are no standard errors and no probabilities: `predict` refuses, and np.sign(X @ coef) says on which side a row
-    lies, the event's being +1. `stats` hold mistakes, passes, rows left on the wrong side, and the margin, min s
-    u'gamma / ||gamma|| on standardised columns. The margin is negative where a row is on the wrong side.
+    There are no standard errors and no probabilities: `predict` raises an error, and np.sign(X @ coef) gives the side of
+    a row, +1 for the event. `stats` contains mistakes, passes, rows on the wrong side, and the margin, min s
+    u'gamma / ||gamma|| on standardised columns. The margin is negative if a row is on the wrong side.
 
     Parameters
     ----------
     epochs : int
-        The most passes over the rows.
+        Maximum number of passes over the rows.
 
     References
     ----------
@@ -73,23 +75,22 @@ class Perceptron(Method):
 
     def describe(self, model: Model) -> str:
         assert isinstance(model.likelihood, Bernoulli)
-        other, event = model.likelihood.classes
-        return f"the class of {model.design.response} by the sign of the linear predictor: + is {event}, - is {other}"
+        non_event, event = model.likelihood.classes
+        return f"the class of {model.design.response} by the sign of the linear predictor: + is {event}, - is {non_event}"
 
     def obstacle(self, model: Model) -> str | None:
-        why = kinds(self, model)
-        if why:
-            return why
+        reason = unsupported_kinds(self, model)
+        if reason:
+            return reason
         if not model.flat:
-            return (
-                "the perceptron maximises no posterior, so a prior means nothing to it"
-            )
+            return "the perceptron maximises no posterior, so it cannot use a prior"
         if model.design.offset is not None:
-            return "the perceptron finds a direction through the origin of its columns, and this model has an offset"
+            return "the perceptron needs a linear predictor without an offset, and this model has an offset"
         return None
 
     def guarantee(self, model: Model, solution: Solution) -> "online.Guarantee":
-        """Novikoff's bound of the mistakes of all passes, on standardised columns; it needs the rows."""
+        """Novikoff's bound on the mistakes of all passes, on standardised columns; it
+        needs the rows."""
         model.design.need_rows("the perceptron's bound")
         rows = _steps(model)
         side = _sides(model)
@@ -107,15 +108,15 @@ class Perceptron(Method):
         d.need_rows("the perceptron")
         U = d.basis.rows(d.X)
         side = _sides(model)
-        found = _search(_steps(model), side, self.epochs, rng)
-        done = found.mistakes[-1] == 0
-        gamma = found.last if done else found.mean
+        search = _search(_steps(model), side, self.epochs, rng)
+        done = search.mistakes[-1] == 0
+        gamma = search.last if done else search.mean
         # margin = min_i s_i u_i'gamma / |gamma|
         lengths = side * (U @ gamma)
         margin = float(lengths.min() / (np.linalg.norm(gamma) or 1.0))
         wrong = int((lengths <= 0).sum())
-        total = int(found.mistakes.sum())
-        passes = len(found.mistakes)
+        total = int(search.mistakes.sum())
+        passes = len(search.mistakes)
         k = gamma.size
         return Solution(
             beta=d.basis.T @ gamma[:, None],
@@ -134,7 +135,7 @@ class Perceptron(Method):
             notes=(
                 important_note(
                     Topic.LIKELIHOOD,
-                    "a classifier: np.sign(X @ coef) is +1 on the event's side; there are no probabilities and no standard errors",
+                    "a classifier: np.sign(X @ coef) is +1 for the event; there are no probabilities and no standard errors",
                 ),
                 routine_note(
                     Topic.CONVERGENCE,
@@ -149,7 +150,7 @@ class Perceptron(Method):
                     "the coefficients are the average of the last pass; check(model) tests whether the classes can be separated",
                 ),
             ),
-            trace={"mistakes": found.mistakes, "norm": found.norm},
+            trace={"mistakes": search.mistakes, "norm": search.norm},
         )
 
 
@@ -158,7 +159,7 @@ def _sides(model: Model) -> Array:
 
 
 def _steps(model: Model) -> Array:
-    """The rows as a mistake adds them: standardised columns, times the weight."""
+    """Return the rows that a mistake adds: standardised columns, times the weight."""
     d = model.design
     U = d.basis.rows(d.X)
     return times_weights(U, d.weights)
@@ -167,7 +168,7 @@ def _steps(model: Model) -> Array:
 def _search(
     rows: Array, side: Array, epochs: int, rng: np.random.Generator
 ) -> PerceptronSearch:
-    """Passes until one is without a mistake, or the budget is spent."""
+    """Make passes until one has no mistake, or `epochs` is reached."""
     learner = online.perceptron()
     state = online.State(np.zeros(rows.shape[1]))
     mistakes, norms = [], []

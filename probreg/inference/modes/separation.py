@@ -1,11 +1,15 @@
-"""Separation: does the maximum of the likelihood lie at infinity, and for which coefficients?
+"""Separation: is the maximum of the likelihood at infinity, and for which coefficients?
 
-Decided exactly, before any fit, from the likelihood's recession cone alone: no family is named here.
+The check is exact, precedes any fit, and uses only the recession cone of the
+likelihood, so it is the same for all families.
 
-The cone is that of the directions D (p, m) of the coefficients with c_r'(x_r D) >= 0 for every constraint r that the
-likelihood lists, with equality where it says so. Linear programmes find it on coordinates delta = R gamma of orthonormal
-columns, so that neither units, shifts nor near-collinearity of the columns decide what counts as zero. One programme per
-coefficient and side tells where each runs.
+The cone contains the directions D (p, m) of the coefficients with c_r'(x_r D) >= 0 for
+every constraint r of the
+likelihood, with equality for some. Linear programmes find it in coordinates delta = R
+gamma of orthonormal
+columns, so units, shifts and near-collinearity of the columns do not affect the
+tolerance for zero. One programme per
+coefficient and side finds where each diverges.
 """
 
 from dataclasses import dataclass, replace
@@ -31,7 +35,7 @@ from probreg.numerics.linalg.doubled import doubled_product
 
 Array = np.ndarray
 _DOUBLED = 1e7  # rows times squared columns, a quarter of a second of products in doubled precision
-_AT_ONCE = 1000  # constraints that join the linear programme per round
+_AT_ONCE = 1000  # constraints that join the linear programme in a round
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,13 +54,18 @@ class Cone:
     def shape(self) -> tuple[int, int]:
         return self.Q.shape[1], self.recession.directions.shape[1]
 
-    def normals(self, which: Array) -> Array:
-        """The constraints `which` as unit vectors over vec delta, (len(which), k m)."""
+    def normals(self, constraints: Array) -> Array:
+        """Return the constraints as unit vectors over vec delta, (number of
+        constraints, k m)."""
         rec = self.recession
         # c_r'(q_r delta) = vec(q_r' c_r')'vec delta, over |q_r| |c_r|.
-        both = self.Q[rec.rows[which], :, None] * rec.directions[which, None, :]
+        products = (
+            self.Q[rec.rows[constraints], :, None]
+            * rec.directions[constraints, None, :]
+        )
         return (
-            both.reshape(len(which), int(np.prod(self.shape))) * self._unit[which, None]
+            products.reshape(len(constraints), int(np.prod(self.shape)))
+            * self._unit[constraints, None]
         )
 
     @cached_property
@@ -72,24 +81,29 @@ class Cone:
         return ((self.Q @ delta)[rec.rows] * rec.directions).sum(1) * self._unit
 
     def span(self, flat: Array) -> Array:
-        """Orthonormal directions (k m, r) along which the constraints in `flat` all stay at equality."""
-        where = np.flatnonzero(flat)
+        """Orthonormal directions (k m, r) along which all constraints marked in `flat`
+        stay at equality."""
+        places = np.flatnonzero(flat)
         width = int(np.prod(self.shape))
         F = np.zeros((0, width))
-        for some in np.array_split(where, len(where) // 20_000 + 1):
-            F = np.linalg.qr(np.vstack([F, self.normals(some)]), mode="r")
-        # The null space of the constraints at equality: right singular vectors of value 0.
+        for block in np.array_split(places, len(places) // 20_000 + 1):
+            F = np.linalg.qr(np.vstack([F, self.normals(block)]), mode="r")
+        # The null space of the constraints at equality: right singular vectors with
+        # singular value 0.
         values, vectors = np.linalg.svd(F)[1:]
         rank = int((values > 1e-9 * values.max(initial=1.0)).sum())
         return vectors[rank:].T
 
     def interior(self) -> tuple[Array, Array]:
-        """A direction (k, m) that makes strict every inequality that some direction of the cone makes strict,
-        and which inequalities those are (bool, one per constraint; none when the maximum of the likelihood is
+        """Return a direction (k, m) that makes every inequality strict that some
+        direction of the cone makes strict,
+        and these inequalities (bool, one per constraint; none if the maximum of the
+        likelihood is
         attained).
 
-        The cone is convex, so directions add up: maximise the sum of the margins that are still zero, until
-        none moves.
+        The cone is convex, so directions add up: maximise the sum of the margins that
+        are still zero, until
+        none increases.
         """
         equal = self.recession.equal
         if equal.any():
@@ -110,10 +124,12 @@ class Cone:
         return direction, strict
 
     def _climb(self, inside: Array, loose: Array) -> Array:
-        """The direction of the cone within the box [-1, 1] that maximises the sum of the margins marked in
+        """Return the direction of the cone within the box [-1, 1] that maximises the
+        sum of the margins marked in
         `loose`.
 
-        Constraints join as they are violated. A subset of them allows more directions than all do, so that a
+        Violated constraints join the programme. A subset of the constraints allows more
+        directions than all of them, so a
         maximum of zero over the subset is a certificate for all rows.
         """
         rec = self.recession
@@ -149,10 +165,15 @@ class Cone:
 class Separation:
     """Whether the log-likelihood has a finite maximiser over the coefficients with a flat prior.
 
-    `complete`: along `direction` every row's log-likelihood rises; `quasi`: that of some rows, and the others
-    stay; `none`: a maximiser exists; `unknown`: the likelihood does not say in which directions it never falls.
-    `not_estimable` (p, D) marks the reported coefficients, D per column, that have no finite estimate; `columns` names their columns and `labels` each of them; `direction` (p, m), or None,
-    is one along which the likelihood never falls; `rows` counts the rows whose log-likelihood rises.
+    `complete`: along `direction` the log-likelihood of every row increases; `quasi`: of
+    some rows, and the others
+    are constant; `none`: a maximiser exists; `unknown`: the likelihood does not define
+    its recession directions.
+    `not_estimable` (p, D) marks the reported coefficients, D per column, without a
+    finite estimate; `columns` lists their columns and `labels` each of them;
+    `direction` (p, m), or None,
+    is one along which the likelihood never decreases; `rows` counts the rows with an
+    increasing log-likelihood.
     """
 
     kind: Literal["none", "quasi", "complete", "unknown"]
@@ -162,9 +183,10 @@ class Separation:
     direction: Array | None
     rows: int
     intercept: int | None = None
-    # (p, m, r), directions that span those along which the limit of the likelihood is the same
+    # (p, m, r), span of the directions along which the limit of the likelihood is
+    # constant
     span: Array | None = None
-    # (p,) bool: as many coefficients as there are such directions, of levels that stay codes
+    # (p,) bool: one coefficient for each of these directions, for levels as codes
     held: Array | None = None
 
     def __bool__(self) -> bool:
@@ -172,14 +194,18 @@ class Separation:
 
 
 def separation(model: Model) -> Separation:
-    """The recession directions of the log-likelihood: {D: c_r'(x_r D) >= 0} with some strict inequality, by
-    linear programming.
+    """Check separation: find D with c_r'(x_r D) >= 0 for all rows and some strict
+    inequality, by linear programming.
 
-    Such a D exists exactly when no finite D maximises the likelihood (Albert & Anderson 1984, Haberman 1974).
-    With all inequalities strict that the cone allows, the limit of the likelihood depends on the other rows
-    only, so that a coefficient has no finite estimate exactly when it is not zero on the null space of those
-    rows (Geyer 2009). Columns with an informative prior cannot run away, rows of weight zero do not count,
-    and of collinear columns the later ones are left out. NotConverged when the linear programme fails.
+    Such a D exists exactly when no finite D maximises the likelihood (Albert & Anderson
+    1984, Haberman 1974).
+    With the maximal set of strict inequalities, the limit of the likelihood depends on
+    the other rows
+    only. A coefficient then has no finite estimate exactly when it is not zero on the
+    null space of those
+    rows (Geyer 2009). Columns with an informative prior cannot diverge, rows of weight
+    zero do not count,
+    and later collinear columns are omitted. NotConverged if the linear programme fails.
 
     >>> dose, y = np.array([1.0, 2.0, 3.0, 4.0]), [0, 0, 1, 1]
     >>> model = Model.from_arrays(dose, y, columns=["dose"], likelihood="bernoulli")
@@ -197,36 +223,38 @@ def separation(model: Model) -> Separation:
         return none
     if not isinstance(likelihood, MayDiverge):
         return replace(none, kind="unknown")
-    model.design.need_rows("the linear programme that decides separation")
+    model.design.need_rows("the linear programme for separation")
     present = slice(None) if model.design.weights is None else model.design.weights > 0
     design = model.design.take(present)
     recession = likelihood.recession(design.observed)
-    found = _of_levels(model, design.X, recession, free)
-    if found is not None:
-        return found
+    result = _separation_of_levels(model, design.X, recession, free)
+    if result is not None:
+        return result
     Q, T = _coordinates(design.X, free, _basis(model, free))
     cone = Cone(Q, recession)
     delta, strict = cone.interior()
     if not strict.any():
         return none
-    # The limit of the likelihood depends on the rows that stay at equality: a coefficient is finite where it is zero on
-    # the directions that these do not see   (Geyer 2009).
+    # The limit of the likelihood depends on the rows that stay at equality: a
+    # coefficient is finite if it is zero on
+    # the null space of these rows   (Geyer 2009).
     span = cone.span(~strict).reshape(*cone.shape, -1)
     not_estimable = non_zero(T, likelihood.contrast_matrix, span)
-    if strict.all():  # no row stays, so that nothing is estimated, of collinear columns those left out either
+    if strict.all():  # no row stays at equality, so nothing is estimable, including omitted collinear columns
         not_estimable[free] = True
-    found = _told(model, recession, strict, not_estimable, T @ delta)
-    return replace(found, span=np.einsum("pk,kmr->pmr", T, span))
+    result = _separation_of_cone(model, recession, strict, not_estimable, T @ delta)
+    return replace(result, span=np.einsum("pk,kmr->pmr", T, span))
 
 
-def _told(
+def _separation_of_cone(
     model: Model,
     recession: Recession,
     strict: Array,
     not_estimable: Array,
     direction: Array,
 ) -> Separation:
-    """What is found, of a cone some of whose constraints are strict along a direction (p, m)."""
+    """Return the separation of a cone with strict constraints along a direction (p,
+    m)."""
     names = model.design.columns
     labels = labels_of(model, not_estimable)
     columns = tuple(names[j] for j in np.flatnonzero(not_estimable.any(1)))
@@ -237,24 +265,30 @@ def _told(
     )
 
 
-def _of_levels(
+def _separation_of_levels(
     model: Model, X: Array, recession: Recession, free: Array
 ) -> Separation | None:
-    """What is found where the levels of a factor stay codes and have flat priors, of one linear predictor and columns that are
-    identified, with kind "none" where no constraint is strict; None elsewhere."""
+    """Return the separation of a model with the levels of a flat factor as codes, one
+    linear predictor and identified columns.
+
+    The kind is "none" if no constraint is strict. Returns None for other models.
+    """
     if not model.design.coded or model.shape[1] != 1 or not isinstance(X, LazyColumns):
         return None
-    first = int(np.argmax([part.groups for part in X.tail]))
-    lead = X.tail[first]
-    at = np.arange(X.starts[first], X.starts[first] + X.tail[first].groups)
-    if not np.isin(at, free).all():
+    lead_factor = int(np.argmax([part.groups for part in X.tail]))
+    lead = X.tail[lead_factor]
+    lead_columns = np.arange(
+        X.starts[lead_factor], X.starts[lead_factor] + X.tail[lead_factor].groups
+    )
+    if not np.isin(lead_columns, free).all():
         return None
     if model.design.intercept in free:
         i = model.design.intercept
     else:
         i = None
     border = np.array(
-        [j for j in free if j != i and not at[0] <= j <= at[-1]], dtype=int
+        [j for j in free if j != i and not lead_columns[0] <= j <= lead_columns[-1]],
+        dtype=int,
     )
     basis = _basis(model, free)
     U = (np.asarray(X[:, border]) - basis.shift[border]) / basis.scale[border]
@@ -264,34 +298,38 @@ def _of_levels(
     equal = recession.equal
     rows = recession.rows
     cone, order = sorted_cone(lead, U, rows, sign, equal)
-    held = i is None and (lead.Z[:, 0] == 0.0).any()
-    if held:  # the reference level, at -a = 0
+    has_reference = i is None and (lead.Z[:, 0] == 0.0).any()
+    if has_reference:  # the reference level, at -a = 0
         cone = type(cone)(
             *(
                 np.concatenate([[v], w])
                 for v, w in zip((0, 1.0, True, np.zeros(len(border))), cone)
             )
         )
-    found = level_directions(cone, lead.groups + 1)
+    directions = level_directions(cone, lead.groups + 1)
     strict = np.zeros(len(order), dtype=bool)
-    strict[order] = found.strict[int(held) :]
+    strict[order] = directions.strict[int(has_reference) :]
     if not strict.any():
         return Separation("none", (), (), np.zeros((model.shape[0], 1), bool), None, 0)
     shift = basis.shift[border] / basis.scale[border]
-    places = (at, border, i)
+    places = (lead_columns, border, i)
     p = model.shape[0]
-    told = _told(
-        model, recession, strict, *_raw(found, places, basis.scale[border], shift, p)
+    result = _separation_of_cone(
+        model,
+        recession,
+        strict,
+        *_raw(directions, places, basis.scale[border], shift, p),
     )
-    return replace(told, held=_enough(found, places, shift, p))
+    return replace(result, held=_coefficients_to_fix(directions, places, shift, p))
 
 
 def _identified_within(lead: GroupColumns, U: Array, intercept: bool) -> bool:
-    """Whether columns are identified beside the levels: none is a combination of others and of the indicators."""
+    """Whether no column is a combination of the other columns and of the indicators of
+    the levels."""
     group = np.where(lead.Z[:, 0] == 0.0, 0, lead.codes + 1)
-    every = GroupColumns(group, np.ones((len(U), 1)), lead.groups + 1)
+    lead_groups = GroupColumns(group, np.ones((len(U), 1)), lead.groups + 1)
     count = np.bincount(group, minlength=lead.groups + 1)
-    mean = every.cross(U)[:, 0] / np.maximum(count, 1)[:, None]
+    mean = lead_groups.cross(U)[:, 0] / np.maximum(count, 1)[:, None]
     if not intercept:
         mean[0] = 0.0
     if U.shape[1]:
@@ -302,68 +340,80 @@ def _identified_within(lead: GroupColumns, U: Array, intercept: bool) -> bool:
 
 
 def _raw(
-    found: LevelDirections,
+    directions: LevelDirections,
     places: tuple[Array, Array, int | None],
     scale: Array,
     shift: Array,
     p: int,
 ) -> tuple[Array, Array]:
-    """Which raw coefficients (p, 1) have no estimate, and a direction (p, 1) of theirs, from those of the levels and of the
-    standardised columns."""
-    at, border, i = places
-    gone = np.zeros((p, 1), dtype=bool)
+    """Return raw coefficients (p, 1) without an estimate, and their direction (p, 1),
+    from levels and standardised columns."""
+    lead_columns, border, i = places
+    missing = np.zeros((p, 1), dtype=bool)
     direction = np.zeros((p, 1))
-    gone[border, 0], direction[border, 0] = found.moving, found.b / scale
+    missing[border, 0], direction[border, 0] = (
+        directions.moving_columns,
+        directions.b / scale,
+    )
     # with an intercept the coefficient of a level is a_g - a_0, and the intercept a_0 - sum_j shift_j b_j
-    a = found.a
-    span = found.a_span
-    free = found.free
-    own = span[1:] if i is None else span[1:] - span[0]
+    a = directions.a
+    span = directions.a_span
+    free = directions.free
+    spans = span[1:] if i is None else span[1:] - span[0]
     size = 1.0 + np.linalg.norm(span[1:], axis=1)
-    gone[at, 0] = (
+    missing[lead_columns, 0] = (
         free[1:]
         | (free[0] & (i is not None))
-        | (np.linalg.norm(own, axis=1) > 1e-8 * size)
+        | (np.linalg.norm(spans, axis=1) > 1e-8 * size)
     )
-    direction[at, 0] = a[1:] if i is None else a[1:] - a[0]
+    direction[lead_columns, 0] = a[1:] if i is None else a[1:] - a[0]
     if i is not None:
-        left = np.linalg.norm(span[0] - shift @ found.b_span)
-        gone[i, 0] = free[0] or bool(left > 1e-8 * (1.0 + np.abs(shift).sum()))
-        direction[i, 0] = a[0] - shift @ found.b
-    return gone, direction
+        movement = np.linalg.norm(span[0] - shift @ directions.b_span)
+        missing[i, 0] = free[0] or bool(movement > 1e-8 * (1.0 + np.abs(shift).sum()))
+        direction[i, 0] = a[0] - shift @ directions.b
+    return missing, direction
 
 
-def _enough(
-    found: LevelDirections,
+def _coefficients_to_fix(
+    directions: LevelDirections,
     places: tuple[Array, Array, int | None],
     shift: Array,
     p: int,
 ) -> Array:
-    """(p,) bool: as many coefficients as there are directions along which the limit of the likelihood is the same, such that none
-    of these leaves them all where they are: each level that is free, the intercept for a free reference, pivots of the others."""
-    at, border, i = places
-    held = np.zeros(p, dtype=bool)
-    d = found.a_span.shape[1]
-    held[at] = found.free[1:]
+    """(p,) bool: coefficients to fix, one for each direction along which the limit of
+    the likelihood is constant.
+
+    Every such direction changes one of them: each free level, the intercept for a free
+    reference, and pivots of the others.
+    """
+    lead_columns, border, i = places
+    fixed = np.zeros(p, dtype=bool)
+    d = directions.a_span.shape[1]
+    fixed[lead_columns] = directions.free[1:]
     V = np.zeros(
         (p, d)
     )  # in standard deviations of the columns, with the intercept a_0 - sum_j shift_j b_j
-    V[border] = found.b_span
-    V[at] = found.a_span[1:] - (0.0 if i is None else found.a_span[0])
+    V[border] = directions.b_span
+    V[lead_columns] = directions.a_span[1:] - (
+        0.0 if i is None else directions.a_span[0]
+    )
     if i is not None:
-        held[i], V[i] = found.free[0], found.a_span[0] - shift @ found.b_span
-        if found.free[0]:
-            V[at] += V[
+        fixed[i], V[i] = (
+            directions.free[0],
+            directions.a_span[0] - shift @ directions.b_span,
+        )
+        if directions.free[0]:
+            V[lead_columns] += V[
                 i
-            ]  # less that of the reference, (1, -1, ..., -1), by which the intercept stays
-    V[held] = 0.0
+            ]  # minus that of the reference, (1, -1, ..., -1), which does not change the intercept
+    V[fixed] = 0.0
     if d:
-        held[qr(V.T, mode="r", pivoting=True)[1][:d]] = True
-    return held
+        fixed[qr(V.T, mode="r", pivoting=True)[1][:d]] = True
+    return fixed
 
 
 def _basis(model: Model, free: Array) -> Frame:
-    """The design's own, without shifts when the intercept cannot take them up."""
+    """Return the design's frame, without shifts if the intercept cannot absorb them."""
     basis = model.design.basis
     if basis.intercept is None or basis.intercept in free:
         return basis
@@ -379,15 +429,15 @@ def _basis(model: Model, free: Array) -> Frame:
 def _coordinates(X: Array, free: Array, basis: Frame) -> tuple[Array, Array]:
     """Q (n, k) with orthonormal columns that span X[:, free], and T (p, k) with beta = T delta.
 
-    Powers of a variable far from 0 are nearly collinear (condition 1e10 for a quartic of calendar years), so that products in double
-    precision leave errors of 1e-6 in Q, more than the slack of the programme. Where they are few, they are taken in twice the precision.
+    Powers of a variable far from 0 are nearly collinear (condition 1e10 for a quartic of calendar years), so products in double
+    precision leave errors of 1e-6 in Q, more than the slack of the programme. Small products use twice the precision.
     """
     few = len(X) * len(free) ** 2 <= _DOUBLED
     number = np.longdouble if few else float
     A = np.asarray(X[:, free])
     scale = basis.scale[free].astype(number)
     U = (A - basis.shift[free].astype(number)) / scale
-    kept = _spanning(U)
+    kept = _spanning_columns(U)
     # U = QR, X beta = Q delta with beta = T R^-1 delta.
     inverse = inverse_upper(triangular(U[:, kept])).astype(number)
     T = np.zeros((len(basis.scale), len(kept)), dtype=number)
@@ -400,28 +450,34 @@ def _coordinates(X: Array, free: Array, basis: Frame) -> tuple[Array, Array]:
     return doubled_product(A, high[free], (T - high)[free].astype(float)), high
 
 
-def _spanning(U: Array) -> list[int]:
-    """The first columns that span those of U (n, q). Of many more columns than rows only as many are looked at as it takes
-    to find n that span everything."""
+def _spanning_columns(U: Array) -> list[int]:
+    """Return the first columns that span all columns of U (n, q).
+
+    With many more columns than rows, only enough are factorised to find n that span
+    everything.
+    """
     n, q = U.shape
-    some = min(q, 2 * max(n, 100))
-    while len(kept := list(rank_of(triangular(U[:, :some])).kept)) < n and some < q:
-        some = min(q, 2 * some)
-    return kept
+    count = min(q, 2 * max(n, 100))
+    while (
+        len(columns := list(rank_of(triangular(U[:, :count])).kept)) < n and count < q
+    ):
+        count = min(q, 2 * count)
+    return columns
 
 
-def labels_of(model: Model, which: Array) -> tuple[str, ...]:
-    """The names of the reported coefficients that are marked in (p, D)."""
+def labels_of(model: Model, marked: Array) -> tuple[str, ...]:
+    """Return the names of the reported coefficients marked in (p, D)."""
     names = model.design.columns
     outcomes = model.likelihood.outcomes
     return tuple(
         f"{names[j]} ({outcomes[k]})" if outcomes else names[j]
-        for j, k in np.argwhere(which)
+        for j, k in np.argwhere(marked)
     )
 
 
 def non_zero(T: Array, contrast_matrix: Array, span: Array) -> Array:
-    """(p, D) bool: reported coefficients that are not zero, up to rounding, on span (k, m, r)."""
+    """(p, D) bool: reported coefficients that are not zero, up to rounding, on span (k,
+    m, r)."""
     # Reported coefficients of a direction: (T delta) D'.
     value = np.einsum("pk,dm,kmr->pdr", T, contrast_matrix, span)
     # span is orthonormal
@@ -431,12 +487,14 @@ def non_zero(T: Array, contrast_matrix: Array, span: Array) -> Array:
     return np.linalg.norm(value, axis=-1) > 1e-8 * largest
 
 
-_MOVES = 1e-6  # of the largest movement in the box, below which a coefficient stays where it is
+_MOVES = 1e-6  # relative to the largest movement in the box: below it a coefficient does not move
 
 
 def escapes(model: Model) -> Array:
-    """(2, p, D) bool: along some direction in which the likelihood never falls, reported coefficient (j, d) goes to
-    -infinity (first) or +infinity (second). A profile likelihood is then at its limit on that side, and its interval open.
+    """(2, p, D) bool: along some direction of constant or increasing likelihood,
+    reported coefficient (j, d) goes to
+    -infinity (first) or +infinity (second). A profile likelihood then has its limit on
+    that side, and its interval is open.
 
     >>> model = Model.from_arrays([1.0, 2.0, 3.0, 4.0], [0, 0, 1, 1], columns=["dose"], likelihood="bernoulli")
     >>> escapes(model)[:, :, 0]  # the intercept falls, the slope rises
@@ -445,15 +503,15 @@ def escapes(model: Model) -> Array:
     """
     likelihood = model.likelihood
     D = model.likelihood.contrast_matrix
-    out = np.zeros((2, model.shape[0], len(D)), bool)
+    reached = np.zeros((2, model.shape[0], len(D)), bool)
     if not isinstance(likelihood, MayDiverge):
-        return out
-    found = separation(model)
+        return reached
+    result = separation(model)
     design = model.design.take(
         slice(None) if model.design.weights is None else model.design.weights > 0
     )
-    if not found:
-        return out
+    if not result:
+        return reached
     free = np.flatnonzero(~model.joint.informative)
     Q, T = _coordinates(design.X, free, _basis(model, free))
     cone = Cone(Q, likelihood.recession(design.observed))
@@ -465,10 +523,12 @@ def escapes(model: Model) -> Array:
     normals = np.unique(
         (cone.normals(np.flatnonzero(~equal)) @ inside).round(14), axis=0
     )
-    for j, d in np.argwhere(found.not_estimable):
+    for j, d in np.argwhere(result.not_estimable):
         # The reported coefficient (j, d) is (T_j kron D_d) vec delta: its largest and least value in the cone.
         goal = np.kron(T[j], D[d]) @ inside
         goal = goal / np.linalg.norm(goal)
         for side, sign in enumerate((-1.0, 1.0)):
-            out[side, j, d] = sign * (goal @ maximise(sign * goal, normals)) > _MOVES
-    return out
+            reached[side, j, d] = (
+                sign * (goal @ maximise(sign * goal, normals)) > _MOVES
+            )
+    return reached

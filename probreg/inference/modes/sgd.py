@@ -1,8 +1,8 @@
 """Stochastic gradients on the log posterior, a few rows at a time: SGD of every smooth likelihood, LMS of the Gaussian.
 
-The passes come in stages, each as long as all before it together: 1, 1, 2, 4, 8 ... A stage holds its step and ends at
-its average, where the next one starts. Whether that is the maximum is not assumed: the Newton decrement sqrt(g' H^-1 g),
-the distance to the maximum in standard errors, is worked out at every average and stands in the status.
+The passes come in stages, each as long as all stages before it: 1, 1, 2, 4, 8 ... A stage keeps its step and ends at
+its average, where the next one starts. The Newton decrement sqrt(g' H^-1 g), the distance to the maximum in standard
+errors, is computed at every average and determines the status.
 """
 
 from abc import abstractmethod
@@ -22,16 +22,16 @@ from probreg.inference.base import (
     Method,
     Solution,
     Status,
-    edges,
-    kinds,
+    bounded_aux,
     sigma_note,
+    unsupported_kinds,
 )
 from probreg.inference.covariance import NoCovariance
 from probreg.inference.modes.closed_form import ClosedForm
 from probreg.inference.modes.epochs import (
     Pass,
     PassData,
-    Suffered,
+    PassLosses,
     aux_from_log,
     aux_mode_at,
     estimated_aux,
@@ -45,24 +45,24 @@ from probreg.numerics.linalg import one_blas_thread, row_blocks
 from probreg.online.stream import SMALL
 from probreg.priors import GaussianPrior
 
-_STEPS = 64  # steps of a pass unless a batch is asked for: more rows in a step make less bias, fewer more progress
-_FALL = 7.0  # log density per observation below the start at which steps grow without end: e^7 times its sigma
-_EXACT = 1e-6  # sigma of an exact fit, in standard deviations of the response, from which the search has ended
-_POWER = 0.5  # steps fall with passes^-power from stage to stage; Polyak & Juditsky ask for a power in (1/2, 1)
+_STEPS = 64  # steps of a pass by default: larger batches reduce bias, smaller ones make faster progress
+_FALL = 7.0  # decrease of log density per observation, at which steps diverge: e^7 times the sigma of the start
+_EXACT = 1e-6  # sigma of an exact fit, in standard deviations of the response, at which the search stops
+_POWER = 0.5  # steps decrease as passes^-power from stage to stage; Polyak & Juditsky require a power in (1/2, 1)
 
 
 class Descent(NamedTuple):
-    """Where the passes ended, and what was met on the way, pass by pass."""
+    """The end of the passes, with a trace by pass."""
 
     mode: Mode
     trace: dict[str, Array]
-    promised: dict[
+    bounds: dict[
         str, float
-    ]  # of least mean squares: the loss of all passes, and the bound of it
+    ]  # for least mean squares: the loss of all passes, and its bound
 
 
 class Stochastic(Method):
-    """A method that goes through the rows in passes: how it goes through them once is for its class to say."""
+    """A method that makes passes over the rows; the subclass defines one pass."""
 
     in_memory = True
     accuracy: ClassVar[float] = 0.1
@@ -75,11 +75,12 @@ class Stochastic(Method):
     def rows_per_step(self, n: int) -> int: ...
 
     def averages(self, n: int) -> bool:
-        """Whether the answer is an average: steps over all rows at once have no noise to average away."""
+        """Whether the answer is an average: steps over all rows at once have no noise
+        to average."""
         return self.average and self.rows_per_step(n) < n
 
     @abstractmethod
-    def once(
+    def one_pass(
         self,
         rows: PassData,
         order: Array,
@@ -87,10 +88,10 @@ class Stochastic(Method):
         aux: Mapping[str, float],
         step: float,
     ) -> Pass:
-        """One pass over the rows in this order (n,)."""
+        """Make one pass over the rows in this order (n,)."""
 
     def obstacle(self, model: Model) -> str | None:
-        return kinds(self, model) or edges(self, model)
+        return unsupported_kinds(self, model) or bounded_aux(self, model)
 
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
         return _solution(self, model, _descend_in_stages(self, model, rng))
@@ -101,15 +102,15 @@ class Stochastic(Method):
 class SGD(Stochastic):
     """Stochastic gradient: the averaged iterate of gamma += (step / batch) sum of d log p_i / d gamma.
 
-    The sum is over a batch of rows. It is for a smooth likelihood with flat or normal priors, on standardised columns,
-    in an order of the rows new in each pass. step = rate / L / sqrt(passes before this stage), L the bound of the
-    curvature (see `Rows.curvature`). So `rate` has no units: from 2 on a step may overshoot. A row of weight w counts
-    as w rows and a prior is shared out over the rows. sigma is maximised at the coefficients after each pass (for a
+    The sum is over a batch of rows. The method needs a smooth likelihood with flat or normal priors, uses standardised columns,
+    and a new order of the rows in each pass. step = rate / L / sqrt(passes before this stage), with L the bound on the
+    curvature (see `PassData.curvature`). So `rate` has no units: from 2 on a step may overshoot. A row of weight w counts
+    as w rows, and the prior is divided among the rows. sigma is maximised at the coefficients after each pass (for a
     Gaussian with flat priors, sqrt(RSS/n)).
 
-    With all rows in a step this is gradient descent, whose steps stay at rate / L and whose answer is the last iterate.
-    Standard errors are those of the maximum: for a Gaussian with flat priors the classical s^2 (X'X)^-1 and t, as by
-    `closed_form`, otherwise the inverse curvature, as by `newton`. `covariance("HC0")` is the sandwich, the asymptotic
+    With all rows in a step this is gradient descent: steps stay at rate / L, and the answer is the last iterate.
+    Standard errors are computed at the maximum: for a Gaussian with flat priors the classical s^2 (X'X)^-1 and t, as in
+    `closed_form`, otherwise the inverse curvature, as in `newton`. `covariance("HC0")` is the sandwich, the asymptotic
     covariance of the average of one pass.
 
     Parameters
@@ -121,14 +122,14 @@ class SGD(Stochastic):
     average : bool
         Whether the answer is the average of the iterates; the last one otherwise.
     batch : int, optional
-        Rows that share a step; by default so many that a pass has 64 steps.
+        Rows in a step; the default gives 64 steps per pass.
     tol : float
         Distance from the maximum at which it stops, in standard errors.
 
     Raises
     ------
     NotConverged
-        When the steps grow without end.
+        If the steps diverge.
 
     References
     ----------
@@ -159,7 +160,7 @@ class SGD(Stochastic):
     def rows_per_step(self, n: int) -> int:
         return min(self.batch or -(-n // _STEPS), n)
 
-    def once(
+    def one_pass(
         self,
         rows: PassData,
         order: Array,
@@ -179,7 +180,7 @@ class LMS(Stochastic):
 
     step = rate / max ||u||^2 / sqrt(passes before this stage), and below rate 2 no step overshoots its row. With flat
     priors a pass is `probreg.online.run` of `probreg.online.lms` on the rows times the roots of their weights; a normal
-    prior is shared out over the rows. Everything else as for `SGD`, whose single-row Gaussian case this is.
+    prior is divided among the rows. Otherwise it equals `SGD` with one row per step and a Gaussian likelihood.
 
     Parameters
     ----------
@@ -217,35 +218,36 @@ class LMS(Stochastic):
         check_fields(self)
         if self.rate >= 2:
             raise DataError(
-                f"lms with rate={self.rate:g} overshoots: from 2 on a step moves past its row; take 1 or less"
+                f"lms with rate={self.rate:g} overshoots: from 2 on a step moves past its row. Use 1 or less"
             )
 
     def rows_per_step(self, n: int) -> int:
         return 1
 
     def guarantee(self, model: Model, solution: Solution) -> "online.Guarantee":
-        """Widrow-Hoff's bound of each pass from where it started, added up, against the answer itself as comparator."""
+        """Widrow-Hoff's bound, summed over passes from their starts, with the answer as
+        comparator."""
         s = solution.stats
         if "online_loss" not in s:
             raise Incompatible(
-                "no theorem is written down for lms with a prior, of which each row carries a share"
+                "lms has no guarantee with a prior, because each row includes a share of it"
             )
-        known = online.Assumption(
+        assumption = online.Assumption(
             "step ||x||^2 < 2 in every pass", s["online_step"], s["online_step"] < 2
         )
         rounds = int(s["passes"]) * model.design.n
-        given = s["online_loss"], s["online_bound"], rounds, (known,)
-        what = (
+        losses = s["online_loss"], s["online_bound"], rounds, (assumption,)
+        arguments = (
             "cumulative squared loss of all passes",
-            *given,
+            *losses,
             solution.beta[:, 0],
             s["online_comparator_loss"],
         )
         return online.Guarantee(
-            "Widrow-Hoff, pass by pass", "Cesa-Bianchi, Long & Warmuth 1996", *what
+            "Widrow-Hoff, pass by pass", "Cesa-Bianchi, Long & Warmuth 1996", *arguments
         )
 
-    def once(
+    def one_pass(
         self,
         rows: PassData,
         order: Array,
@@ -271,11 +273,12 @@ class LMS(Stochastic):
             loss = loss + path.loss
             largest = max(largest, path.totals.largest)
             total += len(target) / n * path.average()
-        return Pass(state.w[:, None], total[:, None], Suffered(loss, step, largest))
+        return Pass(state.w[:, None], total[:, None], PassLosses(loss, step, largest))
 
 
 def _times_roots(rows: PassData) -> tuple[Array, Array]:
-    """The columns and y - offset of these rows, times the roots of their weights and precisions."""
+    """Return the columns and y - offset of these rows, times the roots of their weights
+    and precisions."""
     root = np.sqrt(full_weights(rows.weights, len(rows.y)))
     target = minus_offset(rows.y, rows.offset)
     if rows.precision is not None:
@@ -287,12 +290,13 @@ def _times_roots(rows: PassData) -> tuple[Array, Array]:
 def _descend_in_stages(
     method: Stochastic, model: Model, rng: np.random.Generator
 ) -> Descent:
-    """Passes in stages until the average is within `tol` standard errors of the maximum, or the budget is spent."""
+    """Make passes in stages until the average is within `tol` standard errors of the
+    maximum, or `epochs` is reached."""
     rows = PassData.of(model)
     gamma, log_aux = _start(rows)
     floor = _value(model, gamma, log_aux) - _FALL * model.design.total
     trace: list[tuple[float, float, float, float]] = []
-    passed: list[tuple[Array, Suffered | None]] = []
+    passed: list[tuple[Array, PassLosses | None]] = []
     while True:
         before = len(trace)
         mean = np.zeros_like(gamma)
@@ -306,7 +310,7 @@ def _descend_in_stages(
             gamma = done.last
             mean = mean + done.mean / length
             trace.append(row)
-            passed.append((start, done.suffered))
+            passed.append((start, done.losses))
         gamma = mean if method.averages(len(rows.y)) else gamma
         log_aux = aux_mode_at(model, gamma, log_aux)
         mode = _mode(model, gamma, log_aux, len(trace), method.tol)
@@ -316,33 +320,36 @@ def _descend_in_stages(
             return Descent(
                 mode,
                 dict(zip(names, np.array(trace).T)),
-                _promised(rows, gamma, passed),
+                _loss_bounds(rows, gamma, passed),
             )
 
 
-def _promised(
-    rows: PassData, gamma: Array, passed: list[tuple[Array, Suffered | None]]
+def _loss_bounds(
+    rows: PassData, gamma: Array, passed: list[tuple[Array, PassLosses | None]]
 ) -> dict[str, float]:
-    """Against u, the answer: the sum over passes of (loss, bound of it), each pass with its own start and step."""
+    """Return loss and bound against the answer as comparator, summed over passes with
+    their own start and step."""
     if any(s is None for _, s in passed):
         return {}
     square = (rows.y - rows.eta(gamma)[:, 0]) ** 2
-    theirs = float(
+    comparator_loss = float(
         rows.weigh(square if rows.precision is None else square * rows.precision).sum()
     )
-    known = [
+    passes = [
         (s, float(((start - gamma) ** 2).sum())) for start, s in passed if s is not None
     ]
-    # Each pass starts anew from its own w_1, ||u - w_1||^2 = apart; bounds and losses of passes add up.
+    # Each pass starts from its own w_1, ||u - w_1||^2 = distance; bounds and losses of
+    # passes add up.
     bound = sum(
-        online.widrow_hoff_pass(theirs, apart, s.step, s.largest) for s, apart in known
+        online.widrow_hoff_pass(comparator_loss, distance, s.step, s.largest)
+        for s, distance in passes
     )
     unit = rows.model.design.total / len(rows.y)  # weights were divided by their mean
     return {
-        "online_loss": unit * sum(s.loss for s, _ in known),
+        "online_loss": unit * sum(s.loss for s, _ in passes),
         "online_bound": unit * bound,
-        "online_comparator_loss": unit * theirs * len(passed),
-        "online_step": max(s.step * s.largest for s, _ in known),
+        "online_comparator_loss": unit * comparator_loss * len(passed),
+        "online_step": max(s.step * s.largest for s, _ in passes),
     }
 
 
@@ -354,7 +361,7 @@ def _one_pass(
     stage: int,
     rng: np.random.Generator,
 ) -> tuple[Pass, Array, tuple[float, float, float, float]]:
-    """The pass, log aux at its end, and what the trace keeps."""
+    """Return the pass, log aux at its end, and the entries of the trace."""
     model = rows.model
     aux = aux_from_log(rows.model, log_aux)
     n = len(rows.y)
@@ -366,9 +373,9 @@ def _one_pass(
         * (stage**-_POWER if batch < n else 1.0)
     )
     order = rng.permutation(n)
-    with np.errstate(all="ignore"):  # steps that are too long give inf or nan
+    with np.errstate(all="ignore"):  # too long steps give inf or nan
         try:
-            done = method.once(rows, order, gamma, aux, step)
+            done = method.one_pass(rows, order, gamma, aux, step)
         except online.Diverged:
             done = Pass(np.full_like(gamma, np.inf), np.full_like(gamma, np.inf))
         if np.isfinite(done.mean).all():
@@ -387,7 +394,7 @@ def _value(model: Model, gamma: Array, log_aux: Array) -> float:
 
 
 def _check_growth(method: Stochastic, value: float, floor: float) -> None:
-    """NotConverged when the log posterior has fallen below `floor`."""
+    """Raise NotConverged if the log posterior has decreased below `floor`."""
     if value > floor:
         return
     if method.rate > 1:
@@ -395,31 +402,34 @@ def _check_growth(method: Stochastic, value: float, floor: float) -> None:
     else:
         advice = f"rate={method.rate / 8:g} may do"
     raise NotConverged(
-        f"{method.name} with rate={method.rate:g} diverged: its steps grew without end. {advice}, or newton, which needs none"
+        f"{method.name} with rate={method.rate:g} diverged: its steps grew without bound. {advice}, or use newton, which has no rate"
     )
 
 
 def _start(rows: PassData) -> tuple[Array, Array]:
-    """Zero but for the intercept, which starts at the mean of the likelihood's rough eta; log aux at its maximum there."""
+    """Return zeros, with the intercept at the mean of the likelihood's rough eta, and
+    log aux at its maximum there."""
     model = rows.model
     gamma = np.zeros(rows.model.shape)
     eta, aux = rows.likelihood.initial_eta(rows.y)
     intercept = model.design.basis.intercept
     if intercept is not None:
-        rest = minus_offset(eta, rows.offset)
-        gamma[intercept] = np.average(rest, axis=0, weights=rows.weights)
+        target = minus_offset(eta, rows.offset)
+        gamma[intercept] = np.average(target, axis=0, weights=rows.weights)
     return gamma, aux_mode_at(model, gamma, np.log([aux[a] for a in model.unknown]))
 
 
 def _mode(model: Model, gamma: Array, log_aux: Array, passes: int, tol: float) -> Mode:
-    """The point with its distance to the maximum in standard errors."""
+    """Return the point with its distance to the maximum in standard errors."""
     with np.errstate(all="ignore"):
         local = model.value_grad_hessian_standardised(
             gamma, **estimated_aux(model, log_aux)
         )
     step, convex = newton_step(local)
-    if not convex:  # far off, where beta and log sigma pull together: each by itself
-        local = local._replace(curvature=_apart(local.curvature, gamma.size))
+    if (
+        not convex
+    ):  # far from the maximum, where beta and log sigma interact: treat them separately
+        local = local._replace(curvature=_block_diagonal(local.curvature, gamma.size))
         step = newton_step(local)[0]
         convex = False
     # (g'H^-1 g)^(1/2)
@@ -431,16 +441,17 @@ def _mode(model: Model, gamma: Array, log_aux: Array, passes: int, tol: float) -
     return Mode(gamma, log_aux, local, distance, passes, status)
 
 
-def _apart(curvature: Array, k: int) -> Array:
-    out = curvature.copy()
-    out[:k, k:] = out[k:, :k] = 0.0
-    return out
+def _block_diagonal(curvature: Array, k: int) -> Array:
+    blocks = curvature.copy()
+    blocks[:k, k:] = blocks[k:, :k] = 0.0
+    return blocks
 
 
-def _solution(method: Stochastic, model: Model, found: Descent) -> Solution:
-    """The solution at the point, with the standard errors of the maximum that it approaches and the status that was reached."""
-    mode = found.mode
-    total = len(found.trace["step"])
+def _solution(method: Stochastic, model: Model, descent: Descent) -> Solution:
+    """Return the solution at the point, with the standard errors of the maximum and the
+    status."""
+    mode = descent.mode
+    total = len(descent.trace["step"])
     try:
         if ClosedForm().obstacle(model) is None:
             base = _least_squares(model, mode)
@@ -448,33 +459,33 @@ def _solution(method: Stochastic, model: Model, found: Descent) -> Solution:
             base = solution_at(model, mode)
     except NotConverged as why:
         raise NotConverged(
-            f"{method.name} ended where the log posterior is not concave: more epochs, or newton"
+            f"{method.name} ended at a point where the log posterior is not concave: use more epochs, or newton"
         ) from why
     words = f"after {total} passes at a distance of {mode.decrement:.2g} standard errors from the maximum (Newton decrement sqrt(g' H^-1 g))"
     if base.status is Status.NO_MAXIMUM:
-        words = (
-            f"after {total} passes, where the likelihood still rises towards infinity"
-        )
+        words = f"after {total} passes, where the likelihood still increases towards infinity"
     if "exact_fit" in base.stats:
-        words = f"after {total} passes, at coefficients that meet every response to {base.aux[str(model.likelihood.noise_scale)]:.2g}"
+        words = f"after {total} passes, at coefficients that fit every response to {base.aux[str(model.likelihood.noise_scale)]:.2g}"
     if method.averages(model.design.n):
-        what = "average of the last stage"
+        iterate = "average of the last stage"
     else:
-        what = "last iterate"
-    gone = base.status is Status.NO_MAXIMUM
+        iterate = "last iterate"
+    is_separated = base.status is Status.NO_MAXIMUM
     if base.df is not None:
         errors = "classical, with s² = RSS/(n - rank)"
     else:
         errors = "of the curvature of the log posterior"
     return replace(
         base,
-        scale=NoCovariance.of(*model.shape, base.scale.further) if gone else base.scale,
+        scale=NoCovariance.of(*model.shape, base.scale.further)
+        if is_separated
+        else base.scale,
         detail=base.detail or words,
         stats={
             **base.stats,
             "passes": float(total),
             "distance": mode.decrement,
-            **found.promised,
+            **descent.bounds,
         },
         notes=(
             *sigma_note(
@@ -484,7 +495,7 @@ def _solution(method: Stochastic, model: Model, found: Descent) -> Solution:
                     "sigma maximises the log posterior at these coefficients (sqrt(RSS/n) for a Gaussian likelihood with flat priors)",
                 ),
             ),
-            routine_note(Topic.CONVERGENCE, f"the {what}, {words}"),
+            routine_note(Topic.CONVERGENCE, f"the {iterate}, {words}"),
             routine_note(
                 Topic.STANDARD_ERRORS,
                 "standard errors are {errors}; covariance('HC0') is the sandwich, the asymptotic covariance of the average of one "
@@ -492,39 +503,41 @@ def _solution(method: Stochastic, model: Model, found: Descent) -> Solution:
                 errors=errors,
             ),
         ),
-        trace=found.trace,
+        trace=descent.trace,
     )
 
 
 def _least_squares(model: Model, mode: Mode) -> Solution:
-    """The solution of a least-squares model at these coefficients: classical errors, from the residuals there."""
-    found = ClosedForm().solve(model, np.random.default_rng(0))
+    """Return the solution of a least-squares model at these coefficients, with
+    classical errors from their residuals."""
+    exact = ClosedForm().solve(model, np.random.default_rng(0))
     beta = model.design.basis.T @ mode.gamma
     aux = estimated_aux(model, mode.log_aux)
-    if found.null_space is not None:
+    if exact.null_space is not None:
         # The member of least norm of beta + N c: beta - N N^+ beta.
-        beta = beta - found.null_space @ np.linalg.pinv(found.null_space) @ beta
-    if found.status is Status.EXACT:
+        beta = beta - exact.null_space @ np.linalg.pinv(exact.null_space) @ beta
+    if exact.status is Status.EXACT:
         status = mode.status
     else:
-        status = found.status
-    if "exact_fit" in found.stats:
+        status = exact.status
+    if "exact_fit" in exact.stats:
         reached = aux[str(model.likelihood.noise_scale)] <= _EXACT * float(
             np.std(model.design.observed)
         )
         status = Status.CONVERGED if reached else Status.SHORT
-    # s^2 and sigma^2 are in proportion to the residual sum of squares, here at least that of the exact solution.
-    ratio = {a: v / found.aux[a] for a, v in aux.items() if found.aux[a] > 0}
+    # s^2 and sigma^2 are proportional to the residual sum of squares, here at least the
+    # exact solution's.
+    ratio = {a: v / exact.aux[a] for a, v in aux.items() if exact.aux[a] > 0}
     growth = max(ratio.values(), default=1.0)
-    stats = dict(found.stats)
+    stats = dict(exact.stats)
     stats |= {"rss": stats["rss"] * growth**2}
     stats |= {k: stats[k] * growth for k in ("sigma_unbiased",) if k in stats}
     return replace(
-        found,
+        exact,
         beta=beta,
-        scale=found.scale.scaled(growth**2),
+        scale=exact.scale.scale_by(growth**2),
         aux=aux,
-        aux_sd={a: found.aux_sd[a] * ratio.get(a, 1.0) for a in aux},
+        aux_sd={a: exact.aux_sd[a] * ratio.get(a, 1.0) for a in aux},
         status=status,
         stats=stats,
     )

@@ -1,10 +1,13 @@
-"""The least point of x'Gx/2 - c'x + R(x), R with kinks: the inner problem of every mode with exact zeros.
+"""Minimise x'Gx/2 - c'x + R(x), R with kinks: the inner problem of every mode with
+exact zeros.
 
-Coordinate descent finds which coordinates sit at their kinks; on the others the problem is smooth, and Newton's steps
-(for absolute values one linear system) finish what descent approaches slowly when columns are correlated. A step ends at
-the first kink that it meets, so the objective never rises (Lee, Battle, Raina & Ng 2006). Norms of groups, whose kinks a
-line does not cross, bend between them: there a step is halved until the objective falls. What is reported is the
-distance of zero from the subdifferential, coordinate by coordinate, over the root of the curvature of the coordinate.
+Coordinate descent finds the coordinates at their kinks. On the others the problem is
+smooth, and Newton steps (one linear system for absolute values) replace descent, which
+is slow for correlated columns. A step ends at the first kink on its way, so the
+objective never increases (Lee, Battle, Raina & Ng 2006). A norm of a group is curved
+off its kink, and a line rarely meets the kink: there a step is halved until the
+objective decreases. The certificate is the distance of zero from the subdifferential in
+each coordinate, divided by the root of its curvature.
 """
 
 import numpy as np
@@ -13,11 +16,13 @@ from scipy.linalg import cho_factor, cho_solve
 from probreg.inference.base import Array
 from probreg.inference.penalized.separable import KinkedPenalty
 
-_HALVINGS = 20  # of a step under norms of groups
-_DENSE = 600  # coordinates up to which a singular system is taken apart
+_HALVINGS = 20  # largest number of halvings of a step under norms of groups
+_DENSE = 600  # coordinates up to which a singular system is decomposed
 
 
-def off(gradient: Array, penalty: KinkedPenalty, x: Array, curvature: Array) -> float:
+def kkt_distance(
+    gradient: Array, penalty: KinkedPenalty, x: Array, curvature: Array
+) -> float:
     """The largest distance of zero from gradient + subdifferential, in units of the root of the curvature."""
     root = np.sqrt(np.maximum(curvature, np.finfo(float).tiny))
     return float((penalty.distance(gradient, x) / root).max(initial=0.0))
@@ -32,27 +37,29 @@ def minimise(
     tol: float,
     rounds: int = 60,
 ) -> tuple[Array, float]:
-    """argmin x'Gx/2 - c'x + R(x) from x, G positive semidefinite, and its distance from a certificate."""
+    """Return argmin x'Gx/2 - c'x + R(x) from x, G positive semidefinite, and the
+    distance of zero from the subdifferential."""
     curvature = np.diagonal(G) + np.where(
         penalty.hessian(x) > 0, penalty.hessian(x), 0.0
     )
     best = x
-    least = off(G @ x - c, penalty, x, curvature)
+    smallest = kkt_distance(G @ x - c, penalty, x, curvature)
     for _ in range(rounds):
-        if least <= tol:
+        if smallest <= tol:
             break
         x = penalty.sweep(G, c, x, 0.1 * tol)
-        now = off(G @ x - c, penalty, x, curvature)
-        if now > tol:
+        distance = kkt_distance(G @ x - c, penalty, x, curvature)
+        if distance > tol:
             x = _polish(G, c, penalty, x)
-            now = off(G @ x - c, penalty, x, curvature)
-        if now < least:
-            best, least = x, now
-    return best, least
+            distance = kkt_distance(G @ x - c, penalty, x, curvature)
+        if distance < smallest:
+            best, smallest = x, distance
+    return best, smallest
 
 
 def _polish(G: Array, c: Array, penalty: KinkedPenalty, x: Array) -> Array:
-    """Newton's steps over the coordinates that are off their kinks, each cut at the first kink that it meets."""
+    """Make Newton steps over the coordinates off their kinks; each step ends at the
+    first kink on its way."""
     center = penalty.center
     corners = penalty.corners
     for _ in range(30):
@@ -63,7 +70,7 @@ def _polish(G: Array, c: Array, penalty: KinkedPenalty, x: Array) -> Array:
         curvature = penalty.curvature_among(x, free)
         if curvature is not None:
             H = H + curvature
-        step = _solved(H, -gradient)
+        step = _solve_scaled(H, -gradient)
         reach = 1.0
         if step is None:
             step, reach = _degenerate(H, -gradient)
@@ -73,11 +80,11 @@ def _polish(G: Array, c: Array, penalty: KinkedPenalty, x: Array) -> Array:
         with np.errstate(divide="ignore", invalid="ignore"):
             # x_j + t step_j meets its kink at t = (center_j - x_j) / step_j.
             until = np.where(room * step > 0, room / step, np.inf)
-        most = min(reach, float(until.min(initial=np.inf)))
-        if not np.isfinite(most):
+        longest = min(reach, float(until.min(initial=np.inf)))
+        if not np.isfinite(longest):
             return x
-        for t in most * 0.5 ** np.arange(
-            _HALVINGS if (penalty.pointed & ~corners).any() else 1
+        for t in longest * 0.5 ** np.arange(
+            _HALVINGS if (penalty.has_kink & ~corners).any() else 1
         ):
             new = x.copy()
             new[free] = np.where(until <= t, center[free], x[free] + t * step)
@@ -94,15 +101,17 @@ def _polish(G: Array, c: Array, penalty: KinkedPenalty, x: Array) -> Array:
 
 
 def _lower(G: Array, c: Array, penalty: KinkedPenalty, x: Array, new: Array) -> bool:
-    """The objective at `new` is no higher, but for rounding."""
+    """Whether the objective at `new` is not higher, up to rounding."""
     step = new - x
-    # q(x + s) - q(x) = s'(G (x + s/2) - c) for q(x) = x'G x / 2 - c'x: no difference of large numbers.
+    # q(x + s) - q(x) = s'(G (x + s/2) - c) for q(x) = x'G x / 2 - c'x avoids a
+    # difference of large numbers.
     rise = step @ (G @ (x + 0.5 * step) - c) + penalty.value(new) - penalty.value(x)
     return bool(rise <= 1e-12 * (1.0 + abs(penalty.value(x)) + abs(c @ x)))
 
 
-def _solved(H: Array, b: Array) -> Array | None:
-    """H^-1 b with rows scaled to unit diagonal, None where H is not safely positive definite."""
+def _solve_scaled(H: Array, b: Array) -> Array | None:
+    """Return H^-1 b with rows scaled to unit diagonal, or None if H is not safely
+    positive definite."""
     diagonal = np.diagonal(H)
     if not len(H) or not (diagonal > 0).all():
         return None
@@ -117,16 +126,19 @@ def _solved(H: Array, b: Array) -> Array | None:
 
 
 def _degenerate(H: Array, b: Array) -> tuple[Array | None, float]:
-    """A step where H is singular, and how far it may go: along a direction that H does not see and that lowers the
-    objective all the way to the next kink, or else to the nearest of the least points. None for an H that is indefinite."""
+    """Return a step for a singular H, and its maximal length.
+
+    The step is a direction in the null space of H along which the objective decreases
+    up to the next kink, or leads to the nearest minimiser. None for an indefinite H.
+    """
     if not 0 < len(H) <= _DENSE or not (np.diagonal(H) > 0).all():
         return None, 0.0
     d = np.sqrt(np.diagonal(H))
     value, vector = np.linalg.eigh(H / np.outer(d, d))
     if value[0] < -1e-10 * value[-1]:
         return None, 0.0
-    seen = value > 1e-11 * value[-1]
-    along = vector.T @ (b / d)
-    if np.abs(along[~seen]).max(initial=0.0) > 1e-9 * np.abs(b / d).max():
-        return vector[:, ~seen] @ along[~seen] / d, np.inf
-    return vector[:, seen] @ (along[seen] / value[seen]) / d, 1.0
+    resolved = value > 1e-11 * value[-1]
+    components = vector.T @ (b / d)
+    if np.abs(components[~resolved]).max(initial=0.0) > 1e-9 * np.abs(b / d).max():
+        return vector[:, ~resolved] @ components[~resolved] / d, np.inf
+    return vector[:, resolved] @ (components[resolved] / value[resolved]) / d, 1.0

@@ -1,9 +1,9 @@
 """The lasso, the elastic net and the group lasso as posterior modes: Gaussian noise with Laplace, elastic-net and group priors.
 
-Given sigma the negative log posterior times sigma^2 is ||y - X beta||^2 / 2 + sum_j w_j |beta_j - center_j| + a ridge, or with
-norms of groups in place of absolute values: convex, and solved on a working set of coefficients that grows until the certificate holds for all of them. Over (beta, log sigma)
-the joint mode is where sigma solves N sigma^2 - B sigma - A = 0 (under p(sigma) ∝ 1/sigma): N the number of observations
-plus that of coefficients in units of sigma, A the residual and ridge sums of squares, B the l1 sum of those coefficients.
+Given sigma the negative log posterior times sigma^2 is ||y - X beta||^2 / 2 + sum_j w_j |beta_j - center_j| + a ridge, or has
+norms of groups instead of absolute values. It is convex, and solved on a working set of coefficients that grows until the certificate holds for all of them. Over (beta, log sigma)
+the joint mode solves N sigma^2 - B sigma - A = 0 (under p(sigma) ∝ 1/sigma), with N the number of observations
+plus the number of coefficients in units of sigma, A the residual and ridge sums of squares, B the l1 sum of those coefficients.
 """
 
 from collections.abc import Callable
@@ -20,9 +20,9 @@ from probreg.inference.base import (
     Method,
     Solution,
     Status,
-    edges,
-    kinds,
+    bounded_aux,
     sigma_note,
+    unsupported_kinds,
 )
 from probreg.inference.modes.partialled_out import PartialledOut, WholeGram, partial_out
 from probreg.inference.notes import (
@@ -45,19 +45,20 @@ from probreg.likelihoods import Gaussian
 from probreg.model.model import Model
 from probreg.priors import ElasticNet, GroupLaplace, Laplace, Normal
 
-_MOST = 60  # values of sigma that are tried
+_MOST = 60  # maximal number of values of sigma
 
 
 class Weights(NamedTuple):
-    """-log prior over the columns of a Projected, at unit scale: sum a_j |r_j| + l_j r_j^2 / 2, r = beta - center."""
+    """-log prior over the columns of a PartialledOut, at unit scale: sum a_j |r_j| +
+    l_j r_j^2 / 2, r = beta - center."""
 
     l1: Array
     l2: Array
     center: Array
-    units: Array  # bool: stated in units of sigma
+    units: Array  # bool: in units of sigma
     groups: tuple[
         Array, ...
-    ] = ()  # of several columns: |l1 r| over each in place of its sum of absolute values
+    ] = ()  # of several columns: |l1 r| over each replaces its sum of absolute values
 
     @classmethod
     def of(cls, model: Model, columns: Array) -> "Weights":
@@ -67,18 +68,28 @@ class Weights(NamedTuple):
         groups = []
         place[columns] = np.arange(len(columns))
         for b in joint.blocks:
-            at = list(b.columns)
+            columns_of_block = list(b.columns)
             if isinstance(b.prior, Normal):
-                l2[at], center[at] = (
-                    np.broadcast_to(b.prior.scales**-2.0, len(at)),
-                    b.prior.center(len(at)),
+                l2[columns_of_block], center[columns_of_block] = (
+                    np.broadcast_to(b.prior.scales**-2.0, len(columns_of_block)),
+                    b.prior.center(len(columns_of_block)),
                 )
             elif isinstance(b.prior, Laplace | ElasticNet):
-                part = NonsmoothBlock(b.prior, np.array(at), 1.0)
-                center[at], (l1[at], l2[at]) = part.center, part.weights or (0.0, 0.0)
+                part = NonsmoothBlock(b.prior, np.array(columns_of_block), 1.0)
+                (
+                    center[columns_of_block],
+                    (l1[columns_of_block], l2[columns_of_block]),
+                ) = part.center, part.weights or (0.0, 0.0)
             elif isinstance(b.prior, GroupLaplace):
-                center[at], l1[at] = b.prior.location, 1.0 / b.prior.scales
-                groups += [place[at][g] for g in b.prior.members(len(at)) if len(g) > 1]
+                center[columns_of_block], l1[columns_of_block] = (
+                    b.prior.location,
+                    1.0 / b.prior.scales,
+                )
+                groups += [
+                    place[columns_of_block][g]
+                    for g in b.prior.members(len(columns_of_block))
+                    if len(g) > 1
+                ]
         return cls(
             l1[columns],
             l2[columns],
@@ -89,8 +100,8 @@ class Weights(NamedTuple):
 
     def at(self, sigma: float, norm: Array) -> WeightedAbsolute | GroupNorms:
         """sigma^2 times -log prior over delta = norm (beta - center)."""
-        # sigma^2 (a |r| + l r^2 / 2) in raw units; r / sigma in place of r leaves sigma a |r| + l r^2 / 2. delta = norm
-        # r.
+        # sigma^2 (a |r| + l r^2 / 2) in raw units; with r / sigma for r it is sigma a
+        # |r| + l r^2 / 2. delta = norm r.
         l1 = np.where(self.units, sigma, sigma**2) * self.l1
         l2 = np.where(self.units, 1.0, sigma**2) * self.l2
         if self.groups:
@@ -101,12 +112,12 @@ class Weights(NamedTuple):
 
     @property
     def _all_groups(self) -> tuple[Array, ...]:
-        """With those of one column."""
+        """All groups, including those of one column."""
         alone = np.setdiff1d(np.flatnonzero(self.l1 > 0), np.concatenate(self.groups))
         return (*self.groups, *alone[:, None])
 
     def in_units(self, r: Array) -> float:
-        """The l1 sum over columns in units of sigma, of a group its length."""
+        """The l1 sum over columns in units of sigma; a group contributes its norm."""
         u = self.units
         if not self.groups:
             return float(self.l1[u] @ np.abs(r[u]))
@@ -119,7 +130,7 @@ class ModeGivenSigma(NamedTuple):
     """The mode given sigma."""
 
     r: Array  # (k,) beta - center, times norm
-    gradient: Array  # (k,), of RSS / 2 over r, with the sign turned: the correlations with the residuals
+    gradient: Array  # (k,), minus the gradient of RSS / 2 over r: the correlations with the residuals
     rss: float
     kkt: float  # in conditional standard errors
     gap: float  # in nats
@@ -139,13 +150,16 @@ class Lasso:
     def of(cls, model: Model, parts: PartialledOut | None = None) -> "Lasso":
         parts = partial_out(model) if parts is None else parts
         weights = Weights.of(model, parts.columns)
-        at = weights.center * parts.norm
-        if not at.any():
+        center = weights.center * parts.norm
+        if not center.any():
             return cls(parts, weights, parts.c, parts.yy)
         # About the centre a: c - G a in place of X'y, and |y - X a|^2 = y'y - 2 c'a + a'G a.
-        G = parts.gram.times(at)
+        G = parts.gram.times(center)
         return cls(
-            parts, weights, parts.c - G, float(parts.yy - 2 * parts.c @ at + at @ G)
+            parts,
+            weights,
+            parts.c - G,
+            float(parts.yy - 2 * parts.c @ center + center @ G),
         )
 
     def beta(self, r: Array) -> Array:
@@ -156,13 +170,14 @@ class Lasso:
         return self.parts.beta(b)[:, None]
 
     def start(self) -> ModeGivenSigma:
-        """beta = center, from which a search begins."""
+        """The start of a search, beta = center."""
         return ModeGivenSigma(np.zeros(len(self.c)), self.c, self.yy, np.inf, np.inf, 0)
 
-    def given(
+    def mode_given_sigma(
         self, sigma: float, start: ModeGivenSigma, tol: float, hint: Array | None = None
     ) -> ModeGivenSigma:
-        """The mode at this sigma, from another; `hint` are columns that may join it."""
+        """Return the mode at this sigma, starting from another mode; `hint` marks
+        columns that may enter."""
         r = start.r
         g = start.gradient
         penalty = self.weights.at(sigma, self.parts.norm)
@@ -170,14 +185,15 @@ class Lasso:
         curvature = np.sqrt(1.0 + penalty.ridge) * sigma
         tol = max(
             tol, 1e-13 * float(np.sqrt(self.yy)) / sigma
-        )  # what rounding of the residuals leaves
+        )  # the effect of rounding of the residuals
         if hint is None:
             work = ~penalty.at_kink(r)
         else:
             work = ~penalty.at_kink(r) | penalty.whole(hint)
         best: ModeGivenSigma | None = None
-        # Where G stands whole, descent keeps the correlations of all columns up, and needs no copy of G among some. Columns that it
-        # is slow with are left to systems.
+        # If all of G is available, descent updates the correlations of all columns, and
+        # needs no submatrix of G. Linear systems
+        # solve for columns on which it is slow.
         quick = isinstance(gram, WholeGram) and isinstance(penalty, WeightedAbsolute)
         for rounds in range(1, 101):
             J = np.flatnonzero(work)
@@ -200,33 +216,34 @@ class Lasso:
             # g = X'(y - X r), the correlations with the residuals: at the mode g_j lies in the subdifferential of the
             # penalty.
             g = self.c - gram.times(r)
-            off = penalty.distance(-g, r) / curvature
-            kkt = float(off.max(initial=0.0))
+            distance = penalty.distance(-g, r) / curvature
+            kkt = float(distance.max(initial=0.0))
             if best is None or kkt < best.kkt:
                 # |y - X r|^2 = y'y - r'(2 c - G r) = y'y - r'(c + g).
                 rss = max(float(self.yy - r @ (self.c + g)), 0.0)
                 best = ModeGivenSigma(
                     r, g, rss, kkt, _gap(penalty, r, g, rss) / sigma**2, rounds
                 )
-            fresh = (off > tol) & ~work
+            fresh = (distance > tol) & ~work
             if kkt <= tol or not (fresh.any() or quick):
                 break
             quick = quick and bool(fresh.any())
-            most = max(100, len(J))  # the working set at most doubles
-            if fresh.sum() > most:
-                fresh &= off >= np.partition(off[fresh], -most)[-most]
+            limit = max(100, len(J))  # the working set at most doubles
+            if fresh.sum() > limit:
+                fresh &= distance >= np.partition(distance[fresh], -limit)[-limit]
             work = work | penalty.whole(fresh)
         assert best is not None
         return best
 
-    def sigma_equation(self, found: ModeGivenSigma) -> tuple[float, float, float]:
-        """N, A and B: over u = log sigma the negative log posterior is N u + A e^-2u / 2 + B e^-u - log p(sigma) - u."""
+    def sigma_equation(self, mode: ModeGivenSigma) -> tuple[float, float, float]:
+        """Return N, A and B: over u = log sigma the negative log posterior is N u + A
+        e^-2u / 2 + B e^-u - log p(sigma) - u."""
         u = self.weights.units
         w = self.weights
-        r = found.r / self.parts.norm
+        r = mode.r / self.parts.norm
         return (
             self.parts.weight + float(u.sum()),
-            found.rss + float(w.l2[u] @ r[u] ** 2),
+            mode.rss + float(w.l2[u] @ r[u] ** 2),
             w.in_units(r),
         )
 
@@ -234,14 +251,18 @@ class Lasso:
 def _gap(
     penalty: WeightedAbsolute | GroupNorms, r: Array, g: Array, rss: float
 ) -> float:
-    """The duality gap of ||y - X r||^2 / 2 + R(r) at the residual, shrunk until it is feasible: with t <= 1 the share that
-    is left, (1 - t)^2 RSS / 2 + R(r) + R*(t g) - t g'r, every part of which is positive."""
+    """Return the duality gap of ||y - X r||^2 / 2 + R(r), with the residual scaled
+    until it is feasible.
+
+    With the scale t <= 1 it is (1 - t)^2 RSS / 2 + R(r) + R*(t g) - t g'r, a sum of
+    nonnegative parts.
+    """
     t = penalty.feasible(g)
     return float(0.5 * (1 - t) ** 2 * rss + penalty.fenchel(r, t * g))
 
 
 class Joint(NamedTuple):
-    """A mode over (beta, log sigma), or over beta with sigma held."""
+    """A mode over (beta, log sigma), or over beta with fixed sigma."""
 
     given: ModeGivenSigma
     sigma: float
@@ -257,41 +278,42 @@ def solve_joint(
     tol: float,
     hint: Array | None = None,
 ) -> Joint:
-    """The mode, from another and sigma (None: that of y itself)."""
+    """Find the mode from another mode and sigma (None: the scale of y)."""
     if model.noise_held is not None:
-        found = lasso.given(model.noise_held, start, tol, hint)
-        return Joint(found, model.noise_held, found.kkt)
+        mode = lasso.mode_given_sigma(model.noise_held, start, tol, hint)
+        return Joint(mode, model.noise_held, mode.kkt)
     if lasso.yy == 0.0:
         raise NotConverged(_collapse(model))
     slopes = model.noise_prior.slopes
     top = float(np.sqrt(lasso.yy / lasso.parts.weight))
-    at: list[ModeGivenSigma] = [start]
+    modes: list[ModeGivenSigma] = [start]
     miss = 0.0
 
     def step(u: float) -> float:
-        """log sigma of the coefficients at this one, less it."""
+        """Return log sigma given the coefficients at u, minus u."""
         nonlocal miss
-        at[0] = lasso.given(float(np.exp(u)), at[0], tol, hint)
-        new, miss = _sigma_step(lasso.sigma_equation(at[0]), slopes, u)
+        modes[0] = lasso.mode_given_sigma(float(np.exp(u)), modes[0], tol, hint)
+        new, miss = _sigma_step(lasso.sigma_equation(modes[0]), slopes, u)
         if new < np.log(top) - 16.0:
             raise NotConverged(_collapse(model))
         return new - u
 
     u = _fixed_point(step, np.log(top if sigma is None else sigma), lambda: miss <= tol)
-    return Joint(at[0], float(np.exp(u)), max(at[0].kkt, miss))
+    return Joint(modes[0], float(np.exp(u)), max(modes[0].kkt, miss))
 
 
 def _collapse(model: Model) -> str:
     return (
-        "coordinate_descent: the columns reproduce the response exactly, so that sigma runs to 0 and the density has no "
-        "mode. Hold sigma (aux={'sigma': ...}), or state the prior in units of sigma (sigma_units=True)"
+        "coordinate_descent: the columns reproduce the response exactly, so sigma runs to 0 and the density has no "
+        "mode. Fix sigma (aux={'sigma': ...}), or give the prior in units of sigma (sigma_units=True)"
     )
 
 
 def _sigma_step(
     equation: tuple[float, float, float], slopes: Any, u: float
 ) -> tuple[float, float]:
-    """The root over log sigma of N - A e^-2u - B e^-u = d log p / du, and how far u is from it in standard errors."""
+    """Return the root over log sigma of N - A e^-2u - B e^-u = d log p / du, and the
+    distance of u in standard errors."""
     N, A, B = equation
 
     def at(v: float) -> tuple[float, float]:
@@ -320,8 +342,9 @@ def _sigma_step(
 def _fixed_point(
     step: Callable[[float], float], u: float, good: Callable[[], bool]
 ) -> float:
-    """Where step vanishes, falling: secants between points of either sign, plain steps until there are such."""
-    over: tuple[float, float] | None = None  # the lowest u from which it steps down
+    """Find the zero of a decreasing step: secants between points of opposite sign,
+    plain steps until two are known."""
+    over: tuple[float, float] | None = None  # the lowest u with a negative step
     under: tuple[float, float] | None = None
     before: tuple[float, float] | None = None
     for _ in range(_MOST):
@@ -356,10 +379,10 @@ def _fixed_point(
 class CoordinateDescent(Method):
     """The mode argmin ||y - X beta||^2 / (2 sigma^2) - log p(beta): lasso, elastic net and group lasso.
 
-    It is for a Gaussian likelihood with Laplace, elastic-net, group Laplace, diagonal normal and flat priors, from rows or
-    from moments; flat columns are unpenalised. Given sigma the problem is convex. stats hold the duality gap in nats ("gap")
+    It needs a Gaussian likelihood with Laplace, elastic-net, group Laplace, diagonal normal and flat priors, and uses rows
+    or moments; flat columns are unpenalised. Given sigma the problem is convex. `stats` contains the duality gap in nats ("gap")
     and the distance of zero from the subdifferential in conditional standard errors ("kkt"), at most `tol`. Zeros are
-    exactly zero. An unknown sigma is found jointly on its log scale; then "gap" is that given sigma. A mode at a kink
+    exactly zero. An unknown sigma is estimated jointly on its log scale; "gap" is then conditional on sigma. A mode at a kink
     has no curvature: the covariance is nan.
 
     Parameters
@@ -389,69 +412,75 @@ class CoordinateDescent(Method):
         check_fields(self)
 
     def obstacle(self, model: Model) -> str | None:
-        why = kinds(self, model) or without_kinks(self, model) or edges(self, model)
-        if why:
-            return why
+        reason = (
+            unsupported_kinds(self, model)
+            or without_kinks(self, model)
+            or bounded_aux(self, model)
+        )
+        if reason:
+            return reason
         if any(
             isinstance(b.prior, Normal) and b.prior.precision_matrix is not None
             for b in model.joint.blocks
         ):
-            return f"{self.name} takes normal priors of independent coefficients; with a precision matrix use proximal_newton"
+            return f"{self.name} needs normal priors of independent coefficients; with a precision matrix use proximal_newton"
         return None
 
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
         lasso = Lasso.of(model)
-        found = solve_joint(lasso, model, lasso.start(), sigma=None, tol=self.tol)
-        return solution_of(lasso, model, found)
+        joint = solve_joint(lasso, model, lasso.start(), sigma=None, tol=self.tol)
+        return solution_of(lasso, model, joint)
 
 
 def solution_of(
-    lasso: Lasso, model: Model, found: Joint, tol: float = 1e-8
+    lasso: Lasso, model: Model, joint: Joint, tol: float = 1e-8
 ) -> Solution:
-    """The mode as a solution, with its certificates."""
-    rounding = 1e-12 * float(np.sqrt(lasso.yy)) / found.sigma
-    if found.kkt <= max(tol, rounding):
+    """Return the mode as a solution with its certificates."""
+    rounding = 1e-12 * float(np.sqrt(lasso.yy)) / joint.sigma
+    if joint.kkt <= max(tol, rounding):
         status = Status.CONVERGED
     else:
         status = Status.STEP_LIMIT
     stats = {
         "n": lasso.parts.weight,
-        "rss": found.given.rss,
-        "gap": found.given.gap,
-        "kkt": found.kkt,
-        "steps": float(found.given.rounds),
+        "rss": joint.given.rss,
+        "gap": joint.given.gap,
+        "kkt": joint.kkt,
+        "steps": float(joint.given.rounds),
     }
-    raw = bool(model.unknown) and not lasso.weights.units[lasso.weights.l1 > 0].all()
+    has_raw_units = (
+        bool(model.unknown) and not lasso.weights.units[lasso.weights.l1 > 0].all()
+    )
     notes = (
         *sigma_note(model, JOINT_SIGMA),
         routine_note(
             Topic.CONVERGENCE,
             "zero is within {kkt:.1e} of the subdifferential, in conditional standard errors; duality gap {gap:.1e}",
-            kkt=found.kkt,
-            gap=found.given.gap,
+            kkt=joint.kkt,
+            gap=joint.given.gap,
         ),
-        *((_local_mode_note(model),) if raw else ()),
+        *((_local_mode_note(model),) if has_raw_units else ()),
         *local_notes(model),
     )
     if model.unknown:
-        aux = {model.noise_scale: found.sigma}
+        aux = {model.noise_scale: joint.sigma}
     else:
         aux = {}
-    made = kinked_solution(
-        model, lasso.beta(found.given.r), aux, status, stats=stats, notes=notes
+    solution = kinked_solution(
+        model, lasso.beta(joint.given.r), aux, status, stats=stats, notes=notes
     )
-    return replace(made, stats=stats)
+    return replace(solution, stats=stats)
 
 
 def _local_mode_note(model: Model) -> Note:
     """Return the note that a prior in raw units with sigma unknown can have several modes."""
     wide = 0 < model.design.count <= model.shape[0]
     if wide:
-        rises = " With as many columns as rows the density rises without end as sigma goes to 0."
+        rises = " With as many columns as rows the density increases without bound as sigma goes to 0."
     else:
         rises = ""
     return important_note(
         Topic.MODES,
-        "with sigma unknown and a prior in raw units -log p is not convex. This joint mode, sought from sd(y) down, may be "
+        "with sigma unknown and a prior in raw units -log p is not convex. This joint mode, found from sd(y) down, may be "
         f"one of several.{rises} With sigma_units=True there is only one",
     )

@@ -1,9 +1,10 @@
-"""Effective degrees of freedom of a mode: how many coefficients its fitted values spend.
+"""Effective degrees of freedom of a mode: trace(H (H + P)^-1).
 
-With H the information of the likelihood and P the curvature of -log prior, both over the coefficients that are off their
-kinks, it is trace(H (H + P)^-1): the number of them for flat and Laplace priors (Zou, Hastie & Tibshirani 2007), the trace
-of the smoother for ridge, the elastic net's formula (Tibshirani & Taylor 2012), and that of the group lasso, whose norm bends
-between its kinks (Vaiter et al. 2012).
+H is the information of the likelihood and P the curvature of -log prior, both over the
+coefficients off their kinks. The trace is their number for flat and Laplace priors
+(Zou, Hastie & Tibshirani 2007), the trace of the smoother for ridge, and the known
+formulas for the elastic net (Tibshirani & Taylor 2012) and for the group lasso, whose
+penalty is curved off its kinks (Vaiter et al. 2012).
 """
 
 from collections.abc import Mapping
@@ -26,8 +27,8 @@ from probreg.numerics.linalg import weighted_gram
 from probreg.priors import Flat, HierarchicalPrior, SmoothPrior
 from probreg.priors.joint import BlockPrior, JointPrior
 
-_DEFINITE = 1e-5  # of the diagonal of a Cholesky factor, of unit columns: what is nearer to singular is cut at 1e-12
-_WORK = 2e10  # multiplications that the mean over draws may take
+_DEFINITE = 1e-5  # smallest diagonal of a Cholesky factor of unit columns; below it eigenvalues are cut at 1e-12
+_WORK = 2e10  # maximal number of multiplications for the mean over draws
 
 
 def degrees_of_freedom(model: Model, beta: Array, **aux: float) -> float:
@@ -36,84 +37,96 @@ def degrees_of_freedom(model: Model, beta: Array, **aux: float) -> float:
 
 
 def degrees_by_coefficient(model: Model, beta: Array, **aux: float) -> Array:
-    """The diagonal of (H + P)^-1 H over the coefficients (p, m), zero at their kinks, given aux: those of a term add up to its
-    effective degrees of freedom, q - tr((H + P)^-1 P) of its q columns. Under a penalty of all K classes they are (p, K)."""
+    """Return the diagonal of (H + P)^-1 H over the coefficients (p, m), zero at their
+    kinks, given aux.
+
+    The sum over the q columns of a term is its effective degrees of freedom, q - tr((H
+    + P)^-1 P). Under a penalty of all K classes the shape is (p, K).
+    """
     nonsmooth = NonsmoothTerms.of(model)
     m = nonsmooth.shape[1]
-    known = {**model.fixed, **aux}
-    free = ~nonsmooth.at(nonsmooth.phi(beta, model.likelihood.noise(known)))
+    values = {**model.fixed, **aux}
+    free = ~nonsmooth.at(nonsmooth.phi(beta, model.likelihood.noise(values)))
     weights = nonsmooth.weights
     flat = ~model.joint.informative
     plain = (
         weights is not None
         and not weights[1].any()
-        and (nonsmooth.touched | flat).all()
+        and (nonsmooth.kinked | flat).all()
         and flat.sum() < 2
     )
     if plain and nonsmooth.contrast is None:
-        # P = 0 off the kinks: tr HH^-1 counts them   (Zou, Hastie & Tibshirani 2007).
+        # P = 0 off the kinks: tr HH^-1 is their number   (Zou, Hastie & Tibshirani
+        # 2007).
         return free.astype(float)
     columns = np.flatnonzero(free.any(1))
     off = free[columns].ravel()
     H = nonsmooth.between_scores(information_of(model, beta, columns, **aux))[
         np.ix_(off, off)
     ]
-    at = vec_entries(columns, m)[off]
-    P = smooth_prior_curvature(model, beta, **aux)[np.ix_(at, at)]
-    out = np.zeros(free.size)
-    out[at] = diagonal_of_shrinkage(H, P)
-    return out.reshape(free.shape)
+    entries = vec_entries(columns, m)[off]
+    P = smooth_prior_curvature(model, beta, **aux)[np.ix_(entries, entries)]
+    degrees = np.zeros(free.size)
+    degrees[entries] = diagonal_of_shrinkage(H, P)
+    return degrees.reshape(free.shape)
 
 
-def degrees_by_draw(model: Model, draws: Draws, *, most: int = 200) -> Array:
-    """The same in the mean over the draws of a posterior, given beta and every scale of each: (p, m).
+def degrees_by_draw(model: Model, draws: Draws, *, max_draws: int = 200) -> Array:
+    """Return the mean of `degrees_by_coefficient` over posterior draws, given beta and
+    every scale of each draw: (p, m).
 
-    It is the mean over at most `most` draws, evenly spaced, of very wide designs over fewer. nan where the prior has no curvature given the draw.
+    The mean is over at most `max_draws` evenly spaced draws, fewer for very wide
+    designs. nan if the prior has no curvature given the draw.
     """
     values = draws.flat
     joint = model.joint
-    most = int(np.clip(_WORK / values["beta"][0].size ** 3, 10, most))
-    every = np.unique(
-        np.linspace(0, draws.count - 1, min(most, draws.count)).astype(int)
+    max_draws = int(np.clip(_WORK / values["beta"][0].size ** 3, 10, max_draws))
+    chosen = np.unique(
+        np.linspace(0, draws.count - 1, min(max_draws, draws.count)).astype(int)
     )
     names = hyper_names(joint, model.design)
     beta = values["beta"]
-    known = all(name in values for of in names.values() for name in of.values())
+    known = all(
+        name in values for by_hyper in names.values() for name in by_hyper.values()
+    )
     if not (
-        known and isinstance(model.likelihood, SmoothLikelihood) and _curved(joint)
+        known
+        and isinstance(model.likelihood, SmoothLikelihood)
+        and _has_curvature(joint)
     ):
         return np.full(beta.shape[1:], np.nan)
     exact = model.likelihood.least_squares
     total = np.zeros(beta[0].size)
-    # For least squares H = X'X / sigma^2, whatever beta is.
+    # For least squares H = X'X / sigma^2 does not depend on beta.
     if exact:
         unit = information_of(model, beta[0], None, **{model.noise_scale: 1.0})
     else:
         unit = None
-    for i in every:
+    for i in chosen:
         aux = {a: float(values[a][i]) for a in model.unknown}
         sigma = model.noise(aux)
         if unit is not None:
             H = unit / sigma**2
         else:
             H = information_of(model, beta[i], None, **aux)
-        here = {
+        hyper_values = {
             name: float(values[name][i])
-            for of in names.values()
-            for name in of.values()
+            for by_hyper in names.values()
+            for name in by_hyper.values()
         }
-        given = {k: hyper_at(joint, model.design, k, here) for k in names}
-        # with beta_b = A u where the prior of a block is N(0, A A'): H of u is A'HA, and the trace over the block is the same
-        roots = _roots_given(joint, given)
+        hyper = {k: hyper_at(joint, model.design, k, hyper_values) for k in names}
+        # beta_b = A u if the prior of a block is N(0, A A'): H over u is A'HA, and the
+        # trace over the block is the same
+        roots = _roots_given(joint, hyper)
         for b, A in roots:
-            at = b.entries(beta.shape[2])
+            entries = b.entries(beta.shape[2])
             A = np.kron(A, np.eye(b.width(beta.shape[2])))
             H = H.copy()
-            H[at] = A.T @ H[at]
-            H[:, at] = H[:, at] @ A
-        P = prior_given(joint, given, roots).curvature(beta[i], sigma)
+            H[entries] = A.T @ H[entries]
+            H[:, entries] = H[:, entries] @ A
+        P = prior_given(joint, hyper, roots).curvature(beta[i], sigma)
         total += diagonal_of_shrinkage(H, P)
-    return (total / len(every)).reshape(beta.shape[1:])
+    return (total / len(chosen)).reshape(beta.shape[1:])
 
 
 def prior_given(
@@ -121,8 +134,8 @@ def prior_given(
     values: Mapping[int, Mapping[str, float]],
     roots: list[tuple[BlockPrior, Array]],
 ) -> JointPrior:
-    """The prior of the coefficients at values of the hyperparameters of its blocks, by the number of the block; of those with `roots`
-    the prior of what these multiply."""
+    """Return the prior of the coefficients at values of the hyperparameters, by block
+    number; for blocks with `roots`, the prior of their standardised coefficients."""
     rooted = {(b.columns, b.predictor) for b, _ in roots}
     blocks = []
     for i, b in enumerate(joint.blocks):
@@ -139,16 +152,16 @@ def prior_given(
 def _roots_given(
     joint: JointPrior, values: Mapping[int, Mapping[str, float]]
 ) -> list[tuple[BlockPrior, Array]]:
-    each = [
+    roots = [
         (b, b.prior.root_given(**values[i]))
         for i, b in enumerate(joint.blocks)
         if isinstance(b.prior, HierarchicalPrior)
     ]
-    return [(b, A) for b, A in each if A is not None]
+    return [(b, A) for b, A in roots if A is not None]
 
 
-def _curved(joint: JointPrior) -> bool:
-    """Every block has a curvature, given its hyperparameters."""
+def _has_curvature(joint: JointPrior) -> bool:
+    """Whether every block has a curvature, given its hyperparameters."""
     bases = [
         b.prior.base if isinstance(b.prior, HierarchicalPrior) else b.prior
         for b in joint.blocks
@@ -164,8 +177,8 @@ def diagonal_of_shrinkage(H: Array, P: Array) -> Array:
     """
     d = np.sqrt(
         np.maximum(np.abs(np.diagonal(H + P)), np.finfo(float).tiny)
-    )  # a strong prior must not hide the rest
-    # (H + P)^-1 H has the diagonal of the same of D^-1 H D^-1 and D^-1 P D^-1.
+    )  # a strong prior must not affect the others
+    # (H + P)^-1 H has the same diagonal after scaling to D^-1 H D^-1 and D^-1 P D^-1.
     H = H / np.outer(d, d)
     P = P / np.outer(d, d)
     try:
@@ -184,9 +197,9 @@ def diagonal_of_shrinkage(H: Array, P: Array) -> Array:
 def information_of(
     model: Model, beta: Array, columns: Array | None = None, **aux: float
 ) -> Array:
-    """X'WX of the likelihood alone for some columns, (q m, q m)."""
+    """Return X'WX of the likelihood for some columns, (q m, q m)."""
     likelihood = model.likelihood
-    known = {**model.fixed, **aux}
+    aux_values = {**model.fixed, **aux}
     if columns is not None and len(columns) == model.shape[0]:
         columns = None  # all of them, which need no copy
     if likelihood.least_squares and not model.design.n:
@@ -196,23 +209,31 @@ def information_of(
             else model.design.moments.R[:, columns],
             dtype=float,
         )
-        return R.T @ R / known[model.noise_scale] ** 2
+        return R.T @ R / aux_values[model.noise_scale] ** 2
     assert isinstance(likelihood, SmoothLikelihood)
-    fn = partial(_part, likelihood=likelihood, beta=beta, columns=columns, known=known)
-    return np.asarray(model.design.fold(fn)[0])
+    gram_of_block = partial(
+        _gram_of_block,
+        likelihood=likelihood,
+        beta=beta,
+        columns=columns,
+        aux_values=aux_values,
+    )
+    return np.asarray(model.design.fold(gram_of_block)[0])
 
 
-def _part(
+def _gram_of_block(
     block: Block,
     *,
     likelihood: SmoothLikelihood,
     beta: Array,
     columns: Array | None,
-    known: Mapping[str, float],
+    aux_values: Mapping[str, float],
 ) -> tuple[Array]:
-    """What the rows of a block add to X'WX of some columns; None for all."""
-    known = likelihood.at_rows(known, block.precision) | likelihood.given(block.y)
-    W = likelihood.information(block.eta(beta), **known)
+    """Return X'WX of the rows of a block for some columns; None for all."""
+    aux_values = likelihood.at_rows(aux_values, block.precision) | likelihood.given(
+        block.y
+    )
+    W = likelihood.information(block.eta(beta), **aux_values)
     W = times_weights(W, block.weights)
     return (
         weighted_gram(
@@ -222,16 +243,17 @@ def _part(
 
 
 def smooth_prior_curvature(model: Model, beta: Array, **aux: float) -> Array:
-    """The curvature of -log prior over vec(beta), (p m, p m): of the kinked blocks off their kinks, zero at them.
+    """Return the curvature of -log prior over vec(beta), (p m, p m): kinked blocks
+    count off their kinks, and are zero at them.
 
-    Under a penalty of all K classes it is that over their scores, (p K, p K).
+    Under a penalty of all K classes it is the curvature over their scores, (p K, p K).
     """
     nonsmooth = NonsmoothTerms.of(model)
     sigma = model.noise(aux)
     # beta = location + sigma (phi - location): d^2/d beta^2 = sigma^-2 d^2/d phi^2.
-    unit = np.repeat(np.where(nonsmooth.moving, sigma, 1.0), nonsmooth.shape[1])
+    unit = np.repeat(np.where(nonsmooth.in_sigma_units, sigma, 1.0), nonsmooth.shape[1])
     phi = nonsmooth.phi(beta, sigma)
-    if not nonsmooth.grouped:
+    if not nonsmooth.has_groups:
         smooth = nonsmooth.between_scores(
             smooth_part(model).joint.curvature(beta, sigma)
         )

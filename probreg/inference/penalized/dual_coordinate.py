@@ -1,11 +1,14 @@
-"""Dual coordinate descent for a piecewise linear loss with a normal prior, compiled: numba is imported here, this file on use.
+"""Dual coordinate descent for a piecewise linear loss with a normal prior, compiled:
+this module imports numba and is imported on use.
 
 maximise over a   a'e - eps'|a| - a'K a/2,   -down <= a <= up,   and 1'a = 0 where one flat column is an offset.
 
-K = X P^-1 X' (n, n), e = y - X c. The residuals without the offset, r = e - K a, are kept up to date. Raising a_i gains
-r_i - eps_i or, below zero, r_i + eps_i; lowering it loses that with eps_i taken from the other side. An offset allows pairs
-only, one dual weight up and another down (sequential minimal optimisation): i is the row that gains most, j the row with the
-largest gain by second order. Sources: Fan, Chen & Lin 2005 for pairs, Ho & Lin 2012 without an offset.
+K = X P^-1 X' (n, n), e = y - X c. The residuals without the offset, r = e - K a, are
+updated. Raising a_i gains r_i - eps_i or, below zero, r_i + eps_i; lowering it loses
+the same with eps_i of the other side. With an offset only pairs of dual weights can
+change, one up and one down (sequential minimal optimisation): i is the row with the
+largest gain, j the row with the largest gain by second order. Sources: Fan, Chen & Lin
+2005 for pairs, Ho & Lin 2012 without an offset.
 """
 
 import numpy as np
@@ -28,7 +31,8 @@ def dual_coordinate(
     tol: float,
     max_steps: int,
 ) -> Inside:
-    """A solution whose residuals are wrong by no more than `tol` of their spread, for at most one flat column, a constant."""
+    """Return a solution with residual errors of at most `tol` of their spread, for at
+    most one flat column, a constant."""
     up, down, eps = (np.ascontiguousarray(side) for side in problem.loss)
     e = problem.y - problem.X @ problem.centre
     a = np.zeros(len(e)) if start is None else start.a.copy()
@@ -41,7 +45,8 @@ def dual_coordinate(
     steps = descend(rows.K, r, a, up, down, eps, tol * spread, max_steps)
     b = problem.centre + rows.inverse(a @ problem.X)
     if offset:
-        # The offset lies between the largest gain of raising a dual weight and the least loss of lowering one.
+        # The offset lies between the largest gain of raising a dual weight and the
+        # smallest loss of lowering one.
         gain = np.where(a < up, r - np.where(a >= 0, eps, -eps), -np.inf).max()
         loss = np.where(a > -down, r - np.where(a > 0, eps, -eps), np.inf).min()
         ends = [t for t in (gain, loss) if np.isfinite(t)]
@@ -60,50 +65,51 @@ def descend_pairs(
     tol: float,
     steps: int,
 ) -> int:
-    """Pairs in turn until no gain of one exceeds tol, in place; the steps made, more than `steps` where they ran out."""
+    """Update pairs in place until no gain exceeds tol; return the number of steps, more
+    than `steps` if they were not enough."""
     n = r.size
-    for done in range(steps):
-        # The largest gain of raising a dual weight; -inf where none can.
-        i, most = -1, -np.inf
+    for number in range(steps):
+        # The largest gain of raising a dual weight; -inf if none can be raised.
+        i, gain_i = -1, -np.inf
         for k in range(n):
             if a[k] < up[k]:
                 if a[k] >= 0.0:
                     gain = r[k] - eps[k]
                 else:
                     gain = r[k] + eps[k]
-                if gain > most:
-                    i, most = k, gain
+                if gain > gain_i:
+                    i, gain_i = k, gain
         if i < 0:
-            return done
+            return number
         j, best, worst = -1, 0.0, -np.inf
         row = K[i]
-        own = K[i, i]
+        K_ii = K[i, i]
         for k in range(n):
             if a[k] > -down[k]:
-                gap = most - (r[k] - eps[k] if a[k] > 0.0 else r[k] + eps[k])
+                gap = gain_i - (r[k] - eps[k] if a[k] > 0.0 else r[k] + eps[k])
                 if gap > worst:
                     worst = gap
                 if gap > 0.0 and k != i:
                     # The gain of the best step along e_i - e_k is gap^2 / 2 (K_ii + K_kk - 2 K_ik).
-                    curve = max(own + K[k, k] - 2.0 * row[k], 1e-12 * own)
+                    curve = max(K_ii + K[k, k] - 2.0 * row[k], 1e-12 * K_ii)
                     if gap * gap > best * curve:
                         j = k
                         best = gap * gap / curve
         if j < 0 or worst <= tol:
-            return done
-        gap = most - (r[j] - eps[j] if a[j] > 0.0 else r[j] + eps[j])
-        curve = max(own + K[j, j] - 2.0 * row[j], 1e-12 * own)
-        # As far as the ends of the boxes, or the kink of |a| at zero, allow.
+            return number
+        gap = gain_i - (r[j] - eps[j] if a[j] > 0.0 else r[j] + eps[j])
+        curve = max(K_ii + K[j, j] - 2.0 * row[j], 1e-12 * K_ii)
+        # Up to the ends of the boxes, or the kink of |a| at zero.
         room = min(
             (0.0 if a[i] < 0.0 else up[i]) - a[i],
             a[j] - (0.0 if a[j] > 0.0 else -down[j]),
         )
         step = min(gap / curve, room)
-        other = K[j]
+        row_j = K[j]
         ai = a[i] + step
         aj = a[j] - step
         a[i], a[j] = ai, aj
-        if step == room:  # exactly onto the end that stopped it
+        if step == room:  # exactly onto the bound
             for k in (i, j):
                 if abs(a[k]) <= 1e-15 * (up[k] + down[k]):
                     a[k] = 0.0
@@ -112,7 +118,7 @@ def descend_pairs(
                 elif a[k] + down[k] <= 1e-15 * (up[k] + down[k]):
                     a[k] = -down[k]
         for k in range(n):
-            r[k] -= step * (row[k] - other[k])
+            r[k] -= step * (row[k] - row_j[k])
     return steps + 1
 
 
@@ -127,7 +133,8 @@ def descend_singles(
     tol: float,
     steps: int,
 ) -> int:
-    """The dual weight of largest gain in turn, without an offset, until no residual is wrong by more than tol; in place."""
+    """Update the dual weight of largest gain, without an offset, until no residual
+    error exceeds tol; in place."""
     n = r.size
     for done in range(steps):
         i = -1

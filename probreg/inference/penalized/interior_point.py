@@ -1,12 +1,13 @@
 """The primal-dual interior point method for piecewise linear losses with a normal prior (Mehrotra's predictor and corrector).
 
-A loss of one row is a sum of hinges s max(t, 0), t = sign r - shift, plus a linear term: two hinges where the row has a tube,
-one of slope up + down and the term -down r where epsilon = 0. Of each hinge, with u - z = t,
+The loss of a row is a sum of hinges s max(t, 0), t = sign r - shift, plus a linear
+term: two hinges if the row has a tube, or one of slope up + down and the term -down r
+if epsilon = 0. For each hinge, with u - z = t,
 
     0 <= alpha <= s,   u >= 0,   z >= 0,   (s - alpha) u = 0,   alpha z = 0,
 
-and the slope of the loss of a row is a = base + sum over its hinges of sign alpha. Newton's method for products c1, c2 in
-place of zero eliminates u and z,
+and the slope of the loss of a row is a = base + sum over its hinges of sign alpha.
+Newton's method for products c1, c2 instead of zero eliminates u and z,
 
     d alpha = D_h (sign dr + h),   D_h = 1/(u/(s - alpha) + z/alpha),   h = t + c1/alpha - c2/(s - alpha),
 
@@ -27,14 +28,15 @@ from probreg.inference.penalized.kinks import KinkProblem, PiecewiseLinear
 
 Array = NDArray[np.float64]
 
-TO_THE_WALL = 0.9995  # part of the way to the nearest bound that a step goes
-PERFECT = 1e-6  # of max |y|: the unit of residuals at least, where the fit is perfect
+TO_THE_WALL = 0.9995  # step length relative to the distance to the nearest bound
+PERFECT = 1e-6  # smallest unit of residuals relative to max |y|, if the fit is perfect
 ROUNDING = 64 * float(np.finfo(float).eps)
 
 
 @dataclass(frozen=True, eq=False)
 class Hinges:
-    """Rows' losses as hinges: one for each side, of positive slope; `whole` where both sides of each row are one hinge."""
+    """Losses of rows as hinges of positive slope, one for each side; `whole` if one
+    hinge covers both sides of a row."""
 
     rows: NDArray[np.intp]
     sign: Array
@@ -81,28 +83,31 @@ class Hinges:
     def states(
         self,
         alpha: Array,
-        rest: Array,
+        complement: Array,
         u: Array,
         z: Array,
         dalpha: Array,
         du: Array,
         dz: Array,
     ) -> NDArray[np.int8]:
-        """The state of each row (see `polish`) from one step: of two factors whose product vanishes, the one that fell more.
+        """Return the state of each row (see `polish`) from one step: of two factors
+        with a vanishing product, the one that decreased more.
 
-        The ratio of a number to its value before tends to 0 or 1, in any units (El-Bakry, Tapia & Zhang 1994)."""
-        out = np.zeros(len(self.base), dtype=np.int8)
-        full = -dalpha / rest < du / u
-        off = dalpha / alpha < dz / z
+        The ratio of a number to its previous value tends to 0 or 1, in any units
+        (El-Bakry, Tapia & Zhang 1994)."""
+        states = np.zeros(len(self.base), dtype=np.int8)
+        full = -dalpha / complement < du / u
+        is_off = dalpha / alpha < dz / z
         if not self.shift.any():
-            out[self.rows] = np.where(full, 2, np.where(off, -2, 1))
-            return out
-        # A hinge above its kink puts the row beyond it, one at its kink puts the row there; else the row is in the tube.
+            states[self.rows] = np.where(full, 2, np.where(is_off, -2, 1))
+            return states
+        # A hinge above its kink puts the row beyond it, a hinge at its kink puts the
+        # row on it; otherwise the row is in the tube.
         sign = self.sign.astype(np.int8)
-        kink = ~full & ~off
-        out[self.rows[kink]] = sign[kink]
-        out[self.rows[full & ~off]] = 2 * sign[full & ~off]
-        return out
+        kink = ~full & ~is_off
+        states[self.rows[kink]] = sign[kink]
+        states[self.rows[full & ~is_off]] = 2 * sign[full & ~is_off]
+        return states
 
     def weights(self, D: Array) -> Array:
         if self.whole:
@@ -111,9 +116,10 @@ class Hinges:
 
 
 class Inside(NamedTuple):
-    """Where a method stands: b (p,), a (n,) within its box, the steps made, and (alpha, s - alpha, u, z) of the hinges, to go on from.
+    """The state of a method: b (p,), a (n,) within its box, the number of steps, and
+    (alpha, s - alpha, u, z) of the hinges to continue.
 
-    states (n,) is a guess of the states that `polish` starts from."""
+    states (n,) is a guess of the states at the start of `polish`."""
 
     b: Array
     a: Array
@@ -130,9 +136,11 @@ def interior_point(
     tol: float,
     max_steps: int,
 ) -> Inside:
-    """The minimum of a `KinkProblem` to a relative gap `tol`, from start.b; the caller certifies what comes back.
+    """Minimise a `KinkProblem` to a relative gap `tol`, from start.b; the caller
+    certifies the result.
 
-    The start has every hinge at the same relative place, and u, z off their kinks by the mean size of residuals.
+    At the start every hinge has the same relative position, and u, z exceed their kinks
+    by the mean size of residuals.
     """
     hinges = Hinges.of(problem.loss)
     slope = hinges.slope
@@ -142,7 +150,8 @@ def interior_point(
     r = problem.y - problem.X @ b
     up = problem.loss.up
     down = problem.loss.down
-    # alpha = s/2 where a row has two hinges; where it has one, a = 0 unless that is close to an end of its box.
+    # alpha = s/2 if a row has two hinges; if it has one, a = 0 unless that is close to
+    # an end of its box.
     if shift.any():
         share = np.full(len(slope), 0.5)
     else:
@@ -150,90 +159,106 @@ def interior_point(
     t = hinges.of_rows(r) - shift
     spread = float(np.abs(t).mean()) if len(t) else 0.0
     floor = max(spread, PERFECT * float(np.abs(problem.y).max(initial=0.0))) or 1.0
-    first = (
+    initial = (
         share * slope,
         (1 - share) * slope,
         np.maximum(t, 0) + floor,
         np.maximum(-t, 0) + floor,
     )
-    alpha, rest, u, z = start.hinges or first
+    alpha, complement, u, z = start.hinges or initial
     a = hinges.base + hinges.to_rows(alpha)
     size = float(np.maximum(up, down) @ (np.abs(problem.y) + floor))
-    apart = (
+    separate_steps = (
         not problem.P.any()
-    )  # a linear programme: the primal and the dual may take steps of their own lengths
+    )  # a linear programme: primal and dual steps may have different lengths
     states = None
     for steps in range(start.steps, max_steps + 1):
         slack = problem.slack(b, a)
-        gap = float(rest @ u + alpha @ z)
+        gap = float(complement @ u + alpha @ z)
         loss = float(slope @ u) + float(hinges.base @ r)
         feasible = np.all(np.abs(u - z - t) <= 1e-3 * floor)
         if (
             feasible and gap <= tol * abs(loss) + ROUNDING * size
         ) or steps == max_steps:
             break
-        D = 1.0 / (u / rest + z / alpha)
+        D = 1.0 / (u / complement + z / alpha)
         try:
             system.factor(hinges.weights(D))
         except LinAlgError:
             break
-        # Predictor: products aimed at zero.
+        # Predictor: target products of zero.
         move = system.solve(hinges.to_rows(D * t), slack)
         dalpha = D * (hinges.of_rows(move.r) + t)
-        du = u * (dalpha / rest - 1.0)
+        du = u * (dalpha / complement - 1.0)
         dz = -z * (1.0 + dalpha / alpha)
-        one, two = lengths(alpha, rest, u, z, dalpha, du, dz, apart)
-        left = float(
-            (rest - two * dalpha) @ (u + one * du)
-            + (alpha + two * dalpha) @ (z + one * dz)
+        primal_step, dual_step = lengths(
+            alpha, complement, u, z, dalpha, du, dz, separate_steps
         )
-        # Mehrotra: centre by the cube of what the predictor leaves, and correct for the products of its steps.
+        remaining = float(
+            (complement - dual_step * dalpha) @ (u + primal_step * du)
+            + (alpha + dual_step * dalpha) @ (z + primal_step * dz)
+        )
+        # Mehrotra: centre by the cube of the predictor's remaining gap, and correct for
+        # the products of its steps.
         if gap > 0:
-            target = (left / gap) ** 3 * gap / (2 * len(alpha))
+            target = (remaining / gap) ** 3 * gap / (2 * len(alpha))
         else:
             target = 0.0
         c1 = target - dalpha * dz
         c2 = target + dalpha * du
-        h = t + c1 / alpha - c2 / rest
+        h = t + c1 / alpha - c2 / complement
         move = system.solve(hinges.to_rows(D * h), slack)
         dalpha = D * (hinges.of_rows(move.r) + h)
-        du = c2 / rest - u + u / rest * dalpha
+        du = c2 / complement - u + u / complement * dalpha
         dz = c1 / alpha - z - z / alpha * dalpha
-        one, two = lengths(alpha, rest, u, z, dalpha, du, dz, apart)
-        if not np.isfinite(one + two) or not np.all(np.isfinite(move.b)):
+        primal_step, dual_step = lengths(
+            alpha, complement, u, z, dalpha, du, dz, separate_steps
+        )
+        if not np.isfinite(primal_step + dual_step) or not np.all(np.isfinite(move.b)):
             break
-        states = hinges.states(alpha, rest, u, z, two * dalpha, one * du, one * dz)
-        b = b + one * move.b
-        alpha = alpha + two * dalpha
-        rest = rest - two * dalpha
-        u = u + one * du
-        z = z + one * dz
+        states = hinges.states(
+            alpha,
+            complement,
+            u,
+            z,
+            dual_step * dalpha,
+            primal_step * du,
+            primal_step * dz,
+        )
+        b = b + primal_step * move.b
+        alpha = alpha + dual_step * dalpha
+        complement = complement - dual_step * dalpha
+        u = u + primal_step * du
+        z = z + primal_step * dz
         a = hinges.base + hinges.to_rows(alpha)
         r = problem.y - problem.X @ b
         t = hinges.of_rows(r) - shift
-    return Inside(b, a, steps, (alpha, rest, u, z), states)
+    return Inside(b, a, steps, (alpha, complement, u, z), states)
 
 
 def lengths(
     alpha: Array,
-    rest: Array,
+    complement: Array,
     u: Array,
     z: Array,
     dalpha: Array,
     du: Array,
     dz: Array,
-    apart: bool,
+    separate_steps: bool,
 ) -> tuple[float, float]:
-    """How far (primal, dual) steps may go before a number that is positive reaches zero; 1 at most."""
+    """Return the maximal (primal, dual) step lengths, at most 1, that keep positive
+    numbers positive."""
     # x + t dx >= 0 if and only if t max(-dx/x) <= 1.
     primal = max(
         float(np.max(-du / u, initial=0.0)), float(np.max(-dz / z, initial=0.0))
     )
     dual = max(
         float(np.max(-dalpha / alpha, initial=0.0)),
-        float(np.max(dalpha / rest, initial=0.0)),
+        float(np.max(dalpha / complement, initial=0.0)),
     )
-    one, two = (min(1.0, TO_THE_WALL / max(v, 1e-300)) for v in (primal, dual))
-    if apart:
-        return (one, two)
-    return (min(one, two), min(one, two))
+    primal_step, dual_step = (
+        min(1.0, TO_THE_WALL / max(v, 1e-300)) for v in (primal, dual)
+    )
+    if separate_steps:
+        return (primal_step, dual_step)
+    return (min(primal_step, dual_step), min(primal_step, dual_step))

@@ -1,4 +1,5 @@
-"""The minimum of a piecewise linear loss with a normal prior: the solver that fits the size, polished and certified."""
+"""The minimum of a piecewise linear loss with a normal prior: select a solver by size,
+polish and certify its result."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -23,12 +24,12 @@ from probreg.numerics.linalg import one_blas_thread
 
 Array = NDArray[np.float64]
 
-MANY_COLUMNS = 0.55  # columns per row past which a matrix of rows is the smaller work
-ROUNDINGS = 16.0  # of each term of the gap that count as none
+MANY_COLUMNS = 0.55  # columns per row above which a matrix over rows is cheaper
+ROUNDINGS = 16.0  # rounding errors of each term of the gap that count as zero
 SMALL_VIOLATION = 1e-9
 FINE = 1e-13  # a violation that is rounding
-FEW_ROWS = 300  # up to which an interior point takes no time
-PER_ROW = 100  # steps of coordinate descent for a row at most: it stalls where the kernel is close to singular
+FEW_ROWS = 300  # up to which an interior point takes negligible time
+PER_ROW = 100  # maximal number of descent steps per row; descent stalls if the kernel is nearly singular
 
 
 @one_blas_thread()
@@ -42,25 +43,29 @@ def solve_piecewise_linear(
     ----------
     X, y : arrays (n, p), (n,)
     loss : PiecewiseLinear
-        Slopes up, down >= 0, which hold the weights of rows, and epsilon >= 0; each (n,) or a number.
+        Slopes up, down >= 0, which include the weights of rows, and epsilon >= 0; each
+        (n,) or a number.
     P, centre : arrays (p, p), (p,)
         Precision of the normal prior, positive semidefinite, and its centre c; zero rows and columns are flat.
     K : array (n, n), optional
-        X_p P_p^-1 X_p' of the columns with a prior, up to rounding, where it is at hand: the matrix of a kernel.
+        X_p P_p^-1 X_p' of the columns with a prior, up to rounding, if it is available:
+        the matrix of a kernel.
     tol : float
-        Relative gap between the primal and the dual value at which the method stops. Polishing takes it to rounding.
+        Relative gap between the primal and the dual value at which the method stops.
+        Polishing then reduces it to rounding.
     max_steps : int
-        Steps of the interior point method at most.
+        Maximal number of steps of the interior point method.
 
     Returns
     -------
     PiecewiseLinearSolution
-        With converged False, and the certificate as it is, where the gap is above `tol`.
+        With converged False and its certificate, if the gap is above `tol`.
 
     Raises
     ------
     Incompatible
-        Columns that the prior leaves flat are combinations of others, as always for n < p without a prior.
+        Columns that the prior leaves flat are combinations of others, as always for n <
+        p without a prior.
     DataError
         A slope or an epsilon is negative or not finite.
 
@@ -87,19 +92,20 @@ def solve_piecewise_linear(
     )
     if not np.isfinite(problem.size + problem.reach.sum() + P.sum()):
         raise DataError(
-            "X, y, P or the centre holds a number that is not finite: leave such rows out"
+            "X, y, P or the centre has a number that is not finite: remove these rows"
         )
-    found = solve_known_sides(
+    solved = solve_known_sides(
         problem, lambda part: _solve(part, tol, max_steps)
     ) or _solve(problem, tol, max_steps)
-    return _described(problem, found, tol)
+    return _solution(problem, solved, tol)
 
 
 def _solve(problem: KinkProblem, tol: float, max_steps: int) -> Solved:
-    """One attempt after the other, each polished, until one is certified; the one of least violation where none is."""
+    """Make attempts, each polished, until one is certified; otherwise return the one
+    with the smallest violation."""
     system = system_of(problem)
     best = None
-    least = np.inf
+    smallest = np.inf
     for inside in _attempts(problem, system, tol, max_steps):
         if inside.states is None:
             guesses = []
@@ -110,16 +116,16 @@ def _solve(problem: KinkProblem, tol: float, max_steps: int) -> Solved:
             certificate = problem.certify(b, a)
             if settled and certificate.violation <= FINE:
                 return Solved(b, a, inside.steps, True, certificate)
-            if certificate.violation < least:
+            if certificate.violation < smallest:
                 best = Solved(b, a, inside.steps, False, certificate)
-                least = certificate.violation
+                smallest = certificate.violation
         violation = problem.certify(inside.b, inside.a).violation
-        if violation < least:
+        if violation < smallest:
             best = Solved(inside.b, inside.a, inside.steps, False)
-            least = violation
+            smallest = violation
     if best is None:
         raise DataError(
-            "X, y and P span too many orders of magnitude for double precision: state them in other units"
+            "X, y and P span too many orders of magnitude for double precision: rescale them"
         )
     return best
 
@@ -127,7 +133,8 @@ def _solve(problem: KinkProblem, tol: float, max_steps: int) -> Solved:
 def _attempts(
     problem: KinkProblem, system: NewtonSystem, tol: float, max_steps: int
 ) -> Iterator[Inside]:
-    """Coordinate descent where it applies, then an interior point, each once more where its states do not polish."""
+    """Coordinate descent if it applies, then an interior point, each repeated if its
+    states cannot be polished."""
     if isinstance(system, ByRows) and len(problem.y) > FEW_ROWS and system.offset_alone:
         from probreg.inference.penalized.dual_coordinate import dual_coordinate
 
@@ -146,7 +153,8 @@ def _attempts(
 
 
 def system_of(problem: KinkProblem) -> NewtonSystem:
-    """Newton's equations by columns, or by rows where the penalized columns are many and their prior is proper."""
+    """Return Newton's equations over columns, or over rows if there are many penalised
+    columns with a proper prior."""
     n, p = problem.X.shape
     if p > MANY_COLUMNS * n and problem.P.any():
         rows = ByRows(problem)
@@ -158,18 +166,20 @@ def system_of(problem: KinkProblem) -> NewtonSystem:
     return ByColumns(problem, (slope or 1.0) / spread)
 
 
-def _described(
-    problem: KinkProblem, found: Solved, tol: float
+def _solution(
+    problem: KinkProblem, solved: Solved, tol: float
 ) -> PiecewiseLinearSolution:
-    """The result, at the midpoint of the solutions where these are an interval."""
-    b, a, steps, polished, known = found
+    """Return the result, at the midpoint of the solutions if these form an interval."""
+    b, a, steps, polished, certificate = solved
     up, down, _ = problem.loss
     low, high = problem.loss.ends(a)
     free = (low == high) & (up + down > 0)
     bound = (a != 0) & ~free
 
-    def result(b: Array, known: Certificate | None = None) -> PiecewiseLinearSolution:
-        primal, gap, violation, rounding = known or problem.certify(b, a)
+    def result(
+        b: Array, certificate: Certificate | None = None
+    ) -> PiecewiseLinearSolution:
+        primal, gap, violation, rounding = certificate or problem.certify(b, a)
         ok = (
             gap <= tol * abs(primal) + ROUNDINGS * rounding
             and violation <= SMALL_VIOLATION
@@ -190,7 +200,7 @@ def _described(
             None,
         )
 
-    mode = result(b, known)
+    mode = result(b, certificate)
     N = face(problem, free)
     if not N.shape[1]:
         return mode
@@ -201,7 +211,7 @@ def _described(
     if (stop - start) * float(
         problem.reach[1] @ np.abs(d)
     ) <= ROUNDINGS * EPS * problem.size:
-        return mode  # rows that lie on a kink, though nothing holds them there, end the interval where it starts
+        return mode  # rows on a kink without a constraint end the interval at its start
     if np.isfinite(start + stop):
         middle = result(b + d * (start + stop) / 2)
     else:
@@ -214,7 +224,8 @@ def _described(
 
 
 def face(problem: KinkProblem, free: NDArray[np.bool_]) -> Array:
-    """Directions (p, k) in which the minimum is not unique: P d = 0, and x_i'd = 0 on the rows that lie on a kink for sure."""
+    """Return directions (p, k) in which the minimum is not unique: P d = 0, and x_i'd =
+    0 on rows that are certainly on a kink."""
     P = problem.P
     flat = problem.flat
     N = np.zeros((len(P), np.count_nonzero(flat)))
@@ -227,7 +238,7 @@ def face(problem: KinkProblem, free: NDArray[np.bool_]) -> Array:
         N = np.hstack([N, extra])
     if not N.shape[1]:
         return N
-    scale = problem.reach[1] @ np.abs(N)  # of the columns X N, or more
+    scale = problem.reach[1] @ np.abs(N)  # an upper bound for the columns X N
     A = problem.X[free] @ N / scale
     _, s, V = np.linalg.svd(np.linalg.qr(A, mode="r"), full_matrices=True)
     rank = int((s > 1e-9 * max(1.0, s.max(initial=0.0))).sum())

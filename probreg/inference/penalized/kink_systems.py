@@ -1,11 +1,13 @@
 """Newton's equations of a piecewise linear loss with a normal prior, in the coefficients or in the rows.
 
-With dual weights a that follow the residuals as da = D dr + w, D diagonal and >= 0, and dr = -X db,
+With dual weights a that follow the residuals as da = D dr + w, D diagonal and >= 0, and
+dr = -X db,
 
     X'da - P db = -slack   is   (X'DX + P) db = X'w + slack,
 
-one weighted Gram matrix (p, p); or, for many columns with a proper prior, in the rows (n, n) by K = X P^-1 X'. On a set of
-rows where D is infinite and zero elsewhere they say X db = error there: the equations of an active set.
+one weighted Gram matrix (p, p); or, for many columns with a proper prior, a matrix over
+rows (n, n) by K = X P^-1 X'. With infinite D on some rows and zero elsewhere they
+become X db = error there, the equations of an active set.
 """
 
 from collections.abc import Callable
@@ -37,9 +39,9 @@ from probreg.numerics.linalg import (
 
 Array = NDArray[np.float64]
 
-# reciprocal condition of equations of which the shortest solution is taken
+# reciprocal condition number below which the least-norm solution is used
 SINGULAR = 1e-14
-PROPER = 1e-10  # of the largest pivot of a precision matrix: one below may be rounding
+PROPER = 1e-10  # relative to the largest pivot of a precision matrix: a smaller one may be rounding
 ROUNDING = 64 * float(np.finfo(float).eps)
 
 
@@ -52,8 +54,9 @@ class Direction(NamedTuple):
 
 
 class NewtonSystem(Protocol):
-    """The equations X'da - P db = -slack, da = D dr + w, dr = -X db, for one D after the other; `active` has D infinite
-    on `rows` and zero elsewhere: (slack, error) -> (db, da), X'da - P db = -slack, X db = error on them, da = 0 elsewhere."""
+    """The equations X'da - P db = -slack, da = D dr + w, dr = -X db, for a sequence of
+    D. In `active` D is infinite on `rows` and zero elsewhere: (slack, error) -> (db,
+    da), X'da - P db = -slack, X db = error on them, da = 0 elsewhere."""
 
     def start(self) -> Array: ...
     def factor(self, D: Array) -> None: ...
@@ -72,26 +75,27 @@ class ByColumns:
 
     @cached_property
     def T(self) -> Array:
-        """b = T theta, T = F^-1 with F'F = d X'X + P: in theta neither the units nor the correlation of columns matter."""
+        """b = T theta, T = F^-1 with F'F = d X'X + P: theta is invariant to the units
+        and the correlation of columns."""
         X = self.problem.X
         P = self.problem.P
-        some = (
+        weighted = (
             self.problem.loss.up + self.problem.loss.down > 0
-        )  # rows whose loss says anything
-        F = triangular(X if some.all() else X[some]).astype(float) * np.sqrt(
+        )  # rows with a nonzero loss
+        F = triangular(X if weighted.all() else X[weighted]).astype(float) * np.sqrt(
             self.weight
         )
         if P.any():
             F = merge(F, square_root(P))
         if not F.any():
             raise Incompatible(
-                "no row has a weight, and the prior of all columns is flat: there is nothing to fit"
+                "no row has a weight, and all columns have flat priors: there is nothing to fit"
             )
         rank = rank_of(F)
         if rank.dropped:
             j = rank.dropped[0]
             raise Incompatible(
-                f"column {j} of X is a combination of the others, and its prior is flat: leave it out, or give it a prior"
+                f"column {j} of X is a combination of the others, and its prior is flat: drop it, or give it a prior"
             )
         return inverse_upper(F)
 
@@ -104,7 +108,8 @@ class ByColumns:
         return self.T.T @ self.problem.P @ self.T
 
     def start(self) -> Array:
-        """The minimum with squared residuals d r^2/2 in place of the loss: T T' = (d X'X + P)^-1."""
+        """The minimum with squared residuals d r^2/2 instead of the loss: T T' = (d X'X
+        + P)^-1."""
         problem = self.problem
         r = problem.y - problem.X @ problem.centre
         return problem.centre + self.T @ (
@@ -125,7 +130,8 @@ class ByColumns:
     def active(
         self, rows: NDArray[np.intp]
     ) -> Callable[[Array, Array], tuple[Array, Array]]:
-        # [[Q, Z_F'], [Z_F, 0]] [theta; -da_F] = [T'slack; error], the least change where it is not unique.
+        # [[Q, Z_F'], [Z_F, 0]] [theta; -da_F] = [T'slack; error], the smallest change
+        # if it is not unique.
         Z = self.Z[rows]
         p = len(self.T)
         if not self.Q.any():
@@ -133,7 +139,8 @@ class ByColumns:
                 self.T @ np.linalg.lstsq(Z, error)[0],
                 -np.linalg.lstsq(Z.T, slack @ self.T)[0],
             )
-        # More rows than columns: da_F = U v within their span. Z'Z added to Q changes no solution, and makes it regular.
+        # More rows than columns: da_F = U v within their span. Adding Z'Z to Q does not
+        # change the solution, and makes Q regular.
         U, Z = np.linalg.qr(Z) if len(rows) > p else (None, Z)
         solve = saddle_solver(self.Q + Z.T @ Z, Z.T)
 
@@ -148,7 +155,8 @@ class ByColumns:
 def saddle_solver(A: Array, F: Array) -> Callable[[Array, Array], tuple[Array, Array]]:
     """(h, k) -> x, z of A x + F z = h, F'x = k, for A (m, m) positive semidefinite, F (m, f), and h, k in the range.
 
-    By Cholesky where that solves it, else by symmetric elimination, else the shortest least squares solution."""
+    By Cholesky if it is accurate, else by symmetric elimination, else the least-norm
+    least-squares solution."""
     m, f = F.shape
     W = np.block([[A, F], [F.T, np.zeros((f, f))]])
     norm = np.abs(W).sum(axis=1).max(initial=0.0)
@@ -187,28 +195,28 @@ def saddle_solver(A: Array, F: Array) -> Callable[[Array, Array], tuple[Array, A
             lstsq(W, h, cond=SINGULAR, lapack_driver="gelsy")[0]
         )
 
-    ways = [cholesky_steps, elimination_steps, shortest_steps]
+    solvers = [cholesky_steps, elimination_steps, shortest_steps]
     ready: list[Callable[[Array], Array]] = []
 
     def solve(h: Array, k: Array) -> tuple[Array, Array]:
         if not len(W):
             return h, k
-        both = np.concatenate([h, k])
+        right = np.concatenate([h, k])
         while True:
             try:
                 if not ready:
-                    ready.append(ways[0]())
-                x = ready[0](both)
-                small = np.abs(x).max() * norm + np.abs(both).max()
-                if len(ways) == 1 or np.abs(W @ x - both).max() <= ROUNDING * small:
+                    ready.append(solvers[0]())
+                x = ready[0](right)
+                scale = np.abs(x).max() * norm + np.abs(right).max()
+                if len(solvers) == 1 or np.abs(W @ x - right).max() <= ROUNDING * scale:
                     return x[:m], x[m:]
             except LinAlgError as error:
-                if len(ways) == 1:
+                if len(solvers) == 1:
                     raise NotConverged(
-                        "interior_point: the rows on kinks give equations that double precision does not solve: state columns and "
-                        "response in units of like size"
+                        "interior_point: double precision cannot solve the equations of the rows on kinks: rescale columns and "
+                        "response to similar units"
                     ) from error
-            ways.pop(0)
+            solvers.pop(0)
             ready.clear()
 
     return solve
@@ -225,7 +233,8 @@ def square_root(P: Array) -> Array:
 
 @dataclass(eq=False)
 class ByRows:
-    """Newton's equations in the rows, for as many columns as rows or more: with b = c + P^-1 X'a of the penalized columns,
+    """Newton's equations over rows, for as many columns as rows or more: with b = c +
+    P^-1 X'a of the penalised columns,
 
     (D^-1 + K) da + X_f db_f = D^-1 w,   X_f'da = -slack_f,   K = X_p P_p^-1 X_p'."""
 
@@ -237,13 +246,13 @@ class ByRows:
 
     @property
     def offset_alone(self) -> bool:
-        """Whether the flat columns are none, or one that is a constant other than zero."""
+        """Whether there are no flat columns, or only one, a nonzero constant."""
         X = self.problem.X[:, self.flat]
         return X.shape[1] == 0 or (X.shape[1] == 1 and bool(np.ptp(X) == 0 != X[0, 0]))
 
     @property
     def proper(self) -> bool:
-        """Whether P_p is positive definite for sure."""
+        """Whether P_p is certainly positive definite."""
         try:
             pivots = np.diagonal(self.chol[0])
         except LinAlgError:
@@ -252,7 +261,7 @@ class ByRows:
 
     @cached_property
     def chol(self) -> tuple[Array, bool]:
-        """The Cholesky factor of P_p where P is not diagonal."""
+        """The Cholesky factor of P_p if P is not diagonal."""
         return cho_factor(self.problem.P[np.ix_(~self.flat, ~self.flat)], lower=True)
 
     @cached_property
@@ -260,11 +269,14 @@ class ByRows:
         if self.problem.K is not None:
             return self.problem.K
         # K = Z Z' with Z = X_p P_p^(-1/2)
-        at = np.flatnonzero(~self.flat)
+        penalized = np.flatnonzero(~self.flat)
         diagonal = self.problem.diagonal
-        # Columns side by side are a view.
+        # Adjacent columns are a view.
         X = self.problem.X[
-            :, slice(at[0], at[-1] + 1) if np.ptp(at) + 1 == len(at) else at
+            :,
+            slice(penalized[0], penalized[-1] + 1)
+            if np.ptp(penalized) + 1 == len(penalized)
+            else penalized,
         ]
         if diagonal is None:
             Z = solve_triangular(self.chol[0], X.T, lower=True).T
@@ -277,14 +289,14 @@ class ByRows:
 
     def inverse(self, force: Array) -> Array:
         """P_p^-1 force_p among zeros (p,)."""
-        out = np.zeros(len(force))
+        solution = np.zeros(len(force))
         diagonal = self.problem.diagonal
-        at = ~self.flat
+        penalized = ~self.flat
         if diagonal is None:
-            out[at] = cho_solve(self.chol, force[at])
+            solution[penalized] = cho_solve(self.chol, force[penalized])
         else:
-            out[at] = force[at] / diagonal[at]
-        return out
+            solution[penalized] = force[penalized] / diagonal[penalized]
+        return solution
 
     def start(self) -> Array:
         b = self.problem.centre.copy()
@@ -295,19 +307,19 @@ class ByRows:
 
     @cached_property
     def unit(self) -> Array:
-        """What the flat columns are multiplied by, so that they are of the size of K whatever their units."""
+        """Multipliers of the flat columns that give them the size of K in any units."""
         X = self.problem.X[:, self.flat]
         if X.shape[1]:
-            some = self.problem.loss.up + self.problem.loss.down > 0
-            if not some.any():
+            weighted = self.problem.loss.up + self.problem.loss.down > 0
+            if not weighted.any():
                 raise Incompatible(
-                    "no row has a weight, and the prior of some column is flat: there is nothing to fit"
+                    "no row has a weight, and some column has a flat prior: there is nothing to fit"
                 )
-            rank = rank_of(triangular(X[some]).astype(float))
+            rank = rank_of(triangular(X[weighted]).astype(float))
             if rank.dropped:
                 j = np.flatnonzero(self.flat)[rank.dropped[0]]
                 raise Incompatible(
-                    f"column {j} of X is a combination of others whose prior is flat too: leave it out, or give it a prior"
+                    f"column {j} of X is a combination of others with flat priors: drop it, or give it a prior"
                 )
         return np.asarray(
             np.trace(self.K) / len(X) / np.sqrt(np.square(X).mean(axis=0))
@@ -318,7 +330,7 @@ class ByRows:
         return np.asarray(self.problem.X[:, self.flat] * self.unit)
 
     def factor(self, D: Array) -> None:
-        # I + S K S with S = D^(1/2) is at least I, whatever the sizes of D.
+        # I + S K S with S = D^(1/2) has eigenvalues of at least 1 for any D.
         self.S = np.sqrt(D)
         B = self.S[:, None] * self.K * self.S
         B.flat[:: len(B) + 1] += 1.0
@@ -331,13 +343,13 @@ class ByRows:
         # With slack_p = 0 restored by P_p^-1 slack_p:   da = S L'^-1 (g - G db_f), g = L^-1 (S^-1 w - S X_p P_p^-1 slack_p),
         # G'G db_f = G'g + slack_f.
         X = self.problem.X
-        back = X @ self.inverse(slack)
+        prior_part = X @ self.inverse(slack)
         flat = np.zeros(0)
         root = np.where(
             self.S > 0, self.S, 1.0
-        )  # w is zero where D is: a row without weight
+        )  # w is zero for D = 0: a row without weight
         g = solve_triangular(
-            self.L, w / root - self.S * back, lower=True, check_finite=False
+            self.L, w / root - self.S * prior_part, lower=True, check_finite=False
         )
         if self.F.shape[1]:
             flat = np.linalg.solve(
@@ -349,7 +361,7 @@ class ByRows:
         )
         db = self.inverse(da @ X + slack)
         db[self.flat] = self.unit * flat
-        return Direction(db, da, -(self.K @ da + back + self.F @ flat))
+        return Direction(db, da, -(self.K @ da + prior_part + self.F @ flat))
 
     def active(
         self, rows: NDArray[np.intp]

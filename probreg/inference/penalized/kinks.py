@@ -1,4 +1,5 @@
-"""Regression whose loss is piecewise linear and convex, with a normal prior: the problem, its dual and its certificate.
+"""Regression with a piecewise linear convex loss and a normal prior: the problem, its
+dual and its certificate.
 
 minimise over b   sum_i l_i(r_i) + (b - c)'P(b - c)/2,   r = y - X b,
     l_i(r) = up_i max(r - eps_i, 0) + down_i max(-r - eps_i, 0).
@@ -8,7 +9,8 @@ for the offset. The conjugate of l_i is eps_i |a| on [-down_i, up_i], so the dua
 
 maximise over a   a'(y - X c) - eps'|a| - (b - c)'P(b - c)/2,   X'a = P(b - c),  -down <= a <= up.
 
-By X'a = P(b - c) the difference of the two is a sum of terms that are each >= 0 (Fenchel and Young), zero at the solution:
+With X'a = P(b - c) the difference of the two is a sum of nonnegative terms (Fenchel and
+Young), zero at the solution:
 
 gap = sum_i l_i(r_i) + eps_i |a_i| - a_i r_i.
 """
@@ -28,11 +30,12 @@ Mask = NDArray[np.bool_]
 EPS = float(np.finfo(float).eps)
 ON_THE_BOX = (
     64 * EPS
-)  # of up + down: closer than this to an end of its box, a dual weight is at that end
+)  # relative to up + down: a dual weight this close to an end of its box is at that end
 
 
 class PiecewiseLinear(NamedTuple):
-    """The loss up max(r - epsilon, 0) + down max(-r - epsilon, 0), each row with its own slopes >= 0 and epsilon >= 0."""
+    """The loss up max(r - epsilon, 0) + down max(-r - epsilon, 0), with slopes >= 0 and
+    epsilon >= 0 for each row."""
 
     up: Array
     down: Array
@@ -44,17 +47,19 @@ class PiecewiseLinear(NamedTuple):
         >>> PiecewiseLinear(np.array([0.9]), np.array([0.1]), np.array([0.0])).value(np.array([-2.0]))
         array([0.2])
         """
-        # One of the two hinges is zero, as epsilon >= 0.
+        # One of the two hinges is zero because epsilon >= 0.
         excess = np.maximum(np.abs(r) - self.epsilon, 0.0)
         return np.where(r > 0, self.up, self.down) * excess
 
-    def rows(self, at: Array | slice) -> "PiecewiseLinear":
+    def rows(self, rows_: Array | slice) -> "PiecewiseLinear":
         """The losses of some of the rows."""
-        return PiecewiseLinear(*(side[at] for side in self))
+        return PiecewiseLinear(*(side[rows_] for side in self))
 
     def gaps(self, r: Array, a: Array) -> Array:
-        """l_i(r_i) + eps_i |a_i| - a_i r_i (n,), zero where a_i is a slope of the loss at r_i and positive elsewhere."""
-        # For a > 0, up (r - eps)+ - a (r - eps) = (up - a)(r - eps)+ + a (r - eps)-: no difference of large numbers.
+        """l_i(r_i) + eps_i |a_i| - a_i r_i (n,), zero if a_i is a slope of the loss at
+        r_i and positive otherwise."""
+        # For a > 0, up (r - eps)+ - a (r - eps) = (up - a)(r - eps)+ + a (r - eps)-
+        # avoids a difference of large numbers.
         above = r - self.epsilon
         below = -r - self.epsilon
         forward = np.maximum(self.up - np.maximum(a, 0), 0) * np.maximum(
@@ -63,15 +68,16 @@ class PiecewiseLinear(NamedTuple):
         backward = np.maximum(self.down - np.maximum(-a, 0), 0) * np.maximum(
             below, 0
         ) + np.maximum(-a, 0) * np.maximum(-below, 0)
-        # With eps = 0 the part of a that is not used stands at the other kink, which is the same one.
+        # With eps = 0 both kinks are the same.
         return forward + backward
 
     def ends(self, a: Array) -> tuple[Array, Array]:
-        """The residuals (lowest, highest) at which a_i is a slope of the loss: where a row may lie at no cost in the gap."""
-        near = ON_THE_BOX * (self.up + self.down)
-        full = a >= self.up - near
-        empty = a <= near - self.down
-        zero = np.abs(a) <= near
+        """The residuals (lowest, highest) at which a_i is a slope of the loss; a row
+        there adds nothing to the gap."""
+        tolerance = ON_THE_BOX * (self.up + self.down)
+        full = a >= self.up - tolerance
+        empty = a <= tolerance - self.down
+        zero = np.abs(a) <= tolerance
         kink = np.where(a > 0, self.epsilon, -self.epsilon)
         # a = up: r >= eps; a = -down: r <= -eps; a = 0: the tube; in between: the kink of the sign of a.
         high = np.where(full, np.inf, np.where(zero & ~full, self.epsilon, kink))
@@ -81,14 +87,18 @@ class PiecewiseLinear(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class PiecewiseLinearSolution:
-    """The minimum with its certificate: `primal` >= optimum >= `dual_value`, to the `violation` of the stationarity.
+    """The minimum with its certificate: `primal` >= optimum >= `dual_value`, up to the
+    `violation` of stationarity.
 
-    beta (p,); dual (n,), the slope a_i of the loss at the residual of each row, X'a = P(beta - c); gap = primal - dual_value
-    as a sum of terms >= 0; violation, the largest of three: |X'a - P(beta - c)|_j over sum_i |x_ij| max(up, down)_i, the
-    distance of a to its box over its width, and how far a residual lies on the wrong side of a kink over
-    |y_i| + sum_j |x_ij b_j| + eps_i and their median, or a from the end of its box, the lesser of both. free (n,): strictly inside the box, the residual on a kink; bound (n,): at
-    the end of it, away from zero. unique: whether beta is the only solution. offset_interval: where the solutions differ in
-    one coefficient alone, the interval of its values, of which beta holds the midpoint unless a side is infinite.
+    beta (p,); dual (n,), the slope a_i of the loss at the residual of each row, X'a =
+    P(beta - c); gap = primal - dual_value as a sum of nonnegative terms; violation, the
+    largest of three: |X'a - P(beta - c)|_j over sum_i |x_ij| max(up, down)_i, the
+    distance of a from its box over its width, and the smaller of two: how far a
+    residual lies on the wrong side of a kink over |y_i| + sum_j |x_ij b_j| + eps_i and
+    their median, or how far a is from the end of its box. free (n,): strictly inside
+    the box, the residual on a kink; bound (n,): at its end, not at zero. unique:
+    whether beta is the only solution. offset_interval: the interval of a coefficient if
+    the solutions differ only in it; beta is its midpoint unless a side is infinite.
     """
 
     beta: Array
@@ -107,7 +117,8 @@ class PiecewiseLinearSolution:
 
 
 class Certificate(NamedTuple):
-    """How far (b, a) is from optimal, see `PiecewiseLinearSolution`, and a rounding of each term of its sums."""
+    """The distance of (b, a) from optimality, see `PiecewiseLinearSolution`, and a
+    rounding error of each term of its sums."""
 
     primal: float
     gap: float
@@ -119,8 +130,8 @@ class Certificate(NamedTuple):
 class KinkProblem:
     """Rows X (n, p), y (n,), their losses, and the normal prior of precision P (p, p) about c (p,).
 
-    pull (p,) is the slope of a term -pull'b: the rows that are held on one side of their kinks. K (n, n) is X_p P_p^-1 X_p' of the
-    columns that are not flat, where it is known."""
+    pull (p,) is the slope of a term -pull'b: rows fixed on one side of their kinks. K
+    (n, n) is X_p P_p^-1 X_p' of the columns that are not flat, if it is known."""
 
     X: Array
     y: Array
@@ -132,7 +143,7 @@ class KinkProblem:
 
     @cached_property
     def diagonal(self) -> Array | None:
-        """The diagonal of P where that is all of it."""
+        """The diagonal of P, or None if P is not diagonal."""
         d = np.diagonal(self.P)
         if np.count_nonzero(self.P) == np.count_nonzero(d):
             return d
@@ -154,24 +165,26 @@ class KinkProblem:
         )
 
     def units(self, b: Array) -> Array:
-        """|y_i| + sum_j |x_ij b_j| + eps_i (n,), and their median: what residuals and kinks are differences of."""
-        out = np.abs(self.y) + self.loss.epsilon
+        """|y_i| + sum_j |x_ij b_j| + eps_i (n,), plus their median: the size of the
+        terms in residuals and kinks."""
+        sizes = np.abs(self.y) + self.loss.epsilon
         absolute = np.abs(b)
 
         def add(rows: slice, block: Array) -> tuple[Array, ...]:
-            out[rows] += np.dot(np.abs(block), absolute)
+            sizes[rows] += np.dot(np.abs(block), absolute)
             return (np.zeros(0),)
 
         sum_over_blocks(self.X, add)
         return (
-            out
-            + np.median(out)
+            sizes
+            + np.median(sizes)
             + (EPS if self.y.any() or self.loss.epsilon.any() else 1.0) * self.size
         )
 
     @cached_property
     def reach(self) -> Array:
-        """sum_i |x_ij| max(up, down)_i, what X'a may be at most, above the means of |x_ij| over rows: (2, p)."""
+        """sum_i |x_ij| max(up, down)_i, an upper bound of |X'a|, above the means of
+        |x_ij| over rows: (2, p)."""
         w = np.stack(
             [
                 np.maximum(self.loss.up, self.loss.down),
@@ -192,15 +205,17 @@ class KinkProblem:
         return np.asarray(a @ self.X + self.pull - self.force(b))
 
     def certify(self, b: Array, a: Array) -> Certificate:
-        """Primal value, gap and largest violation, computed from the data and from nothing that a solver kept."""
+        """Return primal value, gap and largest violation, computed from the data
+        alone."""
         r = self.y - self.X @ b
         loss = self.loss
         unit = self.units(b)
-        most = np.maximum(loss.up, loss.down)
+        steepest = np.maximum(loss.up, loss.down)
         d = b - self.centre
         gap = float(loss.gaps(r, a).sum())
         primal = float(loss.value(r).sum() + d @ self.force(b) / 2)
-        # Coefficients below a rounding of what moves a fit by `size` count as zero.
+        # Coefficients below the rounding of a coefficient that moves the fit by `size`
+        # count as zero.
         reach, mean = self.reach
         length = np.abs(d) + EPS * self.size / np.where(mean > 0, mean, 1.0)
         if self.diagonal is None:
@@ -209,17 +224,18 @@ class KinkProblem:
             stiff = self.diagonal * length
         scale = reach + stiff + np.abs(self.pull)
         stationary = np.abs(self.slack(b, a)) / np.where(scale > 0, scale, 1.0)
-        width = np.where(most > 0, loss.up + loss.down, 1.0)
+        width = np.where(steepest > 0, loss.up + loss.down, 1.0)
         outside = np.maximum(np.maximum(a - loss.up, -loss.down - a), 0.0) / width
-        # The lesser of two relative distances: of a from the value that the side of r asks for, of r from the kink.
+        # The smaller of two relative distances: of a from its value on the side of r,
+        # of r from the kink.
         target = np.where(
             r > loss.epsilon, loss.up, np.where(r < -loss.epsilon, -loss.down, 0.0)
         )
-        away = np.minimum(np.abs(r - loss.epsilon), np.abs(r + loss.epsilon))
-        wrong = np.minimum(np.abs(a - target) / width, away / unit)
-        worst = max(float(v.max(initial=0.0)) for v in (stationary, outside, wrong))
+        from_kink = np.minimum(np.abs(r - loss.epsilon), np.abs(r + loss.epsilon))
+        misplaced = np.minimum(np.abs(a - target) / width, from_kink / unit)
+        worst = max(float(v.max(initial=0.0)) for v in (stationary, outside, misplaced))
         return Certificate(
-            primal, gap, worst, EPS * float(most @ unit + length @ stiff)
+            primal, gap, worst, EPS * float(steepest @ unit + length @ stiff)
         )
 
 
@@ -230,10 +246,12 @@ def flat_interval(
     mode: PiecewiseLinearSolution,
     direction: Array,
 ) -> tuple[float, float]:
-    """The interval of t at which mode.beta + t direction has the same objective, for a direction that the prior leaves flat.
+    """Return the interval of t at which mode.beta + t direction has the same objective,
+    for a direction with a flat prior.
 
-    A point is optimal if and only if each of its residuals lies where the dual weight is a slope of the loss, whichever
-    optimal dual is taken. (0, 0) where the solution is unique along it; a side without end is infinite.
+    A point is optimal if and only if, for some optimal dual, each dual weight is a
+    slope of the loss at its residual. (0, 0) if the solution is unique along the
+    direction; an unbounded side is infinite.
 
     >>> y, one = np.array([0.0, 1.0, 4.0, 9.0]), np.ones(4)
     >>> half = PiecewiseLinear(one / 2, one / 2, 0 * one)
@@ -247,8 +265,8 @@ def flat_interval(
     moves = np.abs(s) > 1e-11 * np.abs(X).max(axis=0) @ np.abs(direction)
     # r - t s within [low, high], row by row.
     with np.errstate(invalid="ignore"):
-        one = (r[moves] - high[moves]) / s[moves]
-        two = (r[moves] - low[moves]) / s[moves]
-    start = np.minimum(one, two).max(initial=-np.inf)
-    stop = np.maximum(one, two).min(initial=np.inf)
+        to_high = (r[moves] - high[moves]) / s[moves]
+        to_low = (r[moves] - low[moves]) / s[moves]
+    start = np.minimum(to_high, to_low).max(initial=-np.inf)
+    stop = np.maximum(to_high, to_low).min(initial=np.inf)
     return float(min(start, 0.0)), float(max(stop, 0.0))

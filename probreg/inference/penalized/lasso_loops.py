@@ -1,4 +1,5 @@
-"""Coordinate descent for a quadratic with absolute values or powers, compiled: numba is imported here, this file on use."""
+"""Coordinate descent for a quadratic with absolute values or powers, compiled: this
+module imports numba and is imported on use."""
 
 import numpy as np
 from numba import njit
@@ -7,18 +8,19 @@ from numpy.typing import NDArray
 from probreg.numerics.compiled.cache import cached_njit
 
 Array = NDArray[np.float64]
-_LOOK = 8  # passes after which it is asked whether the rest will do
+_LOOK = 8  # passes between two forecasts of convergence
 compiled = cached_njit(nogil=True, fastmath={"reassoc", "contract", "nsz"})
 inline = njit(nogil=True, fastmath={"reassoc", "contract", "nsz"})
 
 
 @inline
 def _update(G: Array, q: Array, x: Array, w: Array, ridge: float, j: int) -> float:
-    """Coordinate j to its best value given the others, q = c - G x kept up; how far it went, in units of its curvature."""
+    """Minimise over coordinate j, updating q = c - G x; return the move in units of its
+    curvature."""
     curvature = G[j, j] + ridge
     if (
         curvature <= 0.0
-    ):  # a column without variation: its prior alone decides, and its mode is 0
+    ):  # a column without variation: only its prior matters, and its mode is 0
         if x[j] != 0.0 and w[j] > 0.0:
             x[j] = 0.0
         return 0.0
@@ -42,9 +44,13 @@ def _update(G: Array, q: Array, x: Array, w: Array, ridge: float, j: int) -> flo
 def descend_lasso(
     G: Array, q: Array, x: Array, w: Array, passes: int, tol: float
 ) -> int:
-    """Cyclic coordinate descent on x'Gx/2 - c'x + sum_j w_j |x_j|, in place, with q = c - G x; passes over all coordinates
-    take turns with passes over those that are not zero. Returns the passes made: fewer than asked when a pass over all of
-    them moved none by more than tol."""
+    """Cyclic coordinate descent on x'Gx/2 - c'x + sum_j w_j |x_j|, in place, with q = c
+    - G x.
+
+    Passes over all coordinates alternate with passes over the nonzero ones. Returns the
+    number of passes, less than `passes` if a pass over all of them moved none by more
+    than tol.
+    """
     done = 0
     while done < passes:
         largest = 0.0
@@ -74,10 +80,14 @@ def descend_among(
     passes: int,
     tol: float,
 ) -> bool:
-    """Cyclic coordinate descent over the coordinates J alone on x'Gx/2 - c'x + sum_j w_j |x_j| + ridge_j x_j^2 / 2, in place, with
-    q = c - G x of all coordinates. True once a pass moved none by more than tol; False after `passes`, or as soon as the moves shrink too
-    slowly to end within them."""
-    start = 0.0  # the largest move, some passes ago
+    """Cyclic coordinate descent over the coordinates J on x'Gx/2 - c'x + sum_j w_j
+    |x_j| + ridge_j x_j^2 / 2, in place.
+
+    q = c - G x covers all coordinates. Returns True after a pass that moved none by
+    more than tol, and False after `passes`, or as soon as the moves decrease too slowly
+    to finish.
+    """
+    earlier = 0.0  # the largest move, some passes ago
     for done in range(passes):
         largest = 0.0
         for j in J:
@@ -85,18 +95,23 @@ def descend_among(
         if largest <= tol:
             return True
         if done % _LOOK == 0:
-            # moves shrink by a like factor in as many passes again
-            if done and largest * (largest / start) ** ((passes - done) / _LOOK) > tol:
+            # moves decrease by the same factor in the next passes
+            if (
+                done
+                and largest * (largest / earlier) ** ((passes - done) / _LOOK) > tol
+            ):
                 return False
-            start = largest
+            earlier = largest
     return False
 
 
 @inline
 def _root(size: float, pull: float, power: float) -> float:
-    """argmin_u (u - size)^2 / 2 + pull u^power over u >= 0: zero, or the largest root of u + pull power u^(power - 1) = size.
+    """Return argmin_u (u - size)^2 / 2 + pull u^power over u >= 0: zero, or the largest
+    root of u + pull power u^(power - 1) = size.
 
-    Newton's method from the right, where the left side rises; a step that leaves the bracket of the signs seen is halved.
+    Newton's method from the right, where the left side increases; a step outside the
+    bracket is halved.
     """
     if power == 2.0:
         return size / (1.0 + 2.0 * pull)
@@ -121,7 +136,8 @@ def _root(size: float, pull: float, power: float) -> float:
             u = new
             break
         u = new
-    # The root is the minimum only where the objective there is below size^2 / 2, that at 0.
+    # The root is the minimum only if the objective there is below size^2 / 2, its value
+    # at 0.
     if power < 1.0 and 0.5 * (u - size) ** 2 + pull * u**power >= 0.5 * size**2:
         return 0.0
     return u

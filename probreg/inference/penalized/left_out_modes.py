@@ -1,10 +1,13 @@
-"""Modes of a smooth model without parts of its rows, from the mode of all rows: folds, or single observations.
+"""Modes of a smooth model without parts of its rows, from the mode of all rows: folds,
+or single observations.
 
-Let the mode of all rows have the negative Hessian H and row i the gradient g_i and negative Hessian h_i of w_i log p_i over what it
-sees, J_i of the point. Without the rows of a part k the gradient there is -sum_k J_i'g_i and the negative Hessian
-H_k = H - sum_k J_i'h_i J_i, from one pass over the rows for all parts. The first step is H_k^-1 of that gradient, the steps after it
-hold H_k and take the gradient alone, of many parts at once. Each shrinks by about the share of the rows that is left out
-times the distance of the modes, so that two or three serve. A part in which anything is doubtful is not answered.
+Let the mode of all rows have the negative Hessian H, and row i the gradient g_i and
+negative Hessian h_i of w_i log p_i over its coordinates J_i point. Without the rows of
+part k the gradient is -sum_k J_i'g_i and the negative Hessian H_k = H - sum_k J_i'h_i
+J_i, from one pass over the rows for all parts. The first step is H_k^-1 times this
+gradient; further steps keep H_k and compute only gradients, for many parts at once.
+Each step is shorter by about the share of removed rows times the distance of the modes,
+so two or three are enough. Parts with any doubt get no result.
 """
 
 from collections.abc import Iterator
@@ -19,14 +22,15 @@ from probreg.inference.base import Array
 from probreg.inference.penalized.standard_rows import PriorAt, StandardRows, inverses
 from probreg.model.model import LocalModel, Model
 
-_NEAR = 1e-9  # of sqrt(n) standard errors: how near its mode a part ends
-_STEPS = 12  # that hold a curvature
-_AT_ONCE = 4_000_000  # numbers of linear predictors: 32 MB
+_NEAR = 1e-9  # of sqrt(n) standard errors: distance from the mode at the end
+_STEPS = 12  # steps with one curvature
+_AT_ONCE = 4_000_000  # numbers of linear predictors in a batch: 32 MB
 
 
 class FromOtherRows(NamedTuple):
-    """What each row of the parts is predicted by from the others (r, m), nuisance parameters (K,) of each part by name, and
-    which parts (K,) have a mode beyond doubt."""
+    """Predictors of each row of the parts from the other rows (r, m), nuisance
+    parameters (K,) of each part by name, and whether each part (K,) has a certain
+    mode."""
 
     eta: Array
     aux: dict[str, Array]
@@ -35,7 +39,8 @@ class FromOtherRows(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class RowsInParts:
-    """Rows in the order of their parts: part k is `slices[k]`, of whose weights `rest` (r,) stay when it is left out."""
+    """Rows sorted by their parts: part k is `slices[k]`, and `rest` (r,) is the weight
+    that remains when it is left out."""
 
     rows: StandardRows
     order: Array
@@ -45,9 +50,10 @@ class RowsInParts:
 
     @classmethod
     def of(
-        cls, model: Model, part: Array, rest: Array | None = None
+        cls, model: Model, part: Array, kept_weights: Array | None = None
     ) -> "RowsInParts | None":
-        """`part` (n,) is the number of each row's part, -1 for none; None where the rows are not for this."""
+        """`part` (n,) is the number of each row's part, -1 for none; None if
+        `StandardRows` does not apply."""
         inside = np.flatnonzero(part >= 0)
         outside = np.flatnonzero(part < 0)
         inside = inside[np.argsort(part[inside], kind="stable")]
@@ -59,54 +65,70 @@ class RowsInParts:
             return None
         edges = np.r_[0, np.cumsum(np.bincount(part[inside]))].tolist()
         weights = full_weights(rows.model.design.weights, len(order))
-        if rest is None:
-            left = np.zeros(len(inside))
+        if kept_weights is None:
+            kept_of_parts = np.zeros(len(inside))
         else:
-            left = rest[inside]
+            kept_of_parts = kept_weights[inside]
         return cls(
-            rows, inside, tuple(slice(a, b) for a, b in pairwise(edges)), left, weights
+            rows,
+            inside,
+            tuple(slice(a, b) for a, b in pairwise(edges)),
+            kept_of_parts,
+            weights,
         )
 
     def without(
         self, model: Model, point: Array, guess: Array | None = None
     ) -> tuple[FromOtherRows, Array]:
-        """From the mode of `model`, the prior at one scale; `guess` (K, k + a) is what was missing after the first step at a scale
-        nearby, and the second result what is missing here."""
+        """Return results from the mode of `model`, the prior at one scale, and the
+        correction after the first step.
+
+        `guess` (K, k + a) is this correction at a nearby scale.
+        """
         rows = self.rows
         prior = PriorAt(self.rows, model)
         about = prior.local(point)
         _, g, h = rows.each(point)
         w = self.weights
-        lost = self.weights[: len(self.rest)] - self.rest
+        removed = self.weights[: len(self.rest)] - self.rest
         # H_k = H - sum_k J_i'h_i J_i, and the gradient without part k
         H = np.stack(
-            [rows.curvature(h[own] * lost[own, None, None], own) for own in self.slices]
+            [
+                rows.curvature(h[part] * removed[part, None, None], part)
+                for part in self.slices
+            ]
         )
         slopes = np.stack(
-            [rows.gradient(g[own] * lost[own, None], own) for own in self.slices]
+            [rows.gradient(g[part] * removed[part, None], part) for part in self.slices]
         )
-        every = len(lost) == len(w) and not self.rest.any()
-        if every:
-            whole = H.sum(0)
+        all_removed = len(removed) == len(w) and not self.rest.any()
+        if all_removed:
+            all_rows = H.sum(0)
         else:
-            whole = rows.curvature(h * w[:, None, None])
-        if every:
+            all_rows = rows.curvature(h * w[:, None, None])
+        if all_removed:
             slope = slopes.sum(0)
         else:
             slope = rows.gradient(g * w[:, None])
-        inverse, good = inverses(whole + about.curvature - H)
+        inverse, good = inverses(all_rows + about.curvature - H)
         gradient = slope + about.gradient - slopes
         first = point + np.einsum("kij,kj->ki", inverse, gradient)
         points = first if guess is None else first + guess
         with np.errstate(
             all="ignore"
-        ):  # a step too far gives inf or nan, which is doubt
-            for some in self._batches():
-                points[some], good[some] = self._settle(
-                    prior, about, point, some, points[some], inverse[some], good[some]
+        ):  # too long a step gives inf or nan, which marks doubt
+            for batch in self._batches():
+                points[batch], good[batch] = self._settle(
+                    prior,
+                    about,
+                    point,
+                    batch,
+                    points[batch],
+                    inverse[batch],
+                    good[batch],
                 )
         good &= np.isfinite(points).all(1)
-        return self._predicted(points, good), np.where(
+        return self._predictions(points, good), np.where(
             good[:, None], points - first, 0.0
         )
 
@@ -120,43 +142,49 @@ class RowsInParts:
         self,
         prior: PriorAt,
         about: LocalModel,
-        whole: Array,
-        some: slice,
+        mode: Array,
+        batch: slice,
         points: Array,
         inverse: Array,
         good: Array,
     ) -> tuple[Array, Array]:
-        """Steps that hold the curvature until all are at their modes; those that do not get there, or lie where a maximum is to be
-        proved, are not good."""
+        """Make steps with a fixed curvature until all parts are at their modes.
+
+        Parts that do not converge, or that need a proof of a maximum, are marked as not
+        good.
+        """
         tol = _NEAR * max(1.0, np.sqrt(self.rows.model.design.total))
         before = np.full(len(points), np.inf)
-        done = ~good
+        is_done = ~good
         for _ in range(_STEPS):
-            on = np.flatnonzero(~done)
-            if not len(on):
+            active = np.flatnonzero(~is_done)
+            if not len(active):
                 break
             g, reach = self._slopes(
-                points[on], range(some.start, some.start + len(points)), on
+                points[active], range(batch.start, batch.start + len(points)), active
             )
-            g += prior.slopes(whole, about, points[on])
-            step = np.einsum("kij,kj->ki", inverse[on], g)
+            g += prior.slopes(mode, about, points[active])
+            step = np.einsum("kij,kj->ki", inverse[active], g)
             size = np.sqrt(np.maximum((g * step).sum(1), 0.0))
-            lost = ~(size < 0.7 * before[on]) | ~np.isfinite(step).all(1)
+            failed = ~(size < 0.7 * before[active]) | ~np.isfinite(step).all(1)
             if self.rows.may_diverge:
-                lost |= ~(reach < self.rows.far)
-            points[on[~lost]] += step[~lost]
-            # the next step is about as much shorter as this one was
+                failed |= ~(reach < self.rows.far)
+            points[active[~failed]] += step[~failed]
+            # the next step is shorter by about the same ratio
             rate = np.minimum(
-                np.where(np.isfinite(before[on]), size / before[on], 0.5), 0.5
+                np.where(np.isfinite(before[active]), size / before[active], 0.5), 0.5
             )
-            good[on[lost]] = False
-            done[on] = lost | (size * rate < tol)
-            before[on] = size
-        good[~done] = False
+            good[active[failed]] = False
+            is_done[active] = failed | (size * rate < tol)
+            before[active] = size
+        good[~is_done] = False
         return points, good
 
-    def _slopes(self, points: Array, numbers: range, on: Array) -> tuple[Array, Array]:
-        """The gradient of the log-likelihood without each part at its point (K, k + a), and the largest |eta|."""
+    def _slopes(
+        self, points: Array, numbers: range, active: Array
+    ) -> tuple[Array, Array]:
+        """Return the gradient of the log-likelihood without each part at its point (K,
+        k + a), and the largest |eta|."""
         rows, ((p, m), design) = (
             self.rows,
             (self.rows.model.shape, self.rows.model.design),
@@ -168,12 +196,12 @@ class RowsInParts:
         if design.offset is not None:
             eta += design.offset.T
         g = np.empty_like(eta)
-        of_aux = np.zeros((K, points.shape[1] - p * m))
-        for j, k in enumerate(on):
-            own = self.slices[numbers[k]]
-            each = rows.scores(eta[j].T, rows.aux(points[j])) * self.weights[:, None]
-            each[own] *= (self.rest[own] / self.weights[own])[:, None]
-            g[j], of_aux[j] = each[:, :m].T, each[:, m:].sum(0)
+        aux_slopes = np.zeros((K, points.shape[1] - p * m))
+        for j, k in enumerate(active):
+            part = self.slices[numbers[k]]
+            scores = rows.scores(eta[j].T, rows.aux(points[j])) * self.weights[:, None]
+            scores[part] *= (self.rest[part] / self.weights[part])[:, None]
+            g[j], aux_slopes[j] = scores[:, :m].T, scores[:, m:].sum(0)
         slope = (
             (g.reshape(K * m, n) @ rows.U)
             .reshape(K, m, p)
@@ -184,9 +212,9 @@ class RowsInParts:
             reach = np.abs(eta).max((1, 2))
         else:
             reach = np.zeros(K)
-        return np.concatenate([slope, of_aux], 1), reach
+        return np.concatenate([slope, aux_slopes], 1), reach
 
-    def _predicted(self, points: Array, good: Array) -> FromOtherRows:
+    def _predictions(self, points: Array, good: Array) -> FromOtherRows:
         m = self.rows.model.shape[1]
         k = points.shape[1] - len(self.rows.unknown)
         points = np.where(good[:, None], points, np.nan)

@@ -1,8 +1,9 @@
-"""The part of a prior that has kinks, and the search coordinates in which a mode under it is found.
+"""The part of a prior with kinks, and the search coordinates for a mode under it.
 
-Blocks of `ProximalPrior` are taken apart from the smooth ones: the smooth rest is a model of its own, with gradient and
-curvature; the kinked part is separable and stays so when columns are scaled, and when coefficients in units of an unknown
-sigma are written as phi, with beta = location + sigma (phi - location). Nothing here iterates.
+Blocks of `ProximalPrior` are separated from the smooth ones: the smooth part is a model
+of its own, with gradient and curvature. The kinked part is separable, also when columns
+are scaled, and when coefficients in units of an unknown sigma are written as phi, with
+beta = location + sigma (phi - location). This module does not iterate.
 """
 
 from dataclasses import dataclass, replace
@@ -28,19 +29,20 @@ _ROUNDING = 8 * np.finfo(float).eps
 
 
 def no_errors(model: Model) -> str:
-    """Return why a mode under a prior with kinks has no standard errors, and where a spread comes from."""
+    """Return why a mode under a prior with kinks has no standard errors, and which
+    method gives a spread."""
     if model.joint.contrast is not None:
-        return f"a mode under a prior with kinks carries no standard errors, and {PENALTY_OF_CLASSES}"
-    return "a mode under a prior with kinks carries no standard errors: nuts samples the posterior, whose spread is one answer"
+        return f"a mode under a prior with kinks has no standard errors, and {PENALTY_OF_CLASSES}"
+    return "a mode under a prior with kinks has no standard errors: nuts samples the posterior and gives its spread"
 
 
 def has_nonsmooth_terms(model: Model) -> bool:
-    """Some block of the prior is not twice differentiable."""
+    """Whether some block of the prior is not twice differentiable."""
     return any(isinstance(b.prior, ProximalPrior) for b in model.joint.blocks)
 
 
 class NonsmoothBlock(NamedTuple):
-    """One prior with kinks, the columns that it touches, and the unit of its scales."""
+    """One prior with kinks, its columns, and the unit of its scales."""
 
     prior: ProximalPrior
     columns: Array  # (q,)
@@ -48,7 +50,7 @@ class NonsmoothBlock(NamedTuple):
 
     @property
     def center(self) -> Array:
-        """(q,), where its kinks are."""
+        """(q,), the positions of its kinks."""
         this: Any = self.prior
         return np.broadcast_to(
             np.asarray(this.location, dtype=float), len(self.columns)
@@ -56,8 +58,8 @@ class NonsmoothBlock(NamedTuple):
 
     @property
     def weights(self) -> tuple[Array, Array] | None:
-        """l1 and l2 weights (q,) with -log p = sum a_j |r_j| + l_j r_j^2 / 2 + constant over r = phi - center; None where
-        it is of another form."""
+        """l1 and l2 weights (q,) with -log p = sum a_j |r_j| + l_j r_j^2 / 2 + constant
+        over r = phi - center; None for other forms."""
         prior: Any = self.prior
         if _has_weights(prior):
             s = np.broadcast_to(prior.scales * self.unit, len(self.columns))
@@ -76,8 +78,8 @@ class NonsmoothBlock(NamedTuple):
 
     @property
     def powers(self) -> tuple[Array, Array, Array] | None:
-        """Weights, exponents and l2 weights (q,) with -log p = sum w_j |r_j|^e_j + l_j r_j^2 / 2 + constant; None where it
-        is of another form."""
+        """Weights, exponents and l2 weights (q,) with -log p = sum w_j |r_j|^e_j + l_j
+        r_j^2 / 2 + constant; None for other forms."""
         prior: Any = self.prior
         if isinstance(prior, ExponentialPower) and self.weights is None:
             s = np.broadcast_to(prior.scales * self.unit, len(self.columns))
@@ -88,9 +90,10 @@ class NonsmoothBlock(NamedTuple):
 
 
 class Norms(NamedTuple):
-    """-log p = sum over groups of |metric_g (phi_g - center_g)| + ridge (phi - center)^2 / 2 + constant, of one predictor."""
+    """-log p = sum over groups of |metric_g (phi_g - center_g)| + ridge (phi -
+    center)^2 / 2 + constant, for one predictor."""
 
-    groups: tuple[Array, ...]  # columns; those of no group have no kink
+    groups: tuple[Array, ...]  # columns; a column without a group has no kink
     metric: Array  # (p,)
     ridge: Array  # (p,)
 
@@ -103,13 +106,16 @@ def _has_weights(prior: ProximalPrior) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class NonsmoothTerms:
-    """log p of the kinked blocks as a function of phi (p, m): beta, or what it is in units of sigma in the columns marked
-    `moving`, where beta = location + sigma (phi - location). Of K classes with a common contrast C phi (p, K) are their scores,
-    with beta = phi C."""
+    """log p of the kinked blocks as a function of phi (p, m).
+
+    phi is beta, except in the columns marked `in_sigma_units`, in units of sigma: beta =
+    location + sigma (phi - location). For K classes with a common contrast C, phi (p,
+    K) are their scores, with beta = phi C.
+    """
 
     parts: tuple[NonsmoothBlock, ...]
     shape: tuple[int, int]
-    moving: Array  # (p,) bool: stated in units of a sigma that is unknown
+    in_sigma_units: Array  # (p,) bool: in units of an unknown sigma
     joint: JointPrior
 
     @classmethod
@@ -133,16 +139,16 @@ class NonsmoothTerms:
 
     @property
     def contrast(self) -> Array | None:
-        """(K, m), where the prior is of the coefficients of all K classes."""
+        """(K, m), if the prior covers the coefficients of all K classes."""
         return self.joint.contrast
 
     @property
-    def touched(self) -> Array:
-        """(p,) bool: columns whose prior has kinks."""
-        out = np.zeros(self.shape[0], bool)
+    def kinked(self) -> Array:
+        """(p,) bool: columns with kinks in their prior."""
+        kinked = np.zeros(self.shape[0], bool)
         for part in self.parts:
-            out[part.columns] = True
-        return out
+            kinked[part.columns] = True
+        return kinked
 
     @property
     def convex(self) -> bool:
@@ -150,45 +156,46 @@ class NonsmoothTerms:
 
     @property
     def center(self) -> Array:
-        """(p,), zero where there is no kink."""
-        out = np.zeros(self.shape[0])
+        """(p,), zero for columns without a kink."""
+        center = np.zeros(self.shape[0])
         for part in self.parts:
-            out[part.columns] = part.center
-        return out
+            center[part.columns] = part.center
+        return center
 
     @property
     def weights(self) -> tuple[Array, Array] | None:
-        """l1 and l2 weights (p,) when every part is of that form."""
+        """l1 and l2 weights (p,), if every part has this form."""
         a = np.zeros(self.shape[0])
         l2 = np.zeros(self.shape[0])
         for part in self.parts:
-            found = part.weights
-            if found is None:
+            of_part = part.weights
+            if of_part is None:
                 return None
-            a[part.columns], l2[part.columns] = found
+            a[part.columns], l2[part.columns] = of_part
         return a, l2
 
     @property
     def powers(self) -> tuple[Array, Array, Array] | None:
-        """Weights, exponents and l2 weights (p,) when every part is of that form."""
+        """Weights, exponents and l2 weights (p,), if every part has this form."""
         w = np.zeros(self.shape[0])
         e = np.ones(self.shape[0])
         l2 = np.zeros(self.shape[0])
         for part in self.parts:
-            found = part.powers
-            if found is None:
+            of_part = part.powers
+            if of_part is None:
                 return None
-            w[part.columns], e[part.columns], l2[part.columns] = found
+            w[part.columns], e[part.columns], l2[part.columns] = of_part
         return w, e, l2
 
     @property
-    def grouped(self) -> bool:
-        """Some entries have one kink together."""
+    def has_groups(self) -> bool:
+        """Whether some entries share a kink."""
         return any(isinstance(part.prior, GroupedPrior) for part in self.parts)
 
     @property
     def norms(self) -> Norms | None:
-        """The parts as norms of groups, a coefficient with an l1 weight being one by itself; None where some is of another form."""
+        """The parts as norms of groups; a coefficient with an l1 weight is a group of
+        one. None for other forms."""
         groups: list[Array] = []
         metric = np.zeros(self.shape[0])
         ridge = np.zeros(self.shape[0])
@@ -198,32 +205,36 @@ class NonsmoothTerms:
                     part.columns[g] for g in part.prior.members(len(part.columns))
                 ]
                 metric[part.columns] = 1.0 / (part.prior.scales * part.unit)
-            elif (found := part.weights) is None:
+            elif (weights := part.weights) is None:
                 return None
             else:
-                metric[part.columns], ridge[part.columns] = found
+                metric[part.columns], ridge[part.columns] = weights
                 groups += [
-                    part.columns[j : j + 1] for j in np.flatnonzero(found[0] > 0)
+                    part.columns[j : j + 1] for j in np.flatnonzero(weights[0] > 0)
                 ]
         return Norms(tuple(groups), metric, ridge)
 
     def phi(self, beta: Array, sigma: float) -> Array:
-        """(p, m), beta itself but in the columns marked `moving`; the scores (p, K) of classes."""
+        """(p, m), beta except in the columns marked `in_sigma_units`; the scores (p, K) for
+        classes."""
         if self.contrast is not None:
             return self.joint.scores(beta)
         # beta = b + sigma (phi - b)
         center = self.center[:, None]
-        return np.where(self.moving[:, None], center + (beta - center) / sigma, beta)
+        return np.where(
+            self.in_sigma_units[:, None], center + (beta - center) / sigma, beta
+        )
 
     def beta(self, phi: Array) -> Array:
-        """(p, m) of the scores of classes, whose common shift counts for nothing; else phi itself."""
+        """(p, m) from the scores of classes, with any common shift; otherwise phi
+        itself."""
         # the columns of C are orthonormal and sum to zero
         if self.contrast is None:
             return phi
         return phi @ self.contrast
 
     def between_scores(self, M: Array) -> Array:
-        """A matrix over vec(beta) as one over vec(phi), for classes."""
+        """For classes, convert a matrix over vec(beta) to one over vec(phi)."""
         if self.contrast is None:
             return M
         return between_outcomes(M, self.contrast)
@@ -235,68 +246,77 @@ class NonsmoothTerms:
         )
 
     def ends(self, phi: Array) -> tuple[Array, Array]:
-        """The subdifferential of -log p, entry by entry: lower and upper ends (p, m), widened by what rounding of phi can
-        change; zero where there is no kink."""
+        """The subdifferential of -log p by entry: lower and upper ends (p, m), widened
+        by the rounding of phi; zero for entries without a kink."""
         low = np.zeros(self.shape)
         high = np.zeros(self.shape)
         for part in self.parts:
-            at = phi[part.columns]
-            slack = _ROUNDING * (np.abs(at) + np.abs(part.center)[:, None])
+            phi_of_part = phi[part.columns]
+            slack = _ROUNDING * (np.abs(phi_of_part) + np.abs(part.center)[:, None])
             first = [
                 part.prior.subgradient(v, part.unit)
-                for v in (at - slack, at, at + slack)
+                for v in (phi_of_part - slack, phi_of_part, phi_of_part + slack)
             ]
             low[part.columns] = np.min([f[0] for f in first], 0)
             high[part.columns] = np.max([f[1] for f in first], 0)
         return low, high
 
     def slope(self, phi: Array) -> Array:
-        """The derivative of -log p (p, m) off the kinks; at one, what lies nearest to zero."""
-        out = np.zeros(self.shape)
+        """The derivative of -log p (p, m) off the kinks; at a kink, the subgradient
+        nearest to zero."""
+        slope = np.zeros(self.shape)
         for part in self.parts:
             low, high = part.prior.subgradient(phi[part.columns], part.unit)
-            out[part.columns] = np.where(np.isfinite(low), np.clip(0.0, low, high), 0.0)
-        return out
+            slope[part.columns] = np.where(
+                np.isfinite(low), np.clip(0.0, low, high), 0.0
+            )
+        return slope
 
     def at(self, phi: Array) -> Array:
-        """(p, m) bool: entries that sit at the centre of a prior that is not twice differentiable there."""
-        out = np.zeros(self.shape, bool)
+        """(p, m) bool: entries at the centre of a prior that is not twice
+        differentiable there."""
+        at_kink = np.zeros(self.shape, bool)
         for part in self.parts:
-            at = phi[part.columns] == part.center[:, None]
-            found = part.weights
+            is_center = phi[part.columns] == part.center[:, None]
+            weights = part.weights
             if isinstance(part.prior, GroupedPrior):
                 for g in part.prior.members(len(part.columns)):
-                    at[g] = at[g].all(0)
-            if found is None:
+                    is_center[g] = is_center[g].all(0)
+            if weights is None:
                 pointed = np.ones(len(part.columns), bool)
             else:
-                pointed = found[0] > 0
-            out[part.columns] = pointed[:, None] & at
-        return out
+                pointed = weights[0] > 0
+            at_kink[part.columns] = pointed[:, None] & is_center
+        return at_kink
 
     def hessian(self, phi: Array) -> Array:
         """The second derivative of -log p (p, m) off the kinks, by differences of the first; zero elsewhere."""
-        out = np.zeros(self.shape)
+        hessian = np.zeros(self.shape)
         for part in self.parts:
-            at = phi[part.columns]
+            phi_of_part = phi[part.columns]
             center = part.center[:, None]
             if part.weights is not None:
-                out[part.columns] = part.weights[1][:, None]
+                hessian[part.columns] = part.weights[1][:, None]
                 continue
-            h = 1e-4 * np.abs(at - center)
+            h = 1e-4 * np.abs(phi_of_part - center)
             # f''(x) = (f'(x + h) - f'(x - h)) / (2 h) + O(h^2)
             safe = np.where(h > 0, h, 1.0)
             ahead, behind = (
-                part.prior.subgradient(at + t * h, part.unit)[0] for t in (1.0, -1.0)
+                part.prior.subgradient(phi_of_part + t * h, part.unit)[0]
+                for t in (1.0, -1.0)
             )
             with np.errstate(invalid="ignore"):
-                out[part.columns] = np.where(h > 0, (ahead - behind) / (2 * safe), 0.0)
-        return out
+                hessian[part.columns] = np.where(
+                    h > 0, (ahead - behind) / (2 * safe), 0.0
+                )
+        return hessian
 
 
 def smooth_part(model: Model) -> Model:
-    """The same rows and likelihood under the smooth blocks alone; columns of the others are flat."""
-    # flat columns are stated, since those of a smooth function have another default
+    """Return the model with the smooth blocks only; the other columns have flat
+    priors."""
+    # flat priors are explicit, because the columns of a smooth function have another
+    # default
     smooth = [
         replace(b, prior=Flat()) if isinstance(b.prior, ProximalPrior) else b
         for b in model.joint.blocks
@@ -305,9 +325,10 @@ def smooth_part(model: Model) -> Model:
 
 
 def separable_basis(model: Model, nonsmooth: NonsmoothTerms) -> Frame:
-    """Centred and scaled columns; not centred where the intercept, which would take up the shifts, has a kink of its own."""
+    """Return centred and scaled columns; not centred if the intercept, which would
+    absorb the shifts, has a kink."""
     basis = model.design.basis
-    if basis.intercept is None or not nonsmooth.touched[basis.intercept]:
+    if basis.intercept is None or not nonsmooth.kinked[basis.intercept]:
         return basis
     size = np.sqrt((model.design.sample.X**2).mean(0))
     return replace(
@@ -319,6 +340,6 @@ def separable_basis(model: Model, nonsmooth: NonsmoothTerms) -> Frame:
 
 
 def distance_to_subgradient(gradient: Array, low: Array, high: Array) -> Array:
-    """How far zero is from gradient + [low, high], entry by entry."""
+    """Return the distance of zero from gradient + [low, high] by entry."""
     # The distance of 0 from [g + low, g + high] is max(g + low, -(g + high), 0).
     return np.maximum(np.maximum(gradient + low, -(gradient + high)), 0.0)

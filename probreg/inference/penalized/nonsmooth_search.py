@@ -1,8 +1,10 @@
-"""The search for a mode under a prior with kinks: its coordinates, where it starts, and its steps.
+"""The search for a mode under a prior with kinks: its coordinates, its start, and its
+steps.
 
 Each step minimises the quadratic expansion of the smooth part plus the prior itself (Lee, Sun & Saunders 2014), on centred
-and scaled columns and on log aux. Coefficients in units of an unknown sigma are sought as phi, with
-beta = location + sigma (phi - location): their prior is then free of sigma but for -q m log sigma, and stays separable.
+and scaled columns and on log aux. Coefficients in units of an unknown sigma are
+searched as phi, with beta = location + sigma (phi - location): their prior then depends
+on sigma only by -q m log sigma, and stays separable.
 """
 
 from dataclasses import dataclass, replace
@@ -17,7 +19,7 @@ from probreg.data.rows import minus_offset, times_weights
 from probreg.errors import DataError
 from probreg.inference.base import Array, Status
 from probreg.inference.modes.newton import find_mode
-from probreg.inference.penalized.active_set import minimise, off
+from probreg.inference.penalized.active_set import kkt_distance, minimise
 from probreg.inference.penalized.group_norms import GroupNorms
 from probreg.inference.penalized.nonsmooth import (
     NonsmoothTerms,
@@ -52,8 +54,9 @@ class SearchPoint(NamedTuple):
 class SearchCoordinates:
     """The coordinates of the search: beta = T (a + sigma^s (gamma - a)), a the kinks, s = 1 in columns in units of sigma.
 
-    Under a penalty of all K classes they are those of the scores (p, K). The likelihood does not depend on a shift that is common
-    to the classes of a column: it is 0 in columns without a kink, and in the others the penalty fixes it.
+    Under a penalty of all K classes they are the scores (p, K). The likelihood does not
+    depend on a common shift of the classes of a column: it is 0 in columns without a
+    kink, and the penalty determines it in the others.
     """
 
     model: Model
@@ -78,35 +81,39 @@ class SearchCoordinates:
         scale = self.basis.scale
         size = self._k + len(self.model.unknown)
 
-        def out(values: Array, rest: float = 0.0) -> Array:
-            return np.r_[np.repeat(values, m), np.full(len(self.model.unknown), rest)]
+        def expand(values: Array, fill: float = 0.0) -> Array:
+            return np.r_[np.repeat(values, m), np.full(len(self.model.unknown), fill)]
 
-        center = out(self.nonsmooth.center * scale)
+        center = expand(self.nonsmooth.center * scale)
         # gamma_j = scale_j beta_j: weights of |beta_j| are divided by scale_j, of beta_j^2 by scale_j^2, of |beta_j|^e
         # by scale_j^e.
         if weights is not None:
             return WeightedAbsolute(
-                out(weights[0] / scale), out(weights[1] / scale**2), center
+                expand(weights[0] / scale), expand(weights[1] / scale**2), center
             )
         if powers is not None:
             w, e, ridge = powers
-            return Powers(out(w / scale**e), out(e, 1.0), out(ridge / scale**2), center)
-        if self.nonsmooth.grouped:
+            return Powers(
+                expand(w / scale**e), expand(e, 1.0), expand(ridge / scale**2), center
+            )
+        if self.nonsmooth.has_groups:
             return GroupNorms.of(self.nonsmooth, scale, size)
         return Proximal(self.nonsmooth, scale, size)
 
     def units(self, x: Array) -> Array:
         """(p, 1), sigma^s."""
-        s = self.nonsmooth.moving
+        s = self.nonsmooth.in_sigma_units
         return np.where(s, np.exp(x[-1]) if s.any() else 1.0, 1.0)[:, None]
 
     def beta(self, x: Array) -> Array:
-        """The coefficients on the raw columns; exactly at the kink where gamma is."""
-        at = (
+        """The coefficients on the raw columns; exactly at the kink if gamma is."""
+        at_kink = (
             x[: self._k].reshape(self.shape) == self._center
-        ) & self.nonsmooth.touched[:, None]
+        ) & self.nonsmooth.kinked[:, None]
         return self.nonsmooth.beta(
-            np.where(at, self.nonsmooth.center[:, None], self.basis.T @ self._kappa(x))
+            np.where(
+                at_kink, self.nonsmooth.center[:, None], self.basis.T @ self._kappa(x)
+            )
         )
 
     def x(self, beta: Array, log_aux: Array) -> Array:
@@ -121,12 +128,12 @@ class SearchCoordinates:
         return self._without_shift(x)
 
     def _without_shift(self, x: Array) -> Array:
-        """The same with sum 0 over the classes in columns without a kink."""
+        """Subtract the mean over the classes in columns without a kink."""
         if self.nonsmooth.contrast is None:
             return x
         scores = x.reshape(self.shape)
         return np.where(
-            self.nonsmooth.touched[:, None],
+            self.nonsmooth.kinked[:, None],
             scores,
             scores - scores.mean(1, keepdims=True),
         ).ravel()
@@ -153,20 +160,21 @@ class SearchCoordinates:
         return {a: float(np.exp(u)) for a, u in zip(self.model.unknown, x[self._k :])}
 
     def at(self, x: Array) -> SearchPoint:
-        """-log p at x without the kinked part, whose own -q m log sigma is counted here."""
+        """-log p at x without the kinked part, but including its -q m log sigma."""
         k, (_, m) = self._k, self.shape
         x = self._without_shift(x)
-        # kappa = a + u (x - a), u = sigma^s: the coefficients on standardised columns, of which f = -log p has g and H.
+        # kappa = a + u (x - a), u = sigma^s: the coefficients on standardised columns;
+        # f = -log p has g and H over them.
         units = self.units(x)
         kappa = self._kappa(x)
         with np.errstate(
             all="ignore"
-        ):  # a step too far gives inf or nan, and is halved
+        ):  # too long a step gives inf or nan, and is halved
             value, g, H = self._expansion(kappa, self.aux(x))
         value = -value
         g = -g
         H = H.copy()
-        moving = self.nonsmooth.moving
+        moving = self.nonsmooth.in_sigma_units
         if moving.any():
             # d kappa_j / d x_j = u_j, d kappa_j / d log sigma = s_j (kappa_j - a_j): the new gradient is J'g, the new
             # Hessian J'H J + sum_j g_j d^2 kappa_j, with d^2 kappa_j / d x_j d log sigma = s_j u_j and d^2 kappa_j / d
@@ -205,30 +213,31 @@ class SearchCoordinates:
     def _of_scores(
         self, value: float, gradient: Array, curvature: Array
     ) -> tuple[float, Array, Array]:
-        """The same over the scores of classes, with a curvature against the shift in columns without a kink, where it stays 0."""
+        """The same over the scores of classes, with a curvature against the shift in
+        columns without a kink, which keeps it at 0."""
         C, (p, K) = self.nonsmooth.contrast, self.shape
         if C is None:
             return value, gradient, curvature
         H = self.nonsmooth.between_scores(curvature)
-        own = np.diagonal(H).reshape(p, K).mean(1)
+        mean_diagonal = np.diagonal(H).reshape(p, K).mean(1)
         blocks = H.reshape(p, K, p, K)  # a view
-        for j in np.flatnonzero(~self.nonsmooth.touched):
-            blocks[j, :, j, :] += own[j] / K
+        for j in np.flatnonzero(~self.nonsmooth.kinked):
+            blocks[j, :, j, :] += mean_diagonal[j] / K
         return value, (gradient.reshape(p, -1) @ C.T).ravel(), H
 
-    def kkt(self, at: SearchPoint) -> float:
+    def kkt(self, point: SearchPoint) -> float:
         """The distance of zero from the subdifferential, in conditional standard errors of each coordinate."""
-        hessian = self.penalty.hessian(at.x)
-        return off(
-            at.gradient,
+        hessian = self.penalty.hessian(point.x)
+        return kkt_distance(
+            point.gradient,
             self.penalty,
-            at.x,
-            np.abs(np.diagonal(at.curvature)) + np.where(hessian > 0, hessian, 0.0),
+            point.x,
+            np.abs(np.diagonal(point.curvature)) + np.where(hessian > 0, hessian, 0.0),
         )
 
 
 class SearchResult(NamedTuple):
-    """Where the search ended."""
+    """The end of the search."""
 
     at: SearchPoint
     kkt: float
@@ -239,12 +248,12 @@ class SearchResult(NamedTuple):
 def start_of(
     search: SearchCoordinates, start: tuple[tuple[float, ...], ...] | None
 ) -> Array:
-    """The caller's coefficients; for a cusp the mode under a normal prior of the same spread; else a penalised
-    regression on a rough eta."""
+    """Return the start: the user's coefficients; for a cusp the mode under a normal
+    prior of the same spread; else a penalised regression on a rough eta."""
     model = search.model
     if not model.design.reachable:
         raise DataError(
-            f"a mode is found by sums over the rows, and {model.design.rows_needed}"
+            f"the mode needs sums over the rows, and {model.design.rows_needed}"
         )
     if start is not None:
         beta = np.asarray(start)
@@ -254,10 +263,10 @@ def start_of(
             )
         return search.x(beta, _rough_aux(model))
     if not search.nonsmooth.convex:
-        smooth = rounder(model)
+        smooth = with_normal_priors(model)
         mode = find_mode(smooth)
         return search.x(smooth.design.frame.T @ mode.gamma, mode.log_aux)
-    return _rough(search)
+    return _rough_start(search)
 
 
 def _rough_aux(model: Model) -> Array:
@@ -266,8 +275,9 @@ def _rough_aux(model: Model) -> Array:
     return np.log([aux[a] for a in model.unknown])
 
 
-def _rough(search: SearchCoordinates) -> Array:
-    """The prior's own centre, and one penalised regression of the likelihood's rough eta from there."""
+def _rough_start(search: SearchCoordinates) -> Array:
+    """Return the prior's centre, improved by one penalised regression on the
+    likelihood's rough eta."""
     model = search.model
     design = search.model.design.sample
     assert isinstance(model.likelihood, SmoothLikelihood)
@@ -279,10 +289,10 @@ def _rough(search: SearchCoordinates) -> Array:
     eta, aux = model.likelihood.initial_eta(design.observed)
     if not eta.any() and design.offset is None:
         return x
-    known = model.likelihood.at_rows(
+    values = model.likelihood.at_rows(
         {**aux, **model.fixed}, design.precision
     ) | model.given(design)
-    weight = np.einsum("nkk->n", model.likelihood.information(eta, **known))
+    weight = np.einsum("nkk->n", model.likelihood.information(eta, **values))
     weight = times_weights(weight, design.weights)
     U = search.basis.rows(design.X)
     root = np.sqrt(weight)[:, None]
@@ -299,32 +309,36 @@ def _rough(search: SearchCoordinates) -> Array:
     return minimise(G, c, search.penalty, x, tol=1e-3, rounds=5)[0]
 
 
-def rounder(model: Model) -> Model:
-    """The same model with each kinked prior replaced by a normal one of its standard deviation; an elastic net by one of
-    that of the Laplace prior of its scale."""
-    made = list[BlockPrior]()
+def with_normal_priors(model: Model) -> Model:
+    """Return the model with each kinked prior replaced by a normal one of its standard
+    deviation.
+
+    For an elastic net it is the standard deviation of the Laplace prior of its scale.
+    """
+    blocks = list[BlockPrior]()
     for b in model.joint.blocks:
-        this: Any = b.prior
+        prior: Any = b.prior
         if isinstance(b.prior, ProximalPrior):
             spread = entry_sd(b.prior, len(b.columns))
-            this = Normal(
-                this.scales * spread,
-                location=this.location,
-                sigma_units=this.sigma_units,
+            prior = Normal(
+                prior.scales * spread,
+                location=prior.location,
+                sigma_units=prior.sigma_units,
             )
         if model.joint.informative[list(b.columns)].any():
-            made.append(replace(b, prior=this))
-    return model.with_prior(mapping_of(made, model.design.columns))
+            blocks.append(replace(b, prior=prior))
+    return model.with_prior(mapping_of(blocks, model.design.columns))
 
 
 def entry_sd(prior: Prior, q: int) -> Array:
-    """(q,), the standard deviation of each entry in its scales; of an elastic net that of the Laplace prior of its scale."""
+    """Return the standard deviation (q,) of each entry in its scales; for an elastic
+    net, of the Laplace prior of its scale."""
     if isinstance(prior, GroupedPrior):
-        out = np.empty(q)
+        sd = np.empty(q)
         for g in prior.members(q):
             # |r_g| ~ Gamma(d, 1): E r_j^2 = d (d + 1) / d.
-            out[g] = np.sqrt(len(g) + 1.0)
-        return out
+            sd[g] = np.sqrt(len(g) + 1.0)
+        return sd
     if isinstance(prior, ExponentialPower):
         power = prior.q
     else:
@@ -337,28 +351,32 @@ def entry_sd(prior: Prior, q: int) -> Array:
 def minimise_nonsmooth(
     search: SearchCoordinates, x: Array, *, tol: float, max_steps: int
 ) -> SearchResult:
-    """Proximal Newton steps, halved until the objective falls, until the certificate holds."""
-    at = search.at(x)
+    """Make proximal Newton steps, halved until the objective decreases, until the
+    certificate holds."""
+    point = search.at(x)
     for number in range(max_steps + 1):
-        kkt = search.kkt(at)
+        kkt = search.kkt(point)
         if kkt <= tol:
-            return SearchResult(at, kkt, number, Status.CONVERGED)
+            return SearchResult(point, kkt, number, Status.CONVERGED)
         if number == max_steps:
             break
-        H = _convexified(at.curvature)
+        H = _convexify(point.curvature)
         inner = max(0.1 * tol, min(0.1, kkt) * 0.01 * kkt)
         # aim = argmin g'(x - x_t) + (x - x_t)'H(x - x_t)/2 + penalty(x), that is x'H x/2 - (H x_t - g)'x + penalty(x)
         # (Lee, Sun & Saunders 2014).
-        aim, _ = minimise(H, H @ at.x - at.gradient, search.penalty, at.x, tol=inner)
-        moved = _halve(search, at, aim - at.x)
-        if moved is None:
-            return SearchResult(at, kkt, number, Status.SADDLE)
-        at = moved
-    return SearchResult(at, kkt, max_steps, Status.STEP_LIMIT)
+        aim, _ = minimise(
+            H, H @ point.x - point.gradient, search.penalty, point.x, tol=inner
+        )
+        next_point = _halve(search, point, aim - point.x)
+        if next_point is None:
+            return SearchResult(point, kkt, number, Status.SADDLE)
+        point = next_point
+    return SearchResult(point, kkt, max_steps, Status.STEP_LIMIT)
 
 
-def _convexified(H: Array) -> Array:
-    """H, or where it is not positive definite H with its eigenvalues made so."""
+def _convexify(H: Array) -> Array:
+    """Return H, or if it is not positive definite, H with the absolute values of its
+    eigenvalues."""
     d = np.sqrt(np.maximum(np.abs(np.diagonal(H)), np.finfo(float).tiny))
     scaled = H / np.outer(d, d)
     try:
@@ -371,28 +389,30 @@ def _convexified(H: Array) -> Array:
 
 
 def _halve(
-    search: SearchCoordinates, at: SearchPoint, step: Array
+    search: SearchCoordinates, current: SearchPoint, step: Array
 ) -> SearchPoint | None:
-    """The first of x + t step, t = 1, 1/2, ..., at which the objective falls enough, None when none does."""
+    """Return the first of x + t step, t = 1, 1/2, ..., with a sufficient decrease of
+    the objective, or None."""
     penalty = search.penalty
-    here = search.penalty.value(at.x)
-    # The fall that the expansion promises: Delta = g'd + penalty(x + d) - penalty(x) < 0, and f(x + t d) + penalty(x +
-    # t d) <= f(x) + penalty(x) + 1e-4 t Delta is asked for.
-    slope = float(at.gradient @ step) + penalty.value(at.x + step) - here
-    noise = 1e-13 * (abs(at.smooth) + abs(here))
+    value = search.penalty.value(current.x)
+    # The decrease of the expansion is Delta = g'd + penalty(x + d) - penalty(x) < 0,
+    # and the condition is f(x + t d) + penalty(x +
+    # t d) <= f(x) + penalty(x) + 1e-4 t Delta.
+    slope = float(current.gradient @ step) + penalty.value(current.x + step) - value
+    noise = 1e-13 * (abs(current.smooth) + abs(value))
     if not slope < noise:
         return None
-    for t in halvings(at.x, step):
-        new = at.x + t * step if t < 1 else at.x + step
-        kept = (at.x == penalty.center) & (step == 0.0)
+    for t in halvings(current.x, step):
+        new = current.x + t * step if t < 1 else current.x + step
+        stays = (current.x == penalty.center) & (step == 0.0)
         arrived = (t == 1.0) & (np.abs(new - penalty.center) <= 4e-16 * np.abs(step))
-        new = np.where(kept | (arrived & penalty.pointed), penalty.center, new)
-        point = search.at(new)
-        total = point.smooth + penalty.value(new)
+        new = np.where(stays | (arrived & penalty.has_kink), penalty.center, new)
+        trial = search.at(new)
+        total = trial.smooth + penalty.value(new)
         if (
             np.isfinite(total)
-            and np.isfinite(point.curvature).all()
-            and total <= at.smooth + here + 1e-4 * t * slope + noise
+            and np.isfinite(trial.curvature).all()
+            and total <= current.smooth + value + 1e-4 * t * slope + noise
         ):
-            return point
+            return trial
     return None

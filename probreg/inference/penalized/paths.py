@@ -1,22 +1,28 @@
-"""Modes along a grid of prior scales, each started from the one before: the engine of regularisation paths.
+"""Modes along a grid of prior scales, each started from the one before: regularisation
+paths.
 
     mode_path(model, scales) -> PathSolution
 
-`scales` (S,) multiply every informative prior of the model (`prior.times(s)`, on the columns' own units after binding): a
-small scale is a strong prior, so a lasso's lambda is proportional to 1 / s. They may come in any order and are answered in
-it; the work goes from the strongest prior to the weakest. Every likelihood and prior with a mode is served: Gaussian with
-normal priors by one eigendecomposition, Gaussian with Laplace, elastic-net and group priors by coordinate descent with screening,
-others by Newton's or the proximal Newton method from the mode before. `default_scales(model, n)` is a grid: for kinked
-priors from the scale at which the first coefficient leaves its kink, a thousandfold up; for others over the eigenvalues
-of the information.
+`scales` (S,) multiply every informative prior of the model (`prior.times(s)`, on the
+columns' own units after binding): a small scale is a strong prior, so a lasso's lambda
+is proportional to 1 / s. They may have any order, which the result keeps; the search
+goes from the strongest prior to the weakest. Every likelihood and prior with a mode is
+supported: Gaussian with normal priors by one eigendecomposition, Gaussian with Laplace,
+elastic-net and group priors by coordinate descent with screening, others by Newton's or
+the proximal Newton method from the mode before. `default_scales(model, n)` is a grid:
+for kinked priors from the scale at which the first coefficient leaves its kink up to a
+thousand times this scale; for others over the eigenvalues of the information.
 
-PathSolution holds plain arrays over the S scales: beta (S, p, m) on the raw columns, aux (name -> (S,)), kkt (distance of zero from the
-subdifferential in conditional standard errors; zero for a closed form, for Newton's method its decrement), gap (duality gap in
-nats given aux, nan where there is none), df (degrees of freedom of the fit given aux), log_lik, and `status`; `model(i)` is the model with the i-th prior, of which beta[i] is the mode.
+PathSolution has plain arrays over the S scales: beta (S, p, m) on the raw columns, aux
+(name -> (S,)), kkt (distance of zero from the subdifferential in conditional standard
+errors; zero for a closed form, the decrement for Newton's method), gap (duality gap in
+nats given aux, or nan), df (degrees of freedom of the fit given aux), log_lik, and
+`status`; `model(i)` is the model with the i-th prior and the mode beta[i].
 
-Along a lasso path a coefficient stays out of the next mode when its correlation with the residuals is below twice the new
-weight less the old one (the sequential strong rule, Tibshirani et al. 2012), and a group by its length; those left out by mistake are found by the
-certificate, which is computed over all columns at every scale.
+Along a lasso path a coefficient is left out of the next mode if its correlation with
+the residuals is below twice the new weight minus the old one (the sequential strong
+rule, Tibshirani et al. 2012), and a group by its norm. The certificate, computed over
+all columns at every scale, finds those left out by mistake.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -31,7 +37,7 @@ from probreg.inference.base import Array, Solution, Status
 from probreg.inference.modes.closed_form import ClosedForm, open_directions
 from probreg.inference.modes.newton_method import Newton
 from probreg.inference.modes.partialled_out import PartialledOut
-from probreg.inference.modes.wide import Rotated, rotated
+from probreg.inference.modes.wide import Rotated, rotate
 from probreg.inference.penalized.coordinate_descent import (
     CoordinateDescent,
     Joint,
@@ -49,8 +55,8 @@ from probreg.inference.penalized.nonsmooth import NonsmoothTerms
 from probreg.inference.penalized.nonsmooth_search import (
     SearchCoordinates,
     minimise_nonsmooth,
-    rounder,
     start_of,
+    with_normal_priors,
 )
 from probreg.inference.penalized.proximal_newton import ProximalNewton, kinked_solution
 from probreg.inference.penalized.ridge_modes import JointRidgeModes, RidgeModes
@@ -100,47 +106,47 @@ def ridge_steps(ridge: RidgeModes, scales: Array) -> list[Step]:
 def lasso_steps(model: Model, scales: Iterable[float], tol: float) -> list[Step]:
     """Modes under Laplace, elastic-net, group and normal priors, from the strongest prior to the weakest."""
     base = Lasso.of(model)
-    out = []
+    steps = []
     start = base.start()
     sigma = None
     # correlations with the residuals, and the penalty
-    before: tuple[Array, Any] | None = None
+    previous: tuple[Array, Any] | None = None
     for s in scales:
         w = base.weights
         lasso = replace(base, weights=w._replace(l1=w.l1 / s, l2=w.l2 / s**2))
         if sigma is not None:
-            about = sigma
+            sigma_now = sigma
         else:
-            about = model.noise(default=float(np.sqrt(base.yy / base.parts.weight)))
-        penalty = lasso.weights.at(about, base.parts.norm)
-        hint = penalty.may_enter(*((base.c, penalty) if before is None else before))
+            sigma_now = model.noise(default=float(np.sqrt(base.yy / base.parts.weight)))
+        penalty = lasso.weights.at(sigma_now, base.parts.norm)
+        hint = penalty.may_enter(*((base.c, penalty) if previous is None else previous))
         with one_blas_thread():
-            found = solve_joint(lasso, model, start, sigma=sigma, tol=tol, hint=hint)
-        start = found.given
-        sigma = found.sigma if model.unknown else None
-        before = found.given.gradient, lasso.weights.at(found.sigma, base.parts.norm)
+            joint = solve_joint(lasso, model, start, sigma=sigma, tol=tol, hint=hint)
+        start = joint.given
+        sigma = joint.sigma if model.unknown else None
+        previous = joint.given.gradient, lasso.weights.at(joint.sigma, base.parts.norm)
         if sigma is None:
             aux = {}
         else:
             aux = {model.noise_scale: sigma}
-        if found.kkt <= max(tol, 1e-12 * float(np.sqrt(lasso.yy)) / found.sigma):
+        if joint.kkt <= max(tol, 1e-12 * float(np.sqrt(lasso.yy)) / joint.sigma):
             status = Status.CONVERGED
         else:
             status = Status.STEP_LIMIT
-        log_lik = _log_lik(model, found.given.rss, found.sigma)
-        df = _degrees(lasso, found)
-        out.append(
+        log_lik = _log_lik(model, joint.given.rss, joint.sigma)
+        df = _degrees(lasso, joint)
+        steps.append(
             Step(
                 lasso.beta(start.r),
                 aux,
                 log_lik,
-                found.kkt,
-                found.given.gap,
+                joint.kkt,
+                joint.given.gap,
                 df,
                 status,
             )
         )
-    return out
+    return steps
 
 
 def _log_lik(model: Model, rss: float, sigma: float) -> float:
@@ -153,26 +159,28 @@ def _log_lik(model: Model, rss: float, sigma: float) -> float:
     )
 
 
-def _degrees(lasso: Lasso, found: Joint) -> float:
-    """trace(G (G + P)^-1) over the coefficients off their kinks, P the curvature of the penalty there, and the flat columns."""
+def _degrees(lasso: Lasso, joint: Joint) -> float:
+    """Return trace(G (G + P)^-1) over the coefficients off their kinks, P the curvature
+    of the penalty there, plus the flat columns."""
     parts: PartialledOut = lasso.parts
-    penalty = lasso.weights.at(found.sigma, parts.norm)
-    r = found.given.r
+    penalty = lasso.weights.at(joint.sigma, parts.norm)
+    r = joint.given.r
     free = np.flatnonzero(~penalty.at_kink(r))
     P = penalty.curvature_among(r, free)
     if P is None:
-        spent = float(len(free))
+        degrees = float(len(free))
     else:
-        spent = float(diagonal_of_shrinkage(parts.gram.among(free), P).sum())
-    return spent + len(parts.flat)
+        degrees = float(diagonal_of_shrinkage(parts.gram.among(free), P).sum())
+    return degrees + len(parts.flat)
 
 
-_DECADES = 3.0  # a path of a kinked prior ends at a thousand times the scale at which it starts
+_DECADES = 3.0  # a path of a kinked prior ends at a thousand times its first scale
 
 
 @dataclass(frozen=True, eq=False)
 class PathSolution:
-    """The modes of one model under its prior at S scales; see the module for the fields."""
+    """The modes of one model under its prior at S scales; the module describes the
+    fields."""
 
     base: Model
     scales: Array
@@ -183,49 +191,57 @@ class PathSolution:
     df: Array
     log_lik: Array
     status: tuple[Status, ...]
-    # the one decomposition of all scales, for a Gaussian model with normal priors
+    # the decomposition common to all scales, for a Gaussian model with normal priors
     ridge: RidgeModes | None = None
-    # all scales are from one decomposition, with sigma held or found beside
+    # all scales come from one decomposition, with sigma fixed or estimated
     closed: bool = False
-    seen: "PathSolution | None" = None  # the same in coordinates that the rows see, where these are fewer than the columns
+    seen: "PathSolution | None" = None  # the same in the coordinates of the rows, if they are fewer than the columns
 
     def model(self, i: int) -> Model:
-        """The model whose mode is beta[i]."""
-        return rescaled(self.base, float(self.scales[i]))
+        """The model with mode beta[i]."""
+        return rescale_model(self.base, float(self.scales[i]))
 
 
-def rescaled(model: Model, factor: float) -> Model:
-    """The model with every scale of its informative priors multiplied by `factor`, bound to these rows: leaving rows out does not
-    move it. DataError for a prior without scale."""
+def rescale_model(model: Model, factor: float) -> Model:
+    """Return the model with every scale of its informative priors multiplied by
+    `factor`, bound to these rows.
+
+    Leaving rows out does not change it. DataError for a prior without a scale.
+    """
     joint = model.joint
     blocks = [b for b in joint.blocks if joint.informative[list(b.columns)].any()]
     if isinstance(model.prior, Prior):
         return model.with_prior(blocks[0].prior.times(factor))
-    scaled = [replace(b, prior=b.prior.times(factor)) for b in blocks]
-    return model.with_prior(mapping_of(scaled, model.design.columns))
+    blocks_scaled = [replace(b, prior=b.prior.times(factor)) for b in blocks]
+    return model.with_prior(mapping_of(blocks_scaled, model.design.columns))
 
 
-def restated(model: Model, factor: float) -> Model:
-    """The same density at these rows, its priors as they were stated: one on standardised columns stays so. As `rescaled`
-    where that cannot be said."""
+def rescale_original(model: Model, factor: float) -> Model:
+    """Return the same density at these rows, with priors in their original form: one on
+    standardised columns stays so.
+
+    Falls back to `rescaled` if this form does not exist.
+    """
     if isinstance(model.prior, Prior):
         if (
             not model.prior.whole
-            and (one := model.prior.rescale_stated(factor)) is not None
+            and (restated_prior := model.prior.rescale_stated(factor)) is not None
         ):
-            return model.with_prior(one)
-        return rescaled(model, factor)
-    each = {key: prior.rescale_stated(factor) for key, prior in model.prior.items()}
-    known = {key: prior for key, prior in each.items() if prior is not None}
-    if len(known) == len(each):
-        return model.with_prior(known)
-    return rescaled(model, factor)
+            return model.with_prior(restated_prior)
+        return rescale_model(model, factor)
+    scaled = {key: prior.rescale_stated(factor) for key, prior in model.prior.items()}
+    available = {key: prior for key, prior in scaled.items() if prior is not None}
+    if len(available) == len(scaled):
+        return model.with_prior(available)
+    return rescale_model(model, factor)
 
 
 def mode_path(model: Model, scales: Any, *, tol: float = 1e-8) -> PathSolution:
-    """The mode at each scale, warm-started; see the module. `tol` bounds the kkt of kinked priors.
+    """Return the mode at each scale, with warm starts; see the module. `tol` bounds the
+    kkt of kinked priors.
 
-    Incompatible where the prior is flat, has no stated scale or no mode method; DataError for scales that are not positive.
+    Incompatible if the prior is flat, has no known scale or no mode method; DataError
+    for scales that are not positive.
 
     >>> from probreg.priors import Laplace
     >>> model = Model.from_arrays([-1.0, 0.0, 1.0], [-1.0, 0.0, 1.0], prior=Laplace(1.0), aux={"sigma": 1.0})
@@ -233,64 +249,62 @@ def mode_path(model: Model, scales: Any, *, tol: float = 1e-8) -> PathSolution:
     >>> found.beta[:, 1, 0].round(9), found.df
     (array([0.  , 0.25, 0.85]), array([1., 2., 2.]))
     """
-    grid = _checked(model, scales)
-    wide = _rotation(model)
-    if wide is not None:
-        found = mode_path(wide.model, grid, tol=tol)
-        return replace(found, base=model, beta=wide.beta(found.beta), seen=found)
+    grid = _check_scales(model, scales)
+    rotated = _rotation(model)
+    if rotated is not None:
+        path = mode_path(rotated.model, grid, tol=tol)
+        return replace(path, base=model, beta=rotated.beta(path.beta), seen=path)
     order = np.argsort(grid)
     if _is_ridge(model):
         ridge = RidgeModes.of(model, grid)
     else:
         ridge = None
-    modes = ridge or JointRidgeModes.found(model, grid)
+    modes = ridge or JointRidgeModes.solve_all(model, grid)
     if modes is None:
         with progress_bar("modes", len(grid)) as bar:
             steps = _walk(model)(model, bar.over(grid[order]), tol)
     else:
         steps = ridge_steps(modes, grid[order])
-    each = [steps[i] for i in np.argsort(order)]
-    beta = np.stack([s.beta for s in each])
+    sorted_steps = [steps[i] for i in np.argsort(order)]
+    beta = np.stack([s.beta for s in sorted_steps])
     open_ = open_directions(model)
-    status = tuple(s.status for s in each)
+    status = tuple(s.status for s in sorted_steps)
     if open_ is not None:
         N = open_.directions
         beta = beta - np.einsum("pk,kq,sqm->spm", N, np.linalg.pinv(N), beta)
         status = tuple(Status.NOT_IDENTIFIED if v.good else v for v in status)
-    aux = {a: np.array([s.aux[a] for s in each]) for a in model.unknown}
+    aux = {a: np.array([s.aux[a] for s in sorted_steps]) for a in model.unknown}
     return PathSolution(
         base=model,
         scales=grid,
         beta=beta,
         aux=aux,
-        kkt=np.array([s.kkt for s in each]),
-        gap=np.array([s.gap for s in each]),
-        df=np.array([s.df for s in each]),
-        log_lik=np.array([s.log_lik for s in each]),
+        kkt=np.array([s.kkt for s in sorted_steps]),
+        gap=np.array([s.gap for s in sorted_steps]),
+        df=np.array([s.df for s in sorted_steps]),
+        log_lik=np.array([s.log_lik for s in sorted_steps]),
         status=status,
         ridge=ridge,
         closed=modes is not None,
     )
 
 
-def _checked(model: Model, scales: Any) -> Array:
+def _check_scales(model: Model, scales: Any) -> Array:
     grid = np.atleast_1d(np.asarray(scales, dtype=float))
     if grid.ndim != 1 or not len(grid) or not (np.isfinite(grid) & (grid > 0)).all():
-        raise DataError(
-            f"the scales of a path are positive finite numbers, got {scales!r}"
-        )
+        raise DataError(f"scales={scales!r}: expected positive finite numbers")
     if not model.joint.informative.any():
         raise Incompatible(
-            "a path goes over the scale of a prior, and every prior of this model is flat"
+            "a path varies the scale of a prior, and all priors of this model are flat"
         )
     if not isinstance(model.likelihood, SmoothLikelihood):
         raise Incompatible(
-            f"a path follows modes of smooth likelihoods, and the {model.likelihood.name} likelihood has kinks: fit each scale by itself"
+            f"a path needs a smooth likelihood, and the {model.likelihood.name} likelihood has kinks: fit each scale separately"
         )
     for b in model.joint.blocks:
         if isinstance(b.prior, HierarchicalPrior):
             raise Incompatible(
-                f"the {b.prior.name} prior has an unknown scale of its own; a path needs one that is stated"
+                f"the {b.prior.name} prior has an unknown scale; a path needs a known one"
             )
     return grid
 
@@ -299,25 +313,27 @@ Walk = Callable[[Model, Iterable[float], float], list[Step]]
 
 
 def _walk(model: Model) -> Walk:
-    """The way from the strongest prior to the weakest."""
+    """Return the search from the strongest prior to the weakest."""
     if CoordinateDescent().obstacle(model) is None:
         return lasso_steps
     if ProximalNewton().obstacle(model) is None:
         return _proximal_steps
-    why = Newton().obstacle(model)
-    if why is None:
+    reason = Newton().obstacle(model)
+    if reason is None:
         return _newton_steps
-    raise Incompatible(why)
+    raise Incompatible(reason)
 
 
 def _rotation(model: Model) -> Rotated | None:
-    """The coordinates that the rows see, where these are fewer than the columns and Newton's method finds the modes.
+    """Return the coordinates of the rows, if these are fewer than the columns and
+    Newton's method finds the modes.
 
-    What nobody sees is at the centre of its prior at every scale; not so where sigma, unknown, is the unit of that prior.
+    The coefficients outside them are at the centre of their prior at every scale,
+    unless their prior is in units of an unknown sigma.
     """
     if model.design.n >= model.shape[0] or not model.joint.gaussian or _is_ridge(model):
         return None
-    wide = rotated(model)
+    wide = rotate(model)
     return None if wide is None or wide.relative else wide
 
 
@@ -326,47 +342,47 @@ def _is_ridge(model: Model) -> bool:
 
 
 def _newton_steps(model: Model, scales: Iterable[float], tol: float) -> list[Step]:
-    out: list[Step] = []
+    steps: list[Step] = []
     rows = StandardRows.of(model)
-    near = None
+    mode = None
     for s in scales:
-        at = rescaled(model, float(s))
-        if rows is None or near is None:
-            near = None
+        scaled_model = rescale_model(model, float(s))
+        if rows is None or mode is None:
+            mode = None
         else:
-            near = next_mode(rows, at, near.point, near.likelihood)
-        if rows is not None and near is not None:
-            out.append(_step_near(rows, near))
+            mode = next_mode(rows, scaled_model, mode.point, mode.likelihood)
+        if rows is not None and mode is not None:
+            steps.append(_step_near(rows, mode))
             continue
-        if out:
-            start = tuple(map(tuple, out[-1].beta))
+        if steps:
+            start = tuple(map(tuple, steps[-1].beta))
         else:
             start = None
-        found = Newton(start=start).solve(at, np.random.default_rng(0))
-        out.append(_step(at, found, found.stats["decrement"]))
-        if rows is not None and found.status is Status.CONVERGED:
-            point = rows.point(found.beta, found.aux)
-            near = NextMode(
-                point, rows.local(point), PriorAt(rows, at).local(point), 0.0
+        solution = Newton(start=start).solve(scaled_model, np.random.default_rng(0))
+        steps.append(_step(scaled_model, solution, solution.stats["decrement"]))
+        if rows is not None and solution.status is Status.CONVERGED:
+            point = rows.point(solution.beta, solution.aux)
+            mode = NextMode(
+                point, rows.local(point), PriorAt(rows, scaled_model).local(point), 0.0
             )
-    return out
+    return steps
 
 
-def _step_near(rows: StandardRows, near: NextMode) -> Step:
+def _step_near(rows: StandardRows, mode: NextMode) -> Step:
     k = rows.model.shape[0] * rows.model.shape[1]
     # tr (H + P)^-1 H, H the information: the same on standardised columns
     df = float(
         diagonal_of_shrinkage(
-            rows.information(near.point), near.prior.curvature[:k, :k]
+            rows.information(mode.point), mode.prior.curvature[:k, :k]
         ).sum()
     )
-    log_lik = near.likelihood.value
-    aux = {name: float(v) for name, v in rows.aux(near.point).items()}
+    log_lik = mode.likelihood.value
+    aux = {name: float(v) for name, v in rows.aux(mode.point).items()}
     return Step(
-        rows.beta(near.point),
+        rows.beta(mode.point),
         aux,
         log_lik,
-        near.decrement,
+        mode.decrement,
         np.nan,
         df,
         Status.CONVERGED,
@@ -374,62 +390,72 @@ def _step_near(rows: StandardRows, near: NextMode) -> Step:
 
 
 def _proximal_steps(model: Model, scales: Iterable[float], tol: float) -> list[Step]:
-    """From the mode before; where a mode is one of several, from the ridge solution at each scale, as a fit alone is."""
-    out: list[Step] = []
+    """Start from the mode before; if there may be several modes, from the ridge
+    solution at each scale, as in a single fit."""
+    steps: list[Step] = []
     for s in scales:
-        search = SearchCoordinates(rescaled(model, float(s)))
-        if out and search.nonsmooth.convex:
-            x = search.x(out[-1].beta, np.log([out[-1].aux[a] for a in model.unknown]))
+        search = SearchCoordinates(rescale_model(model, float(s)))
+        if steps and search.nonsmooth.convex:
+            x = search.x(
+                steps[-1].beta, np.log([steps[-1].aux[a] for a in model.unknown])
+            )
         else:
             x = start_of(search, None)
-        found = minimise_nonsmooth(search, x, tol=tol, max_steps=100)
-        stats = {"kkt": found.kkt, "steps": float(found.steps)}
-        beta = search.beta(found.at.x)
-        aux = search.aux(found.at.x)
-        made = kinked_solution(
-            search.model, beta, aux, found.status, stats=stats, notes=()
+        result = minimise_nonsmooth(search, x, tol=tol, max_steps=100)
+        stats = {"kkt": result.kkt, "steps": float(result.steps)}
+        beta = search.beta(result.at.x)
+        aux = search.aux(result.at.x)
+        solution = kinked_solution(
+            search.model, beta, aux, result.status, stats=stats, notes=()
         )
-        out.append(_step(search.model, made, found.kkt))
-    return out
+        steps.append(_step(search.model, solution, result.kkt))
+    return steps
 
 
-def _step(model: Model, found: Solution, kkt: float) -> Step:
-    aux = dict(found.aux)
-    df = degrees_of_freedom(model, found.beta, **aux)
-    log_lik = float(model.log_lik(found.beta, **aux))
+def _step(model: Model, solution: Solution, kkt: float) -> Step:
+    aux = dict(solution.aux)
+    df = degrees_of_freedom(model, solution.beta, **aux)
+    log_lik = float(model.log_lik(solution.beta, **aux))
     return Step(
-        found.beta,
+        solution.beta,
         aux,
         log_lik,
         float(kkt),
-        float(found.stats.get("gap", np.nan)),
+        float(solution.stats.get("gap", np.nan)),
         df,
-        found.status,
+        solution.status,
     )
 
 
 def default_scales(model: Model, n: int = 100) -> Array:
-    """(n,), increasing: for kinked priors from the largest scale at which every kinked coefficient is at its kink, a
-    thousandfold up; for other priors from where they decide every direction (df near 0) to where they decide none.
+    """Return increasing scales (n,).
+
+    For kinked priors they start at the largest scale with every kinked coefficient at
+    its kink and end a thousand times higher. For other priors they start at df near 0
+    and end where the priors hardly matter.
 
     >>> from probreg.priors import Laplace
     >>> model = Model.from_arrays([-1.0, 0.0, 1.0], [-1.0, 0.0, 1.0], prior=Laplace(1.0), aux={"sigma": 1.0})
     >>> default_scales(model, 3).round(6)
     array([  0.5     ,  15.811388, 500.      ])
     """
-    _checked(model, 1.0)
+    _check_scales(model, 1.0)
     nonsmooth = NonsmoothTerms.of(model)
     if nonsmooth.norms is not None and nonsmooth.norms.groups:
-        low = _leaving(model)
+        low = _first_scale(model)
         return (
             low * (1.0 - 1e-9) * np.logspace(0.0, _DECADES, n)
-        )  # on the zero side of rounding
+        )  # rounded so that all stay at zero
     return np.geomspace(*_spectrum(model), n)
 
 
-def _leaving(model: Model) -> float:
-    """The largest scale at which all groups, single coefficients among them, are at their kinks: there the largest slope of the
-    smooth part equals its weight. Smooth blocks move with the scale, hence the rounds."""
+def _first_scale(model: Model) -> float:
+    """Return the largest scale at which all groups, including single coefficients, are
+    at their kinks.
+
+    There the largest slope of the smooth part equals its weight. Smooth blocks change
+    with the scale, so this takes several rounds.
+    """
     scale = 1e-9
     walk = _walk(model)
     nonsmooth = NonsmoothTerms.of(model)
@@ -440,10 +466,12 @@ def _leaving(model: Model) -> float:
         slope = _slopes(model, step).reshape(model.shape)
         if model.joint.contrast is not None:
             slope = slope @ model.joint.contrast.T
-        if nonsmooth.moving.any():
+        if nonsmooth.in_sigma_units.any():
             slope = (
                 slope
-                * np.where(nonsmooth.moving, step.aux[model.noise_scale], 1.0)[:, None]
+                * np.where(nonsmooth.in_sigma_units, step.aux[model.noise_scale], 1.0)[
+                    :, None
+                ]
             )
         # beta_g leaves its kink where |D_g^-1 d log p / d beta_g| = 1 / s, D_g its metric at scale 1.
         lengths = [
@@ -459,32 +487,33 @@ def _leaving(model: Model) -> float:
 
 def _slopes(model: Model, step: Step) -> Array:
     """d log p(y | beta) / d vec beta, (p m,)."""
-    known = {**model.fixed, **step.aux}
+    values = {**model.fixed, **step.aux}
     if model.likelihood.least_squares and not model.design.n:
         G, c, _ = model.design.moments.gram
-        return (c - G @ step.beta[:, 0]) / known[model.noise_scale] ** 2
+        return (c - G @ step.beta[:, 0]) / values[model.noise_scale] ** 2
     assert isinstance(model.likelihood, SmoothLikelihood)
-    fn = partial(
+    gradient_of_block = partial(
         value_grad_hessian,
         likelihood=model.likelihood,
         unknown=(),
         gamma=step.beta,
         frame=None,
-        known=known,
+        known=values,
         curved=False,
     )
-    return np.asarray(model.design.fold(fn)[1]).ravel()
+    return np.asarray(model.design.fold(gradient_of_block)[1]).ravel()
 
 
 def _spectrum(model: Model) -> tuple[float, float]:
-    """Scales at which a normal prior of this precision leaves 1 % of the best determined direction to the data, and 1 %
-    of the least determined one to the prior; at most eight decades apart."""
+    """Return the scales at which a normal prior of this precision leaves 1 % of the
+    best determined direction to the data, and 1 % of the least determined one to the
+    prior; at most eight decades apart."""
     beta = np.zeros(model.shape)
-    if model.design.n < model.shape[0] and (wide := rotated(model)) is not None:
-        # the other directions are those of eigenvalues 0
+    if model.design.n < model.shape[0] and (wide := rotate(model)) is not None:
+        # the other directions have the eigenvalue 0
         model = wide.model
         beta = np.array(wide.start(beta))
-    base = rounder(model)
+    base = with_normal_priors(model)
     aux = {a: _spread(model) for a in model.unknown}
     H = information_of(base, beta, None, **{a: _spread(model) for a in model.unknown})
     P = smooth_prior_curvature(base, beta, **aux)
@@ -492,11 +521,12 @@ def _spectrum(model: Model) -> tuple[float, float]:
     d = np.sqrt(np.maximum(np.diagonal(P)[use], 1e-300))
     eigen = np.linalg.eigvalsh(H[np.ix_(use, use)] / np.outer(d, d))
     top = float(eigen[-1])
-    least = float(eigen[eigen > 1e-12 * eigen[-1]][0])
-    # At scale s the data have the share e s^2 / (1 + e s^2) of a direction, e an eigenvalue of P^(-1/2) H P^(-1/2):
+    smallest = float(eigen[eigen > 1e-12 * eigen[-1]][0])
+    # At scale s the share of the data in a direction is e s^2 / (1 + e s^2), e an
+    # eigenvalue of P^(-1/2) H P^(-1/2):
     # 1 % at e s^2 = 0.01, 99 % at e s^2 = 100.
     low = 0.1 / np.sqrt(top)
-    return low, min(10.0 / np.sqrt(least), 1e8 * low)
+    return low, min(10.0 / np.sqrt(smallest), 1e8 * low)
 
 
 def _spread(model: Model) -> float:

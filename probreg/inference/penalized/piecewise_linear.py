@@ -1,7 +1,10 @@
-"""Posterior modes of likelihoods that are piecewise linear in the residual: quantile, absolute and tube losses by an interior point.
+"""Posterior modes of likelihoods that are piecewise linear in the residual: quantile,
+absolute and tube losses by an interior point.
 
-Given the nuisance parameters the mode over beta is a convex quadratic programme with a certificate. The nuisance parameters, on
-their log scale, are at the maximum of what is left: f(log aux) = max over beta of the log posterior, whose slope is that of the
+Given the nuisance parameters the mode over beta is a convex quadratic programme with a
+certificate. The nuisance parameters, on
+their log scale, maximise the profile f(log aux) = max over beta of the log posterior.
+Its slope is the slope of the
 log posterior at the maximising beta (the envelope theorem).
 """
 
@@ -20,9 +23,9 @@ from probreg.inference.base import (
     Method,
     Solution,
     Status,
-    edges,
-    kinds,
+    bounded_aux,
     sigma_note,
+    unsupported_kinds,
 )
 from probreg.inference.modes.newton import Mode, find_mode, solution_at
 from probreg.inference.notes import (
@@ -42,13 +45,13 @@ from probreg.model.model import LocalModel, Model
 from probreg.numerics.linalg import rank_of, triangular
 from probreg.priors import GaussianPrior, Reference
 
-_NOTHING = 1e-12  # of the size of a response: a scale below it is rounding
-_TUBE = "epsilon"  # the nuisance parameter that is the half-width of a tube
-_NARROW = -60.0  # the log of a tube without width
+_NOTHING = 1e-12  # relative to the size of the response: a smaller scale is rounding
+_TUBE = "epsilon"  # the nuisance parameter for the half-width of a tube
+_NARROW = -60.0  # log of the width of a negligible tube
 _GRID = np.linspace(np.log(1e-3), np.log(10.0), 37)
-# of a log: a nuisance parameter this far below where it began runs to 0
+# a log: a nuisance parameter this far below its start runs to 0
 _RUN_OUT = 30.0
-_STEP = 1.0  # of a log, while the maximum is being bracketed
+_STEP = 1.0  # a log, while the maximum is being bracketed
 
 
 @METHODS.register
@@ -57,17 +60,17 @@ class InteriorPoint(Method):
     """The mode argmax log p(y | X beta, aux) + log p(beta, aux) where -log p is piecewise linear in the residual: an interior point.
 
     Quantile regression, least absolute deviations and support vector regression under flat or normal priors. Given the
-    nuisance parameters it is a convex quadratic programme, solved to the relative gap `tol` and then exactly on the active set
-    found. Its statistics are the certificate: `primal`, `dual`, their `gap`, and `kkt`, the largest violation of the conditions
-    of a minimum. Nuisance parameters are at their joint mode over their logs. A mode on kinks has no second derivatives:
-    standard errors are those of the expected information under the likelihood.
+    nuisance parameters it is a convex quadratic programme, solved to the relative gap `tol` and then exactly on the active
+    set. Its statistics are the certificate: `primal`, `dual`, their `gap`, and `kkt`, the largest violation of the optimality
+    conditions. Nuisance parameters are at their joint mode over their logs. A mode on kinks has no second derivatives, so
+    standard errors come from the expected information under the likelihood.
 
     Parameters
     ----------
     tol : float
         The relative gap between primal and dual.
     max_steps : int
-        The most steps of the interior point.
+        Maximum number of steps of the interior point.
 
     References
     ----------
@@ -101,43 +104,47 @@ class InteriorPoint(Method):
             absent = (
                 f"interior_point takes rows in memory, and {model.design.rows_needed}"
             )
-        return kinds(self, model) or edges(self, model) or absent
+        return unsupported_kinds(self, model) or bounded_aux(self, model) or absent
 
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
-        return certified(
+        return certified_solution(
             model, *kinked_mode(model, tol=self.tol, max_steps=self.max_steps)
         )
 
 
-def certified(model: Model, mode: Mode, at: PiecewiseLinearSolution) -> Solution:
-    """The solution at a mode over standardised columns, with the certificate over beta and what it says."""
+def certified_solution(
+    model: Model, mode: Mode, minimum: PiecewiseLinearSolution
+) -> Solution:
+    """Return the solution at a mode over standardised columns, with the certificate
+    over beta and its notes."""
     i = model.design.intercept
     beta = model.design.frame.to_raw(mode.gamma)
     if i is None:
-        moved = 0.0
+        shift = 0.0
     else:
-        moved = float(beta[i, 0] - mode.gamma[i, 0])
+        shift = float(beta[i, 0] - mode.gamma[i, 0])
     return with_certificate(
-        model, solution_at(model, mode), at, steps=mode.steps, moved=moved
+        model, solution_at(model, mode), minimum, steps=mode.steps, shift=shift
     )
 
 
 def with_certificate(
     model: Model,
-    found: Solution,
-    at: PiecewiseLinearSolution,
+    solution: Solution,
+    minimum: PiecewiseLinearSolution,
     *,
     steps: int,
-    moved: float = 0.0,
+    shift: float = 0.0,
 ) -> Solution:
-    """The solution with its certificate in numbers and words; an interval of the intercept is `moved` to the raw columns."""
+    """Return the solution with its certificate in numbers and notes; `shift` moves an
+    interval of the intercept to the raw columns."""
     assert isinstance(model.likelihood, PiecewiseLinearLikelihood)
     stats = {
         "n": model.design.total,
-        "primal": at.primal,
-        "dual": at.dual_value,
-        "gap": at.gap,
-        "kkt": at.violation,
+        "primal": minimum.primal,
+        "dual": minimum.dual_value,
+        "gap": minimum.gap,
+        "kkt": minimum.violation,
         "steps": float(steps),
     }
     notes = (
@@ -145,29 +152,29 @@ def with_certificate(
         routine_note(
             Topic.CONVERGENCE,
             "minimum {minimum:.8g} of loss over scale plus penalty, gap {gap:.1e}, largest violation of its conditions {violation:.1e}",
-            minimum=at.primal,
-            gap=at.gap,
-            violation=at.violation,
+            minimum=minimum.primal,
+            gap=minimum.gap,
+            violation=minimum.violation,
         ),
-        *_not_unique(model, at, moved),
+        *_not_unique(model, minimum, shift),
     )
-    return replace(found, stats=stats, notes=notes, multipliers=at.dual)
+    return replace(solution, stats=stats, notes=notes, multipliers=minimum.dual)
 
 
 def _not_unique(
-    model: Model, at: PiecewiseLinearSolution, moved: float
+    model: Model, minimum: PiecewiseLinearSolution, shift: float
 ) -> tuple[Note, ...]:
     """Return a note if other coefficients have the same loss, with the interval of the intercept on the raw columns."""
-    if at.unique:
+    if minimum.unique:
         return ()
-    if at.offset_interval is None or model.design.intercept is None:
+    if minimum.offset_interval is None or model.design.intercept is None:
         return (
             important_note(
                 Topic.MODES,
                 "the minimum is not unique: other coefficients have the same loss",
             ),
         )
-    low, high = (v + moved for v in at.offset_interval)
+    low, high = (v + shift for v in minimum.offset_interval)
     return (
         important_note(
             Topic.MODES,
@@ -184,7 +191,9 @@ class Programme:
     def __init__(self, model: Model, tol: float, max_steps: int) -> None:
         design = model.design
         likelihood = model.likelihood
-        assert isinstance(likelihood, PiecewiseLinearLikelihood)  # `obstacle` asks
+        assert isinstance(
+            likelihood, PiecewiseLinearLikelihood
+        )  # checked in `obstacle`
         self.model, self.likelihood, self.tol, self.max_steps = (
             model,
             likelihood,
@@ -202,20 +211,23 @@ class Programme:
         self._solved: dict[bytes, PiecewiseLinearSolution] = {}
 
     def __call__(self, log_aux: Array) -> tuple[PiecewiseLinearSolution, LocalModel]:
-        """The mode, and the log posterior about it over (gamma, log aux)."""
-        at = self.mode(log_aux)
+        """The mode, and the log posterior at it over (gamma, log aux)."""
+        minimum = self.mode(log_aux)
         aux = dict(zip(self.model.unknown, np.exp(log_aux).tolist()))
-        return at, self.model.value_grad_hessian_standardised(at.beta[:, None], **aux)
+        return minimum, self.model.value_grad_hessian_standardised(
+            minimum.beta[:, None], **aux
+        )
 
     def mode(self, log_aux: Array) -> PiecewiseLinearSolution:
         """The mode over gamma."""
         model = self.model
-        known = {
+        values = {
             **self.model.fixed,
             **dict(zip(self.model.unknown, np.exp(log_aux).tolist())),
         }
-        up, down, tube = loss_of_rows(model, known)
-        # of flat priors the minimum is that of any multiple of the loss: in units of its slopes it is solved once for each tube
+        up, down, tube = loss_of_rows(model, values)
+        # with flat priors any multiple of the loss has the same minimum: in units of
+        # its slopes it is solved once for each tube
         unit = float(np.max(up)) if self.flat else 1.0
         if self.flat:
             key = tube.tobytes()
@@ -223,10 +235,10 @@ class Programme:
             key = log_aux.tobytes()
         if key not in self._solved:
             T = model.design.frame.T
-            P = T.T @ model.joint.precision(model.noise(known)) @ T
+            P = T.T @ model.joint.precision(model.noise(values)) @ T
             k = self.kept
             loss = PiecewiseLinear(up / unit, down / unit, tube)
-            found = solve_piecewise_linear(
+            solved = solve_piecewise_linear(
                 self.U,
                 self.y,
                 loss,
@@ -236,43 +248,46 @@ class Programme:
                 max_steps=self.max_steps,
             )
             beta = np.zeros(len(P))
-            beta[k] = found.beta
+            beta[k] = solved.beta
             self._solved[key], self.steps = (
-                replace(found, beta=beta),
-                self.steps + found.steps,
+                replace(solved, beta=beta),
+                self.steps + solved.steps,
             )
-        at = self._solved[key]
+        minimum = self._solved[key]
         return replace(
-            at,
-            dual=at.dual * unit,
-            primal=at.primal * unit,
-            dual_value=at.dual_value * unit,
-            gap=at.gap * unit,
+            minimum,
+            dual=minimum.dual * unit,
+            primal=minimum.primal * unit,
+            dual_value=minimum.dual_value * unit,
+            gap=minimum.gap * unit,
         )
 
     def slope(self, log_aux: Array) -> Array:
-        """d f / d log aux of f = max over gamma of the log posterior, by the envelope theorem that at the mode."""
-        at = self.mode(log_aux)
+        """d f / d log aux of f = max over gamma of the log posterior, at the mode by
+        the envelope theorem."""
+        minimum = self.mode(log_aux)
         names = self.model.unknown
         aux = dict(zip(names, np.exp(log_aux).tolist()))
-        found = (
-            self.model.gradient_standardised(at.beta[:, None], **aux)
-            .gradient[len(at.beta) :]
+        slope = (
+            self.model.gradient_standardised(minimum.beta[:, None], **aux)
+            .gradient[len(minimum.beta) :]
             .copy()
         )
         if _TUBE in names:
-            # rows on an edge of the tube pull by their multipliers, not by a slope of the loss: sum |a_i| for sum w_i |score_i|
-            known = {**self.model.fixed, **aux}
+            # rows on an edge of the tube contribute by their multipliers, not by a
+            # slope: sum |a_i| instead of sum w_i |score_i|
+            values = {**self.model.fixed, **aux}
             score = self.likelihood.score(
-                self.y, (self.U @ at.beta[self.kept])[:, None], **known
+                self.y, (self.U @ minimum.beta[self.kept])[:, None], **values
             )[:, 0]
-            found[names.index(_TUBE)] += aux[_TUBE] * (
-                np.abs(at.dual).sum() - self.w @ np.abs(score)
+            slope[names.index(_TUBE)] += aux[_TUBE] * (
+                np.abs(minimum.dual).sum() - self.w @ np.abs(score)
             )
-        return found
+        return slope
 
     def most_likely_scale(self, log_aux: Array) -> Array | None:
-        """The log of the one scale that is unknown, under flat priors, where it has a formula; None elsewhere or without residuals."""
+        """The log of the only unknown scale under flat priors by its formula; None if
+        there is none, or no residuals."""
         model = self.model
         if (
             not self.flat
@@ -291,9 +306,9 @@ class Programme:
             @ (up * np.maximum(r - tube, 0.0) + down * np.maximum(-r - tube, 0.0))
         )
         n = float(self.w.sum())
-        of = self.likelihood.slopes(**unit)
-        k = 1.0 / of.up + 1.0 / of.down
-        e = float(of.tube)
+        unit_slopes = self.likelihood.slopes(**unit)
+        k = 1.0 / unit_slopes.up + 1.0 / unit_slopes.down
+        e = float(unit_slopes.tube)
         # n s k / (2 e + s k) = S / s: s = (S + (S^2 + 8 n e S / k)^(1/2)) / (2 n)
         s = (S + float(np.sqrt(S * S + 8.0 * n * e * S / k))) / (2.0 * n)
         if s > _NOTHING * float(np.abs(self.y).max()):
@@ -301,29 +316,31 @@ class Programme:
         return None
 
 
-def loss_of_rows(model: Model, known: Mapping[str, float]) -> PiecewiseLinear:
-    """-log p of each row but for what does not depend on its residual, times its weight."""
+def loss_of_rows(model: Model, values: Mapping[str, float]) -> PiecewiseLinear:
+    """Return -log p of each row as a function of its residual, times its weight, up to
+    a constant."""
     likelihood = model.likelihood
     design = model.design
     assert isinstance(likelihood, PiecewiseLinearLikelihood)
     w = full_weights(design.weights, design.n)
     up, down, tube = likelihood.slopes(
-        **likelihood.at_rows(dict(known), design.precision)
+        **likelihood.at_rows(dict(values), design.precision)
     )
     return PiecewiseLinear(w * up, w * down, np.zeros(design.n) + tube)
 
 
 def _without_combinations(model: Model, U: Array) -> Array:
-    """The columns without flat ones that are combinations of flat ones before them: of those one member is found, with 0 for them."""
+    """Return the columns without flat ones that depend on flat ones before them; these
+    get the coefficient 0."""
     flat = np.flatnonzero(~model.joint.informative)
     p = model.shape[0]
-    if len(flat) < 2:  # the moments of thousands of columns are not made for one
+    if len(flat) < 2:  # avoids the moments of thousands of columns
         return np.arange(p)
     moments = model.design.moments
     dropped = (
         moments.rank if len(flat) == p else rank_of(triangular(moments.R[:, flat]))
     ).dropped
-    if dropped:  # a column far from zero is a combination of the intercept and rounding, and its deviations U are not
+    if dropped:  # a column far from zero is a combination of the intercept up to rounding, but its deviations U are not
         dropped = rank_of(triangular(U[:, flat])).dropped
     return np.setdiff1d(np.arange(p), flat[list(dropped)])
 
@@ -331,14 +348,15 @@ def _without_combinations(model: Model, U: Array) -> Array:
 def kinked_mode(
     model: Model, *, tol: float = 1e-10, max_steps: int = 100
 ) -> tuple[Mode, PiecewiseLinearSolution]:
-    """The joint mode over (beta, log aux) with the expected curvature there, and the certificate over beta."""
+    """Return the joint mode over (beta, log aux) with the expected curvature there, and
+    the certificate over beta."""
     model.design.need_rows("the mode of a likelihood with kinks")
     programme = Programme(model, tol, max_steps)
     assert isinstance(model.likelihood, PiecewiseLinearLikelihood)
     spread = model.likelihood.initial_eta(programme.y)[1]
     log_aux = np.log([spread[a] for a in model.unknown])
     if _TUBE in model.unknown:
-        log_aux = _with_tube(programme, log_aux)
+        log_aux = _maximise_over_tube(programme, log_aux)
     elif (
         model.unknown
         and (found_scale := programme.most_likely_scale(log_aux)) is not None
@@ -346,25 +364,33 @@ def kinked_mode(
         log_aux = found_scale
     elif model.unknown:
         within = bool(model.likelihood.insensitive)
-        log_aux = _one(programme.slope, log_aux, 0, model.unknown[0], within=within)
-    found, local = programme(log_aux)
-    if found.converged:
+        log_aux = _maximise_over(
+            programme.slope, log_aux, 0, model.unknown[0], within=within
+        )
+    minimum, local = programme(log_aux)
+    if minimum.converged:
         status = Status.CONVERGED
     else:
         status = Status.STALLED
     return Mode(
-        found.beta[:, None], log_aux, local, found.violation, programme.steps, status
-    ), found
+        minimum.beta[:, None],
+        log_aux,
+        local,
+        minimum.violation,
+        programme.steps,
+        status,
+    ), minimum
 
 
 def any_mode(model: Model, *, tol: float, max_steps: int = 100) -> Mode:
-    """The mode over (beta, log aux), by Newton's method, or with kinks by an interior point and the expected curvature there."""
+    """Return the mode over (beta, log aux), by Newton's method, or for kinks by an
+    interior point with the expected curvature."""
     if isinstance(model.likelihood, PiecewiseLinearLikelihood):
         return kinked_mode(model)[0]
     return find_mode(model, tol=tol, max_steps=max_steps)
 
 
-def _one(
+def _maximise_over(
     slope: Callable[[Array], Array],
     start: Array,
     i: int,
@@ -372,41 +398,49 @@ def _one(
     *,
     within: bool = False,
 ) -> Array:
-    """The point at which the slope over entry i is 0, from `start` outwards, the other entries as they are; `within` a tube that
-    is held a scale may run to 0 since no residual leaves it."""
+    """Return the point at which the slope over entry i is 0, searched outwards from
+    `start`; the other entries are fixed.
+
+    `within`: a fixed tube, in which a scale may run to 0 because no residual is outside
+    it.
+    """
 
     def along(u: float) -> Array:
         return np.where(np.arange(len(start)) == i, u, start)
 
-    def of(u: float) -> float:
+    def slope_at(u: float) -> float:
         return float(slope(along(u))[i])
 
     low = high = float(start[i])
-    while of(high) > 0:
+    while slope_at(high) > 0:
         low = high
         high = high + _STEP
-    while of(low) < 0:
+    while slope_at(low) < 0:
         low, high = low - _STEP, low
         if start[i] - low > _RUN_OUT:
             raise NotConverged((_WITHIN if within else _EXACT).format(name))
     return along(
-        scipy.optimize.brentq(of, low, high, xtol=1e-13, rtol=1e-14)
+        scipy.optimize.brentq(slope_at, low, high, xtol=1e-13, rtol=1e-14)
         if low < high
         else low
     )
 
 
-def _with_tube(programme: Programme, start: Array) -> Array:
-    """The half-width of the tube on a grid of its log, the scale at its best for each: f has several maxima. Then the root of the
-    slope about the best. The grid is in units of the absolute deviations from the median regression."""
+def _maximise_over_tube(programme: Programme, start: Array) -> Array:
+    """Return log aux with the best half-width of the tube, by a grid of its log with
+    the best scale at each, then a root search.
+
+    f has several maxima. The grid is in units of the absolute deviations from the
+    median regression.
+    """
     names = programme.model.unknown
     i = names.index(_TUBE)
 
     def best_scale(u: float) -> Array:
-        at = np.where(np.arange(len(start)) == i, u, start)
+        point = np.where(np.arange(len(start)) == i, u, start)
         if len(names) == 1:
-            return at
-        return _one(programme.slope, at, 1 - i, names[1 - i])
+            return point
+        return _maximise_over(programme.slope, point, 1 - i, names[1 - i])
 
     first = programme.mode(np.where(np.arange(len(start)) == i, _NARROW, start)).beta[
         programme.kept
@@ -415,19 +449,20 @@ def _with_tube(programme: Programme, start: Array) -> Array:
     unit = float(np.log(programme.w @ r / programme.w.sum()))
 
     def values(grid: Array) -> list[float]:
-        """f on a grid, up to where the tube holds every row and the scale runs to 0."""
-        found: list[float] = []
+        """f on a grid, up to the point where all rows are in the tube and the scale
+        runs to 0."""
+        values_of_f: list[float] = []
         for u in grid:
             try:
-                found.append(programme(best_scale(u))[1].value)
+                values_of_f.append(programme(best_scale(u))[1].value)
             except NotConverged:
                 break
-        return found
+        return values_of_f
 
     grid = unit + _GRID
-    found = values(grid)
-    k = int(np.argmax(found)) if found else 0
-    if 0 < len(found) - 1 == k:
+    values_of_f = values(grid)
+    k = int(np.argmax(values_of_f)) if values_of_f else 0
+    if 0 < len(values_of_f) - 1 == k:
         raise NotConverged(_UNIFORM)
     if k == 0:
         raise NotConverged(_NO_TUBE)
@@ -447,20 +482,20 @@ def _with_tube(programme: Programme, start: Array) -> Array:
     )
 
 
-_ZOOMS = 7  # of the grid about its best point, since likelihoods of few rows have many maxima side by side
+_ZOOMS = 7  # refinements of the grid about its best point, because likelihoods of few rows have many close maxima
 _UNIFORM = (
-    "interior_point: scale runs to 0, for the noise is all but uniform within epsilon. Give scale a proper prior with little mass "
-    "near 0, such as InverseGamma, or hold epsilon"
+    "interior_point: scale runs to 0, because the noise is nearly uniform within epsilon. Give scale a proper prior with little mass "
+    "near 0, such as InverseGamma, or fix epsilon"
 )
 _NO_TUBE = (
-    "interior_point: epsilon runs to 0, where the likelihood is that of AbsoluteLoss. Fit that, hold epsilon, or give it a proper "
+    "interior_point: epsilon runs to 0, where the likelihood equals AbsoluteLoss. Fit AbsoluteLoss, fix epsilon, or give it a proper "
     "prior with little mass near 0, such as InverseGamma"
 )
 _WITHIN = (
-    "interior_point: {0} runs to 0, for no residual is outside the tube. Take a smaller epsilon, hold {0}, or give it a proper "
+    "interior_point: {0} runs to 0, because no residual is outside the tube. Use a smaller epsilon, fix {0}, or give it a proper "
     "prior with little mass near 0, such as InverseGamma"
 )
 _EXACT = (
-    "interior_point: {0} runs to 0, for the columns reproduce the response. Use fewer columns, hold {0}, or give it a proper "
+    "interior_point: {0} runs to 0, because the columns reproduce the response. Use fewer columns, fix {0}, or give it a proper "
     "prior with little mass near 0, such as InverseGamma"
 )

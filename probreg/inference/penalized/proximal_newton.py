@@ -14,10 +14,10 @@ from probreg.inference.base import (
     Method,
     Solution,
     Status,
-    edges,
-    kinds,
+    bounded_aux,
     log_names,
     sigma_note,
+    unsupported_kinds,
 )
 from probreg.inference.covariance import NoCovariance
 from probreg.inference.modes.closed_form import not_identified, open_directions
@@ -25,8 +25,8 @@ from probreg.inference.modes.existence import (
     Divergence,
     at_limits,
     divergence_status,
+    may_diverge_along,
     separation_by_block,
-    undecided,
 )
 from probreg.inference.modes.newton import check_divergence
 from probreg.inference.notes import (
@@ -51,7 +51,7 @@ from probreg.model.likelihood_sums import largest_predictor
 from probreg.model.model import Model
 from probreg.priors import Flat, Normal, ProximalPrior, SmoothPrior
 
-# |eta| beyond which it is time to ask whether a maximum exists, as in newton
+# |eta| beyond which the existence of a maximum is checked, as in newton
 _FAR = 12.0
 
 
@@ -60,9 +60,9 @@ _FAR = 12.0
 class ProximalNewton(Method):
     """The mode argmax log p(y | X beta, aux) + log p(beta, aux): smooth likelihood, a prior with kinks.
 
-    It stops on a certificate: zero lies within `tol` of the subdifferential of the negative log posterior over (beta,
-    log aux), coordinate by coordinate (stats "kkt"). Entries at a kink are exactly there. Where the prior is not convex
-    (bridge with q < 1) the mode is a local one, sought from the ridge solution. A mode at a kink has no curvature, so
+    The search stops on a certificate: zero lies within `tol` of the subdifferential of the negative log posterior over (beta,
+    log aux) in each coordinate (stats "kkt"). Entries at a kink are exactly there. If the prior is not convex
+    (bridge with q < 1), the mode is a local one, found from the ridge solution. A mode at a kink has no curvature, so
     the covariance is nan.
 
     Parameters
@@ -70,9 +70,9 @@ class ProximalNewton(Method):
     tol : float
         The largest "kkt", in conditional standard errors.
     max_steps : int
-        The most Newton steps.
+        Maximum number of Newton steps.
     start : array (p, m), optional
-        Coefficients on the raw columns to start from.
+        Coefficients on the raw columns at the start of the search.
 
     Examples
     --------
@@ -96,44 +96,50 @@ class ProximalNewton(Method):
 
     def obstacle(self, model: Model) -> str | None:
         return (
-            kinds(self, model)
+            unsupported_kinds(self, model)
             or without_kinks(self, model)
-            or edges(self, model)
-            or self._mixed(model)
+            or bounded_aux(self, model)
+            or self._group_obstacle(model)
         )
 
-    def _mixed(self, model: Model) -> str | None:
+    def _group_obstacle(self, model: Model) -> str | None:
         nonsmooth = NonsmoothTerms.of(model)
-        if not nonsmooth.grouped or nonsmooth.norms is not None:
+        if not nonsmooth.has_groups or nonsmooth.norms is not None:
             return None
-        return f"{self.name} takes a group prior beside Laplace, elastic-net and smooth ones, not beside a bridge of another power"
+        return f"{self.name} supports a group prior together with Laplace, elastic-net and smooth priors, not with a bridge of another power"
 
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
         search = SearchCoordinates(model)
-        found = minimise_nonsmooth(
+        result = minimise_nonsmooth(
             search, start_of(search, self.start), tol=self.tol, max_steps=self.max_steps
         )
-        beta = search.beta(found.at.x)
-        aux = search.aux(found.at.x)
-        stats = {"n": model.design.total, "kkt": found.kkt, "steps": float(found.steps)}
+        beta = search.beta(result.at.x)
+        aux = search.aux(result.at.x)
+        stats = {
+            "n": model.design.total,
+            "kkt": result.kkt,
+            "steps": float(result.steps),
+        }
         notes = (
             *sigma_note(model, JOINT_SIGMA),
             routine_note(
                 Topic.CONVERGENCE,
                 "zero is within {kkt:.1e} of the subdifferential, in conditional standard errors, after {steps} steps",
-                kkt=found.kkt,
-                steps=found.steps,
+                kkt=result.kkt,
+                steps=result.steps,
             ),
             *local_notes(model),
         )
-        return kinked_solution(model, beta, aux, found.status, stats=stats, notes=notes)
+        return kinked_solution(
+            model, beta, aux, result.status, stats=stats, notes=notes
+        )
 
 
 def without_kinks(method: Method, model: Model) -> str | None:
-    """Why a model belongs to newton: its log posterior is smooth."""
+    """Return a message if the log posterior is smooth, so that newton applies."""
     if has_nonsmooth_terms(model):
         return None
-    return f"{method.name} is for priors with kinks, and this log posterior is smooth: newton finds its mode, with standard errors"
+    return f"{method.name} needs priors with kinks, and this log posterior is smooth: newton finds its mode, with standard errors"
 
 
 def local_notes(model: Model) -> tuple[Note, ...]:
@@ -173,17 +179,18 @@ def kinked_solution(
     stats: dict[str, float],
     notes: tuple[Note, ...],
 ) -> Solution:
-    """A mode under a prior with kinks as a solution: no covariance, and flat columns that no data decide marked."""
+    """Return a mode under a prior with kinks as a solution without covariance, with
+    unidentified flat columns marked."""
     detail, not_estimable, N = "", None, None
     opened = open_directions(model)
-    found = _runaway(model, beta, status, int(stats.get("steps", 0)))
-    if found:
+    separation = _check_separation(model, beta, status, int(stats.get("steps", 0)))
+    if separation:
         status = Status.NO_MAXIMUM
-        not_estimable = found.not_estimable
-        detail = f"{found.kind} separation by {', '.join(found.labels)}"
-    elif lost := _rising(model, beta, aux):
-        status, detail, not_estimable = divergence_status(model, lost)
-        aux = at_limits(aux, lost)
+        not_estimable = separation.not_estimable
+        detail = f"{separation.kind} separation by {', '.join(separation.labels)}"
+    elif divergence := _check_divergence(model, beta, aux):
+        status, detail, not_estimable = divergence_status(model, divergence)
+        aux = at_limits(aux, divergence)
     elif opened is not None:
         N = opened.directions
         detail = opened.words
@@ -195,15 +202,13 @@ def kinked_solution(
         )
     elif status is Status.SADDLE and stats["kkt"] < 1e-5:
         raise NotConverged(
-            f"no step lowers the objective, and zero is {stats['kkt']:.1e} from the subdifferential, more than asked: raise tol"
+            f"no step lowers the objective, and zero is {stats['kkt']:.1e} from the subdifferential, more than tol: raise tol"
         )
-    # What runs away and what is not identified are two reasons, and either is enough.
+    # Divergence and missing identification are two reasons, and either is enough.
     if opened is not None and N is None:
-        nothing = np.zeros(
-            (len(beta), len(model.likelihood.contrast_matrix)), dtype=bool
-        )
-        not_estimable, detail = opened.joined(
-            nothing if not_estimable is None else not_estimable, detail
+        none = np.zeros((len(beta), len(model.likelihood.contrast_matrix)), dtype=bool)
+        not_estimable, detail = opened.join(
+            none if not_estimable is None else not_estimable, detail
         )
     return Solution(
         beta=beta,
@@ -219,8 +224,8 @@ def kinked_solution(
     )
 
 
-def _runaway(model: Model, beta: Array, status: Status, steps: int) -> Any:
-    """The separation by flat columns, asked for only where the fit looks like running away."""
+def _check_separation(model: Model, beta: Array, status: Status, steps: int) -> Any:
+    """Check separation by flat columns, only if the fit looks like divergence."""
     if not model.likelihood.may_diverge or model.joint.informative.all():
         return None
     if (
@@ -232,9 +237,12 @@ def _runaway(model: Model, beta: Array, status: Status, steps: int) -> Any:
     return separation_by_block(model)[0] or None
 
 
-def _rising(model: Model, beta: Array, aux: dict[str, float]) -> Divergence | None:
-    """The same from where the search ended, for a likelihood that does not say in which directions it never falls."""
-    if not any(undecided(model)):
+def _check_divergence(
+    model: Model, beta: Array, aux: dict[str, float]
+) -> Divergence | None:
+    """Check divergence from the end of the search, for a likelihood without a recession
+    cone."""
+    if not any(may_diverge_along(model)):
         return None
     gamma = model.design.frame.from_raw(beta)
     log_aux = np.log([aux[a] for a in model.unknown])
@@ -246,5 +254,5 @@ def _rising(model: Model, beta: Array, aux: dict[str, float]) -> Divergence | No
 
 
 def _largest_direction(model: Model, beta: Array) -> float:
-    """The largest |eta| of any row."""
+    """Return the largest |eta| of any row."""
     return float(model.design.fold(partial(largest_predictor, beta=beta), max))

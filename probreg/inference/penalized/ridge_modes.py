@@ -1,13 +1,16 @@
-"""Gaussian models with normal priors at every scale of these from one decomposition.
+"""Gaussian models with normal priors at every scale from one decomposition.
 
-Columns G have the prior N(b, s^2 V), V = (L L')^-1, in units of sigma where sigma is unknown; columns F are flat. With W the
+Columns G have the prior N(b, s^2 V), V = (L L')^-1, in units of sigma if sigma is
+unknown; columns F are flat. With W the
 weights of the rows,
 
     A = W^(1/2) X_G L'^-1,    B = W^(1/2) X_F,    v = W^(1/2) (y - offset - X_G b),    beta_G = b + L'^-1 w,
 
-the mode at scale s minimises |v - B beta_F - A w|^2 + lam |w|^2 at lam = sigma^2 / s^2 (1 / s^2 in units of sigma): the ridge path
-of columns A beside B, whose arithmetic is `kernels.ridge`. It asks for one decomposition: of A A' where rows are no more
-than twice the columns, of the triangular factor of [B A v] where they are, and of A itself where rows are left out.
+the mode at scale s minimises |v - B beta_F - A w|^2 + lam |w|^2 at lam = sigma^2 / s^2
+(1 / s^2 in units of sigma): the ridge path of columns A with flat B, computed in
+`kernels.ridge`. It needs one decomposition: of A A' if rows are at most twice the
+columns, of the triangular factor of [B A v] if they are more, and of A itself to leave
+rows out.
 """
 
 from dataclasses import dataclass, field, replace
@@ -29,18 +32,19 @@ from probreg.priors import Reference
 
 
 class RowsLeftOut(NamedTuple):
-    """What each row (L, n) is predicted by when one observation of it is left out."""
+    """Residuals of each row (L, n) from the fit without one observation of it."""
 
-    residual: Array  # y less the prediction
+    residual: Array  # y minus the prediction
     rest: Array  # 1 - h, h the leverage of one observation
-    rss: Array  # the least penalised sum of squares without it
+    rss: Array  # the penalised sum of squares without it
 
 
 @dataclass(frozen=True, eq=False)
 class RidgeModes:
-    """A Gaussian model with normal priors, sigma held or all priors in its units; a method takes scales (L,).
+    """A Gaussian model with normal priors, with fixed sigma or all priors in its units;
+    methods take scales (L,).
 
-    `least` is the least lam that will be asked.
+    `least` is the smallest lam in use.
     """
 
     model: Model
@@ -72,10 +76,10 @@ class RidgeModes:
 
     @cached_property
     def _root(self) -> Array:
-        """L'^-1: its diagonal (q,) where it has no more, else L (q, q)."""
-        found = independent_normals(self.model)
-        if found is not None:
-            return found[1]
+        """L'^-1: its diagonal (q,) if it is diagonal, else L (q, q)."""
+        normals = independent_normals(self.model)
+        if normals is not None:
+            return normals[1]
         sigma = self.model.noise_held
         P = self.model.joint.precision(1.0 if sigma is None else sigma)
         return np.linalg.cholesky(P[np.ix_(self.columns, self.columns)])
@@ -96,27 +100,27 @@ class RidgeModes:
 
     @cached_property
     def flat(self) -> Array:
-        """Numbers of F that are no combinations of earlier ones."""
+        """Numbers of the columns F that do not depend on earlier ones."""
         flat = np.flatnonzero(~self.model.joint.informative)
         if not len(flat):
             return flat
         R = triangular(
             self.model.design.moments.R[:, flat]
             if self._by_moments
-            else self._weighed(flat)
+            else self._weighted_columns(flat)
         )
         return flat[list(rank_of(R).kept)]
 
     @property
     def deficient(self) -> bool:
-        """Some flat columns are combinations of others."""
+        """Whether some flat columns depend on others."""
         return len(self.flat) + len(self.columns) < self.model.shape[0]
 
     # ---- the rows ----------------------------------------------------------------------------------------------------
 
     @property
     def _tall(self) -> bool:
-        """A triangular factor of the rows is smaller than they are."""
+        """Whether a triangular factor of the rows is smaller than the rows."""
         return not 0 < self.model.design.n <= 2 * len(self.columns)
 
     @property
@@ -129,14 +133,14 @@ class RidgeModes:
         w = self.model.design.square_weights
         return None if w is None else np.sqrt(w)[:, None]
 
-    def _weighed(self, columns: Array) -> Array:
+    def _weighted_columns(self, columns: Array) -> Array:
         """W^(1/2) X_J."""
         if len(columns):
             first = int(columns[0])
             last = int(columns[-1]) + 1
         else:
             first, last = (0, 0)
-        # columns in one piece are looked at, not copied
+        # contiguous columns are a view, not a copy
         side = (
             slice(first, last)
             if last - first == len(columns) and (np.diff(columns) == 1).all()
@@ -158,11 +162,13 @@ class RidgeModes:
 
     @cached_property
     def of_rows(self) -> RidgePath:
-        """Row by row."""
-        A = self._weighed(self.columns)
+        """The path over the rows."""
+        A = self._weighted_columns(self.columns)
         v = self._response
         v = v - A @ self.center if self.center.any() else v
-        return path_beside(self._unit(A), v, self._weighed(self.flat), self.least)
+        return path_beside(
+            self._unit(A), v, self._weighted_columns(self.flat), self.least
+        )
 
     @cached_property
     def _factor(self) -> Array:
@@ -172,13 +178,14 @@ class RidgeModes:
             F = triangular(moments.factor[:, [*self.flat, *self.columns, moments.p]])
         else:
             F = triangular(
-                self._weighed(np.r_[self.flat, self.columns]), self._response
+                self._weighted_columns(np.r_[self.flat, self.columns]), self._response
             )
         return np.asarray(F, dtype=float)
 
     @cached_property
-    def reduced(self) -> RidgePath:
-        """The same in no more rows than it takes: of the factor, below F, where that is smaller."""
+    def reduced_path(self) -> RidgePath:
+        """The path over a reduced set of rows: the factor, below F, if it is
+        smaller."""
         if not self._tall:
             return self.of_rows
         f = len(self.flat)
@@ -199,40 +206,41 @@ class RidgeModes:
                 self._unit(part),
                 self._factor[:f, -1] - part @ self.center,
             )
-        Q, R = np.linalg.qr(self._weighed(self.flat))
+        Q, R = np.linalg.qr(self._weighted_columns(self.flat))
         return R, Q.T @ self.of_rows.Phi, Q.T @ self.of_rows.y
 
     # ---- along the scales --------------------------------------------------------------------------------------------
 
     def beta(self, scales: Array) -> Array:
-        """(L, p); zero for flat columns that are combinations of others."""
-        out = np.zeros((len(scales), self.model.shape[0]))
-        w = self.reduced.coefficients(self.lam(scales))
-        out[:, self.columns] = self._raw(w)
+        """(L, p); zero for dependent flat columns."""
+        beta = np.zeros((len(scales), self.model.shape[0]))
+        w = self.reduced_path.coefficients(self.lam(scales))
+        beta[:, self.columns] = self._raw(w)
         if len(self.flat):
             # beta_F = R_F^-1 Q'(v - A w)
             R, A, v = self._border
-            out[:, self.flat] = solve_triangular(R, v[:, None] - A @ w.T).T
-        return out
+            beta[:, self.flat] = solve_triangular(R, v[:, None] - A @ w.T).T
+        return beta
 
     def df(self, scales: Array) -> Array:
         """sum d / (d + lam), and one for each flat column (L,)."""
         return (
-            self.reduced.df(self.lam(scales))
-            - self.reduced.free.shape[1]
+            self.reduced_path.df(self.lam(scales))
+            - self.reduced_path.free.shape[1]
             + len(self.flat)
         )
 
     def rss(self, scales: Array) -> Array:
         """|y - X beta|^2 at the mode, weighted (L,)."""
-        return self.reduced.rss(self.lam(scales))
+        return self.reduced_path.rss(self.lam(scales))
 
     def penalised_rss(self, scales: Array) -> Array:
-        """The same and lam |w|^2 (L,)."""
-        return self.reduced.penalised_rss(self.lam(scales))
+        """|y - X beta|^2 + lam |w|^2 at the mode, weighted (L,)."""
+        return self.reduced_path.penalised_rss(self.lam(scales))
 
     def sigma(self, scales: Array) -> Array:
-        """As held, or the joint mode over log sigma with the coefficients (L,)."""
+        """Sigma (L,): fixed, or at the joint mode of log sigma with the
+        coefficients."""
         held = self.model.noise_held
         if held is not None:
             return np.full(len(scales), held)
@@ -242,37 +250,42 @@ class RidgeModes:
         )
 
     def log_integral(self, scales: Array) -> Array:
-        """log |V|^(-1/2) s^-q - log |R| (L,), R'R = X'WX + P: what integrating over beta adds, in units of sigma."""
-        # |R'R| = |B'B| |A'MA + lam I| for P = lam L L', so that it is -log |R_F| - log |I + A'MA / lam| / 2
+        """log |V|^(-1/2) s^-q - log |R| (L,), R'R = X'WX + P: the factor from
+        integrating over beta, in units of sigma."""
+        # |R'R| = |B'B| |A'MA + lam I| for P = lam L L', so it is -log |R_F| - log |I +
+        # A'MA / lam| / 2
         if len(self.flat):
             flat = float(np.log(np.abs(np.diagonal(self._border[0]))).sum())
         else:
             flat = 0.0
-        return -flat - 0.5 * self.reduced.log_det(self.lam(scales))
+        return -flat - 0.5 * self.reduced_path.log_det(self.lam(scales))
 
     def bound(self, scales: Array) -> Array:
-        """tau^2 trace(K - Q) / (2 sigma^2) of bases of few anchors (L,), which a lower bound of the evidence subtracts (Titsias 2009)."""
+        """tau^2 trace(K - Q) / (2 sigma^2) of bases with few anchors (L,), subtracted
+        in a lower bound of the evidence (Titsias 2009)."""
         sigma = self.model.noise_held
         blocks = self.model.joint.blocks
-        # tau is in units of sigma where sigma is unknown, and then cancels it
-        left = sum(
+        # tau is in units of an unknown sigma, which then cancels
+        variance_left = sum(
             v if sigma is None or blocks[i].prior.sigma_units else v / sigma**2
             for i, v in variance_left_at_rows(self.model).items()
         )
-        return 0.5 * left * np.square(np.asarray(scales, dtype=float))
+        return 0.5 * variance_left * np.square(np.asarray(scales, dtype=float))
 
     def left_out(self, scales: Array) -> RowsLeftOut:
-        """Of each row, for rows in memory; nan for one that alone decides a coefficient."""
+        """Leave-one-out results of rows in memory; nan for a row that alone determines
+        a coefficient."""
         d = self.model.design
         lam = self.lam(scales)
         path = self.of_rows
         if self.deficient:
             return RowsLeftOut(*[np.full((len(lam), d.n), np.nan)] * 3)
-        each = full_weights(d.weights, d.n)
+        counts = full_weights(d.weights, d.n)
         # A row of weight w loses one of its w, of leverage H_ii / w: 1 - H_ii / w = (w - 1 + (1 - H_ii)) / w.
-        rest = (each - 1.0 + path.one_minus_leverage(lam)) / each
-        rest = np.where(rest < 1e-10, np.nan, rest)
-        # y_i - e_i / (1 - h_i) is the prediction without it, and RSS_P - w_i e_i^2 / (1 - h_i) is left
+        complement = (counts - 1.0 + path.one_minus_leverage(lam)) / counts
+        complement = np.where(complement < 1e-10, np.nan, complement)
+        # y_i - e_i / (1 - h_i) is the prediction without it, and RSS_P - w_i e_i^2 / (1
+        # - h_i) remains
         # (Cook & Weisberg 1982, section 2.2).
         if self._roots is None:
             e = path.residuals(lam)
@@ -280,19 +293,23 @@ class RidgeModes:
             e = path.residuals(lam) / self._roots[:, 0]
         w = 1.0 if d.precision is None else d.precision
         return RowsLeftOut(
-            e / rest, rest, path.penalised_rss(lam)[:, None] - w * np.square(e) / rest
+            e / complement,
+            complement,
+            path.penalised_rss(lam)[:, None] - w * np.square(e) / complement,
         )
 
 
-_STARTS = 60  # values of log sigma^2 between which its equation changes sign
-_ENOUGH = 1e-14  # of log sigma^2
+_STARTS = 60  # grid of log sigma^2 for sign changes of its equation
+_ENOUGH = 1e-14  # tolerance of log sigma^2
 
 
 @dataclass(frozen=True, eq=False)
 class JointRidgeModes(RidgeModes):
-    """The joint modes of coefficients under priors in raw units and of sigma, unknown under p(sigma) = 1/sigma, at `scales` (S,).
+    """The joint modes of coefficients with priors in raw units and an unknown sigma
+    under p(sigma) = 1/sigma, at `scales` (S,).
 
-    The mode given sigma is that at lam = sigma^2 / s^2, and d log p / d log sigma = RSS(lam) / sigma^2 - N vanishes at the joint one:
+    The mode given sigma has lam = sigma^2 / s^2, and d log p / d log sigma = RSS(lam) /
+    sigma^2 - N vanishes at the joint one:
 
         F(u) = log RSS(e^u / s^2) - log N - u = 0,    u = log sigma^2,    F' = 2 sum r_j^2 d_j / (d_j + lam) / RSS - 1
 
@@ -304,38 +321,40 @@ class JointRidgeModes(RidgeModes):
     noise: Array = field(default_factory=lambda: np.ones(1))  # (S,)
 
     @classmethod
-    def found(cls, model: Model, scales: Array) -> "JointRidgeModes | None":
-        """None for other models, where sigma has no mode at some scale, and where it has several at the strongest prior."""
+    def solve_all(cls, model: Model, scales: Array) -> "JointRidgeModes | None":
+        """Return None for other models, if sigma has no mode at some scale, or several
+        at the strongest prior."""
         if not _raw_under_unknown_noise(model):
             return None
-        this = cls(model, scales=np.sort(scales))
-        path = this.reduced
+        modes = cls(model, scales=np.sort(scales))
+        path = modes.reduced_path
         total = model.design.total
-        rest = float(path.rss(np.full(1, 1e-300))[0])
-        most = float(path.rss(np.full(1, 1e300))[0])
-        if this.deficient or not rest > _NOTHING * most:
+        rss_min = float(path.rss(np.full(1, 1e-300))[0])
+        rss_max = float(path.rss(np.full(1, 1e300))[0])
+        if modes.deficient or not rss_min > _NOTHING * rss_max:
             return None
-        s2 = np.square(this.scales)
+        s2 = np.square(modes.scales)
         edges = np.linspace(
-            np.log(rest / total) - 1e-6, np.log(most / total) + 1e-6, _STARTS
+            np.log(rss_min / total) - 1e-6, np.log(rss_max / total) + 1e-6, _STARTS
         )
         F = np.stack([np.log(path.rss(np.exp(u) / s2) / total) - u for u in edges], 1)
-        # maxima of log p lie where F falls through 0; of several the one next to that of the stronger prior before
+        # log p is maximal where F decreases through 0; of several roots take the
+        # nearest to that of the stronger prior before
         falls = (F[:, :-1] > 0) & (F[:, 1:] <= 0)
         if falls[0].sum() != 1 or not falls.any(1).all():
             return None
-        at = falls.argmax(1)
+        index = falls.argmax(1)
         for i in np.flatnonzero(falls.sum(1) > 1):
-            several = np.flatnonzero(falls[i])
-            at[i] = several[np.abs(several - at[i - 1]).argmin()]
-        u = this._root_between(edges[at], edges[at + 1], s2)
+            crossings = np.flatnonzero(falls[i])
+            index[i] = crossings[np.abs(crossings - index[i - 1]).argmin()]
+        u = modes._root_between(edges[index], edges[index + 1], s2)
         if u is None:
             return None
-        return replace(this, noise=np.exp(u / 2.0))
+        return replace(modes, noise=np.exp(u / 2.0))
 
     def _root_between(self, low: Array, high: Array, s2: Array) -> Array | None:
-        """Newton's method on F, halved to stay between."""
-        path = self.reduced
+        """Newton's method on F, halved to stay in the bracket."""
+        path = self.reduced_path
         total = self.model.design.total
         u = (low + high) / 2.0
         for _ in range(100):
@@ -361,11 +380,12 @@ class JointRidgeModes(RidgeModes):
         return self.noise[np.searchsorted(self.scales, scales)]
 
 
-_NOTHING = 1e-8  # of the response's sum of squares: what columns leave where sigma does not run to 0
+_NOTHING = 1e-8  # relative to the response's sum of squares: smallest residual for which sigma does not run to 0
 
 
 def _raw_under_unknown_noise(model: Model) -> bool:
-    """Least squares with normal priors in raw units and an unknown noise scale."""
+    """Whether the model is least squares with normal priors in raw units and an unknown
+    noise scale."""
     if not (
         model.likelihood.least_squares
         and model.unknown

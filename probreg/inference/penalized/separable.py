@@ -1,6 +1,6 @@
 """Separable penalties R(x) = sum_j R_j(x_j) with kinks: value, subdifferential, curvature off the kinks, coordinate descent.
 
-Absolute values and powers go by compiled loops, any other prior by its own proximal map.
+Absolute values and powers use compiled loops, any other prior its own proximal map.
 """
 
 from abc import ABC, abstractmethod
@@ -17,29 +17,29 @@ from probreg.inference.penalized.nonsmooth import (
 from probreg.numerics.frame import vec_entries
 from probreg.priors import LocationScale
 
-# passes over all rows of G, about what the systems of as many coordinates take
+# passes over all rows of G, which cost about as much as the systems of as many
+# coordinates
 _ENOUGH = 64
-_PASSES = 10  # of coordinate descent between two systems, at least
-_PER_SYSTEM = 30  # coordinates for which a system costs one pass more: cubes of BLAS against squares of a plain loop
+_PASSES = 10  # minimal number of descent passes between two systems
+_PER_SYSTEM = 30  # coordinates per additional pass: a system costs cubes in BLAS, a pass squares in a plain loop
 
 
 class KinkedPenalty(Protocol):
-    """A convex R(x) over a vector x (k,), or one with cusps, as the search for a mode asks of it."""
+    """A convex R(x) over a vector x (k,), or one with cusps: the interface for the
+    search of a mode."""
 
     @property
     def center(self) -> Array: ...
 
     @property
-    def pointed(
+    def has_kink(
         self,
     ) -> Array: ...  # bool: coordinates that have a kink at their centre
 
     @property
     def corners(
         self,
-    ) -> (
-        Array
-    ): ...  # bool: those whose kink is theirs alone, so that a line may cross it
+    ) -> Array: ...  # bool: those with a kink of their own, which a line may cross
 
     def value(self, x: Array) -> float: ...
 
@@ -60,7 +60,7 @@ class Separable(ABC):
     """R(x) = sum_j R_j(x_j) over a vector x (k,)."""
 
     center: Any
-    pointed: Any
+    has_kink: Any
 
     @abstractmethod
     def ends(self, x: Array) -> tuple[Array, Array]:
@@ -72,32 +72,34 @@ class Separable(ABC):
 
     @property
     def corners(self) -> Array:
-        return np.asarray(self.pointed)
+        return np.asarray(self.has_kink)
 
     def at_kink(self, x: Array) -> Array:
-        return np.asarray(self.pointed & (x == self.center))
+        return np.asarray(self.has_kink & (x == self.center))
 
     def distance(self, gradient: Array, x: Array) -> Array:
-        """How far zero is from the gradient and the subdifferential, coordinate by coordinate."""
+        """The distance of zero from the gradient plus the subdifferential in each
+        coordinate."""
         return distance_to_subgradient(gradient, *self.ends(x))
 
     def curvature_among(self, x: Array, free: Array) -> Array | None:
-        """The Hessian over some coordinates, which are off their kinks; None where it is zero."""
+        """The Hessian over some coordinates off their kinks; None if it is zero."""
         hessian = self.hessian(x)[free]
         return np.diag(hessian) if hessian.any() else None
 
 
 def separable_fenchel(weight: Array, ridge: Array, r: Array, g: Array) -> Array:
-    """R_j(r_j) + R_j*(g_j) - g_j r_j >= 0 of R_j = weight_j |r_j| + ridge_j r_j^2 / 2, where R_j*(g_j) is finite."""
+    """Return R_j(r_j) + R_j*(g_j) - g_j r_j >= 0 of R_j = weight_j |r_j| + ridge_j
+    r_j^2 / 2, for finite R_j*(g_j)."""
     # The conjugate of w |r| + l r^2 / 2 is (|g| - w)_+^2 / (2 l); without a ridge it is 0 up to |g| = w.
     beyond = np.where(ridge > 0, np.maximum(np.abs(g) - weight, 0.0), 0.0)
-    own = (
+    gap = (
         weight * np.abs(r)
         + 0.5 * ridge * r * r
         - g * r
         + 0.5 * beyond**2 / np.where(ridge > 0, ridge, 1.0)
     )
-    return np.maximum(own, 0.0)
+    return np.maximum(gap, 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,24 +111,25 @@ class WeightedAbsolute(Separable):
     center: Array
 
     @property
-    def pointed(self) -> Array:
+    def has_kink(self) -> Array:
         return self.weight > 0
 
     def among(self, J: Array) -> "WeightedAbsolute":
-        """The same of some coordinates alone."""
+        """Restrict to some coordinates."""
         return WeightedAbsolute(self.weight[J], self.ridge[J], self.center[J])
 
-    def whole(self, some: Array) -> Array:
-        """Some coordinates (k,) bool, and what has a kink with them: nothing."""
-        return some
+    def whole(self, marked: Array) -> Array:
+        """Return the marked coordinates (k,) bool; no others share a kink with them."""
+        return marked
 
     def may_enter(self, g: Array, before: "WeightedAbsolute") -> Array:
-        """(k,) bool: what the sequential strong rule keeps, g being the correlations with the residuals under the penalty before."""
+        """(k,) bool: coordinates kept by the sequential strong rule; g are the
+        correlations with the residuals under the penalty before."""
         # |g_j| >= 2 w_new - w_old   (Tibshirani et al. 2012).
         return np.asarray(np.abs(g) >= 2 * self.weight - before.weight)
 
     def feasible(self, g: Array) -> float:
-        """The largest t <= 1 with R*(t g) finite, about a centre of 0."""
+        """The largest t <= 1 with finite R*(t g), about a centre of 0."""
         lasso = (self.ridge == 0) & (self.weight > 0)
         with np.errstate(divide="ignore"):
             # t |g_j| <= weight_j for every coordinate without a ridge.
@@ -159,7 +162,8 @@ class WeightedAbsolute(Separable):
         return self.ridge
 
     def descend(self, G: Array, q: Array, x: Array, J: Array, tol: float) -> bool:
-        """Coordinate descent over J about a centre of 0, in place, q = c - G x of all coordinates; whether it came to rest."""
+        """Coordinate descent over J about a centre of 0, in place, q = c - G x of all
+        coordinates; returns whether it converged."""
         from probreg.inference.penalized.lasso_loops import descend_among
 
         return bool(descend_among(G, q, x, self.weight, self.ridge, J, _ENOUGH, tol))
@@ -170,8 +174,8 @@ class WeightedAbsolute(Separable):
 
         H = np.ascontiguousarray(G)
         if self.ridge.any():
-            # q = c - (G + ridge)(x - center) - G center: minus the gradient of the smooth part, kept up to date by the
-            # descent.
+            # q = c - (G + ridge)(x - center) - G center: minus the gradient of the
+            # smooth part, updated by the descent.
             H = H + np.diag(self.ridge)
         r = x - self.center
         if self.center.any():
@@ -199,7 +203,7 @@ class Powers(Separable):
     center: Array
 
     @property
-    def pointed(self) -> Array:
+    def has_kink(self) -> Array:
         return self.weight > 0
 
     def value(self, x: Array) -> float:
@@ -207,7 +211,8 @@ class Powers(Separable):
         return float(self.weight @ r**self.exponent + 0.5 * self.ridge @ (r * r))
 
     def ends(self, x: Array) -> tuple[Array, Array]:
-        """Widened by what rounding of x can change: close to its centre a power turns within a rounding."""
+        """Widened by rounding of x: close to its centre the slope of a power changes
+        within a rounding error."""
         slack = 8 * np.finfo(float).eps * (np.abs(x) + np.abs(self.center))
         slopes = [self._slope(x + t * slack) for t in (-1.0, 0.0, 1.0)]
         sharp = (x == self.center) & (self.exponent <= 1)
@@ -264,9 +269,9 @@ class Proximal(Separable):
         return x[: p * m].reshape(p, m) / self.scale[:, None]
 
     def _out(self, values: Array, power: int) -> Array:
-        out = np.zeros(self.size)
-        out[: values.size] = (values / self.scale[:, None] ** power).ravel()
-        return out
+        expanded = np.zeros(self.size)
+        expanded[: values.size] = (values / self.scale[:, None] ** power).ravel()
+        return expanded
 
     @property
     def center(self) -> Array:
@@ -275,11 +280,11 @@ class Proximal(Separable):
         )
 
     @property
-    def pointed(self) -> Array:
-        at = self.nonsmooth.at(
+    def has_kink(self) -> Array:
+        has_kink = self.nonsmooth.at(
             np.repeat(self.nonsmooth.center[:, None], self.nonsmooth.shape[1], 1)
         )
-        return self._out(at.astype(float), 0) > 0
+        return self._out(has_kink.astype(float), 0) > 0
 
     def value(self, x: Array) -> float:
         return -self.nonsmooth.log_prob(self.phi(x))
@@ -295,50 +300,59 @@ class Proximal(Separable):
         return self._out(self.nonsmooth.hessian(self.phi(x)), 2)
 
     def sweep(self, G: Array, c: Array, x: Array, tol: float) -> Array:
-        """Coordinate descent column by column, by the prior's own proximal map; coordinates without a kink together."""
+        """Coordinate descent by column with the prior's proximal map; coordinates
+        without a kink are one block."""
         x = x.copy()
         groups = self._groups(G)
-        rest = np.setdiff1d(
-            np.arange(self.size), np.concatenate([at for at, *_ in groups])
+        smooth = np.setdiff1d(
+            np.arange(self.size),
+            np.concatenate([coordinates for coordinates, *_ in groups]),
         )
-        if len(rest):
-            inverse = np.linalg.pinv(G[np.ix_(rest, rest)], hermitian=True)
+        if len(smooth):
+            inverse = np.linalg.pinv(G[np.ix_(smooth, smooth)], hermitian=True)
         else:
             inverse = None
         root = np.sqrt(np.maximum(np.diagonal(G), np.finfo(float).tiny))
         for _ in range(_PASSES):
             before = x.copy()
             if inverse is not None:
-                x[rest] += inverse @ (c[rest] - G[rest] @ x)
-            for at, prior, unit, scale, step in groups:
-                there = x[at] + step * (c[at] - G[at] @ x)
-                block = (there / scale).reshape(-1, self.nonsmooth.shape[1])
-                found = (
+                x[smooth] += inverse @ (c[smooth] - G[smooth] @ x)
+            for coordinates, prior, unit, scale, step in groups:
+                target = x[coordinates] + step * (c[coordinates] - G[coordinates] @ x)
+                block = (target / scale).reshape(-1, self.nonsmooth.shape[1])
+                solution = (
                     scale
                     * np.asarray(prior.prox(block, step / scale[:1] ** 2, unit)).ravel()
                 )
-                x[at] = found
+                x[coordinates] = solution
             if (np.abs(x - before) * root).max(initial=0.0) <= tol:
                 break
         return x
 
     def _groups(self, G: Array) -> list[tuple[Array, Any, float, Array, float]]:
-        """(coordinates, prior, unit, scale, step), a column at a time where the prior says its columns one by one."""
+        """(coordinates, prior, unit, scale, step), by column if the prior is
+        independent over columns."""
         m = self.nonsmooth.shape[1]
-        out = []
+        groups = []
         for part in self.nonsmooth.parts:
             for where, prior in _columns(part):
-                at = vec_entries(where, m)
-                own = np.repeat(self.scale[where], m)
-                if np.ptp(own) > 0:  # one step serves a group: its largest
+                coordinates = vec_entries(where, m)
+                scales = np.repeat(self.scale[where], m)
+                if np.ptp(scales) > 0:  # a group has one step: its largest
                     raise AssertionError(
-                        "a prior of several columns at once needs columns of one scale"
+                        "a prior of several columns needs columns of equal scale"
                     )
-                top = float(np.linalg.eigvalsh(G[np.ix_(at, at)])[-1])
-                out.append(
-                    (at, prior, part.unit, own, 1.0 / max(top, np.finfo(float).tiny))
+                top = float(np.linalg.eigvalsh(G[np.ix_(coordinates, coordinates)])[-1])
+                groups.append(
+                    (
+                        coordinates,
+                        prior,
+                        part.unit,
+                        scales,
+                        1.0 / max(top, np.finfo(float).tiny),
+                    )
                 )
-        return out
+        return groups
 
 
 def _columns(part: Any) -> list[tuple[Array, Any]]:

@@ -1,7 +1,10 @@
-"""Support vector regression as a mode: C and epsilon give the coefficients, the residuals then give the scales of a model.
+"""Support vector regression as a mode: C and epsilon give the coefficients, and the
+residuals the scales of a model.
 
-min over f, b of |f|^2 / 2 + C sum_i max(0, |y_i - f(x_i) - b| - epsilon) is the mode under N(0, tau^2) and a tube likelihood of scale c
-with tau^2 / c = C. The mode needs the ratio alone; c is then its maximum likelihood given the residuals, and tau = (C c)^(1/2).
+min over f, b of |f|^2 / 2 + C sum_i max(0, |y_i - f(x_i) - b| - epsilon) is the mode
+under N(0, tau^2) and a tube likelihood of scale c
+with tau^2 / c = C. The mode depends only on this ratio; c is its maximum likelihood
+estimate given the residuals, and tau = (C c)^(1/2).
 """
 
 from collections.abc import Mapping
@@ -31,7 +34,7 @@ from probreg.inference.penalized.kink_mode import (
 from probreg.inference.penalized.piecewise_linear import (
     InteriorPoint,
     Programme,
-    certified,
+    certified_solution,
     kinked_mode,
     loss_of_rows,
     with_certificate,
@@ -44,65 +47,71 @@ from probreg.numerics.on_request import LazyArray
 from probreg.priors import Normal, Prior
 from probreg.priors.joint import Key
 
-_EDGE = 1e-9  # of C: a weight nearer to 0 or C than this is there
+_EDGE = 1e-9  # relative to C: a weight this close to 0 or C is at that bound
 
 
 @dataclass(frozen=True)
 class SupportVectors(InteriorPoint):
-    """The mode of a model of a tube likelihood under Normal(1.0) at the ratio C = tau^2 / c, and both scales after it."""
+    """The mode of a model with a tube likelihood under Normal(1.0) at the ratio C =
+    tau^2 / c, and then both scales."""
 
     C: Positive = 1.0
 
     def resolve(self, model: Model, rng: np.random.Generator) -> Resolved:
         model.design.need_rows("support vectors")
         unit = {**model.fixed, "scale": 1.0 / self.C}
-        of_kernel = _of_one_kernel(model)
-        if of_kernel:
-            at = self._of_kernel(model, unit)
+        has_kernel = _of_one_kernel(model)
+        if has_kernel:
+            minimum = self._of_kernel(model, unit)
         else:
-            at = Programme(
+            minimum = Programme(
                 model.with_aux(scale=1.0 / self.C), self.tol, self.max_steps
             ).mode(np.empty(0))
-        gamma = at.beta[:, None]
-        if of_kernel:
+        gamma = minimum.beta[:, None]
+        if has_kernel:
             beta = gamma
         else:
             beta = model.design.frame.to_raw(gamma)
         estimated = scale_of_residuals(model, unit, beta)
         c = estimated or 1.0 / self.C
         tau = float(np.sqrt(self.C * c))
-        found = replace(
+        fitted = replace(
             model, aux={**model.aux, "scale": FoundValue(c)}, prior=_times(model, tau)
         )
-        # loss / c + |b|^2 / (2 tau^2) is that of the unit scales divided by C c
-        by = 1.0 / (self.C * c)
-        at = replace(
-            at,
-            dual=at.dual * by,
-            primal=at.primal * by,
-            dual_value=at.dual_value * by,
-            gap=at.gap * by,
+        # loss / c + |b|^2 / (2 tau^2) is the objective at unit scales divided by C c
+        factor = 1.0 / (self.C * c)
+        minimum = replace(
+            minimum,
+            dual=minimum.dual * factor,
+            primal=minimum.primal * factor,
+            dual_value=minimum.dual_value * factor,
+            gap=minimum.gap * factor,
         )
-        if at.converged:
+        if minimum.converged:
             status = Status.CONVERGED
         else:
             status = Status.STALLED
-        if of_kernel:
+        if has_kernel:
             k = len(beta)
             scale = DenseCovariance(
-                Frame.of_raw(k), 1, root=LazyArray((k, k), partial(_root, found, beta))
+                Frame.of_raw(k), 1, root=LazyArray((k, k), partial(_root, fitted, beta))
             )
             solution = with_certificate(
-                found, Solution(beta, scale, status=status), at, steps=at.steps
+                fitted,
+                Solution(beta, scale, status=status),
+                minimum,
+                steps=minimum.steps,
             )
         else:
-            local = found.value_grad_hessian_standardised(gamma)
-            solution = certified(
-                found,
-                Mode(gamma, np.empty(0), local, at.violation, at.steps, status),
-                at,
+            local = fitted.value_grad_hessian_standardised(gamma)
+            solution = certified_solution(
+                fitted,
+                Mode(
+                    gamma, np.empty(0), local, minimum.violation, minimum.steps, status
+                ),
+                minimum,
             )
-        support = support_of(found, solution)
+        support = support_of(fitted, solution)
         support_note = important_note(
             Topic.METHOD,
             "support vectors: {support}; C = {C:g}, epsilon = {epsilon:g} in units of {response}",
@@ -127,7 +136,7 @@ class SupportVectors(InteriorPoint):
                 scale=c,
             )
         return Resolved(
-            found,
+            fitted,
             InteriorPoint(self.tol, self.max_steps),
             (support_note, scale_note),
             {"ratios_found": 0.0},
@@ -137,7 +146,8 @@ class SupportVectors(InteriorPoint):
     def _of_kernel(
         self, model: Model, unit: Mapping[str, float]
     ) -> PiecewiseLinearSolution:
-        """The mode over the columns of a kernel as they are: their sizes are those of k(x, x), whatever the units of the inputs."""
+        """The mode over the raw columns of a kernel: their sizes are those of k(x, x),
+        for any units of the inputs."""
         design = model.design
         y = minus_offset(design.observed, design.offset)
         P, (term,) = (
@@ -147,7 +157,7 @@ class SupportVectors(InteriorPoint):
         K = None
         if (
             term.basis.kind == "exact" and term.basis.size == design.n
-        ):  # then no rounding is left out of X X'
+        ):  # then X X' has no rounding error to correct
             x = design.inputs[term.key]
             K = term.basis.kernel.matrix(RowPairs(x, x))
         loss = loss_of_rows(model, unit)
@@ -164,14 +174,17 @@ class SupportVectors(InteriorPoint):
 
 
 def _of_one_kernel(model: Model) -> bool:
-    """Whether the columns are those of one kernel, with an intercept or without."""
-    of = list(model.design.recipe.processes.values())
+    """Whether the columns belong to one kernel, with or without an intercept."""
+    processes = list(model.design.recipe.processes.values())
     intercept = model.design.intercept is not None
-    return len(of) == 1 and len(of[0].columns) + intercept == model.shape[0]
+    return (
+        len(processes) == 1 and len(processes[0].columns) + intercept == model.shape[0]
+    )
 
 
 def _root(model: Model, beta: Array) -> Array:
-    """A root of the inverse expected information of the log posterior over the coefficients of a kernel."""
+    """Return a root of the inverse expected information of the log posterior over the
+    coefficients of a kernel."""
     root = root_of_curvature(model.value_grad_hessian(beta).curvature)
     if root is None:
         raise NotConverged(
@@ -181,7 +194,7 @@ def _root(model: Model, beta: Array) -> Array:
 
 
 def _times(model: Model, tau: float) -> dict[Key, Prior]:
-    """The prior of a model of Normal(1.0) with this scale, block by block."""
+    """Return the prior of a Normal(1.0) model with this scale, by block."""
     columns = model.design.columns
     return {
         tuple(columns[j] for j in b.columns): Normal(tau)
@@ -190,12 +203,13 @@ def _times(model: Model, tau: float) -> dict[Key, Prior]:
     }
 
 
-def scale_of_residuals(model: Model, known: Mapping[str, float], beta: Array) -> float:
-    """The scale c of most likelihood given the residuals, 0 where none lies outside the tube."""
+def scale_of_residuals(model: Model, values: Mapping[str, float], beta: Array) -> float:
+    """Return the maximum likelihood scale c given the residuals, 0 if none lies outside
+    the tube."""
     likelihood = model.likelihood
     design = model.design
     assert isinstance(likelihood, PiecewiseLinearLikelihood)
-    tube = float(likelihood.slopes(**known).tube)
+    tube = float(likelihood.slopes(**values).tube)
     w = full_weights(design.weights, design.n)
     r = minus_offset(design.observed, design.offset) - (design.X @ beta)[:, 0]
     S = float(w @ np.maximum(np.abs(r) - tube, 0.0))
@@ -207,7 +221,7 @@ def scale_of_residuals(model: Model, known: Mapping[str, float], beta: Array) ->
 
 
 class Support(NamedTuple):
-    """The weights beta of the rows, f = K beta + b, with what they are bounded by."""
+    """The weights beta of the rows, f = K beta + b, with their bounds."""
 
     weight: Array  # (n,)
     residual: Array  # (n,)
@@ -227,21 +241,22 @@ class Support(NamedTuple):
 
 
 def support_of(model: Model, solution: Solution) -> Support:
-    """The support vectors of a mode by interior point, in units of the prior's variance: libsvm's dual coefficients."""
+    """Return the support vectors of an interior-point mode, in units of the prior's
+    variance: libsvm's dual coefficients."""
     likelihood = model.likelihood
     design = model.design
     assert isinstance(likelihood, PiecewiseLinearLikelihood)
     if not design.n:
         raise DataError(
-            "support vectors are rows, and this fit holds none: fit again, or save(rows=True)"
+            "support vectors are rows, and this fit has none: fit again, or save(rows=True)"
         )
-    at = likelihood.slopes(
+    slopes = likelihood.slopes(
         **likelihood.at_rows({**model.fixed, **solution.aux}, design.precision)
     )
     w = full_weights(design.weights, design.n)
-    up = np.broadcast_to(w * at.up, design.n)
-    down = np.broadcast_to(w * at.down, design.n)
-    # of a fit that was opened from a file the weights are those of the mode of its rows, found again
+    up = np.broadcast_to(w * slopes.up, design.n)
+    down = np.broadcast_to(w * slopes.down, design.n)
+    # a fit loaded from a file computes the weights again from its rows
     if solution.multipliers is None:
         dual = kinked_mode(model)[1].dual
     else:
@@ -250,13 +265,14 @@ def support_of(model: Model, solution: Solution) -> Support:
     weight = np.where(np.abs(dual) <= _EDGE * np.maximum(up, down), 0.0, dual)
     bound = (dual >= up * (1.0 - _EDGE)) | (dual <= -down * (1.0 - _EDGE))
     r = minus_offset(design.observed, design.offset) - (design.X @ solution.beta)[:, 0]
-    return Support(weight * tau2, r, bound, float(np.max(at.tube)))
+    return Support(weight * tau2, r, bound, float(np.max(slopes.tube)))
 
 
 def variance_of_prior(model: Model) -> float:
-    """tau^2, of a model whose informative columns have one normal prior; 1 for others, where weights are multipliers themselves."""
-    stated = independent_normals(model)
-    if stated is None or not len(scale := stated[1]):
+    """Return tau^2 of a model whose informative columns share one normal prior; 1 for
+    others, whose weights are the multipliers."""
+    normals = independent_normals(model)
+    if normals is None or not len(scale := normals[1]):
         return 1.0
     if np.allclose(scale, scale[0], rtol=1e-12):
         return float(scale[0] ** 2)

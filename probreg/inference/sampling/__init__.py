@@ -1,1 +1,2 @@
-"""Posteriors by draws: NUTS, importance sampling, the Laplace approximation, and what their chains say."""
+"""Posteriors by draws: NUTS, importance sampling, the Laplace approximation, and the
+diagnostics of their chains."""

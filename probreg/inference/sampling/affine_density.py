@@ -1,7 +1,9 @@
-"""The log posterior of a model as one compiled function of z, where all of its parts are compiled or quadratic.
+"""The log posterior of a model as one compiled function of z, if all of its parts are
+compiled or quadratic.
 
-What `log_density` sums part by part, in Python, is here one call that holds no lock: the rows by the likelihood's compiled density, normal
-priors as one quadratic form of z, and other priors of independent coefficients by their compiled density.
+`log_density` sums the parts in Python; here they are one call without the interpreter's
+lock: the rows by the likelihood's compiled density, normal priors as one quadratic form
+of z, and other priors of independent coefficients by their compiled density.
 """
 
 from collections.abc import Sequence
@@ -22,7 +24,8 @@ from probreg.priors.location_scale import LocationScale
 
 @dataclass(frozen=True, eq=False)
 class CompiledTarget:
-    """A log density over z (d,) that compiled code calls: the densities it is made of, and its arrays."""
+    """A log density over z (d,) for compiled code: its component densities and its
+    arrays."""
 
     parts: tuple[CompiledDensity, bool, CompiledDensity | None]  # see `log_density_of`
     data: AffineData
@@ -34,45 +37,49 @@ class CompiledTarget:
 
 
 def compiled_whole(model: Model) -> bool:
-    """Whether compiled code sums the rows, no nuisance parameter is unknown, and priors are quadratic or all of one compiled density."""
-    found = {
-        _compiled(b)
+    """Whether compiled code sums the rows, there is no unknown nuisance parameter, and
+    priors are quadratic or share one compiled density."""
+    densities = {
+        _prior_density(b)
         for b in model.joint.blocks
         if not isinstance(b.prior, GaussianPrior)
     }
     return not (
         model.likelihood.least_squares
         or model.unknown
-        or None in found
-        or len(found) > 1
+        or None in densities
+        or len(densities) > 1
     )
 
 
-def affine_density(model: Model, at: AffineMap, rows: RowArrays) -> CompiledTarget:
-    """Of a model that is `compiled_whole`."""
+def affine_density(model: Model, affine: AffineMap, rows: RowArrays) -> CompiledTarget:
+    """Return the target of a model for which `compiled_whole` is true."""
     priors = [b for b in model.joint.blocks if not isinstance(b.prior, Flat)]
     quadratic = [b for b in priors if isinstance(b.prior, GaussianPrior)]
-    others = [b for b in priors if not isinstance(b.prior, GaussianPrior)]
+    other_blocks = [b for b in priors if not isinstance(b.prior, GaussianPrior)]
     likelihood = model.likelihood
     assert isinstance(likelihood, DifferentiableLikelihood)  # it has compiled rows
     unit = float(likelihood.noise(model.fixed))
     t = np.array(likelihood.settings(**model.fixed), dtype=float)
-    density = _compiled(others[0]) if others else None
+    density = _prior_density(other_blocks[0]) if other_blocks else None
     settings: tuple[float, ...] = density[1] if density else ()
-    top, pull, Q = _quadratic(model, at, quadratic, unit)
+    top, pull, Q = _quadratic(model, affine, quadratic, unit)
     arrays = (
-        rows.tiles, rows.y, rows.w, rows.offset, t, at.centre, at.A, pull, Q, *_entries(model, others, unit),
+        rows.tiles, rows.y, rows.w, rows.offset, t, affine.centre, affine.A, pull, Q, *_entries(model, other_blocks, unit),
         np.array(settings, dtype=float), np.array([top + rows.constant]),
     )  # fmt: skip
-    # The C function's signature is of arrays in C order that may be written to.
+    # The C function needs writable arrays in C order.
     data = AffineData(*(np.require(v, requirements=("C", "W")) for v in arrays))
     return CompiledTarget(
         (rows.density, rows.y.ndim > 1, density[0] if density else None), data
     )
 
 
-def _compiled(block: BlockPrior) -> tuple[CompiledDensity, tuple[float, ...]] | None:
-    """The density of independent coefficients, with its settings."""
+def _prior_density(
+    block: BlockPrior,
+) -> tuple[CompiledDensity, tuple[float, ...]] | None:
+    """Return the compiled density of independent coefficients with its settings, or
+    None."""
     prior = block.prior
     if not isinstance(prior, LocationScale) or prior.compiled_density is None:
         return None
@@ -80,10 +87,11 @@ def _compiled(block: BlockPrior) -> tuple[CompiledDensity, tuple[float, ...]] | 
 
 
 def _quadratic(
-    model: Model, at: AffineMap, blocks: Sequence[BlockPrior], unit: float
+    model: Model, affine: AffineMap, blocks: Sequence[BlockPrior], unit: float
 ) -> tuple[float, Array, Array]:
-    """constant, pull and Q of the normal priors' log density: constant - pull'z - z'Qz / 2."""
-    d = at.A.shape[1]
+    """Return constant, pull and Q of the normal priors' log density: constant - pull'z
+    - z'Qz / 2."""
+    d = affine.A.shape[1]
     top = 0.0
     pull = np.zeros(d)
     Q = np.zeros((d, d))
@@ -97,8 +105,8 @@ def _quadratic(
         P = prior.precision(q) / u**2
         c = prior.center(q)[:, None]
         m = b.width(model.shape[1])
-        A = at.A[entries].reshape(q, m * d)
-        r = at.centre[entries].reshape(q, m) - c
+        A = affine.A[entries].reshape(q, m * d)
+        r = affine.centre[entries].reshape(q, m) - c
         PA = (P @ A).reshape(q * m, d)
         pull += r.ravel() @ PA
         Q += A.reshape(q * m, d).T @ PA
@@ -111,22 +119,23 @@ def _quadratic(
 def _entries(
     model: Model, blocks: Sequence[BlockPrior], unit: float
 ) -> tuple[Array, Array, Array]:
-    """The places in theta of the other priors' coefficients, with their locations and scales."""
+    """Return the positions in theta of the other priors' coefficients, with their
+    locations and scales."""
     m = model.shape[1]
-    at = [np.zeros(0, dtype=np.int64)]
+    entries = [np.zeros(0, dtype=np.int64)]
     location = [np.zeros(0)]
     scale = [np.zeros(0)]
     for b in blocks:
         prior: Any = b.prior
-        at.append(b.entries(m).astype(np.int64))
-        for out, v in (
+        entries.append(b.entries(m).astype(np.int64))
+        for parts, v in (
             (location, prior.location),
             (scale, prior.scales * (unit if prior.sigma_units else 1.0)),
         ):
-            out.append(
+            parts.append(
                 np.repeat(
                     np.broadcast_to(np.asarray(v, dtype=float), len(b.columns)),
                     b.width(m),
                 )
             )
-    return np.concatenate(at), np.concatenate(location), np.concatenate(scale)
+    return np.concatenate(entries), np.concatenate(location), np.concatenate(scale)

@@ -1,7 +1,8 @@
-"""Chains of the compiled sampler in threads, each with an adaptation of its own.
+"""Chains of the compiled sampler in threads, each with its own adaptation.
 
-Of the tuning, a first part adapts the step alone; windows follow, each twice as long as the one before, at whose ends the mass matrix is
-set; a last part adapts the step to the last of them. Then both are held.
+The first part of the warm-up adapts only the step. Windows follow, each twice as long
+as the one before; at their ends the mass matrix is set. The last part adapts the step
+to the final mass matrix. Then both are fixed.
 """
 
 import math
@@ -16,14 +17,14 @@ from probreg.inference.sampling import trajectory
 from probreg.inference.sampling.affine_density import CompiledTarget
 from probreg.numerics.compiled import Work, compile_stored
 
-_FIRST, _LAST = 0.15, 0.5  # of the tuning: before the windows, and after them
+_FIRST, _LAST = 0.15, 0.5  # shares of the warm-up before and after the windows
 _WINDOW = 25  # draws in the first window
 _KNOWN = {
     True: 50.0,
     False: 5.0,
-}  # draws that a variance of 1 is worth beforehand, in whitened coordinates and in others
+}  # prior weight of a variance of 1 in draws, for whitened and for other coordinates
 _TRIES = 100
-_LOOK = 0.1  # seconds between two looks for an interrupt
+_LOOK = 0.1  # seconds between two checks for an interrupt
 _STEP = 0.8  # the first step; an acceptance of 0 divides it by four
 
 
@@ -35,14 +36,15 @@ class Chain(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """What a chain and the thread that waits for it share."""
+    """State that a chain and its waiting thread share."""
 
     halt: Array  # (1,), above zero to end all chains
-    done: Array  # (1,), the draws of this one
+    done: Array  # (1,), the number of draws of this chain
 
 
 def windows(tune: int) -> Iterator[tuple[int, bool]]:
-    """The lengths of the parts of the tuning, and whether the mass matrix is set at the end of each.
+    """Yield the lengths of the parts of the warm-up, and whether the mass matrix is set
+    at the end of each.
 
     >>> list(windows(300))
     [(45, False), (25, True), (80, True), (150, False)]
@@ -58,19 +60,23 @@ def windows(tune: int) -> Iterator[tuple[int, bool]]:
     while middle:
         length = (
             window if middle >= 3 * window else middle
-        )  # the next would be cut short: this one takes what is left
+        )  # the next would be cut short, so this one takes the remainder
         yield length, True
         middle = middle - length
         window = 2 * window
     yield last, False
 
 
-def walk_all(
+def run_chains(
     target: CompiledTarget, start: Callable[[np.random.Generator], Array], tune: int, draws: int, aim: float, *, seed: int,
     chains: int, whitened: bool, workers: int, look: Callable[[int], None],
 ) -> list[Chain] | None:  # fmt: skip
-    """The chains, from the first of some draws of a start at which the density is finite, or None where there is none; `look` is
-    called every tenth of a second with the number of draws that are done, and ends all of them when it raises."""
+    """Return the chains, each from the first of several starts with a finite density,
+    or None if there is none.
+
+    `look` is called every tenth of a second with the number of finished draws, and ends
+    all chains if it raises.
+    """
     rngs = [
         np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(chains)
     ]
@@ -84,7 +90,8 @@ def walk_all(
         return None
     with ThreadPoolExecutor(max(1, min(workers, chains))) as pool:
         try:
-            # an interrupt while a thread starts leaves one that the pool does not know, and that ends by `halt`
+            # an interrupt while a thread starts leaves a thread unknown to the pool,
+            # which ends by `halt`
             running = [pool.submit(w.chain, tune, draws) for w in walkers]
             while wait(running, timeout=_LOOK).not_done:
                 look(int(done.sum()))
@@ -94,13 +101,13 @@ def walk_all(
 
 
 class _Walker:
-    """One chain: where it is, its mass matrix and its step."""
+    """One chain: its position, mass matrix and step."""
 
     def __init__(
         self,
         target: CompiledTarget,
         rng: np.random.Generator,
-        known: float,
+        prior_draws: float,
         aim: float,
         progress: Progress,
     ) -> None:
@@ -109,12 +116,14 @@ class _Walker:
         t = trajectory
         once = (t.kinetic, t.leapfrog, t.extend, t.transition, t.adapt)
         self._run = compile_stored(
-            t.walk, (t.turned, t.turned_joint, t.copy, t.log_sum, *once), once
+            t.run_chain,
+            (t.has_turned, t.has_turned_jointly, t.copy, t.log_sum, *once),
+            once,
         )
         self.target, self.rng, self.known, self.aim, self.progress = (
             target,
             rng,
-            known,
+            prior_draws,
             aim,
             progress,
         )
@@ -125,44 +134,46 @@ class _Walker:
             *Work.of(target.data),
         )  # at the addresses in the table
         self.table, self.source = table_of(self.arrays), source_of(rng)
-        self.state = _restarted(_STEP)
+        self.state = _restart_state(_STEP)
 
     def begin(self, start: Callable[[np.random.Generator], Array]) -> bool:
-        """Whether some of the starts has a finite density."""
+        """Whether one of several starts has a finite density."""
         for _ in range(_TRIES):
             self.w[trajectory.Places().point] = start(self.rng)
-            if np.isfinite(self.walked(0, self.aim)[0]):
+            if np.isfinite(self.draw(0, self.aim)[0]):
                 return True
         return False
 
-    def walked(self, count: int, aim: float) -> tuple[float, Chain]:
-        """log p where the chain is at last, and so many draws."""
-        out = Chain(
+    def draw(self, count: int, aim: float) -> tuple[float, Chain]:
+        """Return log p at the end of the chain, and `count` draws."""
+        chain = Chain(
             self.rng.standard_normal((count, self.w.shape[1])), np.empty((count, 7))
         )
         log_p = self._run(
             self.target.function.address, self.table.ctypes.data, self.w, trajectory.Places(), self.state, aim, self.source,
-            *self.progress, *out,
+            *self.progress, *chain,
         )  # fmt: skip
-        return log_p, out
+        return log_p, chain
 
     def chain(self, tune: int, draws: int) -> Chain:
-        """The draws after the tuning, or what there is of them when it is ended."""
+        """Return the draws after the warm-up, or those before an interrupt."""
         for length, ends in windows(tune):
-            met = self.walked(length, self.aim)[1].draws
+            draws_of_window = self.draw(length, self.aim)[1].draws
             if self.progress.halt[0]:
                 break
             if ends:
-                # M^-1 = (n s^2 + k 1) / (n + k): the variances of the window, drawn to the 1 of whitened coordinates.
-                self.w[trajectory.MASS] = (length * met.var(0) + self.known) / (
-                    length + self.known
-                )
-                self.state = _restarted(math.exp(self.state[trajectory.LOG_MEAN]))
-        return self.walked(draws, -1.0)[1]
+                # M^-1 = (n s^2 + k 1) / (n + k): the variances of the window, shrunk to
+                # the 1 of whitened coordinates.
+                self.w[trajectory.MASS] = (
+                    length * draws_of_window.var(0) + self.known
+                ) / (length + self.known)
+                self.state = _restart_state(math.exp(self.state[trajectory.LOG_MEAN]))
+        return self.draw(draws, -1.0)[1]
 
 
-def _restarted(step: float) -> Array:
-    """The state of dual averaging about a step: it first tries twice as long ones, which cost less where they fail."""
+def _restart_state(step: float) -> Array:
+    """Return the state of dual averaging about a step; it first tries twice the step,
+    because failed long steps are cheap."""
     state = np.zeros(5)
     state[trajectory.MIDDLE] = math.log(2.0 * step)
     state[trajectory.LOG_STEP] = state[trajectory.LOG_MEAN] = math.log(step)

@@ -1,4 +1,5 @@
-"""Whether Markov chains are to be believed: effective sample sizes, R-hat, and one verdict for every method that makes chains."""
+"""Convergence of Markov chains: effective sample sizes, R-hat, and one status for every
+method with chains."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -17,19 +18,22 @@ from probreg.inference.base import (
 from probreg.inference.sampling.rank_measures import ess_bulk, ess_tail, rank_r_hat
 from probreg.model.model import Model
 
-R_HAT = 1.01  # chains that agree stay below it (Vehtari et al. 2021)
+R_HAT = 1.01  # convergence threshold (Vehtari et al. 2021)
 _KNOWN: WeakKeyDictionary[Draws, dict[str, Array]] = (
     WeakKeyDictionary()
-)  # what `mixing` measured
-ESS = 100.0  # effective draws in all, at which the Monte Carlo error of a mean is a tenth of its standard deviation
+)  # results of `mixing`
+ESS = 100.0  # total effective draws, at which the Monte Carlo error of a mean is a tenth of its standard deviation
 
 
-def mixing(model: Model, solution: Solution) -> dict[str, Array]:
-    """ess_bulk, ess_tail and r_hat (Vehtari et al. 2021): of the reported coefficients outcome by outcome, then of the
-    nuisance parameters and prior scales that were sampled. The same draws are measured once."""
+def mixing_measures(model: Model, solution: Solution) -> dict[str, Array]:
+    """Return ess_bulk, ess_tail and r_hat (Vehtari et al. 2021).
+
+    The order is: reported coefficients by outcome, then sampled nuisance parameters and
+    prior scales. Results are cached.
+    """
     draws = solution.posterior
     if draws not in _KNOWN:
-        _KNOWN[draws] = _measured(
+        _KNOWN[draws] = _measure_series(
             model,
             reported_coefficients(model, draws["beta"]),
             solution,
@@ -38,51 +42,54 @@ def mixing(model: Model, solution: Solution) -> dict[str, Array]:
     return {name: values.copy() for name, values in _KNOWN[draws].items()}
 
 
-def judged(model: Model, solution: Solution) -> Solution:
-    """The solution with the verdict on its chains, unless it ended badly by its own word.
+def with_convergence_status(model: Model, solution: Solution) -> Solution:
+    """Return the solution with the status of its chains, unless its status is already
+    bad.
 
-    Chains disagree where the rank-normalised split R-hat of some parameter is above 1.01, or not a number since one stood
-    still. They are too short where the bulk or tail effective sample size of some parameter is below 100. Steps that
-    diverged are counted where the sampler keeps them. Source: Vehtari et al. 2021.
+    Chains disagree if the rank-normalised split R-hat of some parameter is above 1.01,
+    or nan because a chain did not move. They are too short if the bulk or tail
+    effective sample size of some parameter is below 100. Divergent steps are counted if
+    the sampler records them. Source: Vehtari et al. 2021.
     """
     if not solution.status.good or solution.draws is None:
         return solution
     with np.errstate(all="ignore"):
         names = [name for name in solution.draws.values if name != "beta"]
-        table = _measured(
+        table = _measure_series(
             model, outcomes_of(model, solution.draws["beta"]), solution, names
         )
     worst = float(table["r_hat"].max())
-    least = float(np.min([table["ess_bulk"], table["ess_tail"]]))
+    smallest = float(np.min([table["ess_bulk"], table["ess_tail"]]))
     diverging = np.asarray(solution.draws.stats.get("diverging", False))
     status = Status.SAMPLED
     detail = ""
     if len(solution.draws["beta"]) > 1 and not worst <= R_HAT:  # nan too
         status = Status.UNMIXED
         detail = f"largest R-hat {worst:.3f}"
-    elif not least >= ESS:
+    elif not smallest >= ESS:
         status = Status.TOO_SHORT
-        detail = f"smallest effective sample size {least:.0f}"
+        detail = f"smallest effective sample size {smallest:.0f}"
     elif diverging.any():
         status = Status.DIVERGED
         detail = f"{int(diverging.sum())} of {diverging.size} draws"
     return replace(solution, status=status, detail=detail)
 
 
-def _measured(
+def _measure_series(
     model: Model, beta: Array, solution: Solution, names: Iterable[str]
 ) -> dict[str, Array]:
-    """The measures of coefficients by outcome and of the draws of these names, each (chain, draw) or (chain, draw, k)."""
+    """Return the measures of coefficients by outcome and of the named draws, each
+    (chain, draw) or (chain, draw, k)."""
     by_outcome = beta[..., None] if beta.ndim == 3 else beta
-    each = [
+    series = [
         by_outcome[..., j, k]
         for k in range(by_outcome.shape[3])
         for j in range(by_outcome.shape[2])
     ]
     for draws in (solution.posterior[name] for name in names):
-        each += [*np.moveaxis(draws.reshape(*draws.shape[:2], -1), -1, 0)]
+        series += [*np.moveaxis(draws.reshape(*draws.shape[:2], -1), -1, 0)]
     return {
-        "ess_bulk": np.array([ess_bulk(v) for v in each]),
-        "ess_tail": np.array([ess_tail(v) for v in each]),
-        "r_hat": np.array([rank_r_hat(v) for v in each]),
+        "ess_bulk": np.array([ess_bulk(v) for v in series]),
+        "ess_tail": np.array([ess_tail(v) for v in series]),
+        "r_hat": np.array([rank_r_hat(v) for v in series]),
     }

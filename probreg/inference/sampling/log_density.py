@@ -1,8 +1,10 @@
-"""The log posterior as the compiled sampler evaluates it: compiled sums over rows, in coordinates that make it nearly round.
+"""The log posterior for the compiled sampler: compiled sums over rows, in coordinates
+that make it nearly round.
 
-(vec beta, log aux) = centre + A z, with the mode for centre and A A' the inverse curvature there, so that z is nearly
-standard normal. The likelihood is summed by its compiled density, by NumPy where rows are few, and a Gaussian one
-from its moments, at a cost that does not grow with the rows. Priors are compiled too, or quadratic forms.
+(vec beta, log aux) = centre + A z, with the mode as centre and A A' the inverse
+curvature there, so z is nearly standard normal. The likelihood is summed by its
+compiled density, by NumPy for few rows, and a Gaussian one from its moments, at a cost
+independent of the number of rows. Priors are compiled too, or quadratic forms.
 """
 
 from collections.abc import Callable, Mapping
@@ -29,7 +31,7 @@ from probreg.priors import (
 )
 from probreg.priors.location_scale import LocationScale
 
-FEW = 200  # rows up to which NumPy's calls cost less than loading compiled code saves
+FEW = 200  # rows up to which NumPy calls cost less than loading compiled code
 
 Density = Callable[[Array], tuple[float, Array]]
 Sum = Callable[
@@ -38,7 +40,7 @@ Sum = Callable[
 
 
 def compiled_obstacle(model: Model) -> str | None:
-    """Why there is no compiled density of this model, or None."""
+    """Return why there is no compiled density of this model, or None."""
     likelihood = model.likelihood
     if not likelihood.least_squares:
         if (
@@ -46,20 +48,20 @@ def compiled_obstacle(model: Model) -> str | None:
             or likelihood.compiled_density is None
         ):
             return f"the {likelihood.name} likelihood has no compiled density"
-        said = likelihood.compiled_density.unfit
-        if said:
-            return f"the density of the {likelihood.name} likelihood cannot be compiled: {said}"
+        reason = likelihood.compiled_density.unfit
+        if reason:
+            return f"the density of the {likelihood.name} likelihood cannot be compiled: {reason}"
         if not model.design.n:
             return model.design.rows_absent
     for b in model.joint.blocks:
         if isinstance(b.prior, HierarchicalPrior) and b.prior.hyper_labels:
-            edged = [
+            bounded = [
                 name
                 for k, name in b.prior.hyper_labels.items()
                 if b.prior.hyper[k].prior.has_bounded_support
             ]
-            if edged:
-                return f"the prior of {edged[0]} has an edge"
+            if bounded:
+                return f"the prior of {bounded[0]} has an edge"
             continue
         if not (
             isinstance(b.prior, GaussianPrior | GroupedPrior)
@@ -88,8 +90,11 @@ def _density_of(block: BlockPrior) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class ReparameterisedDensity:
-    """z (d,) -> log posterior of (beta, log aux) with its gradient; `unfold` gives beta (p, m) and aux back. `rows` are there
-    where compiled code sums them, without the interpreter's lock."""
+    """z (d,) -> log posterior of (beta, log aux) with its gradient; `unfold` maps z to
+    beta (p, m) and aux.
+
+    `rows` are set if compiled code sums them, without the interpreter's lock.
+    """
 
     model: Model
     at: AffineMap
@@ -98,15 +103,20 @@ class ReparameterisedDensity:
 
     @classmethod
     def of(
-        cls, model: Model, at: AffineMap | None = None, *, compiled: bool | None = None
+        cls,
+        model: Model,
+        affine: AffineMap | None = None,
+        *,
+        compiled: bool | None = None,
     ) -> "ReparameterisedDensity":
-        """`compiled` says whether the rows are summed by compiled code; by default where there are more than some."""
-        at = affine_map(model) if at is None else at
-        # beside a mode, which may lie on kinks
+        """`compiled` selects compiled code for the rows; by default for more than `FEW`
+        rows."""
+        affine = affine_map(model) if affine is None else affine
+        # near a mode, but off its kinks
         parts, rows = rows_and_priors(
-            model, at.centre + 0.1 * at.A.sum(1), compiled=compiled
+            model, affine.centre + 0.1 * affine.A.sum(1), compiled=compiled
         )
-        return cls(model, at, rows, _density(model, at, parts))
+        return cls(model, affine, rows, _density(model, affine, parts))
 
     @property
     def compiled(self) -> bool:
@@ -114,7 +124,7 @@ class ReparameterisedDensity:
         return self.rows is not None
 
     def unfold(self, z: Array) -> dict[str, Array]:
-        """`beta` (..., p, m) and every unknown aux (...) of z (..., d)."""
+        """Return `beta` (..., p, m) and every unknown aux (...) of z (..., d)."""
         point = self.at.centre + z @ self.at.A.T
         k = self.model.shape[0] * self.model.shape[1]
         aux = {
@@ -129,34 +139,38 @@ class ReparameterisedDensity:
 
 
 def rows_and_priors(
-    model: Model, beside: Array, *, compiled: bool | None = None
+    model: Model, point: Array, *, compiled: bool | None = None
 ) -> tuple[list[Sum], RowArrays | None]:
-    """The likelihood and the priors without hyperparameters, and the rows where compiled code sums them, which is then held to
-    NumPy's at (vec beta, log aux) = `beside`."""
+    """Return the likelihood and the priors without hyperparameters, and the rows if
+    compiled code sums them.
+
+    The compiled density is then compared with NumPy's at (vec beta, log aux) = `point`.
+    """
     if model.likelihood.least_squares:
         return [_of_moments(model), *_priors(model)], None
     if not (model.design.n > FEW if compiled is None else compiled):
         return [_of_numpy(model), *_priors(model)], None
-    check_compiled_density(model, beside)
+    check_compiled_density(model, point)
     rows = RowArrays.of(model)
     return [_of_rows(model, rows), *_priors(model)], rows
 
 
-def _density(model: Model, at: AffineMap, parts: list[Sum]) -> Density:
+def _density(model: Model, affine: AffineMap, parts: list[Sum]) -> Density:
     k = model.shape[0] * model.shape[1]
     unknown = model.unknown
     fixed = model.fixed
-    centre = at.centre
-    A = np.ascontiguousarray(at.A)
-    back = np.ascontiguousarray(A.T)
+    centre = affine.centre
+    A = np.ascontiguousarray(affine.A)
+    A_transposed = np.ascontiguousarray(A.T)
 
     def log_prob(z: Array) -> tuple[float, Array]:
         point = centre + A.dot(z)
         slopes = np.zeros(len(centre))
         aux = {**fixed, **{a: np.exp(point[k + i]) for i, a in enumerate(unknown)}}
-        # The chain rule for point = centre + A z: d log p / dz = A' d log p / d point. |A| is constant and left out.
+        # The chain rule for point = centre + A z: d log p / dz = A' d log p / d point.
+        # The constant |A| is omitted.
         value = sum(part(point[:k], aux, slopes) for part in parts)
-        return value, back.dot(slopes)
+        return value, A_transposed.dot(slopes)
 
     return log_prob
 
@@ -188,10 +202,10 @@ def _of_rows(model: Model, rows: RowArrays) -> Sum:
     shape = model.shape
     assert isinstance(likelihood, DifferentiableLikelihood)
     gradient = loops_of(rows.density).gradient
-    out = shape[0] * shape[1] + len(model.unknown)
+    size = shape[0] * shape[1] + len(model.unknown)
 
     def sum_of_rows(theta: Array, aux: Mapping[str, float], slopes: Array) -> float:
-        found = np.empty(out)
+        slopes_of_rows = np.empty(size)
         t = np.array(likelihood.settings(**aux), dtype=float)
         work = work_of(rows.tiles, shape[1])
         value = gradient(
@@ -201,10 +215,10 @@ def _of_rows(model: Model, rows: RowArrays) -> Sum:
             rows.offset,
             theta.reshape(shape),
             t,
-            found,
+            slopes_of_rows,
             *work,
         )
-        slopes += found
+        slopes += slopes_of_rows
         return value + rows.constant
 
     return sum_of_rows
@@ -255,20 +269,20 @@ def _block(model: Model, block: BlockPrior) -> Sum:
 
 
 def _by_groups(model: Model, block: BlockPrior) -> Sum:
-    """log N(b_g; 0, Lambda Lambda') of all groups and predictors, group by group."""
+    """log N(b_g; 0, Lambda Lambda') of all groups and predictors."""
     q = len(block.columns)
     m = block.width(model.shape[1])
-    at = _entries(model, block)
+    entries = _entries(model, block)
     root = block.prior.root_of_groups({})
     inverse = np.linalg.inv(root)
     top = float(block.prior.log_prob(np.zeros((q, m))))
-    back = inverse.T @ inverse
+    precision = inverse.T @ inverse
 
     def value_of(theta: Array, aux: Mapping[str, float], slopes: Array) -> float:
         # d/d b_g = - (Lambda Lambda')^-1 b_g
-        b = theta[at].reshape(-1, len(root), m)
-        pull = np.einsum("kl,glm->gkm", back, b)
-        slopes[at] -= pull.ravel()
+        b = theta[entries].reshape(-1, len(root), m)
+        pull = np.einsum("kl,glm->gkm", precision, b)
+        slopes[entries] -= pull.ravel()
         return top - 0.5 * float((b * pull).sum())
 
     return value_of
@@ -279,7 +293,8 @@ def _entries(model: Model, block: BlockPrior) -> Array:
 
 
 def _unit(model: Model, block: BlockPrior) -> tuple[bool, int | None]:
-    """Whether the scales are in units of sigma, and the place of log sigma if it is unknown."""
+    """Return whether the scales are in units of sigma, and the position of log sigma if
+    it is unknown."""
     first = model.shape[0] * model.shape[1]
     if model.noise_unknown:
         place = first + model.unknown.index(model.noise_scale)
@@ -292,7 +307,7 @@ def _compiled_block(model: Model, block: BlockPrior) -> Sum:
     prior: Any = block.prior
     if getattr(prior, "precision_matrix", None) is not None:
         return _quadratic(model, block)
-    at = _entries(model, block)
+    entries = _entries(model, block)
     m = block.width(model.shape[1])
     location, scale = (
         np.repeat(np.broadcast_to(v, len(block.columns)), m).astype(float)
@@ -305,7 +320,7 @@ def _compiled_block(model: Model, block: BlockPrior) -> Sum:
     def value_of(theta: Array, aux: Mapping[str, float], slopes: Array) -> float:
         value, unit = density(
             theta,
-            at,
+            entries,
             location,
             scale * model.likelihood.noise(aux) if relative else scale,
             t,
@@ -322,8 +337,8 @@ def _quadratic(model: Model, block: BlockPrior) -> Sum:
     prior = block.prior
     q = len(block.columns)
     m = block.width(model.shape[1])
-    assert isinstance(prior, GaussianPrior)  # see `obstacle`
-    at = _entries(model, block)
+    assert isinstance(prior, GaussianPrior)  # checked in `compiled_obstacle`
+    entries = _entries(model, block)
     P = prior.precision(q)
     center = prior.center(q)[:, None]
     top = float(prior.log_prob(np.broadcast_to(center, (q, m))))
@@ -331,12 +346,13 @@ def _quadratic(model: Model, block: BlockPrior) -> Sum:
 
     def value_of(theta: Array, aux: Mapping[str, float], slopes: Array) -> float:
         unit = model.likelihood.noise(aux) if relative else 1.0
-        # log p = top - d'P d / (2 u^2) - q m log u, u = sigma where scales are in its units and 1 elsewhere:
+        # log p = top - d'P d / (2 u^2) - q m log u, u = sigma for scales in its units
+        # and 1 otherwise:
         # d/d beta = -P d / u^2, d/d log sigma = d'P d / u^2 - q m.
-        d = theta[at].reshape(q, m) - center
+        d = theta[entries].reshape(q, m) - center
         pull = P.dot(d) / unit**2
         square = float((d * pull).sum())
-        slopes[at] -= pull.ravel()
+        slopes[entries] -= pull.ravel()
         if place is not None:
             slopes[place] += square - q * m
         return top - 0.5 * square - q * m * float(np.log(unit))
@@ -350,7 +366,7 @@ def _norms(model: Model, block: BlockPrior) -> Sum:
     m = block.width(model.shape[1])
     assert isinstance(prior, GroupedPrior)
     groups = prior.members(q)
-    at = _entries(model, block).reshape(q, m)[np.concatenate(prior.members(q))]
+    entries = _entries(model, block).reshape(q, m)[np.concatenate(prior.members(q))]
     order = np.concatenate(groups)
     sizes = [len(g) for g in groups]
     starts = np.append(0, np.cumsum(sizes))[:-1]
@@ -364,10 +380,10 @@ def _norms(model: Model, block: BlockPrior) -> Sum:
     def value_of(theta: Array, aux: Mapping[str, float], slopes: Array) -> float:
         unit = model.likelihood.noise(aux) if relative else 1.0
         # log p = top - sum_g |r_g| - q m log u, r = (beta - location) / (s u): d/d beta = -r / |r_g| / (s u), and
-        # d/d log sigma = sum_g |r_g| - q m; the direction at the kink, where there is none, is 0.
-        r = (theta[at] - center) / (scale * unit)
+        # d/d log sigma = sum_g |r_g| - q m; the direction at the kink is 0.
+        r = (theta[entries] - center) / (scale * unit)
         length = np.sqrt(np.add.reduceat(r * r, starts, axis=0))
-        slopes[at] -= (
+        slopes[entries] -= (
             r
             / np.repeat(np.where(length > 0, length, 1.0), sizes, axis=0)
             / (scale * unit)
@@ -397,22 +413,23 @@ def _aux(model: Model, i: int, name: str) -> Sum:
 
 
 _ROWS = 200
-_CLOSE = 1e-6  # of the sums of sizes; rounding is 1e-13, a wrong term is above
+_CLOSE = 1e-6  # relative to the sums of absolute values; rounding is 1e-13, a wrong term is larger
 
 
 def check_compiled_density(model: Model, point: Array) -> None:
-    """Incompatible where density and `value_grad_hessian` differ at (vec beta, log aux) = point, over some of the rows."""
+    """Raise Incompatible if density and `value_grad_hessian` differ at (vec beta, log
+    aux) = point, over some of the rows."""
     likelihood, d, (p, m) = model.likelihood, model.design, model.shape
     assert isinstance(likelihood, DifferentiableLikelihood)
     assert likelihood.compiled_density is not None
-    some = slice(None, None, max(1, d.n // _ROWS))
-    X = d.X[some]
-    y = np.ascontiguousarray(d.observed[some], dtype=float)
+    sample = slice(None, None, max(1, d.n // _ROWS))
+    X = d.X[sample]
+    y = np.ascontiguousarray(d.observed[sample], dtype=float)
     beta = point[: p * m].reshape(p, m)
     if d.offset is None:
         shift = np.zeros((len(y), m))
     else:
-        shift = np.broadcast_to(d.offset, (d.n, m))[some]
+        shift = np.broadcast_to(d.offset, (d.n, m))[sample]
     aux = {
         **model.fixed,
         **dict(zip(model.unknown, np.exp(point[p * m :]).tolist(), strict=True)),
@@ -420,10 +437,10 @@ def check_compiled_density(model: Model, point: Array) -> None:
     with np.errstate(all="ignore"):
         log_p, g, _ = likelihood.value_grad_hessian(y, X @ beta + shift, **aux)
         g = g[:, [*range(m), *(m + likelihood.aux.index(a) for a in model.unknown)]]
-        each = log_p - likelihood.base_measure(y)
-    exact = np.r_[each.sum(), (X.T @ g[:, :m]).ravel(), g[:, m:].sum(0)]
+        log_p_kernel = log_p - likelihood.base_measure(y)
+    exact = np.r_[log_p_kernel.sum(), (X.T @ g[:, :m]).ravel(), g[:, m:].sum(0)]
     size = np.r_[
-        np.abs(each).sum(),
+        np.abs(log_p_kernel).sum(),
         (np.abs(X).T @ np.abs(g[:, :m])).ravel(),
         np.abs(g[:, m:]).sum(0),
     ]
@@ -434,15 +451,15 @@ def check_compiled_density(model: Model, point: Array) -> None:
     beta = np.ascontiguousarray(beta)
     gradient = loops_of(likelihood.compiled_density).gradient
     value = gradient(tiles, y, np.zeros(0), shift, beta, t, slopes, *work_of(tiles, m))
-    far = np.abs(np.r_[value, slopes] - exact) > _CLOSE * (size + 1e-3 * len(y))
+    differs = np.abs(np.r_[value, slopes] - exact) > _CLOSE * (size + 1e-3 * len(y))
     if np.isfinite(exact).all() and (
-        far.any() or not np.isfinite(np.r_[value, slopes]).all()
+        differs.any() or not np.isfinite(np.r_[value, slopes]).all()
     ):
-        if far[0]:
-            what = f"log p {value:g} and {exact[0]:g}"
+        if differs[0]:
+            difference = f"log p {value:g} and {exact[0]:g}"
         else:
-            what = "slopes that differ"
+            difference = "slopes that differ"
         raise Incompatible(
-            f"the density of the {likelihood.name} likelihood is another density than its log_prob and value_grad_hessian: over "
-            f"{len(y)} rows they have {what}. Write compiled_density, settings and base_measure to match them, or set compiled_density = None"
+            f"the compiled density of the {likelihood.name} likelihood differs from its log_prob and value_grad_hessian: over "
+            f"{len(y)} rows they have {difference}. Correct compiled_density, settings and base_measure, or set compiled_density = None"
         )

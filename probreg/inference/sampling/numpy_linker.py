@@ -1,8 +1,9 @@
-"""PyTensor graphs as straight-line NumPy: no compiler, ready in a fraction of a second.
+"""PyTensor graphs as straight-line NumPy, without a compiler.
 
-PyTensor's own Python linker calls every node through `Op.perform`, whose checks cost several microseconds, and
-loops in Python where a scalar function names no ufunc. `NumpyLinker` writes one Python function whose lines are
-NumPy calls; what it has no short form for still runs through `Op.perform`, so no graph is refused.
+PyTensor's own Python linker calls every node through `Op.perform`, with checks that
+cost several microseconds, and loops in Python for scalar functions without a ufunc.
+`NumpyLinker` writes one Python function of NumPy calls; operations without a short form
+still run through `Op.perform`, so it accepts any graph.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def _softplus(x: np.ndarray) -> np.ndarray:
 def _sigmoid(x: np.ndarray) -> np.ndarray:
     return 1.0 / (
         1.0 + np.exp(-x)
-    )  # exp overflows to inf, whose reciprocal is the right zero
+    )  # exp overflows to inf, and its reciprocal is the correct zero
 
 
 def _log1mexp(x: np.ndarray) -> np.ndarray:
@@ -54,7 +55,7 @@ _SHORT: dict[type[scalar.ScalarOp], Callable] = {
 
 
 def _ufunc(op: scalar.ScalarOp, n_inputs: int) -> Callable | None:
-    """The NumPy form of a scalar function, or None where there is none."""
+    """Return the NumPy form of a scalar function, or None."""
     if type(op) in _SHORT:
         return _SHORT[type(op)]
     if isinstance(op, scalar.Cast):
@@ -63,7 +64,7 @@ def _ufunc(op: scalar.ScalarOp, n_inputs: int) -> Callable | None:
         return _composite(op)
     spec = getattr(
         op, "nfunc_spec", None
-    )  # PyTensor leaves the attribute out where there is none
+    )  # PyTensor omits the attribute if there is none
     if spec is None or spec[2] != 1:
         return None
     if spec[0].startswith("scipy.special."):
@@ -77,7 +78,8 @@ def _ufunc(op: scalar.ScalarOp, n_inputs: int) -> Callable | None:
 
 
 def _composite(op: scalar.Composite) -> Callable | None:
-    """A fused scalar expression as array operations, where each of its parts has one."""
+    """Return a fused scalar expression as array operations, if each of its parts has
+    one."""
     if len(op.fgraph.outputs) > 1 or any(
         _ufunc(n.op, len(n.inputs)) is None for n in op.fgraph.apply_nodes
     ):
@@ -91,7 +93,8 @@ def _composite(op: scalar.Composite) -> Callable | None:
 
 @singledispatch
 def _call(op: Op, node: Apply) -> Callable:
-    """A Python function of the node's inputs returning its outputs; by default through `Op.perform`."""
+    """Return a Python function of the node's inputs; by default through
+    `Op.perform`."""
     arrays = [
         v.type.dtype if isinstance(v.type, TensorType) else None for v in node.inputs
     ]
@@ -99,10 +102,10 @@ def _call(op: Op, node: Apply) -> Callable:
 
     def perform(*inputs: Any) -> Any:
         cells = [[None] for _ in node.outputs]
-        given = [
+        converted = [
             x if d is None else np.asarray(x, dtype=d) for x, d in zip(inputs, arrays)
         ]
-        op.perform(node, given, cells)
+        op.perform(node, converted, cells)
         return cells[0][0] if single else [c[0] for c in cells]
 
     return perform
@@ -130,14 +133,16 @@ def _(op: CAReduce, node: Apply) -> Callable:
 def _(op: DimShuffle, node: Apply) -> Callable:
     order = op._transposition
     new = op.augment
-    kept = len(op.shuffle)
-    if node.inputs[0].type.ndim == kept and list(order) == list(range(kept)):
-        index = tuple(None if i in new else slice(None) for i in range(kept + len(new)))
+    n_kept = len(op.shuffle)
+    if node.inputs[0].type.ndim == n_kept and list(order) == list(range(n_kept)):
+        index = tuple(
+            None if i in new else slice(None) for i in range(n_kept + len(new))
+        )
         return lambda x: np.asarray(x)[index]
 
     def shuffle(x: np.ndarray) -> np.ndarray:
         x = np.asarray(x).transpose(order)
-        return np.expand_dims(x.reshape(x.shape[:kept]), tuple(new))
+        return np.expand_dims(x.reshape(x.shape[:n_kept]), tuple(new))
 
     return shuffle
 
@@ -156,7 +161,8 @@ def _(op: Blockwise, node: Apply) -> Callable:
 
 @_call.register
 def _(op: OpFromGraph, node: Apply) -> Callable:
-    # Its own `perform` runs a compiled function with one set of buffers: wrong when chains share it.
+    # Its own `perform` runs a compiled function with one set of buffers, which chains
+    # cannot share.
     return _python(op.fgraph, squeeze_output=len(node.outputs) == 1)
 
 

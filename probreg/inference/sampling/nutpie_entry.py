@@ -1,8 +1,10 @@
-"""The way into nutpie without ArviZ, which nutpie imports at its top and uses only to wrap the draws.
+"""Import nutpie without ArviZ, which nutpie imports at its top and uses only to wrap
+the draws.
 
-Of a warm process to a posterior by nutpie, importing ArviZ with matplotlib and scipy.stats behind it was 2.5 s. Here nutpie finds a
-stand-in under that name, which imports ArviZ when nutpie asks it for something; and the draws are taken as nutpie's raw trace
-(`return_raw_trace=True`), a record batch of Arrow for each chain, so that it never asks.
+ArviZ with matplotlib and scipy.stats takes seconds to import. Here nutpie imports a
+stand-in under its name, which imports ArviZ on first use. The draws are read from
+nutpie's raw trace (`return_raw_trace=True`), an Arrow record batch for each chain, so
+ArviZ is never needed.
 """
 
 import sys
@@ -17,14 +19,14 @@ Array = np.ndarray
 
 
 class _Arviz(ModuleType):
-    """What nutpie holds as arviz."""
+    """The stand-in for arviz inside nutpie."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(import_module("arviz"), name)
 
 
 def import_nutpie() -> Any:
-    """The module nutpie; `arviz` is in sys.modules afterwards only if it was before."""
+    """Import nutpie; `arviz` is in sys.modules afterwards only if it was before."""
     if "nutpie" in sys.modules or "arviz" in sys.modules:
         return import_module("nutpie")
     sys.modules["arviz"] = _Arviz("arviz")
@@ -37,30 +39,36 @@ def import_nutpie() -> Any:
 def arrays_of(
     trace: Any, shapes: Mapping[str, tuple[int, ...]], stats: Mapping[str, str]
 ) -> tuple[dict[str, Array], dict[str, Array]]:
-    """The variables of these shapes, and the sampler's statistics by their new names, of nutpie's raw trace: (chain, draw, ...),
-    the tuning left out."""
-    draws, told = trace.get_arrow_trace()
-    kept = [~_column(batch, "tuning") for batch in told]
+    """Return the variables of these shapes, and the statistics by their new names, from
+    nutpie's raw trace.
+
+    Arrays are (chain, draw, ...), without the warm-up.
+    """
+    draws, stats_batches = trace.get_arrow_trace()
+    is_draw = [~_column(batch, "tuning") for batch in stats_batches]
     posterior = {
         name: np.stack(
             [
                 _column(batch, name).reshape(-1, *shape)[k]
-                for batch, k in zip(draws, kept, strict=True)
+                for batch, k in zip(draws, is_draw, strict=True)
             ]
         )
         for name, shape in shapes.items()
     }
-    said = {
-        ours: np.stack(
-            [_column(batch, theirs)[k] for batch, k in zip(told, kept, strict=True)]
+    statistics = {
+        name_here: np.stack(
+            [
+                _column(batch, name_nutpie)[k]
+                for batch, k in zip(stats_batches, is_draw, strict=True)
+            ]
         )
-        for theirs, ours in stats.items()
+        for name_nutpie, name_here in stats.items()
     }
-    return posterior, said
+    return posterior, statistics
 
 
 def _column(batch: Any, name: str) -> Array:
-    """The numbers of a column, one after the other."""
+    """Return the values of a column as a flat array."""
     import pyarrow
 
     column = pyarrow.array(batch.column(name))

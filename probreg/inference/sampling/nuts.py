@@ -1,10 +1,14 @@
 """The No-U-Turn sampler on one of two densities.
 
-The compiled engine is made from the densities of likelihood and priors (see `log_density`); where all of them are compiled, so is the
-sampler (`trajectory`, `chains`), and else nutpie's samples. The other density is PyMC's model, for what has no density, and to judge by: the likelihood and the priors each name their PyMC distribution. Both are written in
-coordinates z with beta = centre + A z that make the posterior nearly round (the mode and its curvature, or the
-triangular factor of the rows for a Gaussian model), so that short tuning suffices. A Gaussian likelihood enters through
-its sufficient statistics: ||y - X beta||^2 = RSS + ||R beta - Q'y||^2, at a cost that does not grow with the rows.
+The compiled engine uses the densities of likelihood and priors (see `log_density`). If
+all of them are compiled, so is the sampler (`trajectory`, `chains`); otherwise nutpie
+samples. The other engine is PyMC's model, for likelihoods and priors without a compiled
+density, and for comparison: the likelihood and the priors define their PyMC
+distributions. Both use coordinates z with beta = centre + A z that make the posterior
+nearly round (the mode and its curvature, or the triangular factor of the rows for a
+Gaussian model), so a short warm-up is enough. A Gaussian likelihood uses its sufficient
+statistics: ||y - X beta||^2 = RSS + ||R beta - Q'y||^2, at a cost independent of the
+number of rows.
 """
 
 import sys
@@ -23,7 +27,7 @@ from probreg.inference.base import (
     Method,
     Solution,
     Status,
-    improper,
+    improper_aux,
     log_names,
     sigma_note,
     with_proper_correlations,
@@ -77,25 +81,29 @@ Engine = Literal["auto", "compiled", "pymc"]
 class NUTS(Method):
     """Draws of p(beta, aux | y) by Hamiltonian Monte Carlo, for any likelihood and any prior.
 
-    A flat prior is allowed where the posterior is proper. Divergent steps, and chains that disagree
-    or are too short, are the status of the fit, never hidden (see `convergence`).
+    A flat prior is allowed if the posterior is proper. The status of the fit reports
+    divergent steps, and chains that disagree or are too short (see `convergence`).
 
     Parameters
     ----------
     draws : int
         Draws of each chain.
     tune : int, optional
-        Steps of adaptation of each chain; 300 with the compiled engine, 400 with PyMC's, unless given.
+        Warm-up steps of each chain; by default 300 with the compiled engine, 400 with
+        PyMC's.
     chains : int
         Number of Markov chains.
     target_accept : float
-        Mean acceptance probability that the adaptation of the step size aims at, between 0 and 1. A higher value means
-        shorter steps, fewer divergences and more time.
+        Target for the mean acceptance probability in the adaptation of the step size,
+        between 0 and 1. A higher value gives shorter steps, fewer divergences and
+        longer runs.
     progress : bool, optional
-        Whether a bar is shown; by default after a second, at a terminal or in a notebook.
+        Whether to show a bar; by default after a second, at a terminal or in a
+        notebook.
     engine : {"auto", "compiled", "pymc"}
-        "compiled" is the compiled density of this package, "pymc" the graph of `to_pymc`. "auto" takes the compiled one
-        where likelihood and priors carry compiled densities, and says which and why.
+        "compiled" is the compiled density of this package, "pymc" the graph of
+        `to_pymc`. "auto" uses the compiled one if likelihood and priors have compiled
+        densities; a note gives the choice and its reason.
 
     References
     ----------
@@ -126,33 +134,33 @@ class NUTS(Method):
     def obstacle(self, model: Model) -> str | None:
         if model.joint.contrast is not None:
             return f"nuts: {PENALTY_OF_CLASSES}"
-        why = improper(self, model)
-        if why is not None:
-            return why
+        reason = improper_aux(self, model)
+        if reason is not None:
+            return reason
         missing = compiled_obstacle(model)
         if missing is not None and self.engine == "compiled":
             return f"nuts: the compiled engine cannot sample this model: {missing}"
         if not model.design.n and not model.likelihood.least_squares:
-            return f"nuts passes over the rows at every step, and {model.design.rows_absent}; use laplace or importance"
+            return f"nuts evaluates the rows at every step, and {model.design.rows_absent}; use laplace or importance"
         for b in model.joint.blocks:
             if isinstance(b.prior, HierarchicalPrior) and not b.prior.proper:
                 columns = model.design.called(b.columns)
                 return (
-                    f"nuts: the scale of {columns} has an improper prior, under which the posterior has no finite mass. Give a "
+                    f"nuts: the scale of {columns} has an improper prior, so the posterior is improper. Give a "
                     "proper one such as Normal(HalfNormal(1.0)), or use evidence, which takes its most probable value"
                 )
         return None
 
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
-        model, said = with_proper_correlations(model)
-        found = self._solution(model, rng)
-        if said:
-            return replace(found, notes=(*said, *found.notes))
-        return found
+        model, notes = with_proper_correlations(model)
+        solution = self._solution(model, rng)
+        if notes:
+            return replace(solution, notes=(*notes, *solution.notes))
+        return solution
 
     def _solution(self, model: Model, rng: np.random.Generator) -> Solution:
-        _proper(model)
-        engine, why = self._engine(model)
+        _require_proper(model)
+        engine, choice = self._engine(model)
         if self.tune is None:
             tune = _TUNE[engine]
         else:
@@ -160,17 +168,17 @@ class NUTS(Method):
         seed = int(rng.integers(2**31))
         with (
             Interrupts() as interrupts
-        ):  # from here on: making a graph runs many destructors
+        ):  # from here on: creating a graph runs many destructors
             if engine == "compiled":
-                densities, notes = _native(model)
+                densities, notes = _compiled_densities(model)
             else:
-                densities, notes = _by_pymc(model, why)
+                densities, notes = _by_pymc(model, choice)
             run = SamplerSettings(
                 seed, self.draws, tune, self.chains, self.target_accept, self.progress
             )
-            drawn = _sample_all(densities, run, interrupts)
+            output = _sample_all(densities, run, interrupts)
         return with_corrected_intervals(
-            model, _solution(model, drawn, engine, (why, *notes))
+            model, _solution(model, output, engine, (choice, *notes))
         )
 
     def _engine(self, model: Model) -> tuple[str, Note]:
@@ -199,15 +207,15 @@ _WORDS = {
 
 
 def _solution(
-    model: Model, drawn: SamplerOutput, engine: str, notes: tuple[Note, ...]
+    model: Model, output: SamplerOutput, engine: str, notes: tuple[Note, ...]
 ) -> Solution:
-    draws: dict[str, Array] = {a: drawn.posterior[a] for a in ("beta", *model.unknown)}
+    draws: dict[str, Array] = {a: output.posterior[a] for a in ("beta", *model.unknown)}
     beta = draws["beta"].reshape(-1, *model.shape)
     if model.unknown:
         log_aux = np.log(np.stack([draws[a].ravel() for a in model.unknown], 1))
     else:
         log_aux = None
-    shared, local = pymc_engine.hyper_draws(model, drawn.posterior)
+    shared, local = pymc_engine.hyper_draws(model, output.posterior)
     return Solution(
         beta=beta.mean(0),
         scale=DenseCovariance.of_sample(
@@ -216,7 +224,7 @@ def _solution(
         aux={a: float(draws[a].mean()) for a in model.unknown},
         aux_sd={a: float(draws[a].std()) for a in model.unknown},
         draws=Draws(
-            draws | shared | local, drawn.stats, hyper=tuple(shared), engine=engine
+            draws | shared | local, output.stats, hyper=tuple(shared), engine=engine
         ),
         status=Status.SAMPLED,
         notes=(
@@ -229,7 +237,8 @@ def _solution(
 def _sample_all(
     densities: Sequence[Density], run: SamplerSettings, interrupts: Interrupts
 ) -> SamplerOutput:
-    """Draws of one density, or of the same one in several coordinates, which chains take in turn."""
+    """Sample one density, or the same density in several coordinates, which chains use
+    in turn."""
     if len(densities) == 1:
         return sample(densities[0], run, interrupts)
     parts = [
@@ -248,11 +257,13 @@ def _sample_all(
     )
 
 
-def _native(model: Model) -> tuple[list[Density], tuple[Note, ...]]:
-    """The compiled density, in coordinates about each mode where there are several; chains start at draws of the normal
-    approximation where there is one."""
+def _compiled_densities(model: Model) -> tuple[list[Density], tuple[Note, ...]]:
+    """Return the compiled density, in coordinates about each mode if there are several.
+
+    Chains start at draws of the normal approximation if there is one.
+    """
     if any(isinstance(b.prior, HierarchicalPrior) for b in model.joint.blocks):
-        density, notes = _native_by_groups(model)
+        density, notes = _group_density(model)
         return [density], notes
     modes = _modes(model)
     shares = probability_shares(modes)
@@ -263,23 +274,23 @@ def _native(model: Model) -> tuple[list[Density], tuple[Note, ...]]:
             for p, share in zip(modes, shares)
             if share > SHARE
         ]
-        made = [_affine(model, at) for at in maps]
+        densities = [_affine(model, affine) for affine in maps]
     else:
-        made = [_affine(model)]
-    at = made[0][1]
-    remarks = [routine_note(Topic.SAMPLING, at.note)]
+        densities = [_affine(model)]
+    affine = densities[0][1]
+    remarks = [routine_note(Topic.SAMPLING, affine.note)]
     if modes:
-        use = f"chains start in turn at those with more than {percent(SHARE)}"
+        use = f"chains start in turn at the modes with more than {percent(SHARE)}"
         text: str | None = describe_modes(model, modes, use)
     else:
-        text = multimodality_cause(model) if at.whitened else None
+        text = multimodality_cause(model) if affine.whitened else None
     if text:
         remarks.append(important_note(Topic.MODES, text))
-    return [density for density, _ in made], tuple(remarks)
+    return [density for density, _ in densities], tuple(remarks)
 
 
 def _modes(model: Model) -> list[Peak]:
-    """The modes that are found, of a posterior that can have several."""
+    """Return the modes of a posterior that can have several."""
     if multimodality_cause(model) is None or not model.joint.smooth:
         return []
     try:
@@ -288,60 +299,72 @@ def _modes(model: Model) -> list[Peak]:
         return []
 
 
-def _affine(model: Model, at: AffineMap | None = None) -> tuple[Density, AffineMap]:
-    whole = compiled_whole(
+def _affine(model: Model, affine: AffineMap | None = None) -> tuple[Density, AffineMap]:
+    is_compiled = compiled_whole(
         model
-    )  # then compiled code is worth loading for a few rows too: it runs the sampler
-    found = ReparameterisedDensity.of(model, at, compiled=whole or None)
+    )  # then compiled code is worth loading for few rows too, because it runs the sampler
+    reparameterised = ReparameterisedDensity.of(
+        model, affine, compiled=is_compiled or None
+    )
     shapes = {"beta": model.shape, **dict.fromkeys(model.unknown, ())}
-    size = found.at.A.shape[1]
+    size = reparameterised.at.A.shape[1]
 
     def start(rng: np.random.Generator) -> Array:
         return np.asarray(
-            rng.standard_normal(size) if found.at.whitened else rng.uniform(-1, 1, size)
+            rng.standard_normal(size)
+            if reparameterised.at.whitened
+            else rng.uniform(-1, 1, size)
         )
 
-    if whole and found.rows is not None:
-        target = affine_density(model, found.at, found.rows)
+    if is_compiled and reparameterised.rows is not None:
+        target = affine_density(model, reparameterised.at, reparameterised.rows)
     else:
         target = None
     density = Density(
         size,
-        found.log_prob,
-        found.unfold,
+        reparameterised.log_prob,
+        reparameterised.unfold,
         start,
         shapes,
-        found.compiled,
+        reparameterised.compiled,
         target,
-        found.at.whitened,
+        reparameterised.at.whitened,
     )
-    return density, found.at
+    return density, reparameterised.at
 
 
-def _native_by_groups(model: Model) -> tuple[Density, tuple[Note, ...]]:
-    """The same of a model with effects by group, their covariance unknown."""
-    found = GroupDensity.of(model)
-    names = [name for b in found.blocks for name in b.names]
+def _group_density(model: Model) -> tuple[Density, tuple[Note, ...]]:
+    """The same for a model with effects by group and unknown covariance."""
+    density = GroupDensity.of(model)
+    names = [name for b in density.blocks for name in b.names]
     shapes = {"beta": model.shape, **dict.fromkeys((*model.unknown, *names), ())}
     notes = tuple(
-        routine_note(Topic.SAMPLING, text) for text in (found.at.note, *found.at.words)
+        routine_note(Topic.SAMPLING, text)
+        for text in (density.at.note, *density.at.words)
     )
     return Density(
-        found.size, found.log_prob, found.unfold, found.start, shapes, found.compiled
+        density.size,
+        density.log_prob,
+        density.unfold,
+        density.start,
+        shapes,
+        density.compiled,
     ), notes
 
 
-def _by_pymc(model: Model, why: Note) -> tuple[list[Density], tuple[Note, ...]]:
-    """PyMC's graph; loading PyMC takes seconds the first time, so that a terminal is told."""
+def _by_pymc(model: Model, reason: Note) -> tuple[list[Density], tuple[Note, ...]]:
+    """Return PyMC's graph; the first import of PyMC takes seconds, so a terminal shows
+    a message."""
     if "pymc" not in sys.modules and sys.stderr.isatty():
-        print(f"probreg: {why}; PyMC is loading", file=sys.stderr)  # noqa: T201  progress, on a terminal alone
-    graph, notes = pymc_engine.made(model)
+        print(f"probreg: {reason}; loading PyMC", file=sys.stderr)  # noqa: T201  progress, at a terminal only
+    graph, notes = pymc_engine.build_graph(model)
     return [density_of(graph)], notes
 
 
-def _proper(model: Model) -> None:
-    """Incompatible where the posterior has no finite mass: columns without an estimate or prior, separation, or a noise
-    scale that runs to zero. A sampler would wander there for ever and call it draws."""
+def _require_proper(model: Model) -> None:
+    """Raise Incompatible if the posterior is improper: columns without an estimate or
+    prior, separation, or a noise scale that goes to zero. A sampler would not converge,
+    but return draws."""
     moments = model.design.moments
     require_full_rank(
         posterior_given_sigma(
@@ -350,26 +373,30 @@ def _proper(model: Model) -> None:
         model,
         "nuts",
     )
-    found = separation(model)
-    if found:
+    separated = separation(model)
+    if separated:
         raise Incompatible(
-            f"nuts: the posterior is improper: {found.kind} separation by {', '.join(found.labels)}, whose prior is flat; "
+            f"nuts: the posterior is improper: {separated.kind} separation by {', '.join(separated.labels)}, with flat priors; "
             "give these columns a proper prior such as Normal(2.5)"
         )
-    if found.kind == "unknown" and (lost := _runs_away(model)) is not None:
+    if (
+        separated.kind == "unknown"
+        and (divergence := _find_divergence(model)) is not None
+    ):
         raise Incompatible(
-            f"nuts: the posterior is improper: {lost.words}, with a flat prior; give a proper one such as Normal(2.5)"
+            f"nuts: the posterior is improper: {divergence.words}, with a flat prior; give a proper one such as Normal(2.5)"
         )
 
 
-def _runs_away(model: Model) -> Divergence | None:
-    """Where Newton's search runs to, where the likelihood does not say whether it may and has the derivatives to ask."""
+def _find_divergence(model: Model) -> Divergence | None:
+    """Return the divergence of Newton's search, for a smooth likelihood without a
+    recession cone."""
     if not isinstance(model.likelihood, SmoothLikelihood) or not model.joint.of_kind(
         SmoothPrior
     ):
         return None
     mode = find_mode(model)
-    lost = check_divergence(model, mode.gamma, mode.log_aux, mode.local)
-    if lost is not None and lost.not_estimable.any():
-        return lost
+    divergence = check_divergence(model, mode.gamma, mode.log_aux, mode.local)
+    if divergence is not None and divergence.not_estimable.any():
+        return divergence
     return None

@@ -1,9 +1,10 @@
 """Proposals of importance sampling: mixtures of Student-t densities about modes and about weighted moments.
 
-The first points come from the curvature at each mode, which says nothing of a long tail. Their weighted means and
-covariances locate the second ones, wide enough to reach into tails that the first points have only touched (Cappé et al.
-2008, adaptive importance sampling). All points are weighed by the density of the whole mixture (Veach & Guibas 1995), so
-that the weights are bounded by the widest component.
+The first points come from the curvature at each mode, which does not describe a long
+tail. Their weighted means and covariances locate the second ones, wide enough to cover
+tails with few first points (Cappé et al. 2008, adaptive importance sampling). All
+points are weighted by the density of the whole mixture (Veach & Guibas 1995), so the
+widest component bounds the weights.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,9 +17,9 @@ from scipy.special import gammaln
 
 from probreg.inference.base import Array, times_root
 
-WIDER = 1.3  # of a covariance that draws of a lighter tail have estimated
+WIDER = 1.3  # factor for a covariance estimated from draws with a lighter tail
 TAIL = 5.0  # degrees of freedom of the second points, unless the posterior has a heavier tail
-_LEAST = 0.05  # share of the second points about a mode, however small its weight
+_LEAST = 0.05  # minimal share of the second points about a mode
 
 
 def student_points(
@@ -33,7 +34,8 @@ def student_points(
 
 
 def _student_log_density(square: Array, dim: int, df: float) -> Array:
-    """log q (n,) of a multivariate Student-t with unit scale at points of these squared lengths."""
+    """log q (n,) of a multivariate Student-t with unit scale at points with these
+    squared lengths."""
     if np.isinf(df):
         return np.asarray(-0.5 * square - 0.5 * dim * np.log(2.0 * np.pi))
     # log q = constant - (df + d)/2 log(1 + |t|^2 / df).
@@ -45,10 +47,11 @@ def _student_log_density(square: Array, dim: int, df: float) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Component:
-    """Student-t densities of centre + root t that differ in their degrees of freedom: df -> its points in each chain."""
+    """Student-t densities of centre + root t with several degrees of freedom: df -> its
+    points in each chain."""
 
     centre: Array  # (d,)
-    root: Array  # (d, d), lower triangular unless it is that of a mode
+    root: Array  # (d, d), lower triangular except for a mode
     counts: Mapping[float, int]
 
     @property
@@ -67,11 +70,11 @@ class Component:
 
     def log_density(self, z: Array) -> Array:
         """log of the sum of count times density (n,) at z (n, d)."""
-        away = (z - self.centre).T
+        difference = (z - self.centre).T
         if self._lower:
-            t = solve_triangular(self.root, away, lower=True)
+            t = solve_triangular(self.root, difference, lower=True)
         else:
-            t = np.linalg.solve(self.root, away)
+            t = np.linalg.solve(self.root, difference)
         square = np.einsum("dn,dn->n", t, t)
         dim = len(self.centre)
         parts = [
@@ -149,7 +152,8 @@ def mixture_log_density(components: Sequence[AnyComponent], z: Array) -> Array:
 
 
 def mean_of(components: Sequence[AnyComponent]) -> Array | None:
-    """The mean (d,) of the mixture; None where a part has no variance, so that no average of points estimates it well."""
+    """Return the mean (d,) of the mixture; None if a component has no variance, so that
+    averages of points are unstable."""
     plain = [c for c in components if isinstance(c, Component)]
     if len(plain) < len(components) or min(df for c in plain for df in c.counts) <= 2.0:
         return None
@@ -158,7 +162,7 @@ def mean_of(components: Sequence[AnyComponent]) -> Array | None:
 
 
 def split(count: int, shares: Sequence[float]) -> list[int]:
-    """Whole numbers that add up to `count`, each at least 1 and near its share.
+    """Return whole numbers with the sum `count`, each at least 1 and near its share.
 
     >>> split(10, [0.5, 0.5, 0.01])
     [4, 5, 1]
@@ -174,25 +178,30 @@ def about_moments(
 ) -> list[Component]:
     """Components of `count` points in each chain about the weighted mean and covariance of the points near each mode.
 
-    Each mode takes part of the weight (n,) of a point z (n, d) by its share of their mixture there. `tail` is the degrees of
-    freedom of the heaviest tail of the posterior.
+    A point z (n, d) of weight (n,) counts for each mode by its share of their mixture
+    there. `tail` is the degrees of freedom of the heaviest tail of the posterior.
     """
     dim = z.shape[1]
     parts = weight[None]
     if len(modes) > 1:
-        near = np.stack([c.log_density(z) for c in modes])
-        parts = np.exp(near - np.logaddexp.reduce(near, axis=0)) * weight
+        log_densities = np.stack([c.log_density(z) for c in modes])
+        parts = (
+            np.exp(log_densities - np.logaddexp.reduce(log_densities, axis=0)) * weight
+        )
     mass = parts.sum(1)
-    # The radius of a Student-t in d dimensions is as spread as a normal's only from df = d: two tails share the points.
+    # The radius of a Student-t in d dimensions has a normal's spread only from df = d:
+    # two tails share the points.
     dfs = sorted({min(TAIL, tail), max(TAIL, float(dim))})
-    # of the points: the second is a guard
+    # shares of the points: the second tail is a safeguard
     if tail < TAIL:
         heavy = 0.5
     else:
         heavy = 0.2
-    each = [1.0] if len(dfs) == 1 else [heavy, 1.0 - heavy]
-    counts = iter(split(count, [m * s for m in np.maximum(mass, _LEAST) for s in each]))
-    out = []
+    shares = [1.0] if len(dfs) == 1 else [heavy, 1.0 - heavy]
+    counts = iter(
+        split(count, [m * s for m in np.maximum(mass, _LEAST) for s in shares])
+    )
+    components = []
     for part, total, c in zip(parts, mass, modes):
         curvature = c.root @ c.root.T
         centre = c.centre
@@ -203,18 +212,19 @@ def about_moments(
             effective = total**2 / (part @ part)
             centre = w @ z
             moment = (w[:, None] * (z - centre)).T @ (z - centre)
-        # Few effective points say little of a covariance of d dimensions: the curvature at the mode counts as d of them.
+        # Few effective points hardly determine a covariance of d dimensions: the
+        # curvature at the mode counts as d of them.
         covariance = (effective * moment + dim * curvature) / (effective + dim)
         try:
             root = np.linalg.cholesky(WIDER * covariance)
         except np.linalg.LinAlgError:
-            # points of very unequal size: the curvature serves, and k-hat judges the weights
+            # points of very unequal size: use the curvature; k-hat checks the weights
             root = np.linalg.cholesky(WIDER * curvature)
-        out.append(
+        components.append(
             Component(
                 centre,
                 root,
                 {df: next(counts) for df in dfs},
             )
         )
-    return out
+    return components

@@ -1,4 +1,5 @@
-"""A model as the PyMC graph that is sampled: `to_pymc`'s density, written in coordinates that suit a sampler."""
+"""A model as a PyMC graph for sampling: the density of `to_pymc`, in coordinates that
+suit a sampler."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -33,24 +34,28 @@ from probreg.model.pymc_graph import (
 from probreg.priors import ExponentialPower, LatentPrior
 
 
-def made(model: Model) -> tuple[Any, tuple[Note, ...]]:
-    """The PyMC model in coordinates that suit it, and what to say of them."""
+def build_graph(model: Model) -> tuple[Any, tuple[Note, ...]]:
+    """Return the PyMC model in coordinates that suit it, and notes on them."""
     model, typical = with_blocks_apart(model), typical_scales(model)
-    whole = Marginalised.of(model)
-    if whole:
-        return _started(model, typical, marginalised_graph(model, whole)), (
+    marginalised = Marginalised.of(model)
+    if marginalised:
+        return _with_starts(model, typical, marginalised_graph(model, marginalised)), (
             routine_note(Topic.SAMPLING, NOTE),
         )
-    at = reparameterise(model, typical)
-    return _started(model, typical, reparameterised_graph(model, at)), tuple(
-        routine_note(Topic.SAMPLING, text) for text in (at.note, *at.words)
+    reparameterisation = reparameterise(model, typical)
+    return _with_starts(
+        model, typical, reparameterised_graph(model, reparameterisation)
+    ), tuple(
+        routine_note(Topic.SAMPLING, text)
+        for text in (reparameterisation.note, *reparameterisation.words)
     )
 
 
-def _started(model: Model, typical: Mapping[int, Typical], made: Any) -> Any:
-    """The same PyMC model, unknown prior scales and sigma starting near where the rows put them and not at 1."""
+def _with_starts(model: Model, typical: Mapping[int, Typical], graph: Any) -> Any:
+    """Return the PyMC model with starts of unknown prior scales and sigma near values
+    that the rows suggest, not at 1."""
     if not typical:
-        return made
+        return graph
     starts: dict[str, float] = {}
     for i, names in hyper_names(model.joint, model.design).items():
         prior: Any = model.joint.blocks[i].prior
@@ -61,42 +66,53 @@ def _started(model: Model, typical: Mapping[int, Typical], made: Any) -> Any:
     if model.likelihood.least_squares and model.unknown:
         starts |= model.noise_prior.start(model.noise_scale, rough_sigma(model))
     for name, value in starts.items():
-        made.set_initval(made[name], value)
-    return made
+        graph.set_initval(graph[name], value)
+    return graph
 
 
-def reparameterised_graph(model: Model, at: Reparameterisation) -> Any:
+def reparameterised_graph(model: Model, reparameterisation: Reparameterisation) -> Any:
     """The PyMC model over z; its deterministic `beta` is (p, m)."""
     import pymc as pm
     import pytensor.tensor as pt
 
-    several = bool(model.likelihood.outcomes)
-    with pm.Model(coords=coords_of(model.design, model.likelihood, model.joint)) as out:
-        z = pm.Flat("z", shape=at.A.shape[1])
-        known = {
+    has_outcomes = bool(model.likelihood.outcomes)
+    with pm.Model(
+        coords=coords_of(model.design, model.likelihood, model.joint)
+    ) as graph:
+        z = pm.Flat("z", shape=reparameterisation.A.shape[1])
+        parameters = {
             **model.fixed,
             **{a: model.aux_prior(a).pymc(a) for a in model.unknown},
         }
-        hyper = hyper_variables(model.joint, model.design, several)
-        unit = model.likelihood.noise(known)
-        theta = at.centre + at.A @ z
+        hyper = hyper_variables(model.joint, model.design, has_outcomes)
+        unit = model.likelihood.noise(parameters)
+        theta = reparameterisation.centre + reparameterisation.A @ z
         beta = pm.Deterministic(
-            "beta", _stretched(model, at, theta, unit, hyper).reshape(model.shape)
+            "beta",
+            _stretch_blocks(model, reparameterisation, theta, unit, hyper).reshape(
+                model.shape
+            ),
         )
         if model.joint.informative.any():
             centred = log_prior(
-                model.joint, beta, unit, hyper, without=[b.block for b in at.loose]
+                model.joint,
+                beta,
+                unit,
+                hyper,
+                without=[b.block for b in reparameterisation.loose],
             )
             pm.Potential(
                 "prior",
-                pt.as_tensor_variable(centred + _loose_prior(model, at, theta, unit)),
+                pt.as_tensor_variable(
+                    centred + _loose_prior(model, reparameterisation, theta, unit)
+                ),
             )
         if model.likelihood.least_squares:
             moments = model.design.moments
             r = np.asarray(moments.R, dtype=float) @ beta[:, 0] - np.asarray(
                 moments.z, dtype=float
             )
-            sigma = known[model.noise_scale]
+            sigma = parameters[model.noise_scale]
             constant = 0.5 * moments.log_precision - 0.5 * moments.weight * np.log(
                 2.0 * np.pi
             )
@@ -113,22 +129,26 @@ def reparameterised_graph(model: Model, at: Reparameterisation) -> Any:
                 model.design,
                 model.likelihood,
                 eta if model.design.offset is None else eta + model.design.offset,
-                known,
+                parameters,
             )
-    return out
+    return graph
 
 
-def _stretched(
-    model: Model, at: Reparameterisation, theta: Any, unit: Any, hyper: Hypers
+def _stretch_blocks(
+    model: Model,
+    reparameterisation: Reparameterisation,
+    theta: Any,
+    unit: Any,
+    hyper: Hypers,
 ) -> Any:
     """vec(beta) from vec(theta): see `Reparameterisation`."""
     import pytensor.tensor as pt
 
-    if not at.loose:
+    if not reparameterisation.loose:
         return theta
     parts = []
-    for b in at.loose:
-        several = (
+    for b in reparameterisation.loose:
+        by_outcome = (
             bool(model.likelihood.outcomes)
             and model.joint.blocks[b.block].predictor is None
         )
@@ -136,14 +156,16 @@ def _stretched(
         block = model.joint.blocks[b.block]
         prior = unit_prior(model.joint.blocks[b.block])
         if b.cusp and isinstance(prior, ExponentialPower):
-            dims = ("predictor", f"coef_{b.block}") if several else (f"coef_{b.block}",)
+            dims = (
+                ("predictor", f"coef_{b.block}") if by_outcome else (f"coef_{b.block}",)
+            )
             value = prior.uniforms(
                 f"beta_{b.block}", dims, scale_factor(block, unit, hyper.get(b.block))
             )
-            parts.append((value.T if several else value[:, None]).ravel())
+            parts.append((value.T if by_outcome else value[:, None]).ravel())
             continue
-        this: Any = block.prior
-        root = this.root_of_groups(hyper[b.block])
+        block_prior: Any = block.prior
+        root = block_prior.root_of_groups(hyper[b.block])
         if root is not None:
             # b_g = Lambda u_g, u the loose coordinates
             u = in_groups(theta[b.entries].reshape((-1, m)), root.type.shape[0])
@@ -153,28 +175,32 @@ def _stretched(
             ]
             parts.append(pt.stack(rows, axis=1).ravel())
             continue
-        spread = this.spread(**hyper[b.block])
+        spread = block_prior.spread(**hyper[b.block])
         if spread.ndim == 0:
-            each = spread
+            factors = spread
         else:
-            each = (spread.T if several else spread[:, None]).ravel()
+            factors = (spread.T if by_outcome else spread[:, None]).ravel()
         parts.append(
             b.location
             + (theta[b.entries] - b.location)
-            * each
+            * factors
             / np.repeat(np.broadcast_to(b.spread, len(block.columns)), m)
         )
-    n = np.concatenate([b.entries for b in at.loose])
-    f = np.setdiff1d(np.arange(len(at.centre)), n)
+    n = np.concatenate([b.entries for b in reparameterisation.loose])
+    f = np.setdiff1d(np.arange(len(reparameterisation.centre)), n)
     loose = pt.concatenate(parts)
-    rest = theta[f] + at.follow @ (loose - at.centre[n])
-    return pt.concatenate([loose, rest])[np.argsort(np.concatenate([n, f]))]
+    following = theta[f] + reparameterisation.follow @ (
+        loose - reparameterisation.centre[n]
+    )
+    return pt.concatenate([loose, following])[np.argsort(np.concatenate([n, f]))]
 
 
-def _loose_prior(model: Model, at: Reparameterisation, theta: Any, unit: Any) -> Any:
-    """log p of the loose coordinates, which have the prior of one typical scale."""
+def _loose_prior(
+    model: Model, reparameterisation: Reparameterisation, theta: Any, unit: Any
+) -> Any:
+    """Return log p of the loose coordinates under the prior at one typical scale."""
     total: Any = 0.0
-    for b in at.loose:
+    for b in reparameterisation.loose:
         if b.cusp:
             continue
         block = model.joint.blocks[b.block]
@@ -189,10 +215,11 @@ def _loose_prior(model: Model, at: Reparameterisation, theta: Any, unit: Any) ->
 def hyper_draws(
     model: Model, posterior: Mapping[str, Array]
 ) -> tuple[dict[str, Array], dict[str, Array]]:
-    """Draws (chain, draw) of the hyperparameters of blocks, and of those of single coefficients, `lambda[x]` each."""
+    """Return draws (chain, draw) of the hyperparameters of blocks, and of those of
+    single coefficients, as `lambda[x]`."""
     shared: dict[str, Array] = {}
     local: dict[str, Array] = {}
-    several = bool(model.likelihood.outcomes)
+    has_outcomes = bool(model.likelihood.outcomes)
     for i, names in hyper_names(model.joint, model.design).items():
         block: Any = model.joint.blocks[i]
         for k, name in names.items():
@@ -206,9 +233,9 @@ def hyper_draws(
                     predictor = index[0]
                 else:
                     predictor = block.predictor
-                if several:
-                    of = f"{columns[index[-1]]}, {predictor}"
+                if has_outcomes:
+                    label = f"{columns[index[-1]]}, {predictor}"
                 else:
-                    of = columns[index[-1]]
-                local[f"{k}[{of}]"] = values[(..., *index)]
+                    label = columns[index[-1]]
+                local[f"{k}[{label}]"] = values[(..., *index)]
     return shared, local

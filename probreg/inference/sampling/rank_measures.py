@@ -1,7 +1,8 @@
 """Effective sample sizes and R-hat of Markov chains, rank-normalised (Vehtari, Gelman, Simpson, Carpenter & Buerkner 2021).
 
-Chains are split into halves, m of them with h draws each, S = m h, and draws enter by their ranks r, as z = Phi^-1((r - 3/8) / (S + 1/4)).
-The numbers are ArviZ's, whose import with scipy.stats behind it takes as long as sampling a small model; a law holds them equal.
+Chains are split into halves, m of them with h draws each, S = m h, and draws are
+replaced by their ranks r, as z = Phi^-1((r - 3/8) / (S + 1/4)). The numbers equal
+ArviZ's, which takes long to import; a test compares them.
 """
 
 import numpy as np
@@ -11,13 +12,14 @@ from probreg.numerics.special import ndtri
 Array = np.ndarray
 _TAILS = (0.05, 0.95)
 _RESOLUTION = 1e-15  # range of draws below which they are constant
-_LEAST = 4  # draws of a chain, below which there is no measure
+_LEAST = 4  # minimal number of draws of a chain
 
 
 def rank_r_hat(x: Array) -> float:
-    """The larger R-hat of bulk and tails of draws (chain, draw): of z, and of z of the distances to the median.
+    """Return the larger R-hat of bulk and tails of draws (chain, draw): of z, and of z
+    of the distances to the median.
 
-    It is nan for one chain, fewer than four draws and draws that are nan or constant.
+    nan for one chain, fewer than four draws and draws that are nan or constant.
 
     >>> stuck = np.arange(8.0) % 2 + np.array([[0.0], [10.0]])  # two chains at different places
     >>> round(rank_r_hat(stuck), 2)
@@ -35,7 +37,8 @@ def rank_r_hat(x: Array) -> float:
 def ess_bulk(x: Array) -> float:
     """The effective sample size of z, draws (chain, draw).
 
-    >>> ess_bulk(np.tile(np.arange(50.0) % 2, (4, 1))) > 200.0  # draws that alternate know a mean better than independent ones
+    >>> ess_bulk(np.tile(np.arange(50.0) % 2, (4, 1))) > 200.0  # alternating draws
+    estimate a mean better than independent ones
     True
     """
     if _measurable(x):
@@ -63,13 +66,13 @@ def _measurable(x: Array) -> bool:
 
 
 def _halves(x: Array) -> Array:
-    """Of an odd number of draws the middle one is left out."""
+    """Split each chain into halves; an odd number of draws omits the middle one."""
     half = x.shape[1] // 2
     return np.concatenate([x[:, :half], x[:, -half:]])
 
 
 def _normal_scores(x: Array) -> Array:
-    """z of the ranks; equal draws share the mean of theirs."""
+    """z of the ranks; equal draws have the mean of their ranks."""
     _, place, count = np.unique(x, return_inverse=True, return_counts=True)
     rank = np.cumsum(count) - (count - 1) / 2.0
     # z = Phi^-1((r - 3/8) / (S + 1/4))   (Blom 1958).
@@ -85,7 +88,8 @@ def _ratio(z: Array) -> float:
 
 
 def _effective(x: Array) -> float:
-    """S / tau, tau = 1 + 2 sum_(t > 0) rho_t of chains (m, h), the sum cut and smoothed as Geyer (1992) has it."""
+    """S / tau, tau = 1 + 2 sum_(t > 0) rho_t of chains (m, h), with the sum truncated
+    and smoothed by Geyer's (1992) method."""
     h = x.shape[1]
     if np.ptp(x) < _RESOLUTION:
         return float(x.size)
@@ -94,17 +98,18 @@ def _effective(x: Array) -> float:
     power = np.square(np.abs(np.fft.rfft(x - x.mean(1, keepdims=True), size)))
     covariance = np.fft.irfft(power, size)[:, :h].mean(0) / h
     # rho_t = 1 - (W - s_t) / var+, W = s_0 h / (h - 1), var+ = s_0 + variance of the means.
-    within = covariance[0] * h / (h - 1.0)
+    W = covariance[0] * h / (h - 1.0)
     total = covariance[0] + x.mean(1).var(ddof=1)
-    rho = 1.0 - (within - covariance) / total
+    rho = 1.0 - (W - covariance) / total
     rho[0] = 1.0
     if np.isnan(rho).any():
         return np.nan
-    # Pairs P_j = rho_2j + rho_(2j+1) count up to the first that is not positive, and none more than the one before.
-    most = max((h - 1) // 2 - 1, 0)
-    pairs = rho[: 2 * most + 2].reshape(-1, 2).sum(1)
-    ended = np.flatnonzero(pairs[: most + 1] <= 0.0)
-    last = int(ended[0]) if ended.size else most
+    # Pairs P_j = rho_2j + rho_(2j+1) count up to the first nonpositive one, each at
+    # most the one before.
+    n_pairs = max((h - 1) // 2 - 1, 0)
+    pairs = rho[: 2 * n_pairs + 2].reshape(-1, 2).sum(1)
+    ended = np.flatnonzero(pairs[: n_pairs + 1] <= 0.0)
+    last = int(ended[0]) if ended.size else n_pairs
     if rho[2 * last] > 0.0 or pairs[last] >= 0.0:
         odd_one = rho[2 * last]
     else:

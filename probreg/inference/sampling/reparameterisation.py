@@ -1,10 +1,14 @@
-"""Coordinates in which a posterior is nearly round, so that a sampler takes long steps and short tuning suffices.
+"""Coordinates in which a posterior is nearly round, so that a sampler takes long steps
+after a short warm-up.
 
-Where a scale tau is unknown, coefficients that the data settle are sampled as they are (centred), in coordinates whitened by
-the curvature; others as theta with beta = location + (theta - location) tau / tau0 (non-centred), theta having the prior of
-tau0, since beta given tau is then nearly the prior and its width follows tau (Papaspiliopoulos et al. 2007). Which of the two
-is decided at the tau of most evidence: centred where the data settle more than half of the coefficients. The other
-coefficients follow the loose ones by their regression, so that a correlated intercept costs nothing.
+If a scale tau is unknown, coefficients determined by the data are sampled directly
+(centred), in coordinates whitened by the curvature; others as theta with beta =
+location + (theta - location) tau / tau0 (non-centred), with theta under the prior of
+tau0. Beta given tau is then nearly the prior, with a width proportional to tau
+(Papaspiliopoulos et al. 2007). The choice is made at the tau of maximal evidence:
+centred if the data determine more than half of the coefficients. The other coefficients
+follow the loose ones by their regression, which removes the effect of a correlated
+intercept.
 """
 
 from collections.abc import Mapping
@@ -48,14 +52,14 @@ from probreg.priors.joint import Key, mapping_of
 from probreg.system.terminal import percent
 
 _CUSP = "a prior with a cusp is sampled as a scale mixture of uniforms, which is smooth in its own coordinates"
-_STEPS = 14  # of Newton's method, past which the mode is too far away for its curvature to describe the posterior
+_STEPS = 14  # Newton steps, after which the mode is too far away for its curvature to describe the posterior
 _FAR = 4.0  # posterior standard deviations
-_LEAST = 0.05  # of the median of its prior: the standard deviation of effects at which chains start
-_SETTLED = 0.5  # of a block's coefficients by the data: above it the block is centred
+_LEAST = 0.05  # relative to the median of the prior: smallest standard deviation of effects at the start of chains
+_SETTLED = 0.5  # share of a block's coefficients determined by the data, above which it is centred
 
 
 class AffineMap(NamedTuple):
-    """(vec beta, log aux) = centre + A z; `whitened` says whether z is nearly standard normal."""
+    """(vec beta, log aux) = centre + A z; `whitened` if z is nearly standard normal."""
 
     centre: Array
     A: Array
@@ -64,8 +68,9 @@ class AffineMap(NamedTuple):
 
 
 class StretchedBlocks(NamedTuple):
-    """A block in non-centred coordinates: beta = location + (theta - location) spread(hyperparameters) / spread; with a cusp
-    it has no theta, and is a scale mixture of uniforms."""
+    """A block in non-centred coordinates: beta = location + (theta - location)
+    spread(hyperparameters) / spread; with a cusp it has no theta, and is a scale
+    mixture of uniforms."""
 
     block: int
     entries: Array  # of its entries in vec(beta)
@@ -76,8 +81,9 @@ class StretchedBlocks(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Reparameterisation:
-    """vec(theta) = centre + A z, and vec(beta) = vec(theta) where no block is loose. Else the loose ones are stretched, and
-    the others follow: beta_f = theta_f + follow (beta_n - centre_n), n the entries of loose blocks in their order."""
+    """vec(theta) = centre + A z, and vec(beta) = vec(theta) without loose blocks.
+    Otherwise the loose ones are stretched, and the others follow: beta_f = theta_f +
+    follow (beta_n - centre_n), n the entries of loose blocks in order."""
 
     centre: Array  # (p m,)
     A: Array  # (p m, k)
@@ -88,16 +94,18 @@ class Reparameterisation:
 
 
 def affine_map(model: Model) -> AffineMap:
-    """Whitened by the curvature at the mode where there is one, else the standardised columns as they are."""
+    """Return a map whitened by the curvature at the mode if there is one, else the
+    standardised columns."""
     if model.likelihood.least_squares:
-        found = _by_moments(model)
+        whitened_map = _by_moments(model)
     else:
-        found = _by_mode(model)
-    if found is not None:
-        return found
+        whitened_map = _by_mode(model)
+    if whitened_map is not None:
+        return whitened_map
     T = map_of_columns(model.design.frame.T, model.shape[1])
     a = len(model.unknown)
-    # No curvature to whiten by: beta = T gamma, one z for each entry of gamma and each log aux.
+    # No curvature for whitening: beta = T gamma, one z for each entry of gamma and each
+    # log aux.
     A = with_aux(T, a)
     if a and model.design.n:
         start = model.likelihood.initial_eta(model.design.observed)[1]
@@ -110,17 +118,18 @@ def affine_map(model: Model) -> AffineMap:
         centre,
         A,
         False,
-        f"sampled on standardised columns: no mode to whiten by in {_STEPS} steps",
+        f"sampled on standardised columns: no mode found for whitening in {_STEPS} steps",
     )
 
 
 def _by_mode(model: Model) -> AffineMap | None:
-    """The normal at the mode over (vec beta, log aux); None where no mode is near."""
+    """Return the normal at the mode over (vec beta, log aux); None if no mode is
+    near."""
     if not isinstance(model.likelihood, DifferentiableLikelihood):
         return None
     kinked = isinstance(
         model.likelihood, ProximalLikelihood
-    )  # its steps are those of an interior point
+    )  # its steps would be those of an interior point
     if kinked:
         smooth = model.joint.gaussian
     else:
@@ -149,14 +158,17 @@ def _by_mode(model: Model) -> AffineMap | None:
 
 
 def _by_moments(model: Model) -> AffineMap | None:
-    """The normal of beta at a sigma near the posterior's, and log sigma of standard deviation 1 / sqrt(2 n) beside it."""
-    near = replace(model, prior=proxy_prior(model))
+    """Return the normal of beta at a sigma near the posterior's, and an independent log
+    sigma with sd 1 / sqrt(2 n)."""
+    normal_model = replace(model, prior=proxy_prior(model))
     sigma = rough_sigma(model)
     moments = model.design.moments
-    given = posterior_given_sigma(moments, PriorRows.of(near.joint), float(sigma))
-    if given.rank.dropped:
+    posterior = posterior_given_sigma(
+        moments, PriorRows.of(normal_model.joint), float(sigma)
+    )
+    if posterior.rank.dropped:
         return None
-    root = sigma * np.asarray(given.root, dtype=float)
+    root = sigma * np.asarray(posterior.root, dtype=float)
     a = len(model.unknown)
     A = np.zeros((len(root) + a, root.shape[1] + a))
     # beta | sigma ~ N(mean, sigma^2 root root'); log sigma has the standard deviation (2 n)^(-1/2) of its Fisher information.
@@ -165,17 +177,20 @@ def _by_moments(model: Model) -> AffineMap | None:
         2.0 * max(moments.weight, 1.0)
     )
     note = "sampled on the sufficient statistics of the rows, in whitened coordinates"
-    return AffineMap(np.r_[given.mean, np.full(a, np.log(sigma))], A, True, note)
+    return AffineMap(np.r_[posterior.mean, np.full(a, np.log(sigma))], A, True, note)
 
 
 def reparameterise(
     model: Model, scales: Mapping[int, "Typical"] | None = None
 ) -> Reparameterisation:
-    """Whitened where there is a mode to whiten by, with loose blocks where a scale is unknown and the data are weak; `scales` are
-    those of `typical_scales`, where they are known."""
+    """Return whitened coordinates if there is a mode, with loose blocks for unknown
+    scales with weak data.
+
+    `scales` are those of `typical_scales`, if they are known.
+    """
     if scales is None:
         scales = typical_scales(model)
-    near = replace(
+    normal_model = replace(
         model,
         prior=proxy_prior(model, {i: s.plain or s.spread for i, s in scales.items()}),
     )
@@ -184,75 +199,87 @@ def reparameterise(
         for i, s in scales.items()
         if not s.centred and not _has_cusp(model, i)
     ]
-    at = _whitened(near)
+    coordinates = _whitened_coordinates(normal_model)
     cusps = [
         _noncentred_block(model, i, 1.0)
         for i in range(len(model.joint.blocks))
-        if _has_cusp(model, i) and not _far(model, at, i)
+        if _has_cusp(model, i) and not _is_far(model, coordinates, i)
     ]
-    at = _with_noncentred(model, at, (*loose, *(b._replace(cusp=True) for b in cusps)))
+    coordinates = _with_noncentred(
+        model, coordinates, (*loose, *(b._replace(cusp=True) for b in cusps))
+    )
     words = [s.words for s in scales.values()] + [_CUSP] * bool(cusps)
-    return replace(at, words=tuple(words))
+    return replace(coordinates, words=tuple(words))
 
 
 def with_blocks_apart(model: Model) -> Model:
-    """The same model with a block whose prior has a cusp split: columns that the data hold far from the cusp are
-    sampled as they are, and only the others as mixtures of uniforms."""
+    """Split blocks with a cusp: columns that the data keep far from the cusp are
+    sampled directly, and only the others as mixtures of uniforms."""
     if not any(_has_cusp(model, i) for i in range(len(model.joint.blocks))):
         return model
-    at = _whitened(replace(model, prior=proxy_prior(model)))
+    coordinates = _whitened_coordinates(replace(model, prior=proxy_prior(model)))
     blocks = list[BlockPrior]()
     for i, b in enumerate(model.joint.blocks):
         if not _has_cusp(model, i) or isinstance(b.prior, HierarchicalPrior):
             blocks.append(b)
             continue
-        far = _away(model, at, b)
-        for part in (np.flatnonzero(far), np.flatnonzero(~far)):
+        is_far = _is_far_by_column(model, coordinates, b)
+        for part in (np.flatnonzero(is_far), np.flatnonzero(~is_far)):
             if len(part):
-                own = tuple(b.columns[k] for k in part)
+                columns = tuple(b.columns[k] for k in part)
                 blocks.append(
-                    replace(b, prior=prior_of_entries(b.prior, part), columns=own)
+                    replace(b, prior=prior_of_entries(b.prior, part), columns=columns)
                 )
     return replace(model, prior=mapping_of(blocks, model.design.columns))
 
 
-def _away(model: Model, at: Reparameterisation, b: BlockPrior) -> Array:
-    """(q,) bool: columns of a block whose coefficients the data hold far from their location."""
-    # cov(vec beta) = A A': the standard deviation of an entry is the length of its row of A.
-    sd = np.linalg.norm(at.A, axis=1).reshape(model.shape)
+def _is_far_by_column(
+    model: Model, coordinates: Reparameterisation, b: BlockPrior
+) -> Array:
+    """(q,) bool: columns of a block with posterior coefficients far from their
+    location."""
+    # cov(vec beta) = A A': the standard deviation of an entry is the norm of its row of
+    # A.
+    sd = np.linalg.norm(coordinates.A, axis=1).reshape(model.shape)
     location = np.broadcast_to(getattr(unit_prior(b), "location", 0.0), len(b.columns))
-    away = np.abs(b.take(at.centre.reshape(model.shape)) - location[:, None])
-    return np.asarray((away > _FAR * b.take(sd)).all(1))
+    distance = np.abs(
+        b.take(coordinates.centre.reshape(model.shape)) - location[:, None]
+    )
+    return np.asarray((distance > _FAR * b.take(sd)).all(1))
 
 
-def _far(model: Model, at: Reparameterisation, i: int) -> bool:
+def _is_far(model: Model, coordinates: Reparameterisation, i: int) -> bool:
     b = model.joint.blocks[i]
     return not isinstance(b.prior, HierarchicalPrior) and bool(
-        _away(model, at, b).all()
+        _is_far_by_column(model, coordinates, b).all()
     )
 
 
-def prior_of_entries(prior: Prior, which: Array) -> Prior:
-    """The prior of some of the columns, of a prior of independent columns."""
+def prior_of_entries(prior: Prior, entries: Array) -> Prior:
+    """Return the prior of some of the columns, for a prior of independent columns."""
     fields: dict[str, Any] = {
-        k: tuple(v[i] for i in which)
+        k: tuple(v[i] for i in entries)
         for k, v in vars(prior).items()
         if isinstance(v, tuple)
     }
-    this: Any = prior
-    return replace(this, **fields)
+    prior_any: Any = prior
+    return replace(prior_any, **fields)
 
 
-def _whitened(near: Model) -> Reparameterisation:
-    """The coefficients' part of the affine map: of a Cholesky factor, the leading block is that of the leading block."""
-    at = affine_map(near)
-    k = near.shape[0] * near.shape[1]
-    a = len(near.unknown)
-    return Reparameterisation(at.centre[:k], at.A[:k, : at.A.shape[1] - a], at.note)
+def _whitened_coordinates(normal_model: Model) -> Reparameterisation:
+    """Return the coefficients' part of the affine map, the leading block of its
+    Cholesky factor."""
+    affine = affine_map(normal_model)
+    k = normal_model.shape[0] * normal_model.shape[1]
+    a = len(normal_model.unknown)
+    return Reparameterisation(
+        affine.centre[:k], affine.A[:k, : affine.A.shape[1] - a], affine.note
+    )
 
 
 def rough_sigma(model: Model) -> float:
-    """Return a sigma near the posterior's: the residual standard deviation, or what the prior allows where nothing is left over."""
+    """Return a sigma near the posterior's: the residual standard deviation, or a value
+    from the prior if there are no residuals."""
     if model.noise_held is not None:
         return model.noise_held
     m = model.design.moments
@@ -264,7 +291,8 @@ def rough_sigma(model: Model) -> float:
     if len(relative):  # the distance from a prior in units of sigma is a residual too
         rss = Conditional(merge(m.factor, relative)).rss
         return float(np.sqrt(max(rss, 1e-12 * m.y_scale**2) / spare)) or 1.0
-    # The columns reproduce the response, so that p(sigma) sigma^-(n - rank) is left of the density of log sigma: its maximum, among
+    # The columns reproduce the response, so the density of log sigma is p(sigma)
+    # sigma^-(n - rank): its maximum, among
     # values from 1e-12 to 1e12 in steps of 12 %.
     grid = np.geomspace(1e-12, 1e12, 500)
     with np.errstate(divide="ignore", over="ignore"):
@@ -275,33 +303,36 @@ def rough_sigma(model: Model) -> float:
 def _noncentred_block(model: Model, i: int, spread: Any) -> StretchedBlocks:
     block = model.joint.blocks[i]
     m = model.shape[1]
-    each = block.width(m)
+    width = block.width(m)
     location = getattr(unit_prior(block), "location", 0.0)
     index = block.entries(m)
-    if _by_groups(block.prior):  # standard normal coordinates, times the root
+    if _by_groups(block.prior):  # standard normal coordinates, multiplied by the root
         spread = 1.0
-    at = np.repeat(np.broadcast_to(location, len(block.columns)), each).astype(float)
-    return StretchedBlocks(i, index, at, spread)
+    centre = np.repeat(np.broadcast_to(location, len(block.columns)), width).astype(
+        float
+    )
+    return StretchedBlocks(i, index, centre, spread)
 
 
 def _with_noncentred(
-    model: Model, at: Reparameterisation, loose: tuple[StretchedBlocks, ...]
+    model: Model, coordinates: Reparameterisation, loose: tuple[StretchedBlocks, ...]
 ) -> Reparameterisation:
-    """The other coefficients given the loose ones, and these as they are: whitened too where one scale serves them all,
-    else in units of their prior."""
+    """Return the other coefficients given the loose ones, which are whitened too if
+    they share one scale, else in units of their prior."""
     if not loose:
-        return at
+        return coordinates
     n = np.concatenate([b.entries for b in loose])
-    f = np.setdiff1d(np.arange(len(at.centre)), n)
-    # The regression of the others f on the loose entries n, as of a normal with covariance S:
+    f = np.setdiff1d(np.arange(len(coordinates.centre)), n)
+    # The regression of the others f on the loose entries n, for a normal with
+    # covariance S:
     # E[beta_f | beta_n] = centre_f + follow (beta_n - centre_n), follow = S_fn S_nn^-1,
     # cov(beta_f | beta_n) = S_ff - follow S_nf = A_ff A_ff'.
-    S = at.A @ at.A.T
+    S = coordinates.A @ coordinates.A.T
     follow = np.linalg.solve(
-        _balanced(S[np.ix_(n, n)]), S[np.ix_(n, f)] / _sizes(S, n)[:, None]
+        _to_unit_diagonal(S[np.ix_(n, n)]), S[np.ix_(n, f)] / _sizes(S, n)[:, None]
     ).T / _sizes(S, n)
     A = np.zeros_like(S)
-    centre = at.centre.copy()
+    centre = coordinates.centre.copy()
     A[np.ix_(f, f)] = _root(S[np.ix_(f, f)] - follow @ S[np.ix_(n, f)])
     for b in loose:
         prior = model.joint.blocks[b.block].prior
@@ -313,11 +344,13 @@ def _with_noncentred(
             # Non-centred: z = (theta - location) / sd under the prior at the typical scale.
             A[b.entries, b.entries] = _prior_sd(model, b)
             centre[b.entries] = b.location
-    return replace(at, A=A[:, A.any(0)], centre=centre, loose=loose, follow=follow)
+    return replace(
+        coordinates, A=A[:, A.any(0)], centre=centre, loose=loose, follow=follow
+    )
 
 
 def _by_groups(prior: Prior) -> bool:
-    """Effects by group, which a root multiplies."""
+    """Whether the effects by group are multiplied by a root."""
     return isinstance(prior, HierarchicalPrior) and bool(prior.hyper_labels)
 
 
@@ -343,34 +376,38 @@ def _sizes(S: Array, n: Array) -> Array:
     return np.sqrt(np.diagonal(S)[n])
 
 
-def _balanced(S: Array) -> Array:
-    """Scaled to unit diagonal."""
+def _to_unit_diagonal(S: Array) -> Array:
+    """Scale to unit diagonal."""
     d = np.sqrt(np.diagonal(S))
     return S / np.outer(d, d)
 
 
 def _root(S: Array) -> Array:
-    """L with L L' = S, through unit diagonal; a lost digit of a difference is made up by a touch of the diagonal."""
+    """L with L L' = S, computed at unit diagonal; a small multiple of the diagonal
+    covers lost digits."""
     d = np.sqrt(np.diagonal(S))
     # S = D C D with C of unit diagonal: L = D chol(C).
-    return d[:, None] * np.linalg.cholesky(_balanced(S) + 1e-12 * np.eye(len(S)))
+    return d[:, None] * np.linalg.cholesky(
+        _to_unit_diagonal(S) + 1e-12 * np.eye(len(S))
+    )
 
 
 # ---- typical scales ----------------------------------------------------------------------------------------------------
 
 
 class Typical(NamedTuple):
-    """A value of a block's spread near which the posterior lies, one number or one of each column, and whether to centre there."""
+    """A typical value of a block's spread in the posterior, one number or one for each
+    column, and whether to centre there."""
 
     spread: Any
     centred: bool
     words: str
     hyper: Mapping[str, float]  # of a latent prior, at that spread
-    plain: Prior | None = None  # the prior there, of effects by group
+    plain: Prior | None = None  # the prior at this value, for effects by group
 
 
 def typical_scales(model: Model) -> dict[int, Typical]:
-    """One entry for each block with hyperparameters."""
+    """Return one entry for each block with hyperparameters."""
     blocks = model.joint.blocks
     local = [
         i
@@ -378,44 +415,44 @@ def typical_scales(model: Model) -> dict[int, Typical]:
         if isinstance(b.prior, HierarchicalPrior)
         and not isinstance(b.prior, LatentPrior)
     ]
-    out = {i: _local(blocks[i]) for i in local}
+    typical = {i: _local(blocks[i]) for i in local}
     tuned = [i for i, b in enumerate(blocks) if isinstance(b.prior, LatentPrior)]
-    found = _by_evidence(model) if tuned else None
+    optima = _by_evidence(model) if tuned else None
     for k, i in enumerate(tuned):
         prior: Any = blocks[i].prior
-        if found:
-            values, share = found[k]
+        if optima:
+            values, share = optima[k]
         else:
             values = _medians(prior)
             share = 0.0
         grouped = _by_groups(prior)
-        values = _no_edge(prior, values) if grouped else values
+        values = _without_zero_scales(prior, values) if grouped else values
         spread = prior.spread(**values)
         if share > _SETTLED and (prior.scalar or grouped):
             way = "centred"
         else:
             way = "non-centred"
         columns = model.design.called(blocks[i].columns)
-        told = {
+        natural = {
             prior.hyper_labels.get(name, name): v
             for name, v in prior.natural(values).items()
         }
         scale = ", ".join(
             f"{v:.3g}" if name == "tau" else f"{name} {v:.3g}"
-            for name, v in told.items()
+            for name, v in natural.items()
         )
-        if found:
-            at = f"at the scale of most evidence, {scale}, the data settle {percent(share, 2)} of {columns}"
+        if optima:
+            place = f"at the scale of most evidence, {scale}, the data settle {percent(share, 2)} of {columns}"
         else:
-            at = columns
-        out[i] = Typical(
+            place = columns
+        typical[i] = Typical(
             spread,
             way == "centred",
-            f"the unknown scale is sampled with beta, {way}: {at}",
+            f"the unknown scale is sampled with beta, {way}: {place}",
             values,
             prior.given(**values) if grouped else None,
         )
-    return out
+    return typical
 
 
 def _local(block: BlockPrior) -> Typical:
@@ -432,57 +469,65 @@ def _medians(prior: LatentPrior) -> dict[str, float]:
     }
 
 
-def _no_edge(prior: LatentPrior, values: Mapping[str, float]) -> dict[str, float]:
-    """Hyperparameters a sampler can start at: a standard deviation of zero becomes a small one."""
-    least = {name: _LEAST * v for name, v in _medians(prior).items()}
+def _without_zero_scales(
+    prior: LatentPrior, values: Mapping[str, float]
+) -> dict[str, float]:
+    """Replace a standard deviation of zero by a small one, so that a sampler can start
+    there."""
+    smallest = {name: _LEAST * v for name, v in _medians(prior).items()}
     return {
-        name: max(v, least[name]) if scale else v
+        name: max(v, smallest[name]) if scale else v
         for (name, v), scale in zip(values.items(), prior.scales)
     }
 
 
 def _by_evidence(model: Model) -> list[tuple[dict[str, float], float]] | None:
-    """(hyperparameters, share of the coefficients that the data settle) of each latent prior, of a model with normal priors in
-    place of others and no edges; None where it has no maximum."""
-    near = replace(
+    """Return (hyperparameters, share of the coefficients determined by the data) of
+    each latent prior at the maximum of the evidence.
+
+    Other priors are replaced by normal ones, and bounded ones by reference priors. None
+    if there is no maximum.
+    """
+    normal_model = replace(
         model,
         prior=_all_normal(model),
-        aux={**model.aux, **{a: Reference() for a in _edged(model)}},
+        aux={**model.aux, **{a: Reference() for a in _bounded_aux(model)}},
     )
-    if Evidence().obstacle(near) is not None:
+    if Evidence().obstacle(normal_model) is not None:
         return None
-    problem = EvidenceProblem(near, False)
+    problem = EvidenceProblem(normal_model, False)
     try:
         top = problem.maximise(100)
     except (Incompatible, np.linalg.LinAlgError):
         return None
     hyper = problem.hyper(top)
-    of = problem.groups.group_of
-    # gamma_k / n_k, the share of the block's coefficients that the data settle (MacKay 1992).
+    group_of = problem.groups.group_of
+    # gamma_k / n_k, the share of the block's coefficients determined by the data
+    # (MacKay 1992).
     return [
         (
-            dict(zip(g.hyper, hyper[of == k].tolist())),
-            _share_settled(g, top.at.effective[of == k], g.width(model.shape[1])),
+            dict(zip(g.hyper, hyper[group_of == k].tolist())),
+            _share_settled(g, top.at.effective[group_of == k], g.width(model.shape[1])),
         )
         for k, g in enumerate(problem.unknown)
     ]
 
 
 def _share_settled(group: LatentGroup, effective: Array, predictors: int) -> float:
-    """Of the coefficients of a group, from the parameters that the data settle: one number of all, or those of each scale of effects."""
+    """Return the share of a group's coefficients determined by the data."""
     if group.prior is None or not group.prior.hyper_labels:
         return float(effective[0]) / (len(group.columns) * predictors)
     scales = np.array(group.prior.scales)
-    each = len(group.columns) / len(group.prior.effects) * predictors  # type: ignore[attr-defined]
-    return float(effective[scales].sum() / (each * max(scales.sum(), 1)))
+    effects_per_scale = len(group.columns) / len(group.prior.effects) * predictors  # type: ignore[attr-defined]
+    return float(effective[scales].sum() / (effects_per_scale * max(scales.sum(), 1)))
 
 
-def _edged(model: Model) -> list[str]:
+def _bounded_aux(model: Model) -> list[str]:
     return [a for a in model.unknown if model.aux_prior(a).has_bounded_support]
 
 
 def _all_normal(model: Model) -> dict[Key, Prior]:
-    out = list[BlockPrior]()
+    blocks = list[BlockPrior]()
     for b in model.joint.blocks:
         prior = b.prior
         if isinstance(prior, ScaleMixture):
@@ -490,20 +535,23 @@ def _all_normal(model: Model) -> dict[Key, Prior]:
                 _normal(prior.base),
                 Reference() if prior.tau.has_bounded_support else prior.tau,
             )
-        out.append(
+        blocks.append(
             replace(
                 b, prior=prior if isinstance(prior, LatentPrior) else _normal(prior)
             )
         )
-    return mapping_of(out, model.design.columns)
+    return mapping_of(blocks, model.design.columns)
 
 
 # ---- normal priors in place of others ----------------------------------------------------------------------------------
 
 
 def proxy_prior(model: Model, spreads: Mapping[int, Any] | None = None) -> Any:
-    """Normal priors of the same centre and scale in place of others: they shape coordinates, not the posterior. `spreads` are
-    those of blocks with hyperparameters, or the plain priors themselves."""
+    """Return normal priors of the same centre and scale in place of others, for
+    coordinates only.
+
+    `spreads` are the spreads of blocks with hyperparameters, or their plain priors.
+    """
     spreads = spreads or {}
     normal = [
         replace(b, prior=_normal(b.prior, spreads.get(i)))
@@ -529,7 +577,7 @@ def _normal(prior: Prior, spread: Any = None) -> Prior:
     # Var(r) = Gamma(3/q) / Gamma(1/q) for p(r) proportional to exp(-|r|^q).
     if isinstance(
         prior, ExponentialPower
-    ):  # its standard deviation, far from its scale where q is small
+    ):  # its standard deviation, far from its scale for small q
         factor = float(np.exp(0.5 * (gammaln(3.0 / prior.q) - gammaln(1.0 / prior.q))))
     scale: Any = np.asarray(this.scale) * factor
     return Normal(scale, location=this.location, sigma_units=this.sigma_units)

@@ -1,4 +1,4 @@
-"""The rows of a model in the order in which compiled loops read them."""
+"""The rows of a model in the memory order of compiled loops."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,8 @@ from probreg.numerics.compiled import CompiledDensity, tiles_of
 
 @dataclass(frozen=True, eq=False)
 class RowArrays:
-    """The rows as compiled loops take them, and what log p owes to the responses alone."""
+    """The rows as arrays for compiled loops, and the part of log p that depends on the
+    responses only."""
 
     density: CompiledDensity
     tiles: Array
@@ -23,11 +24,11 @@ class RowArrays:
 
     @classmethod
     def of(cls, model: Model) -> "RowArrays":
-        """Rows with a precision are multiplied by its root."""
+        """From a model; rows with a precision are multiplied by its root."""
         likelihood = model.likelihood
         design = model.design
         assert isinstance(likelihood, DifferentiableLikelihood)
-        assert likelihood.compiled_density is not None  # see `compiled_obstacle`
+        assert likelihood.compiled_density is not None  # checked in `compiled_obstacle`
         y = np.ascontiguousarray(design.observed, dtype=float)
         X = design.X
         offset = _offset(model)

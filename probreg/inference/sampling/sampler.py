@@ -1,7 +1,9 @@
-"""Draws by NUTS: a density that is compiled whole by the chains of this package, any other one by nutpie, and a PyMC model with
-its graph run as NumPy, so that nothing is compiled before the first draw.
+"""Draws by NUTS.
 
-An interrupt in a destructor or a callback of the collector is printed by Python and forgotten; `Interrupts` keeps it.
+A fully compiled density is sampled by the chains of this package, any other one by
+nutpie. The graph of a PyMC model runs as NumPy, so nothing is compiled before the first
+draw. Python prints and drops an interrupt in a destructor or a callback of the
+collector; `Interrupts` records it.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
     from pytensor.tensor import TensorVariable
 
 
-# What nutpie calls a quantity, and what ArviZ calls it.
+# Names of statistics in nutpie, and in ArviZ.
 _STATS = {
     "diverging": "diverging",
     "energy": "energy",
@@ -40,10 +42,11 @@ _STATS = {
 }
 
 
-# Short NumPy calls hold the interpreter's lock; below this, chains in threads take turns and gain nothing.
+# Short NumPy calls keep the interpreter's lock; below this, threads of chains run in
+# turn without a gain.
 _ROWS_WORTH_A_THREAD = 100_000
 _TRIES = 100
-_LOOK = 0.1  # seconds between two looks for an interrupt
+_LOOK = 0.1  # seconds between two checks for an interrupt
 _NOWHERE = (
     "nuts: no chain could start: the log posterior is not finite at any of a hundred points about the centre of its "
     "coordinates. See check(model), or give a more informative prior"
@@ -52,9 +55,12 @@ _NOWHERE = (
 
 @dataclass(frozen=True)
 class Density:
-    """log p and the map to the named variables, as functions of the unconstrained vector x of length `size`; `start` draws
-    a first x. `free` says that log p runs without the interpreter's lock, so that chains in threads gain by it. `target` is the same
-    log p as compiled code calls it, where it can; `expand` then takes x of any shape (..., size). `whitened` says that x is nearly
+    """log p and the map to the named variables, as functions of the unconstrained
+    vector x of length `size`.
+
+    `start` draws a first x. `free`: log p runs without the interpreter's lock, so that
+    threads of chains are faster. `target` is the same log p for compiled code, if it
+    exists; `expand` then takes x of any shape (..., size). `whitened`: x is nearly
     standard normal."""
 
     size: int
@@ -69,7 +75,8 @@ class Density:
 
 @dataclass(frozen=True)
 class SamplerSettings:
-    """How to sample; the same `seed` gives the same draws, whatever the number of cores."""
+    """Settings of the sampler; the same `seed` gives the same draws for any number of
+    cores."""
 
     seed: int
     draws: int = 1000
@@ -89,13 +96,15 @@ class SamplerOutput(NamedTuple):
 def sample(
     density: Density, run: SamplerSettings, interrupts: Interrupts | None = None
 ) -> SamplerOutput:
-    """Draws of a density by NUTS (Hoffman & Gelman 2014) with a diagonal mass matrix that is adapted.
+    """Sample a density by NUTS (Hoffman & Gelman 2014) with an adapted diagonal mass
+    matrix.
 
-    `interrupts` are those that were open before, while the density was made; without them its own are.
+    `interrupts` were opened before, while the density was created; by default the
+    function opens its own.
     """
     if interrupts is None:
-        with Interrupts() as own:
-            return sample(density, run, own)
+        with Interrupts() as own_interrupts:
+            return sample(density, run, own_interrupts)
     if density.target is not None:
         return _by_chains(density, density.target, run, interrupts)
     return _by_nutpie(density, run, interrupts)
@@ -115,14 +124,14 @@ def _by_chains(
             interrupts.check()
             bar.done = done
 
-        found = chains.walk_all(
+        sampled = chains.run_chains(
             target, density.start, run.tune, run.draws, run.target_accept, seed=run.seed, chains=run.chains,
             whitened=density.whitened, workers=threads(), look=look,
         )  # fmt: skip
-    if found is None:
+    if sampled is None:
         raise NotConverged(_NOWHERE)
-    values = density.expand(np.stack([c.draws for c in found]))
-    stats = np.stack([c.stats for c in found])
+    values = density.expand(np.stack([c.draws for c in sampled]))
+    stats = np.stack([c.stats for c in sampled])
     return SamplerOutput(dict(values), trajectory.named_statistics(stats))
 
 
@@ -134,13 +143,13 @@ def _by_nutpie(
     nutpie = import_nutpie()
     names = list(density.shapes)
     failed: list[Exception] = []
-    quiet = _quiet(density.log_prob, failed)
-    found = quiet(_start(density, quiet, run.seed))[
+    quiet = _without_warnings(density.log_prob, failed)
+    log_p = quiet(_start(density, quiet, run.seed))[
         0
-    ]  # a refusal here leaves nothing running
+    ]  # an error here leaves nothing running
     if failed:
         raise failed[0]
-    if not np.isfinite(found):
+    if not np.isfinite(log_p):
         raise NotConverged(_NOWHERE)
     compiled = nutpie.compiled_pyfunc.from_pyfunc(
         density.size,
@@ -154,7 +163,7 @@ def _by_nutpie(
     with (
         threadpool_limits(
             1, user_api="blas"
-        ),  # a matrix times one vector: more threads only wait for each other
+        ),  # a matrix times one vector: more threads would only wait
         progress_bar(
             "draws", run.chains * (run.tune + run.draws), show=run.progress
         ) as bar,
@@ -164,33 +173,34 @@ def _by_nutpie(
             tune=run.tune, chains=run.chains, seed=run.seed, target_accept=run.target_accept, blocking=False, return_raw_trace=True,
             progress_callback=partial(_count, bar) if bar.shown else None,
         )  # fmt: skip
-        trace = _awaited(running, failed, interrupts)
+        trace = _wait_for_draws(running, failed, interrupts)
     return SamplerOutput(*arrays_of(trace, density.shapes, _STATS))
 
 
 def _count(bar: Task, chains: list[Any]) -> None:
-    """What nutpie reports of its chains, warm-up included."""
+    """Update the bar with the draws of nutpie's chains, including the warm-up."""
     bar.done = sum(chain.finished_draws for chain in chains)
 
 
 def density_of(model: pm.Model) -> Density:
-    """The density of a PyMC model with the free variables and deterministics to report.
+    """Return the density of a PyMC model with its free variables and deterministics.
 
     Positive and other constrained variables are sampled on PyMC's unconstrained scale, the Jacobian included, and
-    returned on their own. Raises ValueError where a free variable is discrete: NUTS needs a gradient.
+    returned on their own. Raises ValueError for discrete free variables: NUTS needs a
+    gradient.
     """
-    found, flat, shapes, rows = _compiled(model)
+    functions, flat, shapes, rows = _compile_model(model)
     names = list(shapes)
 
     def expand(x: np.ndarray) -> dict[str, np.ndarray]:
         return {
             k: np.asarray(v, dtype=float, order="C")
-            for k, v in zip(names, found.expand(x), strict=True)
+            for k, v in zip(names, functions.expand(x), strict=True)
         }
 
     return Density(
         flat.size,
-        found.log_prob,
+        functions.log_prob,
         expand,
         lambda rng: flat + rng.uniform(-1, 1, flat.size),
         shapes,
@@ -203,10 +213,11 @@ class _Functions(NamedTuple):
     expand: Callable[[np.ndarray], tuple[np.ndarray, ...]]
 
 
-def _compiled(
+def _compile_model(
     model: pm.Model,
 ) -> tuple[_Functions, np.ndarray, dict[str, tuple[int, ...]], int]:
-    """log p with its gradient, and the variables to report, each as one function of a flat vector."""
+    """Return log p with its gradient, and the reported variables, each as one function
+    of a flat vector."""
     import pytensor
     import pytensor.tensor as pt
     from pymc.model.transform.optimization import freeze_dims_and_data
@@ -221,8 +232,9 @@ def _compiled(
             f"NUTS needs continuous unknowns, found discrete {model.discrete_value_vars}"
         )
     frozen = freeze_dims_and_data(model)
-    # Without a C compiler in reach PyTensor neither builds its own helpers nor searches for a BLAS.
-    # `model` in context says whether its bounds are checked; freezing forgets it.
+    # Without a C compiler PyTensor neither builds its own helpers nor searches for a
+    # BLAS.
+    # `model` in context keeps its setting for checks of bounds, which freezing loses.
     with pytensor.config.change_flags(cxx=""), model:
         point = frozen.initial_point()
         unknowns = [
@@ -232,7 +244,8 @@ def _compiled(
         start = [np.asarray(point[v.name], dtype=float) for v in value_vars]
         x: Any = pt.tensor("x", shape=(sum(a.size for a in start),), dtype="float64")
         parts: Any = _cut(x, value_vars, [a.shape for a in start])
-        # Stabilised before the gradient is taken, so that log softmax is differentiated as such.
+        # Stabilised before the gradient is taken, so that log softmax is differentiated
+        # as a whole.
         log_p: Any = rewrite_graph(frozen.logp(), include=("canonicalize", "stabilize"))
         gradient = pt.concatenate([g.ravel() for g in pt.grad(log_p, value_vars)])
         shown = unknowns + [frozen[v.name] for v in model.deterministics]
@@ -264,7 +277,7 @@ def _cut(
 
 
 def _start(density: Density, log_prob: Callable, seed: int) -> np.ndarray:
-    """The first of some draws of a start where the density is finite, or the last."""
+    """Return the first of several starts with a finite density, or the last."""
     rng = np.random.default_rng(seed)
     for _ in range(_TRIES):
         x = density.start(rng)
@@ -273,9 +286,15 @@ def _start(density: Density, log_prob: Callable, seed: int) -> np.ndarray:
     return x
 
 
-def _awaited(running: Any, failed: list[Exception], interrupts: Interrupts) -> Any:
-    """The draws once all are there. An interrupt ends the chains and is passed on: nutpie's own waiting would take it for
-    an order to hand over what there is. One that a destructor lost is looked for between two waits."""
+def _wait_for_draws(
+    running: Any, failed: list[Exception], interrupts: Interrupts
+) -> Any:
+    """Wait for all draws.
+
+    An interrupt ends the chains and is raised again; nutpie's own wait would return
+    partial draws instead. Between two waits the function also checks for interrupts
+    lost in a destructor.
+    """
     try:
         trace = None
         while trace is None:
@@ -293,9 +312,13 @@ def _awaited(running: Any, failed: list[Exception], interrupts: Interrupts) -> A
     return trace
 
 
-def _quiet(log_prob: Callable, failed: list[Exception]) -> Callable:
-    """Overflow far from the mode is an infinite energy, which the sampler counts as a divergence: no warning. Any other
-    exception is kept in `failed`, for the sampler's threads cannot pass it on, and the chains run out on a normal density."""
+def _without_warnings(log_prob: Callable, failed: list[Exception]) -> Callable:
+    """Wrap log_prob for the sampler's threads.
+
+    Overflow far from the mode is an infinite energy, which the sampler counts as a
+    divergence, so it gives no warning. Any other exception is stored in `failed`,
+    because threads cannot raise it, and the chains continue on a normal density.
+    """
 
     def quiet(x: np.ndarray) -> tuple[float, np.ndarray]:
         if failed:

@@ -1,4 +1,4 @@
-"""Whether the sines of a process serve the lengths that were drawn for it."""
+"""Check whether the sine basis of a process covers the sampled lengths."""
 
 from dataclasses import replace
 
@@ -13,7 +13,8 @@ from probreg.priors.gaussian_process import SineProcess, is_length
 
 
 def with_served_lengths(model: Model, solution: Solution) -> Solution:
-    """The solution, with a note for each process that has a part of its posterior at lengths which its sines do not serve."""
+    """Return the solution with a note for each process with draws of lengths outside
+    the range of its sine basis."""
     if solution.draws is None or not any(
         isinstance(b.prior, SineProcess) for b in model.joint.blocks
     ):
@@ -23,21 +24,21 @@ def with_served_lengths(model: Model, solution: Solution) -> Solution:
     for i, names in hyper_names(model.joint, model.design).items():
         prior = model.joint.blocks[i].prior
         if not isinstance(prior, SineProcess) or not all(
-            called in draws for called in names.values()
+            label in draws for label in names.values()
         ):
             continue
         lengths = [names[name] for name, _ in prior.unknown if is_length(name)]
-        beyond = lengths_beyond(
+        is_outside = lengths_beyond(
             prior.basis, {name: draws[names[name]] for name, _ in prior.unknown}
         )
-        if lengths and beyond.any():
+        if lengths and is_outside.any():
             notes.append(
                 important_note(
                     Topic.PRIOR,
                     "{lengths}: {share:.0%} of the draws are outside the range of the sine basis; give a prior with quantiles "
                     "0.01 to 0.99 inside it",
                     lengths=" and ".join(lengths),
-                    share=np.mean(beyond),
+                    share=np.mean(is_outside),
                 )
             )
     return replace(solution, notes=(*solution.notes, *notes)) if notes else solution

@@ -1,13 +1,18 @@
-"""One chain of the No-U-Turn sampler, as plain functions that are compiled: the density is a function pointer, so that they are
-compiled once for all models, and no step asks for the interpreter's lock.
+"""One chain of the No-U-Turn sampler, as plain functions for compilation.
 
-A point z has the momentum p ~ N(0, M), M diagonal, and the energy H(z, p) = p' M^-1 p / 2 - log p(z). From it the trajectory
-of H is followed, forward or backward in time as a coin falls, twice as far at each doubling, until its ends begin to come
-closer to each other; a point of it is drawn with weights exp(-H). Sources: Hoffman & Gelman 2014 for the trajectory and the
+The density is a function pointer, so they are compiled once for all models, and no step
+needs the interpreter's lock.
+
+A point z has the momentum p ~ N(0, M), M diagonal, and the energy H(z, p) = p' M^-1 p /
+2 - log p(z). From it the trajectory of H is followed, forward or backward in time at
+random, twice as far at each doubling, until its ends begin to approach each other; a
+point of it is drawn with weights exp(-H). Sources: Hoffman & Gelman 2014 for the
+trajectory and the
 step size; Betancourt 2017 for the weights; Phan, Pradhan & Jankowiak 2019 for the tree without recursion.
 
-All vectors are rows of one array w (ROWS, d), and functions take the numbers of rows, which `Places` names: compiling slices of many
-arrays took half as long again. The numbers come as an argument, since numba compiles a function again for each constant it is called with.
+All vectors are rows of one array w (ROWS, d), and functions take row numbers from
+`Places`, because slices of many arrays take longer to compile. The numbers are an
+argument, because numba compiles a function for each constant.
 """
 
 import math
@@ -18,7 +23,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 MOST_DOUBLINGS = 10
-FAR = 1000.0  # of an energy: a step with a larger error diverges
+FAR = 1000.0  # an energy error above which a step diverges
 
 # The columns of the statistics of draws. ACCEPTED is the mean of min(1, exp(H_0 - H)) over the steps.
 DIVERGING, ENERGY, DEPTH, STEPS, STEP, ACCEPTED, LOG_P = range(7)
@@ -28,13 +33,13 @@ MIDDLE, LOG_STEP, LOG_MEAN, SHORTFALL, COUNT = range(
 
 
 class Places(NamedTuple):
-    """Where the vectors of a chain begin among the rows of w."""
+    """The first rows of the vectors of a chain in w."""
 
-    point: int = 0  # z, slope: where the chain is
+    point: int = 0  # z, slope: the current point
     chosen: int = 2  # z, slope: a point drawn from the last half of the trajectory
     backward: int = 4  # z, p, slope: its ends
     forward: int = 7
-    near: int = 10  # z, p: where the last half began
+    near: int = 10  # z, p: the start of the last half
     firsts: int = 12  # z, p of leaves that are first in a piece, and last in a left half, by level
     lasts: int = 12 + 2 * (MOST_DOUBLINGS + 1)
 
@@ -44,7 +49,7 @@ ROWS = MASS + 1
 
 
 def uniform(rng: Any) -> float:
-    """A number from [0, 1); compiled code takes it from the C function of the generator."""
+    """A number from [0, 1); compiled code uses the C function of the generator."""
     return float(rng.random())
 
 
@@ -62,11 +67,13 @@ def kinetic(w: Array, p: int) -> float:
 
 
 def leapfrog(density: Any, data: Any, w: Array, end: int, step: float) -> float:
-    """One step of Hamilton's equations from the rows z, p, slope at `end`, in place; log p where it ends."""
+    """Make one step of Hamilton's equations from the rows z, p, slope at `end`, in
+    place; return log p at its end."""
     z = end
     p = end + 1
     slope = end + 2
-    # p <- p + (e/2) grad, z <- z + e M^-1 p, p <- p + (e/2) grad, which keeps volume and can be run back.
+    # p <- p + (e/2) grad, z <- z + e M^-1 p, p <- p + (e/2) grad, which preserves
+    # volume and is reversible.
     for i in range(w.shape[1]):
         w[p, i] += 0.5 * step * w[slope, i]
         w[z, i] += step * w[MASS, i] * w[p, i]
@@ -76,35 +83,38 @@ def leapfrog(density: Any, data: Any, w: Array, end: int, step: float) -> float:
     return log_p
 
 
-def turned(w: Array, last: int, first: int, way: float) -> bool:
-    """Whether one end of a piece, as it moves on, comes closer to the other end; both are rows z, p."""
-    # d/dt |z - z_then|^2 / 2 = (z - z_then)'p <= 0 at either end, with time running the piece's way.
-    here, there = 0.0, 0.0
+def has_turned(w: Array, last: int, first: int, way: float) -> bool:
+    """Whether one end of a piece approaches the other end; both are rows z, p."""
+    # d/dt |z - z_other|^2 / 2 = (z - z_other)'p <= 0 at either end, with time in the
+    # direction of the piece.
+    at_last, at_first = 0.0, 0.0
     for i in range(w.shape[1]):
-        apart = way * (w[last, i] - w[first, i])
-        here += apart * w[last + 1, i]
-        there += apart * w[first + 1, i]
-    return here <= 0.0 or there <= 0.0
+        gap = way * (w[last, i] - w[first, i])
+        at_last += gap * w[last + 1, i]
+        at_first += gap * w[first + 1, i]
+    return at_last <= 0.0 or at_first <= 0.0
 
 
-def turned_joint(
+def has_turned_jointly(
     w: Array, first: int, middle: int, before: int, last: int, way: float
 ) -> bool:
-    """Whether two adjacent pieces have turned, as one or where they meet: the rows z, p of the first leaf, the first leaf of
-    the second piece, the leaf before it and the last leaf."""
-    # The two further checks find a turn that the ends miss where steps and a half period are in resonance.
+    """Whether two adjacent pieces have turned, together or at their junction: the rows
+    z, p of the first leaf, the first leaf of the second piece, the leaf before it and
+    the last leaf."""
+    # The two further checks find a turn that the ends miss if steps and a half period
+    # are in resonance.
     return (
-        turned(w, last, first, way)
-        or turned(w, middle, first, way)
-        or turned(w, last, before, way)
+        has_turned(w, last, first, way)
+        or has_turned(w, middle, first, way)
+        or has_turned(w, last, before, way)
     )
 
 
-def copy(w: Array, this: int, there: int) -> None:
-    """The two rows at `this` into those at `there`."""
+def copy(w: Array, source: int, target: int) -> None:
+    """Copy the two rows at `source` to `target`."""
     for i in range(w.shape[1]):
-        w[there, i] = w[this, i]
-        w[there + 1, i] = w[this + 1, i]
+        w[target, i] = w[source, i]
+        w[target + 1, i] = w[source + 1, i]
 
 
 def log_sum(a: float, b: float) -> float:
@@ -116,16 +126,20 @@ def log_sum(a: float, b: float) -> float:
 
 
 def extend(
-    density: Any, data: Any, w: Array, at: Any, end: int, step: float, leaves: int, start: float, rng: Any, halt: Array, stats: Array,
+    density: Any, data: Any, w: Array, places: Any, end: int, step: float, leaves: int, start: float, rng: Any, halt: Array, stats: Array,
     s: int,
 ) -> tuple[bool, float, float]:  # fmt: skip
-    """`leaves` steps on from `end`, which is moved: whether they ended without a turn or a divergence, the log of their total weight
-    exp(H_0 - H), H_0 = `start`, and log p of `chosen`, one of them drawn by weight. Row s of `stats` counts."""
+    """Make `leaves` steps from `end`, which is moved.
+
+    Returns whether there was no turn and no divergence, the log of their total weight
+    exp(H_0 - H), H_0 = `start`, and log p of `chosen`, one of them drawn by weight. Row
+    s of `stats` counts.
+    """
     way = 1.0 if step > 0.0 else -1.0
-    weight, log_p_chosen, whole = -math.inf, -math.inf, True
+    weight, log_p_chosen, complete = -math.inf, -math.inf, True
     for n in range(leaves):
         if halt[0] != 0.0:
-            whole = False
+            complete = False
             break
         log_p = leapfrog(density, data, w, end, step)
         energy = kinetic(w, end + 1) - log_p
@@ -133,70 +147,74 @@ def extend(
         stats[s, STEPS] += 1.0
         if not error < FAR:  # nan too
             stats[s, DIVERGING] = 1.0
-            whole = False
+            complete = False
             break
         stats[s, ACCEPTED] += 1.0 if error < 0.0 else math.exp(-error)
-        # Each leaf takes the place of those before it with its share of their weight, so that all have their shares at the end.
+        # Each leaf replaces the chosen one with its share of the weight so far, so that
+        # all have their shares at the end.
         weight = log_sum(weight, -error)
         if math.log(uniform(rng)) < -error - weight:
             for i in range(w.shape[1]):
-                w[at.chosen, i] = w[end, i]
-                w[at.chosen + 1, i] = w[end + 2, i]
+                w[places.chosen, i] = w[end, i]
+                w[places.chosen + 1, i] = w[end + 2, i]
             log_p_chosen = log_p
             stats[s, ENERGY] = energy
-        # A binary tree over the leaves: a piece of 2^r leaves that ends at leaf n begins at n with its last r ones made zeros. A first
-        # leaf is kept in the place of its number of ones, and the last leaf of a left half in that of its ones at the end; none is
+        # A binary tree over the leaves: a piece of 2^r leaves that ends at leaf n
+        # begins at n with its last r ones replaced by zeros. A first
+        # leaf is stored at its number of ones, and the last leaf of a left half at its
+        # number of trailing ones; none is
         # overwritten while it is needed.
-        first = at.firsts
-        last = at.lasts
-        rest = n
-        while rest:
-            first += 2 * (rest & 1)
-            rest >>= 1
+        first = places.firsts
+        last = places.lasts
+        bits = n
+        while bits:
+            first += 2 * (bits & 1)
+            bits >>= 1
         copy(w, end, first)
-        rest = n
-        while rest & 1 and whole:
+        bits = n
+        while bits & 1 and complete:
             first = first - 2
-            rest = rest >> 1
-            whole = not turned_joint(w, first, first + 2, last, end, way)
+            bits = bits >> 1
+            complete = not has_turned_jointly(w, first, first + 2, last, end, way)
             last += 2
-        if not whole:
+        if not complete:
             break
         copy(w, end, last)
-    return whole, weight, log_p_chosen
+    return complete, weight, log_p_chosen
 
 
 def transition(
-    density: Any, data: Any, w: Array, at: Any, log_p: float, draws: Array, step: float, rng: Any, halt: Array, stats: Array, s: int
+    density: Any, data: Any, w: Array, places: Any, log_p: float, draws: Array, step: float, rng: Any, halt: Array, stats: Array, s: int
 ) -> float:  # fmt: skip
-    """From the point of the chain to the next, in place; log p there. Row s of `draws` (S, d) are standard normal numbers."""
+    """Move from the current point to the next, in place; return log p there. Row s of
+    `draws` (S, d) are standard normal numbers."""
     for i in range(w.shape[1]):
         p = draws[s, i] / math.sqrt(w[MASS, i])
-        for end in (at.backward, at.forward):
+        for end in (places.backward, places.forward):
             w[end, i], w[end + 1, i], w[end + 2, i] = (
-                w[at.point, i],
+                w[places.point, i],
                 p,
-                w[at.point + 1, i],
+                w[places.point + 1, i],
             )
-    start = kinetic(w, at.forward + 1) - log_p
+    start = kinetic(w, places.forward + 1) - log_p
     weight, depth = 0.0, 0
     for k in range(stats.shape[1]):
         stats[s, k] = 0.0
     energy = start
     while depth < MOST_DOUBLINGS:
-        end = at.backward
-        other = at.forward
+        end = places.backward
+        other_end = places.forward
         way = -1.0
         if uniform(rng) < 0.5:
-            end = at.forward
-            other = at.backward
+            end = places.forward
+            other_end = places.backward
             way = 1.0
-        copy(w, end, at.near)
-        whole, more, log_p_chosen = extend(
+        copy(w, end, places.near)
+        complete, weight_new, log_p_chosen = extend(
             density,
             data,
             w,
-            at,
+            places,
             end,
             way * step,
             1 << depth,
@@ -206,16 +224,17 @@ def transition(
             stats,
             s,
         )
-        if not whole:
+        if not complete:
             break
         depth += 1
-        # A point of the new half with probability min(1, its weight / that of the old half): farther than by shares.
-        if math.log(uniform(rng)) < more - weight:
-            copy(w, at.chosen, at.point)
+        # A point of the new half with probability min(1, its weight / weight of the old
+        # half): farther than by shares.
+        if math.log(uniform(rng)) < weight_new - weight:
+            copy(w, places.chosen, places.point)
             log_p = log_p_chosen
             energy = stats[s, ENERGY]
-        weight = log_sum(weight, more)
-        if turned_joint(w, other, at.firsts, at.near, end, way):
+        weight = log_sum(weight, weight_new)
+        if has_turned_jointly(w, other_end, places.firsts, places.near, end, way):
             break
     stats[s, ENERGY], stats[s, DEPTH], stats[s, STEP], stats[s, LOG_P] = (
         energy,
@@ -229,9 +248,11 @@ def transition(
 
 
 def adapt(state: Array, short: float) -> None:
-    """Dual averaging of log step, towards a mean acceptance probability of the target: `short` is target - acceptance."""
-    # Hoffman & Gelman 2014, section 3.2.1, with their t_0 = 10 and kappa = 0.75, and gamma = 0.2 in place of 0.05: steps that vary
-    # less about their mean, whose acceptance is then the target and not 0.1 above it.
+    """Dual averaging of log step, towards a target acceptance probability: `short` is
+    target - acceptance."""
+    # Hoffman & Gelman 2014, section 3.2.1, with their t_0 = 10 and kappa = 0.75, and
+    # gamma = 0.2 instead of 0.05: steps vary
+    # less about their mean, which then has the target acceptance and not 0.1 more.
     # h <- h + (short - h) / (t + t_0), log e = middle - h sqrt(t) / gamma, log mean e <- its mean with weights t^-kappa.
     state[COUNT] += 1.0
     t = state[COUNT]
@@ -241,31 +262,35 @@ def adapt(state: Array, short: float) -> None:
     state[LOG_MEAN] += share * (state[LOG_STEP] - state[LOG_MEAN])
 
 
-def walk(
-    density: Any, data: Any, w: Array, at: Any, state: Array, target: float, rng: Any, halt: Array, done: Array, draws: Array,
+def run_chain(
+    density: Any, data: Any, w: Array, places: Any, state: Array, target: float, rng: Any, halt: Array, done: Array, draws: Array,
     stats: Array,
 ) -> float:  # fmt: skip
-    """As many draws as `draws` (S, d) has rows, from the point of w on, with their statistics (S, 7), and log p at the last. Where `target`
-    is above zero the step is adapted, and else it is the mean of those met. `draws` comes with standard normal numbers, of which each row
-    is the momentum of its draw before the draw takes its place: compiling numba's own normal numbers takes 0.3 s."""
-    log_p = density_at(density, w, at.point, at.point + 1, data)
+    """Make as many draws as `draws` (S, d) has rows, with their statistics (S, 7);
+    return log p at the last.
+
+    If `target` is above zero the step is adapted, otherwise it is the mean of the
+    adapted ones. `draws` contains standard normal numbers at the start; each row is the
+    momentum of its draw before the draw replaces it.
+    """
+    log_p = density_at(density, w, places.point, places.point + 1, data)
     for s in range(draws.shape[0]):
         step = math.exp(state[LOG_STEP] if target > 0.0 else state[LOG_MEAN])
         log_p = transition(
-            density, data, w, at, log_p, draws, step, rng, halt, stats, s
+            density, data, w, places, log_p, draws, step, rng, halt, stats, s
         )
         if halt[0] != 0.0:
             break
         if target > 0.0:
             adapt(state, target - stats[s, ACCEPTED])
         for i in range(w.shape[1]):
-            draws[s, i] = w[at.point, i]
+            draws[s, i] = w[places.point, i]
         done[0] += 1.0
     return log_p
 
 
 def named_statistics(stats: Array) -> dict[str, Any]:
-    """What ArviZ calls the statistics (..., 7) of draws."""
+    """Return the statistics (..., 7) of draws by their names in ArviZ."""
     return {
         "diverging": stats[..., DIVERGING] > 0.0,
         "energy": stats[..., ENERGY],

@@ -1,4 +1,5 @@
-"""What a posterior under a working density does not say, and the intervals that say it: Yang, Wang & He 2016."""
+"""Sandwich-corrected intervals of a posterior under a working density (Yang, Wang & He
+2016)."""
 
 from dataclasses import replace
 
@@ -10,12 +11,13 @@ from probreg.inference.notes import Topic, important_note
 from probreg.likelihoods import ProximalLikelihood
 from probreg.model.model import Model
 
-_SHOWN = 6  # coefficients in a sentence
-_NORMAL = 1.959963984540054  # of 95 %
+_SHOWN = 6  # coefficients in a note
+_NORMAL = 1.959963984540054  # quantile for 95 %
 
 
 def with_corrected_intervals(model: Model, solution: Solution) -> Solution:
-    """The posterior with a note on its working density and sandwich-corrected intervals, where the likelihood says it is one."""
+    """Return the posterior with a note on its working density and sandwich-corrected
+    intervals, if the likelihood is one."""
     likelihood = model.likelihood
     if (
         not isinstance(likelihood, ProximalLikelihood)
@@ -26,14 +28,14 @@ def with_corrected_intervals(model: Model, solution: Solution) -> Solution:
     sd = np.sqrt(sandwich_of_posterior(model, solution))
     beta = solution.beta[:, 0]
     columns = model.design.columns[:_SHOWN]
-    told = [
+    intervals = [
         f"{c} {b - _NORMAL * s:.4g} to {b + _NORMAL * s:.4g}"
         for c, b, s in zip(columns, beta, sd)
     ]
     if len(beta) > _SHOWN:
-        more = f" and {len(beta) - _SHOWN} more"
+        others = f" and {len(beta) - _SHOWN} more"
     else:
-        more = ""
+        others = ""
     return replace(solution, notes=(
         *solution.notes,
         important_note(
@@ -42,24 +44,25 @@ def with_corrected_intervals(model: Model, solution: Solution) -> Solution:
         ),
         important_note(
             Topic.STANDARD_ERRORS,
-            f"sandwich-corrected 95 % intervals: {', '.join(told)}{more}",
+            f"sandwich-corrected 95 % intervals: {', '.join(intervals)}{others}",
         ),
     ))  # fmt: skip
 
 
 def sandwich_of_posterior(model: Model, solution: Solution) -> Array:
-    """(p,) variances of V M V, V the posterior covariance of the coefficients and M the sum of squares of the rows' scores."""
+    """Return (p,) variances of V M V, V the posterior covariance of the coefficients
+    and M the sum of squares of the rows' scores."""
     design = model.design
     likelihood = model.likelihood
     assert isinstance(likelihood, ProximalLikelihood)
-    known = likelihood.at_rows({**model.fixed, **solution.aux}, design.precision)
-    score = likelihood.score(design.observed, model.eta(solution.beta), **known)[:, 0]
+    values = likelihood.at_rows({**model.fixed, **solution.aux}, design.precision)
+    score = likelihood.score(design.observed, model.eta(solution.beta), **values)[:, 0]
     # M = sum_i w_i u_i^2 x_i x_i', u_i = d log p / d eta_i
     V = solution.covariance
     w = full_weights(design.weights, design.n)
     # V M V = (V X'D) (V X'D)', D = diag(w^(1/2) u)
-    moved = (
+    root = (
         V.raw_root()[: V.coefficients]
         @ V.half(design.X * (np.sqrt(w) * score)[:, None]).T
     )
-    return np.square(moved).sum(1)
+    return np.square(root).sum(1)

@@ -1,1 +1,2 @@
-"""How uncertain an estimate is: covariances, profiles, bootstrap replicates, kinds of intervals."""
+"""Uncertainty of an estimate: covariances, profiles, bootstrap replicates, kinds of
+intervals."""

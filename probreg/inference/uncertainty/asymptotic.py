@@ -1,4 +1,5 @@
-"""The sampling distribution of a point estimate, as draws: normal in beta, lognormal in aux. Never a posterior."""
+"""Draws from the sampling distribution of a point estimate: normal in beta, lognormal
+in aux. They are not a posterior."""
 
 import numpy as np
 
@@ -8,28 +9,33 @@ ASYMPTOTIC_DRAWS = 2000
 
 
 def has_standard_error(solution: Solution) -> bool:
-    """Whether a point estimate has a standard error at all; a mode under a prior with kinks has none."""
-    return solution.scale.known
+    """Whether a point estimate has any standard error; a mode under a prior with kinks
+    has none."""
+    return solution.scale.has_errors
 
 
 def asymptotic(
     solution: Solution, rng: np.random.Generator
 ) -> tuple[Array, dict[str, Array]]:
-    """Draws of beta (S, p, m) from N(estimate, covariance), and of aux (S, 1) lognormal about theirs, jointly.
+    """Return joint draws of beta (S, p, m) from N(estimate, covariance), and of
+    lognormal aux (S, 1).
 
-    Parameters without a standard error do not vary. A nuisance parameter that the covariance leaves out is independent of beta.
+    Parameters without a standard error are constant. A nuisance parameter outside the
+    covariance is independent of beta.
     """
     scale = solution.scale
     S = ASYMPTOTIC_DRAWS
-    away = scale.draws(rng, S)
+    deviations = scale.draws(rng, S)
     k = scale.coefficients
-    beta = solution.beta + away[:, :k].reshape(-1, *solution.beta.shape)
+    beta = solution.beta + deviations[:, :k].reshape(-1, *solution.beta.shape)
     aux = {}
     for name, v in solution.aux.items():
         if not v > 0:
             aux[name] = np.zeros((S, 1))
         elif f"log {name}" in scale.further:
-            aux[name] = v * np.exp(away[:, [k + scale.further.index(f"log {name}")]])
+            aux[name] = v * np.exp(
+                deviations[:, [k + scale.further.index(f"log {name}")]]
+            )
         else:
             # the delta method: sd(log v) = sd(v) / v
             aux[name] = v * np.exp(

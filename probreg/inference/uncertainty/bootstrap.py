@@ -1,4 +1,4 @@
-"""The bootstrap: an estimator run again on data sets that might have been, and what its answers look like together."""
+"""The bootstrap: repeat an estimator on resampled data, and summarise its estimates."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -36,14 +36,17 @@ INTERVALS = ("percentile", "bca", "studentised")
 
 
 class Replicate(NamedTuple):
-    """One run: reported coefficients (p, D), infinite where the estimate runs away and nan where there is none."""
+    """One replicate: reported coefficients (p, D), infinite for a divergent estimate
+    and nan without one."""
 
     coef: Array
     std_error: Array | None
     aux: Mapping[str, tuple[float, float]]  # value, standard error
     beta: Array | None  # (p, m), None unless every coefficient has an estimate
     failure: str
-    scales: Mapping[str, float] = MappingProxyType({})  # found by evidence in this run
+    scales: Mapping[str, float] = MappingProxyType(
+        {}
+    )  # estimated by evidence in this replicate
 
 
 @METHODS.register
@@ -51,32 +54,38 @@ class Replicate(NamedTuple):
 class Bootstrap(Method):
     """The sampling distribution of a point estimate, from `reps` runs of its method on resampled data.
 
-    The estimate is that of `method`; its covariance is that of the replicates. Replicate k has its own seed, so that it
-    is the same whatever the number of `workers`. A replicate without an estimate (separation, a factor level that was
-    not drawn) is counted and said in the status. Where it ran to infinity it counts as that in percentile and bca
-    intervals, and it is left out of standard errors.
+    `method` gives the estimate, the replicates its covariance. Replicate k has its own
+    seed, so the results do not depend on the number of `workers`. The status counts
+    replicates without an estimate (separation, a factor level that was not drawn). A
+    divergent replicate counts as infinite in percentile and bca intervals, and is left
+    out of standard errors.
 
-    With effects by group at scales found by evidence, every replicate finds its own: standard deviations, correlations and sigma
-    have percentile intervals. Scales of smooth functions without groups beside them are held.
+    With effects by group and scales estimated by evidence, every replicate estimates
+    them again: standard deviations, correlations and sigma have percentile intervals.
+    Scales of smooth functions are fixed if there are no groups.
 
     Parameters
     ----------
     method : str or Method
         The point estimate.
     kind : {"pairs", "residual", "parametric", "wild"}
-        "pairs" draws observations (right whatever the variance), and whole groups where effects vary by a group. "residual" draws residuals (Gaussian and StudentT,
-        equal variances). "wild" flips their signs (Gaussian and StudentT, any variances; says nothing of sigma).
-        "parametric" draws responses from the likelihood at the estimate (right if the model is), and effects of groups anew.
+        "pairs" draws observations (valid for any variance), and whole groups if effects
+        vary by a group. "residual" draws residuals (Gaussian and StudentT, equal
+        variances). "wild" flips their signs (Gaussian and StudentT, any variances; no
+        interval for sigma). "parametric" draws responses from the likelihood at the
+        estimate (valid if the model is), and new effects of groups.
     reps : int
         Number of replicates.
     interval : {"percentile", "bca", "studentised"}
-        What kind="bootstrap" means later. "bca" is corrected for bias and skewness, the acceleration from the
-        infinitesimal jackknife. "studentised" is by each replicate's own standard error: a sandwich after pairs and
-        wild, the method's own otherwise.
+        Meaning of kind="bootstrap" in later intervals. "bca" corrects for bias and
+        skewness, with the acceleration from the infinitesimal jackknife. "studentised"
+        divides by each replicate's standard error: a sandwich for pairs and wild, the
+        method's own otherwise.
     workers : int, optional
-        Threads; None is one per core. Each holds the rows that it drew.
+        Threads; None is one per core. Each has its own copy of the resampled rows.
     progress : bool, optional
-        Whether a bar is shown; by default after a second, at a terminal or in a notebook.
+        Whether to show a bar; by default after a second, at a terminal or in a
+        notebook.
 
     References
     ----------
@@ -107,59 +116,67 @@ class Bootstrap(Method):
         method = METHODS.resolve(self.method)
         if not isinstance(method, Method) or isinstance(method, Bootstrap):
             return f"bootstrap wraps a method that finds a mode, not {self.method!r}"
-        why = method.obstacle(model)
-        if why:
-            return why
-        if model.design.recipe.grouped and (why := _of_groups(self.kind, model)):
-            return why
-        inner = _chosen(method, model)
+        reason = method.obstacle(model)
+        if reason:
+            return reason
+        if model.design.recipe.grouped and (
+            reason := _group_obstacle(self.kind, model)
+        ):
+            return reason
+        inner = _resolve_auto(method, model)
         if inner.target != "mode" or not inner.probabilities:
             return f"bootstrap wraps a method that finds a mode; {inner.name} does not"
         if self.kind in ("residual", "wild") and not isinstance(
             model.likelihood.support, str
         ):
-            return f"a {self.kind} bootstrap adds noise to a fitted real number, and {model.likelihood.named} response is none; use pairs or parametric"
+            return f"a {self.kind} bootstrap needs a real-valued response, and {model.likelihood.named} response is not; use pairs or parametric"
         if self.kind in ("residual", "wild"):
-            return Newton().obstacle(model)  # whose derivatives give the leverages
+            return Newton().obstacle(model)  # its derivatives give the leverages
         return None
 
     def resolve(self, model: Model, rng: np.random.Generator) -> Resolved:
-        """What the wrapped method settles on, scales it finds for priors included: without effects by group they are held in every
-        replicate."""
-        finder = _chosen(METHODS.resolve(self.method), model)
+        """Return the choices of the wrapped method, including estimated scales of
+        priors.
+
+        Without effects by group all replicates use these scales.
+        """
+        finder = _resolve_auto(METHODS.resolve(self.method), model)
         inner = METHODS.resolve(self.method).resolve(model, rng)
-        own = replace(self, method=inner.method)
+        wrapped = replace(self, method=inner.method)
         if inner.found is None or not model.design.recipe.grouped:
-            # a solution that is already there is of all rows, and would stand in the place of replicates
-            return inner._replace(method=own, solution=None)
+            # an existing solution belongs to all rows, and would replace the replicates
+            return inner._replace(method=wrapped, solution=None)
         model.design.need_rows("a bootstrap")
         if inner.solution is None:
-            found = inner.method.solve(inner.model, rng)
+            estimate = inner.method.solve(inner.model, rng)
         else:
-            found = inner.solution
+            estimate = inner.solution
         notes = without_topic(inner.notes, Topic.STANDARD_ERRORS)
-        solution = own._resampled(finder, inner.model, found, rng, stated=model)
-        return inner._replace(method=own, solution=solution, notes=notes)
+        solution = wrapped._resample(
+            finder, inner.model, estimate, rng, model_to_fit=model
+        )
+        return inner._replace(method=wrapped, solution=solution, notes=notes)
 
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
         model.design.need_rows("a bootstrap")
-        inner = _chosen(METHODS.resolve(self.method), model)
-        return self._resampled(inner, model, inner.solve(model, rng), rng)
+        inner = _resolve_auto(METHODS.resolve(self.method), model)
+        return self._resample(inner, model, inner.solve(model, rng), rng)
 
-    def _resampled(
+    def _resample(
         self,
         inner: Method,
         model: Model,
-        found: Solution,
+        estimate: Solution,
         rng: np.random.Generator,
-        stated: Model | None = None,
+        model_to_fit: Model | None = None,
     ) -> Solution:
-        """The solution with replicates, drawn from the model at its estimate; `stated` is fitted to them in its place."""
-        if found.status is Status.NO_MAXIMUM:
+        """Return the solution with replicates, drawn from the model at its estimate;
+        `model_to_fit` replaces the model in the fits."""
+        if estimate.status is Status.NO_MAXIMUM:
             return replace(
-                found,
+                estimate,
                 notes=(
-                    *found.notes,
+                    *estimate.notes,
                     important_note(
                         Topic.STANDARD_ERRORS,
                         "not resampled: there is no estimate to resample",
@@ -167,25 +184,27 @@ class Bootstrap(Method):
                 ),
             )
         seeds = rng.spawn(self.reps)
-        again = inner
+        warm_started = inner
         if isinstance(inner, Newton) and inner.start is None:
-            again = replace(inner, start=tuple(map(tuple, found.beta.tolist())))
+            warm_started = replace(
+                inner, start=tuple(map(tuple, estimate.beta.tolist()))
+            )
         errors = self.interval == "studentised"
         robust = (
             errors
             and self.kind in ("pairs", "wild")
             and Newton().obstacle(model) is None
         )
-        source = Source(model, found)
+        source = Source(model, estimate)
         sampler = SAMPLERS[self.kind]
         if self.kind in ("residual", "wild"):
-            _ = source.residuals  # once, before threads ask
+            _ = source.residuals  # once, before threads need them
 
         def run(seed: np.random.Generator) -> Replicate:
-            drawn = sampler(source, seed)
-            if stated is not None:
-                drawn = replace(stated, design=drawn.design)
-            return _replicate(again, drawn, found, seed, (errors, robust))
+            resampled = sampler(source, seed)
+            if model_to_fit is not None:
+                resampled = replace(model_to_fit, design=resampled.design)
+            return _replicate(warm_started, resampled, estimate, seed, (errors, robust))
 
         with one_blas_thread():
             runs = each_of(
@@ -195,16 +214,16 @@ class Bootstrap(Method):
                 workers=self.workers,
                 show=self.progress,
             )
-        return _gathered(self, inner, model, found, runs, (errors, robust))
+        return _gather_replicates(self, inner, model, estimate, runs, (errors, robust))
 
 
-def _of_groups(kind: str, model: Model) -> str | None:
-    """Why this kind does not resample effects that vary by a group, or None."""
+def _group_obstacle(kind: str, model: Model) -> str | None:
+    """Return why this kind cannot resample effects that vary by a group, or None."""
     groups = {term.group for term in model.design.recipe.grouped.values()}
     if kind in ("residual", "wild"):
-        return f"a {kind} bootstrap keeps the effects of groups as they are; use pairs, which draws groups, or parametric, which draws effects"
+        return f"a {kind} bootstrap does not resample the effects of groups; use pairs, which draws groups, or parametric, which draws effects"
     if kind == "pairs" and len(groups) > 1:
-        return f"a bootstrap of groups is of one grouping, and this model has {', '.join(sorted(groups))}; use parametric"
+        return f"a bootstrap of groups needs a single grouping, and this model has {', '.join(sorted(groups))}; use parametric"
     if not all(
         set(term.columns) <= set(model.design.columns)
         for term in model.design.recipe.grouped.values()
@@ -214,11 +233,12 @@ def _of_groups(kind: str, model: Model) -> str | None:
 
 
 def _covariance(
-    model: Model, found: Solution, replicates: Array, logs: Array | None
+    model: Model, estimate: Solution, replicates: Array, logs: Array | None
 ) -> ParameterCovariance:
-    """The covariance of replicates (R, p, m). Effects of groups have that of the estimate: their replicates are of other groups."""
-    own = np.setdiff1d(np.arange(model.shape[0]), model.design.head)
-    if not len(own):
+    """Return the covariance of replicates (R, p, m); effects of groups keep the
+    estimate's, because replicates have other groups."""
+    group_columns = np.setdiff1d(np.arange(model.shape[0]), model.design.head)
+    if not len(group_columns):
         return DenseCovariance.of_sample(
             model.design.frame,
             replicates,
@@ -228,17 +248,17 @@ def _covariance(
     m = model.shape[1]
     k = model.shape[0] * model.shape[1]
     sample = replicates.copy()
-    sample[:, own] = replicates[:, own].mean(0)
-    known = found.given_scales.half(np.eye(k)[vec_entries(own, m)])
-    root = np.zeros((k, known.shape[1]))
-    root[vec_entries(own, m)] = known
+    sample[:, group_columns] = replicates[:, group_columns].mean(0)
+    group_root = estimate.given_scales.half(np.eye(k)[vec_entries(group_columns, m)])
+    root = np.zeros((k, group_root.shape[1]))
+    root[vec_entries(group_columns, m)] = group_root
     root = np.hstack(
         [DenseCovariance.of_sample(model.design.frame, sample).raw_root(), root]
     )
     return DenseCovariance.of_raw_root(model.design.frame, m, root)
 
 
-def _chosen(method: Method, model: Model) -> Method:
+def _resolve_auto(method: Method, model: Model) -> Method:
     if isinstance(method, Auto):
         return method.choose(model)[0]
     return method
@@ -249,51 +269,51 @@ def _replicate(
     model: Model,
     base: Solution,
     rng: np.random.Generator,
-    wanted: tuple[bool, bool],
+    error_kinds: tuple[bool, bool],
 ) -> Replicate:
     D = model.likelihood.contrast_matrix
-    nothing = np.full((model.shape[0], len(D)), np.nan)
+    missing = np.full((model.shape[0], len(D)), np.nan)
     try:
         s = method.solve(model, rng)
-        if wanted[0]:
-            errors = _errors(model, s, robust=wanted[1])
+        if error_kinds[0]:
+            errors = _errors(model, s, robust=error_kinds[1])
         else:
             errors = None
     except (ProbregError, np.linalg.LinAlgError) as error:
-        return Replicate(nothing, nothing, {}, None, type(error).__name__)
-    if s.status.unfinished:
-        return Replicate(nothing, nothing, {}, None, s.status.name)
+        return Replicate(missing, missing, {}, None, type(error).__name__)
+    if s.status.is_unfinished:
+        return Replicate(missing, missing, {}, None, s.status.name)
     if model.joint.contrast is None:
         coef = s.beta @ D.T
     else:
         coef = model.joint.scores(s.beta)
     if s.not_estimable is None:
-        gone = np.zeros_like(nothing, dtype=bool)
+        not_estimable = np.zeros_like(missing, dtype=bool)
     else:
-        gone = s.not_estimable
+        not_estimable = s.not_estimable
     coef = np.where(
-        gone,
+        not_estimable,
         np.copysign(np.inf, coef) if s.status is Status.NO_MAXIMUM else np.nan,
         coef,
     )
-    fresh = gone
+    newly_missing = not_estimable
     if base.not_estimable is not None:
-        fresh = gone & ~base.not_estimable
+        newly_missing = not_estimable & ~base.not_estimable
         coef = np.where(base.not_estimable, np.nan, coef)
     aux = {a: (v, s.aux_sd.get(a, np.nan)) for a, v in s.aux.items()}
-    scales = {} if s.found is None else s.found.values
+    scales = {} if s.effect_scales is None else s.effect_scales.values
     return Replicate(
         coef,
         errors,
         aux,
-        None if fresh.any() else s.beta,
-        s.status.name if fresh.any() else "",
+        None if newly_missing.any() else s.beta,
+        s.status.name if newly_missing.any() else "",
         scales,
     )
 
 
 def _errors(model: Model, solution: Solution, *, robust: bool) -> Array:
-    """Standard errors of the reported coefficients, (p, D)."""
+    """Return standard errors of the reported coefficients, (p, D)."""
     missing = solution.status is Status.NO_MAXIMUM
     if robust and not missing:
         scale = covariance_of_kind(model, solution, "HC0").matrix
@@ -304,25 +324,27 @@ def _errors(model: Model, solution: Solution, *, robust: bool) -> Array:
         return scale.errors_of(D)
 
 
-def _gathered(
+def _gather_replicates(
     method: Bootstrap,
     inner: Method,
     model: Model,
-    found: Solution,
+    estimate: Solution,
     runs: list[Replicate],
-    wanted: tuple[bool, bool],
+    error_kinds: tuple[bool, bool],
 ) -> Solution:
-    """The estimate with its replicates, their covariance, and a count of those that have no estimate."""
-    whole = [r for r in runs if r.beta is not None]
+    """Return the estimate with its replicates, their covariance, and the number of
+    replicates without an estimate."""
+    estimated = [r for r in runs if r.beta is not None]
     betas = [r.beta for r in runs if r.beta is not None]
     failures = Counter(r.failure for r in runs if r.failure)
-    if len(whole) < 2:
+    if len(estimated) < 2:
         raise Incompatible(
-            f"bootstrap: {len(runs) - len(whole)} of {len(runs)} replicates have no estimate ({_counted(failures)}): give a prior, "
+            f"bootstrap: {len(runs) - len(estimated)} of {len(runs)} replicates have no estimate ({_failure_counts(failures)}): give a prior, "
             "or resample by kind='parametric'"
         )
     replicates: dict[str, Array] = {"coef": np.stack([r.coef for r in runs])}
-    # Flipping the signs of residuals keeps their size, so a wild bootstrap says nothing of a noise scale.
+    # Flipping the signs of residuals keeps their size, so a wild bootstrap does not
+    # vary a noise scale.
     for a in model.unknown:
         if method.kind == "wild":
             replicates[a] = replicates[f"{a}_std_error"] = np.full(len(runs), np.nan)
@@ -335,54 +357,59 @@ def _gathered(
     replicates |= {
         name: np.array([r.scales.get(name, np.nan) for r in runs]) for name in scales
     }
-    if wanted[0]:
+    if error_kinds[0]:
         replicates["std_error"] = np.stack(
             [r.std_error for r in runs if r.std_error is not None]
         )
-        replicates["own_std_error"] = _errors(model, found, robust=wanted[1])
+        replicates["own_std_error"] = _errors(model, estimate, robust=error_kinds[1])
     replicates |= {
-        f"{a}_own_std_error": np.array(found.aux_sd[a]) for a in model.unknown
+        f"{a}_own_std_error": np.array(estimate.aux_sd[a]) for a in model.unknown
     }
     if Newton().obstacle(model) is None:
-        replicates |= _acceleration(model, found)
-    lost = sum(failures.values())
-    if lost:
-        said = (
-            f"{lost} of {method.reps} replicates have no estimate: {_counted(failures)}"
-        )
+        replicates |= _acceleration(model, estimate)
+    n_failed = sum(failures.values())
+    if n_failed:
+        failure_text = f"{n_failed} of {method.reps} replicates have no estimate: {_failure_counts(failures)}"
     else:
-        said = ""
+        failure_text = ""
     sd = (
         {a: float(np.nanstd(replicates[a], ddof=1)) for a in model.unknown}
         if method.kind != "wild"
-        else found.aux_sd
+        else estimate.aux_sd
     )
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = [
-            [np.log(r.aux.get(a, (np.nan,))[0]) for a in model.unknown] for r in whole
+            [np.log(r.aux.get(a, (np.nan,))[0]) for a in model.unknown]
+            for r in estimated
         ]
     joint = bool(model.unknown) and method.kind != "wild" and np.isfinite(logs).all()
     return replace(
-        found,
+        estimate,
         scale=_covariance(
-            model, found, np.stack(betas), np.array(logs) if joint else None
+            model, estimate, np.stack(betas), np.array(logs) if joint else None
         ),
         aux_sd=sd,
         replicates=replicates,
-        status=Status.RESAMPLED if found.status.good else found.status,
-        detail="; ".join(t for t in (found.detail, said) if t),
-        stats={**found.stats, "replicates": float(method.reps), "failed": float(lost)},
+        status=Status.RESAMPLED if estimate.status.good else estimate.status,
+        detail="; ".join(t for t in (estimate.detail, failure_text) if t),
+        stats={
+            **estimate.stats,
+            "replicates": float(method.reps),
+            "failed": float(n_failed),
+        },
         notes=(
-            *without_topic(found.notes, Topic.STANDARD_ERRORS),
+            *without_topic(estimate.notes, Topic.STANDARD_ERRORS),
             important_note(
                 Topic.STANDARD_ERRORS,
-                "standard errors are those of {reps} {kind} bootstrap replicates of {method}{missing}",
+                "standard errors come from {reps} {kind} bootstrap replicates of {method}{missing}",
                 reps=method.reps,
                 kind=method.kind,
                 method=inner.name,
-                missing=f", without the {lost} that have no estimate" if lost else "",
+                missing=f", without the {n_failed} that have no estimate"
+                if n_failed
+                else "",
             ),
-            *_undefined_correlation_notes(replicates, scales, len(whole)),
+            *_undefined_correlation_notes(replicates, scales, len(estimated)),
         ),
     )
 
@@ -390,36 +417,42 @@ def _gathered(
 def _undefined_correlation_notes(
     replicates: Mapping[str, Array], scales: list[str], known: int
 ) -> list[Note]:
-    """Return notes on correlations that some replicates do not define, because an effect has no variance."""
-    lost = {name: known - int(np.isfinite(replicates[name]).sum()) for name in scales}
+    """Return notes on correlations that are undefined in some replicates, because an
+    effect has no variance."""
+    n_missing = {
+        name: known - int(np.isfinite(replicates[name]).sum()) for name in scales
+    }
     return [
         important_note(
             Topic.STANDARD_ERRORS,
-            "{name} is not defined in {n} of {known} replicates, where a standard deviation is 0; its interval leaves these out",
+            "{name} is undefined in {n} of {known} replicates, which have a standard deviation of 0; its interval omits these",
             name=name,
             n=n,
             known=known,
         )
-        for name, n in lost.items()
+        for name, n in n_missing.items()
         if n > 0
     ]
 
 
-def _acceleration(model: Model, found: Solution) -> dict[str, Array]:
-    """sum l^3 / (6 (sum l^2)^(3/2)) over the influences l of the observations (Efron 1987)."""
+def _acceleration(model: Model, solution: Solution) -> dict[str, Array]:
+    """Return sum l^3 / (6 (sum l^2)^(3/2)) over the influences l of the observations
+    (Efron 1987)."""
     try:
-        at = estimate_of(model, found, "influence", each=True)
-        square, cube = at.influence_sums()
+        estimate = estimate_of(model, solution, "influence", in_memory=True)
+        square, cube = estimate.influence_sums()
     except ProbregError:
         return {}
     # a = sum_i w_i l_i^3 / (6 (sum_i w_i l_i^2)^(3/2))   (Efron 1987; l_i the infinitesimal jackknife).
     skew = cube / (6.0 * np.where(square > 0, square, 1.0) ** 1.5)
-    k = len(skew) - len(at.model.unknown)
-    aux = {f"{a}_acceleration": skew[k + i] for i, a in enumerate(at.model.unknown)}
-    return {"acceleration": skew[:k].reshape(len(found.beta), -1), **aux}
+    k = len(skew) - len(estimate.model.unknown)
+    aux = {
+        f"{a}_acceleration": skew[k + i] for i, a in enumerate(estimate.model.unknown)
+    }
+    return {"acceleration": skew[:k].reshape(len(solution.beta), -1), **aux}
 
 
-def _counted(failures: Counter[str]) -> str:
+def _failure_counts(failures: Counter[str]) -> str:
     words = {
         "NO_MAXIMUM": "separated",
         "NOT_IDENTIFIED": "collinear",

@@ -1,4 +1,5 @@
-"""Observations that are not independent: which group each row belongs to, and sums of squares of dependent scores."""
+"""Dependent observations: the group of each row, and sums of squares of dependent
+scores."""
 
 from typing import Any, Literal
 
@@ -16,10 +17,11 @@ SmallSample = Literal[
 
 
 def group_codes(groups: Any, design: Design, data: Any = None) -> list[Array]:
-    """One array of codes 0, 1, ... (n,) per way of grouping.
+    """Return one array of codes 0, 1, ... (n,) per way of grouping.
 
-    `groups` is a name (a column of `data`, or a column or factor of the design), one label per row, or a pair of these
-    (a tuple, or an array (n, 2)). DataError for what does not match the rows, or leaves a single group.
+    `groups` is a name (a column of `data`, or a column or factor of the design), one
+    label per row, or a pair of these (a tuple, or an array (n, 2)). DataError if it
+    does not match the rows, or if there is a single group.
     """
     design.need_rows("a cluster covariance")
     if groups is None:
@@ -33,12 +35,14 @@ def group_codes(groups: Any, design: Design, data: Any = None) -> list[Array]:
     else:
         ways = [groups]
     if len(ways) > 2:
-        raise DataError(f"groups are one way or two ways, got {len(ways)} columns")
+        raise DataError(
+            f"groups=: expected one or two ways of grouping, got {len(ways)} columns"
+        )
     return [_codes(_labels(way, design, data)) for way in ways]
 
 
-def crossed(a: Array, b: Array) -> Array:
-    """The codes of the pairs that occur."""
+def cross_codes(a: Array, b: Array) -> Array:
+    """Return the codes of the pairs that occur."""
     return np.unique(a * (b.max() + 1) + b, return_inverse=True)[1]
 
 
@@ -62,14 +66,15 @@ def bartlett_square(rows: Array, lags: int) -> Array:
     """
     total = rows.T @ rows
     for lag in range(1, lags + 1):
-        # S_l = sum_t u_t u_(t-l)', weighed 1 - l / (L + 1)   (Newey & West 1987).
+        # S_l = sum_t u_t u_(t-l)', weighted by 1 - l / (L + 1)   (Newey & West 1987).
         product = rows[lag:].T @ rows[:-lag]
         total += (1.0 - lag / (lags + 1.0)) * (product + product.T)
     return total
 
 
 def default_lags(n: float) -> int:
-    """floor(4 (n / 100)^(2/9)), the rule of Newey & West 1994 for the Bartlett kernel.
+    """Return floor(4 (n / 100)^(2/9)), the rule of Newey & West 1994 for the Bartlett
+    kernel.
 
     >>> default_lags(100), default_lags(1000)
     (4, 6)
@@ -80,7 +85,7 @@ def default_lags(n: float) -> int:
 def _labels(way: Any, design: Design, data: Any) -> Array:
     if isinstance(way, str):
         if data is not None:
-            return _aligned(*_column(way, data), design, way)
+            return _align(*_column(way, data), design, way)
         return _of_design(way, design)
     index = getattr(way, "index", None)
     if index is None or callable(index):
@@ -88,16 +93,16 @@ def _labels(way: Any, design: Design, data: Any) -> Array:
     else:
         rows = np.asarray(index)
     labels = _read(way)
-    return _aligned(labels, rows, design, "groups")
+    return _align(labels, rows, design, "groups")
 
 
 def _read(labels: Any) -> Array:
-    found = as_array(labels, "groups")
-    if not found.ndim:
+    values = as_array(labels, "groups")
+    if not values.ndim:
         raise DataError(
-            f"groups is a column's name or one label per row, got {shown_value(labels)}"
+            f"groups={shown_value(labels)}: expected a column's name or one label per row"
         )
-    return found
+    return values
 
 
 def _column(name: str, data: Any) -> tuple[Array, Array]:
@@ -106,42 +111,44 @@ def _column(name: str, data: Any) -> tuple[Array, Array]:
     table = read_table(data)
     if name not in table.columns:
         raise DataError(
-            f"the data have no column {name!r} to group by; they have: {', '.join(map(str, table.columns))}"
+            f"groups={name!r}: the data have no such column; they have: {', '.join(map(str, table.columns))}"
         )
     return np.asarray(table.columns[name]), np.asarray(table.rows)
 
 
-def _aligned(values: Array, rows: Array | None, design: Design, what: str) -> Array:
-    """One value per row of the design: by the labels of the rows where both sides have them, otherwise in their order."""
+def _align(values: Array, rows: Array | None, design: Design, subject: str) -> Array:
+    """Return one value per row of the design, matched by row labels if both have them,
+    otherwise by position."""
     if (
         rows is not None
         and design.labels is not None
         and not (len(rows) == design.n and (rows == design.labels).all())
     ):
         place = {label: i for i, label in enumerate(rows.tolist())}
-        wanted = design.labels.tolist()
-        if len(place) == len(rows) and all(label in place for label in wanted):
-            return values[[place[label] for label in wanted]]
+        design_labels = design.labels.tolist()
+        if len(place) == len(rows) and all(label in place for label in design_labels):
+            return values[[place[label] for label in design_labels]]
     if len(values) == design.rows:
         return design.counted_rows(values)
     raise DataError(
-        f"{what}: {len(values)} labels for {design.rows} rows of the data; give one label per row"
+        f"{subject}: {len(values)} labels for {design.rows} rows of the data; give one label per row"
     )
 
 
 def _of_design(name: str, design: Design) -> Array:
-    """The column of this name, or the levels behind the columns `name[...]` of a factor."""
-    found = [
+    """Return the column of this name, or the levels of the columns `name[...]` of a
+    factor."""
+    places = [
         j
         for j, c in enumerate(design.columns)
         if c == name or (c.startswith(f"{name}[") and ":" not in c)
     ]
-    if not found:
+    if not places:
         raise DataError(
-            f"{name!r} is no column of the design ({', '.join(design.columns)}), and a fit keeps no others: say "
-            f"covariance(..., groups={name!r}, data=...) with the table, or give the labels themselves"
+            f"{name!r} is not a column of the design ({', '.join(design.columns)}), and a fit keeps no others: use "
+            f"covariance(..., groups={name!r}, data=...) with the table, or pass the labels"
         )
-    return np.unique(design.X[:, found], axis=0, return_inverse=True)[1].ravel()
+    return np.unique(design.X[:, places], axis=0, return_inverse=True)[1].ravel()
 
 
 def _codes(labels: Array) -> Array:

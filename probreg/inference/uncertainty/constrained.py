@@ -1,7 +1,8 @@
-"""The log posterior maximised with one quantity held: profiles, and the point at which a test statistic is read.
+"""Maximise the log posterior with one quantity fixed, for profiles and score tests.
 
-A quantity is psi = c'theta, theta = (vec gamma, log aux) on standardised columns. With psi held, the other directions are
-found by Newton steps from the nearest point already solved, moved along the direction in which the maximum moves.
+A quantity is psi = c'theta, theta = (vec gamma, log aux) on standardised columns. With
+psi fixed, Newton steps over the other directions start from the nearest known maximum,
+moved along the path of the maximum.
 """
 
 from collections.abc import Callable, Iterator
@@ -18,20 +19,20 @@ from probreg.numerics.halving import halvings
 from probreg.numerics.linalg import one_blas_thread
 
 _STEPS = 100
-_GAIN = 1e-12  # of the log posterior, promised by a step: the last one, whose own error is of the order of its square
+_GAIN = 1e-12  # predicted gain of the log posterior in the last step, which then has an error of about its square
 _FAR = 1e5  # standard errors (or units of eta) beyond which an end counts as infinite
-_GROW = 2.0  # by which a search reaches further while no end is met
+_GROW = 2.0  # growth factor of the search while no end is found
 
 
 @dataclass(frozen=True, eq=False)
 class Surface:
-    """The log posterior over theta, inside the directions B (d, r) that are identified."""
+    """The log posterior over theta, within the identified directions B (d, r)."""
 
     model: Model
     B: Array
 
-    def look(self, theta: Array) -> LocalModel:
-        """Value, gradient and negative Hessian over theta; nan where exp overflows."""
+    def evaluate(self, theta: Array) -> LocalModel:
+        """Value, gradient and negative Hessian over theta; nan if exp overflows."""
         p, m = self.model.shape
         aux = {a: float(np.exp(u)) for a, u in zip(self.model.unknown, theta[p * m :])}
         with np.errstate(all="ignore"):
@@ -40,19 +41,22 @@ class Surface:
             )
 
     def across(self, C: Array) -> Array:
-        """Orthonormal directions inside B that leave C'theta as it is, for C (d,) or independent columns (d, q)."""
+        """Orthonormal directions inside B that keep C'theta constant, for C (d,) or
+        independent columns (d, q)."""
         # B v with v orthogonal to B'C, so that C'Bv = 0.
         inner = self.B.T @ (C[:, None] if C.ndim == 1 else C)
         return self.B @ np.linalg.qr(inner, mode="complete")[0][:, inner.shape[1] :]
 
     def maximise(self, theta: Array, Z: Array) -> tuple[Array, LocalModel] | None:
-        """The maximum over theta + span(Z), with the log posterior there; None when no steps lead to one."""
-        local = self.look(theta)
+        """Return the maximum over theta + span(Z), with the log posterior there; None
+        if no steps lead to one."""
+        local = self.evaluate(theta)
         if not np.isfinite(local.value) or not np.isfinite(local.curvature).all():
             return None
         enough = max(_GAIN, 1e-16 * self.model.design.total)
         for _ in range(_STEPS):
-            # Newton within span(Z): step = Z (Z'HZ)^-1 Z'g, and g'step is what it promises to first order.
+            # Newton within span(Z): step = Z (Z'HZ)^-1 Z'g, with the predicted
+            # first-order gain g'step.
             part = LocalModel(
                 local.value, Z.T @ local.gradient, Z.T @ local.curvature @ Z
             )
@@ -63,30 +67,31 @@ class Surface:
                 _ = True
             step = _within_reach(Z @ inner, theta)
             gain = float(local.gradient @ step)
-            moved = _uphill(self, theta, step, local, gain)
-            if moved is not None:
-                theta, local = moved
-            if moved is None or gain < enough:
+            next_point = _uphill(self, theta, step, local, gain)
+            if next_point is not None:
+                theta, local = next_point
+            if next_point is None or gain < enough:
                 if self._level(theta, local, Z):
                     return (theta, local)
                 return None
         return None
 
     def _level(self, theta: Array, local: LocalModel, Z: Array) -> bool:
-        """No way from here gains anything, those along which the curvature vanishes included, to which a Newton step is
-        blind."""
+        """Whether no direction increases the value, including those without curvature,
+        which Newton steps ignore."""
         slope = float(np.linalg.norm(Z.T @ local.gradient)) * _reach(theta)
         return slope < 1e-4 * np.sqrt(self.model.design.total)
 
 
 def _within_reach(step: Array, theta: Array) -> Array:
-    """A step no longer than twice what there is: where the curvature vanishes Newton's goes anywhere."""
+    """Limit a step to twice the size of theta; without curvature a Newton step is
+    arbitrary."""
     largest = float(np.abs(step).max(initial=0.0))
     if largest == 0.0:
         return step
     length = largest * float(
         np.linalg.norm(step / largest)
-    )  # the square of a runaway step is no number
+    )  # the square of a divergent step overflows
     if length <= _reach(theta):
         return step
     return step * (_reach(theta) / length)
@@ -97,28 +102,31 @@ def _reach(theta: Array) -> float:
 
 
 def _uphill(
-    at: Surface, theta: Array, step: Array, local: LocalModel, gain: float
+    surface_: Surface, theta: Array, step: Array, local: LocalModel, gain: float
 ) -> tuple[Array, LocalModel] | None:
-    """The first of the halved steps that rises as it promises, up to rounding."""
+    """Return the first of the halved steps with a sufficient increase, up to
+    rounding."""
     # l(theta + t step) >= l(theta) + 1e-4 t g'step   (Armijo 1966).
-    noise = 1e-13 * abs(local.value) + 1e-16 * at.model.design.total
+    noise = 1e-13 * abs(local.value) + 1e-16 * surface_.model.design.total
     for t in halvings(theta, step):
-        found = at.look(theta + t * step)
+        local_new = surface_.evaluate(theta + t * step)
         if (
-            np.isfinite(found.curvature).all()
-            and found.value >= local.value + 1e-4 * t * gain - noise
+            np.isfinite(local_new.curvature).all()
+            and local_new.value >= local.value + 1e-4 * t * gain - noise
         ):
-            return theta + t * step, found
+            return theta + t * step, local_new
     return None
 
 
-def identified(model: Model, solution: Solution) -> Array:
-    """B (d, r): orthonormal directions of theta that the rows and priors tell."""
+def identified_basis(model: Model, solution: Solution) -> Array:
+    """Return B (d, r): orthonormal directions of theta that the rows and priors
+    identify."""
     m = model.shape[1]
     a = len(model.unknown)
     Q = np.eye(model.shape[0])
     if solution.null_space is not None:
-        # X beta does not see beta = N c, that is gamma = T^-1 N c: B is the orthonormal complement of T^-1 N.
+        # beta = N c does not change X beta; in gamma = T^-1 N c: B is the orthonormal
+        # complement of T^-1 N.
         Q = np.linalg.qr(
             model.design.frame.from_raw(solution.null_space), mode="complete"
         )[0][:, solution.null_space.shape[1] :]
@@ -126,28 +134,31 @@ def identified(model: Model, solution: Solution) -> Array:
 
 
 def start(model: Model, solution: Solution, beta: Array) -> Array:
-    """theta at coefficients beta (p, m) and the nuisance parameters of a solution."""
+    """Return theta at coefficients beta (p, m) and the nuisance parameters of a
+    solution."""
     with np.errstate(
         divide="ignore"
-    ):  # an exact fit has sigma = 0, from which no climb starts
+    ):  # an exact fit has sigma = 0, where no search can start
         log_aux = np.log([solution.aux[name] for name in model.unknown])
     return np.concatenate([model.design.frame.from_raw(beta).ravel(), log_aux])
 
 
 def surface(model: Model, solution: Solution) -> tuple[Surface, Array, LocalModel]:
-    """The surface, its maximum and the log posterior there, started from a solution. NotConverged when there is none."""
-    at = Surface(model, identified(model, solution))
-    found = at.maximise(start(model, solution, solution.beta), at.B)
-    if found is None:
+    """Return the surface, its maximum and the log posterior there, started from a
+    solution. NotConverged if there is none."""
+    surface_ = Surface(model, identified_basis(model, solution))
+    maximum = surface_.maximise(start(model, solution, solution.beta), surface_.B)
+    if maximum is None:
         raise NotConverged(
             "the log posterior has no maximum to start from (an exact fit, or a fit that did not converge)"
         )
-    return at, *found
+    return surface_, *maximum
 
 
 @dataclass(eq=False)
 class ConstrainedPath:
-    """Constrained maxima of one quantity c'theta, each started from the nearest one known."""
+    """Constrained maxima of one quantity c'theta, each started from the nearest known
+    one."""
 
     at: Surface
     c: Array
@@ -160,27 +171,31 @@ class ConstrainedPath:
         self.known = [(self.best, *self.top)]
 
     def maximum(self, psi: float) -> tuple[Array, LocalModel] | None:
-        """The maximum with c'theta = psi; None where the log posterior overflows, NotConverged where no steps lead there."""
+        """Return the maximum with c'theta = psi; None if the log posterior overflows,
+        NotConverged if no steps lead there."""
         finite = False
         for start in self._starts(psi):
-            found = self.at.maximise(start, self.Z)
-            if found is not None:
-                self.known.append((psi, *found))
-                return found
-            finite = finite or bool(np.isfinite(self.at.look(start).value))
+            maximum = self.at.maximise(start, self.Z)
+            if maximum is not None:
+                self.known.append((psi, *maximum))
+                return maximum
+            finite = finite or bool(np.isfinite(self.at.evaluate(start).value))
         if finite:
             raise NotConverged(
-                "the maximum with one coefficient held was not found, so its interval is not known: rescale the columns, or "
+                "the maximum with one coefficient fixed was not found, so its interval is unknown: rescale the columns, or "
                 "give a prior"
             )
         return None
 
     def _starts(self, psi: float) -> Iterator[Array]:
-        """From the two nearest points known, along the path or straight; last from coefficients as near zero as psi allows."""
+        """Yield starts from the two nearest known points, along the path or straight,
+        then coefficients near zero."""
         shortest = self.c / (self.c @ self.c)
-        for near, theta, local in sorted(self.known, key=lambda k: abs(k[0] - psi))[:2]:
-            yield theta + (psi - near) * self._along(local)
-            yield theta + (psi - near) * shortest
+        for psi_known, theta, local in sorted(
+            self.known, key=lambda k: abs(k[0] - psi)
+        )[:2]:
+            yield theta + (psi - psi_known) * self._along(local)
+            yield theta + (psi - psi_known) * shortest
         k = self.at.model.shape[0] * self.at.model.shape[1]
         yield psi * shortest + np.where(
             np.arange(len(self.c)) < k, 0.0, self.top[0] * (self.c == 0)
@@ -200,7 +215,7 @@ class ConstrainedPath:
 
 Statistic = Callable[
     [ConstrainedPath, float], float
-]  # rises from 0 at the estimate to either side; inf out of reach
+]  # increases from 0 at the estimate to either side; inf out of reach
 
 
 @one_blas_thread()
@@ -213,10 +228,11 @@ def end(
     *,
     runaway: bool = False,
 ) -> float:
-    """The nearest psi on this side (-1 or 1) of the estimate at which the statistic reaches z; infinite when it never does.
+    """Return the nearest psi on this side (-1 or 1) of the estimate at which the
+    statistic reaches z; infinite if it never does.
 
-    `unit` is the distance to look at first, a standard error where there is one. An estimate that runs away stands
-    arbitrarily far out, so that the search starts from 0.
+    `unit` is the first distance of the search, a standard error if there is one. A
+    divergent estimate is arbitrarily far out, so the search then starts from 0.
     """
     from scipy.optimize import brentq
 
@@ -233,9 +249,7 @@ def end(
 
     def excess(
         psi: float,
-    ) -> (
-        float
-    ):  # kept: looked at again from other neighbours, its sign may move by rounding
+    ) -> float:  # cached, because from other neighbours its sign may change by rounding
         if psi not in seen:
             seen[psi] = (
                 min(statistic(path, psi), 1e3 * z) - z
@@ -249,7 +263,8 @@ def end(
         if reach > _FAR * unit:
             return side * np.inf
 
-    # statistic(psi) = z has a root between inner, which is not rejected, and outer, which is.
+    # statistic(psi) = z has a root between inner, which is not rejected, and outer,
+    # which is.
     try:
         return float(
             brentq(excess, inner, outer, xtol=1e-11 * abs(outer - inner), rtol=1e-14)
@@ -263,8 +278,8 @@ def end(
 def _inside(
     path: ConstrainedPath, statistic: Statistic, z: float, side: int, unit: float
 ) -> float:
-    """The point nearest to 0, towards an estimate at infinity, that the statistic does not reject: further out rounding
-    decides."""
+    """Return the point nearest to 0, towards an estimate at infinity, that the
+    statistic does not reject; further out rounding dominates."""
     reach = unit * z
     while statistic(path, -side * reach) >= z and reach < abs(path.best):
         reach *= _GROW

@@ -1,7 +1,8 @@
-"""Covariances of a point estimate: from a model and its mode to a matrix, and words for every convention in it.
+"""Covariances of a point estimate, from a model and its mode, with a description of
+their conventions.
 
-All are V M V or V alone: V the inverse curvature at the estimate (the bread; with a prior its penalised curvature), M the
-sum of squares of the rows' scores (the meat).
+All are V M V or V: V the inverse curvature at the estimate (the bread; with a prior its
+penalised curvature), M the sum of squares of the rows' scores (the meat).
 """
 
 from collections.abc import Callable, Mapping
@@ -30,7 +31,7 @@ from probreg.inference.uncertainty.clusters import (
     SmallSample,
     bartlett_square,
     cluster_square,
-    crossed,
+    cross_codes,
     default_lags,
 )
 from probreg.inference.uncertainty.information import Estimate, estimate_of
@@ -49,33 +50,33 @@ DEFINITIONS = {
     "ml": "sigma^2 (X'X)^-1 with the maximum likelihood estimate sigma^2 = RSS/n",
     "observed": "the inverse of minus the second derivatives of the log posterior over (beta, log aux)",
     "expected": "the inverse of X'WX + prior precision, W the expected information of a row; aux held at its estimate",
-    "sampling": "V I V, I = X'WX the expected information of the rows and V the inverse of I + prior precision. It is what "
-    "the penalised estimate does in repeated samples, its bias left out",
+    "sampling": "V I V, I = X'WX the expected information of the rows and V the inverse of I + prior precision. It is the "
+    "covariance of the penalised estimate in repeated samples, without its bias",
     "HC0": f"{_HC}, u the score of an observation",
     "HC1": f"{_HC}, u the score of an observation, times n/(n - k)",
     "HC2": f"{_HC}, u the score of an observation over sqrt(1 - leverage)",
     "HC3": f"{_HC}, u the score of an observation over (1 - leverage)",
     "cluster": "sandwich V M V, M the sum over groups of s s', s the sum of the scores of a group",
     "HAC": "sandwich V M V, M with the products of scores up to `lags` rows apart, Bartlett weights 1 - l/(lags + 1)",
-    "bootstrap": "the covariance of the replicates that have an estimate",
-    "joint": "the inverse of minus the second derivatives of the criterion over scales and nuisance parameters, carried to the "
+    "bootstrap": "the covariance of the replicates with an estimate",
+    "joint": "the inverse of minus the second derivatives of the criterion over scales and nuisance parameters, propagated to the "
     "coefficients, plus their covariance given these",
-    "conditional": "the covariance of the coefficients given the scales and nuisance parameters that were found",
+    "conditional": "the covariance of the coefficients given the estimated scales and nuisance parameters",
     "sampling-weighted": "sandwich V M V over (beta, log aux), M the sum over rows of w^2 u u', u the score of a row, times "
-    "n/(n - 1). Rows are the units that were sampled",
+    "n/(n - 1). Rows are the sampling units",
 }
 PENALISED = (
-    "the prior is in V, the inverse of the penalised curvature, and not in M. That this differs from the model's own errors "
-    "is no evidence of misspecification; compare it with 'sampling'"
+    "the prior is in V, the inverse of the penalised curvature, and not in M. A difference from the model's own errors "
+    "is not evidence of misspecification; compare it with 'sampling'"
 )
-# of the standard error of independent rows: a smaller one is rounding
+# relative to the standard error of independent rows: a smaller one is rounding
 _OF_ROUNDING = 1e-6
 _STATA = "G/(G - 1) (n - 1)/(n - k) for a Gaussian, G/(G - 1) for other likelihoods"
 ROBUST = (
     "HC0",
     "HC1",
     "cluster",
-)  # kinds that need no likelihood, and so hold under sampling weights
+)  # kinds that need no likelihood, so they are valid under sampling weights
 _SANDWICHES = {*ROBUST, "HC2", "HC3", "HAC", "sampling-weighted"}
 FACTORS = {
     "stata": f"{_STATA}, G of two ways the smaller number",
@@ -91,36 +92,40 @@ LAG_FACTORS = {
 
 
 def check_estimator(method: Method, kind: str) -> None:
-    """Incompatible unless the method gives a point estimate with a likelihood, which alone has covariances of this kind."""
+    """Raise Incompatible unless the method gives a point estimate with a likelihood."""
     if method.target == "posterior":
         raise Incompatible(
-            f"a posterior has one covariance, that of its draws, which covariance() gives; {kind!r} is how an estimate varies "
-            "over samples. Ask a point estimate of this model for it, such as pr.fit(model, 'newton')"
+            f"a posterior has one covariance, computed from its draws by covariance(); {kind!r} describes the variation of an estimate "
+            "over samples. Use a point estimate of this model, such as pr.fit(model, 'newton')"
         )
     if not method.probabilities:
         raise Incompatible(
-            f"{method.name} has no likelihood at its answer, so no covariance of kind {kind!r}"
+            f"{method.name} has no likelihood, so no covariance of kind {kind!r}"
         )
 
 
 def check_settings(groups: Any, lags: int | None, small_sample: str, kind: str) -> None:
-    """DataError for a setting that this kind does not read, or an unknown small-sample factor."""
+    """Raise DataError for a setting that this kind does not use, or an unknown
+    small-sample factor."""
     if small_sample not in FACTORS:
         raise DataError(
-            f"small_sample={small_sample!r} is not known; there are: {', '.join(FACTORS)}"
+            f"small_sample={small_sample!r}: expected one of {', '.join(FACTORS)}"
         )
     if kind == "HAC" and small_sample not in LAG_FACTORS:
         raise DataError(
-            f"small_sample={small_sample!r} is about groups; a HAC covariance has: {', '.join(LAG_FACTORS)}"
+            f"small_sample={small_sample!r} needs groups; a HAC covariance supports {', '.join(LAG_FACTORS)}"
         )
     if groups is not None and kind != "cluster":
-        raise DataError(f"groups= goes with covariance('cluster'), not with {kind!r}")
+        raise DataError(
+            f"groups= is a setting of covariance('cluster'), not of {kind!r}"
+        )
     if lags is not None and kind != "HAC":
-        raise DataError(f"lags= goes with covariance('HAC'), not with {kind!r}")
+        raise DataError(f"lags= is a setting of covariance('HAC'), not of {kind!r}")
 
 
 class Spread(NamedTuple):
-    """A covariance of vec(beta), the degrees of freedom of a t interval from it, and what it is."""
+    """A covariance of vec(beta), the degrees of freedom of its t intervals, and its
+    description."""
 
     matrix: ParameterCovariance
     df: float | None
@@ -129,18 +134,22 @@ class Spread(NamedTuple):
 
 @dataclass(frozen=True)
 class Settings:
-    """What some kinds ask for: groups as codes (one or two ways), lags, and the small-sample factor."""
+    """Settings of some kinds: groups as codes (one or two ways), lags, and the
+    small-sample factor."""
 
     groups: list[Array] = field(default_factory=list)
     lags: int | None = None
     small_sample: SmallSample = "stata"
 
 
-def reported(model: Model, method: Method, solution: Solution) -> Words:
-    """Words for the covariance that a solution of the model carries already."""
+def reported_words(model: Model, method: Method, solution: Solution) -> Words:
+    """Describe the covariance in a solution of the model."""
     if solution.draws is not None:
         return {"kind": "posterior", "definition": "the covariance of the posterior"}
-    return {**_penalised(model, _of_mode(model, method, solution)), **_df(solution.df)}
+    return {
+        **_label_penalised(model, _of_mode(model, method, solution)),
+        **_df(solution.df),
+    }
 
 
 def _of_mode(model: Model, method: Method, solution: Solution) -> Words:
@@ -188,16 +197,15 @@ def _of_mode(model: Model, method: Method, solution: Solution) -> Words:
 def covariance_of_kind(
     model: Model, solution: Solution, kind: str, settings: Settings = Settings()
 ) -> Spread:
-    """The covariance of this kind at a mode.
+    """Return the covariance of this kind at a mode.
 
-    DataError for an unknown kind or settings that do not fit; Incompatible where the kind means nothing for this model;
+    DataError for an unknown kind or wrong settings; Incompatible if the kind is
+    undefined for this model;
     NotConverged without an estimate. Sources: Huber 1967; White 1980; MacKinnon & White 1985; Liang & Zeger 1986;
     Cameron, Gelbach & Miller 2011; Newey & West 1987.
     """
     if kind not in _KINDS:
-        raise DataError(
-            f"no covariance is called {kind!r}; there are: {', '.join(_KINDS)}"
-        )
+        raise DataError(f"covariance({kind!r}): expected one of {', '.join(_KINDS)}")
     if kind not in ROBUST:
         refuse_sampling(model.design.weight_kind, f"a covariance of kind {kind!r}")
     spread = _KINDS[kind](model, solution, settings)
@@ -207,12 +215,13 @@ def covariance_of_kind(
     return Spread(
         spread.matrix,
         spread.df,
-        {**_penalised(model, words), **spread.words, **_df(spread.df)},
+        {**_label_penalised(model, words), **spread.words, **_df(spread.df)},
     )
 
 
-def _penalised(model: Model, words: Words) -> Words:
-    """A sandwich whose bread holds a prior is named as that: it is smaller than the model's own errors by the prior's hold."""
+def _label_penalised(model: Model, words: Words) -> Words:
+    """Label a sandwich with a prior in its bread: the prior makes it smaller than the
+    model's own errors."""
     if model.flat or words["kind"] not in _SANDWICHES:
         return words
     return {
@@ -231,67 +240,80 @@ def _df(df: float | None) -> Words:
 def _least_squares(model: Model, solution: Solution, settings: Settings) -> Spread:
     if not model.likelihood.least_squares or model.joint.informative.any():
         raise Incompatible(
-            "sigma^2 (X'X)^-1 is the covariance of least squares, a Gaussian likelihood with flat priors; for this model ask "
-            "for 'observed', 'expected' or 'sampling'"
+            "sigma^2 (X'X)^-1 is the covariance of least squares, a Gaussian likelihood with flat priors; for this model use "
+            "'observed', 'expected' or 'sampling'"
         )
-    # V = s^2 (X'X)^-1, s^2 = RSS/(n - rank), or sigma^2 where it is given.
-    found = ClosedForm().solve(
+    # V = s^2 (X'X)^-1, s^2 = RSS/(n - rank), or a fixed sigma^2.
+    least_squares = ClosedForm().solve(
         replace(model, prior=Flat(), aux=model.fixed), np.random.default_rng(0)
     )
-    if found.df is None:
+    if least_squares.df is None:
         return Spread(
-            found.scale,
+            least_squares.scale,
             None,
             {"sigma2": model.fixed[model.noise_scale] ** 2, "sigma2_is": "given"},
         )
-    if not found.df:
+    if not least_squares.df:
         raise NotConverged(
-            "there is no covariance of least squares: sigma^2 has no residual degrees of freedom, as there are no more observations "
+            "least squares has no covariance: sigma^2 has no residual degrees of freedom, because there are no more observations "
             "than coefficients"
         )
     return Spread(
-        found.scale,
-        found.df,
-        {"sigma2": found.stats["rss"] / found.df, "sigma2_is": "RSS/(n - rank)"},
+        least_squares.scale,
+        least_squares.df,
+        {
+            "sigma2": least_squares.stats["rss"] / least_squares.df,
+            "sigma2_is": "RSS/(n - rank)",
+        },
     )
 
 
 def _maximum_likelihood(model: Model, solution: Solution, settings: Settings) -> Spread:
-    found = _least_squares(model, solution, settings)
-    if found.df is None:
-        return found
+    least_squares = _least_squares(model, solution, settings)
+    if least_squares.df is None:
+        return least_squares
     n = model.design.total
     # RSS/n = s^2 (n - rank)/n: no correction for the coefficients.
     words: Words = {
-        "sigma2": float(found.words["sigma2"]) * found.df / n,
+        "sigma2": float(least_squares.words["sigma2"]) * least_squares.df / n,
         "sigma2_is": "RSS/n",
     }
-    return Spread(found.matrix.scaled(found.df / n), None, words)
+    return Spread(least_squares.matrix.scale_by(least_squares.df / n), None, words)
 
 
-def _observed(model: Model, solution: Solution, settings: Settings) -> Spread:
+def _observed_information(
+    model: Model, solution: Solution, settings: Settings
+) -> Spread:
     if isinstance(model.likelihood, ProximalLikelihood):
         raise Incompatible(
-            f"the {model.likelihood.name} likelihood has no second derivatives at its mode, which lies on kinks. Ask for 'expected', "
-            "or for 'HC0', which counts the density of the residuals there"
+            f"the {model.likelihood.name} likelihood has no second derivatives at its mode, which lies on kinks. Use 'expected', "
+            "or 'HC0', which includes the density of the residuals there"
         )
-    at = estimate_of(model, solution, "observed information")
+    estimate = estimate_of(model, solution, "observed information")
     # V = (-d^2 log posterior)^-1 at the mode.
-    return Spread(at.of_root(at.bread), None, {})
+    return Spread(estimate.of_root(estimate.bread), None, {})
 
 
-def _expected(model: Model, solution: Solution, settings: Settings) -> Spread:
-    at = estimate_of(model, solution, "expected information")
+def _expected_information(
+    model: Model, solution: Solution, settings: Settings
+) -> Spread:
+    estimate = estimate_of(model, solution, "expected information")
     # V = (I + P)^-1, I the expected information of the rows and P the prior's curvature.
-    return Spread(at.of_root(np.linalg.cholesky(at.expected)), None, {})
-
-
-def _sampling(model: Model, solution: Solution, settings: Settings) -> Spread:
-    at = estimate_of(model, solution, "sampling covariance")
-    # cov of the estimator over new responses: V I V, which is V where the prior is flat.
-    A = np.linalg.cholesky(at.expected)
     return Spread(
-        at.of_root(A @ root_of_square(A.T @ at.data_information @ A)), None, {}
+        estimate.of_root(np.linalg.cholesky(estimate.inverse_expected)), None, {}
+    )
+
+
+def _sampling_covariance(
+    model: Model, solution: Solution, settings: Settings
+) -> Spread:
+    estimate = estimate_of(model, solution, "sampling covariance")
+    # cov of the estimator over new responses: V I V, which equals V for a flat prior.
+    A = np.linalg.cholesky(estimate.inverse_expected)
+    return Spread(
+        estimate.of_root(A @ root_of_square(A.T @ estimate.data_information @ A)),
+        None,
+        {},
     )
 
 
@@ -302,33 +324,39 @@ def _heteroscedastic(
     power: float | None, *, corrected: bool = False
 ) -> Callable[[Model, Solution, Settings], Spread]:
     def make(model: Model, solution: Solution, settings: Settings) -> Spread:
-        at = estimate_of(model, solution, "a sandwich covariance")
+        estimate = estimate_of(model, solution, "a sandwich covariance")
         # V M V with M = sum_i w_i u_i u_i' (White 1980); HC1 has n/(n - k), HC2 divides scores by (1 - h_i)^(1/2) and
         # HC3 by 1 - h_i (MacKinnon & White 1985).
         if corrected:
-            factor = _full(at, at.model.design.total)
+            factor = _full(estimate, estimate.model.design.total)
         else:
             factor = 1.0
         return Spread(
-            at.sandwich(at.meat(power), factor), solution.df, {"factor": factor}
+            estimate.sandwich(estimate.meat(power), factor),
+            solution.df,
+            {"factor": factor},
         )
 
     return make
 
 
-_KINKS = "V holds the density of the residuals at the kinks of the loss, by Epanechnikov's kernel with the bandwidth of Hall & Sheather 1988"
+_KINKS = "V includes the density of the residuals at the kinks of the loss, by Epanechnikov's kernel with the bandwidth of Hall & Sheather 1988"
 
 
 def _refuse_within_groups(
     model: Model, clustered: ParameterCovariance, single: ParameterCovariance
 ) -> None:
-    """Incompatible for coefficients with a variance of 0 to rounding, beside the variance `single` of independent rows: their scores
-    sum to 0 in every group, because columns fit the mean of each group exactly."""
+    """Raise Incompatible for coefficients with zero variance up to rounding, compared
+    with the variance `single` of independent rows.
+
+    Their scores sum to 0 in every group, because columns fit the mean of each group
+    exactly.
+    """
     k = clustered.coefficients
     alone = single.errors()[:k]
     small = (clustered.errors()[:k] <= _OF_ROUNDING * alone) & (
         alone > 0.0
-    )  # 0 alone: a coefficient without an estimate
+    )  # exactly 0: a coefficient without an estimate
     if small.any():
         columns = [
             model.design.columns[j]
@@ -336,65 +364,73 @@ def _refuse_within_groups(
         ]
         raise Incompatible(
             f"groups: the columns fit the mean of each group exactly, so scores sum to 0 in every group and a cluster covariance of "
-            f"{few_names(columns)} is 0. Leave the columns of the groups out, or cluster by larger groups"
+            f"{few_names(columns)} is 0. Drop the columns of the groups, or cluster by larger groups"
         )
 
 
-def _clustered(model: Model, solution: Solution, settings: Settings) -> Spread:
-    at = estimate_of(model, solution, "a cluster covariance", each=True)
+def _cluster(model: Model, solution: Solution, settings: Settings) -> Spread:
+    estimate = estimate_of(model, solution, "a cluster covariance", in_memory=True)
     # M = sum_g s_g s_g', s_g the sum of w_i u_i over group g (Liang & Zeger 1986).
-    rows = at.score_rows(at.scores) * at.weights[:, None]
+    rows = estimate.score_rows(estimate.scores) * estimate.weights[:, None]
     ways = settings.groups
-    sets = [*ways, crossed(*ways)] if len(ways) == 2 else ways
+    sets = [*ways, cross_codes(*ways)] if len(ways) == 2 else ways
     counts = [int(c.max()) + 1 for c in sets]
-    whole = (
+    one_factor = (
         settings.small_sample == "stata"
-    )  # one factor of V1 + V2 - V12, not one of each part
+    )  # one factor for V1 + V2 - V12, not one for each part
     factors = [
-        cluster_factor(at, min(counts) if whole else g, settings.small_sample)
+        cluster_factor(
+            estimate, min(counts) if one_factor else g, settings.small_sample
+        )
         for g in counts
     ]
     squares = [cluster_square(rows, c) for c in sets]
     meats = [f * M for f, M in zip(factors, squares)]
     _refuse_within_groups(
         model,
-        at.sandwich(sum(squares[1 : len(ways)], squares[0])),
-        at.sandwich(rows.T @ rows),
+        estimate.sandwich(sum(squares[1 : len(ways)], squares[0])),
+        estimate.sandwich(rows.T @ rows),
     )
     words: dict[str, str | float] = {
         "groups": " x ".join(map(str, counts[: len(ways)])),
         "small_sample": f"{settings.small_sample}: {FACTORS[settings.small_sample]}",
         "factor": factors[0]
-        if len(ways) == 1 or whole
+        if len(ways) == 1 or one_factor
         else ", ".join(f"{f:.6g}" for f in factors),
     }
     meat = meats[0]
     if len(ways) == 2:
         words["ways"] = _WAYS + (
-            "of the whole, as Stata's ivreg2" if whole else "of each part"
+            "of the whole, as Stata's ivreg2" if one_factor else "of each part"
         )
-        meat, negative = _positive_part(at, *meats)
+        meat, negative = _positive_part(estimate, *meats)
         words |= {"eigenvalues": negative} if negative else {}
-    return Spread(at.sandwich(meat), min(counts[: len(ways)]) - 1.0, words)
+    return Spread(estimate.sandwich(meat), min(counts[: len(ways)]) - 1.0, words)
 
 
 _WAYS = "two: V1 + V2 - V12 (Cameron, Gelbach & Miller 2011), with a factor "
 
 
 def _positive_part(
-    at: Estimate, first: Array, second: Array, both: Array
+    estimate: Estimate, first: Array, second: Array, intersection: Array
 ) -> tuple[Array, str]:
-    """The meat M1 + M2 - M12, the third by the groups that both ways make. V M V need not be a covariance: negative eigenvalues,
-    in units of the standard errors without M12, are set to 0, and the words report it."""
+    """Return the meat M1 + M2 - M12, the third over the intersections of both
+    groupings, and a message.
+
+    V M V need not be a covariance: negative eigenvalues, in units of the standard
+    errors without M12, are set to 0.
+    """
     # in whitened coordinates z = W'u, W W' = (M1 + M2)^+ (Cameron, Gelbach & Miller 2011)
-    A = at.bread
-    whole = A.T @ (first + second) @ A
-    less = A.T @ both @ A
-    root = root_of_square(whole)
+    A = estimate.bread
+    total = A.T @ (first + second) @ A
+    overlap = A.T @ intersection @ A
+    root = root_of_square(total)
     inverse = np.linalg.pinv(root)
-    value, vector = np.linalg.eigh(np.eye(root.shape[1]) - inverse @ less @ inverse.T)
+    value, vector = np.linalg.eigh(
+        np.eye(root.shape[1]) - inverse @ overlap @ inverse.T
+    )
     if not (value < -1e-12).any():
-        return first + second - both, ""
+        return first + second - intersection, ""
     # M = A'^-1 root Q diag(max(v, 0)) Q' root' A^-1
     half = np.linalg.solve(
         A.T, root @ vector[:, value > 0.0] * np.sqrt(value[value > 0.0])
@@ -405,22 +441,22 @@ def _positive_part(
     )
 
 
-def cluster_factor(at: Estimate, groups: int, small_sample: SmallSample) -> float:
+def cluster_factor(estimate: Estimate, groups: int, small_sample: SmallSample) -> float:
     # G/(G - 1), and for least squares also (n - 1)/(n - k).
-    few = groups / (groups - 1.0)
-    n = at.model.design.total
-    k = at.identified
-    linear = few * (n - 1.0) / (n - k)
-    if at.model.likelihood.least_squares:
+    factor = groups / (groups - 1.0)
+    n = estimate.model.design.total
+    k = estimate.n_identified
+    linear = factor * (n - 1.0) / (n - k)
+    if estimate.model.likelihood.least_squares:
         stata = linear
     else:
-        stata = few
+        stata = factor
     return {"stata": stata, "each": stata, "full": linear, "none": 1.0}[small_sample]
 
 
 def _newey_west(model: Model, solution: Solution, settings: Settings) -> Spread:
-    at = estimate_of(model, solution, "a HAC covariance", each=True)
-    lags, factor = check_lags(at, settings)
+    estimate = estimate_of(model, solution, "a HAC covariance", in_memory=True)
+    lags, factor = check_lags(estimate, settings)
     if settings.lags is not None:
         rule = "given"
     else:
@@ -432,17 +468,18 @@ def _newey_west(model: Model, solution: Solution, settings: Settings) -> Spread:
         "factor": factor,
     }
     # M = S_0 + sum_l (1 - l/(L + 1)) (S_l + S_l'), S_l = sum_t u_t u_(t-l)' (Newey & West 1987).
-    meat = factor * bartlett_square(at.score_rows(at.scores), lags)
-    return Spread(at.sandwich(meat), solution.df, words)
+    meat = factor * bartlett_square(estimate.score_rows(estimate.scores), lags)
+    return Spread(estimate.sandwich(meat), solution.df, words)
 
 
-def check_lags(at: Estimate, settings: Settings) -> tuple[int, float]:
-    """The lags and the factor of a HAC covariance. Incompatible under weights, DataError for lags beyond the rows."""
-    if (at.weights != 1).any():
+def check_lags(estimate: Estimate, settings: Settings) -> tuple[int, float]:
+    """Return the lags and the factor of a HAC covariance. Incompatible with weights,
+    DataError for too many lags."""
+    if (estimate.weights != 1).any():
         raise Incompatible(
-            "a HAC covariance reads the rows as times, one observation each, and this model has weights"
+            "a HAC covariance needs rows in time order, one observation each, and this model has weights"
         )
-    n = at.model.design.n
+    n = estimate.model.design.n
     if settings.lags is None:
         lags = default_lags(n)
     else:
@@ -453,12 +490,12 @@ def check_lags(at: Estimate, settings: Settings) -> tuple[int, float]:
         or not 0 <= lags < n
     ):
         raise DataError(
-            f"lags is a whole number from 0 to n - 1 = {n - 1}, got {lags!r}"
+            f"lags={lags!r}: expected a whole number from 0 to n - 1 = {n - 1}"
         )
     full = settings.small_sample == "full" or (
-        settings.small_sample == "stata" and at.model.likelihood.least_squares
+        settings.small_sample == "stata" and estimate.model.likelihood.least_squares
     )
-    return int(lags), _full(at, at.model.design.total) if full else 1.0
+    return int(lags), _full(estimate, estimate.model.design.total) if full else 1.0
 
 
 SANDWICHES: Mapping[str, float | None] = {
@@ -469,19 +506,20 @@ SANDWICHES: Mapping[str, float | None] = {
 }  # power of 1 - leverage
 
 
-def row_factor(at: Estimate, kind: str, units: float | None = None) -> float:
-    """n / (n - k) of HC1; n / (n - 1) of sampling weights; 1 of other sandwiches. n is `units`, by default the observations."""
-    n = at.model.design.total if units is None else units
+def row_factor(estimate: Estimate, kind: str, units: float | None = None) -> float:
+    """Return n / (n - k) for HC1, n / (n - 1) for sampling weights, else 1. n is
+    `units`, by default the observations."""
+    n = estimate.model.design.total if units is None else units
     if kind == "HC1":
-        return _full(at, n)
-    if at.model.design.weight_kind == "sampling" and kind == "HC0" and n > 1:
+        return _full(estimate, n)
+    if estimate.model.design.weight_kind == "sampling" and kind == "HC0" and n > 1:
         return n / (n - 1.0)
     return 1.0
 
 
-def _full(at: Estimate, n: float) -> float:
-    """n / (n - k). DataError when no degrees of freedom are left."""
-    k = at.identified
+def _full(estimate: Estimate, n: float) -> float:
+    """Return n / (n - k). DataError if no degrees of freedom remain."""
+    k = estimate.n_identified
     if n <= k:
         raise DataError(
             f"{n:g} observations and {k} coefficients leave no degrees of freedom for the factor n/(n - k)"
@@ -489,8 +527,10 @@ def _full(at: Estimate, n: float) -> float:
     return n / (n - k)
 
 
-def replicated(model: Model, solution: Solution, settings: Settings) -> Spread:
-    """The covariance of bootstrap replicates, which the solution carries."""
+def replicate_covariance(
+    model: Model, solution: Solution, settings: Settings
+) -> Spread:
+    """Return the covariance of the solution's bootstrap replicates."""
     if solution.replicates is None:
         raise Incompatible(
             "this fit has no replicates: fit with Bootstrap(method), such as pr.fit(model, 'bootstrap')"
@@ -499,31 +539,32 @@ def replicated(model: Model, solution: Solution, settings: Settings) -> Spread:
 
 
 def _conditional(model: Model, solution: Solution, settings: Settings) -> Spread:
-    """The covariance given the scales that were found."""
+    """Return the covariance given the estimated scales."""
     _require_scales(solution, "conditional")
     return Spread(solution.given_scales, solution.df, {})
 
 
 def _joint(model: Model, solution: Solution, settings: Settings) -> Spread:
-    """The covariance that includes the uncertainty of the scales that were found."""
-    found = _require_scales(solution, "joint")
+    """Return the covariance including the uncertainty of the estimated scales."""
+    scales = _require_scales(solution, "joint")
     if solution.conditional is not None:
         return Spread(solution.scale, solution.df, {})
-    if not (found.stated.design.reachable or found.stated.design.kept is not None):
+    if not (scales.stated.design.reachable or scales.stated.design.kept is not None):
         raise Incompatible(
-            f"covariance='joint' needs the rows: {found.stated.design.rows_absent}"
+            f"covariance='joint' needs the rows: {scales.stated.design.rows_absent}"
         )
     return Spread(
-        joint_covariance(found, solution.scale, solution.beta, model), solution.df, {}
+        joint_covariance(scales, solution.scale, solution.beta, model), solution.df, {}
     )
 
 
 def _require_scales(solution: Solution, kind: str) -> FoundScales:
-    """The scales of the fit. Incompatible where none were found, or where its covariance is another one."""
+    """Return the estimated scales of the fit. Incompatible if there are none, or if it
+    has another covariance."""
     if solution.scales is None or solution.sandwich or solution.replicates is not None:
         raise Incompatible(
-            f"covariance={kind!r} is for a fit that estimated scales of effects, smooths or processes and has no other covariance of "
-            f"its own; this fit has {'the scales of its model' if solution.scales is None else 'a sandwich or replicates'}"
+            f"covariance={kind!r} needs a fit that estimated scales of effects, smooths or processes and has no other covariance; "
+            f"this fit has {'the scales of its model' if solution.scales is None else 'a sandwich or replicates'}"
         )
     return solution.scales
 
@@ -531,24 +572,28 @@ def _require_scales(solution: Solution, kind: str) -> FoundScales:
 _KINDS: dict[str, Callable[[Model, Solution, Settings], Spread]] = {
     "classical": _least_squares,
     "ml": _maximum_likelihood,
-    "observed": _observed,
-    "expected": _expected,
-    "sampling": _sampling,
+    "observed": _observed_information,
+    "expected": _expected_information,
+    "sampling": _sampling_covariance,
     "HC0": _heteroscedastic(None),
     "HC1": _heteroscedastic(None, corrected=True),
     "HC2": _heteroscedastic(0.5),
     "HC3": _heteroscedastic(1.0),
-    "cluster": _clustered,
+    "cluster": _cluster,
     "HAC": _newey_west,
-    "bootstrap": replicated,
+    "bootstrap": replicate_covariance,
     "conditional": _conditional,
     "joint": _joint,
 }
 
 
 def with_sandwich(model: Model, solution: Solution) -> Solution:
-    """A quantile fit with the sandwich HC0 for its covariance, or with nan and the reason where it cannot be computed. The expected
-    information is that of a working density, and says nothing of a quantile."""
+    """Return a quantile fit with the sandwich HC0 as its covariance, or with nan and
+    the reason.
+
+    The expected information belongs to a working density, and does not describe a
+    quantile.
+    """
     try:
         spread = covariance_of_kind(model, solution, "HC0")
     except ProbregError as error:
@@ -572,15 +617,18 @@ def with_sandwich(model: Model, solution: Solution) -> Solution:
 
 @one_blas_thread()
 def with_errors(model: Model, solution: Solution) -> Solution:
-    """The solution with the covariance n/(n - 1) V M V over (beta, log aux) in place of its own, M = sum_i w_i^2 u_i u_i'
-    of the rows' scores u_i (Binder 1983; rows are the units that were sampled), for a model under sampling weights."""
+    """Return the solution with the covariance n/(n - 1) V M V over (beta, log aux), M =
+    sum_i w_i^2 u_i u_i', for sampling weights.
+
+    u_i are the rows' scores (Binder 1983); rows are the sampling units.
+    """
     if solution.status is Status.NO_MAXIMUM or has_nonsmooth_terms(model):
         return solution
     n = model.design.total
     try:
-        at = estimate_of(model, solution, "a sandwich covariance")
+        estimate = estimate_of(model, solution, "a sandwich covariance")
         none: ParameterCovariance = NoCovariance.of(*model.shape, log_names(model))
-        V = at.sandwich(at.meat(None), n / (n - 1.0)) if n > 1 else none
+        V = estimate.sandwich(estimate.meat(None), n / (n - 1.0)) if n > 1 else none
     except NotConverged as error:
         return replace(
             solution,
@@ -591,7 +639,7 @@ def with_errors(model: Model, solution: Solution) -> Solution:
                 important_note(Topic.STANDARD_ERRORS, str(error)),
             ),
         )
-    # of log aux, by the delta method that of aux over aux
+    # of log aux; by the delta method the standard error of aux over aux
     aux_sd = {
         a: solution.aux[a] * float(s)
         for a, s in zip(model.unknown, V.errors()[V.coefficients :])

@@ -1,7 +1,9 @@
-"""Intervals and degrees of freedom of a fit at scales found by evidence: profiles of the criterion, and Satterthwaite's approximation.
+"""Intervals and degrees of freedom of a fit with scales estimated by evidence: profiles
+of the criterion, and Satterthwaite's approximation.
 
-The profile interval of sd or sigma holds the values psi with 2 (f(top) - max f given psi) <= z^2, f the log of the criterion (REML or
-ML) over theta. A standard deviation may be 0 and a correlation -1 or 1: where f does not fall far enough that is the end.
+The profile interval of sd or sigma contains the values psi with 2 (f(top) - max f given
+psi) <= z^2, f the log of the criterion (REML or ML) over theta. A standard deviation
+may be 0 and a correlation -1 or 1: these are the ends if f does not decrease enough.
 """
 
 from collections.abc import Sequence
@@ -30,12 +32,12 @@ from probreg.model.model import Model
 from probreg.numerics.linalg import one_blas_thread
 from probreg.priors.gaussian_process import ProcessPrior
 
-_FAR = 25.0  # of a log: a scale so far below its estimate is zero
+_FAR = 25.0  # a log: a scale this far below its estimate is zero
 _EDGE = 12.0  # atanh of a correlation of 1 up to 1e-10
-_SAME = 1e-4  # of z: two branches of a profile that meet
-_HIGHER = 1e-7  # of the criterion: beyond the rounding of a search
-_MOST = 2.0  # of a coordinate in one step
-# of theta: central differences of a covariance, an error of some 1e-8 of it
+_SAME = 1e-4  # of z: tolerance for two branches of a profile
+_HIGHER = 1e-7  # of the criterion: more than the rounding of a search
+_MOST = 2.0  # largest change of a coordinate in one step
+# of theta: central differences of a covariance, with an error of about 1e-8
 _DIFFERENCE = 1e-4
 
 
@@ -43,11 +45,12 @@ _DIFFERENCE = 1e-4
 
 
 def wald_on_free_scale(
-    found: FoundScales, name: str, prob: float
+    scales: FoundScales, name: str, prob: float
 ) -> tuple[float, float]:
-    """estimate -+ z standard errors on the log of a standard deviation, and on atanh of a correlation; nan without an error."""
-    value = found.values[name]
-    error = found.errors[name]
+    """Return estimate -+ z standard errors on the log of a standard deviation, or on
+    atanh of a correlation; nan without an error."""
+    value = scales.values[name]
+    error = scales.errors[name]
     z = quantile(prob, None)
     if not np.isfinite(value) or not np.isfinite(error) or value == 0.0:
         return np.nan, np.nan
@@ -57,23 +60,26 @@ def wald_on_free_scale(
         reach = z * error / (1.0 - value**2)
         return float(np.tanh(t - reach)), float(np.tanh(t + reach))
     reach = z * error / value
-    with np.errstate(over="ignore"):  # an error without bounds has an end at infinity
+    with np.errstate(over="ignore"):  # a very large error gives an infinite end
         return float(value * np.exp(-reach)), float(value * np.exp(reach))
 
 
 @one_blas_thread()
-def profile_interval(found: FoundScales, name: str, prob: float) -> tuple[float, float]:
-    """Ends of the profile interval of a standard deviation or a correlation. Incompatible where none is known by one coordinate."""
-    if name not in found.values:
+def profile_interval(
+    scales: FoundScales, name: str, prob: float
+) -> tuple[float, float]:
+    """Return the profile interval of a standard deviation or a correlation.
+    Incompatible if it has no coordinate of its own."""
+    if name not in scales.values:
         raise DataError(
-            f"{name!r} was not found by evidence; what was: {', '.join(found.values)}"
+            f"{name!r} was not estimated by evidence; estimated: {', '.join(scales.values)}"
         )
-    k = found.coordinate_of(name)
+    k = scales.coordinate_of(name)
     if k is None:
         raise Incompatible(
             f"a profile interval of {name} is available for correlations with the first effect; use kind='wald', on the scale of atanh"
         )
-    path = ScaleProfile(_problem_of(found, name), found, k)
+    path = ScaleProfile(_problem_of(scales, name), scales, k)
     z = quantile(prob, None)
     correlation = name.startswith("cor(")
     if correlation:
@@ -86,48 +92,51 @@ def profile_interval(found: FoundScales, name: str, prob: float) -> tuple[float,
 
 
 @one_blas_thread()
-def ratio_at(found: FoundScales, name: str, value: float) -> float:
-    """2 (f(top) - max f given the value) of a standard deviation, a correlation or the noise scale. Incompatible where there is none."""
+def ratio_at(scales: FoundScales, name: str, value: float) -> float:
+    """Return 2 (f(top) - max f given the value) of a standard deviation, a correlation
+    or the noise scale, or raise Incompatible."""
     correlation = name.startswith("cor(")
     if not (-1.0 < value < 1.0 if correlation else value > 0.0):
         if correlation:
-            edge = "a correlation lies between -1 and 1"
+            domain = "a correlation lies between -1 and 1"
         else:
-            edge = "a standard deviation is positive"
+            domain = "a standard deviation is positive"
         raise Incompatible(
-            f"there is no likelihood ratio of {name} = {value:g}: {edge}, and at its edge the law is another"
+            f"no likelihood ratio of {name} = {value:g}: {domain}, and on the boundary its distribution differs"
         )
-    if not found.plain:
+    if not scales.plain:
         raise Incompatible(
-            f"there is no likelihood ratio of {name} = {value:g}: a prior of the scales took part in the maximum"
+            f"no likelihood ratio of {name} = {value:g}: the maximum includes a prior of the scales"
         )
-    if np.isnan(found.values[name]):
+    if np.isnan(scales.values[name]):
         raise Incompatible(
             f"{name} is not defined in this fit: a standard deviation is 0"
         )
-    k = found.coordinate_of(name)
+    k = scales.coordinate_of(name)
     if k is None:
         raise Incompatible(
             f"a likelihood ratio of {name} is available for correlations with the first effect only"
         )
-    path = ScaleProfile(_problem_of(found, name), found, k)
-    at = float(np.arctanh(value) if correlation else np.log(value))
+    path = ScaleProfile(_problem_of(scales, name), scales, k)
+    coordinate = float(np.arctanh(value) if correlation else np.log(value))
     return 2.0 * path.fall(
-        path.maximum(at, [found.theta, *path.problem.groups.branches(found.theta)])[1]
+        path.maximum(
+            coordinate, [scales.theta, *path.problem.groups.branches(scales.theta)]
+        )[1]
     )
 
 
-def _problem_of(found: FoundScales, name: str) -> EvidenceProblem:
-    """The search for the maximum of the criterion."""
-    if not (found.stated.design.reachable or found.stated.design.kept is not None):
+def _problem_of(scales: FoundScales, name: str) -> EvidenceProblem:
+    """Return the problem of maximising the criterion."""
+    if not (scales.stated.design.reachable or scales.stated.design.kept is not None):
         raise Incompatible(
-            f"a profile of {name} needs the rows: {found.stated.design.rows_absent}"
+            f"a profile of {name} needs the rows: {scales.stated.design.rows_absent}"
         )
     return EvidenceProblem(
-        found.stated,
+        scales.stated,
         False,
-        criterion=found.criterion,  # type: ignore[arg-type]
-        points=found.points,
+        criterion=scales.criterion,  # type: ignore[arg-type]
+        points=scales.points,
     )
 
 
@@ -144,24 +153,27 @@ class ScaleProfile:
         """f at the fit."""
         return self.problem.surface(self.found.theta).value
 
-    def maximum(self, at: float, starts: Sequence[Array]) -> tuple[Array, float]:
-        """theta with coordinate k there and the others at their maximum, and f."""
-        return self.problem.maximise_given(self.k, at, starts)
+    def maximum(self, value: float, starts: Sequence[Array]) -> tuple[Array, float]:
+        """Return theta with coordinate k fixed at `value` and the others at their
+        maximum, and f."""
+        return self.problem.maximise_given(self.k, value, starts)
 
     def fall(self, value: float) -> float:
-        """top - f, which rounding may make slightly negative. NotConverged where f is above the top."""
+        """Return top - f, which rounding may make slightly negative. NotConverged if f
+        is above the top."""
         if value > self.top + _HIGHER * (1.0 + abs(self.top)):
             raise NotConverged(
-                f"the profile has a value of the criterion, {value:.8g}, above that of the fit, {self.top:.8g}: the fit is at a local "
-                "maximum. State starting values by holding a scale, or give the scales priors"
+                f"the profile has a value of the criterion, {value:.8g}, above the fit's, {self.top:.8g}: the fit is at a local "
+                "maximum. Fix a scale, or give the scales priors"
             )
         return max(self.top - value, 0.0)
 
     def end(self, z: float, side: int, far: float) -> float:
-        """The coordinate where sqrt(2 (top - f)) = z on one side; infinite where f does not fall so far."""
+        """Return the coordinate with sqrt(2 (top - f)) = z on one side; infinite if f
+        does not decrease enough."""
         theta = self.found.theta
         k = self.k
-        # a correlation of one stands far out, where nothing changes
+        # a correlation of one is far out, where the criterion is constant
         if far == _EDGE:
             start = float(np.clip(theta[k], -far / 2.0, far / 2.0))
         else:
@@ -170,20 +182,21 @@ class ScaleProfile:
         step = min(z * sd, _MOST) if np.isfinite(sd) else 1.0
         path = [(start, theta)]
 
-        def gap(at: float, every_branch: bool) -> float:
-            near = self._foretell(path, at)
+        def gap(psi: float, every_branch: bool) -> float:
+            predicted = self._foretell(path, psi)
             branches = self.problem.groups.branches
             if every_branch:
-                starts = [theta, *branches(theta), *branches(near)]
+                starts = [theta, *branches(theta), *branches(predicted)]
             else:
                 starts = []
-            there, value = self.maximum(at, [near, *starts])
-            path.append((at, there))
+            theta_new, value = self.maximum(psi, [predicted, *starts])
+            path.append((psi, theta_new))
             return float(np.sqrt(2.0 * self.fall(value))) - z
 
         inner = start
         outer = start + side * step
-        # the path follows one branch of the correlations; where another is higher at the end, the search goes on over all of them
+        # the path follows one branch of the correlations; if another is higher at the
+        # end, the search continues over all of them
         for every_branch in (False, True):
             while gap(outer, every_branch) < 0.0:
                 if abs(outer - start) > far and not (
@@ -208,35 +221,38 @@ class ScaleProfile:
             outer = end + side * step
         return end
 
-    def _foretell(self, path: Sequence[tuple[float, Array]], at: float) -> Array:
-        """theta where coordinate k is `at`, linear through the two nearest points of the path; from one point along the profile of a
-        quadratic."""
-        (a, first), *others = sorted(path, key=lambda point: abs(point[0] - at))
-        second = next((point for point in others if point[0] != a), None)
+    def _foretell(self, path: Sequence[tuple[float, Array]], psi: float) -> Array:
+        """Predict theta with coordinate k at `psi`, linearly from the two nearest
+        points of the path, or from one along the profile of a quadratic."""
+        (a, first), *others_ = sorted(path, key=lambda point: abs(point[0] - psi))
+        second = next((point for point in others_ if point[0] != a), None)
         if second is not None:
-            return np.asarray(first + (second[1] - first) * (at - a) / (second[0] - a))
-        along = self.found.covariance[:, self.k] / self.found.covariance[self.k, self.k]
-        return np.asarray(first + np.nan_to_num(along) * (at - a))
+            return np.asarray(first + (second[1] - first) * (psi - a) / (second[0] - a))
+        slope = self.found.covariance[:, self.k] / self.found.covariance[self.k, self.k]
+        return np.asarray(first + np.nan_to_num(slope) * (psi - a))
 
 
 # ---- degrees of freedom of flat coefficients -------------------------------------------------------------------------------
 
 
 class Satterthwaite(NamedTuple):
-    """The covariance C(theta) of the model's coefficients in the head at REML, and how it moves with theta.
+    """The covariance C(theta) of the coefficients in the model's head at REML, and its
+    dependence on theta.
 
-    Each C is R R' over the coefficients of `frame`, so that variances of combinations do not cancel on columns far from zero.
+    Each C is R R' over the coefficients of `frame`, so variances of combinations do not
+    cancel for columns far from zero.
 
     Attributes
     ----------
     frame : Frame
-        Of the columns that `places` belong to.
+        The frame of the columns in `places`.
     places : array (h,)
         The columns of the head among those of the frame.
     root : array (q, r)
-        R at the top.
+        R at the estimate.
     moved : array (d, 2, q, r)
-        R at theta plus and minus `_DIFFERENCE` along each coordinate; equal where a coordinate is not free.
+        R at theta plus and minus `_DIFFERENCE` along each coordinate; equal for a
+        coordinate that is not free.
     theta : array (d, d)
         The covariance of theta.
     """
@@ -261,8 +277,12 @@ class Satterthwaite(NamedTuple):
             return np.asarray(2.0 * v**2 / np.einsum("qk,kl,ql->q", g, self.theta, g))
 
     def joint_df(self, L: Array) -> float:
-        """The denominator of an F test of q combinations: with t_m^2 the statistics along the eigenvectors of L C L', of nu_m degrees
-        of freedom each, and E = sum nu_m / (nu_m - 2) over nu_m > 2, it is 2 E / (E - q) (Fai & Cornelius 1996)."""
+        """Return the denominator degrees of freedom of an F test of q combinations (Fai
+        & Cornelius 1996).
+
+        With nu_m the degrees of freedom of the t statistics along the eigenvectors of L
+        C L', and E = sum nu_m / (nu_m - 2) over nu_m > 2, it is 2 E / (E - q).
+        """
         if len(L) == 1:
             return float(self.df(L)[0])
         P = np.linalg.svd(self._gradients(L) @ self.root, full_matrices=False)[0]
@@ -273,44 +293,47 @@ class Satterthwaite(NamedTuple):
         return 2.0 * E / (E - len(L)) if len(L) < E else 2.0
 
     def _gradients(self, L: Array) -> Array:
-        """(n, q), combinations L (n, h) of the head as gradients over the coefficients of the frame."""
+        """Convert combinations L (n, h) of the head to gradients (n, q) over the
+        coefficients of the frame."""
         G = np.zeros((len(L), len(self.frame.scale)))
         G[:, self.places] = L
         return self.frame.gradients(G[..., None])[..., 0]
 
 
 def why_no_satterthwaite(solution: Solution) -> str:
-    """Why degrees of freedom are not approximated, in words; "" where they are."""
-    found = solution.found
-    if found is None or solution.draws is not None:
-        return "scales of effects were not found by evidence"
-    if found.criterion != "REML" or not found.stated.likelihood.least_squares:
-        return "Satterthwaite's degrees of freedom are of REML with Gaussian noise"
-    if not found.plain:
-        return "the density of a scale took part in the maximum, which is not REML's"
-    if not found.stated.unknown:
-        return f"{found.stated.noise_scale} was held"
-    moving = [
+    """Return why degrees of freedom are not approximated; "" if they are."""
+    scales = solution.effect_scales
+    if scales is None or solution.draws is not None:
+        return "scales of effects were not estimated by evidence"
+    if scales.criterion != "REML" or not scales.stated.likelihood.least_squares:
+        return "Satterthwaite's degrees of freedom need REML with Gaussian noise"
+    if not scales.plain:
+        return "the maximum includes the density of a scale, so it is not REML"
+    if not scales.stated.unknown:
+        return f"{scales.stated.noise_scale} was fixed"
+    process_columns = [
         b.columns
-        for b in found.stated.joint.blocks
+        for b in scales.stated.joint.blocks
         if isinstance(b.prior, ProcessPrior)
     ]
-    design = found.stated.design
-    if moving:
-        return f"the columns of {design.called(moving[0])} depend on hyperparameters that were estimated"
-    if found.stated.joint.informative[design.head[~design.of_terms[design.head]]].any():
-        return "a coefficient beside the effects has a prior"
+    design = scales.stated.design
+    if process_columns:
+        return f"the columns of {design.called(process_columns[0])} depend on hyperparameters that were estimated"
+    if scales.stated.joint.informative[
+        design.head[~design.of_terms[design.head]]
+    ].any():
+        return "a coefficient other than the effects has a prior"
     return ""
 
 
 @one_blas_thread()
-def satterthwaite(found: FoundScales) -> Satterthwaite:
-    """C(theta) with its slopes, by central differences."""
-    d = len(found.theta)
-    free = np.flatnonzero(np.isfinite(np.diagonal(found.covariance)))
-    problem = EvidenceProblem(found.stated, False, criterion="REML")
-    frame, root = _root_given(problem, found.theta)
-    head = found.stated.design.head
+def satterthwaite(scales: FoundScales) -> Satterthwaite:
+    """Return C(theta) with its slopes, by central differences."""
+    d = len(scales.theta)
+    free = np.flatnonzero(np.isfinite(np.diagonal(scales.covariance)))
+    problem = EvidenceProblem(scales.stated, False, criterion="REML")
+    frame, root = _root_given(problem, scales.theta)
+    head = scales.stated.design.head
     columns = np.unique(
         np.concatenate(
             [
@@ -320,18 +343,18 @@ def satterthwaite(found: FoundScales) -> Satterthwaite:
             ]
         )
     )
-    moved = np.broadcast_to(root[columns], (d, 2, len(columns), root.shape[1])).copy()
+    roots = np.broadcast_to(root[columns], (d, 2, len(columns), root.shape[1])).copy()
     for k in free:
         for side, s in enumerate((1.0, -1.0)):
-            moved[k, side] = _root_given(
-                problem, found.theta + s * _DIFFERENCE * np.eye(d)[k]
+            roots[k, side] = _root_given(
+                problem, scales.theta + s * _DIFFERENCE * np.eye(d)[k]
             )[1][columns]
-    A = np.where(np.isfinite(found.covariance), found.covariance, 0.0)
+    A = np.where(np.isfinite(scales.covariance), scales.covariance, 0.0)
     return Satterthwaite(
         frame.of_columns(columns),
         np.searchsorted(columns, head),
         root[columns],
-        moved,
+        roots,
         A,
     )
 
@@ -341,29 +364,33 @@ def _place(intercept: int | None) -> Array:
 
 
 def _root_given(problem: EvidenceProblem, theta: Array) -> tuple[Frame, Array]:
-    """A root (p, r) of the covariance of the coefficients of a frame given theta; of effects by group without their own part."""
+    """Return a root (p, r) of the covariance of the coefficients of a frame given
+    theta, for groups without their own part."""
     surface = problem.surface
     if isinstance(surface, ArrowSurface):
         scale = arrow_estimate(surface, theta).scale
         return scale.frame, scale.low
-    given, sigma = _given(problem, theta)
+    given, sigma = _posterior_at(problem, theta)
     dense = unscaled_covariance(given, problem.model.design)
     return dense.frame, sigma * dense.root
 
 
 def head_estimate(problem: EvidenceProblem, theta: Array) -> tuple[Array, Array]:
-    """The flat coefficients (h,) of Gaussian noise given theta, and their covariance (h, h), the effects integrated over."""
+    """Return the flat coefficients (h,) for Gaussian noise given theta, and their
+    covariance (h, h), with the effects integrated out."""
     head = problem.model.design.head
     surface = problem.surface
     if isinstance(surface, ArrowSurface):
-        at = arrow_estimate(surface, theta)
-        return at.beta[head, 0], at.scale.block(head)
-    given, sigma = _given(problem, theta)
-    return given.mean[head], np.asarray(sigma**2 * given.unscaled[np.ix_(head, head)])
+        estimate = arrow_estimate(surface, theta)
+        return estimate.beta[head, 0], estimate.scale.block(head)
+    given, sigma = _posterior_at(problem, theta)
+    return given.mean[head], np.asarray(
+        sigma**2 * given.unscaled_inverse[np.ix_(head, head)]
+    )
 
 
-def _given(problem: EvidenceProblem, theta: Array) -> tuple[Conditional, float]:
-    """The posterior of the coefficients given theta, and sigma there."""
+def _posterior_at(problem: EvidenceProblem, theta: Array) -> tuple[Conditional, float]:
+    """Return the posterior of the coefficients given theta, and sigma there."""
     model: Model = replace(
         problem.model,
         prior=problem.prior_at(np.exp(theta[: len(problem.groups.priors)])),

@@ -1,13 +1,15 @@
-"""The covariance of averages over rows that are a sample of a population.
+"""The covariance of averages over rows that are a sample from a population.
 
 The average theta = sum_i a_i h(x_i, beta) / sum_i a_i of one unit of row i has the influence function
 
     IF_i = a_i (h(x_i, beta) - theta) / sum a + G V u_i,
 
-with G = d theta / d beta, V the inverse observed information and u_i the score of the unit, so that Var(theta) = sum_i IF_i^2. With a
-canonical link and an intercept IF_i = (y_i - mean(y)) / n for the average of the mean: the standard error is that of the sample
-mean. A prior, groups and smooth functions have no scores of independent rows: there the two parts are independent under the model, and
-Var(theta) = G V G' + sum_i a_i^2 (h_i - theta)^2 / (sum a)^2, with the rows of a group added first.
+with G = d theta / d beta, V the inverse observed information and u_i the score of the
+unit, so Var(theta) = sum_i IF_i^2. With a canonical link and an intercept IF_i = (y_i -
+mean(y)) / n for the average of the mean: the standard error equals the sample mean's.
+With a prior, groups or smooth functions there are no scores of independent rows: the
+two parts are independent under the model, and Var(theta) = G V G' + sum_i a_i^2 (h_i -
+theta)^2 / (sum a)^2, after adding the rows of a group.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,7 +24,7 @@ from probreg.inference.covariance import DenseCovariance
 from probreg.inference.uncertainty.clusters import (
     bartlett_square,
     cluster_square,
-    crossed,
+    cross_codes,
 )
 from probreg.inference.uncertainty.covariance import (
     SANDWICHES,
@@ -46,26 +48,26 @@ INFLUENCE = (
     "cluster",
     "HAC",
 )  # kinds of covariance that sum influence functions of rows
-_AT_TOP = 1e-6  # decrement in standard errors below which the covariance of Newton is that of the estimate
-_SAME = 1e-10  # of the averages: the effect of a row that is this near to the average is the average
+_AT_TOP = 1e-6  # decrement in standard errors below which Newton's covariance is exact at the estimate
+_SAME = 1e-10  # relative to the averages: a row's effect this close to the average equals it
 
 
 @dataclass(frozen=True, eq=False)
 class SampledRows:
-    """Rows as a sample: what their place in R averages adds to these.
+    """Rows as a sample: their contributions to R averages.
 
     Attributes
     ----------
     moves : array (n, R)
         (h_i - theta) a_i / sum a of one unit of a row.
     units : array (n,)
-        Units in each row, independent of one another: copies of a frequency weight, times trials.
+        Independent units in each row: copies of a frequency weight, times trials.
     trials : bool
         Whether units are single trials.
     clusters : sequence of arrays (n,)
-        Codes of the groups of the model, each way of grouping.
+        Codes of the groups of the model, for each way of grouping.
     eta : array (n, m), optional
-        The linear predictors at the estimate, where they are at hand.
+        The linear predictors at the estimate, if they are known.
     """
 
     moves: Array
@@ -75,7 +77,8 @@ class SampledRows:
     eta: Array | None = None
 
     def covariance(self) -> Array:
-        """(R, R), of the place of the rows alone: the rows of a group together, of several ways by inclusion and exclusion."""
+        """(R, R), from the sampling of rows only: rows of a group are added, several
+        groupings by inclusion and exclusion."""
         rows = self.moves * self.units[:, None]
         if not self.clusters:
             return rows.T @ self.moves
@@ -83,8 +86,8 @@ class SampledRows:
         for size in range(1, len(self.clusters) + 1):
             for ways in combinations(self.clusters, size):
                 codes = ways[0]
-                for other in ways[1:]:
-                    codes = crossed(codes, other)
+                for further in ways[1:]:
+                    codes = cross_codes(codes, further)
                 total += (-1.0) ** (size + 1) * cluster_square(rows, codes)
         value, vector = np.linalg.eigh(total)
         if value[0] >= 0.0:
@@ -93,22 +96,23 @@ class SampledRows:
 
     @property
     def count(self) -> float:
-        """Independent units: groups of the smallest grouping, or rows and trials."""
+        """The number of independent units: groups of the coarsest grouping, or rows and
+        trials."""
         if self.clusters:
             return float(min(int(c.max()) + 1 for c in self.clusters))
         return float(self.units.sum())
 
 
 def ways_of_groups(codes: Sequence[Array]) -> list[Array]:
-    """Groupings without those whose groups lie within the groups of another, and without copies."""
-    kept: list[Array] = []
+    """Return the groupings without duplicates and without those nested in another."""
+    selected: list[Array] = []
     for way in sorted(codes, key=lambda c: int(c.max())):
         if not any(
-            len(np.unique(crossed(way, coarse))) == len(np.unique(way))
-            for coarse in kept
+            len(np.unique(cross_codes(way, coarse))) == len(np.unique(way))
+            for coarse in selected
         ):
-            kept.append(way)
-    return kept
+            selected.append(way)
+    return selected
 
 
 @one_blas_thread()
@@ -120,44 +124,51 @@ def influence_covariance(
     kind: str,
     settings: Settings,
 ) -> tuple[Array, float | None, Words]:
-    """(R, R) of averages with the gradients G (R, p m), the degrees of freedom and what it is, by a kind of sandwich.
+    """Return (R, R) of averages with the gradients G (R, p m), degrees of freedom and a
+    description, by a kind of sandwich.
 
-    Incompatible, NotConverged or DataError where the fit has no scores, or the kind does not go with the model.
+    Incompatible, NotConverged or DataError if the fit has no scores, or the kind does
+    not suit the model.
     """
-    at = estimate_of(model, solution, "the influence of each row", each=True)
+    estimate = estimate_of(model, solution, "the influence of each row", in_memory=True)
     # d theta_r = (G V)_r u_i, over (vec gamma, log aux) of the frame
     over_gamma = model.design.frame.gradients(G.reshape(len(G), *model.shape)).reshape(
         len(G), -1
     )
-    over_theta = np.hstack([over_gamma, np.zeros((len(G), len(at.model.unknown)))])
-    slopes = _bread_times(at, over_theta)
+    over_theta = np.hstack(
+        [over_gamma, np.zeros((len(G), len(estimate.model.unknown)))]
+    )
+    slopes = _bread_times(estimate, over_theta)
     df = solution.df
     words = {"kind": f"influence functions ({kind})"}
     if kind in ("cluster", "HAC"):
         total = np.zeros(rows.moves.shape)
-        for count, influence, block in _influences(at, slopes, rows, None):
+        for count, influence, block in _influences(estimate, slopes, rows, None):
             total[block] += count[:, None] * influence
         if kind == "HAC":
-            lags, factor = check_lags(at, settings)
+            lags, factor = check_lags(estimate, settings)
             return factor * bartlett_square(total, lags), df, words
         groups = [int(c.max()) + 1 for c in settings.groups]
-        factor = cluster_factor(at, min(groups), settings.small_sample)
-        each = replace(
+        factor = cluster_factor(estimate, min(groups), settings.small_sample)
+        as_groups = replace(
             rows, moves=total, units=np.ones(len(total)), clusters=settings.groups
         )
-        return factor * each.covariance(), min(groups) - 1.0, words
+        return factor * as_groups.covariance(), min(groups) - 1.0, words
     power = SANDWICHES[kind]
-    factor = row_factor(at, kind, float(rows.units.sum()) if rows.trials else None)
+    factor = row_factor(
+        estimate, kind, float(rows.units.sum()) if rows.trials else None
+    )
     M = np.zeros((len(G), len(G)))
-    for count, influence, _ in _influences(at, slopes, rows, power):
+    for count, influence, _ in _influences(estimate, slopes, rows, power):
         M += (count[:, None] * influence).T @ influence
     return factor * M, df, words
 
 
-def _bread_times(at: Estimate, over_theta: Array) -> Array:
-    """V g (p m + a, R) over (vec gamma, log aux) for the rows g of `over_theta` (R, p m + a)."""
-    s = at.solution
-    model = at.model
+def _bread_times(estimate: Estimate, over_theta: Array) -> Array:
+    """Return V g (p m + a, R) over (vec gamma, log aux) for the rows g of `over_theta`
+    (R, p m + a)."""
+    s = estimate.solution
+    model = estimate.model
     V = s.given_scales
     if (
         not isinstance(V, DenseCovariance)
@@ -165,8 +176,13 @@ def _bread_times(at: Estimate, over_theta: Array) -> Array:
         or s.sandwich
         or not V.frame.equals(model.design.frame)
     ):
-        return np.asarray(at.inside @ at.observed @ (over_theta @ at.inside).T)
-    # the covariance of the fit is the inverse observed information: no other pass over the rows is needed
+        return np.asarray(
+            estimate.inside
+            @ estimate.inverse_observed
+            @ (over_theta @ estimate.inside).T
+        )
+    # the fit's covariance is the inverse observed information, which saves a pass over
+    # the rows
     if (
         s.stats.get("decrement", np.inf) < _AT_TOP
         and len(V.root) == over_theta.shape[1]
@@ -174,46 +190,49 @@ def _bread_times(at: Estimate, over_theta: Array) -> Array:
         return np.asarray(V.root @ (V.root.T @ over_theta.T))
     if model.likelihood.least_squares and s.df and s.stats.get("rss", 0.0) > 0.0:
         # (X'X)^-1 times the sigma^2 of the scores
-        k = at.size
-        out = np.zeros(over_theta.T.shape)
+        k = estimate.size
+        product = np.zeros(over_theta.T.shape)
         sigma2 = float(model.noise(s.aux)) ** 2
-        out[:k] = (
+        product[:k] = (
             sigma2
             / (s.stats["rss"] / s.df)
             * (V.root[:k] @ (V.root[:k].T @ over_theta[:, :k].T))
         )
-        return out
-    return np.asarray(at.inside @ at.observed @ (over_theta @ at.inside).T)
+        return product
+    return np.asarray(
+        estimate.inside @ estimate.inverse_observed @ (over_theta @ estimate.inside).T
+    )
 
 
 def _influences(
-    at: Estimate, slopes: Array, rows: SampledRows, power: float | None
+    estimate: Estimate, slopes: Array, rows: SampledRows, power: float | None
 ) -> Iterator[tuple[Array, Array, slice]]:
-    """Counts (b,) and influence functions (b, R) of the units in blocks of rows; of trials once for each class."""
-    model = at.model
-    design = at.model.design
+    """Yield counts (b,) and influence functions (b, R) of the units in blocks of rows;
+    for trials once for each class."""
+    model = estimate.model
+    design = estimate.model.design
     sampled = design.weight_kind == "sampling"
-    root = None if power is None else at.root
+    root = None if power is None else estimate.root
     classes: Array | None = None
     if rows.trials:
         assert isinstance(model.likelihood, OfTrials)
         classes = model.likelihood.single_trials()
         if power is not None:
             raise Incompatible(
-                "HC2 and HC3 have the leverage of a row, and not of a trial: ask for unit='row', or 'HC1'"
+                "HC2 and HC3 use the leverage of a row, not of a trial: use unit='row', or 'HC1'"
             )
-    for part in row_blocks(design.n, at.size):
+    for part in row_blocks(design.n, estimate.size):
         block = design.block.part(part)
         eta = None if rows.eta is None else rows.eta[part]
-        own = RowDerivatives(at.at, block, eta)
-        weights = own.weights
+        derivatives = RowDerivatives(estimate.at, block, eta)
+        weights = derivatives.weights
         moves = rows.moves[part]
         if classes is None:
             if root is None:
-                scores = own.scores
+                scores = derivatives.scores
             else:
-                scores = own.less_leverage(root, power or 0.0)
-            u = _times_slopes(own, scores, slopes)
+                scores = derivatives.less_leverage(root, power or 0.0)
+            u = _times_slopes(derivatives, scores, slopes)
             if sampled:
                 yield np.ones(len(u)), moves + weights[:, None] * u, part
             else:
@@ -221,34 +240,36 @@ def _influences(
             continue
         tally = model.likelihood.tally(block.y)  # type: ignore[attr-defined]
         for c, y in enumerate(classes):
-            one = block._replace(y=np.broadcast_to(y, (block.rows, len(y))))
-            each = RowDerivatives(at.at, one, eta)
+            single = block._replace(y=np.broadcast_to(y, (block.rows, len(y))))
+            of_class = RowDerivatives(estimate.at, single, eta)
             yield (
                 weights * tally[:, c],
-                moves + _times_slopes(each, each.scores, slopes),
+                moves + _times_slopes(of_class, of_class.scores, slopes),
                 part,
             )
 
 
 def _times_slopes(rows: RowDerivatives, scores: Array, slopes: Array) -> Array:
-    """score_rows(scores) @ slopes, (b, R), without the scores over all coefficients."""
+    """Return score_rows(scores) @ slopes, (b, R), without forming the scores over all
+    coefficients."""
     frame = rows.at.basis
     m = rows.at.beta.shape[1]
     k = rows.at.beta.size
-    each = slopes[:k].reshape(-1, m, slopes.shape[1])
-    out = scores[:, m:] @ slopes[k:]
-    if frame.mild:  # x'c + constant in place of a copy of the standardised rows
+    slopes_by_column = slopes[:k].reshape(-1, m, slopes.shape[1])
+    product = scores[:, m:] @ slopes[k:]
+    if frame.mild:  # x'c + constant avoids a copy of the standardised rows
         X = np.asarray(rows.block.X)
-        c = each / frame.scale[:, None, None]
+        c = slopes_by_column / frame.scale[:, None, None]
         constant = (frame.shift[:, None, None] * c).sum(0)
         for j in range(m):
-            out += (X @ c[:, j] - constant[j]) * scores[:, [j]]
-        return out
+            product += (X @ c[:, j] - constant[j]) * scores[:, [j]]
+        return product
     for j in range(m):
-        out += (rows.U @ each[:, j]) * scores[:, [j]]
-    return out
+        product += (rows.U @ slopes_by_column[:, j]) * scores[:, [j]]
+    return product
 
 
 def is_constant(moves: Array, values: Array, units: Array) -> bool:
-    """Whether every row has the effect of the average, so that it does not matter which rows were sampled."""
+    """Whether every row has the same effect as the average, so that the sampling of
+    rows has no effect."""
     return bool((np.abs(moves) * units.sum() <= _SAME * np.abs(values)).all())

@@ -1,7 +1,8 @@
-"""What a mode knows of its rows: curvature, scores and leverages at the estimate, on well-scaled coordinates.
+"""Curvature, scores and leverages at an estimate, in well-scaled coordinates.
 
-theta = (vec beta, log aux) is written as theta = frame phi plus a constant, phi running over the directions that are
-identified, on standardised columns. Covariances of an estimate and one-step changes of it start from here.
+theta = (vec beta, log aux) is written as theta = frame phi plus a constant, where phi
+runs over the identified directions on standardised columns. Covariances of an estimate
+and its one-step changes use them.
 """
 
 from collections.abc import Callable
@@ -29,44 +30,44 @@ from probreg.model.model import Model
 from probreg.numerics.frame import map_of_columns, map_of_predictors, with_aux
 from probreg.numerics.linalg import row_blocks, weighted_gram
 
-_AT_ZERO = "that the likelihood has no curvature there: use fewer columns or more rows, or hold sigma (aux={'sigma': ...})"
-_FULL = 1e-10  # 1 - leverage below which a row fits itself
+_AT_ZERO = "the likelihood has no curvature there: use fewer columns or more rows, or fix sigma (aux={'sigma': ...})"
+_FULL = 1e-10  # 1 - leverage below which a row determines its own fit
 
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
-    """A model at its mode; arrays are per observation (a frequency weight is not yet multiplied in)."""
+    """A model at its mode; arrays are per observation, without frequency weights."""
 
     model: Model
     solution: Solution
 
     @cached_property
-    def known(self) -> dict[str, float]:
-        """Every nuisance parameter, held or estimated."""
+    def aux_values(self) -> dict[str, float]:
+        """Every nuisance parameter, fixed or estimated."""
         return {**self.model.fixed, **self.solution.aux}
 
     @cached_property
     def weights(self) -> Array:
-        """(n,), ones where there are none."""
-        return self._every.weights
+        """(n,), ones without weights."""
+        return self._all_rows.weights
 
     @cached_property
     def scores(self) -> Array:
         """d log p(y_i) / d (eta_i, log aux), (n, m + a)."""
-        return self._every.scores
+        return self._all_rows.scores
 
     @cached_property
-    def _every(self) -> "RowDerivatives":
-        """All rows at once, which `estimate_of` asks for where they are needed."""
+    def _all_rows(self) -> "RowDerivatives":
+        """All rows at once; `estimate_of` checks that they are in memory."""
         d = self.model.design
         return RowDerivatives(self.at, d.block)
 
     @cached_property
     def at(self) -> "BlockEstimate":
-        """The estimate as rows see it."""
+        """The parts of the estimate that rows need."""
         assert isinstance(
             self.model.likelihood, DifferentiableLikelihood
-        )  # `estimate_of` asks
+        )  # checked in `estimate_of`
         likelihood = self.model.likelihood
         beta = self.solution.beta
         m = self.model.shape[1]
@@ -75,7 +76,7 @@ class Estimate:
         sampled = design.weight_kind == "sampling"
         labels = design.labels if design.n else None
         return BlockEstimate(
-            likelihood, design.frame, beta, self.known, pick, sampled, labels
+            likelihood, design.frame, beta, self.aux_values, pick, sampled, labels
         )
 
     # ---- coordinates -----------------------------------------------------------------------------------------------
@@ -94,7 +95,8 @@ class Estimate:
 
     @cached_property
     def frame(self) -> Array:
-        """(p m + a, r): theta = frame phi; of collinear columns the coefficients of least norm."""
+        """(p m + a, r): theta = frame phi; least-norm coefficients for collinear
+        columns."""
         N = self.solution.null_space
         T = self.model.design.frame.T
         if N is None:
@@ -112,8 +114,8 @@ class Estimate:
         return self.solution.beta.size
 
     @cached_property
-    def identified(self) -> int:
-        """The number of coefficients that are identified: rank times predictors."""
+    def n_identified(self) -> int:
+        """The number of identified coefficients: rank times predictors."""
         N = self.solution.null_space
         return (
             self.model.shape[0] - (0 if N is None else N.shape[1])
@@ -122,21 +124,22 @@ class Estimate:
     # ---- curvature -------------------------------------------------------------------------------------------------
 
     @cached_property
-    def observed(self) -> Array:
+    def inverse_observed(self) -> Array:
         """The inverse negative Hessian of the log posterior over phi, (r, r)."""
         gamma = self.model.design.frame.from_raw(self.solution.beta)
         with np.errstate(
             all="ignore"
-        ):  # an exact fit has sigma = 0, which is met below
+        ):  # an exact fit has sigma = 0, which is checked below
             # V = (inside' H inside)^-1: the bread, over the identified directions phi.
             H = self.model.value_grad_hessian_standardised(
                 gamma, **self.solution.aux
             ).curvature
         if isinstance(self.model.likelihood, PiecewiseLinearLikelihood):
-            # on kinks the expected curvature under the data's own density stands for it, given the nuisance parameters
-            rows = self._every
+            # on kinks the expected curvature under the data's density replaces it,
+            # given the nuisance parameters
+            rows = self._all_rows
             k = self.size
-            P = self.model.joint.precision(self.model.likelihood.noise(self.known))
+            P = self.model.joint.precision(self.model.likelihood.noise(self.aux_values))
             T = self.model.design.frame.T
             bent = weighted_gram(
                 rows.U, curvature_at_kinks(self.model, self.solution) * rows.weights
@@ -145,7 +148,7 @@ class Estimate:
         return inverse(self.inside.T @ H @ self.inside)
 
     @cached_property
-    def expected(self) -> Array:
+    def inverse_expected(self) -> Array:
         """The inverse expected information over the coefficients among phi, prior precision included."""
         return inverse(self.data_information + self._prior_information)
 
@@ -161,7 +164,7 @@ class Estimate:
     def _prior_information(self) -> Array:
         # beta = T gamma, gamma = S phi: the prior's curvature over phi is (T S)' H (T S).
         H = self.model.joint.curvature(
-            self.solution.beta, self.model.likelihood.noise(self.known)
+            self.solution.beta, self.model.likelihood.noise(self.aux_values)
         )
         F = (
             map_of_columns(self.model.design.frame.T, self.model.shape[1])
@@ -177,29 +180,33 @@ class Estimate:
         ]
 
     def of_root(self, root: Array) -> DenseCovariance:
-        """The covariance whose root over phi, or over its coefficients only, is `root`."""
-        whole = self.inside[:, : len(root)] @ root
+        """Return the covariance with the root `root` over phi, or over its coefficients
+        only."""
+        theta_root = self.inside[:, : len(root)] @ root
         joint = len(root) == self.inside.shape[1]
         further = log_names(self.model) if joint else ()
         size = self.size + len(further)
-        out = DenseCovariance(
-            self.model.design.frame, self.model.shape[1], further, root=whole[:size]
+        covariance = DenseCovariance(
+            self.model.design.frame,
+            self.model.shape[1],
+            further,
+            root=theta_root[:size],
         )
         N = self.solution.null_space
         if N is None:
-            return out
-        # of collinear columns the coefficients of least norm: beta - N N^+ beta
-        raw = out.raw_root()
+            return covariance
+        # least-norm coefficients for collinear columns: beta - N N^+ beta
+        raw = covariance.raw_root()
         of_beta = raw[: self.size].reshape(len(N), -1)
         raw[: self.size] = (of_beta - N @ (np.linalg.pinv(N) @ of_beta)).reshape(
             self.size, -1
         )
-        return DenseCovariance.of_raw_root(out.frame, out.m, raw, further)
+        return DenseCovariance.of_raw_root(covariance.frame, covariance.m, raw, further)
 
     @cached_property
     def bread(self) -> Array:
-        """A root (r, r) of `observed` over phi."""
-        return np.linalg.cholesky(self.observed)
+        """A root (r, r) of `inverse_observed` over phi."""
+        return np.linalg.cholesky(self.inverse_observed)
 
     def sandwich(self, meat: Array, factor: float = 1.0) -> DenseCovariance:
         """V M V, V = A A' the bread: A (A'M A)^(1/2) is its root."""
@@ -224,15 +231,19 @@ class Estimate:
         )
 
     def influence_sums(self) -> tuple[Array, Array]:
-        """sum_i w_i l_i^2 and sum_i w_i l_i^3 of l_i: the change of reported coefficients and log aux when one more observation
-        like row i joins, to first order, which is the infinitesimal jackknife (Efron 1982, chapter 6)."""
+        """Return sum_i w_i l_i^2 and sum_i w_i l_i^3 of the influences l_i on reported
+        coefficients and log aux.
+
+        l_i is the first-order change if one more observation like row i joins, the
+        infinitesimal jackknife (Efron 1982, chapter 6).
+        """
         # d theta / d w_i = V u_i, and the reported coefficients are beta D'.
         D = map_of_predictors(
             self.model.likelihood.contrast_matrix, self.model.shape[0]
         )
         V = (
             self.inside
-            @ self.observed
+            @ self.inverse_observed
             @ (with_aux(D, len(self.model.unknown)) @ self.frame).T
         )
 
@@ -248,23 +259,27 @@ class Estimate:
     def _by_blocks(
         self, values: Callable[[slice, "RowDerivatives"], Array], *shape: int
     ) -> Array:
-        """An array (n, ...) of what blocks of rows give: nothing of the size of X is made on the way."""
+        """Return an array (n, ...) of values by blocks of rows, without arrays of the
+        size of X."""
         block = self.model.design.block
-        out = np.empty((block.rows, *shape))
+        values_of_rows = np.empty((block.rows, *shape))
         for rows in row_blocks(block.rows, self.size):
-            out[rows] = values(rows, RowDerivatives(self.at, block.part(rows)))
-        return out
+            values_of_rows[rows] = values(
+                rows, RowDerivatives(self.at, block.part(rows))
+            )
+        return values_of_rows
 
     @cached_property
     def root(self) -> Array:
         """A (p, m, r - a) with A_i = x_i A and G_i = A_i A_i'."""
         # cov(eta_i) = x_i F (I + P)^-1 F' x_i' = A_i A_i'.
-        root = self._coefficients @ np.linalg.cholesky(self.expected)
+        root = self._coefficients @ np.linalg.cholesky(self.inverse_expected)
         return root.reshape(*self.model.shape, -1)
 
     @cached_property
     def leverage(self) -> Array:
-        """trace(W_i G_i), (n,): of a sum that is the number of coefficients when the prior is flat."""
+        """trace(W_i G_i), (n,); its sum is the number of coefficients if the prior is
+        flat."""
         # h_i = tr W_i G_i; for least squares x_i (X'X)^-1 x_i', the diagonal of the hat matrix.
         return self._by_blocks(
             lambda _, rows: np.einsum("nkl,nlk->n", rows.curves, rows.spread(self.root))
@@ -273,15 +288,15 @@ class Estimate:
 
 @dataclass(frozen=True, eq=False)
 class BlockEstimate:
-    """An estimate as rows see it, which travels to where they are."""
+    """The parts of an estimate that blocks of rows need, also in other processes."""
 
     likelihood: DifferentiableLikelihood
     basis: Frame
     beta: Array  # (p, m)
-    known: dict[str, float]
-    pick: tuple[int, ...]  # which of (eta, log aux) is estimated
-    sampled: bool = False  # weights are of sampling: they multiply the score of one row, and are no copies of it
-    labels: Array | None = None  # the names of rows in memory, where they have any
+    aux_values: dict[str, float]
+    pick: tuple[int, ...]  # indices of estimated entries of (eta, log aux)
+    sampled: bool = False  # sampling weights multiply the score of one row; they are not frequencies
+    labels: Array | None = None  # names of rows in memory, if any
 
 
 @dataclass(frozen=True, eq=False)
@@ -290,7 +305,7 @@ class RowDerivatives:
 
     at: BlockEstimate
     block: Block
-    known_eta: Array | None = None  # (n, m), where the linear predictors are at hand
+    known_eta: Array | None = None  # (n, m), the linear predictors if they are known
 
     @cached_property
     def U(self) -> Array:
@@ -299,7 +314,7 @@ class RowDerivatives:
 
     @cached_property
     def weights(self) -> Array:
-        """(n,), ones where there are none."""
+        """(n,), ones without weights."""
         return full_weights(self.block.weights, self.block.rows)
 
     @cached_property
@@ -310,33 +325,37 @@ class RowDerivatives:
         return self.known_eta
 
     @cached_property
-    def known(self) -> dict[str, Any]:
-        """The nuisance parameters of each row: its noise scale has its precision."""
-        return self.at.likelihood.at_rows(self.at.known, self.block.precision)
+    def aux_values(self) -> dict[str, Any]:
+        """The nuisance parameters of each row, with its precision in the noise
+        scale."""
+        return self.at.likelihood.at_rows(self.at.aux_values, self.block.precision)
 
     @cached_property
     def scores(self) -> Array:
         """d log p(y_i) / d (eta_i, log aux), (n, m + a)."""
         likelihood = self.at.likelihood
-        found = likelihood.value_grad_hessian(
-            self.block.y, self.eta, **self.known
+        gradient = likelihood.value_grad_hessian(
+            self.block.y, self.eta, **self.aux_values
         ).gradient
         if isinstance(likelihood, PiecewiseLinearLikelihood):
-            found[:, 0] = likelihood.score_at_kinks(
-                self.block.y, self.eta, **self.known
+            gradient[:, 0] = likelihood.score_at_kinks(
+                self.block.y, self.eta, **self.aux_values
             )
-        return found[:, self.at.pick]
+        return gradient[:, self.at.pick]
 
     @cached_property
     def mean_of_squares(self) -> Array | float:
-        """(n, 1) factor that makes the squared score of eta its mean, tau (1 - tau) of a quantile given the row (Koenker 2005,
-        section 3.2): the squares themselves vary much where tau is near 0 or 1. 1 for other likelihoods."""
+        """(n, 1) factor that turns the squared score of eta into its mean, tau (1 -
+        tau) for a quantile (Koenker 2005, section 3.2).
+
+        The squares themselves vary much for tau near 0 or 1. 1 for other likelihoods.
+        """
         likelihood = self.at.likelihood
         if not isinstance(likelihood, PiecewiseLinearLikelihood):
             return 1.0
-        at = likelihood.slopes(**self.known)
-        mean = np.broadcast_to(np.sqrt(at.up * at.down), len(self.eta))
-        if np.any(at.tube):
+        slopes = likelihood.slopes(**self.aux_values)
+        mean = np.broadcast_to(np.sqrt(slopes.up * slopes.down), len(self.eta))
+        if np.any(slopes.tube):
             return np.ones((len(mean), 1))
         return (mean / np.abs(self.scores[:, 0]))[:, None]
 
@@ -344,7 +363,7 @@ class RowDerivatives:
     def curves(self) -> Array:
         """W_i = E[-d2 log p / d eta2] of each row, (n, m, m)."""
         return self.at.likelihood.information(
-            self.eta, **self.known, **self.at.likelihood.given(self.block.y)
+            self.eta, **self.aux_values, **self.at.likelihood.given(self.block.y)
         )
 
     def spread(self, root: Array) -> Array:
@@ -363,13 +382,16 @@ class RowDerivatives:
         )
 
     def less_leverage(self, root: Array, power: float) -> Array:
-        """Scores with those of eta multiplied by (1 - W_i G_i)^-power: 1/2 makes their variance right under the model,
-        1 turns them into leave-one-out scores. DataError for a row that fits itself."""
+        """Multiply the scores of eta by (1 - W_i G_i)^-power.
+
+        With 1/2 their variance is correct under the model, with 1 they are
+        leave-one-out scores. DataError for a row of leverage 1.
+        """
         m = self.at.beta.shape[1]
-        every = self.spread(root)
-        out = self.scores.copy()
-        live = np.einsum("nkk->n", every) > 0
-        G = every[live]
+        spreads = self.spread(root)
+        scores = self.scores.copy()
+        live = np.einsum("nkk->n", spreads) > 0
+        G = spreads[live]
         W = self.curves[live]
         # G = L L' and L'W L = Q diag(v) Q': (1 - W G)^-power = L'^-1 Q diag((1 - v)^-power) Q' L'.
         L = np.linalg.cholesky(G)
@@ -380,24 +402,24 @@ class RowDerivatives:
             if self.at.labels is not None:
                 row = self.at.labels[row]
             raise DataError(
-                f"row {row} has leverage 1 (it alone decides a coefficient), and HC2 and HC3 divide by 1 - leverage: use HC0 or "
+                f"row {row} has leverage 1 (it alone determines a coefficient), and HC2 and HC3 divide by 1 - leverage: use HC0 or "
                 "HC1"
             )
-        turned = (
+        rotated = (
             Q.swapaxes(1, 2)
             @ L.swapaxes(1, 2)
-            @ out[live, :m, None]
+            @ scores[live, :m, None]
             * ((1.0 - value) ** -power)[..., None]
         )
-        out[live, :m] = np.linalg.solve(L.swapaxes(1, 2), Q @ turned)[..., 0]
-        return out
+        scores[live, :m] = np.linalg.solve(L.swapaxes(1, 2), Q @ rotated)[..., 0]
+        return scores
 
 
 def expected_part(block: Block, *, at: BlockEstimate) -> tuple[Array, ...]:
-    """What the rows of a block add to the expected information over vec(gamma)."""
+    """Return the expected information over vec(gamma) of the rows of a block."""
 
-    def part(some: Block) -> tuple[Array]:
-        rows = RowDerivatives(at, some)
+    def part(block: Block) -> tuple[Array]:
+        rows = RowDerivatives(at, block)
         return (weighted_gram(rows.U, rows.curves * rows.weights[:, None, None]),)
 
     return block.sweep(part, width=at.beta.size)
@@ -406,8 +428,12 @@ def expected_part(block: Block, *, at: BlockEstimate) -> tuple[Array, ...]:
 def meat_part(
     block: Block, *, at: BlockEstimate, root: Array | None, power: float
 ) -> tuple[Array, ...]:
-    """What the rows of a block add to the sum of squares of the scores over (vec gamma, log aux): sum_i w_i u_i u_i' of
-    frequencies w, sum_i w_i^2 u_i u_i' of sampling weights."""
+    """Return the sum of squares of the scores over (vec gamma, log aux) of the rows of
+    a block.
+
+    It is sum_i w_i u_i u_i' for frequencies w, sum_i w_i^2 u_i u_i' for sampling
+    weights.
+    """
     return block.sweep(
         lambda some: _meat(RowDerivatives(at, some), root, power), width=at.beta.size
     )
@@ -415,7 +441,7 @@ def meat_part(
 
 def _meat(rows: RowDerivatives, root: Array | None, power: float) -> tuple[Array]:
     # M = sum_i w_i u_i u_i' in blocks: gamma with gamma, gamma with log aux, log aux with log aux.
-    at, (p, m) = rows.at, rows.at.beta.shape
+    estimate, (p, m) = rows.at, rows.at.beta.shape
     if root is None:
         scores = rows.scores
     else:
@@ -424,7 +450,7 @@ def _meat(rows: RowDerivatives, root: Array | None, power: float) -> tuple[Array
     aux = scores[:, m:]
     w = rows.weights
     k = p * m
-    w = w * w if at.sampled else w
+    w = w * w if estimate.sampled else w
     M = np.empty((k + aux.shape[1], k + aux.shape[1]))
     M[:k, :k] = weighted_gram(
         rows.U, eta[:, :, None] * eta[:, None, :] * w[:, None, None]
@@ -438,36 +464,42 @@ def _meat(rows: RowDerivatives, root: Array | None, power: float) -> tuple[Array
 
 
 def estimate_of(
-    model: Model, solution: Solution, what: str, *, each: bool = False
+    model: Model, solution: Solution, purpose: str, *, in_memory: bool = False
 ) -> Estimate:
-    """The estimate, when it is one that has curvature and rows, in memory where `what` is about `each` of them; otherwise
-    the reason why `what` does not exist."""
+    """Return the estimate with curvature and rows, or raise an error with the reason
+    why `purpose` does not exist.
+
+    `in_memory`: the purpose needs each row in memory.
+    """
     kinked = isinstance(model.likelihood, PiecewiseLinearLikelihood)
-    why = (InteriorPoint() if kinked else Newton()).obstacle(model)
-    if why:
-        raise Incompatible(f"{what} needs two derivatives of the log posterior: {why}")
-    each = each or kinked
-    refuse_written_out(solution, what)
-    if each:
-        model.design.need_rows(what)
+    reason = (InteriorPoint() if kinked else Newton()).obstacle(model)
+    if reason:
+        raise Incompatible(
+            f"{purpose} needs two derivatives of the log posterior: {reason}"
+        )
+    in_memory = in_memory or kinked
+    refuse_written_out(solution, purpose)
+    if in_memory:
+        model.design.need_rows(purpose)
     if not model.design.reachable:
         raise DataError(
-            f"{what} is a sum over the rows, and {model.design.rows_needed}"
+            f"{purpose} is a sum over the rows, and {model.design.rows_needed}"
         )
     if solution.status is Status.NO_MAXIMUM:
         raise NotConverged(
-            f"{what} does not exist: {solution.status.value} ({solution.detail})"
+            f"{purpose} does not exist: {solution.status.value} ({solution.detail})"
         )
     model = held_at_limits(model, solution)
     if any(solution.aux[a] <= 0 for a in model.unknown):
         raise NotConverged(
-            f"{what} does not exist: the fit meets every response exactly, so {_AT_ZERO}"
+            f"{purpose} does not exist: the fit meets every response exactly, so {_AT_ZERO}"
         )
     return Estimate(model, solution)
 
 
 def inverse(H: Array) -> Array:
-    """The inverse of a positive definite matrix. NotConverged when it is none."""
+    """Return the inverse of a positive definite matrix. NotConverged if it is not
+    positive definite."""
     root = root_of_curvature(H)
     if root is None:
         raise NotConverged(

@@ -1,4 +1,4 @@
-"""What the rows of a Gaussian fit say of one another, at a noise scale that is held: what is left out follows without a refit.
+"""Leave-out results of a Gaussian fit at a fixed noise scale, without a refit.
 
 With V the covariance of the coefficients given all rows and X_g, e_g the rows and residuals of a group in units of the noise,
 R = I - X_g V X_g': the residuals about a fit without the group are R^-1 e_g, and the estimate moves by V X_g' R^-1 e_g (Cook & Weisberg
@@ -13,7 +13,7 @@ from probreg.inference.base import Array
 from probreg.inference.covariance import ParameterCovariance
 from probreg.model.model import Model
 
-# an eigenvalue of R: without these rows the coefficients are not identified
+# an eigenvalue of R, below which the coefficients are not identified without these rows
 SINGULAR = 1e-10
 
 
@@ -26,7 +26,7 @@ class WhitenedRows(NamedTuple):
 
     @classmethod
     def of(cls, model: Model, beta: Array, sigma: float) -> "WhitenedRows":
-        """At coefficients (p,) and a noise scale."""
+        """Create them at coefficients (p,) and a noise scale."""
         d = model.design
         if d.precision is None:
             root = np.ones(d.n)

@@ -1,6 +1,7 @@
-"""p-values and intervals of several estimates at once: the error rate is that of the whole family, at least one in it.
+"""p-values and intervals of several estimates, controlling the family-wise error rate.
 
-Arrays only: estimates whose errors are normal or Student-t with one covariance, known but for one scale.
+The input is arrays: estimates with normal or Student-t errors and one covariance, known
+up to one scale.
 """
 
 from typing import Any, NamedTuple
@@ -12,21 +13,22 @@ from probreg.errors import DataError, Incompatible
 
 Array = np.ndarray
 ADJUSTMENTS = ("bonferroni", "holm", "single-step", "tukey")
-_POINTS = 2**16  # of a Sobol sequence: p-values near 0.05 are within 2e-4
-_AT_ONCE = 2**23  # numbers held at once
-# relative difference of standard errors that are the same but for rounding
+_POINTS = 2**16  # points of a Sobol sequence: p-values near 0.05 are accurate to 2e-4
+_AT_ONCE = 2**23  # numbers in memory at once
+# relative difference of standard errors that are equal up to rounding
 _EQUAL = 1e-6
 
 
 NO_TESTS = (
-    "adjust= is for tests, whose error rate grows with their number: a posterior has none. Its prior says what is believed "
-    "of all of them together"
+    "adjust= is for tests, whose error rate increases with their number: a posterior has none. Its prior describes "
+    "all of them together"
 )
 
 
-class Adjusted(NamedTuple):
-    """Adjusted p-values (R,), the half-width of simultaneous intervals in standard errors (a number, or (R,)), what was done in
-    words, and the p-value of each test by itself (R,)."""
+class AdjustedTests(NamedTuple):
+    """AdjustedTests p-values (R,), the half-width of simultaneous intervals in standard
+    errors (a number, or (R,)), a description of the adjustment, and the unadjusted
+    p-values (R,)."""
 
     p: Array
     critical: float | Array
@@ -35,26 +37,27 @@ class Adjusted(NamedTuple):
 
 
 def check_adjust(adjust: Any) -> None:
-    """DataError for a name that is no adjustment."""
+    """Raise DataError for an unknown adjustment."""
     if adjust is not None and adjust not in ADJUSTMENTS:
         raise DataError(
-            f"adjust is None or one of {', '.join(map(repr, ADJUSTMENTS))}, got {adjust!r}"
+            f"adjust= must be None or one of {', '.join(map(repr, ADJUSTMENTS))}, got {adjust!r}"
         )
 
 
 def require_tests(tested: bool, se: Array) -> None:
-    """Incompatible where there are no tests to adjust: under an informative prior, and without standard errors (R,)."""
+    """Raise Incompatible if there are no tests to adjust: under an informative prior,
+    or without standard errors (R,)."""
     if not tested:
         raise Incompatible(
             "adjust= is for tests, and the mode under a prior has no p-values: fit with flat priors"
         )
     if not (se > 0).all():
         raise Incompatible(
-            "adjust= needs the standard error of every estimate, and some have none"
+            "adjust= needs the standard error of every estimate, and some are missing"
         )
 
 
-def adjusted(
+def adjust_tests(
     t: Array,
     covariance: Array,
     df: float | Array | None,
@@ -62,22 +65,27 @@ def adjusted(
     prob: float,
     adjust: str,
     pairs_of: int | None = None,
-) -> Adjusted:
-    """Adjusts R two-sided tests t_j = estimate_j / se_j; `pairs_of` is k where they are all k (k - 1) / 2 pairs of k means, once or
-    in several groups.
+) -> AdjustedTests:
+    """Adjust R two-sided tests t_j = estimate_j / se_j.
+
+    `pairs_of` is k if they are all k (k - 1) / 2 pairs of k means, once or in several
+    groups.
 
     Bonferroni p_j = R p; Holm max_(i <= j) (R - i + 1) p_(i) in the order of p; single-step P(max_i |T_i| >= |t_j|) under the
-    joint law (Hothorn, Bretz & Westfall 2008); Tukey P(range of k means >= sqrt(2) |t_j|), exact where all pairs have one
-    standard error and conservative for independent means of other variances (Tukey-Kramer; Hayter 1984); of pairs in several
-    groups it is single-step. Of degrees of freedom (R,) each test has its own; the joint law has the smallest. Incompatible for Tukey where the contrasts are not all pairs.
+    joint distribution (Hothorn, Bretz & Westfall 2008); Tukey P(range of k means >=
+    sqrt(2) |t_j|), exact if all pairs have the same standard error and conservative for
+    independent means with unequal variances (Tukey-Kramer; Hayter 1984); for pairs in
+    several groups it is single-step. Each test uses its own degrees of freedom (R,),
+    the joint distribution the smallest. Incompatible for Tukey if the contrasts are not
+    all pairs.
 
-    >>> found = adjusted(np.array([3.0, 1.0]), np.eye(2), 10.0, prob=0.95, adjust="holm")
+    >>> found = adjust_tests(np.array([3.0, 1.0]), np.eye(2), 10.0, prob=0.95, adjust="holm")
     >>> found.p.round(4)
     array([0.0267, 0.3409])
     """
     law: Any = scipy.stats.norm if df is None else scipy.stats.t(df)
     size = np.abs(t)
-    each = 2.0 * law.sf(np.abs(t))
+    p_alone = 2.0 * law.sf(np.abs(t))
     R = len(t)
     alpha = 1.0 - prob
     if pairs_of is None:
@@ -87,24 +95,27 @@ def adjusted(
     bonferroni = _plain(law.isf(alpha / (2 * R)))
     match adjust:
         case "bonferroni":
-            return Adjusted(
-                np.minimum(R * each, 1.0), bonferroni, f"Bonferroni over {R}", each
+            return AdjustedTests(
+                np.minimum(R * p_alone, 1.0),
+                bonferroni,
+                f"Bonferroni over {R}",
+                p_alone,
             )
         case "holm":
-            order = np.argsort(each, kind="stable")
+            order = np.argsort(p_alone, kind="stable")
             steps = np.maximum.accumulate(
-                np.minimum((R - np.arange(R)) * each[order], 1.0)
+                np.minimum((R - np.arange(R)) * p_alone[order], 1.0)
             )
-            # a stepwise test has no intervals of its own: those of Bonferroni hold together
-            return Adjusted(
+            # a stepwise test has no intervals of its own: Bonferroni's are valid
+            return AdjustedTests(
                 steps[np.argsort(order)],
                 bonferroni,
                 f"Holm's p-values over {R}, Bonferroni's intervals",
-                each,
+                p_alone,
             )
         case "tukey" if not pairs:
             raise Incompatible(
-                "adjust='tukey' is for all pairs of levels of one variable, and these are other contrasts: use "
+                "adjust='tukey' needs all pairs of levels of one variable, and these are other contrasts: use "
                 "adjust='single-step'"
             )
         case "tukey" if pairs == R:
@@ -113,44 +124,48 @@ def adjusted(
             critical = _plain(q.ppf(prob, pairs_of, range_df)) / np.sqrt(2.0)
             se = np.sqrt(np.diagonal(covariance))
             if np.ptp(se) > _EQUAL * se.max():
-                called = "Tukey-Kramer"
+                name = "Tukey-Kramer"
             else:
-                called = "Tukey"
-            return Adjusted(
+                name = "Tukey"
+            return AdjustedTests(
                 q.sf(np.sqrt(2.0) * size, pairs_of, range_df),
                 critical,
-                f"{called} over {pairs_of} means",
-                each,
+                f"{name} over {pairs_of} means",
+                p_alone,
             )
-    least = df if df is None else float(np.min(df))
-    M = largest_of_family(covariance, least)
+    smallest_df = df if df is None else float(np.min(df))
+    M = largest_of_family(covariance, smallest_df)
     p = np.array([np.mean(s <= M) for s in size])
-    # P(|T_j| >= t) <= P(max >= t) <= R P(|T_j| >= t): the integral over points is held to what is known without it
-    p = np.clip(p, each, np.minimum(R * each, 1.0))
+    # P(|T_j| >= t) <= P(max >= t) <= R P(|T_j| >= t): clip the integral over points to
+    # these bounds
+    p = np.clip(p, p_alone, np.minimum(R * p_alone, 1.0))
     critical = _plain(np.clip(np.quantile(M, prob), law.isf(alpha / 2), bonferroni))
     words = f"single-step over {R}{' pairs' if adjust == 'tukey' else ''}, the joint distribution by {_POINTS:,} points"
     words += (
-        f" at {least:.4g} degrees of freedom, the smallest"
+        f" at {smallest_df:.4g} degrees of freedom, the smallest"
         if np.ptp(0.0 if df is None else df) > 0
         else ""
     )
-    return Adjusted(p, critical, words, each)
+    return AdjustedTests(p, critical, words, p_alone)
 
 
 def _plain(x: Any) -> float | Array:
-    """A number as a float, an array as it is."""
+    """Return a number as a float, an array unchanged."""
     return float(x) if np.ndim(x) == 0 else np.asarray(x)
 
 
 def largest_of_family(covariance: Array, df: float | None) -> Array:
-    """max_j |T_j| at points that fill the joint law evenly, T = D^-1 C^(1/2) z sqrt(df / chi^2) with D the standard errors.
+    """Return max_j |T_j| at evenly spread points of the joint distribution, T = D^-1
+    C^(1/2) z sqrt(df / chi^2) with D the standard errors.
 
     >>> bool(abs(np.quantile(largest_of_family(np.eye(1), None), 0.95) - 1.96) < 0.001)
     True
     """
     se = np.sqrt(np.diagonal(covariance))
     values, axes = np.linalg.eigh(covariance / np.outer(se, se))
-    keep = values > 1e-10 * values.max()  # contrasts of few means repeat one another
+    keep = (
+        values > 1e-10 * values.max()
+    )  # contrasts of few means are linearly dependent
     root = axes[:, keep] * np.sqrt(values[keep])
     u = scipy.stats.qmc.Sobol(
         root.shape[1] + (df is not None), rng=np.random.default_rng(0)

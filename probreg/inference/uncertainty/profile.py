@@ -2,7 +2,8 @@
 
 With other parameters at their maximum given psi (sigma among them, on its log scale):
 profile: sqrt(2 (l(max) - l(psi))) <= z; score (Rao 1948): |l'(psi)| sqrt(c' I^-1 c) <= z at the constrained maximum, I the
-expected information of the coefficients. l is the log posterior, which is the log-likelihood where priors are flat.
+expected information of the coefficients. l is the log posterior, which equals the
+log-likelihood for flat priors.
 """
 
 from collections.abc import Iterator, Mapping
@@ -29,46 +30,49 @@ from probreg.system.progress import progress_bar
 
 
 def likelihood_ratio(path: ConstrainedPath, psi: float) -> float:
-    """sqrt(2 (l(max) - l(psi))), inf where l is out of reach."""
-    found = path.maximum(psi)
-    # The root of the likelihood ratio statistic, whose square is chi^2 on one degree of freedom to first order.
-    if found is None:
+    """Return sqrt(2 (l(max) - l(psi))), inf if l is out of reach."""
+    maximum = path.maximum(psi)
+    # The root of the likelihood ratio statistic, approximately chi^2 on one degree of
+    # freedom when squared.
+    if maximum is None:
         return np.inf
-    return float(np.sqrt(2.0 * max(path.top[1].value - found[1].value, 0.0)))
+    return float(np.sqrt(2.0 * max(path.top[1].value - maximum[1].value, 0.0)))
 
 
 def rao(path: ConstrainedPath, psi: float) -> float:
-    """|l'(psi)| sqrt(c' I^-1 c), inf where l is out of reach."""
-    found = path.maximum(psi)
-    if found is None:
+    """Return |l'(psi)| sqrt(c' I^-1 c), inf if l is out of reach."""
+    maximum = path.maximum(psi)
+    if maximum is None:
         return np.inf
-    theta, local = found
+    theta, local = maximum
     model = path.at.model
     k = path.at.model.shape[0] * path.at.model.shape[1]
     H = local.curvature
     if not path.c[
         k:
-    ].any():  # of sigma itself the observed curvature, of coefficients their expected information
+    ].any():  # for sigma itself the observed curvature, for coefficients their expected information
         H = H.copy()
         H[:k, :k], H[:k, k:], H[k:, :k] = (
-            _expected(model, theta[:k].reshape(model.shape), theta[k:]),
+            _expected_information(model, theta[:k].reshape(model.shape), theta[k:]),
             0.0,
             0.0,
         )
-    S = _scaled(path.at.B, H)
+    S = _scale_directions(path.at.B, H)
     inner = S.T @ path.c
     with np.errstate(all="ignore"):
-        # V c along the identified directions, whose product with c is the variance of c'theta; g = l'(psi) c at the maximum,
-        # so that l'(psi) c'V c = g'V c.
-        towards = S @ np.linalg.lstsq(S.T @ H @ S, inner, rcond=1e-14)[0]
-        variance = float(path.c @ towards)
+        # V c along the identified directions; its product with c is the variance of
+        # c'theta. g = l'(psi) c at the maximum,
+        # so l'(psi) c'V c = g'V c.
+        direction = S @ np.linalg.lstsq(S.T @ H @ S, inner, rcond=1e-14)[0]
+        variance = float(path.c @ direction)
     if not (np.isfinite(variance) and variance > 0):
         return np.inf
-    return abs(float(local.gradient @ towards)) / float(np.sqrt(variance))
+    return abs(float(local.gradient @ direction)) / float(np.sqrt(variance))
 
 
-def _scaled(B: Array, H: Array) -> Array:
-    """The directions B in units in which the curvature H along each is 1, so that a narrow prior does not drown the rows."""
+def _scale_directions(B: Array, H: Array) -> Array:
+    """Scale the directions B to unit curvature H, so that a narrow prior does not hide
+    the rows."""
     return np.asarray(
         B / np.sqrt(np.maximum(np.diagonal(B.T @ H @ B), np.finfo(float).tiny))
     )
@@ -77,28 +81,31 @@ def _scaled(B: Array, H: Array) -> Array:
 STATISTICS: Mapping[str, Statistic] = {"profile": likelihood_ratio, "score": rao}
 
 
-def inverted(
+def invert_test(
     model: Model, solution: Solution, kind: str, z: float
 ) -> tuple[Array, Array]:
-    """Ends (h, outcomes) of the interval of each reported coefficient at standard normal quantile z, -inf or inf on a side
-    where the likelihood never falls far enough. Incompatible for a model without derivatives; NotConverged where the
-    maximum was not reached."""
-    _possible(model, solution, kind)
+    """Return ends (h, outcomes) of the interval of each reported coefficient at
+    standard normal quantile z.
+
+    A side is -inf or inf if the likelihood never decreases enough. Incompatible for a
+    model without derivatives; NotConverged if the maximum was not reached.
+    """
+    _require_derivatives(model, solution, kind)
     model = held_at_limits(model, solution)
-    at, theta, local = surface(model, solution)
+    surface_, theta, local = surface(model, solution)
     D = model.likelihood.contrast_matrix
     T = model.design.frame.T
     p = model.shape[0]
-    open_ends = _open(model, solution)
-    B = at.B
+    open_ends = _open_sides(model, solution)
+    B = surface_.B
     ends = np.empty((2, p, len(D)))
     with np.errstate(all="ignore"):
         # The step of the search is one standard error (c'V c)^(1/2) of the coefficient c'theta.
-        S = _scaled(B, local.curvature)
+        S = _scale_directions(B, local.curvature)
         V = S @ np.linalg.pinv(S.T @ local.curvature @ S, hermitian=True) @ S.T
-    for j, d in _counted(model.design.head.tolist(), len(D), f"{kind} intervals"):
+    for j, d in _with_progress(model.design.head.tolist(), len(D), f"{kind} intervals"):
         c = np.concatenate([np.kron(T[j], D[d]), np.zeros(len(model.unknown))])
-        path = ConstrainedPath(at, c, (theta, local))
+        path = ConstrainedPath(surface_, c, (theta, local))
         se = float(np.sqrt(max(c @ V @ c, 0.0)))
         not_estimable = solution.not_estimable is not None and bool(
             solution.not_estimable[j, d]
@@ -117,62 +124,68 @@ def inverted(
     return ends[0][model.design.head], ends[1][model.design.head]
 
 
-def _counted(columns: list[int], outcomes: int, name: str) -> Iterator[tuple[int, int]]:
-    """The number of each coefficient with that of its outcome, under a bar."""
+def _with_progress(
+    columns: list[int], outcomes: int, name: str
+) -> Iterator[tuple[int, int]]:
+    """Yield the index of each coefficient and outcome, with a progress bar."""
     with progress_bar(name, len(columns) * outcomes) as bar:
         yield from bar.over(product(columns, range(outcomes)))
 
 
-def inverted_aux(
+def invert_test_of_aux(
     model: Model, solution: Solution, kind: str, name: str, z: float
 ) -> tuple[float, float]:
-    """The same for a nuisance parameter that was estimated, found on its log scale."""
-    _possible(model, solution, kind)
+    """Return the interval of an estimated nuisance parameter, computed on its log
+    scale."""
+    _require_derivatives(model, solution, kind)
     model = held_at_limits(model, solution)
-    at, theta, local = surface(model, solution)
+    surface_, theta, local = surface(model, solution)
     c = np.zeros(len(theta))
     c[model.shape[0] * model.shape[1] + model.unknown.index(name)] = 1.0
-    path = ConstrainedPath(at, c, (theta, local))
-    # psi = log aux, whose standard deviation is sd(aux) / aux; the ends of aux are exp(psi).
+    path = ConstrainedPath(surface_, c, (theta, local))
+    # psi = log aux has the standard deviation sd(aux) / aux; the ends of aux are
+    # exp(psi).
     unit = solution.aux_sd[name] / solution.aux[name]
     lower, upper = (end(path, STATISTICS[kind], z, side, unit) for side in (-1, 1))
     return float(np.exp(lower)), float(np.exp(upper))
 
 
-def _expected(model: Model, gamma: Array, log_aux: Array) -> Array:
-    """The expected information of (vec gamma), with the curvature of the prior."""
+def _expected_information(model: Model, gamma: Array, log_aux: Array) -> Array:
+    """Return the expected information of (vec gamma), plus the curvature of the
+    prior."""
     assert isinstance(model.likelihood, SmoothLikelihood)
     T = map_of_columns(model.design.frame.T, model.shape[1])
     d = model.design
     beta = model.design.frame.to_raw(gamma)
-    known = {
+    values = {
         **model.fixed,
         **{a: float(np.exp(u)) for a, u in zip(model.unknown, log_aux)},
     }
     with np.errstate(all="ignore"):
-        rows = model.likelihood.at_rows(known, d.precision) | model.given(d)
+        rows = model.likelihood.at_rows(values, d.precision) | model.given(d)
         W = model.likelihood.information(model.eta(beta), **rows)
         W = times_weights(W, d.weights)
         return (
             # I + P over gamma: sum_i w_i (u_i kron I) W_i (u_i kron I)' + T'P T, as d beta = T d gamma.
             weighted_gram(d.frame.rows(d.X), W)
-            + T.T @ model.joint.curvature(beta, model.likelihood.noise(known)) @ T
+            + T.T @ model.joint.curvature(beta, model.likelihood.noise(values)) @ T
         )
 
 
-def _possible(model: Model, solution: Solution, kind: str) -> None:
-    why = Newton().obstacle(model)
-    if why:
+def _require_derivatives(model: Model, solution: Solution, kind: str) -> None:
+    reason = Newton().obstacle(model)
+    if reason:
         raise Incompatible(
-            f"a {kind} interval needs the maximum with a coefficient held, by Newton's method: {why}"
+            f"a {kind} interval needs the maximum with one coefficient fixed, by Newton's method: {reason}"
         )
     model.design.need_rows(f"a {kind} interval")
-    if solution.status.unfinished:
+    if solution.status.is_unfinished:
         raise NotConverged(f"no {kind} interval: {solution.status.value}")
 
 
-def _open(model: Model, solution: Solution) -> Array:
-    """(2, p, outcomes) bool: sides on which the likelihood does not fall: separated, or not identified at all."""
+def _open_sides(model: Model, solution: Solution) -> Array:
+    """(2, p, outcomes) bool: sides on which the likelihood does not decrease:
+    separated, or not identified."""
     if solution.not_estimable is None:
         return np.zeros(
             (2, model.shape[0], len(model.likelihood.contrast_matrix)), bool
@@ -181,7 +194,7 @@ def _open(model: Model, solution: Solution) -> Array:
         return escapes(model)
     if (
         solution.status is Status.NO_MAXIMUM
-    ):  # shown by the search alone, which has gone far to the side it went to
+    ):  # known only from the search, which diverged to this side
         side = solution.beta @ model.likelihood.contrast_matrix.T > 0
         return np.stack([solution.not_estimable & ~side, solution.not_estimable & side])
     return np.stack([solution.not_estimable, solution.not_estimable])

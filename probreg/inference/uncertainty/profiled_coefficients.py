@@ -1,12 +1,14 @@
-"""Profile likelihood intervals of flat coefficients at scales found by evidence (ML): over theta too, the logs of scales and sigma.
+"""Profile likelihood intervals of flat coefficients with scales estimated by evidence
+(ML), profiled over theta, the logs of scales and sigma.
 
-Given theta a Gaussian likelihood is quadratic in the flat coefficients, b their estimate and C their covariance there: at its maximum
-over the others
+Given theta a Gaussian likelihood is quadratic in the flat coefficients, with estimate b
+and covariance C. Maximised over the other coefficients,
 
     l(b_j = psi, theta) = f(theta) - (b_j(theta) - psi)^2 / (2 C_jj(theta)),   f the ML criterion.
 
-The values psi with 2 (f(top) - max over theta of l) <= z^2 end therefore where b_j(theta) -+ sqrt(C_jj (z^2 - 2 (f(top) - f(theta))))
-is least and largest over theta: one search for each end.
+The interval {psi: 2 (f(top) - max over theta of l) <= z^2} therefore ends at the
+minimum and maximum over theta of b_j(theta) -+ sqrt(C_jj (z^2 - 2 (f(top) -
+f(theta)))): one search for each end.
 """
 
 from dataclasses import dataclass
@@ -23,47 +25,47 @@ from probreg.inference.uncertainty.found_scales import head_estimate
 from probreg.inference.varying import FoundScales
 from probreg.numerics.linalg import one_blas_thread
 
-_STEP = 1e-4  # of theta, for central differences of an estimate: an error of some 1e-8 of it
-_BACK = np.log(
-    0.3
-)  # from the noise to a scale that had vanished, where a search begins too
+_STEP = 1e-4  # of theta, for central differences of an estimate, with an error of about 1e-8
+_BACK = np.log(0.3)  # start for a vanished scale relative to the noise
 
 
-def why_no_profile(found: FoundScales, kind: str) -> str:
-    """Why coefficients have no interval that inverts a test here, in words; "" where they have."""
+def why_no_profile(scales: FoundScales, kind: str) -> str:
+    """Return why coefficients have no interval that inverts a test here; "" if they
+    have."""
     if kind != "profile":
-        return f"a {kind} interval of coefficients takes no account of scales that were found; use kind='profile' or 'wald'"
-    if found.criterion != "ML":
+        return f"a {kind} interval of coefficients ignores the uncertainty of estimated scales; use kind='profile' or 'wald'"
+    if scales.criterion != "ML":
         return "REML has no likelihood of coefficients: a profile needs Evidence(criterion='ML'); use kind='t'"
-    if not found.stated.likelihood.least_squares:
+    if not scales.stated.likelihood.least_squares:
         return (
             "a profile over scales needs Gaussian noise; use kind='wald', or Bootstrap"
         )
     if (
-        not found.plain
-        or found.stated.joint.informative[found.stated.design.head].any()
+        not scales.plain
+        or scales.stated.joint.informative[scales.stated.design.head].any()
     ):
-        return "a prior took part in the maximum, so that the ratio is none of likelihoods; use kind='wald'"
-    if not (found.stated.design.reachable or found.stated.design.kept is not None):
-        return f"a profile needs the rows: {found.stated.design.rows_absent}"
+        return "the maximum includes a prior, so the ratio is not a likelihood ratio; use kind='wald'"
+    if not (scales.stated.design.reachable or scales.stated.design.kept is not None):
+        return f"a profile needs the rows: {scales.stated.design.rows_absent}"
     return ""
 
 
 @one_blas_thread()
 def profiled_coefficients(
-    found: FoundScales, kind: str, z: float
+    scales: FoundScales, kind: str, z: float
 ) -> tuple[Array, Array]:
-    """Ends (h,) of the interval of each coefficient in the head at standard normal quantile z. Incompatible where there is none."""
-    why = why_no_profile(found, kind)
-    if why:
-        raise Incompatible(why)
-    problem = EvidenceProblem(found.stated, False, criterion="ML")
-    h = len(found.stated.design.head)
-    each = [
-        [_End(found, problem, problem.surface, j, side, z).value for j in range(h)]
+    """Return ends (h,) of the interval of each coefficient in the head at standard
+    normal quantile z, or raise Incompatible."""
+    reason = why_no_profile(scales, kind)
+    if reason:
+        raise Incompatible(reason)
+    problem = EvidenceProblem(scales.stated, False, criterion="ML")
+    h = len(scales.stated.design.head)
+    ends = [
+        [_End(scales, problem, problem.surface, j, side, z).value for j in range(h)]
         for side in (-1, 1)
     ]
-    return np.array(each[0]), np.array(each[1])
+    return np.array(ends[0]), np.array(ends[1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +81,7 @@ class _End:
 
     @cached_property
     def value(self) -> float:
-        """The farther of what searches from the top, and from scales that had vanished, come to."""
+        """The farther end among searches from the estimate and from vanished scales."""
         starts = [self.found.theta]
         if self.found.vanished.any():
             if self.problem.noise:
@@ -97,7 +99,8 @@ class _End:
 
     @cached_property
     def _root(self) -> Array:
-        """R with theta = start + R w: steps of one standard error, of one where there is none."""
+        """R with theta = start + R w: steps of one standard error, or of 1 without
+        one."""
         A = self.found.covariance
         d = len(self.found.theta)
         R = np.eye(d)
@@ -129,9 +132,10 @@ class _End:
         )
 
     def _reach(self, theta: Array) -> tuple[float, Array]:
-        """side b_j + sqrt(C_jj r), r = z^2 - 2 (f(top) - f(theta)), and its slopes; without a root where r is negative."""
-        at = self.surface(theta)
-        r = self.z**2 - 2.0 * (self.top - at.value)
+        """side b_j + sqrt(C_jj r), r = z^2 - 2 (f(top) - f(theta)), and its slopes;
+        -inf if r is negative."""
+        local = self.surface(theta)
+        r = self.z**2 - 2.0 * (self.top - local.value)
         if not np.isfinite(r) or r <= 0.0:
             return -np.inf, np.zeros(len(theta))
         b, v = self._estimate(theta)
@@ -144,7 +148,7 @@ class _End:
         db, dv = ((up - down) / (2.0 * _STEP)).T
         reach = float(np.sqrt(v * r))
         return self.side * b + reach, self.side * db + (
-            r * dv + v * 2.0 * at.gradient
+            r * dv + v * 2.0 * local.gradient
         ) / (2.0 * reach)
 
     def _estimate(self, theta: Array) -> tuple[float, float]:

@@ -1,6 +1,8 @@
-"""Data sets that might have been: a model and its estimate in, a model on resampled rows or responses out.
+"""Resampled data: from a model and its estimate to a model on resampled rows or
+responses.
 
-A frequency weight of w is w observations: they are resampled, and get their noise, one by one.
+A frequency weight of w is w observations, which are resampled and get their noise
+individually.
 """
 
 from collections.abc import Callable
@@ -19,7 +21,7 @@ from probreg.model.model import Model
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """A model with its estimate, from which replicates are drawn."""
+    """A model with its estimate, the source of replicates."""
 
     model: Model
     solution: Solution
@@ -49,14 +51,14 @@ class Source:
     def residuals(self) -> Array:
         """sqrt(w) (y - fitted) / sqrt(1 - leverage) of each observation with precision w, of variance sigma^2."""
         # Var(w_i^(1/2) e_i) = sigma^2 (1 - h_i)
-        left = (
+        complement = (
             1.0
             - estimate_of(
-                self.model, self.solution, "a residual bootstrap", each=True
+                self.model, self.solution, "a residual bootstrap", in_memory=True
             ).leverage[self.row_of]
         )
         e = (self.apart.observed - self.fitted[:, 0]) * self.root
-        return e / np.sqrt(np.where(left > 1e-10, left, 1.0))
+        return e / np.sqrt(np.where(complement > 1e-10, complement, 1.0))
 
     @cached_property
     def root(self) -> Array:
@@ -71,7 +73,7 @@ class Source:
 
 
 def resample_pairs(source: Source, rng: np.random.Generator) -> Model:
-    """Observations (x, y) drawn with replacement, written as frequencies of the rows."""
+    """Draw observations (x, y) with replacement, as frequencies of the rows."""
     row_of = source.row_of
     d = source.model.design
     if d.recipe.grouped:
@@ -86,41 +88,44 @@ def resample_pairs(source: Source, rng: np.random.Generator) -> Model:
 
 
 def resample_groups(source: Source, rng: np.random.Generator) -> Model:
-    """Whole groups drawn with replacement; a group that is drawn twice is two groups, each with effects of its own."""
+    """Draw whole groups with replacement; a group drawn twice becomes two groups with
+    separate effects."""
     d = source.apart
     terms = d.recipe.grouped
     codes = np.asarray(d.inputs[next(iter(terms))])[:, 0].astype(int)
     G = len(next(iter(terms.values())).levels)
     members = [np.flatnonzero(codes == g) for g in range(G)]
-    drawn = [members[g] for g in rng.integers(0, G, G)]
-    rows = np.concatenate(drawn)
-    slot = np.repeat(np.arange(G, dtype=float), [len(r) for r in drawn])
-    out = d.take(rows)
-    inputs = dict(out.inputs)
+    groups = [members[g] for g in rng.integers(0, G, G)]
+    rows = np.concatenate(groups)
+    slot = np.repeat(np.arange(G, dtype=float), [len(r) for r in groups])
+    design = d.take(rows)
+    inputs = dict(design.inputs)
     place = {c: j for j, c in enumerate(d.columns)}
     for key in terms:
         inputs[key] = np.column_stack([slot, inputs[key][:, 1:]])
-    if isinstance(out.X, LazyColumns):
+    if isinstance(design.X, LazyColumns):
         X: Any = beside_groups(
-            out.X.head, [(term, inputs[key]) for key, term in terms.items()]
+            design.X.head, [(term, inputs[key]) for key, term in terms.items()]
         )
     else:
-        X = out.X.copy()
+        X = design.X.copy()
         for key, term in terms.items():
             X[:, [place[c] for c in term.columns]] = term.columns_at(inputs[key])
-    return replace(source.model, design=replace(out, X=X, inputs=inputs, read={}))
+    return replace(source.model, design=replace(design, X=X, inputs=inputs, read={}))
 
 
-def residual(source: Source, rng: np.random.Generator) -> Model:
-    """y* = fitted + e*, e* drawn with replacement from the centred residuals over sqrt(1 - leverage)."""
-    # Centred, since residuals of a fit without an intercept, or over (1 - h)^(1/2), need not sum to 0.
+def resample_residuals(source: Source, rng: np.random.Generator) -> Model:
+    """y* = fitted + e*, e* drawn with replacement from the centred residuals over
+    sqrt(1 - leverage)."""
+    # Centred, because residuals of a fit without an intercept, or over (1 - h)^(1/2),
+    # need not sum to 0.
     e = source.residuals - source.residuals.mean()
     return source.with_response(
         source.fitted[:, 0] + e[rng.integers(0, len(e), len(e))] / source.root
     )
 
 
-def wild(source: Source, rng: np.random.Generator) -> Model:
+def flip_residuals(source: Source, rng: np.random.Generator) -> Model:
     """y* = fitted + v e, e the residual over sqrt(1 - leverage), v = -1 or 1 with equal odds (Liu 1988)."""
     e = source.residuals
     return source.with_response(
@@ -128,36 +133,40 @@ def wild(source: Source, rng: np.random.Generator) -> Model:
     )
 
 
-def parametric(source: Source, rng: np.random.Generator) -> Model:
-    """y* drawn from the likelihood at the estimate; effects that vary by a group are drawn from their prior."""
+def draw_responses(source: Source, rng: np.random.Generator) -> Model:
+    """Draw y* from the likelihood at the estimate; effects that vary by a group are
+    drawn from their prior."""
     likelihood = source.model.likelihood
-    at = source.apart
-    known = likelihood.at_rows(
-        {**source.model.fixed, **source.solution.aux}, at.precision
+    design = source.apart
+    values = likelihood.at_rows(
+        {**source.model.fixed, **source.solution.aux}, design.precision
     )
-    eta = source.fitted + _drawn_effects(source, rng)
+    eta = source.fitted + _effect_changes(source, rng)
     return source.with_response(
-        likelihood.sample(rng, eta, **known, **source.model.given(at))
+        likelihood.sample(rng, eta, **values, **source.model.given(design))
     )
 
 
-def _drawn_effects(source: Source, rng: np.random.Generator) -> Array | float:
-    """What effects that vary by a group add to eta (total, m) when they are drawn anew, less what the estimate has of them."""
+def _effect_changes(source: Source, rng: np.random.Generator) -> Array | float:
+    """Return the change in eta (total, m) from new draws of effects that vary by a
+    group."""
     model = source.model
-    found = source.solution
-    noise = model.noise({**model.fixed, **found.aux})
-    added = np.zeros_like(found.beta)
+    estimate = source.solution
+    noise = model.noise({**model.fixed, **estimate.aux})
+    difference = np.zeros_like(estimate.beta)
     for b in model.joint.blocks:
         if model.design.grouped_of(b.columns) is not None:
-            shape = (1, len(b.columns), b.width(found.beta.shape[1]))
-            drawn = b.prior.sample(rng, shape, noise if b.prior.sigma_units else 1.0)[0]
-            b.put(added, drawn - b.take(found.beta))
-    return source.apart.X @ added if added.any() else 0.0
+            shape = (1, len(b.columns), b.width(estimate.beta.shape[1]))
+            effects = b.prior.sample(rng, shape, noise if b.prior.sigma_units else 1.0)[
+                0
+            ]
+            b.put(difference, effects - b.take(estimate.beta))
+    return source.apart.X @ difference if difference.any() else 0.0
 
 
 SAMPLERS: dict[str, Callable[[Source, np.random.Generator], Model]] = {
     "pairs": resample_pairs,
-    "residual": residual,
-    "parametric": parametric,
-    "wild": wild,
+    "residual": resample_residuals,
+    "parametric": draw_responses,
+    "wild": flip_residuals,
 }

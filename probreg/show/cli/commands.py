@@ -314,7 +314,7 @@ def _note_response(model: Model) -> None:
 
 def fit_name(fit: Fit) -> str:
     """The name of a fit in a table: "ML", "REML", "mode", or the method of a posterior."""
-    found = fit.solution.found
+    found = fit.solution.effect_scales
     if found is not None and found.plain and fit.target == "mode":
         return found.criterion
     if fit.target == "posterior" or not fit.method.probabilities:

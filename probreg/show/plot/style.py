@@ -65,8 +65,8 @@ def estimate_word(fit: Fit) -> str:
     """Name the estimate of a fit."""
     if fit.target == "posterior":
         return "posterior mean"
-    if fit.solution.found is not None and tested_at_found_scales(fit):
-        return f"{fit.solution.found.criterion} estimate"
+    if fit.solution.effect_scales is not None and tested_at_found_scales(fit):
+        return f"{fit.solution.effect_scales.criterion} estimate"
     if fit.model.flat:
         return "ML estimate"
     return "posterior mode"

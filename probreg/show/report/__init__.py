@@ -19,7 +19,7 @@ from probreg.comparison.same_question import fits_by_name
 from probreg.data.formula.variables import categories
 from probreg.errors import DataError
 from probreg.fits.fit import Fit
-from probreg.inference.base import markov
+from probreg.inference.base import has_chains
 from probreg.show.report.answer import answer
 from probreg.show.report.facts import findings, method_facts, model_facts
 from probreg.show.report.groups import fits_of_groups, groups_section
@@ -279,7 +279,7 @@ def _diagnostics(fits: Mapping[str, Fit], prob: float) -> dict[str, Any]:
         "mixing": [
             mixing_summary(name, fit)
             for name, fit in fits.items()
-            if markov(fit.method, fit.solution)
+            if has_chains(fit.method, fit.solution)
         ],
         "accuracy": predictive_accuracy(fits),
     }

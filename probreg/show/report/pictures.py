@@ -15,7 +15,7 @@ import numpy as np
 from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.fits.fit import Fit
 from probreg.fits.leave_one_out import FEWEST
-from probreg.inference.base import has_effects, markov
+from probreg.inference.base import has_chains, has_effects
 from probreg.inference.sampling.convergence import R_HAT
 from probreg.likelihoods import OfClasses, OfTrials
 from probreg.show.plot.chains import rank, trace
@@ -235,7 +235,7 @@ def diagnostic_pictures(fits: Mapping[str, Fit], prob: float) -> list[Shown]:
         ]
     out += _leverage_figure(fits)
     for name, one in fits.items():
-        if markov(one.method, one.solution):
+        if has_chains(one.method, one.solution):
             out += _chains(name, one)
     return out
 

@@ -1,4 +1,5 @@
-"""Intervals of an estimate or a posterior: the arithmetic, and which of them a solution has.
+"""Intervals of an estimate or a posterior: the arithmetic, and the kinds that a
+solution has.
 
-A file imports only from those before it: arithmetic, marginals, kinds.
+Each module imports only from earlier ones: arithmetic, marginals, kinds.
 """

@@ -1,4 +1,5 @@
-"""From a scale, from draws or from replicates of an estimate to two ends. Arrays in, arrays out."""
+"""The two ends of an interval from a scale, from draws or from replicates of an
+estimate, on plain arrays."""
 
 from collections.abc import Mapping
 from typing import overload
@@ -10,7 +11,7 @@ from probreg.errors import Incompatible
 from probreg.numerics.special import gammainccinv, gammaincinv, ndtr, ndtri, stdtrit
 
 Array = np.ndarray
-FEW = 2**15  # numbers that NumPy has sorted before compiled code is loaded
+FEW = 2**15  # numbers that NumPy sorts before compiled code is loaded
 
 
 @overload
@@ -22,14 +23,15 @@ def quantile(prob: float, df: Array | float | None) -> Array | float: ...
 
 
 def quantile(prob: float, df: Array | float | None) -> Array | float:
-    """The half-width of a central interval in standard units: Student-t on df degrees of freedom, normal without.
+    """Return the half-width of a central interval in standard units: Student-t on df
+    degrees of freedom, normal without.
 
     >>> round(quantile(0.95, None), 6), round(quantile(0.95, 10), 6)
     (1.959964, 2.228139)
     """
     tail = (
         1.0 - check_prob(prob)
-    ) / 2  # of the lower side, since 1 - tail rounds to 1 near prob = 1
+    ) / 2  # of the lower tail, because 1 - tail rounds to 1 near prob = 1
     if isinstance(df, np.ndarray):
         return np.asarray(-stdtrit(df, tail))
     return -float(ndtri(tail) if df is None else stdtrit(df, tail))
@@ -46,7 +48,8 @@ def equal_tail(draws: Array, prob: float) -> tuple[Array, Array]:
 
 
 def quantile_pair(draws: Array, low: float, high: float) -> tuple[Array, Array]:
-    """Two quantiles over the first axis, interpolated linearly: those of NumPy, of many numbers by compiled code.
+    """Return two quantiles over the first axis with linear interpolation, as NumPy's;
+    compiled code for many numbers.
 
     >>> quantile_pair(np.arange(5.0), 0.25, 0.5)
     (np.float64(1.0), np.float64(2.0))
@@ -57,16 +60,17 @@ def quantile_pair(draws: Array, low: float, high: float) -> tuple[Array, Array]:
     from probreg.numerics.compiled.quantiles import quantiles_of_rows
 
     S = len(draws)
-    rest = draws.shape[1:]
+    shape = draws.shape[1:]
     rows = _side_by_side(draws)
     place = (S - 1) * np.array([low, high])
-    found = np.empty((2, len(rows)))
-    quantiles_of_rows(rows, place, ndtri((place + 1.0) / (S + 1.0)), found.T)
-    return found[0].reshape(rest), found[1].reshape(rest)
+    quantiles = np.empty((2, len(rows)))
+    quantiles_of_rows(rows, place, ndtri((place + 1.0) / (S + 1.0)), quantiles.T)
+    return quantiles[0].reshape(shape), quantiles[1].reshape(shape)
 
 
 def mean_and_sd(draws: Array) -> tuple[Array, Array]:
-    """Mean and standard deviation over the first axis, of divisor S - 1 and nan for one draw: of many numbers by compiled code.
+    """Return mean and standard deviation over the first axis, with divisor S - 1 and
+    nan for one draw; compiled code for many numbers.
 
     >>> [v.round(6).tolist() for v in mean_and_sd(np.array([[1.0], [2.0], [6.0]]))]
     [[3.0], [2.645751]]
@@ -79,22 +83,23 @@ def mean_and_sd(draws: Array) -> tuple[Array, Array]:
             )
     from probreg.numerics.compiled.quantiles import moments_of_rows
 
-    rest = draws.shape[1:]
+    shape = draws.shape[1:]
     rows = _side_by_side(draws)
-    found = np.empty((2, len(rows)))
-    moments_of_rows(rows, found.T)
-    return found[0].reshape(rest), found[1].reshape(rest)
+    moments = np.empty((2, len(rows)))
+    moments_of_rows(rows, moments.T)
+    return moments[0].reshape(shape), moments[1].reshape(shape)
 
 
 def _side_by_side(draws: Array) -> Array:
-    """Draws (S, ...) as a row for each number that is drawn, (n, S)."""
+    """Reshape draws (S, ...) to one row for each number, (n, S)."""
     return np.ascontiguousarray(
         draws.transpose(*range(1, draws.ndim), 0), dtype=float
     ).reshape(-1, len(draws))
 
 
 def highest_density(draws: Array, prob: float) -> tuple[Array, Array]:
-    """The shortest interval that holds a share `prob` of the draws, over the first axis (unimodal densities).
+    """Return the shortest interval with a share `prob` of the draws, over the first
+    axis (unimodal densities).
 
     >>> highest_density(np.array([0.0, 1.0, 1.1, 1.2, 9.0]), 0.6)
     (np.float64(1.0), np.float64(1.2))
@@ -109,7 +114,7 @@ def highest_density(draws: Array, prob: float) -> tuple[Array, Array]:
 
 
 def sigma_from_rss(rss: float, df: float, prob: float) -> tuple[float, float]:
-    """Classical interval of a noise scale from RSS / sigma^2 ~ chi^2(df).
+    """Return the classical interval of a noise scale from RSS / sigma^2 ~ chi^2(df).
 
     >>> [round(v, 4) for v in sigma_from_rss(10.0, 10.0, 0.95)]
     [0.6987, 1.7549]
@@ -130,9 +135,10 @@ def positive_interval(value: float, sd: float, prob: float) -> tuple[float, floa
 
 
 def order_quantile(values: Array, share: float) -> float:
-    """The (R + 1) share-th smallest of R values, in between by interpolation; the extreme one where R is too small.
+    """Return the (R + 1) share-th smallest of R values, with interpolation; the extreme
+    one if R is too small.
 
-    Values that are nan are left out; infinite ones count. nan when none is left.
+    Nan values are omitted; infinite ones count. nan if there are none.
 
     >>> order_quantile(np.arange(1.0, 1000.0), 0.025), order_quantile(np.array([1.0, 2.0, np.inf]), 0.9)
     (25.0, inf)
@@ -153,7 +159,8 @@ def order_quantile(values: Array, share: float) -> float:
 
 
 def percentile(replicates: Array, prob: float) -> tuple[float, float]:
-    """The (1 -+ prob)/2 quantiles of the replicates (R,) of an estimate (Efron 1979)."""
+    """Return the (1 -+ prob)/2 quantiles of the replicates (R,) of an estimate (Efron
+    1979)."""
     tail = (1 - check_prob(prob)) / 2
     return order_quantile(replicates, tail), order_quantile(replicates, 1 - tail)
 
@@ -161,35 +168,38 @@ def percentile(replicates: Array, prob: float) -> tuple[float, float]:
 def bca(
     replicates: Array, estimate: float, acceleration: float, prob: float
 ) -> tuple[float, float]:
-    """Percentiles moved for median bias z0 and acceleration a: Phi(z0 + (z0 + z) / (1 - a (z0 + z))), z = Phi^-1((1 -+ prob)/2)
-    (Efron 1987). Without bias and acceleration it is `percentile`.
+    """Return percentiles corrected for median bias z0 and acceleration a (Efron 1987).
+
+    They are Phi(z0 + (z0 + z) / (1 - a (z0 + z))), z = Phi^-1((1 -+ prob)/2), and
+    `percentile` without bias and acceleration.
 
     >>> bca(np.arange(1.0, 1000.0), 500.0, 0.0, 0.95)
     (25.0, 975.0)
     """
-    kept = replicates[~np.isnan(replicates)]
-    below = (np.sum(kept < estimate) + 0.5 * np.sum(kept == estimate)) / max(
-        len(kept), 1
+    finite = replicates[~np.isnan(replicates)]
+    below = (np.sum(finite < estimate) + 0.5 * np.sum(finite == estimate)) / max(
+        len(finite), 1
     )
     if not 0 < below < 1:
         return np.nan, np.nan
     z0 = float(ndtri(below))
     z = quantile(prob, None)
     ends = []
-    for at in (z0 - z, z0 + z):
-        left = 1.0 - acceleration * at
-        if left > 0:
-            moved = ndtr(z0 + at / left)
+    for z_shifted in (z0 - z, z0 + z):
+        denominator = 1.0 - acceleration * z_shifted
+        if denominator > 0:
+            share = ndtr(z0 + z_shifted / denominator)
         else:
-            moved = float(at > 0)
-        ends.append(order_quantile(replicates, float(moved)))
+            share = float(z_shifted > 0)
+        ends.append(order_quantile(replicates, float(share)))
     return ends[0], ends[1]
 
 
 def studentised_interval(
     replicates: Array, errors: Array, estimate: float, error: float, prob: float
 ) -> tuple[float, float]:
-    """estimate - error t*, t* the (1 +- prob)/2 quantiles of (replicate - estimate) / its own standard error (Efron 1982).
+    """Return estimate - error t*, t* the (1 +- prob)/2 quantiles of (replicate -
+    estimate) / its standard error (Efron 1982).
 
     >>> studentised_interval(np.arange(1.0, 1000.0), np.full(999, 2.0), 500.0, 2.0, 0.95)
     (25.0, 975.0)
@@ -203,32 +213,36 @@ def studentised_interval(
 def of_replicates(
     replicates: Mapping[str, Array], kind: str, estimate: Array, prob: float
 ) -> tuple[Array, Array]:
-    """Ends of one kind for each coefficient (p, D). Incompatible where the replicates do not hold what the kind needs."""
+    """Return ends of one kind for each coefficient (p, D). Incompatible if the
+    replicates lack the necessary values."""
     lower = np.empty(estimate.shape)
     upper = np.empty(estimate.shape)
     _has(replicates, kind, "")
-    for at in np.ndindex(estimate.shape):
-        values = replicates["coef"][(slice(None), *at)]
+    for entry in np.ndindex(estimate.shape):
+        values = replicates["coef"][(slice(None), *entry)]
         if kind == "bca":
             ends = bca(
-                values, float(estimate[at]), float(replicates["acceleration"][at]), prob
+                values,
+                float(estimate[entry]),
+                float(replicates["acceleration"][entry]),
+                prob,
             )
         elif kind == "studentised":
-            errors = replicates["std_error"][(slice(None), *at)]
-            own = replicates["own_std_error"][at]
+            errors = replicates["std_error"][(slice(None), *entry)]
+            own_error = replicates["own_std_error"][entry]
             ends = studentised_interval(
-                values, errors, float(estimate[at]), float(own), prob
+                values, errors, float(estimate[entry]), float(own_error), prob
             )
         else:
             ends = percentile(values, prob)
-        lower[at], upper[at] = ends
+        lower[entry], upper[entry] = ends
     return lower, upper
 
 
 def of_positive_replicates(
     replicates: Mapping[str, Array], kind: str, name: str, estimate: float, prob: float
 ) -> tuple[float, float]:
-    """Ends of one kind for a positive parameter, found on its log scale."""
+    """Return ends of one kind for a positive parameter, computed on its log scale."""
     _has(replicates, kind, f"{name}_")
     with np.errstate(divide="ignore"):
         values = np.log(replicates[name])
@@ -238,7 +252,7 @@ def of_positive_replicates(
     elif kind == "studentised":
         with np.errstate(
             invalid="ignore"
-        ):  # a replicate that fits exactly has sigma = 0, and no t
+        ):  # a replicate with an exact fit has sigma = 0, and no t
             errors = replicates[f"{name}_std_error"] / replicates[name]
         ends = studentised_interval(
             values,
@@ -256,6 +270,6 @@ def _has(replicates: Mapping[str, Array], kind: str, prefix: str) -> None:
     needed = {"bca": f"{prefix}acceleration", "studentised": f"{prefix}std_error"}
     if kind in needed and needed[kind] not in replicates:
         raise Incompatible(
-            f"these replicates hold no {needed[kind]}, which a {kind} interval needs: fit with Bootstrap(interval={kind!r}) "
-            "a model whose log posterior has two derivatives"
+            f"these replicates have no {needed[kind]}, which a {kind} interval needs: fit with Bootstrap(interval={kind!r}) "
+            "a model with two derivatives of the log posterior"
         )

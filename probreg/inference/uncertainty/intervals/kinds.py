@@ -1,6 +1,8 @@
-"""The kinds of interval that a solution has, each one entry of a table: those of its coefficients and of its nuisance parameters.
+"""The kinds of interval of a solution, one table entry each, for its coefficients and
+its nuisance parameters.
 
-A kind knows what it rests on, where it says nothing, and its ends, as plain arrays.
+A kind returns its basis, the reason if it does not apply, and its ends, as plain
+arrays.
 """
 
 from abc import ABC, abstractmethod
@@ -23,7 +25,7 @@ from probreg.inference.base import (
 )
 from probreg.inference.penalized.nonsmooth import has_nonsmooth_terms, no_errors
 from probreg.inference.uncertainty.bootstrap import Bootstrap
-from probreg.inference.uncertainty.covariance import reported
+from probreg.inference.uncertainty.covariance import reported_words
 from probreg.inference.uncertainty.found_scales import (
     profile_interval,
     satterthwaite,
@@ -46,7 +48,11 @@ from probreg.inference.uncertainty.intervals.marginals import (
     RootInverseGamma,
     of_coefficients,
 )
-from probreg.inference.uncertainty.profile import STATISTICS, inverted, inverted_aux
+from probreg.inference.uncertainty.profile import (
+    STATISTICS,
+    invert_test,
+    invert_test_of_aux,
+)
 from probreg.inference.uncertainty.profiled_coefficients import profiled_coefficients
 from probreg.model.model import Model
 
@@ -54,7 +60,8 @@ Array = np.ndarray
 
 
 class GivenCovariance(NamedTuple):
-    """A covariance of the reported coefficients that takes the place of the fit's own, and what it is."""
+    """A covariance of the reported coefficients that replaces the fit's own, with its
+    description."""
 
     scale: Array
     words: Mapping[str, Any]
@@ -62,7 +69,7 @@ class GivenCovariance(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Intervals:
-    """What may be asked of one solution; `Fit` labels what comes back."""
+    """The intervals of one solution; `Fit` labels the results."""
 
     model: Model
     method: Method
@@ -70,7 +77,7 @@ class Intervals:
 
     @property
     def default(self) -> str:
-        """The kind that is meant when none is named."""
+        """The default kind."""
         if self.method.target == "posterior":
             return "eti"
         if self.solution.replicates is not None:
@@ -79,50 +86,57 @@ class Intervals:
 
     @cached_property
     def df(self) -> Array | float | None:
-        """Degrees of freedom of t, of least squares or those of Satterthwaite's for each coefficient of REML (h,); None without."""
+        """Degrees of freedom of t, from least squares or Satterthwaite's for each
+        coefficient of REML (h,), or None."""
         s = self.solution
-        if s.df is not None or s.found is None or why_no_satterthwaite(s):
+        if s.df is not None or s.effect_scales is None or why_no_satterthwaite(s):
             return s.df
-        each = satterthwaite(s.found).df(np.eye(len(self.model.design.head)))
+        df_by_coefficient = satterthwaite(s.effect_scales).df(
+            np.eye(len(self.model.design.head))
+        )
         flat = ~self.model.joint.informative[self.model.design.head]
-        # columns of smooth functions are no estimates with a t law: normal
-        if (each[flat] > 0).all() and np.isfinite(each[flat]).all():
-            return np.where(flat, each, np.inf)
+        # columns of smooth functions have no t distribution: use the normal
+        if (df_by_coefficient[flat] > 0).all() and np.isfinite(
+            df_by_coefficient[flat]
+        ).all():
+            return np.where(flat, df_by_coefficient, np.inf)
         return None
 
     @cached_property
-    def estimated(self) -> Estimated:
-        """The reported coefficients and their own scale."""
+    def reported(self) -> Estimated:
+        """The reported coefficients and their standard errors."""
         return reported_estimate(self.model, self.solution)
 
     def of_kind(
         self, name: str | None, given: GivenCovariance | None = None
     ) -> "IntervalKind":
-        """The kind that is meant. Incompatible for one that this target, or a given covariance, does not have."""
+        """Return the kind of this name. Incompatible if the target, or a given
+        covariance, does not have it."""
         if name is None and given is not None:
             if "df" in given.words and self.solution.df is not None:
                 name = "t"
             else:
                 name = "wald"
         name = self.default if name is None else name
-        known = KINDS[self.method.target]
-        found = INTERVAL_KINDS.get(name)
-        if found is not SymmetricInterval:
+        names = KINDS[self.method.target]
+        kind = INTERVAL_KINDS.get(name)
+        if kind is not SymmetricInterval:
             refuse_sampling(
                 self.model.design.weight_kind, f"an interval of kind {name!r}"
             )
-        if found is None or name not in known:
+        if kind is None or name not in names:
             raise Incompatible(
-                f"a {self.method.target} has intervals of kind {', '.join(known)}, not {name!r}"
+                f"a {self.method.target} has intervals of kind {', '.join(names)}, not {name!r}"
             )
-        if given is not None and found is not SymmetricInterval:
+        if given is not None and kind is not SymmetricInterval:
             raise Incompatible(
-                f"covariance= goes with intervals of kind t and wald; a {name} interval reads none"
+                f"covariance= is a setting of intervals of kind t and wald; a {name} interval does not use it"
             )
-        return found(self, name, given)
+        return kind(self, name, given)
 
     def of_aux(self, name: str, prob: float, kind: str | None) -> tuple[float, float]:
-        """Ends for a positive parameter that was estimated. DataError for another name."""
+        """Return ends for an estimated positive parameter. DataError for another
+        name."""
         s = self.solution
         if (
             kind is None
@@ -131,16 +145,16 @@ class Intervals:
             and name in s.hyper
         ):
             kind = "profile"
-        found = self.of_kind(kind)
+        interval = self.of_kind(kind)
         if name not in s.scalars:
-            known = ", ".join(s.scalars)
+            estimated_names = ", ".join(s.scalars)
             raise DataError(
-                f"{name!r} was not estimated; auxiliary parameters that were: {known or 'none'}"
+                f"{name!r} was not estimated; estimated auxiliary parameters: {estimated_names or 'none'}"
             )
-        return found.aux_ends(name, prob)
+        return interval.aux_ends(name, prob)
 
     def require_estimate(self) -> None:
-        """NotConverged where a coefficient has no estimate."""
+        """Raise NotConverged if a coefficient has no estimate."""
         s = self.solution
         if s.not_estimable is not None and s.not_estimable.any():
             raise NotConverged(f"no interval: {s.status.value} ({s.detail})")
@@ -148,7 +162,7 @@ class Intervals:
 
 @dataclass(frozen=True, eq=False)
 class IntervalKind(ABC):
-    """A kind of interval, by one of its names, of one solution."""
+    """A kind of interval, under one of its names, for one solution."""
 
     of: Intervals
     name: str
@@ -157,11 +171,11 @@ class IntervalKind(ABC):
     @property
     @abstractmethod
     def words(self) -> dict[str, Any]:
-        """What it rests on."""
+        """The basis of the interval."""
 
     @abstractmethod
     def refuse(self) -> None:
-        """NotConverged or Incompatible where it would say nan."""
+        """Raise NotConverged or Incompatible if the interval would be nan."""
 
     @abstractmethod
     def ends(self, prob: float) -> tuple[Array, Array]:
@@ -169,42 +183,45 @@ class IntervalKind(ABC):
 
     @abstractmethod
     def aux_ends(self, name: str, prob: float) -> tuple[float, float]:
-        """Ends for a positive parameter that was estimated."""
+        """Ends for an estimated positive parameter."""
 
 
 class SymmetricInterval(IntervalKind):
-    """estimate -+ quantile * standard error: Student-t ("t") or normal ("wald"), of the fit's own covariance or a given one."""
+    """estimate -+ quantile * standard error: Student-t ("t") or normal ("wald"), from
+    the fit's covariance or a given one."""
 
     @property
     def words(self) -> dict[str, Any]:
-        of = self.of
-        own = reported(of.model, of.method, of.solution)["kind"]
+        intervals = self.of
+        kind = reported_words(intervals.model, intervals.method, intervals.solution)[
+            "kind"
+        ]
         return {
-            "covariance": own
+            "covariance": kind
             if self.given is None
             else self.given.words.get("kind", "given")
         }
 
     def refuse(self) -> None:
-        of = self.of
+        intervals = self.of
         s = self.of.solution
-        of.require_estimate()
+        intervals.require_estimate()
         if self.given is not None:
             return
-        if has_nonsmooth_terms(of.model):
+        if has_nonsmooth_terms(intervals.model):
             raise Incompatible(
-                f"no interval: {no_errors(of.model)}; an interval with Bootstrap({of.method.name!r}) is that of the estimator"
+                f"no interval: {no_errors(intervals.model)}; Bootstrap({intervals.method.name!r}) gives an interval of the estimator"
             )
-        words = reported(of.model, of.method, s)
+        words = reported_words(intervals.model, intervals.method, s)
         if words["kind"] == "none":
             raise Incompatible(f"no interval: {words['definition']}")
-        if np.isnan(of.estimated.error).any():
+        if np.isnan(intervals.reported.error).any():
             raise NotConverged(
                 f"no interval: there are no standard errors ({s.reason_without_errors})"
             )
 
     def ends(self, prob: float) -> tuple[Array, Array]:
-        own = self.of.estimated
+        estimate = self.of.reported
         given = self.given
         if given is None:
             df = self.of.df
@@ -212,18 +229,18 @@ class SymmetricInterval(IntervalKind):
             df = given.words.get("df")
         if self.name == "t" and df is None:
             if given is not None:
-                whose = f"the {given.words.get('kind', 'given')} covariance"
+                subject = f"the {given.words.get('kind', 'given')} covariance"
             else:
-                whose = self.of.method.name
+                subject = self.of.method.name
             raise Incompatible(
-                f"{whose} has no degrees of freedom here, so no t interval; use kind='wald'"
+                f"{subject} has no degrees of freedom here, so no t interval; use kind='wald'"
             )
         if given is None:
-            error = own.error
+            error = estimate.error
         else:
-            error = np.sqrt(np.diagonal(given.scale)).reshape(own.beta.shape)
+            error = np.sqrt(np.diagonal(given.scale)).reshape(estimate.beta.shape)
         half = quantile(prob, None if self.name == "wald" else df) * error
-        return own.beta - half, own.beta + half
+        return estimate.beta - half, estimate.beta + half
 
     def aux_ends(self, name: str, prob: float) -> tuple[float, float]:
         s = self.of.solution
@@ -237,75 +254,81 @@ class SymmetricInterval(IntervalKind):
 
 
 class InvertedInterval(IntervalKind):
-    """The values that a test does not reject: of the likelihood ratio ("profile") or Rao's ("score"). They need no estimate."""
+    """The values that a test does not reject: the likelihood ratio test ("profile") or
+    Rao's ("score"). They need no estimate."""
 
     @property
     def words(self) -> dict[str, Any]:
         if self.of.model.flat:
             return {}
-        return {"of": "the log posterior: priors count"}
+        return {"of": "the log posterior, including priors"}
 
     def refuse(self) -> None:
         return
 
     def ends(self, prob: float) -> tuple[Array, Array]:
-        shape = self.of.estimated.beta.shape
-        found = self.of.solution.found
-        if found is not None:
-            return profiled_coefficients(found, self.name, quantile(prob, None))
-        lower, upper = inverted(
+        shape = self.of.reported.beta.shape
+        scales = self.of.solution.effect_scales
+        if scales is not None:
+            return profiled_coefficients(scales, self.name, quantile(prob, None))
+        lower, upper = invert_test(
             self.of.model, self.of.solution, self.name, quantile(prob, None)
         )
         return lower.reshape(shape), upper.reshape(shape)
 
     def aux_ends(self, name: str, prob: float) -> tuple[float, float]:
-        found = self.of.solution.scales
-        if found is not None and name in found.values:
+        scales = self.of.solution.scales
+        if scales is not None and name in scales.values:
             if self.name != "profile":
                 raise Incompatible(
                     f"{name} has intervals of kind profile and wald, not {self.name!r}"
                 )
-            return profile_interval(found, name, prob)
-        return inverted_aux(
+            return profile_interval(scales, name, prob)
+        return invert_test_of_aux(
             self.of.model, self.of.solution, self.name, name, quantile(prob, None)
         )
 
 
 class ReplicatedInterval(IntervalKind):
-    """From replicates of the estimate; "bootstrap" is what the method was told to make of them."""
+    """From replicates of the estimate; "bootstrap" is the kind that the method was
+    configured for."""
 
     @property
     def words(self) -> dict[str, Any]:
         method = self.of.method
         if not isinstance(method, Bootstrap):
             return {}
-        of = {"bootstrap": method.kind, "ends": self._made, "replicates": method.reps}
-        return of | {"failed": int(self.of.solution.stats["failed"])}
+        words = {
+            "bootstrap": method.kind,
+            "ends": self._ends_kind,
+            "replicates": method.reps,
+        }
+        return words | {"failed": int(self.of.solution.stats["failed"])}
 
     def refuse(self) -> None:
         self.of.require_estimate()
 
     def ends(self, prob: float) -> tuple[Array, Array]:
-        beta = self.of.estimated.beta
+        beta = self.of.reported.beta
         lower, upper = of_replicates(
-            self._replicates(), self._made, beta.reshape(len(beta), -1), prob
+            self._replicates(), self._ends_kind, beta.reshape(len(beta), -1), prob
         )
         return lower.reshape(beta.shape), upper.reshape(beta.shape)
 
     def aux_ends(self, name: str, prob: float) -> tuple[float, float]:
-        found = self.of.solution.scales
-        if found is not None and name in found.values:
-            of = self._replicates().get(name)
-            if of is None or self.name in ("bca", "studentised"):
+        scales = self.of.solution.scales
+        if scales is not None and name in scales.values:
+            replicates = self._replicates().get(name)
+            if replicates is None or self.name in ("bca", "studentised"):
                 return (np.nan, np.nan)
-            return percentile(of, prob)
+            return percentile(replicates, prob)
         return of_positive_replicates(
-            self._replicates(), self._made, name, self.of.solution.aux[name], prob
+            self._replicates(), self._ends_kind, name, self.of.solution.aux[name], prob
         )
 
     @property
-    def _made(self) -> str:
-        """Which ends of the replicates are meant."""
+    def _ends_kind(self) -> str:
+        """The kind of ends that is used."""
         method = self.of.method
         if self.name == "bootstrap" and isinstance(method, Bootstrap):
             return method.interval
@@ -321,7 +344,8 @@ class ReplicatedInterval(IntervalKind):
 
 
 class PosteriorInterval(IntervalKind):
-    """Of a posterior, equal-tailed ("eti") or of highest density ("hdi"): exact where the marginals are known, else of draws."""
+    """Intervals of a posterior, equal-tailed ("eti") or of highest density ("hdi"):
+    exact for known marginals, else from draws."""
 
     @property
     def words(self) -> dict[str, Any]:
@@ -332,21 +356,21 @@ class PosteriorInterval(IntervalKind):
 
     def ends(self, prob: float) -> tuple[Array, Array]:
         s = self.of.solution
-        own = self.of.estimated
+        estimate = self.of.reported
         if s.posterior.elliptical:
-            half = quantile(prob, s.df) * own.error
-            return own.beta - half, own.beta + half
-        known = reported_marginals(self.of.model, s.posterior)
-        if known is not None:
-            lower, upper = of_coefficients(known, prob, self.name)
+            half = quantile(prob, s.df) * estimate.error
+            return estimate.beta - half, estimate.beta + half
+        marginals = reported_marginals(self.of.model, s.posterior)
+        if marginals is not None:
+            lower, upper = of_coefficients(marginals, prob, self.name)
         else:
             beta = reported_coefficients(self.of.model, s.posterior["beta"])
-            lower, upper = self._of_draws(beta.reshape(-1, *own.beta.shape), prob)
-        return lower.reshape(own.beta.shape), upper.reshape(own.beta.shape)
+            lower, upper = self._of_draws(beta.reshape(-1, *estimate.beta.shape), prob)
+        return lower.reshape(estimate.beta.shape), upper.reshape(estimate.beta.shape)
 
     def aux_ends(self, name: str, prob: float) -> tuple[float, float]:
         s = self.of.solution
-        exact = self._known(name)
+        exact = self._sigma_marginal(name)
         if exact is not None:
             if self.name == "hdi":
                 return exact.highest_density(prob)
@@ -359,8 +383,9 @@ class PosteriorInterval(IntervalKind):
             return highest_density(draws, prob)
         return equal_tail(draws, prob)
 
-    def _known(self, name: str) -> Marginal | None:
-        """The posterior of sigma, where it is known: by quadrature, or with sigma^2 inverse gamma (df / 2, df s^2 / 2)."""
+    def _sigma_marginal(self, name: str) -> Marginal | None:
+        """The posterior of sigma, if it is known: by quadrature, or with sigma^2
+        inverse gamma (df / 2, df s^2 / 2)."""
         s = self.of.solution
         if name != self.of.model.likelihood.noise_scale:
             return None
@@ -380,7 +405,7 @@ INTERVAL_KINDS: Mapping[str, type[IntervalKind]] = {
     ),
     **dict.fromkeys(("eti", "hdi"), PosteriorInterval),
 }
-# The kinds that a target has.
+# The kinds of each target.
 KINDS: Mapping[str, tuple[str, ...]] = {
     "mode": tuple(
         name for name, kind in INTERVAL_KINDS.items() if kind is not PosteriorInterval
@@ -389,7 +414,7 @@ KINDS: Mapping[str, tuple[str, ...]] = {
         name for name, kind in INTERVAL_KINDS.items() if kind is PosteriorInterval
     ),
 }
-# What the kinds, and those of marginals known by formula, are called in print.
+# Printed names of the kinds, including those of marginals known by formula.
 KIND_WORDS = {
     "t": "t", "wald": "Wald", "eti": "equal-tailed", "hdi": "highest-density", "chi-square": "chi-square",
     "log-wald": "Wald on the log scale", "atanh-wald": "Wald on the scale of atanh", "profile": "profile likelihood", "score": "score", "bootstrap": "bootstrap",

@@ -1,4 +1,5 @@
-"""Ends of intervals from marginal distributions that are known: quantiles by root finding, not those of draws."""
+"""Ends of intervals from known marginal distributions: quantiles by root finding,
+without draws."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -17,17 +18,18 @@ Array = np.ndarray
 _GRID, _STEPS = (
     33,
     100,
-)  # points between which a quantile is bracketed; steps from there, of which it takes about 10
-_CUTS = 40  # of the probability below an interval, where the shortest one is looked for
+)  # points that bracket a quantile; maximal number of Newton steps, of which about 10 are needed
+_CUTS = 40  # grid over the probability below an interval, to find the shortest one
 
 
 class Marginal(ABC):
-    """The distribution of one number; arrays in, arrays of the same shape out."""
+    """The distribution of one number; functions return arrays of the shape of their
+    argument."""
 
     @property
     @abstractmethod
     def support(self) -> tuple[float, float]:
-        """Ends that hold all but 1e-16 of it or so."""
+        """Ends that contain all but about 1e-16 of the probability."""
 
     @abstractmethod
     def cdf(self, x: Array) -> Array: ...
@@ -37,12 +39,12 @@ class Marginal(ABC):
 
     @property
     def _points(self) -> Array:
-        """Points over the support between which quantiles are bracketed."""
+        """Points over the support that bracket quantiles."""
         return np.linspace(*self.support, _GRID)
 
     @property
     def _unit(self) -> float:
-        """A length of which 1e-15 is nothing."""
+        """A length relative to which 1e-15 is negligible."""
         return float(np.abs(self.support).max())
 
     @cached_property
@@ -51,25 +53,28 @@ class Marginal(ABC):
         return x, np.maximum.accumulate(self.cdf(x))
 
     def quantile(self, share: ArrayLike) -> Array:
-        """x with cdf(x) = share, to a few units of the last digit: Newton's steps, halved where they would leave their bracket."""
+        """Return x with cdf(x) = share, to a few units of the last digit, by Newton's
+        method with bisection."""
         share = np.asarray(share, dtype=float)
         (x, F), unit = self._grid, self._unit
         i = np.clip(np.searchsorted(F, share), 1, len(x) - 1)
         low = x[i - 1]
         high = x[i]
-        at = (low + high) / 2
+        x_now = (low + high) / 2
         for _ in range(_STEPS):
-            over = self.cdf(at) - share
-            low = np.where(over < 0, at, low)
-            high = np.where(over < 0, high, at)
+            excess = self.cdf(x_now) - share
+            low = np.where(excess < 0, x_now, low)
+            high = np.where(excess < 0, high, x_now)
             with np.errstate(all="ignore"):
-                step = at - over / self.density(at)
+                step = x_now - excess / self.density(x_now)
             new = np.where((step > low) & (step < high), step, (low + high) / 2)
-            done = (np.abs(new - at) <= 1e-15 * np.maximum(np.abs(at), unit)).all()
-            at = new
+            done = (
+                np.abs(new - x_now) <= 1e-15 * np.maximum(np.abs(x_now), unit)
+            ).all()
+            x_now = new
             if done:
                 break
-        return at
+        return x_now
 
     def equal_tail(self, prob: float) -> tuple[float, float]:
         """The (1 - prob)/2 and (1 + prob)/2 quantiles."""
@@ -78,7 +83,8 @@ class Marginal(ABC):
         return float(lower), float(upper)
 
     def highest_density(self, prob: float) -> tuple[float, float]:
-        """The shortest interval of probability prob: its ends have the same density, but for an end of the support."""
+        """Return the shortest interval of probability prob: its ends have equal
+        density, except at an end of the support."""
         check_prob(prob)
 
         def ends(below: ArrayLike) -> Array:
@@ -96,14 +102,14 @@ class Marginal(ABC):
         cuts[[0, -1]] += 1e-12, -1e-12
         low, high = ends(cuts)
         k = int(np.clip(np.argmin(high - low), 1, _CUTS))
-        left = cuts[k - 1]
-        right = cuts[k + 1]
-        if rise(left) >= 0:
-            below = left
-        elif rise(right) <= 0:
-            below = right
+        lowest = cuts[k - 1]
+        highest = cuts[k + 1]
+        if rise(lowest) >= 0:
+            below = lowest
+        elif rise(highest) <= 0:
+            below = highest
         else:
-            below = scipy.optimize.brentq(rise, left, right, xtol=1e-15)
+            below = scipy.optimize.brentq(rise, lowest, highest, xtol=1e-15)
         lower, upper = ends(below)
         return float(lower), float(upper)
 
@@ -129,7 +135,7 @@ class NormalMixture(Marginal):
 
     @property
     def _points(self) -> Array:
-        # Tails can be far longer than the middle is wide: x = c + s sinh(t) at even t.
+        # Tails can be far longer than the centre: x = c + s sinh(t) at equidistant t.
         low, high = ((end - self._middle) / self._unit for end in self.support)
         return np.asarray(
             self._middle
@@ -146,7 +152,7 @@ class NormalMixture(Marginal):
         return self._median(self.sd)
 
     def _median(self, values: Array) -> float:
-        """Of numbers by node, with the weights of the nodes."""
+        """Median of values by node, with the weights of the nodes."""
         order = np.argsort(values)
         return float(
             values[order][
@@ -168,8 +174,10 @@ class NormalMixture(Marginal):
 
 
 def above_zero(weight: Array, z: Array) -> Array:
-    """P(x > 0) of normal mixtures with z_k = mean_k / sd_k (K, ...): sum_k w_k Phi(z_k), or 1 - sum_k w_k Phi(-z_k) where that is over
-    one half, which rounding of the weights takes to no more than 1.
+    """Return P(x > 0) of normal mixtures with z_k = mean_k / sd_k (K, ...).
+
+    It is sum_k w_k Phi(z_k), or 1 - sum_k w_k Phi(-z_k) above one half, so that
+    rounding of the weights never exceeds 1.
 
     >>> above_zero(np.full(3, 1.0 / 3.0 + 1e-15), np.array([9.0, 9.0, 9.0])), above_zero(np.ones(1), np.array([-1.0])).round(4)
     (array(1.), np.float64(0.1587))
@@ -186,12 +194,12 @@ class OnNodes(Marginal):
     c_0 (x + 1) + sum_n c_n (P_n+1(x) - P_n-1(x)) / (2 n + 1).
     """
 
-    weight: Array  # (K,), sum 1, the weights of the rule counted
+    weight: Array  # (K,), sum 1, including the weights of the rule
     log: Array  # (K,), rising
 
     @cached_property
     def _ends(self) -> tuple[float, float]:
-        """The ends of log: the nodes x_k of the rule lie inside (-1, 1)."""
+        """The ends of log: the nodes x_k of the rule are inside (-1, 1)."""
         x, _ = leggauss(len(self.log))
         half = (self.log[-1] - self.log[0]) / (x[-1] - x[0])
         middle = (self.log[-1] + self.log[0]) / 2
@@ -203,7 +211,8 @@ class OnNodes(Marginal):
 
     @cached_property
     def _nodes(self) -> tuple[Array, Array, Array]:
-        """The nodes x_k, their barycentric weights, and the integral from -1 and the density there, (K, 2)."""
+        """The nodes x_k, their barycentric weights, and the integral from -1 and the
+        density there, (K, 2)."""
         K = len(self.log)
         x, w = leggauss(K)
         c = (np.arange(K) + 0.5) * (self.weight @ legvander(x, K - 1))
@@ -224,20 +233,20 @@ class OnNodes(Marginal):
         return self.of_log(np.log(x))[1] / x
 
     def of_log(self, u: Array) -> tuple[Array, Array]:
-        """Distribution function and density of the log at u."""
+        """Return distribution function and density of the log at u."""
         low, high = self._ends
         x = np.clip(2 * (np.asarray(u, dtype=float) - low) / (high - low) - 1, -1, 1)
         nodes, b, values = self._nodes
         # the polynomial through values at the nodes: sum b v / (x - x_k) over sum b / (x - x_k) (Berrut & Trefethen 2004)
-        away = x[..., None] - nodes
-        share = b / np.where(away == 0, 1e-300, away)
+        distance = x[..., None] - nodes
+        share = b / np.where(distance == 0, 1e-300, distance)
         F, f = np.moveaxis((share @ values) / share.sum(-1)[..., None], -1, 0)
         return F, f * 2 / (high - low)
 
 
 @dataclass(frozen=True, eq=False)
 class _Log(Marginal):
-    """The log of a number, in which its distribution has no long tail."""
+    """The log of a number; its distribution has no long tail."""
 
     of: OnNodes
 
@@ -288,13 +297,15 @@ class RootInverseGamma(Marginal):
 def of_coefficients(
     marginals: Mapping[str, Array], prob: float, kind: str
 ) -> tuple[Array, Array]:
-    """Lower and upper ends (p,) from mixtures over nodes: weight (K,), mean and sd (K, p)."""
-    each = [
+    """Return lower and upper ends (p,) from mixtures over nodes: weight (K,), mean and
+    sd (K, p)."""
+    mixtures = [
         NormalMixture(marginals["weight"], m, s)
         for m, s in zip(marginals["mean"].T, marginals["sd"].T)
     ]
-    found = [
-        m.highest_density(prob) if kind == "hdi" else m.equal_tail(prob) for m in each
+    ends = [
+        m.highest_density(prob) if kind == "hdi" else m.equal_tail(prob)
+        for m in mixtures
     ]
-    lower, upper = np.array(found).reshape(-1, 2).T
+    lower, upper = np.array(ends).reshape(-1, 2).T
     return lower, upper
