@@ -71,7 +71,7 @@ def both(monkeypatch):
     def fits(model, method, **settings):
         chosen = pr.METHODS[method](**settings)
         monkeypatch.setattr(wide, "FEW", 0)
-        assert wide.rotate(model) is not None
+        assert wide.rotate_to_rows(model) is not None
         narrow = pr.fit(model, chosen)
         assert isinstance(narrow.solution.scale, FactoredCovariance)
         monkeypatch.setattr(wide, "FEW", 10**6)

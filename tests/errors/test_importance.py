@@ -247,7 +247,7 @@ def test_an_edge_of_a_prior_is_left_to_others():
     model = model_for(pr.Gaussian(), aux={"sigma": pr.priors.Uniform(0.2, 3.0)})
     with pytest.raises(
         pr.Incompatible,
-        match=r"importance looks for a vanishing gradient.*can fit this model: .*quadrature",
+        match=r"importance .*bounded support.*can fit this model: .*quadrature",
     ):
         pr.fit(model, "importance")
 

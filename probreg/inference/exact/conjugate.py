@@ -27,7 +27,7 @@ from probreg.inference.modes.closed_form import (
     require_full_rank,
     unscaled_covariance,
 )
-from probreg.inference.modes.wide import rotate
+from probreg.inference.modes.wide import rotate_to_rows
 from probreg.inference.notes import Topic, routine_note
 from probreg.likelihoods import Gaussian
 from probreg.model.model import Model
@@ -93,7 +93,10 @@ class Conjugate(Method):
         return None
 
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
-        if model.design.n < model.shape[0] and (wide := rotate(model)) is not None:
+        if (
+            model.design.n < model.shape[0]
+            and (wide := rotate_to_rows(model)) is not None
+        ):
             solution = self.solve(wide.model, rng)
             draws = solution.posterior
             if wide.relative:

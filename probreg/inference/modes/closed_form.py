@@ -34,7 +34,7 @@ from probreg.inference.covariance import (
     root_of_factor,
 )
 from probreg.inference.modes.level_squares import LevelSquares, least_squares_of_levels
-from probreg.inference.modes.wide import rotate
+from probreg.inference.modes.wide import rotate_to_rows
 from probreg.inference.notes import Note, Topic, important_note
 from probreg.likelihoods import Gaussian
 from probreg.model.model import Model
@@ -385,7 +385,7 @@ class ClosedForm(Method):
         if of_levels is not None:
             return _solution_of_levels(model, of_levels)
         if model.design.n < model.shape[0]:
-            wide = rotate(model)
+            wide = rotate_to_rows(model)
         else:
             wide = None
         if wide is None:

@@ -24,7 +24,7 @@ from probreg.inference.modes.newton import (
     unbounded_density_message,
     vanishing_noise_message,
 )
-from probreg.inference.modes.wide import rotate
+from probreg.inference.modes.wide import rotate_to_rows
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import Model
 from probreg.priors import SmoothPrior
@@ -98,7 +98,10 @@ class Newton(Method):
         )
         if of_levels is not None:
             return of_levels
-        if model.design.n < model.shape[0] and (wide := rotate(model)) is not None:
+        if (
+            model.design.n < model.shape[0]
+            and (wide := rotate_to_rows(model)) is not None
+        ):
             if self.start is None:
                 start = None
             else:

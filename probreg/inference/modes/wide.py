@@ -216,7 +216,7 @@ def is_wide(model: Model) -> bool:
 
 
 @one_blas_thread()  # a QR of few columns is slower with threads
-def rotate(model: Model) -> Rotated | None:
+def rotate_to_rows(model: Model) -> Rotated | None:
     """Return the model in the coordinates spanned by its rows.
 
     None if there are not fewer than columns, or priors are not independent normal ones

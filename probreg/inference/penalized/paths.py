@@ -37,7 +37,7 @@ from probreg.inference.base import Array, Solution, Status
 from probreg.inference.modes.closed_form import ClosedForm, open_directions
 from probreg.inference.modes.newton_method import Newton
 from probreg.inference.modes.partialled_out import PartialledOut
-from probreg.inference.modes.wide import Rotated, rotate
+from probreg.inference.modes.wide import Rotated, rotate_to_rows
 from probreg.inference.penalized.coordinate_descent import (
     CoordinateDescent,
     Joint,
@@ -333,7 +333,7 @@ def _rotation(model: Model) -> Rotated | None:
     """
     if model.design.n >= model.shape[0] or not model.joint.gaussian or _is_ridge(model):
         return None
-    wide = rotate(model)
+    wide = rotate_to_rows(model)
     return None if wide is None or wide.relative else wide
 
 
@@ -509,7 +509,7 @@ def _spectrum(model: Model) -> tuple[float, float]:
     best determined direction to the data, and 1 % of the least determined one to the
     prior; at most eight decades apart."""
     beta = np.zeros(model.shape)
-    if model.design.n < model.shape[0] and (wide := rotate(model)) is not None:
+    if model.design.n < model.shape[0] and (wide := rotate_to_rows(model)) is not None:
         # the other directions have the eigenvalue 0
         model = wide.model
         beta = np.array(wide.start(beta))

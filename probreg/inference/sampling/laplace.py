@@ -29,7 +29,7 @@ from probreg.inference.modes.peaks import (
     log_density_at,
     probability_shares,
 )
-from probreg.inference.modes.wide import Tilted, rotate
+from probreg.inference.modes.wide import Tilted, rotate_to_rows
 from probreg.inference.notes import Topic, important_note, routine_note, without_topic
 from probreg.likelihoods import ProximalLikelihood, SmoothLikelihood
 from probreg.model.model import Model
@@ -171,7 +171,10 @@ class LaplaceApproximation(Method):
         )
 
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
-        if model.design.n < model.shape[0] and (wide := rotate(model)) is not None:
+        if (
+            model.design.n < model.shape[0]
+            and (wide := rotate_to_rows(model)) is not None
+        ):
             solution, unit = self._solve(wide.tilted, rng)
             beta, log_w = wide.draws(solution, unit if wide.relative else 1.0, rng)
             draws = solution.posterior
