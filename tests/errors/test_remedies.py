@@ -53,7 +53,7 @@ def test_the_notes_of_a_process_at_the_maximum() -> None:
     """By the names of its hyperparameters; a length that was found is no length that nobody stated."""
     with pytest.raises(
         pr.Incompatible,
-        match="rises as sigma falls to 0, because the columns can reproduce the response",
+        match="increases as sigma goes to 0, because the columns can reproduce the response",
     ):
         pr.gp(X, ROWS["y"])  # two waves without noise
     fit = pr.gp(X, ROWS["y"] + np.random.default_rng(0).normal(0.0, 0.1, len(X)))

@@ -396,7 +396,7 @@ def test_what_evidence_cannot_do_it_says(model, method, why):
 
 def test_columns_that_reproduce_the_response_are_refused():
     X = np.random.default_rng(0).normal(size=(30, 2))
-    with pytest.raises(pr.Incompatible, match="as sigma falls to 0"):
+    with pytest.raises(pr.Incompatible, match="as sigma goes to 0"):
         pr.fit(
             pr.Model.from_arrays(
                 X, 1.0 + X @ [1.0, 2.0], prior=Normal(pr.priors.Reference())

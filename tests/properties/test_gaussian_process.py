@@ -368,7 +368,9 @@ def test_unknown_nuisance_parameters_need_fewer_columns_than_rows(likelihood):
 
 
 def test_frequencies_of_a_process_that_reproduces_the_response_are_refused():
-    with pytest.raises(pr.Incompatible, match="the evidence rises as sigma falls to 0"):
+    with pytest.raises(
+        pr.Incompatible, match="the evidence increases as sigma goes to 0"
+    ):
         pr.fit(model_of(weights=np.full(40, 2.0)), "evidence")
 
 
