@@ -101,7 +101,7 @@ def require_predictive(solution: Solution, method: Method) -> None:
         )
     if solution.status in (Status.NO_MAXIMUM, Status.SCALE_AT_INFINITY):
         raise NotConverged(
-            f"{method.name}: {solution.status.value} ({solution.detail}); so there is nothing to predict from"
+            f"{method.name}: nothing to predict from, because {solution.status.describe(solution.detail)}"
         )
 
 

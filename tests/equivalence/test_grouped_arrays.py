@@ -151,7 +151,10 @@ def test_rows_of_weight_zero_and_new_rows_with_a_response():
     )
     np.testing.assert_array_equal(a.design.whole.X, b.design.whole.X)
     new = {name: values[:4] for name, values in TABLE.items()}
-    np.testing.assert_array_equal(a.at(new).design.X, b.at(new, Y[:4]).design.X)
+    np.testing.assert_array_equal(
+        a.at(new, weights=np.ones(4)).design.X,
+        b.at(new, Y[:4], weights=np.ones(4)).design.X,
+    )
 
 
 @pytest.mark.parametrize("rows", [True, False])

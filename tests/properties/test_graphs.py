@@ -206,7 +206,7 @@ def test_what_the_data_settle_is_centred_and_said():
         X = np.random.default_rng(0).normal(size=(40, 3))
         y = X @ [1.0, -0.5, 0.7] + noise * np.random.default_rng(1).normal(size=40)
         model = pr.Model.from_arrays(X, y, prior=pr.Laplace(pr.HalfNormal(1.0)))
-        return " ".join(_graph(model)[1])
+        return " ".join(map(str, _graph(model)[1]))
 
     assert ", centred: at the scale of most evidence" in words(0.3)
     assert "non-centred: " in words(20.0)
@@ -291,7 +291,7 @@ def test_a_cusp_is_parted_from_coefficients_far_from_it():
     sizes = {k: np.size(v) for k, v in made.initial_point().items()}
     assert sizes["z"] == 2  # the intercept and x1
     assert sum(v for k, v in sizes.items() if "_u" in k) == 2
-    assert "scale mixture of uniforms" in " ".join(notes)
+    assert "scale mixture of uniforms" in " ".join(map(str, notes))
 
 
 def test_an_improper_hyperprior_is_refused():
