@@ -97,6 +97,8 @@ def prior_sensitivity(fit: Fit) -> DataFrame:
         raise Incompatible("prior_sensitivity needs priors of coefficients")
     if any(isinstance(b.prior, HierarchicalPrior) for b in model.joint.blocks):
         raise Incompatible("prior_sensitivity needs priors of known scale")
+    if not model.design.reachable and not model.likelihood.least_squares:
+        raise Incompatible(f"prior_sensitivity refits: {model.design.rows_needed}")
     method = _mode_method(model)
     if method is None:
         raise Incompatible("prior_sensitivity: no method finds the mode of this model")
@@ -129,8 +131,6 @@ def prior_sensitivity(fit: Fit) -> DataFrame:
 
 def _mode_method(model: Model) -> Method | None:
     """The first method that finds the mode of a model whose scales are all stated."""
-    if not model.design.reachable and not model.likelihood.least_squares:
-        return None
     return next(
         (m for name in _MODES if method_obstacle(m := METHODS[name](), model) is None),
         None,

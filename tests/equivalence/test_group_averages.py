@@ -136,5 +136,5 @@ def test_a_fitted_curve_is_that_of_the_typical_group(fit):
 def test_conformal_intervals_are_of_groups_that_calibrated(posterior):
     found = pr.conformal(posterior)
     assert np.isfinite(found.predict(DATA.head(2))["upper"]).all()
-    with pytest.raises(DataError, match="row 0 .*calibration"):
+    with pytest.raises(DataError, match=r"row 0 .*calibration"):
         found.predict(NEW)

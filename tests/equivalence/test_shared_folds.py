@@ -144,7 +144,7 @@ def test_leave_one_out_is_that_of_refits_to_a_hundredth_of_its_error(likelihood,
         )[0]
     score, se = made.table.loc[2.0, ["score", "se"]]
     assert abs(score - np.average(exact, weights=weights)) < 0.012 * se
-    assert any("are of modes found anew" in note for note in made.notes)
+    assert any("losses are of refits" in note for note in made.notes)
     # those that were found anew are exact
     assert np.sort(np.abs(made.parts[0].values - exact))[:2].max() < 1e-8
 

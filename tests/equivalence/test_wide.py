@@ -244,7 +244,7 @@ def test_a_file_of_a_wide_fit_is_no_larger_than_its_rows_ask(monkeypatch, tmp_pa
     fit = pr.fit(model)
     with pytest.raises(
         pr.DataError,
-        match=r"relative to its rows, and the moments of 61 columns are larger than the rows",
+        match=r"relative to the rows, and the moments of 61 columns are larger than the rows",
     ):
         fit.save(tmp_path / "wide.nc")
     again = pr.load_fit(fit.save(tmp_path / "wide.nc", rows=True))

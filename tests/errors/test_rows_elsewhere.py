@@ -279,6 +279,7 @@ ROOMS: dict[str, Answer] = {
         pr.hypothesis(a.post, "x > 0").table
     ),
     "prior_weight": lambda a: numbers(pr.prior_weight(a.post).table),
+    "prior_sensitivity": lambda a: numbers(pr.prior_sensitivity(a.post)),
     "influence_measures": lambda a: pr.influence_measures(a.mode),
     "interval_panel": lambda a: numbers(
         pr.interval_panel(a.mode, "x", kinds=["wald", "HC3"]).table
@@ -525,10 +526,6 @@ def test_the_density_of_draws_is_in_the_tree_where_it_can_be_had(
         return
     agree(there.post.tree["sample_stats"]["lp"], here.post.tree["sample_stats"]["lp"])
     assert "left_out" not in here.post.tree.attrs
-
-
-def test_a_comparison_says_what_it_did_not_ask(there: Fits, place: str) -> None:
-    words_of(place, "; ".join(pr.compare({"a": there.mode, "b": there.post}).notes))
 
 
 def test_models_are_compared_without_leave_one_out(there: Fits, place: str) -> None:

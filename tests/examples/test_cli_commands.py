@@ -328,7 +328,7 @@ def test_compare_sets_formulas_side_by_side(folder):
 
 def test_compare_of_priors_says_why_they_differ(folder):
     shown = well("compare", *ORINGS, "--prior", "flat", "--prior", "normal(0.1)")
-    assert "the prior of temperature moves it" in shown
+    assert "prior of temperature: shift" in shown
 
 
 def test_compare_fits_the_rows_that_are_complete_for_every_formula():

@@ -221,7 +221,7 @@ def test_a_posterior_at_lengths_that_sines_do_not_serve_is_told(centre, beyond):
         basis, drawn = model.joint.blocks[-1].prior.basis, fit.solution.draws.flat[name]
         share = np.mean([basis.error_of(RBF(v)) > FAR for v in drawn])
         said = re.search(
-            r"(\d+)% of the draws are beyond what the sines serve; give a prior",
+            r"(\d+)% of the draws",
             told[0],
         )
         assert (
@@ -231,7 +231,9 @@ def test_a_posterior_at_lengths_that_sines_do_not_serve_is_told(centre, beyond):
             model,
             replace(fit.solution, notes=(), draws=Draws(fit.solution.draws.values)),
         )
-        assert by_chain.notes == (told[0],)  # whatever made the draws
+        assert [str(note) for note in by_chain.notes] == [
+            told[0]
+        ]  # whatever made the draws
 
 
 def test_a_length_found_beyond_what_sines_serve_is_told():

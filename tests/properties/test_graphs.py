@@ -211,7 +211,7 @@ def test_what_the_data_settle_is_centred_and_said():
     assert ", centred: at the scale of most evidence" in words(0.3)
     assert "non-centred: " in words(20.0)
     single = model_for(pr.Gaussian(), Normal(pr.HalfNormal(1.0)))
-    assert "whitened at every prior scale" in " ".join(_graph(single)[1])
+    assert "whitened at every prior scale" in " ".join(map(str, _graph(single)[1]))
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import probreg as pr
 from probreg.inference.exact import arrow_surface
 from probreg.inference.exact.evidence_problem import EvidenceProblem
 from probreg.inference.exact.scale_search import maximise_log_scales as search
+from probreg.inference.notes import Topic
 from probreg.model.model import Model
 
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
@@ -77,7 +78,7 @@ def zero_is_found(case: str, seed: int) -> EvidenceProblem:
         lower = top.theta.copy()
         lower[j] -= 20.0
         assert problem.surface.values(lower[None])[0] < top.at.value
-    said = [note for note in problem.words(top) if note.startswith("singular fit")]
+    said = [note for note in problem.notes(top) if note.topic is Topic.SINGULAR]
     assert len(said) == top.vanished.sum()
     return problem
 
