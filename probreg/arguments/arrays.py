@@ -10,7 +10,7 @@ from probreg.errors import DataError
 Array = np.ndarray
 
 
-def as_array(values: Any, what: str) -> Array:
+def as_array(values: Any, label: str) -> Array:
     """numpy's array of a list or array. A masked value becomes nan, or None where the values are no numbers.
 
     Raises DataError for rows of different lengths and for complex numbers, whose imaginary part no model takes.
@@ -24,28 +24,28 @@ def as_array(values: Any, what: str) -> Array:
         values = np.ma.array(values)
     if hasattr(values, "toarray"):
         raise DataError(
-            f"{what} is a sparse matrix, and rows are read as dense ones: give {what}.toarray()"
+            f"{label} is a sparse matrix, and rows are read as dense ones: give {label}.toarray()"
         )
     try:
         if isinstance(values, np.ma.MaskedArray):
-            out = _fill_masked(values)
+            array = _fill_masked(values)
         else:
-            out = np.asarray(values)
+            array = np.asarray(values)
     except ValueError as error:
         raise DataError(
-            f"{what} is no array, its rows differ in length: {error}"
+            f"{label} is no array, its rows differ in length: {error}"
         ) from None
-    if out.dtype.kind == "c":
-        if out.ndim and out.size:
-            first = f" (row 0: {out.flat[0]:.3g})"
+    if array.dtype.kind == "c":
+        if array.ndim and array.size:
+            first = f" (row 0: {array.flat[0]:.3g})"
         else:
             first = ""
         raise DataError(
-            f"{what} holds complex numbers{first}, and a model takes real ones: give the real and the imaginary part apart"
+            f"{label} holds complex numbers{first}, and a model takes real ones: give the real and the imaginary part apart"
         )
-    if out.dtype.kind == "f" and out.dtype.itemsize not in (4, 8):
-        return out.astype(float)
-    return out
+    if array.dtype.kind == "f" and array.dtype.itemsize not in (4, 8):
+        return array.astype(float)
+    return array
 
 
 def _fill_masked(values: Any) -> Array:
@@ -55,12 +55,14 @@ def _fill_masked(values: Any) -> Array:
         return np.asarray(values.data)
     if values.dtype.kind == "c":
         return np.asarray(values.data)
-    out = np.array(values.data, dtype=float if values.dtype.kind in "fiub" else object)
-    out[hidden] = None if out.dtype.kind == "O" else np.nan
-    return out
+    array = np.array(
+        values.data, dtype=float if values.dtype.kind in "fiub" else object
+    )
+    array[hidden] = None if array.dtype.kind == "O" else np.nan
+    return array
 
 
-def floats(values: Any, what: str, advice: str = "", *, copy: bool = True) -> Array:
+def floats(values: Any, label: str, advice: str = "", *, copy: bool = True) -> Array:
     """Floats of the same shape, from numbers and truth values; None is nan. DataError names the row and value that is none:
     text that reads as a number is text all the same, and a date is no number. `advice` ends the sentence; without `copy`
     floats stay where they are.
@@ -71,37 +73,40 @@ def floats(values: Any, what: str, advice: str = "", *, copy: bool = True) -> Ar
     Traceback (most recent call last):
     probreg.errors.DataError: an offset must be numeric; row 0 holds '1.5'
     """
-    given = as_array(values, what)
-    if given.dtype.kind in "fiub":
-        return given.astype(float, copy=copy)
-    if given.dtype.kind == "O":
-        gone = missing_objects(given)
-        if all(lost or is_number(v) for v, lost in zip(given.flat, gone.flat)):
-            return _of_objects(np.where(gone, np.nan, given), what)
+    array = as_array(values, label)
+    if array.dtype.kind in "fiub":
+        return array.astype(float, copy=copy)
+    if array.dtype.kind == "O":
+        missing = missing_objects(array)
+        if all(
+            is_missing or is_number(v)
+            for v, is_missing in zip(array.flat, missing.flat)
+        ):
+            return _of_objects(np.where(missing, np.nan, array), label)
         odd = [
             i
-            for i, (v, lost) in enumerate(zip(given.flat, gone.flat))
-            if not lost and not is_number(v)
+            for i, (v, is_missing) in enumerate(zip(array.flat, missing.flat))
+            if not is_missing and not is_number(v)
         ]
-        place = next((i for i in odd if not reads_as_number(given.flat[i])), odd[0])
+        place = next((i for i in odd if not reads_as_number(array.flat[i])), odd[0])
     elif (
-        given.dtype.kind in "US" and given.size
+        array.dtype.kind in "US" and array.size
     ):  # a number that stands beside text has become text
-        place = next((i for i, v in enumerate(given.flat) if not reads_as_number(v)), 0)
-    elif given.size:
+        place = next((i for i, v in enumerate(array.flat) if not reads_as_number(v)), 0)
+    elif array.size:
         place = 0
     else:
-        return np.zeros(given.shape)
+        return np.zeros(array.shape)
     where = (
         ", ".join(
             f"{w} {i}"
-            for w, i in zip(("row", "column"), np.unravel_index(place, given.shape))
+            for w, i in zip(("row", "column"), np.unravel_index(place, array.shape))
         )
         or "it"
     )
-    value = given.ravel()[place]
+    value = array.ravel()[place]
     shown = brief(value.item() if isinstance(value, np.str_ | np.bytes_) else value)
-    raise DataError(f"{what} must be numeric; {where} holds {shown}{advice}")
+    raise DataError(f"{label} must be numeric; {where} holds {shown}{advice}")
 
 
 def missing_objects(values: Array) -> Array:
@@ -111,7 +116,7 @@ def missing_objects(values: Array) -> Array:
     return np.asarray(pd.isna(values.ravel()), dtype=bool).reshape(values.shape)
 
 
-def _of_objects(values: Array, what: str) -> Array:
+def _of_objects(values: Array, label: str) -> Array:
     """Floats from Python's numbers, none of which may be beyond them."""
     try:
         return values.astype(float)
@@ -126,7 +131,7 @@ def _of_objects(values: Array, what: str) -> Array:
             for w, i in zip(("row", "column"), np.unravel_index(place, values.shape))
         )
         raise DataError(
-            f"{what} holds a number in {where} that is beyond 1.8e308, the largest a float holds"
+            f"{label} holds a number in {where} that is beyond 1.8e308, the largest a float holds"
         ) from None
 
 
@@ -141,7 +146,7 @@ def reads_as_number(text: Any) -> bool:
 
 def same_rows(**given: Any) -> None:
     """DataError where pandas' row labels of two of these differ: values are put together in their order, not by label."""
-    known: tuple[str, Any] | None = None
+    first: tuple[str, Any] | None = None
     for name, values in given.items():
         index = getattr(values, "index", None)
         if (
@@ -150,20 +155,20 @@ def same_rows(**given: Any) -> None:
             or type(values).__module__.split(".")[0] != "pandas"
         ):
             continue
-        if known is None:
-            known = name, index
-        elif len(index) == len(known[1]) and not (index == known[1]).all():
-            i = int(np.argmin(np.asarray(index == known[1])))
+        if first is None:
+            first = name, index
+        elif len(index) == len(first[1]) and not (index == first[1]).all():
+            i = int(np.argmin(np.asarray(index == first[1])))
             raise DataError(
-                f"row {i} is labelled {known[1][i]!r} in {known[0]} and {index[i]!r} in {name}, and rows are put together in "
+                f"row {i} is labelled {first[1][i]!r} in {first[0]} and {index[i]!r} in {name}, and rows are put together in "
                 "their order: bring both into one, or give arrays without labels"
             )
 
 
 def brief(value: Any) -> str:
     """A value as messages repeat it: its beginning, where it is long."""
-    said = " ".join(repr(value).split())
-    return said if len(said) <= 60 else f"{said[:60]}..."
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 60 else f"{text[:60]}..."
 
 
 def is_number(value: Any) -> bool:

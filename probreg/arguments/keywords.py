@@ -32,11 +32,11 @@ def with_article(word: str) -> str:
 
 def only_known[**P, R](function: Callable[P, R]) -> Callable[P, R]:
     """Decorate a function to raise Incompatible for an unknown keyword, with the closest known one."""
-    known = keywords_of(inspect.signature(function))
+    keywords = keywords_of(inspect.signature(function))
 
     @functools.wraps(function)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> R:
-        refuse_unknown(function.__name__, kwargs, known)
+        refuse_unknown(function.__name__, kwargs, keywords)
         return function(*args, **kwargs)
 
     return wrapper
@@ -70,18 +70,18 @@ def taken_by(signature: inspect.Signature) -> str:
     return f"{positions}; by name {', '.join(by_name)}"
 
 
-def refuse_unknown(function: str, given: Iterable[str], known: list[str]) -> None:
+def refuse_unknown(function: str, names: Iterable[str], keywords: list[str]) -> None:
     """Raise Incompatible for the first keyword that the function does not take."""
-    for name in given:
-        if name in known:
+    for name in names:
+        if name in keywords:
             continue
-        close = difflib.get_close_matches(name, known, n=1, cutoff=0.75)
+        close = difflib.get_close_matches(name, keywords, n=1, cutoff=0.75)
         if close:
             advice = f"did you mean {close[0]}=?"
         elif name in _KEYWORDS_OF_MODEL:
             advice = f"{name}= belongs to the model, such as Model.from_formula(..., {name}=...)"
         else:
-            advice = f"it takes {', '.join(known)}"
+            advice = f"it takes {', '.join(keywords)}"
         raise Incompatible(f"{function} takes no {name}=: {advice}") from None
 
 

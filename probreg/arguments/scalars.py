@@ -115,20 +115,20 @@ class Number(ArgumentKind):
         ):
             raise ValueError
         try:
-            found = float(value)
+            number = float(value)
         except (OverflowError, ValueError):
             raise ValueError from None
-        above = found > self.low or (found == self.low and self.closed[0])
-        below = found < self.high or (found == self.high and self.closed[1])
+        above = number > self.low or (number == self.low and self.closed[0])
+        below = number < self.high or (number == self.high and self.closed[1])
         if not (above and below):  # false of nan
             raise ValueError
-        if not self._is_safe_to_square(found):
+        if not self._is_safe_to_square(number):
             raise ValueError(
                 f"{self.words} between {_LEAST:g} and {_LARGEST:g}, whose square is a number too"
             )
         if type(value) in (int, float):
             return value  # type: ignore[return-value]
-        return found
+        return number
 
 
 @dataclass(frozen=True, repr=False)
@@ -221,7 +221,7 @@ class Listed(ArgumentKind):
             several = tuple(value)
         except TypeError:
             raise ValueError from None
-        if not all(isinstance(one, str) for one in several):
+        if not all(isinstance(entry, str) for entry in several):
             raise ValueError
         return several
 
@@ -256,12 +256,12 @@ class Columns(ArgumentKind):
         if isinstance(value, str | bytes | Mapping | set):
             raise ValueError
         try:
-            given = list(value)
+            entries = list(value)
         except TypeError:
             raise ValueError from None
-        if not given or getattr(value, "ndim", 1) != 1:
+        if not entries or getattr(value, "ndim", 1) != 1:
             raise ValueError
-        return tuple(self._entry(i, v) for i, v in enumerate(given))
+        return tuple(self._entry(i, v) for i, v in enumerate(entries))
 
     def _entry(self, i: int, value: Any) -> float:
         try:
@@ -335,8 +335,10 @@ class Declared(NamedTuple):
 
     @property
     def words(self) -> str:
-        named = (_describe_class(c) for c in self.classes if c is not type(None))
-        return " or ".join(dict.fromkeys([*(k.words for k in self.kinds), *named]))
+        class_words = (_describe_class(c) for c in self.classes if c is not type(None))
+        return " or ".join(
+            dict.fromkeys([*(k.words for k in self.kinds), *class_words])
+        )
 
 
 def _describe_class(cls: type) -> str:
@@ -369,9 +371,9 @@ def parse_annotation(annotation: Any) -> Declared | None:
             (str, Sequence) if any(isinstance(k, Text | Listed) for k in kinds) else ()
         )
         classes = [c for c in classes if c not in (float, int, bool, tuple, *texts)]
-    own = any(c.__module__.split(".")[0] == __name__.split(".")[0] for c in classes)
-    if kinds or own:
-        return Declared(tuple(kinds), tuple(classes), own)
+    is_ours = any(c.__module__.split(".")[0] == __name__.split(".")[0] for c in classes)
+    if kinds or is_ours:
+        return Declared(tuple(kinds), tuple(classes), is_ours)
     return None
 
 
@@ -379,12 +381,12 @@ def _union_members(annotation: Any) -> list[Any]:
     """Return the members of a union, including kinds; a generic becomes its class."""
     origin = get_origin(annotation)
     if origin is Annotated:
-        base, *more = get_args(annotation)
-        if any(isinstance(m, RegistryName) for m in more):
+        base, *metadata = get_args(annotation)
+        if any(isinstance(m, RegistryName) for m in metadata):
             return [str]
         return [
             *_union_members(base),
-            *(m for m in more if isinstance(m, ArgumentKind)),
+            *(m for m in metadata if isinstance(m, ArgumentKind)),
         ]
     if origin in (Union, UnionType):
         return [p for part in get_args(annotation) for p in _union_members(part)]
@@ -396,38 +398,42 @@ def _union_members(annotation: Any) -> list[Any]:
 
 def read_argument(name: str, value: Any, annotation: Any) -> Any:
     """Return the value as the annotated type. DataError for a wrong value, Incompatible for an object of a wrong class."""
-    known = _declared_once(annotation)
-    if known is None:
+    declared = _declared_once(annotation)
+    if declared is None:
         return value
-    return _read_argument(name, value, known)
+    return _read_argument(name, value, declared)
 
 
 _declared_once = functools.cache(parse_annotation)
 
 
-def _read_argument(name: str, value: Any, known: Declared, of: str = "") -> Any:
-    if isinstance(value, known.classes):
+def _read_argument(name: str, value: Any, declared: Declared, owner: str = "") -> Any:
+    if isinstance(value, declared.classes):
         return value
-    if isinstance(value, str) and (reader := known.reader_of_text) is not None:
+    if isinstance(value, str) and (reader := declared.reader_of_text) is not None:
         try:
             return reader(value)
         except ProbregError as error:
             raise DataError(
-                f"{name} is {known.words}, got {shown_value(value)}: {error}"
+                f"{name} is {declared.words}, got {shown_value(value)}: {error}"
             ) from None
-    said, advice = "", ""
-    for kind in known.kinds:
+    expected, advice = "", ""
+    for kind in declared.kinds:
         try:
             return kind.read(value)
         except ValueError as better:
-            said = str(better) or said
+            expected = str(better) or expected
             advice = getattr(kind, "advice", "")
-    if known.kinds:
+    if declared.kinds:
         raise DataError(
-            f"{name} is {said or known.words}, got {shown_value(value)}{advice.format(name=name)}"
+            f"{name} is {expected or declared.words}, got {shown_value(value)}{advice.format(name=name)}"
         )
-    made = next((_MADE[c.__name__] for c in known.classes if c.__name__ in _MADE), "")
-    raise Incompatible(f"{of}{name} is {known.words}, got {shown_value(value)}{made}")
+    hint = next(
+        (_MADE[c.__name__] for c in declared.classes if c.__name__ in _MADE), ""
+    )
+    raise Incompatible(
+        f"{owner}{name} is {declared.words}, got {shown_value(value)}{hint}"
+    )
 
 
 def check_prob(prob: Any) -> float:
@@ -461,7 +467,7 @@ def check_arguments[F: Callable[..., Any]](fn: F) -> F:
     """Decorate a function to validate annotated arguments before the call, and to suggest the closest name for an
     unknown keyword."""
     signature = inspect.signature(fn)
-    known = {
+    declared = {
         n: d
         for n, p in signature.parameters.items()
         if (d := parse_annotation(p.annotation)) is not None
@@ -471,29 +477,29 @@ def check_arguments[F: Callable[..., Any]](fn: F) -> F:
     @functools.wraps(fn)
     def wrapper(*args: Any, **named: Any) -> Any:
         try:
-            given = signature.bind(*args, **named)
+            bound = signature.bind(*args, **named)
         except TypeError as error:
             if not free:
                 refuse_unknown(fn.__name__, named, keywords_of(signature))
             raise Incompatible(
                 f"{fn.__name__}: {error}; it takes {taken_by(signature)}"
             ) from None
-        for name, value in given.arguments.items():
-            if name in known:
-                given.arguments[name] = _read_argument(
-                    name, value, known[name], f"{fn.__name__}: "
+        for name, value in bound.arguments.items():
+            if name in declared:
+                bound.arguments[name] = _read_argument(
+                    name, value, declared[name], f"{fn.__name__}: "
                 )
-        return fn(*given.args, **given.kwargs)
+        return fn(*bound.args, **bound.kwargs)
 
     return wrapper  # type: ignore[return-value]
 
 
 def check_fields(thing: Any, *only: str) -> None:
     """Validate the annotated fields of a dataclass, or `only` these, and store them as Python types."""
-    for name, known in declared_fields(type(thing)).items():
+    for name, declared in declared_fields(type(thing)).items():
         if name in (only or (name,)):
             value = _read_argument(
-                f"{type(thing).__name__} {name}", getattr(thing, name), known
+                f"{type(thing).__name__} {name}", getattr(thing, name), declared
             )
             object.__setattr__(thing, name, value)
 
@@ -521,10 +527,10 @@ def check_positions(cls: type, name: str, args: Sequence[Any]) -> None:
         return
     shown = [a if isinstance(a, str) else repr(_to_python_scalar(a)) for a in args]
     may = " and ".join(by_position) or "no argument"
-    others = [f.name for f in init if f.kw_only]
+    keyword_names = [f.name for f in init if f.kw_only]
     advice = (
-        f"give the others by name: {', '.join(others)}"
-        if others
+        f"give the others by name: {', '.join(keyword_names)}"
+        if keyword_names
         else "it has no others"
     )
     raise Incompatible(
@@ -536,9 +542,9 @@ def declared_fields(cls: type) -> Mapping[str, Declared]:
     """Return the parsed annotations of the fields of a dataclass, once for each class."""
     if cls not in _FIELDS:
         _FIELDS[cls] = {
-            f.name: known
+            f.name: declared
             for f in fields(cls)
-            if (known := parse_annotation(f.type)) is not None
+            if (declared := parse_annotation(f.type)) is not None
         }
     return _FIELDS[cls]
 

@@ -186,8 +186,8 @@ class PriorPath:
             )  # those without have no path
             fn = partial(
                 sums.curvature_slopes, likelihood=likelihood, unknown=self.like.unknown,
-                gamma=theta[:k].reshape(self.like.shape), frame=self.like.design.frame, known={**self.like.fixed, **aux},
-                along=directions, onto=onto,
+                gamma=theta[:k].reshape(self.like.shape), frame=self.like.design.frame, aux_values={**self.like.fixed, **aux},
+                direction=directions, onto=onto,
             )  # fmt: skip
             return np.asarray(self.like.design.fold(fn)[0])
         if not aux:

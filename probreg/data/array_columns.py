@@ -130,7 +130,7 @@ class PlainColumns(ArrayColumns):
         return {}
 
     def with_basis(
-        self, key: str, basis: KernelBasis, *, found: bool = False
+        self, key: str, basis: KernelBasis, *, length_found: bool = False
     ) -> "ColumnRecipe":
         raise DataError(
             f"{key!r} is no Gaussian process of these columns, which are taken as they are"
@@ -179,13 +179,13 @@ def from_arrays(
     ):  # one column that has a name
         X = {str(X.name): X}
     if not is_array(X):
-        own = getattr(X, "columns", X if isinstance(X, Mapping) else None)
-        if own is None:
+        name_list = getattr(X, "columns", X if isinstance(X, Mapping) else None)
+        if name_list is None:
             raise DataError(
                 f"X is a matrix (rows, columns) or a table of columns, got {type(X).__name__}"
             )
         if columns is None:
-            columns = [str(c) for c in (X if own is None else own)]
+            columns = [str(c) for c in (X if name_list is None else name_list)]
     if is_array(X):
         X = as_array(X, "X")
     else:
@@ -201,8 +201,8 @@ def from_arrays(
         raise DataError(f"there are no rows: X has shape (0, {len(names)})")
     recipe = PlainColumns(((INTERCEPT,) if intercept else ()) + names, intercept)
     check_intercept(X, names)
-    kind, given = read_weights(weights)
-    own, precision = by_kind(kind, as_weights(given, len(X), kind))
+    kind, weight_values = read_weights(weights)
+    name_list, precision = by_kind(kind, as_weights(weight_values, len(X), kind))
     return Design(
         X=X,
         y=None,
@@ -212,7 +212,7 @@ def from_arrays(
         response=response,
         offset=as_offset(offset, len(X)),
         labels=None if labels is None else as_array(labels, "labels"),
-        weights=own,
+        weights=name_list,
         precision=precision,
         weight_kind=kind,
     )

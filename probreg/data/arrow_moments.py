@@ -167,13 +167,13 @@ class ArrowMoments:
         q = len(self.border)
         # F_all = [[R, A, z], [0, B, c], [0, 0, s]]: R'A = X'WZ, and what that leaves of [Z y] has the root [[B, c], [0, s]]
         A = np.linalg.lstsq(F[:-1, :-1].T, self.border[:, :-1].T)[0]
-        left = np.zeros((q + 1, q + 1))
-        left[:q, :q] = self.inside.toarray() - A.T @ A
-        left[:q, q] = left[q, :q] = self.border[:, -1] - A.T @ F[:-1, -1]
-        left[q, q] = F[-1, -1] ** 2
-        size = np.sqrt(np.append(self.inside.diagonal(), left[q, q]))
+        remaining = np.zeros((q + 1, q + 1))
+        remaining[:q, :q] = self.inside.toarray() - A.T @ A
+        remaining[:q, q] = remaining[q, :q] = self.border[:, -1] - A.T @ F[:-1, -1]
+        remaining[q, q] = F[-1, -1] ** 2
+        size = np.sqrt(np.append(self.inside.diagonal(), remaining[q, q]))
         size = np.where(size > 0, size, 1.0)
-        value, vector = np.linalg.eigh(left / size[:, None] / size)
+        value, vector = np.linalg.eigh(remaining / size[:, None] / size)
         root = triangular(np.sqrt(np.maximum(value, 0.0))[:, None] * vector.T * size)
         top = np.hstack([F[:-1, :-1], A, F[:-1, -1:]])
         factor = np.vstack(
@@ -258,10 +258,10 @@ class ArrowMoments:
         place = list[int]()
         start = 0
         for old, new in zip(self.terms, terms):
-            at = {level: i for i, level in enumerate(new.levels)}
+            places = {level: i for i, level in enumerate(new.levels)}
             K = len(new.effects)
             place += [
-                start + at[level] * K + k for level in old.levels for k in range(K)
+                start + places[level] * K + k for level in old.levels for k in range(K)
             ]
             start += len(new.levels) * K
         to = np.array(place, dtype=np.intp)
@@ -298,14 +298,14 @@ class ArrowMoments:
 
     def to_arrays(self) -> dict[str, Array]:
         """The sums of columns by group as plain arrays; of `inside` the row, column and value of each entry."""
-        found = self.inside.tocoo()
+        sparse = self.inside.tocoo()
         entries = {
-            "row": np.asarray(found.row, dtype=np.int64),
-            "column": np.asarray(found.col, dtype=np.int64),
+            "row": np.asarray(sparse.row, dtype=np.int64),
+            "column": np.asarray(sparse.col, dtype=np.int64),
         }
         return {
             **entries,
-            "value": found.data,
+            "value": sparse.data,
             "border": self.border,
             "totals": self.totals,
         }

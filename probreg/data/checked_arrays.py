@@ -27,17 +27,17 @@ def names_of(columns: Any, width: int, *, intercept: Any) -> tuple[str, ...]:
     ):
         raise DataError(f"columns is a sequence of names, got {type(columns).__name__}")
     if columns is None:
-        given = [f"x{j + 1}" for j in range(width)]
+        labels = [f"x{j + 1}" for j in range(width)]
     else:
-        given = list(columns)
+        labels = list(columns)
     odd = [
         name
-        for name in given
+        for name in labels
         if not isinstance(name, str | int | float | tuple | np.generic)
     ]
     if odd:
         raise DataError(f"the names of columns are texts, got {type(odd[0]).__name__}")
-    names = tuple(map(str, given))
+    names = tuple(map(str, labels))
     if not names and not intercept:
         raise DataError(
             "there are no columns: X has none and intercept=False leaves out the column of ones"
@@ -117,20 +117,20 @@ def as_matrix(X: Array, names: Sequence[str], *, ones: bool = False) -> Array:
             f"expected {len(names)} columns ({', '.join(names)}), got an array of shape {X.shape}"
         )
     if ones:
-        out = np.empty((len(X), X.shape[1] + 1))
+        matrix = np.empty((len(X), X.shape[1] + 1))
     else:
-        out = np.ascontiguousarray(X, dtype=float)
+        matrix = np.ascontiguousarray(X, dtype=float)
 
     def look(rows: slice) -> tuple[Array, ...]:
         if ones:
-            out[rows, 0], out[rows, 1:] = 1.0, X[rows]  # blocks do not overlap
-        values = out[rows].reshape(-1)
+            matrix[rows, 0], matrix[rows, 1:] = 1.0, X[rows]  # blocks do not overlap
+        values = matrix[rows].reshape(-1)
         return (np.dot(values, values),)
 
     with np.errstate(all="ignore"):
-        square = float(map_blocks(look, row_blocks(*out.shape))[0])
-    check_finite(square, out[:, 1:] if ones else out, names)
-    return out
+        square = float(map_blocks(look, row_blocks(*matrix.shape))[0])
+    check_finite(square, matrix[:, 1:] if ones else matrix, names)
+    return matrix
 
 
 def check_finite(total: float, X: Array, names: Sequence[str]) -> None:
@@ -155,26 +155,26 @@ def as_offset(offset: Any, n: int) -> Array | None:
     """(n, 1) or (n, m), finite."""
     if offset is None:
         return None
-    out = floats(offset, "an offset")
-    out = out[:, None] if out.ndim == 1 else out
-    if out.ndim != 2 or len(out) != n or not out.shape[1]:
+    array = floats(offset, "an offset")
+    array = array[:, None] if array.ndim == 1 else array
+    if array.ndim != 2 or len(array) != n or not array.shape[1]:
         raise DataError(
             f"an offset has one value per row: expected {n} rows, got shape {np.shape(offset)}"
         )
-    bad = np.argwhere(~np.isfinite(out))
+    bad = np.argwhere(~np.isfinite(array))
     if len(bad):
         raise DataError(
-            f"the offset of row {bad[0, 0]} is {out[tuple(bad[0])]}; offsets are finite"
+            f"the offset of row {bad[0, 0]} is {array[tuple(bad[0])]}; offsets are finite"
         )
-    return out
+    return array
 
 
 def as_weights(values: Any, n: int, kind: WeightKind) -> Array | None:
     """(n,), of their kind, not all zero."""
-    out = as_weights_of_some(values, n, kind)
-    if out is not None and not out.sum() > 0:
+    array = as_weights_of_some(values, n, kind)
+    if array is not None and not array.sum() > 0:
         raise DataError("the weights sum to zero: no observation is left")
-    return out
+    return array
 
 
 def as_weights_of_some(values: Any, n: int, kind: WeightKind) -> Array | None:
@@ -185,12 +185,12 @@ def as_weights_of_some(values: Any, n: int, kind: WeightKind) -> Array | None:
         raise DataError(
             f"weights={values!r} names a column, and these rows come as arrays: give the weights as an array"
         )
-    out = floats(values, "weights")
-    if out.shape != (n,):
+    array = floats(values, "weights")
+    if array.shape != (n,):
         raise DataError(
-            f"weights are one number per row: expected shape ({n},), got {out.shape}"
+            f"weights are one number per row: expected shape ({n},), got {array.shape}"
         )
-    return check_values(out, kind, lambda i: f"the weight of row {i}")
+    return check_values(array, kind, lambda i: f"the weight of row {i}")
 
 
 def with_trials(successes: Any, trials: Any, n: int) -> Array:

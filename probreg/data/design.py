@@ -81,7 +81,7 @@ class ColumnRecipe(Protocol):
     def inputs_at(self, data: Any) -> dict[str, Array]: ...
 
     def with_basis(
-        self, key: str, basis: KernelBasis, *, found: bool = False
+        self, key: str, basis: KernelBasis, *, length_found: bool = False
     ) -> "ColumnRecipe": ...
 
     def offset_at(self, data: Any) -> Array | None: ...
@@ -231,12 +231,12 @@ class Design:
             (t for t in self.recipe.grouped.values() if t.columns == names), None
         )
 
-    def need_columns_elsewhere(self, what: str) -> None:
-        """Incompatible where the columns of a process are its values at the rows of a fit, and `what` asks for those at others."""
+    def need_columns_elsewhere(self, quantity: str) -> None:
+        """Incompatible where the columns of a process are its values at the rows of a fit, and `quantity` asks for those at others."""
         for term in self.recipe.processes.values():
             if not term.basis.elsewhere:
                 raise Incompatible(
-                    f"{what} needs columns that say what {term.short} is elsewhere, and these are its values at the rows of the fit: "
+                    f"{quantity} needs columns that say what {term.short} is elsewhere, and these are its values at the rows of the fit: "
                     "state its length, or write basis='hsgp'"
                 )
 
@@ -293,18 +293,18 @@ class Design:
             return "save(rows=True) keeps them"
         return "build it from a part that fits in memory"
 
-    def rows_obstacle(self, what: str, instead: str = "") -> str | None:
-        """The sentence why `what` cannot be had, and what to do (`instead`, where it says more than `rows_needed`); None where the
+    def rows_obstacle(self, quantity: str, instead: str = "") -> str | None:
+        """The sentence why `quantity` cannot be had, and what to do (`instead`, where it says more than `rows_needed`); None where the
         rows are in memory."""
         if self.n:
             return None
-        return f"{what} needs the rows in memory, and " + (
+        return f"{quantity} needs the rows in memory, and " + (
             f"{self.rows_absent}: {instead}" if instead else self.rows_needed
         )
 
-    def need_rows(self, what: str, instead: str = "") -> None:
-        """Raise DataError unless the rows are in memory; `what` names the quantity that needs them."""
-        obstacle = self.rows_obstacle(what, instead)
+    def need_rows(self, quantity: str, instead: str = "") -> None:
+        """Raise DataError unless the rows are in memory; `quantity` names the quantity that needs them."""
+        obstacle = self.rows_obstacle(quantity, instead)
         if obstacle is not None:
             raise DataError(obstacle)
 
@@ -492,20 +492,20 @@ class Design:
             raise DataError(
                 "offset= was given, and this model was fitted without an offset"
             )
-        made = as_offset(
+        offsets = as_offset(
             self.recipe.offset_at(data) if offset is None else offset, len(X)
         )
-        if made is None and self.offset is not None:
+        if offsets is None and self.offset is not None:
             raise DataError(
                 "this model has an offset given as an array: pass offset= with one value per new row"
             )
         if (
-            made is not None
+            offsets is not None
             and self.offset is not None
-            and made.shape[1] != self.offset.shape[1]
+            and offsets.shape[1] != self.offset.shape[1]
         ):
             raise DataError(
-                f"the offset has {made.shape[1]} columns, and {self.offset.shape[1]} when the model was fitted"
+                f"the offset has {offsets.shape[1]} columns, and {self.offset.shape[1]} when the model was fitted"
             )
         trial_counts = as_trials(
             self.recipe.trials_at(data) if trials is None else trials, len(X)
@@ -517,17 +517,17 @@ class Design:
             self.free,
             self.recipe,
             self.response,
-            made,
+            offsets,
             trials=trial_counts,
         )
         return replace(plain, inputs=self.recipe.inputs_at(data))
 
     def with_basis(
-        self, key: str, basis: KernelBasis, *, found: bool = False
+        self, key: str, basis: KernelBasis, *, length_found: bool = False
     ) -> "Design":
         """The same rows, with the columns of the process `key` made by another basis; there may be more or fewer of them.
 
-        If its length was `found` by a search, there is no note about an unstated length.
+        If its length was `length_found` by a search, there is no note about an unstated length.
 
         DataError where the rows are not in memory, and for a key that is no process of the design.
         """
@@ -538,14 +538,14 @@ class Design:
             )
         self.need_rows("another basis of a process")
         term = self.recipe.processes[key]
-        recipe = self.recipe.with_basis(key, basis, found=found)
+        recipe = self.recipe.with_basis(key, basis, length_found=length_found)
         old = term.columns
         new = recipe.processes[key]
         first = self.columns.index(old[0])
 
-        def among(every: Array, new: Array) -> Array:
+        def among(columns: Array, new: Array) -> Array:
             return np.concatenate(
-                [every[..., :first], new, every[..., first + len(old) :]], axis=-1
+                [columns[..., :first], new, columns[..., first + len(old) :]], axis=-1
             )
 
         u = self.unused
@@ -665,24 +665,24 @@ class Design:
     def imprecise_columns(self) -> tuple[int, ...]:
         """Columns that vary by less than 1e-12 of their size, of which double precision keeps fewer than four digits of the
         differences; a constant column is none."""
-        some = self._sample_rows
-        if not len(some):
+        sample = self._sample_rows
+        if not len(sample):
             return ()
-        where = np.arange(some.shape[1])
-        if isinstance(some, LazyColumns):  # the columns of groups have zeros
+        where = np.arange(sample.shape[1])
+        if isinstance(sample, LazyColumns):  # the columns of groups have zeros
             of_groups = [
                 np.arange(start, start + part.groups * part.effects)
-                for start, part in zip(some.starts, some.tail)
+                for start, part in zip(sample.starts, sample.tail)
             ]
             where = np.setdiff1d(where, np.concatenate(of_groups))
-            some = some.head
+            sample = sample.head
         if not len(where):
             return ()
-        low = some.min(0)
-        high = some.max(0)
+        low = sample.min(0)
+        high = sample.max(0)
         size = np.maximum(np.abs(low), np.abs(high))
-        found = (high > low) & (high - low < 1e-12 * size)
-        return tuple(where[found].tolist())
+        is_imprecise = (high > low) & (high - low < 1e-12 * size)
+        return tuple(where[is_imprecise].tolist())
 
     @property
     def _sample_rows(self) -> Array:
@@ -730,9 +730,11 @@ class Unused:
     inputs: Mapping[str, Array] = field(default_factory=dict)
 
 
-def left_out_notes(left: int, n: int, unused: Unused | None = None) -> tuple[str, ...]:
+def left_out_notes(
+    n_omitted: int, n: int, unused: Unused | None = None
+) -> tuple[str, ...]:
     """The note on rows of weight 0, of n rows; none where there are none."""
-    if not left:
+    if not n_omitted:
         return ()
     if unused is None or isinstance(unused.X, LazyColumns):
         blank = 0
@@ -742,7 +744,7 @@ def left_out_notes(left: int, n: int, unused: Unused | None = None) -> tuple[str
         absent = f"; {blank} of them hold values that no other row taught the terms, and have no prediction"
     else:
         absent = ""
-    return (f"{left} of {n} rows have weight 0 and were left out{absent}",)
+    return (f"{n_omitted} of {n} rows have weight 0 and were left out{absent}",)
 
 
 def from_reading(reading: Any) -> tuple[Design, Array, tuple[Any, ...] | None]:

@@ -58,39 +58,39 @@ class Frame:
         Columns that are combinations of earlier ones stay as they are.
         """
         if columns is None:
-            own = np.arange(X.shape[1])
+            mixed = np.arange(X.shape[1])
         else:
-            own = columns
+            mixed = columns
         n = len(X)
         if (
             not isinstance(X, np.ndarray)
-            or not 1 < len(own) <= _MOST_COLUMNS
-            or n <= len(own)
+            or not 1 < len(mixed) <= _MOST_COLUMNS
+            or n <= len(mixed)
         ):
             return self
-        some = X[:: max(1, n // _SAMPLE)]
-        some = some if len(own) == X.shape[1] else some[:, own]
-        U = (some - self.shift[own]) / self.scale[own]
-        n = len(some)
+        sample = X[:: max(1, n // _SAMPLE)]
+        sample = sample if len(mixed) == X.shape[1] else sample[:, mixed]
+        U = (sample - self.shift[mixed]) / self.scale[mixed]
+        n = len(sample)
         L, info = lapack.dpotrf(np.dot(U.T, U) / n)
         if info == 0 and condition_of(np.triu(L)) < _ILL:
             return self
         R = factor_of(U / np.sqrt(n))
-        kept = np.array(rank_of(R).kept, dtype=np.intp)
-        if len(kept) < len(own):
-            own = own[kept]
-            R = factor_of(R[:, kept])
-        if len(own) < 2 or not _ILL <= condition_of(R) < _SINGULAR:
+        independent = np.array(rank_of(R).kept, dtype=np.intp)
+        if len(independent) < len(mixed):
+            mixed = mixed[independent]
+            R = factor_of(R[:, independent])
+        if len(mixed) < 2 or not _ILL <= condition_of(R) < _SINGULAR:
             return self
-        return replace(self, mix=np.asarray(inverse_upper(R), dtype=float), mixed=own)
+        return replace(self, mix=np.asarray(inverse_upper(R), dtype=float), mixed=mixed)
 
     def rows(self, X: Array) -> Array:
         """The rows of u at rows X (n, p)."""
         centred = X - self.shift
-        out = np.divide(centred, self.scale, out=centred)
+        standardised = np.divide(centred, self.scale, out=centred)
         if self.mix is None:
-            return out
-        return self._apply_mix(out)
+            return standardised
+        return self._apply_mix(standardised)
 
     def gradients(self, G: Array) -> Array:
         """T'G along the second axis: gradients over beta, (R, p, m), as gradients over gamma."""
@@ -153,45 +153,45 @@ class Frame:
 
     def to_raw(self, gamma: Array) -> Array:
         """T gamma, gamma (p, s), without the matrix T."""
-        out = np.array(gamma, dtype=float)
+        beta = np.array(gamma, dtype=float)
         if self.mix is not None:
-            out[self.mixed] = np.dot(self.mix, out[self.mixed])
-        out /= self.scale[:, None]
+            beta[self.mixed] = np.dot(self.mix, beta[self.mixed])
+        beta /= self.scale[:, None]
         if self.intercept is not None and self.shift.any():
             # beta_0 = gamma_0 - sum_j shift_j beta_j
-            out[self.intercept] -= self.shift @ out
-        return out
+            beta[self.intercept] -= self.shift @ beta
+        return beta
 
     def from_raw(self, beta: Array) -> Array:
         """T^-1 beta, beta (p, s), without the matrix."""
-        out = self.scale[:, None] * beta
+        gamma = self.scale[:, None] * beta
         if self.intercept is not None and self.shift.any():
-            out[self.intercept] = beta[self.intercept] + self.shift @ beta
+            gamma[self.intercept] = beta[self.intercept] + self.shift @ beta
         if self.mix is not None:
-            out[self.mixed] = solve_triangular(self.mix, out[self.mixed])
-        return out
+            gamma[self.mixed] = solve_triangular(self.mix, gamma[self.mixed])
+        return gamma
 
     @cached_property
     def T(self) -> Array:
         """(p, p) with beta = T gamma."""
         # x_j = shift_j + scale_j u_j: beta_j = gamma_j / scale_j, beta_0 = gamma_0 - sum_j gamma_j shift_j / scale_j.
         refuse_too_wide(len(self.scale))
-        out = np.diag(1.0 / self.scale)
+        matrix = np.diag(1.0 / self.scale)
         if self.intercept is not None:
-            out[self.intercept] -= self.shift / self.scale
-            out[self.intercept, self.intercept] = 1.0
+            matrix[self.intercept] -= self.shift / self.scale
+            matrix[self.intercept, self.intercept] = 1.0
         if self.mix is None:
-            return out
-        return self._apply_mix(out)
+            return matrix
+        return self._apply_mix(matrix)
 
     @cached_property
     def T_inverse(self) -> Array:
         """(p, p) with gamma = T_inverse beta."""
         refuse_too_wide(len(self.scale))
-        out = np.diag(self.scale)
+        matrix = np.diag(self.scale)
         if self.intercept is not None:
-            out[self.intercept] += self.shift
-            out[self.intercept, self.intercept] = 1.0
+            matrix[self.intercept] += self.shift
+            matrix[self.intercept, self.intercept] = 1.0
         if self.mix is not None:
-            out[self.mixed] = solve_triangular(self.mix, out[self.mixed])
-        return out
+            matrix[self.mixed] = solve_triangular(self.mix, matrix[self.mixed])
+        return matrix

@@ -215,7 +215,7 @@ class ColumnsWithGroups(ArrayColumns):
         return inputs_by_key
 
     def with_basis(
-        self, key: str, basis: KernelBasis, *, found: bool = False
+        self, key: str, basis: KernelBasis, *, length_found: bool = False
     ) -> ColumnRecipe:
         raise DataError(
             f"{key!r} is no Gaussian process of these columns, which are taken as they are"

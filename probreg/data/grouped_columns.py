@@ -179,13 +179,15 @@ class ArrowColumns(NamedTuple):
                 corner[places, other_places] = corner[other_places, places].T
         return ArrowGram(self.lead.gram(w), cross, corner)
 
-    def leverage(self, own: Array, border: Array, corner: Array) -> Array:
+    def leverage(self, blocks: Array, border: Array, corner: Array) -> Array:
         """x_i S x_i' (n,) of the rows x_i of [Z, X]: S has diagonal blocks (G, K, K), border (G, K, r) and corner (r, r)."""
         n = len(self.dense)
         leverages = np.empty(n)
         for start in range(0, n, _ROWS):
             rows = slice(start, min(start + _ROWS, n))
-            leverages[rows] = self.part(rows)._leverage_from_blocks(own, border, corner)
+            leverages[rows] = self.part(rows)._leverage_from_blocks(
+                blocks, border, corner
+            )
         return leverages
 
     def _leverage_from_blocks(
@@ -201,24 +203,24 @@ class ArrowColumns(NamedTuple):
             leverages += 2.0 * np.einsum(
                 "nk,nkj,nj->n", Z, border[codes][..., dense], X, optimize=True
             )
-        for i, (o, at) in enumerate(zip(self.others, grouped)):
+        for i, (o, places) in enumerate(zip(self.others, grouped)):
             shape = (o.groups, o.effects)
             # of the leading factor, of dense columns, of its own
-            borders = border[..., at].reshape(*border.shape[:2], *shape)[
+            borders = border[..., places].reshape(*border.shape[:2], *shape)[
                 codes, :, o.codes
             ]
             leverages += 2.0 * np.einsum("nk,nkl,nl->n", Z, borders, o.Z, optimize=True)
             if X.shape[1]:
-                block = corner[at, dense].reshape(*shape, -1)[o.codes]
+                block = corner[places, dense].reshape(*shape, -1)[o.codes]
                 leverages += 2.0 * np.einsum(
                     "nl,nlj,nj->n", o.Z, block, X, optimize=True
                 )
-            mine = corner[at, at].reshape(*shape, *shape)[o.codes, :, o.codes]
+            mine = corner[places, places].reshape(*shape, *shape)[o.codes, :, o.codes]
             leverages += np.einsum("nk,nkl,nl->n", o.Z, mine, o.Z, optimize=True)
-            for p, there in zip(self.others[:i], grouped):
-                pair_codes = corner[there, at].reshape(p.groups, p.effects, *shape)[
-                    p.codes, :, o.codes
-                ]
+            for p, earlier in zip(self.others[:i], grouped):
+                pair_codes = corner[earlier, places].reshape(
+                    p.groups, p.effects, *shape
+                )[p.codes, :, o.codes]
                 leverages += 2.0 * np.einsum(
                     "nk,nkl,nl->n", p.Z, pair_codes, o.Z, optimize=True
                 )

@@ -76,8 +76,12 @@ class KernelColumns(ArrayColumns):
     def inputs_at(self, data: Any) -> dict[str, Array]:
         return {self.process.key: self.given_at(data)}
 
-    def with_basis(self, key: str, basis: KernelBasis, *, found: bool = False) -> Self:
-        return replace(self, process=self.process.with_basis(basis, found=found))
+    def with_basis(
+        self, key: str, basis: KernelBasis, *, length_found: bool = False
+    ) -> Self:
+        return replace(
+            self, process=self.process.with_basis(basis, length_found=length_found)
+        )
 
     def read_back(self, design: Design) -> dict[str, Array]:
         return dict(zip(self.given, design.inputs[self.process.key].T))
@@ -193,8 +197,8 @@ def design_of_kernel(
         else:
             read = read.resolved(with_spread(x, counts), names)
         if triangular and basis == "exact":
-            made, phi = exact_by_cholesky(read, x)
-            term = ProcessTerm(key, key, made, is_known, names)
+            fitted_basis, phi = exact_by_cholesky(read, x)
+            term = ProcessTerm(key, key, fitted_basis, is_known, names)
             if len(x) != len(inputs):
                 phi = _columns_where_known(term, inputs, w)
         else:

@@ -35,7 +35,7 @@ def select_leading_part(X: LazyColumns) -> tuple[int, Array, Array]:
     places = [
         np.arange(start, start + part.groups) for start, part in zip(X.starts, X.tail)
     ]
-    other_parts = [at for k, at in enumerate(places) if k != first]
+    other_parts = [part_places for k, part_places in enumerate(places) if k != first]
     return (
         first,
         places[first],

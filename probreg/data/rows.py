@@ -53,19 +53,19 @@ _LARGEST = 1e140  # sizes whose squares, added up over 1e20 rows, are still numb
 def own_labels(data: Any, n: int) -> np.ndarray:
     """The labels of n rows: the index of a pandas table, and places where there is none."""
     index = getattr(data, "index", None)
-    known = index is not None and not callable(index) and len(index) == n
-    return np.asarray(index) if known else np.arange(n)
+    has_index = index is not None and not callable(index) and len(index) == n
+    return np.asarray(index) if has_index else np.arange(n)
 
 
-def labels(table: Table, positions: Iterable[int], most: int = 5) -> str:
+def labels(table: Table, positions: Iterable[int], limit: int = 5) -> str:
     """The row labels at some positions, in words: `row 3` or `rows 3, 7, 9 and 12 more`."""
     where = list(positions)
-    named = ", ".join(str(table.rows[i]) for i in where[:most])
-    if len(where) > most:
-        more = f" and {len(where) - most} more"
+    listed = ", ".join(str(table.rows[i]) for i in where[:limit])
+    if len(where) > limit:
+        remainder = f" and {len(where) - limit} more"
     else:
-        more = ""
-    return f"row{'s' * (len(where) > 1)} {named}{more}"
+        remainder = ""
+    return f"row{'s' * (len(where) > 1)} {listed}{remainder}"
 
 
 def require(table: Table, names: Iterable[str]) -> None:
@@ -73,9 +73,9 @@ def require(table: Table, names: Iterable[str]) -> None:
     for name in names:
         if name not in table.columns:
             present = list(table.columns)
-            near = difflib.get_close_matches(name, present, n=1)
-            if near:
-                hint = f"; did you mean {near[0]!r}?"
+            matches = difflib.get_close_matches(name, present, n=1)
+            if matches:
+                hint = f"; did you mean {matches[0]!r}?"
             else:
                 hint = "."
             shown = ", ".join(present[:20]) + (
@@ -94,31 +94,35 @@ def complete(
         raise DataError(
             f"missing={brief(action)} is not known; take 'raise' (an error names the rows) or 'drop'"
         )
-    gone = {name: missing_values(values) for name, values in table.columns.items()}
-    lost = np.logical_or.reduce([np.zeros(len(table.rows), dtype=bool), *gone.values()])
-    if not lost.any():
+    missing_by_column = {
+        name: missing_values(values) for name, values in table.columns.items()
+    }
+    is_missing = np.logical_or.reduce(
+        [np.zeros(len(table.rows), dtype=bool), *missing_by_column.values()]
+    )
+    if not is_missing.any():
         return table, (), ()
-    met = ", ".join(
+    counts = ", ".join(
         f"{name!r} {where.sum()} ({labels(table, np.flatnonzero(where))})"
-        for name, where in gone.items()
+        for name, where in missing_by_column.items()
         if where.any()
     )
     if action == "raise":
         raise DataError(
-            f"values are missing in {lost.sum()} of {len(lost)} rows, by column: {met}",
+            f"values are missing in {is_missing.sum()} of {len(is_missing)} rows, by column: {counts}",
             remedy=Remedy("missing", "drop"),
         )
-    if lost.all():
+    if is_missing.all():
         raise DataError(
-            f"no row is complete, so missing='drop' would leave none; missing by column: {met}"
+            f"no row is complete, so missing='drop' would leave none; missing by column: {counts}"
         )
     sentence = (
-        f"{lost.sum()} of {len(lost)} rows were dropped because of missing values: "
-        f"{labels(table, np.flatnonzero(lost))}; by column: {met}"
+        f"{is_missing.sum()} of {len(is_missing)} rows were dropped because of missing values: "
+        f"{labels(table, np.flatnonzero(is_missing))}; by column: {counts}"
     )
     return (
-        table.take(np.flatnonzero(~lost)),
-        tuple(table.rows[lost].tolist()),
+        table.take(np.flatnonzero(~is_missing)),
+        tuple(table.rows[is_missing].tolist()),
         (sentence,),
     )
 
@@ -222,9 +226,9 @@ def check_counts(counts: np.ndarray, *, term: str, table: Table) -> None:
         )
 
 
-def check_trials(both: np.ndarray, *, term: str, table: Table) -> None:
+def check_trials(counts: np.ndarray, *, term: str, table: Table) -> None:
     """Whole numbers with 0 <= successes <= trials in every row (n, 2)."""
-    successes, trials = both.T
+    successes, trials = counts.T
     wrong = (
         (successes % 1 != 0)
         | (trials % 1 != 0)
@@ -234,9 +238,9 @@ def check_trials(both: np.ndarray, *, term: str, table: Table) -> None:
     bad = np.flatnonzero(wrong)
     if len(bad):
         i = bad[0]
-        met = (
+        problem = (
             f"{successes[i]:g} successes in {trials[i]:g} trials in row {table.rows[i]}"
         )
         raise DataError(
-            f"the response {term!r} has {met} ({such_rows(len(bad))}); both are whole numbers, 0 <= successes <= trials"
+            f"the response {term!r} has {problem} ({such_rows(len(bad))}); both are whole numbers, 0 <= successes <= trials"
         )

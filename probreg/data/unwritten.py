@@ -73,13 +73,13 @@ class LazyColumns:
         from scipy.sparse import csr_array
 
         n, q = self.head.shape
-        at = [np.broadcast_to(self.head_places, (n, q))]
-        at += [
+        blocks = [np.broadcast_to(self.head_places, (n, q))]
+        blocks += [
             first + (c.codes * c.effects)[:, None] + np.arange(c.effects)
             for first, c in zip(self.starts, self.tail)
         ]
         values = np.hstack([self.head, *(c.Z for c in self.tail)])
-        places = np.hstack(at)
+        places = np.hstack(blocks)
         return csr_array(
             (values.ravel(), places.ravel(), np.arange(n + 1) * places.shape[1]),
             shape=self.shape,
@@ -98,10 +98,10 @@ class LazyColumns:
     @cached_property
     def head_places(self) -> Array:
         """(q,) the columns that the head is."""
-        own = np.ones(self.shape[1], dtype=bool)
+        is_head = np.ones(self.shape[1], dtype=bool)
         for first, c in zip(self.starts, self.tail):
-            own[first : first + c.groups * c.effects] = False
-        return np.flatnonzero(own)
+            is_head[first : first + c.groups * c.effects] = False
+        return np.flatnonzero(is_head)
 
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, tuple):
@@ -130,18 +130,21 @@ class LazyColumns:
             )
             return np.array([self._column_at(int(j))[i] for i, j in pairs])
         if isinstance(rows, slice) and rows == slice(None):
-            some = self
+            chosen_rows = self
         else:
-            some = self[rows]
+            chosen_rows = self[rows]
         if isinstance(columns, int | np.integer):
-            return some._column_at(int(columns) % self.shape[1])
+            return chosen_rows._column_at(int(columns) % self.shape[1])
         chosen = np.arange(self.shape[1])[columns]
-        _require_writable_size(len(some), len(chosen))
-        own = np.searchsorted(self.head_places, chosen)
+        _require_writable_size(len(chosen_rows), len(chosen))
+        positions = np.searchsorted(self.head_places, chosen)
         if len(chosen) and np.isin(chosen, self.head_places).all():
-            return some.head[:, own]
+            return chosen_rows.head[:, positions]
         return np.column_stack(
-            [np.empty((len(some), 0)), *(some._column_at(int(j)) for j in chosen)]
+            [
+                np.empty((len(chosen_rows), 0)),
+                *(chosen_rows._column_at(int(j)) for j in chosen),
+            ]
         )
 
     def _column_at(self, j: int) -> Array:
@@ -157,17 +160,17 @@ class LazyColumns:
         B = np.asarray(B)
         if B.ndim > 2:  # (..., p, s)
             flat = np.moveaxis(B, -2, 0)
-            out = self @ flat.reshape(len(flat), -1)
-            return np.moveaxis(out.reshape(len(self), *flat.shape[1:]), 0, -2)
+            product = self @ flat.reshape(len(flat), -1)
+            return np.moveaxis(product.reshape(len(self), *flat.shape[1:]), 0, -2)
         columns = B.reshape(len(B), -1)
-        out = self.head @ columns[self.head_places]
+        product = self.head @ columns[self.head_places]
         for first, c in zip(self.starts, self.tail):
-            out = out + c.times(
+            product = product + c.times(
                 columns[first : first + c.groups * c.effects].reshape(
                     c.groups, c.effects, -1
                 )
             )
-        return out.reshape(len(self), *B.shape[1:])
+        return product.reshape(len(self), *B.shape[1:])
 
     def __rmatmul__(self, A: Array) -> Array:
         return (self.T @ np.asarray(A).T).T
@@ -206,13 +209,13 @@ class LazyColumns:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         n, p = self.shape
         _require_writable_size(n, p)
-        out = np.zeros((n, p))
-        out[:, self.head_places] = self.head
+        matrix = np.zeros((n, p))
+        matrix[:, self.head_places] = self.head
         for first, c in zip(self.starts, self.tail):
             place = first + c.codes * c.effects
             for k in range(c.effects):
-                out[np.arange(n), place + k] = c.Z[:, k]
-        return out if dtype is None else out.astype(dtype)
+                matrix[np.arange(n), place + k] = c.Z[:, k]
+        return matrix if dtype is None else matrix.astype(dtype)
 
     def __array_function__(
         self, func: Callable[..., Any], types: Any, args: Any, kwargs: Any
@@ -232,21 +235,21 @@ class LazyColumns:
 
     def _in_place(self, head: Array, tail: Sequence[Array]) -> Array:
         """Numbers (p, ...) of the columns, from those of the head and of each part of the tail."""
-        out = np.empty((self.shape[1], *head.shape[1:]))
-        out[self.head_places] = head
+        values_by_column = np.empty((self.shape[1], *head.shape[1:]))
+        values_by_column[self.head_places] = head
         for first, values in zip(self.starts, tail):
-            out[first : first + len(values)] = values
-        return out
+            values_by_column[first : first + len(values)] = values
+        return values_by_column
 
     def std(self, axis: int) -> Array:
         """Of each column (axis 0)."""
         if axis != 0:
             return np.asarray(self).std(axis)
         n = len(self)
-        every = np.ones(len(self))
-        means = [c.cross(every[:, None]).ravel() / n for c in self.tail]
+        ones = np.ones(len(self))
+        means = [c.cross(ones[:, None]).ravel() / n for c in self.tail]
         squares = [
-            np.diagonal(c.gram(every), axis1=1, axis2=2).ravel() / n for c in self.tail
+            np.diagonal(c.gram(ones), axis1=1, axis2=2).ravel() / n for c in self.tail
         ]
         tail = [
             np.sqrt(np.maximum(square - mean**2, 0.0))
@@ -293,25 +296,25 @@ class Transposed:
 
 def _write_out(args: Sequence[Any]) -> list[Any]:
     """Write out the unwritten columns among arguments, nested lists included."""
-    out = []
+    arguments = []
     for a in args:
         nested = isinstance(a, list | tuple)
-        out.append(
+        arguments.append(
             _write_out(a)
             if nested
             else np.asarray(a)
             if isinstance(a, LazyColumns | Transposed)
             else a
         )
-    return out
+    return arguments
 
 
 def beside_groups(
-    head: Array, terms: Sequence[tuple[GroupedTerm, Array]], *, apart: bool = False
+    head: Array, terms: Sequence[tuple[GroupedTerm, Array]], *, lazy: bool = False
 ) -> Any:
-    """The columns of terms at their inputs beside those of `head`: an array where that is small, unless they stay `apart`."""
+    """The columns of terms at their inputs beside those of `head`: an array where that is small, unless they stay `lazy`."""
     width = head.shape[1] + sum(len(term.columns) for term, _ in terms)
-    if not apart and 8 * len(head) * width <= UNWRITTEN:
+    if not lazy and 8 * len(head) * width <= UNWRITTEN:
         return np.hstack([head, *(term.columns_at(x) for term, x in terms)])
     return LazyColumns(
         np.ascontiguousarray(head, dtype=float),
@@ -342,10 +345,12 @@ def written_where_small(X: Any) -> Any:
 def combine_columns(parts: Sequence[Any], weights: Array) -> Any:
     """sum_k w_ik X_k (n, p) of columns at rows that keep their groups, with weights (n, K) that sum to zero in each row."""
 
-    def total(each: list[Array]) -> Array:
+    def total(arrays: list[Array]) -> Array:
         # sum_k w_k (X_k - X_0), which is 0 for a column that stays as it is, and not rounding
-        moved = (w[:, None] * (X - each[0]) for w, X in zip(weights.T[1:], each[1:]))
-        return np.asarray(sum(moved, np.zeros_like(each[0], dtype=float)))
+        changes = (
+            w[:, None] * (X - arrays[0]) for w, X in zip(weights.T[1:], arrays[1:])
+        )
+        return np.asarray(sum(changes, np.zeros_like(arrays[0], dtype=float)))
 
     first = parts[0]
     if not isinstance(first, LazyColumns):

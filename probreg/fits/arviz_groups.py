@@ -47,21 +47,21 @@ def arviz_tree(
     attrs = dict(tree.attrs)
     terms = named_terms(model)
     if prior:
-        drawn, left_out = _prior_groups(model, prior, seed, by_term=by_term)
-        groups |= drawn
+        prior_draws, left_out = _prior_groups(model, prior, seed, by_term=by_term)
+        groups |= prior_draws
         attrs |= {"left_out_of_prior": left_out} if left_out else {}
     if by_term:
         for name in {"posterior", "sampling", "prior"} & set(groups):
             groups[name] = _by_term(groups[name], terms)
         if solution.draws is not None:
-            given = blocks_given_scales(model)
-            for name, own in (
-                ("log_prior", set(range(len(model.joint.blocks))) - given),
-                ("log_prior_of_effects", given),
+            scaled_blocks = blocks_given_scales(model)
+            for name, blocks in (
+                ("log_prior", set(range(len(model.joint.blocks))) - scaled_blocks),
+                ("log_prior_of_effects", scaled_blocks),
             ):
                 if name in groups:
                     groups[name] = _log_prior_by_term(
-                        model, solution.draws.values, terms, groups[name], own
+                        model, solution.draws.values, terms, groups[name], blocks
                     )
     for name in (*_OF_ROWS, "prior_predictive"):
         if name in groups:
@@ -73,9 +73,9 @@ def arviz_tree(
     order = [k for k in tree.children if k in groups] + [
         k for k in groups if k not in tree.children
     ]
-    out = xr.DataTree.from_dict({k: groups[k] for k in order})
-    out.attrs.update(attrs)
-    return out
+    data_tree = xr.DataTree.from_dict({k: groups[k] for k in order})
+    data_tree.attrs.update(attrs)
+    return data_tree
 
 
 def named_terms(model: Model) -> tuple[TermVariable, ...]:
@@ -99,16 +99,16 @@ def _by_term(group: Any, terms: tuple[TermVariable, ...]) -> Any:
     }  # among those reported
     parts: dict[str, Any] = {}
     for t in terms:
-        own = beta.isel(coef=[place[j] for j in t.columns]).drop_vars("coef")
+        values = beta.isel(coef=[place[j] for j in t.columns]).drop_vars("coef")
         if t.dims:
-            own = own.rename(coef=t.dims[0]).assign_coords(t.coords)
+            values = values.rename(coef=t.dims[0]).assign_coords(t.coords)
         else:
-            own = own.isel(coef=0)
-        if not own.isnull().all():  # a flat prior has no draws
-            parts[t.name] = own
-    rest = group.drop_vars("beta").drop_dims("coef", errors="ignore")
-    out = xr.Dataset({**parts, **rest.data_vars}, attrs=group.attrs)
-    return out.transpose("chain", "draw", "outcome", ..., missing_dims="ignore")
+            values = values.isel(coef=0)
+        if not values.isnull().all():  # a flat prior has no draws
+            parts[t.name] = values
+    remaining = group.drop_vars("beta").drop_dims("coef", errors="ignore")
+    dataset = xr.Dataset({**parts, **remaining.data_vars}, attrs=group.attrs)
+    return dataset.transpose("chain", "draw", "outcome", ..., missing_dims="ignore")
 
 
 # ---- the response ------------------------------------------------------------------------------------------------------
@@ -117,37 +117,37 @@ def _by_term(group: Any, terms: tuple[TermVariable, ...]) -> Any:
 def _with_response(group: Any, model: Model, *, counted: bool) -> Any:
     """`y` under the name of the response; classes and counts as integers, the names of classes in the attributes."""
     name = response_name(model.design, model.likelihood)
-    out = group.rename(y=name) if name != "y" else group.copy()
+    renamed = group.rename(y=name) if name != "y" else group.copy()
     if not counted or isinstance(model.likelihood.support, str):
-        return out
-    y = out[name].variable
-    out[name] = lazy(
+        return renamed
+    y = renamed[name].variable
+    renamed[name] = lazy(
         y.dims,
         y.shape,
         lambda: as_integers(np.asarray(y.values), name),
         np.dtype(np.int64),
     )
-    if model.likelihood.levels and "level" not in out.dims:
-        out[name].attrs["levels"] = ", ".join(
+    if model.likelihood.levels and "level" not in renamed.dims:
+        renamed[name].attrs["levels"] = ", ".join(
             f"{k}: {v}" for k, v in enumerate(model.likelihood.levels)
         )
-    return out
+    return renamed
 
 
 def _with_variables(group: Any, model: Model) -> Any:
     """The numeric variables that the formula read, beside X, as x axes of pictures."""
     rows, _ = observation_rows(model)
-    found: dict[str, Any] = {}
+    variables: dict[str, Any] = {}
     for name, values in model.design.read.items():
         values = np.asarray(values)
-        called = plain_name(name)
+        label = plain_name(name)
         if (
             len(values) == model.design.n
             and values.dtype.kind in "iuf"
-            and called not in {*group.variables, *group.dims}
+            and label not in {*group.variables, *group.dims}
         ):
-            found[called] = ("obs", values[rows])
-    return group.assign(found)
+            variables[label] = ("obs", values[rows])
+    return group.assign(variables)
 
 
 # ---- the prior ---------------------------------------------------------------------------------------------------------
@@ -161,8 +161,8 @@ def _prior_groups(
 
     if not model.design.n:
         model.design.need_rows("a group of draws from the priors")
-    drawn = model.prior_predictive(draws=draws, seed=seed)
-    beta = np.asarray(drawn.beta)[None]
+    prior_draws = model.prior_predictive(draws=draws, seed=seed)
+    beta = np.asarray(prior_draws.beta)[None]
     flat = [c for c, v in zip(model.design.columns, beta[0, 0, :, 0]) if np.isnan(v)]
     if len(flat) == len(model.design.columns):
         raise DataError(
@@ -179,23 +179,23 @@ def _prior_groups(
         )
     }
     if has_effects(model):
-        every = effect_variables(model, {"effects": beta}, ("chain", "draw"))
-        variables |= {k: v for k, v in every.items() if not v.isnull().any()}
+        effects = effect_variables(model, {"effects": beta}, ("chain", "draw"))
+        variables |= {k: v for k, v in effects.items() if not v.isnull().any()}
     variables |= {
         k: (("chain", "draw"), np.asarray(v)[None])
-        for k, v in {**drawn.aux, **drawn.hyper}.items()
+        for k, v in {**prior_draws.aux, **prior_draws.hyper}.items()
         if k not in model.fixed
     }
     draw_coords: dict[str, Any] = {"chain": [0], "draw": np.arange(draws)}
     groups = {"prior": xr.Dataset(variables, model_coordinates(model) | draw_coords)}
-    if drawn.y is not None:
-        coords = draw_coords | {"obs": np.arange(drawn.y.shape[1])}
-        if drawn.y.ndim == 3:
+    if prior_draws.y is not None:
+        coords = draw_coords | {"obs": np.arange(prior_draws.y.shape[1])}
+        if prior_draws.y.ndim == 3:
             coords["level"] = [str(v) for v in model.likelihood.levels]
         groups["prior_predictive"] = xr.Dataset(
-            {"y": (tuple(coords), drawn.y[None])}, coords
+            {"y": (tuple(coords), prior_draws.y[None])}, coords
         )
-    return groups, "; ".join(drawn.notes)
+    return groups, "; ".join(prior_draws.notes)
 
 
 # ---- the log prior -----------------------------------------------------------------------------------------------------
@@ -205,7 +205,7 @@ def _log_prior_by_term(
     model: Model,
     draws: Mapping[str, Array],
     terms: tuple[TermVariable, ...],
-    whole: Any,
+    log_prior: Any,
     blocks: Collection[int],
 ) -> Any:
     """One log density (chain, draw) for each term; of blocks whose prior is no product over columns one for the block. Their sum is that of
@@ -217,21 +217,23 @@ def _log_prior_by_term(
     by_column = {j: t.name for t in terms for j in t.columns}
     parts: dict[str, list[Callable[[], Array]]] = {}
     for i in sorted(blocks):
-        for name, of in _densities(
+        for name, density in _densities(
             model, i, model.joint.blocks[i], draws, by_column
         ).items():
-            parts.setdefault(name, []).append(of)
+            parts.setdefault(name, []).append(density)
     variables: dict[str, Any] = {
         name: lazy(
             dims,
             shape,
-            lambda each=each: np.sum(  # type: ignore[misc]
-                [np.broadcast_to(of(), shape) for of in each], axis=0
+            lambda densities=densities: np.sum(  # type: ignore[misc]
+                [np.broadcast_to(density(), shape) for density in densities], axis=0
             ),
         )
-        for name, each in parts.items()
+        for name, densities in parts.items()
     }
-    return xr.Dataset({**variables, **whole.drop_vars("beta").data_vars}, whole.coords)
+    return xr.Dataset(
+        {**variables, **log_prior.drop_vars("beta").data_vars}, log_prior.coords
+    )
 
 
 def _densities(
@@ -263,10 +265,12 @@ def _densities(
                 block.take(beta), unit
             )
         }
-    out: dict[str, Callable[[], Array]] = {}
+    densities: dict[str, Callable[[], Array]] = {}
     for name in dict.fromkeys(names):
-        places = [k for k, own in enumerate(names) if own == name]
-        some = prior if len(places) == len(names) else prior.part(places)
-        at = replace(block, columns=tuple(block.columns[k] for k in places))
-        out[name] = lambda some=some, at=at: some.log_prob(at.take(beta), unit)  # type: ignore[misc]
-    return out
+        places = [k for k, variable in enumerate(names) if variable == name]
+        marginal = prior if len(places) == len(names) else prior.part(places)
+        entries = replace(block, columns=tuple(block.columns[k] for k in places))
+        densities[name] = lambda marginal=marginal, entries=entries: marginal.log_prob(
+            entries.take(beta), unit
+        )  # type: ignore[misc]
+    return densities

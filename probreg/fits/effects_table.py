@@ -33,73 +33,73 @@ _SCALE = re.compile(
 )
 
 
-def with_random_parameters(coefficients: Any, others: Any, model: Model) -> Any:
+def with_random_parameters(coefficients: Any, parameters: Any, model: Model) -> Any:
     """Rows of coefficients as "fixed", and those of standard deviations, correlations and the noise as "ran_pars" (broom.mixed)."""
     import pandas as pd
 
     rows = []
-    for index, row in others.iterrows():
+    for index, row in parameters.iterrows():
         name = index[-1] if isinstance(index, tuple) else index
         if name == model.likelihood.noise_scale:
             rows.append({"group": "Residual", "term": "sd__Observation", **row})
-        elif met := _SCALE.fullmatch(name):
-            term = f"{met['what']}__{met['effects'].replace(', ', '.')}"
-            if met["outcome"]:
-                level = {"y.level": met["outcome"]}
+        elif match := _SCALE.fullmatch(name):
+            term = f"{match['what']}__{match['effects'].replace(', ', '.')}"
+            if match["outcome"]:
+                level = {"y.level": match["outcome"]}
             else:
                 level = {}
-            rows.append({"group": met["group"], "term": term, **row, **level})
+            rows.append({"group": match["group"], "term": term, **row, **level})
     columns = ["effect", "group", *coefficients.columns]
-    found = coefficients.assign(effect="fixed", group="")
+    table = coefficients.assign(effect="fixed", group="")
     if rows:
-        more = pd.DataFrame(rows).assign(effect="ran_pars").reindex(columns=columns)
-        if "y.level" in more:
-            more["y.level"] = more["y.level"].fillna("")
-        found = pd.concat([found.reindex(columns=columns), more], ignore_index=True)
-    return found[columns]
+        random = pd.DataFrame(rows).assign(effect="ran_pars").reindex(columns=columns)
+        if "y.level" in random:
+            random["y.level"] = random["y.level"].fillna("")
+        table = pd.concat([table.reindex(columns=columns), random], ignore_index=True)
+    return table[columns]
 
 
 def effects_called(model: Model, group: str | None) -> EffectsOfGroup:
     """The grouping factor of this name, or the only one. DataError lists those there are."""
-    there = effects_of_groups(model)
-    if not there:
+    effects = effects_of_groups(model)
+    if not effects:
         raise Incompatible(
             "no effect of this model varies by a group: a formula with (1 | g) has such effects"
         )
-    if group is None and len(there) == 1:
-        return next(iter(there.values()))
-    if group is None or group not in there:
+    if group is None and len(effects) == 1:
+        return next(iter(effects.values()))
+    if group is None or group not in effects:
         if group is None:
-            met = "none was named"
+            problem = "none was named"
         else:
-            met = f"there is no {group!r}"
+            problem = f"there is no {group!r}"
         raise DataError(
-            f"effects of which groups: {met}; there are: {', '.join(map(repr, there))}"
+            f"effects of which groups: {problem}; there are: {', '.join(map(repr, effects))}"
         )
-    return there[group]
+    return effects[group]
 
 
 def means_and_spreads(
-    model: Model, solution: Solution, of: EffectsOfGroup
+    model: Model, solution: Solution, effects: EffectsOfGroup
 ) -> tuple[Array, Array]:
     """(G, K) each, or (G, K, outcomes): the mean and the standard deviation of every effect given y."""
     m = model.shape[1]
     D = model.likelihood.contrast_matrix
-    mean = outcomes_of(model, solution.beta[of.columns])
-    at = of.columns[..., None] * m + np.arange(m)
+    mean = outcomes_of(model, solution.beta[effects.columns])
+    entries = effects.columns[..., None] * m + np.arange(m)
     if not model.likelihood.outcomes:
-        return mean, solution.given_scales.errors()[of.columns]
+        return mean, solution.given_scales.errors()[effects.columns]
     V = solution.given_scales
-    each = [V.block(own) for own in at.reshape(-1, m)]
-    roots = np.stack([root_of_square(block) for block in each])
-    return mean, np.linalg.norm(D @ roots, axis=-1).reshape(*at.shape[:-1], len(D))
+    covariances = [V.block(block_entries) for block_entries in entries.reshape(-1, m)]
+    roots = np.stack([root_of_square(block) for block in covariances])
+    return mean, np.linalg.norm(D @ roots, axis=-1).reshape(*entries.shape[:-1], len(D))
 
 
 def ends_of(
-    model: Model, solution: Solution, of: EffectsOfGroup, prob: float
+    model: Model, solution: Solution, effects: EffectsOfGroup, prob: float
 ) -> tuple[Array, Array]:
     """Lower and upper ends: of a normal at known scales, Student-t where that is the posterior, else of the draws."""
-    mean, sd = means_and_spreads(model, solution, of)
+    mean, sd = means_and_spreads(model, solution, effects)
     draws = solution.draws
     if draws is None or draws.elliptical:
         df = None if draws is None else solution.df
@@ -107,32 +107,34 @@ def ends_of(
             sd = sd / np.sqrt(df / (df - 2.0))
         half = quantile(prob, df) * sd
         return mean - half, mean + half
-    drawn = outcomes_of(model, draws["beta"][:, :, of.columns.ravel()])
-    lower, upper_end = equal_tail(drawn.reshape(-1, *mean.shape), prob)
+    effect_draws = outcomes_of(model, draws["beta"][:, :, effects.columns.ravel()])
+    lower, upper_end = equal_tail(effect_draws.reshape(-1, *mean.shape), prob)
     return lower, upper_end
 
 
-def prior_variances(model: Model, solution: Solution, of: EffectsOfGroup) -> Array:
+def prior_variances(model: Model, solution: Solution, effects: EffectsOfGroup) -> Array:
     """(K,) of each effect of a group, or (K, m) of linear predictors with scales of their own: at the scales found, their posterior
     mean, or as stated; nan where that is not known."""
     if solution.effect_scales is None:
-        stated = model
+        original = model
     else:
-        stated = solution.effect_scales.stated
-    if stated.joint.apart:
-        each = range(model.shape[1])
-        return np.stack([_prior_variances(stated, solution, of, k) for k in each], 1)
-    return _prior_variances(stated, solution, of, None)
+        original = solution.effect_scales.stated
+    if original.joint.apart:
+        predictors = range(model.shape[1])
+        return np.stack(
+            [_prior_variances(original, solution, effects, k) for k in predictors], 1
+        )
+    return _prior_variances(original, solution, effects, None)
 
 
 def _prior_variances(
-    stated: Model, solution: Solution, of: EffectsOfGroup, predictor: int | None
+    original: Model, solution: Solution, effects: EffectsOfGroup, predictor: int | None
 ) -> Array:
     """(K,) of the effects on one linear predictor, or on all alike."""
     square: dict[tuple[str, str], float] = {}
-    drawn = {} if solution.draws is None else solution.draws.values
-    for i, b in enumerate(stated.joint.blocks):
-        term = stated.design.grouped_of(b.columns)
+    draw_values = {} if solution.draws is None else solution.draws.values
+    for i, b in enumerate(original.joint.blocks):
+        term = original.design.grouped_of(b.columns)
         prior = b.prior
         if term is None or b.predictor not in (None, predictor):
             continue
@@ -144,27 +146,28 @@ def _prior_variances(
                     for effect, v in zip(term.effects, np.diagonal(S))
                 }
             continue
-        names = natural_names(stated, i, prior)
+        names = natural_names(original, i, prior)
         if names is None:
             continue
         this: Any = prior
         for effect, value in zip(term.effects, this.sds):
             square[term.key, effect] = _square(
-                value, names.get(f"sd[{effect}]"), solution, drawn
+                value, names.get(f"sd[{effect}]"), solution, draw_values
             )
-    own = [
-        (key, name.removesuffix(f" of {key}")) for key, name in zip(of.keys, of.effects)
+    keys = [
+        (key, name.removesuffix(f" of {key}"))
+        for key, name in zip(effects.keys, effects.effects)
     ]
-    return np.array([square.get(each, np.nan) for each in own])
+    return np.array([square.get(effect_key, np.nan) for effect_key in keys])
 
 
 def _square(
-    value: Any, name: str | None, solution: Solution, drawn: Mapping[str, Array]
+    value: Any, name: str | None, solution: Solution, draw_values: Mapping[str, Array]
 ) -> float:
     if name is None:  # stated as a number
         return float(value) ** 2
-    if name in drawn:
-        return float(np.square(drawn[name]).mean())
+    if name in draw_values:
+        return float(np.square(draw_values[name]).mean())
     if solution.effect_scales is None:
         return np.nan
     return solution.effect_scales.values[name] ** 2
@@ -180,10 +183,10 @@ def effects_table(
         raise Incompatible(
             f"{method.name} gives no standard errors, so no spread of effects"
         )
-    of = effects_called(model, group)
-    mean, sd = means_and_spreads(model, solution, of)
-    lower, upper = ends_of(model, solution, of, prob)
-    before = prior_variances(model, solution, of)
+    effects = effects_called(model, group)
+    mean, sd = means_and_spreads(model, solution, effects)
+    lower, upper = ends_of(model, solution, effects, prob)
+    before = prior_variances(model, solution, effects)
     if model.likelihood.outcomes:
         size = np.square(model.likelihood.contrast_matrix).sum(1)
     else:
@@ -191,15 +194,18 @@ def effects_table(
     with np.errstate(divide="ignore", invalid="ignore"):
         # Var(b | y) / Var(b); draws of the scale may leave a hair above 1
         if before.ndim == 2:
-            whole = before * size
+            prior_variance = before * size
         else:
-            whole = np.multiply.outer(before, size)
+            prior_variance = np.multiply.outer(before, size)
         pooling = np.where(
-            whole > 0,
-            np.minimum(np.square(sd) / whole, 1.0),
-            np.where(whole == 0, 1.0, np.nan),
+            prior_variance > 0,
+            np.minimum(np.square(sd) / prior_variance, 1.0),
+            np.where(prior_variance == 0, 1.0, np.nan),
         )
-    axes: dict[str, Any] = {"group": list(of.levels), "effect": list(of.effects)}
+    axes: dict[str, Any] = {
+        "group": list(effects.levels),
+        "effect": list(effects.effects),
+    }
     axes |= (
         {"outcome": list(model.likelihood.outcomes)}
         if model.likelihood.outcomes
@@ -217,7 +223,7 @@ def effects_table(
         {name: np.ravel(v) for name, v in columns.items()}, index=index
     ).reset_index()
     table.attrs = {
-        "groups": of.group,
+        "groups": effects.group,
         "prob": prob,
         "method": method.name,
         "kind": WORDS,
@@ -234,26 +240,32 @@ def effect_variables(
     """Variables `effects[g]`, or with another first word, of coefficients (..., p, m) by that word, over (g, effect[, outcome])."""
     import xarray as xr
 
-    there = effects_of_groups(model)
-    out = {}
-    alike = len({of.effects for of in there.values()}) == 1
-    for name, of in there.items():
+    groups = effects_of_groups(model)
+    variables = {}
+    alike = len({effects.effects for effects in groups.values()}) == 1
+    for name, effects in groups.items():
         dims = (name, "effect" if alike else f"effect of {name}")
-        coords = {dims[0]: list(of.levels), dims[1]: list(of.effects)}
-        more = ("outcome",) if model.likelihood.outcomes else ()
+        coords = {dims[0]: list(effects.levels), dims[1]: list(effects.effects)}
+        outcome_dims = ("outcome",) if model.likelihood.outcomes else ()
         for word, beta in values.items():
-            at = outcomes_of(model, beta[..., of.columns.ravel(), :])
-            shape = (*beta.shape[:-2], *of.columns.shape, *at.shape[beta.ndim - 1 :])
-            out[f"{word}[{name}]"] = xr.DataArray(
-                at.reshape(shape), dims=(*lead, *dims, *more), coords=coords
+            by_outcome = outcomes_of(model, beta[..., effects.columns.ravel(), :])
+            shape = (
+                *beta.shape[:-2],
+                *effects.columns.shape,
+                *by_outcome.shape[beta.ndim - 1 :],
             )
-    return out
+            variables[f"{word}[{name}]"] = xr.DataArray(
+                by_outcome.reshape(shape),
+                dims=(*lead, *dims, *outcome_dims),
+                coords=coords,
+            )
+    return variables
 
 
 def spread_variables(model: Model, solution: Solution) -> dict[str, Any]:
     """Variables `effects[g]` and `effects_sd[g]` of an estimate."""
-    found = effect_variables(model, {"effects": solution.beta})
-    for name, of in effects_of_groups(model).items():
-        _, sd = means_and_spreads(model, solution, of)
-        found[f"effects_sd[{name}]"] = found[f"effects[{name}]"].copy(data=sd)
-    return found
+    variables = effect_variables(model, {"effects": solution.beta})
+    for name, effects in effects_of_groups(model).items():
+        _, sd = means_and_spreads(model, solution, effects)
+        variables[f"effects_sd[{name}]"] = variables[f"effects[{name}]"].copy(data=sd)
+    return variables

@@ -291,16 +291,16 @@ class Fit(FitStatistics):
         if covariance is None:
             return Spread(s.scale, s.df, reported_words(self.model, self.method, s))
         if isinstance(covariance, str):
-            made = self._spread_of(covariance, groups, data, lags)
+            spread = self._spread_of(covariance, groups, data, lags)
         else:
-            given = self._resolve_covariance(covariance)
-            made = Spread(
-                covariance_of_reported(self.model, given.scale),
-                given.words.get("df"),
-                given.words,
+            resolved = self._resolve_covariance(covariance)
+            spread = Spread(
+                covariance_of_reported(self.model, resolved.scale),
+                resolved.words.get("df"),
+                resolved.words,
             )
         return (
-            made if s.df is not None else made._replace(df=None)
+            spread if s.df is not None else spread._replace(df=None)
         )  # as in intervals: t goes with least squares
 
     def _spread_of(
@@ -367,20 +367,20 @@ class Fit(FitStatistics):
             When a coefficient has no estimate; profile and score need none.
         """
         if covariance is None:
-            given = None
+            resolved = None
         else:
-            given = self._resolve_covariance(covariance)
-        asked = self._intervals.of_kind(kind, given)
-        asked.refuse()
-        return self._interval(prob, asked)
+            resolved = self._resolve_covariance(covariance)
+        interval = self._intervals.of_kind(kind, resolved)
+        interval.refuse()
+        return self._interval(prob, interval)
 
-    def _interval(self, prob: float, asked: "IntervalKind") -> Any:
+    def _interval(self, prob: float, interval: "IntervalKind") -> Any:
         import xarray as xr
 
-        lower, upper = asked.ends(prob)
+        lower, upper = interval.ends(prob)
         dims = coefficient_dims(self.model)
-        attrs = {"prob": float(prob), "kind": asked.name, "method": self.method.name}
-        attrs |= asked.words
+        attrs = {"prob": float(prob), "kind": interval.name, "method": self.method.name}
+        attrs |= interval.words
         return xr.Dataset(
             {"lower": (dims, lower), "upper": (dims, upper)},
             model_coordinates(self.model),
@@ -402,10 +402,12 @@ class Fit(FitStatistics):
             self.method, covariance if isinstance(covariance, str) else "sandwich"
         )
         if isinstance(covariance, str):
-            made = self.covariance(covariance)
+            matrix = self.covariance(covariance)
         else:
-            made = covariance
-        return GivenCovariance(covariance_values(self.model, made), dict(made.attrs))
+            matrix = covariance
+        return GivenCovariance(
+            covariance_values(self.model, matrix), dict(matrix.attrs)
+        )
 
     @property
     def default_kind(self) -> str:
@@ -491,14 +493,14 @@ class Fit(FitStatistics):
         from probreg.fits.summary import Asked, summary_table
 
         if covariance is None:
-            given = None
+            resolved = None
         else:
-            given = self._resolve_covariance(covariance)
-        interval = self._intervals.of_kind(kind, given)
+            resolved = self._resolve_covariance(covariance)
+        interval = self._intervals.of_kind(kind, resolved)
         error = self.std_error.values
-        if given is not None:
-            df = given.words.get("df")
-            error = np.sqrt(np.diagonal(given.scale)).reshape(error.shape)
+        if resolved is not None:
+            df = resolved.words.get("df")
+            error = np.sqrt(np.diagonal(resolved.scale)).reshape(error.shape)
         else:
             df = self._intervals.df
         normal = (
@@ -845,13 +847,13 @@ class Fit(FitStatistics):
         import xarray as xr
 
         design = self._design(data, offset, weights, trials, groups).whole
-        found: Prediction = predict(
+        prediction: Prediction = predict(
             self.model, self.solution, self.method, design, prob=prob, seed=self.seed
         )
         coords: dict[str, Any] = {"obs": row_labels(data, design)}
-        if found.mean.ndim == 2:
+        if prediction.mean.ndim == 2:
             coords["level"] = [str(v) for v in self.model.likelihood.levels]
-        attrs = {"prob": prob, "kind": found.kind, "method": self.method.name}
+        attrs = {"prob": prob, "kind": prediction.kind, "method": self.method.name}
         if prob is None:
             del attrs["prob"]  # a file of a Dataset has no None
         if self.model.design.recipe.grouped:
@@ -865,13 +867,15 @@ class Fit(FitStatistics):
                     f"; without {', '.join(alone)} each row is of a group of its own"
                 )
             attrs["groups"] = said_of
-        arrays = found.arrays("mean_std_error" if self.target == "mode" else "mean_sd")
-        said = xr.Dataset(
+        arrays = prediction.arrays(
+            "mean_std_error" if self.target == "mode" else "mean_sd"
+        )
+        dataset = xr.Dataset(
             {k: (tuple(coords), v) for k, v in arrays.items()}, coords, attrs
         )
         if output == "xarray":
-            return said
-        table = said.to_dataframe()[list(arrays)]
+            return dataset
+        table = dataset.to_dataframe()[list(arrays)]
         table.attrs = attrs
         return table
 
@@ -888,9 +892,9 @@ class Fit(FitStatistics):
             return rows_of_groups(
                 self._design_for(data, offset, weights, trials), groups
             )
-        known = with_group_columns(self.model.design.recipe, data, groups)
-        at = self._design_for(known, offset, weights, trials)
-        return rows_of_groups(at, groups, self.model.design.recipe.groups_at(known))
+        table = with_group_columns(self.model.design.recipe, data, groups)
+        design = self._design_for(table, offset, weights, trials)
+        return rows_of_groups(design, groups, self.model.design.recipe.groups_at(table))
 
     def _design_for(
         self, data: Any, offset: Any, weights: Any, trials: Any = None
@@ -900,9 +904,13 @@ class Fit(FitStatistics):
                 f"trials= goes with rows that count them; this model is {self.model.likelihood.name}"
             )
         if data is not None:
-            at = self.model.design.at(data, offset=offset, trials=trials)
+            design = self.model.design.at(data, offset=offset, trials=trials)
             return with_precision(
-                at, weights, data, self.model.likelihood, self.model.design.weight_kind
+                design,
+                weights,
+                data,
+                self.model.likelihood,
+                self.model.design.weight_kind,
             )
         for name, value in (
             ("offset", offset),
@@ -999,31 +1007,33 @@ class Fit(FitStatistics):
         # a prior relative to the rows has no scale on one row, and none of the new rows' priors counts
         plain = replace(self.model, prior=Flat())
         if self.solution.effect_scales is None:
-            stated = self.model
+            original = self.model
         else:
-            stated = self.solution.effect_scales.stated
+            original = self.solution.effect_scales.stated
         by_moments = (
-            stated.likelihood.least_squares
-            and stated.design.recipe.grouped
-            and hyper_of_blocks(stated)
+            original.likelihood.least_squares
+            and original.design.recipe.grouped
+            and hyper_of_blocks(original)
         )
         if by_moments:
             how = None
         else:
             how = posterior_as_prior(self.model, self.method, self.solution)
         if isinstance(data, Model):
-            more = data
+            new_model = data
         else:
-            more = plain.at(data, y, weights=weights, offset=offset, trials=trials)
+            new_model = plain.at(data, y, weights=weights, offset=offset, trials=trials)
         if how is None:
-            after = fit(model_with(stated, more), self._again, seed=self.seed)
+            after = fit(model_with(original, new_model), self._again, seed=self.seed)
             note = important_note(
                 Topic.ROWS,
                 "{n} rows were added by their moments: the fit holds no rows",
-                n=more.design.count,
+                n=new_model.design.count,
             )
             return replace(after, notes=(*after.notes, note))
-        after = fit(how.updated_model(self.model, more), self.method, seed=self.seed)
+        after = fit(
+            how.updated_model(self.model, new_model), self.method, seed=self.seed
+        )
         return replace(
             after, notes=(*after.notes, important_note(Topic.PRIOR, how.note))
         )
@@ -1076,32 +1086,32 @@ class Fit(FitStatistics):
         require_gaussian_noise(self.model)
         # scales that were found are found again
         if self.solution.effect_scales is None:
-            stated = self.model
+            original = self.model
         else:
-            stated = self.solution.effect_scales.stated
+            original = self.solution.effect_scales.stated
         plain = replace(
             self.model, prior=Flat()
         )  # a prior relative to the rows is scaled on those that stay alone
         if isinstance(data, Model):
-            gone = data
+            removed = data
         else:
-            gone = plain.at(data, y, weights=weights, offset=offset)
-        rest = model_without(stated, gone)
+            removed = plain.at(data, y, weights=weights, offset=offset)
+        remaining = model_without(original, removed)
         how = ""
-        if self.model.design.n and not rest.design.n:
+        if self.model.design.n and not remaining.design.n:
             how = (
                 ", by their moments: the fit holds no rows"
-                if rest.design.count
+                if remaining.design.count
                 else ": the posterior is the prior"
             )
         note = important_note(
             Topic.ROWS,
             "{n} rows were forgotten, {rest} stay{how}",
-            n=gone.design.count,
-            rest=rest.design.count,
+            n=removed.design.count,
+            rest=remaining.design.count,
             how=how,
         )
-        after = fit(rest, self._again, seed=self.seed)
+        after = fit(remaining, self._again, seed=self.seed)
         return replace(after, notes=(*after.notes, note))
 
     @property
@@ -1109,11 +1119,11 @@ class Fit(FitStatistics):
         """The method that fits other rows as these: scales that were found are found again."""
         from probreg.inference.exact.evidence import Evidence
 
-        found = self.solution.effect_scales
+        scales = self.solution.effect_scales
         return (
             self.method
-            if found is None
-            else Evidence(criterion=found.criterion, points=found.points)  # type: ignore[arg-type]
+            if scales is None
+            else Evidence(criterion=scales.criterion, points=scales.points)  # type: ignore[arg-type]
         )
 
     def loo(self) -> "ELPDData":
@@ -1409,8 +1419,8 @@ def fit(
     ):
         _require_rows(model)
         require_digits(model)
-        why = method_obstacle(chosen, model)
-        if why is not None:
+        obstacle = method_obstacle(chosen, model)
+        if obstacle is not None:
             tried = {
                 k: cls() for k, cls in METHODS.items() if k not in ("auto", "posterior")
             }
@@ -1427,7 +1437,7 @@ def fit(
             if with_other:
                 able = [chosen.name, *(k for k in able if k != chosen.name)]
             raise Incompatible(
-                f"{why}. These can fit this model: {with_other}{', '.join(able) or 'none'}."
+                f"{obstacle}. These can fit this model: {with_other}{', '.join(able) or 'none'}."
             )
         rng = np.random.default_rng(seed)
         model, chosen, notes, stats, solved, scales = chosen.resolve(model, rng)

@@ -114,11 +114,11 @@ class Fitted:
             Without an estimate.
         """
         refuse_sampling(self.model.design.weight_kind, "the log-likelihood")
-        found = self.solution.effect_scales
-        if found is not None and self.target == "mode":
-            if found.criterion != "ML":
+        scales = self.solution.effect_scales
+        if scales is not None and self.target == "mode":
+            if scales.criterion != "ML":
                 raise Incompatible(LIKELIHOOD_OF_REML)
-            return found.value  # log p(y | beta, scales)
+            return scales.value  # log p(y | beta, scales)
         return self.conditional_log_likelihood
 
     @cached_property
@@ -176,18 +176,18 @@ class Fitted:
     @property
     def _how(self) -> str:
         """The method in words; at scales that were found the criterion is what a reader knows it by."""
-        found = self.solution.effect_scales
-        if found is None:
+        scales = self.solution.effect_scales
+        if scales is None:
             return self.method.name
-        said = found.criterion
-        if not found.plain:
-            return f"posterior mode of the scales by evidence, which is not {said}"
-        if not found.stated.likelihood.least_squares:
-            said += (
-                f" by {POINTS.format(found.points) if found.points > 1 else LAPLACE}"
+        criterion = scales.criterion
+        if not scales.plain:
+            return f"posterior mode of the scales by evidence, which is not {criterion}"
+        if not scales.stated.likelihood.least_squares:
+            criterion += (
+                f" by {POINTS.format(scales.points) if scales.points > 1 else LAPLACE}"
             )
-        own = self.target == "posterior" or self.solution.replicates is not None
-        return f"{said}, {self.method.name}" if own else said
+        is_named = self.target == "posterior" or self.solution.replicates is not None
+        return f"{criterion}, {self.method.name}" if is_named else criterion
 
 
 def statistic_saved_without_rows(fit: Fitted, name: str) -> float | None:
@@ -202,10 +202,10 @@ def has_working_errors(fit: Fitted) -> bool:
     s = fit.solution
     if not fit.model.likelihood.working:
         return False
-    own = (
+    is_working = (
         s.draws is None
         and not s.sandwich
         and s.replicates is None
         and bool(np.isfinite(s.scale.diagonal()).any())
     )
-    return own
+    return is_working

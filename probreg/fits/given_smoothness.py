@@ -44,14 +44,14 @@ _TOL = 1e-10  # of degrees of freedom
 def fit_with_degrees(model: Model, df: float | Mapping[str, float]) -> Fit:
     """The fit at the scales at which each smooth function spends `df`, its flat columns counted: one number, or one by term."""
     functions = _functions(model, "df")
-    wanted = _by_function(model, functions, df, "df")
+    targets = _by_function(model, functions, df, "df")
     m = model.shape[1]
     for f in functions:
         low = len(f.of.flat) * m
         high = len(f.at) * m
-        if not low < wanted[f.label] < high:
+        if not low < targets[f.label] < high:
             raise DataError(
-                f"df of {f.label} is above {low} (its flat columns) and below {high} (all of its columns), got {wanted[f.label]:g}"
+                f"df of {f.label} is above {low} (its flat columns) and below {high} (all of its columns), got {targets[f.label]:g}"
             )
     tau = {f.label: 1.0 for f in functions}
     if model.likelihood.least_squares:
@@ -59,26 +59,26 @@ def fit_with_degrees(model: Model, df: float | Mapping[str, float]) -> Fit:
         J = information_of(
             model, np.zeros(model.shape), None, **{model.noise_scale: 1.0}
         )
-        tau = _solve_scales(model, functions, wanted, J, tau)
-        return _at_scales(model, functions, tau, _format_wanted("df", wanted))
+        tau = _solve_scales(model, functions, targets, J, tau)
+        return _at_scales(model, functions, tau, _format_wanted("df", targets))
     for _ in range(_FITS):
-        found = _at_scales(model, functions, tau, _format_wanted("df", wanted))
-        s = found.solution
-        each = degrees_by_coefficient(found.model, s.beta, **s.aux)
+        result = _at_scales(model, functions, tau, _format_wanted("df", targets))
+        s = result.solution
+        degrees = degrees_by_coefficient(result.model, s.beta, **s.aux)
         if all(
-            abs(float(each[f.at].sum()) - wanted[f.label]) < 1e-8 * wanted[f.label]
+            abs(float(degrees[f.at].sum()) - targets[f.label]) < 1e-8 * targets[f.label]
             for f in functions
         ):
-            return found
+            return result
         tau = _solve_scales(
             model,
             functions,
-            wanted,
-            information_of(found.model, s.beta, None, **s.aux),
+            targets,
+            information_of(result.model, s.beta, None, **s.aux),
             tau,
         )
     raise NotConverged(
-        f"df: no scales spend {_format_wanted('df', wanted)} within {_FITS} fits; ask for fewer, or fit at REML"
+        f"df: no scales spend {_format_wanted('df', targets)} within {_FITS} fits; ask for fewer, or fit at REML"
     )
 
 
@@ -88,59 +88,61 @@ def fit_with_penalty(model: Model, sp: float | Mapping[str, float]) -> Fit:
     RSS + sp J(f), with J(f) = unit |u|^2 as `SmoothBasis.penalty` states it: tau^2 = sigma^2 / (sp unit).
     """
     functions = _functions(model, "sp")
-    wanted = _by_function(model, functions, sp, "sp")
+    targets = _by_function(model, functions, sp, "sp")
     tau = {}
     for f in functions:
-        if not (np.isfinite(wanted[f.label]) and wanted[f.label] > 0):
+        if not (np.isfinite(targets[f.label]) and targets[f.label] > 0):
             raise DataError(
-                f"sp of {f.label} is a positive number, got {wanted[f.label]:g}; REML finds it where it is left out"
+                f"sp of {f.label} is a positive number, got {targets[f.label]:g}; REML finds it where it is left out"
             )
-        stated = None if f.smooth is None else f.smooth.penalty
-        if stated is None:
+        penalty = None if f.smooth is None else f.smooth.penalty
+        if penalty is None:
             raise Incompatible(
                 f"{f.label} has no penalty of one weight: give df=, or its prior by a scale for each block"
             )
-        tau[f.label] = float((wanted[f.label] * stated.unit) ** -0.5)
-    return _at_scales(model, functions, tau, _format_wanted("sp", wanted))
+        tau[f.label] = float((targets[f.label] * penalty.unit) ** -0.5)
+    return _at_scales(model, functions, tau, _format_wanted("sp", targets))
 
 
-def _format_wanted(what: str, wanted: Mapping[str, float]) -> str:
-    return f"{what} = " + ", ".join(f"{v:g} for {name}" for name, v in wanted.items())
+def _format_wanted(option: str, targets: Mapping[str, float]) -> str:
+    return f"{option} = " + ", ".join(
+        f"{v:g} for {name}" for name, v in targets.items()
+    )
 
 
-def _functions(model: Model, what: str) -> tuple[TermFunction, ...]:
+def _functions(model: Model, option: str) -> tuple[TermFunction, ...]:
     """The smooth functions of a model whose scales can be set."""
     functions = term_functions(model.design)
     if not functions:
         raise DataError(
-            f"{what}= is of smooth functions, and the formula has none: write y ~ s(x)"
+            f"{option}= is of smooth functions, and the formula has none: write y ~ s(x)"
         )
     if not isinstance(model.likelihood, SmoothLikelihood):
         raise Incompatible(
-            f"{what}= needs a smooth likelihood, and {model.likelihood.name} is not one"
+            f"{option}= needs a smooth likelihood, and {model.likelihood.name} is not one"
         )
     ranges = {c for f in functions for block in f.of.blocks for c in block}
     flat = np.flatnonzero(~model.joint.informative)
     if len(flat):
-        lost = rank_of(triangular(model.design.moments.R[:, flat])).dropped
+        dropped = rank_of(triangular(model.design.moments.R[:, flat])).dropped
     else:
-        lost = ()
-    if lost:
-        names = ", ".join(model.design.columns[flat[j]] for j in lost)
+        dropped = ()
+    if dropped:
+        names = ", ".join(model.design.columns[flat[j]] for j in dropped)
         raise Incompatible(
-            f"{what}= needs flat columns that are identified, and {names} is a combination of others: see pr.check"
+            f"{option}= needs flat columns that are identified, and {names} is a combination of others: see pr.check"
         )
     for b in model.joint.blocks:
-        own = model.design.columns[b.columns[0]] in ranges
+        is_smooth = model.design.columns[b.columns[0]] in ranges
         default = isinstance(b.prior, HierarchicalPrior) and not b.prior.proper
-        if own and not default:
-            called = model.design.called(b.columns)
+        if is_smooth and not default:
+            label = model.design.called(b.columns)
             raise DataError(
-                f"{called} has a prior of its own, which sets its smoothness: leave out {what}= or the prior"
+                f"{label} has a prior of its own, which sets its smoothness: leave out {option}= or the prior"
             )
-        if not own and not isinstance(b.prior, Flat | GaussianPrior):
+        if not is_smooth and not isinstance(b.prior, Flat | GaussianPrior):
             raise Incompatible(
-                f"{what}= needs normal priors of the other columns, and {b.prior.name} is none"
+                f"{option}= needs normal priors of the other columns, and {b.prior.name} is none"
             )
     return functions
 
@@ -148,34 +150,34 @@ def _functions(model: Model, what: str) -> tuple[TermFunction, ...]:
 def _by_function(
     model: Model,
     functions: Sequence[TermFunction],
-    given: float | Mapping[str, float],
-    what: str,
+    targets: float | Mapping[str, float],
+    option: str,
 ) -> dict[str, float]:
     """What was asked of each function, by its name."""
-    if not isinstance(given, Mapping):
-        return {f.label: _check_number(given, what, f.label) for f in functions}
-    out: dict[str, float] = {}
-    for name, value in given.items():
+    if not isinstance(targets, Mapping):
+        return {f.label: _check_number(targets, option, f.label) for f in functions}
+    numbers: dict[str, float] = {}
+    for name, value in targets.items():
         for f in functions_called(model.design, name):
-            out[f.label] = _check_number(value, what, name)
-    missing = [f.label for f in functions if f.label not in out]
+            numbers[f.label] = _check_number(value, option, name)
+    missing = [f.label for f in functions if f.label not in numbers]
     if missing:
         raise DataError(
-            f"{what}= names every smooth function or none, and {', '.join(missing)} is missing"
+            f"{option}= names every smooth function or none, and {', '.join(missing)} is missing"
         )
-    return {f.label: out[f.label] for f in functions}
+    return {f.label: numbers[f.label] for f in functions}
 
 
-def _check_number(value: object, what: str, of: str) -> float:
+def _check_number(value: object, option: str, label: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float | np.number):
-        raise DataError(f"{what} of {of} is a number, got {value!r}")
+        raise DataError(f"{option} of {label} is a number, got {value!r}")
     return float(value)
 
 
 def _solve_scales(
     model: Model,
     functions: Sequence[TermFunction],
-    wanted: Mapping[str, float],
+    targets: Mapping[str, float],
     J: Array,
     start: Mapping[str, float],
 ) -> dict[str, float]:
@@ -194,10 +196,10 @@ def _solve_scales(
     P0 = _prior_of_others(model, sigma)
     log_tau = {name: float(np.log(t)) for name, t in start.items()}
     for _ in range(_SWEEPS):
-        moved = 0.0
+        change = 0.0
         for f in functions:
-            for name, at in ranges.items():
-                fixed[at] = np.exp(-2.0 * log_tau[name])
+            for name, columns in ranges.items():
+                fixed[columns] = np.exp(-2.0 * log_tau[name])
             b = ranges[f.label]
             o = np.setdiff1d(np.arange(len(J)), b)
             A = (J + P0 + np.diag(fixed))[np.ix_(o, o)] / np.outer(d[o], d[o])
@@ -206,15 +208,15 @@ def _solve_scales(
                 np.linalg.eigvalsh(J[np.ix_(b, b)] - C.T @ np.linalg.lstsq(A, C)[0]),
                 0.0,
             )
-            spend = wanted[f.label] - len(f.of.flat) * m
+            spend = targets[f.label] - len(f.of.flat) * m
             mu = mu[mu > 1e-14 * mu.max()]
             new = _log_scale(mu, spend)
-            moved = max(moved, abs(new - log_tau[f.label]))
+            change = max(change, abs(new - log_tau[f.label]))
             log_tau[f.label] = float(new)
-        if moved < _TOL:
+        if change < _TOL:
             return {name: float(np.exp(t)) for name, t in log_tau.items()}
     raise NotConverged(
-        f"df: no scales spend {_format_wanted('df', wanted)}; the functions say the same, so ask for fewer"
+        f"df: no scales spend {_format_wanted('df', targets)}; the functions say the same, so ask for fewer"
     )
 
 
@@ -239,72 +241,77 @@ def _prior_of_others(model: Model, sigma: float) -> Array:
     P = np.zeros((model.shape[0] * m, model.shape[0] * m))
     for b in model.joint.blocks:
         if isinstance(b.prior, GaussianPrior):
-            at = b.entries(m)
+            entries = b.entries(m)
             if b.prior.sigma_units or not model.likelihood.least_squares:
                 unit = 1.0
             else:
                 unit = sigma**-1.0
-            P[np.ix_(at, at)] = (
+            P[np.ix_(entries, entries)] = (
                 np.kron(b.prior.precision(len(b.columns)), np.eye(b.width(m))) / unit**2
             )
     return P
 
 
 def _at_scales(
-    model: Model, functions: Sequence[TermFunction], tau: Mapping[str, float], said: str
+    model: Model,
+    functions: Sequence[TermFunction],
+    tau: Mapping[str, float],
+    description: str,
 ) -> Fit:
     """The fit at scales of the ranges, for least squares in units of sigma, which is held or at its restricted maximum."""
     columns = model.design.columns
     ranges = {block: tau[f.label] for f in functions for block in f.of.blocks}
-    named = [
+    prior_pairs = [
         b
         for b in model.joint.blocks
         if b.stated and tuple(columns[j] for j in b.columns) not in ranges
     ]
-    others = mapping_of(named, columns)
+    priors = mapping_of(prior_pairs, columns)
     exact = model.likelihood.least_squares
 
     def at(unit: float) -> Model:
         blocks: dict[Key, Prior] = {
             names: Normal(t * unit) for names, t in ranges.items()
         }
-        return model.with_prior({**others, **blocks})
+        return model.with_prior({**priors, **blocks})
 
     if not exact:
-        return _add_note(fit(at(1.0)), said)
+        return _add_note(fit(at(1.0)), description)
     if model.noise_held is not None:
-        return _add_note(fit(at(model.noise_held)), said)
+        return _add_note(fit(at(model.noise_held)), description)
     if not isinstance(model.noise_prior, Reference):
         raise Incompatible(
             "the smoothness of a Gaussian model is stated for sigma held or at its restricted maximum, not under a prior"
         )
     sigma = _restricted_sigma(model, at(1.0).with_aux(**{model.noise_scale: 1.0}))
-    found = fit(at(sigma).with_aux(**{model.noise_scale: sigma}))
+    result = fit(at(sigma).with_aux(**{model.noise_scale: sigma}))
     return _add_note(
-        found,
-        f"{said}; {model.noise_scale} = {sigma:.6g}, where the restricted likelihood is highest",
+        result,
+        f"{description}; {model.noise_scale} = {sigma:.6g}, where the restricted likelihood is highest",
     )
 
 
 def _restricted_sigma(model: Model, unit: Model) -> float:
     """sigma^2 = (RSS + penalty) / (n - flat columns), at scales in units of sigma (`unit` has sigma = 1)."""
     ranges = {j for f in term_functions(model.design) for j in f.at}
-    others = [b.prior for b in model.joint.blocks if not set(b.columns) <= ranges]
-    if any(not isinstance(prior, Flat) and not prior.sigma_units for prior in others):
+    other_priors = [b.prior for b in model.joint.blocks if not set(b.columns) <= ranges]
+    if any(
+        not isinstance(prior, Flat) and not prior.sigma_units for prior in other_priors
+    ):
         raise Incompatible(
             "df= and sp= beside normal priors of other columns need sigma: hold it, aux={'sigma': ...}"
         )
     beta = fit(unit, "closed_form").solution.beta[:, 0]
     F = np.asarray(model.design.moments.factor, dtype=float)
     rss = float(np.square(F @ np.append(beta, -1.0)).sum())
-    left = model.design.moments.weight - int((~unit.joint.informative).sum())
-    if left <= 0 or rss <= 0:
+    residual_df = model.design.moments.weight - int((~unit.joint.informative).sum())
+    if residual_df <= 0 or rss <= 0:
         raise Incompatible(
             "sigma has no estimate: the flat columns reproduce the response; use fewer, or hold sigma"
         )
-    return float(np.sqrt((rss + beta @ unit.joint.precision(1.0) @ beta) / left))
+    return float(np.sqrt((rss + beta @ unit.joint.precision(1.0) @ beta) / residual_df))
 
 
-def _add_note(found: Fit, said: str) -> Fit:
-    note = important_note(Topic.SCALES, "smooth functions at {values}", values=said)
-    return replace(found, notes=(note, *found.notes))
+def _add_note(result: Fit, values: str) -> Fit:
+    note = important_note(Topic.SCALES, "smooth functions at {values}", values=values)
+    return replace(result, notes=(note, *result.notes))

@@ -32,8 +32,12 @@ def estimated_coefficients(fit: Fitted) -> int:
     p = len(fit.model.design.head)
     m = fit.model.shape[1]
     free = fit.solution.null_space
-    lost = fit.solution.status in (Status.NO_MAXIMUM, Status.AT_ZERO)
-    if free is None and lost and (opened := open_directions(fit.model)) is not None:
+    is_unbounded = fit.solution.status in (Status.NO_MAXIMUM, Status.AT_ZERO)
+    if (
+        free is None
+        and is_unbounded
+        and (opened := open_directions(fit.model)) is not None
+    ):
         free = opened.directions
     return (p - (0 if free is None else free.shape[1])) * m
 
@@ -51,12 +55,12 @@ NOT_OF_REML = (
 
 def tested_at_found_scales(fit: Fitted) -> bool:
     """A mode at the maximum of REML or ML alone, with flat coefficients beside effects that vary by a group."""
-    found = fit.solution.effect_scales
+    scales = fit.solution.effect_scales
     flat = (
-        found is not None
-        and not found.stated.joint.informative[found.stated.design.head].any()
+        scales is not None
+        and not scales.stated.joint.informative[scales.stated.design.head].any()
     )
-    return flat and found is not None and found.plain and fit.target == "mode"
+    return flat and scales is not None and scales.plain and fit.target == "mode"
 
 
 def estimate_name(fit: Fitted) -> str:
@@ -65,9 +69,9 @@ def estimate_name(fit: Fitted) -> str:
         return "posterior mean"
     if not fit.method.probabilities:
         return "weights that separate classes, no maximum of a likelihood,"
-    found = fit.solution.effect_scales
-    if found is not None and tested_at_found_scales(fit):
-        if found.criterion == "REML":
+    scales = fit.solution.effect_scales
+    if scales is not None and tested_at_found_scales(fit):
+        if scales.criterion == "REML":
             return "restricted maximum likelihood"
         return "maximum likelihood"
     status = fit.solution.status
@@ -84,13 +88,13 @@ def estimate_name(fit: Fitted) -> str:
 
 def flat_at_found_scales(fit: Fitted) -> bool:
     """The same where smooth functions stand beside the effects, whose scales were found too: flat coefficients keep their tests."""
-    found = fit.solution.effect_scales
-    if found is None or not found.plain or fit.target != "mode":
+    scales = fit.solution.effect_scales
+    if scales is None or not scales.plain or fit.target != "mode":
         return False
-    design = found.stated.design
-    joint = found.stated.joint
-    others = design.head[~design.of_terms[design.head]]
-    return len(others) > 0 and not joint.informative[others].any()
+    design = scales.stated.design
+    joint = scales.stated.joint
+    columns = design.head[~design.of_terms[design.head]]
+    return len(columns) > 0 and not joint.informative[columns].any()
 
 
 def has_tests(fit: Fitted) -> bool:
@@ -98,8 +102,8 @@ def has_tests(fit: Fitted) -> bool:
     smooth functions and processes at scales found by evidence."""
     if fit.target != "mode" or fit.model.flat:
         return fit.target == "mode"
-    found = fit.solution.effect_scales
-    if not (fit.solution.stats.get("ratios_found") if found is None else found.plain):
+    scales = fit.solution.effect_scales
+    if not (fit.solution.stats.get("ratios_found") if scales is None else scales.plain):
         return False
     design = fit.model.design
     return not bool(
@@ -162,17 +166,19 @@ def deviance_at(model: Model, beta: Array, aux: Mapping[str, float]) -> float:
     likelihood = model.likelihood
     design = model.design
     refuse_sampling(design.weight_kind, "a deviance")
-    known = {**model.fixed, **aux}
+    aux_values = {**model.fixed, **aux}
     if likelihood.least_squares:
         if not design.n:
             # RSS(beta) = F_(p+1, p+1)^2 + ||z - R beta||^2
-            left = design.moments.z - design.moments.R @ beta[:, 0]
-            return float(design.moments.factor[-1, -1] ** 2 + left @ left)
+            residual = design.moments.z - design.moments.R @ beta[:, 0]
+            return float(design.moments.factor[-1, -1] ** 2 + residual @ residual)
         return float(design.fold(partial(sums.residual_squares, beta=beta))[0])
     gain = design.fold(
-        partial(sums.saturated_gain, likelihood=likelihood, beta=beta, known=known)
+        partial(
+            sums.saturated_gain, likelihood=likelihood, beta=beta, aux_values=aux_values
+        )
     )[0]
-    return 2.0 * likelihood.dispersion(known) * float(gain)
+    return 2.0 * likelihood.dispersion(aux_values) * float(gain)
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,9 +208,9 @@ def null_model(model: Model, held: Mapping[str, float]) -> NullModel:
     )  # fmt: skip
     null = Model(alone, model.likelihood, aux={**model.fixed, **positive_limits(held)})
     rng = np.random.default_rng(0)
-    null, method, _, _, found, _ = METHODS["auto"]().resolve(null, rng)
-    found = method.solve(null, rng) if found is None else found
-    return NullModel(null, found.beta, found.aux)
+    null, method, _, _, solution, _ = METHODS["auto"]().resolve(null, rng)
+    solution = method.solve(null, rng) if solution is None else solution
+    return NullModel(null, solution.beta, solution.aux)
 
 
 def null_deviance(model: Model, aux: Mapping[str, float]) -> float:
@@ -234,12 +240,12 @@ def share_explained(fit: Fitted, deviance: float) -> float:
     counts, l_0 the log-likelihood of an intercept alone (McFadden 1974)."""
     if is_density(fit.model):
         part = deviance
-        whole = null_deviance(fit.model, fit.solution.aux)
+        null_value = null_deviance(fit.model, fit.solution.aux)
     else:
         part = fit.conditional_log_likelihood
-        whole = null_model(fit.model, {}).log_likelihood
+        null_value = null_model(fit.model, {}).log_likelihood
     return (
-        1.0 - part / whole if whole else np.nan
+        1.0 - part / null_value if null_value else np.nan
     )  # a response that an intercept meets leaves nothing to explain
 
 

@@ -48,8 +48,8 @@ def coefficient_dims(model: Model) -> tuple[str, ...]:
 
 
 def model_coordinates(model: Model) -> dict[str, list[str]]:
-    out = {"coef": list(model.design.head_columns)}
-    return out | (
+    coordinates = {"coef": list(model.design.head_columns)}
+    return coordinates | (
         {"outcome": list(model.likelihood.outcomes)}
         if model.likelihood.outcomes
         else {}
@@ -177,10 +177,10 @@ def _weighting_attributes(weight: Array | None) -> dict[str, str]:
 def estimate_group(model: Model, solution: Solution) -> Any:
     """beta, its standard error (nan where there is none) and the auxiliary parameters."""
     dims = coefficient_dims(model)
-    found = reported_estimate(model, solution)
+    estimate = reported_estimate(model, solution)
     variables: dict[str, Any] = {
-        "beta": (dims, found.beta),
-        "std_error": (dims, found.error),
+        "beta": (dims, estimate.beta),
+        "std_error": (dims, estimate.error),
     }
     for name, (value, sd) in solution.scalars.items():
         variables[name] = ((), value)
@@ -205,13 +205,13 @@ def to_save(
     if solution.draws is not None:
         groups |= _draws_groups(model, solution.draws, density=by_row)
     if solution.draws is not None and by_row:
-        made = _row_groups(model, solution.draws.values, seed, repeat=False)
+        row_groups = _row_groups(model, solution.draws.values, seed, repeat=False)
         if not rows:  # labels are part of the rows
-            made = {
+            row_groups = {
                 k: v.assign_coords(obs=np.arange(v.sizes["obs"]))
-                for k, v in made.items()
+                for k, v in row_groups.items()
             }
-        groups |= made
+        groups |= row_groups
     if rows:
         groups |= data_groups(model, repeat=False)
     tree = xr.DataTree.from_dict(groups)
@@ -240,10 +240,10 @@ def to_inference_data(
         and (has_standard_error(solution) or solution.replicates is not None)
     ):
         if solution.replicates is None:
-            made = _sampling_group(model, solution, seed)
+            group = _sampling_group(model, solution, seed)
         else:
-            made = _replicates_group(model, solution)
-        groups["sampling"] = made
+            group = _replicates_group(model, solution)
+        groups["sampling"] = group
     if model.design.n:
         groups |= data_groups(model)
     tree = xr.DataTree.from_dict(groups)
@@ -266,24 +266,24 @@ def _draws_groups(model: Model, draws: Draws, *, density: bool) -> dict[str, Any
 def _sampling_group(model: Model, solution: Solution, seed: int) -> Any:
     """Draws from the asymptotic distribution of a point estimate: what the estimator does, not what the data say."""
     beta, aux = asymptotic(solution, np.random.default_rng([seed, 2]))
-    drawn = {"beta": beta[None]} | {a: v[None, :, 0] for a, v in aux.items()}
-    return draws_group(model, drawn, effects=False)  # which no estimator estimates
+    samples = {"beta": beta[None]} | {a: v[None, :, 0] for a, v in aux.items()}
+    return draws_group(model, samples, effects=False)  # which no estimator estimates
 
 
 def _replicates_group(model: Model, solution: Solution) -> Any:
     """Bootstrap replicates of a point estimate, as one chain; nan where a replicate has no estimate."""
     import xarray as xr
 
-    kept = solution.replicates or {}
+    replicates = solution.replicates or {}
     if model.likelihood.outcomes:
-        coef = kept["coef"]
+        coef = replicates["coef"]
     else:
-        coef = kept["coef"][..., 0]
+        coef = replicates["coef"][..., 0]
     beta = np.where(np.isfinite(coef), coef, np.nan)[None]
     variables: dict[str, Any] = {
         "beta": (("chain", "draw", *coefficient_dims(model)), beta)
     }
-    variables |= {a: (("chain", "draw"), kept[a][None]) for a in model.unknown}
+    variables |= {a: (("chain", "draw"), replicates[a][None]) for a in model.unknown}
     return xr.Dataset(
         variables,
         model_coordinates(model) | _draw_coordinates({"beta": beta}),
@@ -317,7 +317,7 @@ def data_groups(model: Model, *, repeat: bool = True) -> dict[str, Any]:
     obs = _row_labels(model, rows)
     classes = _classes(model)
     y = model.likelihood.drawn(d.observed[rows])
-    given = model.likelihood.given(d.observed[rows])
+    row_values = model.likelihood.given(d.observed[rows])
     constant: dict[str, Any] = {
         "X": (
             ("obs", "coef"),
@@ -331,7 +331,7 @@ def data_groups(model: Model, *, repeat: bool = True) -> dict[str, Any]:
     constant |= {
         t.key: ("obs", _groups_at(d, t, rows)) for t in d.recipe.grouped.values()
     }
-    constant |= {k: ("obs", v) for k, v in given.items()}
+    constant |= {k: ("obs", v) for k, v in row_values.items()}
     if d.offset is not None:
         constant["offset"] = ("obs", d.offset[rows, 0])
     return {
@@ -376,7 +376,7 @@ def _row_groups(
         )
 
     def log_likelihood() -> Array:
-        out = np.empty((shape[0] * shape[1], shape[2]))
+        log_density = np.empty((shape[0] * shape[1], shape[2]))
         flat = {name: v.reshape(-1, *v.shape[2:]) for name, v in draws.items()}
         X = d.X[rows]
         offset = None if d.offset is None else d.offset[rows]
@@ -386,35 +386,38 @@ def _row_groups(
         else:
             precision = d.precision[rows]
 
-        def part(some: slice) -> tuple[()]:  # each block into draws of its own
-            aux = {**model.fixed, **{a: flat[a][some][:, None] for a in model.unknown}}
-            known = model.likelihood.at_rows(aux, precision)
+        def part(draw_slice: slice) -> tuple[()]:  # each block into draws of its own
+            aux = {
+                **model.fixed,
+                **{a: flat[a][draw_slice][:, None] for a in model.unknown},
+            }
+            aux_rows = model.likelihood.at_rows(aux, precision)
             log_p = model.likelihood.log_prob(
-                y, plus_offset(X @ flat["beta"][some], offset), **known
+                y, plus_offset(X @ flat["beta"][draw_slice], offset), **aux_rows
             )
             if weight is None:
-                out[some] = log_p
+                log_density[draw_slice] = log_p
             else:
-                out[some] = log_p * weight
+                log_density[draw_slice] = log_p * weight
             return ()
 
         size = max(1, _AT_ONCE // max(1, len(rows) * model.shape[1]))
-        map_blocks(part, [slice(i, i + size) for i in range(0, len(out), size)])
-        return out.reshape(shape)
+        map_blocks(part, [slice(i, i + size) for i in range(0, len(log_density), size)])
+        return log_density.reshape(shape)
 
     classes = _classes(model)
     likelihood = model.likelihood
-    whole = (*shape, *map(len, classes.values()))
+    response_shape = (*shape, *map(len, classes.values()))
 
     def replicate() -> Array:
-        out = np.empty(whole)
+        replicates = np.empty(response_shape)
         rng = np.random.default_rng([seed, 1])
         for c in range(shape[0]):
             e, aux = eta(c)
-            out[c] = likelihood.drawn(
+            replicates[c] = likelihood.drawn(
                 likelihood.sample(rng, e, **aux, **likelihood.given(d.observed[rows]))
             )
-        return _integer_response(model, out)
+        return _integer_response(model, replicates)
 
     return {
         "log_likelihood": xr.Dataset(
@@ -423,7 +426,14 @@ def _row_groups(
             _weighting_attributes(weight),
         ),
         "posterior_predictive": xr.Dataset(
-            {"y": lazy((*dims, *classes), whole, replicate, _dtype_of_response(model))},
+            {
+                "y": lazy(
+                    (*dims, *classes),
+                    response_shape,
+                    replicate,
+                    _dtype_of_response(model),
+                )
+            },
             coords | classes,
             _weighting_attributes(weight),
         ),
@@ -458,10 +468,10 @@ def _log_prior_group(model: Model, draws: Mapping[str, Array]) -> Any:
 
     dims = ("chain", "draw")
     shape = draws["beta"].shape[:2]
-    stated = set(range(len(model.joint.blocks))) - blocks_given_scales(model)
+    blocks = set(range(len(model.joint.blocks))) - blocks_given_scales(model)
     # of the coefficients alone: where scales are unknown it is an integral at each draw, so made when it is read
     density = lazy(
-        dims, shape, lambda: log_prob_of_coefficients(model, draws, blocks=stated)
+        dims, shape, lambda: log_prob_of_coefficients(model, draws, blocks=blocks)
     )
     variables: dict[str, Any] = {"beta": density}
     variables |= {
@@ -527,13 +537,15 @@ def _classes(model: Model) -> dict[str, list[str]]:
 def _row_labels(model: Model, rows: Array) -> dict[str, Any]:
     """Row labels as the data had them; plain numbers where observations repeat."""
     labels = model.design.labels
-    named = (
+    has_labels = (
         labels is not None
         and len(rows) == model.design.n
         and model.design.weights is None
     )
     return {
-        "obs": labels[rows] if named and labels is not None else np.arange(len(rows))
+        "obs": labels[rows]
+        if has_labels and labels is not None
+        else np.arange(len(rows))
     }
 
 
@@ -572,7 +584,7 @@ def left_out(model: Model, solution: Solution) -> dict[str, str]:
     if draws is not None:
         names += ["log_likelihood", "posterior_predictive"]
         names += [] if "lp" in draws.stats or model.design.reachable else ["lp"]
-    why = model.design.rows_obstacle(
+    obstacle = model.design.rows_obstacle(
         f"a group with one entry per row ({', '.join(names)})"
     )
-    return {} if why is None else {"left_out": why}
+    return {} if obstacle is None else {"left_out": obstacle}

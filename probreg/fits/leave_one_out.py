@@ -82,19 +82,19 @@ def _leave_out(
     )
     ratio = np.exp(correction)
     z = float(ndtri((M + 1.0) / (S + 1.0)))
-    out = np.empty((3, n))
+    statistics = np.empty((3, n))
     log_w = np.empty((n if weights else 0, S if weights else 0))
     size = max(1, _BLOCK // S)
 
     def part(rows: slice) -> None:  # each block into rows of its own
         leave_each_row_out(
-            log_lik(rows), correction, ratio, M, z, *out[:, rows], log_w[rows]
+            log_lik(rows), correction, ratio, M, z, *statistics[:, rows], log_w[rows]
         )
 
     on_all_cores(
         part, [slice(start, min(start + size, n)) for start in range(0, n, size)]
     )
-    return LeftOutRows(out[0], out[1], out[2], log_w)
+    return LeftOutRows(statistics[0], statistics[1], statistics[2], log_w)
 
 
 def left_out_rows(fit: Any) -> LeftOutRows:
@@ -114,30 +114,30 @@ def left_out_rows(fit: Any) -> LeftOutRows:
     elif draws["beta"].shape[0] > 1:
         efficiency = _efficiency(fit.tree["posterior"].to_dataset(), S)
     rows, place = distinct_observations(model)
-    known = {**model.fixed, **{a: draws.flat[a][:, None] for a in model.unknown}}
-    densities = RowDensities(rows, model.likelihood, draws.flat["beta"], known)
-    found = _leave_out(
+    aux_values = {**model.fixed, **{a: draws.flat[a][:, None] for a in model.unknown}}
+    densities = RowDensities(rows, model.likelihood, draws.flat["beta"], aux_values)
+    result = _leave_out(
         densities.of, (S, rows.rows), log_ratio, efficiency, weights=False
     )
     return LeftOutRows(
-        found.elpd[place], found.lppd[place], found.k[place], found.log_weights
+        result.elpd[place], result.lppd[place], result.k[place], result.log_weights
     )
 
 
 def distinct_observations(model: Model) -> tuple[Block, Array]:
     """Rows that differ in some number, as a block, and which of them each observation is."""
-    every, weight = observation_rows(model)
+    numbers, weight = observation_rows(model)
     d = model.design
-    whole = Block(d.X, d.observed, weight, d.offset, precision=d.precision)
+    block = Block(d.X, d.observed, weight, d.offset, precision=d.precision)
     if not isinstance(d.X, np.ndarray):  # columns that are not written out
-        return whole, every
-    said = (
+        return block, numbers
+    columns = (
         d.X,
-        whole.y,
+        block.y,
         *(v for v in (weight, d.offset, d.precision) if v is not None),
     )
     table = np.ascontiguousarray(
-        np.column_stack([np.asarray(v, dtype=float) for v in said])
+        np.column_stack([np.asarray(v, dtype=float) for v in columns])
     )
     # byte by byte: two zeros of unlike sign are two rows
     _, first, place = np.unique(
@@ -146,31 +146,31 @@ def distinct_observations(model: Model) -> tuple[Block, Array]:
         return_inverse=True,
     )
     if len(first) == d.n:
-        return whole, every
+        return block, numbers
     weights, offset, precision = (
         None if v is None else v[first] for v in (weight, d.offset, d.precision)
     )
     return Block(
-        d.X[first], whole.y[first], weights, offset, precision=precision
-    ), place.ravel()[every]
+        d.X[first], block.y[first], weights, offset, precision=precision
+    ), place.ravel()[numbers]
 
 
 def posterior_loo(fit: Any) -> Any:
     """ArviZ's object of PSIS-LOO, pointwise."""
     import xarray as xr
 
-    found = fit.once(left_out_rows)
+    loo = fit.once(left_out_rows)
     log_lik = _log_likelihood(fit)
     S = log_lik.sizes["chain"] * log_lik.sizes["draw"]
     good = min(1.0 - 1.0 / np.log10(S), 0.7)
     labels = {"obs": log_lik["obs"]}
-    elpd = found.elpd
-    n = len(found.elpd)
+    elpd = loo.elpd
+    n = len(loo.elpd)
     return _arviz_result(
         # elpd = sum_i log p(y_i | others), its standard error sqrt(n Var) with n - 1 in Var, p = sum_i log p(y_i | all) - elpd
-        elpd=elpd.sum(), se=np.sqrt(n * elpd.var(ddof=min(1, n - 1))), p=(found.lppd - elpd).sum(), n_samples=S, n_data_points=n,
-        scale="log", warning=bool((found.k > good).any()), good_k=good, approx_posterior="log_q" in fit.tree["sample_stats"],
-        elpd_i=xr.DataArray(elpd, labels, ("obs",)), pareto_k=xr.DataArray(found.k, labels, ("obs",)),
+        elpd=elpd.sum(), se=np.sqrt(n * elpd.var(ddof=min(1, n - 1))), p=(loo.lppd - elpd).sum(), n_samples=S, n_data_points=n,
+        scale="log", warning=bool((loo.k > good).any()), good_k=good, approx_posterior="log_q" in fit.tree["sample_stats"],
+        elpd_i=xr.DataArray(elpd, labels, ("obs",)), pareto_k=xr.DataArray(loo.k, labels, ("obs",)),
     )  # fmt: skip
 
 
@@ -188,19 +188,21 @@ def _log_likelihood(fit: Any) -> Any:
 
 def _efficiency(posterior: Any, S: int) -> float:
     """The effective over the actual number of draws, the mean over all parameters as in ArviZ."""
-    each = [
+    sizes = [
         ess_mean(draws)
         for v in posterior.data_vars.values()
         for draws in np.moveaxis(
             v.to_numpy().reshape(v.sizes["chain"], v.sizes["draw"], -1), -1, 0
         )
     ]
-    return float(np.mean(each) / S)
+    return float(np.mean(sizes) / S)
 
 
 def _arviz_result(**fields: Any) -> Any:
     import arviz_stats.utils as theirs
 
     # until ArviZ 1.2 one class served every kind of result
-    made = getattr(theirs, "ELPDDataLOO", None) or partial(theirs.ELPDData, "loo")
-    return made(**fields)
+    constructor = getattr(theirs, "ELPDDataLOO", None) or partial(
+        theirs.ELPDData, "loo"
+    )
+    return constructor(**fields)

@@ -22,15 +22,15 @@ def fit_linear_probability(model: Model, event: str) -> Fit:
     >>> str(fit_linear_probability(model, "y = 1").notes[-1])
     '1 of 5 fitted values lie outside [0, 1], first in row 0, -0.2; predictions are not clipped'
     """
-    found = fit(replace(model, likelihood=Gaussian()))
+    result = fit(replace(model, likelihood=Gaussian()))
     mean = important_note(
         Topic.LIKELIHOOD,
         "the mean is P({event}), linear in the columns; y is 0 or 1, so Gaussian noise and its sigma are an approximation",
         event=event,
     )
-    solution = _with_hc1(found.model, found.solution)
+    solution = _with_hc1(result.model, result.solution)
     return replace(
-        found, solution=solution, notes=(*found.notes, mean, _range_note(found))
+        result, solution=solution, notes=(*result.notes, mean, _range_note(result))
     )
 
 
@@ -52,10 +52,10 @@ def _with_hc1(model: Model, solution: Solution) -> Solution:
     )
 
 
-def _range_note(found: Fit) -> Note:
+def _range_note(result: Fit) -> Note:
     """Return the note on how many fitted values are outside [0, 1]."""
-    design = found.model.design
-    fitted = found.model.eta(found.solution.beta)[:, 0]
+    design = result.model.design
+    fitted = result.model.eta(result.solution.beta)[:, 0]
     rows = np.flatnonzero((fitted < -_ROUNDING) | (fitted > 1.0 + _ROUNDING))
     if not len(rows):
         return important_note(

@@ -83,14 +83,14 @@ class Prediction:
 
     def arrays(self, error: str) -> dict[str, Array]:
         """What there is, by name: mean, its `error`, mean_lower, mean_upper, and new_lower, new_upper or likely."""
-        out = {"mean": self.mean, error: self.mean_error}
+        arrays = {"mean": self.mean, error: self.mean_error}
         if self.mean_interval is not None:
-            out |= dict(zip(("mean_lower", "mean_upper"), self.mean_interval))
+            arrays |= dict(zip(("mean_lower", "mean_upper"), self.mean_interval))
         if self.new_interval is not None:
-            out |= dict(zip(("new_lower", "new_upper"), self.new_interval))
+            arrays |= dict(zip(("new_lower", "new_upper"), self.new_interval))
         if self.likely is None:
-            return out
-        return out | {"likely": self.likely}
+            return arrays
+        return arrays | {"likely": self.likely}
 
 
 def require_predictive(solution: Solution, method: Method) -> None:
@@ -130,8 +130,8 @@ def predictive(
                 k: np.repeat(v, _POINT_ATOMS, axis=0) for k, v in atoms.values.items()
             },
         )
-    found = _mixture(model, atoms, design)
-    return found if at_most is None else found.thin(at_most)
+    mixture = _mixture(model, atoms, design)
+    return mixture if at_most is None else mixture.thin(at_most)
 
 
 def atom_count(model: Model, solution: Solution) -> int:
@@ -202,8 +202,10 @@ class _Atoms:
 
     def thin(self, atoms: int) -> "_Atoms":
         """At most this many of them, evenly spaced."""
-        some = slice(None, None, -(-len(self.values["beta"]) // atoms))
-        return _Atoms({k: v[some] for k, v in self.values.items()}, self.off, self.rng)
+        selection = slice(None, None, -(-len(self.values["beta"]) // atoms))
+        return _Atoms(
+            {k: v[selection] for k, v in self.values.items()}, self.off, self.rng
+        )
 
 
 def _atoms(model: Model, solution: Solution, *, spread: bool, seed: int) -> _Atoms:
@@ -217,28 +219,31 @@ def _atoms(model: Model, solution: Solution, *, spread: bool, seed: int) -> _Ato
         beta = solution.beta[None]
         aux = {a: np.full((1, 1), v) for a, v in solution.aux.items()}
     held = {a: np.full((len(beta), 1), v) for a, v in model.fixed.items()}
-    known = {**held, **aux}
-    off = off_span_of(model, solution, {a: v[:, 0] for a, v in known.items()})
-    return _Atoms({"beta": beta, **known}, off, np.random.default_rng([seed, 6]))
+    aux_values = {**held, **aux}
+    off = off_span_of(model, solution, {a: v[:, 0] for a, v in aux_values.items()})
+    return _Atoms({"beta": beta, **aux_values}, off, np.random.default_rng([seed, 6]))
 
 
 def _mixture(model: Model, atoms: _Atoms, design: Design) -> Predictive:
     S, _, m = atoms.values["beta"].shape
-    known = model.likelihood.at_rows(atoms.aux, design.precision)
-    found = Predictive(
-        model.likelihood, atoms.eta(design.X, design.offset), known, model.given(design)
+    aux_rows = model.likelihood.at_rows(atoms.aux, design.precision)
+    mixture = Predictive(
+        model.likelihood,
+        atoms.eta(design.X, design.offset),
+        aux_rows,
+        model.given(design),
     )
     if atoms.off is None:
-        return found
+        return mixture
     if S > 1:
-        found = replace(
-            found, eta=found.eta + atoms.off.group_draws(design, S, m, atoms.rng)
+        mixture = replace(
+            mixture, eta=mixture.eta + atoms.off.group_draws(design, S, m, atoms.rng)
         )
     mean, variance = (atoms.off.of_processes if S > 1 else atoms.off).moments(design)
-    found = replace(found, eta=found.eta + mean)
+    mixture = replace(mixture, eta=mixture.eta + mean)
     if variance is None:
-        return found
-    return _with_residual(model, found, variance, atoms.rng)
+        return mixture
+    return _with_residual(model, mixture, variance, atoms.rng)
 
 
 def _with_residual(
@@ -350,18 +355,22 @@ def predict(
         )
 
     def predict_rows(rows: slice) -> Prediction:
-        at = design.take(rows)
+        part = design.take(rows)
         if point and prob is not None:
-            return _of_point(model, solution, at, atoms, prob)
-        return _of_draws(model, solution, at, atoms, prob)
+            return _of_point(model, solution, part, atoms, prob)
+        return _of_draws(model, solution, part, atoms, prob)
 
     size = max(1, _NUMBERS // (len(atoms.values["beta"]) * model.shape[1]))
     # what is drawn for one block after another comes from one stream of numbers
-    every = on_all_cores if atoms.off is None else _in_turn
-    found = _concatenate_predictions(every(predict_rows, _slices(design.n, size)))
+    map_slices = on_all_cores if atoms.off is None else _in_turn
+    prediction = _concatenate_predictions(
+        map_slices(predict_rows, _slices(design.n, size))
+    )
     if prob is None:
-        return found
-    return replace(found, kind=found.kind + _describe_process_variance(model, solution))
+        return prediction
+    return replace(
+        prediction, kind=prediction.kind + _describe_process_variance(model, solution)
+    )
 
 
 def _in_turn[A, B](fn: Callable[[A], B], items: Sequence[A]) -> list[B]:
@@ -372,9 +381,9 @@ def _concatenate_predictions(parts: list[Prediction]) -> Prediction:
     if len(parts) == 1:
         return parts[0]
 
-    def pair(each: list[tuple[Array, Array]]) -> tuple[Array, Array]:
-        return np.concatenate([e[0] for e in each]), np.concatenate(
-            [e[1] for e in each]
+    def pair(pairs: list[tuple[Array, Array]]) -> tuple[Array, Array]:
+        return np.concatenate([e[0] for e in pairs]), np.concatenate(
+            [e[1] for e in pairs]
         )
 
     ends = [p.mean_interval for p in parts if p.mean_interval is not None]
@@ -416,8 +425,10 @@ def _exact_prediction(
     df = solution.df
     s2 = _noise_square(model, solution)
     variance = _variance(design.X, solution.scale, np.ones((design.n, 1, 1)))[:, 0]
-    left = _residual_variance(model, solution, design, noise_of_scale(model, solution))
-    variance = variance if left is None else variance + left
+    extra_variance = _residual_variance(
+        model, solution, design, noise_of_scale(model, solution)
+    )
+    variance = variance if extra_variance is None else variance + extra_variance
     error = _closed_error(np.sqrt(variance), df, posterior=solution.draws is not None)
     if prob is None:
         return Prediction(mean, error, None, None, None, _UNASKED)
@@ -428,10 +439,10 @@ def _exact_prediction(
     else:
         point = "the estimate, sigma given"
     if solution.draws is None:
-        of = point
+        source = point
     else:
-        of = "the posterior, no draws needed"
-    kind = f"{'normal' if df is None else 'Student-t'} intervals of {of}{_describe_process_variance(model, solution)}"
+        source = "the posterior, no draws needed"
+    kind = f"{'normal' if df is None else 'Student-t'} intervals of {source}{_describe_process_variance(model, solution)}"
     if solution.sandwich:
         kind += f", by the sandwich {solution.sandwich}; one sigma of all rows says nothing of a new observation"
         return Prediction(mean, error, (mean - half, mean + half), None, None, kind)
@@ -472,11 +483,11 @@ def _on_nodes(model: Model, solution: Solution) -> bool:
         nodes = None
     else:
         nodes = solution.draws.marginals
-    known = (
+    has_nodes = (
         nodes is not None and "log_sigma" in nodes and not model.design.recipe.processes
     )
     return (
-        known
+        has_nodes
         and predictors_given_sigma(model, np.zeros((0, model.shape[0])), np.ones(1))
         is not None
     )
@@ -489,18 +500,20 @@ def _of_nodes(
     nodes = solution.posterior.marginals
     assert nodes is not None
     sigma = np.exp(nodes["log_sigma"])
-    given = predictors_given_sigma(model, design.X, sigma)
-    assert given is not None
-    eta = np.stack([plus_offset(row[:, None], design.offset) for row in given.mean])
-    sd = given.sd
+    conditional = predictors_given_sigma(model, design.X, sigma)
+    assert conditional is not None
+    eta = np.stack(
+        [plus_offset(row[:, None], design.offset) for row in conditional.mean]
+    )
+    sd = conditional.sd
     mean = _eta(design, solution.beta)[:, 0]
     share = nodes["weight"]
     # Var = sum_k w_k (v_k + (x'm_k - mean)^2)
     error = np.sqrt(share @ (np.square(sd) + np.square(eta[..., 0] - mean)))
     if (
-        lost := np.isinf(solution.scale.errors()[: solution.scale.coefficients])
+        dropped := np.isinf(solution.scale.errors()[: solution.scale.coefficients])
     ).any():  # an infinite variance, that nodes over a finite range have not
-        error[(design.X[:, lost] != 0.0).any(1)] = np.inf
+        error[(design.X[:, dropped] != 0.0).any(1)] = np.inf
     if prob is None:
         return Prediction(mean, error, None, None, None, _UNASKED)
     noise = model.likelihood.at_rows(
@@ -544,7 +557,7 @@ def _of_draws(
     else:
         p = p.thin(_ATOMS)
     loaded = design.n * len(atoms.values["beta"]) >= FEW  # for the interval of the mean
-    new, said = _new(
+    new, interval_kind = _new(
         model,
         p,
         prob,
@@ -557,7 +570,7 @@ def _of_draws(
         interval,
         new,
         None,
-        f"equal-tailed posterior interval of the {model.likelihood.centre}; {said}",
+        f"equal-tailed posterior interval of the {model.likelihood.centre}; {interval_kind}",
     )
 
 
@@ -578,7 +591,7 @@ def _mean_of_draws(
     model: Model, solution: Solution, design: Design, atoms: _Atoms, prob: float | None
 ) -> tuple[Array, ...]:
     """The mean over the atoms, its standard deviation and the ends of its interval, by as many rows as stay in a processor's cache."""
-    (S, _, m), found = atoms.values["beta"].shape, []
+    (S, _, m), blocks = atoms.values["beta"].shape, []
     for rows in _slices(design.n, max(1, _CACHED // (S * m))):
         X, offset, precision = (
             design.X[rows],
@@ -588,12 +601,12 @@ def _mean_of_draws(
         means = model.likelihood.mean(
             eta, **model.likelihood.at_rows(atoms.aux, precision)
         )
-        mean, *rest = _moments_and_ends(means, prob)
+        mean, *spreads = _moments_and_ends(means, prob)
         if model.likelihood.link is IDENTITY and np.array_equal(means, eta[..., 0]):
             # E[x'beta] = x'E[beta], which has no or less Monte Carlo error
             mean = plus_offset(X @ solution.beta, offset)[:, 0]
-        found.append((mean, *rest))
-    return tuple(np.concatenate(each) for each in zip(*found, strict=True))
+        blocks.append((mean, *spreads))
+    return tuple(np.concatenate(arrays) for arrays in zip(*blocks, strict=True))
 
 
 def _moments_and_ends(means: Array, prob: float | None) -> tuple[Array, ...]:
@@ -634,8 +647,8 @@ def _point_mean(model: Model, solution: Solution, design: Design) -> Array:
     values = {a: np.full((1, 1), v) for a, v in aux.items()}
     rng = np.random.default_rng(0)  # a single atom draws nothing
     for part in row_parts(design.n):
-        one = Predictive(model.likelihood, eta[None, part], values)
-        mean[part] = _with_residual(model, one, variance[:, part], rng).mean()
+        atom = Predictive(model.likelihood, eta[None, part], values)
+        mean[part] = _with_residual(model, atom, variance[:, part], rng).mean()
     return mean
 
 
@@ -685,16 +698,18 @@ def _of_point(
                 f"no intervals: {_why_errorless(model)}",
             )
         noise = "that of a new observation is of the noise alone, the estimate taken as the truth"
-        new, said = _new(model, _mixture(model, atoms, design), prob, noise)
-        kind = f"no interval of the {likelihood.centre}: {no_errors(model)}; {said}"
+        new, interval_kind = _new(model, _mixture(model, atoms, design), prob, noise)
+        kind = f"no interval of the {likelihood.centre}: {no_errors(model)}; {interval_kind}"
         return Prediction(mean, none, (none, none), new, None, kind)
     error, interval = _error_and_interval(model, solution, design, prob)
     if not isinstance(likelihood, UnivariateLikelihood):
         kind = "Wald intervals of the class probabilities on the logit scale (delta method)"
         return Prediction(mean, error, interval, None, _likely(mean, prob), kind)
-    drawn = f"a new observation from {_ATOMS} draws of the asymptotic distribution of the estimate"
-    new, said = _new(model, _mixture(model, atoms, design), prob, drawn)
-    kind = f"Wald interval of the {likelihood.centre} on the link scale; {said}"
+    source = f"a new observation from {_ATOMS} draws of the asymptotic distribution of the estimate"
+    new, interval_kind = _new(model, _mixture(model, atoms, design), prob, source)
+    kind = (
+        f"Wald interval of the {likelihood.centre} on the link scale; {interval_kind}"
+    )
     return Prediction(mean, error, interval, new, None, kind)
 
 
@@ -741,15 +756,17 @@ def require_estimable(model: Model, solution: Solution, design: Design) -> None:
     bad = rows_without_estimate(solution, design.X)
     if len(bad):
         assert solution.null_space is not None
-        gone = ", ".join(
+        names = ", ".join(
             c
-            for c, out in zip(design.columns, not_identified(solution.null_space))
-            if out
+            for c, is_missing in zip(
+                design.columns, not_identified(solution.null_space)
+            )
+            if is_missing
         )
         rows = ", ".join(map(str, bad[:5])) + (" ..." if len(bad) > 5 else "")
         raise Incompatible(
             f"{len(bad)} of {design.n} rows have no estimate of their mean (rows {rows}, counted from 0). They do not keep "
-            f"the relations of the training rows, so the coefficients of {gone} do not cancel ({solution.detail}). "
+            f"the relations of the training rows, so the coefficients of {names} do not cancel ({solution.detail}). "
             "Predict at rows that keep them, drop a column or give a prior."
         )
 
@@ -760,18 +777,22 @@ def _error_and_interval(
     """The standard error of the mean by the delta method, and where a probability is given its Wald interval on the link scale."""
     centre, J = model.likelihood.link_mean_and_slope(_eta(design, solution.beta))
     variance = _variance(design.X, solution.scale, J)
-    left = _residual_variance(model, solution, design)
-    if left is not None:
+    extra_variance = _residual_variance(model, solution, design)
+    if extra_variance is not None:
         # Var(J eta) = J (x'Sx + v I) J', v that of each linear predictor
-        left = left if left.ndim == 2 else left[:, None]
+        extra_variance = (
+            extra_variance if extra_variance.ndim == 2 else extra_variance[:, None]
+        )
         variance = variance + np.einsum(
-            "nm,ndm->nd", np.broadcast_to(left, (len(J), J.shape[-1])), np.square(J)
+            "nm,ndm->nd",
+            np.broadcast_to(extra_variance, (len(J), J.shape[-1])),
+            np.square(J),
         )
     link = model.likelihood.link
     sd = np.sqrt(variance)
 
-    def flat(each: Array) -> Array:
-        return each[:, 0] if each.shape[1] == 1 else each
+    def flat(values: Array) -> Array:
+        return values[:, 0] if values.shape[1] == 1 else values
 
     with np.errstate(over="ignore"):  # exp of more than 709 is inf
         # sd(mean) = |d mean / d link(mean)| sd(link(mean))

@@ -48,13 +48,13 @@ def labelled_residuals(fit: Fitted, kind: str) -> Any:
     reachable(fit)
     if kind == "quantile":
         refuse_sampling(fit.model.design.weight_kind, "a quantile residual")
-    if kind != "response" and (why := noiseless(fit)) is not None:
-        raise Incompatible(f"{kind} residuals: {why}")
-    found = KINDS[kind](fit)
+    if kind != "response" and (obstacle := noiseless(fit)) is not None:
+        raise Incompatible(f"{kind} residuals: {obstacle}")
+    residuals = KINDS[kind](fit)
     likelihood = fit.model.likelihood
     design = fit.model.design
     values = design.by_row(
-        found.values, _of_unused(fit) if kind == "response" else np.nan
+        residuals.values, _of_unused(fit) if kind == "response" else np.nan
     )
     coords: dict[str, Any] = {"obs": row_labels(None, design.whole)}
     names = {
@@ -62,11 +62,11 @@ def labelled_residuals(fit: Fitted, kind: str) -> Any:
         "outcome": likelihood.outcomes,
         "term": columns_by_term(fit),
     }
-    coords |= {axis: [str(v) for v in names[axis]] for axis in found.axes}
+    coords |= {axis: [str(v) for v in names[axis]] for axis in residuals.axes}
     return xr.DataArray(
         values,
         coords,
-        ("obs", *found.axes),
+        ("obs", *residuals.axes),
         name=kind,
         attrs={"kind": kind, "method": fit.method.name},
     )
@@ -111,9 +111,9 @@ def uniforms(fit: Fitted, rows: Array) -> Array:
     """One number in (0, 1) for each of these rows, by the seed of the fit and by what the rows hold, not by their order."""
     design = fit.model.design.take(rows)
     order = canonical_order(design)
-    own = crc32(np.ascontiguousarray(design.observed[order]).tobytes())
+    checksum = crc32(np.ascontiguousarray(design.observed[order]).tobytes())
     u = np.empty(len(rows))
-    u[order] = np.random.default_rng([fit.seed, 3, own]).random(len(rows))
+    u[order] = np.random.default_rng([fit.seed, 3, checksum]).random(len(rows))
     return u
 
 
@@ -124,13 +124,13 @@ def counted_residuals(fit: Fitted, kind: str) -> Array:
 
 def _of_unused(fit: Fitted) -> Array | float:
     """y - E[y] at the rows of weight 0, nan where y cannot be read."""
-    left = fit.model.design.unused
+    unused = fit.model.design.unused
     likelihood = fit.model.likelihood
-    if left is None or left.y is None:
+    if unused is None or unused.y is None:
         return np.nan
-    eta = left.X @ fit.solution.beta
-    mean = likelihood.mean(plus_offset(eta, left.offset), **fit.aux)
-    return _mean_residuals(likelihood, left.y, mean)
+    eta = unused.X @ fit.solution.beta
+    mean = likelihood.mean(plus_offset(eta, unused.offset), **fit.aux)
+    return _mean_residuals(likelihood, unused.y, mean)
 
 
 def _mean_residuals(likelihood: Likelihood, y: Array, mean: Array) -> Array:
@@ -247,7 +247,9 @@ def _partial(fit: Fitted) -> ResidualKind:
 def columns_by_term(fit: Fitted) -> dict[str, tuple[int, ...]]:
     """The columns of each term but the intercept."""
     return {
-        name: at for name, at in terms(fit.model.design).items() if name != "Intercept"
+        name: columns
+        for name, columns in terms(fit.model.design).items()
+        if name != "Intercept"
     }
 
 
@@ -276,11 +278,11 @@ def tails(fit: Fitted, rows: Array) -> tuple[Array, Array]:
     likelihood = fit.model.likelihood
     y = fit.model.design.observed[rows]
     assert isinstance(likelihood, UnivariateLikelihood)
-    told = _thin_predictive(fit, rows)
-    upper = told.cdf(y)
+    mixture = _thin_predictive(fit, rows)
+    upper = mixture.cdf(y)
     if isinstance(likelihood.support, str):
         return upper, upper
-    return upper, told.cdf(
+    return upper, mixture.cdf(
         likelihood.drawn(y) - 1.0
     )  # discrete responses are whole numbers
 

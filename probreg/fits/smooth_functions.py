@@ -52,19 +52,19 @@ def degrees_of_functions(model: Model, solution: Solution) -> dict[str, float]:
     }
     if not model.design.reachable and np.isfinite(list(saved.values())).all():
         return saved
-    known = model.design.reachable or model.likelihood.least_squares
+    has_sums = model.design.reachable or model.likelihood.least_squares
     smooth = isinstance(model.likelihood, SmoothLikelihood) and bool(
         np.isfinite(solution.beta).all()
     )
-    if not (known and smooth) or any(
+    if not (has_sums and smooth) or any(
         not solution.aux.get(a, 1.0) > 0 for a in model.unknown
     ):
         return {f.label: np.nan for f in functions}
     if solution.draws is not None:
-        each = degrees_by_draw(model, solution.draws)
+        degrees = degrees_by_draw(model, solution.draws)
     else:
-        each = degrees_by_coefficient(model, solution.beta, **solution.aux)
-    return {f.label: float(each[f.at].sum()) for f in functions}
+        degrees = degrees_by_coefficient(model, solution.beta, **solution.aux)
+    return {f.label: float(degrees[f.at].sum()) for f in functions}
 
 
 def scales_of_functions(
@@ -73,23 +73,25 @@ def scales_of_functions(
     """tau of each range block of each smooth function, by the name of the function, the amplitude of a process: of a posterior
     its mean; nan where a block has no single scale. Of linear predictors with scales of their own one after the other."""
     number = {name: j for j, name in enumerate(model.design.columns)}
-    asked = {
+    ranges = {
         tuple(number[c] for c in block)
         for f in term_functions(model.design)
         for block in f.of.blocks
     }
     scales: dict[tuple[int, ...], list[float]] = {}
     for i, b in enumerate(model.joint.blocks):
-        if b.columns in asked:
+        if b.columns in ranges:
             scales.setdefault(b.columns, []).append(_block_scale(model, solution, i))
-    out = {}
+    scales_by_function = {}
     for f in term_functions(model.design):
-        each = [
+        block_scales = [
             scales.get(tuple(number[c] for c in block), [np.nan])
             for block in f.of.blocks
         ]
-        out[f.label] = tuple(tau for block in each for tau in block)
-    return out
+        scales_by_function[f.label] = tuple(
+            tau for block in block_scales for tau in block
+        )
+    return scales_by_function
 
 
 def _block_scale(model: Model, solution: Solution, i: int) -> float:
@@ -101,13 +103,13 @@ def _block_scale(model: Model, solution: Solution, i: int) -> float:
         values = {} if solution.draws is None else solution.draws.values
         if not set(names.values()) <= set(values):
             return np.nan
-        at = prior.internal(
+        internal = prior.internal(
             {h: float(values[name].mean()) for h, name in names.items()}
         )
-        size = prior.size_at(at)
+        size = prior.size_at(internal)
         if size is not None:
             return size
-        prior = prior.given(**at)
+        prior = prior.given(**internal)
     if isinstance(prior, Flat):
         return np.inf
     if not isinstance(prior, GaussianPrior):
@@ -138,21 +140,21 @@ def smooths_table(model: Model, solution: Solution) -> Any:
     return pd.DataFrame(columns, index=pd.Index(names, name="function"))
 
 
-def said_of_smooths(table: Any, most: int = 6) -> tuple[str, ...]:
+def said_of_smooths(table: Any, limit: int = 6) -> tuple[str, ...]:
     """A line on the degrees of freedom of the smooth functions, of very many the first."""
     if table.empty:
         return ()
     if table["edf"].isna().all():  # of likelihoods without second derivatives
         return ()
-    each = [
+    entries = [
         f"{name} {row.edf:.4g} of {row.columns}"
         for name, row in zip(table.index, table.itertuples())
     ]
-    if len(each) > most:
-        rest = f" and {len(each) - most} more in .smooths"
+    if len(entries) > limit:
+        remainder = f" and {len(entries) - limit} more in .smooths"
     else:
-        rest = ""
-    return (f"effective degrees of freedom: {', '.join(each[:most])}{rest}",)
+        remainder = ""
+    return (f"effective degrees of freedom: {', '.join(entries[:limit])}{remainder}",)
 
 
 # ---- the function at points ----------------------------------------------------------------------------------------------
@@ -196,10 +198,10 @@ def points_over_range(model: Model, function: TermFunction) -> Array:
     return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, d)
 
 
-def points_given(function: TermFunction, at: Any) -> Array:
+def points_given(function: TermFunction, points: Any) -> Array:
     """Points (n, d) that a user gave."""
     d = len(function.inputs)
-    x = np.asarray(at, dtype=float)
+    x = np.asarray(points, dtype=float)
     x = x[:, None] if x.ndim == 1 and d == 1 else x
     if x.ndim != 2 or x.shape[1] != d or not len(x):
         raise DataError(
@@ -229,36 +231,47 @@ def curve(
         ends = None
     contrasts = model.likelihood.contrast_matrix
     rng = np.random.default_rng([seed, 7])
-    drawn = _drawn_process(model, solution, function)
-    if drawn is None:
+    process = _drawn_process(model, solution, function)
+    if process is None:
         if ends is None:
             columns = function.columns_at(x)
         else:
             columns = function.slopes_at(x, ends)
-        rest = _root_left_out(function, x, ends)
-    if drawn is not None:
-        found = _band_of(
+        residual_root = _root_left_out(function, x, ends)
+    if process is not None:
+        band = _band_of(
             np.einsum(
-                "snm,km->ksn", drawn.sums(function.sums_at(x, ends), rng), contrasts
+                "snm,km->ksn", process.sums(function.sums_at(x, ends), rng), contrasts
             ),
             prob,
         )
         kind = "posterior draws"
     elif solution.draws is not None:
-        if rest is None:
+        if residual_root is None:
             scale = None
         else:
             scale = _drawn_scales(model, solution.draws, function)
-        found = _of_draws(
-            solution.draws, function.at, columns, contrasts, prob, rest, scale, rng
+        band = _of_draws(
+            solution.draws,
+            function.at,
+            columns,
+            contrasts,
+            prob,
+            residual_root,
+            scale,
+            rng,
         )
         kind = "posterior draws"
     else:
-        if rest is None:
-            rest = None
+        if residual_root is None:
+            residual_root = None
         else:
-            rest = rest * scales_of_functions(model, solution)[function.label][0]
-        found = _of_normal(solution, function.at, columns, contrasts, prob, rest, rng)
+            residual_root = (
+                residual_root * scales_of_functions(model, solution)[function.label][0]
+            )
+        band = _of_normal(
+            solution, function.at, columns, contrasts, prob, residual_root, rng
+        )
         kind = "normal, given the scales"
     outcomes = model.likelihood.outcomes
     dims = ("point", "outcome") if outcomes else ("point",)
@@ -267,10 +280,10 @@ def curve(
         "input": list(function.inputs),
     }
     coords |= {"outcome": list(outcomes)} if outcomes else {}
-    arrays = {k: (dims, v if outcomes else v[:, 0]) for k, v in found.arrays.items()}
+    arrays = {k: (dims, v if outcomes else v[:, 0]) for k, v in band.arrays.items()}
     attrs = {
         "function": function.label, "derivative": int(derivative), "prob": float(prob), "kind": kind,
-        "method": method.name, "critical": found.critical.tolist(),
+        "method": method.name, "critical": band.critical.tolist(),
     }  # fmt: skip
     return xr.Dataset(arrays, coords, attrs)
 
@@ -285,24 +298,24 @@ def _root_left_out(
     with one_blas_thread():
         L, U = np.linalg.eigh(R)
     # of rank r but for rounding: the other eigenvalues are no larger than the errors of the largest
-    kept = len(L) * np.finfo(float).eps * L[-1] < L
-    return U[:, kept] * np.sqrt(L[kept])
+    is_positive = len(L) * np.finfo(float).eps * L[-1] < L
+    return U[:, is_positive] * np.sqrt(L[is_positive])
 
 
 def _of_normal(
     solution: Solution,
-    at: Array,
+    columns: Array,
     C: Array,
     contrasts: Array,
     prob: float,
-    rest: Array | None,
+    residual_root: Array | None,
     rng: np.random.Generator,
 ) -> Band:
-    """Of a point estimate with a normal (or t) law of its coefficients; `rest` (n, r) is a root of what it leaves out."""
+    """Of a point estimate with a normal (or t) law of its coefficients; `residual_root` (n, r) is a root of what it leaves out."""
     refuse_written_out(solution, "a band about a smooth function")
     beta = solution.beta
     m = beta.shape[1]
-    where = vec_entries(tuple(at), m)
+    where = vec_entries(tuple(columns), m)
     k = beta.size
     root = solution.scale.half(np.eye(k)[where])
     if not np.isfinite(root).all():
@@ -311,15 +324,15 @@ def _of_normal(
         )
     # f_k(x) = (C(x) kron t_k) vec(beta), cov = A A' with A = (C kron t_k) V^(1/2).
     # a square root of V with as many columns as it has rows: draws are of few numbers
-    root = np.linalg.qr(root.T, mode="r").T.reshape(len(at), m, -1)
-    estimate = C @ beta[at] @ contrasts.T
+    root = np.linalg.qr(root.T, mode="r").T.reshape(len(columns), m, -1)
+    estimate = C @ beta[columns] @ contrasts.T
     A = np.einsum("nq,qmr,km->knr", C, root, contrasts, optimize=True)
-    if rest is not None:
+    if residual_root is not None:
         # f = C beta + r, r ~ N(0, tau^2 R) for each predictor
         A = np.concatenate(
             [
                 A,
-                np.einsum("nr,km->knrm", rest, contrasts).reshape(
+                np.einsum("nr,km->knrm", residual_root, contrasts).reshape(
                     len(contrasts), len(C), -1
                 ),
             ],
@@ -340,22 +353,26 @@ def _of_normal(
 
 
 def _of_draws(
-    draws: Draws, at: Array, C: Array, contrasts: Array, prob: float, rest: Array | None, scale: Array | None,
+    draws: Draws, columns: Array, C: Array, contrasts: Array, prob: float, residual_root: Array | None, scale: Array | None,
     rng: np.random.Generator,
 ) -> Band:  # fmt: skip
     """Of the draws of a posterior: means, standard deviations and quantiles of the function itself, with what it leaves out."""
     beta = draws.flat["beta"]
-    kept = np.unique(np.linspace(0, len(beta) - 1, min(len(beta), _MOST)).astype(int))
-    beta = beta[kept][:, at]
+    draw_numbers = np.unique(
+        np.linspace(0, len(beta) - 1, min(len(beta), _MOST)).astype(int)
+    )
+    beta = beta[draw_numbers][:, columns]
     f = np.einsum("nq,sqm,km->ksn", C, beta, contrasts, optimize=True)
-    if rest is not None and scale is not None:
-        z = rng.standard_normal((len(kept), beta.shape[2], rest.shape[1]))
+    if residual_root is not None and scale is not None:
+        z = rng.standard_normal(
+            (len(draw_numbers), beta.shape[2], residual_root.shape[1])
+        )
         f = f + np.einsum(
             "nr,smr,km,s->ksn",
-            rest,
+            residual_root,
             z,
             contrasts,
-            np.broadcast_to(scale, draws.count)[kept],
+            np.broadcast_to(scale, draws.count)[draw_numbers],
             optimize=True,
         )
     return _band_of(f, prob)
@@ -365,10 +382,10 @@ def _band_of(f: Array, prob: float) -> Band:
     """Of draws f (K, S, n)."""
     estimate = f.mean(1).T
     sd = f.std(1, ddof=1).T
-    ends = [equal_tail(one, prob) for one in f]
+    ends = [equal_tail(contrast, prob) for contrast in f]
     critical = [
-        _maximum_quantile([(one - one.mean(0)).T], sd[:, k], prob)
-        for k, one in enumerate(f)
+        _maximum_quantile([(contrast - contrast.mean(0)).T], sd[:, k], prob)
+        for k, contrast in enumerate(f)
     ]
     lower, upper = (np.stack([e[i] for e in ends], axis=-1) for i in (0, 1))
     return Band(estimate, sd, lower, upper, np.array(critical))
@@ -384,12 +401,12 @@ def _drawn_process(
     for p in () if off is None else off.processes:
         if isinstance(p, DrawnProcess) and p.key == function.term_name:
             S = len(p.table)
-            kept = np.unique(np.linspace(0, S - 1, min(S, _MOST)).astype(int))
+            draw_numbers = np.unique(np.linspace(0, S - 1, min(S, _MOST)).astype(int))
             return replace(
                 p,
-                amplitude=p.amplitude[kept],
-                table=p.table[kept],
-                at_rows=p.at_rows[kept],
+                amplitude=p.amplitude[draw_numbers],
+                table=p.table[draw_numbers],
+                at_rows=p.at_rows[draw_numbers],
             )
     return None
 
@@ -413,7 +430,7 @@ def _drawn_scales(model: Model, draws: Draws, function: TermFunction) -> Array:
         prior = prior.base
     if (
         not isinstance(prior, GaussianPrior)
-        or (each := prior.independent(len(function.at))) is None
+        or (prior_scales := prior.independent(len(function.at))) is None
     ):
         raise Incompatible(
             f"{function.label} needs a normal prior of one scale, off the rows of its columns"
@@ -422,7 +439,7 @@ def _drawn_scales(model: Model, draws: Draws, function: TermFunction) -> Array:
         noise = draws.flat.get(model.likelihood.noise_scale or "", model.noise())
     else:
         noise = 1.0
-    return np.asarray(unit * float(each[0]) * noise)
+    return np.asarray(unit * float(prior_scales[0]) * noise)
 
 
 def _maximum_quantile(parts: Iterable[Array], sd: Array, prob: float) -> float:
@@ -431,5 +448,5 @@ def _maximum_quantile(parts: Iterable[Array], sd: Array, prob: float) -> float:
     live = sd > 1e-12 * sd.max(initial=0.0)
     if not live.any():
         return 0.0
-    most = [np.abs(deviations[live] / sd[live, None]).max(0) for deviations in parts]
-    return float(np.quantile(np.concatenate(most), prob))
+    maxima = [np.abs(deviations[live] / sd[live, None]).max(0) for deviations in parts]
+    return float(np.quantile(np.concatenate(maxima), prob))

@@ -52,8 +52,8 @@ class FitStatistics(Fitted):
         Model
             `model` itself where nothing was found.
         """
-        found = self.solution.effect_scales
-        return self.model if found is None else found.stated
+        scales = self.solution.effect_scales
+        return self.model if scales is None else scales.stated
 
     @property
     def nobs(self) -> int:
@@ -106,11 +106,11 @@ class FitStatistics(Fitted):
         Incompatible
             For a posterior and a mode under a prior.
         """
-        why = why_no_criterion(self)
-        if why is not None:
-            raise Incompatible(why)
-        found = self.solution.effect_scales
-        scales = 0 if found is None else found.count
+        obstacle = why_no_criterion(self)
+        if obstacle is not None:
+            raise Incompatible(obstacle)
+        optimum = self.solution.effect_scales
+        scales = 0 if optimum is None else optimum.count
         return estimated_coefficients(self) + len(self.model.unknown) + scales
 
     @property
@@ -431,8 +431,8 @@ class FitStatistics(Fitted):
         0  Intercept    0.6429   0.0843
         1          x    2.1286   0.0005
         """
-        whole = self.summary(prob, kind, covariance=covariance, exp=exp, null=null)
-        table = whole.iloc[: len(self.parameter_names)]
+        summary = self.summary(prob, kind, covariance=covariance, exp=exp, null=null)
+        table = summary.iloc[: len(self.parameter_names)]
         if "p_value" not in table and self.target == "mode":
             table = table.assign(statistic=np.nan, p_value=np.nan)
         renamed = {
@@ -445,13 +445,13 @@ class FitStatistics(Fitted):
                 **dict.fromkeys(("std_error", "lower", "upper"), np.nan)
             )
         table = table.reset_index()
-        found = table[[c for c in renamed if c in table]].rename(columns=renamed)
+        tidied = table[[c for c in renamed if c in table]].rename(columns=renamed)
         if has_effects(self.model):
-            found = with_random_parameters(
-                found, whole.iloc[len(table) :].rename(columns=renamed), self.model
+            tidied = with_random_parameters(
+                tidied, summary.iloc[len(table) :].rename(columns=renamed), self.model
             )
-        found.attrs = {}
-        return found
+        tidied.attrs = {}
+        return tidied
 
     def glance(self) -> DataFrame:
         """One row with the statistics of the fit, under the names of R's broom.
@@ -504,12 +504,12 @@ class FitStatistics(Fitted):
             )
         if has_effects(self.model):
             row |= self._of_groups()
-        found = self.solution.effect_scales
+        scales = self.solution.effect_scales
         # of REML broom has the restricted one
-        if found is None:
+        if scales is None:
             log_lik = statistic_or_nan(self, "log_likelihood")
         else:
-            log_lik = found.value
+            log_lik = scales.value
         row["logLik"] = (
             np.nan if exact_fit(self) else log_lik
         )  # as large as rounding makes it
@@ -529,15 +529,15 @@ class FitStatistics(Fitted):
 
     def _of_groups(self) -> dict[str, float]:
         """R² of Nakagawa & Schielzeth, the intraclass correlation and the REML criterion, nan where a fit has none."""
-        found = self.solution.effect_scales
-        reml = found is not None and found.criterion == "REML"
+        scales = self.solution.effect_scales
+        reml = scales is not None and scales.criterion == "REML"
         try:
             shares = variance_shares(self)
         except ProbregError:
             shares = VarianceShares(np.nan, np.nan, np.nan)
         return {
             "r2.marginal": shares.marginal, "r2.conditional": shares.conditional, "icc": shares.icc,
-            "REMLcrit": -2.0 * found.value if found is not None and reml else np.nan,
+            "REMLcrit": -2.0 * scales.value if scales is not None and reml else np.nan,
         }  # fmt: skip
 
     @property
@@ -568,24 +568,24 @@ class FitStatistics(Fitted):
 
     def _statistics_of_rows(self) -> dict[str, float]:
         """Statistics that `save` writes because nothing but the rows has them: deviances, R² and degrees of freedom of terms."""
-        own = {
+        attributes = {
             "deviance": "_conditional_deviance",
             "null_deviance": "null_deviance",
             "r_squared": "r_squared",
         }
-        found = {
+        statistics = {
             name: float(statistic_or_nan(self, attribute))
-            for name, attribute in own.items()
+            for name, attribute in attributes.items()
         }
         if has_effects(self.model):
             with contextlib.suppress(ProbregError):
-                found |= variance_shares(self)._asdict()
-        found |= {
+                statistics |= variance_shares(self)._asdict()
+        statistics |= {
             f"edf {name}": edf
             for name, edf in degrees_of_functions(self.model, self.solution).items()
         }
         return {
             f"{OF_ROWS}{name}": value
-            for name, value in found.items()
+            for name, value in statistics.items()
             if np.isfinite(value)
         }

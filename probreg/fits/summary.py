@@ -112,21 +112,21 @@ class Summary(pd.DataFrame):
 # ---- the table ---------------------------------------------------------------------------------------------------------
 
 
-def summary_table(fit: FitStatistics, coef: Array, asked: Asked) -> Summary:
+def summary_table(fit: FitStatistics, coef: Array, options: Asked) -> Summary:
     """One row per coefficient, outcome by outcome, then the nuisance parameters and sampled scales."""
     is_posterior = fit.target == "posterior"
-    null = null_values(fit, asked.null)
+    null = null_values(fit, options.null)
     no_test = None
     if is_posterior:
-        columns: dict[str, Array] = {"mean": coef, "sd": asked.error}
+        columns: dict[str, Array] = {"mean": coef, "sd": options.error}
     else:
-        no_test = why_no_test(fit, own_errors=asked.interval.given is None)
-        columns = {"estimate": coef, "std_error": asked.error}
+        no_test = why_no_test(fit, own_errors=options.interval.given is None)
+        columns = {"estimate": coef, "std_error": options.error}
         if no_test is None:
-            columns |= _test_columns(fit, coef - null, asked)
-    columns["lower"], columns["upper"] = asked.interval.ends(asked.prob)
-    if asked.exp:
-        columns = _ratios(fit, columns, asked.interval)
+            columns |= _test_columns(fit, coef - null, options)
+    columns["lower"], columns["upper"] = options.interval.ends(options.prob)
+    if options.exp:
+        columns = _ratios(fit, columns, options.interval)
     flat = {k: np.asarray(v).T.ravel() for k, v in columns.items()}
     table = Summary(pd.DataFrame(flat, index=coefficient_index(fit.model)))
     for name, (value, sd) in fit.solution.scalars.items():
@@ -134,7 +134,7 @@ def summary_table(fit: FitStatistics, coef: Array, asked: Asked) -> Summary:
             value = np.nan
         row = dict.fromkeys(("estimate", "mean", "median"), value)
         row |= {"std_error": sd, "sd": sd}
-        row["lower"], row["upper"] = asked.interval.aux_ends(name, asked.prob)
+        row["lower"], row["upper"] = options.interval.aux_ends(name, options.prob)
         index = ("", name) if fit.model.likelihood.outcomes else name
         table.loc[index, :] = [row.get(c, np.nan) for c in columns]
     if has_chains(fit.method, fit.solution):
@@ -144,47 +144,47 @@ def summary_table(fit: FitStatistics, coef: Array, asked: Asked) -> Summary:
         above = np.asarray(probability_positive(fit)).T.ravel()
         table["p_positive"] = np.r_[above, np.full(len(table) - len(above), np.nan)]
     object.__setattr__(table, "_of", fit)
-    table.attrs = _table_attributes(fit, asked, no_test)
+    table.attrs = _table_attributes(fit, options, no_test)
     return table
 
 
 def _test_columns(
-    fit: FitStatistics, distance: Array, asked: Asked
+    fit: FitStatistics, distance: Array, options: Asked
 ) -> dict[str, Array]:
     """The Wald statistic of each coefficient, its degrees of freedom if they differ, and p."""
     with np.errstate(divide="ignore", invalid="ignore"):
         t = np.where(
-            (asked.error > 0) & (not exact_fit(fit)), distance / asked.error, np.nan
+            (options.error > 0) & (not exact_fit(fit)), distance / options.error, np.nan
         )
     if (
         fit.solution.effect_scales is not None
     ):  # columns of smooth functions have a prior
         t[fit.model.joint.informative[fit.model.design.head]] = np.nan
     columns = {"statistic": t}
-    if isinstance(asked.df, np.ndarray):
-        columns["df"] = asked.df
-    return {**columns, "p_value": two_sided(t, asked.df)}
+    if isinstance(options.df, np.ndarray):
+        columns["df"] = options.df
+    return {**columns, "p_value": two_sided(t, options.df)}
 
 
 def _table_attributes(
-    fit: FitStatistics, asked: Asked, no_test: str | None
+    fit: FitStatistics, options: Asked, no_test: str | None
 ) -> dict[str, Any]:
     attrs: dict[str, Any] = {
-        "prob": float(asked.prob),
-        "kind": asked.interval.name,
-        **asked.interval.words,
+        "prob": float(options.prob),
+        "kind": options.interval.name,
+        **options.interval.words,
         **fit.described,
     }
     if no_test is not None:
         attrs["no_p_value"] = no_test
     elif fit.target == "mode":
-        attrs["statistic"] = "z" if asked.df is None else "t"
-        attrs["null"] = null_words(asked.null)
-        if isinstance(asked.df, np.ndarray):
+        attrs["statistic"] = "z" if options.df is None else "t"
+        attrs["null"] = null_words(options.null)
+        if isinstance(options.df, np.ndarray):
             attrs["df"] = "Satterthwaite"
-        elif asked.df is not None:
-            attrs["df"] = asked.df
-    if asked.exp:
+        elif options.df is not None:
+            attrs["df"] = options.df
+    if options.exp:
         attrs["ratio"] = fit.model.likelihood.link.ratio
     return attrs
 
@@ -205,16 +205,16 @@ def null_values(fit: FitStatistics, null: float | Mapping[str, float]) -> Array:
     values = np.zeros(len(names))
     if isinstance(null, Mapping):
         for name, value in null.items():
-            at = [
+            places = [
                 i
                 for i, full in enumerate(names)
                 if name in (full, fit.model.design.head_columns[i // shape[1]])
             ]
-            if not at:
+            if not places:
                 raise DataError(
                     f"null= names {name!r}, which is no coefficient; there are: {', '.join(names[:12])}"
                 )
-            values[at] = _check_null(name, value)
+            values[places] = _check_null(name, value)
     else:
         values[:] = _check_null("null", null)
     if fit.target == "posterior" and values.any():
@@ -351,9 +351,9 @@ def without_terms(
         if t.name not in recipe.grouped and present.issuperset(t.columns)
     }
     omitted = {c for names in columns.values() for c in names}
-    kept = [name not in omitted for name in table.index.get_level_values(-1)]
+    is_kept = [name not in omitted for name in table.index.get_level_values(-1)]
     lines = [f"{t}: {len(names)} columns, in summary()" for t, names in columns.items()]
-    return table[kept], lines
+    return table[is_kept], lines
 
 
 def _columns_of(body: pd.DataFrame, attrs: Mapping[str, Any]) -> Table:
@@ -465,9 +465,9 @@ def _group_lines(fit: FitStatistics) -> list[str]:
 
 def likelihood_line(fit: FitStatistics) -> list[str]:
     """The log-likelihood or REML criterion, with AIC and BIC."""
-    found = fit.solution.effect_scales
+    scales = fit.solution.effect_scales
     digits = 5
-    if found is None:
+    if scales is None:
         value = statistic_or_nan(fit, "log_likelihood")
         if not np.isfinite(value) or exact_fit(fit):
             return []
@@ -481,20 +481,20 @@ def likelihood_line(fit: FitStatistics) -> list[str]:
     else:
         digits = 6
         approximation = ""
-        if not found.stated.likelihood.least_squares:
-            approximation = f", {found.points} points of adaptive quadrature"
-            if found.points == 1:
+        if not scales.stated.likelihood.least_squares:
+            approximation = f", {scales.points} points of adaptive quadrature"
+            if scales.points == 1:
                 approximation = ", Laplace approximation"
-        if found.criterion == "REML":
-            value = f"{-2.0 * found.value:.7g}"
+        if scales.criterion == "REML":
+            value = f"{-2.0 * scales.value:.7g}"
             text = (
                 f"REML criterion {value} (-2 log restricted likelihood{approximation})"
             )
-            if not found.plain:
+            if not scales.plain:
                 text = f"-2 log restricted likelihood {value}{approximation}, at this mode, which the prior of the scales moves from REML's"
             return [text]
-        text = f"log-likelihood {format_number(found.value, 7)}{approximation}"
-        if not found.plain:
+        text = f"log-likelihood {format_number(scales.value, 7)}{approximation}"
+        if not scales.plain:
             text += ", at a mode that the prior of the scales moves from ML's"
     aic = statistic_or_nan(fit, "aic")
     if not np.isnan(aic):

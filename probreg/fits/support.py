@@ -29,16 +29,16 @@ def support_table(model: Model, solution: Solution) -> "DataFrame":
         return pd.DataFrame(
             {"probability": _share_outside_tube(model, solution)}, index
         )
-    found = support_of(model, solution)
+    support = support_of(model, solution)
     table = pd.DataFrame(
         {
-            "weight": found.weight,
-            "residual": found.residual,
-            "at": np.where(found.bound, "bound", "free"),
+            "weight": support.weight,
+            "residual": support.residual,
+            "at": np.where(support.bound, "bound", "free"),
         },
         index,
     )
-    return table[found.of]
+    return table[support.of]
 
 
 def _share_outside_tube(model: Model, solution: Solution) -> Array:
@@ -51,9 +51,12 @@ def _share_outside_tube(model: Model, solution: Solution) -> Array:
     total = np.zeros(model.design.n)
     step = max(1, _AT_ONCE // max(1, model.design.n))
     for start in range(0, count, step):
-        some = slice(start, start + step)
-        known = {**model.fixed, **{a: draws[a][some, None] for a in model.unknown}}
-        tube = likelihood.slopes(**known).tube
-        r = model.design.observed - model.eta(draws["beta"][some])[..., 0]
+        draw_slice = slice(start, start + step)
+        aux_values = {
+            **model.fixed,
+            **{a: draws[a][draw_slice, None] for a in model.unknown},
+        }
+        tube = likelihood.slopes(**aux_values).tube
+        r = model.design.observed - model.eta(draws["beta"][draw_slice])[..., 0]
         total += (np.abs(r) >= tube).sum(0)
     return np.asarray(total / count)

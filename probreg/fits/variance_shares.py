@@ -103,70 +103,78 @@ def effective_of_terms(fit: Fitted) -> dict[str, tuple[float, int]]:
         return {}
     place = {c: j for j, c in enumerate(fit.model.design.columns)}
     try:
-        each = covariances_of_effects(fit)
+        covariances = covariances_of_effects(fit)
     except Incompatible:
         return {}
-    out = {}
+    degrees = {}
     for key, term in fit.model.design.recipe.grouped.items():
-        at = np.array([place[c] for c in term.columns], dtype=int).reshape(term.shape)
+        places = np.array([place[c] for c in term.columns], dtype=int).reshape(
+            term.shape
+        )
         used = 0.0
-        for a, S in enumerate(np.broadcast_to(each[key], (m, *each[key].shape[-2:]))):
+        for a, S in enumerate(
+            np.broadcast_to(covariances[key], (m, *covariances[key].shape[-2:]))
+        ):
             sd = np.sqrt(np.diagonal(S))
-            kept = np.flatnonzero(sd > 0)
+            nonzero = np.flatnonzero(sd > 0)
             values, axes = np.linalg.eigh(
-                S[np.ix_(kept, kept)] / np.outer(sd[kept], sd[kept])
+                S[np.ix_(nonzero, nonzero)] / np.outer(sd[nonzero], sd[nonzero])
             )
             # S^-1 on what S spans: a direction without variance spends nothing
-            spanned = axes[:, values > _NOTHING] / sd[kept, None]
+            spanned = axes[:, values > _NOTHING] / sd[nonzero, None]
             inverse = (spanned / values[values > _NOTHING]) @ spanned.T
-            own = at[:, kept] * m + a
-            used += sum(float(np.sum(V.block(of_group) * inverse)) for of_group in own)
-            used += len(at) * (at.shape[1] - spanned.shape[1])
-        out[key] = (max(0.0, round(at.size * m - used, 9)), at.size * m)
-    return out
+            entries = places[:, nonzero] * m + a
+            used += sum(
+                float(np.sum(V.block(of_group) * inverse)) for of_group in entries
+            )
+            used += len(places) * (places.shape[1] - spanned.shape[1])
+        degrees[key] = (max(0.0, round(places.size * m - used, 9)), places.size * m)
+    return degrees
 
 
 def covariances_of_effects(fit: Fitted) -> dict[str, Array]:
     """S (K, K) of each term by its key, or (m, K, K) of linear predictors with scales of their own: at the scales found, the posterior
     mean of S, or as stated. Incompatible where it is not known."""
     s = fit.solution
-    stated = fit.model if s.effect_scales is None else s.effect_scales.stated
-    each = dict[str, list[Array]]()
-    at = 0
-    for i, b in enumerate(stated.joint.blocks):
+    original = fit.model if s.effect_scales is None else s.effect_scales.stated
+    parts = dict[str, list[Array]]()
+    start = 0
+    for i, b in enumerate(original.joint.blocks):
         prior: Any = b.prior
         if not isinstance(prior, LatentPrior):
-            held = stated.design.grouped_of(b.columns)
+            held = original.design.grouped_of(b.columns)
             if (
                 held is not None
                 and (S := stated_covariance(prior, held.shape)) is not None
             ):
-                each.setdefault(held.key, []).append(S)
+                parts.setdefault(held.key, []).append(S)
             continue
-        own = slice(at, at + len(prior.hyper))
-        at = at + len(prior.hyper)
-        term = stated.design.grouped_of(b.columns)
+        section = slice(start, start + len(prior.hyper))
+        start = start + len(prior.hyper)
+        term = original.design.grouped_of(b.columns)
         if term is None or not prior.hyper_labels:
             continue
         if s.effect_scales is not None:
             this: Any = prior
-            root = this.root(s.effect_scales.theta[own])[0]
-            gone = {
+            root = this.root(s.effect_scales.theta[section])[0]
+            vanished_names = {
                 name
-                for name, lost in zip(this.hyper, s.effect_scales.vanished[own])
-                if lost
+                for name, vanished in zip(this.hyper, s.effect_scales.vanished[section])
+                if vanished
             }
-            kept = np.array([f"sd[{e}]" not in gone for e in this.effects], dtype=float)
-            S = kept[:, None] * (root @ root.T) * kept
+            is_kept = np.array(
+                [f"sd[{e}]" not in vanished_names for e in this.effects], dtype=float
+            )
+            S = is_kept[:, None] * (root @ root.T) * is_kept
         else:
             S = _mean_covariance(fit, i, prior)
-        each.setdefault(term.key, []).append(S)
-    out = {key: np.stack(S) if len(S) > 1 else S[0] for key, S in each.items()}
-    if set(out) != set(fit.model.design.recipe.grouped):
+        parts.setdefault(term.key, []).append(S)
+    covariances = {key: np.stack(S) if len(S) > 1 else S[0] for key, S in parts.items()}
+    if set(covariances) != set(fit.model.design.recipe.grouped):
         raise Incompatible(
             "the covariance of the effects of groups is not known in this fit"
         )
-    return out
+    return covariances
 
 
 def _mean_covariance(fit: Fitted, block: int, prior: Any) -> Array:
@@ -179,10 +187,10 @@ def _mean_covariance(fit: Fitted, block: int, prior: Any) -> Array:
         raise Incompatible(
             "the covariance of the effects of groups is not known in this fit"
         )
-    drawn = fit.solution.draws.flat
+    draw_values = fit.solution.draws.flat
     names = list(hyper_names(fit.model.joint, fit.model.design)[block].values())
-    values = iter([drawn[name] for name in names])
-    count = len(drawn[names[0]])
+    values = iter([draw_values[name] for name in names])
+    count = len(draw_values[names[0]])
     sd = [
         next(values) if f"sd[{e}]" in prior.hyper else np.full(count, float(v))
         for e, v in zip(prior.effects, prior.sds)
@@ -191,8 +199,10 @@ def _mean_covariance(fit: Fitted, block: int, prior: Any) -> Array:
     for k in range(K):
         S[:, k, k] = sd[k] ** 2
     for (i, j), v in zip(prior.pairs, prior.cors):
-        known = f"cor[{prior.effects[j]}, {prior.effects[i]}]" in prior.hyper
-        S[:, i, j] = S[:, j, i] = (next(values) if known else float(v)) * sd[i] * sd[j]
+        is_drawn = f"cor[{prior.effects[j]}, {prior.effects[i]}]" in prior.hyper
+        S[:, i, j] = S[:, j, i] = (
+            (next(values) if is_drawn else float(v)) * sd[i] * sd[j]
+        )
     return np.asarray(S.mean(0))
 
 

@@ -173,12 +173,12 @@ class Expression:
         """A node as an expression of its own."""
         return Expression(self.written(node), node, self.alias)
 
-    def refused(self, node: ast.AST, why: str = "") -> DataError:
+    def refused(self, node: ast.AST, reason: str = "") -> DataError:
         """The error for a piece of it that is not in the tables."""
-        if not why:
-            why = "a formula has columns, numbers, arithmetic and its own functions, and runs no Python"
+        if not reason:
+            reason = "a formula has columns, numbers, arithmetic and its own functions, and runs no Python"
         return DataError(
-            f"the piece {self.written(node)!r} of the term {shown_formula(self.text)} is not allowed: {why}"
+            f"the piece {self.written(node)!r} of the term {shown_formula(self.text)} is not allowed: {reason}"
         )
 
 
@@ -245,13 +245,13 @@ def _column_names(node: ast.AST, *, computed: bool = False) -> Iterator[str]:
         case ast.Call(args=[ast.Name(), *_]) if computed and name == "C":
             return
         case ast.Call():
-            own = (
+            parts = (
                 node.args
                 if name in STANDALONE or name not in OPTIONS
                 else node.args[:1]
             )
             by = [w.value for w in node.keywords if w.arg == "by" and not computed]
-            for part in [*own, *by]:
+            for part in [*parts, *by]:
                 yield from _column_names(part, computed=computed)
         case _:
             for child in ast.iter_child_nodes(node):
@@ -268,12 +268,14 @@ def checked_expression(expression: Expression, *, inside: bool = False) -> Expre
     return expression
 
 
-def _check_node(of: Expression, node: ast.AST, *, outermost: bool = False) -> None:
+def _check_node(
+    expression: Expression, node: ast.AST, *, outermost: bool = False
+) -> None:
     parts: list[ast.expr] = []
     match node:
         case ast.Constant() if type(node.value) in (int, float):
             pass
-        case ast.Name() if node.id in of.alias or not node.id.startswith("_"):
+        case ast.Name() if node.id in expression.alias or not node.id.startswith("_"):
             pass
         case ast.UnaryOp(op=ast.USub() | ast.UAdd()):
             parts = [node.operand]
@@ -283,99 +285,102 @@ def _check_node(of: Expression, node: ast.AST, *, outermost: bool = False) -> No
             sides = [node.left, *node.comparators]
             parts = [side for side in sides if not is_text(side)]
         case ast.Call():
-            _check_call(of, node, outermost=outermost)
+            _check_call(expression, node, outermost=outermost)
         case ast.Attribute():
-            name = quote_name(of.written(node))
-            raise of.refused(node, f"a column of that name is written {name}")
+            name = quote_name(expression.written(node))
+            raise expression.refused(node, f"a column of that name is written {name}")
         case _:
             kind: Any = type(getattr(node, "op", node))
             hint = _OPERATORS.get(kind)
-            raise of.refused(node, f"write {hint}" if hint else "")
+            raise expression.refused(node, f"write {hint}" if hint else "")
     for part in parts:
-        _check_node(of, part)
+        _check_node(expression, part)
 
 
-def _check_call(of: Expression, call: ast.Call, *, outermost: bool) -> None:
+def _check_call(expression: Expression, call: ast.Call, *, outermost: bool) -> None:
     """DataError unless a call is of a known function, its columns are expressions and its options literals."""
     name = function_of(call)
     if name in FUNCTIONS or name == "I":
-        wanted = FUNCTIONS.get(name, 1)
-        if len(call.args) != wanted or call.keywords:
-            raise of.refused(
+        n_arguments = FUNCTIONS.get(name, 1)
+        if len(call.args) != n_arguments or call.keywords:
+            raise expression.refused(
                 call,
-                f"{name} takes {wanted} argument{'s' * (wanted > 1)} and no keywords",
+                f"{name} takes {n_arguments} argument{'s' * (n_arguments > 1)} and no keywords",
             )
         for arg in call.args:
-            _check_node(of, arg)
+            _check_node(expression, arg)
         return
     if name not in OPTIONS:
-        raise of.refused(call, _describe_unknown(of, call))
+        raise expression.refused(call, _describe_unknown(expression, call))
     if not outermost and name not in STATEFUL:
-        raise of.refused(
+        raise expression.refused(
             call, f"{name}(...) stands by itself, not inside another function"
         )
-    columns, options = _split_arguments(of, call, name)
+    columns, options = _split_arguments(expression, call, name)
     for column in columns:
-        _check_node(of, column)
+        _check_node(expression, column)
     for word, value in options.items():
         if word == "by":
             if not isinstance(value, ast.Name):
-                raise of.refused(value, "by= is one column")
+                raise expression.refused(value, "by= is one column")
         elif word == "contrasts":
-            _check_contrast(of, value)
+            _check_contrast(expression, value)
         elif not _is_literal(value):
-            raise of.refused(
+            raise expression.refused(
                 value, "this argument is a number, a text, or a list of them"
             )
-    _check_sizes(of, name, options)
+    _check_sizes(expression, name, options)
 
 
 def _split_arguments(
-    of: Expression, call: ast.Call, name: str
+    expression: Expression, call: ast.Call, name: str
 ) -> tuple[list[ast.expr], dict[str, ast.expr]]:
     """The columns of a call, and its options by name."""
     words = OPTIONS[name]
-    named = {word.arg or "**": word.value for word in call.keywords}
+    keywords = {word.arg or "**": word.value for word in call.keywords}
     several = name in STANDALONE
     positional = [] if several else call.args[1:]
-    options = dict(zip(words, positional)) | named
-    most = 1 if name == "C" else len(words)
+    options = dict(zip(words, positional)) | keywords
+    limit = 1 if name == "C" else len(words)
     if (
         not call.args
-        or not set(named) <= set(words)
-        or len(positional) > most
+        or not set(keywords) <= set(words)
+        or len(positional) > limit
         or len(options) < len(positional) + len(call.keywords)
     ):
         takes = "columns" if several else "one column"
         listed = ", ".join(f"{word}=" if several else word for word in words)
-        unknown = "".join(f", got {word}=" for word in named if word not in words)
+        unknown = "".join(f", got {word}=" for word in keywords if word not in words)
         raise DataError(
-            f"{of.written(call)!r}: {name} takes {takes}, then {listed or 'nothing'}{unknown}"
+            f"{expression.written(call)!r}: {name} takes {takes}, then {listed or 'nothing'}{unknown}"
         )
     if name == "t2" and len(call.args) < 2:
-        raise of.refused(call, "t2 takes two columns or more; of one it is s")
+        raise expression.refused(call, "t2 takes two columns or more; of one it is s")
     return (call.args if several else call.args[:1]), options
 
 
-def _describe_unknown(of: Expression, call: ast.Call) -> str:
+def _describe_unknown(expression: Expression, call: ast.Call) -> str:
     """How to write a function of another package, or the function with the most similar name."""
     if not isinstance(call.func, ast.Name):
         return ""
-    name = of.alias.get(call.func.id, call.func.id)
+    name = expression.alias.get(call.func.id, call.func.id)
     if name in HINTS:
-        given = [
-            str(ast.literal_eval(a)) if is_text(a) else of.written(a) for a in call.args
+        arguments = [
+            str(ast.literal_eval(a)) if is_text(a) else expression.written(a)
+            for a in call.args
         ]
-        return f"write {HINTS[name].format(*given, *'abc')}"
-    near = difflib.get_close_matches(name, [*FUNCTIONS, *OPTIONS], n=1)
-    hint = f"did you mean {near[0]!r}?" if near else "make it a column of the data"
+        return f"write {HINTS[name].format(*arguments, *'abc')}"
+    matches = difflib.get_close_matches(name, [*FUNCTIONS, *OPTIONS], n=1)
+    hint = (
+        f"did you mean {matches[0]!r}?" if matches else "make it a column of the data"
+    )
     return f"a formula has no function {name!r}; {hint}"
 
 
-def _check_contrast(of: Expression, node: ast.expr) -> None:
+def _check_contrast(expression: Expression, node: ast.expr) -> None:
     kind = contrast_of(node)
     if kind is None and not _is_literal(node):
-        raise of.refused(
+        raise expression.refused(
             node,
             "a contrast is contr.treatment('b'), contr.sum, contr.poly, contr.helmert, contr.diff or contr.SAS",
         )
@@ -384,32 +389,37 @@ def _check_contrast(of: Expression, node: ast.expr) -> None:
     takes = CONTRASTS[kind]
     if isinstance(node.func, ast.Name) and takes:
         takes = ("reference",)
-    named = {word.arg for word in node.keywords}
-    if not named <= set(takes) or len(node.args) + len(node.keywords) > len(takes):
-        raise of.refused(
-            node, f"{of.written(node.func)} takes {', '.join(takes) or 'nothing'}"
+    keywords = {word.arg for word in node.keywords}
+    if not keywords <= set(takes) or len(node.args) + len(node.keywords) > len(takes):
+        raise expression.refused(
+            node,
+            f"{expression.written(node.func)} takes {', '.join(takes) or 'nothing'}",
         )
     for value in [*node.args, *(word.value for word in node.keywords)]:
         if not _is_literal(value):
-            raise of.refused(value, "this argument is a number, or a list of numbers")
+            raise expression.refused(
+                value, "this argument is a number, or a list of numbers"
+            )
 
 
-def _check_sizes(of: Expression, name: str, options: Mapping[str, ast.expr]) -> None:
+def _check_sizes(
+    expression: Expression, name: str, options: Mapping[str, ast.expr]
+) -> None:
     """DataError for a basis of more columns than are made, before any is."""
     for word in ("df", "degree", "k"):
         match options.get(word):
             case ast.Constant(value=int() | float() as size) if size > MOST_BASIS:
                 raise DataError(
-                    f"{name} asks for {word}={size:.10g} in {shown_formula(of.text)}; a basis has at most {MOST_BASIS} columns"
+                    f"{name} asks for {word}={size:.10g} in {shown_formula(expression.text)}; a basis has at most {MOST_BASIS} columns"
                 )
             case None | ast.Constant(value=int() | None):
                 pass
             case value:
-                raise of.refused(value, f"{word} is one whole number")
+                raise expression.refused(value, f"{word} is one whole number")
     match options.get("knots"):
         case ast.List(elts=knots) | ast.Tuple(elts=knots) if len(knots) > MOST_BASIS:
             raise DataError(
-                f"{name} has {len(knots)} knots in {shown_formula(of.text)}; at most {MOST_BASIS} are taken"
+                f"{name} has {len(knots)} knots in {shown_formula(expression.text)}; at most {MOST_BASIS} are taken"
             )
 
 
@@ -417,5 +427,5 @@ def literal_arguments(
     call: ast.Call, after: int = 0
 ) -> tuple[list[Any], dict[str, Any]]:
     """The arguments of a checked call from one on, and those by name, all of them literals."""
-    named = {w.arg: ast.literal_eval(w.value) for w in call.keywords if w.arg}
-    return [ast.literal_eval(node) for node in call.args[after:]], named
+    keywords = {w.arg: ast.literal_eval(w.value) for w in call.keywords if w.arg}
+    return [ast.literal_eval(node) for node in call.args[after:]], keywords

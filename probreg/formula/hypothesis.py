@@ -75,10 +75,10 @@ class Restriction:
 def matrix(restrictions: Sequence[Restriction], size: int) -> tuple[Array, Array]:
     """L (q, size) and r (q,) with L beta (relation) r."""
     L = np.zeros((len(restrictions), size))
-    for i, one in enumerate(restrictions):
-        for j, c in one.weights.items():
+    for i, restriction in enumerate(restrictions):
+        for j, c in restriction.weights.items():
             L[i, j] = c
-    return L, np.array([one.value for one in restrictions])
+    return L, np.array([restriction.value for restriction in restrictions])
 
 
 def parse_hypothesis(
@@ -98,15 +98,15 @@ def parse_hypothesis(
         raise DataError(
             f"a hypothesis is a text such as 'x1 = x2', got {shown}; nested fits are tested by compare_models(fits, test='lr')"
         )
-    known = _name_coefficients(columns, outcomes, terms)
+    coefficients = _name_coefficients(columns, outcomes, terms)
     try:
-        reader = _Reader(text, known, smooth)
+        reader = _Reader(text, coefficients, smooth)
     except DataError as error:
         written = canonical_calls(text)
         if written == text:
             raise
         try:
-            reader = _Reader(written, known, smooth)
+            reader = _Reader(written, coefficients, smooth)
         except DataError:
             raise error from None
     return reader.restrictions()
@@ -121,16 +121,23 @@ def _name_coefficients(
     {'x': (0, 1), 'b: x': (0,), 'x: b': (0,), 'c: x': (1,), 'x: c': (1,)}
     """
     m = max(len(outcomes), 1)
-    out = dict[str, Coefficient]()
-    whole = {term: tuple(at) for term, at in terms.items() if term not in columns}
-    for name, at in {**whole, **{c: (j,) for j, c in enumerate(columns)}}.items():
-        numbers = [[j * m + k for j in at] for k in range(m)]
+    coefficients = dict[str, Coefficient]()
+    terms_of_columns = {
+        term: tuple(places) for term, places in terms.items() if term not in columns
+    }
+    for name, places in {
+        **terms_of_columns,
+        **{c: (j,) for j, c in enumerate(columns)},
+    }.items():
+        numbers = [[j * m + k for j in places] for k in range(m)]
         by_column = itertools.chain.from_iterable(zip(*numbers))
-        out[name] = Coefficient(tuple(by_column), name in whole)
-        for outcome, own in zip(outcomes, numbers):
-            one = Coefficient(tuple(own), name in whole)
-            out[f"{outcome}: {name}"] = out[f"{name}: {outcome}"] = one
-    return out
+        coefficients[name] = Coefficient(tuple(by_column), name in terms_of_columns)
+        for outcome, outcome_numbers in zip(outcomes, numbers):
+            coefficient = Coefficient(tuple(outcome_numbers), name in terms_of_columns)
+            coefficients[f"{outcome}: {name}"] = coefficients[f"{name}: {outcome}"] = (
+                coefficient
+            )
+    return coefficients
 
 
 @dataclass(frozen=True)
@@ -147,7 +154,7 @@ def canonical_calls(text: str) -> str:
     >>> canonical_calls("I( x**2 ) : z = 0")
     'I(x ** 2):z = 0'
     """
-    out = ""
+    result = ""
     place = 0
     while (call := _CALL.search(text, place)) is not None:
         stop = _find_closing_bracket(text, call.end())
@@ -160,9 +167,9 @@ def canonical_calls(text: str) -> str:
             piece = Expression(piece, tree, python.alias).written()
         except DataError:
             pass
-        out += text[place : call.start()] + piece
+        result += text[place : call.start()] + piece
         place = stop
-    return re.sub(r"\s*:\s*", ":", out + text[place:])
+    return re.sub(r"\s*:\s*", ":", result + text[place:])
 
 
 def _find_closing_bracket(text: str, place: int) -> int | None:
@@ -184,7 +191,7 @@ class _Reader:
     names: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        out = list[str]()
+        pieces = list[str]()
         pattern = re.compile(
             rf"(?P<space>\s+)|(?P<name>{self._pattern_of_names()})|(?P<quoted>{QUOTED})|(?P<number>{_NUMBER})|(?P<sign>{_SIGN})|{_WORD}",
             re.DOTALL,
@@ -192,36 +199,38 @@ class _Reader:
         after_number = False
         for token in pattern.finditer(self.text):
             if token["space"]:
-                out.append(" ")
+                pieces.append(" ")
                 continue
             if token["sign"] or token["number"]:
-                out.append("==" if token[0] == "=" else token[0])
+                pieces.append("==" if token[0] == "=" else token[0])
             else:
-                out.append("*" * after_number + self._replace_name(token))
+                pieces.append("*" * after_number + self._replace_name(token))
             after_number = token["number"] is not None
-        self.tree = self._parse("".join(out).strip())
+        self.tree = self._parse("".join(pieces).strip())
 
-    def fail(self, why: str) -> DataError:
-        return DataError(f"the hypothesis {shown_formula(self.text)}: {why}")
+    def fail(self, reason: str) -> DataError:
+        return DataError(f"the hypothesis {shown_formula(self.text)}: {reason}")
 
     def _parse(self, python: str) -> ast.expr:
         try:
             return ast.parse(python, mode="eval").body
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-            why = error.msg if isinstance(error, SyntaxError) else type(error).__name__
-            raise self.fail(f"it cannot be read, {why[:100]}") from None
+            reason = (
+                error.msg if isinstance(error, SyntaxError) else type(error).__name__
+            )
+            raise self.fail(f"it cannot be read, {reason[:100]}") from None
 
     def _pattern_of_names(self) -> str:
         """A pattern of the names that need no backquotes, the longest first."""
-        out = []
+        patterns = []
         for name in sorted(self.known, key=len, reverse=True):
             first = re.split(r"\W", name)[0]
             quoted = _ARITHMETIC.fullmatch(name) or name.startswith("`")
             if quoted or first not in self.text:
                 continue
             parts = r"\s*:\s*".join(re.escape(part.strip()) for part in name.split(":"))
-            out.append(parts + r"(?!\w)" * bool(re.match(r"\w", name[-1])))
-        return f"(?:{'|'.join(out)})(?!\\s*:)" if out else r"(?!)"
+            patterns.append(parts + r"(?!\w)" * bool(re.match(r"\w", name[-1])))
+        return f"(?:{'|'.join(patterns)})(?!\\s*:)" if patterns else r"(?!)"
 
     def _replace_name(self, token: re.Match[str]) -> str:
         written = token[0]
@@ -254,8 +263,10 @@ class _Reader:
         if name in self.names or not re.search(r"[-+*/(),]|^\s*[\d.]", name):
             return
         try:
-            others = {n: known for n, known in self.known.items() if n != name}
-            reader = _Reader(name, others)
+            other_names = {
+                n: coefficient for n, coefficient in self.known.items() if n != name
+            }
+            reader = _Reader(name, other_names)
             reader.linear(reader.tree)
         except (DataError, Incompatible):
             return
@@ -266,19 +277,21 @@ class _Reader:
 
     def _hint(self, word: str) -> str:
         factors = sorted(part.strip() for part in word.split(":"))
-        near = [n for n in self.known if sorted(n.split(":")) == factors]
-        near = near or difflib.get_close_matches(word, self.known, n=3, cutoff=0.5)
-        if near:
-            return f"; did you mean {' or '.join(map(repr, near))}?"
+        matches = [n for n in self.known if sorted(n.split(":")) == factors]
+        matches = matches or difflib.get_close_matches(
+            word, self.known, n=3, cutoff=0.5
+        )
+        if matches:
+            return f"; did you mean {' or '.join(map(repr, matches))}?"
         names = [*list(self.known)[:12], *["..."] * (len(self.known) > 12)]
         return f"; there are: {', '.join(names)}"
 
     def restrictions(self) -> list[Restriction]:
         """a = b = c is a = b and b = c; a name alone is that name = 0."""
-        out = list[Restriction]()
+        restrictions = list[Restriction]()
         for node in self.tree.elts if isinstance(self.tree, ast.Tuple) else [self.tree]:
             if isinstance(node, ast.Name):
-                out += self._expand(self.linear(node), "=")
+                restrictions += self._expand(self.linear(node), "=")
                 continue
             if not isinstance(node, ast.Compare):
                 raise self.fail(
@@ -286,8 +299,10 @@ class _Reader:
                 )
             sums = [self.linear(side) for side in (node.left, *node.comparators)]
             for (left, right), op in zip(itertools.pairwise(sums), node.ops):
-                out += self._expand(_plus(left, right, -1.0), _RELATIONS[type(op)])
-        return out
+                restrictions += self._expand(
+                    _plus(left, right, -1.0), _RELATIONS[type(op)]
+                )
+        return restrictions
 
     def _expand(self, difference: Linear, relation: str) -> list[Restriction]:
         """Return one restriction, or one for each outcome or column of a term if a name covers several."""
@@ -305,20 +320,20 @@ class _Reader:
                 else ""
             )
             raise self.fail(f"no coefficient is left in one of its relations{hint}")
-        term = next((n for n, known in used.items() if known.term), None)
+        term = next((n for n, coefficient in used.items() if coefficient.term), None)
         if len(used) > 1 and term is not None:
             raise self.fail(
                 f"the term {term!r} stands for all its columns, alone in its relation, as in '{term} = 0'; name its columns to "
                 "compare them"
             )
-        out = list[Restriction]()
-        for k in range(max(len(known.numbers) for known in used.values())):
+        restrictions = list[Restriction]()
+        for k in range(max(len(coefficient.numbers) for coefficient in used.values())):
             weights = dict[int, float]()
-            for name, known in used.items():
-                j = known.numbers[k if len(known.numbers) > 1 else 0]
+            for name, coefficient in used.items():
+                j = coefficient.numbers[k if len(coefficient.numbers) > 1 else 0]
                 weights[j] = weights.get(j, 0.0) + difference[name]
-            out.append(Restriction(weights, relation, 0.0 - constant))
-        return out
+            restrictions.append(Restriction(weights, relation, 0.0 - constant))
+        return restrictions
 
     def linear(self, node: ast.expr) -> Linear:
         """A sum of multiples of coefficients and a constant."""
@@ -366,7 +381,7 @@ class _Reader:
 
 def _plus(a: Linear, b: Linear, factor: float) -> Linear:
     """a + factor b."""
-    out = dict(a)
+    total = dict(a)
     for name, c in b.items():
-        out[name] = out.get(name, 0.0) + factor * c
-    return out
+        total[name] = total.get(name, 0.0) + factor * c
+    return total

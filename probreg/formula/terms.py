@@ -57,9 +57,11 @@ class Terms:
     def add(self, other: "Terms") -> "Terms":
         """The union of two sums; the later choice of the intercept counts."""
         new = {key: t for key, t in other.terms.items() if key not in self.terms}
-        one = self.one if other.one is None else other.one
+        intercept = self.one if other.one is None else other.one
         bars = self.bars + other.bars
-        return Terms({**self.terms, **new}, one, bars, self.offsets + other.offsets)
+        return Terms(
+            {**self.terms, **new}, intercept, bars, self.offsets + other.offsets
+        )
 
     @property
     def unmultiplied(self) -> tuple[str, ...]:
@@ -107,10 +109,10 @@ class FormulaLayout:
     @property
     def every_factor(self) -> dict[str, Expression]:
         """The factors of terms and of what varies by a group."""
-        out = dict(self.factors)
+        factors = dict(self.factors)
         for bar in self.bars:
-            out |= bar.effects.factors
-        return out
+            factors |= bar.effects.factors
+        return factors
 
     @property
     def factor_variables(self) -> tuple[str, ...]:
@@ -157,15 +159,17 @@ class Bar:
     @property
     def varying(self) -> frozenset[frozenset[str]]:
         """Its terms by their factors in any order; that of the intercept is empty."""
-        own = [frozenset(term) for term in self.effects.terms]
-        return frozenset([*own, frozenset[str]()] if self.effects.intercept else own)
+        products = [frozenset(term) for term in self.effects.terms]
+        return frozenset(
+            [*products, frozenset[str]()] if self.effects.intercept else products
+        )
 
-    def same(self, other: "Bar") -> bool:
+    def same(self, bar: "Bar") -> bool:
         """Whether it is the same term, however it is spelled."""
         return (
-            self.varying == other.varying
-            and set(self.group) == set(other.group)
-            and self.correlated == other.correlated
+            self.varying == bar.varying
+            and set(self.group) == set(bar.group)
+            and self.correlated == bar.correlated
         )
 
 
@@ -180,8 +184,8 @@ def parse_formula(text: str) -> FormulaLayout:
     reader = _Reader(text, alias)
     response = _find_response(reader.read(left), text)
     outcome = _parse_response_parts(response.expression)
-    found = reader.read(right)
-    terms = sorted(found.terms.values(), key=len)
+    sum_of_terms = reader.read(right)
+    terms = sorted(sum_of_terms.terms.values(), key=len)
     used = {factor.key: factor.expression for term in terms for factor in term}
     name = response.expression.column or response.key
     if response.key in used:
@@ -189,9 +193,9 @@ def parse_formula(text: str) -> FormulaLayout:
             f"the response {name!r} is also a term of {shown}; leave it out on the right"
         )
     _refuse_standalone((term for term in terms if len(term) > 1), text)
-    _refuse_bars(found.bars, response, outcome, shown)
-    intercept = found.one is not False
-    if not terms and not intercept and not found.bars:
+    _refuse_bars(sum_of_terms.bars, response, outcome, shown)
+    intercept = sum_of_terms.one is not False
+    if not terms and not intercept and not sum_of_terms.bars:
         raise DataError(
             f"the formula {shown} has no terms and no intercept; write 'y ~ 1' for an intercept alone"
         )
@@ -202,8 +206,8 @@ def parse_formula(text: str) -> FormulaLayout:
         tuple(tuple(factor.key for factor in term) for term in terms),
         {key: checked_expression(expression) for key, expression in used.items()},
         intercept,
-        found.bars,
-        joined_offsets(*found.offsets),
+        sum_of_terms.bars,
+        joined_offsets(*sum_of_terms.offsets),
         tuple(dict.fromkeys(reader.notes)),
     )
 
@@ -236,19 +240,19 @@ def _find_response(left: Terms, text: str) -> Factor:
     return factors[0]
 
 
-def _parse_response_parts(whole: Expression) -> tuple[Expression, ...]:
+def _parse_response_parts(expression: Expression) -> tuple[Expression, ...]:
     """The one expression of a response, the two of `p(successes, trials)`, or those of `counts(a, b, ...)`."""
-    tree = whole.tree
-    if not isinstance(tree, ast.Call) or whole.function not in ("p", "counts"):
-        return (checked_expression(whole),)
-    if whole.function == "p" and (len(tree.args) != 2 or tree.keywords):
-        raise whole.refused(tree, "p takes two columns, p(successes, trials)")
+    tree = expression.tree
+    if not isinstance(tree, ast.Call) or expression.function not in ("p", "counts"):
+        return (checked_expression(expression),)
+    if expression.function == "p" and (len(tree.args) != 2 or tree.keywords):
+        raise expression.refused(tree, "p takes two columns, p(successes, trials)")
     if len(tree.args) < 2 or tree.keywords:
-        raise whole.refused(
+        raise expression.refused(
             tree,
             "counts takes two columns or more, one for each class: counts(a, b, c)",
         )
-    return tuple(checked_expression(whole.part(a), inside=True) for a in tree.args)
+    return tuple(checked_expression(expression.part(a), inside=True) for a in tree.args)
 
 
 def joined_offsets(*offsets: str | None) -> str | None:
@@ -278,9 +282,11 @@ def _refuse_bars(
     bars: Sequence[Bar], response: Factor, outcome: Sequence[Expression], shown: str
 ) -> None:
     """DataError for the response in a bar, and for an effect that varies by the same groups twice."""
-    given = {name for part in outcome for name in part.variables}
+    response_variables = {name for part in outcome for name in part.variables}
     for bar in bars:
-        if response.key in bar.effects.factors or not given.isdisjoint(bar.group):
+        if response.key in bar.effects.factors or not response_variables.isdisjoint(
+            bar.group
+        ):
             raise DataError(
                 f"the response {response.expression.text!r} is also in {bar.key} of {shown}"
             )
@@ -290,30 +296,30 @@ def _refuse_bars(
 def refuse_twice(bars: Sequence[Bar], where: str) -> None:
     """DataError for an effect that varies by the same groups twice; `where` names the formula."""
     for i, bar in enumerate(bars):
-        for other in bars[:i]:
-            both = bar.varying & other.varying
-            if set(bar.group) != set(other.group) or not both:
+        for earlier in bars[:i]:
+            shared = bar.varying & earlier.varying
+            if set(bar.group) != set(earlier.group) or not shared:
                 continue
-            if bar.same(other):
+            if bar.same(earlier):
                 raise DataError(
                     f"{bar.key} stands twice in {where}; a / b stands for a and a:b"
                 )
             effect = "the intercept"
-            if frozenset() not in both:
-                effect = ":".join(sorted(min(both, key=sorted)))
+            if frozenset() not in shared:
+                effect = ":".join(sorted(min(shared, key=sorted)))
             raise DataError(
-                f"{effect} varies by {bar.by} in {other.key} and in {bar.key}: two standard deviations of one effect cannot be "
+                f"{effect} varies by {bar.by} in {earlier.key} and in {bar.key}: two standard deviations of one effect cannot be "
                 "told apart; 0 + x leaves the intercept out"
             )
 
 
 def read_bar_term(text: str) -> Bar | None:
     """The one term that a text is, with its brackets or without them, such as "Days | Subject"; None where it is none."""
-    whole = text if text.strip().startswith("(") else f"({text})"
+    bracketed = text if text.strip().startswith("(") else f"({text})"
     try:
-        python = PythonText(whole)
+        python = PythonText(bracketed)
         (side,) = python.parts
-        bars = _Reader(whole, python.alias).read(parse_python(side, whole)).bars
+        bars = _Reader(bracketed, python.alias).read(parse_python(side, bracketed)).bars
     except (DataError, ValueError):
         return None
     return bars[0] if len(bars) == 1 else None
@@ -339,11 +345,11 @@ def expand(text: str, names: tuple[str, ...]) -> str:
         raise DataError(
             f"'.' in {shown_formula(text)} stands for all other columns, and there are none"
         )
-    every = " + ".join(map(column_written, names))
+    sum_of_names = " + ".join(map(column_written, names))
     start = len(left_of(text))
     for place in reversed(PythonText(text).dots):
         if place > start:
-            text = f"{text[:place]}({every}){text[place + 1 :]}"
+            text = f"{text[:place]}({sum_of_names}){text[place + 1 :]}"
     return text
 
 
@@ -385,8 +391,10 @@ def offset_variables(text: str) -> set[str]:
         for node in ast.walk(right)
         if isinstance(node, ast.Call) and reader.is_offset(node)
     ]
-    each = [parse_expression(part) for found in offsets for part in found.offsets]
-    return {name for part in each for name in part.variables}
+    expressions = [
+        parse_expression(part) for terms in offsets for part in terms.offsets
+    ]
+    return {name for part in expressions for name in part.variables}
 
 
 # ---- from a syntax tree to terms ---------------------------------------------------------------------------------------
@@ -406,48 +414,48 @@ class _Reader:
         shown = shown_formula(self.text)
         match node:
             case ast.Tuple(elts=parts) if parts:
-                out = self._read_sum(parts)
+                terms = self._read_sum(parts)
             case ast.UnaryOp(op=ast.Not()):
-                out = self._read_sum([node])
+                terms = self._read_sum([node])
             case ast.BinOp(op=ast.BitOr() | ast.BitXor()):
-                out = self._read_bars(node)
+                terms = self._read_bars(node)
             case ast.BinOp(left, ast.Mult(), right):
                 a, b = self.read(left), self.read(right)
-                out = a.add(b).add(self._cross(a, b))
+                terms = a.add(b).add(self._cross(a, b))
             case ast.BinOp(left, ast.Div(), right):
-                out = self._nest(self.read(left), self.read(right))
+                terms = self._nest(self.read(left), self.read(right))
             case ast.BinOp(left, ast.Mod(), right):
-                out = self._nest(self.read(right), self.read(left))
+                terms = self._nest(self.read(right), self.read(left))
             case ast.BinOp(left, ast.Pow(), right):
-                out = self._cross(self.read(left), self.read(right))
+                terms = self._cross(self.read(left), self.read(right))
             case ast.Subscript(value, ast.Constant(value=int(power))):
-                out = self._raise_to(self.read(value), power)
+                terms = self._raise_to(self.read(value), power)
             case ast.Constant(value=int() | float() as number) if number in (0, 1):
-                out = Terms(one=number == 1)
+                terms = Terms(one=number == 1)
             case ast.Constant(value=int() | float() as number):
                 raise DataError(
                     f"the number {number} is no term of {shown}; only 0 and 1 are, for the intercept. "
                     f"A column of that name is written {quote_name(str(number))}, twice a column I(2 * x)"
                 )
             case ast.Call() if self.is_offset(node):
-                out = Terms(offsets=(self._read_offset(node),))
+                terms = Terms(offsets=(self._read_offset(node),))
             case ast.Name() | ast.Call() | ast.Attribute():
-                out = self._read_factor(node)
+                terms = self._read_factor(node)
             case ast.Set(elts=[inner]):
-                out = self._read_factor(inner)
+                terms = self._read_factor(inner)
             case _:
                 piece = Expression(self.text, node, self.alias).written()
                 raise DataError(
                     f"{piece} is no term of {shown}; a column of that name is written in backquotes"
                 )
-        return out
+        return terms
 
     def is_offset(self, node: ast.Call) -> bool:
         return isinstance(node.func, ast.Name) and node.func.id == "offset"
 
     def _read_sum(self, nodes: Sequence[ast.expr]) -> Terms:
         terms = dict[frozenset[Factor], Term]()
-        one: bool | None = None
+        intercept: bool | None = None
         bars: tuple[Bar, ...] = ()
         offsets: tuple[str, ...] = ()
         for node in nodes:
@@ -462,7 +470,7 @@ class _Reader:
                 else:
                     terms.pop(key, None)
             if part.one is not None:
-                one = part.one is plus
+                intercept = part.one is plus
             if part.unmultiplied and not plus:
                 raise DataError(
                     f"{part.unmultiplied[0]} is subtracted in {shown_formula(self.text)}; leave it out instead"
@@ -470,12 +478,12 @@ class _Reader:
             bars += part.bars
             offsets += part.offsets
             self._refuse_many(len(terms), MOST_COLUMNS)
-        return Terms(terms, one, bars, offsets)
+        return Terms(terms, intercept, bars, offsets)
 
     def _read_factor(self, node: ast.expr) -> Terms:
-        whole = Expression("", node, self.alias)
-        name = whole.column
-        key = whole.written() if name is None else column_written(name)
+        expression = Expression("", node, self.alias)
+        name = expression.column
+        key = expression.written() if name is None else column_written(name)
         text = key if name is None else name
         factor = self.factors.setdefault(
             key, Factor(key, Expression(text, node, self.alias))
@@ -489,16 +497,16 @@ class _Reader:
             raise DataError(
                 f"{written!r}: offset takes one expression, such as offset(log(days))"
             )
-        whole = Expression(self.text, call.args[0], self.alias)
-        return checked_expression(whole.part(whole.tree), inside=True).text
+        expression = Expression(self.text, call.args[0], self.alias)
+        return checked_expression(expression.part(expression.tree), inside=True).text
 
     def _nest(self, outer: Terms, inner: Terms) -> Terms:
         """outer / inner: the inner terms within each combination of the outer factors."""
         factors = dict.fromkeys(f for term in outer.terms.values() for f in term)
-        every = Terms(
+        combination = Terms(
             {frozenset(factors): tuple(factors)}, outer.one, outer.bars, outer.offsets
         )
-        return outer.add(self._cross(every if factors else outer, inner))
+        return outer.add(self._cross(combination if factors else outer, inner))
 
     def _raise_to(self, base: Terms, power: int) -> Terms:
         """(a + b)**2: the products of up to two of the terms."""
@@ -507,9 +515,9 @@ class _Reader:
                 f"{shown_formula(self.text)} crosses variables up to the power {power}; expected 1 to {HIGHEST_POWER}. "
                 "For a power of a number write I(x**2) or poly(x, 2)"
             )
-        out = base
+        total = base
         for _ in range(power - 1):
-            out = self._cross(out, base)
+            total = self._cross(total, base)
         if len(base.terms) == 1 and power > 1:
             (term,) = base.terms.values()
             name = ":".join(factor.key for factor in term)
@@ -517,34 +525,34 @@ class _Reader:
             if all(f.expression.function in ("", "I", *FUNCTIONS) for f in term):
                 note += f": for a power of a number write I({name}**{power}) or poly({name}, {power})"
             self.notes.append(note)
-        return out
+        return total
 
     def _cross(self, a: Terms, b: Terms) -> Terms:
         """The products of every term of a with every term of b."""
         shown = shown_formula(self.text)
-        both = a.add(b)
-        if both.unmultiplied:
+        union = a.add(b)
+        if union.unmultiplied:
             raise DataError(
-                f"{both.unmultiplied[0]} stands in a product of {shown}; it is added"
+                f"{union.unmultiplied[0]} stands in a product of {shown}; it is added"
             )
-        if both.one is not None:
+        if union.one is not None:
             raise DataError(
                 f"a product of {shown} has a number in it. Write I(2 * x), so that the column says so, and the "
                 "0 or 1 of the intercept as a term by itself"
             )
-        out: dict[frozenset[Factor], Term] = {}
+        products: dict[frozenset[Factor], Term] = {}
         for first in a.terms.values():
             for second in b.terms.values():
                 term = (*first, *(f for f in second if f not in first))
-                out.setdefault(frozenset(term), term)
-            self._refuse_many(len(out), MOST_TERMS)
-        return Terms(out)
+                products.setdefault(frozenset(term), term)
+            self._refuse_many(len(products), MOST_TERMS)
+        return Terms(products)
 
-    def _refuse_many(self, count: int, most: int) -> None:
-        if count > most:
-            kind = "products of columns" if most == MOST_TERMS else "terms"
+    def _refuse_many(self, count: int, limit: int) -> None:
+        if count > limit:
+            kind = "products of columns" if limit == MOST_TERMS else "terms"
             raise DataError(
-                f"the formula {shown_formula(self.text)} stands for {count} {kind} or more; at most {most} are taken"
+                f"the formula {shown_formula(self.text)} stands for {count} {kind} or more; at most {limit} are taken"
             )
 
     def _read_bars(self, node: ast.BinOp) -> Terms:
@@ -552,24 +560,24 @@ class _Reader:
         correlated = isinstance(node.op, ast.BitOr)
         text = self._write(node.left)
         piece = f"({text} {'|' if correlated else '||'} {self._write(node.right)})"
-        found = self.read(node.left)
-        if found.unmultiplied:
+        sum_of_effects = self.read(node.left)
+        if sum_of_effects.unmultiplied:
             raise DataError(
-                f"{piece} has {found.unmultiplied[0]} before its bar; add it outside"
+                f"{piece} has {sum_of_effects.unmultiplied[0]} before its bar; add it outside"
             )
-        if not found.terms and found.one is False:
+        if not sum_of_effects.terms and sum_of_effects.one is False:
             raise DataError(
                 f"{piece} has no effect before its bar; (1 | g) is an intercept for each level of g"
             )
-        _refuse_standalone(found.terms.values(), self.text)
-        terms = sorted(found.terms.values(), key=len)
+        _refuse_standalone(sum_of_effects.terms.values(), self.text)
+        terms = sorted(sum_of_effects.terms.values(), key=len)
         effects = FormulaLayout(
             text,
             "",
             (),
             tuple(tuple(f.key for f in term) for term in terms),
             {f.key: checked_expression(f.expression) for term in terms for f in term},
-            found.one is not False,
+            sum_of_effects.one is not False,
         )
         groups = self._read_groups(node.right, piece)
         return Terms(bars=tuple(Bar(effects, group, correlated) for group in groups))

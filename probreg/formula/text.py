@@ -135,11 +135,11 @@ class PythonText:
         """The names by those in their place."""
         return {python: name for name, python in self.names.items()}
 
-    def fail(self, why: str, place: int) -> DataError:
+    def fail(self, reason: str, place: int) -> DataError:
         """The error for a text that does not follow the grammar."""
         where = f" at letter {place + 1}" if place < len(self.text) else ""
         return DataError(
-            f"the formula {shown_formula(self.text)} cannot be read: {why}{where}"
+            f"the formula {shown_formula(self.text)} cannot be read: {reason}{where}"
         )
 
     def _put(self, term: str) -> None:
@@ -245,8 +245,8 @@ def parse_python(written: str, source: str) -> ast.expr:
     try:
         tree = ast.parse(written, mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        why = error.msg if isinstance(error, SyntaxError) else first_line(error)
-        raise DataError(f"{shown_formula(source)} cannot be read: {why}") from None
+        reason = error.msg if isinstance(error, SyntaxError) else first_line(error)
+        raise DataError(f"{shown_formula(source)} cannot be read: {reason}") from None
     level = list[ast.AST]([tree])
     depth = 0
     while level:  # operations within operations, level by level

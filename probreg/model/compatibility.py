@@ -346,12 +346,12 @@ def weights_of_rows(
 
 def has_array_weights(design: Design) -> bool:
     """Whether the rows have weights that are no column of the table."""
-    given = (
+    is_weighted = (
         design.weights is not None
         or design.precision is not None
         or design.weight_kind != "frequency"
     )
-    return given and getattr(design.recipe, "weights", None) is None
+    return is_weighted and getattr(design.recipe, "weights", None) is None
 
 
 def with_precision(

@@ -722,15 +722,17 @@ def in_memory(
     return with_unused(replace(design, y=y), unused, bound), bound
 
 
-def _resolve_optional_likelihood(given: Likelihood | str | None) -> Likelihood | None:
+def _resolve_optional_likelihood(
+    likelihood: Likelihood | str | None,
+) -> Likelihood | None:
     """Return the requested likelihood; None leaves it to the response."""
-    if given is None:
+    if likelihood is None:
         return None
-    return _resolve_likelihood(given)
+    return _resolve_likelihood(likelihood)
 
 
-def _resolve_likelihood(given: Likelihood | str) -> Likelihood:
-    resolved = LIKELIHOODS.resolve(given)
+def _resolve_likelihood(likelihood: Likelihood | str) -> Likelihood:
+    resolved = LIKELIHOODS.resolve(likelihood)
     if not isinstance(resolved, Likelihood):
         kind = type(resolved)
         if isinstance(resolved, type):

@@ -42,7 +42,7 @@ def rows_for(
         fisher=None
         if noisy or not isinstance(likelihood, DifferentiableLikelihood)
         else Fisher(design, likelihood, held),
-        process=None if (found := design.process_of(where)) is None else found.basis,
+        process=None if (term := design.process_of(where)) is None else term.basis,
         grouped=design.grouped_of(where),
         terms=lambda: tuple(np.array(terms_of_columns(design))[index].tolist()),
     )
@@ -157,7 +157,7 @@ class Fisher:
                 sums.expected_information,
                 likelihood=likelihood,
                 beta=beta,
-                known=self.held,
+                aux_values=self.held,
             )
         )[0]
         size = np.sqrt(np.abs(np.diagonal(information)))
@@ -172,7 +172,7 @@ class Fisher:
             likelihood=likelihood,
             beta=beta,
             inverse=inverse,
-            known=self.held,
+            aux_values=self.held,
         )
         slope = d.fold(fn)[0]
         return information, slope.ravel()

@@ -19,7 +19,11 @@ Array = np.ndarray
 def needed_hyper(model: Model) -> dict[int, dict[str, str]]:
     """Return the names in draws of the hyperparameters that the density of a block needs, by the number of the block."""
     names = hyper_names(model.joint, model.design)
-    return {i: of for i, of in names.items() if not model.joint.blocks[i].prior.known}
+    return {
+        i: draw_names
+        for i, draw_names in names.items()
+        if not model.joint.blocks[i].prior.known
+    }
 
 
 def blocks_given_scales(model: Model) -> frozenset[int]:

@@ -55,7 +55,7 @@ def from_dask(
     chosen = plan(
         formula, frame, weights=weights, offset=offset, missing=missing, kind=kind
     )
-    likelihood, said = choices.of_response(chosen.parts.counted)
+    likelihood, likelihood_notes = choices.of_response(chosen.parts.counted)
     partitions = frame.partitions(chosen.selection.names)
     afar = replace(chosen.selection, files=Partition(None, partitions.name))
     recipe, starts, notes = _recipe(chosen, partitions, afar)
@@ -79,7 +79,7 @@ def from_dask(
         starts,
     )
     source = partial(Workers, partitions, final, survey.n, survey.weight)
-    notes = (*notes, *tally.notes, *said)
+    notes = (*notes, *tally.notes, *likelihood_notes)
     return design_of(
         recipe, survey, bound, source, response=chosen.response, notes=notes, kind=kind
     ), bound
@@ -90,10 +90,10 @@ def from_dask_arrays(
     offset: Any, trials: Any, name: str,
 ) -> tuple[Design, Likelihood]:  # fmt: skip
     """The design of dask arrays that fit together, and the likelihood prepared for their response."""
-    (stated, _), (kind, weights) = choices.of_response(), read_weights(weights)
+    (chosen, _), (kind, weights) = choices.of_response(), read_weights(weights)
     partitions = array_parts(X, y, weights, offset, trials, client)
     width = X.shape[1] if X.ndim == 2 else 1
-    compose = partial(of_rows, stated)
+    compose = partial(of_rows, chosen)
     making = array_blocks(
         (),
         columns=columns,
@@ -102,11 +102,11 @@ def from_dask_arrays(
         kind=kind,
         compose=compose,
     )
-    parts = ArrayParts(replace(making, name=partitions.name, encode=first_code(stated)))
+    parts = ArrayParts(replace(making, name=partitions.name, encode=first_code(chosen)))
     survey, unit = normalised_survey(
-        _survey(partitions, parts, making.recipe, stated)[0], kind
+        _survey(partitions, parts, making.recipe, chosen)[0], kind
     )
-    likelihood, notes = of_survey(stated, survey)
+    likelihood, notes = of_survey(chosen, survey)
     bound = choices.prepare_likelihood(likelihood, survey.response, None)
     final = ArrayParts(
         replace(parts.making, encode=partial(encode_values, bound.encode), unit=unit)

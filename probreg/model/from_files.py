@@ -51,7 +51,7 @@ def from_files(
         kind=kind,
         classes=classes,
     )
-    likelihood, said = choices.of_response(chosen.parts.counted)
+    likelihood, likelihood_notes = choices.of_response(chosen.parts.counted)
     recipe, notes = recipe_of(chosen, progress)
     tally = Tally()
     making = FormulaBlocks(
@@ -85,7 +85,7 @@ def from_files(
     source = partial(
         BlockStream, blocks, survey.n, survey.weight, name=files.name, progress=progress
     )
-    notes = (*notes, *tally.notes, *said)
+    notes = (*notes, *tally.notes, *likelihood_notes)
     return design_of(
         recipe, survey, bound, source, response=chosen.response, notes=notes, kind=kind
     ), bound
@@ -95,13 +95,13 @@ def from_slices(
     making: ArrayBlocks, choices: Choices, *, name: str, progress: bool | None
 ) -> tuple[Design, Likelihood]:
     """The design of arrays that come in slices, and the likelihood prepared for their response."""
-    (stated, _), orders, kind = choices.of_response(), Orders(), making.kind
-    first = replace(making, encode=first_code(stated), orders=orders)
+    (chosen, _), orders, kind = choices.of_response(), Orders(), making.kind
+    first = replace(making, encode=first_code(chosen), orders=orders)
     survey, unit = normalised_survey(
-        _survey(first, making.recipe, stated, making.name, progress), kind
+        _survey(first, making.recipe, chosen, making.name, progress), kind
     )
     levels = orders.levels(survey.response)
-    likelihood, notes = of_survey(stated, survey)
+    likelihood, notes = of_survey(chosen, survey)
     bound = prepare_from_survey(choices, likelihood, survey, levels, making)
     final = replace(making, encode=partial(encode_values, bound.encode), unit=unit)
     source = partial(

@@ -317,12 +317,14 @@ def _without_effects(design: Design, without: Mapping[str, Array]) -> Any:
     return X
 
 
-def refuse_unseen(design: Design, labels: Mapping[str, Array], what: str) -> None:
-    """Raise DataError for rows of new groups, for `what`, which needs groups of the fit."""
+def refuse_unseen(design: Design, labels: Mapping[str, Array], message: str) -> None:
+    """Raise DataError for rows of new groups, for `message`, which needs groups of the fit."""
     for term in design.recipe.grouped.values():
         new = _new_group_rows(term, design)
         if len(new):
-            raise DataError(f"{_describe_new_group(term, int(new[0]), labels)}: {what}")
+            raise DataError(
+                f"{_describe_new_group(term, int(new[0]), labels)}: {message}"
+            )
 
 
 def _new_group_rows(term: GroupedTerm, design: Design) -> Array:

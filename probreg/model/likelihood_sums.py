@@ -30,27 +30,31 @@ NARROW = 48  # columns up to which compiled code forms X' diag(w) X faster than 
 
 
 def log_lik(
-    block: Block, *, likelihood: Likelihood, beta: Array, known: Mapping[str, Array]
+    block: Block,
+    *,
+    likelihood: Likelihood,
+    beta: Array,
+    aux_values: Mapping[str, Array],
 ) -> Sums:
     """sum_i w_i log p(y_i | x_i beta, aux), shape (...,) for beta (..., p, m) and each aux (..., 1).
 
     >>> from probreg.likelihoods import Gaussian
     >>> block = Block(np.ones((2, 1)), np.array([0.0, 2.0]))
-    >>> log_lik(block, likelihood=Gaussian(), beta=np.ones((1, 1)), known={"sigma": np.ones(1)})[0].round(6).item()
+    >>> log_lik(block, likelihood=Gaussian(), beta=np.ones((1, 1)), aux_values={"sigma": np.ones(1)})[0].round(6).item()
     -2.837877
     """
 
     points = np.broadcast_shapes(
-        beta.shape[:-2], *(np.shape(v)[:-1] for v in known.values())
+        beta.shape[:-2], *(np.shape(v)[:-1] for v in aux_values.values())
     )
     density = compiled_density_of(likelihood, block, prod(points))
     if density:
-        return _log_lik_sums(block, density, likelihood, beta, known, points)
+        return _log_lik_sums(block, density, likelihood, beta, aux_values, points)
 
     def part(rows: Block) -> Sums:
         # sum_i w_i log p(y_i | eta_i, aux), eta_i = x_i beta + offset_i
         log_p = likelihood.log_prob(
-            rows.y, rows.eta(beta), **likelihood.at_rows(known, rows.precision)
+            rows.y, rows.eta(beta), **likelihood.at_rows(aux_values, rows.precision)
         )
         return ((log_p if rows.weights is None else log_p * rows.weights).sum(-1),)
 
@@ -58,12 +62,16 @@ def log_lik(
 
 
 def saturated_gain(
-    block: Block, *, likelihood: Likelihood, beta: Array, known: Mapping[str, float]
+    block: Block,
+    *,
+    likelihood: Likelihood,
+    beta: Array,
+    aux_values: Mapping[str, float],
 ) -> Sums:
     """sum_i w_i (log p(y_i | its own eta) - log p(y_i | x_i beta)), half a deviance over its dispersion."""
 
     def part(rows: Block) -> Sums:
-        aux_rows = likelihood.at_rows(known, rows.precision)
+        aux_rows = likelihood.at_rows(aux_values, rows.precision)
         gain = likelihood.log_prob(
             rows.y, likelihood.saturated_predictor(rows.y), **aux_rows
         )
@@ -201,7 +209,7 @@ def _base_measure(rows: Block, likelihood: DifferentiableLikelihood) -> float:
 
 def value_grad_hessian(
     block: Block, *, likelihood: DifferentiableLikelihood, unknown: tuple[str, ...], gamma: Array, frame: Frame | None,
-    known: Mapping[str, float], curved: bool,
+    aux_values: Mapping[str, float], curved: bool,
 ) -> Sums:  # fmt: skip
     """The log-likelihood with its slopes and negative second derivatives over (gamma, log aux), in one pass.
 
@@ -211,14 +219,18 @@ def value_grad_hessian(
     (p, m), a = gamma.shape, len(unknown)
     density = compiled_density_of(likelihood, block, 1)
     if density is not None and not curved:
-        return block.sweep(_slope_sums(density, likelihood, gamma, frame, known, a))
+        return block.sweep(
+            _slope_sums(density, likelihood, gamma, frame, aux_values, a)
+        )
     if (
         density is not None
         and density.hessian is not None
         and not a
         and (m > 1 or p <= NARROW)
     ):
-        return block.sweep(_curvature_sums(density, likelihood, gamma, frame, known))
+        return block.sweep(
+            _curvature_sums(density, likelihood, gamma, frame, aux_values)
+        )
     pick = [*range(m), *(m + likelihood.aux.index(name) for name in unknown)]
 
     def part(rows: Block) -> Sums:
@@ -227,12 +239,12 @@ def value_grad_hessian(
         eta = plus_offset(eta, rows.offset)
         if not curved and not a:
             g = likelihood.score(
-                rows.y, eta, **likelihood.at_rows(known, rows.precision)
+                rows.y, eta, **likelihood.at_rows(aux_values, rows.precision)
             )
             g = times_weights(g, rows.weights)
             return np.array(np.nan), np.dot(U.T, g), np.zeros(0)
         derivatives = likelihood.value_grad_hessian(
-            rows.y, eta, **likelihood.at_rows(known, rows.precision)
+            rows.y, eta, **likelihood.at_rows(aux_values, rows.precision)
         )
         log_p, g, h = _weighted_derivatives(rows, derivatives, pick)
         # d/d gamma = U'(w g), g_i = d log p_i / d eta_i; d/d log aux = sum_i w_i d log p_i / d log aux.
@@ -338,12 +350,14 @@ def expected_information(
     *,
     likelihood: DifferentiableLikelihood,
     beta: Array,
-    known: Mapping[str, float],
+    aux_values: Mapping[str, float],
 ) -> Sums:
     """X' W X (p m, p m) with W the expected information of each row, times its weight."""
 
     def part(rows: Block) -> Sums:
-        aux_rows = likelihood.at_rows(known, rows.precision) | likelihood.given(rows.y)
+        aux_rows = likelihood.at_rows(aux_values, rows.precision) | likelihood.given(
+            rows.y
+        )
         # W_i = E[-d^2 log p_i / d eta_i^2] under the model: the Fisher information of eta_i.
         W = likelihood.information(rows.eta(beta), **aux_rows)
         return (weighted_gram(rows.X, times_weights(W, rows.weights)),)
@@ -358,7 +372,7 @@ def information_slope(
     likelihood: DifferentiableLikelihood,
     beta: Array,
     inverse: Array,
-    known: Mapping[str, float],
+    aux_values: Mapping[str, float],
 ) -> Sums:
     """sum_i x_i tr(h_i dW_i / d eta_i) / 2 (p, m), with h_i the part of X I^-1 X' that belongs to row i, times its weight;
     `inverse` is I^-1 as (p, m, p, m)."""
@@ -375,21 +389,21 @@ def information_slope(
     )
     h = times_weights(h, block.weights)
     slope = likelihood.information_slope(
-        block.eta(beta), **known, **likelihood.given(block.y)
+        block.eta(beta), **aux_values, **likelihood.given(block.y)
     )
     return (X.T @ (0.5 * np.einsum("nab,nabc->nc", h, slope)),)
 
 
 def curvature_slopes(
     block: Block, *, likelihood: DifferentiableLikelihood, unknown: tuple[str, ...], gamma: Array, frame: Frame,
-    known: Mapping[str, float], along: Array, onto: Array,
+    aux_values: Mapping[str, float], direction: Array, onto: Array,
 ) -> Sums:  # fmt: skip
     """d (a'H a) of the log-likelihood's curvature H over (gamma, log aux) on standardised columns: (K, J) for directions
-    `along` (k, K) and vectors a in `onto` (k, J). Third derivatives of a row are differences of fourth order."""
+    `direction` (k, K) and vectors a in `onto` (k, J). Third derivatives of a row are differences of fourth order."""
     (p, m), a = gamma.shape, len(unknown)
     pick = [*range(m), *(m + likelihood.aux.index(name) for name in unknown)]
     # in units of the noise, where there is one
-    size = _STEP * likelihood.noise(known)
+    size = _STEP * likelihood.noise(aux_values)
 
     def local(U: Array, directions: Array) -> Array:
         # d (eta_i, log aux) along each direction: (n, m + a, K)
@@ -405,24 +419,24 @@ def curvature_slopes(
     def part(rows: Block) -> Sums:
         U = frame.rows(rows.X)
         eta = plus_offset(np.dot(U, gamma), rows.offset)
-        moves = local(U, along)
+        moves = local(U, direction)
         ends = local(U, onto)
 
         def curvature(c: int, step: float) -> Array:
-            eta_c, aux = eta, known
+            eta_c, aux = eta, aux_values
             if c < m:
                 eta_c = eta + size * step * np.eye(m)[c]
             else:
                 aux = {
-                    **known,
-                    unknown[c - m]: known[unknown[c - m]] * np.exp(_STEP * step),
+                    **aux_values,
+                    unknown[c - m]: aux_values[unknown[c - m]] * np.exp(_STEP * step),
                 }
             h = likelihood.value_grad_hessian(
                 rows.y, eta_c, **likelihood.at_rows(aux, rows.precision)
             )[2]
             return h[:, pick][:, :, pick]
 
-        totals = np.zeros((along.shape[1], onto.shape[1]))
+        totals = np.zeros((direction.shape[1], onto.shape[1]))
         for c in range(m + a):
             # h'(x) = [8 (h(x + s) - h(x - s)) - (h(x + 2 s) - h(x - 2 s))] / (12 s) + O(s^4).
             inner, outer = (curvature(c, k) - curvature(c, -k) for k in (1.0, 2.0))

@@ -698,7 +698,9 @@ class Model(FromData):
             return self._log_lik_of_moments(beta, aux_values)
         wide = {k: np.asarray(v)[..., None] for k, v in aux_values.items()}
         return self.design.fold(
-            partial(sums.log_lik, likelihood=self.likelihood, beta=beta, known=wide)
+            partial(
+                sums.log_lik, likelihood=self.likelihood, beta=beta, aux_values=wide
+            )
         )[0]
 
     @property
@@ -800,7 +802,7 @@ class Model(FromData):
             sums.expected_information,
             likelihood=_require_differentiable(self.likelihood),
             beta=np.asarray(beta),
-            known=aux_values,
+            aux_values=aux_values,
         )
         return self.design.fold(fn)[0] + self.joint.curvature(
             beta, self.likelihood.noise(aux_values)
@@ -942,7 +944,7 @@ class Model(FromData):
             )
         fn = partial(
             sums.value_grad_hessian, likelihood=_require_differentiable(self.likelihood), unknown=self.unknown, gamma=gamma, frame=frame,
-            known=aux_values, curved=curved,
+            aux_values=aux_values, curved=curved,
         )  # fmt: skip
         return self.design.fold(fn)
 

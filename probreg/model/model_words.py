@@ -49,13 +49,13 @@ def weak_words(model: Stated) -> list[str]:
     """What the weak prior is here: in raw units, and in those of the outcome."""
     d = model.design
     outcomes = model.likelihood.predictors_apart
-    stated = joint(
+    scaled_joint = joint(
         model.prior, d.columns, d.free, outcomes=outcomes
     ).blocks  # before they are bound to the rows
     scales = {
         model.design.columns[j]: float(s)
         for before, b in zip(
-            first_of(stated), first_of(model.joint.blocks), strict=True
+            first_of(scaled_joint), first_of(model.joint.blocks), strict=True
         )
         if before.prior == WEAK and isinstance(b.prior, Normal)
         for j, s in zip(b.columns, np.broadcast_to(b.prior.scales, len(b.columns)))
@@ -63,11 +63,11 @@ def weak_words(model: Stated) -> list[str]:
     if not scales:
         return []
     noisy = model.likelihood.noise_scale is not None
-    told = [f"{c} {s:.3g}" for c, s in list(scales.items())[:_FEW]]
+    scale_words = [f"{c} {s:.3g}" for c, s in list(scales.items())[:_FEW]]
     if len(scales) > _FEW:
-        more = f" and {len(scales) - _FEW} more"
+        remainder = f" and {len(scales) - _FEW} more"
     else:
-        more = ""
+        remainder = ""
     if noisy:
         units = f"{WEAK_FACTOR:g} sd({model.design.response})/sd(x)"
     else:
@@ -82,6 +82,6 @@ def weak_words(model: Stated) -> list[str]:
         model.likelihood, WEAK_FACTOR * float(spread), model.design.response
     )
     return [
-        f"weak prior: normal with scale {units}: {', '.join(told)}{more}",
+        f"weak prior: normal with scale {units}: {', '.join(scale_words)}{remainder}",
         f"weak prior: one sd of a column {moves}",
     ]

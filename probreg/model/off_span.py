@@ -195,11 +195,11 @@ class OffSpan:
             p.moments(inputs_of(design, p.key), design.X[:, p.columns])
             for p in drawn_processes
         ]
-        others = OffSpan(
+        other_variance = OffSpan(
             tuple(p for p in self.processes if not isinstance(p, DrawnProcess))
         ).variance(design)
         means = [pair[0] for pair in pairs if pair is not None]
-        variances = [*(pair[1] for pair in pairs if pair is not None), others]
+        variances = [*(pair[1] for pair in pairs if pair is not None), other_variance]
         return sum(means[1:], means[0]) if means else 0.0, _sum_of(
             [v for v in variances if v is not None]
         )

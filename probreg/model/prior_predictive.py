@@ -261,7 +261,7 @@ def _moves(
     likelihood: Likelihood,
     prior: JointPrior,
     sigma: float | AuxPrior | None,
-    drawn: PriorDraws,
+    prior_draws: PriorDraws,
     prob: float,
 ) -> tuple[ColumnEffect, ...]:
     """For every column with a proper prior; for those in units of a sigma that has none, in these units."""
@@ -272,7 +272,7 @@ def _moves(
         n / max(n - 1.0, 1.0)
     )  # as in priors on standardised columns
     for b in prior.blocks:
-        in_units = b.prior.sigma_units and drawn.sigma is None
+        in_units = b.prior.sigma_units and prior_draws.sigma is None
         if (
             not b.prior.proper or design.grouped_of(b.columns) is not None
         ):  # which no one moves by a standard deviation
@@ -295,7 +295,7 @@ def _moves(
                 error = 0.0
                 draws = 0
             else:
-                w = drawn.beta[:, j]
+                w = prior_draws.beta[:, j]
                 if in_units:
                     w = b.prior.sample(rng, (len(w), q, likelihood.width))[:, i]
                 steps = w * spread[j]
@@ -329,11 +329,11 @@ def one_sd_moves(
         z = np.random.default_rng(0).standard_normal((_FOR_WORDS, likelihood.width))
     size, says = _effect(likelihood, scale * z, response, "")
     if likelihood.width == 1:
-        typical, most = size
+        typical, upper = size
     else:
-        typical, most = np.quantile(size, [0.5, prob])
+        typical, upper = np.quantile(size, [0.5, prob])
     shown = _format_size(float(typical), isinstance(likelihood, OfClasses))
-    return f"{says.format(f'{most:.3g}')} with prior probability {100 * prob:g} % (typically {shown})"
+    return f"{says.format(f'{upper:.3g}')} with prior probability {100 * prob:g} % (typically {shown})"
 
 
 def _median_and_quantile(size: Array, prob: float) -> tuple[Array, float]:
@@ -359,17 +359,17 @@ def _move(
     says: str,
     share: bool,
 ) -> ColumnEffect:
-    (typical, most), (prob, error, draws) = map(float, size), how
+    (typical, upper), (prob, error, draws) = map(float, size), how
     sure = f"with prior probability {100 * prob:g} %"
     if draws:
         error_note = f"; by {draws} draws, ± {error:.2g}"
     else:
         error_note = ""
     before, _, unit = says.partition(" {}")
-    sentence = f"one sd of {column} ({sd:.3g}) {before} {most:.3g}{unit} {sure} (typically {_format_size(typical, share)}){error_note}"
-    numbers = f"{most:.3g}{unit}, typically {_format_size(typical, share)}{error_note}"
+    sentence = f"one sd of {column} ({sd:.3g}) {before} {upper:.3g}{unit} {sure} (typically {_format_size(typical, share)}){error_note}"
+    numbers = f"{upper:.3g}{unit}, typically {_format_size(typical, share)}{error_note}"
     return ColumnEffect(
-        column, sd, typical, most, sentence, error, f"{before}, {sure}", numbers
+        column, sd, typical, upper, sentence, error, f"{before}, {sure}", numbers
     )
 
 

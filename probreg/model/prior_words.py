@@ -74,12 +74,12 @@ def prior_line(model: Stated) -> str:
     'Normal(HalfNormal(1)) on a; Normal(HalfNormal(1)) on b'
     """
     aux = {a: model.aux_prior(a) for a in model.unknown}
-    stated = [
+    aux_lines = [
         f"{a} ~ {written_prior(v)}"
         for a, v in aux.items()
         if not isinstance(v, Reference)
     ]
-    return "; ".join([coefficient_prior_line(model), *stated])
+    return "; ".join([coefficient_prior_line(model), *aux_lines])
 
 
 def coefficient_prior_line(model: Stated) -> str:
@@ -89,18 +89,16 @@ def coefficient_prior_line(model: Stated) -> str:
         if isinstance(b.prior, Flat):
             continue
         key: Any = i
-        stated = _as_stated(model, b)
+        prior = _as_stated(model, b)
         is_column = len(b.columns) == 1 and model.design.grouped_of(b.columns) is None
-        if is_column and _one_number(stated):  # equal priors of columns are one entry
-            key = stated, type(b.prior)
+        if is_column and _one_number(prior):  # equal priors of columns are one entry
+            key = prior, type(b.prior)
         groups.setdefault(key, []).append(b)
     texts = []
     for blocks in groups.values():
         columns = tuple(j for b in blocks for j in b.columns)
-        stated = _as_stated(model, blocks[0])
-        texts.append(
-            _describe_block(model, replace(blocks[0], columns=columns), stated)
-        )
+        prior = _as_stated(model, blocks[0])
+        texts.append(_describe_block(model, replace(blocks[0], columns=columns), prior))
     if len(texts) > _BLOCKS:
         texts[_BLOCKS:] = [f"{len(texts) - _BLOCKS} more"]
     return "; ".join(texts) or "flat"
@@ -108,14 +106,14 @@ def coefficient_prior_line(model: Stated) -> str:
 
 def _without_copies(blocks: Sequence[BlockPrior]) -> list[BlockPrior]:
     """The blocks, of those of several linear predictors with one prior the first, without its predictor."""
-    out = list[BlockPrior]()
+    distinct = list[BlockPrior]()
     for b in blocks:
         same = b.predictor is not None and all(
             o.prior == b.prior for o in blocks if o.columns == b.columns
         )
         if not same or b.first:
-            out.append(replace(b, predictor=None, outcome="") if same else b)
-    return out
+            distinct.append(replace(b, predictor=None, outcome="") if same else b)
+    return distinct
 
 
 def _one_number(prior: Any) -> bool:
@@ -126,10 +124,10 @@ def _one_number(prior: Any) -> bool:
     return all(np.ndim(v) == 0 and not is_dataclass(v) for v in values)
 
 
-def _describe_block(model: Stated, block: BlockPrior, stated: Prior | None) -> str:
+def _describe_block(model: Stated, block: BlockPrior, prior: Prior | None) -> str:
     d = model.design
     q = len(block.columns)
-    scaled = "standardised " if getattr(stated, "scaled", False) else ""
+    scaled = "standardised " if getattr(prior, "scaled", False) else ""
     is_long = q > _NAMED or (q > _FEW and isinstance(model.prior, Prior))
     if is_long and not d.of_terms[list(block.columns)].any():
         where = f"{q} {scaled}columns"
@@ -137,15 +135,15 @@ def _describe_block(model: Stated, block: BlockPrior, stated: Prior | None) -> s
         where = scaled + d.called(block.columns)
     if block.predictor is not None:
         where += f"[{block.outcome}]"
-    if d.grouped_of(block.columns) is not None and stated == Covariance():
+    if d.grouped_of(block.columns) is not None and prior == Covariance():
         return f"scales of {where} estimated, no prior"
     units = ""
-    if getattr(stated, "sigma_units", False):
+    if getattr(prior, "sigma_units", False):
         units = " in units of sigma"
     elif scaled and model.likelihood.noise_scale is not None:
         units = f" in units of sd({d.response})"
-    text = f"{written_prior(stated or block.prior)}{units} on {where}"
-    if d.grouped_of(block.columns) is not None and isinstance(stated, GaussianPrior):
+    text = f"{written_prior(prior or block.prior)}{units} on {where}"
+    if d.grouped_of(block.columns) is not None and isinstance(prior, GaussianPrior):
         text += ", which holds their sd"
     return text
 

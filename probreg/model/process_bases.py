@@ -91,16 +91,16 @@ def _ends_of(
     return kernel.at(**low), kernel.at(**high)
 
 
-def lengths_beyond(basis: SineBasis, drawn: Mapping[str, Any]) -> Array:
+def lengths_beyond(basis: SineBasis, hyper_draws: Mapping[str, Any]) -> Array:
     """Bool of 100 draws, evenly by the first of these hyperparameters (S,), or of all: the sines are no approximation there."""
     table = np.column_stack(
-        [np.asarray(values, dtype=float) for values in drawn.values()]
+        [np.asarray(values, dtype=float) for values in hyper_draws.values()]
     )
     count = min(_LOOKED_AT, len(table))
     chosen = np.argsort(table[:, 0], kind="stable")[
         ((np.arange(count) + 0.5) * len(table) / count).astype(int)
     ]
     kernels = [
-        basis.kernel.at(**dict(zip(drawn, row))) for row in table[chosen].tolist()
+        basis.kernel.at(**dict(zip(hyper_draws, row))) for row in table[chosen].tolist()
     ]
     return np.array([basis.error_of(kernel) > FAR for kernel in kernels])

@@ -70,11 +70,14 @@ def hyper_names(prior: JointPrior, design: Design) -> dict[int, dict[str, str]]:
             suffix = f"[{names[0] if len(b.columns) == 1 else '..'.join(names)}]"
         else:
             suffix = ""
-        called = design.called(b.columns)
-        if called in terms:
-            suffix = f"[{called.replace('/', '|')}]"
+        block_name = design.called(b.columns)
+        if block_name in terms:
+            suffix = f"[{block_name.replace('/', '|')}]"
         this: Any = b.prior
-        full = {k: called.replace("/", "|") for k, called in this.hyper_labels.items()}
+        full = {
+            k: block_name.replace("/", "|")
+            for k, block_name in this.hyper_labels.items()
+        }
         if b.predictor is None:
             outcome = ""
         else:
@@ -123,7 +126,7 @@ def observe(
     design: Design,
     likelihood: Likelihood,
     eta: Any,
-    known: Mapping[str, Any],
+    aux_values: Mapping[str, Any],
     name: str = "y",
 ) -> None:
     """The response, given its linear predictors (n, m), in the PyMC model that is open."""
@@ -131,7 +134,7 @@ def observe(
 
     row_values = likelihood.given(design.observed)
     cls, parameters = likelihood.pymc(
-        eta, **likelihood.at_rows(known, design.precision), **row_values
+        eta, **likelihood.at_rows(aux_values, design.precision), **row_values
     )
     y = likelihood.drawn(design.observed)
     if not isinstance(likelihood.support, str):

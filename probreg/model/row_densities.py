@@ -50,9 +50,9 @@ class RowDensities:
         block: Block,
         likelihood: Likelihood,
         beta: Array,
-        known: Mapping[str, Array],
+        aux_values: Mapping[str, Array],
     ) -> None:
-        self.block, self.likelihood, self.known = block, likelihood, known
+        self.block, self.likelihood, self.known = block, likelihood, aux_values
         self.points, (p, m) = len(beta), beta.shape[1:]
         # X B is (b, S m), point by point
         self.B, self.m = np.ascontiguousarray(beta.swapaxes(0, 1)).reshape(p, -1), m
@@ -65,7 +65,7 @@ class RowDensities:
             assert isinstance(
                 likelihood, DifferentiableLikelihood
             )  # it has a compiled density
-            self.t = settings_at(likelihood, known, (self.points,))
+            self.t = settings_at(likelihood, aux_values, (self.points,))
 
     def of(self, rows: slice) -> Array:
         """Of these rows, (b, S)."""

@@ -58,19 +58,20 @@ def model_without(model: Model, removed: Model) -> Model:
             before, removed_design
         )
         if remaining.any():
-            kept = before.take(remaining > 0)
+            remaining_rows = before.take(remaining > 0)
             unused = before.unused
             if (
                 unused is not None
             ):  # rows of weight 0 stay, as many places further up as rows before them are gone
                 earlier = np.searchsorted(before.places[remaining <= 0], unused.places)
-                kept = replace(
-                    kept, unused=replace(unused, places=unused.places - earlier)
+                remaining_rows = replace(
+                    remaining_rows,
+                    unused=replace(unused, places=unused.places - earlier),
                 )
             return replace(
                 model,
                 design=replace(
-                    kept,
+                    remaining_rows,
                     weights=None
                     if before.weights is None
                     else remaining[remaining > 0],
@@ -112,9 +113,9 @@ def model_with(model: Model, added: Model) -> Model:
     return replace(model, design=design, prior=prior)
 
 
-def _moments_of_both(model: Model, other: Model) -> tuple[Any, Any]:
+def _moments_of_both(model: Model, removed: Model) -> tuple[Any, Any]:
     """Return the moments of both models."""
-    return model.moments, other.moments
+    return model.moments, removed.moments
 
 
 def require_gaussian_noise(model: Model) -> None:

@@ -50,19 +50,19 @@ def smooth_penalties(model: PenalisedModel) -> Spellings:
     rows = list[Spelling]()
     criterion = "RSS" if gaussian else "-2 log L"
     for f in functions:
-        stated = None if f.smooth is None else f.smooth.penalty
+        penalty = None if f.smooth is None else f.smooth.penalty
         for name, block in zip(f.of.labels, f.of.blocks):
-            unit = 1.0 if stated is None else stated.unit
+            unit = 1.0 if penalty is None else penalty.unit
             weight = _weight(blocks.get(block), name, noise) / unit
-            if stated is None:
-                what = "|u|², u the coefficients of the block"
+            if penalty is None:
+                formula = "|u|², u the coefficients of the block"
             else:
-                what = stated.words
+                formula = penalty.words
             rows.append(
                 Spelling(
                     name,
                     f"sp = {weight:.12g}",
-                    f"{criterion} + sp J(f), J = {what}",
+                    f"{criterion} + sp J(f), J = {formula}",
                     {"sp": weight},
                 )
             )

@@ -99,10 +99,10 @@ def _refuse_scale(term: BasisTerm, prior: Any, design: Design) -> None:
         )
 
 
-def _refuse_part(term: BasisTerm, others: Mapping[Key, Prior]) -> None:
+def _refuse_part(term: BasisTerm, priors: Mapping[Key, Prior]) -> None:
     """DataError for a prior of some of the effects that vary by a group."""
     term_columns = set(term.columns)
-    for key in others:
+    for key in priors:
         key_columns = set(key if isinstance(key, tuple) else (key,))
         shared = key_columns & term_columns
         if shared and key_columns != term_columns:
@@ -155,7 +155,8 @@ def _term_called(key: Key, terms: list[BasisTerm]) -> BasisTerm | None:
             (
                 t
                 for t in terms
-                if (own := read_bar_term(t.name)) is not None and own.same(bar)
+                if (term_bar := read_bar_term(t.name)) is not None
+                and term_bar.same(bar)
             ),
             None,
         )

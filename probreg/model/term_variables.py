@@ -74,7 +74,8 @@ def term_variables(design: Design, taken: Set[str]) -> tuple[TermVariable, ...]:
     for j in design.head:
         places.setdefault(terms[j], []).append(int(j))
     return tuple(
-        _variable(term, term, at, design, taken) for term, at in places.items()
+        _variable(term, term, columns, design, taken)
+        for term, columns in places.items()
     )
 
 
@@ -83,10 +84,10 @@ def part_of_term(
 ) -> TermVariable:
     """Some of the columns of a term: a column by its own name, a block of a smooth function as the function's."""
     names = [design.columns[j] for j in columns]
-    called = design.called_each(columns)
+    own_names = design.called_each(columns)
     labels = _short_labels(term, tuple(names))
-    if len(called) == 1:
-        name = called[0]
+    if len(own_names) == 1:
+        name = own_names[0]
     else:
         name = f"{term}[{labels[0]}..{labels[-1]}]"
     return _variable(name, term, columns, design, taken)

@@ -155,8 +155,8 @@ class Classifier(ClassifierMixin, ModelEstimator):
         NotConverged
             Where there is no maximum to predict from, as of separated classes under a flat prior.
         """
-        most = self.predict_proba(X).argmax(1)
-        return self.classes_[most]
+        codes = self.predict_proba(X).argmax(1)
+        return self.classes_[codes]
 
     def predict_proba(self, X: ArrayLike) -> Array:
         """The probabilities of the classes at new rows, for a posterior their mean over the draws.
@@ -176,10 +176,12 @@ class Classifier(ClassifierMixin, ModelEstimator):
         NotConverged
             Where there is no maximum to predict from, as of separated classes under a flat prior.
         """
-        found = np.concatenate([p.mean() for p in self._predictives(self._read_new(X))])
-        if found.ndim == 1:
-            return np.stack([1.0 - found, found], 1)
-        return found
+        probabilities = np.concatenate(
+            [p.mean() for p in self._predictives(self._read_new(X))]
+        )
+        if probabilities.ndim == 1:
+            return np.stack([1.0 - probabilities, probabilities], 1)
+        return probabilities
 
     def predict_log_proba(self, X: ArrayLike) -> Array:
         """The logarithms of `predict_proba`, computed without rounding small probabilities to zero.
@@ -211,9 +213,9 @@ class Classifier(ClassifierMixin, ModelEstimator):
             if len(self.classes_) == 2:
                 return Bernoulli()
             return Categorical(symmetric=True)
-        found = read_likelihood(self.likelihood)
-        if not isinstance(found, OfClasses) or isinstance(found, OfTrials):
+        likelihood = read_likelihood(self.likelihood)
+        if not isinstance(likelihood, OfClasses) or isinstance(likelihood, OfTrials):
             raise Incompatible(
-                f"Classifier takes a likelihood of one class per row, such as bernoulli, got {found.name}"
+                f"Classifier takes a likelihood of one class per row, such as bernoulli, got {likelihood.name}"
             )
-        return found
+        return likelihood

@@ -104,9 +104,9 @@ class ModelEstimator(BaseEstimator):
         rows = self.fit_.model.design.at(X).X
         bad = rows_without_estimate(self.fit_.solution, rows)
         if len(bad):
-            some = ", ".join(map(str, bad[:5])) + (" ..." if len(bad) > 5 else "")
+            examples = ", ".join(map(str, bad[:5])) + (" ..." if len(bad) > 5 else "")
             warn_caller(
-                f"{len(bad)} of {len(rows)} rows have no unique prediction (rows {some}, counted from 0): they do not keep the "
+                f"{len(bad)} of {len(rows)} rows have no unique prediction (rows {examples}, counted from 0): they do not keep the "
                 "relations of the training columns. Coefficients of least norm predict them; drop a column or give a prior"
             )
         return rows
@@ -122,8 +122,8 @@ class ModelEstimator(BaseEstimator):
         return validate_data(self, X, reset=False, dtype="float64")
 
 
-def read_likelihood(given: Any) -> Likelihood:
+def read_likelihood(likelihood: Any) -> Likelihood:
     """A likelihood as it is, by its name, or as a call with its settings."""
-    if isinstance(given, str) and "(" in given:
-        return parse_likelihood(given)
-    return LIKELIHOODS.resolve(given)
+    if isinstance(likelihood, str) and "(" in likelihood:
+        return parse_likelihood(likelihood)
+    return LIKELIHOODS.resolve(likelihood)

@@ -99,11 +99,11 @@ class Regressor(RegressorMixin, ModelEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        given = self.likelihood
-        if isinstance(given, str):
-            kind = LIKELIHOODS.get(given.partition("(")[0])
+        likelihood = self.likelihood
+        if isinstance(likelihood, str):
+            kind = LIKELIHOODS.get(likelihood.partition("(")[0])
         else:
-            kind = type(given)
+            kind = type(likelihood)
         tags.target_tags.positive_only = isinstance(kind, type) and issubclass(
             kind, CountLikelihood
         )
@@ -234,19 +234,21 @@ class Regressor(RegressorMixin, ModelEstimator):
         return t * (noise**2 + of_eta)
 
     def likelihood_for(self, response: Array) -> Likelihood:
-        found = read_likelihood(self.likelihood)
-        if isinstance(found, OfClasses) or not isinstance(found, UnivariateLikelihood):
+        likelihood = read_likelihood(self.likelihood)
+        if isinstance(likelihood, OfClasses) or not isinstance(
+            likelihood, UnivariateLikelihood
+        ):
             raise Incompatible(
-                f"Regressor: {found.name} is a likelihood of classes, for which there is Classifier"
+                f"Regressor: {likelihood.name} is a likelihood of classes, for which there is Classifier"
             )
-        return found
+        return likelihood
 
 
 def _noise_variance(p: Predictive) -> Array:
     """Return Var(y | draw), (S, n)."""
-    found = p.likelihood.response_variance(p.eta, **p.aux)
-    if found is None:
+    variance = p.likelihood.response_variance(p.eta, **p.aux)
+    if variance is None:
         raise Incompatible(
             f"return_std: {p.likelihood.named} likelihood has no formula for its variance"
         )
-    return found
+    return variance

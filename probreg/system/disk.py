@@ -38,25 +38,25 @@ def destination(path: Any) -> Path:
     Traceback (most recent call last):
     probreg.errors.DataError: cannot write to .: it is a folder; name a file in it
     """
-    asked = _path(path)
-    with _translate_errors(f"cannot write to {asked}"):
-        place = Path(os.path.realpath(asked))
-        there = _status(place)
-        if there is not None and stat.S_ISDIR(there.st_mode):
+    target = _path(path)
+    with _translate_errors(f"cannot write to {target}"):
+        place = Path(os.path.realpath(target))
+        status = _status(place)
+        if status is not None and stat.S_ISDIR(status.st_mode):
             raise DataError(
-                f"cannot write to {asked}: it is a folder; name a file in it"
+                f"cannot write to {target}: it is a folder; name a file in it"
             )
-        if there is not None and not stat.S_ISREG(there.st_mode):
+        if status is not None and not stat.S_ISREG(status.st_mode):
             raise DataError(
-                f"cannot write to {asked}: it is a device, a pipe or a socket; name a plain file"
+                f"cannot write to {target}: it is a device, a pipe or a socket; name a plain file"
             )
         if not place.parent.is_dir():
             raise DataError(
-                f"cannot write to {asked}: there is no folder {place.parent}; make it first"
+                f"cannot write to {target}: there is no folder {place.parent}; make it first"
             )
-        if there is not None and not os.access(place, os.W_OK):
+        if status is not None and not os.access(place, os.W_OK):
             raise DataError(
-                f"cannot write to {asked}: the file is read-only; choose another name"
+                f"cannot write to {target}: the file is read-only; choose another name"
             )
     return place
 
@@ -75,28 +75,28 @@ def write_whole(
     b'all of it'
     """
     place = destination(path)
-    beside = place.with_name(f".probreg-{secrets.token_hex(8)}.part")
+    temporary = place.with_name(f".probreg-{secrets.token_hex(8)}.part")
     parts = [content] if isinstance(content, bytes | memoryview) else content
     with _translate_errors(f"cannot write to {path}"):
         try:
-            _write_synced(beside, parts, _status(place))
-            os.replace(beside, place)
+            _write_synced(temporary, parts, _status(place))
+            os.replace(temporary, place)
         finally:
-            beside.unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
         _sync_folder(place.parent)
     return Path(path)
 
 
 def _write_synced(
-    beside: Path, parts: Iterable[bytes | memoryview], before: os.stat_result | None
+    temporary: Path, parts: Iterable[bytes | memoryview], before: os.stat_result | None
 ) -> None:
-    handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY, 0o666)
-    with open(handle, "wb") as out:
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY, 0o666)
+    with open(handle, "wb") as file:
         if before is not None and hasattr(os, "fchmod"):
             os.fchmod(handle, stat.S_IMODE(before.st_mode))
         for part in parts:
-            out.write(part)
-        out.flush()
+            file.write(part)
+        file.flush()
         os.fsync(handle)
 
 
@@ -114,24 +114,24 @@ def _sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def read_plain(path: Any, *, most: int | None = None) -> bytes:
+def read_plain(path: Any, *, limit: int | None = None) -> bytes:
     """The bytes of a plain file, its links followed. DataError for what is missing, a folder, a device or a pipe.
 
-    Such a file has an end; a pipe may wait for ever, and a link to /dev/zero has none. `most` refuses a larger file.
+    Such a file has an end; a pipe may wait for ever, and a link to /dev/zero has none. `limit` refuses a larger file.
     """
-    asked = _path(path)
-    with _translate_errors(f"cannot read {asked}"):
-        require_plain(asked)
-        with open(asked, "rb", opener=_opened_at_once) as file:
-            found = os.fstat(file.fileno())
+    source = _path(path)
+    with _translate_errors(f"cannot read {source}"):
+        require_plain(source)
+        with open(source, "rb", opener=_opened_at_once) as file:
+            status = os.fstat(file.fileno())
             _require_plain_file(
-                asked, found
+                source, status
             )  # again, for it may have been replaced meanwhile
-            if most is not None and found.st_size > most:
+            if limit is not None and status.st_size > limit:
                 raise DataError(
-                    f"cannot read {asked}: it has {found.st_size:,} bytes, and at most {most:,} are taken"
+                    f"cannot read {source}: it has {status.st_size:,} bytes, and at most {limit:,} are taken"
                 )
-            return file.read(found.st_size)
+            return file.read(status.st_size)
 
 
 def _opened_at_once(path: str, flags: int) -> int:
@@ -140,21 +140,21 @@ def _opened_at_once(path: str, flags: int) -> int:
 
 def require_plain(path: Any) -> Path:
     """The path of a plain file that is there, its links followed; else DataError as in `read_plain`."""
-    asked = _path(path)
-    with _translate_errors(f"cannot read {asked}"):
+    source = _path(path)
+    with _translate_errors(f"cannot read {source}"):
         try:
-            _require_plain_file(asked, os.stat(asked))
+            _require_plain_file(source, os.stat(source))
         except FileNotFoundError:
-            raise DataError(f"there is no file {asked}") from None
-    return asked
+            raise DataError(f"there is no file {source}") from None
+    return source
 
 
-def _require_plain_file(asked: Path, found: os.stat_result) -> None:
-    if stat.S_ISDIR(found.st_mode):
-        raise DataError(f"cannot read {asked}: it is a folder; name a file in it")
-    if not stat.S_ISREG(found.st_mode):
+def _require_plain_file(source: Path, status: os.stat_result) -> None:
+    if stat.S_ISDIR(status.st_mode):
+        raise DataError(f"cannot read {source}: it is a folder; name a file in it")
+    if not stat.S_ISREG(status.st_mode):
         raise DataError(
-            f"cannot read {asked}: it is a device, a pipe or a socket, and a plain file is read"
+            f"cannot read {source}: it is a device, a pipe or a socket, and a plain file is read"
         )
 
 
@@ -169,8 +169,8 @@ class Stamp(NamedTuple):
     @classmethod
     def of(cls, path: Path) -> "Stamp":
         """The stamp of a plain file as it is now. DataError where there is none."""
-        found = os.stat(require_plain(path))
-        return cls(found.st_size, found.st_mtime_ns, found.st_ino, found.st_dev)
+        status = os.stat(require_plain(path))
+        return cls(status.st_size, status.st_mtime_ns, status.st_ino, status.st_dev)
 
 
 def _path(path: Any) -> Path:
@@ -195,12 +195,12 @@ def _status(path: Path) -> os.stat_result | None:
 
 
 @contextmanager
-def _translate_errors(what: str) -> Iterator[None]:
+def _translate_errors(action: str) -> Iterator[None]:
     """Convert errors of the operating system to DataError."""
     try:
         yield
     except OSError as error:
-        why = _WHY.get(error.errno or 0, error.strerror or str(error))
-        raise DataError(f"{what}: {why}") from None
+        reason = _WHY.get(error.errno or 0, error.strerror or str(error))
+        raise DataError(f"{action}: {reason}") from None
     except UnicodeEncodeError:
-        raise DataError(f"{what}: this system cannot write that name") from None
+        raise DataError(f"{action}: this system cannot write that name") from None

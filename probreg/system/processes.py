@@ -35,10 +35,10 @@ def in_processes[A, B](
     ):
         try:
             with _children_deaf():
-                found: Any = pool.map(
+                results: Any = pool.map(
                     work, items, chunksize=min(max(1, len(items) // (8 * workers)), 100)
                 )
-            return list(bar.over(found))
+            return list(bar.over(results))
         except BaseException:
             for child in set(multiprocessing.active_children()) - before:
                 child.terminate()

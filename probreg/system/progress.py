@@ -71,19 +71,19 @@ class Task:
             part = f"{self.done:,}"
         else:
             part = f"{self.done:,} of {self.total:,}"
-        left = ""
+        remaining = ""
         if self.total and 0 < self.done < self.total:
-            left = (
+            remaining = (
                 f", about {_clock(spent * (self.total - self.done) / self.done)} left"
             )
-        return f"{part}, {_clock(spent)}{left}"
+        return f"{part}, {_clock(spent)}{remaining}"
 
 
 def _clock(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
+    minutes, rest_seconds = divmod(round(seconds), 60)
     if not minutes:
-        return f"{rest} s"
-    return f"{minutes} min {rest} s"
+        return f"{rest_seconds} s"
+    return f"{minutes} min {rest_seconds} s"
 
 
 _CURRENT: ContextVar[Task | None] = ContextVar("task", default=None)

@@ -85,31 +85,31 @@ def cut_middle(text: str, width: int) -> str:
     return f"{head}…{tail}"
 
 
-def truncate_lines(lines: Sequence[str], rest: str, most: int = 25) -> list[str]:
-    """Keep `most` printed lines, and end with a line that gives the number of the others and how to see them.
+def truncate_lines(lines: Sequence[str], attribute: str, limit: int = 25) -> list[str]:
+    """Keep `limit` printed lines, and end with a line that gives the number of the others and how to see them.
 
     >>> truncate_lines(["a", "b", "c", "d"], ".table", most=3)
     ['a', 'b', '… 2 more in .table']
     """
     ends = list(accumulate(len(wrap_line(visible(line))) for line in lines))
-    if not ends or ends[-1] <= most:
+    if not ends or ends[-1] <= limit:
         return list(lines)
-    kept = max(sum(end < most for end in ends), 1)
-    if kept < len(lines):
-        return [*lines[:kept], f"… {len(lines) - kept} more in {rest}"]
+    n_lines = max(sum(end < limit for end in ends), 1)
+    if n_lines < len(lines):
+        return [*lines[:n_lines], f"… {len(lines) - n_lines} more in {attribute}"]
     return list(lines)
 
 
-def cut_text(text: str, most: int = 160) -> str:
-    """Text up to the last comma or semicolon before `most` characters, and that there is more.
+def cut_text(text: str, limit: int = 160) -> str:
+    """Text up to the last comma or semicolon before `limit` characters, and that there is more.
 
     >>> cut_text("columns a, b, c and d", 14), cut_text("short")
     ('columns a, b, …', 'short')
     """
-    if len(text) <= most:
+    if len(text) <= limit:
         return text
-    end = max(text.rfind(sign, 0, most) for sign in (", ", "; "))
-    return f"{text[: end + 1] if end > 0 else text[:most]} …"
+    end = max(text.rfind(sign, 0, limit) for sign in (", ", "; "))
+    return f"{text[: end + 1] if end > 0 else text[:limit]} …"
 
 
 def percent(share: float, digits: int = 3) -> str:

@@ -38,8 +38,8 @@ def quote_formula(value: Any) -> Any:
 
 def with_index_columns(frame: DataFrame) -> DataFrame:
     """The table with the named levels of its index as its first columns."""
-    named = [name for name in frame.index.names if name is not None]
-    return frame.reset_index() if named else frame
+    level_names = [name for name in frame.index.names if name is not None]
+    return frame.reset_index() if level_names else frame
 
 
 def records(frame: DataFrame) -> list[dict[str, Any]]:

@@ -52,9 +52,9 @@ def decimals(errors: np.ndarray) -> int:
     >>> decimals(np.array([7.38, 0.108])), decimals(np.array([1234.5])), decimals(np.array([np.nan]))
     (3, -1, 4)
     """
-    known = errors[np.isfinite(errors) & (errors > 0)]
-    if len(known):
-        return 2 - int(np.floor(np.log10(known.min())))
+    positive = errors[np.isfinite(errors) & (errors > 0)]
+    if len(positive):
+        return 2 - int(np.floor(np.log10(positive.min())))
     return 4
 
 

@@ -44,14 +44,14 @@ def _head(table: TableContent) -> str:
 
 
 def _row(table: TableContent, cells: list[str], rule: str) -> str:
-    out = []
+    parts = []
     for j, (column, cell) in enumerate(zip(table.columns, cells)):
         style = f"{_CELL}{_align(numeric=column.is_numeric)}{rule}"
         if j < table.labels:
-            out.append(f'<th scope="row" style="{style}">{escape(cell)}</th>')
+            parts.append(f'<th scope="row" style="{style}">{escape(cell)}</th>')
         else:
-            out.append(f'<td style="{style}">{escape(cell)}</td>')
-    return f"<tr>{''.join(out)}</tr>"
+            parts.append(f'<td style="{style}">{escape(cell)}</td>')
+    return f"<tr>{''.join(parts)}</tr>"
 
 
 def _align(*, numeric: bool) -> str:

@@ -40,10 +40,10 @@ def escape_markdown(text: str) -> str:
     >>> escape_markdown("a|b*")
     'a\\\\|b\\\\*'
     """
-    out = visible(text)
+    escaped = visible(text)
     for mark in ("\\", "|", "*", "`", "<"):
-        out = out.replace(mark, f"\\{mark}")
-    return out
+        escaped = escaped.replace(mark, f"\\{mark}")
+    return escaped
 
 
 def table_latex(table: TableContent) -> str:
@@ -65,10 +65,10 @@ def table_latex(table: TableContent) -> str:
 
 
 def _latex_row(cells: list[str]) -> str:
-    first, *others = map(escape_latex, cells)
+    first, *remaining = map(escape_latex, cells)
     if first[:1] in ("[", "*"):  # LaTeX would read it as an argument of the line before
         first = f"{{}}{first}"
-    return " & ".join([first, *others]) + r" \\"
+    return " & ".join([first, *remaining]) + r" \\"
 
 
 def escape_latex(text: str) -> str:
@@ -77,5 +77,5 @@ def escape_latex(text: str) -> str:
     >>> escape_latex("a_b"), escape_latex("-0.5"), escape_latex("R² 5 %")
     ('a\\_b', '$-$0.5', 'R$^2$ 5 \\%')
     """
-    out = "".join(_LATEX.get(c, c) for c in visible(text))
-    return re.sub(r"(?<![\w.)$-])-(?=\d)", "$-$", out)
+    escaped = "".join(_LATEX.get(c, c) for c in visible(text))
+    return re.sub(r"(?<![\w.)$-])-(?=\d)", "$-$", escaped)

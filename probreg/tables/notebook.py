@@ -29,8 +29,8 @@ def notebook_html(
     """
     parts = []
     if head:
-        first, *others = map(escape, head)
-        parts.append(f"<p>{'<br>'.join([f'<strong>{first}</strong>', *others])}</p>")
+        first, *lines = map(escape, head)
+        parts.append(f"<p>{'<br>'.join([f'<strong>{first}</strong>', *lines])}</p>")
     parts += map(_part_html, tables)
     if foot:
         parts.append(f"<p>{'<br>'.join(map(escape, foot))}</p>")
@@ -52,8 +52,8 @@ def _part_html(part: Any) -> str:
     n = len(part)
     html = table_html(part.take(slice(_ROWS)), with_notes=False)
     if n > _ROWS:
-        others = table_html(part.take(slice(_ROWS, _MOST)), with_notes=False)
-        html += _details(f"{n - _ROWS} more rows", others)
+        hidden = table_html(part.take(slice(_ROWS, _MOST)), with_notes=False)
+        html += _details(f"{n - _ROWS} more rows", hidden)
     if n > _MOST:
         html += f"<p>{n - _MOST} more rows in {escape(part.source)}</p>"
     return html

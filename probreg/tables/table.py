@@ -68,16 +68,16 @@ class Table(TableContent):
             kind: Kind = "text"
             if values.dtype.kind in "iufb" or name in (formats or {}):
                 kind = "estimate"
-            own = (formats or {}).get(name)
-            if own is None:
-                own = number if values.dtype.kind == "f" else str
-            columns.append(Column(str(name), values.tolist(), kind, own))
+            column_format = (formats or {}).get(name)
+            if column_format is None:
+                column_format = number if values.dtype.kind == "f" else str
+            columns.append(Column(str(name), values.tolist(), kind, column_format))
         labels = frame.index.nlevels if index else 0
         return cls(tuple(columns), labels, **settings)
 
-    def lines(self, most: int | None = None, width: int = WIDTH) -> list[str]:
-        """The table as lines of text, at most `most` of them, each at most `width` cells wide."""
-        return table_lines(self, most, width)
+    def lines(self, limit: int | None = None, width: int = WIDTH) -> list[str]:
+        """The table as lines of text, at most `limit` of them, each at most `width` cells wide."""
+        return table_lines(self, limit, width)
 
     def __repr__(self) -> str:
         notes = truncate_lines(self.notes, ".notes", _NOTES)

@@ -9,13 +9,13 @@ _LABEL = 24  # cells that the labels of a row keep at least, and a heading at mo
 _SHORT = 10  # cells that each of several labels keeps at least
 
 
-def table_lines(table: TableContent, most: int | None, width: int) -> list[str]:
-    """The lines of the table; of more than `most` the first, and one that counts the omitted rows."""
+def table_lines(table: TableContent, limit: int | None, width: int) -> list[str]:
+    """The lines of the table; of more than `limit` the first, and one that counts the omitted rows."""
     lines = _all_lines(table, width)
-    if most is None or len(lines) <= most:
+    if limit is None or len(lines) <= limit:
         return lines
     per_row = -(-len(lines) // (len(table) + 2))  # more than one if columns continue
-    n = max(most // per_row - 2, 1)
+    n = max(limit // per_row - 2, 1)
     omitted = len(table) - n
     return [
         *_all_lines(table.take(slice(n)), width),
@@ -62,8 +62,8 @@ def _heads(table: TableContent) -> list[list[str]]:
 def _label_width(widths: list[int], room: int) -> int:
     """The cells that each column of text may have so that they fit into `room`: the long ones give way first."""
     limit = max(widths, default=0)
-    least = max(_LABEL // max(len(widths), 1), _SHORT)
-    while limit > least and sum(min(w, limit) + 2 for w in widths) > room + 2:
+    minimum = max(_LABEL // max(len(widths), 1), _SHORT)
+    while limit > minimum and sum(min(w, limit) + 2 for w in widths) > room + 2:
         limit -= 1
     return limit
 

@@ -294,6 +294,6 @@ def test_a_file_that_is_open_elsewhere_is_replaced(fit, tmp_path):
 
 def test_a_file_larger_than_allowed_is_not_read(tmp_path):
     (tmp_path / "a").write_bytes(b"12345")
-    assert read_plain(tmp_path / "a", most=5) == b"12345"
+    assert read_plain(tmp_path / "a", limit=5) == b"12345"
     with pytest.raises(pr.DataError, match="it has 5 bytes, and at most 4 are taken"):
-        read_plain(tmp_path / "a", most=4)
+        read_plain(tmp_path / "a", limit=4)

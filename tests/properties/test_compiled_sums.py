@@ -99,7 +99,7 @@ def test_expansions_agree(likelihood: SmoothLikelihood, monkeypatch: Any) -> Non
     ):
         for unknown in {likelihood.aux, ()}:
             call = partial(
-                sums.value_grad_hessian, some, likelihood=likelihood, unknown=unknown, gamma=gamma, frame=basis, known=known,
+                sums.value_grad_hessian, some, likelihood=likelihood, unknown=unknown, gamma=gamma, frame=basis, aux_values=known,
                 curved=curved,
             )  # fmt: skip
             has = not curved or (
@@ -127,7 +127,7 @@ def test_batches_of_log_likelihoods_agree(
                         some,
                         likelihood=likelihood,
                         beta=beta,
-                        known=known,
+                        aux_values=known,
                     ),
                 )
             )
@@ -148,7 +148,11 @@ def test_one_point_at_many_aux_and_many_points_at_one(
             *both(
                 monkeypatch,
                 partial(
-                    sums.log_lik, some, likelihood=likelihood, beta=beta, known=known
+                    sums.log_lik,
+                    some,
+                    likelihood=likelihood,
+                    beta=beta,
+                    aux_values=known,
                 ),
             )
         )
@@ -164,7 +168,9 @@ def test_far_points_stay_what_they_are(
     with np.errstate(all="ignore"):
         one, other = both(
             monkeypatch,
-            lambda: sums.log_lik(some, likelihood=likelihood, beta=beta, known=known),
+            lambda: sums.log_lik(
+                some, likelihood=likelihood, beta=beta, aux_values=known
+            ),
         )
     assert not np.isnan(one[0]).any()
     np.testing.assert_allclose(one[0], other[0], rtol=1e-12)
@@ -189,7 +195,7 @@ def test_rows_that_may_not_be_written_to_are_no_other_type(monkeypatch: Any) -> 
     beta = coefficients(likelihood)
     beta.flags.writeable = False
     sums.value_grad_hessian(
-        Block(*frozen), likelihood=likelihood, unknown=(), gamma=beta, frame=None, known={}, curved=False
+        Block(*frozen), likelihood=likelihood, unknown=(), gamma=beta, frame=None, aux_values={}, curved=False
     )  # fmt: skip
     assert all(a.flags.writeable and a.flags.c_contiguous for a in seen[0])
 
@@ -205,7 +211,7 @@ def test_parts_add_up(monkeypatch: Any) -> None:
         unknown=(),
         gamma=coefficients(likelihood),
         frame=None,
-        known={},
+        aux_values={},
         curved=True,
     )
     found = []

@@ -264,7 +264,10 @@ def test_a_pass_gives_the_same_bits_each_time(frame, client):
     far, _ = both("student", frame, client)
     beta = np.full((4, 1), 0.01)
     fn = partial(
-        sums.log_lik, likelihood=far.likelihood, beta=beta, known={"sigma": np.ones(1)}
+        sums.log_lik,
+        likelihood=far.likelihood,
+        beta=beta,
+        aux_values={"sigma": np.ones(1)},
     )
     assert len({far.design.fold(fn)[0].item() for _ in range(4)}) == 1
 

@@ -46,17 +46,17 @@ class Tally:
     @property
     def notes(self) -> tuple[str, ...]:
         """What was left out, in words."""
-        out = []
+        notes = []
         if self.lost:
             by = ", ".join(f"{name!r} {count}" for name, count in self.missing.items())
-            out.append(
+            notes.append(
                 f"{self.lost} of {self.rows} rows were dropped because of missing values; by column: {by}"
             )
         if self.unused:
-            out.append(
+            notes.append(
                 f"{self.unused} of {self.rows} rows have weight 0 and were left out"
             )
-        return tuple(out)
+        return tuple(notes)
 
 
 @dataclass(frozen=True)
@@ -99,12 +99,12 @@ class Selection:
         missing = {
             name: missing_values(values) for name, values in table.columns.items()
         }
-        lost = np.logical_or.reduce(list(missing.values()))
-        tally.lost += int(lost.sum())
+        is_missing = np.logical_or.reduce(list(missing.values()))
+        tally.lost += int(is_missing.sum())
         for name, where in missing.items():
             if where.any():
                 tally.missing[name] = tally.missing.get(name, 0) + int(where.sum())
-        if self.missing == "drop" and lost.all():
+        if self.missing == "drop" and is_missing.all():
             return Table({}, table.rows[:0])
         table = complete(table, self.missing)[0]
         refuse_infinite(table)
@@ -113,9 +113,9 @@ class Selection:
     def _counted(self, table: Table, tally: Tally) -> Table:
         """The rows that have a weight and trials above 0."""
         sums = [
-            each
-            for each in ((self.weights,), self.trials)
-            if each and each[0] is not None
+            count_columns
+            for count_columns in ((self.weights,), self.trials)
+            if count_columns and count_columns[0] is not None
         ]
         unused = np.zeros(len(table.rows), dtype=bool)
         for names in sums:
@@ -129,12 +129,12 @@ class Selection:
 
     def _same_kinds(self, batch: Batch) -> None:
         for name, values in batch.table.columns.items():
-            known = self.kinds.get(name)
+            previous = self.kinds.get(name)
             kind = kind_of(values)
             if (
-                known is None
-                or kind == known
-                or {kind, known} == {"number", "truth"}
+                previous is None
+                or kind == previous
+                or {kind, previous} == {"number", "truth"}
                 or missing_values(values).all()
             ):
                 continue
@@ -146,7 +146,7 @@ class Selection:
             }
             raise DataError(
                 f"column {name!r} holds {words.get(kind, kind)} from row {batch.table.rows[0]} on ({values[0]!r}), and "
-                f"{words.get(known, known)} before: a column holds one kind of value in all files"
+                f"{words.get(previous, previous)} before: a column holds one kind of value in all files"
             )
 
 
@@ -169,7 +169,7 @@ class FormulaBlocks:
         start = 0
         with closing(self.selection.tables()) as tables:
             for table, file in (
-                (part, file) for whole, file in tables for part in self._cut(whole)
+                (part, file) for batch, file in tables for part in self._cut(batch)
             ):
                 with Blamed(Batch(table, file)):
                     block = self.block(table)
@@ -221,8 +221,8 @@ class FormulaBlocks:
         weights = weights_without_empty_trials(
             y, self._parts.counted, self._weights(table)
         )
-        own, precision = by_kind(self.kind, weights)
-        block = Block(X, y, own, offset, precision=precision)
+        row_weights, precision = by_kind(self.kind, weights)
+        block = Block(X, y, row_weights, offset, precision=precision)
         tally = self.selection.tally or Tally()
         rows = table.rows
         tally.orders.add(
@@ -249,7 +249,7 @@ class FormulaBlocks:
     def _matrix(self, table: Table) -> Array:
         if self._plain is None:
             X, columns, _ = lay_out_with_bars(
-                self._parts, table, self._memory, training=False, apart=self.apart
+                self._parts, table, self._memory, training=False, lazy=self.apart
             )
             if columns != self.recipe.columns:
                 raise DataError(
@@ -299,8 +299,10 @@ def joined(blocks: list[Block]) -> Block:
         parts = [part for block in blocks if (part := getattr(block, name)) is not None]
         return np.concatenate(parts) if parts else None
 
-    each = {name: whole(name) for name in ("X", "y", "weights", "offset", "precision")}
-    return Block(**each)  # type: ignore[arg-type]
+    arrays = {
+        name: whole(name) for name in ("X", "y", "weights", "offset", "precision")
+    }
+    return Block(**arrays)  # type: ignore[arg-type]
 
 
 class Blamed:
@@ -341,13 +343,13 @@ def encode_values(encode: Encode, values: Any) -> Array:
 
     if not isinstance(values, np.ndarray):
         place = values.codes
-        met = values.categories
+        levels = values.categories
     else:
-        place, met = pd.factorize(values)
-    used = np.flatnonzero(np.bincount(place, minlength=len(met)))
-    numbers = np.full(len(met), np.nan)
+        place, levels = pd.factorize(values)
+    used = np.flatnonzero(np.bincount(place, minlength=len(levels)))
+    numbers = np.full(len(levels), np.nan)
     try:
-        numbers[used] = encode(np.asarray(met, dtype=object)[used])
+        numbers[used] = encode(np.asarray(levels, dtype=object)[used])
     except DataError:
         encode(
             np.asarray(values)

@@ -86,10 +86,10 @@ class Workers:
     def fold(self, fn: Callable[[Block], Any], add: Callable[[Any, Any], Any]) -> Any:
         """One pass. DataError when the rows are not as many as they were: they changed since the model was made."""
         # fn of every block, put together by `add` (None when there is no block), and the number of rows.
-        found = self.partitions.reduce(
+        result = self.partitions.reduce(
             partial(_fold_part, self.blocks, fn, add), partial(_both, add)
         )
-        total, rows = (None, 0) if found is None else found
+        total, rows = (None, 0) if result is None else result
         if rows != self.n:
             raise DataError(
                 f"{self.name} held {self.n} rows when the model was made and holds {rows} now"
@@ -121,9 +121,9 @@ def said_of_workers(name: str) -> Iterator[None]:
             (_ADVICE[k.__name__] for k in type(error).__mro__ if k.__name__ in _ADVICE),
             _FAILED,
         )
-        said = str(error).strip().splitlines()[:1] or [""]
+        lines = str(error).strip().splitlines()[:1] or [""]
         raise ProbregError(
-            f"{name}: {advice} ({type(error).__name__}: {said[0]})"
+            f"{name}: {advice} ({type(error).__name__}: {lines[0]})"
         ) from error
 
 
@@ -162,8 +162,8 @@ def _called(packed: bytes, *values: Any) -> Any:
 
 def put_together(add: Callable[[Any, Any], Any], *found: Any) -> Any:
     """What is there, put together in its order; None when nothing is."""
-    some = [value for value in found if value is not None]
-    return reduce(add, some) if some else None
+    values = [value for value in found if value is not None]
+    return reduce(add, values) if values else None
 
 
 def _both(
@@ -178,9 +178,9 @@ def _fold_part(
 ) -> tuple[Any, int] | None:  # fmt: skip
     total: tuple[Any, int] | None = None
     for block in blocks(number, part):
-        found = fn(block), block.rows
+        result = fn(block), block.rows
         if total is None:
-            total = found
+            total = result
         else:
-            total = _both(add, total, found)
+            total = _both(add, total, result)
     return total

@@ -89,9 +89,9 @@ class Files:
     @property
     def name(self) -> str:
         """The files in words."""
-        more = len(self.paths) - 1
+        n_others = len(self.paths) - 1
         return self.paths[0].name + (
-            f" and {more} more file{'s' * (more > 1)}" if more else ""
+            f" and {n_others} more file{'s' * (n_others > 1)}" if n_others else ""
         )
 
     def names(self) -> tuple[str, ...]:
@@ -116,15 +116,17 @@ class Files:
             ):
                 row = 0
                 for part in parts:
-                    known = {
+                    arrays = {
                         name: _labels(part, name, row, path)
                         for name in names
                         if _is_label(first, name)
                     }
-                    for start, some in _cut(part, size):
-                        stop = start + some.num_rows
+                    for start, rows in _cut(part, size):
+                        stop = start + rows.num_rows
                         columns = {
-                            n: known[n][start:stop] if n in known else _values(some, n)
+                            n: arrays[n][start:stop]
+                            if n in arrays
+                            else _values(rows, n)
                             for n in names
                         }
                         yield Batch(
@@ -156,8 +158,8 @@ class Files:
         """DataError for a file that is another than when the model was made: sums of both would belong to neither."""
         if not self.marks:
             return
-        known = self.marks[self.paths.index(path)]
-        if (Stamp.of(path) if isinstance(known, Stamp) else _footer(path)) != known:
+        mark = self.marks[self.paths.index(path)]
+        if (Stamp.of(path) if isinstance(mark, Stamp) else _footer(path)) != mark:
             raise DataError(
                 f"{path.name} was changed or replaced since the model was made; make the model again"
             )
@@ -203,10 +205,10 @@ def files_of(paths: Any, format: str | None = None) -> Files:
     subfolders say columns by their names (year=2024).
     """
     if isinstance(paths, Sequence) and not isinstance(paths, str | bytes):
-        given = list(paths)
+        listed = list(paths)
     else:
-        given = [paths]
-    wrong = [path for path in given if not isinstance(path, str | Path)]
+        listed = [paths]
+    wrong = [path for path in listed if not isinstance(path, str | Path)]
     if wrong:
         raise DataError(
             f"files are given as a path, a folder or a list of these, got {type(wrong[0]).__name__}"
@@ -215,19 +217,19 @@ def files_of(paths: Any, format: str | None = None) -> Files:
         raise DataError(
             f"format={brief(format)} is not known; take {', '.join(map(repr, _OPEN))}, or leave it to the names"
         )
-    found = [
+    files = [
         file
-        for path in given
+        for path in listed
         for file in _within(Path(path).expanduser().absolute(), format)
     ]
-    if not found:
+    if not files:
         raise DataError("no file was given: pass a path, a folder or a list of paths")
-    formats = {format or _format(path) for path in found}
+    formats = {format or _format(path) for path in files}
     if len(formats) > 1:
         raise DataError(
             f"the files are of several formats ({', '.join(sorted(formats))}); read one format at a time"
         )
-    return Files(tuple(found), formats.pop(), tuple(map(Stamp.of, found)))
+    return Files(tuple(files), formats.pop(), tuple(map(Stamp.of, files)))
 
 
 def _within(path: Path, format: str | None) -> list[Path]:
@@ -235,11 +237,11 @@ def _within(path: Path, format: str | None) -> list[Path]:
         raise DataError(f"there is no file or folder {path}")
     if not path.is_dir():
         return [require_plain(path)]
-    wanted = [s for s, kind in FORMATS.items() if format in (None, kind)]
+    suffixes = [s for s, kind in FORMATS.items() if format in (None, kind)]
     inside = sorted(
         f
         for f in path.rglob("*")
-        if f.is_file() and f.name.lower().endswith(tuple(wanted))
+        if f.is_file() and f.name.lower().endswith(tuple(suffixes))
     )
     inside = [
         f
@@ -257,7 +259,7 @@ def _within(path: Path, format: str | None) -> list[Path]:
         )
     if not inside:
         raise DataError(
-            f"the folder {path} holds no file that ends in {', '.join(wanted)}"
+            f"the folder {path} holds no file that ends in {', '.join(suffixes)}"
         )
     return inside
 
@@ -351,10 +353,10 @@ def _csv(
     """Whole numbers are read as floats, since the first rows do not tell whether the last are whole."""
     import pyarrow as pa
 
-    known = {name: schema.get(name, pa.float64()) for name in names}
+    kinds = {name: schema.get(name, pa.float64()) for name in names}
     wide = {
         name: pa.float64() if pa.types.is_integer(kind) else kind
-        for name, kind in known.items()
+        for name, kind in kinds.items()
     }
     with _csv_reader(path, delimiter) as head:
         _require(names, head.schema.names, path)
@@ -475,7 +477,7 @@ def _labels(batch: Any, name: str, row: int, path: Path) -> Any:
 
     column = batch.column(name)
     try:
-        known: Any = column.dictionary.cast(pa.int64()).to_numpy(zero_copy_only=False)
+        labels: Any = column.dictionary.cast(pa.int64()).to_numpy(zero_copy_only=False)
     except pa.ArrowInvalid:
         texts = column.dictionary.to_pylist()
         numbers = [_label(text) for text in texts]
@@ -485,12 +487,12 @@ def _labels(batch: Any, name: str, row: int, path: Path) -> Any:
             raise DataError(
                 f"column {name!r} of {path.name} holds {odd!r} in row {place}: expected a number, as in its other rows"
             ) from None
-        known = np.empty(len(numbers), dtype=object)
-        known[:] = numbers
+        labels = np.empty(len(numbers), dtype=object)
+        labels[:] = numbers
     codes = column.indices.fill_null(-1).to_numpy(zero_copy_only=False)
     if column.null_count:
-        known = np.concatenate([np.asarray(known, dtype=object), np.array([None])])
-    return with_plain_dtype(known[codes])
+        labels = np.concatenate([np.asarray(labels, dtype=object), np.array([None])])
+    return with_plain_dtype(labels[codes])
 
 
 def _label(text: str) -> int | float | None:
@@ -503,9 +505,9 @@ def _label(text: str) -> int | float | None:
     if (
         abs(number) > EXACT
         and math.isfinite(number)
-        and (whole := Decimal(text.strip())) == whole.to_integral_value()
+        and (decimal := Decimal(text.strip())) == decimal.to_integral_value()
     ):
-        return int(whole)
+        return int(decimal)
     return number
 
 

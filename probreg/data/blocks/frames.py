@@ -36,9 +36,9 @@ class TableRows:
 
     def partitions(self, names: Sequence[str]) -> Partitions:
         """The partitions with these columns only."""
-        own = dict(zip(self.names(), self.data.columns))
+        columns = dict(zip(self.names(), self.data.columns))
         return Partitions(
-            tuple(self.data[[own[name] for name in names]].to_delayed()),
+            tuple(self.data[[columns[name] for name in names]].to_delayed()),
             self.name,
             self.client,
         )
@@ -80,9 +80,9 @@ class OnDisk:
     def partitions(self, names: Sequence[str]) -> Partitions:
         """The files: a worker reads the columns that it needs."""
         delayed = dask().delayed
-        each = (self.files.one(number) for number in range(len(self.files.paths)))
+        files = (self.files.one(number) for number in range(len(self.files.paths)))
         return Partitions(
-            tuple(delayed(file, pure=False, traverse=False) for file in each),
+            tuple(delayed(file, pure=False, traverse=False) for file in files),
             self.name,
             self.client,
         )
@@ -126,10 +126,10 @@ def _paths(data: Any) -> list[str | Path]:
         isinstance(path, str | Path) for path in paths
     ):
         return []
-    far = [path for path in paths if "://" in str(path)]
-    if far:
+    remote = [path for path in paths if "://" in str(path)]
+    if remote:
         raise DataError(
-            f"{far[0]} is not a path on a disk: read it with dask.dataframe.read_parquet and pass the DataFrame"
+            f"{remote[0]} is not a path on a disk: read it with dask.dataframe.read_parquet and pass the DataFrame"
         )
     return list(paths)
 
@@ -142,8 +142,8 @@ def array_parts(
     _check_client(client)
     from dask.array import Array
 
-    given = {"X": X, "y": y, "weights": weights, "offset": offset, "trials": trials}
-    for name, values in given.items():
+    arrays = {"X": X, "y": y, "weights": weights, "offset": offset, "trials": trials}
+    for name, values in arrays.items():
         if not isinstance(values, Array) and not (
             values is None and name in ("weights", "offset", "trials")
         ):
@@ -151,7 +151,9 @@ def array_parts(
                 f"{name} is a dask array, got {type(values).__name__}: convert it with dask.array.from_array, in the chunks of X"
             )
     short = [
-        name for name, values in given.items() if values is not None and not values.ndim
+        name
+        for name, values in arrays.items()
+        if values is not None and not values.ndim
     ]
     if short:
         raise DataError(
@@ -161,7 +163,7 @@ def array_parts(
         raise DataError(
             f"X is a matrix (rows, columns), got a dask array of shape {X.shape}"
         )
-    cut = [None if v is None else _cut_like(X, v, name) for name, v in given.items()]
+    cut = [None if v is None else _cut_like(X, v, name) for name, v in arrays.items()]
     rows = zip(
         *([None] * X.numblocks[0] if v is None else v.to_delayed().ravel() for v in cut)
     )
@@ -176,24 +178,24 @@ def array_parts(
 def _cut_like(X: Any, values: Any, name: str) -> Any:
     """The array in whole rows, and in the chunks of X where the lengths are known."""
     if values.ndim == 2 and values.numblocks[1] > 1:
-        whole = values.rechunk({1: -1})
+        rows = values.rechunk({1: -1})
     else:
-        whole = values
+        rows = values
     if any(
-        size != size for size in (*X.chunks[0], *whole.chunks[0])
+        size != size for size in (*X.chunks[0], *rows.chunks[0])
     ):  # nan: dask does not know the lengths
-        if whole.numblocks[0] != X.numblocks[0]:
+        if rows.numblocks[0] != X.numblocks[0]:
             raise DataError(
-                f"X has {X.numblocks[0]} chunks of unknown length and {name} has {whole.numblocks[0]}: they must match"
+                f"X has {X.numblocks[0]} chunks of unknown length and {name} has {rows.numblocks[0]}: they must match"
             )
-        return whole
-    if len(whole) != len(X):
+        return rows
+    if len(rows) != len(X):
         raise DataError(
-            f"X has {len(X)} rows and {name} has {len(whole)}: they must match"
+            f"X has {len(X)} rows and {name} has {len(rows)}: they must match"
         )
-    if whole.chunks[0] == X.chunks[0]:
-        return whole
-    return whole.rechunk({0: X.chunks[0]})
+    if rows.chunks[0] == X.chunks[0]:
+        return rows
+    return rows.rechunk({0: X.chunks[0]})
 
 
 def _together(*arrays: Any) -> tuple[Any, ...]:

@@ -42,17 +42,17 @@ class GroupsSeen:
                     self.values.setdefault(name, {}), self.declared, name, column
                 )
         for group in self.groups:
-            met = self.met.setdefault(group, {})
-            met |= dict.fromkeys(combinations_met(group, table))
-            if len(met) > MOST:
+            combinations = self.met.setdefault(group, {})
+            combinations |= dict.fromkeys(combinations_met(group, table))
+            if len(combinations) > MOST:
                 raise DataError(
-                    f"{':'.join(group)} has more than {MOST:,} levels, such as {', '.join(map(':'.join, list(met)[:3]))}; groups "
+                    f"{':'.join(group)} has more than {MOST:,} levels, such as {', '.join(map(':'.join, list(combinations)[:3]))}; groups "
                     "are what several rows share"
                 )
 
     def joined(self, after: "GroupsSeen") -> "GroupsSeen":
         """What two sets of rows show together."""
-        met = {
+        combinations = {
             group: self.met.get(group, {}) | after.met.get(group, {})
             for group in self.groups
         }
@@ -60,15 +60,17 @@ class GroupsSeen:
             name: self.values.get(name, {}) | after.values.get(name, {})
             for name in self.columns
         }
-        known = {
+        all_orders = {
             name: [s.declared[name] for s in (self, after) if name in s.declared]
             for name in self.columns
         }
         declared = {
-            name: each[0] if len(set(each)) == 1 else None
-            for name, each in known.items()
+            name: orders[0] if len(set(orders)) == 1 else None
+            for name, orders in all_orders.items()
         }
-        return GroupsSeen(self.groups, self.rows + after.rows, met, values, declared)
+        return GroupsSeen(
+            self.groups, self.rows + after.rows, combinations, values, declared
+        )
 
     def levels(self, group: Group, ordered: dict[str, bool]) -> tuple[str, ...]:
         """The groups of all rows, in the order that a table in memory would give them. `ordered` are columns with an order."""
@@ -80,16 +82,18 @@ class GroupsSeen:
     def _of_column(self, name: str, ordered: bool) -> tuple[str, ...]:
         import pandas as pd
 
-        met: Any = np.array(list(self.values[name]), dtype=object)
-        if len(met) == self.rows and any(isinstance(value, float) for value in met):
-            raise different_in_every_row(name, met[0], 0, self.rows)
+        levels: Any = np.array(list(self.values[name]), dtype=object)
+        if len(levels) == self.rows and any(
+            isinstance(value, float) for value in levels
+        ):
+            raise different_in_every_row(name, levels[0], 0, self.rows)
         if ordered and (declared := self.declared[name]) is not None:
-            met = pd.Categorical(met, categories=list(declared))
-        return tuple(str(level) for level in factor_levels(met))
+            levels = pd.Categorical(levels, categories=list(declared))
+        return tuple(str(level) for level in factor_levels(levels))
 
 
 def note_levels(
-    met: dict[Any, None],
+    levels: dict[Any, None],
     declared: dict[str, tuple[Any, ...] | None],
     name: str,
     column: Any,
@@ -109,6 +113,6 @@ def note_levels(
         )
         present = np.asarray(column.categories)[used]
         order = tuple(map(plain_level, column.categories))
-    met |= dict.fromkeys(map(plain_level, present))
+    levels |= dict.fromkeys(map(plain_level, present))
     before = declared.setdefault(name, order)
     declared[name] = before if before == order else None

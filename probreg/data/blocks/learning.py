@@ -77,23 +77,23 @@ class Plan:
                 name is not None and kind_of(self.first.columns[name]) == "levels"
             )
 
-        every = self.parts.every_factor.items()
+        factors = self.parts.every_factor.items()
         return {
             text: factor
-            for text, factor in every
+            for text, factor in factors
             if category(factor) and text not in self.truths
         }
 
     @property
     def truths(self) -> dict[str, list[Level]]:
         """The levels of the factors whose values are True and False, by their text: these are known before a row is read."""
-        every = self.parts.every_factor.items()
-        found = [
+        factors = self.parts.every_factor.items()
+        keys = [
             text
-            for text, factor in every
+            for text, factor in factors
             if is_truth(factor, self.first.columns) and not _levels_named(factor)
         ]
-        return {text: [False, True] for text in found}
+        return {text: [False, True] for text in keys}
 
     @property
     def learning(self) -> tuple[str, ...]:
@@ -107,7 +107,7 @@ class Plan:
         """Whether something is learned of all rows before a column is made: levels, groups, means or knots."""
         return bool(self.factors or self.learning or self.parts.bars)
 
-    def declared_levels(self, met: Array, orders: Orders) -> tuple[Any, ...] | None:
+    def declared_levels(self, levels: Array, orders: Orders) -> tuple[Any, ...] | None:
         """The levels of the response in the order that its column declares everywhere, if it does and knows all of them."""
         if self.parts.counted:
             return self.parts.classes
@@ -118,7 +118,7 @@ class Plan:
             or not self.selection.files.declared_order(name)
         ):
             return None
-        return orders.levels(met)
+        return orders.levels(levels)
 
 
 def plan(
@@ -137,16 +137,16 @@ def plan(
     """
     for word, value in (("weights", weights), ("offset", offset)):
         if value is not None and not isinstance(value, str):
-            met = type(value).__name__
+            type_name = type(value).__name__
             raise DataError(
-                f"{word}= is a column's name{' or an expression' * (word == 'offset')} in the files, got {met}"
+                f"{word}= is a column's name{' or an expression' * (word == 'offset')} in the files, got {type_name}"
             )
     if not isinstance(missing, str) or missing not in ("raise", "drop"):
         raise DataError(
             f"missing={brief(missing)} is not known; take 'raise' (an error names the rows) or 'drop'"
         )
-    every = Table(dict.fromkeys(files.names()), np.arange(0))
-    parts = parse_formula(written_out(formula, every, weights, offset))
+    header = Table(dict.fromkeys(files.names()), np.arange(0))
+    parts = parse_formula(written_out(formula, header, weights, offset))
     for expression in parts.every_factor.values():
         refuse_unstreamed(expression)
     offset = whole_offset(parts, offset)
@@ -154,7 +154,7 @@ def plan(
     outcome = tuple(name for part in parts.outcome for name in part.variables)
     further = (*(added.variables if added else ()), *((weights,) if weights else ()))
     names = tuple(dict.fromkeys((*outcome, *parts.variables, *further)))
-    require(every, names)
+    require(header, names)
     if any(part.learns for part in parts.outcome) or (
         added is not None and added.learns
     ):
@@ -188,11 +188,11 @@ def plan(
         )
     kinds = {name: kind_of(values) for name, values in first.columns.items()}
     refuse_response(parts, first)
-    whole = [
+    expressions = [
         e for e in (*parts.every_factor.values(), *parts.outcome) if e.column is None
     ]
     for name in (
-        *(name for e in (*whole, *filter(None, [added])) for name in e.computed),
+        *(name for e in (*expressions, *filter(None, [added])) for name in e.computed),
         *((weights,) if weights else ()),
     ):
         if kinds[name] in ("text", "levels"):
@@ -236,7 +236,7 @@ def _first(files: Tables, names: tuple[str, ...]) -> Table:
     with closing(files.batches(names)) as batches:
         for table in (batch.table for batch in batches if len(batch.table.rows)):
             rows = rows if len(rows) else table.rows
-            found = {
+            first_values = {
                 name
                 for name in names
                 if name not in shown and not absent(table.columns[name]).all()
@@ -244,9 +244,9 @@ def _first(files: Tables, names: tuple[str, ...]) -> Table:
             columns |= {
                 name: table.columns[name]
                 for name in names
-                if name in found or name not in columns
+                if name in first_values or name not in columns
             }
-            shown |= found
+            shown |= first_values
             if len(shown) == len(names):
                 break
     return Table(columns, rows)
@@ -270,9 +270,11 @@ def recipe_of(plan: Plan, progress: bool | None) -> tuple[Recipe, tuple[str, ...
 
 def unseen(plan: Plan) -> "Seen":
     """What is seen of no rows."""
-    every = plan.parts.every_factor
+    factors = plan.parts.every_factor
     watched = tuple(
-        dict.fromkeys(name for text in plan.learning for name in every[text].variables)
+        dict.fromkeys(
+            name for text in plan.learning for name in factors[text].variables
+        )
     )
     return Seen(
         plan.factors,
@@ -333,12 +335,12 @@ def _place_of(plan: Plan, text: str, level: Any) -> str:
 def _plain_recipe(plan: Plan) -> Recipe:
     """The recipe of terms that learn nothing, which any complete rows show."""
     with closing(plan.selection.tables()) as tables:
-        some = next((table for table, _ in tables), None)
-    if some is None:
+        rows = next((table for table, _ in tables), None)
+    if rows is None:
         raise _none_complete(plan.selection.files)
     return _recipe(
         plan,
-        some.take(np.arange(min(2, len(some.rows)))),
+        rows.take(np.arange(min(2, len(rows.rows)))),
         Memory(levels=dict(plan.truths)),
     )
 
@@ -402,21 +404,25 @@ def _notes(
     groups: Mapping[Group, Group],
 ) -> Iterator[str]:
     if levels or groups:
-        named = [
+        pairs = [
             *levels.items(),
-            *((":".join(group), known) for group, known in groups.items()),
+            *(
+                (":".join(group), levels_of_factor)
+                for group, levels_of_factor in groups.items()
+            ),
         ]
-        said = ", ".join(
-            f"{text} ({len(known)})" for text, known in dict(named).items()
+        text_of_notes = ", ".join(
+            f"{text} ({len(levels_of_factor)})"
+            for text, levels_of_factor in dict(pairs).items()
         )
-        yield f"levels were collected over all {seen.rows} rows: {said}"
-    for text, known in levels.items():
-        if all(isinstance(v, str) for v in known) and (
-            said := numbers_as_text(
-                text, known, declared=seen.factors[text].column is None
+        yield f"levels were collected over all {seen.rows} rows: {text_of_notes}"
+    for text, levels_of_factor in levels.items():
+        if all(isinstance(v, str) for v in levels_of_factor) and (
+            text_of_notes := numbers_as_text(
+                text, levels_of_factor, declared=seen.factors[text].column is None
             )
         ):
-            yield said
+            yield text_of_notes
     if learning and seen.rows > SAMPLE:
         yield (
             f"{', '.join(learning)} learned what they keep (means, knots, ...) from {len(seen.index)} evenly spaced rows of "
@@ -451,11 +457,11 @@ class Seen:
         self.rows += len(table.rows)
 
     def _levels(self, text: str, column: Any) -> None:
-        met = self.levels.setdefault(text, {})
-        note_levels(met, self.declared, text, column)
-        if len(met) > _MOST:
+        levels = self.levels.setdefault(text, {})
+        note_levels(levels, self.declared, text, column)
+        if len(levels) > _MOST:
             raise DataError(
-                f"{text!r} has more than {_MOST} levels ({', '.join(map(repr, list(met)[:3]))} ...), one column of X for "
+                f"{text!r} has more than {_MOST} levels ({', '.join(map(repr, list(levels)[:3]))} ...), one column of X for "
                 f"each. If it names the rows, leave it out, as in '. - {text}'; did you mean numbers, or a coarser grouping?"
             )
 
@@ -466,9 +472,9 @@ class Seen:
                 continue
             for low in (True, False):
                 i = int(np.argmin(values) if low else np.argmax(values))
-                found = self.extremes.get((name, low))
-                if found is None or (
-                    values[i] < found[0] if low else values[i] > found[0]
+                extreme = self.extremes.get((name, low))
+                if extreme is None or (
+                    values[i] < extreme[0] if low else values[i] > extreme[0]
                 ):
                     self.extremes[name, low] = (
                         values[i],
@@ -517,15 +523,15 @@ class Seen:
 
         call = factor.coding
         if call is not None:
-            wanted = read_coding(call)[1].get("levels")
+            listed = read_coding(call)[1].get("levels")
         else:
-            wanted = None
-        met: Any = np.array(list(self.levels[text]), dtype=object)
+            listed = None
+        levels: Any = np.array(list(self.levels[text]), dtype=object)
         if ordered and (declared := self.declared[text]) is not None:
-            met = pd.Categorical(met, categories=list(declared))
+            levels = pd.Categorical(levels, categories=list(declared))
         rows: Any = range(self.rows)
         return training_levels(
-            text, met, wanted, Table({}, rows), coded=call is not None
+            text, levels, listed, Table({}, rows), coded=call is not None
         )
 
 

@@ -52,9 +52,9 @@ class Partition:
         """The rows of the columns, which are those of the frame in its order."""
         size = max(_NUMBERS // max(len(names), 1), 1024)
         for a in range(0, len(self.frame), size):
-            some = self.frame.iloc[a : a + size]
-            columns = {name: _values(some.iloc[:, j]) for j, name in enumerate(names)}
-            yield Batch(Table(columns, np.arange(a, a + len(some))), self.name)
+            rows = self.frame.iloc[a : a + size]
+            columns = {name: _values(rows.iloc[:, j]) for j, name in enumerate(names)}
+            yield Batch(Table(columns, np.arange(a, a + len(rows))), self.name)
 
 
 def tables_of(part: Any, number: int) -> Tables:
@@ -111,9 +111,9 @@ class ArrayParts:
                 _start(None, number), replace(self.making, parts=lambda: [part])()
             )
         except DataError as error:
-            said = str(error).removeprefix("block 0, whose rows start at row 0: ")
+            message = str(error).removeprefix("block 0, whose rows start at row 0: ")
             raise DataError(
-                f"partition {number} of {self.making.name}: {said}"
+                f"partition {number} of {self.making.name}: {message}"
             ) from None
 
     def tallied(self, tally: Tally) -> "ArrayParts":
@@ -140,8 +140,8 @@ def _from(start: int, blocks: Iterator[Block]) -> Iterator[Block]:
 
 def complete_rows(selection: Selection, number: int, part: Any) -> dict[int, int]:
     """The number of complete rows of a partition."""
-    here = replace(selection, files=tables_of(part, number))
-    return {number: sum(len(table.rows) for table, _ in here.tables())}
+    selected = replace(selection, files=tables_of(part, number))
+    return {number: sum(len(table.rows) for table, _ in selected.tables())}
 
 
 def seen_in(
@@ -163,13 +163,15 @@ def seen_in(
 
 def seen_by_both(a: Seen, b: Seen) -> Seen:
     """What two sets of rows show together, the second after the first."""
-    met = {text: a.levels.get(text, {}) | b.levels.get(text, {}) for text in a.factors}
+    levels = {
+        text: a.levels.get(text, {}) | b.levels.get(text, {}) for text in a.factors
+    }
     declared = {text: _same(a, b, text) for text in a.factors}
     ends = dict(a.extremes)
-    for (name, low), found in b.extremes.items():
+    for (name, low), extreme in b.extremes.items():
         have = ends.get((name, low))
-        if have is None or (found[0] < have[0] if low else found[0] > have[0]):
-            ends[name, low] = found
+        if have is None or (extreme[0] < have[0] if low else extreme[0] > have[0]):
+            ends[name, low] = extreme
     held = [*a.held, *b.held]
     stride = max(a.stride, b.stride)
     while sum(int((index % stride == 0).sum()) for index, _ in held) > SAMPLE:
@@ -185,7 +187,7 @@ def seen_by_both(a: Seen, b: Seen) -> Seen:
         a.rows + b.rows,
         stride,
         index,
-        met,
+        levels,
         declared,
         held,
         ends,
@@ -195,9 +197,9 @@ def seen_by_both(a: Seen, b: Seen) -> Seen:
 
 def _same(a: Seen, b: Seen, text: str) -> tuple[Any, ...] | None:
     """The declared levels of a factor where all rows agree on them."""
-    known = [seen.declared[text] for seen in (a, b) if text in seen.declared]
-    if known and all(other == known[0] for other in known):
-        return known[0]
+    orders = [seen.declared[text] for seen in (a, b) if text in seen.declared]
+    if orders and all(order == orders[0] for order in orders):
+        return orders[0]
     return None
 
 
@@ -206,8 +208,8 @@ def survey_in(
 ) -> tuple[Survey | None, Tally]:
     """The survey of a partition with the counts of what was left out."""
     tally = Tally()
-    found = [fn(block) for block in parts.tallied(tally)(number, part)]
-    return put_together(Survey.__add__, *found), tally
+    surveys = [fn(block) for block in parts.tallied(tally)(number, part)]
+    return put_together(Survey.__add__, *surveys), tally
 
 
 def surveyed_both(

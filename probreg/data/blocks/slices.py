@@ -75,16 +75,16 @@ class ArrayBlocks:
         )
         weights, precision = by_kind(self.kind, None if w is None else self.unit * w)
         block = Block(X, y, weights, as_offset(offset, len(X)), precision=precision)
-        kept = None
+        rows = None
         if (
             w is not None and (w == 0).any()
         ):  # left out before their response is looked at
             block = kept_rows(block, w > 0)
-            kept = np.flatnonzero(w > 0)
+            rows = np.flatnonzero(w > 0)
         if not block.rows:
             return block
         (self.orders or Orders()).add(declared)
-        with rows_named(kept):
+        with rows_named(rows):
             return block._replace(y=self.encode(block.y))
 
     def _matrix(self, X: Any) -> Array:
@@ -173,10 +173,10 @@ def _is_table(X: Any) -> bool:
 def slices(X: Any, y: Any, weights: Any, offset: Any, trials: Any) -> "Slices":
     """A memory map with what belongs to its rows. DataError for lengths that differ."""
     coded, levels = as_response(y)
-    given = {"y": coded, "weights": weights, "offset": offset, "trials": trials}
+    arrays = {"y": coded, "weights": weights, "offset": offset, "trials": trials}
     parts = {
         k: v if v is None or isinstance(v, np.memmap) else as_array(v, k)
-        for k, v in given.items()
+        for k, v in arrays.items()
     }
     for name, values in parts.items():
         if values is not None and values.shape[:1] != X.shape[:1]:
@@ -196,13 +196,13 @@ def slices(X: Any, y: Any, weights: Any, offset: Any, trials: Any) -> "Slices":
     )
 
 
-def _unchanged(path: Path, known: Stamp) -> None:
+def _unchanged(path: Path, stamp: Stamp) -> None:
     """DataError for a memory map whose file was written over. One that was replaced or removed is there still for the map."""
     try:
         now = Stamp.of(path)
     except DataError:
         return
-    if now.inode == known.inode and now != known:
+    if now.inode == stamp.inode and now != stamp:
         raise DataError(
             f"{path.name} was written over since the model was made; make the model again"
         )
@@ -233,15 +233,15 @@ class Slices:
     ] = ()  # the files of those that are memory maps, when the model was made
 
     def __call__(self) -> Iterator[tuple[Any, ...]]:
-        for path, known in self.marks:
-            _unchanged(path, known)
+        for path, stamp in self.marks:
+            _unchanged(path, stamp)
         size = max(_NUMBERS // max(self.X.shape[1] if self.X.ndim == 2 else 1, 1), 1024)
         for a in range(0, len(self.X), size):
-            X, y, *others = (
+            X, y, *arrays = (
                 None if v is None else np.asarray(v[a : a + size])
                 for v in (self.X, self.y, self.weights, self.offset, self.trials)
             )
-            yield X, y if self.levels is None else _declared(y, self.levels), *others
+            yield X, y if self.levels is None else _declared(y, self.levels), *arrays
 
 
 def _declared(y: Any, levels: tuple[Any, ...]) -> Any:

@@ -97,8 +97,8 @@ def beside_each_other[A, B](fn: Callable[[A], B], items: Iterable[A]) -> Generat
             while working:
                 yield working.popleft().result()
         finally:
-            for one in working:
-                one.cancel()
+            for future in working:
+                future.cancel()
 
 
 def ahead[T](items: Iterable[T]) -> Generator[T]:
@@ -107,7 +107,7 @@ def ahead[T](items: Iterable[T]) -> Generator[T]:
     >>> list(ahead(iter("abc")))
     ['a', 'b', 'c']
     """
-    made, context = (
+    iterator, context = (
         iter(items),
         copy_context(),
     )  # carries np.errstate and the limit of threads along
@@ -115,12 +115,12 @@ def ahead[T](items: Iterable[T]) -> Generator[T]:
 
     def following() -> list[T]:
         with turn:
-            return context.run(list, islice(made, 1))
+            return context.run(list, islice(iterator, 1))
 
     def close() -> None:
         with turn:
-            if isinstance(made, Generator):
-                made.close()
+            if isinstance(iterator, Generator):
+                iterator.close()
 
     with ThreadPoolExecutor(1, "probreg-rows") as reader:
         waiting: Future[list[T]] | None = None

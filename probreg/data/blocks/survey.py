@@ -40,7 +40,7 @@ class Survey(NamedTuple):
         b = other._thinned(stride)
         index = np.concatenate([a.numbers, b.numbers])
         sample = join_surveys(a.sample, b.sample)
-        found = Survey(
+        survey = Survey(
             a.n + b.n,
             a.weight + b.weight,
             stride,
@@ -50,9 +50,9 @@ class Survey(NamedTuple):
             a.many or b.many,
             None,
         )
-        while len(found.numbers) > SAMPLE:
-            found = found._thinned(2 * found.stride)
-        many = found.many
+        while len(survey.numbers) > SAMPLE:
+            survey = survey._thinned(2 * survey.stride)
+        many = survey.many
         if many:
             values = a.values
         else:
@@ -61,7 +61,7 @@ class Survey(NamedTuple):
         moments: Any = (
             None if a.moments is None or b.moments is None else a.moments + b.moments  # type: ignore[operator]
         )
-        return found._replace(values=values, many=many, moments=moments)
+        return survey._replace(values=values, many=many, moments=moments)
 
     def _thinned(self, stride: int) -> "Survey":
         """The same with fewer rows in the sample, before they are copied beside those of another."""
@@ -104,15 +104,15 @@ class Orders:
         if len(self.met) < 2:  # two differ already
             self.met.add(declared)
 
-    def levels(self, known: Array) -> tuple[Any, ...] | None:
+    def levels(self, present: Array) -> tuple[Any, ...] | None:
         """The order that all blocks declare, if they agree and it has all of these levels."""
         if len(self.met) == 1:
             declared = next(iter(self.met))
         else:
             declared = None
-        if known.ndim == 2:
+        if present.ndim == 2:
             return declared
-        if declared is not None and set(known.tolist()) <= set(declared):
+        if declared is not None and set(present.tolist()) <= set(declared):
             return declared
         return None
 
@@ -133,19 +133,19 @@ def survey_of(
         rows > stride * SAMPLE
     ):  # what all rows up to here need anyway, so that few are copied
         stride *= 2
-    here = np.arange(-block.start % stride, block.rows, stride)
+    places = np.arange(-block.start % stride, block.rows, stride)
     values, many = distinct(block.y)
     weight = float(block.rows if block.weights is None else block.weights.sum())
-    found = None if moments is None else moments(block)
+    block_moments = None if moments is None else moments(block)
     return Survey(
         block.rows,
         weight,
         stride,
-        block.start + here,
-        kept_rows(block, here),
+        block.start + places,
+        kept_rows(block, places),
         values,
         many,
-        found,
+        block_moments,
     )
 
 
@@ -158,8 +158,8 @@ def distinct(values: Array) -> tuple[Array, bool]:
     head: Any = pd.unique(values[:_LOOK])
     if len(head) > _DISTINCT:
         return head[: _DISTINCT + 1], True
-    met: Any = pd.unique(values)
-    return met[: _DISTINCT + 1], len(met) > _DISTINCT
+    values_met: Any = pd.unique(values)
+    return values_met[: _DISTINCT + 1], len(values_met) > _DISTINCT
 
 
 def kept_rows(block: Block, keep: Array) -> Block:

@@ -38,8 +38,10 @@ def term_of_bar(bar: Bar, memory: Memory) -> GroupedTerm:
 
 def group_labels(group: tuple[str, ...], table: Table) -> Array:
     """The group (n,) of each row as text; combinations of several columns joined by colons."""
-    codes, met = _combinations(group, table)
-    return np.array([joined_levels(parts) for parts in met], dtype=object)[codes]
+    codes, combinations = _combinations(group, table)
+    return np.array([joined_levels(parts) for parts in combinations], dtype=object)[
+        codes
+    ]
 
 
 def levels_of_groups(group: tuple[str, ...], table: Table) -> tuple[str, ...]:
@@ -48,17 +50,20 @@ def levels_of_groups(group: tuple[str, ...], table: Table) -> tuple[str, ...]:
         _refuse_measurements(name, table)
     levels = [tuple(factor_levels(table.columns[name])) for name in group]
     return in_order(
-        combinations_met(group, table), [tuple(str(v) for v in each) for each in levels]
+        combinations_met(group, table),
+        [tuple(str(v) for v in column_levels) for column_levels in levels],
     )
 
 
 def in_order(
-    met: set[tuple[str, ...]], levels: list[tuple[str, ...]]
+    combinations: set[tuple[str, ...]], levels: list[tuple[str, ...]]
 ) -> tuple[str, ...]:
     """Combinations of levels as groups, in the order of the levels of each column."""
-    ranks = [{level: i for i, level in enumerate(each)} for each in levels]
+    ranks = [
+        {level: i for i, level in enumerate(column_levels)} for column_levels in levels
+    ]
     ordered = sorted(
-        met, key=lambda parts: [rank[part] for rank, part in zip(ranks, parts)]
+        combinations, key=lambda parts: [rank[part] for rank, part in zip(ranks, parts)]
     )
     return tuple(map(joined_levels, ordered))
 
@@ -83,9 +88,12 @@ def _combinations(
     codes, texts = zip(*(level_codes(name, table) for name in group))
     if len(group) == 1:
         return codes[0], [(text,) for text in texts[0]]
-    met, number = np.unique(np.column_stack(codes), axis=0, return_inverse=True)
+    combinations, number = np.unique(
+        np.column_stack(codes), axis=0, return_inverse=True
+    )
     return number.reshape(-1), [
-        tuple(each[i] for each, i in zip(texts, row)) for row in met.tolist()
+        tuple(labels[i] for labels, i in zip(texts, row))
+        for row in combinations.tolist()
     ]
 
 
@@ -98,8 +106,8 @@ def level_codes(name: str, table: Table) -> tuple[Array, list[str]]:
         raise DataError(
             f"column {name!r} holds {type(column[0]).__name__} values and stands for groups; make them text or numbers"
         )
-    codes, met = pd.factorize(column)
-    texts = [str(plain_level(value)) for value in met]
+    codes, values = pd.factorize(column)
+    texts = [str(plain_level(value)) for value in values]
     if len(set(texts)) < len(texts):
         twice = next(text for text in texts if texts.count(text) > 1)
         raise DataError(

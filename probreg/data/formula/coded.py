@@ -40,17 +40,17 @@ def _has_default_coding(expression: Expression) -> bool:
     """Whether the factor has treatment contrasts against its first level."""
     if expression.coding is None:
         return True
-    contrast, others = read_coding(expression.coding)
-    return contrast == Contrast() and "spans_intercept" not in others
+    contrast, options = read_coding(expression.coding)
+    return contrast == Contrast() and "spans_intercept" not in options
 
 
-def level_columns(codes: np.ndarray, levels: int, *, whole: bool) -> GroupColumns:
-    """Indicators of the levels, of all but the first unless `whole`.
+def level_columns(codes: np.ndarray, levels: int, *, full: bool) -> GroupColumns:
+    """Indicators of the levels, of all but the first unless `full`.
 
     >>> level_columns(np.array([0, 1, 2]), 3, whole=False).times(np.array([[[5.0]], [[7.0]]]))[:, 0]
     array([0., 5., 7.])
     """
-    if whole:
+    if full:
         return GroupColumns(codes.astype(np.intp), np.ones((len(codes), 1)), levels)
     first = codes == 0
     return GroupColumns(

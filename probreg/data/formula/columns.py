@@ -152,26 +152,26 @@ def _infer_dtype(values: np.ndarray) -> str:
 
 
 def _from_objects(values: np.ndarray) -> np.ndarray:
-    gone = missing_values(values)
+    is_missing = missing_values(values)
     match _infer_dtype(values):
-        case "integer" if not gone.any():
+        case "integer" if not is_missing.any():
             return _whole_numbers(values)
         case "integer" | "floating" | "mixed-integer-float" | "decimal" as kind:
             numbers = floats(values, "a column")
             if kind == "decimal":
-                doubtful = ~gone
+                doubtful = ~is_missing
             else:
                 doubtful = np.abs(numbers) > EXACT
             if all(
                 map(_is_exact, numbers[doubtful].tolist(), values[doubtful].tolist())
             ):
                 return numbers
-            return np.where(gone, np.array(None), values)
-        case "boolean" if not gone.any():
+            return np.where(is_missing, np.array(None), values)
+        case "boolean" if not is_missing.any():
             return values.astype(bool)
         case "string":
-            if gone.any():
-                return np.where(gone, np.array(None), values)
+            if is_missing.any():
+                return np.where(is_missing, np.array(None), values)
             return values
     return values
 
@@ -310,9 +310,11 @@ def declares_order(schema: Any, name: str) -> bool:
     kind = schema.field(name).type
     if not pa.types.is_dictionary(kind):
         return False
-    told = json.loads((schema.metadata or {}).get(b"pandas", b"{}")).get("columns", [])
+    columns = json.loads((schema.metadata or {}).get(b"pandas", b"{}")).get(
+        "columns", []
+    )
     return bool(kind.ordered) or any(
-        c.get("name") == name and c.get("pandas_type") == "categorical" for c in told
+        c.get("name") == name and c.get("pandas_type") == "categorical" for c in columns
     )
 
 
@@ -337,7 +339,7 @@ def _from_xarray(data: Any) -> Table:
 
     if not isinstance(data, xr.Dataset):
         raise _not_a_table(data)
-    named = {str(name): data[name] for name in data.variables if data[name].ndim == 1}
+    vectors = {str(name): data[name] for name in data.variables if data[name].ndim == 1}
     dims = {str(d) for name in data.data_vars for d in data[name].dims}
     if len(dims) != 1 or any(data[name].ndim != 1 for name in data.data_vars):
         raise DataError(
@@ -347,7 +349,7 @@ def _from_xarray(data: Any) -> Table:
     (dim,) = dims
     columns = {
         name: _from_array(values.values)
-        for name, values in named.items()
+        for name, values in vectors.items()
         if values.dims == (dim,)
     }
     return Table(
@@ -368,9 +370,9 @@ def _from_mapping(data: Mapping[Any, Any]) -> Table:
     }
     lengths = {name: len(values) for name, values in columns.items()}
     if len(set(lengths.values())) > 1:
-        met = ", ".join(f"{name!r} has {n}" for name, n in lengths.items())
+        listed = ", ".join(f"{name!r} has {n}" for name, n in lengths.items())
         raise DataError(
-            f"the columns have different lengths: {met}; every column needs one value per row"
+            f"the columns have different lengths: {listed}; every column needs one value per row"
         )
     return Table(columns, np.arange(next(iter(lengths.values()))))
 

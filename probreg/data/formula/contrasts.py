@@ -175,7 +175,7 @@ def code_terms(
     """
     spanning = set(spans_constant)
     seen = set[frozenset[str]]()
-    out = list[list[Coding]]()
+    codings = list[list[Coding]]()
     for term in terms:
         fixed = [name for name in term if name not in spanning]
         parts = itertools.product(
@@ -184,23 +184,23 @@ def code_terms(
         products = [tuple(itertools.chain.from_iterable(part)) for part in parts]
         new = [names for names in products if frozenset(names) not in seen]
         seen |= set(map(frozenset, new))
-        out.append(
+        codings.append(
             _merge_products([{name: name in fixed for name in names} for names in new])
         )
-    return out
+    return codings
 
 
 def _merge_products(products: Iterable[Coding]) -> list[Coding]:
     """Write reduced:rest + rest as full:rest, as often as possible; shorter products first."""
-    out = list[Coding]()
+    merged_products = list[Coding]()
     for product in sorted(products, key=len):
-        for rest in out:
-            (*extra,) = product.items() - rest.items()
-            if len(rest) == len(product) - 1 and len(extra) == 1 and not extra[0][1]:
+        for shorter in merged_products:
+            (*extra,) = product.items() - shorter.items()
+            if len(shorter) == len(product) - 1 and len(extra) == 1 and not extra[0][1]:
                 merged = product | {extra[0][0]: True}
-                others = [other for other in out if other is not rest]
-                out = _merge_products([*others, merged])
+                unmerged = [entry for entry in merged_products if entry is not shorter]
+                merged_products = _merge_products([*unmerged, merged])
                 break
         else:
-            out.append(product)
-    return out
+            merged_products.append(product)
+    return merged_products

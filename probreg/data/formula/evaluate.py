@@ -91,20 +91,22 @@ def expression_inputs(expression: Expression, table: Table, state: State) -> np.
 
 def read_coding(call: ast.Call) -> tuple[Contrast, dict[str, Any]]:
     """Return the contrast of a checked `C(...)`, and its other arguments: levels and spans_intercept."""
-    named = {word.arg: word.value for word in call.keywords if word.arg}
-    node = call.args[1] if len(call.args) > 1 else named.pop("contrasts", None)
-    others = {word: ast.literal_eval(value) for word, value in named.items()}
+    keywords = {word.arg: word.value for word in call.keywords if word.arg}
+    node = call.args[1] if len(call.args) > 1 else keywords.pop("contrasts", None)
+    arguments_by_name = {
+        word: ast.literal_eval(value) for word, value in keywords.items()
+    }
     if node is None:
-        return Contrast(), others
+        return Contrast(), arguments_by_name
     kind = contrast_of(node)
     if kind is None:
-        return Contrast("custom", (ast.literal_eval(node),)), others
+        return Contrast("custom", (ast.literal_eval(node),)), arguments_by_name
     arguments, options = (
         literal_arguments(node) if isinstance(node, ast.Call) else ([], {})
     )
     if "reference" in options:
         options["base"] = options.pop("reference")
-    return Contrast(kind, tuple(arguments), options), others
+    return Contrast(kind, tuple(arguments), options), arguments_by_name
 
 
 @dataclass(frozen=True)
@@ -152,24 +154,24 @@ class _Evaluation:
         column = self.table.columns[name]
         kind = kind_of(column)
         if kind not in ("number", "truth"):
-            what = {"text": "text", "levels": "categories"}.get(
+            content = {"text": "text", "levels": "categories"}.get(
                 kind, f"{getattr(column, 'dtype', kind)} values"
             )
             i = first_text(column)
             raise DataError(
-                f"column {name!r} holds {what} (row {self.table.rows[i]}: {column[i]!r}), but the term "
+                f"column {name!r} holds {content} (row {self.table.rows[i]}: {column[i]!r}), but the term "
                 f"{self.of.text!r} computes with it and needs numbers; convert it first"
             )
         return np.asarray(column, dtype=np.float64)
 
     def _numbers_of(self, node: ast.AST) -> Any:
         """The values of a piece that a function or an operator takes. DataError for a basis, which is several columns."""
-        found = self.value(node)
-        if isinstance(found, Basis):
+        values = self.value(node)
+        if isinstance(values, Basis):
             raise DataError(
                 f"{self.of.written(node)!r} is several columns, but {self.of.text!r} needs one: write it as a term by itself"
             )
-        return found
+        return values
 
     def _arithmetic(
         self, node: ast.AST, op: ast.AST, left: ast.AST, right: ast.AST
@@ -230,7 +232,7 @@ class _Evaluation:
             counts = np.ones(len(values))
         x = np.array(values, dtype=float)
         try:
-            found = TRANSFORMS[name](x, state, counts, *arguments, **words)
+            columns = TRANSFORMS[name](x, state, counts, *arguments, **words)
         except (
             DataError,
             ArithmeticError,
@@ -243,7 +245,7 @@ class _Evaluation:
             ) from None
         if words.get("extrapolation", "raise") == "raise" and "knots" in state:
             self._refuse_outside(key, x, state["knots"][0], state["knots"][-1])
-        return found
+        return columns
 
     def _process(self, call: ast.Call) -> Basis:
         """Return the columns of a process, at its kept basis."""
@@ -256,9 +258,9 @@ class _Evaluation:
     def _smooth_columns(self, call: ast.Call, name: str) -> Basis:
         """Return the columns of a smooth function, at its kept basis."""
         key = self.of.written(call)
-        named = {word.arg: word.value for word in call.keywords if word.arg}
+        keywords = {word.arg: word.value for word in call.keywords if word.arg}
         x = self.inputs(call)
-        named.pop("by", None)
+        keywords.pop("by", None)
         by = self.of.by
         column = None if by is None else self.table.columns[by]
         if not self.training and key not in self.state:
@@ -266,7 +268,7 @@ class _Evaluation:
                 f"the recipe has no saved state for {key!r}; it was not saved whole"
             )
         if self.training and key not in self.state:
-            literals = {w: ast.literal_eval(value) for w, value in named.items()}
+            literals = {w: ast.literal_eval(value) for w, value in keywords.items()}
             short = f"{name}({', '.join(map(self.of.written, call.args))})"
             self.state[key] = learned_term(
                 name,
@@ -284,7 +286,7 @@ class _Evaluation:
         """Writes the process that a call is into the state."""
         key = self.of.written(call)
         parts = tuple(map(self.of.written, call.args))
-        made = learned_process(
+        process = learned_process(
             self.inputs(call),
             literal_arguments(call, len(call.args))[1],
             key=key,
@@ -294,14 +296,14 @@ class _Evaluation:
             streamed=streamed,
             counts=self.table.counts,
         )
-        self.state[key] = {"process": made}
+        self.state[key] = {"process": process}
 
     def inputs(self, call: ast.Call) -> np.ndarray:
         """What enters a smooth function or a process (n, d): one column for each of its arguments."""
         key = self.of.written(call)
         n = len(self.table.rows)
-        each = [np.asarray(self._numbers_of(arg), dtype=float) for arg in call.args]
-        x = np.column_stack([np.broadcast_to(values, (n,)) for values in each])
+        columns = [np.asarray(self._numbers_of(arg), dtype=float) for arg in call.args]
+        x = np.column_stack([np.broadcast_to(values, (n,)) for values in columns])
         if not np.isfinite(x).all():
             i = int(np.argwhere(~np.isfinite(x))[0, 0])
             raise DataError(

@@ -121,30 +121,37 @@ def read_formula(
         added = parse_expression(offset)
     else:
         added = None
-    named = (weights,) if isinstance(weights, str) else ()
+    weight_columns = (weights,) if isinstance(weights, str) else ()
     outcome = tuple(name for part in parts.outcome for name in part.variables)
     used = tuple(
         dict.fromkeys(
-            (*outcome, *parts.variables, *(added.variables if added else ()), *named)
+            (
+                *outcome,
+                *parts.variables,
+                *(added.variables if added else ()),
+                *weight_columns,
+            )
         )
     )
     require(table, used)
     table, names = _with_arguments(table, used, weights, offset)
-    weight = named[0] if named else names.get("weights")
-    whole, dropped = table, ()
+    weight = weight_columns[0] if weight_columns else names.get("weights")
+    all_rows, dropped = table, ()
     notes: tuple[str, ...] = ()
     if not (isinstance(missing, str) and missing == "raise"):
-        whole, dropped, notes = complete(table, missing)
+        all_rows, dropped, notes = complete(table, missing)
     memory = Memory()
-    counted = _is_counted(whole, weight, kind)
-    table = complete(whole.take(counted) if not counted.all() else whole, missing)[0]
+    counted = _is_counted(all_rows, weight, kind)
+    table = complete(
+        all_rows.take(counted) if not counted.all() else all_rows, missing
+    )[0]
     refuse_infinite(table)
     if parts.counted:
         trials = response_values(parts, table, Memory(), training=True)
-        some = (trials[:, 1] if parts.counted == "p" else trials.sum(1)) > 0
-        if some.any() and not some.all():
-            counted[np.flatnonzero(counted)[~some]] = False
-            table = table.take(some)
+        has_trials = (trials[:, 1] if parts.counted == "p" else trials.sum(1)) > 0
+        if has_trials.any() and not has_trials.all():
+            counted[np.flatnonzero(counted)[~has_trials]] = False
+            table = table.take(has_trials)
     if weight is None:
         w = None
     else:
@@ -164,22 +171,22 @@ def read_formula(
         variables=parts.variables,
         offset=offset if isinstance(offset, str) else None,
         state=write_state(memory),
-        weights=named[0] if named else None,
+        weights=weight_columns[0] if weight_columns else None,
     )
     inputs = inputs_of_functions(parts, table, memory, tuple(recipe.entering)) | of_bars
-    apart = None
+    unused = None
     if not counted.all():
-        given = names.get("offset")
-        left = replace(whole.take(~counted), counts=None)
-        apart = _columns_without_weight(
+        offset_column = names.get("offset")
+        omitted = replace(all_rows.take(~counted), counts=None)
+        unused = _columns_without_weight(
             parts,
-            left,
+            omitted,
             memory,
             columns,
             inputs,
-            lambda some: _offset_of(added, given, some, memory),
+            lambda has_trials: _offset_of(added, offset_column, has_trials, memory),
         )
-        apart = replace(apart, places=np.flatnonzero(~counted))
+        unused = replace(unused, places=np.flatnonzero(~counted))
     return Reading(
         recipe=recipe,
         X=X,
@@ -188,7 +195,7 @@ def read_formula(
         classes=parts.classes,
         offset=eta,
         weights=w,
-        unused=apart,
+        unused=unused,
         rows=table.rows,
         dropped=dropped,
         notes=(
@@ -227,9 +234,9 @@ def whole_offset(parts: FormulaLayout, offset: Any) -> Any:
 
 def _is_counted(table: Table, weight: str | None, kind: WeightKind) -> np.ndarray:
     """Return which rows (n,) have a weight other than 0. DataError if all weights are 0."""
-    every = np.ones(len(table.rows), dtype=bool)
+    all_rows = np.ones(len(table.rows), dtype=bool)
     if weight is None or kind_of(table.columns[weight]) not in ("number", "truth"):
-        return every
+        return all_rows
     counted = np.asarray(table.columns[weight] != 0, dtype=bool)
     if not counted.any():
         check_weights(table.columns[weight], name=weight, kind=kind, table=table)
@@ -238,15 +245,15 @@ def _is_counted(table: Table, weight: str | None, kind: WeightKind) -> np.ndarra
 
 def _offset_of(
     added: Expression | None,
-    given: str | None,
+    offset_column: str | None,
     table: Table,
     memory: Memory,
     *,
     training: bool = False,
 ) -> np.ndarray | None:
-    """The offset (n,): an expression, or the column `given` of one that came as an array."""
-    if given is not None:
-        return np.asarray(table.columns[given], dtype=float)
+    """The offset (n,): an expression, or the column `offset_column` of one that came as an array."""
+    if offset_column is not None:
+        return np.asarray(table.columns[offset_column], dtype=float)
     if added is None:
         return None
     return numeric(added, table, memory.transforms, training=training)
@@ -257,35 +264,37 @@ def _columns_without_weight(
     table: Table,
     memory: Memory,
     columns: tuple[str, ...],
-    known: Mapping[str, np.ndarray],
+    inputs_by_term: Mapping[str, np.ndarray],
     offset: Callable[[Table], np.ndarray | None],
 ) -> Unused:
     """Columns of rows of weight 0 under transforms learned from the other rows; nan where they cannot be computed (an unknown level).
 
-    `known` are the inputs of the other rows, of which the first stands in for those of a row that has none.
+    `inputs_by_term` are the inputs of the other rows, of which the first stands in for those of a row that has none.
     """
-    keys = tuple(key for key in known if key not in {bar.key for bar in parts.bars})
+    keys = tuple(
+        key for key in inputs_by_term if key not in {bar.key for bar in parts.bars}
+    )
 
-    def rows(some: Table) -> Unused:
-        refuse_missing(some.only(parts.variables))
-        refuse_infinite(some.only(parts.variables))
+    def rows(rows_read: Table) -> Unused:
+        refuse_missing(rows_read.only(parts.variables))
+        refuse_infinite(rows_read.only(parts.variables))
         X, _, of_bars = lay_out_with_bars(
-            parts, some, memory, training=False, codes=True
+            parts, rows_read, memory, training=False, codes=True
         )
-        inputs = inputs_of_functions(parts, some, memory, keys) | of_bars
-        eta = offset(some)
+        inputs = inputs_of_functions(parts, rows_read, memory, keys) | of_bars
+        eta = offset(rows_read)
         return Unused(
             np.arange(0),
             X,
             None if eta is None else eta[:, None],
             None,
-            some.rows,
+            rows_read.rows,
             inputs,
         )
 
-    def blank(some: Table) -> Unused:
-        n = len(some.rows)
-        inputs = {key: np.repeat(x[:1], n, axis=0) for key, x in known.items()}
+    def blank(unread: Table) -> Unused:
+        n = len(unread.rows)
+        inputs = {key: np.repeat(x[:1], n, axis=0) for key, x in inputs_by_term.items()}
         if offset(table.take(np.arange(0))) is None:
             eta = None
         else:
@@ -295,29 +304,31 @@ def _columns_without_weight(
             np.full((n, len(columns)), np.nan),
             eta,
             None,
-            some.rows,
+            unread.rows,
             inputs,
         )
 
-    def response(some: Table) -> np.ndarray:
-        return np.asarray(response_values(parts, some, memory, training=False))
+    def response(rows_read: Table) -> np.ndarray:
+        return np.asarray(response_values(parts, rows_read, memory, training=False))
 
-    def no_response(some: Table) -> np.ndarray:
+    def no_response(unread: Table) -> np.ndarray:
         return np.full(
-            (len(some.rows), len(parts.outcome)) if parts.counted else len(some.rows),
+            (len(unread.rows), len(parts.outcome))
+            if parts.counted
+            else len(unread.rows),
             np.nan,
             dtype=object,
         )
 
     read = _by_part(rows, blank, table)
     y = _by_part(response, no_response, table)
-    one = read[0]
+    unused = read[0]
     if len(read) > 1:
-        one = Unused(
-            one.places,
+        unused = Unused(
+            unused.places,
             np.concatenate([np.asarray(part.X) for part in read]),
             None
-            if one.offset is None
+            if unused.offset is None
             else np.concatenate(
                 [part.offset for part in read if part.offset is not None]
             ),
@@ -325,31 +336,31 @@ def _columns_without_weight(
             table.rows,
             {
                 key: np.concatenate([part.inputs[key] for part in read])
-                for key in one.inputs
+                for key in unused.inputs
             },
         )
-    return replace(one, y=np.concatenate(y))
+    return replace(unused, y=np.concatenate(y))
 
 
 def _by_part[T](
     read: Callable[[Table], T], blank: Callable[[Table], T], table: Table
 ) -> list[T]:
     """Read the rows in the largest groups that can be read; a row that cannot be read becomes `blank`."""
-    out = list[T]()
+    parts = list[T]()
     waiting = [table]
     tries = 0
     while waiting:
-        some = waiting.pop()
+        part = waiting.pop()
         tries = tries + 1
-        n = len(some.rows)
+        n = len(part.rows)
         try:
-            out.append(read(some))
+            parts.append(read(part))
         except DataError:
             if n == 1 or tries > _TRIES:
-                out.append(blank(some))
+                parts.append(blank(part))
                 continue
-            waiting += [some.take(np.arange(n // 2, n)), some.take(np.arange(n // 2))]
-    return out
+            waiting += [part.take(np.arange(n // 2, n)), part.take(np.arange(n // 2))]
+    return parts
 
 
 def written_out(formula: str, table: Table, weights: Any, offset: Any) -> str:
@@ -369,10 +380,10 @@ def _with_arguments(
     table: Table, used: tuple[str, ...], weights: Any, offset: Any
 ) -> tuple[Table, dict[str, str]]:
     """The used columns, weights and offset that are given as arrays, so that rows go together, and the names of these."""
-    given = {"weights": weights, "offset": offset}
+    arrays = {"weights": weights, "offset": offset}
     names = dict[str, str]()
     columns = dict(table.only(used).columns)
-    for word, values in given.items():
+    for word, values in arrays.items():
         if values is None or isinstance(values, str):
             continue
         names[word] = f"{word}="
@@ -434,12 +445,12 @@ def numbers_as_text(
     "column 'w' is text and is read as categories, although all of its 4 values but '?' are numbers"
     """
     odd = [level for level in levels if not reads_as_number(level)]
-    said = f"column {name!r} is text and is read as categories, although"
+    start = f"column {name!r} is text and is read as categories, although"
     if not odd:
-        return f"{said} every value is a number"
+        return f"{start} every value is a number"
     if declared or len(levels) < 3 or 2 * len(odd) >= len(levels):
         return ""
     few = ", ".join(map(repr, odd[:3])) + (
         f" and {len(odd) - 3} more" if len(odd) > 3 else ""
     )
-    return f"{said} all of its {len(levels)} values but {few}{row} are numbers"
+    return f"{start} all of its {len(levels)} values but {few}{row} are numbers"

@@ -166,22 +166,26 @@ def term_functions(design: ReadColumns) -> tuple[TermFunction, ...]:
     recipe = design.recipe
     present = set(design.columns)
     terms = {t.name: t for t in recipe.terms}
-    out = list[TermFunction]()
+    functions = list[TermFunction]()
     number = {name: j for j, name in enumerate(design.columns)}
     for key, inputs in recipe.entering.items():
         if not present.issuperset(terms[key].columns):
             continue
         if key in recipe.processes:
-            made = recipe.processes[key]
+            term = recipe.processes[key]
         else:
-            made = recipe.smooths[key]
-        for one in terms[key].functions:
-            out.append(
+            term = recipe.smooths[key]
+        for block in terms[key].functions:
+            functions.append(
                 TermFunction(
-                    one, key, made, np.array([number[c] for c in one.columns]), inputs
+                    block,
+                    key,
+                    term,
+                    np.array([number[c] for c in block.columns]),
+                    inputs,
                 )
             )
-    return tuple(out)
+    return tuple(functions)
 
 
 def term_function(design: ReadColumns, name: str | None) -> TermFunction:
@@ -189,39 +193,39 @@ def term_function(design: ReadColumns, name: str | None) -> TermFunction:
 
     DataError where there is none, or more than one, with the names that there are.
     """
-    found = functions_called(design, name)
-    if len(found) > 1:
-        said = ", ".join(repr(f.label) for f in found)
+    functions = functions_called(design, name)
+    if len(functions) > 1:
+        labels = ", ".join(repr(f.label) for f in functions)
         raise DataError(
-            f"{'the model' if name is None else repr(name)} has {len(found)} functions, name one: {said}"
+            f"{'the model' if name is None else repr(name)} has {len(functions)} functions, name one: {labels}"
         )
-    return found[0]
+    return functions[0]
 
 
 def functions_called(design: ReadColumns, name: str | None) -> tuple[TermFunction, ...]:
     """The functions of a term, or the function, of this name; all of them for None. DataError where there is none."""
-    every = term_functions(design)
-    if not every:
+    functions = term_functions(design)
+    if not functions:
         raise DataError(
             "the model has no smooth function: a formula has one as s(x), s(x, by=g), t2(x, z) or gp(x)"
         )
     if name is None:
-        return every
-    wanted = "".join(name.split())
+        return functions
+    spelling = "".join(name.split())
 
     def called(*names: str) -> bool:
-        return wanted in ["".join(one.split()) for one in names]
+        return spelling in ["".join(label.split()) for label in names]
 
     short = {t.name: t.short for t in design.recipe.terms}
-    exact = [f for f in every if called(f.label, f.term_name)]
-    found = exact or [f for f in every if called(f.of.short, short[f.term_name])]
-    if not found:
+    exact = [f for f in functions if called(f.label, f.term_name)]
+    matches = exact or [f for f in functions if called(f.of.short, short[f.term_name])]
+    if not matches:
         raise DataError(
-            f"{name!r} is no smooth function of the model; it has {', '.join(f.label for f in every)}"
+            f"{name!r} is no smooth function of the model; it has {', '.join(f.label for f in functions)}"
         )
-    of = dict.fromkeys(f.term_name for f in found)
-    if len(of) > 1:
+    term_names = dict.fromkeys(f.term_name for f in matches)
+    if len(term_names) > 1:
         raise DataError(
-            f"{name!r} may be {' or '.join(of)}: write the term with its options"
+            f"{name!r} may be {' or '.join(term_names)}: write the term with its options"
         )
-    return tuple(found)
+    return tuple(matches)

@@ -83,12 +83,14 @@ def lay_out(
             names += [name for name, _ in new]
             head += new
             continue
-        ((text, whole),) = product.items()
-        ((called, columns),) = chosen
+        ((text, is_full),) = product.items()
+        ((factor_label, columns),) = chosen
         assert columns.codes is not None
         firsts.append(len(names))
-        tail.append(level_columns(columns.codes, len(memory.levels[text]), whole=whole))
-        names += [called + label for label in columns.names]
+        tail.append(
+            level_columns(columns.codes, len(memory.levels[text]), full=is_full)
+        )
+        names += [factor_label + label for label in columns.names]
     refuse_repeated(tuple(names), parts)
     for name, values in head:
         refuse_not_finite(values, term=name, variables=(), table=table)
@@ -109,9 +111,9 @@ def _multiply_columns(
     for places in itertools.product(
         *(range(len(columns.names)) for _, columns in reversed(factors))
     ):
-        each = list(zip(factors, reversed(places)))
-        name = ":".join(called + columns.names[j] for (called, columns), j in each)
-        values = [columns.column(j) for (_, columns), j in each]
+        pairs = list(zip(factors, reversed(places)))
+        name = ":".join(label + columns.names[j] for (label, columns), j in pairs)
+        values = [columns.column(j) for (_, columns), j in pairs]
         with np.errstate(all="ignore"):
             product = functools.reduce(np.multiply, values)
         yield name, product
@@ -119,10 +121,10 @@ def _multiply_columns(
 
 def _refuse_many_columns(parts: FormulaLayout, width: Mapping[str, int]) -> None:
     """DataError for more columns than are made, before any is."""
-    made = [(math.prod(width[text] for text in term), term) for term in parts.terms]
-    total = sum(count for count, _ in made)
+    products = [(math.prod(width[text] for text in term), term) for term in parts.terms]
+    total = sum(count for count, _ in products)
     if total > MOST_COLUMNS:
-        count, widest = max(made)
+        count, widest = max(products)
         raise DataError(
             f"the terms of {shown_formula(parts.text)} stand for up to {total} columns ({':'.join(widest)} for {count}); "
             f"at most {MOST_COLUMNS} are made"
@@ -133,11 +135,11 @@ def numeric(
     expression: Expression, table: Table, transforms: State, *, training: bool
 ) -> np.ndarray:
     """The finite numbers (n,) of an expression that must be one column: an offset, a transformed response."""
-    found = evaluate_expression(expression, table, transforms, training=training)
-    if isinstance(found, Basis):
+    result = evaluate_expression(expression, table, transforms, training=training)
+    if isinstance(result, Basis):
         raise DataError(f"{expression.text!r} is several columns where one is needed")
     values = np.array(
-        np.broadcast_to(np.asarray(found, dtype=np.float64), table.rows.shape[:1])
+        np.broadcast_to(np.asarray(result, dtype=np.float64), table.rows.shape[:1])
     )
     refuse_not_finite(
         values, term=expression.text, variables=expression.variables, table=table
@@ -213,12 +215,12 @@ def _read_numbers(
     training: bool,
     centred: bool,
 ) -> Factor:
-    found = evaluate_expression(
+    values = evaluate_expression(
         expression, table, memory.transforms, training=training, centred=centred
     )
-    if not isinstance(found, Basis):
-        found = np.broadcast_to(np.asarray(found, dtype=float), table.rows.shape)
-    factor = Factor.of_numbers(found)
+    if not isinstance(values, Basis):
+        values = np.broadcast_to(np.asarray(values, dtype=float), table.rows.shape)
+    factor = Factor.of_numbers(values)
     for j in range(len(factor.full.names)):
         refuse_not_finite(
             factor.full.column(j),
@@ -246,12 +248,12 @@ def counts_at(
     parts: FormulaLayout, table: Table, learned: State, *, training: bool
 ) -> np.ndarray:
     """Successes and trials (n, 2), or counts by class (n, K), at the rows of a table. DataError names row and value."""
-    each = np.stack(
+    counts = np.stack(
         [numeric(part, table, learned, training=training) for part in parts.outcome], 1
     )
     check = check_trials if parts.counted == "p" else check_counts
-    check(each, term=parts.response, table=table)
-    return each
+    check(counts, term=parts.response, table=table)
+    return counts
 
 
 def _not_a_predictor(name: str, table: Table, kind: str) -> DataError:
@@ -358,25 +360,27 @@ def _time_as_text(value: Any) -> str:
         return str(pd.Timedelta(value))
     if not isinstance(value, np.datetime64 | date):  # a period, or a time of day
         return str(value)
-    whole, point, fraction = pd.Timestamp(value).isoformat(sep=" ").partition(".")
+    seconds, point, fraction = pd.Timestamp(value).isoformat(sep=" ").partition(".")
     digits = "".join(itertools.takewhile(str.isdigit, fraction))
     zone = fraction[len(digits) :]
-    kept = digits.rstrip("0")
-    return f"{whole}{point if kept else ''}{kept}{zone}".removesuffix(" 00:00:00")
+    decimals = digits.rstrip("0")
+    return f"{seconds}{point if decimals else ''}{decimals}{zone}".removesuffix(
+        " 00:00:00"
+    )
 
 
 def training_levels(
-    text: str, column: Any, wanted: Any, table: Table, *, coded: bool
+    text: str, column: Any, listed: Any, table: Table, *, coded: bool
 ) -> list[Level]:
     """The levels of a factor in the training rows; DataError for fewer than two, or one for every row."""
-    if not isinstance(wanted, list | tuple | None):
+    if not isinstance(listed, list | tuple | None):
         raise DataError(
-            f"levels={wanted!r} of {text!r} is a list of levels, such as ['a', 'b']"
+            f"levels={listed!r} of {text!r} is a list of levels, such as ['a', 'b']"
         )
-    if wanted is None:
+    if listed is None:
         levels = factor_levels(column)
     else:
-        levels = [plain_level(level) for level in wanted]
+        levels = [plain_level(level) for level in listed]
     odd = [level for level in levels if not isinstance(level, Level)]
     if odd:
         raise DataError(

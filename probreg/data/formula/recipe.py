@@ -217,20 +217,22 @@ class Recipe:
         table = _new_rows(data, self.variables)
         memory = read_state(self.state)
         parts = self.layout
-        found = inputs_of_functions(parts, table, memory, tuple(self.processes))
-        return found | {
+        inputs = inputs_of_functions(parts, table, memory, tuple(self.processes))
+        return inputs | {
             bar.key: read_bar(bar, table, memory, training=False) for bar in parts.bars
         }
 
-    def with_basis(self, key: str, basis: KernelBasis, *, found: bool = False) -> Self:
+    def with_basis(
+        self, key: str, basis: KernelBasis, *, length_found: bool = False
+    ) -> Self:
         """The recipe whose process `key` has its columns from another basis."""
         old = self.processes[key]
-        new = old.with_basis(basis, found=found)
-        at = self.columns.index(old.columns[0])
+        new = old.with_basis(basis, length_found=length_found)
+        start = self.columns.index(old.columns[0])
         columns = (
-            *self.columns[:at],
+            *self.columns[:start],
             *new.columns,
-            *self.columns[at + len(old.columns) :],
+            *self.columns[start + len(old.columns) :],
         )
         transforms = {**self.state["transforms"], key: {"process": new}}
         return replace(
@@ -342,16 +344,16 @@ def lay_out_with_bars(
     memory: Memory,
     *,
     training: bool,
-    apart: bool = False,
+    lazy: bool = False,
     codes: bool = False,
 ) -> tuple[Any, tuple[str, ...], dict[str, np.ndarray]]:
     """The matrix (n, p) of terms and bars with its columns, those of bars last, and what enters each bar; columns of bars are
-    left unwritten where they stay `apart`, and factors of many levels stay `codes`."""
+    left unwritten where they stay `lazy`, and factors of many levels stay `codes`."""
     X, columns = lay_out(parts, table, memory, training=training, codes=codes)
     inputs, terms = read_bars(parts, table, memory, training=training)
     columns = with_columns_of(terms, columns, parts)
     if terms:
-        X = beside_groups(X, [(term, inputs[term.key]) for term in terms], apart=apart)
+        X = beside_groups(X, [(term, inputs[term.key]) for term in terms], lazy=lazy)
     return X, columns, inputs
 
 
@@ -369,18 +371,20 @@ def with_columns_of(
     terms: Sequence[GroupedTerm], columns: tuple[str, ...], parts: FormulaLayout
 ) -> tuple[str, ...]:
     """The columns of a formula with those of its bars behind them. DataError for names that repeat."""
-    every = (*columns, *(c for term in terms for c in term.columns))
+    names = (*columns, *(c for term in terms for c in term.columns))
     if terms:
-        refuse_repeated(every, parts)
-    return every
+        refuse_repeated(names, parts)
+    return names
 
 
 def inputs_of_functions(
     parts: FormulaLayout, table: Table, memory: Memory, keys: tuple[str, ...]
 ) -> dict[str, np.ndarray]:
     """What enters these smooth functions and processes of a formula (n, d), by the term as written."""
-    named = [e for e in parts.factors.values() if e.alone and e.written() in keys]
-    return {e.written(): expression_inputs(e, table, memory.transforms) for e in named}
+    expressions = [e for e in parts.factors.values() if e.alone and e.written() in keys]
+    return {
+        e.written(): expression_inputs(e, table, memory.transforms) for e in expressions
+    }
 
 
 def response_values(
@@ -397,11 +401,11 @@ def response_values(
     kind = kind_of(column)
     if kind in ("time", "other"):
         if kind == "time":
-            what = "times"
+            content = "times"
         else:
-            what = f"values such as {column[0]!r} (row {table.rows[0]})"
+            content = f"values such as {column[0]!r} (row {table.rows[0]})"
         raise DataError(
-            f"the response {name!r} holds {what}; a response holds numbers, truth values or categories"
+            f"the response {name!r} holds {content}; a response holds numbers, truth values or categories"
         )
     return column
 
@@ -421,7 +425,7 @@ def _new_rows(data: Any, variables: tuple[str, ...]) -> Table:
 def write_state(memory: Memory) -> dict[str, Any]:
     """The memory as plain data, and processes as terms."""
     return {
-        "transforms": {key: dict(kept) for key, kept in memory.transforms.items()},
+        "transforms": {key: dict(state) for key, state in memory.transforms.items()},
         "levels": {key: list(levels) for key, levels in memory.levels.items()},
     }
 
@@ -435,41 +439,41 @@ def read_state(state: Any) -> Memory:
     transforms = state["transforms"]
     levels = state["levels"]
     if not isinstance(transforms, Mapping) or not all(
-        isinstance(kept, Mapping) for kept in transforms.values()
+        isinstance(entry, Mapping) for entry in transforms.values()
     ):
         raise DataError("the saved state of the transforms is not a table of tables")
     if not isinstance(levels, Mapping):
         raise DataError("the saved levels are not a table of lists")
-    for text, known in levels.items():
-        if not isinstance(known, list | tuple) or not all(
-            isinstance(level, Level) for level in known
+    for text, listed in levels.items():
+        if not isinstance(listed, list | tuple) or not all(
+            isinstance(level, Level) for level in listed
         ):
             raise DataError(
                 f"the saved levels of {text!r} are not a list of texts and numbers"
             )
     return Memory(
-        {key: _read_transform(key, kept) for key, kept in transforms.items()},
-        {key: list(known) for key, known in levels.items()},
+        {key: _read_transform(key, entry) for key, entry in transforms.items()},
+        {key: list(listed) for key, listed in levels.items()},
     )
 
 
 def _state_to_json(state: Mapping[str, Any]) -> dict[str, Any]:
     """A state as JSON-able data, with processes written out, whose bases hold arrays."""
     transforms = {}
-    for key, kept in state["transforms"].items():
-        process = kept.get("process")
-        written = process.to_state() if isinstance(process, ProcessTerm) else kept
+    for key, entry in state["transforms"].items():
+        process = entry.get("process")
+        written = process.to_state() if isinstance(process, ProcessTerm) else entry
         transforms[key] = copy.deepcopy(dict(written))
     return {"transforms": transforms, "levels": copy.deepcopy(dict(state["levels"]))}
 
 
-def _read_transform(key: str, kept: Mapping[str, Any]) -> dict[str, Any]:
+def _read_transform(key: str, entry: Mapping[str, Any]) -> dict[str, Any]:
     """The state of one transform, or of a process as a term."""
-    if isinstance(kept.get("process"), ProcessTerm):
-        return dict(kept)
-    if kept.get("kind") == "process":
-        return {"process": process_of(kept, key)}
-    return {name: _read_value(key, v, DEEPEST_STATE) for name, v in kept.items()}
+    if isinstance(entry.get("process"), ProcessTerm):
+        return dict(entry)
+    if entry.get("kind") == "process":
+        return {"process": process_of(entry, key)}
+    return {name: _read_value(key, v, DEEPEST_STATE) for name, v in entry.items()}
 
 
 def _read_value(key: str, value: Any, depth: int) -> Any:

@@ -42,8 +42,8 @@ def weighted_quantiles(x: Array, counts: Array, shares: Array) -> Array:
     ends = np.cumsum(counts[order])
     place = shares * (ends[-1] - 1.0)
     below, above = (
-        ordered[np.searchsorted(ends, at, side="right")]
-        for at in (np.floor(place), np.ceil(place))
+        ordered[np.searchsorted(ends, position, side="right")]
+        for position in (np.floor(place), np.ceil(place))
     )
     return np.asarray(below + (place - np.floor(place)) * (above - below))
 
@@ -129,10 +129,10 @@ def _choose_knots(
     if n_inner and inside.any():
         shares = np.linspace(0.0, 1.0, n_inner + 2)[1:-1]
         inner = weighted_quantiles(x[inside], counts[inside], shares)
-    out = [low, *inner.tolist(), high]
-    if out != sorted(out) or low == high:
+    all_knots = [low, *inner.tolist(), high]
+    if all_knots != sorted(all_knots) or low == high:
         raise DataError(f"expected knots between the bounds {low:g} and {high:g}")
-    return out
+    return all_knots
 
 
 def _evaluate_spline(

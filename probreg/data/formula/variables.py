@@ -29,9 +29,9 @@ def variables(
     design.need_rows("a curve or an average over the model's own data")
     if isinstance(design.recipe, ArrayColumns):
         plain = design.recipe.read_back(design)
-        more = [name for name in also if name not in plain]
+        added = [name for name in also if name not in plain]
         return plain | (
-            rows_of(design, data, more) if more and data is not None else {}
+            rows_of(design, data, added) if added and data is not None else {}
         )
     if data is None:
         return _read_back(design)
@@ -62,16 +62,16 @@ def categories(design: Design) -> dict[str, list[Any]]:
     if isinstance(design.recipe, ArrayColumns):
         return {}
     recipe: Any = design.recipe
-    found: dict[str, list[Any]] = {}
+    levels_by_variable: dict[str, list[Any]] = {}
     for text, levels in recipe.state["levels"].items():
         name = parse_expression(text).category
         if name is not None:
-            found.setdefault(name, list(levels))
+            levels_by_variable.setdefault(name, list(levels))
     if recipe.smooths:
         for e in parse_formula(recipe.formula).factors.values():
             if e.by is not None and (levels := recipe.smooths[e.written()].levels):
-                found.setdefault(e.by, list(levels))
-    return found
+                levels_by_variable.setdefault(e.by, list(levels))
+    return levels_by_variable
 
 
 def grouping_levels(design: Design) -> dict[str, tuple[str, ...]]:
@@ -83,9 +83,9 @@ def grouping_levels(design: Design) -> dict[str, tuple[str, ...]]:
     {'g': ('a', 'b', 'c')}
     """
     return {
-        name: met
+        name: levels
         for term in design.recipe.grouped.values()
-        for name, met in term.levels_by_column().items()
+        for name, levels in term.levels_by_column().items()
     }
 
 
@@ -158,43 +158,45 @@ def terms(design: Design) -> dict[str, tuple[int, ...]]:
     >>> terms(Model.from_formula("y ~ x + g", data).design)
     {'Intercept': (0,), 'x': (1,), 'g': (2, 3)}
     """
-    out = dict[str, list[int]]()
+    columns_by_term = dict[str, list[int]]()
     if not isinstance(design.recipe, Recipe):
-        of = {c: t.name for t in design.recipe.terms for c in t.columns}
+        term_names = {c: t.name for t in design.recipe.terms for c in t.columns}
         for j, column in enumerate(design.columns):
-            out.setdefault(of.get(column, column), []).append(j)
-        return {name: tuple(places) for name, places in out.items()}
+            columns_by_term.setdefault(term_names.get(column, column), []).append(j)
+        return {name: tuple(places) for name, places in columns_by_term.items()}
     from probreg.formula.terms import parse_formula
 
     parts = parse_formula(design.recipe.formula)
-    wanted = [[parts.called(text) for text in term] for term in parts.terms]
+    spelled = [[parts.called(text) for text in term] for term in parts.terms]
     grouped = {
         c: key for key, term in design.recipe.grouped.items() for c in term.columns
     }
     for j, column in enumerate(design.columns):
-        out.setdefault(grouped.get(column) or _term_of(column, wanted), []).append(j)
-    return {name: tuple(places) for name, places in out.items()}
+        columns_by_term.setdefault(
+            grouped.get(column) or _term_of(column, spelled), []
+        ).append(j)
+    return {name: tuple(places) for name, places in columns_by_term.items()}
 
 
-def _term_of(column: str, wanted: Sequence[Sequence[str]]) -> str:
+def _term_of(column: str, spelled: Sequence[Sequence[str]]) -> str:
     """The term that a column is of: that of exactly its name, or else of most factors, each with its level or part in brackets.
 
     A level may have brackets and colons of its own, so that `g[T.b]:h[T.c]` could be one of `g` as well as of `g:h`. An interaction
     without its main effects has columns of some of its factors too.
     """
-    met = [term for term in wanted if column == ":".join(term)]
-    met = met or [
+    matches = [term for term in spelled if column == ":".join(term)]
+    matches = matches or [
         term
-        for term in wanted
+        for term in spelled
         if re.fullmatch(":".join(map(_with_level, term)), column)
     ]
-    met = met or [
+    matches = matches or [
         t
-        for t in wanted
+        for t in spelled
         if len(t) > 1
         and re.fullmatch("".join(f"({_with_level(f)}:)?" for f in t), f"{column}:")
     ]
-    best: Sequence[str] = max(met, key=len, default=[column])
+    best: Sequence[str] = max(matches, key=len, default=[column])
     return ":".join(best)
 
 

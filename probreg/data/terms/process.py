@@ -113,13 +113,15 @@ class ProcessTerm:
         if beyond is not None:
             raise beyond_range(beyond, np.array(self.basis.ends), self.inputs, rows)
 
-    def with_basis(self, made: KernelBasis, *, found: bool = False) -> Self:
-        """The same term through another basis of as many inputs, whose length was `found` by a search."""
-        if made.width != len(self.inputs):
+    def with_basis(self, basis: KernelBasis, *, length_found: bool = False) -> Self:
+        """The same term through another basis of as many inputs, whose length was `length_found` by a search."""
+        if basis.width != len(self.inputs):
             raise DataError(
-                f"{self.key}: this basis takes {made.width} columns, and the term has {len(self.inputs)}"
+                f"{self.key}: this basis takes {basis.width} columns, and the term has {len(self.inputs)}"
             )
-        return replace(self, basis=made, length_known=self.length_known or found)
+        return replace(
+            self, basis=basis, length_known=self.length_known or length_found
+        )
 
     def to_state(self) -> dict[str, Any]:
         """Texts, numbers and arrays from which `process_of` makes the same term."""
@@ -341,15 +343,15 @@ def _refuse_settings(
         )
     if kind not in BASES:
         raise DataError(f"basis is one of {', '.join(BASES)}, got {shown_value(kind)}")
-    if kind == "hsgp" and (given := settings.get("range")) is not None:
-        low, high = served_ends(given, x)
+    if kind == "hsgp" and (stated_range := settings.get("range")) is not None:
+        low, high = served_ends(stated_range, x)
         beyond = (x < low) | (x > high)
         if beyond.any():
             i, j = np.argwhere(beyond)[0]
-            found = Beyond(
+            excess = Beyond(
                 int(i), int(j), float(x[i, j]), float(low[j]), float(high[j])
             )
-            raise beyond_range(found, np.stack([low, high], 1), inputs, rows)
+            raise beyond_range(excess, np.stack([low, high], 1), inputs, rows)
 
 
 def beyond_range(

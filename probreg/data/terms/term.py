@@ -229,11 +229,11 @@ def learned_term(
             f"{key}: by= holds values such as {by[0]}, and is a number or a category: make it text for a function of each value, or "
             "a number that multiplies one function"
         )
-    met = {str(level) for level in by}
+    present = {str(level) for level in by}
     if kind_of(by) in ("text", "truth"):
-        levels = sorted(met)
+        levels = sorted(present)
     else:
-        levels = [str(level) for level in by.categories if str(level) in met]
+        levels = [str(level) for level in by.categories if str(level) in present]
     return state | {"by": "levels", "levels": levels}
 
 

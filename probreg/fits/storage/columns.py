@@ -55,7 +55,7 @@ def decode_columns(
     file: Container, tables: list[dict[str, Any]], sizes: dict[str, int]
 ) -> dict[str, Any]:
     """Return the columns that `encode_columns` encoded. DataError if a table or an array is malformed."""
-    out: dict[str, Any] = {}
+    columns: dict[str, Any] = {}
     for i, table in enumerate(tables):
         name: Any = table.get("name")
         kind = table.get("kind")
@@ -66,7 +66,7 @@ def decode_columns(
         spec = ArraySpec(f"{_PREFIX}{i}", ("n",), FINITE if kind == "number" else CODES)
         values = read_arrays(file, "rows", (spec,), sizes)[spec.name]
         if kind == "number":
-            out[name] = values
+            columns[name] = values
             continue
         if kind == "truth":
             levels = [False, True]
@@ -76,5 +76,5 @@ def decode_columns(
             raise DataError(f"codes of {name!r:.40}: expected below {len(levels)}")
         lookup = np.empty(len(levels), dtype=bool if kind == "truth" else object)
         lookup[:] = levels
-        out[name] = lookup[values.astype(int)]
-    return out
+        columns[name] = lookup[values.astype(int)]
+    return columns

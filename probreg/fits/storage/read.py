@@ -221,14 +221,14 @@ def _read_unused_rows(
 def _read_prior(spec: Mapping[str, Any]) -> Prior | dict[Key, Prior]:
     if "columns" not in spec:
         return PRIORS.from_spec(spec)
-    out: dict[Key, Prior] = {}
+    priors: dict[Key, Prior] = {}
     for key, prior in spec["columns"]:
         name = key if isinstance(key, str) else tuple(key)
         if isinstance(prior, list):
-            out[name] = PerPredictor(tuple(map(PRIORS.from_spec, prior)))
+            priors[name] = PerPredictor(tuple(map(PRIORS.from_spec, prior)))
         else:
-            out[name] = PRIORS.from_spec(prior)
-    return out
+            priors[name] = PRIORS.from_spec(prior)
+    return priors
 
 
 def _read_aux(spec: Any) -> Any:
@@ -376,16 +376,16 @@ def _read_scales(spec: Mapping[str, Any] | None, model: Model) -> FoundScales | 
     else:
         design = _stated_design(recipe_from_json(spec["recipe"]), model)
     aux = {k: _read_aux(v) for k, v in spec["aux"].items()}
-    stated = replace(model, design=design, prior=_read_prior(spec["prior"]), aux=aux)
+    original = replace(model, design=design, prior=_read_prior(spec["prior"]), aux=aux)
     d = len(spec["theta"])
-    unknown = number_of_scales(stated)
+    unknown = number_of_scales(original)
     hessian = np.array(spec["hessian"], dtype=float).reshape(d, d)
     if unknown > d or len(spec["vanished"]) != d:
         raise DataError(
             f"its scales at the maximum of the evidence are {d} numbers: expected {unknown}"
         )
     return FoundScales(
-        stated,
+        original,
         spec["criterion"],
         np.array(spec["theta"], dtype=float),
         partial(np.array, hessian),

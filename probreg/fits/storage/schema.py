@@ -265,7 +265,7 @@ def read_arrays(
 ) -> dict[str, Array]:
     """Read the arrays of a group and check their shapes and values; letters without a size take that of the first array."""
     present = set(file.names(group))
-    out = {}
+    arrays = {}
     for spec in specs:
         name = prefix + spec.name
         if spec.optional and name not in present:
@@ -273,18 +273,18 @@ def read_arrays(
         values = file.array(group, name)
         if not any(_matches(values.shape, shape, sizes) for shape in spec.shapes):
             expected = " or ".join(f"({', '.join(s.split())})" for s in spec.shapes)
-            known = ", ".join(
+            sizes_text = ", ".join(
                 f"{letter} = {size}"
                 for letter, size in sizes.items()
                 if letter in " ".join(spec.shapes)
             )
             raise DataError(
-                f"{group}/{name} has shape {values.shape}: expected {expected}, {known}"
+                f"{group}/{name} has shape {values.shape}: expected {expected}, {sizes_text}"
             )
         if not spec.kind.accepts(values):
             raise DataError(f"{group}/{name}: expected {spec.kind.description}")
-        out[spec.name] = values
-    return out
+        arrays[spec.name] = values
+    return arrays
 
 
 def _matches(shape: tuple[int, ...], letters: str, sizes: dict[str, int]) -> bool:
@@ -292,10 +292,10 @@ def _matches(shape: tuple[int, ...], letters: str, sizes: dict[str, int]) -> boo
     axes = letters.split()
     if len(axes) != len(shape):
         return False
-    known = dict(sizes)
+    all_sizes = dict(sizes)
     for axis, size in zip(axes, shape):
-        expected = int(axis) if axis.isdigit() else known.setdefault(axis, size)
+        expected = int(axis) if axis.isdigit() else all_sizes.setdefault(axis, size)
         if expected != size:
             return False
-    sizes |= known
+    sizes |= all_sizes
     return True

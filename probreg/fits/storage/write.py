@@ -77,12 +77,12 @@ def write_fit(
     text = json.dumps(spec, default=encode)
     if arrays:
         groups["arrays"] = _group(arrays)
-    out = xr.DataTree.from_dict(groups)
+    data_tree = xr.DataTree.from_dict(groups)
     attributes = {
         k: v for k, v in tree.attrs.items() if isinstance(v, str | int | float)
     }
-    out.attrs.update(attributes | {SPECIFICATION: text})
-    image = netcdf_image(out)
+    data_tree.attrs.update(attributes | {SPECIFICATION: text})
+    image = netcdf_image(data_tree)
     interrupts.check()
     write_whole(path, (image, seal(image)))
 
@@ -165,24 +165,24 @@ def _draws_spec(draws: Draws) -> dict[str, Any]:
     }
 
 
-def _scales_spec(found: FoundScales, model: Model) -> dict[str, Any]:
+def _scales_spec(scales: FoundScales, model: Model) -> dict[str, Any]:
     """Scales at the maximum of the evidence, and the stated model: its priors, and its recipe if the scales change columns."""
-    recipe = found.stated.design.recipe
+    recipe = scales.stated.design.recipe
     rebuilt = any(
         model.design.recipe.processes[k].basis is not t.basis
         for k, t in recipe.processes.items()
     )
     return {
         "recipe": recipe.to_json() if rebuilt else None,
-        "prior": _prior_spec(found.stated),
-        "aux": {k: _aux_spec(v) for k, v in found.stated.aux.items()},
-        "criterion": found.criterion,
-        "theta": found.theta.tolist(),
-        "hessian": found.hessian.tolist(),
-        "value": found.value,
-        "vanished": found.vanished.tolist(),
-        "plain": found.plain,
-        "points": found.points,
+        "prior": _prior_spec(scales.stated),
+        "aux": {k: _aux_spec(v) for k, v in scales.stated.aux.items()},
+        "criterion": scales.criterion,
+        "theta": scales.theta.tolist(),
+        "hessian": scales.hessian.tolist(),
+        "value": scales.value,
+        "vanished": scales.vanished.tolist(),
+        "plain": scales.plain,
+        "points": scales.points,
     }
 
 

@@ -98,7 +98,7 @@ def with_kernel(
             f"evidence: it increases until the process of {term.key} has no smooth curve at these rows ({error}). Fix the length, or give it "
             "a prior such as length=LogNormal(0.5, location=1.0)"
         ) from None
-    design = model.design.with_basis(term.key, basis, found=True)
+    design = model.design.with_basis(term.key, basis, length_found=True)
     new = design.recipe.processes[term.key].columns
     priors = {
         new if key == term.columns else key: p for key, p in _by_columns(model).items()
@@ -127,7 +127,7 @@ def with_values(model: Model) -> Model:
         basis_new = RowValues(
             basis.kernel, basis.kind, basis.width, 0.0, True, basis.anchors, basis.rows
         )
-        design = model.design.with_basis(term.key, basis_new, found=True)
+        design = model.design.with_basis(term.key, basis_new, length_found=True)
         new = design.recipe.processes[term.key].columns
         assert isinstance(model.prior, Mapping)  # by term
         priors = {

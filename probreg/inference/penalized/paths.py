@@ -498,7 +498,7 @@ def _slopes(model: Model, step: Step) -> Array:
         unknown=(),
         gamma=step.beta,
         frame=None,
-        known=values,
+        aux_values=values,
         curved=False,
     )
     return np.asarray(model.design.fold(gradient_of_block)[1]).ravel()
