@@ -205,9 +205,9 @@ class Findings:
             return notebook_html([], [_as_table(self.items)])
         flagged = [f for f in self.items if f.verdict]
         *counts, last = self._count_lines(len(flagged)) or [""]
-        others = _as_table([f for f in self.items if not f.verdict])
+        other_findings = _as_table([f for f in self.items if not f.verdict])
         tables = [_as_table(flagged)] if flagged else []
-        folded = {last: others} if last else None
+        folded = {last: other_findings} if last else None
         return notebook_html([], tables, foot=counts, folded=folded)
 
 

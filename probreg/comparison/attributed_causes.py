@@ -317,12 +317,12 @@ class FitPair:
 
 
 def _gap(
-    baseline: Fit, base: Mapping[str, Any], fit: Mapping[str, Any], apart: float
+    baseline: Fit, base: Mapping[str, Any], fit: Mapping[str, Any], threshold: float
 ) -> float:
     """Return the largest distance between estimates and interval ends, in SE of the baseline; for an exact baseline, without
     errors, inf if the estimates differ in SE of the other fit."""
     if exact_fit(baseline):
-        differs = abs(fit["estimate"] - base["estimate"]) > apart * fit["error"]
+        differs = abs(fit["estimate"] - base["estimate"]) > threshold * fit["error"]
         return np.inf if differs else 0.0
     gaps = [abs(fit[q] - base[q]) for q in ("estimate", "lower", "upper")]
     return float(max((g for g in gaps if not np.isnan(g)), default=0.0) / base["error"])

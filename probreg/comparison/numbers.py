@@ -57,14 +57,14 @@ def dataset(fits: Mapping[str, Fit], base: str, prob: float, kind: str | None) -
         name: pd.DataFrame(_fit_columns(fit, prob, kind)).set_index("param")
         for name, fit in fits.items()
     }
-    gone = differing_terms(fits.values())
-    if gone:
+    omitted = differing_terms(fits.values())
+    if omitted:
         outside = {
-            name: [c not in gone for c in _of_columns(fits[name], frame)]
+            name: [c not in omitted for c in _of_columns(fits[name], frame)]
             for name, frame in frames.items()
         }
         frames = {name: frame[outside[name]] for name, frame in frames.items()}
-    index = _union_of_parameters(fits, frames, gone)
+    index = _union_of_parameters(fits, frames, omitted)
     names = list(index)
     first = frames[base].reindex(names)
     for name in frames:
@@ -114,24 +114,24 @@ def dataset(fits: Mapping[str, Fit], base: str, prob: float, kind: str | None) -
 
 
 def _union_of_parameters(
-    fits: Mapping[str, Fit], frames: Mapping[str, Any], gone: frozenset[str]
+    fits: Mapping[str, Fit], frames: Mapping[str, Any], omitted: frozenset[str]
 ) -> dict[str, tuple[str, str, str]]:
     """Return the parameters of all fits with their column, outcome and role: coefficients by outcome, then the others."""
-    out: dict[str, tuple[str, str, str]] = {}
+    union: dict[str, tuple[str, str, str]] = {}
     outcomes = next(iter(fits.values())).model.likelihood.outcomes or ("",)
     for name, fit in fits.items():
-        columns = [c for c in fit.model.design.head_columns if c not in gone]
+        columns = [c for c in fit.model.design.head_columns if c not in omitted]
         coefficients = [(c, o, "coefficient") for o in outcomes for c in columns]
         params = list(map(str, frames[name].index))
-        others = [(p, "", "auxiliary") for p in params[len(coefficients) :]]
-        for param, row in zip(params, coefficients + others, strict=True):
-            out.setdefault(param, row)
+        auxiliary = [(p, "", "auxiliary") for p in params[len(coefficients) :]]
+        for param, row in zip(params, coefficients + auxiliary, strict=True):
+            union.setdefault(param, row)
     order = {o: i for i, o in enumerate(outcomes)}
     return dict(
         sorted(
-            out.items(),
-            key=lambda one: (
-                order[one[1][1]] if one[1][2] == "coefficient" else len(order)
+            union.items(),
+            key=lambda entry: (
+                order[entry[1][1]] if entry[1][2] == "coefficient" else len(order)
             ),
         )
     )
@@ -159,20 +159,24 @@ def _fit_columns(fit: Fit, prob: float, kind: str | None) -> dict[str, Any]:
     if kind not in KINDS[fit.target]:
         kind = fit.default_kind
     k = fit.coef.size
-    more = scalars_compared(fit)
-    at = [k + i for i, name in enumerate(fit.solution.scalars) if name in more]
+    scalars = scalars_compared(fit)
+    positions = [
+        k + i for i, name in enumerate(fit.solution.scalars) if name in scalars
+    ]
     table = fit.summary(prob, kind).iloc[
-        [*range(k), *at]
+        [*range(k), *positions]
     ]  # other scales of priors that were sampled are no parameters
     if fit.target == "posterior":
         value, error = ("mean", "sd")
     else:
         value, error = ("estimate", "std_error")
-    own = table[[value, error, "lower", "upper"]].to_numpy(float)
-    own = (
-        np.where([False, True, True, True], np.nan, own) if exact_fit(fit) else own
+    values = table[[value, error, "lower", "upper"]].to_numpy(float)
+    values = (
+        np.where([False, True, True, True], np.nan, values)
+        if exact_fit(fit)
+        else values
     )  # these are rounding
-    names = [*by_outcome(fit.model, fit.parameter_names), *more]
+    names = [*by_outcome(fit.model, fit.parameter_names), *scalars]
     if "ess_bulk" in table:
         ess = table["ess_bulk"].to_numpy(float)
     else:
@@ -187,22 +191,22 @@ def _fit_columns(fit: Fit, prob: float, kind: str | None) -> dict[str, Any]:
             aux_kind = "log-wald"
     kinds = [
         "atanh-wald" if aux_kind == "log-wald" and name.startswith("cor(") else aux_kind
-        for name in more
+        for name in scalars
     ]
-    out: dict[str, Any] = {
-        "param": names, "estimate": own[:, 0], "error": own[:, 1], "lower": own[:, 2], "upper": own[:, 3],
-        "mcse": own[:, 1] * _mcse(fit, ess), "skewness": _marginal_skewness(fit),
-        "kind": [kind] * k + kinds, **_with_effects(priors(fit), fit, more, k),
+    columns: dict[str, Any] = {
+        "param": names, "estimate": values[:, 0], "error": values[:, 1], "lower": values[:, 2], "upper": values[:, 3],
+        "mcse": values[:, 1] * _mcse(fit, ess), "skewness": _marginal_skewness(fit),
+        "kind": [kind] * k + kinds, **_with_effects(priors(fit), fit, scalars, k),
     }  # fmt: skip
     held = {
         name: v
         for name, v in held_scales(stated_model(fit)).items()
-        if name not in more
+        if name not in scalars
     }
     held |= {
         name: v for name, v in fit.model.fixed.items() if name not in fit.solution.hyper
     }
-    blank = {q: [np.nan] * len(held) for q in out} | {
+    blank = {q: [np.nan] * len(held) for q in columns} | {
         q: [""] * len(held) for q in WORDS
     }
     blank |= {
@@ -211,7 +215,7 @@ def _fit_columns(fit: Fit, prob: float, kind: str | None) -> dict[str, Any]:
         "kind": ["held"] * len(held),
     }
     blank["prior"] = [f"held at {v:g}" for v in held.values()]
-    return {q: [*v, *blank[q]] for q, v in out.items()}
+    return {q: [*v, *blank[q]] for q, v in columns.items()}
 
 
 def scalars_compared(fit: Fit) -> list[str]:
@@ -224,26 +228,26 @@ def scalars_compared(fit: Fit) -> list[str]:
 
 
 def _with_effects(
-    of: dict[str, list[Any]], fit: Fit, names: list[str], k: int
+    columns: dict[str, list[Any]], fit: Fit, names: list[str], k: int
 ) -> dict[str, list[Any]]:
     """What is said of the priors of k coefficients and nuisance parameters, with that of the covariance of effects between."""
     aux = dict(zip(fit.solution.aux, range(k, k + len(fit.solution.aux))))
-    stated = stated_hyper(fit)
+    hyperparameters = stated_hyper(fit)
     flat = flat_hyper(fit)
-    out: dict[str, list[Any]] = {q: v[:k] for q, v in of.items()}
+    extended: dict[str, list[Any]] = {q: v[:k] for q, v in columns.items()}
     for name in names:
-        for q, v in out.items():
+        for q, v in extended.items():
             empty: Any = "" if q in WORDS else np.nan
             if q == "prior_weight" and name in flat:
                 empty = 0.0
             v.append(
-                of[q][aux[name]]
+                columns[q][aux[name]]
                 if name in aux
-                else stated.get(name, "")
+                else hyperparameters.get(name, "")
                 if q == "prior"
                 else empty
             )
-    return out
+    return extended
 
 
 def _mcse(fit: Fit, ess: Array) -> Array:
@@ -264,13 +268,13 @@ def _marginal_skewness(fit: Fit) -> Array:
     """Return the third standardised moment of each posterior marginal; 0 if the marginal is symmetric by formula."""
     s = fit.solution
     k = fit.coef.size
-    more = scalars_compared(fit)
+    scalars = scalars_compared(fit)
     if s.draws is None or fit.target != "posterior":
-        return np.full(k + len(more), np.nan)
+        return np.full(k + len(scalars), np.nan)
     beta = by_outcome(
         fit.model, reported_coefficients(fit.model, s.draws["beta"]).reshape(-1, k)
     )
-    rows = np.vstack([beta.T, *(s.draws[a].ravel() for a in more)])
+    rows = np.vstack([beta.T, *(s.draws[a].ravel() for a in scalars)])
     r = rows - rows.mean(1, keepdims=True)
     skew = (r**3).mean(1) / np.maximum((r**2).mean(1), np.finfo(float).tiny) ** 1.5
     return np.where((np.arange(len(rows)) < k) & s.draws.elliptical, 0.0, skew)

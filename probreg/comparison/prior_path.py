@@ -450,7 +450,9 @@ class PriorPath:
             weights = self._aux_prior_weights(name, t)
             u = float(theta[i])
             slope = _sixth_order(
-                lambda x, w=weights, u=u, of=name: w @ self.aux_terms(of, u + x)[:, 1],  # type: ignore[misc]
+                lambda x, w=weights, u=u, aux_name=name: (
+                    w @ self.aux_terms(aux_name, u + x)[:, 1]
+                ),  # type: ignore[misc]
                 _STEP,
             )
             slopes -= slope * np.outer(directions[i], onto[i] ** 2)

@@ -109,10 +109,10 @@ def _describe_column_priors(prior: Prior, q: int, sigma: float) -> list[str]:
     raw = words(in_raw_units(prior, sigma), q)
     if not prior.sigma_units:
         return raw
-    stated = words(prior, q, " sigma")
+    descriptions = words(prior, q, " sigma")
     return [
         f"{prior.name} in units of sigma" if a == b else f"{a} = {b}"
-        for a, b in zip(stated, raw)
+        for a, b in zip(descriptions, raw)
     ]
 
 
@@ -142,12 +142,12 @@ def _(prior: Normal, q: int, unit: str = "") -> list[str]:
 
 @words.register
 def _(prior: LocationScale, q: int, unit: str = "") -> list[str]:
-    own = [
+    shape_fields = [
         f
         for f in fields(prior)  # type: ignore[arg-type]
         if f.name not in ("scale", "location", "sigma_units", "scaled")
     ]
-    shape = "".join(f", {f.name}={getattr(prior, f.name):g}" for f in own)
+    shape = "".join(f", {f.name}={getattr(prior, f.name):g}" for f in shape_fields)
     return _describe_affine_prior(type(prior).__name__, prior, q, unit, shape)
 
 
@@ -180,21 +180,21 @@ def _(prior: Horseshoe, q: int, unit: str = "") -> list[str]:
 def _describe_affine_prior(
     name: str, prior: AffinePrior, q: int, unit: str, shape: str = ""
 ) -> list[str]:
-    at, scale = (
+    centre, scale = (
         np.broadcast_to(np.asarray(v), q).tolist()
         for v in (prior.location, prior.scales)
     )
     return [
         f"{name}({s:.4g}{unit}{shape}{f', location={a:.4g}' if a else ''})"
-        for a, s in zip(at, scale)
+        for a, s in zip(centre, scale)
     ]
 
 
 def _aux_words(model: Model, name: str) -> str:
-    own = aux_prior_words(model, name)
+    prior_text = aux_prior_words(model, name)
     if name == model.likelihood.noise_scale and model.joint.sigma_units.any():
-        return f"{own} times p(beta | sigma)"
-    return own
+        return f"{prior_text} times p(beta | sigma)"
+    return prior_text
 
 
 def aux_prior_words(model: Model, name: str) -> str:
@@ -428,15 +428,15 @@ def sklearn_estimator(fit: Fit) -> str:
     ):
         return ""
     try:
-        found = model.penalty(sigma=fit.model.noise(fit.aux, None))
+        penalty = model.penalty(sigma=fit.model.noise(fit.aux, None))
     except (DataError, Incompatible):
         return ""
-    calls = [row.call for row in found.rows if row.package == "sklearn"]
+    calls = [row.call for row in penalty.rows if row.package == "sklearn"]
     if isinstance(model.likelihood, OfTrials):
-        each = " of a row for each trial"
+        for_trials = " of a row for each trial"
     else:
-        each = ""
+        for_trials = ""
     weighted = model.design.weights is not None or model.design.precision is not None
     if calls:
-        return calls[0] + each + " with sample_weight" * weighted
+        return calls[0] + for_trials + " with sample_weight" * weighted
     return ""

@@ -48,11 +48,11 @@ class PriorSide:
     @cached_property
     def centre(self) -> Array:
         """(k,), what the priors in units of sigma are about."""
-        out = np.zeros(len(self.relative))
+        centres = np.zeros(len(self.relative))
         for b in self.joint.blocks:
             if b.prior.sigma_units:
-                out[b.entries(self.m)] = np.repeat(location_of(b), b.width(self.m))
-        return out
+                centres[b.entries(self.m)] = np.repeat(location_of(b), b.width(self.m))
+        return centres
 
     @cached_property
     def quadratic(self) -> tuple[Array, Array] | None:

@@ -104,44 +104,46 @@ def differing_terms(fits: Iterable[Fit]) -> frozenset[str]:
     )
 
 
-def _same_columns(first: Any, other: Any, columns: tuple[str, ...]) -> bool:
+def _same_columns(first: Any, second: Any, columns: tuple[str, ...]) -> bool:
     """Whether two designs have equal values in these columns; without rows, whether all their columns have the same names."""
-    if first is other or not (first.n and other.n and first.n == other.n):
-        return bool(first.columns == other.columns)
-    left, right = (
-        d.X[:, [d.columns.index(c) for c in columns]] for d in (first, other)
+    if first is second or not (first.n and second.n and first.n == second.n):
+        return bool(first.columns == second.columns)
+    columns_first, right = (
+        d.X[:, [d.columns.index(c) for c in columns]] for d in (first, second)
     )
-    return bool(np.array_equal(left, right))
+    return bool(np.array_equal(columns_first, right))
 
 
 def refuse_unlike(
-    base: str, first: Fit, name: str, other: Fit, apart: frozenset[str] = frozenset()
+    base: str, first: Fit, name: str, second: Fit, omitted: frozenset[str] = frozenset()
 ) -> None:
     """Raise DataError if two fits have another response, link, rows or values of a column that both have.
 
-    Columns in `apart` are not compared. Columns of one fit only, and weights of rows in memory, may differ.
+    Columns in `omitted` are not compared. Columns of one fit only, and weights of rows in memory, may differ.
     """
     d = first.model.design
-    e = other.model.design
+    e = second.model.design
     in_memory = bool(d is e or (d.n and e.n))
-    there = _facts(other, in_memory)
-    for what, a in _facts(first, in_memory).items():
-        b = there[what]
+    second_facts = _facts(second, in_memory)
+    for fact, a in _facts(first, in_memory).items():
+        b = second_facts[fact]
         if a is not None and b is not None and a != b:
             raise DataError(
-                f"{base!r} and {name!r} cannot stand in one table, they differ in their {what}: {_format_value(a, b)} against {_format_value(b, a)}. "
-                f"{_SAME_WEIGHTS if what == 'kinds of weights' else 'Fit both to the same rows.'}"
+                f"{base!r} and {name!r} cannot stand in one table, they differ in their {fact}: {_format_value(a, b)} against {_format_value(b, a)}. "
+                f"{_SAME_WEIGHTS if fact == 'kinds of weights' else 'Fit both to the same rows.'}"
             )
     if d is e or not in_memory:
         return
-    left = d.X
+    columns_first = d.X
     right = e.X
-    if apart or d.columns != e.columns:
-        common = [c for c in d.columns if c in set(e.columns) - apart]
-        left, right = (g.X[:, [g.columns.index(c) for c in common]] for g in (d, e))
-    for what, x, y in (
+    if omitted or d.columns != e.columns:
+        common = [c for c in d.columns if c in set(e.columns) - omitted]
+        columns_first, right = (
+            g.X[:, [g.columns.index(c) for c in common]] for g in (d, e)
+        )
+    for fact, x, y in (
         ("response", d.y, e.y),
-        ("columns", left, right),
+        ("columns", columns_first, right),
         ("offset", d.offset, e.offset),
     ):
         if x is y or (x is not None and y is not None and np.array_equal(x, y)):
@@ -151,7 +153,7 @@ def refuse_unlike(
         else:
             where = f"first in row {d.row_name(_first_row(x, y))}"
         raise DataError(
-            f"{base!r} and {name!r} cannot stand in one table, their rows differ in the {what} ({where})"
+            f"{base!r} and {name!r} cannot stand in one table, their rows differ in the {fact} ({where})"
         )
 
 
@@ -193,14 +195,14 @@ def shorten_names(names: Iterable[str]) -> str:
     return ", ".join(listed[:_MANY]) + (f" and {omitted} more" if omitted > 0 else "")
 
 
-def _format_value(value: Any, other: Any) -> str:
+def _format_value(value: Any, second: Any) -> str:
     """Format a value for a sentence; of many names, the first that the other lacks."""
     if not isinstance(value, tuple):
         if isinstance(value, float):
             return f"{value:.15g}"
         return str(value)
     if len(value) > _MANY:
-        differing = [name for name in value if name not in other]
+        differing = [name for name in value if name not in second]
     else:
         differing = []
     few = (differing or value)[:_MANY]

@@ -138,6 +138,6 @@ def _model_findings(fit: Fit, before: bool) -> list[Finding]:
     design = fit.model.design
     if design.n:
         return list(check(fit.model)) if before else []
-    which = "checks and diagnostics" if before else "diagnostics"
-    sentence = f"no {which} of single rows: {design.rows_absent}"
+    content = "checks and diagnostics" if before else "diagnostics"
+    sentence = f"no {content} of single rows: {design.rows_absent}"
     return RowsCheck().report(Verdict.NOTE, sentence, design.remedy)

@@ -57,7 +57,7 @@ class AutocorrelationDiagnostic(Diagnostic):
             return "classes have no single residual"
         if not isinstance(likelihood, SmoothLikelihood):
             return "this likelihood has no Pearson residual"
-        return zero_weight_obstacle(fit, least=12)
+        return zero_weight_obstacle(fit, minimum=12)
 
     def run(self, fit: Fit) -> list[Finding]:
         design = fit.model.design
@@ -78,18 +78,18 @@ class AutocorrelationDiagnostic(Diagnostic):
         remedy = f"if the rows are in order of time: add lags, a trend or seasons{robust_errors(fit, 'HAC standard errors')}"
         if sorted_fit:
             remedy += "; the rows are also in order of the fitted values, so check the functional form first (reset)"
-        out: list[Finding] = []
+        findings: list[Finding] = []
         for name, test in tests:
             result = "no sign of autocorrelation"
             if test.p_value < SIGNIFICANT:
                 result = "the residuals are autocorrelated"
-            out += self.report_p_value(
+            findings += self.report_p_value(
                 f"{result}, r1 = {r:.2g}, {name} = {format_number(test.statistic, 3)}, {format_p(test.p_value)}{test.how}",
                 remedy,
                 statistic=test.statistic,
                 p_value=test.p_value,
             )
-        return out
+        return findings
 
 
 def _box_test(fit: Fit, e: Array, lags: int) -> Serial:
@@ -98,7 +98,10 @@ def _box_test(fit: Fit, e: Array, lags: int) -> Serial:
     if not drawable(fit):
         return box
     p = simulated_p_value(
-        fit, lambda drawn: box_statistic(drawn.pearson, lags), box.p_value, ordered=True
+        fit,
+        lambda replicates: box_statistic(replicates.pearson, lags),
+        box.p_value,
+        ordered=True,
     )
     return Serial(box.statistic, p, found_by(p))
 
@@ -160,17 +163,19 @@ def durbin_watson_test(fit: Fit) -> Serial:
     design = fit.model.design
     e = counted_residuals(fit, "pearson")
     d = durbin_watson(e)
-    kept = list(design.moments.rank.kept)
-    U = (design.frame.rows(design.X) if design.frame.intercept in kept else design.X)[
-        :, kept
-    ]
+    kept_columns = list(design.moments.rank.kept)
+    U = (
+        design.frame.rows(design.X)
+        if design.frame.intercept in kept_columns
+        else design.X
+    )[:, kept_columns]
     U = (
         U if design.precision is None else U * np.sqrt(design.precision)[:, None]
     )  # as are the residuals
     if len(e) <= _EXACT:
         # e = N N'noise, N the orthonormal complement of the columns, e'Ae the sum of squared differences: d <= d_0
         # where z'(N'AN - d_0) z <= 0, z = N'noise / sigma standard normal.
-        N = np.linalg.qr(U, mode="complete")[0][:, len(kept) :]
+        N = np.linalg.qr(U, mode="complete")[0][:, len(kept_columns) :]
         below = _below_zero(
             np.linalg.eigvalsh(np.diff(N, axis=0).T @ np.diff(N, axis=0)) - d
         )

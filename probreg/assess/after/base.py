@@ -106,7 +106,7 @@ def robust_errors(fit: Fit, name: str) -> str:
     return f", or use {name}"
 
 
-def other_spread(fit: Fit, *, more: bool = True) -> str:
+def other_spread(fit: Fit, *, overdispersed: bool = True) -> str:
     """Return the remedy for counts or trials with more or less variance than the likelihood implies."""
     likelihood = fit.model.likelihood
     kind = "counts"
@@ -120,8 +120,8 @@ def other_spread(fit: Fit, *, more: bool = True) -> str:
         advice = f"robust standard errors are available for a mode, {robust.replace('fit.', 'pr.fit(model).')}"
     else:
         advice = f"use robust standard errors, {robust}"
-    wider = f"no likelihood has {'over' if more else 'under'}dispersed {kind}"
-    if more and likelihood.wider:
+    wider = f"no likelihood has {'over' if overdispersed else 'under'}dispersed {kind}"
+    if overdispersed and likelihood.wider:
         wider = f"{likelihood.wider}"
         advice = f"or {advice}"
     return f"look for a missing predictor; {wider}; {advice}"

@@ -45,7 +45,7 @@ class CalibrationDiagnostic(Diagnostic):
     def applies(self, fit: Fit) -> str | None:
         if not isinstance(fit.model.likelihood, OfClasses):
             return f"{fit.model.likelihood.named} response has no class probabilities; see distribution"
-        reason = zero_weight_obstacle(fit, least=_LEAST)
+        reason = zero_weight_obstacle(fit, minimum=_LEAST)
         if reason is not None:
             return reason
         if len(np.unique(fit.once(_probabilities)[:, -1].round(12))) > 3:

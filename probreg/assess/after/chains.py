@@ -39,13 +39,13 @@ class MixingDiagnostic(Diagnostic):
         ess = np.fmin(bulk, table["ess_tail"].to_numpy(float))
         chains = len(fit.solution.posterior["beta"])
         if chains > 1:
-            out = self._report_r_hat(names, r_hat)
+            findings = self._report_r_hat(names, r_hat)
         else:
             sentence = "a single chain has no R-hat between chains"
-            out = self.report(Verdict.NOTE, sentence, "run four, NUTS(chains=4)")
-        out += self._report_ess(names, ess, ESS_PER_CHAIN * chains)
-        if out:
-            return out
+            findings = self.report(Verdict.NOTE, sentence, "run four, NUTS(chains=4)")
+        findings += self._report_ess(names, ess, ESS_PER_CHAIN * chains)
+        if findings:
+            return findings
         error = percent(float(np.nanmax(1.0 / np.sqrt(bulk))), 2)
         sentence = (
             f"R-hat at most {np.nanmax(r_hat):.3f}, effective sample sizes at least {np.nanmin(ess):.0f}, "
@@ -69,19 +69,19 @@ class MixingDiagnostic(Diagnostic):
         return self.report(verdict, sentence, remedy, columns, statistic=value.max())
 
     def _report_ess(
-        self, names: np.ndarray, ess: np.ndarray, least: float
+        self, names: np.ndarray, ess: np.ndarray, minimum: float
     ) -> list[Finding]:
-        bad = np.flatnonzero(ess < least)
+        bad = np.flatnonzero(ess < minimum)
         if not len(bad):
             return []
         order = bad[np.argsort(ess[bad])]
         first = ", ".join(f"{names[i]} ({ess[i]:.0f})" for i in order[:5])
         low = float(np.nanmin(ess))
         sentence = (
-            f"effective sample size below {least:.0f} for {len(bad)} of {len(names)} parameters: {first}; "
+            f"effective sample size below {minimum:.0f} for {len(bad)} of {len(names)} parameters: {first}; "
             f"Monte Carlo errors of means up to {percent(1.0 / np.sqrt(low), 2)} of a standard deviation"
         )
-        remedy = f"draw about {int(np.ceil(least / max(low, 1.0)))} times as many"
+        remedy = f"draw about {int(np.ceil(minimum / max(low, 1.0)))} times as many"
         columns = [str(name) for name in names[order]]
         return self.report(Verdict.WARNING, sentence, remedy, columns, statistic=low)
 
@@ -109,11 +109,11 @@ class DivergenceDiagnostic(Diagnostic):
     def run(self, fit: Fit) -> list[Finding]:
         stats = fit.solution.posterior.stats
         diverging = np.asarray(stats["diverging"], dtype=bool)
-        out = self._report_tree_depth(stats.get("reached_max_treedepth"))
+        findings = self._report_tree_depth(stats.get("reached_max_treedepth"))
         count = int(diverging.sum())
         if not count:
             sentence = f"no divergent transitions among {diverging.size} draws"
-            return out + self.report_ok(sentence, statistic=0)
+            return findings + self.report_ok(sentence, statistic=0)
         # the parameter with the largest shift of divergent draws, in standard deviations
         names, draws = parameters(fit)
         sd = draws.reshape(-1, draws.shape[-1]).std(0)
@@ -125,8 +125,8 @@ class DivergenceDiagnostic(Diagnostic):
         sentence = f"{count} of {diverging.size} transitions diverged ({percent(share, 2)}), mostly at {side} values of {names[j]}"
         remedy = "raise target_accept (NUTS(target_accept=0.95)), or use a more informative prior"
         verdict = Verdict.PROBLEM if share > _MANY else Verdict.WARNING
-        found = self.report(verdict, sentence, remedy, [names[j]], statistic=count)
-        return found + out
+        finding = self.report(verdict, sentence, remedy, [names[j]], statistic=count)
+        return finding + findings
 
     def _report_tree_depth(self, reached: np.ndarray | None) -> list[Finding]:
         if reached is None or not np.any(reached):

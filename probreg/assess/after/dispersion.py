@@ -48,11 +48,11 @@ class Dispersion(NamedTuple):
         >>> Dispersion(1.2, (("score z", 2.0, 0.04),), True).numbers, Dispersion(1.2, (("score z", 2.0, 0.04),), False).numbers
         ('score z = 2 (p = 0.04, simulated)', 'score z = 2 (p = 0.04, asymptotic)')
         """
-        each = (
+        pieces = (
             f"{name} = {format_number(value, 3)} ({format_p(p)}{found_by(p) if self.drawn else found_by(0.0)})"
             for name, value, p in self.tests
         )
-        return ", ".join(each)
+        return ", ".join(pieces)
 
     @property
     def least(self) -> float:
@@ -120,7 +120,7 @@ class DispersionDiagnostic(Diagnostic):
             return self.report_ok(sentence, statistic=statistic, p_value=p)
         verdict = Verdict.WARNING if p < STRONG else Verdict.NOTE
         factor = f"standard errors should be {np.sqrt(test.ratio):.2g} times as large"
-        remedy = f"{factor}; {other_spread(fit, more=test.ratio > 1)}"
+        remedy = f"{factor}; {other_spread(fit, overdispersed=test.ratio > 1)}"
         return self.report(verdict, sentence, remedy, statistic=statistic, p_value=p)
 
 
@@ -133,48 +133,48 @@ def count_dispersion(fit: Fit) -> Dispersion:
     which gives weight to large means, and Pearson's X^2 = sum_i (y - mu)^2 / V(mu) over n - k, which weighs all rows equally.
     With an estimated nuisance parameter, which is fitted to phi, only Pearson's is used.
     """
-    found = local(fit)
+    pieces = local(fit)
     likelihood = fit.model.likelihood
     w = local(fit).w
     assert isinstance(likelihood, CountLikelihood)
-    mu = likelihood.mean(found.eta)
+    mu = likelihood.mean(pieces.eta)
     v = likelihood.variance(mu, **fit.aux)
     # E (y - mu)^2 = (1 - h) V to first order where mu was fitted. For a Poisson response and maximum likelihood with an
     # intercept sum mu = sum y: this is sum (y - mu)^2 - y + h mu, of variance 2 sum mu^2   (Dean & Lawless 1989).
-    excess = (fit.model.design.observed - mu) ** 2 - (1.0 - found.leverage) * v
+    excess = (fit.model.design.observed - mu) ** 2 - (1.0 - pieces.leverage) * v
     z = float(w @ excess / np.sqrt(2.0 * (w @ v**2)))
-    df = found.total - found.size
-    x2 = float(w @ found.u[:, 0] ** 2)
+    df = pieces.total - pieces.size
+    x2 = float(w @ pieces.u[:, 0] ** 2)
     # Var X^2 = 2 df + sum_i (fourth cumulant of y_i) / V^2, for a Poisson response sum_i 1 / mu_i
-    far = float(
+    z_pearson = float(
         (x2 - df) / np.sqrt(2.0 * df + w @ likelihood.excess_kurtosis(mu, **fit.aux))
     )
-    p_score, p_pearson = (float(2.0 * ndtr(-abs(t))) for t in (z, far))
-    drawn = drawable(fit)
-    if drawn:
+    p_score, p_pearson = (float(2.0 * ndtr(-abs(t))) for t in (z, z_pearson))
+    can_draw = drawable(fit)
+    if can_draw:
         p_score = simulated_p_value(fit, _absolute_z, p_score)
         p_pearson = simulated_p_value(fit, partial(_pearson, df=df), p_pearson)
     tests = (
         ("score z", z, p_score),
         (f"Pearson chi2({format_number(df, 4)})", x2, p_pearson),
     )
-    return Dispersion(x2 / df, tests[1:] if fit.model.unknown else tests, drawn)
+    return Dispersion(x2 / df, tests[1:] if fit.model.unknown else tests, can_draw)
 
 
-def _absolute_z(drawn: Replicates) -> Array:
+def _absolute_z(replicates: Replicates) -> Array:
     """|z| of each data set, (S,)."""
-    v = drawn.W[..., 0, 0]
-    h = drawn.leverage[..., 0, 0]
-    return np.abs((drawn.score[..., 0] ** 2 - (1.0 - h) * v).sum(1)) / np.sqrt(
+    v = replicates.W[..., 0, 0]
+    h = replicates.leverage[..., 0, 0]
+    return np.abs((replicates.score[..., 0] ** 2 - (1.0 - h) * v).sum(1)) / np.sqrt(
         2.0 * (v**2).sum(1)
     )
 
 
-def _pearson(drawn: Replicates, df: float) -> Array:
+def _pearson(replicates: Replicates, df: float) -> Array:
     """|log(X^2 / df)| of each data set, (S,): too much and too little alike."""
     with np.errstate(divide="ignore"):
         # |log| makes a ratio and its inverse equally far from 1.
-        return np.abs(np.log((drawn.pearson**2).sum(1) / df))
+        return np.abs(np.log((replicates.pearson**2).sum(1) / df))
 
 
 def count_classes_by_group(fit: Fit) -> tuple[Array, Array]:

@@ -85,12 +85,12 @@ def normal_shape(z: Array) -> Shape:
     from scipy.stats import shapiro
 
     # W = (sum_i a_i z_(i))^2 / sum_i (z_i - mean z)^2, a from the normal order statistics   (Shapiro & Wilk 1965).
-    found = shapiro(z)
+    test = shapiro(z)
     _, _, _, skewness, kurtosis = jarque_bera(z)
     return Shape(
         "Shapiro-Wilk W",
-        float(found.statistic),
-        float(found.pvalue),
+        float(test.statistic),
+        float(test.pvalue),
         skewness,
         kurtosis,
     )

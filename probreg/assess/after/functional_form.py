@@ -39,10 +39,10 @@ class Added(NamedTuple):
 
     def __str__(self) -> str:
         if self.df is None:
-            of = f"chi2({self.q})"
+            distribution = f"chi2({self.q})"
         else:
-            of = f"F({self.q}, {format_number(self.df, 4)})"
-        return f"{of} = {format_number(self.statistic, 3)}, {format_p(self.p_value)}{self.how}"
+            distribution = f"F({self.q}, {format_number(self.df, 4)})"
+        return f"{distribution} = {format_number(self.statistic, 3)}, {format_p(self.p_value)}{self.how}"
 
 
 def with_simulated_p_value(
@@ -52,31 +52,33 @@ def with_simulated_p_value(
     if test is None or test.df is not None or not drawable(fit):
         return test
     p = simulated_p_value(
-        fit, lambda drawn: score_statistic(drawn, columns(drawn)), test.p_value
+        fit,
+        lambda replicates: score_statistic(replicates, columns(replicates)),
+        test.p_value,
     )
     return test._replace(p_value=p, how=found_by(p))
 
 
-def score_statistic(drawn: Replicates, G: Array) -> Array:
+def score_statistic(replicates: Replicates, G: Array) -> Array:
     """b'M^-1 b, (S,), for added columns G with b = G's - G'WZ (Z'WZ)^-1 Z's and M = G'WG - G'WZ (Z'WZ)^-1 Z'WG."""
-    G = np.broadcast_to(G, (len(drawn.y), *G.shape[1:]))
-    WG = np.einsum("snab,snbq->snaq", drawn.W, G, optimize=True)
-    C = np.einsum("nak,snaq->skq", drawn.Z, WG, optimize=True)
-    inside = np.linalg.pinv(drawn.data_curvature, hermitian=True)
-    Zs = np.einsum("nak,sna->sk", drawn.Z, drawn.score, optimize=True)
-    whole = np.einsum("snaq,snar->sqr", G, WG, optimize=True)
-    M = whole - np.einsum("skq,skl,slr->sqr", C, inside, C, optimize=True)
-    b = np.einsum("snaq,sna->sq", G, drawn.score, optimize=True) - np.einsum(
+    G = np.broadcast_to(G, (len(replicates.y), *G.shape[1:]))
+    WG = np.einsum("snab,snbq->snaq", replicates.W, G, optimize=True)
+    C = np.einsum("nak,snaq->skq", replicates.Z, WG, optimize=True)
+    inside = np.linalg.pinv(replicates.data_curvature, hermitian=True)
+    Zs = np.einsum("nak,sna->sk", replicates.Z, replicates.score, optimize=True)
+    gram = np.einsum("snaq,snar->sqr", G, WG, optimize=True)
+    M = gram - np.einsum("skq,skl,slr->sqr", C, inside, C, optimize=True)
+    b = np.einsum("snaq,sna->sq", G, replicates.score, optimize=True) - np.einsum(
         "skq,skl,sl->sq", C, inside, Zs, optimize=True
     )
-    size = np.sqrt(np.maximum(np.einsum("sqq->sq", whole), np.finfo(float).tiny))
+    size = np.sqrt(np.maximum(np.einsum("sqq->sq", gram), np.finfo(float).tiny))
     value, vector = np.linalg.eigh(M / size[:, :, None] / size[:, None, :])
-    along = np.einsum("sqr,sq->sr", vector, b / size)
+    projection = np.einsum("sqr,sq->sr", vector, b / size)
     with np.errstate(all="ignore"):  # directions that the columns span already
-        return np.where(value > _SPANNED**2, along**2 / value, 0.0).sum(1)
+        return np.where(value > _SPANNED**2, projection**2 / value, 0.0).sum(1)
 
 
-def added_test(found: Local, columns: Array) -> Added | None:
+def added_test(pieces: Local, columns: Array) -> Added | None:
     """Score test of coefficients 0 for added columns (n, m, q), or (n, q) for one predictor; None if they add nothing.
 
     With Z what is left of sqrt(W) times the columns beside those of the fit, z = Z'u, the statistic z'(Z'Z)^-1 z is
@@ -84,23 +86,23 @@ def added_test(found: Local, columns: Array) -> Added | None:
     the exact F test.
     """
     G = columns[:, None, :] if columns.ndim == 2 else columns
-    n, m, _ = found.Q.shape
-    weight = np.repeat(np.sqrt(found.w), m)[:, None]
-    Z = np.einsum("nba,nbq->naq", found.root, G).reshape(n * m, -1) * weight
+    n, m, _ = pieces.Q.shape
+    weight = np.repeat(np.sqrt(pieces.w), m)[:, None]
+    Z = np.einsum("nba,nbq->naq", pieces.root, G).reshape(n * m, -1) * weight
     length = np.linalg.norm(Z, axis=0)
     for _ in range(2):  # the second time removes what rounding left
-        Z = Z - found.span @ (found.span.T @ Z)
+        Z = Z - pieces.span @ (pieces.span.T @ Z)
     Z = Z[:, np.linalg.norm(Z, axis=0) > _SPANNED * length]
     if Z.size:
         Z = Z[:, list(rank_of(triangular(Z)).kept)]
     if not Z.size:
         return None
-    u = found.u.reshape(-1) * weight[:, 0]
+    u = pieces.u.reshape(-1) * weight[:, 0]
     gain = float(np.sum((np.linalg.qr(Z)[0].T @ u) ** 2))
     q = Z.shape[1]
-    if found.df is None:
+    if pieces.df is None:
         return Added(gain, q, None, float(chdtrc(q, gain)))
-    df = found.df - q
+    df = pieces.df - q
     if df <= 0:
         return None
     f = (gain / q) / ((float(u @ u) - gain) / df)
@@ -155,13 +157,15 @@ def reset(fit: Fit, power: int = 3) -> Added | None:
 
     None if they are combinations of the columns."""
     # H0: c = 0 in eta = X beta + sum_q c_q eta_hat^q, q = 2 ... power   (Ramsey 1969).
-    found = local(fit)
+    pieces = local(fit)
     centred = fit.model.design.intercept is not None
-    test = added_test(found, powers(found.eta, found.w, power, centred))
+    test = added_test(pieces, powers(pieces.eta, pieces.w, power, centred))
     return with_simulated_p_value(
         fit,
         test,
-        lambda drawn: powers(drawn.eta, np.ones(drawn.eta.shape[1]), power, centred),
+        lambda replicates: powers(
+            replicates.eta, np.ones(replicates.eta.shape[1]), power, centred
+        ),
     )
 
 
@@ -231,10 +235,10 @@ class CurvatureDiagnostic(Diagnostic):
 
 def curvature(fit: Fit) -> dict[str, Added]:
     """Test the square of each numeric column that is a term, unless the model contains it."""
-    found = local(fit)
+    pieces = local(fit)
     design = fit.model.design
     m = fit.model.shape[1]
-    out: dict[str, Added] = {}
+    tests: dict[str, Added] = {}
     for name, j in _numeric_columns(fit).items():
         x = design.X[:, j]
         if design.intercept is not None:
@@ -243,24 +247,24 @@ def curvature(fit: Fit) -> dict[str, Added]:
             square = (x / np.abs(x).max()) ** 2
         columns = square[:, None, None] * np.eye(m)
         test = with_simulated_p_value(
-            fit, added_test(found, columns), partial(_of_rows, columns)
+            fit, added_test(pieces, columns), partial(_of_rows, columns)
         )
         if test is not None:
-            out[name] = test
-    return out
+            tests[name] = test
+    return tests
 
 
-def _of_rows(columns: np.ndarray, drawn: Replicates) -> np.ndarray:
+def _of_rows(columns: np.ndarray, replicates: Replicates) -> np.ndarray:
     """Columns (n, m, q) of the design, at the rows of the data sets."""
-    return columns[drawn.rows][None]
+    return columns[replicates.rows][None]
 
 
 def _numeric_columns(fit: Fit) -> dict[str, int]:
     """Return the terms with one column of at least four values."""
     X = fit.model.design.X[:10_000]
-    one = {
-        t: at[0]
-        for t, at in terms(fit.model.design).items()
-        if len(at) == 1 and t != "Intercept"
+    single_columns = {
+        t: positions[0]
+        for t, positions in terms(fit.model.design).items()
+        if len(positions) == 1 and t != "Intercept"
     }
-    return {t: j for t, j in one.items() if len(np.unique(X[:, j])) >= 4}
+    return {t: j for t, j in single_columns.items() if len(np.unique(X[:, j])) >= 4}

@@ -40,21 +40,21 @@ def standardised_effects(fit: Fit) -> Iterator[StandardisedEffects]:
                 effects.columns
             ]
         else:
-            drawn = draws.flat["beta"][:, effects.columns]
-            mean = drawn.mean(0)
-            variance = drawn.var(0)
+            effect_draws = draws.flat["beta"][:, effects.columns]
+            mean = effect_draws.mean(0)
+            variance = effect_draws.var(0)
         mean = mean.reshape(G, K, m)
         variance = variance.reshape(G, K, m)
         for k, name in enumerate(term.effects):
-            left = S[k] - variance[:, k]
-            if (left <= _NONE * S[k]).any():
+            unexplained = S[k] - variance[:, k]
+            if (unexplained <= _NONE * S[k]).any():
                 continue
             for j in range(m):
-                at = f" (predictor {j + 1})" if m > 1 else ""
+                suffix = f" (predictor {j + 1})" if m > 1 else ""
                 yield StandardisedEffects(
-                    f"{name} | {term.group}{at}",
+                    f"{name} | {term.group}{suffix}",
                     term.levels,
-                    mean[:, k, j] / np.sqrt(left[:, j]),
+                    mean[:, k, j] / np.sqrt(unexplained[:, j]),
                 )
 
 
@@ -85,7 +85,7 @@ class GroupEffectsDiagnostic(Diagnostic):
         return None
 
     def run(self, fit: Fit) -> list[Finding]:
-        out: list[Finding] = []
+        findings: list[Finding] = []
         p_values = []
         for effect in standardised_effects(fit):
             if len(effect.z) < FEWEST:
@@ -93,12 +93,12 @@ class GroupEffectsDiagnostic(Diagnostic):
             shape = normal_shape(effect.z)
             p_values.append(shape.p_value)
             # P(max |z| > t) <= G P(|z| > t)
-            far = int(np.argmax(np.abs(effect.z)))
-            z = float(effect.z[far])
+            farthest = int(np.argmax(np.abs(effect.z)))
+            z = float(effect.z[farthest])
             p = min(1.0, len(effect.z) * 2.0 * float(ndtr(-abs(z))))
-            level = effect.levels[far]
+            level = effect.levels[farthest]
             if p < SIGNIFICANT:
-                out += self.report(
+                findings += self.report(
                     Verdict.NOTE,
                     f"{effect.label}: group {level!r} is an outlier, z = {z:+.1f}, {format_p(p)} (Bonferroni)",
                     "check its rows, and report the fit without it too",
@@ -106,11 +106,11 @@ class GroupEffectsDiagnostic(Diagnostic):
                     p_value=p,
                 )
             elif shape.p_value < SIGNIFICANT:
-                out += self.report_p_value(
+                findings += self.report_p_value(
                     f"{effect.label}: the effects are not normal, {shape}; most extreme group {level!r}",
                     "look for a missing predictor of the groups",
                     statistic=shape.statistic,
                     p_value=shape.p_value,
                 )
         sentence = f"compatible with a normal distribution ({len(p_values)} effects)"
-        return out or self.report_ok(sentence, p_value=min(p_values, default=1.0))
+        return findings or self.report_ok(sentence, p_value=min(p_values, default=1.0))

@@ -60,7 +60,7 @@ class HeteroscedasticityDiagnostic(Diagnostic):
             return f"{likelihood.named} density represents a loss, which needs no constant variance; see HC0 errors"
         if len(fit.model.design.head) == int(fit.model.design.intercept is not None):
             return "no column besides the intercept"
-        return two_values_obstacle(fit.model) or zero_weight_obstacle(fit, least=10)
+        return two_values_obstacle(fit.model) or zero_weight_obstacle(fit, minimum=10)
 
     def run(self, fit: Fit) -> list[Finding]:
         rows = rows_of_observations(fit)
@@ -70,13 +70,13 @@ class HeteroscedasticityDiagnostic(Diagnostic):
         else:
             e = quantile_residuals(fit, rows)
         koenker = breusch_pagan(e, X)
-        out = self._report_test(fit, "Breusch-Pagan (Koenker)", koenker)
+        findings = self._report_test(fit, "Breusch-Pagan (Koenker)", koenker)
         products = X.shape[1] * (X.shape[1] + 1) // 2
         if products * _ROWS_PER_PRODUCT <= len(X):
             test = white(e, X)
             if test.df > koenker.df:
-                out += self._report_test(fit, "White", test)
-        return out
+                findings += self._report_test(fit, "White", test)
+        return findings
 
     def _report_test(
         self, fit: Fit, name: str, test: LagrangeMultiplier

@@ -149,21 +149,21 @@ def influence_measures(fit: Fit) -> Dataset:
 
     reachable(fit)
     refuse_sampling(fit.model.design.weight_kind, "influence measures")
-    why = local_obstacle(fit)
-    if why is not None:
-        raise Incompatible(f"influence measures: {why}")
-    why = noiseless(fit)
-    if why is not None:
-        raise Incompatible(f"influence measures: {why}")
-    found = local(fit)
-    betas = dfbetas(fit, found)
+    reason = local_obstacle(fit)
+    if reason is not None:
+        raise Incompatible(f"influence measures: {reason}")
+    reason = noiseless(fit)
+    if reason is not None:
+        raise Incompatible(f"influence measures: {reason}")
+    pieces = local(fit)
+    betas = dfbetas(fit, pieces)
     design = fit.model.design
     variables: dict[str, Any] = {
-        "leverage": design.by_row(found.leverage, 0.0),
-        "internal": found.internally_studentised,
-        "studentised": externally_studentised(fit, found),
-        "cook": found.cook,
-        "dffits": dffits(found),
+        "leverage": design.by_row(pieces.leverage, 0.0),
+        "internal": pieces.internally_studentised,
+        "studentised": externally_studentised(fit, pieces),
+        "cook": pieces.cook,
+        "dffits": dffits(pieces),
     }
     dims = ("obs", *coefficient_dims(fit.model))
     table: dict[str, Any] = {
@@ -171,7 +171,7 @@ def influence_measures(fit: Fit) -> Dataset:
         for k, v in variables.items()
     }
     table |= {"dfbetas": (dims, design.by_row(betas))}
-    attrs = {"coefficients": found.size, "method": fit.method.name}
+    attrs = {"coefficients": pieces.size, "method": fit.method.name}
     return xr.Dataset(
         table,
         {"obs": row_labels(None, design.whole), **model_coordinates(fit.model)},
@@ -179,45 +179,45 @@ def influence_measures(fit: Fit) -> Dataset:
     )
 
 
-def externally_studentised(fit: Fit, found: Local) -> Array:
+def externally_studentised(fit: Fit, pieces: Local) -> Array:
     """Externally studentised residuals (n,): t-distributed with n - p - 1 degrees of freedom for least squares."""
-    if found.df is not None:
+    if pieces.df is not None:
         with np.errstate(all="ignore"):  # 0 / 0 where no degree of freedom is left
-            return np.asarray(found.internally_studentised / found.without)
-    extra = (found.u * found.deletion_scores).sum(1) - (found.u**2).sum(
+            return np.asarray(pieces.internally_studentised / pieces.without)
+    extra = (pieces.u * pieces.deletion_scores).sum(1) - (pieces.u**2).sum(
         1
     )  # h u^2 / (1 - h)
-    dev = deviance(fit, found.eta)
+    dev = deviance(fit, pieces.eta)
     length = np.sqrt(dev**2 + extra)
-    if found.u.shape[1] > 1:
+    if pieces.u.shape[1] > 1:
         return length
-    return np.sign(found.u[:, 0]) * length
+    return np.sign(pieces.u[:, 0]) * length
 
 
-def dffits(found: Local) -> Array:
+def dffits(pieces: Local) -> Array:
     """Change of the fitted linear predictor in its standard errors without the observation, (n,)."""
-    k = found.Q.shape[2]
+    k = pieces.Q.shape[2]
     with np.errstate(all="ignore"):
-        length = np.sqrt(k * found.cook) / found.without
-    if found.u.shape[1] > 1:
+        length = np.sqrt(k * pieces.cook) / pieces.without
+    if pieces.u.shape[1] > 1:
         return length
-    return np.sign(found.u[:, 0]) * length
+    return np.sign(pieces.u[:, 0]) * length
 
 
-def dfbetas(fit: Fit, found: Local) -> Array:
+def dfbetas(fit: Fit, pieces: Local) -> Array:
     """Changes of the reported coefficients in their standard errors without the observation, (n, p) or (n, p, D)."""
     display = fit.model.likelihood.contrast_matrix
-    change = np.einsum("npm,dm->npd", found.change, display)
-    spread = np.einsum("pmk,dm->pdk", found.back, display)
-    error = np.sqrt(found.dispersion * (spread**2).sum(-1))
+    change = np.einsum("npm,dm->npd", pieces.change, display)
+    spread = np.einsum("pmk,dm->pdk", pieces.back, display)
+    error = np.sqrt(pieces.dispersion * (spread**2).sum(-1))
     with np.errstate(all="ignore"):  # a column that was dropped has no error
-        out = change / (error * found.without[:, None, None])
+        scaled = change / (error * pieces.without[:, None, None])
     if fit.solution.not_estimable is not None:
-        out = np.where(fit.solution.not_estimable, np.nan, out)
-    out = out[:, fit.model.design.head]
+        scaled = np.where(fit.solution.not_estimable, np.nan, scaled)
+    scaled = scaled[:, fit.model.design.head]
     if fit.model.likelihood.outcomes:
-        return out
-    return out[..., 0]
+        return scaled
+    return scaled[..., 0]
 
 
 @DIAGNOSTICS.register
@@ -248,13 +248,16 @@ class LeverageDiagnostic(Diagnostic):
         names = fit.model.design.row_names
         in_design = design_leverage(fit.model)
         mean = float(pieces.w @ in_design / pieces.total)
-        far = (in_design >= max(HIGH, TIMES * mean)) | (h >= ALONE)
-        w = np.where(far, pieces.w, 0.0)
+        is_far = (in_design >= max(HIGH, TIMES * mean)) | (h >= ALONE)
+        w = np.where(is_far, pieces.w, 0.0)
         mean = float(pieces.w @ h / pieces.total)
-        found = far_rows(h, w, names, least=HALF, mean=mean)
-        if found.rows:
+        leverage_report = far_rows(h, w, names, minimum=HALF, mean=mean)
+        if leverage_report.rows:
             return self.report(
-                found.verdict, found.sentence, found.remedy, rows=found.rows
+                leverage_report.verdict,
+                leverage_report.sentence,
+                leverage_report.remedy,
+                rows=leverage_report.rows,
             )
         top = int(np.argmax(np.where(pieces.w > 0, h, -1.0)))
         sentence = f"largest leverage {h[top]:.3g}, row {names[top]}"
@@ -284,9 +287,11 @@ class CookDiagnostic(DeletionDiagnostic):
         D = np.nan_to_num(pieces.cook, nan=-1.0)
         order = [i for i in np.argsort(-D) if D[i] >= self.noted]
         top = float(D.max())
-        out = self.report_singular_rows(fit, pieces)
+        findings = self.report_singular_rows(fit, pieces)
         if not order:
-            return out or self.report_ok(f"largest distance {top:.3g}", statistic=top)
+            return findings or self.report_ok(
+                f"largest distance {top:.3g}", statistic=top
+            )
         names = fit.model.design.row_names[order]
         inside = content(pieces, top)
         edge = f"to the edge of the {percent(inside, 2)}"
@@ -296,15 +301,17 @@ class CookDiagnostic(DeletionDiagnostic):
         if len(order) > 1:
             sentence += f"; {len(order) - 1} more: {list_first(names[1:])}"
         share = self.simulated_share(fit, largest_cook)
-        return out + self.report_influence(sentence, top, share, names.tolist())
+        return findings + self.report_influence(sentence, top, share, names.tolist())
 
 
-def largest_cook(drawn: Replicates) -> Array:
+def largest_cook(replicates: Replicates) -> Array:
     """The largest Cook's distance (beta - beta_(i))' A (beta - beta_(i)) / (k dispersion) of each data set, (S,)."""
     # D_i = d_i'A d_i / (k phi), d_i = beta - beta_(i), A the penalised curvature, phi the dispersion   (Cook 1977).
-    A = drawn.data_curvature + drawn.P
-    square = np.einsum("snk,skl,snl->sn", drawn.change, A, drawn.change, optimize=True)
-    return np.asarray(square.max(1) / (drawn.Z.shape[2] * drawn.dispersion))
+    A = replicates.data_curvature + replicates.P
+    square = np.einsum(
+        "snk,skl,snl->sn", replicates.change, A, replicates.change, optimize=True
+    )
+    return np.asarray(square.max(1) / (replicates.Z.shape[2] * replicates.dispersion))
 
 
 def content(pieces: Local, distance: float) -> float:
@@ -341,10 +348,10 @@ class DfbetasDiagnostic(DeletionDiagnostic):
         size = np.abs(largest)
         order = [j for j in np.argsort(-size) if size[j] >= self.noted]
         top = float(size.max())
-        out = self.report_singular_rows(fit, pieces)
+        findings = self.report_singular_rows(fit, pieces)
         if not order:
             sentence = f"largest change of a coefficient {top:.2g} standard errors"
-            return out or self.report_ok(sentence, statistic=top)
+            return findings or self.report_ok(sentence, statistic=top)
         labels = fit.model.design.row_names
         names = fit.parameter_names
         parts = [
@@ -355,20 +362,24 @@ class DfbetasDiagnostic(DeletionDiagnostic):
         rows = list(dict.fromkeys(labels[row[order]].tolist()))
         outcomes = max(len(fit.model.likelihood.outcomes), 1)
         columns = [fit.model.design.head_columns[j // outcomes] for j in order]
-        back = pieces.back[fit.model.design.head]
+        coefficient_map = pieces.back[fit.model.design.head]
         contrast = fit.model.likelihood.contrast_matrix
-        C = np.einsum("pmk,dm->pdk", back, contrast).reshape(-1, back.shape[2])
-        share = self.simulated_share(fit, lambda drawn: largest_dfbetas(drawn, C))
+        C = np.einsum("pmk,dm->pdk", coefficient_map, contrast).reshape(
+            -1, coefficient_map.shape[2]
+        )
+        share = self.simulated_share(
+            fit, lambda replicates: largest_dfbetas(replicates, C)
+        )
         columns = list(dict.fromkeys(columns))
-        return out + self.report_influence(sentence, top, share, rows, columns)
+        return findings + self.report_influence(sentence, top, share, rows, columns)
 
 
-def largest_dfbetas(drawn: Replicates, C: Array) -> Array:
+def largest_dfbetas(replicates: Replicates, C: Array) -> Array:
     """The largest |DFBETAS| of each data set, (S,), for reported coefficients that change by C (k,) times the change of phi."""
-    moved = np.einsum("jk,snk->snj", C, drawn.change, optimize=True)
+    shift = np.einsum("jk,snk->snj", C, replicates.change, optimize=True)
     # standard errors without the observation: sqrt(dispersion C A^-1 C') times sigma_(i) / sigma
-    variance = np.einsum("jk,skl,jl->sj", C, drawn.covariance, C, optimize=True)
-    error = np.sqrt(drawn.dispersion[:, None] * variance)
+    variance = np.einsum("jk,skl,jl->sj", C, replicates.covariance, C, optimize=True)
+    error = np.sqrt(replicates.dispersion[:, None] * variance)
     with np.errstate(all="ignore"):  # a column that was dropped has no error
-        size = np.abs(moved) / (error[:, None, :] * drawn.without[..., None])
+        size = np.abs(shift) / (error[:, None, :] * replicates.without[..., None])
     return np.asarray(np.nan_to_num(size, nan=0.0, posinf=0.0).max((1, 2)))

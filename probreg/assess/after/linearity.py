@@ -70,9 +70,9 @@ class LinearityDiagnostic(Diagnostic):
         if reason is None:
             p = {f.label: linearity_test(fit, [f]).p for f in functions}
             sentence = _describe_p_values(p, functions)
-            out = self.report_ok(sentence, p_value=min(p.values()))
+            findings = self.report_ok(sentence, p_value=min(p.values()))
         else:
-            out = self.report_ok(f"no test, because {reason}")
+            findings = self.report_ok(f"no test, because {reason}")
         table = fit.smooths
         full = table.index[table["edf"] > USED_UP * table["columns"]].tolist()
         if full and all(f.of.blocks for f in functions):
@@ -80,8 +80,8 @@ class LinearityDiagnostic(Diagnostic):
             first = f" for {full[0]}" * (len(full) > 1)
             sentence = f"the basis of {few_of(full)} is too small: {edf} effective degrees of freedom{first}"
             remedy = "use a larger k, and check whether the function changes"
-            out += self.report(Verdict.NOTE, sentence, remedy)
-        return out
+            findings += self.report(Verdict.NOTE, sentence, remedy)
+        return findings
 
 
 def _describe_p_values(p: dict[str, float], functions: Sequence[TermFunction]) -> str:
@@ -132,10 +132,10 @@ def linearity_test(fit: Fit, functions: Sequence[TermFunction]) -> LinearityTest
     finite samples (Crainiceanu & Ruppert 2004); for others the same in the normal law of the scores at the fit without the blocks
     (Zhang & Lin 2003 for these). Incompatible where there is none.
     """
-    why = linearity_obstacle(fit, functions)
-    if why is not None:
+    reason = linearity_obstacle(fit, functions)
+    if reason is not None:
         raise Incompatible(
-            f"there is no test that {functions[0].label} is linear: {why}"
+            f"there is no test that {functions[0].label} is linear: {reason}"
         )
     rng = np.random.default_rng(0)
     if fit.model.likelihood.least_squares:
@@ -172,29 +172,31 @@ def _restricted_ratio(
     model = fit.model
     Z = _range_columns(fit, functions)
     p = model.shape[0]
-    rest = np.setdiff1d(np.arange(p), Z)
+    others_than_terms = np.setdiff1d(np.arange(p), Z)
     sigma = model.noise(fit.aux)
     F = np.asarray(model.design.moments.factor, dtype=float)
     # sigma^2 times the precision of other blocks is a constant under the null: rows that are added, so that y'P y is their RSS.
-    L, U = np.linalg.eigh(model.joint.precision(sigma)[np.ix_(rest, rest)])
+    L, U = np.linalg.eigh(
+        model.joint.precision(sigma)[np.ix_(others_than_terms, others_than_terms)]
+    )
     root = sigma * np.sqrt(np.maximum(L, 0.0))[:, None] * U.T
     rows = np.zeros((len(root), p + 1))
-    rows[:, rest] = root
-    order = [*rest, *Z, p]
+    rows[:, others_than_terms] = root
+    order = [*others_than_terms, *Z, p]
     T = np.asarray(triangular(np.vstack([F, rows])[:, order]), dtype=float)
-    a = len(rest)
+    a = len(others_than_terms)
     b = p
     # T_bb L = U diag(sqrt mu) V': w = U' T_by.
     axes, size, _ = np.linalg.svd(T[a:b, a:b] @ _shape(fit, Z))
     mu = size**2
     w2 = np.square(axes.T @ T[a:b, b])
-    left = float(T[b, b] ** 2)
+    residual = float(T[b, b] ** 2)
     keep = mu > 1e-12 * mu[0]
     mu = mu[keep]
     w2 = w2[keep]
     df = _degrees_left(fit, functions) + (~keep).sum()
     ratios = np.geomspace(1e-2 / mu[0], 1e4 / mu[-1], _RATIOS)
-    observed = _sup(mu, w2[None], np.array([left]), df, ratios)[0]
+    observed = _sup(mu, w2[None], np.array([residual]), df, ratios)[0]
     null = _sup(
         mu,
         rng.chisquare(1.0, (SIMULATED, len(mu))),
@@ -210,19 +212,23 @@ def _shape(fit: Fit, Z: Array) -> Array:
     scales = np.ones(fit.model.shape[0])
     for block in fit.model.joint.blocks:
         if isinstance(block.prior, GaussianPrior):
-            each = block.prior.independent(len(block.columns))
+            precision = block.prior.independent(len(block.columns))
         else:
-            each = None
-        if each is not None and np.isfinite(each).all() and each.max() > 0:
-            scales[list(block.columns)] = each / each.max()
+            precision = None
+        if (
+            precision is not None
+            and np.isfinite(precision).all()
+            and precision.max() > 0
+        ):
+            scales[list(block.columns)] = precision / precision.max()
     return np.diag(scales[Z])
 
 
-def _sup(mu: Array, w2: Array, left: Array, df: float, ratios: Array) -> Array:
+def _sup(mu: Array, w2: Array, residual: Array, df: float, ratios: Array) -> Array:
     """sup over lam >= 0 of twice the restricted log-likelihood ratio, for each row of w2 (S, K), left (S,)."""
     shrunk = 1.0 / (1.0 + np.outer(mu, ratios))
-    D = w2 @ shrunk + left[:, None]
-    D0 = w2.sum(1) + left
+    D = w2 @ shrunk + residual[:, None]
+    D0 = w2.sum(1) + residual
     value = (df + len(mu)) * (np.log(D0)[:, None] - np.log(D)) + np.log(shrunk).sum(0)
     return np.maximum(value.max(1), 0.0)
 
@@ -239,8 +245,8 @@ def _score_test(
     Z = _range_columns(fit, functions)
     null = fit_model(model, Newton())
     m = model.shape[1]
-    found = estimate_of(model, null.solution, "a score test", in_memory=True)
-    scores = found.scores[:, :m] * found.weights[:, None]
+    estimate = estimate_of(model, null.solution, "a score test", in_memory=True)
+    scores = estimate.scores[:, :m] * estimate.weights[:, None]
     g = (model.design.X[:, Z].T @ scores).ravel()
     beta = null.solution.beta
     aux = null.solution.aux
@@ -258,8 +264,8 @@ def _score_test(
     mu, w2 = mu[keep], np.square(V[:, keep].T @ g) / mu[keep]
     ratios = np.geomspace(1e-2 / mu[-1], 1e4 / mu[0], _RATIOS)
     observed = _sup_of_scores(mu, w2[None], ratios)[0]
-    drawn = _sup_of_scores(mu, rng.chisquare(1.0, (SIMULATED, len(mu))), ratios)
-    return LinearityTest("score", float(observed), _p_value(drawn, observed))
+    simulated = _sup_of_scores(mu, rng.chisquare(1.0, (SIMULATED, len(mu))), ratios)
+    return LinearityTest("score", float(observed), _p_value(simulated, observed))
 
 
 def _sup_of_scores(mu: Array, w2: Array, ratios: Array) -> Array:
@@ -275,12 +281,12 @@ def _without(fit: Fit, functions: Sequence[TermFunction]) -> Model:
     Z = _range_columns(fit, functions)
     columns = fit.model.design.columns
     J = information_of(model, fit.solution.beta, None, **fit.solution.aux)
-    others = [
+    remaining = [
         b
         for b in model.joint.blocks
         if b.stated and not set(b.columns) & set(Z.tolist())
     ]
-    prior = mapping_of(others, columns)
+    prior = mapping_of(remaining, columns)
     prior[tuple(columns[j] for j in Z)] = Normal(
         _HELD / float(np.sqrt(np.diagonal(J).max()))
     )

@@ -78,14 +78,16 @@ class Local:
         m = self.u.shape[1]
         # beta - beta_(i) = A^-1 (x_i kron 1)' L_i (1 - H_i)^-1 u_i, by the Sherman-Morrison-Woodbury formula.
         gap = np.eye(m) - self.H
-        lost = (self.w == 0) | (
+        is_undefined = (self.w == 0) | (
             self.leverage > m - _ALONE
             if m == 1
             else np.linalg.eigvalsh(gap)[:, 0] < _ALONE
         )
-        gap = np.where(lost[:, None, None], np.eye(m), gap)
+        gap = np.where(is_undefined[:, None, None], np.eye(m), gap)
         return np.where(
-            lost[:, None], np.nan, np.linalg.solve(gap, self.u[..., None])[..., 0]
+            is_undefined[:, None],
+            np.nan,
+            np.linalg.solve(gap, self.u[..., None])[..., 0],
         )
 
     @cached_property
@@ -121,14 +123,14 @@ class Local:
     @cached_property
     def cook(self) -> Array:
         """Cook's distance (beta - beta_(i))' A (beta - beta_(i)) / (k dispersion), (n,)."""
-        moved = np.einsum("nmk,nm->nk", self.Q, self.deletion_scores)
-        return (moved**2).sum(1) / (self.Q.shape[2] * self.dispersion)
+        shift = np.einsum("nmk,nm->nk", self.Q, self.deletion_scores)
+        return (shift**2).sum(1) / (self.Q.shape[2] * self.dispersion)
 
     @cached_property
     def change(self) -> Array:
         """beta - beta_(i), (n, p, m)."""
-        moved = np.einsum("nmk,nm->nk", self.Q, self.deletion_scores)
-        return np.einsum("pmk,nk->npm", self.back, moved)
+        shift = np.einsum("nmk,nm->nk", self.Q, self.deletion_scores)
+        return np.einsum("pmk,nk->npm", self.back, shift)
 
 
 def local(fit: Fit) -> Local:
@@ -150,21 +152,21 @@ def _local_fit(fit: Fit) -> Local:
     # u = L^-1 score with L L' = W: of variance 1 under the model; (y - mu) / sd for a family with one predictor.
     root, inverse = roots(np.broadcast_to(information, (*eta.shape, eta.shape[1])))
     w = full_weights(design.weights, design.n)
-    Q, back = _orthonormal(fit, root, w)
-    out = Local(
+    Q, coefficient_map = _orthonormal(fit, root, w)
+    pieces = Local(
         eta,
         root,
         np.einsum("nab,nb->na", inverse, score),
         Q,
-        back,
+        coefficient_map,
         w,
         None,
         not model.joint.informative.any(),
     )
     free_sigma = likelihood.least_squares and model.noise_unknown
     if free_sigma:
-        return replace(out, df=out.total - out.size)
-    return out
+        return replace(pieces, df=pieces.total - pieces.size)
+    return pieces
 
 
 def local_obstacle(fit: Fit) -> str | None:
@@ -172,16 +174,20 @@ def local_obstacle(fit: Fit) -> str | None:
     if not isinstance(fit.model.likelihood, SmoothLikelihood):
         return f"the {fit.model.likelihood.name} likelihood has kinks, where a row left out moves the estimate in steps that no formula says"
     if not fit.model.joint.gaussian:
-        found = {
+        families = {
             b.prior
             for b in fit.model.joint.blocks
             if not isinstance(b.prior, (Flat, GaussianPrior))
         }
         names = sorted(
-            {p.name or "mixture" for p in found if not isinstance(p, HierarchicalPrior)}
+            {
+                p.name or "mixture"
+                for p in families
+                if not isinstance(p, HierarchicalPrior)
+            }
         )
         names += ["unknown-scale"] * any(
-            isinstance(p, HierarchicalPrior) for p in found
+            isinstance(p, HierarchicalPrior) for p in families
         )
         return f"the {', '.join(names)} prior is not quadratic, so the estimate without a row has no formula; use a flat or a normal prior"
     return None
@@ -191,12 +197,12 @@ def _orthonormal(fit: Fit, root: Array, w: Array) -> tuple[Array, Array]:
     """Q (n, m, k) and the map of coordinates back to beta, by QR of the rows L_i'(x_i ⊗ I), frequencies and prior."""
     model, (n, m) = fit.model, root.shape[:2]
     if fit.solution.null_space is None:
-        kept = list(range(model.shape[0]))
+        kept_columns = list(range(model.shape[0]))
     else:
-        kept = list(model.design.moments.rank.kept)
-    basis = _basis(model.design.frame, kept, model.design.X)
-    U = basis.rows(model.design.X)[:, kept]
-    T = basis.T[:, kept]
+        kept_columns = list(model.design.moments.rank.kept)
+    basis = _basis(model.design.frame, kept_columns, model.design.X)
+    U = basis.rows(model.design.X)[:, kept_columns]
+    T = basis.T[:, kept_columns]
     stacked = np.einsum("nj,nba->najb", U, root).reshape(n * m, -1)
     scale = np.repeat(np.sqrt(w), m)[:, None]
     # R with R'R = P for a positive semidefinite P.
@@ -209,13 +215,15 @@ def _orthonormal(fit: Fit, root: Array, w: Array) -> tuple[Array, Array]:
     R = np.linalg.qr(np.vstack([stacked * scale, prior]), mode="r")
     R_inverse = np.linalg.inv(R)
     Q = (stacked @ R_inverse).reshape(n, m, -1)
-    back = np.einsum("pj,jmk->pmk", T, R_inverse.reshape(len(kept), m, -1))
-    return Q, back
+    coefficient_map = np.einsum(
+        "pj,jmk->pmk", T, R_inverse.reshape(len(kept_columns), m, -1)
+    )
+    return Q, coefficient_map
 
 
-def _basis(basis: Frame, kept: list[int], X: Array) -> Frame:
+def _basis(basis: Frame, kept_columns: list[int], X: Array) -> Frame:
     """The design's own, without shifts when the intercept is not there to take them up."""
-    if basis.intercept is None or basis.intercept in kept:
+    if basis.intercept is None or basis.intercept in kept_columns:
         return basis
     size = np.sqrt((X**2).mean(0))
     return Frame(np.zeros_like(size), np.where(size > 0, size, 1.0), None)

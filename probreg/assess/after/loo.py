@@ -57,11 +57,11 @@ class LeaveOneOutDiagnostic(Diagnostic):
         return no_loo(fit)
 
     def run(self, fit: Fit) -> list[Finding]:
-        found = fit.loo()
-        k = np.asarray(found.pareto_k, dtype=float)
+        loo = fit.loo()
+        k = np.asarray(loo.pareto_k, dtype=float)
         size = int(np.prod(fit.model.shape)) + len(fit.model.unknown)
-        score = f"elpd {found.elpd:.1f} (SE {found.se:.1f}), {found.p:.1f} effective of {size} parameters"
-        bad = np.flatnonzero(~(k <= float(found.good_k)))
+        score = f"elpd {loo.elpd:.1f} (SE {loo.se:.1f}), {loo.p:.1f} effective of {size} parameters"
+        bad = np.flatnonzero(~(k <= float(loo.good_k)))
         if not len(bad):
             sentence = f"no influential rows, Pareto k at most {k.max():.2f}. {score}"
             return self.report_ok(sentence, statistic=k.max())
@@ -69,13 +69,13 @@ class LeaveOneOutDiagnostic(Diagnostic):
         # the label of the row behind every observation
         names = fit.model.design.row_names[observation_rows(fit.model)[0]][order]
         first = ", ".join(f"{n} ({k[i]:.2f})" for n, i in zip(names[:_SHOWN], order))
-        more = f" and {len(bad) - _SHOWN} more" if len(bad) > _SHOWN else ""
-        sentence = f"unreliable for row{'s' * (len(bad) > 1)} {first}{more}. {score}"
+        suffix = f" and {len(bad) - _SHOWN} more" if len(bad) > _SHOWN else ""
+        sentence = f"unreliable for row{'s' * (len(bad) > 1)} {first}{suffix}. {score}"
         remedy = "look at these rows and refit without them"
         if "log_q" in fit.solution.posterior.stats:
             remedy = f"fit with nuts first; then {remedy}"
         remedy += f". If they are correct, {heavier_tails(fit)}"
-        if found.p > size:
+        if loo.p > size:
             remedy += (
                 ". More effective parameters than parameters: the model may not fit"
             )
@@ -98,7 +98,7 @@ def loo_pit(fit: Fit) -> Array:
     model = fit.model
     draws = fit.solution.posterior.flat
     beta = draws["beta"]
-    known = {**model.fixed, **{a: draws[a][:, None] for a in model.unknown}}
+    parameters = {**model.fixed, **{a: draws[a][:, None] for a in model.unknown}}
     # log p - log q (S, 1) of draws from an approximation q, else 0: added to the weights of every observation.
     stats = fit.solution.posterior.stats
     if "log_q" not in stats:
@@ -110,7 +110,7 @@ def loo_pit(fit: Fit) -> Array:
     correction = log_ratio
     parts = np.array_split(np.arange(len(rows)), 1 + len(rows) * len(beta) // _AT_ONCE)
     ends = [
-        _left_out(model, model.design.take(rows[part]), beta, known, correction)
+        _left_out(model, model.design.take(rows[part]), beta, parameters, correction)
         for part in parts
     ]
     lower, upper = (np.concatenate(e) for e in zip(*ends))
@@ -118,21 +118,25 @@ def loo_pit(fit: Fit) -> Array:
 
 
 def _left_out(
-    model: Model, some: Design, beta: Array, known: dict[str, Any], correction: Array
+    model: Model,
+    rows: Design,
+    beta: Array,
+    parameters: dict[str, Any],
+    correction: Array,
 ) -> tuple[Array, Array]:
     """P(Y_i < y_i) and P(Y_i <= y_i) of these rows, each left out of the posterior; equal for a continuous response."""
     likelihood = model.likelihood
     assert isinstance(likelihood, UnivariateLikelihood)  # as in `applies`
-    eta = plus_offset(some.X @ beta, some.offset)
-    known = likelihood.at_rows(known, some.precision)
-    log_lik = likelihood.log_prob(some.observed, eta, **known)
+    eta = plus_offset(rows.X @ beta, rows.offset)
+    parameters = likelihood.at_rows(parameters, rows.precision)
+    log_lik = likelihood.log_prob(rows.observed, eta, **parameters)
     w = np.exp(leave_rows_out(log_lik, correction[:, 0], weights=True).log_weights.T)
-    upper = (w * likelihood.cdf(some.observed, eta, **known)).sum(0)
+    upper = (w * likelihood.cdf(rows.observed, eta, **parameters)).sum(0)
     if isinstance(likelihood.support, str):
         return upper, upper
-    y = some.observed
+    y = rows.observed
     below = likelihood.joined(likelihood.drawn(y) - 1.0, **likelihood.given(y))
-    return (w * likelihood.cdf(below, eta, **known)).sum(0), upper
+    return (w * likelihood.cdf(below, eta, **parameters)).sum(0), upper
 
 
 @DIAGNOSTICS.register

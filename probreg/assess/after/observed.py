@@ -12,7 +12,7 @@ Array = np.ndarray
 _MOST = 1_000_000
 
 
-def zero_weight_obstacle(fit: Fit, least: int = 8) -> str | None:
+def zero_weight_obstacle(fit: Fit, minimum: int = 8) -> str | None:
     """Why the observations of a fit cannot be counted one by one, or are too few for a test; None when they can."""
     design = fit.model.design
     if design.weights is not None and (design.weights % 1 != 0).any():
@@ -22,8 +22,8 @@ def zero_weight_obstacle(fit: Fit, least: int = 8) -> str | None:
             f"there are more than {_MOST:,} observations, where a test finds any trifle"
         )
     free = design.total - design.moments.rank.rank
-    if free < least:
-        return f"only {free:g} observations are left beside the coefficients, and {least} are needed"
+    if free < minimum:
+        return f"only {free:g} observations are left beside the coefficients, and {minimum} are needed"
     return None
 
 

@@ -52,10 +52,10 @@ class OutlierDiagnostic(Diagnostic):
         p = np.minimum(surprise(fit) * fit.model.design.total, 1.0)
         p = p if w is None else np.where(w > 0, p, 1.0)
         order = [i for i in np.argsort(p) if p[i] < SIGNIFICANT]
-        least = float(np.nanmin(p))
-        test = f"{format_p(least)} (Bonferroni)"
+        smallest = float(np.nanmin(p))
+        test = f"{format_p(smallest)} (Bonferroni)"
         if not order:
-            return self.report_ok(f"no outliers, {test}", p_value=least)
+            return self.report_ok(f"no outliers, {test}", p_value=smallest)
         names = fit.model.design.row_names[order]
         plural = "s" * (len(order) > 1)
         sentence = (
@@ -64,26 +64,26 @@ class OutlierDiagnostic(Diagnostic):
         remedy = f"check the row{plural}"
         if two_values_obstacle(fit.model) is None:
             remedy += f"; if correct, {heavier_tails(fit)}"
-        verdict = Verdict.WARNING if least < STRONG else Verdict.NOTE
+        verdict = Verdict.WARNING if smallest < STRONG else Verdict.NOTE
         rows = names.tolist()
-        return self.report(verdict, sentence, remedy, rows=rows, p_value=least)
+        return self.report(verdict, sentence, remedy, rows=rows, p_value=smallest)
 
 
 def surprise(fit: Fit) -> Array:
     """The probability of a response at least as far out as that of each row, (n,)."""
     likelihood = fit.model.likelihood
-    every = np.arange(fit.model.design.n)
+    rows = np.arange(fit.model.design.n)
     if not isinstance(likelihood, UnivariateLikelihood):
         p = likelihood.mean(predictor(fit), **fit.aux_of_rows)
         if isinstance(likelihood, OfTrials):
             return _of_counts(likelihood.tally(fit.model.design.observed), p)
-        own = p[every, fit.model.design.observed.astype(int)]
-        return np.where(p <= own[:, None] * (1 + 1e-12), p, 0.0).sum(1)
-    if local_obstacle(fit) is None and (found := local(fit)).df is not None:
+        observed_probability = p[rows, fit.model.design.observed.astype(int)]
+        return np.where(p <= observed_probability[:, None] * (1 + 1e-12), p, 0.0).sum(1)
+    if local_obstacle(fit) is None and (pieces := local(fit)).df is not None:
         return 2.0 * stdtr(
-            found.df - 1.0, -np.abs(np.nan_to_num(externally_studentised(fit, found)))
+            pieces.df - 1.0, -np.abs(np.nan_to_num(externally_studentised(fit, pieces)))
         )
-    upper, below = tails(fit, every)
+    upper, below = tails(fit, rows)
     return np.minimum(2.0 * np.minimum(upper, 1.0 - below), 1.0)
 
 

@@ -69,9 +69,9 @@ def _jensen_shannon_distance(gaps: Array, weights: Array) -> Array:
     P = (np.arange(1.0, S) / S)[:, None]
     Q = np.cumsum(weights, axis=0)[:-1]
     # CJS = sum of gap (P log2(2P / (P + Q)) + Q log2(2Q / (P + Q))) / sum of gap (P + Q)
-    found = []
+    distances = []
     for p, q in ((P, Q), (1.0 - P, np.maximum(1.0 - Q, 0.0))):
-        both = (gaps * (p + q)).sum(0)
+        total = (gaps * (p + q)).sum(0)
         middle = np.log2((p + q) / 2.0)
         with np.errstate(
             divide="ignore", invalid="ignore"
@@ -79,9 +79,9 @@ def _jensen_shannon_distance(gaps: Array, weights: Array) -> Array:
             log_q = np.where(q > 0, np.log2(q), 0.0)
             cjs = (gaps * (p * (np.log2(p) - middle) + q * (log_q - middle))).sum(
                 0
-            ) / both
-        found.append(np.sqrt(np.maximum(cjs, 0.0)))
-    return np.maximum(*found)
+            ) / total
+        distances.append(np.sqrt(np.maximum(cjs, 0.0)))
+    return np.maximum(*distances)
 
 
 @check_arguments
@@ -130,8 +130,8 @@ def power_scaling(fit: Fit) -> DataFrame:
     aux = {a: draws[a] for a in fit.model.unknown}
     aux_and_hyper = aux | {
         name: draws[name]
-        for of in needed_hyper(fit.model).values()
-        for name in of.values()
+        for names in needed_hyper(fit.model).values()
+        for name in names.values()
     }
     alone = np.repeat(
         ~design.of_terms[design.head], len(fit.parameter_names) // len(design.head)
@@ -192,11 +192,13 @@ class PowerScalingDiagnostic(Diagnostic):
     def run(self, fit: Fit) -> list[Finding]:
         table = power_scaling(fit).sort_values("prior", ascending=False, kind="stable")
         hyper = {
-            name for of in needed_hyper(fit.model).values() for name in of.values()
+            name
+            for names in needed_hyper(fit.model).values()
+            for name in names.values()
         }
         alone = table["reading"] == _ALONE
         governing = table.index.isin(list(hyper))
-        out: list[Finding] = []
+        findings: list[Finding] = []
         for rows, verdict, meaning, remedy in (
             (
                 table["reading"] == _BOTH,
@@ -217,19 +219,19 @@ class PowerScalingDiagnostic(Diagnostic):
                 "justify their prior, and compare the function under another one",
             ),
         ):
-            found = table[rows]
-            if len(found):
-                sentence = f"{meaning} {_list_parameters(found)}"
-                columns = [str(name) for name in found.index]
-                largest = found["prior"].max()
-                out += self.report(
+            sensitive = table[rows]
+            if len(sensitive):
+                sentence = f"{meaning} {_list_parameters(sensitive)}"
+                columns = [str(name) for name in sensitive.index]
+                largest = sensitive["prior"].max()
+                findings += self.report(
                     verdict, sentence, remedy, columns, statistic=largest
                 )
         worst = float(table["prior"].max())
         sentence = (
             f"largest sensitivity to the prior {worst:.2g} (good below {SENSITIVE})"
         )
-        return out or self.report_ok(sentence, statistic=worst)
+        return findings or self.report_ok(sentence, statistic=worst)
 
 
 def _list_parameters(table: Any) -> str:
@@ -237,5 +239,5 @@ def _list_parameters(table: Any) -> str:
         f"{name} ({row.prior:.2f}, {row.likelihood:.2f})"
         for name, row in table.head(5).iterrows()
     ]
-    more = f" and {len(table) - 5} more" if len(table) > 5 else ""
-    return f"{', '.join(first)}{more} (sensitivities to prior and data)"
+    suffix = f" and {len(table) - 5} more" if len(table) > 5 else ""
+    return f"{', '.join(first)}{suffix} (sensitivities to prior and data)"

@@ -53,10 +53,14 @@ def predictive_checks(fit: Fit) -> list[PredictiveCheck]:
         _replicate_blocks(fit)
     ):  # a second thread draws the next block
         for statistic, into in zip(chosen, sums):
-            made = statistic.value(replicate, eta, aux)
-            seen = np.broadcast_to(statistic.value(y, eta, aux), made.shape)
-            tie = np.isclose(made, seen, rtol=1e-12, atol=0.0)
-            into += [seen.sum(), made.sum(), np.where(tie, 0.5, made > seen).sum()]
+            replicated = statistic.value(replicate, eta, aux)
+            seen = np.broadcast_to(statistic.value(y, eta, aux), replicated.shape)
+            tie = np.isclose(replicated, seen, rtol=1e-12, atol=0.0)
+            into += [
+                seen.sum(),
+                replicated.sum(),
+                np.where(tie, 0.5, replicated > seen).sum(),
+            ]
         total += len(replicate)
     return [
         PredictiveCheck(t, *(float(v) / total for v in row))
@@ -68,10 +72,10 @@ def _select_statistics(fit: Fit) -> list[Statistic]:
     """Return the test statistics for this fit; those of the row order only where rows are neither counted nor
     repeated."""
     design = fit.model.design
-    every = statistics(
+    candidates = statistics(
         fit.model.likelihood, _eta(_observations(fit), fit.solution.beta)
     )
-    return [s for s in every if design.weights is None or not s.ordered]
+    return [s for s in candidates if design.weights is None or not s.ordered]
 
 
 def _observations(fit: Fit) -> Design:
@@ -101,15 +105,17 @@ def _replicate_blocks(
     order = canonical_order(design)
     some_rows = design.take(order)
     place = np.argsort(order)
-    for some in np.array_split(chosen, 1 + count * design.n // _AT_ONCE):
-        if len(some):
-            eta = _eta(design, flat["beta"][some])
-            aux = {**model.fixed, **{a: flat[a][some, None] for a in model.unknown}}
+    for indices in np.array_split(chosen, 1 + count * design.n // _AT_ONCE):
+        if len(indices):
+            eta = _eta(design, flat["beta"][indices])
+            aux = {**model.fixed, **{a: flat[a][indices, None] for a in model.unknown}}
             likelihood = model.likelihood
-            each = likelihood.at_rows(aux, some_rows.precision) | model.given(some_rows)
-            replicate = likelihood.drawn(likelihood.sample(rng, eta[:, order], **each))[
-                :, place
-            ]
+            parameters = likelihood.at_rows(aux, some_rows.precision) | model.given(
+                some_rows
+            )
+            replicate = likelihood.drawn(
+                likelihood.sample(rng, eta[:, order], **parameters)
+            )[:, place]
             aux = likelihood.at_rows(aux, design.precision) | model.given(design)
             yield likelihood.drawn(design.observed)[None], replicate, eta, aux
 
@@ -133,19 +139,19 @@ class PredictiveDiagnostic(Diagnostic):
 
     def run(self, fit: Fit) -> list[Finding]:
         checks = predictive_checks(fit)
-        out: list[Finding] = []
+        findings: list[Finding] = []
         for c in checks:
             if c.two_sided < SIGNIFICANT:
                 p = max(c.two_sided, 1.0 / _REPLICATES)
                 sign = "=" if c.two_sided >= p else "<"
                 verdict = Verdict.WARNING if c.two_sided <= _RARE else Verdict.NOTE
-                out += self.report(
+                findings += self.report(
                     verdict,
                     f"{c.statistic.name} {c.observed:.4g} in the data, {c.replicated:.4g} in replicated data, p {sign} {p:.2g}",
                     c.statistic.remedy,
                     statistic=c.observed,
                     p_value=p,
                 )
-        least = min(checks, key=lambda c: c.two_sided)
-        sentence = f"replicated data agree with the data in {len(checks)} statistics; smallest p-value: {least.statistic.name} ({format_p(least.p_value)})"
-        return out or self.report_ok(sentence, p_value=least.two_sided)
+        smallest = min(checks, key=lambda c: c.two_sided)
+        sentence = f"replicated data agree with the data in {len(checks)} statistics; smallest p-value: {smallest.statistic.name} ({format_p(smallest.p_value)})"
+        return findings or self.report_ok(sentence, p_value=smallest.two_sided)

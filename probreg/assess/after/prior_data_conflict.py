@@ -62,13 +62,13 @@ class ConflictDiagnostic(Diagnostic):
         d2 = conflict(shift, prior, alone.scale.block(slots))
         q = len(slots)
         p = float(chdtrc(q, d2) if alone.df is None else fdtrc(q, alone.df, d2 / q))
-        far = np.abs(shift) / np.sqrt(np.diagonal(prior))
-        name = model.design.columns[where[int(far.argmax()) // m]]
+        standardised = np.abs(shift) / np.sqrt(np.diagonal(prior))
+        name = model.design.columns[where[int(standardised.argmax()) // m]]
         result = "no sign of a conflict"
         if p < SIGNIFICANT:
             result = "prior and data contradict each other"
         sentence = (
-            f"{result}, D2({q}) = {d2:.3g}, {format_p(p)}; the estimate from the data of {name} is {far.max():.2g} "
+            f"{result}, D2({q}) = {d2:.3g}, {format_p(p)}; the estimate from the data of {name} is {standardised.max():.2g} "
             "prior standard deviations from the prior's centre"
         )
         remedy = "check units, coding and rows, then use a wider prior"
@@ -79,12 +79,12 @@ def _data_alone(model: Model) -> Solution | None:
     """Maximum likelihood, None where it does not exist."""
     flat = replace(model, prior=Flat(), aux=model.fixed)
     try:
-        found = Auto().choose(flat)[0].solve(flat, np.random.default_rng(0))
+        solution = Auto().choose(flat)[0].solve(flat, np.random.default_rng(0))
     except ProbregError:
         return None
-    usable = found.status.good and not (
-        found.not_estimable is not None and found.not_estimable.any()
+    usable = solution.status.good and not (
+        solution.not_estimable is not None and solution.not_estimable.any()
     )
-    if usable and np.isfinite(found.scale.diagonal()).all():
-        return found
+    if usable and np.isfinite(solution.scale.diagonal()).all():
+        return solution
     return None

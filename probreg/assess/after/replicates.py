@@ -97,17 +97,19 @@ class Replicates:
         """s~_i = (I - W_i G_i)^-1 s_i, (S, n, m): beta - beta_(i) = A^-1 Z_i' s~_i; 0 where an observation cannot be left out."""
         m = self.eta.shape[-1]
         gap = np.eye(m) - np.swapaxes(self.leverage, -1, -2)
-        lost = np.abs(np.linalg.det(gap)) < 1e-10
-        gap = np.where(lost[..., None, None], np.eye(m), gap)
+        is_singular = np.abs(np.linalg.det(gap)) < 1e-10
+        gap = np.where(is_singular[..., None, None], np.eye(m), gap)
         return np.where(
-            lost[..., None], 0.0, np.linalg.solve(gap, self.score[..., None])[..., 0]
+            is_singular[..., None],
+            0.0,
+            np.linalg.solve(gap, self.score[..., None])[..., 0],
         )
 
     @cached_property
     def change(self) -> Array:
         """A^-1 Z_i' s~_i, (S, n, k)."""
-        moved = np.einsum("nak,sna->snk", self.Z, self.deletion_scores, optimize=True)
-        return np.einsum("snk,skl->snl", moved, self.covariance, optimize=True)
+        shift = np.einsum("nak,sna->snk", self.Z, self.deletion_scores, optimize=True)
+        return np.einsum("snk,skl->snl", shift, self.covariance, optimize=True)
 
     @cached_property
     def dispersion(self) -> Array:
@@ -147,7 +149,9 @@ def found_by(p: float) -> str:
 def drawable(fit: Fit) -> bool:
     """Null distributions of this fit can be drawn, and are needed: few observations, one by one."""
     design = fit.model.design
-    single = local_obstacle(fit) is None and zero_weight_obstacle(fit, least=1) is None
+    single = (
+        local_obstacle(fit) is None and zero_weight_obstacle(fit, minimum=1) is None
+    )
     return (
         single
         and design.weight_kind != "sampling"
@@ -167,16 +171,16 @@ def simulated_p_value(
     rows = rows_of_observations(fit)
     if not ordered:
         rows = rows[canonical_order(fit.model.design.take(rows))]
-    at = _observed_replicate(fit, rows)
+    observed = _observed_replicate(fit, rows)
     rng = np.random.default_rng([fit.seed, 5])
-    own = statistic(at)[0]
+    observed_statistic = statistic(observed)[0]
     over = 1
     done = 1
-    for least, enough in _LOOKS:
-        for some in _draw_replicates(fit, at, rng, least - done):
-            found = statistic(some)
-            over += int((~(found < own * (1 - 1e-9))).sum())
-        done = least
+    for target, enough in _LOOKS:
+        for replicates in _draw_replicates(fit, observed, rng, target - done):
+            simulated = statistic(replicates)
+            over += int((~(simulated < observed_statistic * (1 - 1e-9))).sum())
+        done = target
         if over >= enough:
             break
     if over == 1:
@@ -186,56 +190,58 @@ def simulated_p_value(
 
 def _observed_replicate(fit: Fit, rows: Array) -> Replicates:
     """Return the observed data as one data set."""
-    found = local(fit)
+    pieces = local(fit)
     model = fit.model
     assert isinstance(model.likelihood, SmoothLikelihood)
-    Z = np.linalg.solve(np.swapaxes(found.root, 1, 2), found.Q)  # L_i' Z_i = Q_i
-    P = np.eye(Z.shape[2]) - np.einsum("n,nak,nal->kl", found.w, found.Q, found.Q)
-    known = {
+    Z = np.linalg.solve(np.swapaxes(pieces.root, 1, 2), pieces.Q)  # L_i' Z_i = Q_i
+    P = np.eye(Z.shape[2]) - np.einsum("n,nak,nal->kl", pieces.w, pieces.Q, pieces.Q)
+    aux = {
         k: np.asarray(v)[rows] if np.ndim(v) else float(v)
         for k, v in fit.aux_of_rows.items()
     }
     return Replicates(
         model.likelihood,
-        known,
+        aux,
         model.design.observed[rows][None],
-        found.eta[rows][None],
+        pieces.eta[rows][None],
         Z[rows],
         P,
-        found.df,
+        pieces.df,
         rows,
     )
 
 
 def _draw_replicates(
-    fit: Fit, at: Replicates, rng: np.random.Generator, count: int
+    fit: Fit, observed: Replicates, rng: np.random.Generator, count: int
 ) -> Iterator[Replicates]:
     """Yield blocks of data sets drawn from the model at its estimates."""
-    n, m, k = at.Z.shape
+    n, m, k = observed.Z.shape
     pull = _log_prior_gradient(fit, local(fit))
     step = max(1, _AT_ONCE // (n * m * max(k, 4)))
     while count > 0:
         size = min(step, count)
         count -= size
-        eta = np.broadcast_to(at.eta, (size, n, m))
-        y = at.likelihood.sample(rng, eta, **at.aux)
+        eta = np.broadcast_to(observed.eta, (size, n, m))
+        y = observed.likelihood.sample(rng, eta, **observed.aux)
         phi = (
             np.einsum(
                 "nak,sna->sk",
-                at.Z,
-                at.likelihood.score(y, eta, **at.aux),
+                observed.Z,
+                observed.likelihood.score(y, eta, **observed.aux),
                 optimize=True,
             )
             + pull
         )
         yield replace(
-            at, y=y, eta=eta + np.einsum("nak,sk->sna", at.Z, phi, optimize=True)
+            observed,
+            y=y,
+            eta=eta + np.einsum("nak,sk->sna", observed.Z, phi, optimize=True),
         )
 
 
-def _log_prior_gradient(fit: Fit, found: Local) -> Array:
+def _log_prior_gradient(fit: Fit, pieces: Local) -> Array:
     """Return the gradient of the log prior over phi at the estimate, (k,)."""
     joint = fit.model.joint
     P = joint.precision_of_entries(fit.model.shape[1], fit.model.noise(fit.aux))
     slope = -P @ (fit.solution.beta - joint.center[:, None]).ravel()
-    return np.einsum("pmk,pm->k", found.back, slope.reshape(fit.solution.beta.shape))
+    return np.einsum("pmk,pm->k", pieces.back, slope.reshape(fit.solution.beta.shape))

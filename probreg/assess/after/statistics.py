@@ -177,15 +177,15 @@ def _(likelihood: Multinomial, fitted: Array) -> tuple[Statistic, ...]:
         mean = aux["trials"][:, None] * likelihood.mean(eta)
         return ((y - mean) ** 2 / mean).sum(-1).mean(-1) / (y.shape[-1] - 1.0)
 
-    found = []
+    rates = []
     for k, c in enumerate(likelihood.levels):
 
         def rate(y: Array, eta: Array, aux: Aux, k: int = k) -> Array:
             return y[..., k].sum(-1) / y.sum((-1, -2))
 
-        found.append(Statistic(f"rate of class {c}", rate, _RATES))
+        rates.append(Statistic(f"rate of class {c}", rate, _RATES))
     name = "dispersion (mean squared Pearson residual)"
-    return (*found, Statistic(name, dispersion, _OVERDISPERSED_TRIALS))
+    return (*rates, Statistic(name, dispersion, _OVERDISPERSED_TRIALS))
 
 
 @statistics.register

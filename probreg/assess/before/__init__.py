@@ -61,7 +61,7 @@ def check(model: Model, *, cheap: Flag = False, verbose: Flag = False) -> Findin
     'PROBLEM'
     """
     model.design.need_rows("a check before the fit")
-    found = [
+    findings = [
         f for cls in CHECKS.values() if cls.cheap or not cheap for f in cls().run(model)
     ]
-    return Findings.of(found, CHECKS, verbose=verbose)
+    return Findings.of(findings, CHECKS, verbose=verbose)

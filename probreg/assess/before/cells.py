@@ -38,44 +38,46 @@ class CellsCheck(Check):
             return self.report_not_applicable("no column takes the values 0 and 1")
         single = self._single(design, places, weights)
         empty = self._empty(model, places, weights)
-        out: list[Finding] = []
+        findings: list[Finding] = []
         names = [design.columns[j] for j in places]
         for term, columns in terms_of(design, names).items():
-            for by_column, what in (
+            for by_column, description in (
                 (single, "with only one observation"),
                 (empty, f"without observations of some {design.response}"),
             ):
-                found = [f for c in columns for f in by_column.get(c, [])]
-                out += self._report_term(term, found, what)
-        if out:
-            return out
+                term_findings = [f for c in columns for f in by_column.get(c, [])]
+                findings += self._report_term(term, term_findings, description)
+        if findings:
+            return findings
         if isinstance(model.likelihood, OfClasses):
             text = "every level occurs with every class of the response"
         else:
             text = "every level has at least two observations"
         return self.report_ok(f"{text} ({len(places)} columns)")
 
-    def _report_term(self, term: str, found: list[Finding], what: str) -> list[Finding]:
+    def _report_term(
+        self, term: str, findings: list[Finding], description: str
+    ) -> list[Finding]:
         """Return the findings of one term: a single column as it is, several in one sentence."""
-        columns = list(dict.fromkeys(c for f in found for c in f.columns))
+        columns = list(dict.fromkeys(c for f in findings for c in f.columns))
         if len(columns) < 2:
-            return found
-        sentence = f"{term} has {len(columns)} levels {what}: {few_of(columns)}"
-        return self.report(Verdict.WARNING, sentence, found[0].remedy, columns)
+            return findings
+        sentence = f"{term} has {len(columns)} levels {description}: {few_of(columns)}"
+        return self.report(Verdict.WARNING, sentence, findings[0].remedy, columns)
 
     def _single(
         self, design: Design, places: Array, weights: Array
     ) -> dict[str, list[Finding]]:
         """Return the findings of columns that are 0 or 1 in one observation only."""
-        out = dict[str, list[Finding]]()
+        findings = dict[str, list[Finding]]()
         counts = _sums_by_value(design, places, weights[:, None])[..., 0]
         remedy = "merge the level with another one, or give the column a prior"
         for k, v in np.argwhere(counts == 1):
             column = design.columns[places[k]]
             sentence = f"only one observation has {column} = {v}"
-            found = self.report(Verdict.WARNING, sentence, remedy, (column,))
-            out.setdefault(column, []).extend(found)
-        return out
+            finding = self.report(Verdict.WARNING, sentence, remedy, (column,))
+            findings.setdefault(column, []).extend(finding)
+        return findings
 
     def _empty(
         self, model: Model, places: Array, weights: Array
@@ -83,9 +85,9 @@ class CellsCheck(Check):
         """Return the findings of columns that are 0 or 1 in no row of some class."""
         likelihood = model.likelihood
         design = model.design
-        out = dict[str, list[Finding]]()
+        findings = dict[str, list[Finding]]()
         if not isinstance(likelihood, OfClasses):
-            return out
+            return findings
         tally = (weights > 0)[:, None] * likelihood.tally(design.observed)
         counts = _sums_by_value(design, places, tally)
         remedy = "merge levels, or give the column a prior; see separation"
@@ -93,9 +95,9 @@ class CellsCheck(Check):
             column = design.columns[places[k]]
             classes = [likelihood.classes[c] for c in np.flatnonzero(counts[k, v] == 0)]
             sentence = f"no row has {column} = {v} and {design.response} = {' or '.join(classes)}"
-            found = self.report(Verdict.WARNING, sentence, remedy, (column,))
-            out.setdefault(column, []).extend(found)
-        return out
+            finding = self.report(Verdict.WARNING, sentence, remedy, (column,))
+            findings.setdefault(column, []).extend(finding)
+        return findings
 
 
 def _two_valued(design: Design, used: Array) -> Array:

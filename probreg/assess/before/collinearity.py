@@ -52,23 +52,25 @@ class CollinearityCheck(Check):
             return self.report_not_applicable("exact collinearity, see rank")
         gvif, df, names = _inflations(model)
         inflation = dict(zip(names, gvif ** (1.0 / df)))
-        out: list[Finding] = []
+        findings: list[Finding] = []
         largest = 1.0
         if len(_compared_columns(model, centred=True)) > 1:
             index, share, columns = _indices(model, centred=True)
             largest = float(index[-1])
             for k in np.flatnonzero(index >= NOTED)[::-1]:
-                found = {c: float(v) for c, v in zip(columns, share[k]) if v > SHARE}
-                out += self._report_index(model, float(index[k]), found, inflation)
+                loadings = {c: float(v) for c, v in zip(columns, share[k]) if v > SHARE}
+                findings += self._report_index(
+                    model, float(index[k]), loadings, inflation
+                )
         high = sorted(
             (t for t in names if inflation[t] >= HIGH_VIF), key=lambda t: -inflation[t]
         )
-        if high and not out:
+        if high and not findings:
             sentence = f"large variance inflation factors: {few_of([f'{t} ({inflation[t]:.3g})' for t in high])}"
             flagged = [design.columns[j] for t in high for j in terms(design)[t]]
-            out = self.report(Verdict.NOTE, sentence, _REMEDY, flagged)
+            findings = self.report(Verdict.NOTE, sentence, _REMEDY, flagged)
         worst = max(names, key=lambda t: inflation[t])
-        return out or self.report_ok(
+        return findings or self.report_ok(
             f"largest condition index {largest:.3g}, largest VIF {inflation[worst]:.3g} ({worst})"
         )
 
@@ -145,8 +147,8 @@ def _require_full_rank(model: Model) -> None:
 
 def _scaled_root(model: Model, columns: list[int]) -> Array:
     """Return a triangular factor of these columns at unit length, centred if the intercept is not among them."""
-    at = model.design.intercept
-    front = [] if at is None or at in columns else [at]
+    intercept = model.design.intercept
+    front = [] if intercept is None or intercept in columns else [intercept]
     F = np.asarray(triangular(model.design.moments.R[:, [*front, *columns]]), float)
     S = F[len(front) :, len(front) :]
     return S / np.linalg.norm(S, axis=0)
@@ -176,17 +178,17 @@ def _inflations(model: Model) -> tuple[Array, Array, list[str]]:
     columns = [j for j in range(model.shape[0]) if j != model.design.intercept]
     R = _scaled_root(model, columns)
     groups = {
-        t: [columns.index(j) for j in at]
-        for t, at in terms(model.design).items()
+        t: [columns.index(j) for j in positions]
+        for t, positions in terms(model.design).items()
         if t != "Intercept"
     }
     values = []
-    for at in groups.values():
-        others = [j for j in range(len(columns)) if j not in at]
+    for positions in groups.values():
+        other_columns = [j for j in range(len(columns)) if j not in positions]
         # half of log det R_1 + log det R_2 - log det R
-        half = _log_det(R[:, at]) + _log_det(R[:, others]) - _log_det(R)
+        half = _log_det(R[:, positions]) + _log_det(R[:, other_columns]) - _log_det(R)
         values.append(np.exp(2.0 * half))
-    df = np.array([len(at) for at in groups.values()])
+    df = np.array([len(positions) for positions in groups.values()])
     return np.array(values), df, list(groups)
 
 

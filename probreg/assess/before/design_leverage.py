@@ -38,8 +38,10 @@ class DesignLeverageCheck(Check):
         if surplus(model) is not None:
             return self.report_not_applicable("more columns than rows")
         w = full_weights(design.weights, design.n)
-        found = far_rows(design_leverage(model), w, model.design.row_names)
-        return self.report(found.verdict, found.sentence, found.remedy, rows=found.rows)
+        report = far_rows(design_leverage(model), w, model.design.row_names)
+        return self.report(
+            report.verdict, report.sentence, report.remedy, rows=report.rows
+        )
 
 
 def design_leverage(model: Model) -> Array:
@@ -53,9 +55,13 @@ def design_leverage(model: Model) -> Array:
     design = model.design
     design.need_rows("a leverage for each row")
     head = set(design.head.tolist())  # without effects of groups, which have a prior
-    kept = [j for j in design.moments.rank.kept if j in head]
-    rows = design.frame.rows(design.X) if design.frame.intercept in kept else design.X
-    U = rows[:, kept]
+    kept_columns = [j for j in design.moments.rank.kept if j in head]
+    rows = (
+        design.frame.rows(design.X)
+        if design.frame.intercept in kept_columns
+        else design.X
+    )
+    U = rows[:, kept_columns]
     w = design.square_weights
     weighted = U if w is None else U * np.sqrt(w)[:, None]
     if design.weight_kind != "frequency":
@@ -73,15 +79,20 @@ class FarRows(NamedTuple):
 
 
 def far_rows(
-    h: Array, w: Array, names: Array, *, least: float = HIGH, mean: float | None = None
+    h: Array,
+    w: Array,
+    names: Array,
+    *,
+    minimum: float = HIGH,
+    mean: float | None = None,
 ) -> FarRows:
-    """Return the rows of positive weight with a leverage h (n,) of at least `least` and four times the mean, highest first."""
+    """Return the rows of positive weight with a leverage h (n,) of at least `minimum` and four times the mean, highest first."""
     mean = float(w @ h / w.sum()) if mean is None else mean
     if mean >= ALONE:
         text = "every row has leverage 1: as many coefficients as observations"
         return FarRows(Verdict.OK, text)
-    far = (h >= max(least, TIMES * mean)) | (h >= ALONE)
-    order = [i for i in np.argsort(-h) if w[i] > 0 and far[i]]
+    is_far = (h >= max(minimum, TIMES * mean)) | (h >= ALONE)
+    order = [i for i in np.argsort(-h) if w[i] > 0 and is_far[i]]
     if not order:
         largest = h[w > 0].max(initial=0)
         text = f"largest leverage {largest:.3g} (mean {mean:.2g})"
@@ -95,11 +106,11 @@ def far_rows(
     return FarRows(verdict, sentence, remedy, tuple(names[order].tolist()))
 
 
-def list_first(names: Iterable[object], most: int = 3) -> str:
+def list_first(names: Iterable[object], limit: int = 3) -> str:
     """List the first names.
 
     >>> list_first("abcd")
     'a, b, c, ...'
     """
     texts = [str(name) for name in names]
-    return ", ".join(texts[:most]) + ", ..." * (len(texts) > most)
+    return ", ".join(texts[:limit]) + ", ..." * (len(texts) > limit)

@@ -40,12 +40,12 @@ class EventCheck(Check):
         w = full_weights(design.weights, len(design.observed))
         counts = w @ likelihood.tally(design.observed)
         by_level = [f"{v}: {n:g}" for v, n in zip(likelihood.classes, counts)]
-        out = self.report_ok(f"{sentence}; counts: {', '.join(by_level)}")
+        findings = self.report_ok(f"{sentence}; counts: {', '.join(by_level)}")
         for k in np.flatnonzero(counts == 0):
             sentence = f"no observation of {design.response} = {likelihood.classes[k]} has a positive weight"
             remedy = "leave the level out, or check the weights"
-            out += self.report(Verdict.PROBLEM, sentence, remedy)
-        return out + self._report_few_events(model, likelihood, counts)
+            findings += self.report(Verdict.PROBLEM, sentence, remedy)
+        return findings + self._report_few_events(model, likelihood, counts)
 
     def _report_few_events(
         self, model: Model, likelihood: OfClasses, counts: np.ndarray

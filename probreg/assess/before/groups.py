@@ -30,11 +30,11 @@ class GroupsCheck(Check):
         terms = model.design.recipe.grouped
         if not terms:
             return self.report_not_applicable("no effect varies by a group")
-        out: list[Finding] = []
+        findings: list[Finding] = []
         for key, term in terms.items():
             if has_improper_sd(model, term) and key in model.design.inputs:
-                out += self._check_term(model, term, model.design.inputs[key])
-        return out or self.report_ok("the standard deviations over groups are identified")  # fmt: skip
+                findings += self._check_term(model, term, model.design.inputs[key])
+        return findings or self.report_ok("the standard deviations over groups are identified")  # fmt: skip
 
     def _check_term(
         self, model: Model, term: GroupedTerm, inputs: Array
@@ -45,19 +45,19 @@ class GroupsCheck(Check):
             hold = f"fix {model.noise_scale}, " if model.noise_unknown else ""
             remedy = f"leave the term out, {hold}or collect several rows of each group"
             return self.report(Verdict.PROBLEM, sentence, remedy)
-        out: list[Finding] = []
+        findings: list[Finding] = []
         if G < FEW_LEVELS:
             sentence = f"{term.key}: the standard deviation over {G} groups is poorly estimated"
             remedy = f"use {term.group} as a factor, or give sd a proper prior"
-            out += self.report(Verdict.WARNING, sentence, remedy)
+            findings += self.report(Verdict.WARNING, sentence, remedy)
         if len(term.effects) == 1:
-            return out
+            return findings
         for effect, z in zip(term.effects, inputs.T[1:]):
             if not _is_constant(z) and not _varies_within(inputs[:, 0], z):
                 sentence = f"{term.key}: {effect} does not vary within {term.group}, so its group effect is part of the intercept's"
                 remedy = f"leave {effect} out of the term, and keep it as a column"
-                out += self.report(Verdict.WARNING, sentence, remedy)
-        return out
+                findings += self.report(Verdict.WARNING, sentence, remedy)
+        return findings
 
 
 def _is_constant(z: Array) -> bool:

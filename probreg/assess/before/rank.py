@@ -32,9 +32,9 @@ class RankCheck(Check):
 
     def run(self, model: Model) -> list[Finding]:
         design = model.design
-        least = surplus(model)
-        if least is not None:
-            return self._report_more_columns_than_rows(model, least)
+        n_dependent = surplus(model)
+        if n_dependent is not None:
+            return self._report_more_columns_than_rows(model, n_dependent)
         if design.coded and len(design.columns) > SOON:
             return self._check_coded_levels(model)
         names = design.columns
@@ -42,7 +42,7 @@ class RankCheck(Check):
         undecided = _format_equations(
             _rank_of(design.moments.R[:, free]), [names[j] for j in free]
         )
-        out = self._report_unidentified(model, undecided)
+        findings = self._report_unidentified(model, undecided)
         reported = {columns[0] for _, columns in undecided}
         # columns of groups are combinations of the intercept by design
         reported |= {c for t in design.recipe.grouped.values() for c in t.columns}
@@ -51,13 +51,13 @@ class RankCheck(Check):
             for equation, columns in _format_equations(design.moments.rank, names)
             if columns[0] not in reported
         ]
-        return out + self._report_shared(model, shared) or self.report_ok(
+        return findings + self._report_shared(model, shared) or self.report_ok(
             "the design has full column rank"
         )
 
     def _report_shared(self, model: Model, shared: list[Equation]) -> list[Finding]:
         """Return a note for each column, and for each smooth term, that only the prior identifies."""
-        out: list[Finding] = []
+        findings: list[Finding] = []
         smooth = {c: t.name for t in model.design.recipe.terms for c in t.columns}
         by_term: dict[str, list[tuple[str, ...]]] = {}
         for equation, columns in shared:
@@ -65,33 +65,37 @@ class RankCheck(Check):
                 by_term.setdefault(smooth[columns[0]], []).append(columns)
             else:
                 sentence = f"{equation}: {_BY_PRIOR}"
-                out += self.report(Verdict.NOTE, sentence, "", columns)
-        for term, found in by_term.items():
-            others = {smooth.get(c, c): None for cols in found for c in cols[1:]}
-            others.pop(term, None)
-            sentence = f"{term}: {len(found)} columns are combinations of {', '.join(others) or 'one another'}; {_BY_PRIOR}"
-            out += self.report(Verdict.NOTE, sentence, "", [c[0] for c in found])
-        return out
+                findings += self.report(Verdict.NOTE, sentence, "", columns)
+        for term, equations in by_term.items():
+            other_terms = {
+                smooth.get(c, c): None for cols in equations for c in cols[1:]
+            }
+            other_terms.pop(term, None)
+            sentence = f"{term}: {len(equations)} columns are combinations of {', '.join(other_terms) or 'one another'}; {_BY_PRIOR}"
+            findings += self.report(
+                Verdict.NOTE, sentence, "", [c[0] for c in equations]
+            )
+        return findings
 
     def _report_unidentified(
-        self, model: Model, found: list[Equation]
+        self, model: Model, equations_found: list[Equation]
     ) -> list[Finding]:
         """Return a problem for each column that neither data nor prior identifies; one for a term with several of them."""
-        out: list[Finding] = []
+        findings: list[Finding] = []
         by_term = terms_of(model.design, model.design.columns)
         term_of = {c: term for term, columns in by_term.items() for c in columns}
-        dropped = [columns[0] for _, columns in found]
-        for term, own in terms_of(model.design, dropped).items():
-            equations = [e for e in found if e[1][0] in own]
+        dropped = [columns[0] for _, columns in equations_found]
+        for term, term_columns in terms_of(model.design, dropped).items():
+            equations = [e for e in equations_found if e[1][0] in term_columns]
             columns = tuple(dict.fromkeys(c for _, cols in equations for c in cols))
             if len(equations) == 1:
                 sentence = f"{equations[0][0]}: {_explain_redundancy(columns)}"
             else:
-                others = dict.fromkeys(term_of[c] for c in columns)
-                others.pop(term, None)
-                sentence = f"{term}: {len(equations)} of its columns are combinations of {few_of(list(others)) or 'one another'}: their coefficients are not identified"
-            out += self.report(Verdict.PROBLEM, sentence, _REMEDY, columns)
-        return out
+                other_terms = dict.fromkeys(term_of[c] for c in columns)
+                other_terms.pop(term, None)
+                sentence = f"{term}: {len(equations)} of its columns are combinations of {few_of(list(other_terms)) or 'one another'}: their coefficients are not identified"
+            findings += self.report(Verdict.PROBLEM, sentence, _REMEDY, columns)
+        return findings
 
     def _check_coded_levels(self, model: Model) -> list[Finding]:
         """Check the other columns against thousands of levels stored as codes, without equations."""
@@ -106,22 +110,24 @@ class RankCheck(Check):
         sentence = f"{few_of(names)} {verb} of the levels and of other columns: their coefficients are not identified"
         return self.report(Verdict.PROBLEM, sentence, _REMEDY, names)
 
-    def _report_more_columns_than_rows(self, model: Model, least: int) -> list[Finding]:
+    def _report_more_columns_than_rows(
+        self, model: Model, n_dependent: int
+    ) -> list[Finding]:
         """Return one finding if columns outnumber rows by so many that equations between them would not help."""
         design = model.design
         free = np.flatnonzero(~model.joint.informative)
         names = tuple(design.columns[j] for j in free)
-        sentence = f"at least {least:,} of {len(design.columns):,} columns are combinations of the others in all {design.n:,} rows"
+        sentence = f"at least {n_dependent:,} of {len(design.columns):,} columns are combinations of the others in all {design.n:,} rows"
         if len(free) > design.n:
             sentence += f", and {len(free):,} have a flat prior"
             remedy = "give all columns a prior, or use fewer of them"
             return self.report(Verdict.PROBLEM, sentence, remedy, names)
         rank = _rank_of(design.X[:, free], design.square_weights)
-        out = self._report_unidentified(model, _format_equations(rank, names))
+        findings = self._report_unidentified(model, _format_equations(rank, names))
         of_groups = sum(len(t.columns) for t in design.recipe.grouped.values())
         if len(design.columns) - of_groups <= design.n:
-            return out or self.report_ok("more columns than rows, because of group effects")  # fmt: skip
-        return out + self.report(Verdict.NOTE, f"{sentence}: {_BY_PRIOR}")
+            return findings or self.report_ok("more columns than rows, because of group effects")  # fmt: skip
+        return findings + self.report(Verdict.NOTE, f"{sentence}: {_BY_PRIOR}")
 
 
 _MANY = (
@@ -148,7 +154,7 @@ def combination(coefficients: Sequence[float], names: Sequence[str]) -> str:
     >>> combination([1.0, -0.45359237, 2.0], ["a", "b", "Intercept"])
     'a - 0.4536 b + 2'
     """
-    out = ""
+    text = ""
     for c, name in zip(coefficients, names, strict=True):
         size = f"{abs(c):.4g}"
         if name == "Intercept":
@@ -157,10 +163,12 @@ def combination(coefficients: Sequence[float], names: Sequence[str]) -> str:
             term = name
         else:
             term = f"{size} {name}"
-        out += (
-            f" {'-' if c < 0 else '+'} {term}" if out else ("-" if c < 0 else "") + term
+        text += (
+            f" {'-' if c < 0 else '+'} {term}"
+            if text
+            else ("-" if c < 0 else "") + term
         )
-    return out
+    return text
 
 
 def _rank_of(columns: Array, weights: Array | None = None) -> ColumnRank:
@@ -171,14 +179,14 @@ def _rank_of(columns: Array, weights: Array | None = None) -> ColumnRank:
 
 def _format_equations(rank: ColumnRank, names: Sequence[str]) -> list[Equation]:
     """Return an equation for each dropped column, with the columns in it, the dropped one first."""
-    out = []
+    equations = []
     for j, row in zip(rank.dropped, rank.combos, strict=True):
         used = [(float(b), names[k]) for b, k in zip(row, rank.kept) if b != 0]
         ordered = sorted(used, key=lambda term: term[1] == "Intercept")
         right = combination([b for b, _ in ordered], [name for _, name in ordered])
         equation = f"{names[j]} = {right or '0'} in every row"
-        out.append((equation, (names[j], *(name for _, name in used))))
-    return out
+        equations.append((equation, (names[j], *(name for _, name in used))))
+    return equations
 
 
 def _explain_redundancy(columns: tuple[str, ...]) -> str:

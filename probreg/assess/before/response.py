@@ -48,8 +48,12 @@ def two_values(model: Model) -> tuple[float, float] | None:
     design = model.design
     if model.likelihood.noise_scale is None or not design.reachable:
         return None
-    some = design.sample
-    y = some.observed if some.weights is None else some.observed[some.weights > 0]
+    sample = design.sample
+    y = (
+        sample.observed
+        if sample.weights is None
+        else sample.observed[sample.weights > 0]
+    )
     values, counts = np.unique(y, return_counts=True)
     if len(values) == 2 and counts.min() >= _EACH:
         return (float(values[0]), float(values[1]))

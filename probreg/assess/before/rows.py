@@ -21,12 +21,12 @@ class RowsCheck(Check):
 
     def run(self, model: Model) -> list[Finding]:
         design = model.design
-        out = self._compare_sizes(model)
+        findings = self._compare_sizes(model)
         for note in design.notes:
-            out += self.report(Verdict.NOTE, note)
+            findings += self.report(Verdict.NOTE, note)
         weight = "" if design.weights is None else f" of total weight {design.total:g}"
         p = len(design.columns)
-        return out or self.report_ok(f"{design.n} rows{weight} and {p} columns")
+        return findings or self.report_ok(f"{design.n} rows{weight} and {p} columns")
 
     def _compare_sizes(self, model: Model) -> list[Finding]:
         design = model.design

@@ -28,12 +28,12 @@ class SameLineCheck(Check):
     def run(self, model: Model) -> list[Finding]:
         if not term_functions(model.design):
             return self.report_not_applicable("the model has no smooth function")
-        out = self._find_contained_terms(model) + self._find_missing_means(model)
-        return out or self.report_ok("no smooth function contains another term")
+        findings = self._find_contained_terms(model) + self._find_missing_means(model)
+        return findings or self.report_ok("no smooth function contains another term")
 
     def _find_contained_terms(self, model: Model) -> list[Finding]:
         design = model.design
-        out: list[Finding] = []
+        findings: list[Finding] = []
         by_term = terms(design)
         flat = {t.name: list(t.flat) for t in design.recipe.terms}
         number = {name: j for j, name in enumerate(design.columns)}
@@ -43,54 +43,64 @@ class SameLineCheck(Check):
         }
         contained = dict[str, list[str]]()
         for name in flat:
-            for other in by_term:
-                reported = other in flat and other in contained
-                if other in (name, "Intercept") or reported:
+            for term_name in by_term:
+                reported = term_name in flat and term_name in contained
+                if term_name in (name, "Intercept") or reported:
                     continue
-                if not lines[name] or not lines[other]:
+                if not lines[name] or not lines[term_name]:
                     continue
-                if _is_combination_of_lines(model, lines[other], sorted(lines[name])):
-                    contained.setdefault(name, []).append(other)
-        for name, others in contained.items():
-            text = ", ".join(others)
-            what = "is another term" if len(others) == 1 else "are other terms"
-            sentence = f"{name} contains the straight line of {text}, which {what} of the model"
+                if _is_combination_of_lines(
+                    model, lines[term_name], sorted(lines[name])
+                ):
+                    contained.setdefault(name, []).append(term_name)
+        for name, contained_terms in contained.items():
+            text = ", ".join(contained_terms)
+            noun = "is another term" if len(contained_terms) == 1 else "are other terms"
+            sentence = f"{name} contains the straight line of {text}, which {noun} of the model"
             remedy = f"leave out {text}"
-            if any(other in flat for other in others):
+            if any(term_name in flat for term_name in contained_terms):
                 remedy = "leave out one of them: a common function beside one for each level is not identified"
-            columns = [design.columns[j] for other in others for j in lines[other]]
-            out += self.report(Verdict.PROBLEM, sentence, remedy, columns)
-        return out
+            columns = [
+                design.columns[j]
+                for term_name in contained_terms
+                for j in lines[term_name]
+            ]
+            findings += self.report(Verdict.PROBLEM, sentence, remedy, columns)
+        return findings
 
     def _find_missing_means(self, model: Model) -> list[Finding]:
         """Report functions by level without a term for the levels, whose means are then all equal."""
-        out: list[Finding] = []
+        findings: list[Finding] = []
         design = model.design
         for term in design.recipe.terms:
             if len(term.levels) < 2:
                 continue
             functions = [f for f in term_functions(design) if f.term_name == term.name]
             inside = [(design.X[:, f.at] != 0).any(1) for f in functions]
-            others = [j for j, c in enumerate(design.columns) if c not in term.columns]
-            if not _is_in_span(design.X[:, others], np.column_stack(inside) * 1.0):
+            other_columns = [
+                j for j, c in enumerate(design.columns) if c not in term.columns
+            ]
+            if not _is_in_span(
+                design.X[:, other_columns], np.column_stack(inside) * 1.0
+            ):
                 by = term.name.partition("by=")[2].partition(",")[0].rstrip(")").strip()
                 sentence = f"{term.name}: the levels of {by} have the same mean, because {by} is not a term"
                 remedy = f"write {by} + {term.name}"
-                out += self.report(Verdict.NOTE, sentence, remedy, list(term.flat))
-        return out
+                findings += self.report(Verdict.NOTE, sentence, remedy, list(term.flat))
+        return findings
 
 
 def _is_combination_of_lines(
     model: Model, columns: list[int], lines: list[int]
 ) -> bool:
     """Return whether these columns are combinations of the lines and the intercept."""
-    at = model.design.intercept
-    front = [*([] if at is None else [at]), *lines]
+    intercept = model.design.intercept
+    front = [*([] if intercept is None else [intercept]), *lines]
     R = model.design.moments.R[:, [*front, *columns]]
     F = np.asarray(triangular(R), dtype=float)
-    rest = F[len(front) :, len(front) :]
+    remainder = F[len(front) :, len(front) :]
     size = np.linalg.norm(F[:, len(front) :], axis=0)
-    return bool((np.linalg.norm(rest, axis=0) <= _SAME * size).all())
+    return bool((np.linalg.norm(remainder, axis=0) <= _SAME * size).all())
 
 
 def _is_in_span(X: np.ndarray, columns: np.ndarray) -> bool:

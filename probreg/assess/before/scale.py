@@ -46,31 +46,31 @@ class ScaleCheck(Check):
 
     def run(self, model: Model) -> list[Finding]:
         spreads = _spreads(model)
-        out = self._report_constant_columns(model, spreads)
-        out += self._report_different_scales(model, spreads)
+        findings = self._report_constant_columns(model, spreads)
+        findings += self._report_different_scales(model, spreads)
         d = model.design
         outcomes = model.likelihood.predictors_apart
         # priors as stated, before their scales are bound to the rows
-        stated = joint(model.prior, d.columns, d.free, outcomes=outcomes).blocks
-        for block, before in zip(first_of(model.joint.blocks), first_of(stated)):
+        stated_blocks = joint(model.prior, d.columns, d.free, outcomes=outcomes).blocks
+        for block, before in zip(first_of(model.joint.blocks), first_of(stated_blocks)):
             # columns of smooth functions have no unit
             if not d.of_terms[list(block.columns)].all():
                 relative = before.prior.data_dependent
-                out += self._report_prior_effect(model, spreads, block, relative)
-        return out or self.report_ok("columns and priors have comparable scales")
+                findings += self._report_prior_effect(model, spreads, block, relative)
+        return findings or self.report_ok("columns and priors have comparable scales")
 
     def _report_constant_columns(
         self, model: Model, spreads: "_Spreads"
     ) -> list[Finding]:
-        out: list[Finding] = []
+        findings: list[Finding] = []
         for j in np.flatnonzero(spreads.varies & (spreads.relative < STILL)):
             name = model.design.columns[j]
             sentence = f"{name} is nearly constant: it varies by {spreads.scale[j]:.3g} around {spreads.mean[j]:.6g}"
             remedy = (
                 "subtract a constant before you store the data, because digits are lost"
             )
-            out += self.report(Verdict.WARNING, sentence, remedy, (name,))
-        return out
+            findings += self.report(Verdict.WARNING, sentence, remedy, (name,))
+        return findings
 
     def _report_different_scales(
         self, model: Model, spreads: "_Spreads"
@@ -98,23 +98,23 @@ class ScaleCheck(Check):
         unit = 1.0
         if model.likelihood.noise_scale is not None and not block.prior.sigma_units:
             unit = spreads.y_scale
-        far = (sd > 0) & ((sd < NEAR_ONE[0]) | (sd > NEAR_ONE[1]))
+        is_far = (sd > 0) & ((sd < NEAR_ONE[0]) | (sd > NEAR_ONE[1]))
         rows = model.design.sample.X
         pinned = []
-        other = []
+        moderate = []
         for s, j in zip(scale, block.columns, strict=True):
-            if not sd[j] > 0 or _is_indicator(rows, j) or not (relative or far[j]):
+            if not sd[j] > 0 or _is_indicator(rows, j) or not (relative or is_far[j]):
                 continue
             effect = s * sd[j]
             if effect < PINNED * unit:
                 pinned.append((effect, j))
             elif not relative:
-                other.append((effect, j))
-        out: list[Finding] = []
-        for effects, verdict in ((pinned, Verdict.WARNING), (other, Verdict.NOTE)):
+                moderate.append((effect, j))
+        findings: list[Finding] = []
+        for effects, verdict in ((pinned, Verdict.WARNING), (moderate, Verdict.NOTE)):
             if effects:
-                out += self._report_effects(model, spreads, block, effects, verdict, relative)  # fmt: skip
-        return out
+                findings += self._report_effects(model, spreads, block, effects, verdict, relative)  # fmt: skip
+        return findings
 
     def _report_effects(
         self,

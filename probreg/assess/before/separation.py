@@ -42,28 +42,28 @@ class SeparationCheck(Check):
             return self.report(
                 Verdict.NOTE, sentence, "newton checks this at the end of the fit"
             )
-        found = separation(model)
-        if found:
-            names = few_names(found.labels)
-            if found.kind == "complete":
+        result = separation(model)
+        if result:
+            names = few_names(result.labels)
+            if result.kind == "complete":
                 names = "any coefficient"
-            sentence = f"{_describe(found)}: the likelihood has no maximum and no finite estimate of {names}"
-            remedy = f"give {few_names(found.columns)} a prior such as Normal, merge sparse levels, or leave columns out"
-            return self.report(Verdict.PROBLEM, sentence, remedy, found.columns)
+            sentence = f"{_describe(result)}: the likelihood has no maximum and no finite estimate of {names}"
+            remedy = f"give {few_names(result.columns)} a prior such as Normal, merge sparse levels, or leave columns out"
+            return self.report(Verdict.PROBLEM, sentence, remedy, result.columns)
         if model.joint.informative.any():
             hidden = separation(_without_priors(model))
             if hidden:
                 return self._report_hidden_separation(hidden)
         return self.report_ok("no separation: every coefficient has a finite estimate")
 
-    def _report_hidden_separation(self, found: Separation) -> list[Finding]:
-        pairs = zip(found.labels, np.argwhere(found.not_estimable))
-        names = [name for name, (j, _) in pairs if j != found.intercept]
-        names = names or list(found.labels)
-        more = f" and {len(names) - 5} more" if len(names) > 5 else ""
-        sentence = f"{_describe(found)} by {', '.join(names[:5])}{more}: estimates are finite only because of the prior"
+    def _report_hidden_separation(self, result: Separation) -> list[Finding]:
+        pairs = zip(result.labels, np.argwhere(result.not_estimable))
+        names = [name for name, (j, _) in pairs if j != result.intercept]
+        names = names or list(result.labels)
+        suffix = f" and {len(names) - 5} more" if len(names) > 5 else ""
+        sentence = f"{_describe(result)} by {', '.join(names[:5])}{suffix}: estimates are finite only because of the prior"
         remedy = "report the prior, and how the estimates change under another one"
-        return self.report(Verdict.WARNING, sentence, remedy, found.columns)
+        return self.report(Verdict.WARNING, sentence, remedy, result.columns)
 
 
 def _without_priors(model: Model) -> Model:
@@ -74,5 +74,5 @@ def _without_priors(model: Model) -> Model:
     return replace(model, prior=groups or Flat())
 
 
-def _describe(found: Separation) -> str:
-    return f"{found.kind} separation of {found.rows} row{'s' * (found.rows > 1)}"
+def _describe(result: Separation) -> str:
+    return f"{result.kind} separation of {result.rows} row{'s' * (result.rows > 1)}"

@@ -20,11 +20,15 @@ def terms_of(design: Design, columns: Iterable[str]) -> dict[str, list[str]]:
     >>> terms_of(Model.from_formula("y ~ g", {"y": [1.0, 2.0, 4.0], "g": ["a", "b", "c"]}).design, ["g[T.c]", "g[T.b]"])
     {'g': ['g[T.c]', 'g[T.b]']}
     """
-    term = {design.columns[j]: name for name, at in terms(design).items() for j in at}
-    out = dict[str, list[str]]()
+    term = {
+        design.columns[j]: name
+        for name, positions in terms(design).items()
+        for j in positions
+    }
+    names_by_term = dict[str, list[str]]()
     for column in columns:
-        out.setdefault(term[column], []).append(column)
-    return out
+        names_by_term.setdefault(term[column], []).append(column)
+    return names_by_term
 
 
 def without_effects_by_group(model: Model) -> Model:

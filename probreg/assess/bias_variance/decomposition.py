@@ -70,9 +70,9 @@ class BiasVariance:
 
     def __str__(self) -> str:
         if self.how == "closed form":
-            made = "in closed form"
+            source = "in closed form"
         else:
-            made = f"from {self.reps} simulated responses"
+            source = f"from {self.reps} simulated responses"
         names = [
             n
             for n in (
@@ -91,12 +91,12 @@ class BiasVariance:
             table = part.to_dataframe()
         else:
             table = part.expand_dims(at=["average"]).to_dataframe()
-        lost = int(self.average["failed"].sum())
-        if lost:
-            note = [f"note: {lost} fits without an estimate are left out"]
+        n_failed = int(self.average["failed"].sum())
+        if n_failed:
+            note = [f"note: {n_failed} fits without an estimate are left out"]
         else:
             note = []
-        head = f"squared error of the mean of {self.response}, average over {self.data.sizes['obs']} rows, {made}"
+        head = f"squared error of the mean of {self.response}, average over {self.data.sizes['obs']} rows, {source}"
         shown = Table.from_pandas(table, number=format_digits(4))
         return clean_lines(head, *shown.lines(), *note)
 
@@ -171,23 +171,24 @@ def bias_variance(
     if x is not None:
         model.design.need_columns_elsewhere("a simulation at other rows")
     target = model.design if x is None else model.design.at(x)
-    given = with_known_aux(truth, model)
-    eta, eta_x = linear_predictors(given, model, target, x)
+    known_truth = with_known_aux(truth, model)
+    eta, eta_x = linear_predictors(known_truth, model, target, x)
     if scales is None:
         models = [model]
     else:
         models = [times(model, s) for s in checked_scales(scales)]
-    f = model.likelihood.mean(eta_x, **given.aux)
+    f = model.likelihood.mean(eta_x, **known_truth.aux)
     if method == "auto" and all(linear(m) for m in models):
         parts = [
-            decompose_linear(m, eta, target, f, model.noise(given.aux)) for m in models
+            decompose_linear(m, eta, target, f, model.noise(known_truth.aux))
+            for m in models
         ]
         how: Literal["closed form", "simulation"] = "closed form"
     else:
         draws = simulate_predictions(
             models,
             eta,
-            given.aux,
+            known_truth.aux,
             target,
             METHODS.resolve(method),
             reps,
@@ -199,7 +200,7 @@ def bias_variance(
     noise = noise_variance(
         model.likelihood,
         eta_x,
-        model.likelihood.at_rows(given.aux, target.precision),
+        model.likelihood.at_rows(known_truth.aux, target.precision),
         seed,
         model.given(target),
     )
@@ -208,15 +209,15 @@ def bias_variance(
 
 
 def checked_scales(scales: Any) -> list[float]:
-    out = np.asarray(scales)
+    values = np.asarray(scales)
     if (
-        out.dtype.kind not in "fiu"
-        or out.ndim != 1
-        or not len(out)
-        or not (np.isfinite(out) & (out > 0)).all()
+        values.dtype.kind not in "fiu"
+        or values.ndim != 1
+        or not len(values)
+        or not (np.isfinite(values) & (values > 0)).all()
     ):
         raise DataError(f"scales={scales!r}: expected positive finite numbers")
-    return [float(s) for s in out]
+    return [float(s) for s in values]
 
 
 def times(model: Model, factor: float) -> Model:

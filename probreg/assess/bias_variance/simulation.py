@@ -42,12 +42,12 @@ def linear(model: Model) -> bool:
     if model.unknown and (model.joint.informative & ~model.joint.sigma_units).any():
         return False
     y = model.design.observed
-    other = replace(
+    transformed = replace(
         model, design=replace(model.design, y=1.0 - 3.0 * y)
     ).joint  # a prior in units of sd(y) moves
     return np.array_equal(
-        other.precision(), model.joint.precision()
-    ) and np.array_equal(other.center, model.joint.center)
+        transformed.precision(), model.joint.precision()
+    ) and np.array_equal(transformed.center, model.joint.center)
 
 
 def decompose_linear(
@@ -59,17 +59,17 @@ def decompose_linear(
     precisions, because X'W Cov(y) WX = sigma^2 X'WX for both.
     """
     design = replace(model.design, y=eta[:, 0])
-    given = posterior_given_sigma(
+    posterior = posterior_given_sigma(
         design.moments, PriorRows.of(model.joint), model.noise()
     )
-    if given.rank.dropped:
+    if posterior.rank.dropped:
         raise Incompatible(
-            f"these columns are not identified: {combinations(given.rank, design.columns)}. Drop one, or give a proper prior"
+            f"these columns are not identified: {combinations(posterior.rank, design.columns)}. Drop one, or give a proper prior"
         )
     # A^-1 = root root' and X'WX = R'R: Var g_i = sigma^2 |x_i'A^-1 R'|^2, and df = tr X A^-1 X'W = |R root|^2.
     R = np.asarray(design.moments.R, dtype=float)
-    fitted = linear_predictor(target, given.mean[:, None])[:, 0]
-    root = np.asarray(given.root, dtype=float)
+    fitted = linear_predictor(target, posterior.mean[:, None])[:, 0]
+    root = np.asarray(posterior.root, dtype=float)
     variance = sigma**2 * ((target.X @ root @ (R @ root).T) ** 2).sum(1)
     bias = fitted - f
     zero = np.zeros_like(bias)
@@ -98,7 +98,7 @@ def moments(draws: Array, f: Array, share: Array) -> DecompositionParts:
     count = len(g)
     fitted = g.mean(0)
     # mean (g - f)^2 = mean (g - mean g)^2 + (mean g - f)^2 exactly, where all three have the same divisor.
-    away = g - fitted
+    deviation = g - fitted
     off = g - f
     bias = fitted - f
 
@@ -113,17 +113,17 @@ def moments(draws: Array, f: Array, share: Array) -> DecompositionParts:
         "fitted": fitted,
         "bias": bias,
         "bias2": bias**2,
-        "variance": (away**2).mean(0),
+        "variance": (deviation**2).mean(0),
         "error": (off**2).mean(0),
         "bias_se": se(g),
-        "variance_se": se(away**2),
+        "variance_se": se(deviation**2),
         "error_se": se(off**2),
     }
     # standard errors over the draws; of (mean g - f)^2 by its influence 2 (mean g - f)(g - mean g) (delta method)
     average = {}
     for name, values, influence in (
-        ("bias2", (bias**2)[None], 2.0 * bias * away),
-        ("variance", away**2, away**2),
+        ("bias2", (bias**2)[None], 2.0 * bias * deviation),
+        ("variance", deviation**2, deviation**2),
         ("error", off**2, off**2),
     ):
         average[name] = float(over_rows(values).mean())
@@ -165,28 +165,29 @@ def simulate_predictions(
             **noise,
             **models[0].given(design),
         )
-        drawn = replace(design, y=np.asarray(y, dtype=float))
-        out: list[Array | None] = []
+        simulated = replace(design, y=np.asarray(y, dtype=float))
+        estimates: list[Array | None] = []
         for m, chosen in zip(models, methods):
-            this = replace(m, design=drawn)
+            this = replace(m, design=simulated)
             solution = chosen.solve(this, np.random.default_rng([seed, r, 1]))
-            out.append(
+            estimates.append(
                 _predict_mean(this, solution, target, seed)
                 if solution.status.good
                 else None
             )
-        return out
+        return estimates
 
-    found = each_of(once, range(reps), "bias_variance, data sets", show=progress)
+    results = each_of(once, range(reps), "bias_variance, data sets", show=progress)
     return [
-        _stack_estimates(list(out), chosen) for out, chosen in zip(zip(*found), methods)
+        _stack_estimates(list(estimates), chosen)
+        for estimates, chosen in zip(zip(*results), methods)
     ]
 
 
 def _check_method(method: Method, model: Model) -> Method:
-    why = method.obstacle(model)
-    if why is not None:
-        raise Incompatible(why)
+    reason = method.obstacle(model)
+    if reason is not None:
+        raise Incompatible(reason)
     if isinstance(method, Auto):
         method = method.choose(model)[0]
     if not method.probabilities:
@@ -201,11 +202,13 @@ def _predict_mean(model: Model, solution: Solution, target: Design, seed: int) -
     return predictive(model, solution, target, spread=False, seed=seed).mean()
 
 
-def _stack_estimates(found: list[Array | None], method: Method) -> Array:
-    good = [g for g in found if g is not None]
+def _stack_estimates(estimates: list[Array | None], method: Method) -> Array:
+    good = [g for g in estimates if g is not None]
     if len(good) < 2:
         raise NotConverged(
-            f"{method.name}: {len(good)} of {len(found)} simulated responses had an estimate, expected at least two: use a prior such as "
+            f"{method.name}: {len(good)} of {len(estimates)} simulated responses had an estimate, expected at least two: use a prior such as "
             "Normal(2.5), or more reps"
         )
-    return np.stack([np.full_like(good[0], np.nan) if g is None else g for g in found])
+    return np.stack(
+        [np.full_like(good[0], np.nan) if g is None else g for g in estimates]
+    )

@@ -61,14 +61,14 @@ class Truth:
 
 def with_known_aux(truth: Any, model: Model) -> Truth:
     """The truth with every nuisance parameter as a number."""
-    given = truth if isinstance(truth, Truth) else Truth(truth)
-    if isinstance(given.mean, Fit):
-        require_predictive(given.mean.solution, given.mean.method)
-    if isinstance(given.mean, Fit):
-        of_fit = given.mean.aux
+    known_truth = truth if isinstance(truth, Truth) else Truth(truth)
+    if isinstance(known_truth.mean, Fit):
+        require_predictive(known_truth.mean.solution, known_truth.mean.method)
+    if isinstance(known_truth.mean, Fit):
+        of_fit = known_truth.mean.aux
     else:
         of_fit = {}
-    aux = {**model.fixed, **of_fit, **given.aux}
+    aux = {**model.fixed, **of_fit, **known_truth.aux}
     for name in model.likelihood.aux:
         if name not in aux:
             raise DataError(
@@ -79,7 +79,9 @@ def with_known_aux(truth: Any, model: Model) -> Truth:
                 f"the true {name} is {aux[name]!r}; it must be a positive finite number"
             )
     return Truth(
-        given.mean, {k: float(aux[k]) for k in model.likelihood.aux}, given.data
+        known_truth.mean,
+        {k: float(aux[k]) for k in model.likelihood.aux},
+        known_truth.data,
     )
 
 
@@ -92,12 +94,14 @@ def linear_predictors(
     if isinstance(truth.mean, Fit):
         return _of_fit(truth.mean, model, x)
     if callable(truth.mean):
-        here = _of_mean(truth.mean, variables(design, truth.data), likelihood, design.n)
+        at_rows = _of_mean(
+            truth.mean, variables(design, truth.data), likelihood, design.n
+        )
         if x is None:
-            there = here
+            at_target = at_rows
         else:
-            there = _of_mean(truth.mean, variables(target, x), likelihood, target.n)
-        return here, there
+            at_target = _of_mean(truth.mean, variables(target, x), likelihood, target.n)
+        return at_rows, at_target
     beta = _as_coefficients(truth.mean, model)
     return linear_predictor(design, beta), linear_predictor(target, beta)
 
@@ -116,16 +120,19 @@ def _of_fit(fit: Fit, model: Model, x: Any) -> tuple[Array, Array]:
     if x is not None:
         fit.model.design.need_columns_elsewhere("a truth at other rows")
     if x is None:
-        there = fit.model.design
+        target_design = fit.model.design
     else:
-        there = fit.model.design.at(x)
-    etas = [linear_predictor(d, fit.solution.beta) for d in (fit.model.design, there)]
+        target_design = fit.model.design.at(x)
+    etas = [
+        linear_predictor(d, fit.solution.beta)
+        for d in (fit.model.design, target_design)
+    ]
     if ours == theirs or isinstance(ours, UnivariateLikelihood):
         return etas[0], etas[1]
-    here, away = (
+    at_rows, at_target = (
         _inverse_mean(ours, theirs.mean(e)) for e in etas
     )  # another reference class
-    return here, away
+    return at_rows, at_target
 
 
 def _as_coefficients(values: Any, model: Model) -> Array:
@@ -196,26 +203,26 @@ def noise_variance(
     eta: Array,
     aux: Mapping[str, Any],
     seed: int,
-    given: Mapping[str, Array],
+    row_data: Mapping[str, Array],
 ) -> Array:
     """Var of a new response on the scale of its mean, aux one number or one per row (n,): per row, or p(1 - p) per row and class; of a share of n trials p(1 - p) / n."""
     mean = likelihood.mean(eta, **aux)
     # Var(s / n) = p (1 - p) / n of the share of successes of n trials.
     if isinstance(likelihood, OfTrials):
-        n = told_trials(type(likelihood).__name__, given)
+        n = told_trials(type(likelihood).__name__, row_data)
         return mean * (1.0 - mean) / (n[:, None] if mean.ndim == 2 else n)
-    known = likelihood.response_variance(eta, **aux)
-    if known is not None:
-        return known
+    variance = likelihood.response_variance(eta, **aux)
+    if variance is not None:
+        return variance
     # Var(y_i) from draws of y_i | eta_i, where it has no formula.
     rng = np.random.default_rng([seed, 5])
-    each = [
+    per_row = [
         {k: np.broadcast_to(v, len(eta))[i] for k, v in aux.items()}
         for i in range(len(eta))
     ]
     return np.stack(
         [
             likelihood.sample(rng, np.repeat(e[None], _NOISE_DRAWS, 0), **a).var()
-            for e, a in zip(eta, each)
+            for e, a in zip(eta, per_row)
         ]
     )

@@ -66,10 +66,10 @@ class Conformal:
                 self.calibrated.region(part)
                 for part in bar.over(blocks(design, self.calibrated.per_row))
             ]
-        found = {k: np.concatenate([part[k] for part in parts]) for k in parts[0]}
-        dims = ("obs", "level") if "set" in found else ("obs",)
+        columns = {k: np.concatenate([part[k] for part in parts]) for k in parts[0]}
+        dims = ("obs", "level") if "set" in columns else ("obs",)
         coords: dict[str, Any] = {"obs": row_labels(data, design)}
-        if "set" in found:
+        if "set" in columns:
             coords["level"] = [str(v) for v in self.fit.model.likelihood.levels]
         attrs = {
             "prob": self.prob,
@@ -77,7 +77,7 @@ class Conformal:
             "score": self.calibrated.measure,
         }
         attrs["guarantee"] = self.guarantee
-        return xr.Dataset({k: (dims, v) for k, v in found.items()}, coords, attrs)
+        return xr.Dataset({k: (dims, v) for k, v in columns.items()}, coords, attrs)
 
     def __repr__(self) -> str:
         return clean_lines(*self._region_lines)
@@ -176,8 +176,10 @@ def conformal(
                 f"{name}= needs data=: pass the rows that the fit has not used"
             )
     # the marks of type II likelihood
-    found = {"log_evidence", "log_likelihood_of_scales"} & set(fit.solution.stats)
-    if data is None and fit.target == "mode" and found:
+    chosen_by_evidence = {"log_evidence", "log_likelihood_of_scales"} & set(
+        fit.solution.stats
+    )
+    if data is None and fit.target == "mode" and chosen_by_evidence:
         raise Incompatible(
             "the prior's scale was estimated by evidence on all rows, including the calibration rows, so there is no guarantee. "
             "Fit a part of the rows and pass the others, conformal(fit, data), or fix the scale"
@@ -196,11 +198,11 @@ def unseen_rows(
     """Return rows with their response, coded as in the model."""
     if y is None and isinstance(model.design.recipe, ArrayColumns):
         y = _response_column(model, data)
-    own = weights
-    if own is None and has_array_weights(model.design):
+    row_weights = weights
+    if row_weights is None and has_array_weights(model.design):
         # every row calibrates once
-        own = np.ones(model.design.at(data, offset=offset).n)
-    design = model.at(data, y, offset=offset, trials=trials, weights=own).design
+        row_weights = np.ones(model.design.at(data, offset=offset).n)
+    design = model.at(data, y, offset=offset, trials=trials, weights=row_weights).design
     return with_precision(
         design, weights, data, model.likelihood, model.design.weight_kind
     )
@@ -218,17 +220,17 @@ def _response_column(model: Model, data: Any) -> Any:
 
 def _design(model: Model, data: Any, offset: Any, weights: Any, trials: Any) -> Design:
     if data is not None:
-        at = model.design.at(data, offset=offset, trials=trials)
+        target = model.design.at(data, offset=offset, trials=trials)
         if (
-            at.recipe.grouped
+            target.recipe.grouped
         ):  # rows of other groups are not exchangeable with those that calibrate
             refuse_unseen(
-                at,
-                at.recipe.groups_at(data),
+                target,
+                target.recipe.groups_at(data),
                 "conformal intervals are for rows like the calibration rows",
             )
         return with_precision(
-            at, weights, data, model.likelihood, model.design.weight_kind
+            target, weights, data, model.likelihood, model.design.weight_kind
         )
     for name, value in (("offset", offset), ("weights", weights), ("trials", trials)):
         if value is not None:

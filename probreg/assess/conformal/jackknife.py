@@ -64,28 +64,28 @@ class JackknifePlus(ConformalMethod):
         design, notes = rows_by_frequency(fit.model.design)
         ConformalRank(prob, design.n)
         model = fit.model
-        given = posterior_given_sigma(
+        posterior = posterior_given_sigma(
             model.design.moments, PriorRows.of(model.joint), model.noise()
         )
-        if given.rank.dropped:
+        if posterior.rank.dropped:
             raise Incompatible(
-                f"the jackknife+ needs columns that are not combinations of others: {combinations(given.rank, design.columns)}. "
+                f"the jackknife+ needs columns that are not combinations of others: {combinations(posterior.rank, design.columns)}. "
                 "Drop one, give a prior, or use kind='split'"
             )
         # sqrt(w_i) e_i, and 1 - h_i with h_i = w_i x_i'V x_i
         unit = np.broadcast_to(noise_unit(design), design.n)
-        residual = (design.observed - design.X @ given.mean - _shift(design)) / unit
-        root = np.asarray(given.root, dtype=float)
+        residual = (design.observed - design.X @ posterior.mean - _shift(design)) / unit
+        root = np.asarray(posterior.root, dtype=float)
         rows = (design.X / unit[:, None]) @ root
-        left = 1.0 - (rows**2).sum(1)
-        bad = np.flatnonzero(left < _ALONE)
+        one_minus_leverage = 1.0 - (rows**2).sum(1)
+        bad = np.flatnonzero(one_minus_leverage < _ALONE)
         if len(bad):
             raise Incompatible(
                 f"without row {design.row_name(bad[0])} there is no estimate (leverage 1, {such_rows(len(bad))}): it alone identifies a coefficient. "
                 "Give a prior, or use kind='split'"
             )
         return JackknifeCalibrated(
-            fit, given.mean, root, rows, residual / left, prob, notes
+            fit, posterior.mean, root, rows, residual / one_minus_leverage, prob, notes
         )
 
 
@@ -154,7 +154,9 @@ class JackknifeCalibrated(Calibrated):
         mean = design.X @ self.beta + _shift(design)
         rank = ConformalRank(self.prob, self.count)
         # x'b_(i) = x'b - x'V x_i e_i / (1 - h_i), where rows of precision w_i stand as w_i^(1/2) (x_i, y_i).
-        each = mean[:, None] - (design.X @ self.root) @ self.rows.T * self.without
+        deleted_predictions = (
+            mean[:, None] - (design.X @ self.root) @ self.rows.T * self.without
+        )
         # |r_(i)| = |e_i| / (1 - h_i) in units of w_i^(-1/2), and in those of the new row.
         miss = (
             np.abs(self.without)
@@ -162,6 +164,6 @@ class JackknifeCalibrated(Calibrated):
         )
         return {
             "mean": mean,
-            "lower": rank.lower(each - miss),
-            "upper": rank.upper(each + miss),
+            "lower": rank.lower(deleted_predictions - miss),
+            "upper": rank.upper(deleted_predictions + miss),
         }

@@ -152,12 +152,12 @@ def need_one_trial(likelihood: Likelihood, trials: Array | None) -> None:
         )
 
 
-def score_for(likelihood: Likelihood, wanted: str | None) -> Score:
-    if wanted is None:
+def score_for(likelihood: Likelihood, name: str | None) -> Score:
+    if name is None:
         return next(
             s for s in (AbsoluteResidual(), Pit(), Probability()) if s.suits(likelihood)
         )
-    score = SCORES.resolve(wanted)
+    score = SCORES.resolve(name)
     if not score.suits(likelihood):
         able = ", ".join(k for k, cls in SCORES.items() if cls().suits(likelihood))
         raise Incompatible(

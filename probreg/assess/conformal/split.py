@@ -73,39 +73,39 @@ class Split(ConformalMethod):
         score = score_for(fit.model.likelihood, self.score)
         if unseen is not None:
             need_one_trial(fit.model.likelihood, fit.model.given(unseen).get("trials"))
-            apart = "the fit has not used these rows"
+            independence = "the fit has not used these rows"
             return _calibrate_scores(
                 fit,
                 score,
                 unseen,
                 prob,
-                (apart, *(PRECISE,) * (unseen.weight_kind == "precision")),
+                (independence, *(PRECISE,) * (unseen.weight_kind == "precision")),
             )
-        design, said = rows_by_frequency(fit.model.design)
+        design, weight_notes = rows_by_frequency(fit.model.design)
         need_one_trial(fit.model.likelihood, fit.model.given(design).get("trials"))
         order = np.random.default_rng(self.seed).permutation(design.n)
         cut = round(self.share * design.n)
         rows = np.sort(order[:cut])
-        rest = np.sort(order[cut:])
-        ConformalRank(prob, len(rest))  # before the work
+        calibration_rows = np.sort(order[cut:])
+        ConformalRank(prob, len(calibration_rows))  # before the work
         part = fit_again(fit, design.take(rows))
         return _calibrate_scores(
             part,
             score,
-            design.take(rest),
+            design.take(calibration_rows),
             prob,
-            (f"refitted on {len(rows)} rows", *said),
+            (f"refitted on {len(rows)} rows", *weight_notes),
         )
 
 
-def fit_again(fit: Fit, design: Design, what: str = "split conformal") -> Fit:
-    """Refit the model by the same method on these rows; NotConverged, which names the caller `what`, without an estimate."""
+def fit_again(fit: Fit, design: Design, purpose: str = "split conformal") -> Fit:
+    """Refit the model by the same method on these rows; NotConverged, which names the caller `purpose`, without an estimate."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the guarantee does not need a good fit
         part = refit(replace(fit.model, design=design), fit.method, seed=fit.seed)
     if part.solution.status is Status.NO_MAXIMUM:
         raise NotConverged(
-            f"{what}: the refit on {design.n} rows has no estimate ({part.solution.detail}): use more of them, give a prior, or "
+            f"{purpose}: the refit on {design.n} rows has no estimate ({part.solution.detail}): use more of them, give a prior, or "
             "pass unused rows"
         )
     return part

@@ -28,32 +28,32 @@ def dimension_lines(judged: Judged) -> list[BoundLine]:
     design = judged.design
     p = len(design.columns)
     name = "pseudo-dimension"
-    why = None
+    reason = None
     if judged.fit.model.likelihood.width > 1:
-        why = "a row has several linear predictors"
+        reason = "a row has several linear predictors"
     elif (
         judged.fit.target != "mode" and judged.fit.model.likelihood.link is not IDENTITY
     ):
-        why = "a posterior mean under a nonlinear link is not a function of one linear predictor"
+        reason = "a posterior mean under a nonlinear link is not a function of one linear predictor"
     elif design.recipe.learned or any(
         t.basis.holds_rows for t in design.recipe.processes.values()
     ):
-        why = "columns of smooth functions and processes depend on these rows, and so does the class"
+        reason = "columns of smooth functions and processes depend on these rows, and so does the class"
     elif judged.n < p:
-        why = f"fewer rows ({judged.n}) than columns ({p})"
-    if why is not None:
-        return [BoundLine(name, judged.losses[0].name, None, why)]
+        reason = f"fewer rows ({judged.n}) than columns ({p})"
+    if reason is not None:
+        return [BoundLine(name, judged.losses[0].name, None, reason)]
     lines = []
     for loss in judged.losses:
         # the call of a class by a threshold has the dimension of the predictor itself
-        of: Of = "predictions" if loss.of_probabilities else "loss"
+        bounded: Of = "predictions" if loss.of_probabilities else "loss"
         bound = pseudo_dimension(
             risk=judged.risk(loss),
             n=judged.n,
             dimension=p,
             delta=judged.delta,
             most=loss.most,
-            of=of,
+            of=bounded,
         )
         bound = replace(bound, theorem=f"{name} {p}")
         lines.append(
@@ -69,16 +69,16 @@ def dimension_lines(judged: Judged) -> list[BoundLine]:
 
 def draw_lines(judged: Judged) -> list[BoundLine]:
     """PAC-Bayes for rho the normal distribution with the estimate and covariance of the fit, pi the prior."""
-    why = draws_obstacle(judged)
+    reason = draws_obstacle(judged)
     name = "PAC-Bayes, the mean risk of draws"
-    if why is not None:
-        return [BoundLine(name, judged.losses[0].name, None, why)]
+    if reason is not None:
+        return [BoundLine(name, judged.losses[0].name, None, reason)]
     model = judged.fit.model
     s = judged.fit.solution
     m = model.shape[1]
     P = model.joint.precision_of_entries(m, float(model.noise(judged.fit.aux)))
     S = s.covariance
-    away = s.beta.ravel() - np.repeat(model.joint.center, m)
+    offset_from_center = s.beta.ravel() - np.repeat(model.joint.center, m)
     # KL(N(b, S) || N(c, P^-1)) = [tr(P S) + (b - c)'P (b - c) - k - log|P| - log|S|] / 2
     (sign, log_det_P), log_det = np.linalg.slogdet(P), S.log_det()
     if not (sign > 0 and np.isfinite(log_det)):
@@ -94,7 +94,11 @@ def draw_lines(judged: Judged) -> list[BoundLine]:
         0.0,
         0.5
         * float(
-            np.sum(P * S.matrix()) + away @ P @ away - len(away) - log_det_P - log_det
+            np.sum(P * S.matrix())
+            + offset_from_center @ P @ offset_from_center
+            - len(offset_from_center)
+            - log_det_P
+            - log_det
         ),
     )
     risks = _risks_of_draws(judged, S)
@@ -108,10 +112,10 @@ def draw_lines(judged: Judged) -> list[BoundLine]:
             most=loss.most,
             draws=judged.draws,
         )
-        said = f"KL = {divergence:.4g}; {judged.draws} draws of N(estimate, covariance), which use half of delta"
+        note = f"KL = {divergence:.4g}; {judged.draws} draws of N(estimate, covariance), which use half of delta"
         lines.append(
             BoundLine(
-                name, loss.name, bound, notes=(said, _OF_DRAWS, *judged.selection_cost)
+                name, loss.name, bound, notes=(note, _OF_DRAWS, *judged.selection_cost)
             )
         )
     return lines
@@ -122,18 +126,18 @@ def draws_obstacle(judged: Judged) -> str | None:
     fit = judged.fit
     model = fit.model
     joint = fit.model.joint
-    found = fit.solution.stats.get("ratios_found")
+    ratios = fit.solution.stats.get("ratios_found")
     flat = flat_columns(fit)
     if flat:
         return f"the divergence from the flat prior of {flat} is infinite"
     if not (joint.gaussian and joint.proper) or relative_prior(fit):
         return "the prior is not a normal one on the raw columns"
-    if found or judged.chosen_from is None:
+    if ratios or judged.chosen_from is None:
         return "the scale of the prior was estimated on these rows: fix it, or give the size of a grid as chosen_from="
     name = scale_name(model.likelihood)
     in_units = joint.sigma_units.any() or model.likelihood.insensitive is not None
     if (joint.sigma_units.any() and name in model.unknown) or (
-        in_units and found is not None
+        in_units and ratios is not None
     ):
         return f"the prior is in units of {name}, which was estimated on these rows: fix it"
     if judged.design.recipe.learned:
@@ -153,13 +157,13 @@ def _risks_of_draws(judged: Judged, S: ParameterCovariance) -> list[float]:
     L = np.asarray(factor_of(S.raw_root()[: S.coefficients].T)).T
     rng = np.random.default_rng([judged.seed, 1])
     size = max(1, _NUMBERS // (design.n * m))
-    left = judged.draws
+    remaining = judged.draws
     total = np.zeros(len(judged.losses))
-    while left:
-        some = min(left, size)
+    while remaining:
+        count = min(remaining, size)
         beta = (
-            fit.solution.beta.ravel() + rng.standard_normal((some, p * m)) @ L.T
-        ).reshape(some, p, m)
+            fit.solution.beta.ravel() + rng.standard_normal((count, p * m)) @ L.T
+        ).reshape(count, p, m)
         eta = plus_offset(
             np.einsum("np,spm->snm", design.X, beta, optimize=True), design.offset
         )
@@ -168,5 +172,5 @@ def _risks_of_draws(judged: Judged, S: ParameterCovariance) -> list[float]:
             float(loss.function(h, judged.response).mean(-1).sum())
             for loss in judged.losses
         ]
-        left -= some
+        remaining -= count
     return list(total / judged.draws)

@@ -72,23 +72,23 @@ class RiskBounds:
     @property
     def _bound_lines(self) -> list[str]:
         """Describe the scope, each loss with a line for each theorem, and the assumptions."""
-        said = []
+        lines = []
         for loss in self.losses:
             if loss.middle is None:
                 middle = ""
             else:
                 middle = f"; at the middle of the range at most {loss.middle:.4g}"
-            said.append(f"{loss.words}, at most {loss.most:.4g}{middle}")
-            said += self._said_of(loss)
-        own = {
+            lines.append(f"{loss.words}, at most {loss.most:.4g}{middle}")
+            lines += self._said_of(loss)
+        own_assumptions = {
             str(a): None
             for line in self.lines
             if line.bound is not None
             for a in line.bound.assumptions
         }
-        shared = dict.fromkeys(map(str, self.assumptions)) | own
+        shared = dict.fromkeys(map(str, self.assumptions)) | own_assumptions
         head = f"bounds for {self.fit.method.name}, each with probability {1 - self.delta:.4g}"
-        return [head, *said, *shared]
+        return [head, *lines, *shared]
 
     def _said_of(self, loss: BoundedLoss) -> list[str]:
         """A line for each theorem; notes that lines one after the other share stand once, behind the last of them."""
@@ -101,8 +101,8 @@ class RiskBounds:
         return said
 
     def _repr_html_(self) -> str:
-        head, *rest = self._bound_lines
-        return notebook_html([head], notes=[line.strip() for line in rest])
+        head, *lines_below = self._bound_lines
+        return notebook_html([head], notes=[line.strip() for line in lines_below])
 
 
 @check_arguments
@@ -218,21 +218,21 @@ def guarantee(
 
 def _common_assumptions(judged: Judged) -> tuple[Assumption, ...]:
     """Return the assumptions that all bounds share."""
-    known = []
+    assumptions = []
     if judged.y_range is not None:
         (lo, hi), y = judged.y_range, judged.design.observed
         if y.min() == lo and y.max() == hi:
-            met = ", although these rows have its ends"
+            range_note = ", although these rows have its ends"
         else:
-            met = ""
-        said = f"{judged.design.response} lies in [{lo:g}, {hi:g}], known before the rows{met}"
-        known.append(Assumption(said, None, None))
+            range_note = ""
+        statement = f"{judged.design.response} lies in [{lo:g}, {hi:g}], known before the rows{range_note}"
+        assumptions.append(Assumption(statement, None, None))
     if judged.chosen_from is not None:
-        known.append(
+        assumptions.append(
             Assumption(
                 "the model was chosen before the rows, except for the scales in chosen_from",
                 None,
                 None,
             )
         )
-    return tuple(known)
+    return tuple(assumptions)

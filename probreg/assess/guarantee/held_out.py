@@ -26,23 +26,23 @@ def refit_obstacle(judged: Judged) -> str | None:
 
 def split_lines(judged: Judged, share: float) -> list[BoundLine]:
     """Refit the model without a random share of the rows, and bound its risk on these."""
-    why = refit_obstacle(judged)
-    if why is not None:
-        return [BoundLine("hold-out", judged.losses[0].name, None, why)]
+    reason = refit_obstacle(judged)
+    if reason is not None:
+        return [BoundLine("hold-out", judged.losses[0].name, None, reason)]
     order = np.random.default_rng(judged.seed).permutation(judged.n)
     cut = round(share * judged.n)
     if cut < 2 or cut == judged.n:
         raise DataError(
             f"holdout={share:g}: expected at least two and not all of the {judged.n} rows, got {cut}"
         )
-    out = np.sort(order[:cut])
-    kept = np.sort(order[cut:])
-    part = fit_again(judged.fit, judged.design.take(kept), _WHAT)
+    held_out = np.sort(order[:cut])
+    training_rows = np.sort(order[cut:])
+    part = fit_again(judged.fit, judged.design.take(training_rows), _WHAT)
     return unseen_lines(
         judged,
         part,
-        judged.design.take(out),
-        f"it is for the fit on the other {len(kept)} rows",
+        judged.design.take(held_out),
+        f"it is for the fit on the other {len(training_rows)} rows",
     )
 
 
@@ -61,26 +61,28 @@ def unseen_lines(
 
 def fold_lines(judged: Judged, folds: int) -> list[BoundLine]:
     """Bound the mean risk of K fits, each on the fold that it has not used."""
-    why = refit_obstacle(judged)
-    if why is not None:
-        return [BoundLine(f"{folds} folds", judged.losses[0].name, None, why)]
+    reason = refit_obstacle(judged)
+    if reason is not None:
+        return [BoundLine(f"{folds} folds", judged.losses[0].name, None, reason)]
     if judged.n < 2 * folds:
         raise DataError(
             f"folds={folds}: expected at least two of the {judged.n} rows in each fold"
         )
     label = np.random.default_rng(judged.seed).permutation(judged.n) % folds
-    each = [np.zeros(judged.n) for _ in judged.losses]
+    losses = [np.zeros(judged.n) for _ in judged.losses]
     for k in range(folds):
         part = fit_again(judged.fit, judged.design.take(label != k), _WHAT)
-        for found, loss in zip(each, judged.losses):
-            found[label == k] = _losses(loss, part, judged.design.take(label == k))
+        for fold_losses, loss in zip(losses, judged.losses):
+            fold_losses[label == k] = _losses(
+                loss, part, judged.design.take(label == k)
+            )
     note = (
         "it is for the average of the fits without a fold, not for the fit on all rows"
     )
     return [
         line
-        for loss, found in zip(judged.losses, each)
-        for line in _hold_out_lines(judged, loss, found, label, note)
+        for loss, fold_losses in zip(judged.losses, losses)
+        for line in _hold_out_lines(judged, loss, fold_losses, label, note)
     ]
 
 
@@ -91,13 +93,13 @@ def _losses(loss: BoundedLoss, fit: Fit, design: Design) -> Array:
 
 
 def _hold_out_lines(
-    judged: Judged, loss: BoundedLoss, found: Array, label: Array | None, note: str
+    judged: Judged, loss: BoundedLoss, losses: Array, label: Array | None, note: str
 ) -> list[BoundLine]:
-    made = [
-        hold_out(found, delta=judged.share, most=loss.most, kind=kind, folds=label)
+    bounds = [
+        hold_out(losses, delta=judged.share, most=loss.most, kind=kind, folds=label)
         for kind in _KINDS
     ]
     return [
         BoundLine(bound.theorem, loss.name, bound, notes=(note, *judged.selection_cost))
-        for bound in made
+        for bound in bounds
     ]

@@ -126,8 +126,8 @@ def scale_name(likelihood: Likelihood) -> str:
 def flat_columns(fit: Fit) -> str:
     """List the first columns with a flat prior; "" if there is none."""
     flat = np.flatnonzero(~fit.model.joint.informative)
-    more = ", ..." if len(flat) > 3 else ""
-    return ", ".join(fit.model.design.columns[j] for j in flat[:3]) + more
+    suffix = ", ..." if len(flat) > 3 else ""
+    return ", ".join(fit.model.design.columns[j] for j in flat[:3]) + suffix
 
 
 def relative_prior(fit: Fit) -> bool:
@@ -155,8 +155,8 @@ def refuse_same_rows(fitted: Design, new: Design) -> None:
     """DataError for data that are the rows of the fit, in any order."""
     if fitted.n != new.n or fitted.X.shape != new.X.shape:
         return
-    one, other = (np.column_stack([d.X, d.observed]) for d in (fitted, new))
-    if np.array_equal(one[np.lexsort(one.T)], other[np.lexsort(other.T)]):
+    first, second = (np.column_stack([d.X, d.observed]) for d in (fitted, new))
+    if np.array_equal(first[np.lexsort(first.T)], second[np.lexsort(second.T)]):
         raise DataError(
             f"data are the {new.n} rows of the fit: pass rows that the fit has not used"
         )

@@ -50,29 +50,29 @@ class BoundedLoss:
 
 
 def losses_for(
-    likelihood: Likelihood, design: Design, y_range: Any, wanted: LossName | None
+    likelihood: Likelihood, design: Design, y_range: Any, name: LossName | None
 ) -> tuple[BoundedLoss, ...]:
     """Return the bounded losses of a response: one for a number, two for classes. DataError for an invalid range."""
     if isinstance(likelihood, OfClasses):
         if y_range is not None:
             raise DataError("losses of classes are bounded: leave y_range out")
-        every = _of_classes(
+        losses = _of_classes(
             likelihood, likelihood.response(design.observed[:1]).ndim == 1
         )
     else:
         lo, hi = read_range(y_range, design)
-        every = _of_numbers(lo, hi, likelihood.insensitive)
-    if wanted is None:
+        losses = _of_numbers(lo, hi, likelihood.insensitive)
+    if name is None:
         if isinstance(likelihood, OfClasses):
-            return every
-        return every[:1]
-    found = tuple(one for one in every if one.name == wanted)
-    if not found:
-        able = ", ".join(one.name for one in every)
+            return losses
+        return losses[:1]
+    chosen = tuple(loss for loss in losses if loss.name == name)
+    if not chosen:
+        able = ", ".join(loss.name for loss in losses)
         raise Incompatible(
-            f"{likelihood.named} response has no bounded loss {wanted!r}; it has: {able}"
+            f"{likelihood.named} response has no bounded loss {name!r}; it has: {able}"
         )
-    return found
+    return chosen
 
 
 def _of_numbers(lo: float, hi: float, epsilon: float | None) -> tuple[BoundedLoss, ...]:

@@ -48,20 +48,20 @@ class Ball:
 def ball_lines(judged: Judged) -> list[BoundLine]:
     """Return the bounds by stability, and by the ball with the trace of the rows and with r if it is known."""
     loss = judged.losses[0]
-    why = ball_obstacle(judged)
-    if why is not None:
-        return [BoundLine("norm ball and stability", loss.name, None, why)]
+    reason = ball_obstacle(judged)
+    if reason is not None:
+        return [BoundLine("norm ball and stability", loss.name, None, reason)]
     ball = _ball(judged)
     lines = [_stable(judged, ball, loss)]
     Lam = ball.radius
     delta = judged.share
     paid = judged.selection_cost
-    said = f"Lam = {Lam:.4g} = B / sqrt(lam), lam = {ball.lam:.4g} of the mean loss, assumed fixed before the rows"
+    note = f"Lam = {Lam:.4g} = B / sqrt(lam), lam = {ball.lam:.4g} of the mean loss, assumed fixed before the rows"
     if ball.epsilon is not None:
-        said = said.replace("B / sqrt(lam)", "sqrt(max(0, B - epsilon) / lam)")
+        note = note.replace("B / sqrt(lam)", "sqrt(max(0, B - epsilon) / lam)")
     if judged.chosen_from is None:
         Lam, delta, k = _double_radius(ball, judged.delta)
-        said = f"Lam = {Lam:.4g}, step {k} of a doubling grid for ||f|| of these rows, with delta / {k * (k + 1)}"
+        note = f"Lam = {Lam:.4g}, step {k} of a doubling grid for ||f|| of these rows, with delta / {k * (k + 1)}"
     inside = Assumption(f"||f|| <= {Lam:.4g}", ball.norm, ball.norm <= Lam * (1 + 1e-9))
     forms: list[tuple[str, dict[str, Any]]] = [
         ("trace of the rows", {"trace": float(ball.squares.sum())})
@@ -70,16 +70,18 @@ def ball_lines(judged: Judged) -> list[BoundLine]:
     for words, form in forms:
         bound = _of_ball(judged, loss, Lam, delta, form)
         title = f"{bound.theorem}, {words}"
-        known = (*bound.assumptions, inside)
-        bound = replace(bound, theorem=title, assumptions=known, delta=judged.delta)
-        lines.append(BoundLine(bound.theorem, loss.name, bound, notes=(said, *paid)))
+        assumptions = (*bound.assumptions, inside)
+        bound = replace(
+            bound, theorem=title, assumptions=assumptions, delta=judged.delta
+        )
+        lines.append(BoundLine(bound.theorem, loss.name, bound, notes=(note, *paid)))
     return lines
 
 
 def _of_ball(
     judged: Judged, loss: BoundedLoss, Lam: float, delta: float, form: dict[str, Any]
 ) -> Bound:
-    given: dict[str, Any] = {
+    arguments: dict[str, Any] = {
         "risk": judged.risk(loss),
         "n": judged.n,
         "norm": Lam,
@@ -87,8 +89,8 @@ def _of_ball(
         "delta": delta,
     }
     if loss.epsilon is None:
-        return kernel(**given, **form)
-    return epsilon_insensitive(**given, **form, epsilon=loss.epsilon)
+        return kernel(**arguments, **form)
+    return epsilon_insensitive(**arguments, **form, epsilon=loss.epsilon)
 
 
 def _double_radius(ball: Ball, delta: float) -> tuple[float, float, int]:
@@ -100,26 +102,26 @@ def _double_radius(ball: Ball, delta: float) -> tuple[float, float, int]:
 
 def _stable(judged: Judged, ball: Ball, loss: BoundedLoss) -> BoundLine:
     fit = judged.fit
-    why = None
+    reason = None
     if judged.chosen_from is None:
-        why = (
+        reason = (
             "lam was chosen on these rows, and the theorem needs one fixed before them"
         )
     elif ball.r is None:
-        why = "no bound of k(x, x) is known before the rows: give row_norm="
+        reason = "no bound of k(x, x) is known before the rows: give row_norm="
     elif loss.epsilon != ball.epsilon:
-        why = "the fit minimises another loss"
+        reason = "the fit minimises another loss"
     elif fit.target != "mode" or not fit.solution.status.good:
-        why = "it needs the minimiser, and this fit is not a converged mode"
-    if why is not None or ball.r is None:
-        return BoundLine("stability", loss.name, None, why or "")
+        reason = "it needs the minimiser, and this fit is not a converged mode"
+    if reason is not None or ball.r is None:
+        return BoundLine("stability", loss.name, None, reason or "")
     bound = stability(
         risk=judged.risk(loss), n=judged.n, lam=ball.lam, row_norm=ball.r, half_width=ball.B, width=loss.width,
         epsilon=loss.epsilon, delta=judged.share,
     )  # fmt: skip
-    said = f"lam = {ball.lam:.4g} of the mean loss, assumed fixed before the rows; |y - offset| <= {ball.B:.4g}"
+    note = f"lam = {ball.lam:.4g} of the mean loss, assumed fixed before the rows; |y - offset| <= {ball.B:.4g}"
     return BoundLine(
-        "stability", loss.name, bound, notes=(said, *judged.selection_cost)
+        "stability", loss.name, bound, notes=(note, *judged.selection_cost)
     )
 
 
@@ -205,12 +207,14 @@ def _row_norm(judged: Judged, V: Array) -> float | None:
     design = judged.design
     r = judged.row_norm
     if r is not None:
-        own = judged.fit.model.design  # rows as they were given, before frequencies
-        norms = np.sqrt(np.einsum("ij,ij->i", own.X @ V, own.X))
+        unrepeated = (
+            judged.fit.model.design
+        )  # rows as they were given, before frequencies
+        norms = np.sqrt(np.einsum("ij,ij->i", unrepeated.X @ V, unrepeated.X))
         bad = np.flatnonzero(norms > r * (1 + 1e-9))
         if len(bad):
             raise DataError(
-                f"row_norm={r:g}, but row {own.places[bad[0]]} has norm {norms[bad[0]]:.6g}"
+                f"row_norm={r:g}, but row {unrepeated.places[bad[0]]} has norm {norms[bad[0]]:.6g}"
             )
         return r
     terms = design.recipe.processes.values()

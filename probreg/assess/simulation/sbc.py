@@ -140,19 +140,21 @@ class SBC(PrintsTable):
         """One sentence."""
         n = self.ranks.sizes["replicate"]
         q = self.ranks.sizes["quantity"]
-        lost = sum(self.failures.values())
+        n_failed = sum(self.failures.values())
         sets = f"{n} simulated data sets" + (
-            f" of {n + lost}, the others without a posterior" if lost else ""
+            f" of {n + n_failed}, the others without a posterior" if n_failed else ""
         )
-        at = f"{sets}, {q} quantities at {1 - self.prob:.2g} together"
+        setting = f"{sets}, {q} quantities at {1 - self.prob:.2g} together"
         if self.uniform:
-            return f"{self.method}: ranks are uniform as far as {at} can tell."
+            return f"{self.method}: ranks are uniform as far as {setting} can tell."
         off = [
             f"{name}: {row.reading} ({_p(row.p_value)})"
             for name, row in self.table.iterrows()
             if row.reading
         ]
-        return f"{self.method}: ranks are not uniform ({at}). " + "; ".join(off) + "."
+        return (
+            f"{self.method}: ranks are not uniform ({setting}). " + "; ".join(off) + "."
+        )
 
     @property
     def _printed(self) -> Table:
@@ -166,15 +168,15 @@ class SBC(PrintsTable):
 
     @property
     def _remarks(self) -> list[str]:
-        lost = [
-            f"no posterior in {k} more, which are not ranked: {why}"
-            for why, k in self.failures.items()
+        failures = [
+            f"no posterior in {k} more, which are not ranked: {reason}"
+            for reason, k in self.failures.items()
         ]
         return [
-            *lost,
+            *failures,
             *(
-                f"ranked although troubled, {k}: {why}"
-                for why, k in self.troubled.items()
+                f"ranked although troubled, {k}: {reason}"
+                for reason, k in self.troubled.items()
             ),
         ]
 
@@ -281,7 +283,7 @@ def sbc(
     hyper = next((r.hyper for r in ranked if r.ranks is not None), ())
     failures = _count_reasons(r.trouble for r in ranked if r.ranks is None)
     if not good:
-        worst = max(failures, key=lambda why: failures[why])
+        worst = max(failures, key=lambda reason: failures[reason])
         raise Incompatible(
             f"{chosen.name} fitted none of {reps} simulated data sets: {worst}"
         )
@@ -308,8 +310,8 @@ def _count_reasons(reasons: Iterable[str]) -> dict[str, int]:
     first: dict[str, str] = {}
     return dict(
         Counter(
-            first.setdefault(re.sub(r"-?[0-9][0-9.,e+-]*", "#", why), why)
-            for why in reasons
+            first.setdefault(re.sub(r"-?[0-9][0-9.,e+-]*", "#", reason), reason)
+            for reason in reasons
         )
     )
 
@@ -330,9 +332,9 @@ def _posterior(method: str | Method, model: Model) -> Method:
         raise Incompatible(
             f"sbc needs posterior draws, and {chosen.name} gives a mode; use laplace or nuts"
         )
-    why = chosen.obstacle(model)
-    if why is not None:
-        raise Incompatible(why)
+    reason = chosen.obstacle(model)
+    if reason is not None:
+        raise Incompatible(reason)
     return chosen
 
 
@@ -356,16 +358,16 @@ def _replicate(
     if not np.isfinite(beta).all():
         return _Ranked(None, "draws that are not finite")
     # (theta, y) ~ p(theta) p(y | theta): theta's rank among draws of p(theta | y) is uniform   (Talts et al. 2018).
-    known = {name: np.array([v]) for name, v in (truth.aux | truth.hyper).items()}
-    true = _quantities(truth.model, truth.beta[None], known, list(truth.hyper))
-    drawn = _quantities(truth.model, beta, aux, list(truth.hyper))
+    parameters = {name: np.array([v]) for name, v in (truth.aux | truth.hyper).items()}
+    true = _quantities(truth.model, truth.beta[None], parameters, list(truth.hyper))
+    simulated = _quantities(truth.model, beta, aux, list(truth.hyper))
     # rank = #{draws < truth} + a uniform share of #{draws = truth}, uniform on 0 ... L under H0   (Modrák et al. 2023).
-    ties = rng.integers(0, (drawn == true).sum(0) + 1)
+    ties = rng.integers(0, (simulated == true).sum(0) + 1)
     if solution.status.good:
         trouble = ""
     else:
         trouble = solution.status.value
-    return _Ranked((drawn < true).sum(0) + ties, trouble, tuple(truth.hyper))
+    return _Ranked((simulated < true).sum(0) + ties, trouble, tuple(truth.hyper))
 
 
 def _thin_draws(solution: Solution, draws: int) -> tuple[Array, dict[str, Array]]:
@@ -376,8 +378,10 @@ def _thin_draws(solution: Solution, draws: int) -> tuple[Array, dict[str, Array]
         raise DataError(
             f"draws={draws}, but the method has {total} draws: raise its draws, or lower draws="
         )
-    some = np.linspace(0, total - 1, draws).round().astype(int)
-    return flat["beta"][some], {k: v[some] for k, v in flat.items() if k != "beta"}
+    indices = np.linspace(0, total - 1, draws).round().astype(int)
+    return flat["beta"][indices], {
+        k: v[indices] for k, v in flat.items() if k != "beta"
+    }
 
 
 def _quantities(
@@ -385,14 +389,14 @@ def _quantities(
 ) -> Array:
     """(draw, quantity): reported coefficients, standard deviations and correlations of effects, unknown nuisance parameters,
     log-likelihood."""
-    known = {a: aux[a] for a in model.unknown}
-    others = [*(aux[name] for name in hyper), *known.values()]
+    auxiliary = {a: aux[a] for a in model.unknown}
+    scalars = [*(aux[name] for name in hyper), *auxiliary.values()]
     parts = [
         reported_coefficients(model, beta).reshape(len(beta), -1),
-        *(v[:, None] for v in others),
+        *(v[:, None] for v in scalars),
     ]
     return np.concatenate(
-        [*parts, np.atleast_1d(model.log_lik(beta, **known))[:, None]], 1
+        [*parts, np.atleast_1d(model.log_lik(beta, **auxiliary))[:, None]], 1
     )
 
 

@@ -98,16 +98,20 @@ def _improper(model: Model) -> list[str]:
 def draw(model: Model, rng: np.random.Generator) -> Simulation:
     """Simulate from a model with one row per observation, without checks."""
     aux = {a: float(model.aux_prior(a).sample(rng, 1)[0]) for a in model.unknown}
-    known = {**model.fixed, **aux}
-    beta, drawn = model.joint.sample_with_hyper(
-        rng, model.shape, model.likelihood.noise(known)
+    parameters = {**model.fixed, **aux}
+    beta, hyper_draws = model.joint.sample_with_hyper(
+        rng, model.shape, model.likelihood.noise(parameters)
     )
     names = hyper_names(model.joint, model.design)
-    hyper = {names[i][k]: float(v) for i, of in drawn.items() for k, v in of.items()}
-    known = model.likelihood.at_rows(known, model.design.precision) | model.given(
-        model.design
-    )
-    y = model.likelihood.sample(rng, model.eta(beta), **known)
+    hyper = {
+        names[i][k]: float(v)
+        for i, draws in hyper_draws.items()
+        for k, v in draws.items()
+    }
+    parameters = model.likelihood.at_rows(
+        parameters, model.design.precision
+    ) | model.given(model.design)
+    y = model.likelihood.sample(rng, model.eta(beta), **parameters)
     return Simulation(
         beta, aux, replace(model, design=replace(model.design, y=y)), hyper
     )

@@ -10,8 +10,8 @@ from scipy.special import bdtr, gammaln
 Array = np.ndarray
 
 
-def within(low: Array, high: Array, at: Array, n: int) -> float:
-    """P(low_i <= #{u <= at_i} <= high_i for every i) for n independent uniform u and increasing points `at` in (0, 1).
+def within(low: Array, high: Array, positions: Array, n: int) -> float:
+    """P(low_i <= #{u <= at_i} <= high_i for every i) for n independent uniform u and increasing points `positions` in (0, 1).
 
     Exact: the counts are a Markov chain, N_i+1 - N_i ~ Binomial(n - N_i, (at_i+1 - at_i) / (1 - at_i)). Source:
     Säilynoja, Bürkner & Vehtari 2022, algorithm 2.
@@ -22,7 +22,7 @@ def within(low: Array, high: Array, at: Array, n: int) -> float:
     state = np.array([0])
     mass = np.array([1.0])
     before = 0.0
-    for lo, hi, z in zip(low, high, at):
+    for lo, hi, z in zip(low, high, positions):
         reached = np.arange(int(lo), int(hi) + 1)
         if not len(reached):
             return 0.0
@@ -52,12 +52,12 @@ def _binomial_mass(k: Array, n: Array, p: float) -> Array:
     return np.where(inside, np.exp(log_p), 0.0)
 
 
-def _tails(at: Array, n: int) -> Array:
+def _tails(positions: Array, n: int) -> Array:
     """The two-sided tail probability 2 min(P(K <= k), P(K >= k)) of each count k at each point, (points, n + 1)."""
     k = np.arange(n + 1.0)
-    below = bdtr(k, n, at[:, None])
+    below = bdtr(k, n, positions[:, None])
     # P(K >= k) = 1 - P(K <= k - 1).
-    above = 1.0 - np.concatenate([np.zeros((len(at), 1)), below[:, :-1]], 1)
+    above = 1.0 - np.concatenate([np.zeros((len(positions), 1)), below[:, :-1]], 1)
     return 2.0 * np.minimum(below, above)
 
 
@@ -73,7 +73,7 @@ def _acceptance_region(
     )
 
 
-def simultaneous(at: Array, n: int, prob: float) -> tuple[Array, Array]:
+def simultaneous(positions: Array, n: int, prob: float) -> tuple[Array, Array]:
     """Return counts (low, high) at each point that contain all counts of n uniforms with probability at least `prob`: the
     narrowest such band with equal tail probabilities at all points.
 
@@ -81,23 +81,23 @@ def simultaneous(at: Array, n: int, prob: float) -> tuple[Array, Array]:
     >>> low.tolist(), high.tolist()
     ([15, 39, 65], [35, 61, 85])
     """
-    tails, least, most = (
-        _tails(at, n),
+    tails, lower_level, upper_level = (
+        _tails(positions, n),
         0.0,
         1.0 - prob,
     )  # Bonferroni's bound lies between, a point alone is the most
     # The largest gamma whose band {k: tail(k) >= gamma} still holds all counts with probability prob.
     for _ in range(40):
-        middle = (least + most) / 2
-        enough = within(*_acceptance_region(tails, middle), at, n) >= prob
+        middle = (lower_level + upper_level) / 2
+        enough = within(*_acceptance_region(tails, middle), positions, n) >= prob
         if enough:
-            least, most = (middle, most)
+            lower_level, upper_level = (middle, upper_level)
         else:
-            least, most = (least, middle)
-    return _acceptance_region(tails, least)
+            lower_level, upper_level = (lower_level, middle)
+    return _acceptance_region(tails, lower_level)
 
 
-def uniformity(counts: Array, at: Array, n: int) -> float:
+def uniformity(counts: Array, positions: Array, n: int) -> float:
     """Return the exact p-value of H0: n values are independent and uniform, from counts[i] = #{u <= at_i}.
 
     It is the probability that some point has a tail probability as small as the smallest observed one.
@@ -105,11 +105,12 @@ def uniformity(counts: Array, at: Array, n: int) -> float:
     >>> round(uniformity(np.array([1]), np.array([0.5]), 2), 6), round(uniformity(np.array([0]), np.array([0.5]), 2), 6)
     (1.0, 0.5)
     """
-    tails = _tails(at, n)
+    tails = _tails(positions, n)
     # p = 1 - P(every point has a tail probability above the smallest that was seen).
-    smallest = float(tails[np.arange(len(at)), np.asarray(counts, int)].min()) * (
-        1.0 + 1e-9
-    )
+    smallest = float(
+        tails[np.arange(len(positions)), np.asarray(counts, int)].min()
+    ) * (1.0 + 1e-9)
     return max(
-        0.0, 1.0 - within(*_acceptance_region(tails, smallest, strict=True), at, n)
+        0.0,
+        1.0 - within(*_acceptance_region(tails, smallest, strict=True), positions, n),
     )

@@ -73,15 +73,17 @@ class DrawsAtOnce:
     means: dict[int, Array]  # (s, n, K), by the identity of the rows
     slopes: dict[int, Array]  # d mean / d eta (s, n, K, m)
 
-    def mean_at(self, model: Model, at: "AverageMean") -> Array:
-        if id(at) not in self.means:
-            self.means[id(at)] = at.values(model, self.beta, self.aux, self.residual)
-        return self.means[id(at)]
+    def mean_at(self, model: Model, mean: "AverageMean") -> Array:
+        if id(mean) not in self.means:
+            self.means[id(mean)] = mean.values(
+                model, self.beta, self.aux, self.residual
+            )
+        return self.means[id(mean)]
 
-    def slope_at(self, model: Model, at: "AverageMean") -> Array:
-        if id(at) not in self.slopes:
-            self.slopes[id(at)] = jacobian(model.likelihood, at.eta(self.beta))
-        return self.slopes[id(at)]
+    def slope_at(self, model: Model, mean: "AverageMean") -> Array:
+        if id(mean) not in self.slopes:
+            self.slopes[id(mean)] = jacobian(model.likelihood, mean.eta(self.beta))
+        return self.slopes[id(mean)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -242,17 +244,17 @@ def moves_of_rows(
     h: Array, value: Array, groups: Sequence[RowGroup], units: Array
 ) -> Array:
     """Return the influence (n, G, K) of one unit of each row on the averages of h (n, K): share_i (h_i - average) / units_i."""
-    out = np.zeros((len(h), *value.shape))
+    scores = np.zeros((len(h), *value.shape))
     for number, g in enumerate(groups):
         # a row of weight zero has no units
-        each = np.divide(
+        shares = np.divide(
             g.share,
             g.select(units),
             out=np.zeros(len(g.rows)),
             where=g.select(units) > 0,
         )
-        out[g.rows, number] = each[:, None] * (g.select(h) - value[number])
-    return out
+        scores[g.rows, number] = shares[:, None] * (g.select(h) - value[number])
+    return scores
 
 
 def _outer(L: Array, X: Array) -> Array:
@@ -278,32 +280,33 @@ def _group_averages(h: Array, groups: Sequence[RowGroup]) -> Array:
 
 def averages_of_draws(
     model: Model,
-    asked: Sequence[tuple[Target, list[RowGroup]]],
+    quantities: Sequence[tuple[Target, list[RowGroup]]],
     draws: Mapping[str, Array],
     residual: Callable[[Target, slice], Sequence[Array]] = lambda target, atoms: (),
 ) -> list[Array]:
     """(S, G, K) of each target: its averages at every draw of beta (S, p, m) and aux (S, 1), with what is added to the predictors of
     some atoms."""
     n = max(
-        (g.rows.max(initial=0) + 1 for _, groups in asked for g in groups), default=1
+        (g.rows.max(initial=0) + 1 for _, groups in quantities for g in groups),
+        default=1,
     )
 
     def part(atoms: slice) -> list[Array]:
-        some = {k: v[atoms] for k, v in draws.items()}
-        beta = some.pop("beta")
+        auxiliary = {k: v[atoms] for k, v in draws.items()}
+        beta = auxiliary.pop("beta")
         means: dict[int, Array] = {}
         slopes: dict[int, Array] = {}
         return [
             target.averages(
                 model,
-                DrawsAtOnce(beta, some, residual(target, atoms), means, slopes),
+                DrawsAtOnce(beta, auxiliary, residual(target, atoms), means, slopes),
                 groups,
             )
-            for target, groups in asked
+            for target, groups in quantities
         ]
 
-    found = on_all_cores(part, _split_draws(len(draws["beta"]), n, model))
-    return [np.concatenate(parts) for parts in zip(*found, strict=True)]
+    blocks = on_all_cores(part, _split_draws(len(draws["beta"]), n, model))
+    return [np.concatenate(parts) for parts in zip(*blocks, strict=True)]
 
 
 def _split_draws(S: int, n: int, model: Model) -> list[slice]:

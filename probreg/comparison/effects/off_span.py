@@ -48,10 +48,10 @@ class EffectSums:
         groups = [p.key for p in self.off.of_groups]
         processes = [key for key in self.sums if key not in groups]
         if processes:
-            said = f"; what the columns of {', '.join(processes)} leave of the process is counted"
+            prefix = f"; what the columns of {', '.join(processes)} leave of the process is counted"
         else:
-            said = ""
-        return said + (
+            prefix = ""
+        return prefix + (
             f"; the effects of new groups in {', '.join(groups)} are counted"
             if groups
             else ""
@@ -66,7 +66,7 @@ class EffectSums:
         model = fit.model
         beta = fit.solution.beta
         aux = {k: np.asarray(v) for k, v in fit.aux.items()}
-        found: list[list[tuple[Array, Array, Array]]] = [
+        triplets: list[list[tuple[Array, Array, Array]]] = [
             [] for _ in range(model.shape[1])
         ]
         first = 0
@@ -89,21 +89,25 @@ class EffectSums:
                             / slope[:, None]
                         )
                         row = first + number * h.shape[1] + np.arange(h.shape[1])
-                        at = np.broadcast_arrays(
+                        column = np.broadcast_arrays(
                             row[None, :], place.start + g.rows[:, None]
                         )
-                        for k, into in enumerate(found):
+                        for k, into in enumerate(triplets):
                             into.append(
-                                (at[0].ravel(), at[1].ravel(), w[:, :, k].ravel())
+                                (
+                                    column[0].ravel(),
+                                    column[1].ravel(),
+                                    w[:, :, k].ravel(),
+                                )
                             )
             first += len(effect[0].groups) * h.shape[1]
         parts = [
-            [np.concatenate([entry[k] for entry in each]) for k in range(3)]
-            for each in found
+            [np.concatenate([entry[k] for entry in entries]) for k in range(3)]
+            for entries in triplets
         ]
         return [
-            csc_array((value, (row, at)), shape=(first, self.n))
-            for row, at, value in parts
+            csc_array((value, (row, column)), shape=(first, self.n))
+            for row, column, value in parts
         ]
 
     def covariance(
@@ -163,22 +167,22 @@ def effect_sums(
     first = 0
     for target in {id(target): target for target in targets}.values():
         places[id(target)] = []
-        for each in target.sums():
-            n = next(iter(each.values())).n
+        for term in target.sums():
+            n = next(iter(term.values())).n
             places[id(target)].append(slice(first, first + n))
-            parts.append(each)
+            parts.append(term)
             first += n
     sums = {
         p.key: RowSums.concatenate([part[p.key] for part in parts])
         for p in off.processes
     }
-    met = [
+    correlated = [
         p
         for p in off.processes
         if not isinstance(p, GroupEffects) or p.new_in(sums[p.key])
     ]
-    if met:
+    if correlated:
         return EffectSums(
-            OffSpan(tuple(met)), {p.key: sums[p.key] for p in met}, places
+            OffSpan(tuple(correlated)), {p.key: sums[p.key] for p in correlated}, places
         )
     return None

@@ -205,8 +205,10 @@ def _effect_labels(fit: Fit, q: AveragedEffect) -> list[dict[str, Any]]:
         levels = fit.model.likelihood.levels
     else:
         levels = ()
-    each = [{"level": str(v)} for v in levels] or [{}]
-    return [{**q.labels, **name, **level} for name in q.names for level in each]
+    levels_of_outcome = [{"level": str(v)} for v in levels] or [{}]
+    return [
+        {**q.labels, **name, **level} for name in q.names for level in levels_of_outcome
+    ]
 
 
 def _is_linear(fit: Fit, scale: Scale) -> bool:
@@ -317,12 +319,12 @@ def _covariance_of(
     kind = request.covariance
     if rows is not None and isinstance(kind, str) and kind in INFLUENCE:
         return _by_influence(fit, G, rows, kind, request)
-    own = (
+    estimated = (
         fit.solution.replicates is None
         and fit.model.flat
         and fit.solution.draws is None
     )
-    if rows is not None and kind is None and own and not exact_fit(fit):
+    if rows is not None and kind is None and estimated and not exact_fit(fit):
         try:
             return _by_influence(fit, G, rows, "HC0", request)
         except (
@@ -360,23 +362,23 @@ def _by_influence(
 
 def _joined_df(total: Array, of_rows: Array, df: Array, units: float) -> Array:
     """Satterthwaite's degrees of freedom of the sum of two independent variances."""
-    own = total - of_rows
-    return np.asarray(total**2 / (own**2 / df + of_rows**2 / units))
+    estimate_variance = total - of_rows
+    return np.asarray(total**2 / (estimate_variance**2 / df + of_rows**2 / units))
 
 
 def _satterthwaite(fit: Fit, G: Array) -> Array | None:
     """Degrees of freedom of combinations G (R, p) of the flat coefficients of REML; None for others, and with effects of groups."""
-    found = fit.solution.effect_scales
+    scales = fit.solution.effect_scales
     head = fit.model.design.head
     if (
-        found is None
+        scales is None
         or why_no_satterthwaite(fit.solution)
         or np.delete(G, head, axis=1).any()
     ):
         return None
-    each = satterthwaite(found).df(G[:, head])
-    if (each > 0).all() and np.isfinite(each).all():
-        return each
+    df = satterthwaite(scales).df(G[:, head])
+    if (df > 0).all() and np.isfinite(df).all():
+        return df
     return None
 
 
@@ -410,28 +412,28 @@ def _linearise_effect(
     q: AveragedEffect,
     scale: Scale,
     sample: RowSample | None = None,
-    left: EffectSums | None = None,
+    off_span: EffectSums | None = None,
 ) -> _LinearEffect:
-    known = {k: np.asarray(v) for k, v in fit.aux.items()}
+    aux = {k: np.asarray(v) for k, v in fit.aux.items()}
     value = np.zeros(())
     gradient = np.zeros(())
     moves = np.zeros(())
     size = np.zeros(())
     for term in q.terms:
-        a, g, h = average(fit.model, term.target, q.groups, fit.solution.beta, known)
+        a, g, h = average(fit.model, term.target, q.groups, fit.solution.beta, aux)
         z = scale.link.forward(a)
         slope = scale.link.slope(z)
         value = value + term.sign * z
         gradient = gradient + term.sign * g / slope[..., None]
         size = np.maximum(size, np.abs(a / slope))
         if sample is not None:
-            added = () if left is None else left.means(term.target)
+            added = () if off_span is None else off_span.means(term.target)
             if len(
                 added
             ):  # rows differ as the process does, of which columns may say nothing there
                 # what is added is less the columns at the mean of the draws
                 h = term.target.values(
-                    fit.model, fit.solution.posterior.flat["beta"].mean(0), known, added
+                    fit.model, fit.solution.posterior.flat["beta"].mean(0), aux, added
                 )
                 a = np.stack([g.share @ h[g.rows] for g in q.groups])
                 slope = scale.link.slope(scale.link.forward(a))
@@ -439,9 +441,11 @@ def _linearise_effect(
             moves = (
                 moves + term.sign * moves_of_rows(h, a, q.groups, sample.units) / slope
             )
-    out = value.ravel(), gradient.reshape(value.size, -1)
+    estimate = value.ravel(), gradient.reshape(value.size, -1)
     return _LinearEffect(
-        *out, None if sample is None else moves.reshape(len(moves), -1), size.ravel()
+        *estimate,
+        None if sample is None else moves.reshape(len(moves), -1),
+        size.ravel(),
     )
 
 
@@ -450,20 +454,20 @@ def _linearised_all(
     quantities: Sequence[AveragedEffect],
     scale: Scale,
     sample: RowSample | None,
-    left: EffectSums | None = None,
+    off_span: EffectSums | None = None,
 ) -> tuple[Array, Array, SampledRows | None]:
     """Values (R,), gradients (R, p m), and the rows as a sample where the effect of a row is not the same in all of them."""
-    found = [_linearise_effect(fit, q, scale, sample, left) for q in quantities]
-    z = np.concatenate([f.value for f in found])
-    G = np.concatenate([f.gradient for f in found])
+    effects = [_linearise_effect(fit, q, scale, sample, off_span) for q in quantities]
+    z = np.concatenate([f.value for f in effects])
+    G = np.concatenate([f.gradient for f in effects])
     if sample is None:
         return z, G, None
-    moves = np.concatenate([f.moves for f in found if f.moves is not None], 1)
+    moves = np.concatenate([f.moves for f in effects if f.moves is not None], 1)
     contrasts = all(
         len(q.targets) > 1 or isinstance(q.targets[0], AverageSlope) for q in quantities
     )
     if contrasts and is_constant(
-        moves, np.concatenate([f.size for f in found]), sample.units
+        moves, np.concatenate([f.size for f in effects]), sample.units
     ):
         return z, G, None
     if sample.here is None:
@@ -478,25 +482,25 @@ def _of_draws(
     quantities: list[AveragedEffect],
     scale: Scale,
     request: EffectRequest,
-    left: EffectSums | None,
+    off_span: EffectSums | None,
 ) -> Found:
     posterior = atoms(fit)
     rng = np.random.default_rng([fit.seed, 7])
     size = len(posterior["beta"])
-    linear = left is not None and _is_linear(fit, scale)
-    if left is None or linear:
+    linear = off_span is not None and _is_linear(fit, scale)
+    if off_span is None or linear:
         joint = None
     else:
-        joint = (left, left.joint(fit, size, rng))
+        joint = (off_span, off_span.joint(fit, size, rng))
     z = np.concatenate(_effect_draws(fit, quantities, scale, posterior, joint), 1)
-    if left is not None and linear:
-        z = z + left.draws_of_linear(
+    if off_span is not None and linear:
+        z = z + off_span.draws_of_linear(
             fit, [q.terms for q in quantities], scale.link, size, rng
         )
     if request.sample is None:
         rows = None
     else:
-        rows = _linearised_all(fit, quantities, scale, request.sample, left)[2]
+        rows = _linearised_all(fit, quantities, scale, request.sample, off_span)[2]
     kind = f"equal-tailed, from {len(z)} draws"
     estimate = scale.back.inverse(z).mean(0)
     if rows is not None:
@@ -527,14 +531,14 @@ def _of_asymptotic(
     quantities: list[AveragedEffect],
     scale: Scale,
     request: EffectRequest,
-    left: EffectSums,
+    off_span: EffectSums,
 ) -> Found:
     """A point estimate whose effects bend in a process off its columns: the mean over the process at the estimate, and intervals
     from draws of the estimate's normal distribution and of the process together. By the delta method where nothing is off."""
     S = ASYMPTOTIC_DRAWS
     rng = np.random.default_rng([fit.seed, 7])
-    drawn = left.joint(fit, S, rng)
-    if drawn.empty:
+    sampled = off_span.joint(fit, S, rng)
+    if sampled.empty:
         return _of_delta(fit, quantities, scale, request, None)
     prob = request.prob
     family = request.family
@@ -548,33 +552,35 @@ def _of_asymptotic(
     )
     beta, aux = asymptotic(replace(fit.solution, scale=V), rng)
     held = {a: np.full((S, 1), v) for a, v in fit.model.fixed.items()}
-    here = {"beta": np.broadcast_to(fit.solution.beta, (S, *fit.solution.beta.shape))}
-    here |= {a: np.full((S, 1), v) for a, v in fit.aux.items()}
-    joint = (left, drawn)
+    estimate = {
+        "beta": np.broadcast_to(fit.solution.beta, (S, *fit.solution.beta.shape))
+    }
+    estimate |= {a: np.full((S, 1), v) for a, v in fit.aux.items()}
+    joint = (off_span, sampled)
     z = np.concatenate(
         _effect_draws(fit, quantities, scale, {"beta": beta, **held, **aux}, joint), 1
     )
     # the average of the mean over the process, then its contrast: link(E b) - link(E a)
     middle = [
-        _contrast([scale.link.forward(a.mean(0)) for a in each]).ravel()
-        for each in _averages(fit, quantities, here, joint)
+        _contrast([scale.link.forward(a.mean(0)) for a in effect_means]).ravel()
+        for effect_means in _averages(fit, quantities, estimate, joint)
     ]
     if rows is not None:
         z = z + _row_noise(rows, fit.seed, S)
     shown = scale.back.inverse(z)
-    back = scale.back.inverse
+    inverse = scale.back.inverse
     lower, upper = equal_tail(shown, prob)
     error = shown.std(0, ddof=1)
-    which = f"{words.get('kind', 'given')} covariance"
-    which += "" if rows is None else " and the sampling of the rows"
-    kind = f"equal-tailed, from {S} draws of the normal distribution of the estimate, {which}"
+    source = f"{words.get('kind', 'given')} covariance"
+    source += "" if rows is None else " and the sampling of the rows"
+    kind = f"equal-tailed, from {S} draws of the normal distribution of the estimate, {source}"
     if not V.has_errors:
         error = lower = upper = np.full(len(error), np.nan)
         kind = f"none: {fit.method.name} carries no standard errors here"
     center = np.concatenate(middle)
     cov = np.atleast_2d(np.cov(z.T))
     columns = {
-        "estimate": back(center),
+        "estimate": inverse(center),
         "std_error": error,
         "lower": lower,
         "upper": upper,
@@ -582,9 +588,9 @@ def _of_asymptotic(
     if family is not None:
         together = _together(fit, family, center, cov, None, prob)
         half = together.critical * np.sqrt(np.diagonal(cov))
-        columns |= {"lower": back(center - half), "upper": back(center + half)}
+        columns |= {"lower": inverse(center - half), "upper": inverse(center + half)}
         columns |= {"p_unadjusted": together.alone, "p_value": together.p}
-        kind = f"simultaneous, {together.words}; normal with the covariance of {S} draws of the estimate, {which}"
+        kind = f"simultaneous, {together.words}; normal with the covariance of {S} draws of the estimate, {source}"
     return columns, kind, cov, None, rows is not None
 
 
@@ -602,10 +608,13 @@ def _averages(
     def residual_draws(target: Target, atoms: slice) -> Sequence[Array]:
         if joint is None:
             return ()
-        left, drawn = joint
-        return [np.asarray(drawn.at(place, atoms)) for place in left.places[id(target)]]
+        off_span, sampled = joint
+        return [
+            np.asarray(sampled.at(place, atoms))
+            for place in off_span.places[id(target)]
+        ]
 
-    found = iter(
+    averages = iter(
         averages_of_draws(
             fit.model,
             [(t, q.groups) for q in quantities for t in q.targets],
@@ -613,12 +622,12 @@ def _averages(
             residual_draws,
         )
     )
-    return [[next(found) for _ in q.targets] for q in quantities]
+    return [[next(averages) for _ in q.targets] for q in quantities]
 
 
-def _contrast(each: list[Array]) -> Array:
+def _contrast(means: list[Array]) -> Array:
     """The average, or the second less the first."""
-    return each[0] if len(each) == 1 else each[1] - each[0]
+    return means[0] if len(means) == 1 else means[1] - means[0]
 
 
 def _effect_draws(
@@ -629,11 +638,11 @@ def _effect_draws(
     joint: Joint | None,
 ) -> list[Array]:
     """The draws (S, R) of each effect on the scale of the link."""
-    each = [
+    contrasts = [
         _contrast([scale.link.forward(a) for a in averages])
         for averages in _averages(fit, quantities, draws, joint)
     ]
-    return [z.reshape(len(z), -1) for z in each]
+    return [z.reshape(len(z), -1) for z in contrasts]
 
 
 def atoms(fit: Fit) -> dict[str, Array]:

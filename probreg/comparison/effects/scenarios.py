@@ -133,24 +133,24 @@ class Population:
             return self.design.recipe.own_column(name)
         return None
 
-    def _rebuild_rows(self, moved: Mapping[str, Any]) -> AverageMean:
-        made = self._design_at({**self.table, **moved}, self.offset)
+    def _rebuild_rows(self, columns: Mapping[str, Any]) -> AverageMean:
+        design = self._design_at({**self.table, **columns}, self.offset)
         for key, codes in self.codes.items():
-            made.inputs[key][:, 0] = codes
-        return AverageMean(made.X, made.offset, made.inputs)
+            design.inputs[key][:, 0] = codes
+        return AverageMean(design.X, design.offset, design.inputs)
 
     def _design_at(self, table: Mapping[str, Any], offset: Array | None) -> Design:
-        made = self.design.at(table, offset=offset)
+        design = self.design.at(table, offset=offset)
         recipe = self.design.recipe
         if recipe.grouped:
-            return rows_of_groups(made, self.groups, recipe.groups_at(table))
-        return made
+            return rows_of_groups(design, self.groups, recipe.groups_at(table))
+        return design
 
     def with_groups(self, groups: GroupsLike) -> "Population":
         """The same rows with effects of known, new or typical groups. DataError for groups that are not known."""
         if not self.design.recipe.grouped:
             return self
-        own = replace(
+        on_groups = replace(
             self,
             groups=groups,
             met={},
@@ -162,13 +162,15 @@ class Population:
             if how == "new"
         }
         if not new:
-            return own
+            return on_groups
         # numbers of new groups stand in the order of all rows, of which differences take parts
         return replace(
-            own,
+            on_groups,
             codes={
                 key: x[:, 0].copy()
-                for key, x in own._design_at(self.table, self.offset).inputs.items()
+                for key, x in on_groups._design_at(
+                    self.table, self.offset
+                ).inputs.items()
                 if key in new
             },
         )
@@ -205,7 +207,8 @@ class Population:
         high = float(seen.max())
         # steps k and weights c of each row: its derivative is sum_j c_ij X(x_i + k_ij h) / (12 h)
         steps, weights = (
-            np.tile(np.array(each), (self.n, 1)) for each in (_CENTRAL[0], _CENTRAL[1])
+            np.tile(np.array(coefficients), (self.n, 1))
+            for coefficients in (_CENTRAL[0], _CENTRAL[1])
         )
         below = x - 2 * h < low
         above = x + 2 * h > high
@@ -215,18 +218,20 @@ class Population:
                 sign * np.array(_FORWARD[1]),
             )
         weights /= 12.0 * h
-        made = [self.mean(name, x + k * h) for k in steps.T]
-        moved = {}
+        designs = [self.mean(name, x + k * h) for k in steps.T]
+        changes = {}
         for key, width in self._widths.items():
-            rows = np.stack([at.inputs[key] for at in made], 1)
+            rows = np.stack([design.inputs[key] for design in designs], 1)
             # a process of other variables has no slope in this one, not even by rounding
             still = (rows == rows[:, :1]).all()
             if still:
-                moved[key] = _no_difference(self.n, width)
+                changes[key] = _no_difference(self.n, width)
             else:
-                moved[key] = RowSums(weights, rows)
+                changes[key] = RowSums(weights, rows)
         return AverageSlope(
-            self.here, combine_columns([at.X for at in made], weights), moved
+            self.here,
+            combine_columns([design.X for design in designs], weights),
+            changes,
         )
 
     def _slope_of_one(self, column: int) -> AverageSlope:
@@ -258,17 +263,17 @@ def _finite(x: Array) -> bool:
 
 def _no_difference(n: int, width: int) -> RowSums:
     """Room for the differences of a stencil in n rows."""
-    most = len(_CENTRAL[0])
-    return RowSums(np.zeros((n, most)), np.zeros((n, most, width)))
+    n_steps = len(_CENTRAL[0])
+    return RowSums(np.zeros((n, n_steps)), np.zeros((n, n_steps, width)))
 
 
 def _repeat_value(value: Any, n: int) -> Array:
     """Return an array of n copies of a value; text stays text."""
-    out = np.empty(n, dtype=object)
-    out[:] = [value] * n
+    repeated = np.empty(n, dtype=object)
+    repeated[:] = [value] * n
     if isinstance(value, str):
-        return out
-    return np.array(out.tolist())
+        return repeated
+    return np.array(repeated.tolist())
 
 
 def population(
@@ -300,13 +305,13 @@ def population(
             counted = ""
         else:
             counted = f" (weight {design.total:g})"
-        what = f"the {design.n} rows of the model{counted}"
+        description = f"the {design.n} rows of the model{counted}"
         if design.weight_kind == "sampling":
             units = np.ones(design.n)
         else:
             units = weights
         if trials is not None:
-            what = f"the {float(weights @ trials):.12g} trials of {what}"
+            description = f"the {float(weights @ trials):.12g} trials of {description}"
             weights = weights * trials
             if design.weight_kind != "sampling":
                 units = weights
@@ -318,7 +323,7 @@ def population(
             table,
             weights,
             own_offset,
-            what,
+            description,
             table,
             as_fitted=as_fitted,
             units=units,
@@ -326,25 +331,33 @@ def population(
         )
     from probreg.data.formula.columns import read_table
 
-    given = read_table(with_group_columns(design.recipe, data) if fill else data)
+    new_rows = read_table(with_group_columns(design.recipe, data) if fill else data)
     names = [*read_by(design), *(v for v in also if v not in read_by(design))]
-    absent = [v for v in names if v not in given.columns]
+    absent = [v for v in names if v not in new_rows.columns]
     if absent:
         raise DataError(
-            f"the data have no column {absent[0]!r}, which is asked for; they have: {', '.join(given.columns)}"
+            f"the data have no column {absent[0]!r}, which is asked for; they have: {', '.join(new_rows.columns)}"
         )
-    n = len(given.rows)
-    own = dict(given.only(tuple(names)).columns)
+    n = len(new_rows.rows)
+    columns = dict(new_rows.only(tuple(names)).columns)
     if trials is None or isinstance(design.recipe, ArrayColumns):
-        each = None
+        row_trials = None
     else:
-        each = design.recipe.trials_at(data)
-    if each is not None:
-        what = f"the {each.sum():.12g} trials of {n} given rows"
+        row_trials = design.recipe.trials_at(data)
+    if row_trials is not None:
+        description = f"the {row_trials.sum():.12g} trials of {n} given rows"
         return Population(
-            design, own, np.asarray(each, dtype=float), None, what, own, trials=True
+            design,
+            columns,
+            np.asarray(row_trials, dtype=float),
+            None,
+            description,
+            columns,
+            trials=True,
         )
-    return Population(design, own, np.ones(n), None, f"{n} given rows, each once", own)
+    return Population(
+        design, columns, np.ones(n), None, f"{n} given rows, each once", columns
+    )
 
 
 def trials_of(model: Model) -> Array | None:
@@ -356,15 +369,15 @@ def trials_of(model: Model) -> Array | None:
     return np.ones(0)
 
 
-def balance_levels(of: Population) -> Population:
+def balance_levels(rows: Population) -> Population:
     """Return every combination of the levels of the categories once, with numbers and the offset at their weighted means.
 
     Means over it are the marginal means of a design with as many rows in each cell (Searle, Speed & Milliken 1980).
     """
-    levels = categories(of.design)
-    groups = of.design.recipe.of_groups_alone
+    levels = categories(rows.design)
+    groups = rows.design.recipe.of_groups_alone
     lists, means = {}, {}
-    for name, values in of.table.items():
+    for name, values in rows.table.items():
         if name in groups:
             continue
         x = np.asarray(values)
@@ -373,8 +386,8 @@ def balance_levels(of: Population) -> Population:
         elif x.dtype.kind == "b":
             lists[name] = [False, True]
         elif x.dtype.kind in "iuf":
-            means[name] = float(np.average(x, weights=of.weights))
-    n = int(np.prod([len(each) for each in lists.values()]))
+            means[name] = float(np.average(x, weights=rows.weights))
+    n = int(np.prod([len(levels_of_one) for levels_of_one in lists.values()]))
     if n > _MOST_CELLS:
         raise DataError(
             f"a balanced grid of {', '.join(lists)} has {n:,} cells; at most {_MOST_CELLS:,} are averaged"
@@ -387,17 +400,17 @@ def balance_levels(of: Population) -> Population:
             column, dtype=object if isinstance(column[0], str) else None
         )
     table |= {name: _repeat_value("any", n) for name in groups}
-    if of.offset is None:
+    if rows.offset is None:
         offset = None
     else:
-        offset = np.tile(np.average(of.offset, axis=0, weights=of.weights), (n, 1))
-    what = f"a balanced grid of {n} cells ({', '.join(lists) or 'no category'}; numbers at their means)"
+        offset = np.tile(np.average(rows.offset, axis=0, weights=rows.weights), (n, 1))
+    description = f"a balanced grid of {n} cells ({', '.join(lists) or 'no category'}; numbers at their means)"
     return replace(
-        of,
+        rows,
         table=table,
         weights=np.ones(n),
         offset=offset,
-        what=what,
+        what=description,
         met={},
         as_fitted=False,
         units=None,
@@ -424,17 +437,22 @@ def _same_rows(design: Design, data: Any) -> bool:
 
 
 def row_groups(
-    of: Population, by: Sequence[str]
+    population_rows: Population, by: Sequence[str]
 ) -> tuple[list[dict[str, Any]], list[RowGroup]]:
     """The groups of rows that share the values of the variables `by`, in the order of these; one group without any."""
     for name in by:
-        if name not in of.table:
+        if name not in population_rows.table:
             raise DataError(
-                f"by={name!r} is no variable of these rows; there are: {', '.join(of.table)}"
+                f"by={name!r} is no variable of these rows; there are: {', '.join(population_rows.table)}"
             )
     if not by:
-        return [{}], [RowGroup(np.arange(of.n), of.weights / of.weights.sum())]
-    columns = [np.asarray(of.table[name]) for name in by]
+        return [{}], [
+            RowGroup(
+                np.arange(population_rows.n),
+                population_rows.weights / population_rows.weights.sum(),
+            )
+        ]
+    columns = [np.asarray(population_rows.table[name]) for name in by]
     lists = [
         list(map(plain_level, x)) if kind_of(x) == "time" else x.tolist()
         for x in columns
@@ -448,66 +466,69 @@ def row_groups(
     rows: dict[Any, list[int]] = {key: [] for key in seen}
     for i, key in enumerate(keys):
         rows[key].append(i)
-    found = [
-        RowGroup(np.array(r), of.weights[r] / of.weights[r].sum())
+    row_sets = [
+        RowGroup(
+            np.array(r), population_rows.weights[r] / population_rows.weights[r].sum()
+        )
         for r in rows.values()
     ]
-    return [dict(zip(by, key)) for key in seen], found
+    return [dict(zip(by, key)) for key in seen], row_sets
 
 
 def settings(
-    of: Population, at: Mapping[str, Any] | None
+    rows: Population, at: Mapping[str, Any] | None
 ) -> Iterator[tuple[dict[str, Any], Population]]:
     """Yield labels for every combination of the values in `at`, with the rows set to it."""
     if not isinstance(at, Mapping | None):
         raise DataError(
             f"at is a mapping from variables to values, such as {{'x': [0, 1]}}, got {shown_value(at)}"
         )
-    wanted = dict(at or {})
-    for name in wanted:
-        _require_variable(of, name, "at")
+    requested = dict(at or {})
+    for name in requested:
+        _require_variable(rows, name, "at")
     lists = [
-        v if isinstance(v, list | tuple | np.ndarray) else [v] for v in wanted.values()
+        v if isinstance(v, list | tuple | np.ndarray) else [v]
+        for v in requested.values()
     ]
     for values in itertools.product(*lists):
-        chosen = dict(zip(wanted, values))
+        chosen = dict(zip(requested, values))
         labels = {f"{name} =": value for name, value in chosen.items()}
-        yield labels, of.set_to(**chosen) if chosen else of
+        yield labels, rows.set_to(**chosen) if chosen else rows
 
 
-def _require_variable(of: Population, name: str, where: str) -> None:
+def _require_variable(rows: Population, name: str, where: str) -> None:
     """DataError unless `name` is a variable behind the columns."""
-    if name in of.design.recipe.of_groups_alone and not is_known(
-        of.design.recipe, of.groups, name
+    if name in rows.design.recipe.of_groups_alone and not is_known(
+        rows.design.recipe, rows.groups, name
     ):
         raise DataError(
-            f"{where}: {name!r} names groups, and it moves nothing where {words_of(of.groups, identity=True)}; "
+            f"{where}: {name!r} names groups, and it moves nothing where {words_of(rows.groups, identity=True)}; "
             "ask with groups='known'"
         )
-    if name not in of.table:
+    if name not in rows.table:
         raise DataError(
-            f"{where}: {name!r} is no variable of this model; there are: {', '.join(of.table) or 'none'}"
+            f"{where}: {name!r} is no variable of this model; there are: {', '.join(rows.table) or 'none'}"
             + (
                 ". Pass data=, the table it was fitted to"
-                if name in read_by(of.design)
+                if name in read_by(rows.design)
                 else ""
             )
         )
     if (
-        of.offset is not None
-        and name in read_by(of.design)
-        and not _array_offset(of.design)
-        and _in_offset(of, name)
+        rows.offset is not None
+        and name in read_by(rows.design)
+        and not _array_offset(rows.design)
+        and _in_offset(rows, name)
     ):
         raise DataError(
             f"{where}: {name!r} stands in the offset too; pass data=, the table the model was fitted to"
         )
 
 
-def _in_offset(of: Population, name: str) -> bool:
+def _in_offset(rows: Population, name: str) -> bool:
     from probreg.formula.expression import parse_expression
 
-    recipe: Any = of.design.recipe
+    recipe: Any = rows.design.recipe
     return name in parse_expression(recipe.offset).variables
 
 
@@ -547,14 +568,16 @@ def _weighted_quantiles(x: Array, w: Array, tails: Sequence[float]) -> Array:
     """Return np.quantile of all observations, counting a row of weight w as w copies."""
     order = np.argsort(x, kind="stable")
     below = np.cumsum(w[order])
-    at = np.array(tails) * (below[-1] - 1.0)
+    position = np.array(tails) * (below[-1] - 1.0)
     low, high = (
         x[order][
-            np.searchsorted(below, np.floor(at) + k, side="right").clip(max=len(x) - 1)
+            np.searchsorted(below, np.floor(position) + k, side="right").clip(
+                max=len(x) - 1
+            )
         ]
         for k in (0.0, 1.0)
     )
-    return np.asarray(low + (at - np.floor(at)) * (high - low))
+    return np.asarray(low + (position - np.floor(position)) * (high - low))
 
 
 NUMERIC: dict[str, Callable[[Array, Array], tuple[Any, Any, str]]] = {
@@ -567,40 +590,45 @@ LEVELS: dict[str, Callable[[list[Any]], list[tuple[Any, Any]]]] = {
 }
 
 
-def moves(of: Population, name: str, how: Any) -> list[Contrast]:
+def moves(rows: Population, name: str, how: Any) -> list[Contrast]:
     """The moves of one variable: levels against the first (or as `how` says), 0 to 1, or x to x + `how`."""
-    _require_variable(of, name, "variables")
-    levels = level_values(of, name)
-    if levels is None and name in of.design.recipe.of_groups_alone:
+    _require_variable(rows, name, "variables")
+    levels = level_values(rows, name)
+    if levels is None and name in rows.design.recipe.of_groups_alone:
         raise DataError(
             f"{name!r} names groups together with other columns; at= sets them one by one"
         )
     if levels is not None:
-        return [_of_levels(of, name, a, b) for a, b in _level_pairs(name, levels, how)]
-    x = np.asarray(of.table[name], dtype=float)
-    low, high, said = _numeric(name, x, of.weights, how)
+        return [
+            _of_levels(rows, name, a, b) for a, b in _level_pairs(name, levels, how)
+        ]
+    x = np.asarray(rows.table[name], dtype=float)
+    low, high, contrast_label = _numeric(name, x, rows.weights, how)
     return [
         Contrast(
-            name, said, np.broadcast_to(low, x.shape), np.broadcast_to(high, x.shape)
+            name,
+            contrast_label,
+            np.broadcast_to(low, x.shape),
+            np.broadcast_to(high, x.shape),
         )
     ]
 
 
-def level_values(of: Population, name: str) -> list[Any] | None:
+def level_values(rows: Population, name: str) -> list[Any] | None:
     """The levels of a category or of a column of True and False; None for a number."""
     levels = (
-        categories(of.design).get(name)
-        or list(group_levels(of.design.recipe, name))
+        categories(rows.design).get(name)
+        or list(group_levels(rows.design.recipe, name))
         or None
     )
-    if levels is None and np.asarray(of.table[name]).dtype.kind == "b":
+    if levels is None and np.asarray(rows.table[name]).dtype.kind == "b":
         return [False, True]
     return levels
 
 
-def _of_levels(of: Population, name: str, a: Any, b: Any) -> Contrast:
+def _of_levels(rows: Population, name: str, a: Any, b: Any) -> Contrast:
     return Contrast(
-        name, f"{b} against {a}", _repeat_value(a, of.n), _repeat_value(b, of.n)
+        name, f"{b} against {a}", _repeat_value(a, rows.n), _repeat_value(b, rows.n)
     )
 
 

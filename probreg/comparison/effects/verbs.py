@@ -136,9 +136,9 @@ def predictions(
         for labels, setting in settings(setup.rows, at)
     ]
     link = fit.model.likelihood.link
-    what = f"average of {_mean_of(fit)} over {setup.rows.what}"
+    description = f"average of {_mean_of(fit)} over {setup.rows.what}"
     scale = Scale(link, link, "mean")
-    return evaluate_effects(fit, effects, scale, setup.request, what=what)
+    return evaluate_effects(fit, effects, scale, setup.request, what=description)
 
 
 @check_arguments
@@ -236,16 +236,16 @@ def comparisons(
     for where, setting in settings(setup.rows, at):
         for name, how in changes.items():
             for move in moves(setting, name, how):
-                both = (setting.mean(name, move.low), setting.mean(name, move.high))
+                pair = (setting.mean(name, move.low), setting.mean(name, move.high))
                 labels = {"variable": name, "contrast": move.contrast} | where
-                effects.append(AveragedEffect(labels, both, setup.groups, setup.names))
+                effects.append(AveragedEffect(labels, pair, setup.groups, setup.names))
     scale = MEASURES[measure]
-    what = f"{scale.name} of averages of {_mean_of(fit)} over {setup.rows.what}"
+    description = f"{scale.name} of averages of {_mean_of(fit)} over {setup.rows.what}"
     request = setup.request
     if adjust is not None:
         family = Family(adjust, _all_pairs(setup.rows, changes))
         request = replace(request, family=family)
-    return evaluate_effects(fit, effects, scale, request, what=what)
+    return evaluate_effects(fit, effects, scale, request, what=description)
 
 
 @check_arguments
@@ -321,8 +321,8 @@ def slopes(
         for name, slope in _parse_slopes(setting, variables):
             labels = {"variable": name} | where
             effects.append(AveragedEffect(labels, (slope,), setup.groups, setup.names))
-    what = f"average slope of {_mean_of(fit)} over {setup.rows.what}"
-    return evaluate_effects(fit, effects, PLAIN, setup.request, what=what)
+    description = f"average slope of {_mean_of(fit)} over {setup.rows.what}"
+    return evaluate_effects(fit, effects, PLAIN, setup.request, what=description)
 
 
 class _Setup(NamedTuple):
@@ -409,8 +409,8 @@ def _sample(rows: Population) -> RowSample:
     codes = [
         x[:, 0].astype(int) for key, x in rows.design.inputs.items() if key in grouped
     ]
-    here = rows.here if rows.as_fitted else None
-    return RowSample(rows.units, rows.trials, ways_of_groups(codes), here)
+    as_fitted = rows.here if rows.as_fitted else None
+    return RowSample(rows.units, rows.trials, ways_of_groups(codes), as_fitted)
 
 
 def _population(
@@ -458,14 +458,16 @@ def _trials(fit: Fit, unit: str | None) -> Any:
     return None if unit == "row" else trials_of(model)
 
 
-def _all_pairs(of: Population, wanted: Mapping[str, Any]) -> int | None:
+def _all_pairs(rows: Population, requested: Mapping[str, Any]) -> int | None:
     """k where the contrasts are all pairs of the k levels of one variable."""
-    if len(wanted) != 1:
+    if len(requested) != 1:
         return None
-    ((name, how),) = wanted.items()
-    k = len(level_values(of, name) or ())
-    every = how == "pairwise" or (k == 2 and how in (None, "reference", "sequential"))
-    return k if every else None
+    ((name, how),) = requested.items()
+    k = len(level_values(rows, name) or ())
+    pairwise = how == "pairwise" or (
+        k == 2 and how in (None, "reference", "sequential")
+    )
+    return k if pairwise else None
 
 
 def _mean_of(fit: Fit) -> str:
@@ -474,22 +476,22 @@ def _mean_of(fit: Fit) -> str:
         return f"P(class), {model.design.response}"
     if model.likelihood.outcomes:
         return f"P({model.design.response} = level)"
-    named = model.likelihood.mean_name(model.design.response)
+    mean_name = model.likelihood.mean_name(model.design.response)
     # a likelihood that names what it models, a probability or a quantile, has said so
-    if named == model.design.response:
-        return f"the mean of {named}"
-    return named
+    if mean_name == model.design.response:
+        return f"the mean of {mean_name}"
+    return mean_name
 
 
-def _parse_variables(of: Population, variables: Any) -> dict[str, Any]:
+def _parse_variables(rows: Population, variables: Any) -> dict[str, Any]:
     """Return each requested variable with its change, or None."""
     if variables is None:
-        found = dict.fromkeys(_own_variables(of))
-        if not found:
+        contrasts = dict.fromkeys(_own_variables(rows))
+        if not contrasts:
             raise DataError(
                 "this model has no variable to compare: its columns are an intercept alone"
             )
-        return found
+        return contrasts
     if not len(variables):
         raise DataError("variables is empty: name at least one")
     if isinstance(variables, Mapping):
@@ -497,29 +499,29 @@ def _parse_variables(of: Population, variables: Any) -> dict[str, Any]:
     return dict.fromkeys([variables] if isinstance(variables, str) else variables)
 
 
-def _own_variables(of: Population) -> list[str]:
+def _own_variables(rows: Population) -> list[str]:
     from probreg.data.formula.variables import read_by
 
     return [
         v
-        for v in read_by(of.design)
-        if v in of.table and v not in of.design.recipe.of_groups_alone
+        for v in read_by(rows.design)
+        if v in rows.table and v not in rows.design.recipe.of_groups_alone
     ]
 
 
-def _parse_slopes(of: Population, variables: Any) -> list[tuple[str, Any]]:
-    named = _parse_variables(of, variables)
-    grouped = categories(of.design)
-    numbers = [v for v in named if v not in grouped]
+def _parse_slopes(rows: Population, variables: Any) -> list[tuple[str, Any]]:
+    parsed = _parse_variables(rows, variables)
+    grouped = categories(rows.design)
+    numbers = [v for v in parsed if v not in grouped]
     if variables is None and not numbers:
         raise DataError(
-            f"no variable of this model is a number: {', '.join(named)}; use comparisons"
+            f"no variable of this model is a number: {', '.join(parsed)}; use comparisons"
         )
-    chosen = numbers if variables is None else list(named)
+    chosen = numbers if variables is None else list(parsed)
     for name in chosen:
-        _require_variable(of, name, "variables")
-        if name in grouped or name in of.design.recipe.of_groups_alone:
+        _require_variable(rows, name, "variables")
+        if name in grouped or name in rows.design.recipe.of_groups_alone:
             raise DataError(
                 f"{name!r} is a category and has no slope: use comparisons(fit, {name!r})"
             )
-    return [(name, of.slope(name)) for name in chosen]
+    return [(name, rows.slope(name)) for name in chosen]

@@ -150,7 +150,9 @@ def hypothesis(
     given = None
     if covariance is not None:
         given = fit.spread(covariance, groups=groups, data=data, lags=lags)
-    return of_mode(fit, text, read, prob=prob, given=given, tests=chosen, adjust=adjust)
+    return of_mode(
+        fit, text, read, prob=prob, covariance=given, tests=chosen, adjust=adjust
+    )
 
 
 def _parse_restrictions(fit: Fit, text: str) -> list[Restriction]:
@@ -158,20 +160,20 @@ def _parse_restrictions(fit: Fit, text: str) -> list[Restriction]:
     inequalities."""
     design = fit.model.design
     number = {int(j): i for i, j in enumerate(design.head)}
-    whole = {
-        name: [number[j] for j in at]
-        for name, at in terms(design).items()
-        if number.keys() >= set(at)
+    joint_terms = {
+        name: [number[j] for j in columns]
+        for name, columns in terms(design).items()
+        if number.keys() >= set(columns)
     }
     read = parse_hypothesis(
         text,
         design.head_columns,
         fit.model.likelihood.outcomes,
-        terms=whole,
+        terms=joint_terms,
         smooth={t.name for t in design.recipe.terms},
     )
     estimable(fit, over_own(fit, matrix(read, len(fit.parameter_names))[0]))
-    if {"="} < {one.relation for one in read}:
+    if {"="} < {restriction.relation for restriction in read}:
         raise Incompatible(
             f"the hypothesis {text!r} mixes equalities with inequalities: state them one after the other"
         )

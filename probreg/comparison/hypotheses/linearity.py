@@ -20,15 +20,15 @@ def of_function(fit: Fit, text: str) -> Hypothesis:
     functions = functions_called(
         fit.model.design, text.rstrip().removesuffix(_LINEAR).strip()
     )
-    found: LinearityTest = linearity_test(fit, functions)
+    result: LinearityTest = linearity_test(fit, functions)
     names = [f.label for f in functions]
     flat = {len(f.of.flat) for f in functions}
     if flat == {1}:
-        what = "a straight line"
+        shape = "a straight line"
     elif flat == {0}:
-        what = "constant"
+        shape = "constant"
     else:
-        what = "in the null space of its penalty"
+        shape = "in the null space of its penalty"
     table = fit.smooths.loc[names, ["edf", "columns"]].reset_index()
     notes: tuple[str, ...] = (
         "the p-value is from 20,000 draws of the statistic under the null, with a fixed seed",
@@ -37,8 +37,8 @@ def of_function(fit: Fit, text: str) -> Hypothesis:
         notes += (
             "the scales of the other smooth functions are taken as known, relative to the noise",
         )
-    test = Test(found.name, found.statistic, "simulated", (), found.p)
+    test = Test(result.name, result.statistic, "simulated", (), result.p)
     null = (
-        f"{', '.join(names)} {'is' if len(names) == 1 else 'are each'} {what}: tau = 0"
+        f"{', '.join(names)} {'is' if len(names) == 1 else 'are each'} {shape}: tau = 0"
     )
-    return Hypothesis(text, null, table, {found.name: test}, notes=notes)
+    return Hypothesis(text, null, table, {result.name: test}, notes=notes)

@@ -54,19 +54,19 @@ class Combinations:
 
     @classmethod
     def of(
-        cls, fit: Fit, read: list[Restriction], given: Spread | None
+        cls, fit: Fit, read: list[Restriction], covariance: Spread | None
     ) -> "Combinations":
-        """The left sides of restrictions, with the covariance of the fit unless another one is `given`."""
+        """The left sides of restrictions, with the covariance of the fit unless another one is given as `covariance`."""
         L, r = matrix(read, len(fit.parameter_names))
-        found = fit.solution.effect_scales
+        scales = fit.solution.effect_scales
         degrees = None
         if (
-            given is None
-            and found is not None
+            covariance is None
+            and scales is not None
             and not why_no_satterthwaite(fit.solution)
         ):
-            degrees = satterthwaite(found)
-        spread = given or fit.spread()
+            degrees = satterthwaite(scales)
+        spread = covariance or fit.spread()
         return cls(fit, read, over_own(fit, L), r, spread, degrees)
 
     @cached_property
@@ -115,45 +115,51 @@ def of_mode(
     read: list[Restriction],
     *,
     prob: float,
-    given: Spread | None,
+    covariance: Spread | None,
     tests: tuple[str, ...],
     adjust: str | None,
 ) -> Hypothesis:
     """The tests of restrictions on a maximum likelihood estimate, or on the mode of a posterior."""
-    c = Combinations.of(fit, read, given)
+    c = Combinations.of(fit, read, covariance)
     _require_law(c, text)
     estimates = c.table(quantile(prob, c.df))
     notes = () if fit.model.flat else _describe_scales(c)
-    if given is not None:
-        notes += (f"covariance: {given[2].get('kind', 'given')}",)
+    if covariance is not None:
+        notes += (f"covariance: {covariance[2].get('kind', 'given')}",)
     if read[0].relation != "=":
         if adjust is not None:
             raise Incompatible(
                 "adjust= is for equalities, each against both sides; an inequality is tested alone"
             )
         return replace(_test_inequality(c, text), estimates=estimates, notes=notes)
-    kept = independent(c.L, c.r)
+    restrictions = independent(c.L, c.r)
     df = c.spread[1]
     if c.satterthwaite is not None:
-        df = c.satterthwaite.joint_df(kept.L[:, fit.model.design.head])
-    found = wald(kept, fit.solution.beta.ravel(), c.spread[0], df)
+        df = c.satterthwaite.joint_df(restrictions.L[:, fit.model.design.head])
+    test_results = wald(restrictions, fit.solution.beta.ravel(), c.spread[0], df)
     absent = _why_no_likelihood_tests(fit)
     if absent is not None:
         if "wald" not in tests:
             raise Incompatible(absent)
         notes += (absent,)
-    if "likelihood" in tests and given is None and not notes:
-        more = likelihood_tests(fit, kept)
-        found += more
-        if not more:
+    if "likelihood" in tests and covariance is None and not notes:
+        extra_tests = likelihood_tests(fit, restrictions)
+        test_results += extra_tests
+        if not extra_tests:
             notes += (
                 f"no likelihood ratio and no score test, which need the rows: {fit.model.design.rows_absent}",
             )
     if "wald" not in tests:
-        found = [t for t in found if t.name in ("LR", "score")]
+        test_results = [t for t in test_results if t.name in ("LR", "score")]
     null = describe_null(fit, read)
-    out = Hypothesis(text, null, estimates, {t.name: t for t in found}, notes=notes)
-    return out if adjust is None else _adjust_family(out, c, prob=prob, adjust=adjust)
+    result = Hypothesis(
+        text, null, estimates, {t.name: t for t in test_results}, notes=notes
+    )
+    return (
+        result
+        if adjust is None
+        else _adjust_family(result, c, prob=prob, adjust=adjust)
+    )
 
 
 def _require_law(c: Combinations, text: str) -> None:
@@ -162,9 +168,9 @@ def _require_law(c: Combinations, text: str) -> None:
     words = c.spread[2]
     if np.isnan(c.half).any():
         none = words.get("kind") == "none"
-        why = words["definition"] if none else fit.solution.reason_without_errors
+        reason = words["definition"] if none else fit.solution.reason_without_errors
         raise Incompatible(
-            f"{fit.method.name} gives no standard error here, so there is no test of {text!r}: {why}"
+            f"{fit.method.name} gives no standard error here, so there is no test of {text!r}: {reason}"
         )
     contrast = fit.model.joint.contrast
     if contrast is not None:
@@ -187,30 +193,30 @@ def _test_inequality(c: Combinations, text: str) -> Hypothesis:
             f"the hypothesis {text!r} has {len(c.read)} inequalities: a point estimate is tested against one at a time; "
             "a posterior has the probability of all together"
         )
-    (one,) = c.read
+    (restriction,) = c.read
     names = c.fit.parameter_names
     df = None if c.df is None else float(np.ravel(c.df)[0])
     t = float((c.value[0] - c.r[0]) / c.std_error[0])
-    test = root(t, df, tail=1 if one.relation == ">" else -1)
-    null = f"{one.format_combination(names)} {_OPPOSITE[one.relation]} {c.r[0]:.6g} (against {one.words(names)})"
+    test = root(t, df, tail=1 if restriction.relation == ">" else -1)
+    null = f"{restriction.format_combination(names)} {_OPPOSITE[restriction.relation]} {c.r[0]:.6g} (against {restriction.words(names)})"
     return Hypothesis(text, null, None, {test.name: test})
 
 
 def _why_no_likelihood_tests(fit: Fit) -> str | None:
     """Why the fit has no likelihood ratio and no score test; None where it has both."""
-    what = "likelihood ratio and score test"
+    test_names = "likelihood ratio and score test"
     likelihood = fit.model.likelihood
     if not isinstance(likelihood, SmoothLikelihood):
-        return f"no {what}: the log-likelihood of {likelihood.name} has kinks, where it has no derivative"
-    return without_likelihood(fit.model.design.weight_kind, what)
+        return f"no {test_names}: the log-likelihood of {likelihood.name} has kinks, where it has no derivative"
+    return without_likelihood(fit.model.design.weight_kind, test_names)
 
 
 def _satterthwaite(fit: Fit) -> Satterthwaite | None:
     """Degrees of freedom of REML, where they are approximated."""
-    found = fit.solution.effect_scales
-    if found is None or why_no_satterthwaite(fit.solution):
+    scales = fit.solution.effect_scales
+    if scales is None or why_no_satterthwaite(fit.solution):
         return None
-    return satterthwaite(found)
+    return satterthwaite(scales)
 
 
 def _describe_scales(c: Combinations) -> tuple[str, ...]:
@@ -222,26 +228,30 @@ def _describe_scales(c: Combinations) -> tuple[str, ...]:
         notes = ("denominator degrees of freedom: Satterthwaite's",)
     elif str(c.spread[2].get("kind")) != "joint":
         notes = ("standard deviations of effects are taken as known",)
-    other = "compare the log-likelihoods of two ML fits"
+    alternative = "compare the log-likelihoods of two ML fits"
     if (
         c.fit.solution.effect_scales is not None
         and c.fit.solution.effect_scales.criterion == "REML"
     ):
-        other = "REML compares only models of the same flat columns"
-    return (*notes, f"no likelihood ratio and no score test: {other}")
+        alternative = "REML compares only models of the same flat columns"
+    return (*notes, f"no likelihood ratio and no score test: {alternative}")
 
 
 def _adjust_family(
-    found: Hypothesis, c: Combinations, *, prob: float, adjust: str
+    result: Hypothesis, c: Combinations, *, prob: float, adjust: str
 ) -> Hypothesis:
     """The equalities with adjust_tests p-values, and intervals that hold for all together."""
     require_tests(has_tests(c.fit) and not c.has_prior, c.std_error)
-    made = adjust_tests(
+    adjusted = adjust_tests(
         (c.value - c.r) / c.std_error, c.half @ c.half.T, c.df, prob=prob, adjust=adjust
     )
-    estimates = c.table(made.critical).assign(p_unadjusted=made.alone, p_value=made.p)
-    note = f"p-values and intervals of the equalities are simultaneous: {made.words}"
-    return replace(found, estimates=estimates, notes=(*found.notes, note))
+    estimates = c.table(adjusted.critical).assign(
+        p_unadjusted=adjusted.alone, p_value=adjusted.p
+    )
+    note = (
+        f"p-values and intervals of the equalities are simultaneous: {adjusted.words}"
+    )
+    return replace(result, estimates=estimates, notes=(*result.notes, note))
 
 
 def of_limit(fit: Fit, text: str, read: list[Restriction]) -> Hypothesis:

@@ -33,28 +33,28 @@ def has_exact_law(fit: Fit) -> bool:
 
 def _elliptical(fit: Fit, L: Array) -> tuple[Array, Array]:
     """Centre (q,) and scale (q,) of combinations that are Student-t or normal by a formula."""
-    own = over_own(fit, L)
+    internal = over_own(fit, L)
     s = fit.solution
-    return own @ s.beta.ravel(), np.linalg.norm(s.scale.half(own), axis=1)
+    return internal @ s.beta.ravel(), np.linalg.norm(s.scale.half(internal), axis=1)
 
 
 def _mixtures(fit: Fit, L: Array) -> dict[str, Array] | None:
     """Weight (K,), mean (K, q) and sd (K, q) of combinations that are mixtures of normals over nodes; None for others."""
-    known = reported_marginals(fit.model, fit.solution.posterior)
-    if known is None:
+    marginals = reported_marginals(fit.model, fit.solution.posterior)
+    if marginals is None:
         return None
-    weight = known["weight"]
+    weight = marginals["weight"]
     if (np.count_nonzero(L, axis=1) == 1).all():
-        mean, sd = (known[k].reshape(len(weight), -1) for k in ("mean", "sd"))
+        mean, sd = (marginals[k].reshape(len(weight), -1) for k in ("mean", "sd"))
         return {"weight": weight, "mean": mean @ L.T, "sd": sd @ np.abs(L).T}
-    if "log_sigma" not in known or fit.model.design.recipe.processes:
+    if "log_sigma" not in marginals or fit.model.design.recipe.processes:
         return None
-    given = predictors_given_sigma(
-        fit.model, over_own(fit, L), np.exp(known["log_sigma"])
+    conditional = predictors_given_sigma(
+        fit.model, over_own(fit, L), np.exp(marginals["log_sigma"])
     )
-    if given is None:
+    if conditional is None:
         return None
-    return {"weight": weight, "mean": given.mean, "sd": given.sd}
+    return {"weight": weight, "mean": conditional.mean, "sd": conditional.sd}
 
 
 def described_combinations(fit: Fit, L: Array, prob: float) -> dict[str, Array]:
@@ -118,14 +118,14 @@ def combinations_drawn(fit: Fit, L: Array) -> Array:
 
 def of_inequalities(fit: Fit, L: Array, r: Array, sign: Array) -> Belief:
     """P(sign (L beta - r) > 0 for all rows)."""
-    if len(r) == 1 and (known := _above(fit, L, r, float(sign[0]))) is not None:
-        return Belief("P(hypothesis)", known[0], 0.0, known[1])
-    met = ((combinations_drawn(fit, L) - r) * sign > 0).all(-1)
+    if len(r) == 1 and (closed := _above(fit, L, r, float(sign[0]))) is not None:
+        return Belief("P(hypothesis)", closed[0], 0.0, closed[1])
+    holds = ((combinations_drawn(fit, L) - r) * sign > 0).all(-1)
     return Belief(
         "P(hypothesis)",
-        float(met.mean()),
-        error_of_draws(met.astype(float)),
-        f"share of {met.size} draws",
+        float(holds.mean()),
+        error_of_draws(holds.astype(float)),
+        f"share of {holds.size} draws",
     )
 
 
@@ -140,14 +140,14 @@ def of_equalities(fit: Fit, L: Array, r: Array) -> Belief:
     q = len(r)
     name = "credible level that reaches the null"
     if has_exact_law(fit):
-        own = over_own(fit, L)
-        gap = own @ s.beta.ravel() - r
-        W = s.scale.wald(own, gap)
+        internal = over_own(fit, L)
+        gap = internal @ s.beta.ravel() - r
+        W = s.scale.wald(internal, gap)
         level = float(chdtr(q, W) if s.df is None else fdtr(q, s.df, W / q))
         return Belief(name, level, 0.0, "exact, the region of highest density")
-    if q == 1 and (known := _above(fit, L, r, 1.0)) is not None:
+    if q == 1 and (closed := _above(fit, L, r, 1.0)) is not None:
         return Belief(
-            name, abs(1.0 - 2.0 * known[0]), 0.0, f"equal-tailed interval, {known[1]}"
+            name, abs(1.0 - 2.0 * closed[0]), 0.0, f"equal-tailed interval, {closed[1]}"
         )
     theta = combinations_drawn(fit, L)
     if q == 1:
@@ -190,8 +190,8 @@ def savage_dickey(fit: Fit, L: Array, r: Array) -> float | None:
     if not model.likelihood.least_squares or not model.joint.gaussian:
         return None
     involved = np.abs(L).max(0) > 0
-    own = np.flatnonzero(model.joint.informative)
-    if not set(np.flatnonzero(involved)) <= set(own):
+    informative = np.flatnonzero(model.joint.informative)
+    if not set(np.flatnonzero(involved)) <= set(informative):
         return None
     if not has_exact_law(fit):
         posterior = _log_mixture_density(fit, L, r)
@@ -200,48 +200,61 @@ def savage_dickey(fit: Fit, L: Array, r: Array) -> float | None:
             return None
         return posterior - prior_density
     unknown = bool(model.unknown)
-    V = np.linalg.inv(model.joint.precision(model.noise())[np.ix_(own, own)])
+    V = np.linalg.inv(
+        model.joint.precision(model.noise())[np.ix_(informative, informative)]
+    )
     df: float | None = None
     if unknown:
         prior = model.noise_prior
         if (
             not isinstance(prior, InverseGamma)
-            or not model.joint.sigma_units[own].all()
+            or not model.joint.sigma_units[informative].all()
         ):
             return None
         df = 2.0 * prior.shape
         V = V * prior.scale / prior.shape
     after = _log_density(r, L @ s.beta.ravel(), s.scale.half(L), s.df)
     before = _log_density(
-        r, L @ model.joint.center, L[:, own] @ np.linalg.cholesky(V), df
+        r, L @ model.joint.center, L[:, informative] @ np.linalg.cholesky(V), df
     )
     return float(after - before)
 
 
 def _log_mixture_density(fit: Fit, L: Array, r: Array) -> float | None:
     """Return log p(L beta = r | y) of a mixture of normals over nodes of sigma; None for other posteriors."""
-    known = reported_marginals(fit.model, fit.solution.posterior)
-    if known is None or "log_sigma" not in known or fit.model.design.recipe.processes:
+    marginals = reported_marginals(fit.model, fit.solution.posterior)
+    if (
+        marginals is None
+        or "log_sigma" not in marginals
+        or fit.model.design.recipe.processes
+    ):
         return None
-    given = predictors_given_sigma(fit.model, L, np.exp(known["log_sigma"]))
-    if given is None:
+    conditional = predictors_given_sigma(fit.model, L, np.exp(marginals["log_sigma"]))
+    if conditional is None:
         return None
     return float(
-        logsumexp(_log_density(r, given.mean, given.half, None), b=known["weight"])
+        logsumexp(
+            _log_density(r, conditional.mean, conditional.half, None),
+            b=marginals["weight"],
+        )
     )
 
 
 def _log_prior_density(fit: Fit, L: Array, r: Array) -> float | None:
     """Return log p(L beta = r) under the prior, integrated over sigma where it is in units of sigma; None if that is not finite."""
     joint = fit.model.joint
-    own = np.flatnonzero(fit.model.joint.informative)
+    informative = np.flatnonzero(fit.model.joint.informative)
     centre = L @ joint.center
-    root = np.linalg.cholesky(np.linalg.inv(joint.precision(1.0)[np.ix_(own, own)]))
+    root = np.linalg.cholesky(
+        np.linalg.inv(joint.precision(1.0)[np.ix_(informative, informative)])
+    )
 
     def conditional_log_density(u: Array) -> Array:
         """Return log p(L beta = r | sigma) at each log sigma."""
-        scale = np.where(joint.sigma_units[own], np.exp(u)[:, None], 1.0)
-        return _log_density(r, centre, (L[:, own] * scale[:, None, :]) @ root, None)
+        scale = np.where(joint.sigma_units[informative], np.exp(u)[:, None], 1.0)
+        return _log_density(
+            r, centre, (L[:, informative] * scale[:, None, :]) @ root, None
+        )
 
     if not joint.sigma_units[np.abs(L).max(0) > 0].any():
         return float(conditional_log_density(np.zeros(1))[0])
@@ -275,14 +288,16 @@ def of_posterior(
     L, r = matrix(read, len(fit.parameter_names))
     estimates = restriction_table(fit, read, described_combinations(fit, L, prob))
     if read[0].relation != "=":
-        sign = np.array([1.0 if one.relation == ">" else -1.0 for one in read])
+        sign = np.array(
+            [1.0 if restriction.relation == ">" else -1.0 for restriction in read]
+        )
         beliefs: tuple[Belief, ...] = (of_inequalities(fit, L, r, sign),)
         return Hypothesis(text, describe_null(fit, read), estimates, {}, beliefs)
     D = over_own(fit, np.eye(L.shape[1]))
     internal = independent(L @ D, r)
-    kept = internal.L @ np.linalg.pinv(D)
+    mapped = internal.L @ np.linalg.pinv(D)
     note = "an equality has posterior probability zero; what is given is how wide a credible region must be to reach it"
-    belief = of_equalities(fit, kept, internal.r)
+    belief = of_equalities(fit, mapped, internal.r)
     return Hypothesis(
         text,
         describe_null(fit, read),

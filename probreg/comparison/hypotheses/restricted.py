@@ -58,14 +58,14 @@ def independent(L: Array, r: Array) -> Restrictions:
     b = r / size
     _, R, order = qr(A.T, mode="economic", pivoting=True)
     d = np.abs(np.diagonal(R))
-    kept = np.sort(order[: int((d > 1e-10 * d[0]).sum())])
-    beta = np.linalg.lstsq(A[kept], b[kept])[0]
+    rows = np.sort(order[: int((d > 1e-10 * d[0]).sum())])
+    beta = np.linalg.lstsq(A[rows], b[rows])[0]
     off = np.abs(A @ beta - b)
     if (off > 1e-8 * (1.0 + np.abs(b))).any():
         raise DataError(
             f"restriction {int(off.argmax()) + 1} contradicts the others: no coefficients meet them all"
         )
-    return Restrictions(L[kept], r[kept])
+    return Restrictions(L[rows], r[rows])
 
 
 def estimable(fit: Fit, L: Array) -> None:
@@ -83,13 +83,13 @@ def estimable(fit: Fit, L: Array) -> None:
 
 
 def wald(
-    found: Restrictions, beta: Array, V: ParameterCovariance, df: float | None
+    restrictions: Restrictions, beta: Array, V: ParameterCovariance, df: float | None
 ) -> list[Test]:
     """Chi-square, and F where there are degrees of freedom; for one restriction also the signed root."""
-    gap = found.L @ beta - found.r
-    q = found.q
+    gap = restrictions.L @ beta - restrictions.r
+    q = restrictions.q
     try:
-        W = V.wald(found.L, gap)
+        W = V.wald(restrictions.L, gap)
     except np.linalg.LinAlgError:
         raise Incompatible(
             "the tested combinations of coefficients have a singular covariance: test fewer of them, or fit with another covariance"
@@ -98,7 +98,7 @@ def wald(
     if df is not None:
         tests.append(Test("F", W / q, "F", (q, df), float(fdtrc(q, df, W / q))))
     if q == 1:
-        t = float(gap[0] / np.linalg.norm(V.half(found.L)))
+        t = float(gap[0] / np.linalg.norm(V.half(restrictions.L)))
         tests.append(root(t, df))
     return tests
 
@@ -117,26 +117,29 @@ def root(t: float, df: float | None, tail: int = 0) -> Test:
     )
 
 
-def likelihood_tests(fit: Fit, found: Restrictions) -> list[Test]:
+def likelihood_tests(fit: Fit, restrictions: Restrictions) -> list[Test]:
     """LR and score, by fitting the restricted model; least squares by its sums of squares."""
     if fit.model.likelihood.least_squares:
         score: float | None
-        lr, score = _of_least_squares(fit, found)
+        lr, score = _of_least_squares(fit, restrictions)
     else:
         if not fit.model.design.reachable:
             return []
         fit = replace(fit, model=held_at_limits(fit.model, fit.solution))
-        at = restricted_mode(fit, found)
-        lr = 2.0 * (likelihood_limit(fit) - float(fit.model.log_lik(at.beta, **at.aux)))
+        mode = restricted_mode(fit, restrictions)
+        lr = 2.0 * (
+            likelihood_limit(fit) - float(fit.model.log_lik(mode.beta, **mode.aux))
+        )
         singular = (
             fit.solution.status is Status.NO_MAXIMUM
             or fit.solution.null_space is not None
         )
-        score = _score_statistic(fit.model, at, found, singular=singular)
-    q = found.q
-    each = {"LR": max(lr, 0.0)} | ({} if score is None else {"score": score})
+        score = _score_statistic(fit.model, mode, restrictions, singular=singular)
+    q = restrictions.q
+    statistics = {"LR": max(lr, 0.0)} | ({} if score is None else {"score": score})
     return [
-        Test(name, v, "chi2", (q,), float(chdtrc(q, v))) for name, v in each.items()
+        Test(name, v, "chi2", (q,), float(chdtrc(q, v)))
+        for name, v in statistics.items()
     ]
 
 
@@ -149,14 +152,14 @@ def likelihood_limit(fit: Fit) -> float:
     return float(fit.model.log_lik(beta, **aux))
 
 
-def _of_least_squares(fit: Fit, found: Restrictions) -> tuple[float, float]:
+def _of_least_squares(fit: Fit, restrictions: Restrictions) -> tuple[float, float]:
     """With D the growth of RSS: n log(1 + D / RSS) and n D / (RSS + D), or D / sigma^2 where sigma is given."""
     s, n = (
         ClosedForm().solve(fit.model, np.random.default_rng(0)),
         fit.model.design.total,
     )  # whatever the method was
-    gap = found.L @ s.beta.ravel() - found.r
-    W = s.scale.wald(found.L, gap)
+    gap = restrictions.L @ s.beta.ravel() - restrictions.r
+    W = s.scale.wald(restrictions.L, gap)
     if not fit.model.unknown:
         return W, W
     assert s.df is not None
@@ -172,7 +175,7 @@ class Restricted:
     aux: dict[str, float]
 
 
-def restricted_mode(fit: Fit, found: Restrictions) -> Restricted:
+def restricted_mode(fit: Fit, restrictions: Restrictions) -> Restricted:
     """Return the argmax of the log posterior under L beta = r by Newton steps along the directions that keep the
     restrictions, from the point that meets them nearest to the estimate in standard errors.
 
@@ -184,15 +187,19 @@ def restricted_mode(fit: Fit, found: Restrictions) -> Restricted:
     unbounded = s.status is Status.NO_MAXIMUM
     over_T = map_of_columns(T, m)
     beta = s.beta.ravel()
-    gap = found.L @ s.beta.ravel() - found.r
+    gap = restrictions.L @ s.beta.ravel() - restrictions.r
     if unbounded:
         # coefficients run to infinity: start at the point nearest to zero, in standard deviations of the columns
-        nearest = over_T @ np.linalg.lstsq(found.L @ over_T, found.r)[0]
+        nearest = over_T @ np.linalg.lstsq(restrictions.L @ over_T, restrictions.r)[0]
     else:
-        nearest = beta - np.nan_to_num(s.scale.change(found.L, gap))
-    at = Surface(model, identified_basis(model, s))
-    held = np.vstack([over_T.T @ found.L.T, np.zeros((len(model.unknown), found.q))])
-    top = at.maximise(start(model, s, nearest.reshape(p, m)), at.across(held))
+        nearest = beta - np.nan_to_num(s.scale.change(restrictions.L, gap))
+    local_surface = Surface(model, identified_basis(model, s))
+    held = np.vstack(
+        [over_T.T @ restrictions.L.T, np.zeros((len(model.unknown), restrictions.q))]
+    )
+    top = local_surface.maximise(
+        start(model, s, nearest.reshape(p, m)), local_surface.across(held)
+    )
     if top is None:
         raise NotConverged(
             "the model under the hypothesis has no maximum that Newton steps find, so there is no likelihood ratio. "
@@ -209,7 +216,7 @@ def _to_raw(model: Model, theta: Array) -> tuple[Array, dict[str, float]]:
 
 
 def _score_statistic(
-    model: Model, at: Restricted, found: Restrictions, *, singular: bool
+    model: Model, mode: Restricted, restrictions: Restrictions, *, singular: bool
 ) -> float | None:
     """g' I^-1 g at the restricted maximum, on standardised columns; sigma is orthogonal to beta in expectation.
 
@@ -219,22 +226,25 @@ def _score_statistic(
     """
     assert isinstance(model.likelihood, SmoothLikelihood)
     T = map_of_columns(model.design.frame.T, model.shape[1])
-    known = BlockEstimate(
+    estimate = BlockEstimate(
         model.likelihood,
         model.design.frame,
-        at.beta,
-        {**model.fixed, **at.aux},
+        mode.beta,
+        {**model.fixed, **mode.aux},
         tuple(range(model.shape[1])),
     )
-    (information,) = model.design.fold(partial(expected_part, at=known))
-    gamma = model.design.frame.from_raw(at.beta)
-    g = model.gradient_standardised(gamma, **at.aux).gradient[: at.beta.size]
+    (information,) = model.design.fold(partial(expected_part, at=estimate))
+    gamma = model.design.frame.from_raw(mode.beta)
+    g = model.gradient_standardised(gamma, **mode.aux).gradient[: mode.beta.size]
     if not singular:
         return float(g @ np.linalg.solve(information, g))
     value, vector = np.linalg.eigh(information)
-    told = value > _NONE * value[-1]
-    free = np.linalg.qr(T.T @ found.L.T, mode="complete")[0][:, found.q :]
-    along = np.linalg.eigvalsh(free.T @ information @ free) > _NONE * value[-1]
-    if value[-1] <= _NONE * model.design.total or told.sum() - along.sum() != found.q:
+    is_identified = value > _NONE * value[-1]
+    free = np.linalg.qr(T.T @ restrictions.L.T, mode="complete")[0][:, restrictions.q :]
+    is_free = np.linalg.eigvalsh(free.T @ information @ free) > _NONE * value[-1]
+    if (
+        value[-1] <= _NONE * model.design.total
+        or is_identified.sum() - is_free.sum() != restrictions.q
+    ):
         return None
-    return float(((vector[:, told].T @ g) ** 2 / value[told]).sum())
+    return float(((vector[:, is_identified].T @ g) ** 2 / value[is_identified]).sum())

@@ -84,14 +84,16 @@ class Hypothesis:
         return self.tests[name]
 
     def __repr__(self) -> str:
-        head, *rest = self._heading
+        head, *lines_below = self._heading
         estimates, table = self._tables
         notes = (f"note: {note}" for note in self.notes)
-        return clean_lines(head, *estimates.lines(25), *table.lines(25), *rest, *notes)
+        return clean_lines(
+            head, *estimates.lines(25), *table.lines(25), *lines_below, *notes
+        )
 
     def _repr_html_(self) -> str:
-        head, *rest = self._heading
-        return notebook_html([head], self._tables, [*rest, *self.notes])
+        head, *lines_below = self._heading
+        return notebook_html([head], self._tables, [*lines_below, *self.notes])
 
     @property
     def _tables(self) -> tuple[Table, Table]:
@@ -122,9 +124,9 @@ class Hypothesis:
 def over_own(fit: Fit, L: np.ndarray) -> np.ndarray:
     """Combinations L (q, reported) of the reported coefficients beta D' as ones of vec(beta), (q, p m)."""
     D, (p, m) = fit.model.likelihood.contrast_matrix, fit.model.shape
-    out = np.zeros((len(L), p, m))
-    out[:, fit.model.design.head] = L.reshape(len(L), -1, len(D)) @ D
-    return out.reshape(len(L), p * m)
+    expanded = np.zeros((len(L), p, m))
+    expanded[:, fit.model.design.head] = L.reshape(len(L), -1, len(D)) @ D
+    return expanded.reshape(len(L), p * m)
 
 
 def restriction_table(
@@ -134,13 +136,13 @@ def restriction_table(
     import pandas as pd
 
     names = fit.parameter_names
-    left = {
-        "combination": [one.format_combination(names) for one in read],
-        "value": [one.value for one in read],
+    first_columns = {
+        "combination": [restriction.format_combination(names) for restriction in read],
+        "value": [restriction.value for restriction in read],
     }
-    return pd.DataFrame(left | dict(columns))
+    return pd.DataFrame(first_columns | dict(columns))
 
 
 def describe_null(fit: Fit, read: Sequence[Restriction]) -> str:
     """The restrictions in words."""
-    return ", ".join(one.words(fit.parameter_names) for one in read)
+    return ", ".join(restriction.words(fit.parameter_names) for restriction in read)

@@ -38,21 +38,21 @@ class ScaleQuestion(NamedTuple):
 def asked_of_scale(fit: Fit, text: Any) -> ScaleQuestion | None:
     """What is asked of a scale, None where the text is of coefficients. DataError for a scale that this fit does not have."""
     if isinstance(text, str):
-        met = _ASKED.fullmatch(text.strip())
+        parsed = _ASKED.fullmatch(text.strip())
     else:
-        met = None
-    if met is None or (asked := met["name"].strip()) in fit.parameter_names:
+        parsed = None
+    if parsed is None or (scale_name := parsed["name"].strip()) in fit.parameter_names:
         return None
-    known = {_remove_spaces(name): name for name in fit.solution.scalars}
-    name = known.get(_remove_spaces(asked))
+    scale_names = {_remove_spaces(name): name for name in fit.solution.scalars}
+    name = scale_names.get(_remove_spaces(scale_name))
     if name is None:
-        if re.fullmatch(r"(sd|cor)\([^|]+\|.+\)", asked):
+        if re.fullmatch(r"(sd|cor)\([^|]+\|.+\)", scale_name):
             raise DataError(
-                f"the hypothesis {shown_formula(text)} is of no scale that was estimated; there are: {', '.join(known.values()) or 'none'}"
+                f"the hypothesis {shown_formula(text)} is of no scale that was estimated; there are: {', '.join(scale_names.values()) or 'none'}"
             )
         return None
     return ScaleQuestion(
-        name, met["relation"].replace("==", "=")[0], float(met["value"])
+        name, parsed["relation"].replace("==", "=")[0], float(parsed["value"])
     )
 
 
@@ -60,23 +60,23 @@ def _remove_spaces(name: str) -> str:
     return name.replace(" ", "")
 
 
-def of_scale(fit: Fit, text: str, asked: ScaleQuestion, prob: float) -> Hypothesis:
+def of_scale(fit: Fit, text: str, question: ScaleQuestion, prob: float) -> Hypothesis:
     """The probability of an inequality under a posterior; the likelihood ratio of an equality at scales found by evidence."""
     if fit.target == "posterior":
-        return _of_draws(fit, text, asked, prob)
-    return _of_ratio(fit, text, asked, prob)
+        return _of_draws(fit, text, question, prob)
+    return _of_ratio(fit, text, question, prob)
 
 
-def _of_draws(fit: Fit, text: str, asked: ScaleQuestion, prob: float) -> Hypothesis:
-    if asked.relation == "=":
+def _of_draws(fit: Fit, text: str, question: ScaleQuestion, prob: float) -> Hypothesis:
+    if question.relation == "=":
         raise Incompatible(
             f"{text!r} has posterior probability zero, as every equality of a scale: ask for an inequality, or fit by evidence"
         )
-    draws = fit.solution.posterior[asked.name]
-    if asked.relation == ">":
-        met = draws > asked.value
+    draws = fit.solution.posterior[question.name]
+    if question.relation == ">":
+        holds = draws > question.value
     else:
-        met = draws < asked.value
+        holds = draws < question.value
     lower, upper = equal_tail(draws.ravel(), prob)
     columns = {
         "estimate": draws.mean(),
@@ -84,59 +84,59 @@ def _of_draws(fit: Fit, text: str, asked: ScaleQuestion, prob: float) -> Hypothe
         "lower": lower,
         "upper": upper,
     }
-    error = error_of_draws(met.astype(float))
+    error = error_of_draws(holds.astype(float))
     belief = Belief(
-        "P(hypothesis)", float(met.mean()), error, f"share of {met.size} draws"
+        "P(hypothesis)", float(holds.mean()), error, f"share of {holds.size} draws"
     )
     return Hypothesis(
-        text, asked.words, _combination_table(asked, columns), {}, (belief,)
+        text, question.words, _combination_table(question, columns), {}, (belief,)
     )
 
 
-def _of_ratio(fit: Fit, text: str, asked: ScaleQuestion, prob: float) -> Hypothesis:
-    found = fit.solution.effect_scales
-    if found is None or asked.name not in found.values:
+def _of_ratio(fit: Fit, text: str, question: ScaleQuestion, prob: float) -> Hypothesis:
+    scales = fit.solution.effect_scales
+    if scales is None or question.name not in scales.values:
         raise Incompatible(
             f"there is no test of {text!r}: it is of effects by group at scales found by evidence; see interval and aux_interval"
         )
-    if asked.relation != "=":
+    if question.relation != "=":
         raise Incompatible(
             f"there is no test of {text!r}: a likelihood ratio is of an equality; a posterior has the probability of an inequality"
         )
-    statistic = ratio_at(found, asked.name, asked.value)
-    name = "RLRT" if found.criterion == "REML" else "LR"
-    lower, upper = fit.aux_interval(asked.name, prob)
+    statistic = ratio_at(scales, question.name, question.value)
+    name = "RLRT" if scales.criterion == "REML" else "LR"
+    lower, upper = fit.aux_interval(question.name, prob)
     columns = {
-        "estimate": found.values[asked.name],
+        "estimate": scales.values[question.name],
         "lower": float(lower),
         "upper": float(upper),
     }
     test = Test(
         name, statistic, "chi2", (1.0,), float(scipy.stats.chi2.sf(statistic, 1))
     )
-    if found.stated.likelihood.least_squares:
+    if scales.stated.likelihood.least_squares:
         about = ""
     else:
         about = "the likelihoods are by Laplace's method"
-    if found.points > 1:
-        about = f"the likelihoods are by {found.points} points of adaptive quadrature"
+    if scales.points > 1:
+        about = f"the likelihoods are by {scales.points} points of adaptive quadrature"
     return Hypothesis(
         text,
-        asked.words,
-        _combination_table(asked, columns),
+        question.words,
+        _combination_table(question, columns),
         {name: test},
         notes=(about,) if about else (),
     )
 
 
-def _combination_table(asked: ScaleQuestion, columns: dict[str, Any]) -> Any:
+def _combination_table(question: ScaleQuestion, columns: dict[str, Any]) -> Any:
     import pandas as pd
 
     return pd.DataFrame(
         [
             {
-                "combination": asked.name,
-                "value": asked.value,
+                "combination": question.name,
+                "value": question.value,
                 **{k: float(np.asarray(v)) for k, v in columns.items()},
             }
         ]

@@ -57,20 +57,20 @@ def asks_variance(text: Any) -> bool:
 
 def of_variance(fit: Fit, text: str, replicates: int | None) -> Hypothesis:
     """The likelihood ratio test of it, restricted where the fit is; by bootstrap with `replicates`."""
-    asked = _question(fit, text)
+    question = _question(fit, text)
     criterion = _criterion(fit)
-    full, null = _models(fit, asked)
-    found = {
+    full, null = _models(fit, question)
+    log_likelihoods = {
         name: _maximum(model, criterion)
         for name, model in (("full", full), ("null", null))
     }
-    own = fit.solution.stats[_STAT[criterion]]
-    if abs(found["full"] - own) > _AGREE * (1.0 + abs(own)):
+    reported = fit.solution.stats[_STAT[criterion]]
+    if abs(log_likelihoods["full"] - reported) > _AGREE * (1.0 + abs(reported)):
         raise Incompatible(
             f"there is no test of {text!r}: scales or sigma were stated, and the ratio is of models where all of them are found"
         )
-    statistic = max(2.0 * (found["full"] - found["null"]), 0.0)
-    c = asked.correlations
+    statistic = max(2.0 * (log_likelihoods["full"] - log_likelihoods["null"]), 0.0)
+    c = question.correlations
     name = "RLRT" if criterion == "REML" else "LR"
     tests = {
         name: Test(
@@ -89,13 +89,13 @@ def of_variance(fit: Fit, text: str, replicates: int | None) -> Hypothesis:
     if not fit.model.likelihood.least_squares:
         notes.append("the likelihoods are by Laplace's method")
     if replicates is not None:
-        p, used = _bootstrap(fit, asked, criterion, statistic, replicates)
+        p, used = _bootstrap(fit, question, criterion, statistic, replicates)
         tests["bootstrap"] = Test("bootstrap", statistic, "simulated", (), p)
         notes.append(f"the bootstrap is of {used} responses drawn under the null")
-    table = _estimates(fit, asked)
+    table = _estimates(fit, question)
     return Hypothesis(
         text,
-        f"sd({asked.term.effects[asked.effect]} | {asked.term.group}){asked.outcome} = 0",
+        f"sd({question.term.effects[question.effect]} | {question.term.group}){question.outcome} = 0",
         table,
         tests,
         notes=tuple(notes),
@@ -119,17 +119,19 @@ def mixture_p(statistic: float, correlations: int) -> float:
 
 
 def _question(fit: Fit, text: str) -> Question:
-    met = _SD.fullmatch(text)
-    assert met is not None
+    parts = _SD.fullmatch(text)
+    assert parts is not None
     grouped = list(fit.model.design.recipe.grouped.values())
-    asked = canonical_calls(met["effect"].strip("`"))
-    effects = (e for t in grouped for e in t.effects if canonical_calls(e) == asked)
-    effect = next(effects, str(met["effect"]))
-    terms = [t for t in grouped if t.group == met["group"] and effect in t.effects]
+    effect_name = canonical_calls(parts["effect"].strip("`"))
+    effects = (
+        e for t in grouped for e in t.effects if canonical_calls(e) == effect_name
+    )
+    effect = next(effects, str(parts["effect"]))
+    terms = [t for t in grouped if t.group == parts["group"] and effect in t.effects]
     if not terms:
-        known = [f"sd({e} | {t.group})" for t in grouped for e in t.effects]
+        effect_names = [f"sd({e} | {t.group})" for t in grouped for e in t.effects]
         raise DataError(
-            f"the hypothesis {shown_formula(text)} is of no effect of this model; it has: {', '.join(known) or 'none'}"
+            f"the hypothesis {shown_formula(text)} is of no effect of this model; it has: {', '.join(effect_names) or 'none'}"
         )
     if fit.target == "posterior":
         raise Incompatible(
@@ -137,15 +139,17 @@ def _question(fit: Fit, text: str) -> Question:
         )
     outcomes = fit.model.likelihood.predictors_apart
     effect_at = terms[0].effects.index(effect)
-    if not outcomes and met["outcome"] is None:
+    if not outcomes and parts["outcome"] is None:
         return Question(terms[0], effect_at)
-    if met["outcome"] not in outcomes:
-        each = ", ".join(f"sd({effect} | {met['group']})[{name}]" for name in outcomes)
+    if parts["outcome"] not in outcomes:
+        candidates = ", ".join(
+            f"sd({effect} | {parts['group']})[{name}]" for name in outcomes
+        )
         raise DataError(
-            f"the hypothesis {shown_formula(text)}: expected one of {each or 'sd(effect | group)'}"
+            f"the hypothesis {shown_formula(text)}: expected one of {candidates or 'sd(effect | group)'}"
         )
     return Question(
-        terms[0], effect_at, outcomes.index(met["outcome"]), f"[{met['outcome']}]"
+        terms[0], effect_at, outcomes.index(parts["outcome"]), f"[{parts['outcome']}]"
     )
 
 
@@ -158,28 +162,30 @@ def _criterion(fit: Fit) -> str:
     )
 
 
-def _models(fit: Fit, asked: Question) -> tuple[Model, Model]:
+def _models(fit: Fit, question: Question) -> tuple[Model, Model]:
     """The model with every standard deviation of effects by group unknown, and that with the one in question held at zero."""
     model = fit.model
-    term = asked.term
-    name = term.effects[asked.effect]
-    e = asked.effect
-    kept = [b for b in model.joint.blocks if model.design.grouped_of(b.columns) is None]
+    term = question.term
+    name = term.effects[question.effect]
+    e = question.effect
+    blocks = [
+        b for b in model.joint.blocks if model.design.grouped_of(b.columns) is None
+    ]
     prior: dict[Any, Prior] = mapping_of(
-        (b for b in kept if b.stated and not isinstance(b.prior, Flat)),
+        (b for b in blocks if b.stated and not isinstance(b.prior, Flat)),
         model.design.columns,
     )
     prior |= {key[1:-1]: Covariance() for key in model.design.recipe.grouped}
-    held = max(float(_sds(fit, asked)[e]) * _NONE, np.finfo(float).tiny)
+    held = max(float(_sds(fit, question)[e]) * _NONE, np.finfo(float).tiny)
     scale = model.likelihood.noise_scale
     full = model.with_prior(prior)
     if scale in model.fixed and model.likelihood.least_squares:
         full = full.with_aux(**{scale: Reference()})
     none = _fixed_sd_prior(term, name, held)
-    if asked.predictor is not None:
+    if question.predictor is not None:
         outcomes = range(model.shape[1])
         none = PerPredictor(
-            tuple(none if k == asked.predictor else Covariance() for k in outcomes)
+            tuple(none if k == question.predictor else Covariance() for k in outcomes)
         )
     return full, full.with_prior(prior | {term.key[1:-1]: none})
 
@@ -203,32 +209,32 @@ def _maximum(model: Model, criterion: Any) -> float:
 def _at_mode(model: Model, criterion: str) -> float:
     """The same where no scale is unknown: log p(y | mode), and by Laplace's method + k/2 log 2 pi + log |V| / 2 over k flat
     coefficients."""
-    found = fit_model(model, "newton")
+    estimate = fit_model(model, "newton")
     flat = np.repeat(~model.joint.informative, model.shape[1])
-    own = found.conditional_log_likelihood
+    log_likelihood = estimate.conditional_log_likelihood
     if criterion == "ML":
-        return own
+        return log_likelihood
     return (
-        own
+        log_likelihood
         + 0.5 * flat.sum() * np.log(2.0 * np.pi)
-        + 0.5 * found.solution.scale.log_det(np.flatnonzero(flat))
+        + 0.5 * estimate.solution.scale.log_det(np.flatnonzero(flat))
     )
 
 
 def _bootstrap(
-    fit: Fit, asked: Question, criterion: str, observed: float, replicates: int
+    fit: Fit, question: Question, criterion: str, observed: float, replicates: int
 ) -> tuple[float, int]:
     """(1 + ratios at least as large) / (1 + replicates), of responses drawn at the null's estimate."""
     if replicates < _LEAST:
         raise DataError(
             f"bootstrap={replicates} is too few for a p-value below 0.05: at least {_LEAST}"
         )
-    full, null = _models(fit, asked)
-    at, rng = (
+    full, null = _models(fit, question)
+    null_fit, rng = (
         fit_model(null, Evidence(criterion=criterion)),  # type: ignore[arg-type]
         np.random.default_rng([fit.seed, 13]),
     )
-    responses = [_simulate_response(at, rng) for _ in range(replicates)]
+    responses = [_simulate_response(null_fit, rng) for _ in range(replicates)]
 
     def ratio(i: int) -> float:
         try:
@@ -243,15 +249,17 @@ def _bootstrap(
     ratios = np.array(
         each_of(ratio, range(replicates), "bootstrap of the likelihood ratio")
     )
-    known = ratios[np.isfinite(ratios)]
-    return float((1 + (known >= observed - 1e-9).sum()) / (1 + len(known))), len(known)
+    finite = ratios[np.isfinite(ratios)]
+    return float((1 + (finite >= observed - 1e-9).sum()) / (1 + len(finite))), len(
+        finite
+    )
 
 
-def _simulate_response(at: Fit, rng: np.random.Generator) -> Array:
+def _simulate_response(estimate: Fit, rng: np.random.Generator) -> Array:
     """Simulate a response under a fit: group effects from their prior, flat coefficients at the estimate."""
-    model = at.model
-    sigma = at.model.noise(at.aux)
-    beta = at.solution.beta.copy()
+    model = estimate.model
+    sigma = estimate.model.noise(estimate.aux)
+    beta = estimate.solution.beta.copy()
     for b in model.joint.blocks:
         if model.design.grouped_of(b.columns) is not None:
             shape = (1, len(b.columns), b.width(beta.shape[1]))
@@ -259,14 +267,17 @@ def _simulate_response(at: Fit, rng: np.random.Generator) -> Array:
                 beta,
                 b.prior.sample(rng, shape, sigma if b.prior.sigma_units else 1.0)[0],
             )
-    known = model.likelihood.at_rows({**model.fixed, **at.aux}, model.design.precision)
-    given = model.given(model.design)
+    parameters = model.likelihood.at_rows(
+        {**model.fixed, **estimate.aux}, model.design.precision
+    )
+    row_data = model.given(model.design)
     return np.asarray(
-        model.likelihood.sample(rng, model.eta(beta), **known, **given), dtype=float
+        model.likelihood.sample(rng, model.eta(beta), **parameters, **row_data),
+        dtype=float,
     )
 
 
-def _sds(fit: Fit, asked: Question) -> Array:
+def _sds(fit: Fit, question: Question) -> Array:
     """(K,) at the estimate."""
     from probreg.fits.prediction import off_span_of
 
@@ -274,19 +285,19 @@ def _sds(fit: Fit, asked: Question) -> Array:
     (effects,) = [
         p
         for p in (off.of_groups if off is not None else ())
-        if p.key == asked.term.key and p.predictor == asked.predictor
+        if p.key == question.term.key and p.predictor == question.predictor
     ]
     return np.sqrt(np.square(effects.roots[0]).sum(1))
 
 
-def _estimates(fit: Fit, asked: Question) -> Any:
+def _estimates(fit: Fit, question: Question) -> Any:
     import pandas as pd
 
-    name = f"sd({asked.term.effects[asked.effect]} | {asked.term.group}){asked.outcome}"
+    name = f"sd({question.term.effects[question.effect]} | {question.term.group}){question.outcome}"
     return pd.DataFrame(
         {
             "combination": [name],
             "value": [0.0],
-            "estimate": [_sds(fit, asked)[asked.effect]],
+            "estimate": [_sds(fit, question)[question.effect]],
         }
     )

@@ -70,24 +70,26 @@ class Coverage(PrintsTable):
         )
 
 
-def _verdict(of: Coverage, kind: str) -> str:
-    off = of.off.xs(kind, level="kind")
-    failed = of.failures.get(kind, {})
+def _verdict(result: Coverage, kind: str) -> str:
+    off = result.off.xs(kind, level="kind")
+    failed = result.failures.get(kind, {})
     if failed:
-        lost = "; no interval: " + ", ".join(f"{n} {why}" for why, n in failed.items())
+        failures = "; no interval: " + ", ".join(
+            f"{n} {reason}" for reason, n in failed.items()
+        )
     else:
-        lost = ""
+        failures = ""
     if off.isna().all():
-        return f"{kind}: never{lost}"
+        return f"{kind}: never{failures}"
     worst = str(off.abs().idxmax())
-    held = of.table.loc[(worst, kind), "held"]
+    held = result.table.loc[(worst, kind), "held"]
     if abs(off[worst]) <= _FAR:
-        return f"{kind}: as claimed, to {_FAR:g} Monte Carlo errors{lost}"
+        return f"{kind}: as claimed, to {_FAR:g} Monte Carlo errors{failures}"
     if off[worst] < 0:
         word = "holds less than claimed"
     else:
         word = "holds more than claimed"
-    return f"{kind}: {word}, {percent(held)} of {worst} ({off[worst]:+.1f} Monte Carlo errors){lost}"
+    return f"{kind}: {word}, {percent(held)} of {worst} ({off[worst]:+.1f} Monte Carlo errors){failures}"
 
 
 class _Job(NamedTuple):
@@ -162,10 +164,10 @@ def coverage(
     True
     """
     refuse_sampling(model.design.weight_kind, "coverage")
-    wanted = parse_kinds(_default_kinds(model) if kinds is None else kinds)
-    _possible(model, wanted)
+    intervals = parse_kinds(_default_kinds(model) if kinds is None else kinds)
+    _possible(model, intervals)
     beta, aux = _true(model, truth)
-    job = _Job(_expand_frequencies(model), beta, aux, wanted, prob, n)
+    job = _Job(_expand_frequencies(model), beta, aux, intervals, prob, n)
     with one_blas_thread():
         seeds = [np.random.default_rng([seed, k]) for k in range(reps)]
         ends = each_of(
@@ -179,10 +181,11 @@ def coverage(
     values = dict(zip(names, map(float, reported_coefficients(model, beta).ravel())))
     failures = {
         k: dict(Counter(str(e[k]) for e in ends if isinstance(e[k], str)))
-        for k in wanted
+        for k in intervals
     }
     table = _coverage_table(
-        values, {k: [e[k] for e in ends if not isinstance(e[k], str)] for k in wanted}
+        values,
+        {k: [e[k] for e in ends if not isinstance(e[k], str)] for k in intervals},
     )
     rows = job.model.design.n if n is None else n
     return Coverage(
@@ -201,14 +204,14 @@ def _default_kinds(model: Model) -> list[str]:
     return ["t" if t else "wald", "HC3", "profile", "score"]
 
 
-def _possible(model: Model, wanted: Mapping[str, Interval]) -> None:
-    for name, interval in wanted.items():
+def _possible(model: Model, intervals: Mapping[str, Interval]) -> None:
+    for name, interval in intervals.items():
         method = METHODS.resolve(interval.method_for(model))
         if not isinstance(method, Method):
             raise Incompatible(f"the method of {name} is no Method: {method!r}")
-        why = method.obstacle(model)
-        if why:
-            raise Incompatible(f"{name}: {why}")
+        reason = method.obstacle(model)
+        if reason:
+            raise Incompatible(f"{name}: {reason}")
 
 
 def _expand_frequencies(model: Model) -> Model:
@@ -253,11 +256,11 @@ def _true(
         )
     names = _coefficient_names(model)
     width = len(model.likelihood.outcomes) or 1
-    wanted = [*names, *(a for a in model.likelihood.aux if a not in model.fixed)]
-    wrong = (set(wanted) - set(truth)) | (set(truth) - {*wanted, *model.fixed})
+    expected = [*names, *(a for a in model.likelihood.aux if a not in model.fixed)]
+    wrong = (set(expected) - set(truth)) | (set(truth) - {*expected, *model.fixed})
     if wrong:
         raise DataError(
-            f"truth needs a value for each of {', '.join(wanted)}; wrong or missing: {', '.join(sorted(wrong))}"
+            f"truth needs a value for each of {', '.join(expected)}; wrong or missing: {', '.join(sorted(wrong))}"
         )
     shown_beta = np.array([float(truth[k]) for k in names]).reshape(-1, width)
     beta = shown_beta @ np.linalg.pinv(model.likelihood.contrast_matrix).T
@@ -272,19 +275,21 @@ def _once(job: _Job, rng: np.random.Generator) -> Ends:
     design = job.model.design
     if job.n is not None:
         design = design.take(rng.integers(design.n, size=job.n))
-    at = replace(job.model, design=design)
-    known = at.likelihood.at_rows(job.aux, design.precision) | at.given(design)
-    y = at.likelihood.sample(rng, at.eta(job.beta), **known)
-    data = replace(at, design=replace(design, y=y, kept=None))
+    simulated = replace(job.model, design=design)
+    parameters = simulated.likelihood.at_rows(
+        job.aux, design.precision
+    ) | simulated.given(design)
+    y = simulated.likelihood.sample(rng, simulated.eta(job.beta), **parameters)
+    data = replace(simulated, design=replace(design, y=y, kept=None))
     fits = {}
     seed = int(rng.integers(2**31))
-    out = {}
+    ends = {}
     for name, interval in job.kinds.items():
         method = interval.method_for(data)
         if method not in fits:
             fits[method] = _fit_or_error(data, method, seed)
-        out[name] = _interval_or_error(fits[method], interval, job.prob)
-    return out
+        ends[name] = _interval_or_error(fits[method], interval, job.prob)
+    return ends
 
 
 def _fit_or_error(model: Model, method: str | Method, seed: int) -> Fit | str:
@@ -297,20 +302,20 @@ def _fit_or_error(model: Model, method: str | Method, seed: int) -> Fit | str:
 
 
 def _interval_or_error(
-    made: Fit | str, interval: Interval, prob: float
+    estimate: Fit | str, interval: Interval, prob: float
 ) -> tuple[Array, Array] | str:
-    if isinstance(made, str):
-        return made
+    if isinstance(estimate, str):
+        return estimate
     try:
-        lower, upper = interval.of(made, prob)
+        lower, upper = interval.of(estimate, prob)
     except Incompatible:
         raise  # true of every data set: the question is wrong
     except ProbregError as error:
-        return _CAUSES.get(made.solution.status, type(error).__name__)
-    known = not (np.isnan(lower) | np.isnan(upper)).any()
-    if known:
+        return _CAUSES.get(estimate.solution.status, type(error).__name__)
+    is_finite = not (np.isnan(lower) | np.isnan(upper)).any()
+    if is_finite:
         return (lower, upper)
-    return _CAUSES.get(made.solution.status, "no value")
+    return _CAUSES.get(estimate.solution.status, "no value")
 
 
 _CAUSES = {

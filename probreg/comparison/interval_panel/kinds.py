@@ -48,11 +48,11 @@ class Interval:
 
     def of(self, fit: Fit, prob: float) -> tuple[Array, Array]:
         """Ends of all coefficients, raveled column first; the errors of `Fit.interval`."""
-        more: dict[str, Any] = (
+        options: dict[str, Any] = (
             {} if self.covariance is None else {"covariance": self.covariance}
         )
-        found = fit.interval(prob, kind=self.kind, **more)
-        return found["lower"].values.ravel(), found["upper"].values.ravel()
+        interval = fit.interval(prob, kind=self.kind, **options)
+        return interval["lower"].values.ravel(), interval["upper"].values.ravel()
 
     def method_for(self, model: Model) -> str | Method:
         """The method that makes this interval's fit in a simulation."""

@@ -42,14 +42,14 @@ class IntervalPanel(PrintsTable):
     @property
     def missing(self) -> tuple[str, ...]:
         """Why there is no interval, one sentence for all that have the same reason."""
-        said: dict[str, dict[str, list[str]]] = {}
+        kinds_by_reason: dict[str, dict[str, list[str]]] = {}
         for (fit, kind), reason in self.table["reason"].items():
             if reason:
-                said.setdefault(reason, {}).setdefault(fit, []).append(kind)
+                kinds_by_reason.setdefault(reason, {}).setdefault(fit, []).append(kind)
         return tuple(
-            "; ".join(f"{fit} {', '.join(kinds)}" for fit, kinds in of.items())
+            "; ".join(f"{fit} {', '.join(kinds)}" for fit, kinds in fit_kinds.items())
             + f": {reason}"
-            for reason, of in said.items()
+            for reason, fit_kinds in kinds_by_reason.items()
         )
 
     @property
@@ -113,7 +113,7 @@ def interval_panel(
         raise DataError(
             f"coef is the name of a coefficient, got {type(coef).__name__}; a row of data is given as at="
         )
-    wanted = parse_kinds(kinds)
+    intervals = parse_kinds(kinds)
     quantities = {
         n: at_row(f, at) if coef is None else coefficient(f, coef)
         for n, f in several.items()
@@ -125,12 +125,12 @@ def interval_panel(
         else:
             new = [_new(name, several[name], at, prob)]
         estimate = new[0][2] if new else q.estimate
-        for kind, interval in wanted.items():
+        for kind, interval in intervals.items():
             lower, upper, reason = ends_asked(q, interval, prob)
             rows.append((name, kind, estimate, q.shown(lower), q.shown(upper), reason))
         rows += new
-    what, unit = _describe_estimand(next(iter(quantities.values())), coef)
-    return IntervalPanel(what, unit, prob, _interval_table(rows))
+    description, unit = _describe_estimand(next(iter(quantities.values())), coef)
+    return IntervalPanel(description, unit, prob, _interval_table(rows))
 
 
 def _describe_estimand(q: Estimand, coef: str | None) -> tuple[str, str]:
@@ -169,20 +169,20 @@ def _new(
     name: str, fit: Fit, at: Any, prob: float
 ) -> tuple[str, str, float, float, float, str]:
     try:
-        said = fit.predict(at, prob)
+        prediction = fit.predict(at, prob)
     except NotConverged as why:
         return name, NEW, np.nan, np.nan, np.nan, str(why)
-    if "new_lower" not in said:
+    if "new_lower" not in prediction:
         return (
             name,
             NEW,
-            float(said["mean"].values[0]),
+            float(prediction["mean"].values[0]),
             np.nan,
             np.nan,
-            str(said.attrs["kind"]),
+            str(prediction.attrs["kind"]),
         )
     mean, lower, upper = (
-        float(said[v].values[0]) for v in ("mean", "new_lower", "new_upper")
+        float(prediction[v].values[0]) for v in ("mean", "new_lower", "new_upper")
     )
     return name, NEW, mean, lower, upper, ""
 

@@ -150,11 +150,15 @@ def _reparametrise_fit(fit: Fit, x: Array, j: int) -> Fit:
             draws, values={**draws.values, "beta": A @ draws["beta"]}, marginals=None
         )
     if s.conditional is None:
-        known = None
+        conditional = None
     else:
-        known = s.conditional.transform(A)
+        conditional = s.conditional.transform(A)
     solution = replace(
-        s, beta=A @ s.beta, scale=s.scale.transform(A), conditional=known, draws=draws
+        s,
+        beta=A @ s.beta,
+        scale=s.scale.transform(A),
+        conditional=conditional,
+        draws=draws,
     )
     return replace(
         fit,
@@ -171,5 +175,5 @@ def ends_asked(
         lower, upper = quantity.ends(interval, prob)
     except ProbregError as why:
         return np.nan, np.nan, str(why)
-    known = not (np.isnan(lower) or np.isnan(upper))
-    return lower, upper, "" if known else "no estimate of it exists"
+    is_finite = not (np.isnan(lower) or np.isnan(upper))
+    return lower, upper, "" if is_finite else "no estimate of it exists"

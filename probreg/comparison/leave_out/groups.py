@@ -49,7 +49,7 @@ _NODE_VARIANCE = 1.5  # covariance of the quadrature points over that of the eff
 
 def group_labels_of(fits: Mapping[str, Fit], group: str) -> Array:
     """Return the group (n,) of each row, from the first fit that has it. DataError if none has."""
-    known: list[str] = []
+    group_names: list[str] = []
     for fit in fits.values():
         design = fit.model.design
         for key, term in design.recipe.grouped.items():
@@ -57,11 +57,11 @@ def group_labels_of(fits: Mapping[str, Fit], group: str) -> Array:
                 return np.asarray(term.levels, dtype=object)[
                     design.inputs[key][:, 0].astype(int)
                 ]
-            known.append(term.group)
+            group_names.append(term.group)
         if group in design.read:
             return np.asarray(design.read[group])
     raise DataError(
-        f"leave_out={group!r} names no groups of these fits; they have: {', '.join(dict.fromkeys(known)) or 'none'}"
+        f"leave_out={group!r} names no groups of these fits; they have: {', '.join(dict.fromkeys(group_names)) or 'none'}"
     )
 
 
@@ -95,13 +95,13 @@ def _obstacle(fit: Fit) -> str | None:
 
 def _normal_given_scales(fit: Fit) -> bool:
     """Return whether coefficients are normal given the scales, and the scales are known or drawn."""
-    drawn = fit.solution.draws is not None
-    if not drawn and fit.model.unknown and not fit.model.flat:
+    has_draws = fit.solution.draws is not None
+    if not has_draws and fit.model.unknown and not fit.model.flat:
         return False
     priors = [b.prior for b in fit.model.joint.blocks]
-    known = all(normal_given_scales(p, drawn=drawn) for p in priors)
-    elliptical = drawn and fit.solution.posterior.elliptical
-    return known and not (elliptical and fit.solution.df is not None)
+    is_normal = all(normal_given_scales(p, drawn=has_draws) for p in priors)
+    elliptical = has_draws and fit.solution.posterior.elliptical
+    return is_normal and not (elliptical and fit.solution.df is not None)
 
 
 def _leave_out_exactly(fit: Fit, group: str, groups: list[Array]) -> LeftOut:
@@ -115,7 +115,10 @@ def _leave_out_exactly(fit: Fit, group: str, groups: list[Array]) -> LeftOut:
         notes = (*_held_scales_note(fit, group), *_missing_notes(elpd, group))
         return LeftOut(elpd, "closed form", notes)
     log_p = np.array(
-        [_group_log_density(fit.model, *at, groups) for at in _at_draws(fit)]
+        [
+            _group_log_density(fit.model, *parameters, groups)
+            for parameters in _at_draws(fit)
+        ]
     )
     return _leave_out_by_importance(
         log_p, group, "closed form given the scales, weighed over their draws"
@@ -127,21 +130,21 @@ def _group_log_density(
 ) -> Array:
     """Return log p(y_g | y_-g, theta), (G,), where beta and V are the mean and the covariance given all rows."""
     whitened = WhitenedRows.of(model, beta, sigma)
-    out = np.empty(len(groups))
+    log_density = np.empty(len(groups))
     for i, rows in enumerate(groups):
         value, vector = np.linalg.eigh(whitened.apart(rows, V))
         if value[0] < SINGULAR:
-            out[i] = np.nan
+            log_density[i] = np.nan
             continue
         # log N(y_g; y_g - R^-1 e, sigma^2 R^-1) = -n/2 log 2 pi - n log sigma + log |R| / 2 - e'R^-1 e / 2
         z = vector.T @ whitened.e[rows]
-        out[i] = (
+        log_density[i] = (
             0.5 * np.log(value).sum()
             - 0.5 * (z**2 / value).sum()
             + np.log(whitened.root[rows] / sigma).sum()
         )
-        out[i] -= 0.5 * len(rows) * np.log(2.0 * np.pi)
-    return out
+        log_density[i] -= 0.5 * len(rows) * np.log(2.0 * np.pi)
+    return log_density
 
 
 def _least_squares_density(fit: Fit, groups: list[Array]) -> LeftOut:
@@ -151,20 +154,22 @@ def _least_squares_density(fit: Fit, groups: list[Array]) -> LeftOut:
     s = ClosedForm().solve(model, np.random.default_rng(0))
     V = s.scale.scale_by(s.df / s.stats["rss"] if s.df else 1.0)
     whitened = WhitenedRows.of(model, s.beta[:, 0], 1.0)
-    out = np.full(len(groups), np.nan)
+    log_density = np.full(len(groups), np.nan)
     for i, rows in enumerate(groups):
         R = whitened.apart(rows, V)
         if len(rows) == n or np.linalg.eigvalsh(R)[0] < SINGULAR:
             continue
-        away = np.linalg.solve(R, whitened.e[rows])
+        deleted_residual = np.linalg.solve(R, whitened.e[rows])
         # RSS_-g = RSS - e'R^-1 e
-        variance = (s.stats["rss"] - whitened.e[rows] @ away) / (n - len(rows))
-        out[i] = (
+        variance = (s.stats["rss"] - whitened.e[rows] @ deleted_residual) / (
+            n - len(rows)
+        )
+        log_density[i] = (
             -0.5 * len(rows) * np.log(2.0 * np.pi * variance)
-            - 0.5 * (away @ away) / variance
+            - 0.5 * (deleted_residual @ deleted_residual) / variance
             + np.log(whitened.root[rows]).sum()
         )
-    return LeftOut(out, "closed form", _missing_notes(out, "group"))
+    return LeftOut(log_density, "closed form", _missing_notes(log_density, "group"))
 
 
 def _at_draws(fit: Fit) -> Iterator[tuple[Array, ParameterCovariance, float]]:
@@ -178,11 +183,11 @@ def _at_draws(fit: Fit) -> Iterator[tuple[Array, ParameterCovariance, float]]:
     c = X.T @ (root * minus_offset(d.observed, d.offset))
     S = len(draws["beta"])
     for s in np.unique(np.linspace(0, S - 1, min(S, _SCALE_DRAWS)).astype(int)):
-        at = {k: float(v[s]) for k, v in draws.items() if k != "beta"}
+        scalars = {k: float(v[s]) for k, v in draws.items() if k != "beta"}
         sigma = float(
-            model.noise({a: at[a] for a in model.unknown} | dict(model.fixed))
+            model.noise({a: scalars[a] for a in model.unknown} | dict(model.fixed))
         )
-        M, flat, centre = _prior_root(model, at, sigma)
+        M, flat, centre = _prior_root(model, scalars, sigma)
         # beta = centre + M u, u ~ N(0, I) but for flat coordinates: H = M'X'WX M / sigma^2 + I
         H = M.T @ G @ M / sigma**2 + np.diag((~flat).astype(float))
         K = root_of_curvature(H)
@@ -199,7 +204,7 @@ def _at_draws(fit: Fit) -> Iterator[tuple[Array, ParameterCovariance, float]]:
 
 
 def _prior_root(
-    model: Model, at: Mapping[str, float], sigma: float
+    model: Model, scalars: Mapping[str, float], sigma: float
 ) -> tuple[Array, Array, Array]:
     """Return M (p, p), a mask of flat coordinates, and the centre at the scales of a draw."""
     p = model.shape[0]
@@ -213,14 +218,14 @@ def _prior_root(
         prior = b.prior
         unit = sigma if b.prior.sigma_units else 1.0
         if names.get(i):
-            hyper = hyper_at(model.joint, model.design, i, at)
+            hyper = hyper_at(model.joint, model.design, i, scalars)
         else:
             hyper = {}
         group_root = prior.root_of_groups({k: float(v) for k, v in hyper.items()})
         if group_root is not None:
             L = block_diag(*[group_root] * (q // len(group_root)))
         elif isinstance(prior, HierarchicalPrior):
-            values = {k: at[name] for k, name in names[i].items()}
+            values = {k: scalars[name] for k, name in names[i].items()}
             L, prior = (
                 np.diag(
                     np.broadcast_to(prior.spread(**values), q)
@@ -266,23 +271,26 @@ def _leave_out_by_quadrature(fit: Fit, group: str, groups: list[Array]) -> LeftO
         beta, aux = asymptotic(fit.solution, rng)
         draw_numbers = np.arange(min(_EFFECT_DRAWS, len(beta)))
         method = "weighted over draws of the normal approximation"
-    known = {**{a: np.full((len(beta), 1), v) for a, v in model.fixed.items()}, **aux}
-    off = off_span_of(model, fit.solution, {a: v[:, 0] for a, v in known.items()})
+    parameters = {
+        **{a: np.full((len(beta), 1), v) for a, v in model.fixed.items()},
+        **aux,
+    }
+    off = off_span_of(model, fit.solution, {a: v[:, 0] for a, v in parameters.items()})
     terms = [p for p in (off or OffSpan(())).of_groups if p.term.group == group]
     if terms:
         method = f"effects of the group by quadrature, {method}"
-    known = {a: v[draw_numbers] for a, v in known.items()}
+    parameters = {a: v[draw_numbers] for a, v in parameters.items()}
     log_p = np.stack(
         [
             _log_density_without_effects(
-                model, beta, draw_numbers, known, terms, rows, rng
+                model, beta, draw_numbers, parameters, terms, rows, rng
             )
             for rows in groups
         ],
         1,
     )
-    found = _leave_out_by_importance(log_p, group, method)
-    return replace(found, warnings=(*_held_scales_note(fit, group), *found.warnings))
+    result = _leave_out_by_importance(log_p, group, method)
+    return replace(result, warnings=(*_held_scales_note(fit, group), *result.warnings))
 
 
 def _log_density_without_effects(
@@ -300,11 +308,11 @@ def _log_density_without_effects(
     other_effects = beta[draw_numbers].copy()
     other_effects[:, columns] = 0.0
     eta = plus_offset(np.einsum("np,spm->snm", d.X, other_effects), d.offset)
-    known = model.likelihood.at_rows(aux, d.precision)
+    parameters = model.likelihood.at_rows(aux, d.precision)
 
     def log_likelihood(added: Array | float) -> Array:
         return np.asarray(
-            model.likelihood.log_prob(d.observed, eta + added, **known)
+            model.likelihood.log_prob(d.observed, eta + added, **parameters)
         ).sum(-1)
 
     if not columns:
@@ -335,7 +343,7 @@ def _log_density_without_effects(
         -0.5 * (u**2).sum(1)
         - np.log(np.abs(np.diagonal(L, axis1=1, axis2=2)) + _TINY).sum(1)[:, None]
     )
-    out = np.stack(
+    log_p = np.stack(
         [
             log_likelihood((d.X[:, columns] @ point.reshape(len(columns), m))[None])
             for point in points
@@ -343,7 +351,9 @@ def _log_density_without_effects(
         1,
     )
     # E over q of p(y | b) N(b; 0, S) / q(b)
-    return np.asarray(logsumexp(out + log_prior - log_q, axis=1) - np.log(len(points)))
+    return np.asarray(
+        logsumexp(log_p + log_prior - log_q, axis=1) - np.log(len(points))
+    )
 
 
 def _group_columns(model: Model, terms: list[GroupEffects], rows: Array) -> list[int]:
@@ -370,12 +380,12 @@ def _normal_points(size: int) -> Array:
 
 def _leave_out_by_importance(log_p: Array, group: str, method: str) -> LeftOut:
     """Return 1 / E[1 / p_s] over draws, (G,) of (S, G), by Pareto-smoothed importance sampling."""
-    known = np.isfinite(log_p).all(0)
+    finite = np.isfinite(log_p).all(0)
     elpd = np.full(log_p.shape[1], np.nan)
     notes: tuple[str, ...] = ()
-    if known.any():
-        psis = leave_rows_out(log_p[:, known])
-        elpd[known] = psis.elpd
+    if finite.any():
+        psis = leave_rows_out(log_p[:, finite])
+        elpd[finite] = psis.elpd
         bad = int((psis.k > PARETO_LIMIT).sum())
         if bad:
             notes = (

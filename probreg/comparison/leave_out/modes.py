@@ -73,19 +73,19 @@ def modes_without_rows(model: Model, beta: Array, aux: dict[str, float]) -> RowM
 def ridge_without_rows(ridge: RidgeModes, scales: Array) -> list[RowModes]:
     """Return the modes of a Gaussian model with normal priors without each row, at each scale."""
     model = ridge.model
-    out = ridge.left_out(scales)
-    eta = model.design.observed - out.residual
+    leave_out = ridge.left_out(scales)
+    eta = model.design.observed - leave_out.residual
     # sigma_(i)^2 = RSS_(i) / (n - 1 + q), the joint mode over log sigma.
     power = model.design.total + len(ridge.columns) - 1.0
     aux = {}
     if model.unknown:
-        aux = {model.noise_scale: np.sqrt(np.maximum(out.rss, 0.0) / power)}
+        aux = {model.noise_scale: np.sqrt(np.maximum(leave_out.rss, 0.0) / power)}
     return [
         RowModes(
             eta[i][:, None],
             {a: v[i] for a, v in aux.items()},
-            1.0 - out.rest[i],
-            out.rss[i],
+            1.0 - leave_out.rest[i],
+            leave_out.rss[i],
             power - model.shape[0],
         )
         for i in range(len(scales))
@@ -102,8 +102,8 @@ def newton_step_without_rows(
     unknown = model.unknown if model.joint.smooth else ()
     eta = model.eta(beta)
     m = model.shape[1]
-    known = likelihood.at_rows({**model.fixed, **aux}, d.precision)
-    _, g, W = likelihood.value_grad_hessian(d.observed, eta, **known)
+    parameters = likelihood.at_rows({**model.fixed, **aux}, d.precision)
+    _, g, W = likelihood.value_grad_hessian(d.observed, eta, **parameters)
     pick = [*range(m), *(likelihood.aux.index(a) + m for a in unknown)]
     h = _leverage_blocks(model, beta, aux)
     g = g[:, pick]
@@ -116,9 +116,9 @@ def newton_step_without_rows(
     system = np.where(regular[:, None, None], system, identity)
     step = np.linalg.solve(system, h @ g[..., None])[..., 0]
     step = np.where(regular[:, None], step, np.nan)
-    out = {a: np.full(d.n, v) for a, v in aux.items()}
-    out |= {a: aux[a] * np.exp(-step[:, m + i]) for i, a in enumerate(unknown)}
-    return RowModes(eta - step[:, :m], out)
+    deleted_aux = {a: np.full(d.n, v) for a, v in aux.items()}
+    deleted_aux |= {a: aux[a] * np.exp(-step[:, m + i]) for i, a in enumerate(unknown)}
+    return RowModes(eta - step[:, :m], deleted_aux)
 
 
 def _leverage_blocks(model: Model, beta: Array, aux: dict[str, float]) -> Array:
@@ -134,9 +134,9 @@ def _leverage_blocks(model: Model, beta: Array, aux: dict[str, float]) -> Array:
         H = H + smooth_prior_curvature(model, beta, **aux)
         free = ~nonsmooth.at(nonsmooth.phi(beta, model.noise(aux))).ravel()
     k = len(H) - len(free)
-    at = np.r_[free, np.ones(k, bool)]
+    active = np.r_[free, np.ones(k, bool)]
     V = np.zeros_like(H)
-    V[np.ix_(at, at)] = _inverse_hessian(H[np.ix_(at, at)])
+    V[np.ix_(active, active)] = _inverse_hessian(H[np.ix_(active, active)])
     if model.joint.contrast is not None:
         V = between_outcomes(V, model.joint.contrast.T)  # beta = scores C
     # J_i = d(eta_i, log aux) / d(vec beta, log aux) = [x_i' kron I_m, 0; 0, I]; h_i = J_i V J_i', block by block.
@@ -171,14 +171,14 @@ def relative_move(
 
 
 def rows_in_doubt(
-    losses: Array, whole: Array, moved: Array, weight: Array, allowed: float
+    losses: Array, full_losses: Array, move: Array, weight: Array, allowed: float
 ) -> Array:
     """Return the rows to refit, so that the error of one Newton step in the sum over the other rows is at most `allowed`.
 
-    `whole` (n,) are the losses at the mode of all rows, `moved` (n,) the relative moves, `weight` (n,) the weights of the rows.
+    `full_losses` (n,) are the losses at the mode of all rows, `move` (n,) the relative moves, `weight` (n,) the weights of the rows.
     """
     # the second step is about |move| / 2 of the first
-    error = np.abs(losses - whole) * np.minimum(moved / 2.0, 1.0)
+    error = np.abs(losses - full_losses) * np.minimum(move / 2.0, 1.0)
     error = np.nan_to_num(error, nan=np.inf, posinf=np.inf)
     order = np.argsort(error)
     over = np.flatnonzero(~(np.cumsum(error[order] * weight[order]) <= allowed))
@@ -197,9 +197,9 @@ def refit_without_rows(
     """
     r = len(rows)
     eta = np.full((r, model.shape[1]), np.nan)
-    out = {a: np.full(r, np.nan) for a in model.unknown}
+    deleted_aux = {a: np.full(r, np.nan) for a in model.unknown}
     if shared:
-        _refit_at_once(model, beta, aux, rows, eta, out)
+        _refit_at_once(model, beta, aux, rows, eta, deleted_aux)
     missing = np.flatnonzero(np.isnan(eta).any(1))
     with one_blas_thread():
         refits = each_of(
@@ -212,8 +212,8 @@ def refit_without_rows(
             row = model.design.take(slice(rows[i], rows[i] + 1))
             eta[i] = plus_offset(row.X @ mode[0], row.offset)[0]
             for name, value in mode[1].items():
-                out[name][i] = value
-    return RowModes(eta, out)
+                deleted_aux[name][i] = value
+    return RowModes(eta, deleted_aux)
 
 
 def _refit_at_once(
@@ -222,9 +222,9 @@ def _refit_at_once(
     aux: dict[str, float],
     rows: Array,
     eta: Array,
-    out: dict[str, Array],
+    deleted_aux: dict[str, Array],
 ) -> None:
-    """Fill in eta (r, m) and `out` for the rows without which there certainly is a mode."""
+    """Fill in eta (r, m) and `deleted_aux` for the rows without which there certainly is a mode."""
     n = model.design.n
     weight = full_weights(model.design.weights, n)
     size = model.shape[0] * model.shape[1] + len(model.unknown)
@@ -239,7 +239,7 @@ def _refit_at_once(
         modes, _ = parts.without(model, parts.rows.point(beta, aux))
         eta[block] = np.where(modes.good[:, None], modes.eta, np.nan)
         for name, values in modes.aux.items():
-            out[name][block] = values
+            deleted_aux[name][block] = values
 
 
 def _refit_without_row(
@@ -252,7 +252,7 @@ def _refit_without_row(
     d = model.design
     shape = model.shape
     try:
-        others = replace(model, design=replace(d, weights=_weights_without(d, row)))
+        remaining = replace(model, design=replace(d, weights=_weights_without(d, row)))
     except DataError:
         return None
     k = shape[0] * shape[1]
@@ -262,7 +262,7 @@ def _refit_without_row(
         gamma = point[:k].reshape(shape)
         values = _exponentiate(model, point[k:])
         with np.errstate(all="ignore"):  # without a maximum the point diverges
-            local = others.value_grad_hessian_standardised(gamma, **values)
+            local = remaining.value_grad_hessian_standardised(gamma, **values)
         if not (np.isfinite(local.curvature).all() and np.isfinite(local.value)):
             break
         step, convex = newton_step(local)
@@ -270,14 +270,14 @@ def _refit_without_row(
         if size > 0:
             point = point + step * min(1.0, _LONGEST_STEP / size)
         if convex and size < STEP_AT_MODE:
-            return _unless_diverging(others, point[:k].reshape(shape), point[k:])
+            return _unless_diverging(remaining, point[:k].reshape(shape), point[k:])
     try:
-        mode = find_mode(others)
+        mode = find_mode(remaining)
     except ProbregError:
         return None
     if mode.status is not Status.CONVERGED:
         return None
-    return _unless_diverging(others, mode.gamma, mode.log_aux)
+    return _unless_diverging(remaining, mode.gamma, mode.log_aux)
 
 
 def _weights_without(design: Design, row: int) -> Array:
@@ -297,8 +297,8 @@ def _unless_diverging(
     beta = model.design.frame.to_raw(gamma)
     bounded = model.joint.informative.all()
     if isinstance(model.likelihood, MayDiverge) and not bounded:
-        far = float(np.abs(model.eta(beta)).max()) > _DIVERGING
-        if far and separation(model):
+        diverges = float(np.abs(model.eta(beta)).max()) > _DIVERGING
+        if diverges and separation(model):
             return None
     return beta, _exponentiate(model, log_aux)
 

@@ -55,8 +55,8 @@ def leave_one_out(fit: Fit) -> LeftOut:
     """Return log p(y_i | y without i) of every observation; nan, with the reason, where there is none."""
     model = fit.model
     if fit.target == "posterior":
-        known = fit.solution.posterior.elliptical and model.likelihood.least_squares
-        if known and ("sigma2_scale" in fit.solution.stats or not model.unknown):
+        is_known = fit.solution.posterior.elliptical and model.likelihood.least_squares
+        if is_known and ("sigma2_scale" in fit.solution.stats or not model.unknown):
             return _closed_form(fit, _conjugate_density(fit))
         return _importance_sampling(fit)
     reference = all(model.aux_prior(a).name == "reference" for a in model.unknown)
@@ -85,9 +85,9 @@ def _residuals(model: Model, beta: Array, V: Array) -> tuple[Array, Array]:
     """Return sqrt(w_i) e_i and 1 - h_i of one observation of each row with precision w_i, h_i = w_i V_i with V (n,) = x_i'V x_i;
     nan for a row that alone decides a coefficient."""
     root = _root_precision(model)
-    rest = 1.0 - _left_out_weight(model) * root**2 * V
+    deletion_variance = 1.0 - _left_out_weight(model) * root**2 * V
     e = root * (model.design.observed - model.eta(beta)[:, 0])
-    return e, np.where(rest < 1e-10, np.nan, rest)
+    return e, np.where(deletion_variance < 1e-10, np.nan, deletion_variance)
 
 
 def _root_precision(model: Model) -> Array:
@@ -123,12 +123,16 @@ def _least_squares_density(fit: Fit) -> Array:
     s = ClosedForm().solve(model, np.random.default_rng(0))
     sigma = model.noise(s.aux)
     unit = sigma**2 if s.df is None else s.stats["rss"] / s.df
-    e, rest = _residuals(model, s.beta, s.scale.of_rows(model.design.X)[:, 0, 0] / unit)
+    e, deletion_variance = _residuals(
+        model, s.beta, s.scale.of_rows(model.design.X)[:, 0, 0] / unit
+    )
     if not model.unknown:
-        return log_normal(e / rest, sigma**2)
+        return log_normal(e / deletion_variance, sigma**2)
     # n sigma_ml^2 = RSS; without a of the row RSS_(i) = RSS - a w_i e_i^2 / (1 - h_i), of the weight n - a.
     a = _left_out_weight(model)
-    return log_normal(e / rest, (n * sigma**2 - a * e**2 / rest) / (n - a))
+    return log_normal(
+        e / deletion_variance, (n * sigma**2 - a * e**2 / deletion_variance) / (n - a)
+    )
 
 
 def _normal_mode_density(fit: Fit) -> Array:
@@ -137,8 +141,8 @@ def _normal_mode_density(fit: Fit) -> Array:
     variance = fit.model.noise(s.aux) ** 2
     V = (s.conditional or s.scale).of_rows(fit.model.design.X)[:, 0, 0] / variance
     # y_i - x_i b_(i) = e_i / (1 - h_i), in units of w_i^(-1/2)
-    e, rest = _residuals(fit.model, s.beta, V)
-    return log_normal(e / rest, variance)
+    e, deletion_variance = _residuals(fit.model, s.beta, V)
+    return log_normal(e / deletion_variance, variance)
 
 
 def _conjugate_density(fit: Fit) -> Array:
@@ -150,13 +154,17 @@ def _conjugate_density(fit: Fit) -> Array:
     else:
         unit = s.stats["sigma2_scale"]
     V = (s.conditional or s.scale).of_rows(model.design.X)[:, 0, 0] / unit
-    e, rest = _residuals(model, s.beta, V)
+    e, deletion_variance = _residuals(model, s.beta, V)
     if s.df is None:
         # y_i | others ~ N(x_i m_(i), sigma^2 / (1 - h_i)), in units of w_i^(-1/2).
-        return log_normal(e / rest, unit / rest)
+        return log_normal(e / deletion_variance, unit / deletion_variance)
     # 2 a_(i) = 2 a - 1, 2 b_(i) = 2 b - w_i e_i^2 / (1 - h_i), and s.df unit = 2 a (b / a) = 2 b.
     df = s.df - 1.0
-    return log_student(e / rest, df, (s.df * unit - e**2 / rest) / df / rest)
+    return log_student(
+        e / deletion_variance,
+        df,
+        (s.df * unit - e**2 / deletion_variance) / df / deletion_variance,
+    )
 
 
 def _closed_form(fit: Fit, log_p: Array) -> LeftOut:
@@ -245,9 +253,11 @@ def _same_prior_without_row(fit: Fit, model: Model) -> bool:
     w = model.design.weights
     if model.design.weight_kind == "sampling":
         return False
-    whole = w is None or bool((w % 1 == 0).all())
+    is_whole = w is None or bool((w % 1 == 0).all())
     return (
-        whole and fit.solution.effect_scales is None and not _has_relative_prior(model)
+        is_whole
+        and fit.solution.effect_scales is None
+        and not _has_relative_prior(model)
     )
 
 
@@ -270,11 +280,11 @@ def _newton_step(
     modes = modes_without_rows(model, beta, aux)
     log_p = _log_prob(model, modes.eta, modes.aux)
     before = _log_prob(model, model.eta(beta), aux)
-    moved = relative_move(model, beta, aux, modes)
+    move = relative_move(model, beta, aux, modes)
     for name, value in aux.items():
-        moved = np.maximum(moved, np.abs(np.log(modes.aux[name] / value)))
+        move = np.maximum(move, np.abs(np.log(modes.aux[name] / value)))
     weight = full_weights(model.design.weights, model.design.n)
-    return log_p, rows_in_doubt(log_p, before, moved, weight, _ALLOWED)
+    return log_p, rows_in_doubt(log_p, before, move, weight, _ALLOWED)
 
 
 def _log_prob(
@@ -285,26 +295,26 @@ def _log_prob(
 ) -> Array:
     d = model.design
     precision = None if d.precision is None else d.precision[rows]
-    known = model.likelihood.at_rows({**model.fixed, **aux}, precision)
+    parameters = model.likelihood.at_rows({**model.fixed, **aux}, precision)
     # one Newton step can lead to an infinite eta
     with np.errstate(invalid="ignore", over="ignore"):
-        return np.array(model.likelihood.log_prob(d.observed[rows], eta, **known))
+        return np.array(model.likelihood.log_prob(d.observed[rows], eta, **parameters))
 
 
 # ---- importance sampling -----------------------------------------------------------------------------------------------
 
 
 def _importance_sampling(fit: Fit) -> LeftOut:
-    found = fit.once(left_out_rows)
-    unreliable = found.k > PARETO_LIMIT
+    result = fit.once(left_out_rows)
+    unreliable = result.k > PARETO_LIMIT
     if not unreliable.any():
-        return LeftOut(found.elpd, "PSIS", (), found.lppd)
+        return LeftOut(result.elpd, "PSIS", (), result.lppd)
     labels = fit.tree["log_likelihood"]["obs"].to_numpy()
     warning = (
         f"Pareto k is above {PARETO_LIMIT} for {unreliable.sum()} of {len(labels)} observations "
         f"({_first_labels(labels[unreliable])}): their terms are not reliable"
     )
-    return LeftOut(found.elpd, "PSIS", (warning,), found.lppd)
+    return LeftOut(result.elpd, "PSIS", (warning,), result.lppd)
 
 
 def log_mean_density(fit: Fit) -> Array:
@@ -314,11 +324,11 @@ def log_mean_density(fit: Fit) -> Array:
     s = fit.solution
     size = max(1, _BLOCK // (atom_count(fit.model, s) * fit.model.shape[1]))
     blocks = [d.take(slice(i, i + size)) for i in range(0, d.n, size)]
-    each = [
+    density_blocks = [
         predictive(fit.model, s, part, spread=False, seed=fit.seed).log_prob(
             part.observed
         )
         for part in blocks
     ]
-    log_p = np.concatenate(each)
+    log_p = np.concatenate(density_blocks)
     return log_p[rows] * (1.0 if weight is None else weight)

@@ -56,14 +56,14 @@ class _Candidate(NamedTuple):
     @property
     def effects(self) -> dict[str, list[frozenset[str]]]:
         """The effects of each grouping, those with correlations in one set."""
-        out: dict[str, list[frozenset[str]]] = {}
+        effects_by_group: dict[str, list[frozenset[str]]] = {}
         for t in self.model.design.recipe.grouped.values():
             if t.correlated:
                 sets = [frozenset(t.effects)]
             else:
                 sets = [frozenset([e]) for e in t.effects]
-            out.setdefault(t.group, []).extend(sets)
-        return out
+            effects_by_group.setdefault(t.group, []).extend(sets)
+        return effects_by_group
 
 
 def likelihood_ratios(fits: Mapping[str, Fit]) -> tuple[DataFrame, tuple[str, ...]]:
@@ -119,30 +119,30 @@ def likelihood_ratios(fits: Mapping[str, Fit]) -> tuple[DataFrame, tuple[str, ..
 
 def _candidate(name: str, fit: Fit) -> _Candidate:
     """Incompatible for a fit whose likelihood is at no maximum."""
-    found = fit.solution.effect_scales
-    if found is None and is_maximum_likelihood(fit):
+    scales = fit.solution.effect_scales
+    if scales is None and is_maximum_likelihood(fit):
         k = estimated_coefficients(fit) + len(fit.model.unknown)
         return _Candidate(name, fit.model, None, k, likelihood_limit(fit))
-    if found is None or not tested_at_found_scales(fit):
+    if scales is None or not tested_at_found_scales(fit):
         raise Incompatible(
             f"{name!r} has no likelihood ratio: it is no maximum likelihood fit of flat columns and effects by group. "
             "Fit with Evidence(criterion='ML') and without priors"
         )
-    terms = found.stated.design.recipe.grouped.values()
+    terms = scales.stated.design.recipe.grouped.values()
     sizes = [
         len(t.effects) * (len(t.effects) + 1) // 2 if t.correlated else len(t.effects)
         for t in terms
     ]
-    if found.stated.likelihood.least_squares:
+    if scales.stated.likelihood.least_squares:
         noise = 1
     else:
-        noise = len(found.stated.unknown)
-    if sum(sizes) + noise != found.count:
+        noise = len(scales.stated.unknown)
+    if sum(sizes) + noise != scales.count:
         raise Incompatible(
             f"{name!r} has no likelihood ratio: standard deviations, correlations or sigma were stated"
         )
-    k = estimated_coefficients(fit) + len(fit.model.unknown) + found.count
-    return _Candidate(name, found.stated, found, k, found.value)
+    k = estimated_coefficients(fit) + len(fit.model.unknown) + scales.count
+    return _Candidate(name, scales.stated, scales, k, scales.value)
 
 
 def _require_alike(small: _Candidate, large: _Candidate) -> None:
@@ -175,10 +175,10 @@ def _require_alike(small: _Candidate, large: _Candidate) -> None:
         raise Incompatible(
             f"{pair}: they are by {small.found.points} and {large.found.points} points of quadrature"
         )
-    one, two = (
+    first, two = (
         np.zeros(1) if m.design.offset is None else m.design.offset for m in (a, b)
     )
-    if np.any(one != two):  # of the same rows, or none
+    if np.any(first != two):  # of the same rows, or none
         raise Incompatible(f"{pair}: their offsets differ")
 
 
@@ -193,21 +193,21 @@ def _require_nested(small: _Candidate, large: _Candidate) -> None:
             f"{pair}: it has {column} among its columns, which is no combination of the other's"
         )
     for group, sets in small.effects.items():
-        for own in sets:
-            if not any(own <= other for other in large.effects.get(group, [])):
-                what = ", ".join(sorted(own))
+        for effect_set in sets:
+            if not any(effect_set <= larger for larger in large.effects.get(group, [])):
+                names = ", ".join(sorted(effect_set))
                 raise Incompatible(
-                    f"{pair}: {what} of {group}, correlated as there, is not among the other's effects"
+                    f"{pair}: {names} of {group}, correlated as there, is not among the other's effects"
                 )
 
 
 def _column_outside(small: _Candidate, large: _Candidate) -> str | None:
     """Return a flat column of the smaller model outside the column space of the larger, or None."""
-    more = [c for c in small.flat if c not in large.flat]
-    if not more or not (small.model.design.n and large.model.design.n):
-        return more[0] if more else None
+    extra = [c for c in small.flat if c not in large.flat]
+    if not extra or not (small.model.design.n and large.model.design.n):
+        return extra[0] if extra else None
     X, Y = (c.model.design.X[:, c.model.design.head] for c in (large, small))
-    for name in more:
+    for name in extra:
         y = Y[:, small.flat.index(name)]
         if np.linalg.norm(y - X @ np.linalg.lstsq(X, y)[0]) > _WITHIN * np.linalg.norm(
             y
@@ -219,8 +219,12 @@ def _column_outside(small: _Candidate, large: _Candidate) -> str | None:
 def _new_scales(small: _Candidate, large: _Candidate) -> int:
     """How many standard deviations are zero in the smaller model."""
 
-    def number(of: _Candidate) -> int:
-        return sum(len(own) for sets in of.effects.values() for own in sets)
+    def number(candidate: _Candidate) -> int:
+        return sum(
+            len(effect_set)
+            for sets in candidate.effects.values()
+            for effect_set in sets
+        )
 
     return number(large) - number(small)
 

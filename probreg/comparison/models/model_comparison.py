@@ -218,10 +218,10 @@ def compare_models(
     for fit in several.values():
         if test is not None or leave_out is not None:
             if leave_out is None:
-                what = "a likelihood ratio test"
+                feature = "a likelihood ratio test"
             else:
-                what = "leave-one-group-out"
-            refuse_sampling(fit.model.design.weight_kind, what)
+                feature = "leave-one-group-out"
+            refuse_sampling(fit.model.design.weight_kind, feature)
     base = next(iter(several))
     for name, fit in several.items():
         refuse_other_data(base, several[base], name, fit)
@@ -275,12 +275,12 @@ def _group_left_out(fit: Fit, group: str, labels: Array) -> LeftOut:
     )
 
 
-def _of_groups(found: ModelComparison, group: str, labels: Array) -> ModelComparison:
+def _of_groups(result: ModelComparison, group: str, labels: Array) -> ModelComparison:
     """The comparison with the groups that were left out by name."""
     names = list(dict.fromkeys(labels.tolist()))
-    pointwise = found.pointwise.rename(obs=group).assign_coords({group: names})
-    found.table.attrs["what"] += f"; each of {len(names)} groups ({group}) is left out"
-    return replace(found, pointwise=pointwise)
+    pointwise = result.pointwise.rename(obs=group).assign_coords({group: names})
+    result.table.attrs["what"] += f"; each of {len(names)} groups ({group}) is left out"
+    return replace(result, pointwise=pointwise)
 
 
 _INSTEAD = "give heldout=, or compare them on a part that fits in memory"
@@ -301,35 +301,39 @@ def _unusable(fit: Fit) -> str | None:
 
 def _comparison(
     fits: Mapping[str, Fit],
-    out: Mapping[str, LeftOut],
+    left_out: Mapping[str, LeftOut],
     rows: Mapping[str, dict[str, Any]],
 ) -> ModelComparison:
     import pandas as pd
     import xarray as xr
 
-    each = np.stack([o.elpd for o in out.values()], 1)
-    pointwise = xr.DataArray(each, {"fit": list(fits)}, ("obs", "fit"), name="elpd_loo")
+    log_density = np.stack([o.elpd for o in left_out.values()], 1)
+    pointwise = xr.DataArray(
+        log_density, {"fit": list(fits)}, ("obs", "fit"), name="elpd_loo"
+    )
     table = pd.DataFrame(rows).T.infer_objects()
     if _restricted_apart(fits):
         table["log_evidence"] = np.nan
-    if len(each):
-        total = each.sum(0)
+    if len(log_density):
+        total = log_density.sum(0)
     else:
         total = np.full(len(fits), np.nan)
     weight = _sampling_weight(next(iter(fits.values())))
-    if weight is not None and len(each):
+    if weight is not None and len(log_density):
         pointwise = pointwise.assign_coords(sampling_weight=("obs", weight))
     scored = np.isfinite(total)
-    notes = [f"{name}: {warning}" for name, o in out.items() for warning in o.warnings]
+    notes = [
+        f"{name}: {warning}" for name, o in left_out.items() for warning in o.warnings
+    ]
     if scored.any():
         best = int(np.nanargmax(np.where(scored, total, np.nan)))
         gaps = [
-            _sum_and_error(each[:, j] - each[:, best], weight)
+            _sum_and_error(log_density[:, j] - log_density[:, best], weight)
             for j in range(len(total))
         ]
         table["elpd_diff"], table["se_diff"] = np.array(gaps).T
         table.loc[scored, "weight"] = _shared_weights(
-            each[:, scored],
+            log_density[:, scored],
             [fits[name] for name in np.array(list(fits))[scored]],
             weight,
         )
@@ -364,28 +368,28 @@ def _shared_weights(
     group = np.arange(len(fits))
     for k, fit in enumerate(fits):
         for j in range(k):
-            near = (
+            is_close = (
                 np.abs(log_density[:, k] - log_density[:, j]).max(initial=0.0) < _EQUAL
             )
-            if near or (fit.target == "posterior" and _is_same_model(fit, fits[j])):
+            if is_close or (fit.target == "posterior" and _is_same_model(fit, fits[j])):
                 group[k] = group[j]
                 break
-    kept = np.unique(group)
+    group_ids = np.unique(group)
     mean = [
         logsumexp(log_density[:, group == g], axis=1) - np.log((group == g).sum())
-        for g in kept
+        for g in group_ids
     ]
-    by_group = dict(zip(kept, stacking(np.stack(mean, 1), share)))
+    by_group = dict(zip(group_ids, stacking(np.stack(mean, 1), share)))
     return np.array([by_group[g] / (group == g).sum() for g in group])
 
 
-def _is_same_model(one: Fit, other: Fit) -> bool:
-    a = one.model
-    b = other.model
+def _is_same_model(first: Fit, second: Fit) -> bool:
+    a = first.model
+    b = second.model
     if a is b:
-        return one.target == other.target
+        return first.target == second.target
     alike = (
-        one.target == other.target
+        first.target == second.target
         and a.likelihood == b.likelihood
         and a.design.columns == b.design.columns
     )
@@ -414,14 +418,14 @@ def _comparison_notes(fits: Mapping[str, Fit], n: float) -> list[str]:
             "pseudo-likelihood has no AIC or BIC"
         )
     reasons = {
-        name: why
+        name: reason
         for name, f in fits.items()
-        if (why := why_no_criterion(f)) is not None
+        if (reason := why_no_criterion(f)) is not None
     }
-    restricted = [name for name, why in reasons.items() if why == NOT_OF_REML]
+    restricted = [name for name, reason in reasons.items() if reason == NOT_OF_REML]
     if restricted:
         notes.append(f"{', '.join(restricted)}: {NOT_OF_REML}")
-    penalised = [name for name, why in reasons.items() if why != NOT_OF_REML]
+    penalised = [name for name, reason in reasons.items() if reason != NOT_OF_REML]
     if penalised:
         notes.append(
             f"{', '.join(penalised)}: no AIC or BIC, which count the parameters of a maximum likelihood fit; under a prior "
@@ -445,7 +449,7 @@ def _comparison_notes(fits: Mapping[str, Fit], n: float) -> list[str]:
 
 def _flat_apart(fits: Mapping[str, Fit]) -> bool:
     """Whether evidences are of models with other flat columns."""
-    known = [
+    maximum_likelihood = [
         f
         for f in fits.values()
         if np.isfinite(f.solution.stats.get("log_evidence", np.nan))
@@ -454,7 +458,7 @@ def _flat_apart(fits: Mapping[str, Fit]) -> bool:
         len(
             {
                 tuple(np.compress(~f.model.joint.informative, f.model.design.columns))
-                for f in known
+                for f in maximum_likelihood
             }
         )
         > 1
@@ -470,9 +474,9 @@ def _restricted_apart(fits: Mapping[str, Fit]) -> bool:
 
 def _log_likelihood_or_nan(fit: Fit) -> float:
     """Return the log likelihood at the estimate; nan for unusable fits, REML (no likelihood of y) and sampling weights."""
-    found = fit.solution.effect_scales
+    scales = fit.solution.effect_scales
     restricted = (
-        found is not None and found.criterion == "REML" and fit.target == "mode"
+        scales is not None and scales.criterion == "REML" and fit.target == "mode"
     )
     without = (
         restricted
@@ -482,17 +486,17 @@ def _log_likelihood_or_nan(fit: Fit) -> float:
     return np.nan if without else fit.log_likelihood
 
 
-def _model_row(fit: Fit, out: LeftOut, heldout: Any) -> dict[str, Any]:
-    elpd, se = _sum_and_error(out.elpd, _sampling_weight(fit))
+def _model_row(fit: Fit, left_out: LeftOut, heldout: Any) -> dict[str, Any]:
+    elpd, se = _sum_and_error(left_out.elpd, _sampling_weight(fit))
     # k, log_lik, AIC, AICc, BIC: of a maximum likelihood fit, else nan with the likelihood at the estimate.
     n = fit.model.design.total
-    found = fit.solution.effect_scales
+    scales = fit.solution.effect_scales
     sampled = fit.model.design.weight_kind == "sampling"
     if sampled or why_no_criterion(fit) is not None or _unusable(fit) is not None:
-        at = _log_likelihood_or_nan(fit)
+        log_lik = _log_likelihood_or_nan(fit)
         criteria = {
             "k": np.nan,
-            "log_lik": at,
+            "log_lik": log_lik,
             "AIC": np.nan,
             "AICc": np.nan,
             "BIC": np.nan,
@@ -508,7 +512,7 @@ def _model_row(fit: Fit, out: LeftOut, heldout: Any) -> dict[str, Any]:
             # with effects by group log p(y | beta, scales), from which the effects are integrated out
             "log_lik": fit.log_likelihood,
             "AIC": fit.aic,
-            "AICc": fit.aic + small if found is None else np.nan,
+            "AICc": fit.aic + small if scales is None else np.nan,
             "BIC": fit.bic,
         }
     row: dict[str, Any] = {
@@ -524,8 +528,8 @@ def _model_row(fit: Fit, out: LeftOut, heldout: Any) -> dict[str, Any]:
         "se_diff": np.nan,
         "weight": np.nan,
     }
-    if out.within is not None or not inside:
-        within = out.within
+    if left_out.within is not None or not inside:
+        within = left_out.within
     else:
         within = log_mean_density(fit)
     if inside and within is not None:
@@ -539,7 +543,7 @@ def _model_row(fit: Fit, out: LeftOut, heldout: Any) -> dict[str, Any]:
             )
         else:
             row["heldout"], row["se_heldout"] = (np.nan, np.nan)
-    return row | {"method": fit.described["method"], "loo": out.method}
+    return row | {"method": fit.described["method"], "loo": left_out.method}
 
 
 def _sum_and_error(values: Array, weight: Array | None = None) -> tuple[float, float]:
@@ -548,8 +552,8 @@ def _sum_and_error(values: Array, weight: Array | None = None) -> tuple[float, f
     n = len(values)
     if n < 2:
         return float(values.sum()) if n else np.nan, np.nan
-    left = values - values.mean() * (1.0 if weight is None else weight)
-    return float(values.sum()), float(np.sqrt(n / (n - 1.0) * (left @ left)))
+    deviation = values - values.mean() * (1.0 if weight is None else weight)
+    return float(values.sum()), float(np.sqrt(n / (n - 1.0) * (deviation @ deviation)))
 
 
 def held_out_log_density(fit: Fit, data: Any) -> Array:
@@ -565,16 +569,16 @@ def held_out_log_density(fit: Fit, data: Any) -> Array:
         table = read_columns(data)
         counts = isinstance(likelihood, OfTrials) and bool(likelihood.levels)
         if isinstance(likelihood, OfTrials) and counts:
-            wanted = likelihood.classes
+            response_names = likelihood.classes
         else:
-            wanted = (design.response,)
-        absent = [name for name in wanted if name not in table]
+            response_names = (design.response,)
+        absent = [name for name in response_names if name not in table]
         if absent:
             raise DataError(
                 f"heldout has no column {absent[0]!r}, the response; it has: {', '.join(table)}"
             )
         if counts:
-            values = np.stack([np.asarray(table[c]) for c in wanted], 1)
+            values = np.stack([np.asarray(table[c]) for c in response_names], 1)
         else:
             values = table[design.response]
     with rows_named(own_labels(data, len(values))):

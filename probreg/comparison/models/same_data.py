@@ -14,14 +14,16 @@ from probreg.likelihoods import OfTrials
 Array = np.ndarray
 
 
-def refuse_other_data(base: str, first: Fit, name: str, other: Fit) -> None:
+def refuse_other_data(base: str, first: Fit, name: str, second: Fit) -> None:
     """DataError with the first thing in which the observations of two fits differ; Incompatible for a density beside
     probabilities. Columns, priors, offsets and methods may differ: those are what is compared."""
-    for which, fit in ((base, first), (name, other)):
+    for fit_name, fit in ((base, first), (name, second)):
         if not fit.model.design.reachable:
-            fit.model.design.need_rows(f"a comparison of {which!r} with other models")
+            fit.model.design.need_rows(
+                f"a comparison of {fit_name!r} with other models"
+            )
     d = first.model.design
-    e = other.model.design
+    e = second.model.design
     pair = f"{base!r} and {name!r} cannot be compared"
     if d.response != e.response:
         raise DataError(
@@ -30,7 +32,7 @@ def refuse_other_data(base: str, first: Fit, name: str, other: Fit) -> None:
         )
     if d.count != e.count or not np.isclose(d.total, e.total, rtol=1e-12, atol=0.0):
         raise DataError(
-            f"{pair}: their rows are not the same data, {_describe_size(first)} against {_describe_size(other)}. Fit both to the same rows; "
+            f"{pair}: their rows are not the same data, {_describe_size(first)} against {_describe_size(second)}. Fit both to the same rows; "
             "missing='drop' leaves out other rows where other columns are used"
         )
     if d.weight_kind != e.weight_kind:
@@ -38,33 +40,36 @@ def refuse_other_data(base: str, first: Fit, name: str, other: Fit) -> None:
             f"{pair}: the weights are {d.weight_kind} and {e.weight_kind}. Fit both with weights of one kind"
         )
     if d.n and e.n:
-        why = _difference(first, other)
+        reason = _difference(first, second)
     else:
-        why = _total_difference(first, other)
-    if why:
-        raise DataError(f"{pair}: their rows are not the same data, {why}")
+        reason = _total_difference(first, second)
+    if reason:
+        raise DataError(f"{pair}: their rows are not the same data, {reason}")
     if isinstance(first.model.likelihood.support, str) != isinstance(
-        other.model.likelihood.support, str
+        second.model.likelihood.support, str
     ):
         raise Incompatible(
-            f"{pair}: {first.model.likelihood.named} and {other.model.likelihood.named} likelihood. One gives densities, "
+            f"{pair}: {first.model.likelihood.named} and {second.model.likelihood.named} likelihood. One gives densities, "
             "the other probabilities of single values, and their logarithms differ by the unit of the response"
         )
 
 
-def _difference(first: Fit, other: Fit) -> str:
+def _difference(first: Fit, second: Fit) -> str:
     """The first row in which the responses or the weights differ."""
     pairs = (
         ("response", _response_levels),
         ("weights", _observation_weights),
         ("precisions", _precisions),
     )
-    for what, x, y in ((what, of(first), of(other)) for what, of in pairs):
+    for quantity, x, y in (
+        (quantity, read_column(first), read_column(second))
+        for quantity, read_column in pairs
+    ):
         if not np.array_equal(x, y):
             if x.shape != y.shape:
-                return f"the {what} has {_describe_response_shape(x)} in a row against {_describe_response_shape(y)}"
+                return f"the {quantity} has {_describe_response_shape(x)} in a row against {_describe_response_shape(y)}"
             where = int(np.argmax((x != y).reshape(len(x), -1).any(1)))
-            return f"the {what} of row {first.model.design.row_name(where)} is {x[where]} against {y[where]}"
+            return f"the {quantity} of row {first.model.design.row_name(where)} is {x[where]} against {y[where]}"
     return ""
 
 
@@ -74,10 +79,10 @@ def _describe_response_shape(y: Array) -> str:
     return f"{y.shape[1]} numbers"
 
 
-def _total_difference(first: Fit, other: Fit) -> str:
+def _total_difference(first: Fit, second: Fit) -> str:
     """The same of rows that are read by the block, told by sums over them; another order of the rows is no difference."""
     x = _totals(first)
-    y = _totals(other)
+    y = _totals(second)
     unlike = [
         k
         for k in sorted({*x, *y})
@@ -102,8 +107,8 @@ def _totals(fit: Fit) -> dict[str, float]:
         "the sum of y^2",
         "the sum of precisions",
     ]
-    (found,) = fit.model.design.fold(partial(_powers, levels=len(levels)))
-    return dict(zip(words, found.tolist()))
+    (moments,) = fit.model.design.fold(partial(_powers, levels=len(levels)))
+    return dict(zip(words, moments.tolist()))
 
 
 def _tallies(block: Block, *, likelihood: OfTrials) -> tuple[Array]:
@@ -128,9 +133,9 @@ def _response_levels(fit: Fit) -> Array:
     levels = fit.model.likelihood.levels
     if not levels or isinstance(fit.model.likelihood, OfTrials):
         return y
-    named: Any = np.empty(len(levels), dtype=object)
-    named[:] = [str(v) for v in levels]
-    return named[y.astype(int)]
+    names: Any = np.empty(len(levels), dtype=object)
+    names[:] = [str(v) for v in levels]
+    return names[y.astype(int)]
 
 
 def _observation_weights(fit: Fit) -> Array:

@@ -154,7 +154,7 @@ class Criterion(ABC):
         """Why it cannot judge this model, or None."""
 
     @abstractmethod
-    def assess(self, found: PathSolution, ask: Request) -> Assessment:
+    def assess(self, path: PathSolution, ask: Request) -> Assessment:
         """The score at every scale of the path."""
 
 
@@ -177,19 +177,19 @@ def modes(model: Model, grid: Array) -> PathSolution:
         raise
 
 
-def has_mode(found: PathSolution, i: int) -> bool:
+def has_mode(path: PathSolution, i: int) -> bool:
     """The i-th mode is one."""
-    return found.status[i].good
+    return path.status[i].good
 
 
-def estimated_aux_at(found: PathSolution, i: int) -> dict[str, float]:
+def estimated_aux_at(path: PathSolution, i: int) -> dict[str, float]:
     """The auxiliary parameters that were estimated, at the i-th scale."""
-    return {a: float(v[i]) for a, v in found.aux.items()}
+    return {a: float(v[i]) for a, v in path.aux.items()}
 
 
-def all_aux_at(found: PathSolution, i: int) -> dict[str, float]:
+def all_aux_at(path: PathSolution, i: int) -> dict[str, float]:
     """All auxiliary parameters at the i-th scale."""
-    return {**found.base.fixed, **estimated_aux_at(found, i)}
+    return {**path.base.fixed, **estimated_aux_at(path, i)}
 
 
 def mean_and_error(parts: Array, weight: Array, count: float) -> tuple[Array, Array]:

@@ -67,9 +67,9 @@ def folds_of(
         codes = _group_codes(groups, model)
     units = int(codes.max()) + 1
     if not 2 <= folds <= units:
-        what = "rows" if groups is None else "groups"
+        unit_name = "rows" if groups is None else "groups"
         raise DataError(
-            f"folds is a number from 2 to the {units} {what} there are, got {folds}"
+            f"folds is a number from 2 to the {units} {unit_name} there are, got {folds}"
         )
     weight = full_weights(model.design.weights, n)
     coded = (
@@ -105,8 +105,8 @@ def _folds_from_labels(labels: Any, n: int) -> Array:
 
 
 def _group_codes(groups: Any, model: Model) -> Array:
-    known = [c.split("[")[0] for c in model.design.columns]
-    if isinstance(groups, str) and groups not in (*known, *model.design.columns):
+    variables = [c.split("[")[0] for c in model.design.columns]
+    if isinstance(groups, str) and groups not in (*variables, *model.design.columns):
         raise DataError(
             f"{groups!r} is no column of the design, which keeps no others: give groups= one label per row"
         )
@@ -122,19 +122,21 @@ def _assign_folds(
     """Each unit to the fold that has least of its kind, then least of all; heavy units first, ties by lot."""
     order = rng.permutation(len(weight))
     order = order[np.lexsort((-weight[order], kind[order]))]
-    out = np.empty(len(weight), int)
+    fold = np.empty(len(weight), int)
     load = [0.0] * folds
     of_kind = [[0.0] * folds for _ in range(int(kind.max()) + 1)]
-    for i, w, own in zip(order.tolist(), weight[order].tolist(), kind[order].tolist()):
+    for i, w, stratum in zip(
+        order.tolist(), weight[order].tolist(), kind[order].tolist()
+    ):
         # argmin over folds of (weight of this kind, weight), in that order.
-        k = min(zip(of_kind[own], load, range(folds)))[2]
-        out[i] = k
+        k = min(zip(of_kind[stratum], load, range(folds)))[2]
+        fold[i] = k
         load[k] += w
-        of_kind[own][k] += w
-    return out
+        of_kind[stratum][k] += w
+    return fold
 
 
-def held_out_losses(found: PathSolution, rows: Design, loss: PredictionLoss) -> Array:
+def held_out_losses(path: PathSolution, rows: Design, loss: PredictionLoss) -> Array:
     """(S, n) losses of other rows at every mode of a path; nan where there is no mode.
 
     >>> from probreg.priors import Normal
@@ -144,74 +146,82 @@ def held_out_losses(found: PathSolution, rows: Design, loss: PredictionLoss) -> 
     >>> held_out_losses(mode_path(model, [1.0]), model.design, Squared()).round(9)  # the mode is 1
     array([[9., 1.]])
     """
-    out = np.full((len(found.scales), rows.n), np.nan)
-    for i in range(len(out)):
-        if has_mode(found, i):
-            eta = rows.X @ found.beta[i]
+    losses = np.full((len(path.scales), rows.n), np.nan)
+    for i in range(len(losses)):
+        if has_mode(path, i):
+            eta = rows.X @ path.beta[i]
             eta = plus_offset(eta, rows.offset)
-            aux = found.base.likelihood.at_rows(all_aux_at(found, i), rows.precision)
-            out[i] = loss(found.base.likelihood, rows.observed, eta, aux)
-    return out
+            aux = path.base.likelihood.at_rows(all_aux_at(path, i), rows.precision)
+            losses[i] = loss(path.base.likelihood, rows.observed, eta, aux)
+    return losses
 
 
-def losses_by_fold(found: PathSolution, fold: Array, loss: PredictionLoss) -> Array:
+def losses_by_fold(solution: PathSolution, fold: Array, loss: PredictionLoss) -> Array:
     """(S, n) losses of each row at the modes without its fold; nan where there is none. Shared where it may be: the curvature of
     smooth likelihoods, the moments of Gaussian rows; a fold alone else, and at the scales at which its mode is in doubt."""
-    model = found.base
-    out = np.full((len(found.scales), found.base.design.n), np.nan)
-    if found.closed:
+    model = solution.base
+    losses = np.full((len(solution.scales), solution.base.design.n), np.nan)
+    if solution.closed:
         parts = None
     else:
         parts = RowsInParts.of(model, fold)
     if parts is not None:
-        doubt = _by_shared_curvature(found, parts, loss, out)
+        doubt = _by_shared_curvature(solution, parts, loss, losses)
     else:
-        doubt = np.ones((len(found.scales), int(fold.max()) + 1), bool)
-    each = np.flatnonzero(doubt.any(0))
-    trained = trainings(model, fold, each)
+        doubt = np.ones((len(solution.scales), int(fold.max()) + 1), bool)
+    refit_folds = np.flatnonzero(doubt.any(0))
+    trained = trainings(model, fold, refit_folds)
 
     def fit_fold(k: int) -> None:
-        at = np.flatnonzero(doubt[:, k])
-        own = np.flatnonzero(fold == k)
-        path = modes(next(trained), found.scales[at])
-        out[np.ix_(at, own)] = held_out_losses(path, model.design.take(own), loss)
+        scale_indices = np.flatnonzero(doubt[:, k])
+        rows_of_fold = np.flatnonzero(fold == k)
+        path = modes(next(trained), solution.scales[scale_indices])
+        losses[np.ix_(scale_indices, rows_of_fold)] = held_out_losses(
+            path, model.design.take(rows_of_fold), loss
+        )
 
-    each_of(fit_fold, each.tolist(), "folds")
-    return out
+    each_of(fit_fold, refit_folds.tolist(), "folds")
+    return losses
 
 
 def _by_shared_curvature(
-    found: PathSolution, parts: RowsInParts, loss: PredictionLoss, out: Array
+    path: PathSolution, parts: RowsInParts, loss: PredictionLoss, losses: Array
 ) -> Array:
     """Fills in the losses (S, n); which folds (S, K) are in doubt."""
     model = parts.rows.model
     missing = None
-    doubt = np.ones((len(found.scales), len(parts.slices)), bool)
-    with progress_bar("scales", len(found.scales)) as bar:
-        for i in bar.over(range(len(found.scales))):
-            if not has_mode(found, i):
+    doubt = np.ones((len(path.scales), len(parts.slices)), bool)
+    with progress_bar("scales", len(path.scales)) as bar:
+        for i in bar.over(range(len(path.scales))):
+            if not has_mode(path, i):
                 continue
-            point = parts.rows.point(found.beta[i], estimated_aux_at(found, i))
-            left, missing = parts.without(found.model(i), point, missing)
-            doubt[i] = ~left.good
+            point = parts.rows.point(path.beta[i], estimated_aux_at(path, i))
+            deleted, missing = parts.without(path.model(i), point, missing)
+            doubt[i] = ~deleted.good
             for k in (
-                np.flatnonzero(left.good)
+                np.flatnonzero(deleted.good)
                 if model.unknown
-                else [0] * bool(left.good.any())
+                else [0] * bool(deleted.good.any())
             ):
                 if model.unknown:
-                    own = parts.slices[k]
+                    rows_of_fold = parts.slices[k]
                 else:
-                    own = slice(None)
-                aux = {**model.fixed, **{a: float(v[k]) for a, v in left.aux.items()}}
+                    rows_of_fold = slice(None)
+                aux = {
+                    **model.fixed,
+                    **{a: float(v[k]) for a, v in deleted.aux.items()},
+                }
                 aux = model.likelihood.at_rows(
                     aux,
                     None
                     if model.design.precision is None
-                    else model.design.precision[own],
+                    else model.design.precision[rows_of_fold],
                 )
-                out[i, parts.order[own]] = loss(
-                    model.likelihood, model.design.observed[own], left.eta[own], aux
+                losses[i, parts.order[rows_of_fold]] = loss(
+                    model.likelihood,
+                    model.design.observed[rows_of_fold],
+                    deleted.eta[rows_of_fold],
+                    aux,
                 )
     return doubt
 
@@ -245,16 +255,18 @@ class CrossValidation(Criterion):
             )
         return loss.obstacle(model.likelihood)
 
-    def assess(self, found: PathSolution, ask: Request) -> Assessment:
-        model = found.base
+    def assess(self, path: PathSolution, ask: Request) -> Assessment:
+        model = path.base
         fold = folds_of(ask.model or model, ask.folds, groups=ask.groups, seed=ask.seed)
         weight = full_weights(model.design.weights, model.design.n)
 
-        losses = losses_by_fold(found, fold, ask.loss)
+        losses = losses_by_fold(path, fold, ask.loss)
         # L_k = sum_{i in k} w_i L(y_i, mode without fold k) / n_k, n_k = sum_{i in k} w_i; score sum_k n_k L_k / n.
         sizes = np.bincount(fold, weight)
-        each = np.stack([np.bincount(fold, weight * row) / sizes for row in losses])
-        score, se = mean_and_error(each, sizes, len(sizes))
+        fold_losses = np.stack(
+            [np.bincount(fold, weight * row) / sizes for row in losses]
+        )
+        score, se = mean_and_error(fold_losses, sizes, len(sizes))
         description = f"the mean held-out {ask.loss.title} per observation of the mode, over {len(sizes)} folds"
         if not isinstance(ask.folds, int | np.integer):
             how = "the folds are those given"
@@ -266,10 +278,14 @@ class CrossValidation(Criterion):
             how = f"folds dealt by lot with seed {ask.seed}" + (
                 ", classes spread evenly" * bool(model.likelihood.levels)
             )
-        whole = "; a row of weight w counts as w observations and goes to one fold as a whole"
-        dealt = (how + (whole if model.design.weights is not None else ""),)
+        weight_note = "; a row of weight w counts as w observations and goes to one fold as a whole"
+        dealt = (how + (weight_note if model.design.weights is not None else ""),)
         return Assessment(
-            score, description, se, parts=each, notes=(*dealt, *_missing_notes(score))
+            score,
+            description,
+            se,
+            parts=fold_losses,
+            notes=(*dealt, *_missing_notes(score)),
         )
 
 

@@ -35,8 +35,8 @@ def has_closed_evidence(model: Model) -> bool:
         return False
     if not model.unknown:
         return True
-    stated = not (model.joint.informative & ~model.joint.sigma_units).any()
-    return stated and isinstance(model.noise_prior, Reference | InverseGamma)
+    in_sigma_units = not (model.joint.informative & ~model.joint.sigma_units).any()
+    return in_sigma_units and isinstance(model.noise_prior, Reference | InverseGamma)
 
 
 def log_evidence(model: Model) -> float:
@@ -93,21 +93,28 @@ def _inverse_gamma(prior: AuxPrior) -> tuple[float, float, float]:
 
 def laplace_evidence(model: Model, beta: Array, aux: dict[str, float]) -> float:
     """log p at the mode over (beta, log aux) + (d/2) log 2 pi - log |H| / 2 (Tierney & Kadane 1986)."""
-    at = model.value_grad_hessian_standardised(model.design.frame.from_raw(beta), **aux)
+    expansion = model.value_grad_hessian_standardised(
+        model.design.frame.from_raw(beta), **aux
+    )
     # log p(y) ~ log p(y, mode) + d/2 log 2 pi - 1/2 log |H| over (gamma, log aux), and d beta = |T|^m d gamma.
-    sign, log_det = np.linalg.slogdet(at.curvature)
-    moved = model.shape[1] * float(np.linalg.slogdet(model.design.frame.T)[1])
+    sign, log_det = np.linalg.slogdet(expansion.curvature)
+    log_scale = model.shape[1] * float(np.linalg.slogdet(model.design.frame.T)[1])
     # of a Gaussian model through a basis of few anchors: less tau^2 trace(K - Q) / (2 sigma^2), sigma at the mode
     sigma = model.noise(aux)
     blocks = model.joint.blocks
     if model.likelihood.least_squares:
-        left = variance_left_at_rows(model)
+        variances = variance_left_at_rows(model)
     else:
-        left = {}
+        variances = {}
     bound = 0.5 * sum(
-        v if blocks[i].prior.sigma_units else v / sigma**2 for i, v in left.items()
+        v if blocks[i].prior.sigma_units else v / sigma**2 for i, v in variances.items()
     )
-    value = at.value + 0.5 * (len(at.gradient) * _LOG_2PI - log_det) + moved - bound
+    value = (
+        expansion.value
+        + 0.5 * (len(expansion.gradient) * _LOG_2PI - log_det)
+        + log_scale
+        - bound
+    )
     return float(value) if sign > 0 else float("nan")
 
 
@@ -128,30 +135,28 @@ class EvidenceCriterion(Criterion):
             return None
         return "evidence is closed form or a Laplace approximation, and a prior with a kink has neither: use cv, loo or psis"
 
-    def assess(self, found: PathSolution, ask: Request) -> Assessment:
-        closed = has_closed_evidence(found.base)
+    def assess(self, path: PathSolution, ask: Request) -> Assessment:
+        closed = has_closed_evidence(path.base)
         if closed:
-            value = evidence_along(found)
+            value = evidence_along(path)
         else:
-            value = np.array([_evidence_at(found, i) for i in range(len(found.scales))])
+            value = np.array([_evidence_at(path, i) for i in range(len(path.scales))])
         if closed:
             how = "in closed form"
         else:
             how = "by the Laplace approximation about each mode"
-        over = " and sigma" if found.base.unknown else ""
+        over = " and sigma" if path.base.unknown else ""
         notes: tuple[str, ...] = ()
-        if not found.base.joint.informative.all():
+        if not path.base.joint.informative.all():
             notes = (
                 "columns with a flat prior count with density 1: the evidence compares scales, not models",
             )
-        few = found.base.likelihood.least_squares and variance_left_at_rows(found.base)
-        what = (
+        few = path.base.likelihood.least_squares and variance_left_at_rows(path.base)
+        terms = (
             "-log p(y | scale)"
             + " (its lower bound for a basis of few anchors)" * bool(few)
         )
-        description = (
-            f"the negative log evidence {what}, coefficients{over} integrated out {how}"
-        )
+        description = f"the negative log evidence {terms}, coefficients{over} integrated out {how}"
         return Assessment(
             -value,
             description,
@@ -161,17 +166,17 @@ class EvidenceCriterion(Criterion):
         )
 
 
-def evidence_along(found: PathSolution) -> Array:
+def evidence_along(path: PathSolution) -> Array:
     """log p(y | scale) (S,) in closed form, from the one decomposition of a path that has it; nan where there is no mode."""
-    if found.ridge is None:
-        ridge = RidgeModes.of(found.base, found.scales)
+    if path.ridge is None:
+        ridge = RidgeModes.of(path.base, path.scales)
     else:
-        ridge = found.ridge
-    good = np.array([has_mode(found, i) for i in range(len(found.scales))])
-    return np.where(good, log_evidence_at(ridge, found.scales), np.nan)
+        ridge = path.ridge
+    good = np.array([has_mode(path, i) for i in range(len(path.scales))])
+    return np.where(good, log_evidence_at(ridge, path.scales), np.nan)
 
 
-def _evidence_at(found: PathSolution, i: int) -> float:
-    if not has_mode(found, i):
+def _evidence_at(path: PathSolution, i: int) -> float:
+    if not has_mode(path, i):
         return float("nan")
-    return laplace_evidence(found.model(i), found.beta[i], estimated_aux_at(found, i))
+    return laplace_evidence(path.model(i), path.beta[i], estimated_aux_at(path, i))

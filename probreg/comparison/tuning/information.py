@@ -25,14 +25,14 @@ class Criteria(NamedTuple):
     bic: Array
 
 
-def criteria(found: PathSolution) -> Criteria:
+def criteria(path: PathSolution) -> Criteria:
     """AIC and BIC (S,); nan where no mode was found."""
-    good = np.array([has_mode(found, i) for i in range(len(found.scales))])
+    good = np.array([has_mode(path, i) for i in range(len(path.scales))])
     # AIC = 2 k - 2 log p(y | mode), BIC = log(n) k - 2 log p(y | mode).
-    k = np.where(good, found.df + len(found.aux), np.nan)
+    k = np.where(good, path.df + len(path.aux), np.nan)
     return Criteria(
-        2.0 * k - 2.0 * found.log_lik,
-        np.log(found.base.design.total) * k - 2.0 * found.log_lik,
+        2.0 * k - 2.0 * path.log_lik,
+        np.log(path.base.design.total) * k - 2.0 * path.log_lik,
     )
 
 
@@ -50,8 +50,8 @@ class AIC(_Counted):
 
     name = "aic"
 
-    def assess(self, found: PathSolution, ask: Request) -> Assessment:
-        return _criterion_assessment(found, "AIC", "2", criteria(found).aic)
+    def assess(self, path: PathSolution, ask: Request) -> Assessment:
+        return _criterion_assessment(path, "AIC", "2", criteria(path).aic)
 
 
 @CRITERIA.register
@@ -61,9 +61,9 @@ class BIC(_Counted):
 
     name = "bic"
 
-    def assess(self, found: PathSolution, ask: Request) -> Assessment:
+    def assess(self, path: PathSolution, ask: Request) -> Assessment:
         return _criterion_assessment(
-            found, "BIC", f"log({found.base.design.total:g})", criteria(found).bic
+            path, "BIC", f"log({path.base.design.total:g})", criteria(path).bic
         )
 
 
@@ -76,22 +76,20 @@ class GCV(Criterion):
     name = "gcv"
 
     def obstacle(self, model: Model, loss: PredictionLoss) -> str | None:
-        why = METHODS["closed_form"]().obstacle(model)
-        if why is None:
+        reason = METHODS["closed_form"]().obstacle(model)
+        if reason is None:
             return None
-        return f"gcv is of Gaussian models with normal priors, sigma held or in their units ({why}): use loo or cv"
+        return f"gcv is of Gaussian models with normal priors, sigma held or in their units ({reason}): use loo or cv"
 
-    def assess(self, found: PathSolution, ask: Request) -> Assessment:
+    def assess(self, path: PathSolution, ask: Request) -> Assessment:
         assert (
-            found.ridge is not None
+            path.ridge is not None
         )  # where the closed form serves, a path is of one decomposition
-        n = found.base.design.total
-        rss = found.ridge.rss(found.scales)
-        good = np.array([has_mode(found, i) for i in range(len(found.scales))])
+        n = path.base.design.total
+        rss = path.ridge.rss(path.scales)
+        good = np.array([has_mode(path, i) for i in range(len(path.scales))])
         # GCV = n RSS / (n - tr H)^2
-        score = np.where(
-            good & (found.df < n), n * rss / np.square(n - found.df), np.nan
-        )
+        score = np.where(good & (path.df < n), n * rss / np.square(n - path.df), np.nan)
         description = (
             "the generalised cross-validation score n RSS / (n - df)^2 of the mode"
         )
@@ -99,16 +97,16 @@ class GCV(Criterion):
 
 
 def _criterion_assessment(
-    found: PathSolution, name: str, price: str, score: Array
+    path: PathSolution, name: str, price: str, score: Array
 ) -> Assessment:
-    if found.aux:
-        more = f", plus {len(found.aux)} for {', '.join(found.aux)}"
+    if path.aux:
+        aux_note = f", plus {len(path.aux)} for {', '.join(path.aux)}"
     else:
-        more = ""
-    description = f"{name} = -2 log p(y | mode) + {price} k, k the effective degrees of freedom of the coefficients{more}"
+        aux_note = ""
+    description = f"{name} = -2 log p(y | mode) + {price} k, k the effective degrees of freedom of the coefficients{aux_note}"
     return Assessment(
         score,
         description,
         np.full(len(score), np.nan),
-        {"log_likelihood": found.log_lik},
+        {"log_likelihood": path.log_lik},
     )

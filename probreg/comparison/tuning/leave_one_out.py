@@ -74,15 +74,15 @@ class PSIS(Criterion):
                 return method
         raise Incompatible(f"psis: {METHODS['nuts']().obstacle(model)}")
 
-    def assess(self, found: PathSolution, ask: Request) -> Assessment:
-        method = self.choose_method(found.base)
+    def assess(self, path: PathSolution, ask: Request) -> Assessment:
+        method = self.choose_method(path.base)
         results = each_of(
-            lambda i: fit(found.model(i), method, seed=ask.seed).loo(),
-            range(len(found.scales)),
+            lambda i: fit(path.model(i), method, seed=ask.seed).loo(),
+            range(len(path.scales)),
             "scales",
         )
         # elpd = sum_i log p(y_i | y without i), of which -elpd / n is the mean loss; se of the sum over n.
-        n = found.base.design.total
+        n = path.base.design.total
         elpd = np.array([float(r.elpd) for r in results])
         se = np.array([float(r.se) for r in results])
         bad = np.array([int((r.pareto_k > PARETO_LIMIT).sum()) for r in results])
@@ -111,9 +111,9 @@ class LeaveOneOut(Criterion):
     holds_out = True
 
     def obstacle(self, model: Model, loss: PredictionLoss) -> str | None:
-        why = model.design.rows_obstacle("loo")
-        if why is not None:
-            return why
+        reason = model.design.rows_obstacle("loo")
+        if reason is not None:
+            return reason
         if loss.name == "predictive" and not has_closed_form(model):
             return (
                 "score='predictive' is closed form for Gaussian models with normal priors, sigma held or in their units, and "
@@ -121,17 +121,17 @@ class LeaveOneOut(Criterion):
             )
         return loss.obstacle(model.likelihood)
 
-    def assess(self, found: PathSolution, ask: Request) -> Assessment:
-        model = found.base
-        exact: list[RowModes | None] = [None] * len(found.scales)
-        if found.ridge is not None:
-            exact = list(ridge_without_rows(found.ridge, found.scales))
+    def assess(self, path: PathSolution, ask: Request) -> Assessment:
+        model = path.base
+        exact: list[RowModes | None] = [None] * len(path.scales)
+        if path.ridge is not None:
+            exact = list(ridge_without_rows(path.ridge, path.scales))
         results = each_of(
-            lambda i: _losses(found, i, ask.loss, exact[i]), range(len(exact)), "scales"
+            lambda i: _losses(path, i, ask.loss, exact[i]), range(len(exact)), "scales"
         )
         parts = np.stack([losses for losses, _ in results])
         refits = sum(count for _, count in results)
-        _require_estimates(found, parts)
+        _require_estimates(path, parts)
         weight = full_weights(model.design.weights, model.design.n)
         score, se = mean_and_error(parts, weight, weight.sum())
         method, notes = _describe_method(model, refits, parts.size)
@@ -140,12 +140,12 @@ class LeaveOneOut(Criterion):
         return Assessment(score, description, se, parts=parts, notes=notes)
 
 
-def _require_estimates(found: PathSolution, parts: Array) -> None:
+def _require_estimates(path: PathSolution, parts: Array) -> None:
     """Raise Incompatible for a row without which some coefficient has no estimate at any scale."""
-    good = [i for i in range(len(parts)) if has_mode(found, i)]
+    good = [i for i in range(len(parts)) if has_mode(path, i)]
     if not good or not len(bad := np.flatnonzero(np.isnan(parts[good]).all(0))):
         return
-    labels = found.base.design.row_names
+    labels = path.base.design.row_names
     raise Incompatible(
         f"loo: without row {labels[bad[0]]} some coefficient has no estimate ({such_rows(len(bad))}): give its column a prior, "
         "or use cv with folds that keep such rows together"
@@ -153,15 +153,15 @@ def _require_estimates(found: PathSolution, parts: Array) -> None:
 
 
 def _losses(
-    found: PathSolution, i: int, loss: PredictionLoss, exact: RowModes | None
+    path: PathSolution, i: int, loss: PredictionLoss, exact: RowModes | None
 ) -> tuple[Array, int]:
     """Return the loss of each observation at the i-th scale, and how many modes were refitted; `exact` are known modes."""
-    model = found.base
-    if not has_mode(found, i):
+    model = path.base
+    if not has_mode(path, i):
         return np.full(model.design.n, np.nan), 0
-    beta = found.beta[i]
-    aux = estimated_aux_at(found, i)
-    at_scale = found.model(i)
+    beta = path.beta[i]
+    aux = estimated_aux_at(path, i)
+    at_scale = path.model(i)
     modes = exact
     if modes is None:
         modes = modes_without_rows(at_scale, beta, aux)
@@ -172,12 +172,12 @@ def _losses(
     few_rows = model.design.n <= model.shape[0] * model.shape[1]
     if exact is not None or few_rows or not model.joint.smooth:
         return losses, 0
-    whole = _losses_at(model, loss, RowModes(model.eta(beta), dict(aux)))  # type: ignore[arg-type]
-    moved = relative_move(model, beta, aux, modes)
+    full_losses = _losses_at(model, loss, RowModes(model.eta(beta), dict(aux)))  # type: ignore[arg-type]
+    move = relative_move(model, beta, aux, modes)
     weight = full_weights(model.design.weights, model.design.n)
     n = weight.sum()
     se = float(mean_and_error(losses[None], weight, n)[1][0])
-    rows = rows_in_doubt(losses, whole, moved, weight, _ALLOWED * se * n)
+    rows = rows_in_doubt(losses, full_losses, move, weight, _ALLOWED * se * n)
     if len(rows):
         frozen = at_scale.with_prior_frozen
         refits = refit_without_rows(frozen, beta, aux, rows, shared=True)
@@ -194,8 +194,8 @@ def _losses_at(
     d = model.design
     precision = None if d.precision is None else d.precision[rows]
     aux: Mapping[str, Any] = {**model.fixed, **modes.aux}
-    known = model.likelihood.at_rows(aux, precision)
-    return np.array(loss(model.likelihood, d.observed[rows], modes.eta, known))
+    parameters = model.likelihood.at_rows(aux, precision)
+    return np.array(loss(model.likelihood, d.observed[rows], modes.eta, parameters))
 
 
 def predictive_loss(model: Model, modes: RowModes) -> Array:
@@ -204,12 +204,12 @@ def predictive_loss(model: Model, modes: RowModes) -> Array:
     assert modes.rss is not None
     w = 1.0 if model.design.precision is None else model.design.precision
     e = model.design.observed - modes.eta[:, 0]
-    rest = (1.0 - modes.h) * w
+    precision = (1.0 - modes.h) * w
     if not model.unknown:
         # y_i | others ~ N(x_i'b_(i), sigma^2 / (w_i (1 - h_i))).
-        return -log_normal(e, model.fixed[model.noise_scale] ** 2 / rest)
+        return -log_normal(e, model.fixed[model.noise_scale] ** 2 / precision)
     # y_i | others is Student-t on nu = n - 1 + q - p about x_i'b_(i), scale^2 = RSS_(i) / nu / (w_i (1 - h_i)).
-    return -log_student(e, modes.df, modes.rss / modes.df / rest)
+    return -log_student(e, modes.df, modes.rss / modes.df / precision)
 
 
 def _describe_method(

@@ -65,31 +65,34 @@ class RegularisationPath:
         """Everything along the path, labelled; attrs say what df is and what the scale multiplies."""
         import xarray as xr
 
-        found = self.solution
+        solution = self.solution
         model = self.model
-        good = np.array([has_mode(found, i) for i in range(len(found.scales))])
-        known = np.where(good[:, None, None], found.beta, np.nan)
+        good = np.array([has_mode(solution, i) for i in range(len(solution.scales))])
+        mode = np.where(good[:, None, None], solution.beta, np.nan)
         if model.joint.contrast is None:
-            beta = reported_coefficients(model, known)
+            beta = reported_coefficients(model, mode)
         else:  # the shift of an elastic net depends on its scale
             beta = np.stack(
-                [reported_coefficients(found.model(i), v) for i, v in enumerate(known)]
+                [
+                    reported_coefficients(solution.model(i), v)
+                    for i, v in enumerate(mode)
+                ]
             )
-        aic, bic = criteria(found)
-        weight = penalties(found)
+        aic, bic = criteria(solution)
+        weight = penalties(solution)
         in_rss = {}
         if model.likelihood.least_squares:
             # -log p = RSS / (2 sigma^2) + weight R + constant, times 2 sigma^2: RSS + lam R with lam = 2 sigma^2 weight.
             sigma = np.array(
-                [all_aux_at(found, i)[model.noise_scale] for i in range(len(weight))]
+                [all_aux_at(solution, i)[model.noise_scale] for i in range(len(weight))]
             )
             in_rss = {"lam": (("scale", "coef"), 2.0 * sigma[:, None] ** 2 * weight)}
         columns: dict[str, Any] = {
             "beta": (("scale", *coefficient_dims(model)), beta),
-            "df": np.where(good, found.df, np.nan), "log_likelihood": np.where(good, found.log_lik, np.nan),
-            "AIC": aic, "BIC": bic, **({"log_evidence": evidence_along(found)} if has_closed_evidence(model) else {}), **found.aux,
+            "df": np.where(good, solution.df, np.nan), "log_likelihood": np.where(good, solution.log_lik, np.nan),
+            "AIC": aic, "BIC": bic, **({"log_evidence": evidence_along(solution)} if has_closed_evidence(model) else {}), **solution.aux,
             "penalty": (("scale", "coef"), weight), **in_rss,
-            "kkt": found.kkt, "status": np.array([s.value for s in found.status]),
+            "kkt": solution.kkt, "status": np.array([s.value for s in solution.status]),
         }  # fmt: skip
         columns = {
             k: v if isinstance(v, tuple) else (("scale",), v)
@@ -113,7 +116,7 @@ class RegularisationPath:
             "R": forms,
         }
         return xr.Dataset(
-            columns, {"scale": found.scales, **model_coordinates(model)}, attrs
+            columns, {"scale": solution.scales, **model_coordinates(model)}, attrs
         )
 
     @property
@@ -168,32 +171,34 @@ class RegularisationPath:
         """The end of the path where the prior counts for nothing: maximum likelihood; None where it does not exist."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ProbregWarning)
-            found = fit(replace(self.model, prior=Flat()))
-        return found if found.solution.status.good else None
+            ml_fit = fit(replace(self.model, prior=Flat()))
+        return ml_fit if ml_fit.solution.status.good else None
 
     @cached_property
     def center(self) -> Any:
         """The other end, DataArray (coef[, outcome]): the prior's location, nan for columns that it leaves free."""
-        at = np.full(self.model.shape, np.nan)
+        location = np.full(self.model.shape, np.nan)
         for b in self.model.joint.blocks:
             if not isinstance(b.prior, Flat):
                 this: Any = b.prior
                 # As the scale goes to 0 the mode goes to b, the prior's location.
                 b.put(
-                    at,
+                    location,
                     np.broadcast_to(
                         np.asarray(this.location, dtype=float), len(b.columns)
                     )[:, None],
                 )
-        return label_coefficients(self.model, reported_coefficients(self.model, at))
+        return label_coefficients(
+            self.model, reported_coefficients(self.model, location)
+        )
 
     def __repr__(self) -> str:
-        head, *rest = self._summary_lines()
-        return clean_lines(head, *(f"  {line}" for line in rest))
+        head, *lines_below = self._summary_lines()
+        return clean_lines(head, *(f"  {line}" for line in lines_below))
 
     def _repr_html_(self) -> str:
-        head, *rest = self._summary_lines()
-        return notebook_html([head], notes=rest)
+        head, *lines_below = self._summary_lines()
+        return notebook_html([head], notes=lines_below)
 
     def _summary_lines(self) -> list[str]:
         """What the path is of, its scales, and where criteria are least."""
@@ -206,11 +211,11 @@ class RegularisationPath:
         if bad < len(scales):
             df = self.data["df"].values
             spent = f"effective degrees of freedom {np.nanmin(df):.4g} to {np.nanmax(df):.4g}"
-            least = f"least AIC at {self._best_scale('AIC')}, least BIC at {self._best_scale('BIC')}"
-            most = ""
+            smallest = f"least AIC at {self._best_scale('AIC')}, least BIC at {self._best_scale('BIC')}"
+            largest = ""
             if "log_evidence" in self.data:
-                most = f", most evidence at {self.scales[np.nanargmax(self.data['log_evidence'].values)]:.4g}"
-            lines.append(f"{spent}; {least}{most}")
+                largest = f", most evidence at {self.scales[np.nanargmax(self.data['log_evidence'].values)]:.4g}"
+            lines.append(f"{spent}; {smallest}{largest}")
         return [
             *lines,
             *([f"note: {bad} modes were not found (variable status)"] if bad else []),
@@ -270,13 +275,13 @@ def path(
     """
     refuse_sampling(model.design.weight_kind, "a path of scales with its AIC and BIC")
     with progress_bar("path", show=progress):
-        found = modes(model, grid_of(model, scales, n))
-    bad = [s for s, status in zip(found.scales, found.status) if not status.good]
+        solution = modes(model, grid_of(model, scales, n))
+    bad = [s for s, status in zip(solution.scales, solution.status) if not status.good]
     if bad:
-        first = next(s for s in found.status if not s.good)
-        message = f"path: no mode at {len(bad)} of {len(found.scales)} scales, from {min(bad):.4g}: {first.value}"
+        first = next(s for s in solution.status if not s.good)
+        message = f"path: no mode at {len(bad)} of {len(solution.scales)} scales, from {min(bad):.4g}: {first.value}"
         warn_caller(message)
-    return RegularisationPath(model, found)
+    return RegularisationPath(model, solution)
 
 
 def grid_of(model: Model, scales: Any, n: int) -> Array:
@@ -286,18 +291,18 @@ def grid_of(model: Model, scales: Any, n: int) -> Array:
     return np.unique(read_argument("scales", scales, PositivePerColumn))
 
 
-def penalties(found: PathSolution) -> Array:
+def penalties(solution: PathSolution) -> Array:
     """(S, p) weights of each column in -log p = weight R(w); 0 for a flat prior, nan for one that is no penalty."""
-    out = np.zeros((len(found.scales), found.base.shape[0]))
-    for i in range(len(out)):
-        sigma = found.base.likelihood.noise(all_aux_at(found, i))
-        for b in found.model(i).joint.blocks:
+    weights = np.zeros((len(solution.scales), solution.base.shape[0]))
+    for i in range(len(weights)):
+        sigma = solution.base.likelihood.noise(all_aux_at(solution, i))
+        for b in solution.model(i).joint.blocks:
             if not isinstance(b.prior, Flat):
                 read = b.prior.as_penalty(
                     len(b.columns), sigma if b.prior.sigma_units else 1.0
                 )
                 if read is None:
-                    out[i, list(b.columns)] = np.nan
+                    weights[i, list(b.columns)] = np.nan
                 else:
-                    out[i, list(b.columns)] = read.weight
-    return out
+                    weights[i, list(b.columns)] = read.weight
+    return weights

@@ -159,18 +159,18 @@ def tune(
             f"folds= and groups= go with cv; {criterion.name} deals no folds"
         )
     with progress_bar("tune", show=progress):
-        found = modes(model, grid_of(model, scales, criterion.grid))
-        why = criterion.obstacle(model, loss)
-        if why is not None:
-            raise Incompatible(why)
-        if criterion.of_modes and found.seen is not None:
-            judged = found.seen
+        solution = modes(model, grid_of(model, scales, criterion.grid))
+        reason = criterion.obstacle(model, loss)
+        if reason is not None:
+            raise Incompatible(reason)
+        if criterion.of_modes and solution.seen is not None:
+            judged = solution.seen
         else:
-            judged = found
+            judged = solution
         assessment = criterion.assess(judged, Request(loss, folds, groups, seed, model))
     if not np.isfinite(assessment.score).any():
         raise NotConverged(
-            f"{criterion.name} has a score at no scale: {found.status[-1].value}"
+            f"{criterion.name} has a score at no scale: {solution.status[-1].value}"
         )
     best = int(np.nanargmin(assessment.score))
     # Scales increase: the least with score <= min score + its standard error   (Hastie et al. 2009, section 7.10).
@@ -185,18 +185,18 @@ def tune(
     missing = int(np.isnan(assessment.score).sum())
     return TuningResult(
         model=replace(
-            rescale_original(found.base, float(found.scales[i])),
-            scales_compared=len(found.scales),
+            rescale_original(solution.base, float(solution.scales[i])),
+            scales_compared=len(solution.scales),
         ),
-        scale=float(found.scales[i]),
+        scale=float(solution.scales[i]),
         table=_score_table(
-            found.scales,
+            solution.scales,
             {
                 "score": assessment.score,
                 "se": assessment.se,
-                "df": found.df,
+                "df": solution.df,
                 **assessment.columns,
-                **found.aux,
+                **solution.aux,
             },
         ),
         description=("minimises " if rule == "min" else _WITHIN)
@@ -206,14 +206,14 @@ def tune(
         notes=(
             *(_BOUND if criterion.holds_out else ()),
             *assessment.notes,
-            *_edges(found.scales, i),
+            *_edges(solution.scales, i),
             *(
                 (f"{missing} of {len(assessment.score)} scales have no score",)
                 if missing
                 else ()
             ),
         ),
-        parts=_label_scores(model, criterion, found.scales, assessment.parts),
+        parts=_label_scores(model, criterion, solution.scales, assessment.parts),
     )
 
 
