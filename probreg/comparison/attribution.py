@@ -175,7 +175,7 @@ class Explanation:
         rows = self._by_size(self.sizes.max(axis=1))[:_LONG]
         rows = [p for p in self.sizes.index if p in set(rows)]
         causes = self._by_size(self.sizes.max(axis=0))
-        heads = {c.label: _heading(c) for c in self.causes}
+        heads = {c.label: _column_heading(c) for c in self.causes}
         widths = [max(6, *map(cell_len, heads[cause])) + 2 for cause in causes]
         n = int((np.cumsum(widths) <= WIDTH - _LABEL - 17).sum())
         shown = [c for c in self.sizes.columns if c in causes[:n]]
@@ -230,7 +230,7 @@ class Explanation:
         return f"{title}: {self.without_path}" if self.without_path else title
 
 
-def _heading(cause: SpecificCause) -> tuple[str, str]:
+def _column_heading(cause: SpecificCause) -> tuple[str, str]:
     """Return a heading in two lines."""
     if cause.subject and cause.cause in (Cause.PRIOR, Cause.PARAMETER_PRIOR):
         return "prior of", cause.subject

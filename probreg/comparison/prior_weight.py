@@ -57,7 +57,7 @@ class PriorWeight(PrintsTable):
     ml_status: str
 
     @property
-    def _printed(self) -> Table:
+    def _display_table(self) -> Table:
         is_defined = np.isfinite(self.effective)
         number = f"{self.effective:.3g} of {self.free}" if is_defined else "not defined"
         notes = (

@@ -50,7 +50,7 @@ class Predictive(PrintsTable):
     share: Array | None = None
 
     @property
-    def _printed(self) -> Table:
+    def _display_table(self) -> Table:
         """The mean and quantiles, or class probabilities, of the first rows."""
         atoms, n = self.eta.shape[:2]
         head = f"predictive distribution of {n} rows: {self.likelihood.name}, {atoms} atom{'s' * (atoms > 1)}"

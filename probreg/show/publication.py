@@ -199,7 +199,7 @@ def _covariances(fits: Mapping[str, Fit], covariance: Any) -> dict[str, Any]:
 def _fit_column(
     name: str, fit: Fit, prob: float, kind: str | None, covariance: Any, *, exp: bool
 ) -> _FitColumn:
-    if kind not in KINDS[fit.target] and any(kind in own for own in KINDS.values()):
+    if kind not in KINDS[fit.target] and any(kind in kinds for kinds in KINDS.values()):
         kind = None  # other fits have it
     summary = fit.summary(prob, kind, covariance=covariance, exp=exp)
     if exact_fit(fit):
@@ -221,7 +221,7 @@ def _fit_column(
 def _statistics(fit: Fit) -> dict[str, str]:
     """The statistics of a fit as texts; R² under the name of its kind."""
     likelihood = fit.model.likelihood
-    out = {}
+    statistics = {}
     for name, label in _STATISTICS.items():
         value = statistic_or_nan(fit, name)
         rounding = exact_fit(fit) and name in ("residual_sd", "log_likelihood")
@@ -232,25 +232,25 @@ def _statistics(fit: Fit) -> dict[str, str]:
         if name == "residual_sd":
             label = str(likelihood.noise_scale)
         if name == "nobs":
-            out[label] = f"{value:d}"
+            statistics[label] = f"{value:d}"
         elif "R²" in label:
-            out[label] = f"{value:.3f}"
+            statistics[label] = f"{value:.3f}"
         else:
-            out[label] = _significant(value, 4)
+            statistics[label] = _significant(value, 4)
     if has_effects(fit.model):
-        return _group_statistics(fit, out)
-    others = {a: v for a, v in fit.aux.items() if a != likelihood.noise_scale}
-    return out | {a: _significant(v, 4) for a, v in others.items()}
+        return _group_statistics(fit, statistics)
+    other_aux = {a: v for a, v in fit.aux.items() if a != likelihood.noise_scale}
+    return statistics | {a: _significant(v, 4) for a, v in other_aux.items()}
 
 
 def _group_statistics(fit: Fit, plain: dict[str, str]) -> dict[str, str]:
     """Standard deviations and correlations of effects, R² of groups, and the criterion."""
     row = fit.glance().iloc[0]
-    out = {"N": plain.get("N", "")}
-    out |= {name: _significant(v, 4) for name, v in fit.hyper.items()}
+    statistics = {"N": plain.get("N", "")}
+    statistics |= {name: _significant(v, 4) for name, v in fit.hyper.items()}
     for name, v in held_scales(fit.stated_model).items():
-        out.setdefault(name, f"{_significant(v, 4)} (held)")
-    out |= {a: _significant(v, 4) for a, v in fit.aux.items()}
+        statistics.setdefault(name, f"{_significant(v, 4)} (held)")
+    statistics |= {a: _significant(v, 4) for a, v in fit.aux.items()}
     shares = {
         "R² marginal": "r2.marginal",
         "R² conditional": "r2.conditional",
@@ -258,13 +258,15 @@ def _group_statistics(fit: Fit, plain: dict[str, str]) -> dict[str, str]:
     }
     for label, name in shares.items():
         if np.isfinite(row[name]):
-            out[label] = f"{row[name]:.3f}"
-    found = fit.solution.effect_scales
-    if found is not None and found.criterion == "REML":
-        out["REML criterion"] = _significant(-2.0 * found.value, 4)
-    elif found is not None:
-        out["log-likelihood"] = _significant(found.value, 4)
-    return out | {label: plain[label] for label in ("AIC", "BIC") if label in plain}
+            statistics[label] = f"{row[name]:.3f}"
+    scales = fit.solution.effect_scales
+    if scales is not None and scales.criterion == "REML":
+        statistics["REML criterion"] = _significant(-2.0 * scales.value, 4)
+    elif scales is not None:
+        statistics["log-likelihood"] = _significant(scales.value, 4)
+    return statistics | {
+        label: plain[label] for label in ("AIC", "BIC") if label in plain
+    }
 
 
 def _significant(value: float, digits: int) -> str:
@@ -299,9 +301,9 @@ def _lines(entries: Mapping[str, Sequence[Cell]]) -> list[list[str]]:
 
 def _check_labels(columns: Sequence[_FitColumn], names: Any, argument: str) -> None:
     labels = dict.fromkeys(label for c in columns for label in (*c.rows, *c.smooths))
-    known = {*labels, *(label.split(": ")[0] for label in labels)}
+    valid = {*labels, *(label.split(": ")[0] for label in labels)}
     for name in names:
-        if name not in known:
+        if name not in valid:
             raise DataError(
                 f"{argument}= names {name!r}, which is no coefficient of these fits: {', '.join([*labels][:12])}"
             )
@@ -361,9 +363,9 @@ def _coefficient_cells(
 def _decimal_places(rows: Sequence[Row], digits: int) -> int:
     sizes = [row["error"] for row in rows]
     sizes += [(row["upper"] - row["lower"]) / 4 for row in rows]
-    known = [s for s in sizes if np.isfinite(s) and s > 0]
-    known = known or [abs(r["value"]) for r in rows if np.isfinite(r["value"])]
-    smallest = min((s for s in known if s), default=1.0)
+    positive = [s for s in sizes if np.isfinite(s) and s > 0]
+    positive = positive or [abs(r["value"]) for r in rows if np.isfinite(r["value"])]
+    smallest = min((s for s in positive if s), default=1.0)
     return digits - 1 - int(np.floor(np.log10(smallest)))
 
 
@@ -412,8 +414,8 @@ def _table_notes(
         notes = [_describe_errors(columns, prob)]
     elif beneath == "interval":
         kinds = (KIND_WORDS.get(c.attrs["kind"], c.attrs["kind"]) for c in columns)
-        each = (f"{kind} of {c.name}" for kind, c in zip(kinds, columns))
-        notes = [f"{100 * prob:g} % intervals in brackets: {', '.join(each)}."]
+        kinds_by_fit = (f"{kind} of {c.name}" for kind, c in zip(kinds, columns))
+        notes = [f"{100 * prob:g} % intervals in brackets: {', '.join(kinds_by_fit)}."]
     else:
         notes = ["Two-sided p of a coefficient of 0."]
         if posterior:
@@ -470,16 +472,19 @@ def _noise_scales(columns: Sequence[_FitColumn]) -> list[str]:
     names = dict.fromkeys(str(f.model.likelihood.noise_scale) for f in fits.values())
     estimates = [*by_estimate]
     if len(by_estimate) > 1:
-        estimates = [f"{what} ({', '.join(of)})" for what, of in by_estimate.items()]
+        estimates = [
+            f"{estimate} ({', '.join(fit_names)})"
+            for estimate, fit_names in by_estimate.items()
+        ]
     return [f"{' and '.join(names)}: {'; '.join(estimates)}."]
 
 
 def _noise_scale(fit: Fit) -> str:
     """What the noise scale of a fit is."""
-    found = fit.solution.effect_scales
-    if found is not None and fit.model.likelihood.noise_scale in found.values:
-        if found.plain:
-            return f"at the maximum of {found.criterion}"
+    scales = fit.solution.effect_scales
+    if scales is not None and fit.model.likelihood.noise_scale in scales.values:
+        if scales.plain:
+            return f"at the maximum of {scales.criterion}"
         return "at the maximum, under priors of scales"
     if fit.model.noise_held is not None:
         return "held"
@@ -501,11 +506,11 @@ def _describe_fit(c: _FitColumn) -> str:
     if fit.target == "posterior" and "ratio" in c.attrs:
         estimate = "posterior median"
     method = fit.method.name if fit.solution.effect_scales is None else "evidence"
-    said = f"{c.name}: {estimate} by {method}"
+    description = f"{c.name}: {estimate} by {method}"
     covariance = c.attrs.get("covariance", "none")
     if fit.target == "mode" and covariance != "none" and c.has_errors:
-        said += f", {covariance} standard errors"
+        description += f", {covariance} standard errors"
     prior = prior_line(fit.stated_model)
     if prior != "flat" or fit.target == "posterior":
-        said += f"; prior {prior}"
-    return f"{said}."
+        description += f"; prior {prior}"
+    return f"{description}."

@@ -122,14 +122,14 @@ class Table(TableContent):
 
 
 class PrintsTable:
-    """A result that is printed as one table: `_printed` makes it."""
+    """A result that is printed as one table: `_display_table` makes it."""
 
     @property
-    def _printed(self) -> Table:
+    def _display_table(self) -> Table:
         raise NotImplementedError
 
     def __repr__(self) -> str:
-        return repr(self._printed)
+        return repr(self._display_table)
 
     def _repr_html_(self) -> str:
-        return self._printed._repr_html_()
+        return self._display_table._repr_html_()

@@ -244,12 +244,12 @@ def _cache_last(function: Callable[[Array], Any]) -> Callable[[Array], Any]:
     """Cache function(eta) for the last eta, which data, replicates and the statistics of several classes share."""
     last: list[Any] = []
 
-    def cached(eta: Array) -> Any:
+    def evaluate(eta: Array) -> Any:
         if not last or last[0] is not eta:
             last[:] = [eta, function(eta)]
         return last[1]
 
-    return cached
+    return evaluate
 
 
 def _longest_run(y: Array) -> Array:

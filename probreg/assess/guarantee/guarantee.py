@@ -93,12 +93,12 @@ class RiskBounds:
     def _said_of(self, loss: BoundedLoss) -> list[str]:
         """A line for each theorem; notes that lines one after the other share stand once, behind the last of them."""
         lines = [line for line in self.lines if line.loss == loss.name]
-        said = []
+        text_lines = []
         for line, later in zip(lines, [*lines[1:], None]):
-            said.append(f"  {line.description}")
+            text_lines.append(f"  {line.description}")
             if later is None or later.notes != line.notes:
-                said += [f"    {note}" for note in line.notes]
-        return said
+                text_lines += [f"    {note}" for note in line.notes]
+        return text_lines
 
     def _repr_html_(self) -> str:
         head, *lines_below = self._bound_lines

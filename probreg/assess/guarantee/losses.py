@@ -129,7 +129,7 @@ def _of_classes(likelihood: OfClasses, pair: bool) -> tuple[BoundedLoss, ...]:
         return wrong.astype(float)
 
     words = "Brier score" + " of the share of trials" * isinstance(likelihood, OfTrials)
-    one = BoundedLoss(
+    loss = BoundedLoss(
         "brier",
         words,
         1.0 if pair else 2.0,
@@ -138,14 +138,14 @@ def _of_classes(likelihood: OfClasses, pair: bool) -> tuple[BoundedLoss, ...]:
         0.25 if pair else None,
     )
     if isinstance(likelihood, OfTrials):
-        return (one,)
+        return (loss,)
     return BoundedLoss(
         "zero_one",
         "share of wrong classes",
         1.0,
         misclassification,
         of_probabilities=False,
-    ), one
+    ), loss
 
 
 def read_range(y_range: Any, design: Design) -> tuple[float, float]:

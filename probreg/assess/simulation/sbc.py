@@ -157,7 +157,7 @@ class SBC(PrintsTable):
         )
 
     @property
-    def _printed(self) -> Table:
+    def _display_table(self) -> Table:
         return Table.from_pandas(
             self.table,
             number=partial(format_fixed, places=3),

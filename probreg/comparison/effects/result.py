@@ -74,7 +74,7 @@ class Effects(PrintsTable):
     average_over: str = "sample"
 
     @property
-    def _printed(self) -> Table:
+    def _display_table(self) -> Table:
         how = f"{self.method}, {100 * self.prob:g} % intervals: {self.kind}"
         return Table.from_pandas(self.table, index=False, head=(self.what, how))
 

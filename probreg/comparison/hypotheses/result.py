@@ -84,7 +84,7 @@ class Hypothesis:
         return self.tests[name]
 
     def __repr__(self) -> str:
-        head, *lines_below = self._heading
+        head, *lines_below = self._head_lines
         estimates, table = self._tables
         notes = (f"note: {note}" for note in self.notes)
         return clean_lines(
@@ -92,7 +92,7 @@ class Hypothesis:
         )
 
     def _repr_html_(self) -> str:
-        head, *lines_below = self._heading
+        head, *lines_below = self._head_lines
         return notebook_html([head], self._tables, [*lines_below, *self.notes])
 
     @property
@@ -105,7 +105,7 @@ class Hypothesis:
         )
 
     @property
-    def _heading(self) -> list[str]:
+    def _head_lines(self) -> list[str]:
         """Return the null or the claim, and the Bayes factor if it is exact."""
         if self.tests or self.log_bayes_factor is not None or self.notes:
             word = "null"

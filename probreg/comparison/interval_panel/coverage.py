@@ -62,7 +62,7 @@ class Coverage(PrintsTable):
         return tuple(_verdict(self, kind) for kind in self.table.index.unique("kind"))
 
     @property
-    def _printed(self) -> Table:
+    def _display_table(self) -> Table:
         head = f"{100 * self.prob:g} % intervals, {self.reps} data sets of {self.rows} rows drawn at the truth"
         notes = self.verdicts
         return Table.from_pandas(

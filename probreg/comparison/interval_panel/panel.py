@@ -40,7 +40,7 @@ class IntervalPanel(PrintsTable):
         return self.table[self.table["reason"] == ""]
 
     @property
-    def missing(self) -> tuple[str, ...]:
+    def missing_reasons(self) -> tuple[str, ...]:
         """Why there is no interval, one sentence for all that have the same reason."""
         kinds_by_reason: dict[str, dict[str, list[str]]] = {}
         for (fit, kind), reason in self.table["reason"].items():
@@ -53,9 +53,9 @@ class IntervalPanel(PrintsTable):
         )
 
     @property
-    def _printed(self) -> Table:
+    def _display_table(self) -> Table:
         head = f"{100 * self.prob:g} % intervals of {self.quantity}"
-        notes = tuple(f"no interval: {reason}" for reason in self.missing)
+        notes = tuple(f"no interval: {reason}" for reason in self.missing_reasons)
         return Table.from_pandas(self.held[SHOWN], head=(head,), notes=notes)
 
 
@@ -127,7 +127,16 @@ def interval_panel(
         estimate = new[0][2] if new else q.estimate
         for kind, interval in intervals.items():
             lower, upper, reason = ends_asked(q, interval, prob)
-            rows.append((name, kind, estimate, q.shown(lower), q.shown(upper), reason))
+            rows.append(
+                (
+                    name,
+                    kind,
+                    estimate,
+                    q.to_reported_scale(lower),
+                    q.to_reported_scale(upper),
+                    reason,
+                )
+            )
         rows += new
     description, unit = _describe_estimand(next(iter(quantities.values())), coef)
     return IntervalPanel(description, unit, prob, _interval_table(rows))

@@ -78,7 +78,7 @@ class Estimand:
         lower, upper = interval.of(self.fit, prob)
         return float(lower[self.index]), float(upper[self.index])
 
-    def shown(self, value: float) -> float:
+    def to_reported_scale(self, value: float) -> float:
         """A value on the scale of the coefficients as it is reported."""
         if not self.mean:
             return value

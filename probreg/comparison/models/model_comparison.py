@@ -139,7 +139,7 @@ class ModelComparison(PrintsTable):
         return _sum_and_error(a - b, None if weight is None else weight.values)
 
     @property
-    def _printed(self) -> Table:
+    def _display_table(self) -> Table:
         shown = [c for c in _COLUMNS if c in self.table and self.table[c].notna().any()]
         formats = dict.fromkeys(shown, _format_decimal) | {"k": "{:.0f}".format}
         tests = [] if self.tests is None else ratio_lines(self.tests)

@@ -115,7 +115,7 @@ def compare_command(options: Namespace) -> int:
             for text, prior in zip(priors, parsed):
                 for name, method in methods.items():
                     parts = zip((formula, text, name), (formulas, priors, names))
-                    label = ", ".join(part for part, of in parts if len(of) > 1)
+                    label = ", ".join(part for part, values in parts if len(values) > 1)
                     fits[label or formula] = fit_model(
                         model.with_prior(prior), method, seed=options.seed or 0
                     )
@@ -147,16 +147,16 @@ def check_command(options: Namespace) -> int:
     model = _model(options, options.formula, prior, rows)
     if not (options.json or options.csv):
         print(model)
-    found = probreg.check(model, verbose=options.verbose)
-    return _write_findings("check", found, options)
+    findings = probreg.check(model, verbose=options.verbose)
+    return _write_findings("check", findings, options)
 
 
 def diagnose_command(options: Namespace) -> int:
     """Diagnose a fit."""
     fit, _ = _fit_of_source(options)
     with show_progress("diagnosing"):
-        found = probreg.diagnose(fit, verbose=options.verbose)
-    return _write_findings("diagnose", found, options)
+        findings = probreg.diagnose(fit, verbose=options.verbose)
+    return _write_findings("diagnose", findings, options)
 
 
 def report_command(options: Namespace) -> int:
@@ -270,7 +270,9 @@ def _models_of_same_rows(options: Namespace, rows: Any) -> dict[str, Model]:
     models = {f: _model(options, f, Flat(), rows) for f in options.formulas}
     labels = [{*np.asarray(model.design.labels)} for model in models.values()]
     shared = set.intersection(*labels)
-    if options.missing == "drop" and any(len(own) > len(shared) for own in labels):
+    if options.missing == "drop" and any(
+        len(row_labels) > len(shared) for row_labels in labels
+    ):
         complete = rows[rows.index.isin(shared)]
         write_message(
             f"note: every formula is fitted to the {len(complete)} rows that are complete for all of them"
@@ -283,12 +285,12 @@ def _fit_of_source(options: Namespace) -> tuple[Fit, Any]:
     """A saved fit, or the fit of a table with the table."""
     source = options.file
     if source.endswith(".nc"):
-        given = [name for name in _SETTINGS_OF_A_FIT if getattr(options, name)]
+        settings = [name for name in _SETTINGS_OF_A_FIT if getattr(options, name)]
         if options.formula is not None:
-            given.append("formula")
-        if given:
+            settings.append("formula")
+        if settings:
             options.usage_error(
-                f"{source} is a saved fit, which has its {' and '.join(given)}"
+                f"{source} is a saved fit, which has its {' and '.join(settings)}"
             )
         return load_fit(source), None
     if options.formula is None:
@@ -314,9 +316,9 @@ def _note_response(model: Model) -> None:
 
 def fit_name(fit: Fit) -> str:
     """The name of a fit in a table: "ML", "REML", "mode", or the method of a posterior."""
-    found = fit.solution.effect_scales
-    if found is not None and found.plain and fit.target == "mode":
-        return found.criterion
+    scales = fit.solution.effect_scales
+    if scales is not None and scales.plain and fit.target == "mode":
+        return scales.criterion
     if fit.target == "posterior" or not fit.method.probabilities:
         return fit.method.name
     return "ML" if fit.model.flat else "mode"
@@ -365,24 +367,28 @@ def _print_fits(
 
 
 def _print_comparison(comparison: Comparison) -> None:
-    reasons = [f"{p}, {r}" for p, each in comparison.reasons.items() for r in each]
+    reasons = [
+        f"{p}, {r}"
+        for p, reasons_of_fits in comparison.reasons.items()
+        for r in reasons_of_fits
+    ]
     if reasons:
         print("\nEvery reason", *reasons, sep="\n  ")
     if comparison.notes:
         print("\nNotes of the comparison", *comparison.notes, sep="\n  ")
 
 
-def _write_findings(command: str, found: Findings, options: Namespace) -> int:
+def _write_findings(command: str, findings: Findings, options: Namespace) -> int:
     """Write the findings; the exit code is 1 if one is a problem."""
     import pandas as pd
 
     names = ["check", "sentence", "remedy", "columns", "rows", "statistic", "p_value", "applies"]  # fmt: skip
     cells = [
         {"verdict": f.verdict.name.lower()} | {name: getattr(f, name) for name in names}
-        for f in found
+        for f in findings
     ]
     if options.json:
-        content = {"worst": found.worst.name.lower(), "passed": found.passed}
+        content = {"worst": findings.worst.name.lower(), "passed": findings.passed}
         print(command_json(command, content | {"findings": cells}), end="")
     elif options.csv:
         for row in cells:
@@ -390,8 +396,8 @@ def _write_findings(command: str, found: Findings, options: Namespace) -> int:
             row["rows"] = "; ".join(map(str, row["rows"]))
         print(csv_text(pd.DataFrame(cells)), end="")
     else:
-        print(found)
-    return int(found.worst is Verdict.PROBLEM)
+        print(findings)
+    return int(findings.worst is Verdict.PROBLEM)
 
 
 def _write_report(fits: Mapping[str, Fit], path: Path, **settings: Any) -> None:

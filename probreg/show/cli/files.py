@@ -41,10 +41,10 @@ def read_file(
     if name == "-":
         rows = _read_text(_standard_input(), "the standard input", separator, decimal)
     elif not path.exists():
-        known = [card.name for card in list_datasets()]
-        if name not in known:
+        dataset_names = [card.name for card in list_datasets()]
+        if name not in dataset_names:
             raise DataError(
-                f"there is no file {name!r}, and no bundled data set of that name ({', '.join(known)})"
+                f"there is no file {name!r}, and no bundled data set of that name ({', '.join(dataset_names)})"
             )
         return load_dataset(name)
     else:
@@ -147,10 +147,10 @@ def _check_head(head: list[str], name: str) -> None:
     if not any(column.strip() for column in head):
         raise DataError(f"{name} has no heading: its first line names the columns")
     if len(head) == 1:
-        for other in ";\t|,":
-            if other in head[0]:
+        for candidate in ";\t|,":
+            if candidate in head[0]:
                 raise DataError(
-                    f"{name} has one column, {head[0]!r}; if {other!r} separates columns, pass --separator {other!r}"
+                    f"{name} has one column, {head[0]!r}; if {candidate!r} separates columns, pass --separator {candidate!r}"
                 )
     twice = sorted({column for column in head if head.count(column) > 1})
     if twice:

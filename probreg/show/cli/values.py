@@ -36,16 +36,24 @@ def methods_of(names: Sequence[str], settings: Sequence[str]) -> dict[str, Metho
         if name in values:
             raise DataError(f"--set {name} is given twice")
         values[name] = _parse_value(value)
-    known = {name: _settings(METHODS[name]) for name in names}
-    every = list(dict.fromkeys(s for own in known.values() for s in own))
+    settings_by_method = {name: _settings(METHODS[name]) for name in names}
+    setting_names = list(
+        dict.fromkeys(
+            s
+            for method_settings in settings_by_method.values()
+            for s in method_settings
+        )
+    )
     for name in values:
-        if name not in every:
+        if name not in setting_names:
             raise DataError(
-                f"{' or '.join(known)} has no setting {name!r}{_suggest(name, every)} It has: {', '.join(every) or 'none'}"
+                f"{' or '.join(settings_by_method)} has no setting {name!r}{_suggest(name, setting_names)} It has: {', '.join(setting_names) or 'none'}"
             )
     return {
-        method: METHODS[method](**{k: v for k, v in values.items() if k in own})
-        for method, own in known.items()
+        method: METHODS[method](
+            **{k: v for k, v in values.items() if k in method_settings}
+        )
+        for method, method_settings in settings_by_method.items()
     }
 
 
@@ -65,9 +73,9 @@ def _parse_value(text: str) -> Any:
         return text
 
 
-def _suggest(name: str, known: Sequence[str]) -> str:
-    near = difflib.get_close_matches(name, known, n=1)
-    return f"; did you mean {near[0]!r}?" if near else "."
+def _suggest(name: str, candidates: Sequence[str]) -> str:
+    matches = difflib.get_close_matches(name, candidates, n=1)
+    return f"; did you mean {matches[0]!r}?" if matches else "."
 
 
 class CovarianceOption(NamedTuple):
@@ -86,11 +94,11 @@ class CovarianceOption(NamedTuple):
         columns = [self.argument]
         if self.argument not in rows.columns:
             columns = [column.strip() for column in self.argument.split(",")]
-        known = [*map(str, rows.columns)]
+        column_names = [*map(str, rows.columns)]
         for column in columns:
-            if column not in known:
+            if column not in column_names:
                 raise DataError(
-                    f"the table has no column {column!r}{_suggest(column, known)} It has: {', '.join(known)}"
+                    f"the table has no column {column!r}{_suggest(column, column_names)} It has: {', '.join(column_names)}"
                 )
         groups: Any = columns[0] if len(columns) == 1 else tuple(columns)
         return fit.covariance(self.kind, groups=groups, data=rows)

@@ -106,10 +106,10 @@ def bias_variance(found: BiasVariance, *, figsize: Size | None = None) -> "Figur
     )
     top_legend(fig, axes)
     if found.how == "closed form":
-        made = "closed form"
+        source = "closed form"
     else:
-        made = f"{found.reps} simulated responses, two Monte Carlo errors"
-    footnote(fig, f"average over {found.data.sizes['obs']} rows, {made}")
+        source = f"{found.reps} simulated responses, two Monte Carlo errors"
+    footnote(fig, f"average over {found.data.sizes['obs']} rows, {source}")
     return fig
 
 

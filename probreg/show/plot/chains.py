@@ -160,7 +160,7 @@ def _draw(name: str, tree: Any, figsize: Size | None, **options: Any) -> "Figure
     kwargs: dict[str, Any] = {"FigureClass": Picture}
     if figsize is not None:
         kwargs["figsize"] = figsize
-    found = getattr(arviz_plots, name)(tree, figure_kwargs=kwargs, **options)
-    figure: Figure = found.viz["figure"].item()
+    collection = getattr(arviz_plots, name)(tree, figure_kwargs=kwargs, **options)
+    figure: Figure = collection.viz["figure"].item()
     plt.close(figure)
     return figure

@@ -74,9 +74,9 @@ def coefficients(
     """
     several = named_fits(fits)
     tables = [_estimates_by_name(fit, prob) for fit in several.values()]
-    every = list(dict.fromkeys(name for table in tables for name in table))
+    all_names = list(dict.fromkeys(name for table in tables for name in table))
     smooth = {name for fit in several.values() for name in _smooth_coefficients(fit)}
-    parameters = [name for name in every if name not in smooth] or every
+    parameters = [name for name in all_names if name not in smooth] or all_names
     shown = parameters[:MOST]
     names = [f"{name} ({estimate_word(fit)})" for name, fit in several.items()]
     cols = 1 + (len(shown) > 4) + (len(shown) > 16)
@@ -101,7 +101,7 @@ def coefficients(
         notes[0] = f"{names[0]}, {notes[0]}"
     if len(parameters) > MOST:
         notes.append(f"{MOST} of {len(parameters)} parameters")
-    if len(parameters) < len(every):
+    if len(parameters) < len(all_names):
         notes.append("plot.smooth draws the smooth functions")
     footnote(fig, "; ".join(notes))
     return fig
@@ -122,11 +122,11 @@ def _estimates_by_name(fit: Fit, prob: float) -> dict[str, Array]:
     """Return estimate, lower and upper end of each parameter by name."""
     table = fit.summary(prob)
     values = table[[table.columns[0], "lower", "upper"]].to_numpy(dtype=float)
-    found = {}
+    estimates = {}
     for key, row in zip(table.index, values):
         parts = reversed(key) if isinstance(key, tuple) else (key,)
-        found[": ".join(str(part) for part in parts if part)] = row
-    return found
+        estimates[": ".join(str(part) for part in parts if part)] = row
+    return estimates
 
 
 def _draw_parameter(ax: Any, name: str, rows: list[Array | None]) -> None:

@@ -95,51 +95,51 @@ def diagnose(fit: Fit, named: Natural = 3, *, figsize: Size | None = None) -> "F
         z = observed_quantile_residuals(fit, seen)
     else:
         z = np.zeros(0)
-    drawn = _panels_by_title(fit, seen, z, named)
-    across = 2 if len(drawn) == 4 else 3
-    down = -(-len(drawn) // across)
+    panels = _panels_by_title(fit, seen, z, named)
+    across = 2 if len(panels) == 4 else 3
+    down = -(-len(panels) // across)
     size = (3.5 * across, 3.3 * down)
     fig, axes = paper(down, across, size=size, figsize=figsize)
-    for ax, (title, draw) in zip(axes.flat, drawn.items()):
+    for ax, (title, draw) in zip(axes.flat, panels.items()):
         label(ax, title=title)
         draw(ax)
-    for ax in axes.flat[len(drawn) :]:
+    for ax in axes.flat[len(panels) :]:
         ax.remove()
-    top_legend(fig, axes.flat[: len(drawn)])
+    top_legend(fig, axes.flat[: len(panels)])
     footnote(fig, f"{residual_note(fit, seen, z)}. Bands: {100 * BAND:g} %")
     return fig
 
 
 def _panels_by_title(
-    fit: Fit, seen: Observations, z: Array, named: int
+    fit: Fit, seen: Observations, z: Array, n_labels: int
 ) -> dict[str, Callable[[Any], object]]:
     likelihood = fit.model.likelihood
-    found: dict[str, Callable[[Any], object]] = {}
+    panels: dict[str, Callable[[Any], object]] = {}
     if isinstance(likelihood, OfClasses) and not (
         isinstance(likelihood, OfTrials)
         and isinstance(likelihood, UnivariateLikelihood)
     ):
-        found["Residuals in bins"] = lambda ax: _draw_binned_residuals(ax, fit, seen)
+        panels["Residuals in bins"] = lambda ax: _draw_binned_residuals(ax, fit, seen)
     else:
-        found["Residuals"] = lambda ax: against_fitted(ax, fit, seen, z)
+        panels["Residuals"] = lambda ax: against_fitted(ax, fit, seen, z)
     if isinstance(likelihood, UnivariateLikelihood):
         name = residual_name(likelihood)
-        found["Quantiles"] = lambda ax: against_normal(ax, z, BAND, name)
-    if "Residuals" in found:
-        found["Spread"] = lambda ax: spread_against_fitted(ax, fit)
+        panels["Quantiles"] = lambda ax: against_normal(ax, z, BAND, name)
+    if "Residuals" in panels:
+        panels["Spread"] = lambda ax: spread_against_fitted(ax, fit)
     if isinstance(likelihood, OfClasses):
-        found["Calibration"] = lambda ax: _draw_calibration(ax, fit, seen)
+        panels["Calibration"] = lambda ax: _draw_calibration(ax, fit, seen)
     elif isinstance(likelihood.support, str):
-        found["Response"] = lambda ax: _draw_response(ax, fit, seen)
+        panels["Response"] = lambda ax: _draw_response(ax, fit, seen)
     else:
-        found["Rootogram"] = lambda ax: _draw_rootogram(ax, fit, seen)
+        panels["Rootogram"] = lambda ax: _draw_rootogram(ax, fit, seen)
     if local_obstacle(fit) is None:
-        found["Leverage"] = lambda ax: against_leverage(ax, fit, named)
-        found["Cook's distance"] = lambda ax: _draw_cook(ax, fit, named)
-    return found
+        panels["Leverage"] = lambda ax: against_leverage(ax, fit, n_labels)
+        panels["Cook's distance"] = lambda ax: _draw_cook(ax, fit, n_labels)
+    return panels
 
 
-def _draw_cook(ax: Any, fit: Fit, named: int) -> None:
+def _draw_cook(ax: Any, fit: Fit, n_labels: int) -> None:
     """Draw Cook's distance of each row in the order of the rows."""
     table = influence_measures(fit).isel(obs=fit.model.design.places)
     cook = table["cook"].values
@@ -147,7 +147,7 @@ def _draw_cook(ax: Any, fit: Fit, named: int) -> None:
     ax.vlines(rows, 0.0, cook, color=GREY, linewidth=0.8, rasterized=len(rows) > MANY)
     ax.set_xlim(-1.0, float(len(rows)))
     ax.set_ylim(0.0, 1.14 * (float(np.nanmax(cook)) or 1.0))
-    name_rows(ax, table["obs"].values, rows, cook, cook, named)
+    name_rows(ax, table["obs"].values, rows, cook, cook, n_labels)
     label(ax, x="row", y="Cook's distance")
 
 
@@ -163,9 +163,9 @@ def _draw_rootogram(ax: Any, fit: Fit, seen: Observations) -> None:
     """Draw the roots of the observed (bars) and expected (line) frequencies of each count or group of counts."""
     y = seen.y
     w = seen.weights
-    most = float(y.max()) + 1.0
-    step = int(np.ceil(most / _COUNTS))
-    edges = np.arange(0.0, most + step, step)
+    upper = float(y.max()) + 1.0
+    step = int(np.ceil(upper / _COUNTS))
+    edges = np.arange(0.0, upper + step, step)
     observed = np.histogram(y, edges - 0.5, weights=w)[0]
     # E sum_i w_i 1[a <= Y_i < b] = sum_i w_i (F_i(b - 1) - F_i(a - 1)), and F_i(-1) = 0
     below = [
@@ -183,17 +183,19 @@ def _draw_rootogram(ax: Any, fit: Fit, seen: Observations) -> None:
 
 def _draw_binned_residuals(ax: Any, fit: Fit, seen: Observations) -> None:
     """Draw observed minus predicted shares in bins, with the band of shares that agree with the predictions."""
-    drawn = forecasts_of_fit(fit, seen)[0][:_CLASSES]
+    panels = forecasts_of_fit(fit, seen)[0][:_CLASSES]
     ax.axhline(0.0, color=GREY, linewidth=0.9, linestyle=DASHED, zorder=0)
-    for k, panel in enumerate(drawn):
+    for k, panel in enumerate(panels):
         look = mark(k)
-        found = panel.decompose()
-        p = found.forecast
-        if len(drawn) == 1:
-            half = ndtri((1.0 + BAND) / 2.0) * np.sqrt(p * (1.0 - p) / found.count)
+        decomposition = panel.decompose()
+        p = decomposition.forecast
+        if len(panels) == 1:
+            half = ndtri((1.0 + BAND) / 2.0) * np.sqrt(
+                p * (1.0 - p) / decomposition.count
+            )
             ax.fill_between(p, -half, half, color=LIGHT, alpha=0.7, linewidth=0)
         style = {"color": look.color, "markerfacecolor": look.fill, "markersize": 5}
-        ax.plot(p, found.observed - p, look.marker, linestyle=look.line, linewidth=0.7, label=panel.title, **style)  # fmt: skip
+        ax.plot(p, decomposition.observed - p, look.marker, linestyle=look.line, linewidth=0.7, label=panel.title, **style)  # fmt: skip
     label(ax, x="predicted probability", y="observed − predicted share")
 
 

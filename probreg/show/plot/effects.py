@@ -78,10 +78,12 @@ def effects(
     """
     table = fit.effects(group, prob)
     factor = table.attrs["groups"]
-    of = effects_called(fit.model, factor)
+    grouped = effects_called(fit.model, factor)
     outcomes = fit.model.likelihood.outcomes or ("",)
-    titles = [", ".join(filter(None, (e, o))) for e in of.effects for o in outcomes]
-    size = (len(of.levels), len(titles))
+    titles = [
+        ", ".join(filter(None, (e, o))) for e in grouped.effects for o in outcomes
+    ]
+    size = (len(grouped.levels), len(titles))
     mean, lower, upper = (
         table[name].to_numpy(dtype=float).reshape(size)
         for name in ("estimate", "lower", "upper")
@@ -89,7 +91,7 @@ def effects(
     order = np.argsort(-mean[:, 0], kind="stable")
     if len(order) > MOST:
         order = np.r_[order[: MOST // 2], order[-(MOST // 2) :]]
-    names = [shorten(of.levels[g], 28) for g in order]
+    names = [shorten(grouped.levels[g], 28) for g in order]
     count = min(len(titles), _PANELS)
     cols = min(count, _ACROSS)
     rows = -(-count // cols)
@@ -105,9 +107,9 @@ def effects(
         ax.tick_params(axis="y", length=0, labelsize=float(np.clip(letter, 4.5, SMALL)))
     label(axes[0, 0], y=shorten(factor.replace("`", ""), 32))
     notes = [_describe_intervals(fit, prob)]
-    if len(order) < len(of.levels):
+    if len(order) < len(grouped.levels):
         notes += [
-            f"{len(order)} of {len(of.levels)} groups, those with the smallest and the largest {titles[0]}"
+            f"{len(order)} of {len(grouped.levels)} groups, those with the smallest and the largest {titles[0]}"
         ]
     if count < len(titles):
         notes += [f"{count} of {len(titles)} panels"]

@@ -63,8 +63,8 @@ def explain(explanation: Explanation, *, figsize: Size | None = None) -> "Figure
     fig, axes = paper(rows, cols, size=(7.4, rows * height + 0.4), figsize=figsize)
     for i, ax in enumerate(axes.flat):
         ax.set_visible(i < len(shown))
-    for ax, param, own in zip(axes.flat, shown, steps):
-        _draw_steps(ax, explanation, param, own, ticks=None if cols == 1 else 3)
+    for ax, param, param_steps in zip(axes.flat, shown, steps):
+        _draw_steps(ax, explanation, param, param_steps, ticks=None if cols == 1 else 3)
         label(ax, title=shorten(param))
     notes = [
         "bars: filled moves up, hollow moves down; estimates with a standard error to either side, in the units of each parameter"
@@ -79,12 +79,14 @@ def explain(explanation: Explanation, *, figsize: Size | None = None) -> "Figure
 
 def _list_steps(explanation: Explanation, param: str) -> list[tuple[str, float]]:
     """Return causes and their shares in the units of the parameter, the largest first, slight ones together."""
-    one = explanation.shares.sel(param=param)
-    shares = one["shift"].values * float(one["baseline_se"])
-    steps = [(str(c), float(v)) for c, v in zip(one["cause"].values, shares) if v]
+    param_shares = explanation.shares.sel(param=param)
+    shares = param_shares["shift"].values * float(param_shares["baseline_se"])
+    steps = [
+        (str(c), float(v)) for c, v in zip(param_shares["cause"].values, shares) if v
+    ]
     steps.sort(key=lambda step: -abs(step[1]))
-    least = _SLIGHT * abs(steps[0][1]) if steps else 0.0
-    large = [step for step in steps[:CAUSES] if abs(step[1]) > least]
+    smallest = _SLIGHT * abs(steps[0][1]) if steps else 0.0
+    large = [step for step in steps[:CAUSES] if abs(step[1]) > smallest]
     small = steps[len(large) :]
     if small:
         large.append((f"{len(small)} smaller", sum(v for _, v in small)))
@@ -99,17 +101,17 @@ def _draw_steps(
     *,
     ticks: int | None,
 ) -> None:
-    one = explanation.shares.sel(param=param)
+    param_shares = explanation.shares.sel(param=param)
     last = len(steps) + 1
     for k, (row, end) in enumerate(((0, "baseline"), (last, "other"))):
         look = mark(k)
-        value = float(one[end])
-        se = float(one[f"{end}_se"])
+        value = float(param_shares[end])
+        se = float(param_shares[f"{end}_se"])
         if np.isfinite(se):
             ax.hlines(row, value - se, value + se, color=look.color, linewidth=1.8)
         style = {"color": look.color, "markerfacecolor": look.fill, "markersize": 6}
         ax.plot([value], [row], look.marker, **style)
-    x = float(one["baseline"])
+    x = float(param_shares["baseline"])
     for row, (_, size) in enumerate(steps, start=1):
         look = mark(0 if size > 0 else 1)
         ax.vlines(x, row - 1, row + 0.32, color=GREY, linewidth=0.7, zorder=0)

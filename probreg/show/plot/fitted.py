@@ -151,34 +151,36 @@ def _thin(fit: Fit) -> Fit:
     if draws is None or draws.count <= _DRAWS:
         return fit
     step = -(-draws.count // _DRAWS)
-    some = replace(draws, values={k: v[:, ::step] for k, v in draws.values.items()})
-    return replace(fit, solution=replace(fit.solution, draws=some))
+    thinned = replace(draws, values={k: v[:, ::step] for k, v in draws.values.items()})
+    return replace(fit, solution=replace(fit.solution, draws=thinned))
 
 
 def _predict_path(fit: Fit, path: Sweep, prob: float) -> Any:
     """Predict along the path, the mean and its band from all draws, and the band of new observations from some."""
     groups = groups_along(fit)
-    found = _thin(fit).predict(path.rows, prob, offset=path.offset, groups=groups)
+    prediction = _thin(fit).predict(path.rows, prob, offset=path.offset, groups=groups)
     if _thin(fit) is fit:
-        return found
+        return prediction
     means = fit.predictive(path.rows, offset=path.offset, groups=groups).means()
     lower, upper = equal_tail(means, prob)
     all_draws = {"mean": means.mean(0), "mean_lower": lower, "mean_upper": upper}
-    dims = found["mean"].dims
-    return found.assign({name: (dims, v) for name, v in all_draws.items()})
+    dims = prediction["mean"].dims
+    return prediction.assign({name: (dims, v) for name, v in all_draws.items()})
 
 
 def _predict_new_groups(
-    fit: Fit, path: Sweep, prob: float, found: Any
+    fit: Fit, path: Sweep, prob: float, prediction: Any
 ) -> tuple[Any, str]:
     """Replace the band of new observations by that of a new group, if effects vary by groups; name the group."""
-    if not fit.model.design.recipe.grouped or "new_lower" not in found:
-        return found, ""
+    if not fit.model.design.recipe.grouped or "new_lower" not in prediction:
+        return prediction, ""
     try:
         new = _thin(fit).predict(path.rows, prob, offset=path.offset, groups="new")
     except Incompatible:  # their prior is not normal
-        return found, ", typical group"
-    return found.assign({k: new[k] for k in ("new_lower", "new_upper")}), ", new group"
+        return prediction, ", typical group"
+    return prediction.assign(
+        {k: new[k] for k in ("new_lower", "new_upper")}
+    ), ", new group"
 
 
 def _mean_or_none(fit: Fit, path: Sweep) -> Array | None:
@@ -208,12 +210,12 @@ def _draw_fit(
 ) -> None:
     likelihood = fit.model.likelihood
     try:
-        found = _predict_path(fit, path, prob)
+        prediction = _predict_path(fit, path, prob)
     except (NotConverged, Incompatible):
         message(ax, "no estimate to draw")
         return
     if isinstance(likelihood, SoftmaxLikelihood):
-        _draw_classes(ax, fit, path, found)
+        _draw_classes(ax, fit, path, prediction)
         return
     if likelihood.binary:
         # move 0 and 1 a little towards the middle, with a fixed seed, so that rows do not hide one another
@@ -227,21 +229,23 @@ def _draw_fit(
         y = likelihood.response(fit.model.design.observed)
         style = {"facecolors": "white", "zorder": 1.5}
         _draw_points(ax, fit, path, y, label=_data_word(fit), **style)
-        found, group = _predict_new_groups(fit, path, prob, found)
+        prediction, group = _predict_new_groups(fit, path, prob, prediction)
         # none under sampling weights; new observations of trials are successes, not shares
-        if "new_lower" in found and not isinstance(likelihood, OfTrials):
+        if "new_lower" in prediction and not isinstance(likelihood, OfTrials):
             words = f"{100 * prob:g} % of new observations{group}"
             band = {"color": LIGHT, "alpha": 0.55, "linewidth": 0, "zorder": 1}
-            ends = found["new_lower"], found["new_upper"]
+            ends = prediction["new_lower"], prediction["new_upper"]
             ax.fill_between(path.x, *ends, label=words, **band)
     color = mark(0).color
     words = f"{100 * prob:g} % interval of the {word}"
     band = {"color": color, "alpha": 0.28, "linewidth": 0, "zorder": 2}
-    ends = found["mean_lower"], found["mean_upper"]
+    ends = prediction["mean_lower"], prediction["mean_upper"]
     ax.fill_between(path.x, *ends, label=words, **band)
     if reference is not None:
         ax.plot(path.x, reference, color=INK, linewidth=1, linestyle=DASHED, zorder=4)
-    ax.plot(path.x, found["mean"], color=color, linewidth=1.8, label=word, zorder=3)
+    ax.plot(
+        path.x, prediction["mean"], color=color, linewidth=1.8, label=word, zorder=3
+    )
 
 
 def _draw_points(
@@ -250,9 +254,9 @@ def _draw_points(
     """Draw the rows, those of other levels than the curve's faint."""
     area = np.broadcast_to(_area(fit), len(y))
     look = {"edgecolors": GREY, "linewidths": 0.8, "rasterized": len(y) > MANY, **look}
-    for rows, more in ((path.met, {"label": label}), (~path.met, {"alpha": _FAINT})):
+    for rows, options in ((path.met, {"label": label}), (~path.met, {"alpha": _FAINT})):
         if rows.any():
-            ax.scatter(path.observed[rows], y[rows], s=area[rows], **look, **more)
+            ax.scatter(path.observed[rows], y[rows], s=area[rows], **look, **options)
 
 
 def _data_word(fit: Fit) -> str:
@@ -284,17 +288,22 @@ def _trials(fit: Fit) -> Array | None:
     return n if design.weights is None else n * design.weights
 
 
-def _draw_classes(ax: Any, fit: Fit, path: Sweep, found: Any) -> None:
+def _draw_classes(ax: Any, fit: Fit, path: Sweep, prediction: Any) -> None:
     """Draw the probability of each class with its band, and observed shares in bins of rows."""
     observed = fit.model.likelihood.response(fit.model.design.observed)
     weights = _trials(fit)
-    for k, level in enumerate(found["level"].values):
+    for k, level in enumerate(prediction["level"].values):
         look = mark(k)
-        one = found.sel(level=level)
+        class_prediction = prediction.sel(level=level)
         band = {"color": look.color, "alpha": 0.18, "linewidth": 0}
-        ax.fill_between(path.x, one["mean_lower"], one["mean_upper"], **band)
+        ax.fill_between(
+            path.x,
+            class_prediction["mean_lower"],
+            class_prediction["mean_upper"],
+            **band,
+        )
         line = {"color": look.color, "linestyle": look.line}
-        ax.plot(path.x, one["mean"], linewidth=1.8, **line)
+        ax.plot(path.x, class_prediction["mean"], linewidth=1.8, **line)
         shares = _shares_by_bin(path.observed, np.nan_to_num(observed[:, k]), weights)
         style = {"markerfacecolor": look.fill, "markersize": 4.5}
         ax.plot(*shares, look.marker, color=look.color, **style)

@@ -76,8 +76,8 @@ def interval_panel(of: IntervalPanel, *, figsize: Size | None = None) -> "Figure
     ax.set_ylim((places[-1] if places else 0) + 0.7, -0.9)
     if len(fits) > 1:
         for i, fit in enumerate(fits):
-            own = [y for y, name in zip(places, owner) if name == fit]
-            _draw_fit_name(ax, fit, min(own), max(own), mark(i).color)
+            own_places = [y for y, name in zip(places, owner) if name == fit]
+            _draw_fit_name(ax, fit, min(own_places), max(own_places), mark(i).color)
     few_ticks(ax)
     title = f"{100 * of.prob:g} % intervals of {shorten(of.quantity, 44)}"
     label(ax, x=shorten(of.unit, 80), title=title)
@@ -96,9 +96,9 @@ def _draw_interval(ax: Any, y: float, row: Any, number: int, line: Any) -> None:
     look = mark(number)
     estimate, *ends = row
     edges = ax.get_xlim()
-    drawn = np.clip(ends, *edges)
-    ax.plot(drawn, [y, y], color=look.color, linewidth=1.8, linestyle=line)
-    for end, x, arrow in zip(ends, drawn, ("<", ">")):
+    clipped = np.clip(ends, *edges)
+    ax.plot(clipped, [y, y], color=look.color, linewidth=1.8, linestyle=line)
+    for end, x, arrow in zip(ends, clipped, ("<", ">")):
         head = "|" if np.isfinite(end) else arrow
         ax.plot([x], [y], head, color=look.color, markersize=8, clip_on=False)
     style = {"color": look.color, "markerfacecolor": look.fill, "markersize": 5.5}

@@ -45,17 +45,17 @@ def observations(fit: Fit) -> Observations:
     )
     rows, weights = observation_rows(model)
     part = _evenly(len(rows), MOST_ROWS)
-    found = predictive(
+    sampled = predictive(
         model, fit.solution, model.design.take(rows[part]), spread=False, seed=fit.seed
     )
-    atoms = _evenly(len(found.eta), MOST_DRAWS)
-    thin = found
-    if found.share is None:
+    atoms = _evenly(len(sampled.eta), MOST_DRAWS)
+    thin = sampled
+    if sampled.share is None:
         thin = Predictive(
-            found.likelihood,
-            found.eta[atoms],
-            {k: v[atoms] for k, v in found.aux.items()},
-            found.given,
+            sampled.likelihood,
+            sampled.eta[atoms],
+            {k: v[atoms] for k, v in sampled.aux.items()},
+            sampled.given,
         )
     if len(part) < len(rows):
         note = f"{len(part):,} of {len(rows):,} observations are shown"
@@ -95,15 +95,17 @@ def observed_quantile_residuals(fit: Fit, seen: Observations) -> Array:
 
 def beyond(seen: Observations, z: Array) -> str:
     """Count the quantile residuals beyond double precision and name their rows; "" for none."""
-    far = np.flatnonzero(np.abs(z) >= ndtri(1.0 - _EDGE) - 1e-6)
-    if not len(far):
+    outside = np.flatnonzero(np.abs(z) >= ndtri(1.0 - _EDGE) - 1e-6)
+    if not len(outside):
         return ""
     if seen.labels is None:
         labels = np.arange(len(z))
     else:
         labels = seen.labels
-    rows = ", ".join(str(v) for v in labels[far[:5]]) + (", …" if len(far) > 5 else "")
-    return f"{len(far)} beyond ±{ndtri(1.0 - _EDGE):.1f} drawn there (row{'s' * (len(far) > 1)} {rows})"
+    rows = ", ".join(str(v) for v in labels[outside[:5]]) + (
+        ", …" if len(outside) > 5 else ""
+    )
+    return f"{len(outside)} beyond ±{ndtri(1.0 - _EDGE):.1f} drawn there (row{'s' * (len(outside) > 1)} {rows})"
 
 
 def normal_order(n: int, prob: float) -> tuple[Array, Array, Array]:
@@ -120,18 +122,20 @@ def normal_order(n: int, prob: float) -> tuple[Array, Array, Array]:
     return middle, lower, upper
 
 
-def smooth(x: Array, y: Array, at: Array, share: float = 0.67) -> Array:
-    """Local line with tricube weights over the nearest `share` of the rows, at the points `at` (Cleveland 1979).
+def smooth(x: Array, y: Array, grid: Array, share: float = 0.67) -> Array:
+    """Local line with tricube weights over the nearest `share` of the rows, at the points `grid` (Cleveland 1979).
 
     >>> x = np.arange(10.0)
     >>> smooth(x, 2.0 * x + 1.0, np.array([4.5])).round(6)
     array([10.])
     """
     k = max(int(np.ceil(share * len(x))), min(len(x), 3))
-    far = np.abs(x - at[:, None])
-    reach = np.partition(far, k - 1, axis=1)[:, k - 1 : k]
+    distance = np.abs(x - grid[:, None])
+    reach = np.partition(distance, k - 1, axis=1)[:, k - 1 : k]
     w = (
-        np.clip(1.0 - (far / np.where(reach > 0, 1.0001 * reach, 1.0)) ** 3, 0.0, None)
+        np.clip(
+            1.0 - (distance / np.where(reach > 0, 1.0001 * reach, 1.0)) ** 3, 0.0, None
+        )
         ** 3
     )
     total = w.sum(1)
@@ -146,10 +150,10 @@ def smooth(x: Array, y: Array, at: Array, share: float = 0.67) -> Array:
         out=np.zeros_like(cov),
         where=var > 1e-12 * (np.ptp(x) ** 2 + 1e-300) * total,
     )
-    return my + slope * (at - mx)
+    return my + slope * (grid - mx)
 
 
-def _evenly(n: int, most: int) -> Array:
-    if n <= most:
+def _evenly(n: int, limit: int) -> Array:
+    if n <= limit:
         return np.arange(n)
-    return np.linspace(0, n - 1, most).round().astype(int)
+    return np.linspace(0, n - 1, limit).round().astype(int)

@@ -74,13 +74,13 @@ def partial(fit: Fit, *columns: str, figsize: Size | None = None) -> "Figure":
     >>> [ax.get_xlabel() for ax in partial(fit, "air_flow").axes]
     ['air_flow']
     """
-    every = residuals(fit, "partial")
+    partial_residuals = residuals(fit, "partial")
     drawable = _terms(fit)
     missing = [c for c in columns if c not in drawable]
     if missing:
-        known = ", ".join(drawable) or "none"
+        term_names = ", ".join(drawable) or "none"
         raise DataError(
-            f"{missing[0]!r} is not a term with one numeric column or a factor; there are: {known}"
+            f"{missing[0]!r} is not a term with one numeric column or a factor; there are: {term_names}"
         )
     chosen = list(columns) or list(drawable)[:_MOST]
     if not chosen:
@@ -97,7 +97,7 @@ def partial(fit: Fit, *columns: str, figsize: Size | None = None) -> "Figure":
         down, across, size=(2.6 * across + 0.8, 2.5 * down + 0.7), figsize=figsize
     )
     for ax, (name, k) in zip(axes.flat, panels, strict=False):
-        residual = every.sel(term=name).values.reshape(-1, len(outcomes))
+        residual = partial_residuals.sel(term=name).values.reshape(-1, len(outcomes))
         _draw_term(ax, fit, drawable[name], residual[fit.model.design.places, k], k)
         title = name if outcomes[k] is None else f"{name}, {outcomes[k]}"
         label(ax, x=shorten(title, 32) + ax.get_xlabel())
@@ -111,10 +111,10 @@ def partial(fit: Fit, *columns: str, figsize: Size | None = None) -> "Figure":
         notes.append("Points of a level are spread sideways")
     if not columns and len(drawable) > _MOST:
         notes.append(f"{len(drawable) - len(chosen)} more terms can be named")
-    others = [shorten(t, 24) for t in columns_by_term(fit) if t not in drawable]
-    if others and not columns:
-        more = " and more" * (len(others) > 3)
-        notes.append(f"Not drawn: {', '.join(others[:3])}{more}")
+    undrawn = [shorten(t, 24) for t in columns_by_term(fit) if t not in drawable]
+    if undrawn and not columns:
+        suffix = " and more" * (len(undrawn) > 3)
+        notes.append(f"Not drawn: {', '.join(undrawn[:3])}{suffix}")
     footnote(fig, ". ".join(notes))
     return fig
 
@@ -137,12 +137,12 @@ def _draw_term(
     used = np.full(design.n, True)
     if design.weights is not None:
         used = design.weights > 0
-    near = _nearby_residuals(residual, used)[used]
+    in_view = _nearby_residuals(residual, used)[used]
     x = design.X[:, columns[0]] if levels is None else levels
     draw = _draw_line if levels is None else _level_means
-    draw(ax, x[used], residual[used], effect[used], near)
-    if not near.all():
-        ax.set_xlabel(f" ({int((~near).sum())} rows beyond)")
+    draw(ax, x[used], residual[used], effect[used], in_view)
+    if not in_view.all():
+        ax.set_xlabel(f" ({int((~in_view).sum())} rows beyond)")
 
 
 def _terms(fit: Fit) -> dict[str, tuple[tuple[int, ...], Array | None]]:
@@ -155,18 +155,20 @@ def _terms(fit: Fit) -> dict[str, tuple[tuple[int, ...], Array | None]]:
         DataError
     ):  # a transformed variable cannot be read back: numbers can be drawn all the same
         table = {}
-    found: dict[str, tuple[tuple[int, ...], Array | None]] = {}
-    for name, at in columns_by_term(fit).items():
+    terms_by_name: dict[str, tuple[tuple[int, ...], Array | None]] = {}
+    for name, positions in columns_by_term(fit).items():
         if name in factors and name in table:
-            found[name] = (at, np.asarray(table[name]).astype(str))
-        elif len(at) == 1 and name not in factors:
-            values = np.unique(design.X[:10_000, at[0]])
+            terms_by_name[name] = (positions, np.asarray(table[name]).astype(str))
+        elif len(positions) == 1 and name not in factors:
+            values = np.unique(design.X[:10_000, positions[0]])
             few = len(values) <= _LEVELS
-            found[name] = (
-                at,
-                np.array([f"{v:g}" for v in design.X[:, at[0]]]) if few else None,
+            terms_by_name[name] = (
+                positions,
+                np.array([f"{v:g}" for v in design.X[:, positions[0]]])
+                if few
+                else None,
             )
-    return found
+    return terms_by_name
 
 
 def _nearby_residuals(residual: Array, used: Array) -> Array:
@@ -192,9 +194,9 @@ def _draw_line(ax: Any, x: Array, y: Array, effect: Array, shown: Array) -> None
     points(ax, x[shown], y[shown])
     ends = np.argsort(x, kind="stable")[[0, -1]]
     ax.plot(x[ends], effect[ends], color=mark(0).color, linewidth=1.4, label="fitted")
-    at = np.linspace(x.min(), x.max(), 60)
+    grid = np.linspace(x.min(), x.max(), 60)
     style = {"color": mark(1).color, "linewidth": 1.8, "linestyle": DASHED}
-    ax.plot(at, smooth(x, y, at), label="smooth", **style)
+    ax.plot(grid, smooth(x, y, grid), label="smooth", **style)
 
 
 def _level_means(ax: Any, level: Array, y: Array, effect: Array, shown: Array) -> None:
@@ -202,13 +204,13 @@ def _level_means(ax: Any, level: Array, y: Array, effect: Array, shown: Array) -
     names = sorted(dict.fromkeys(level.tolist()), key=_level_order)
     rng = np.random.default_rng(0)
     for i, name in enumerate(names):
-        own = level == name
+        in_level = level == name
         x = i + rng.uniform(-_SPREAD, _SPREAD, len(y))
-        points(ax, x[own & shown], y[own & shown])
+        points(ax, x[in_level & shown], y[in_level & shown])
         bar = {"color": mark(0).color, "linewidth": 1.8, "label": "fitted"}
-        ax.plot([i - 0.32, i + 0.32], [effect[own].mean()] * 2, **bar)
+        ax.plot([i - 0.32, i + 0.32], [effect[in_level].mean()] * 2, **bar)
         dot = {"color": mark(1).color, "markersize": 5, "label": "mean of a level"}
-        ax.plot([i], [y[own].mean()], "D", **dot)
+        ax.plot([i], [y[in_level].mean()], "D", **dot)
     ax.set_xlim(-0.5, len(names) - 0.5)
     if len(names) > _ABREAST:
         ax.set_xticks(range(len(names)), [shorten(name, 20) for name in names])

@@ -9,6 +9,6 @@ class Picture(Figure):
     """A matplotlib Figure outside pyplot: nothing to close, and a notebook shows it once, as the value of its cell."""
 
     def _repr_png_(self) -> bytes:
-        out = BytesIO()
-        self.savefig(out, format="png", dpi=150)
-        return out.getvalue()
+        buffer = BytesIO()
+        self.savefig(buffer, format="png", dpi=150)
+        return buffer.getvalue()

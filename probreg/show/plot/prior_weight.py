@@ -110,17 +110,17 @@ def _prior_draws(fit: Fit) -> Array | None:
     if model.joint.contrast is not None:
         return None  # a penalty on all classes
     sigma = fit.model.noise(fit.aux)
-    out = np.zeros((_DRAWS, *model.shape))
+    drawn_beta = np.zeros((_DRAWS, *model.shape))
     for b in model.joint.blocks:
         if isinstance(b.prior, Flat) or model.design.of_terms[list(b.columns)].all():
             continue
         unit = sigma if b.prior.sigma_units else 1.0
         shape = (_DRAWS, len(b.columns), b.width(model.shape[1]))
         try:
-            b.put(out, b.prior.sample(rng, shape, unit))
+            b.put(drawn_beta, b.prior.sample(rng, shape, unit))
         except ProbregError:
             return None
-    return reported_coefficients(model, out).reshape(_DRAWS, -1)
+    return reported_coefficients(model, drawn_beta).reshape(_DRAWS, -1)
 
 
 def _posterior(fit: Fit) -> list[Any]:
@@ -141,8 +141,8 @@ def _draw_densities(
         return
     x = np.linspace(low, high, _POINTS)
     series = (("prior", prior, 2), ("likelihood", likelihood, 1), ("posterior", posterior, 0))  # fmt: skip
-    for name, of, number in series:
-        y = None if of is None else _density(of, x)
+    for name, distribution, number in series:
+        y = None if distribution is None else _density(distribution, x)
         if y is not None:
             look = mark(number)
             width = 2.2 if name == "posterior" else 1.5
@@ -176,19 +176,21 @@ def _limits(
     return (min(ends), max(ends)) if ends else (np.nan, np.nan)
 
 
-def _density(of: Any, x: Array) -> Array | None:
+def _density(distribution: Any, x: Array) -> Array | None:
     """Return the density of draws (S,), by a kernel estimate, or of a normal (centre, sd); None without a spread."""
-    if not isinstance(of, np.ndarray):
-        centre, sd = of
+    if not isinstance(distribution, np.ndarray):
+        centre, sd = distribution
         if not (np.isfinite([centre, sd]).all() and sd > 0):
             return None
         return np.exp(-0.5 * ((x - centre) / sd) ** 2)
     # Silverman's width from the quartiles, which heavy tails do not change
-    low, high = np.quantile(of, [0.25, 0.75])
-    width = 0.9 * min(of.std(), (high - low) / 1.34) * len(of) ** -0.2
+    low, high = np.quantile(distribution, [0.25, 0.75])
+    width = (
+        0.9 * min(distribution.std(), (high - low) / 1.34) * len(distribution) ** -0.2
+    )
     if not width > 0:
         return None
     edges = np.linspace(x[0] - 5 * width, x[-1] + 5 * width, 2048)
-    counts, _ = np.histogram(of, edges)
+    counts, _ = np.histogram(distribution, edges)
     middle = 0.5 * (edges[1:] + edges[:-1])
     return np.exp(-0.5 * ((x[:, None] - middle) / width) ** 2) @ counts

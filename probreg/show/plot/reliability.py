@@ -113,15 +113,15 @@ def reliability(
                 "forecasts and weights are those of the fit: pass the Fit alone, or y with forecasts"
             )
         seen = observations(y)
-        drawn, x_label = forecasts_of_fit(y, seen)
+        panels, x_label = forecasts_of_fit(y, seen)
         note = ". ".join(
             p for p in (f"{method_name(y)}, rows of the fit", seen.note) if p
         )
     else:
-        drawn, x_label = _read_forecasts(y, forecasts, weights, event)
+        panels, x_label = _read_forecasts(y, forecasts, weights, event)
         note = ""
-    cols = min(len(drawn), 3)
-    rows = -(-len(drawn) // cols)
+    cols = min(len(panels), 3)
+    rows = -(-len(panels) // cols)
     if cols == 1:
         size = (3.8, 3.9)
     else:
@@ -137,7 +137,7 @@ def reliability(
     )
     for ax in axes.flat:
         ax.set_visible(False)
-    for i, panel in enumerate(drawn):
+    for i, panel in enumerate(panels):
         row, column = divmod(i, cols)
         top = axes[2 * row, column]
         below = axes[2 * row + 1, column]
@@ -167,7 +167,7 @@ def _read_forecasts(
             ]
             return classes, "forecast probability"
         forecasts = {None: p}
-    drawn = []
+    panels = []
     for name, values in forecasts.items():
         p = np.asarray(values)
         if p.ndim != 1:
@@ -175,8 +175,8 @@ def _read_forecasts(
                 f"each forecaster gives one probability for each outcome, got shape {p.shape}"
             )
         title = None if name is None else shorten(name, 30)
-        drawn.append(Forecasts(title, p, outcomes, weights))
-    return drawn, x_label
+        panels.append(Forecasts(title, p, outcomes, weights))
+    return panels, x_label
 
 
 def forecasts_of_fit(fit: Fit, seen: Observations) -> tuple[list[Forecasts], str]:
@@ -199,7 +199,7 @@ def forecasts_of_fit(fit: Fit, seen: Observations) -> tuple[list[Forecasts], str
     if isinstance(likelihood, UnivariateLikelihood):
         name = f"predicted {shorten(likelihood.mean_name(response))}"
         return [Forecasts(None, seen.mean[rows], codes.astype(float), weights)], name
-    drawn = [
+    panels = [
         Forecasts(
             shorten(f"{response} = {level}", 30),
             seen.mean[rows, k],
@@ -208,46 +208,46 @@ def forecasts_of_fit(fit: Fit, seen: Observations) -> tuple[list[Forecasts], str
         )
         for k, level in enumerate(likelihood.classes)
     ]
-    return drawn, "predicted probability"
+    return panels, "predicted probability"
 
 
 def _draw_reliability(top: Any, below: Any, panel: Forecasts, prob: float) -> None:
-    found = panel.decompose()
+    decomposition = panel.decompose()
     top.set_visible(True)
     below.set_visible(True)
-    draw_shares(top, found, prob, mark(0))
+    draw_shares(top, decomposition, prob, mark(0))
     top.set_ylim(-0.03, 1.03)
     top.tick_params(labelbottom=False)
-    text = f"Brier {found.score:.3f}\ncalibration {found.calibration:.3f}\nresolution {found.resolution:.3f}\nuncertainty {found.uncertainty:.3f}"
+    text = f"Brier {decomposition.score:.3f}\ncalibration {decomposition.calibration:.3f}\nresolution {decomposition.resolution:.3f}\nuncertainty {decomposition.uncertainty:.3f}"
     corner = {"transform": top.transAxes, "ha": "right", "va": "bottom"}
     top.text(0.99, 0.02, text, fontsize=SMALL - 0.5, color=GREY, **corner)
     if panel.is_grouped:
         edges = np.linspace(0.0, 1.0, _STROKES + 1)
         below.hist(panel.p, edges, weights=panel.weights, color=GREY, rwidth=0.75)
     else:
-        below.bar(found.forecast, found.count, width=0.03, color=GREY)
+        below.bar(decomposition.forecast, decomposition.count, width=0.03, color=GREY)
     below.locator_params(axis="y", nbins=3, integer=True)
 
 
-def draw_shares(ax: Any, found: Decomposition, prob: float, look: Mark) -> None:
+def draw_shares(ax: Any, decomposition: Decomposition, prob: float, look: Mark) -> None:
     """Draw observed shares against forecasts, the diagonal, and the bars of shares that agree with their forecasts."""
-    lower, upper = consistent(found, prob)
+    lower, upper = consistent(decomposition, prob)
     ax.plot([0, 1], [0, 1], color=GREY, linewidth=0.9, linestyle=DASHED, zorder=1)
-    ax.vlines(found.forecast, lower, upper, color=LIGHT, linewidth=7, zorder=0)
+    ax.vlines(decomposition.forecast, lower, upper, color=LIGHT, linewidth=7, zorder=0)
     style = {"color": look.color, "markerfacecolor": look.fill, "zorder": 3}
-    ax.plot(found.forecast, found.observed, look.marker, markersize=5, linestyle=look.line, linewidth=0.9, **style)  # fmt: skip
+    ax.plot(decomposition.forecast, decomposition.observed, look.marker, markersize=5, linestyle=look.line, linewidth=0.9, **style)  # fmt: skip
     ax.set_xlim(-0.03, 1.03)
 
 
-def consistent(found: Decomposition, prob: float) -> tuple[Array, Array]:
+def consistent(decomposition: Decomposition, prob: float) -> tuple[Array, Array]:
     """Binomial quantiles of the observed share of each group if the event happens with the forecast probability.
 
     >>> found = decompose(np.arange(20) % 2, np.full(20, 0.5))
     >>> consistent(found, 0.9)
     (array([0.3]), array([0.7]))
     """
-    n = np.round(found.count)
-    p = found.forecast
+    n = np.round(decomposition.count)
+    p = decomposition.forecast
     inside = (p > 0) & (p < 1)
     tail = (1.0 - prob) / 2.0
     ends = []

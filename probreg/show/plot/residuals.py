@@ -248,11 +248,11 @@ def autocorrelation(
     return fig
 
 
-def _require_numbers(fit: Fit, what: str) -> UnivariateLikelihood:
+def _require_numbers(fit: Fit, plot_name: str) -> UnivariateLikelihood:
     likelihood = fit.model.likelihood
     if not isinstance(likelihood, UnivariateLikelihood) or likelihood.binary:
         raise Incompatible(
-            f"no {what} of {likelihood.named} response: use plot.reliability(fit)"
+            f"no {plot_name} of {likelihood.named} response: use plot.reliability(fit)"
         )
     return likelihood
 
@@ -304,24 +304,24 @@ def against_fitted(ax: Any, fit: Fit, seen: Observations, z: Array) -> None:
 def draw_smooth(ax: Any, x: Array, y: Array) -> None:
     """Draw a local-line smooth of y over x, if x takes more than three values."""
     if len(np.unique(x)) > 3:
-        at = np.linspace(x.min(), x.max(), 60)
+        grid = np.linspace(x.min(), x.max(), 60)
         color = mark(1).color
-        ax.plot(at, smooth(x, y, at), color=color, linewidth=1.8, label="smooth")
+        ax.plot(grid, smooth(x, y, grid), color=color, linewidth=1.8, label="smooth")
 
 
 def spread_against_fitted(ax: Any, fit: Fit) -> None:
     """Draw the roots of absolute residuals against the fitted mean, and their average for normal noise."""
     if local_obstacle(fit) is None:
         kind = "internally studentised"
-        found = influence_measures(fit)["internal"]
+        studentised = influence_measures(fit)["internal"]
     elif isinstance(fit.model.likelihood, SmoothLikelihood):
         kind = "Pearson"
-        found = residuals_of(fit, "pearson")
+        studentised = residuals_of(fit, "pearson")
     else:
         kind = "quantile"
-        found = residuals_of(fit, "quantile")
+        studentised = residuals_of(fit, "quantile")
     design = fit.model.design
-    r = found.values[design.places]
+    r = studentised.values[design.places]
     response = fit.model.likelihood.response(design.observed)
     mean = response - residuals_of(fit).values[design.places]
     use = np.isfinite(r)

@@ -66,8 +66,8 @@ def sbc(found: SBC, *, figsize: Size | None = None) -> "Figure":
     return fig
 
 
-def _draw_ranks(ax: Any, found: SBC, name: str) -> None:
-    data = found.ecdf_difference
+def _draw_ranks(ax: Any, result: SBC, name: str) -> None:
+    data = result.ecdf_difference
     x = np.r_[0.0, data["point"].values, 1.0]
     low = np.r_[0.0, data["lower"].values, 0.0]
     high = np.r_[0.0, data["upper"].values, 0.0]

@@ -81,19 +81,19 @@ def smooth(
     >>> [ax.get_xlabel() for ax in smooth(fit).axes]
     ['x']
     """
-    every = functions_called(fit.model.design, term)
+    functions = functions_called(fit.model.design, term)
     shown = [
         f
-        for f in every
+        for f in functions
         if len(f.inputs) == 1 or (len(f.inputs) in POINTS and not derivative)
     ]
     if not shown:
         if derivative:
-            what = "only derivatives of functions of one column are drawn"
+            reason = "only derivatives of functions of one column are drawn"
         else:
-            what = "only functions of up to two columns are drawn"
+            reason = "only functions of up to two columns are drawn"
         raise DataError(
-            f"{what}, and {every[0].label} has {len(every[0].inputs)}; fit.smooth(at=...) has the numbers"
+            f"{reason}, and {functions[0].label} has {len(functions[0].inputs)}; fit.smooth(at=...) has the numbers"
         )
     outcomes = fit.model.likelihood.outcomes or (None,)
     panels = [
@@ -102,21 +102,23 @@ def smooth(
         for o in outcomes
         for sd in ((False, True) if len(f.inputs) == 2 else (False,))
     ]
-    drawn = panels[:_MOST]
-    across = min(len(drawn), _ACROSS if not any(sd for *_, sd in drawn) else 2)
-    down = -(-len(drawn) // across)
+    drawn_panels = panels[:_MOST]
+    across = min(
+        len(drawn_panels), _ACROSS if not any(sd for *_, sd in drawn_panels) else 2
+    )
+    down = -(-len(drawn_panels) // across)
     fig, axes = paper(
         down,
         across,
         size=(3.0 * across + (3.0 if across == 1 else 0.6), 2.7 * down + 0.8),
         figsize=figsize,
     )
-    found = {
+    curves = {
         f.label: fit.smooth(f.label, prob, derivative=derivative)
-        for f in dict.fromkeys(f for f, *_ in drawn)
+        for f in dict.fromkeys(f for f, *_ in drawn_panels)
     }
-    for ax, (f, outcome, sd) in zip(axes.flat, drawn):
-        data = found[f.label]
+    for ax, (f, outcome, sd) in zip(axes.flat, drawn_panels):
+        data = curves[f.label]
         name = f.label
         if outcome is not None:
             data = data.sel(outcome=outcome)
@@ -131,14 +133,14 @@ def smooth(
         _draw_curve(ax, data, rows, derivative)
         if len(panels) > 1:
             label(ax, title=shorten(name, 34))
-    for ax in axes.flat[len(drawn) :]:
+    for ax in axes.flat[len(drawn_panels) :]:
         ax.set_visible(False)
-    _same_height(axes, drawn)
-    if len(drawn[0][0].inputs) == 1:
-        label(axes[0, 0], y=_axis(fit, drawn[0][0], derivative))
+    _same_height(axes, drawn_panels)
+    if len(drawn_panels[0][0].inputs) == 1:
+        label(axes[0, 0], y=_axis(fit, drawn_panels[0][0], derivative))
         top_legend(fig, axes[0, 0])
-    hidden = len(panels) - len(drawn)
-    footnote(fig, _caption(fit, found, prob, hidden, len(every) - len(shown)))
+    hidden = len(panels) - len(drawn_panels)
+    footnote(fig, _caption(fit, curves, prob, hidden, len(functions) - len(shown)))
     return fig
 
 
@@ -146,17 +148,17 @@ def _axis(fit: Fit, function: TermFunction, derivative: bool) -> str:
     """Name the vertical axis."""
     name = function.inputs[0]
     if function.by == "number":
-        what = "coefficient that varies"
+        subject = "coefficient that varies"
     else:
-        what = function.label
+        subject = function.label
     if derivative:
-        return shorten(f"slope of {what} in {name}", 40)
+        return shorten(f"slope of {subject} in {name}", 40)
     link = fit.model.likelihood.link.name
     if link == "identity" or fit.model.likelihood.outcomes:
         scale = ""
     else:
         scale = f" on the {link} scale"
-    return shorten(what + scale, 40)
+    return shorten(subject + scale, 40)
 
 
 def _draw_curve(ax: Any, data: Any, points: Array, derivative: bool) -> None:
@@ -195,20 +197,20 @@ def _draw_surface(fig: Any, ax: Any, data: Any, points: Array, sd: bool) -> None
         ax.plot(*points.T, ".", rasterized=len(points) > MANY, **dots)
 
 
-def _same_height(axes: Any, drawn: list[Any]) -> None:
+def _same_height(axes: Any, panels: list[Any]) -> None:
     """Give functions of the same term the same vertical scale."""
-    curves = [(ax, f) for ax, (f, *_) in zip(axes.flat, drawn) if len(f.inputs) == 1]
+    curves = [(ax, f) for ax, (f, *_) in zip(axes.flat, panels) if len(f.inputs) == 1]
     if curves and len({f.term_name for _, f in curves}) == 1:
         low, high = np.array([ax.get_ylim() for ax, _ in curves]).T
         for ax, _ in curves:
             ax.set_ylim(low.min(), high.max())
 
 
-def _caption(fit: Fit, found: Any, prob: float, hidden: int, undrawn: int) -> str:
+def _caption(fit: Fit, curves: Any, prob: float, hidden: int, undrawn: int) -> str:
     edf = fit.smooths["edf"]
     spent = ", ".join(
         f"{name} {edf[name]:.3g}"
-        for name in list(found)[:_ACROSS]
+        for name in list(curves)[:_ACROSS]
         if np.isfinite(edf[name])
     )
     if fit.target == "posterior":
@@ -217,8 +219,8 @@ def _caption(fit: Fit, found: Any, prob: float, hidden: int, undrawn: int) -> st
         law = "scales taken as known"
     if fit.solution.conditional is not None:
         law = "joint with the scales"
-    said = [f"{method_name(fit)}, {100 * prob:g} % bands ({law})"]
-    said += [f"effective degrees of freedom {spent}"] if spent else []
-    said += [f"{hidden} more panels can be named"] if hidden else []
-    said += [f"{undrawn} functions of more columns are not drawn"] if undrawn else []
-    return "; ".join(said)
+    parts = [f"{method_name(fit)}, {100 * prob:g} % bands ({law})"]
+    parts += [f"effective degrees of freedom {spent}"] if spent else []
+    parts += [f"{hidden} more panels can be named"] if hidden else []
+    parts += [f"{undrawn} functions of more columns are not drawn"] if undrawn else []
+    return "; ".join(parts)

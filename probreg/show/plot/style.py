@@ -86,17 +86,17 @@ def plain_text(text: object) -> str:
     return " ".join(str(text).split()).replace("$", r"\$")
 
 
-def shorten(text: object, most: int = 48) -> str:
+def shorten(text: object, limit: int = 48) -> str:
     """Shorten a name by leaving out its middle, because names differ at their ends.
 
     >>> shorten("measurement of site 12", 14)
     'measurem…te 12'
     """
     name = plain_text(text)
-    tail = most // 3 + 1
-    if len(name) <= most:
+    tail = limit // 3 + 1
+    if len(name) <= limit:
         return name
-    return f"{name[: most - 1 - tail]}…{name[-tail:]}"
+    return f"{name[: limit - 1 - tail]}…{name[-tail:]}"
 
 
 def paper(
@@ -175,9 +175,9 @@ def label(
     if y is not None:
         ax.set_ylabel(_wrap_text(y, high * _LABEL), fontsize=NORMAL, color=INK)
     if title is not None:
-        most = max(int(wide * _TITLE), 12)
+        limit = max(int(wide * _TITLE), 12)
         ax.set_title(
-            shorten(title.replace(r"\$", "$"), most),
+            shorten(title.replace(r"\$", "$"), limit),
             fontsize=NORMAL,
             color=INK,
             loc="left",
@@ -199,11 +199,11 @@ def points(ax: Any, x: Any, y: Any, **look: Any) -> None:
 
 def top_legend(fig: "Figure", source: Any) -> None:
     """Draw one legend for all panels above them; `source` is the axes with the labels, each label once."""
-    found: dict[str, Any] = {}
+    handles: dict[str, Any] = {}
     for ax in np.ravel(np.array(source, dtype=object)):
         for handle, name in zip(*ax.get_legend_handles_labels()):
-            found.setdefault(name, handle)
-    if not found:
+            handles.setdefault(name, handle)
+    if not handles:
         return
     style: dict[str, Any] = {
         "frameon": False,
@@ -213,8 +213,10 @@ def top_legend(fig: "Figure", source: Any) -> None:
         "loc": "outside upper left",
     }
     width = fig.get_figwidth() * fig.dpi
-    for columns in range(min(4, len(found)), 0, -1):
-        legend = fig.legend(list(found.values()), list(found), ncols=columns, **style)
+    for columns in range(min(4, len(handles)), 0, -1):
+        legend = fig.legend(
+            list(handles.values()), list(handles), ncols=columns, **style
+        )
         if columns == 1 or legend.get_window_extent().width <= 0.96 * width:
             return
         legend.remove()

@@ -88,9 +88,9 @@ def sweep(
         name: _format_value(value) for name, value in base.items() if name != variable
     }
     levels = tuple(name for name in held if name not in means)
-    met = np.ones(len(observed), dtype=bool)
+    at_base = np.ones(len(observed), dtype=bool)
     for name in levels:
-        met &= np.asarray(table[name]) == base[name]
+        at_base &= np.asarray(table[name]) == base[name]
     return Sweep(
         variable,
         x,
@@ -99,7 +99,7 @@ def sweep(
         held,
         observed,
         levels,
-        met,
+        at_base,
     )
 
 
@@ -161,12 +161,12 @@ def _wald_of_range(fit: Fit, table: Variables, base: Variables, name: str) -> fl
         high = float(np.max(table[name]))
     design = fit.model.design
     rows = _sweep_rows(base, name, np.array([low, high]))
-    made = design.at(
+    two_rows = design.at(
         with_group_columns(design.recipe, rows), offset=_mean_offset(design, 2)
     )
     if design.recipe.grouped:
-        made = rows_of_groups(made, "typical")
-    step = made.X[1] - made.X[0]
+        two_rows = rows_of_groups(two_rows, "typical")
+    step = two_rows.X[1] - two_rows.X[0]
     change = step @ fit.solution.beta
     V = fit.solution.scale.of_rows(step[None])[0]
     if np.isfinite(change).all() and np.isfinite(V).all():

@@ -92,10 +92,10 @@ def path(
     fig, axes = paper(len(shown), 1, size=(7.6, height), figsize=figsize, sharex=True)
     gap = _LINE * len(shown) / (0.77 * fig.get_figheight())
     for k, ax in enumerate(axes[:, 0]):
-        named = _columns_to_name(found.scales, curves[:, :, k], scale)
-        _draw_curves(ax, found.scales, curves[:, :, k], ends[0, :, k], named)
-        names = [model.design.columns[columns[j]] for j in named]
-        _draw_names(ax, curves[-1, named, k], names, gap)
+        labelled = _columns_to_name(found.scales, curves[:, :, k], scale)
+        _draw_curves(ax, found.scales, curves[:, :, k], ends[0, :, k], labelled)
+        names = [model.design.columns[columns[j]] for j in labelled]
+        _draw_names(ax, curves[-1, labelled, k], names, gap)
         if scale is not None:
             ax.axvline(scale, color=INK, linewidth=1.0, linestyle=DASHED, zorder=1)
         title = shorten(shown[k]) if len(outcomes) > 1 else None
@@ -109,10 +109,10 @@ def path(
 
 
 def _standardise(
-    found: RegularisationPath, coef: Array, columns: Array, outcomes: int
+    result: RegularisationPath, coef: Array, columns: Array, outcomes: int
 ) -> Array:
     """Return coefficients times the standard deviation of their columns, (S, columns, outcomes)."""
-    design = found.model.design
+    design = result.model.design
     sd = np.asarray(design.moments.scale, dtype=float)[columns]
     table = coef.reshape(-1, len(design.columns), outcomes)[:, columns]
     return table * np.where(sd > 0, sd, 1.0)[:, None]
@@ -124,21 +124,23 @@ def _columns_to_name(scales: Array, curves: Array, scale: float | None) -> Array
         size = np.nanmax(np.abs(curves), axis=0)
     else:
         size = np.abs(curves[int(np.argmin(np.abs(np.log(scales / scale))))])
-    named = np.arange(curves.shape[1])
-    if len(named) > ALL:
-        named = np.argsort(-np.nan_to_num(size), kind="stable")[:FEW]
-    return named[np.argsort(-curves[-1, named], kind="stable")]
+    labelled = np.arange(curves.shape[1])
+    if len(labelled) > ALL:
+        labelled = np.argsort(-np.nan_to_num(size), kind="stable")[:FEW]
+    return labelled[np.argsort(-curves[-1, labelled], kind="stable")]
 
 
 def _draw_curves(
-    ax: Any, scales: Array, curves: Array, ends: Array, named: Array
+    ax: Any, scales: Array, curves: Array, ends: Array, labelled: Array
 ) -> None:
     """Draw grey curves first, then those with names, each joined to its maximum likelihood estimate."""
     ax.set_xscale("log")
     ax.axhline(0.0, color=GREY, linewidth=0.9, zorder=0)
-    ax.plot(scales, np.delete(curves, named, 1), color=LIGHT, linewidth=0.7, zorder=1)
+    ax.plot(
+        scales, np.delete(curves, labelled, 1), color=LIGHT, linewidth=0.7, zorder=1
+    )
     right = scales[-1] * (scales[-1] / scales[0]) ** 0.025
-    for number, j in enumerate(named):
+    for number, j in enumerate(labelled):
         look = mark(number)
         line = {"color": look.color, "zorder": 3}
         ax.plot(scales, curves[:, j], linestyle=look.line, linewidth=1.6, **line)
@@ -149,7 +151,7 @@ def _draw_curves(
             ax.plot([right], [ends[j]], look.marker, **style, **line)
     ax.set_xlim(scales[0], right)
     # the frame contains the named curves and their ends; grey ones may leave it
-    values = np.r_[curves[:, named].ravel(), ends[named], 0.0]
+    values = np.r_[curves[:, labelled].ravel(), ends[labelled], 0.0]
     low = float(np.nanmin(values))
     high = float(np.nanmax(values))
     pad = 0.06 * ((high - low) or 1.0)
@@ -171,37 +173,37 @@ def _draw_names(ax: Any, values: Array, names: list[str], gap: float) -> None:
         "va": "center",
         "annotation_clip": False,
     }
-    for number, (at, name) in enumerate(zip(y, names)):
+    for number, (height, name) in enumerate(zip(y, names)):
         pale = number % 6 in (3, 5)  # colours too light for letters
         color = INK if pale else mark(number).color
         text = shorten(name, 26)
-        ax.annotate(text, (1.0, at), fontsize=SMALL, color=color, **style)
+        ax.annotate(text, (1.0, height), fontsize=SMALL, color=color, **style)
 
 
 def _draw_degrees(ax: Any, scales: Array, df: Array) -> None:
     """Write the effective degrees of freedom above the axis."""
     top = ax.secondary_xaxis("top")
     plain_axes(top)
-    at = np.geomspace(scales[0], scales[-1], 9)[:-1] if len(scales) > 1 else scales
-    known = np.isfinite(df)
-    values = np.interp(np.log(at), np.log(scales[known]), df[known])
-    top.set_xticks(at, [f"{v:.1f}" for v in values])
+    ticks = np.geomspace(scales[0], scales[-1], 9)[:-1] if len(scales) > 1 else scales
+    is_finite = np.isfinite(df)
+    values = np.interp(np.log(ticks), np.log(scales[is_finite]), df[is_finite])
+    top.set_xticks(ticks, [f"{v:.1f}" for v in values])
     top.minorticks_off()
     top.spines["top"].set_visible(False)
     label(top, x="effective degrees of freedom")
 
 
 def _describe_path(
-    found: RegularisationPath, columns: int, scale: float | None, outcomes: int
+    result: RegularisationPath, columns: int, scale: float | None, outcomes: int
 ) -> str:
     notes = ["marks at the right: maximum likelihood"]
-    if found.ml is None:
+    if result.ml is None:
         notes = ["no maximum likelihood estimate exists"]
     if scale is not None:
-        df = found.data["df"].values
-        at = float(np.interp(np.log(scale), np.log(found.scales), df))
+        df = result.data["df"].values
+        degrees = float(np.interp(np.log(scale), np.log(result.scales), df))
         notes.append(
-            f"dashed: the chosen scale {scale:.3g}, {at:.1f} degrees of freedom"
+            f"dashed: the chosen scale {scale:.3g}, {degrees:.1f} degrees of freedom"
         )
     if columns > ALL:
         notes.append(
@@ -251,9 +253,9 @@ def tune(found: TuningResult, *, figsize: Size | None = None) -> "Figure":
         spread = float(np.nanmax(se))
         band = {"color": LIGHT, "linewidth": 0, "label": "score ± 1 SE"}
         ax.fill_between(scales, score - se, score + se, **band)
-        at = int(np.flatnonzero(scales == found.best)[0])
+        best_index = int(np.flatnonzero(scales == found.best)[0])
         style = {"color": GREY, "linewidth": 0.9, "linestyle": ":"}
-        ax.axhline(score[at] + se[at], label="least + 1 SE", **style)
+        ax.axhline(score[best_index] + se[best_index], label="least + 1 SE", **style)
     style = {"color": color, "markersize": 2.6, "linewidth": 1.2}
     ax.plot(scales, score, "o-", label="score", **style)
     style = {"color": INK, "linewidth": 1.1, "linestyle": DASHED}
@@ -262,10 +264,10 @@ def tune(found: TuningResult, *, figsize: Size | None = None) -> "Figure":
         style = {"color": GREY, "linewidth": 1.1}
         ax.axvline(found.best, label=f"least: {found.best:.3g}", **style)
     # cut off scores that are very high at one end
-    known = score[np.isfinite(score)]
-    low = float(known.min())
-    reach = 6.0 * max(float(np.median(known)) - low, spread)
-    high = min(float(known.max()) + spread, low + reach)
+    finite = score[np.isfinite(score)]
+    low = float(finite.min())
+    reach = 6.0 * max(float(np.median(finite)) - low, spread)
+    high = min(float(finite.max()) + spread, low + reach)
     if high > low:
         pad = 0.08 * (high - low)
         ax.set_ylim(low - spread - pad, high + pad)

@@ -153,7 +153,7 @@ def render(
     comparison = compare(several, prob, guarantee=guarantee)
     first = next(iter(several.values())).model
     # Only what is shown is computed.
-    made: dict[str, Any] = {
+    rendered: dict[str, Any] = {
         "answer": lambda: _answer(several, comparison, effects, data),
         "predictions": lambda: predictions_table(several, predict, prob),
         "groups": lambda: groups_section(comparison),
@@ -180,7 +180,7 @@ def render(
         prob=f"{100 * prob:g}",
         names=list(several),
         sections=[(name, SECTIONS[name]) for name in chosen],
-        made={name: made[name]() for name in chosen},
+        made={name: rendered[name]() for name in chosen},
         date=datetime.datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z").strip(),
     )
 
@@ -214,61 +214,65 @@ def _parse_sections(sections: Any, predict: Any, fits: Mapping[str, Fit]) -> lis
 
 
 def _answer(
-    fits: Mapping[str, Fit], of: Comparison, effects: Any, data: Any
+    fits: Mapping[str, Fit], comparison: Comparison, effects: Any, data: Any
 ) -> dict[str, Any]:
     name, fit = judged_fit(fits)
-    found = answer(fit, effects, data=data, prob=of.prob)
+    result = answer(fit, effects, data=data, prob=comparison.prob)
     if effects is not None:
-        told = found.effects
+        sentences = result.effects
     else:
-        told = found.effects[:_SENTENCES]
+        sentences = result.effects[:_SENTENCES]
     if isinstance(effects, str):
-        asked = [effects]
+        requested = [effects]
     else:
-        asked = list(effects or [])
-    numeric = [v for v in asked if v not in categories(fit.model.design)]
-    pictures = [curve_picture(fits, of.prob, data, numeric[0] if numeric else None)]
+        requested = list(effects or [])
+    numeric = [v for v in requested if v not in categories(fit.model.design)]
+    pictures = [
+        curve_picture(fits, comparison.prob, data, numeric[0] if numeric else None)
+    ]
     return {
         "by": name if len(fits) > 1 else "",
         "trouble": ""
         if fit.solution.status.good
         else f"{name}: {fit.described['status']}",
-        "sentences": [e.sentence for e in told],
-        "more": found.effects[len(told) :],
-        "remarks": found.remarks,
-        "estimates": _parameters(of, without=("diff / SE", "SE ratio")),
-        "kinds": "; ".join(f"{n}: {kinds_of_intervals(of, n)}" for n in fits),
-        "smooths": printed_smooths(of),
+        "sentences": [e.sentence for e in sentences],
+        "more": result.effects[len(sentences) :],
+        "remarks": result.remarks,
+        "estimates": _parameters(comparison, without=("diff / SE", "SE ratio")),
+        "kinds": "; ".join(f"{n}: {kinds_of_intervals(comparison, n)}" for n in fits),
+        "smooths": printed_smooths(comparison),
         "pictures": pictures
         if len(fits) > 1
-        else [*pictures, coefficients_picture(fits, of.prob)],
+        else [*pictures, coefficients_picture(fits, comparison.prob)],
     }
 
 
-def _parameters(of: Comparison, without: Sequence[str]) -> Table:
+def _parameters(comparison: Comparison, without: Sequence[str]) -> Table:
     """The table of the comparison without some of its columns."""
-    params = parameters_printed(of)
-    table = parameter_table(of, params, without=("prior", *without))
-    omitted = of.data.sizes["param"] - len(params)
+    params = parameters_printed(comparison)
+    table = parameter_table(comparison, params, without=("prior", *without))
+    omitted = comparison.data.sizes["param"] - len(params)
     if not omitted:
         return table
     note = f"{omitted} more parameters in compare(fits).to_pandas()"
     return replace(table, notes=(note,))
 
 
-def _comparison(of: Comparison) -> dict[str, Any]:
+def _comparison(comparison: Comparison) -> dict[str, Any]:
     """Differences, their reasons from the largest on, and pictures; nothing where there is one fit."""
-    if len(of.fits) == 1:
+    if len(comparison.fits) == 1:
         return {"table": None}
-    largest = abs(of.data["difference"]).max("fit").fillna(float("inf"))
-    order = sorted(of.reasons, key=lambda p: -float(largest.sel(param=p)))
-    said = [(p, s) for p in order for s in of.reasons[p]]
+    largest = abs(comparison.data["difference"]).max("fit").fillna(float("inf"))
+    order = sorted(comparison.reasons, key=lambda p: -float(largest.sel(param=p)))
+    reasons = [(p, s) for p in order for s in comparison.reasons[p]]
     return {
-        "table": _parameters(of, without=("estimate", "SE | SD", "lower", "upper")),
-        "baseline": of.baseline,
-        "reasons": said[:_REASONS],
-        "more": len(said) - _REASONS,
-        "pictures": [coefficients_picture(of.fits, of.prob)],
+        "table": _parameters(
+            comparison, without=("estimate", "SE | SD", "lower", "upper")
+        ),
+        "baseline": comparison.baseline,
+        "reasons": reasons[:_REASONS],
+        "more": len(reasons) - _REASONS,
+        "pictures": [coefficients_picture(comparison.fits, comparison.prob)],
     }
 
 
@@ -309,13 +313,13 @@ def _before(fit: Fit) -> list[Finding]:
     """The checks of the model, but those that a diagnosis of the fit replaces."""
     if not fit.model.design.n:
         return []
-    found = check(fit.model, cheap=fit.model.design.n > _LARGE)
+    check_findings = check(fit.model, cheap=fit.model.design.n > _LARGE)
     replaced = {
         cls.replaces
         for name, cls in DIAGNOSTICS.items()
         if any(f.check == name for f in _after(fit))
     }
-    return [f for f in found if f.check not in replaced and f.applies]
+    return [f for f in check_findings if f.check not in replaced and f.applies]
 
 
 __all__ = ["render", "report"]

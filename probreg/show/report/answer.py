@@ -150,19 +150,24 @@ def _own_variables(model: Model) -> tuple[str, ...]:
 
 
 def _of_variable(
-    fit: Fit, of: Population, name: str, how: Any, data: Any, prob: float
+    fit: Fit, population_rows: Population, name: str, how: Any, data: Any, prob: float
 ) -> list[EffectSentence]:
     """The effects of a variable: for one move everywhere if that changes the columns alike, otherwise on average."""
-    step = _plain_step(of, name) if how is None else how
-    changes = _changes(of, name, step)
+    step = _plain_step(population_rows, name) if how is None else how
+    changes = _changes(population_rows, name, step)
     differs = any(c is None for c in changes.values())
-    if how is None and differs and _many_valued(of, name):
-        step = _contrast_name(of, name)
-        changes = _changes(of, name, step)
+    if how is None and differs and _many_valued(population_rows, name):
+        step = _contrast_name(population_rows, name)
+        changes = _changes(population_rows, name, step)
     columns = [c for c in changes.values() if c is not None]
     if len(columns) < len(changes):
         return _average_effects(
-            fit, of, moves(of, name, step), {name: step}, data, prob
+            fit,
+            population_rows,
+            moves(population_rows, name, step),
+            {name: step},
+            data,
+            prob,
         )
     if not any(c.any() for c in columns):
         return []  # no column depends on it, only an offset
@@ -173,46 +178,52 @@ def _of_variable(
     ]
 
 
-def _changes(of: Population, name: str, step: Any) -> dict[str, Array | None]:
+def _changes(
+    population_rows: Population, name: str, step: Any
+) -> dict[str, Array | None]:
     """The change of the columns for each move of a variable, None if it differs between rows."""
     changes: dict[str, Array | None] = {}
-    for move in moves(of, name, step):
+    for move in moves(population_rows, name, step):
         try:
-            changes[_move_words(of, move)] = _column_change(of, move)
+            changes[_move_words(population_rows, move)] = _column_change(
+                population_rows, move
+            )
         except DataError:  # beyond the ends of a spline
-            changes[_move_words(of, move)] = None
+            changes[_move_words(population_rows, move)] = None
     return changes
 
 
-def _many_valued(of: Population, name: str) -> bool:
+def _many_valued(population_rows: Population, name: str) -> bool:
     """Whether a variable is a number with more than two values."""
-    x = np.asarray(of.table[name])
+    x = np.asarray(population_rows.table[name])
     return (
-        name not in categories(of.design)
+        name not in categories(population_rows.design)
         and x.dtype.kind in "iuf"
         and len(np.unique(x)) > 2
     )
 
 
-def _contrast_name(of: Population, name: str) -> str:
+def _contrast_name(population_rows: Population, name: str) -> str:
     """The quartiles, or the ends where these are one value."""
-    low, high = np.quantile(np.asarray(of.table[name], dtype=float), [0.25, 0.75])
+    low, high = np.quantile(
+        np.asarray(population_rows.table[name], dtype=float), [0.25, 0.75]
+    )
     return "iqr" if high > low else "minmax"
 
 
-def _plain_step(of: Population, name: str) -> str | None:
+def _plain_step(population_rows: Population, name: str) -> str | None:
     """One unit (None) where a standard deviation is of that order, else one standard deviation; None for a category, or two values."""
-    if name not in of.table or not _many_valued(of, name):
+    if name not in population_rows.table or not _many_valued(population_rows, name):
         return None
-    sd = float(np.asarray(of.table[name], dtype=float).std(ddof=1))
+    sd = float(np.asarray(population_rows.table[name], dtype=float).std(ddof=1))
     return None if _UNIT[0] <= sd <= _UNIT[1] else "sd"
 
 
-def _column_change(of: Population, move: Contrast) -> Array | None:
+def _column_change(population_rows: Population, move: Contrast) -> Array | None:
     """c (p,), what the columns change by, where that is the same in every row; None elsewhere, and for a Gaussian process."""
-    if of.design.recipe.processes:
+    if population_rows.design.recipe.processes:
         return None
-    low, high = (of.mean(move.variable, v) for v in (move.low, move.high))
+    low, high = (population_rows.mean(move.variable, v) for v in (move.low, move.high))
     D = high.X - low.X
     rounding = (
         16.0
@@ -232,9 +243,12 @@ def _column_change(of: Population, move: Contrast) -> Array | None:
     return c
 
 
-def _move_words(of: Population, move: Contrast) -> str:
+def _move_words(population_rows: Population, move: Contrast) -> str:
     """A change in words: "temperature 10 lower", "gnp 99,400 higher (one sd)", "species Gentoo against Adelie"."""
-    if move.variable in categories(of.design) or " against " in move.contrast:
+    if (
+        move.variable in categories(population_rows.design)
+        or " against " in move.contrast
+    ):
         return f"{move.variable} {move.contrast}"
     if " to " in move.contrast:
         return f"{move.variable} from {float(np.mean(move.low)):.4g} to {float(np.mean(move.high)):.4g}"
@@ -272,9 +286,9 @@ def effect_scale(likelihood: Likelihood, response: str) -> tuple[str, list[str]]
 
 def mean_words(likelihood: Likelihood, response: str) -> str:
     """What the linear predictor is of the response: "the median of y", "P(y = 1)"."""
-    named = likelihood.mean_name(response)
-    if named != response:
-        return named
+    mean_name = likelihood.mean_name(response)
+    if mean_name != response:
+        return mean_name
     return f"the {likelihood.centre} of {response}"
 
 
@@ -282,14 +296,16 @@ def _linear_effects(fit: Fit, c: Array, move: str, prob: float) -> list[EffectSe
     """Effects of a change that is the same in every row: c' beta for each outcome, through exp for a ratio."""
     scale, quantities = effect_scale(fit.model.likelihood, fit.model.design.response)
     z, lower, upper, kind, above = _contrast_of_columns(fit, c, prob)
-    back = np.exp if scale == "ratio" else np.asarray
-    why = "" if np.isfinite(z).all() else no_estimate(fit)
+    inverse = np.exp if scale == "ratio" else np.asarray
+    reason = "" if np.isfinite(z).all() else no_estimate(fit)
     with np.errstate(over="ignore"):
-        numbers = [back(z), back(lower), back(upper)]
+        numbers = [inverse(z), inverse(lower), inverse(upper)]
     effects = []
-    for what, estimate, low, high, p in zip(quantities, *numbers, above):
+    for quantity, estimate, low, high, p in zip(quantities, *numbers, above):
         ends = float(estimate), float(low), float(high)
-        effects.append(EffectSentence(move, what, scale, *ends, kind, prob, p, why))
+        effects.append(
+            EffectSentence(move, quantity, scale, *ends, kind, prob, p, reason)
+        )
     return effects
 
 
@@ -320,7 +336,7 @@ def _contrast_of_columns(
     if _is_not_estimable(fit, G):
         return nothing, nothing, nothing, "", nothing
     z = T @ (c @ beta)
-    above, drawn = nothing, None
+    above, projections = nothing, None
     V, V_df, _ = fit.spread()
     se = np.linalg.norm(V.half(G), axis=1)
     if draws is not None and draws.elliptical:
@@ -330,22 +346,27 @@ def _contrast_of_columns(
             else:
                 above = stdtr(df, z / se)
     elif draws is not None:
-        drawn = np.einsum("j,sjm,km->sk", c, atoms(fit)["beta"], T)
-        above = (drawn > 0).mean(0)
-    moved = np.flatnonzero(c)
-    if len(moved) == 1 and fit.solution.null_space is None:
-        j = moved[0]
+        projections = np.einsum("j,sjm,km->sk", c, atoms(fit)["beta"], T)
+        above = (projections > 0).mean(0)
+    changed = np.flatnonzero(c)
+    if len(changed) == 1 and fit.solution.null_space is None:
+        j = changed[0]
         try:
-            found = fit.interval(prob)
+            interval = fit.interval(prob)
         except (
             Incompatible,
             NotConverged,
         ):  # a mode at a kink, a fit without degrees of freedom
             return z, nothing, nothing, "", above
-        ends = [np.atleast_1d(found[k].values[j]) * c[j] for k in ("lower", "upper")]
-        return z, *(ends if c[j] > 0 else ends[::-1]), str(found.attrs["kind"]), above
-    if drawn is not None:
-        return z, *equal_tail(drawn, prob), "eti", above
+        ends = [np.atleast_1d(interval[k].values[j]) * c[j] for k in ("lower", "upper")]
+        return (
+            z,
+            *(ends if c[j] > 0 else ends[::-1]),
+            str(interval.attrs["kind"]),
+            above,
+        )
+    if projections is not None:
+        return z, *equal_tail(projections, prob), "eti", above
     half = quantile(prob, V_df) * se
     if draws is not None:
         kind = "eti"
@@ -365,24 +386,29 @@ def _is_not_estimable(fit: Fit, G: Array) -> bool:
 
 
 def _average_effects(
-    fit: Fit, of: Population, each: list[Contrast], how: Any, data: Any, prob: float
+    fit: Fit,
+    population_rows: Population,
+    contrasts: list[Contrast],
+    how: Any,
+    data: Any,
+    prob: float,
 ) -> list[EffectSentence]:
     """Changes of the mean, averaged over the rows: ratios for a log link, differences otherwise."""
     likelihood = fit.model.likelihood
     response = fit.model.design.response
     is_ratio = likelihood.link is LOG and not likelihood.outcomes
     scale = "ratio" if is_ratio else "difference"
-    words = {m.contrast: _move_words(of, m) for m in each}
-    averaged = f"averaged over {of.n} rows"
-    if of.trials:
-        averaged = f"averaged over {of.weights.sum():.12g} trials"
+    words = {m.contrast: _move_words(population_rows, m) for m in contrasts}
+    averaged = f"averaged over {population_rows.n} rows"
+    if population_rows.trials:
+        averaged = f"averaged over {population_rows.weights.sum():.12g} trials"
     try:
-        found = comparisons(fit, how, measure=scale, data=data, prob=prob)
+        result = comparisons(fit, how, measure=scale, data=data, prob=prob)
     except NotConverged:
         nans = np.nan, np.nan, np.nan
-        why = no_estimate(fit)
+        reason = no_estimate(fit)
         return [
-            EffectSentence(move, averaged, scale, *nans, "", prob, why=why)
+            EffectSentence(move, averaged, scale, *nans, "", prob, why=reason)
             for move in words.values()
         ]
     kind = "wald"
@@ -390,26 +416,28 @@ def _average_effects(
         kind = "eti"
     elif fit.default_kind == "t":
         kind = "t"
-    out = []
-    above = _above(fit, found, float(is_ratio))
-    for row, p in zip(found.table.to_dict("records"), above):
+    sentences = []
+    above = _above(fit, result, float(is_ratio))
+    for row, p in zip(result.table.to_dict("records"), above):
         mean = mean_words(likelihood, response)
         if likelihood.outcomes:
             mean = f"P({response} = {row['level']})"
         numbers = row["estimate"], row["lower"], row["upper"]
         move = words[row["contrast"]]
-        what = f"{averaged}, {mean}"
-        out.append(EffectSentence(move, what, scale, *numbers, kind, prob, float(p)))
-    return out
+        description = f"{averaged}, {mean}"
+        sentences.append(
+            EffectSentence(move, description, scale, *numbers, kind, prob, float(p))
+        )
+    return sentences
 
 
-def _above(fit: Fit, found: Any, null: float) -> Array:
+def _above(fit: Fit, result: Any, null: float) -> Array:
     """Posterior probabilities that the effects are above `null`."""
     if fit.solution.draws is None:
-        return np.full(len(found.table), np.nan)
-    if found.draws is not None:
-        return np.asarray((found.draws > null).mean(0))
-    z = found.table["estimate"].to_numpy() - null
+        return np.full(len(result.table), np.nan)
+    if result.draws is not None:
+        return np.asarray((result.draws > null).mean(0))
+    z = result.table["estimate"].to_numpy() - null
     df = fit.solution.df
-    se = np.sqrt(np.diagonal(found.covariance))
+    se = np.sqrt(np.diagonal(result.covariance))
     return np.asarray(ndtr(z / se) if df is None else stdtr(df, z / se))

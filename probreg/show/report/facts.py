@@ -20,7 +20,7 @@ class Fact(NamedTuple):
     texts: tuple[str, ...]
 
     @property
-    def shared(self) -> bool:
+    def is_shared(self) -> bool:
         return len(set(self.texts)) == 1
 
 
@@ -34,11 +34,11 @@ def method_facts(fits: Mapping[str, Fit]) -> list[Fact]:
     return _fact_lines([_of_method(fit) for fit in fits.values()])
 
 
-def _fact_lines(each: list[dict[str, str]]) -> list[Fact]:
+def _fact_lines(facts_by_fit: list[dict[str, str]]) -> list[Fact]:
     """Every line in which some fit has something to say."""
     lines = (
-        Fact(name, tuple(one.get(name, "") for one in each))
-        for name in dict.fromkeys(k for e in each for k in e)
+        Fact(name, tuple(facts.get(name, "") for facts in facts_by_fit))
+        for name in dict.fromkeys(k for e in facts_by_fit for k in e)
     )
     return [line for line in lines if any(line.texts)]
 

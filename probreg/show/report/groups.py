@@ -30,18 +30,23 @@ def fits_of_groups(fits: Mapping[str, Fit]) -> dict[str, Fit]:
     return {name: fit for name, fit in fits.items() if has_effects(fit.model)}
 
 
-def groups_section(of: Comparison) -> GroupsSection:
+def groups_section(comparison: Comparison) -> GroupsSection:
     """The section on the fit that answers among those with effects of groups; the table has all fits."""
-    name, fit = judged_fit(fits_of_groups(of.fits))
-    names = [str(param) for param in of.data["param"].values]
+    name, fit = judged_fit(fits_of_groups(comparison.fits))
+    names = [str(param) for param in comparison.data["param"].values]
     scales = [j for j, param in enumerate(names) if param.startswith(OF_EFFECTS)]
-    table = parameter_table(of, scales, without=("prior", "diff / SE", "SE ratio"))
+    table = parameter_table(
+        comparison, scales, without=("prior", "diff / SE", "SE ratio")
+    )
     sentences = [f"The fit has {groups_said(fit.model)}."]
     sentences += [_intraclass_correlation(fit), *_effective_degrees(fit)]
     pictures = [
-        _picture(name, fit, group, of.prob) for group in effects_of_groups(fit.model)
+        _picture(name, fit, group, comparison.prob)
+        for group in effects_of_groups(fit.model)
     ]
-    return GroupsSection(name if len(of.fits) > 1 else "", sentences, table, pictures)
+    return GroupsSection(
+        name if len(comparison.fits) > 1 else "", sentences, table, pictures
+    )
 
 
 def _intraclass_correlation(fit: Fit) -> str:
@@ -59,8 +64,8 @@ def _intraclass_correlation(fit: Fit) -> str:
 def _effective_degrees(fit: Fit) -> list[str]:
     """Effective degrees of freedom by term, for fits at known scales."""
     parts = [
-        f"{key} uses {used:.3g} of {most}"
-        for key, (used, most) in effective_of_terms(fit).items()
+        f"{key} uses {used:.3g} of {maximum}"
+        for key, (used, maximum) in effective_of_terms(fit).items()
     ]
     if parts:
         return [

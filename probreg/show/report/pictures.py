@@ -70,16 +70,16 @@ def mixing_summary(name: str, fit: Fit) -> Mixing:
         "r_hat": "{:.3f}".format,
     }
     worst = float(frame["r_hat"].max())
-    least = float(frame[["ess_bulk", "ess_tail"]].min().min())
-    drawn = fit.solution.posterior
-    divergent = int(np.sum(drawn.stats.get("diverging", 0)))
-    chains, draws = drawn["beta"].shape[:2]
-    steps = f"{divergent} divergent steps; " if "diverging" in drawn.stats else ""
+    smallest = float(frame[["ess_bulk", "ess_tail"]].min().min())
+    posterior = fit.solution.posterior
+    divergent = int(np.sum(posterior.stats.get("diverging", 0)))
+    chains, draws = posterior["beta"].shape[:2]
+    steps = f"{divergent} divergent steps; " if "diverging" in posterior.stats else ""
     sentence = (
         f"{chains} chains of {draws} draws; {steps}largest R-hat {worst:.3f} (good up to {R_HAT}); "
-        f"smallest effective sample size {least:.0f} (good from {ESS:.0f})."
+        f"smallest effective sample size {smallest:.0f} (good from {ESS:.0f})."
     )
-    good = worst <= R_HAT and least >= ESS and not divergent
+    good = worst <= R_HAT and smallest >= ESS and not divergent
     return Mixing(name, sentence, good, Table.from_pandas(frame, formats=formats))
 
 
@@ -161,83 +161,86 @@ def curve_picture(
     share = f"{100 * prob:g} %"
     likelihood = fit.model.likelihood
     if likelihood.outcomes:
-        said = f"Probability of each class with its {share} interval; markers are observed shares in bins of rows, whatever their other columns."
+        caption = f"Probability of each class with its {share} interval; markers are observed shares in bins of rows, whatever their other columns."
     elif isinstance(likelihood, OfTrials):
-        said = f"Probability of a success with its {share} interval; a circle is the share of a row, larger for more trials."
+        caption = f"Probability of a success with its {share} interval; a circle is the share of a row, larger for more trials."
     elif isinstance(likelihood, OfClasses):
-        said = f"Probability of the event with its {share} interval, over the data."
+        caption = f"Probability of the event with its {share} interval, over the data."
     elif (
         fit.model.design.weight_kind == "sampling"
     ):  # under which there is no interval of a new observation
-        said = f"{likelihood.centre.capitalize()} with its {share} interval, over the data."
+        caption = f"{likelihood.centre.capitalize()} with its {share} interval, over the data."
     else:
-        said = f"{likelihood.centre.capitalize()} with its {share} interval (dark) and that of a new observation (light), over the data."
+        caption = f"{likelihood.centre.capitalize()} with its {share} interval (dark) and that of a new observation (light), over the data."
     alt = f"Fitted curve of {fit.model.design.response} for {', '.join(fits)}"
     return picture_of(
-        "Fitted curve", said, alt, lambda: fitted(fits, variable, data=data, prob=prob)
+        "Fitted curve",
+        caption,
+        alt,
+        lambda: fitted(fits, variable, data=data, prob=prob),
     )
 
 
 def coefficients_picture(fits: Mapping[str, Fit], prob: float) -> Shown:
     """Estimates of all fits with their intervals."""
     share = f"{100 * prob:g} %"
-    said = f"Estimates with {share} intervals, one panel per parameter, each with its own axis."
+    caption = f"Estimates with {share} intervals, one panel per parameter, each with its own axis."
     alt = (
         f"Estimates and {share} intervals of {', '.join(fits)}, one panel per parameter"
     )
-    return picture_of("Coefficients", said, alt, lambda: coefficients(fits, prob))
+    return picture_of("Coefficients", caption, alt, lambda: coefficients(fits, prob))
 
 
 def influence_picture(fits: Mapping[str, Fit]) -> list[Shown]:
     """Prior, likelihood and posterior of the fit that answers, where some prior is informative and no effect varies by a group."""
     judged, fit = judged_fit(fits)
-    drawn = int(columns_to_draw(fit.model).sum())
-    if not drawn or has_effects(fit.model):
+    n_columns = int(columns_to_draw(fit.model).sum())
+    if not n_columns or has_effects(fit.model):
         return []
     title = "Prior, likelihood, posterior"
     alt = f"Prior, likelihood and posterior densities of {judged}"
-    if drawn > _PANELS:
+    if n_columns > _PANELS:
         return [
             Shown(
                 title,
-                f"Not drawn for {drawn} coefficients; plot.prior_weight draws those of one fit.",
+                f"Not drawn for {n_columns} coefficients; plot.prior_weight draws those of one fit.",
                 "",
                 alt,
                 0.0,
             )
         ]
-    said = f"{judged}: what the prior and the data say of each coefficient, and both together."
-    return [picture_of(title, said, alt, lambda: prior_weight(fit))]
+    caption = f"{judged}: what the prior and the data say of each coefficient, and both together."
+    return [picture_of(title, caption, alt, lambda: prior_weight(fit))]
 
 
 def diagnostic_pictures(fits: Mapping[str, Fit], prob: float) -> list[Shown]:
     """Fit to the data, leverage, and chains where there are any."""
     judged, fit = judged_fit(fits)
     if fit.model.likelihood.outcomes or fit.model.likelihood.binary:
-        said = f"{judged}: observed shares against predicted probabilities, in bins; right when on the diagonal. The rows are those of the fit, which flatters it."
-        out = [
+        caption = f"{judged}: observed shares against predicted probabilities, in bins; right when on the diagonal. The rows are those of the fit, which flatters it."
+        pictures = [
             picture_of(
                 "Calibration",
-                said,
+                caption,
                 f"Calibration of {judged}",
                 lambda: reliability(fit, prob=prob),
             )
         ]
     else:
-        said = f"{judged}: left, residuals against fitted means with a smooth, level at zero when the mean is right. Right, quantile residuals, on the line when the distribution is right."
-        out = [
+        caption = f"{judged}: left, residuals against fitted means with a smooth, level at zero when the mean is right. Right, quantile residuals, on the line when the distribution is right."
+        pictures = [
             picture_of(
                 "Residuals",
-                said,
+                caption,
                 f"Residuals and normal quantiles of {judged}",
                 lambda: residuals(fit),
             )
         ]
-    out += _leverage_figure(fits)
-    for name, one in fits.items():
-        if has_chains(one.method, one.solution):
-            out += _chains(name, one)
-    return out
+    pictures += _leverage_figure(fits)
+    for name, single_fit in fits.items():
+        if has_chains(single_fit.method, single_fit.solution):
+            pictures += _chains(name, single_fit)
+    return pictures
 
 
 def _leverage_figure(fits: Mapping[str, Fit]) -> list[Shown]:
@@ -295,13 +298,13 @@ def embed_figure(figure: "Figure") -> str:
     import matplotlib
     from matplotlib.backends.backend_svg import FigureCanvasSVG
 
-    out = BytesIO()
+    buffer = BytesIO()
     figure.set_dpi(_DPI)
     # savefig draws twice, the first time to lay the figure out, which drawing does itself: a fifth of the time, and the same bytes
     with matplotlib.rc_context({"svg.fonttype": "path", "svg.hashsalt": "probreg"}):
         FigureCanvasSVG(figure).print_svg(
-            out, metadata=dict.fromkeys(("Date", "Creator", "Format", "Type"))
+            buffer, metadata=dict.fromkeys(("Date", "Creator", "Format", "Type"))
         )
-    return "data:image/svg+xml;base64," + base64.b64encode(out.getvalue()).decode(
+    return "data:image/svg+xml;base64," + base64.b64encode(buffer.getvalue()).decode(
         "ascii"
     )

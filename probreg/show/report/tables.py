@@ -33,11 +33,11 @@ def predictions_table(fits: Mapping[str, Fit], rows: Any, prob: float) -> Predic
 
     `rows` is a mapping from names to rows, each a mapping from variables to values, or a table whose labels are the names.
     """
-    given, names = named_rows(rows)
+    table, names = named_rows(rows)
     cells: list[dict[str, str]] = []
     for fit_name, fit in fits.items():
         try:
-            predicted = fit.predict(given, prob)
+            predicted = fit.predict(table, prob)
         except NotConverged:
             cells += [
                 {"row": name, "fit": fit_name, "mean": "does not exist"}
@@ -49,11 +49,11 @@ def predictions_table(fits: Mapping[str, Fit], rows: Any, prob: float) -> Predic
             levels = [str(v) for v in predicted["level"].values]
         for i, name in enumerate(names):
             for k, level in enumerate(levels):
-                one = {
+                row_prediction = {
                     str(q): np.atleast_1d(v.values[i])[min(k, np.size(v.values[i]) - 1)]
                     for q, v in predicted.data_vars.items()
                 }
-                numbers = _predicted_cells(fit.model.likelihood, one)
+                numbers = _predicted_cells(fit.model.likelihood, row_prediction)
                 cells.append({"row": name, "fit": fit_name, "level": level, **numbers})
     cells.sort(key=lambda row: names.index(row["row"]))
     columns = []
@@ -62,10 +62,10 @@ def predictions_table(fits: Mapping[str, Fit], rows: Any, prob: float) -> Predic
         if any(values) and not (head == "fit" and len(fits) == 1):
             columns.append(Column(head, values, kind))  # type: ignore[arg-type]
     described = [
-        (name, ", ".join(f"{k} = {_format_value(v[i])}" for k, v in given.items()))
+        (name, ", ".join(f"{k} = {_format_value(v[i])}" for k, v in table.items()))
         for i, name in enumerate(names)
     ]
-    remarks = _rows_outside(next(iter(fits.values())), given, names)
+    remarks = _rows_outside(next(iter(fits.values())), table, names)
     return Predictions(Table(tuple(columns)), described, remarks)
 
 
@@ -96,8 +96,12 @@ def _format_value(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _predicted_cells(likelihood: Likelihood, one: Mapping[str, Any]) -> dict[str, str]:
-    mean, lower, upper = (float(one[k]) for k in ("mean", "mean_lower", "mean_upper"))
+def _predicted_cells(
+    likelihood: Likelihood, row_prediction: Mapping[str, Any]
+) -> dict[str, str]:
+    mean, lower, upper = (
+        float(row_prediction[k]) for k in ("mean", "mean_lower", "mean_upper")
+    )
     places = decimals(np.array([(upper - lower) / 4.0]))
     cells = {}
     if isinstance(likelihood, OfClasses):
@@ -110,8 +114,8 @@ def _predicted_cells(likelihood: Likelihood, one: Mapping[str, Any]) -> dict[str
     is_class = isinstance(likelihood, OfClasses) and not isinstance(
         likelihood, OfTrials
     )
-    if "new_lower" in one and not is_class:
-        new = float(one["new_lower"]), float(one["new_upper"])
+    if "new_lower" in row_prediction and not is_class:
+        new = float(row_prediction["new_lower"]), float(row_prediction["new_upper"])
         is_whole = all(v == round(v) for v in new if np.isfinite(v))
         new_places = 0 if is_whole else max(places - 1, 0)
         ends = [format_rounded(v, new_places) for v in new]
@@ -124,7 +128,7 @@ def _interval(lower: str, upper: str) -> str:
 
 
 def _rows_outside(
-    fit: Fit, given: Mapping[str, list[Any]], names: Sequence[str]
+    fit: Fit, table: Mapping[str, list[Any]], names: Sequence[str]
 ) -> list[str]:
     """The rows with a number outside the range of the data, variable by variable."""
     design = fit.model.design
@@ -136,7 +140,7 @@ def _rows_outside(
         return []
     remarks = []
     for name in read_by(design):
-        values = given.get(name, [])
+        values = table.get(name, [])
         x = np.asarray(data.get(name, []))
         is_number = x.dtype.kind in "iuf" and len(x)
         if not is_number or not all(isinstance(v, int | float) for v in values):
