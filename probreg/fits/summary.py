@@ -3,6 +3,7 @@
 Imported on use, since a `Summary` is a pandas DataFrame.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -318,6 +319,8 @@ def _select_notes(fit: FitStatistics, table: pd.DataFrame) -> tuple[str, ...]:
         and is_maximum_likelihood(fit)
     ):
         left_out.append(Topic.SIGMA)
+    if fit.model.design.weight_kind == "sampling":  # which have no sqrt(RSS/(n - k))
+        left_out.append(Topic.SIGMA)
     if table.attrs.get("covariance") == "joint":
         left_out.append(Topic.STANDARD_ERRORS)
     return tuple(map(str, without_topic(important(fit.all_notes), *left_out)))
@@ -377,7 +380,7 @@ def _head(fit: FitStatistics, table: pd.DataFrame) -> list[str]:
     attrs = table.attrs
     size = attrs["method"]
     n, df = statistic_or_nan(fit, "nobs"), statistic_or_nan(fit, "df_resid")
-    if not np.isnan(n):
+    if not math.isnan(n):
         size += f", N = {n}"
     if not np.isnan(df) and fit.target == "mode":
         size += f", residual df = {df}"

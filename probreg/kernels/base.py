@@ -27,7 +27,13 @@ from probreg.kernels.pairs import Array, RowPairs, read_rows
 from probreg.kernels.sklearn_words import spec_of_word
 from probreg.registry import Registry
 
-KERNELS: Registry["CovarianceFunction"] = Registry("covariance function")
+KERNELS: Registry["CovarianceFunction"] = Registry(
+    "covariance function",
+    words=dict.fromkeys(
+        ("sigmoid", "tanh"),
+        "tanh(a x'z + b) is not positive semidefinite; use 'rbf' or 'polynomial'",
+    ),
+)
 KERNELS.parts = (KERNELS,)  # what others are made of
 
 

@@ -31,7 +31,11 @@ from probreg.registry import Registry
 FAR = 700.0
 _DENSITY = frozenset({"log_prob", "value_grad_hessian", "score", "information", "mean"})
 
-LIKELIHOODS: Registry["Likelihood"] = Registry("likelihood")
+_WRITE_QUANTILE = "write likelihood=pr.likelihoods.Quantile(tau=0.5), or call pr.quantile_regression(formula, data, tau=0.5)"
+LIKELIHOODS: Registry["Likelihood"] = Registry(
+    "likelihood",
+    words=dict.fromkeys(("quantreg", "quantile_regression", "rq"), _WRITE_QUANTILE),
+)
 
 # The names of LIKELIHOODS, which an editor completes and a type checker knows; a law holds the two equal.
 LikelihoodName = Annotated[
