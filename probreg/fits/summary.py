@@ -382,7 +382,7 @@ def _head(fit: FitStatistics, table: pd.DataFrame) -> list[str]:
     n, df = statistic_or_nan(fit, "nobs"), statistic_or_nan(fit, "df_resid")
     if not math.isnan(n):
         size += f", N = {n}"
-    if not np.isnan(df) and fit.target == "mode":
+    if not math.isnan(df) and fit.target == "mode":
         size += f", residual df = {df}"
     if has_effects(fit.model):
         size += f", {groups_said(fit.model)}"
