@@ -948,7 +948,7 @@ class Fit(FitStatistics):
         Examples
         --------
         >>> model = Model.from_arrays([[1.0], [2.0], [4.0], [5.0]], [0, 0, 1, 1], likelihood="bernoulli")
-        >>> fit(model, "perceptron").guarantee().kept
+        >>> fit(model, "perceptron").guarantee().holds
         True
         """
         return self.method.guarantee(self.model, self.solution)
@@ -1262,7 +1262,7 @@ class Fit(FitStatistics):
         --------
         >>> found = fit(Model.from_arrays([1.0, 2.0, 4.0, 5.0], [1.0, 3.0, 2.0, 5.0]), "newton")
         >>> len(found.described["notes"]) - len(found.essential_notes)
-        2
+        1
         """
         return tuple(map(str, important(self.all_notes)))
 

@@ -45,7 +45,7 @@ def model_of_kernel(
 
     >>> from probreg.priors import Normal
     >>> model_of_kernel([0.0, 1.0, 3.0], [1.0, 2.0, 0.0], "rbf", Normal(1.0)).design.columns
-    ('Intercept', 'gp(x1)[1]', 'gp(x1)[2]')
+    ('Intercept', 'gp(x1)[1]', 'gp(x1)[2]', 'gp(x1)[3]')
     """
     same_rows(X=X, y=y, weights=weights, offset=offset)
     response = own_name(y) if response is None else response

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import probreg as pr
-from probreg.show.cli.output import csv_of
+from probreg.tables.data import csv_text
 
 N = 40
 RNG = np.random.default_rng(0)
@@ -65,7 +65,7 @@ def test_text_that_a_spreadsheet_runs_is_written_as_text():
         "-0.5",
     ]
     table = pd.DataFrame({"term": names, "=x": np.arange(8.0) - 4.0})
-    back = pd.read_csv(io.StringIO(csv_of(table)), dtype=str)
+    back = pd.read_csv(io.StringIO(csv_text(table)), dtype=str)
     assert back.columns.tolist() == ["term", "'=x"]
     assert back.term.tolist() == [*(f"'{name}" for name in names[:5]), *names[5:]]
     assert back["'=x"].tolist() == [str(v) for v in table["=x"]]
