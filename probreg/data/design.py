@@ -468,14 +468,14 @@ class Design:
         return self.y
 
     @property
-    def unwritten(self) -> bool:
+    def is_lazy(self) -> bool:
         """Columns of varying effects are not written out."""
         return isinstance(self.X, LazyColumns)
 
     @property
     def coded(self) -> bool:
         """Factors of many levels are held as codes, not as columns."""
-        return self.unwritten and not self.recipe.grouped
+        return self.is_lazy and not self.recipe.grouped
 
     @property
     def intercept(self) -> int | None:
@@ -627,7 +627,7 @@ class Design:
         """The standard deviation of y - offset, from the moments of the columns."""
         if isinstance(self.kept, ArrowMoments):
             return self.kept.y_scale
-        if not self.n or not (self.recipe.grouped or self.unwritten):
+        if not self.n or not (self.recipe.grouped or self.is_lazy):
             return self.moments.y_scale
         y = minus_offset(self.observed, self.offset)
         return float(

@@ -98,7 +98,7 @@ class Expression:
         return function_of(self.tree)
 
     @property
-    def coding(self) -> ast.Call | None:
+    def coding_call(self) -> ast.Call | None:
         """The `C(...)` it consists of, if it does."""
         return self._call_of("C")
 
@@ -125,7 +125,7 @@ class Expression:
     @property
     def category(self) -> str | None:
         """The column whose levels it has as a factor: the column itself, or the one within C(...)."""
-        return self.name_of(self.coding.args[0] if self.coding else self.tree)
+        return self.name_of(self.coding_call.args[0] if self.coding_call else self.tree)
 
     @property
     def by(self) -> str | None:
@@ -151,7 +151,7 @@ class Expression:
         return tuple(dict.fromkeys(self.alias.get(name, name) for name in names))
 
     @property
-    def computed(self) -> tuple[str, ...]:
+    def numeric_columns(self) -> tuple[str, ...]:
         """The columns that it computes with, which hold numbers: not those that are compared with text, coded, or multiply a smooth."""
         names = _column_names(self.tree, computed=True)
         return tuple(dict.fromkeys(self.alias.get(name, name) for name in names))
@@ -173,7 +173,7 @@ class Expression:
         """A node as an expression of its own."""
         return Expression(self.written(node), node, self.alias)
 
-    def refused(self, node: ast.AST, reason: str = "") -> DataError:
+    def make_error(self, node: ast.AST, reason: str = "") -> DataError:
         """The error for a piece of it that is not in the tables."""
         if not reason:
             reason = "a formula has columns, numbers, arithmetic and its own functions, and runs no Python"
@@ -288,11 +288,13 @@ def _check_node(
             _check_call(expression, node, outermost=outermost)
         case ast.Attribute():
             name = quote_name(expression.written(node))
-            raise expression.refused(node, f"a column of that name is written {name}")
+            raise expression.make_error(
+                node, f"a column of that name is written {name}"
+            )
         case _:
             kind: Any = type(getattr(node, "op", node))
             hint = _OPERATORS.get(kind)
-            raise expression.refused(node, f"write {hint}" if hint else "")
+            raise expression.make_error(node, f"write {hint}" if hint else "")
     for part in parts:
         _check_node(expression, part)
 
@@ -303,7 +305,7 @@ def _check_call(expression: Expression, call: ast.Call, *, outermost: bool) -> N
     if name in FUNCTIONS or name == "I":
         n_arguments = FUNCTIONS.get(name, 1)
         if len(call.args) != n_arguments or call.keywords:
-            raise expression.refused(
+            raise expression.make_error(
                 call,
                 f"{name} takes {n_arguments} argument{'s' * (n_arguments > 1)} and no keywords",
             )
@@ -311,9 +313,9 @@ def _check_call(expression: Expression, call: ast.Call, *, outermost: bool) -> N
             _check_node(expression, arg)
         return
     if name not in OPTIONS:
-        raise expression.refused(call, _describe_unknown(expression, call))
+        raise expression.make_error(call, _describe_unknown(expression, call))
     if not outermost and name not in STATEFUL:
-        raise expression.refused(
+        raise expression.make_error(
             call, f"{name}(...) stands by itself, not inside another function"
         )
     columns, options = _split_arguments(expression, call, name)
@@ -322,11 +324,11 @@ def _check_call(expression: Expression, call: ast.Call, *, outermost: bool) -> N
     for word, value in options.items():
         if word == "by":
             if not isinstance(value, ast.Name):
-                raise expression.refused(value, "by= is one column")
+                raise expression.make_error(value, "by= is one column")
         elif word == "contrasts":
             _check_contrast(expression, value)
         elif not _is_literal(value):
-            raise expression.refused(
+            raise expression.make_error(
                 value, "this argument is a number, a text, or a list of them"
             )
     _check_sizes(expression, name, options)
@@ -355,7 +357,9 @@ def _split_arguments(
             f"{expression.written(call)!r}: {name} takes {takes}, then {listed or 'nothing'}{unknown}"
         )
     if name == "t2" and len(call.args) < 2:
-        raise expression.refused(call, "t2 takes two columns or more; of one it is s")
+        raise expression.make_error(
+            call, "t2 takes two columns or more; of one it is s"
+        )
     return (call.args if several else call.args[:1]), options
 
 
@@ -380,7 +384,7 @@ def _describe_unknown(expression: Expression, call: ast.Call) -> str:
 def _check_contrast(expression: Expression, node: ast.expr) -> None:
     kind = contrast_of(node)
     if kind is None and not _is_literal(node):
-        raise expression.refused(
+        raise expression.make_error(
             node,
             "a contrast is contr.treatment('b'), contr.sum, contr.poly, contr.helmert, contr.diff or contr.SAS",
         )
@@ -391,13 +395,13 @@ def _check_contrast(expression: Expression, node: ast.expr) -> None:
         takes = ("reference",)
     keywords = {word.arg for word in node.keywords}
     if not keywords <= set(takes) or len(node.args) + len(node.keywords) > len(takes):
-        raise expression.refused(
+        raise expression.make_error(
             node,
             f"{expression.written(node.func)} takes {', '.join(takes) or 'nothing'}",
         )
     for value in [*node.args, *(word.value for word in node.keywords)]:
         if not _is_literal(value):
-            raise expression.refused(
+            raise expression.make_error(
                 value, "this argument is a number, or a list of numbers"
             )
 
@@ -415,7 +419,7 @@ def _check_sizes(
             case None | ast.Constant(value=int() | None):
                 pass
             case value:
-                raise expression.refused(value, f"{word} is one whole number")
+                raise expression.make_error(value, f"{word} is one whole number")
     match options.get("knots"):
         case ast.List(elts=knots) | ast.Tuple(elts=knots) if len(knots) > MOST_BASIS:
             raise DataError(

@@ -238,7 +238,7 @@ class _Reader:
             written = unquote_name(written[1:-1])
         name = written
         if name not in self.known:
-            name = self._spelled.get(canonical_calls(written), written)
+            name = self._names_by_spelling.get(canonical_calls(written), written)
         if name not in self.known or not (token["name"] or token["quoted"]):
             raise self.fail(
                 f"no coefficient is called {shown_formula(written)}{self._hint(written)}"
@@ -254,7 +254,7 @@ class _Reader:
         return f" name{len(self.names) - 1}_ "
 
     @cached_property
-    def _spelled(self) -> dict[str, str]:
+    def _names_by_spelling(self) -> dict[str, str]:
         """The names by their spelling with colons without spaces."""
         return {re.sub(r"\s*:\s*", ":", name): name for name in self.known}
 

@@ -64,7 +64,7 @@ class Terms:
         )
 
     @property
-    def unmultiplied(self) -> tuple[str, ...]:
+    def additive_parts(self) -> tuple[str, ...]:
         """The pieces that are only added: bars and offsets."""
         offsets = (f"offset({text})" for text in self.offsets)
         return (*(bar.key for bar in self.bars), *offsets)
@@ -246,9 +246,9 @@ def _parse_response_parts(expression: Expression) -> tuple[Expression, ...]:
     if not isinstance(tree, ast.Call) or expression.function not in ("p", "counts"):
         return (checked_expression(expression),)
     if expression.function == "p" and (len(tree.args) != 2 or tree.keywords):
-        raise expression.refused(tree, "p takes two columns, p(successes, trials)")
+        raise expression.make_error(tree, "p takes two columns, p(successes, trials)")
     if len(tree.args) < 2 or tree.keywords:
-        raise expression.refused(
+        raise expression.make_error(
             tree,
             "counts takes two columns or more, one for each class: counts(a, b, c)",
         )
@@ -471,9 +471,9 @@ class _Reader:
                     terms.pop(key, None)
             if part.one is not None:
                 intercept = part.one is plus
-            if part.unmultiplied and not plus:
+            if part.additive_parts and not plus:
                 raise DataError(
-                    f"{part.unmultiplied[0]} is subtracted in {shown_formula(self.text)}; leave it out instead"
+                    f"{part.additive_parts[0]} is subtracted in {shown_formula(self.text)}; leave it out instead"
                 )
             bars += part.bars
             offsets += part.offsets
@@ -531,9 +531,9 @@ class _Reader:
         """The products of every term of a with every term of b."""
         shown = shown_formula(self.text)
         union = a.add(b)
-        if union.unmultiplied:
+        if union.additive_parts:
             raise DataError(
-                f"{union.unmultiplied[0]} stands in a product of {shown}; it is added"
+                f"{union.additive_parts[0]} stands in a product of {shown}; it is added"
             )
         if union.one is not None:
             raise DataError(
@@ -561,9 +561,9 @@ class _Reader:
         text = self._write(node.left)
         piece = f"({text} {'|' if correlated else '||'} {self._write(node.right)})"
         sum_of_effects = self.read(node.left)
-        if sum_of_effects.unmultiplied:
+        if sum_of_effects.additive_parts:
             raise DataError(
-                f"{piece} has {sum_of_effects.unmultiplied[0]} before its bar; add it outside"
+                f"{piece} has {sum_of_effects.additive_parts[0]} before its bar; add it outside"
             )
         if not sum_of_effects.terms and sum_of_effects.one is False:
             raise DataError(

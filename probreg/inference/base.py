@@ -587,7 +587,7 @@ def spare_rows(model: Model) -> float | None:
     Columns with priors in units of sigma are not counted: these priors increase
     together with the likelihood.
     """
-    if model.design.unwritten and model.design.n > model.shape[0]:
+    if model.design.is_lazy and model.design.n > model.shape[0]:
         return None
     moments = model.design.moments
     columns = np.flatnonzero(~model.joint.sigma_units)

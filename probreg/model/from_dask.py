@@ -16,7 +16,7 @@ from probreg.data import ColumnRecipe, Design
 from probreg.data.blocks.batches import FormulaBlocks, Selection, Tally, encode_values
 from probreg.data.blocks.cluster import Partitions, Workers
 from probreg.data.blocks.frames import array_parts, frame_of
-from probreg.data.blocks.learning import Plan, learned, plan, recipe_of, unseen
+from probreg.data.blocks.learning import Plan, empty_seen, learn_recipe, plan, recipe_of
 from probreg.data.blocks.partition import (
     ArrayParts,
     FormulaParts,
@@ -121,7 +121,7 @@ def _recipe(
     chosen: Plan, partitions: Partitions, afar: Selection
 ) -> tuple[Any, tuple[int, ...] | None, tuple[str, ...]]:
     """Return the recipe, the numbers of the partitions' first rows if needed, and notes."""
-    if not chosen.scanned:
+    if not chosen.needs_scan:
         recipe, notes = recipe_of(chosen, False)
         return recipe, None, notes
     starts = None
@@ -129,9 +129,9 @@ def _recipe(
         rows = partitions.reduce(partial(complete_rows, afar), or_)
         starts = tuple(accumulate((rows[k] for k in range(len(rows) - 1)), initial=0))
     seen = partitions.reduce(
-        partial(seen_in, afar, unseen(chosen), starts), seen_by_both
+        partial(seen_in, afar, empty_seen(chosen), starts), seen_by_both
     )
-    recipe, notes = learned(chosen, seen)
+    recipe, notes = learn_recipe(chosen, seen)
     return recipe, starts, notes
 
 

@@ -306,7 +306,7 @@ def rows_of_groups(
 
 def _without_effects(design: Design, without: Mapping[str, Array]) -> Any:
     """Return the columns (n, p) with zeros for the effects of each term at its rows (n,) bool."""
-    if design.unwritten:
+    if design.is_lazy:
         return design.X.without_effects(  # type: ignore[attr-defined]
             [without.get(key) for key in design.recipe.grouped]
         )

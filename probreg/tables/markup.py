@@ -14,7 +14,7 @@ _LATEX = {
 
 def table_markdown(table: TableContent) -> str:
     """A pipe table with its notes under it; an empty row for a rule."""
-    lines = [_pipes([_heading(column) for column in table.columns])]
+    lines = [_pipes([_column_title(column) for column in table.columns])]
     lines.append(
         "".join("|--:" if c.is_numeric else "|:--" for c in table.columns) + "|"
     )
@@ -26,7 +26,7 @@ def table_markdown(table: TableContent) -> str:
     return "\n".join([*lines, "", *notes]).rstrip() + "\n"
 
 
-def _heading(column: Column) -> str:
+def _column_title(column: Column) -> str:
     return f"{column.group} {column.name}".strip()
 
 
@@ -56,7 +56,7 @@ def table_latex(table: TableContent) -> str:
         body.append(_latex_row(row))
     notes = [rf"\footnotesize {escape_latex(note)}\par" for note in table.notes]
     space = [r"\par\smallskip", r"\raggedright"] if notes else []
-    head = _latex_row([_heading(column) for column in table.columns])
+    head = _latex_row([_column_title(column) for column in table.columns])
     lines = [
         r"\begin{table}", r"\centering", rf"\begin{{tabular}}{{{align}}}", r"\toprule", head, r"\midrule", *body, r"\bottomrule",
         r"\end{tabular}", *space, *notes, r"\end{table}", "",

@@ -42,7 +42,7 @@ def written():
 def apart(monkeypatch):
     monkeypatch.setattr(unwritten, "UNWRITTEN", 0)
     fit = pr.fit(pr.Model.from_formula(FORMULA, DATA))
-    assert fit.model.design.unwritten
+    assert fit.model.design.is_lazy
     assert isinstance(fit.solution.scale, ArrowCovariance)
     return fit
 
@@ -62,7 +62,7 @@ def test_written_columns_of_many_rows_are_fitted_group_by_group(written, monkeyp
     monkeypatch.setattr(closed_form, "refine", None)
     model = pr.Model.from_formula(FORMULA, DATA)
     found = pr.fit(model)
-    assert not model.design.unwritten
+    assert not model.design.is_lazy
     assert "moments" not in vars(model.design)  # of all columns, by QR
     np.testing.assert_allclose(found.coef, written.coef, atol=1e-11)
     np.testing.assert_allclose(found.std_error, written.std_error, rtol=1e-10)

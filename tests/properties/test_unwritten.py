@@ -81,7 +81,7 @@ def test_a_fit_of_them_is_that_of_the_array(
     )
     monkeypatch.setattr(unwritten, "UNWRITTEN", 0)
     model = Model.from_formula(f"{response} ~ x + (1 | g)", data, likelihood=likelihood)
-    assert model.design.unwritten
+    assert model.design.is_lazy
     found = pr.fit(model, method)
     np.testing.assert_allclose(found.solution.beta, wanted.solution.beta, atol=2e-5)
     np.testing.assert_allclose(

@@ -94,7 +94,7 @@ class Selection:
         if not len(table.rows):
             return table
         self._same_kinds(Batch(table, batch.file))
-        if all(_sound(values) for values in table.columns.values()):
+        if all(_is_finite(values) for values in table.columns.values()):
             return table
         missing = {
             name: missing_values(values) for name, values in table.columns.items()
@@ -283,15 +283,15 @@ class KeptBlocks:
 
     def __call__(self) -> Generator[Block]:
         if not self._kept:
-            self._kept.append(joined(list(self.making())))
+            self._kept.append(join_blocks(list(self.making())))
         self.files.require_unchanged()
         yield from self._kept
 
 
-def joined(blocks: list[Block]) -> Block:
+def join_blocks(blocks: list[Block]) -> Block:
     """Consecutive blocks as one.
 
-    >>> joined([Block(np.ones((2, 1)), np.zeros(2)), Block(np.ones((1, 1)), np.ones(1), start=2)]).y
+    >>> join_blocks([Block(np.ones((2, 1)), np.zeros(2)), Block(np.ones((1, 1)), np.ones(1), start=2)]).y
     array([0., 0., 1.])
     """
 
@@ -326,7 +326,7 @@ class Blamed:
             raise DataError(f"{where}: {error}") from None
 
 
-def _sound(values: Any) -> bool:
+def _is_finite(values: Any) -> bool:
     """No value is missing or infinite; False where a look at the whole column has to tell."""
     if not isinstance(values, np.ndarray):
         return bool((np.asarray(values.codes) >= 0).all())

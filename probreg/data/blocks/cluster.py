@@ -39,11 +39,11 @@ class Partitions:
         delayed = dask().delayed
         # travel once each, as bytes: what a worker cannot load is then an error of its task, and not of the transport
         task, joint = (
-            delayed(_packed(f), pure=False, traverse=False)
+            delayed(_pickle_function(f), pure=False, traverse=False)
             for f in (fn, partial(put_together, add))
         )
         visit = delayed(_visit, pure=False)
-        join = delayed(_called, pure=False)
+        join = delayed(_call_pickled, pure=False)
         level = [visit(task, number, part) for number, part in enumerate(self.parts)]
         while len(level) > 1:
             level = [
@@ -144,7 +144,7 @@ _ADVICE = {  # by name, since dask also runs without the package that defines mo
 # ---- on the worker ---------------------------------------------------------------------------------------------------
 
 
-def _packed(fn: Any) -> bytes:
+def _pickle_function(fn: Any) -> bytes:
     import cloudpickle
 
     return bytes(cloudpickle.dumps(fn))
@@ -156,7 +156,7 @@ def _visit(packed: bytes, number: int, part: Any) -> Any:
         return pickle.loads(packed)(number, part)
 
 
-def _called(packed: bytes, *values: Any) -> Any:
+def _call_pickled(packed: bytes, *values: Any) -> Any:
     return pickle.loads(packed)(*values)
 
 

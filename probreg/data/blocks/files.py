@@ -109,7 +109,7 @@ class Files:
         else:
             first = None
         for path in self.paths:
-            self._unchanged(path)
+            self._check_unchanged(path)
             with (
                 _read(path),
                 closing(_OPEN[self.format](path, list(names), size, first)) as parts,
@@ -134,7 +134,7 @@ class Files:
                             path.name,
                         )
                     row += part.num_rows
-            self._unchanged(path)  # nor while it was read
+            self._check_unchanged(path)  # nor while it was read
 
     def by_content(self) -> "Files":
         """The same files for processes on other machines, where a copy has another time and place: marked by content."""
@@ -152,9 +152,9 @@ class Files:
     def require_unchanged(self) -> None:
         """Raise DataError if one of the files changed after the model was built."""
         for path in self.paths:
-            self._unchanged(path)
+            self._check_unchanged(path)
 
-    def _unchanged(self, path: Path) -> None:
+    def _check_unchanged(self, path: Path) -> None:
         """DataError for a file that is another than when the model was made: sums of both would belong to neither."""
         if not self.marks:
             return

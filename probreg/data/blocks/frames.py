@@ -28,7 +28,7 @@ class TableRows:
     @property
     def name(self) -> str:
         """The frame in words."""
-        return f"a dask DataFrame of {_counted(self.data.npartitions)}"
+        return f"a dask DataFrame of {_format_partitions(self.data.npartitions)}"
 
     def names(self) -> tuple[str, ...]:
         """The columns. DataError for names that repeat."""
@@ -170,7 +170,7 @@ def array_parts(
     together = delayed(_together, pure=False)
     return Partitions(
         tuple(together(*row) for row in rows),
-        f"dask arrays of {_counted(X.numblocks[0])}",
+        f"dask arrays of {_format_partitions(X.numblocks[0])}",
         client,
     )
 
@@ -202,7 +202,7 @@ def _together(*arrays: Any) -> tuple[Any, ...]:
     return arrays
 
 
-def _counted(partitions: int) -> str:
+def _format_partitions(partitions: int) -> str:
     return f"{partitions} partition{'s' * (partitions != 1)}"
 
 

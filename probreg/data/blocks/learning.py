@@ -73,7 +73,7 @@ class Plan:
 
         def category(factor: Expression) -> bool:
             name = factor.column
-            return factor.coding is not None or (
+            return factor.coding_call is not None or (
                 name is not None and kind_of(self.first.columns[name]) == "levels"
             )
 
@@ -103,7 +103,7 @@ class Plan:
         )
 
     @property
-    def scanned(self) -> bool:
+    def needs_scan(self) -> bool:
         """Whether something is learned of all rows before a column is made: levels, groups, means or knots."""
         return bool(self.factors or self.learning or self.parts.bars)
 
@@ -163,7 +163,7 @@ def plan(
         )
     if isinstance(files, Files):
         coded = [
-            e.category for e in parts.every_factor.values() if e.coding is not None
+            e.category for e in parts.every_factor.values() if e.coding_call is not None
         ]
         groups = [name for bar in parts.bars for name in bar.group]
         groups += [
@@ -192,7 +192,11 @@ def plan(
         e for e in (*parts.every_factor.values(), *parts.outcome) if e.column is None
     ]
     for name in (
-        *(name for e in (*expressions, *filter(None, [added])) for name in e.computed),
+        *(
+            name
+            for e in (*expressions, *filter(None, [added]))
+            for name in e.numeric_columns
+        ),
         *((weights,) if weights else ()),
     ):
         if kinds[name] in ("text", "levels"):
@@ -255,9 +259,9 @@ def _first(files: Tables, names: tuple[str, ...]) -> Table:
 def recipe_of(plan: Plan, progress: bool | None) -> tuple[Recipe, tuple[str, ...]]:
     """The recipe, and what was learned how, in words; one pass over the rows where there is anything to learn."""
     files = plan.selection.files
-    if not plan.scanned:
+    if not plan.needs_scan:
         return _plain_recipe(plan), plan.parts.notes
-    seen = unseen(plan)
+    seen = empty_seen(plan)
     with (
         progress_bar(f"{files.name}, rows", show=progress) as bar,
         closing(ahead(plan.selection.tables())) as tables,
@@ -265,10 +269,10 @@ def recipe_of(plan: Plan, progress: bool | None) -> tuple[Recipe, tuple[str, ...
         for table, _ in tables:
             seen.add(table)
             bar.done = seen.rows
-    return learned(plan, seen)
+    return learn_recipe(plan, seen)
 
 
-def unseen(plan: Plan) -> "Seen":
+def empty_seen(plan: Plan) -> "Seen":
     """What is seen of no rows."""
     factors = plan.parts.every_factor
     watched = tuple(
@@ -283,20 +287,20 @@ def unseen(plan: Plan) -> "Seen":
     )
 
 
-def learned(plan: Plan, seen: "Seen") -> tuple[Recipe, tuple[str, ...]]:
+def learn_recipe(plan: Plan, seen: "Seen") -> tuple[Recipe, tuple[str, ...]]:
     """The recipe that follows from what was seen of all rows, and what was learned how, in words."""
     factors = plan.factors
     learning = plan.learning
     if not seen.rows:
         raise _none_complete(plan.selection.files)
     for text, factor in factors.items():
-        if factor.coding is None and all(
+        if factor.coding_call is None and all(
             isinstance(level, str) for level in seen.levels[text]
         ):
             refuse_malformed_numbers(
                 text, list(seen.levels[text]), seen.rows, partial(_place_of, plan, text)
             )
-    ordered = {text: _ordered(plan, factor) for text, factor in factors.items()}
+    ordered = {text: _is_ordered(plan, factor) for text, factor in factors.items()}
     levels = {
         text: seen.training_levels(text, factor, ordered[text])
         for text, factor in factors.items()
@@ -347,7 +351,10 @@ def _plain_recipe(plan: Plan) -> Recipe:
 
 def _levels_named(factor: Expression) -> bool:
     """Whether the formula lists the levels of the factor: C(x, levels=...)."""
-    return factor.coding is not None and "levels" in read_coding(factor.coding)[1]
+    return (
+        factor.coding_call is not None
+        and "levels" in read_coding(factor.coding_call)[1]
+    )
 
 
 def _none_complete(files: Tables) -> DataError:
@@ -388,9 +395,9 @@ def _recipe(plan: Plan, table: Table, memory: Memory) -> Recipe:
     )
 
 
-def _ordered(plan: Plan, factor: Expression) -> bool:
+def _is_ordered(plan: Plan, factor: Expression) -> bool:
     name = factor.column
-    inner = factor.coding
+    inner = factor.coding_call
     if name is None and inner is not None and len(factor.variables) == 1:
         name = factor.variables[0]
     return name is not None and plan.selection.files.declared_order(name)
@@ -521,7 +528,7 @@ class Seen:
         """The levels of a factor over all rows, in the order that a table in memory would give them."""
         import pandas as pd
 
-        call = factor.coding
+        call = factor.coding_call
         if call is not None:
             listed = read_coding(call)[1].get("levels")
         else:

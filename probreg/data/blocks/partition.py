@@ -89,7 +89,7 @@ class FormulaParts:
             _start(self.starts, number), replace(self.making, selection=selection)()
         )
 
-    def tallied(self, tally: Tally) -> "FormulaParts":
+    def with_tally(self, tally: Tally) -> "FormulaParts":
         """The same, counting what is left out."""
         return replace(
             self,
@@ -116,7 +116,7 @@ class ArrayParts:
                 f"partition {number} of {self.making.name}: {message}"
             ) from None
 
-    def tallied(self, tally: Tally) -> "ArrayParts":
+    def with_tally(self, tally: Tally) -> "ArrayParts":
         """The same: nothing is left out but rows of weight zero."""
         return self
 
@@ -208,7 +208,7 @@ def survey_in(
 ) -> tuple[Survey | None, Tally]:
     """The survey of a partition with the counts of what was left out."""
     tally = Tally()
-    surveys = [fn(block) for block in parts.tallied(tally)(number, part)]
+    surveys = [fn(block) for block in parts.with_tally(tally)(number, part)]
     return put_together(Survey.__add__, *surveys), tally
 
 

@@ -196,7 +196,7 @@ def slices(X: Any, y: Any, weights: Any, offset: Any, trials: Any) -> "Slices":
     )
 
 
-def _unchanged(path: Path, stamp: Stamp) -> None:
+def _require_unchanged(path: Path, stamp: Stamp) -> None:
     """DataError for a memory map whose file was written over. One that was replaced or removed is there still for the map."""
     try:
         now = Stamp.of(path)
@@ -234,17 +234,21 @@ class Slices:
 
     def __call__(self) -> Iterator[tuple[Any, ...]]:
         for path, stamp in self.marks:
-            _unchanged(path, stamp)
+            _require_unchanged(path, stamp)
         size = max(_NUMBERS // max(self.X.shape[1] if self.X.ndim == 2 else 1, 1), 1024)
         for a in range(0, len(self.X), size):
             X, y, *arrays = (
                 None if v is None else np.asarray(v[a : a + size])
                 for v in (self.X, self.y, self.weights, self.offset, self.trials)
             )
-            yield X, y if self.levels is None else _declared(y, self.levels), *arrays
+            yield (
+                X,
+                y if self.levels is None else _declare_levels(y, self.levels),
+                *arrays,
+            )
 
 
-def _declared(y: Any, levels: tuple[Any, ...]) -> Any:
+def _declare_levels(y: Any, levels: tuple[Any, ...]) -> Any:
     """A slice of y with the levels that all of it declares: the names of its columns, or of a categorical."""
     import pandas as pd
 

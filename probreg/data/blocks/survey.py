@@ -36,8 +36,8 @@ class Survey(NamedTuple):
 
     def __add__(self, other: "Survey") -> "Survey":  # type: ignore[override]
         stride = max(self.stride, other.stride)
-        a = self._thinned(stride)
-        b = other._thinned(stride)
+        a = self._thin_sample(stride)
+        b = other._thin_sample(stride)
         index = np.concatenate([a.numbers, b.numbers])
         sample = join_surveys(a.sample, b.sample)
         survey = Survey(
@@ -51,7 +51,7 @@ class Survey(NamedTuple):
             None,
         )
         while len(survey.numbers) > SAMPLE:
-            survey = survey._thinned(2 * survey.stride)
+            survey = survey._thin_sample(2 * survey.stride)
         many = survey.many
         if many:
             values = a.values
@@ -63,7 +63,7 @@ class Survey(NamedTuple):
         )
         return survey._replace(values=values, many=many, moments=moments)
 
-    def _thinned(self, stride: int) -> "Survey":
+    def _thin_sample(self, stride: int) -> "Survey":
         """The same with fewer rows in the sample, before they are copied beside those of another."""
         if stride == self.stride:
             return self

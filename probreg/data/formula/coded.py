@@ -38,9 +38,9 @@ def coded_factors(
 
 def _has_default_coding(expression: Expression) -> bool:
     """Whether the factor has treatment contrasts against its first level."""
-    if expression.coding is None:
+    if expression.coding_call is None:
         return True
-    contrast, options = read_coding(expression.coding)
+    contrast, options = read_coding(expression.coding_call)
     return contrast == Contrast() and "spans_intercept" not in options
 
 

@@ -253,7 +253,7 @@ class _Evaluation:
         if self.training and key not in self.state:
             self.learn(call)
         term = process_in(self.state, key)
-        return Basis.numbered(term.columns_at(self.inputs(call), self.table.rows))
+        return Basis.number_columns(term.columns_at(self.inputs(call), self.table.rows))
 
     def _smooth_columns(self, call: ast.Call, name: str) -> Basis:
         """Return the columns of a smooth function, at its kept basis."""

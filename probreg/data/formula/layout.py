@@ -155,7 +155,7 @@ def _has_constant(parts: FormulaLayout, table: Table) -> bool:
             "text",
             "levels",
         )
-        return levels or e.coding is not None or is_truth(e, table.columns)
+        return levels or e.coding_call is not None or is_truth(e, table.columns)
 
     return parts.intercept or any(
         len(t) == 1 and is_category(parts.factors[t[0]]) for t in parts.terms
@@ -173,7 +173,7 @@ def _read_factor(
     import pandas as pd
 
     name = expression.column
-    coding = expression.coding
+    coding = expression.coding_call
     kind = kind_of(table.columns[name]) if name is not None else "number"
     if name is not None and kind in ("time", "other"):
         raise _not_a_predictor(name, table, kind)
@@ -276,7 +276,7 @@ def level_column(
     expression: Expression, table: Table, state: State, *, training: bool
 ) -> Any:
     """What `C(...)` codes: the column as it stands, or the value of an expression."""
-    call = expression.coding
+    call = expression.coding_call
     if call is None:
         inner = expression
     else:

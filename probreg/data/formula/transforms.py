@@ -26,7 +26,7 @@ class Basis:
     constant: bool = False
 
     @classmethod
-    def numbered(cls, values: Array, first: int = 1) -> "Basis":
+    def number_columns(cls, values: Array, first: int = 1) -> "Basis":
         """The basis with columns called first, first + 1, ..."""
         return cls(tuple(str(first + j) for j in range(values.shape[1])), values)
 
@@ -75,7 +75,7 @@ def poly(
     P_(k+1) = (x - alpha_k) P_k - norm_k / norm_(k-1) P_(k-1), each divided by the root of its norm |P_k|^2.
     """
     if raw:
-        return Basis.numbered(np.stack([x**k for k in range(1, degree + 1)], 1))
+        return Basis.number_columns(np.stack([x**k for k in range(1, degree + 1)], 1))
     training = not state
     if training:
         state.update(alpha=[], norms=[float(counts.sum())])
@@ -90,7 +90,7 @@ def poly(
             P[-1] -= norms[k] / norms[k - 1] * P[k - 1]
         if training:
             norms.append(float(counts @ P[-1] ** 2))
-    return Basis.numbered(np.stack(P[1:], 1) / np.sqrt(norms[1:]))
+    return Basis.number_columns(np.stack(P[1:], 1) / np.sqrt(norms[1:]))
 
 
 def bs(
@@ -109,8 +109,8 @@ def bs(
     spline = BSpline(padded, np.eye(len(padded) - degree - 1), degree)
     B = _evaluate_spline(spline, x, state, extrapolation)
     if include_intercept:
-        return Basis(Basis.numbered(B, 0).names, B, constant=True)
-    return Basis.numbered(B[:, 1:])
+        return Basis(Basis.number_columns(B, 0).names, B, constant=True)
+    return Basis.number_columns(B[:, 1:])
 
 
 def _choose_knots(
@@ -178,10 +178,10 @@ def _cubic(
         state["constraints"] = means if centered else constraints
     C = state["constraints"]
     if C is None:
-        return Basis.numbered(B)
+        return Basis.number_columns(B)
     # beta = Z gamma, Z an orthonormal basis of the null space of C
     Z = np.linalg.qr(np.transpose(C), mode="complete")[0][:, len(C) :]
-    return Basis.numbered(B @ Z)
+    return Basis.number_columns(B @ Z)
 
 
 def _cardinal_spline(knots: Array, *, cyclic: bool) -> Callable[[Array], Array]:

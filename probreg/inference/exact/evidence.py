@@ -182,7 +182,7 @@ class Evidence(Method):
         """Whether the coefficients at the estimated scales are solved by group, because
         matrices over all of them are large."""
         many = model.design.X.size > MANY or model.shape[0] * model.shape[1] > _WHOLE
-        large = model.design.unwritten or not model.design.n or many
+        large = model.design.is_lazy or not model.design.n or many
         mode = self.method in ("auto", "closed_form", "newton")
         return (
             large
@@ -325,7 +325,7 @@ def _from_surface(
     is_same = (
         surface.groups.scalar
         and model.design is surface.model.design
-        and not model.design.unwritten
+        and not model.design.is_lazy
     )
     if not is_same or moments.rank.dropped or condition_of(moments.R) >= ILL:
         return None

@@ -142,7 +142,7 @@ def _far_from_zero(design: Design, informative: Array) -> Array | None:
     """(p,) the means of the columns that lie further than 1e5 standard deviations from 0, 0 for the others; None where no column
     does, or no flat intercept takes up the shift. Sums of squares of these columns would lose ten digits or more."""
     i = design.intercept
-    if i is None or informative[i] or not design.n or design.unwritten:
+    if i is None or informative[i] or not design.n or design.is_lazy:
         return None
     basis = design.basis
     away = np.where(np.abs(basis.shift) > 1e5 * basis.scale, basis.shift, 0.0)
