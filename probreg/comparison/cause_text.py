@@ -81,18 +81,30 @@ def _setting(cause: SpecificCause, fit: Fit, row: Mapping[str, Any]) -> str:
         case Cause.SKEWNESS | Cause.APPROXIMATION:
             return _SUMMARIES[summary(fit)]
         case Cause.SMALL_SAMPLE:
-            if fit.target == "posterior" and fit.model.noise_unknown:
-                return "sigma integrated out"
-            return f"{s.df:g} degrees of freedom" if s.df else "no degrees of freedom"
+            return _degrees_of_freedom_text(fit)
         case Cause.COVARIANCE:
             return f"{reported_words(fit.model, fit.method, s)['kind']} covariance"
         case Cause.MONTE_CARLO:
-            if s.replicates is not None:
-                return f"{len(s.replicates['coef'])} replicates"
-            return f"Monte Carlo error {np.nan_to_num(row['mcse']):.2g}"
+            return _monte_carlo_text(fit, row)
         case Cause.CONVERGENCE if s.stats.get("distance", 0.0) > 0:
             return f"{s.stats['distance']:.2g} SE from the mode"
         case Cause.INTERVAL:
             return KIND_WORDS.get(str(row["kind"]), str(row["kind"]))
         case _:
             return cut_text(s.status.value + (f" ({s.detail})" if s.detail else ""), 80)
+
+
+def _degrees_of_freedom_text(fit: Fit) -> str:
+    """Describe the degrees of freedom of a fit."""
+    if fit.target == "posterior" and fit.model.noise_unknown:
+        return "sigma integrated out"
+    df = fit.solution.df
+    return f"{df:g} degrees of freedom" if df else "no degrees of freedom"
+
+
+def _monte_carlo_text(fit: Fit, row: Mapping[str, Any]) -> str:
+    """Describe the number of replicates, or the Monte Carlo error of an estimate."""
+    replicates = fit.solution.replicates
+    if replicates is not None:
+        return f"{len(replicates['coef'])} replicates"
+    return f"Monte Carlo error {np.nan_to_num(row['mcse']):.2g}"

@@ -27,19 +27,9 @@ def obstacle(a: Fit, b: Fit) -> str:
         return "the standard deviations of effects are found from the rows"
     if exact_fit(a) or exact_fit(b):
         return "one of them meets every response exactly"
-    for fit in (a, b):
-        s = fit.solution
-        model = fit.model
-        if s.status in _LOST or (s.not_estimable is not None and s.not_estimable.any()):
-            return "one of them has no estimate"
-        if not all(v > 0 for v in s.aux.values()):
-            return "a nuisance parameter is 0"
-        if not fit.method.probabilities:
-            return f"{fit.method.name} has no likelihood at its answer"
-        if not model.joint.smooth:
-            return "a prior has a kink or an unknown scale"
-        if any(model.aux_prior(name).has_bounded_support for name in model.unknown):
-            return "the prior of a nuisance parameter has an edge"
+    reason = _obstacle_of_fit(a) or _obstacle_of_fit(b)
+    if reason:
+        return reason
     model = a.model
     if (
         not isinstance(model.likelihood, SmoothLikelihood)
@@ -54,6 +44,23 @@ def obstacle(a: Fit, b: Fit) -> str:
         return model.design.rows_absent
     if model.shape[0] * model.shape[1] > MOST:
         return f"more than {MOST} coefficients"
+    return ""
+
+
+def _obstacle_of_fit(fit: Fit) -> str:
+    """Return why a path of priors cannot start at the mode of a fit, or ""."""
+    s = fit.solution
+    model = fit.model
+    if s.status in _LOST or (s.not_estimable is not None and s.not_estimable.any()):
+        return "one of them has no estimate"
+    if not all(v > 0 for v in s.aux.values()):
+        return "a nuisance parameter is 0"
+    if not fit.method.probabilities:
+        return f"{fit.method.name} has no likelihood at its answer"
+    if not model.joint.smooth:
+        return "a prior has a kink or an unknown scale"
+    if any(model.aux_prior(name).has_bounded_support for name in model.unknown):
+        return "the prior of a nuisance parameter has an edge"
     return ""
 
 

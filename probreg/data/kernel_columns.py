@@ -166,15 +166,9 @@ def design_of_kernel(
     inputs = plain.X
     names = plain.columns
     basis_settings = settings or {}
-    if plain.precision is None:
-        w = plain.weights
-    else:
-        w = plain.precision
+    w = plain.weights if plain.precision is None else plain.precision
     # rows of weight 0 are as absent
-    if w is None:
-        x = inputs
-    else:
-        x = inputs[w > 0]
+    x = inputs if w is None else inputs[w > 0]
     if w is None or plain.weight_kind != "frequency":
         counts = None
     else:
@@ -190,34 +184,19 @@ def design_of_kernel(
         is_known = length_known
     key = _key_of(names)
     with prefix_errors(key):
-        is_named = kernel is None or (isinstance(kernel, str) and not is_known)
-        read = read_kernel("rbf" if kernel is None else kernel)
-        if is_named and _has_length(read):
-            read = at_starting_length(read, x)
-        else:
-            read = read.resolved(with_spread(x, counts), names)
+        start = _starting_kernel(kernel, is_known, x, counts, names)
         if triangular and basis == "exact":
-            fitted_basis, phi = exact_by_cholesky(read, x)
-            term = ProcessTerm(key, key, fitted_basis, is_known, names)
-            if len(x) != len(inputs):
-                phi = _columns_where_known(term, inputs, w)
+            made, phi = exact_by_cholesky(start, x)
+            term = ProcessTerm(key, key, made, is_known, names)
         else:
-            term = ProcessTerm(
-                key,
-                key,
-                made_basis(
-                    read,
-                    x,
-                    basis or chosen_basis(x, is_known, basis_settings),
-                    **basis_settings,
-                ),
-                is_known,
-                names,
-            )
-            if len(x) == len(inputs):
-                phi = term.columns_at(x)
-            else:
-                phi = _columns_where_known(term, inputs, w)
+            name = basis or chosen_basis(x, is_known, basis_settings)
+            made = made_basis(start, x, name, **basis_settings)
+            term = ProcessTerm(key, key, made, is_known, names)
+            phi = None
+        if len(x) != len(inputs):
+            phi = _columns_where_known(term, inputs, w)
+        elif phi is None:
+            phi = term.columns_at(x)
     recipe = KernelColumns(term, names, intercept)
     return replace(
         plain,
@@ -228,6 +207,21 @@ def design_of_kernel(
         inputs={key: np.where(np.isfinite(phi).all(1)[:, None], inputs, x[:1])},
         notes=term.notes,
     )
+
+
+def _starting_kernel(
+    kernel: CovarianceFunction | str | None,
+    is_known: bool,
+    x: Array,
+    counts: Array | None,
+    names: tuple[str, ...],
+) -> CovarianceFunction:
+    """Return the kernel with its length: as given, or at the start of a search if only its name is given."""
+    is_named = kernel is None or (isinstance(kernel, str) and not is_known)
+    read = read_kernel("rbf" if kernel is None else kernel)
+    if is_named and _has_length(read):
+        return at_starting_length(read, x)
+    return read.resolved(with_spread(x, counts), names)
 
 
 def _columns_where_known(term: ProcessTerm, x: Array, w: Array | None) -> Array:

@@ -1419,26 +1419,7 @@ def fit(
     ):
         _require_rows(model)
         require_digits(model)
-        obstacle = method_obstacle(chosen, model)
-        if obstacle is not None:
-            tried = {
-                k: cls() for k, cls in METHODS.items() if k not in ("auto", "posterior")
-            }
-            able = [
-                k
-                for k, v in tried.items()
-                if method_obstacle(v, model) is None
-                and (model.design.n or not v.in_memory)
-            ]
-            if chosen.name in able:
-                with_other = "with its defaults, "
-            else:
-                with_other = ""
-            if with_other:
-                able = [chosen.name, *(k for k in able if k != chosen.name)]
-            raise Incompatible(
-                f"{obstacle}. These can fit this model: {with_other}{', '.join(able) or 'none'}."
-            )
+        _require_method(chosen, model)
         rng = np.random.default_rng(seed)
         model, chosen, notes, stats, solved, scales = chosen.resolve(model, rng)
         _require_rows(model)
@@ -1469,6 +1450,28 @@ def fit(
             raise NotConverged(message)
         warn_caller(message)
     return Fit(model, chosen, solution, seed, notes)
+
+
+def _require_method(method: Method, model: Model) -> None:
+    """Raise Incompatible, with the methods that can fit the model, if `method` cannot."""
+    reason = method_obstacle(method, model)
+    if reason is None:
+        return
+    candidates = {
+        k: cls() for k, cls in METHODS.items() if k not in ("auto", "posterior")
+    }
+    able = [
+        k
+        for k, v in candidates.items()
+        if method_obstacle(v, model) is None and (model.design.n or not v.in_memory)
+    ]
+    defaults = ""
+    if method.name in able:
+        defaults = "with its defaults, "
+        able = [method.name, *(k for k in able if k != method.name)]
+    raise Incompatible(
+        f"{reason}. These can fit this model: {defaults}{', '.join(able) or 'none'}."
+    )
 
 
 def _require_rows(model: Model) -> None:

@@ -229,50 +229,8 @@ def curve(
         ends = function.range_in(model.design)
     else:
         ends = None
-    contrasts = model.likelihood.contrast_matrix
     rng = np.random.default_rng([seed, 7])
-    process = _drawn_process(model, solution, function)
-    if process is None:
-        if ends is None:
-            columns = function.columns_at(x)
-        else:
-            columns = function.slopes_at(x, ends)
-        residual_root = _root_left_out(function, x, ends)
-    if process is not None:
-        band = _band_of(
-            np.einsum(
-                "snm,km->ksn", process.sums(function.sums_at(x, ends), rng), contrasts
-            ),
-            prob,
-        )
-        kind = "posterior draws"
-    elif solution.draws is not None:
-        if residual_root is None:
-            scale = None
-        else:
-            scale = _drawn_scales(model, solution.draws, function)
-        band = _of_draws(
-            solution.draws,
-            function.at,
-            columns,
-            contrasts,
-            prob,
-            residual_root,
-            scale,
-            rng,
-        )
-        kind = "posterior draws"
-    else:
-        if residual_root is None:
-            residual_root = None
-        else:
-            residual_root = (
-                residual_root * scales_of_functions(model, solution)[function.label][0]
-            )
-        band = _of_normal(
-            solution, function.at, columns, contrasts, prob, residual_root, rng
-        )
-        kind = "normal, given the scales"
+    band, kind = _compute_band(model, solution, function, x, ends, prob, rng)
     outcomes = model.likelihood.outcomes
     dims = ("point", "outcome") if outcomes else ("point",)
     coords: dict[str, Any] = {
@@ -286,6 +244,52 @@ def curve(
         "method": method.name, "critical": band.critical.tolist(),
     }  # fmt: skip
     return xr.Dataset(arrays, coords, attrs)
+
+
+def _compute_band(
+    model: Model,
+    solution: Solution,
+    function: TermFunction,
+    x: Array,
+    ends: Array | None,
+    prob: float,
+    rng: np.random.Generator,
+) -> tuple[Band, str]:
+    """Return the band of the function at x, or of its derivative if `ends` are given, and how it was computed."""
+    contrasts = model.likelihood.contrast_matrix
+    process = _drawn_process(model, solution, function)
+    if process is not None:
+        sums = process.sums(function.sums_at(x, ends), rng)
+        band = _band_of(np.einsum("snm,km->ksn", sums, contrasts), prob)
+        return band, "posterior draws"
+    if ends is None:
+        columns = function.columns_at(x)
+    else:
+        columns = function.slopes_at(x, ends)
+    residual_root = _root_left_out(function, x, ends)
+    if solution.draws is not None:
+        scale = None
+        if residual_root is not None:
+            scale = _drawn_scales(model, solution.draws, function)
+        band = _of_draws(
+            solution.draws,
+            function.at,
+            columns,
+            contrasts,
+            prob,
+            residual_root,
+            scale,
+            rng,
+        )
+        return band, "posterior draws"
+    if residual_root is not None:
+        residual_root = (
+            residual_root * scales_of_functions(model, solution)[function.label][0]
+        )
+    band = _of_normal(
+        solution, function.at, columns, contrasts, prob, residual_root, rng
+    )
+    return band, "normal, given the scales"
 
 
 def _root_left_out(

@@ -419,15 +419,10 @@ class _Reader:
                 terms = self._read_sum([node])
             case ast.BinOp(op=ast.BitOr() | ast.BitXor()):
                 terms = self._read_bars(node)
-            case ast.BinOp(left, ast.Mult(), right):
-                a, b = self.read(left), self.read(right)
-                terms = a.add(b).add(self._cross(a, b))
-            case ast.BinOp(left, ast.Div(), right):
-                terms = self._nest(self.read(left), self.read(right))
-            case ast.BinOp(left, ast.Mod(), right):
-                terms = self._nest(self.read(right), self.read(left))
-            case ast.BinOp(left, ast.Pow(), right):
-                terms = self._cross(self.read(left), self.read(right))
+            case ast.BinOp(
+                left, ast.Mult() | ast.Div() | ast.Mod() | ast.Pow() as operator, right
+            ):
+                terms = self._combine(left, operator, right)
             case ast.Subscript(value, ast.Constant(value=int(power))):
                 terms = self._raise_to(self.read(value), power)
             case ast.Constant(value=int() | float() as number) if number in (0, 1):
@@ -449,6 +444,20 @@ class _Reader:
                     f"{piece} is no term of {shown}; a column of that name is written in backquotes"
                 )
         return terms
+
+    def _combine(
+        self, left: ast.expr, operator: ast.operator, right: ast.expr
+    ) -> Terms:
+        """Combine the terms of both sides of an operator: crossing with main effects, nesting or crossing."""
+        if isinstance(operator, ast.Mod):  # b %in% a: b nested in a
+            return self._nest(self.read(right), self.read(left))
+        a = self.read(left)
+        b = self.read(right)
+        if isinstance(operator, ast.Mult):
+            return a.add(b).add(self._cross(a, b))
+        if isinstance(operator, ast.Div):
+            return self._nest(a, b)
+        return self._cross(a, b)
 
     def is_offset(self, node: ast.Call) -> bool:
         return isinstance(node.func, ast.Name) and node.func.id == "offset"

@@ -614,6 +614,11 @@ class Model(FromData):
             raise DataError(
                 f"beta: expected numbers of shape (..., {p}, {m}), got {shown_value(beta)}"
             ) from None
+        return self._reshape_coefficients(array)
+
+    def _reshape_coefficients(self, array: Array) -> Array:
+        """Return coefficients (..., p, m) from a flat vector, reported coefficients or those of one predictor."""
+        p, m = self.shape
         if array.ndim == 1 and array.size == p * m:
             return array.reshape(p, m)
         if array.shape[-2:] == (p, m):

@@ -228,84 +228,92 @@ def _of_delta(
     request: EffectRequest,
     left: EffectSums | None,
 ) -> Found:
-    prob = request.prob
-    family = request.family
+    """Return the effects by the delta method."""
+    posterior = fit.solution.draws is not None
     z, G, rows = _linearised_all(fit, quantities, scale, request.sample)
     _estimable(fit, G)
     cov, df, words = _covariance_of(fit, G, request, rows if left is None else None)
-    which = f"{words.get('kind', 'given')} covariance"
-    apart = rows is not None and "influence" not in which
+    covariance_kind = f"{words.get('kind', 'given')} covariance"
+    if rows is not None and "influence" not in covariance_kind:
+        covariance_kind += " and the sampling of the rows"
     if left is not None:
         cov = cov + left.covariance(fit, [q.terms for q in quantities], scale.link)
-    if rows is not None and left is not None:
-        cov = cov + rows.covariance()
-    if apart:
-        which += " and the sampling of the rows"
+        if rows is not None:
+            cov = cov + rows.covariance()
     se = np.sqrt(np.diagonal(cov))
-    if exact_fit(fit):  # what stands there is rounding
+    if exact_fit(fit):  # the residuals are rounding, and so are the standard errors
         se = np.full_like(se, np.nan)
-    posterior = fit.solution.draws is not None
-    each = None
+    effect_df = None
     if request.covariance is None and left is None and _is_linear(fit, scale):
-        each = _satterthwaite(fit, G)
-        if each is not None and rows is not None:
-            each = _joined_df(
-                cov.diagonal(), rows.covariance().diagonal(), each, rows.count - 1.0
-            )
-    if family is None:
-        together = None
+        effect_df = _satterthwaite_of_effects(fit, G, cov, rows)
+    test_df = df if effect_df is None else effect_df
+    if request.family is None:
+        tests = None
+        critical = quantile(request.prob, test_df)
     else:
-        together = _together(fit, family, z, cov, df if each is None else each, prob)
-    half = (
-        quantile(prob, df if each is None else each)
-        if together is None
-        else together.critical
-    ) * se
+        tests = _together(fit, request.family, z, cov, test_df, request.prob)
+        critical = tests.critical
+    half = critical * se
     error = se * np.abs(scale.back.slope(z))
     if posterior:
-        error = error * (
-            np.sqrt(df / (df - 2.0))
-            if df is not None and df > 2
-            else 1.0
-            if df is None
-            else np.inf
-        )
-    if df is None:
-        law = "normal"
-    else:
-        law = f"Student-t ({df:g} degrees of freedom)"
-    if each is not None:
-        if np.ptp(each) < 0.01 * each.max():
-            few = f"{each.min():.4g}"
-        else:
-            few = f"{each.min():.4g} to {each.max():.4g}"
-        law = f"Student-t (Satterthwaite's {few} degrees of freedom)"
-    if scale.back is IDENTITY:
-        where = ""
-    else:
-        where = f" on the {scale.link.name} scale"
-    if posterior:
-        kind = f"{law}, exact"
-    else:
-        kind = f"{law} Wald{where}, delta method, {which}"
+        error = error * _sd_of_t(df)
     if np.isnan(se).all():
-        carries = f"{fit.method.name} carries no standard errors here"
-        if exact_fit(fit):
-            kind = "none: the fit is exact, its residuals are rounding"
-        else:
-            kind = f"none: {carries}"
-    name = "sd" if posterior else "std_error"
+        kind = _missing_interval_kind(fit)
+    elif posterior:
+        kind = f"{_reference_distribution(df, effect_df)}, exact"
+    else:
+        kind = _wald_kind(
+            _reference_distribution(df, effect_df), scale, covariance_kind
+        )
     back = scale.back.inverse
     columns = {
         "estimate": back(z),
-        name: error,
+        "sd" if posterior else "std_error": error,
         "lower": back(z - half),
         "upper": back(z + half),
     }
-    if together is not None:
-        columns = columns | {"p_unadjusted": together.alone, "p_value": together.p}
-        kind = f"simultaneous, {together.words}; {kind}"
+    if tests is not None:
+        columns = columns | {"p_unadjusted": tests.alone, "p_value": tests.p}
+        kind = f"simultaneous, {tests.words}; {kind}"
     return columns, kind, cov, None, rows is not None
+
+
+def _sd_of_t(df: float | None) -> float:
+    """Return the standard deviation of Student's t distribution, 1 for the normal."""
+    if df is None:
+        return 1.0
+    if df > 2:
+        return float(np.sqrt(df / (df - 2.0)))
+    return np.inf
+
+
+def _reference_distribution(df: float | None, effect_df: Array | None) -> str:
+    """Describe the reference distribution: `effect_df` are degrees of freedom of each effect, `df` of all."""
+    if effect_df is not None:
+        low = effect_df.min()
+        high = effect_df.max()
+        numbers = f"{low:.4g}"
+        if np.ptp(effect_df) >= 0.01 * high:
+            numbers = f"{low:.4g} to {high:.4g}"
+        return f"Student-t (Satterthwaite's {numbers} degrees of freedom)"
+    if df is None:
+        return "normal"
+    return f"Student-t ({df:g} degrees of freedom)"
+
+
+def _wald_kind(distribution: str, scale: Scale, covariance_kind: str) -> str:
+    """Describe Wald intervals by their distribution, scale and covariance."""
+    where = ""
+    if scale.back is not IDENTITY:
+        where = f" on the {scale.link.name} scale"
+    return f"{distribution} Wald{where}, delta method, {covariance_kind}"
+
+
+def _missing_interval_kind(fit: Fit) -> str:
+    """Explain why a fit has no standard errors."""
+    if exact_fit(fit):
+        return "none: the fit is exact, its residuals are rounding"
+    return f"none: {fit.method.name} carries no standard errors here"
 
 
 def _covariance_of(
@@ -380,6 +388,18 @@ def _satterthwaite(fit: Fit, G: Array) -> Array | None:
     if (df > 0).all() and np.isfinite(df).all():
         return df
     return None
+
+
+def _satterthwaite_of_effects(
+    fit: Fit, G: Array, cov: Array, rows: SampledRows | None
+) -> Array | None:
+    """Return Satterthwaite's degrees of freedom of each effect, including the sampling of the rows."""
+    df = _satterthwaite(fit, G)
+    if df is None or rows is None:
+        return df
+    return _joined_df(
+        cov.diagonal(), rows.covariance().diagonal(), df, rows.count - 1.0
+    )
 
 
 def _together(

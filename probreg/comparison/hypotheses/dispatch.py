@@ -11,7 +11,11 @@ from probreg.comparison.hypotheses.point_estimate import of_limit, of_mode
 from probreg.comparison.hypotheses.posterior import of_posterior
 from probreg.comparison.hypotheses.restricted import estimable
 from probreg.comparison.hypotheses.result import Hypothesis, over_own
-from probreg.comparison.hypotheses.scales import asked_of_scale, of_scale
+from probreg.comparison.hypotheses.scales import (
+    ScaleQuestion,
+    asked_of_scale,
+    of_scale,
+)
 from probreg.comparison.hypotheses.variance import asks_variance, of_variance
 from probreg.data.formula.variables import terms
 from probreg.errors import DataError, Incompatible
@@ -113,7 +117,8 @@ def hypothesis(
     if not unbounded:
         require_predictive(fit.solution, fit.method)
     check_adjust(adjust)
-    if covariance is None and not (groups is None and lags is None and data is None):
+    has_settings = not (groups is None and lags is None and data is None)
+    if covariance is None and has_settings:
         raise DataError(
             "groups=, lags= and data= go with covariance='cluster' or covariance='HAC'"
         )
@@ -127,11 +132,7 @@ def hypothesis(
             raise Incompatible(
                 "adjust= and covariance= are for coefficients: a test of a scale, or of a smooth function, is one test"
             )
-        if scale is not None:
-            return of_scale(fit, text, scale, prob)
-        if asks_variance(text):
-            return of_variance(fit, text, bootstrap)
-        return of_function(fit, text)
+        return _test_scale(fit, text, scale, prob, bootstrap)
     read = _parse_restrictions(fit, text)
     if fit.target == "posterior":
         if covariance is not None:
@@ -153,6 +154,21 @@ def hypothesis(
     return of_mode(
         fit, text, read, prob=prob, covariance=given, tests=chosen, adjust=adjust
     )
+
+
+def _test_scale(
+    fit: Fit,
+    text: str,
+    scale: ScaleQuestion | None,
+    prob: float,
+    bootstrap: int | None,
+) -> Hypothesis:
+    """Test a scale of a prior, a standard deviation of effects by group, or a smooth function."""
+    if scale is not None:
+        return of_scale(fit, text, scale, prob)
+    if asks_variance(text):
+        return of_variance(fit, text, bootstrap)
+    return of_function(fit, text)
 
 
 def _parse_restrictions(fit: Fit, text: str) -> list[Restriction]:

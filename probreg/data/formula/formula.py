@@ -106,16 +106,7 @@ def read_formula(
     kind, weights = read_weights(weights)
     _refuse_wide_dot(formula, data)
     table = read_table(data)
-    try:
-        parts = parse_formula(written_out(formula, table, weights, offset))
-    except DataError as error:
-        # a column of several words that stands in the formula as it is
-        bare = [name for name in table.columns if " " in name and name in str(formula)]
-        if not bare or any(quote_name(name) in formula for name in bare):
-            raise
-        raise DataError(
-            f"{error}; write {quote_name(max(bare, key=len))} in backquotes"
-        ) from None
+    parts = _parse_written(formula, table, weights, offset)
     offset = whole_offset(parts, offset)
     if isinstance(offset, str):
         added = parse_expression(offset)
@@ -209,6 +200,22 @@ def read_formula(
             (*parts.variables, *(added.variables if added else ()))
         ).columns,
     )
+
+
+def _parse_written(
+    formula: str, table: Table, weights: Any, offset: Any
+) -> FormulaLayout:
+    """Parse a formula with its `.` written out; a DataError suggests backquotes for names with spaces."""
+    try:
+        return parse_formula(written_out(formula, table, weights, offset))
+    except DataError as error:
+        # a column of several words that stands in the formula as it is
+        bare = [name for name in table.columns if " " in name and name in str(formula)]
+        if not bare or any(quote_name(name) in formula for name in bare):
+            raise
+        raise DataError(
+            f"{error}; write {quote_name(max(bare, key=len))} in backquotes"
+        ) from None
 
 
 def _refuse_wide_dot(formula: Any, data: Any) -> None:

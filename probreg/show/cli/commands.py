@@ -3,6 +3,7 @@
 from argparse import Namespace
 from collections.abc import Mapping
 from dataclasses import asdict, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -101,7 +102,7 @@ def compare_command(options: Namespace) -> int:
         for text in texts:
             if texts.count(text) > 1:
                 options.usage_error(f"{text!r} is given twice")
-    parsed = [_prior(options, text) for text in priors]
+    parsed = {text: _prior(options, text) for text in priors}
     try:
         methods = methods_of(names, options.set or [])
     except ProbregError as error:
@@ -111,14 +112,14 @@ def compare_command(options: Namespace) -> int:
         models = _models_of_same_rows(options, rows)
         _note_response(models[formulas[0]])
         fits = {}
-        for formula, model in models.items():
-            for text, prior in zip(priors, parsed):
-                for name, method in methods.items():
-                    parts = zip((formula, text, name), (formulas, priors, names))
-                    label = ", ".join(part for part, values in parts if len(values) > 1)
-                    fits[label or formula] = fit_model(
-                        model.with_prior(prior), method, seed=options.seed or 0
-                    )
+        for formula, text, name in product(formulas, priors, names):
+            parts = zip((formula, text, name), (formulas, priors, names))
+            label = ", ".join(part for part, choices in parts if len(choices) > 1)
+            fits[label or formula] = fit_model(
+                models[formula].with_prior(parsed[text]),
+                methods[name],
+                seed=options.seed or 0,
+            )
         judged = compare_models(fits)
     frame = judged.table.rename_axis("fit")
     comparison = None

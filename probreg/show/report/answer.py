@@ -108,26 +108,15 @@ def answer(fit: Fit, effects: Any, *, data: Any, prob: float) -> Answer:
         return Answer([], [f"No effects: {error}"])
     if isinstance(effects, str):
         effects = [effects]
-    variables = _own_variables(fit.model)
-    own = [v for v in variables if v in of.table]
-    remarks = []
+    remarks: list[str] = []
+    moves_by_name: dict[str, Any] = {}
     if effects is None:
-        moves_by_name = dict.fromkeys(own[:_MOST])
-        for v in variables:
-            if v not in of.table:
-                remarks.append(
-                    f"No effect of {v}: the formula transforms it; pass data=, the table of the fit."
-                )
-        if len(own) > _MOST:
-            remarks.append(
-                f"Effects of the first {_MOST} of {len(own)} variables; name others by effects=."
-            )
-        if not variables:
-            remarks.append("The model has no variables, so there are no effects.")
+        names, remarks = _default_variables(fit.model, of)
+        moves_by_name = dict.fromkeys(names)
+    elif isinstance(effects, Mapping):
+        moves_by_name = dict(effects)
     else:
         moves_by_name = dict.fromkeys(effects)
-        if isinstance(effects, Mapping):
-            moves_by_name = dict(effects)
     sentences: list[EffectSentence] = []
     for name, how in moves_by_name.items():
         try:
@@ -137,6 +126,24 @@ def answer(fit: Fit, effects: Any, *, data: Any, prob: float) -> Answer:
                 raise
             remarks.append(f"No effect of {name}: {error}")
     return Answer(sentences, remarks)
+
+
+def _default_variables(model: Model, of: Population) -> tuple[list[str], list[str]]:
+    """Return the first variables with an effect, and remarks on the others."""
+    variables = _own_variables(model)
+    available = [v for v in variables if v in of.table]
+    remarks = [
+        f"No effect of {v}: the formula transforms it; pass data=, the table of the fit."
+        for v in variables
+        if v not in of.table
+    ]
+    if len(available) > _MOST:
+        remarks.append(
+            f"Effects of the first {_MOST} of {len(available)} variables; name others by effects=."
+        )
+    if not variables:
+        remarks.append("The model has no variables, so there are no effects.")
+    return available[:_MOST], remarks
 
 
 def _own_variables(model: Model) -> tuple[str, ...]:
