@@ -113,7 +113,25 @@ class Posterior(Method):
         return resolved._replace(notes=(*notes, *resolved.notes))
 
     def _choose(self, model: Model, rng: np.random.Generator) -> Resolved:
+        """Return the first method that can compute this posterior well: exact, integrate, importance or nuts."""
         reasons: list[str] = []
+        exact = self._try_exact(model, rng, reasons)
+        if exact is not None:
+            return exact
+        if not reasons:
+            reasons.append(
+                f"{model.likelihood.named} likelihood has no exact posterior"
+            )
+        if any(isinstance(b.prior, HierarchicalPrior) for b in model.joint.blocks):
+            integrated = self._try_integration(model, rng, reasons)
+            if integrated is not None:
+                return integrated
+        return self._weigh_or_sample(model, rng, reasons)
+
+    def _try_exact(
+        self, model: Model, rng: np.random.Generator, reasons: list[str]
+    ) -> Resolved | None:
+        """Return the solution of the first exact method that succeeds; add to `reasons` why others failed."""
         for exact in self.exact:
             reason = method_obstacle(exact, model)
             if reason is None:
@@ -130,33 +148,36 @@ class Posterior(Method):
                     )
             if model.likelihood.least_squares:
                 reasons.append(reason)
-        reasons = reasons or [
-            f"{model.likelihood.named} likelihood has no exact posterior"
-        ]
-        if any(isinstance(b.prior, HierarchicalPrior) for b in model.joint.blocks):
-            try:
-                reason = _integration_obstacle(self.nodes, model)
-                if reason is not None:
-                    raise Incompatible(reason)
-                solution = _attempt(self.nodes, model, rng)
-            except (ProbregError, np.linalg.LinAlgError) as error:
-                reasons.append(str(error))
-            else:
-                good, verdict = self._verdict(model, solution)
-                if not good and _too_large_to_weigh(model, solution):
-                    good = True
-                    verdict = f"{verdict}; nuts would take much longer"
-                if good:
-                    model = self.nodes.resolve(
-                        model, rng
-                    ).model  # the solution has its coefficients
-                    return Resolved(
-                        model,
-                        self.nodes,
-                        (_choice_note(self.nodes, [*reasons, verdict]),),
-                        solution=solution,
-                    )
-                reasons.append(verdict)
+        return None
+
+    def _try_integration(
+        self, model: Model, rng: np.random.Generator, reasons: list[str]
+    ) -> Resolved | None:
+        """Return the solution of integrate if it is good enough; otherwise add to `reasons` why not."""
+        try:
+            reason = _integration_obstacle(self.nodes, model)
+            if reason is not None:
+                raise Incompatible(reason)
+            solution = _attempt(self.nodes, model, rng)
+        except (ProbregError, np.linalg.LinAlgError) as error:
+            reasons.append(str(error))
+            return None
+        good, verdict = self._verdict(model, solution)
+        if not good and _too_large_to_weigh(model, solution):
+            good = True
+            verdict = f"{verdict}; nuts would take much longer"
+        reasons.append(verdict)
+        if not good:
+            return None
+        # the solution has the coefficients of this model
+        model = self.nodes.resolve(model, rng).model
+        note = _choice_note(self.nodes, reasons)
+        return Resolved(model, self.nodes, (note,), solution=solution)
+
+    def _weigh_or_sample(
+        self, model: Model, rng: np.random.Generator, reasons: list[str]
+    ) -> Resolved:
+        """Return the solution of importance if it is good enough, otherwise nuts to be run."""
         weighted = self.weighted
         try:
             solution = _attempt(weighted, model, rng)

@@ -209,68 +209,18 @@ class Evidence(Method):
         problem = EvidenceProblem(
             model, self.per_column, criterion=self.criterion, points=self.points
         )
-        surface = problem.surface
-        if isinstance(surface, ArrowSurface | ArrowLaplaceSurface):
-            require_memory(surface.layout, self.name)
-            require_flat_rank(surface.layout, self.name)
-        elif (
-            not problem.moving and model.design.moments.rank.dropped
-        ):  # otherwise every column has a proper prior
-            start = PriorRows.of(problem.starting_model.joint)
-            require_full_rank(
-                posterior_given_sigma(model.design.moments, start, 1.0),
-                model,
-                self.name,
-            )
+        self._require_solvable(problem)
         top = problem.maximise(self.max_steps)
-        model_at_top = problem.model_at(top.theta)
-        if self._by_arrow(model):
-            assert isinstance(
-                surface, ArrowSurface | ArrowLaplaceSurface
-            )  # only designs with groups have unwritten columns
-            inner = Resolved(
-                model_at_top,
-                self._solver(model),
-                solution=_solution(model, arrow_estimate(surface, top.theta)),
-            )
-        else:
-            inner = self._inner.resolve(model_at_top, rng)
-            if isinstance(inner.method, ClosedForm) and isinstance(
-                surface, GaussianSurface
-            ):
-                inner = inner._replace(
-                    solution=_from_surface(surface, top.theta, inner.model)
-                )
-        if isinstance(surface, ProfiledSurface) and inner.method.target == "mode":
-            if inner.solution is None:
-                solved = inner.method.solve(inner.model, rng)
-            else:
-                solved = inner.solution
-            inner = inner._replace(
-                solution=_at_profile(solved, surface.mode(top.theta))
-            )
-        elif (
-            isinstance(surface, ArrowLaplaceSurface)
-            and self.criterion == "ML"
-            and inner.method.target == "mode"
-        ):
-            if inner.solution is None:
-                solved = inner.method.solve(inner.model, rng)
-            else:
-                solved = inner.solution
-            inner = inner._replace(
-                solution=_at_estimate(solved, arrow_estimate(surface, top.theta))
-            )
+        inner = self._resolve_at(problem, top.theta, rng)
         if top.rising:
-            if inner.solution is None:
-                solved = inner.method.solve(inner.model, rng)
-            else:
-                solved = inner.solution
             names = ", ".join(problem.names[j] for j in top.rising)
             detail = f"the evidence increases with {names} without bound, because the function of its columns separates the classes"
-            inner = inner._replace(
-                solution=replace(solved, status=Status.SCALE_AT_INFINITY, detail=detail)
+            solution = replace(
+                _solution_of(inner, rng),
+                status=Status.SCALE_AT_INFINITY,
+                detail=detail,
             )
+            inner = inner._replace(solution=solution)
         # a likelihood at estimated coefficients must not be compared with evidences
         if self.criterion == "ML":
             stat = "log_likelihood_of_scales"
@@ -297,17 +247,69 @@ class Evidence(Method):
             found=found_scales,
         )
 
+    def _require_solvable(self, problem: EvidenceProblem) -> None:
+        """Raise an error if the matrices are too large, or the columns collinear."""
+        surface = problem.surface
+        model = problem.model
+        if isinstance(surface, ArrowSurface | ArrowLaplaceSurface):
+            require_memory(surface.layout, self.name)
+            require_flat_rank(surface.layout, self.name)
+        elif (
+            not problem.moving and model.design.moments.rank.dropped
+        ):  # otherwise every column has a proper prior
+            start = PriorRows.of(problem.starting_model.joint)
+            require_full_rank(
+                posterior_given_sigma(model.design.moments, start, 1.0),
+                model,
+                self.name,
+            )
+
+    def _resolve_at(
+        self, problem: EvidenceProblem, theta: Array, rng: np.random.Generator
+    ) -> Resolved:
+        """Return the model and method at scales theta, with the solution if the surface computed it."""
+        surface = problem.surface
+        model = problem.model_at(theta)
+        if self._by_arrow(problem.model):
+            assert isinstance(
+                surface, ArrowSurface | ArrowLaplaceSurface
+            )  # only designs with groups have unwritten columns
+            solution = _solution(problem.model, arrow_estimate(surface, theta))
+            inner = Resolved(model, self._solver(problem.model), solution=solution)
+        else:
+            inner = self._inner.resolve(model, rng)
+            if isinstance(inner.method, ClosedForm) and isinstance(
+                surface, GaussianSurface
+            ):
+                inner = inner._replace(
+                    solution=_from_surface(surface, theta, inner.model)
+                )
+        if inner.method.target != "mode":
+            return inner
+        if isinstance(surface, ProfiledSurface):
+            solution = _at_profile(_solution_of(inner, rng), surface.mode(theta))
+            return inner._replace(solution=solution)
+        if isinstance(surface, ArrowLaplaceSurface) and self.criterion == "ML":
+            solution = _solution_of(inner, rng)
+            solution = _at_estimate(solution, arrow_estimate(surface, theta))
+            return inner._replace(solution=solution)
+        return inner
+
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
         settled = self.resolve(model, rng)
-        if settled.solution is None:
-            solution = settled.method.solve(settled.model, rng)
-        else:
-            solution = settled.solution
+        solution = _solution_of(settled, rng)
         notes = (*settled.notes, *solution.notes)
         solution = replace(
             solution, stats={**solution.stats, **settled.stats}, notes=notes
         )
         return with_found_scales(settled.model, solution, settled.found)
+
+
+def _solution_of(resolved: Resolved, rng: np.random.Generator) -> Solution:
+    """Return the solution, computed by the method if the choice did not compute it."""
+    if resolved.solution is not None:
+        return resolved.solution
+    return resolved.method.solve(resolved.model, rng)
 
 
 def _from_surface(

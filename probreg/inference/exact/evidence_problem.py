@@ -377,6 +377,26 @@ class EvidenceProblem:
         return np.insert(theta, k, value), float(top.at.value)
 
     def maximise(self, max_steps: int) -> EvidenceMaximum:
+        """Return the maximum of the evidence; raise an error if there is none."""
+        search, top, start = self._search_starts(max_steps)
+        for _ in range(_ROUNDS):
+            if not self.surface.choose_at(top.theta):
+                break
+            repeated = search(top.theta)
+            settled = float(np.abs(repeated.theta - top.theta).max()) < _STILL
+            top = repeated._replace(ended=repeated.ended or (settled and top.ended))
+            if settled:
+                break
+        unbounded = self._diverging_scales(top, start)
+        if unbounded:
+            return self._fix_diverging(top, unbounded, start)
+        self._require_maximum(top, max_steps)
+        return top
+
+    def _search_starts(
+        self, max_steps: int
+    ) -> tuple[Callable[[Array], EvidenceMaximum], EvidenceMaximum, Array]:
+        """Search from every start; return the search, its best end and the first start."""
         surface = self.surface
         with nullcontext() if len(self.groups.of) > _MANY else one_blas_thread():
             starts = surface.starts()
@@ -402,17 +422,10 @@ class EvidenceProblem:
         top = max(
             [top, *tops], key=lambda t: t.at.value + _CLOSE * bool(t.vanished.any())
         )
-        for _ in range(_ROUNDS):
-            if not surface.choose_at(top.theta):
-                break
-            repeated = search(top.theta)
-            settled = float(np.abs(repeated.theta - top.theta).max()) < _STILL
-            top = repeated._replace(ended=repeated.ended or (settled and top.ended))
-            if settled:
-                break
-        unbounded = self._diverging_scales(top, starts[0])
-        if unbounded:
-            return self._fix_diverging(top, unbounded, starts[0])
+        return search, top, starts[0]
+
+    def _require_maximum(self, top: EvidenceMaximum, max_steps: int) -> None:
+        """Raise an error if the noise goes to zero, or the search did not converge."""
         name = self.model.likelihood.noise_scale
         if (
             name in self.outer
@@ -440,7 +453,6 @@ class EvidenceProblem:
             raise Incompatible(
                 f"evidence: no maximum over the scales within {max_steps} steps; raise max_steps, or {hold}"
             )
-        return top
 
     def _diverging_scales(self, top: EvidenceMaximum, start: Array) -> tuple[int, ...]:
         """Return scales far above their start for which the evidence still increases:

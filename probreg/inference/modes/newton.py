@@ -105,26 +105,12 @@ def find_mode(
         return _find_about(
             model, shift, tol=tol, max_steps=max_steps, start=start, log_aux=log_aux
         )
-    gamma, rough, H = _start(model, start)
-    log_aux = rough if log_aux is None else log_aux
-    shape = gamma.shape
-    k = gamma.size
+    shape = model.shape
+    k = shape[0] * shape[1]
     n = model.design.total
     has_many_rows = model.design.count >= _SMALL
     tol = tol * max(1.0, np.sqrt(n))
-    H = curvature if curvature is not None and has_many_rows else H
-    point = np.concatenate([gamma.ravel(), log_aux])
-    if H is not None:
-        point = _bfgs_passes(model, point, _slope(model, point, shape), H, tol)
-    local = _evaluate(model, point, shape)
-    if H is not None and _bad_start(local, n):
-        point = np.concatenate([part.ravel() for part in _initial_point(model)])
-        local = _evaluate(model, point, shape)
-    if not (np.isfinite(local.gradient).all() and np.isfinite(local.curvature).all()):
-        raise DataError(
-            "newton: the log posterior overflows double precision at the start of the search. Rescale columns and response to "
-            "similar units, and check for extreme values"
-        )
+    point, local = _first_evaluation(model, start, curvature, log_aux, tol)
     status = Status.STEP_LIMIT
     decrement = np.inf
     number = 0
@@ -165,6 +151,33 @@ def find_mode(
             break
         point, local = accepted
     return Mode(point[:k].reshape(shape), point[k:], local, decrement, number, status)
+
+
+def _first_evaluation(
+    model: Model,
+    start: tuple[tuple[float, ...], ...] | None,
+    curvature: Array | None,
+    log_aux: Array | None,
+    tol: float,
+) -> tuple[Array, LocalModel]:
+    """Return the first point of the search, refined from a sample if there are many rows, and its local model."""
+    gamma, rough, H = _start(model, start)
+    shape = gamma.shape
+    if curvature is not None and model.design.count >= _SMALL:
+        H = curvature
+    point = np.concatenate([gamma.ravel(), rough if log_aux is None else log_aux])
+    if H is not None:
+        point = _bfgs_passes(model, point, _slope(model, point, shape), H, tol)
+    local = _evaluate(model, point, shape)
+    if H is not None and _bad_start(local, model.design.total):
+        point = np.concatenate([part.ravel() for part in _initial_point(model)])
+        local = _evaluate(model, point, shape)
+    if not (np.isfinite(local.gradient).all() and np.isfinite(local.curvature).all()):
+        raise DataError(
+            "newton: the log posterior overflows double precision at the start of the search. Rescale columns and response to "
+            "similar units, and check for extreme values"
+        )
+    return point, local
 
 
 def response_shift(model: Model) -> float:

@@ -148,26 +148,13 @@ def interior_point(
     b = start.b
     steps = start.steps
     r = problem.y - problem.X @ b
-    up = problem.loss.up
-    down = problem.loss.down
-    # alpha = s/2 if a row has two hinges; if it has one, a = 0 unless that is close to
-    # an end of its box.
-    if shift.any():
-        share = np.full(len(slope), 0.5)
-    else:
-        share = np.clip(-hinges.base[hinges.rows] / slope, 0.1, 0.9)
     t = hinges.of_rows(r) - shift
     spread = float(np.abs(t).mean()) if len(t) else 0.0
     floor = max(spread, PERFECT * float(np.abs(problem.y).max(initial=0.0))) or 1.0
-    initial = (
-        share * slope,
-        (1 - share) * slope,
-        np.maximum(t, 0) + floor,
-        np.maximum(-t, 0) + floor,
-    )
-    alpha, complement, u, z = start.hinges or initial
+    alpha, complement, u, z = start.hinges or _initial_hinges(hinges, t, floor)
     a = hinges.base + hinges.to_rows(alpha)
-    size = float(np.maximum(up, down) @ (np.abs(problem.y) + floor))
+    largest = np.maximum(problem.loss.up, problem.loss.down)
+    size = float(largest @ (np.abs(problem.y) + floor))
     separate_steps = (
         not problem.P.any()
     )  # a linear programme: primal and dual steps may have different lengths
@@ -189,23 +176,9 @@ def interior_point(
         # Predictor: target products of zero.
         move = system.solve(hinges.to_rows(D * t), slack)
         dalpha = D * (hinges.of_rows(move.r) + t)
-        du = u * (dalpha / complement - 1.0)
-        dz = -z * (1.0 + dalpha / alpha)
-        primal_step, dual_step = lengths(
-            alpha, complement, u, z, dalpha, du, dz, separate_steps
+        c1, c2 = _corrected_products(
+            alpha, complement, u, z, dalpha, gap, separate_steps
         )
-        remaining = float(
-            (complement - dual_step * dalpha) @ (u + primal_step * du)
-            + (alpha + dual_step * dalpha) @ (z + primal_step * dz)
-        )
-        # Mehrotra: centre by the cube of the predictor's remaining gap, and correct for
-        # the products of its steps.
-        if gap > 0:
-            target = (remaining / gap) ** 3 * gap / (2 * len(alpha))
-        else:
-            target = 0.0
-        c1 = target - dalpha * dz
-        c2 = target + dalpha * du
         h = t + c1 / alpha - c2 / complement
         move = system.solve(hinges.to_rows(D * h), slack)
         dalpha = D * (hinges.of_rows(move.r) + h)
@@ -234,6 +207,53 @@ def interior_point(
         r = problem.y - problem.X @ b
         t = hinges.of_rows(r) - shift
     return Inside(b, a, steps, (alpha, complement, u, z), states)
+
+
+def _initial_hinges(
+    hinges: Hinges, t: Array, floor: float
+) -> tuple[Array, Array, Array, Array]:
+    """Return alpha, s - alpha, u and z at the start."""
+    slope = hinges.slope
+    # alpha = s/2 if a row has two hinges; if it has one, a = 0 unless that is close to
+    # an end of its box.
+    if hinges.shift.any():
+        share = np.full(len(slope), 0.5)
+    else:
+        share = np.clip(-hinges.base[hinges.rows] / slope, 0.1, 0.9)
+    return (
+        share * slope,
+        (1 - share) * slope,
+        np.maximum(t, 0) + floor,
+        np.maximum(-t, 0) + floor,
+    )
+
+
+def _corrected_products(
+    alpha: Array,
+    complement: Array,
+    u: Array,
+    z: Array,
+    dalpha: Array,
+    gap: float,
+    separate_steps: bool,
+) -> tuple[Array, Array]:
+    """Return c1 and c2, the products of the corrector, from the step dalpha of the predictor."""
+    du = u * (dalpha / complement - 1.0)
+    dz = -z * (1.0 + dalpha / alpha)
+    primal_step, dual_step = lengths(
+        alpha, complement, u, z, dalpha, du, dz, separate_steps
+    )
+    remaining = float(
+        (complement - dual_step * dalpha) @ (u + primal_step * du)
+        + (alpha + dual_step * dalpha) @ (z + primal_step * dz)
+    )
+    # Mehrotra: centre by the cube of the predictor's remaining gap, and correct for
+    # the products of its steps.
+    if gap > 0:
+        target = (remaining / gap) ** 3 * gap / (2 * len(alpha))
+    else:
+        target = 0.0
+    return target - dalpha * dz, target + dalpha * du
 
 
 def lengths(
