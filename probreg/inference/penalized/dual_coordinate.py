@@ -12,6 +12,7 @@ largest gain, j the row with the largest gain by second order. Sources: Fan, Che
 """
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
 from probreg.inference.penalized.interior_point import Inside
@@ -21,6 +22,8 @@ from probreg.numerics.compiled.cache import cached_njit
 
 Array = NDArray[np.float64]
 compiled = cached_njit(nogil=True, fastmath={"reassoc", "contract", "nsz"})
+# part of the compiled functions that call them
+inlined = njit(forceinline=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
 
 
 def dual_coordinate(
@@ -54,6 +57,55 @@ def dual_coordinate(
     return Inside(b, a, steps + (0 if start is None else start.steps))
 
 
+@inlined
+def _largest_gain(r: Array, a: Array, up: Array, eps: Array) -> tuple[int, float]:
+    """Return the row with the largest gain of raising its dual weight, -1 if none can rise, and the gain."""
+    i, gain_i = -1, -np.inf
+    for k in range(r.size):
+        if a[k] < up[k]:
+            if a[k] >= 0.0:
+                gain = r[k] - eps[k]
+            else:
+                gain = r[k] + eps[k]
+            if gain > gain_i:
+                i, gain_i = k, gain
+    return i, gain_i
+
+
+@inlined
+def _best_partner(
+    i: int, gain_i: float, K: Array, r: Array, a: Array, down: Array, eps: Array
+) -> tuple[int, float]:
+    """Return the row of the best pair with row i, -1 if there is none, and the largest gain of a pair."""
+    j, best, worst = -1, 0.0, -np.inf
+    row = K[i]
+    K_ii = K[i, i]
+    for k in range(r.size):
+        if a[k] > -down[k]:
+            gap = gain_i - (r[k] - eps[k] if a[k] > 0.0 else r[k] + eps[k])
+            if gap > worst:
+                worst = gap
+            if gap > 0.0 and k != i:
+                # The gain of the best step along e_i - e_k is gap^2 / 2 (K_ii + K_kk - 2 K_ik).
+                curve = max(K_ii + K[k, k] - 2.0 * row[k], 1e-12 * K_ii)
+                if gap * gap > best * curve:
+                    j = k
+                    best = gap * gap / curve
+    return j, worst
+
+
+@inlined
+def _snap_to_end(k: int, a: Array, up: Array, down: Array) -> None:
+    """Set a dual weight within rounding of zero or an end of its box exactly to it."""
+    rounding = 1e-15 * (up[k] + down[k])
+    if abs(a[k]) <= rounding:
+        a[k] = 0.0
+    elif up[k] - a[k] <= rounding:
+        a[k] = up[k]
+    elif a[k] + down[k] <= rounding:
+        a[k] = -down[k]
+
+
 @compiled
 def descend_pairs(
     K: Array,
@@ -69,34 +121,14 @@ def descend_pairs(
     than `steps` if they were not enough."""
     n = r.size
     for number in range(steps):
-        # The largest gain of raising a dual weight; -inf if none can be raised.
-        i, gain_i = -1, -np.inf
-        for k in range(n):
-            if a[k] < up[k]:
-                if a[k] >= 0.0:
-                    gain = r[k] - eps[k]
-                else:
-                    gain = r[k] + eps[k]
-                if gain > gain_i:
-                    i, gain_i = k, gain
+        i, gain_i = _largest_gain(r, a, up, eps)
         if i < 0:
             return number
-        j, best, worst = -1, 0.0, -np.inf
-        row = K[i]
-        K_ii = K[i, i]
-        for k in range(n):
-            if a[k] > -down[k]:
-                gap = gain_i - (r[k] - eps[k] if a[k] > 0.0 else r[k] + eps[k])
-                if gap > worst:
-                    worst = gap
-                if gap > 0.0 and k != i:
-                    # The gain of the best step along e_i - e_k is gap^2 / 2 (K_ii + K_kk - 2 K_ik).
-                    curve = max(K_ii + K[k, k] - 2.0 * row[k], 1e-12 * K_ii)
-                    if gap * gap > best * curve:
-                        j = k
-                        best = gap * gap / curve
+        j, worst = _best_partner(i, gain_i, K, r, a, down, eps)
         if j < 0 or worst <= tol:
             return number
+        row = K[i]
+        K_ii = K[i, i]
         gap = gain_i - (r[j] - eps[j] if a[j] > 0.0 else r[j] + eps[j])
         curve = max(K_ii + K[j, j] - 2.0 * row[j], 1e-12 * K_ii)
         # Up to the ends of the boxes, or the kink of |a| at zero.
@@ -110,13 +142,8 @@ def descend_pairs(
         aj = a[j] - step
         a[i], a[j] = ai, aj
         if step == room:  # exactly onto the bound
-            for k in (i, j):
-                if abs(a[k]) <= 1e-15 * (up[k] + down[k]):
-                    a[k] = 0.0
-                elif up[k] - a[k] <= 1e-15 * (up[k] + down[k]):
-                    a[k] = up[k]
-                elif a[k] + down[k] <= 1e-15 * (up[k] + down[k]):
-                    a[k] = -down[k]
+            _snap_to_end(i, a, up, down)
+            _snap_to_end(j, a, up, down)
         for k in range(n):
             r[k] -= step * (row[k] - row_j[k])
     return steps + 1

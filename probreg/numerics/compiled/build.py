@@ -80,10 +80,10 @@ def loops_of(density: CompiledDensity) -> Loops:
         curved = _store_function(
             loops.curved, parts | {f.__name__: _inline(f) for f in shared}, name
         )
-    gradient, slopes, values = (
-        _store_function(f, parts, name)
-        for f in (loops.gradient, loops.row_slopes, loops.values)
-    )
+    passes = {f.__name__: _inline(f) for f in (loops.add_products, loops.add_slopes)}
+    gradient = _store_function(loops.gradient, parts | passes, name)
+    slopes = _store_function(loops.row_slopes, parts, name)
+    values = _store_function(loops.values, parts, name)
     return Loops(gradient, slopes, values, curved, evaluate)
 
 

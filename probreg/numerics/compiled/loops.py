@@ -131,6 +131,59 @@ def sum_of_log1p(e: Array, n: int) -> float:
     return log1p(e[0])
 
 
+def add_products(X: Array, beta: Array, c: int, b: int, e: Array) -> None:
+    """Add X' beta_c to e over b rows, for a tile X (p, >= b)."""
+    p = X.shape[0]
+    for j in range(
+        0, p - 3, 4
+    ):  # four columns at a time: e is read and written once for them
+        x0 = X[j]
+        x1 = X[j + 1]
+        x2 = X[j + 2]
+        x3 = X[j + 3]
+        b0 = beta[j, c]
+        b1 = beta[j + 1, c]
+        b2 = beta[j + 2, c]
+        b3 = beta[j + 3, c]
+        for i in range(b):
+            e[i] += x0[i] * b0 + x1[i] * b1 + x2[i] * b2 + x3[i] * b3
+    for j in range(p - p % 4, p):
+        x0 = X[j]
+        b0 = beta[j, c]
+        for i in range(b):
+            e[i] += x0[i] * b0
+
+
+def add_slopes(X: Array, s: Array, c: int, m: int, b: int, out: Array) -> None:
+    """Add sum_i x_ij s_i over b rows to the entry of each column j and predictor c in out."""
+    p = X.shape[0]
+    for j in range(0, p - 3, 4):
+        x0 = X[j]
+        x1 = X[j + 1]
+        x2 = X[j + 2]
+        x3 = X[j + 3]
+        u0 = 0.0
+        u1 = 0.0
+        u2 = 0.0
+        u3 = 0.0
+        for i in range(b):
+            u0 += x0[i] * s[i]
+            u1 += x1[i] * s[i]
+            u2 += x2[i] * s[i]
+            u3 += x3[i] * s[i]
+        k0 = j * m + c
+        out[k0] += u0
+        out[k0 + m] += u1
+        out[k0 + 2 * m] += u2
+        out[k0 + 3 * m] += u3
+    for j in range(p - p % 4, p):
+        x0 = X[j]
+        u0 = 0.0
+        for i in range(b):
+            u0 += x0[i] * s[i]
+        out[j * m + c] += u0
+
+
 def gradient(
     tiles: Array, y: Array, w: Array, offset: Array, beta: Array, t: Array, out: Array, eta: Array, slope: Array, log_p: Array
 ) -> float:  # fmt: skip
@@ -160,55 +213,13 @@ def gradient(
             else:
                 for i in range(here):
                     e[i] = 0.0
-            for j in range(
-                0, p - 3, 4
-            ):  # four columns at a time: e is read and written once for them
-                x0 = X[j]
-                x1 = X[j + 1]
-                x2 = X[j + 2]
-                x3 = X[j + 3]
-                b0 = beta[j, c]
-                b1 = beta[j + 1, c]
-                b2 = beta[j + 2, c]
-                b3 = beta[j + 3, c]
-                for i in range(here):
-                    e[i] += x0[i] * b0 + x1[i] * b1 + x2[i] * b2 + x3[i] * b3
-            for j in range(p - p % 4, p):
-                x0 = X[j]
-                b0 = beta[j, c]
-                for i in range(here):
-                    e[i] += x0[i] * b0
+            add_products(X, beta, c, here, e)
         value += summed(
             y[start : start + here], eta, w[start : start + here], t, log_p, slope
         )
         for c in range(m):
             # d/d beta_jc = sum_i w_i x_ij d log p_i / d eta_ic
-            s = slope[c]
-            for j in range(0, p - 3, 4):
-                x0 = X[j]
-                x1 = X[j + 1]
-                x2 = X[j + 2]
-                x3 = X[j + 3]
-                u0 = 0.0
-                u1 = 0.0
-                u2 = 0.0
-                u3 = 0.0
-                for i in range(here):
-                    u0 += x0[i] * s[i]
-                    u1 += x1[i] * s[i]
-                    u2 += x2[i] * s[i]
-                    u3 += x3[i] * s[i]
-                k0 = j * m + c
-                out[k0] += u0
-                out[k0 + m] += u1
-                out[k0 + 2 * m] += u2
-                out[k0 + 3 * m] += u3
-            for j in range(p - p % 4, p):
-                x0 = X[j]
-                u0 = 0.0
-                for i in range(here):
-                    u0 += x0[i] * s[i]
-                out[j * m + c] += u0
+            add_slopes(X, slope[c], c, m, here, out)
         for c in range(extra):
             s = slope[m + c]
             up = 0.0

@@ -10,6 +10,7 @@ import math
 from typing import Any
 
 import numpy as np
+from numba import njit
 from numpy.polynomial import chebyshev
 from numpy.typing import NDArray
 from scipy.special import erfcx
@@ -20,6 +21,13 @@ from probreg.numerics.compiled.elementary import exp
 Array = NDArray[np.float64]
 summing = cached_njit(
     nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"}
+)
+# part of the compiled functions that call them
+inlined = njit(
+    forceinline=True,
+    nogil=True,
+    error_model="numpy",
+    fastmath={"reassoc", "contract", "nsz"},
 )
 _SHIFT = 3.75
 _NEAR = 1e-5  # of the least scale: a step of Halley's method this short leaves the cube of it
@@ -41,6 +49,49 @@ _P = tuple(
 )  # to 4e-15 of the value
 
 
+@inlined
+def _erfcx_polynomial(t: float) -> float:
+    """Return the polynomial `_P` at t by Horner's rule."""
+    p = _P[20]
+    p = p * t + _P[19]
+    p = p * t + _P[18]
+    p = p * t + _P[17]
+    p = p * t + _P[16]
+    p = p * t + _P[15]
+    p = p * t + _P[14]
+    p = p * t + _P[13]
+    p = p * t + _P[12]
+    p = p * t + _P[11]
+    p = p * t + _P[10]
+    p = p * t + _P[9]
+    p = p * t + _P[8]
+    p = p * t + _P[7]
+    p = p * t + _P[6]
+    p = p * t + _P[5]
+    p = p * t + _P[4]
+    p = p * t + _P[3]
+    p = p * t + _P[2]
+    p = p * t + _P[1]
+    p = p * t + _P[0]
+    return p
+
+
+@inlined
+def _moments(m: Array, sigma: Array, share: Array) -> tuple[float, float, float]:
+    """Return the mean of a mixture of normals, its spread about the mean, and the smallest scale."""
+    S = m.size
+    centre = 0.0
+    square = 0.0
+    smallest = math.inf
+    for s in range(S):
+        centre += share[s] * m[s]
+        smallest = sigma[s] if sigma[s] < smallest else smallest
+    for s in range(S):
+        square += share[s] * (sigma[s] * sigma[s] + (m[s] - centre) * (m[s] - centre))
+    width = math.sqrt(square)
+    return centre, width, smallest
+
+
 @summing
 def normal_mixture_quantiles(
     mean: Array, scale: Array, share: Array, prob: float, z: float, out: Array
@@ -51,17 +102,7 @@ def normal_mixture_quantiles(
     for i in range(n):
         m = mean[i]
         sigma = scale[i if scale.shape[0] > 1 else 0]
-        centre = 0.0
-        square = 0.0
-        smallest = math.inf
-        for s in range(S):
-            centre += share[s] * m[s]
-            smallest = sigma[s] if sigma[s] < smallest else smallest
-        for s in range(S):
-            square += share[s] * (
-                sigma[s] * sigma[s] + (m[s] - centre) * (m[s] - centre)
-            )
-        width = math.sqrt(square)
+        centre, width, smallest = _moments(m, sigma, share)
         y = centre + z * width
         low = -math.inf
         high = math.inf
@@ -73,27 +114,7 @@ def normal_mixture_quantiles(
                 r = (y - m[s]) / sigma[s]
                 x = abs(r) / _ROOT_2
                 t = (x - _SHIFT) / (x + _SHIFT)
-                p = _P[20]
-                p = p * t + _P[19]
-                p = p * t + _P[18]
-                p = p * t + _P[17]
-                p = p * t + _P[16]
-                p = p * t + _P[15]
-                p = p * t + _P[14]
-                p = p * t + _P[13]
-                p = p * t + _P[12]
-                p = p * t + _P[11]
-                p = p * t + _P[10]
-                p = p * t + _P[9]
-                p = p * t + _P[8]
-                p = p * t + _P[7]
-                p = p * t + _P[6]
-                p = p * t + _P[5]
-                p = p * t + _P[4]
-                p = p * t + _P[3]
-                p = p * t + _P[2]
-                p = p * t + _P[1]
-                p = p * t + _P[0]
+                p = _erfcx_polynomial(t)
                 e = exp(-x * x)
                 tail = 0.5 * e * p / (1.0 + 2.0 * x)
                 F += share[s] * (tail if r < 0.0 else 1.0 - tail)
