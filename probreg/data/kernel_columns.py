@@ -185,14 +185,14 @@ def design_of_kernel(
     key = _key_of(names)
     with prefix_errors(key):
         start = _starting_kernel(kernel, is_known, x, counts, names)
+        made: KernelBasis
+        phi: Array | None = None
         if triangular and basis == "exact":
             made, phi = exact_by_cholesky(start, x)
-            term = ProcessTerm(key, key, made, is_known, names)
         else:
             name = basis or chosen_basis(x, is_known, basis_settings)
             made = made_basis(start, x, name, **basis_settings)
-            term = ProcessTerm(key, key, made, is_known, names)
-            phi = None
+        term = ProcessTerm(key, key, made, is_known, names)
         if len(x) != len(inputs):
             phi = _columns_where_known(term, inputs, w)
         elif phi is None:
