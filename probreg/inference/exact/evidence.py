@@ -71,10 +71,9 @@ _WHOLE = 1000  # coefficients above which they are solved by group
 @METHODS.register
 @dataclass(frozen=True)
 class Evidence(Method):
-    """The scales that maximise log p(y | tau, sigma) + log p(tau) + log p(sigma), with
-    beta integrated out.
+    """The scales that maximise log p(y | tau, sigma) + log p(tau) + log p(sigma).
 
-    Then `method` fits the model at these scales. Its standard errors include the
+    The coefficients beta are integrated out. Then `method` fits the model at these scales. Its standard errors include the
     uncertainty of scales and nuisance parameters. A Gaussian model with unknown scales
     only of effects by group has errors at known scales, as in lme4.
     `covariance("joint")` and `covariance("conditional")` give either. tau is the

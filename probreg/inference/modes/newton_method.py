@@ -36,25 +36,23 @@ class Newton(Method):
     """The mode argmax log p(y | X beta, aux) + log p(beta, aux) for a smooth likelihood with flat or normal priors.
 
     A noise scale sigma is estimated jointly on its log scale, so p(sigma) ∝ 1/sigma
-    gives maximum
-    likelihood. The covariance is the inverse observed curvature over (beta, log aux).
+    gives maximum likelihood. The covariance is the inverse observed curvature over
+    (beta, log aux).
 
     If the log posterior can have several local maxima (Student-t noise, priors with
-    heavy tails), the search starts from
-    several points, and the highest maximum is the estimate; a note lists the others.
-    With `start` it uses only this point.
+    heavy tails), the search starts from several points, and the highest maximum is the
+    estimate; a note lists the others. With `start` it uses only this point.
 
     Parameters
     ----------
     tol : float
         The search stops at a decrement of `tol` sqrt(n) standard errors, after which
         one more step squares the error.
-        max_steps : int
-            Maximum number of Newton steps.
-        start : array (p, m), optional
-            Coefficients on the raw columns at the start of the search; the estimate is
-            then a maximum near them.
-        Coefficients on the raw columns to start from; the maximum near them is then the estimate.
+    max_steps : int
+        Maximum number of Newton steps.
+    start : array (p, m), optional
+        Coefficients on the raw columns at the start of the search; the estimate is
+        then a maximum near them.
 
     References
     ----------
