@@ -34,8 +34,7 @@ _ESS = 100.0  # per chain, of effective draws (Vehtari et al. 2021)
 @METHODS.register
 @dataclass(frozen=True)
 class Posterior(Method):
-    """The first suitable posterior method: conjugate or quadrature, else integrate or
-    importance, else nuts.
+    """The cheapest reliable posterior: exact, else by weighted points, else nuts.
 
     `integrate` fits models with unknown prior scales. `importance` is used if its k-hat
     is at most `max_k` and its

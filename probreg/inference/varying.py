@@ -333,8 +333,9 @@ def number_of_scales(model: Model) -> int:
 
 @dataclass(frozen=True, eq=False)
 class FoundScales:
-    """Hyperparameters and nuisance parameters at the maximum of the evidence; the fit's
-    model holds these values.
+    """Hyperparameters and nuisance parameters at the maximum of the evidence.
+
+    The model of the fit holds these values.
 
     Attributes
     ----------
