@@ -127,7 +127,7 @@ def test_least_squares_has_every_digit(factor, prior, kind, monkeypatch, rng):
         unscaled = np.diagonal(solution.scale.matrix()) / (
             4.0 if prior.name == "normal" else exact.rss / df
         )
-        assert digits(unscaled, exact.unscaled_inverse).min() >= 13
+        assert digits(unscaled, exact.unscaled).min() >= 13
     if prior.name == "flat":
         assert digits(solution.stats["rss"], exact.rss) >= 14
 

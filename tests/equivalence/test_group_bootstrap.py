@@ -92,5 +92,5 @@ def test_what_keeps_the_effects_is_refused():
         with pytest.raises(Incompatible, match="effects of groups"):
             pr.fit(model, pr.Bootstrap("evidence", kind=kind, reps=50))
     crossed = pr.Model.from_formula("reaction ~ 1 + (1 | subject) + (1 | days)", SLEEP)
-    with pytest.raises(Incompatible, match="one grouping"):
+    with pytest.raises(Incompatible, match="single grouping"):
         pr.fit(crossed, pr.Bootstrap("evidence", reps=50))

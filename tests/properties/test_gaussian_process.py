@@ -247,7 +247,7 @@ def test_a_length_found_beyond_what_sines_serve_is_told():
     )
     notes = pr.fit(found, "evidence").described["notes"]
     said = [
-        re.search(r"its sines do not serve the length found, off by (\d+)% of k", note)
+        re.search(r"sine basis does not cover .* error of (\d+)% of k", note)
         for note in notes
     ]
     (match,) = [m for m in said if m]

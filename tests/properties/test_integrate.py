@@ -257,7 +257,7 @@ def test_ranks_of_the_truth_are_uniform_under_an_unknown_length() -> None:
     [
         (
             lambda: model_of("gaussian", pr.Normal(1.0)),
-            "averages over prior scales that are unknown",
+            "averages over unknown prior scales",
         ),
         (
             lambda: model_of("gaussian", pr.Normal(pr.priors.Reference())),

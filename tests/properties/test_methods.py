@@ -818,7 +818,7 @@ def test_a_maximum_at_infinity_warns_and_is_nan(name):
         fit.predict()
     with pytest.raises(pr.NotConverged, match="no maximum likelihood estimate exists"):
         pr.fit(model, strict=True)
-    with pytest.raises(pr.Incompatible, match="laplace has no mode"):
+    with pytest.raises(pr.Incompatible, match="laplace needs a mode"):
         pr.fit(model, "laplace")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
