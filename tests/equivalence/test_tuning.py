@@ -749,7 +749,7 @@ def test_what_cannot_be_is_refused_in_words():
         (
             lambda: tune(model, groups="site"),
             pr.DataError,
-            "'site' is not a column of the design",
+            "'site' is no column of the design",
         ),
         (
             lambda: tune(model, folds=[1, 2] * 20, groups=[1, 2] * 20),
