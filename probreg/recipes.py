@@ -377,7 +377,7 @@ def ard(
     --------
     >>> x = [[-1.0, 1.0], [0.0, 0.0], [1.0, 0.0], [2.0, 0.0], [3.0, 1.0]]
     >>> print(ard(x, [1.0, 2.1, 2.9, 4.1, 5.0], columns=["a", "b"]).notes[2])
-    pruned, since the evidence rises as their scale falls to 0: b; their coefficients are held at 0 (a singular fit)
+    pruned, because the evidence increases as their scale goes to 0: b; their coefficients are fixed at 0 (a singular fit)
     """
     from probreg.inference.exact.evidence import Evidence
 

@@ -88,7 +88,7 @@ def cut_middle(text: str, width: int) -> str:
 def truncate_lines(lines: Sequence[str], attribute: str, limit: int = 25) -> list[str]:
     """Keep `limit` printed lines, and end with a line that gives the number of the others and how to see them.
 
-    >>> truncate_lines(["a", "b", "c", "d"], ".table", most=3)
+    >>> truncate_lines(["a", "b", "c", "d"], ".table", limit=3)
     ['a', 'b', '… 2 more in .table']
     """
     ends = list(accumulate(len(wrap_line(visible(line))) for line in lines))

@@ -256,7 +256,9 @@ def test_the_grid_of_wide_columns_is_that_of_all_of_them(monkeypatch):
         prior=pr.Normal(0.1, location=0.05),
     )
     found = default_scales(model, 5)
-    monkeypatch.setattr("probreg.inference.penalized.paths.rotate_to_rows", lambda model: None)
+    monkeypatch.setattr(
+        "probreg.inference.penalized.paths.rotate_to_rows", lambda model: None
+    )
     np.testing.assert_allclose(found, default_scales(model, 5), rtol=1e-9)
 
 

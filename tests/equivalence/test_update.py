@@ -167,9 +167,7 @@ def test_models_can_be_given_and_have_to_match():
         part.update(X[B])
     with pytest.raises(pr.DataError, match="25 new rows and 3 responses"):
         part.update(X[B], [1.0, 2.0, 3.0])
-    with pytest.raises(
-        pr.Incompatible, match="newton gives a point estimate"
-    ):
+    with pytest.raises(pr.Incompatible, match="newton gives a point estimate"):
         pr.fit(model("bernoulli", A), "newton").update(X[B], RESPONSES["bernoulli"][B])
     with pytest.raises(pr.DataError, match="zebra"):
         pr.fit(model("categorical", A, prior=pr.Normal(1.0)), "laplace").update(

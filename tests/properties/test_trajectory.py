@@ -140,7 +140,7 @@ def test_plain_chains_are_the_compiled_ones() -> None:
     w[AT.point] = rng.standard_normal(3)
     for count, aim in ((30, 0.8), (20, -1.0)):  # too short a tuning for a window
         plain = [rng.standard_normal((count, 3)), np.empty((count, 7))]
-        T.walk(normal, None, w, AT, state, aim, rng, HALT, np.zeros(1), *plain)
+        T.run_chain(normal, None, w, AT, state, aim, rng, HALT, np.zeros(1), *plain)
     np.testing.assert_allclose(found.draws, plain[0], rtol=1e-8)
     np.testing.assert_allclose(found.stats, plain[1], rtol=1e-6, atol=1e-9)
 

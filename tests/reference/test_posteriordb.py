@@ -225,7 +225,7 @@ def test_flat_posteriors_by_fractions(name: str, certified: Any) -> None:
     columns, m = model(case, aux={"sigma": pr.priors.Uniform()})
     exact = exact_least_squares(fractions(columns.full.tolist()), fractions(case["y"]))
     df = exact.df - 1
-    sd = np.sqrt(exact.rss / (df - 2) * exact.unscaled_inverse)
+    sd = np.sqrt(exact.rss / (df - 2) * exact.unscaled)
     for method in ("conjugate", "quadrature"):
         mean, found = moments(pr.fit(m, method), columns)
         assert np.abs((mean[:-1] - exact.coef) / sd).max() < EXACT

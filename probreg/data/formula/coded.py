@@ -47,7 +47,7 @@ def _has_default_coding(expression: Expression) -> bool:
 def level_columns(codes: np.ndarray, levels: int, *, full: bool) -> GroupColumns:
     """Indicators of the levels, of all but the first unless `full`.
 
-    >>> level_columns(np.array([0, 1, 2]), 3, whole=False).times(np.array([[[5.0]], [[7.0]]]))[:, 0]
+    >>> level_columns(np.array([0, 1, 2]), 3, full=False).times(np.array([[[5.0]], [[7.0]]]))[:, 0]
     array([0., 5., 7.])
     """
     if full:

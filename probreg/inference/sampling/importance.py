@@ -89,7 +89,7 @@ def smooth_weights(log_weight: Array) -> SmoothedWeights:
     The min(S / 5, 3 sqrt S) largest weights are replaced by its quantiles, none above
     the largest raw weight; k is infinite if there are too few of them.
 
-    >>> found = smoothed(np.log(np.arange(1.0, 101.0)))
+    >>> found = smooth_weights(np.log(np.arange(1.0, 101.0)))
     >>> found.k < 0, bool(found.log_weight.max() <= np.log(100.0))  # a bounded tail
     (True, True)
     """
@@ -519,7 +519,7 @@ def resample_systematically(
     One uniform number shifts an even comb over the cumulative weights, so each count is
     exact to within one.
 
-    >>> resampled(np.array([0.5, 0.0, 0.25, 0.25]), 8, np.random.default_rng(0)).tolist()
+    >>> resample_systematically(np.array([0.5, 0.0, 0.25, 0.25]), 8, np.random.default_rng(0)).tolist()
     [0, 0, 0, 0, 2, 2, 3, 3]
     """
     total = np.cumsum(weight)

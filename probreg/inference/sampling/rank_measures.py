@@ -37,8 +37,7 @@ def rank_r_hat(x: Array) -> float:
 def ess_bulk(x: Array) -> float:
     """The effective sample size of z, draws (chain, draw).
 
-    >>> ess_bulk(np.tile(np.arange(50.0) % 2, (4, 1))) > 200.0  # alternating draws
-    estimate a mean better than independent ones
+    >>> ess_bulk(np.tile(np.arange(50.0) % 2, (4, 1))) > 200.0  # better than independent
     True
     """
     if _measurable(x):
