@@ -160,6 +160,7 @@ def test_a_split_holds_at_least_its_share(name, score):
         assert found.mean() < 25 / 31 + 5 * error
 
 
+@pytest.mark.slow
 def test_a_split_holds_its_share_where_the_model_is_wrong():
     """A line through a sine with skewed noise that grows: the normal interval fails one side, the conformal share stands."""
     rng, held = np.random.default_rng(2), []
@@ -174,6 +175,7 @@ def test_a_split_holds_its_share_where_the_model_is_wrong():
     assert np.mean(held) == pytest.approx(exact, abs=5 * np.std(held) / np.sqrt(200))
 
 
+@pytest.mark.slow
 def test_the_jackknife_holds_its_share_where_the_estimate_is_stable():
     rng, held = np.random.default_rng(5), []
     for _ in range(200):

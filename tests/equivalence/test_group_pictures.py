@@ -72,6 +72,7 @@ def test_marks_and_lines_are_the_numbers_of_the_table():
     assert not (np.diff(panels["x"][1]) <= 0).all()
 
 
+@pytest.mark.slow
 def test_of_many_groups_the_extreme_ones_are_drawn_and_counted():
     fit = fit_of(90)
     fig = plot.effects(fit)

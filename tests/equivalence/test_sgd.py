@@ -90,6 +90,7 @@ def test_all_rows_in_a_step_are_gradient_descent_which_ends_at_the_mode(name):
 
 
 @pytest.mark.filterwarnings("ignore:sgd")
+@pytest.mark.slow
 def test_the_average_is_nearer_than_the_last_iterate():
     model = model_of("bernoulli", n=600)
     for seed in range(3):

@@ -115,6 +115,7 @@ def respecified(path: Path, folder: Path, **changes: Any) -> Path:
 # ---- damage: the digest --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_other_programs_open_the_file(saved):
     """The digest stands behind what HDF5 looks at."""
     import arviz as az

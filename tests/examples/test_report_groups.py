@@ -39,6 +39,7 @@ def test_a_variance_that_vanishes_and_a_softmax(tmp_path):
     assert page.count("<img") == 1
 
 
+@pytest.mark.slow
 def test_fits_stand_side_by_side_and_one_without_groups_has_no_section(tmp_path):
     rows = data(12)
     plain = pr.fit(pr.Model.from_formula("y ~ x", rows))

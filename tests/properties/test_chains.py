@@ -307,6 +307,7 @@ def counts_of_twelve_rows(seed: int) -> pr.Model:
     )
 
 
+@pytest.mark.slow
 def test_nuts_has_no_divergences_at_its_default_target():
     fits = [pr.fit(counts_of_twelve_rows(seed), "nuts", seed=1) for seed in range(12)]
     assert (

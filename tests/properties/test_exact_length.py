@@ -159,6 +159,7 @@ def test_given_its_hyperparameters_a_process_is_the_one_of_a_stated_length(more)
     )
 
 
+@pytest.mark.slow
 def test_effects_and_curves_of_a_length_that_is_nearly_known_are_those_of_a_stated_one():
     """4,000 draws: standard deviations to four of their own standard errors, 5 percent; means to 0.07 of them."""
     near = GaussianProcess(

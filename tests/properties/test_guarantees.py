@@ -396,6 +396,7 @@ def test_batches_of_a_perceptron_correct_at_most_batch_times_novikoffs_number(
     )  # attained: n mistakes, r / margin = 1
 
 
+@pytest.mark.slow
 def test_the_vote_and_drawn_weights_err_on_new_rows_as_seldom_as_promised(
     rng: np.random.Generator,
 ):

@@ -244,6 +244,7 @@ def test_clusters_and_lags_are_named_by_kind():
                 pr.hypothesis(fit, "x = 0", **wrong)
 
 
+@pytest.mark.slow
 def test_mixed_models_and_smooths_add_the_sampling_of_rows_and_groups():
     data = rows()
     for right in ("x * t + (1 | h)", "s(x) + t", "x + s(z) + (1 | h)"):

@@ -422,6 +422,7 @@ def test_loo_pit_of_a_shifted_prior_is_tilted():
 # ---- the prior
 
 
+@pytest.mark.slow
 def test_conflict_p_values_are_uniform_under_the_prior():
     X, y = rows(15)
     units = dict.fromkeys(

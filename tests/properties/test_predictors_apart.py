@@ -163,6 +163,7 @@ def test_a_posterior_draws_the_scale_of_each_predictor(method):
     )
 
 
+@pytest.mark.slow
 def test_outputs_of_each_predictor(tmp_path):
     fit = pr.fit(model("y ~ x + (x | g)"))
     effects = fit.effects()

@@ -166,6 +166,7 @@ def test_softmax_mode(certified: Any) -> None:
     )
 
 
+@pytest.mark.slow
 def test_softmax_mean_by_importance(certified: Any) -> None:
     """The normal at the mode, weighted: within 4 Monte Carlo standard errors, those of the file included."""
     case = certified("bayes_computed/softmax_hsb_normal")

@@ -26,6 +26,7 @@ def test_quantiles_of_what_households_spend_on_food() -> None:
         np.testing.assert_allclose(fit.coef, peer.params, rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_support_vectors_of_the_diabetes_data() -> None:
     table = load_diabetes(scaled=False)
     X, y = (
