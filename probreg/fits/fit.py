@@ -1,7 +1,7 @@
-"""The one verb: a model and a method in, a Fit out. Everything after it only reads.
+"""`fit`: from a model and a method to a `Fit`, which returns estimates, intervals, predictions and tables.
 
-A `Fit` answers in labelled arrays and tables; the numbers come from the solution, the intervals from `intervals`, what is
-said of new rows from `prediction`.
+A `Fit` returns labelled arrays and tables. The estimates come from the solution, intervals from `intervals` and predictions at
+new rows from `prediction`.
 """
 
 from collections.abc import Callable, Mapping
@@ -103,23 +103,23 @@ Array = np.ndarray
 
 @dataclass(frozen=True, eq=False)
 class Fit(FitStatistics):
-    """A model, the method that fitted it, and the solution, labelled; made by `fit`, read by everything else.
+    """A model, the method that fitted it and its solution, with labels; the function `fit` makes it.
 
     Parameters
     ----------
     model : Model
-        What was fitted.
+        The model that was fitted.
     method : Method
-        What fitted it.
+        The method that fitted it.
     solution : Solution
         Its plain arrays: estimate, scale, draws, status.
     seed : int
-        The seed it was fitted with.
+        Seed of the random numbers.
     notes : tuple of str
-        What `fit` did beside the method, such as why `auto` chose it. `essential_notes` has these, and what has to be known of the rows
-        and of the computation.
+        Notes of `fit` itself, such as why `auto` chose the method. `essential_notes` has these and the notes on the rows;
+        `described["notes"]` also has the notes of the method.
     likelihood_at_estimate : float, optional
-        The log-likelihood of a saved fit whose rows were not kept.
+        The log-likelihood of a saved fit without its rows.
 
     Examples
     --------
@@ -132,11 +132,11 @@ class Fit(FitStatistics):
 
     @property
     def minimum_norm(self) -> DataArray:
-        """Coefficients of least norm among those that maximise the posterior: A⁺y for least squares.
+        """Return the coefficients of least norm among those that maximise the posterior: A⁺y for least squares.
 
-        Where columns X are combinations of others, beta + N c is as good for every c, N the null space of X; this is the
-        beta with N'beta = 0, in units of the raw columns, the intercept counted. Where the rank is full it is `coef`.
-        `coef` has nan there, since no single coefficient is estimated; fitted values and the norm are.
+        Where columns of X are linear combinations of others, beta + N c is as good for every c, with N the null space of X. This is
+        the beta with N'beta = 0, in units of the raw columns, including the intercept. With full rank it equals `coef`.
+        Without full rank `coef` is nan for single coefficients that the data do not identify; fitted values are still identified.
 
         Returns
         -------
@@ -174,7 +174,7 @@ class Fit(FitStatistics):
 
     @property
     def std_error(self) -> DataArray:
-        """Standard errors of a point estimate, standard deviations of a posterior.
+        """Return standard errors of a point estimate, or standard deviations of a posterior.
 
         Returns
         -------
@@ -198,11 +198,11 @@ class Fit(FitStatistics):
         lags: Natural | None = None,
         small_sample: SmallSample = "stata",
     ) -> DataArray:
-        """Covariance of the coefficients, with every convention in its attributes.
+        """Return the covariance of the coefficients, with its conventions in the attributes.
 
-        Without a kind it is sigma^2 (X'X)^-1 for least squares, the inverse observed information for other point
-        estimates, and "joint" or "conditional" where scales were estimated: the attributes say which. For a posterior it is the posterior covariance, after a bootstrap that of the replicates.
-        docs/explanation/intervals.md says more.
+        The default is sigma^2 (X'X)^-1 for least squares and the inverse observed information for other point estimates. It is
+        "joint" or "conditional" where scales were estimated; the attributes give the kind. A posterior has its posterior
+        covariance, and a bootstrap the covariance of the replicates. docs/explanation/intervals.md has details.
 
         Parameters
         ----------
@@ -213,16 +213,16 @@ class Fit(FitStatistics):
         groups : str or array (n,) or pair of these, optional
             For "cluster": a column's name, one label per row, or two of these for two ways.
         data : table, optional
-            The table in which a name of `groups` stands.
+            The table with the column that `groups` names.
         lags : int, optional
             For "HAC"; by default floor(4 (n/100)^(2/9)).
         small_sample : {"stata", "each", "full", "none"}
-            Finite-sample factor of "cluster" and "HAC"; "each" is for two ways of groups.
+            Finite-sample factor of "cluster" and "HAC"; "each" is for two-way clustering.
 
         Returns
         -------
         DataArray (param, param_)
-            Its attrs say the kind and every convention in it.
+            Its attributes give the kind and its conventions.
 
         Raises
         ------
@@ -263,16 +263,16 @@ class Fit(FitStatistics):
         data: TableLike | None = None,
         lags: int | None = None,
     ) -> "Spread":
-        """The squared scale of the model's own coefficients, with its degrees of freedom and what it is.
+        """Return the squared scale of the model's own coefficients, with its degrees of freedom and a description.
 
         Parameters
         ----------
         covariance : str or DataArray, optional
-            A kind's name, or what `covariance(...)` gave; by default that of this fit.
+            Name of a kind, or a result of `covariance(...)`; by default the covariance of this fit.
         groups : str or array (n,) or pair of these, optional
             For "cluster", as in `covariance`.
         data : table, optional
-            The table in which a name of `groups` stands.
+            The table with the column that `groups` names.
         lags : int, optional
             For "HAC", as in `covariance`.
 
@@ -341,7 +341,7 @@ class Fit(FitStatistics):
         *,
         covariance: CovarianceLike | None = None,
     ) -> Dataset:
-        """Interval of each coefficient with probability `prob`.
+        """Return an interval for each coefficient with probability `prob`.
 
         Parameters
         ----------
@@ -349,12 +349,12 @@ class Fit(FitStatistics):
             Probability, between 0 and 1.
         kind : str, optional
             For a point estimate "t" (the default where least squares has degrees of freedom) or "wald", from
-            `covariance` where that is given. "profile" and "score" invert the likelihood ratio and Rao's test: an end
+            `covariance` if given. "profile" and "score" invert the likelihood ratio and Rao's test: an end
             is infinite where the likelihood never falls far enough. "bootstrap" is the default after one, or
-            "percentile", "bca", "studentised" by name. For a posterior "eti" (equal-tailed, the default) or "hdi"
+            by name "percentile", "bca" or "studentised". For a posterior "eti" (equal-tailed, the default) or "hdi"
             (highest density).
         covariance : str or DataArray, optional
-            The name of a kind, or what `covariance(...)` returned.
+            The name of a kind, or a result of `covariance(...)`.
 
         Returns
         -------
@@ -364,7 +364,7 @@ class Fit(FitStatistics):
         Raises
         ------
         NotConverged
-            When a coefficient has no estimate; profile and score need none.
+            When a coefficient has no estimate; profile and score intervals do not need one.
         """
         if covariance is None:
             resolved = None
@@ -394,7 +394,7 @@ class Fit(FitStatistics):
         return Intervals(self.model, self.method, self.solution)
 
     def _resolve_covariance(self, covariance: Any) -> "GivenCovariance":
-        """Return the matrix and the description of a covariance that was named or given."""
+        """Return the matrix and the description of a covariance given by name or as an array."""
         from probreg.inference.uncertainty.covariance import check_estimator
         from probreg.inference.uncertainty.intervals.kinds import GivenCovariance
 
@@ -411,14 +411,14 @@ class Fit(FitStatistics):
 
     @property
     def default_kind(self) -> str:
-        """The kind of interval that is meant when none is named."""
+        """Return the kind of interval that is used by default."""
         return self._intervals.default
 
     @check_arguments
     def aux_interval(
         self, name: Word, prob: Probability = 0.95, kind: Word | None = None
     ) -> tuple[float, float]:
-        """Interval of an auxiliary parameter, or of a prior scale that was sampled.
+        """Return an interval for an auxiliary parameter, or for a prior scale that was sampled.
 
         By default it is chi-square for the sigma of least squares, and Wald on the log scale for other point estimates.
         Profile, score and bootstrap are on the log scale too. A posterior has an equal-tailed or highest-density
@@ -427,7 +427,7 @@ class Fit(FitStatistics):
         Parameters
         ----------
         name : str
-            Of the parameter, such as "sigma".
+            Name of the parameter, such as "sigma".
         prob : float
             Probability, between 0 and 1.
         kind : str, optional
@@ -450,39 +450,40 @@ class Fit(FitStatistics):
         exp: Flag = False,
         null: Real | Mapping[str, float] = 0.0,
     ) -> DataFrame:
-        """One row per coefficient, auxiliary parameter and sampled prior scale, unrounded; printed with head and foot.
+        """Return a table with one row per coefficient, auxiliary parameter and sampled prior scale.
 
-        The statistic is (estimate - null) / std_error, "t" where least squares has degrees of freedom and "z" elsewhere, and p
-        is two-sided. A mode under a prior has none, since a test would not keep its error rate. The foot has R² (McFadden's
-        for classes and counts), deviance, log-likelihood, AIC and BIC, where the fit has them.
+        Numbers are unrounded; printing adds a header and a footer. The statistic is (estimate - null) / std_error, "t" where least
+        squares has degrees of freedom and "z" elsewhere, and p is two-sided. A mode under a prior has no test, because its error rate
+        would not be controlled. The footer has R² (McFadden's for classes and counts), deviance, log-likelihood, AIC and BIC, where
+        the fit has them.
 
         Parameters
         ----------
         prob : float
             Probability of the intervals, between 0 and 1.
         kind : str, optional
-            Of the intervals, as in `interval`.
+            Kind of the intervals, as in `interval`.
         covariance : str or DataArray, optional
-            Where standard errors and intervals of the coefficients come from, as in `interval`.
+            The source of standard errors and intervals of the coefficients, as in `interval`.
         exp : bool
-            Whether coefficients are odds ratios (logit link) or rate ratios (log link), with the ends of their intervals.
-            std_error is then by the delta method, statistic and p stay those of the coefficient; a posterior has the median.
+            Whether to exponentiate coefficients and interval ends into odds ratios (logit link) or rate ratios (log link).
+            std_error is then by the delta method, and statistic and p are unchanged; a posterior has the median.
         null : float or mapping
-            The value of each coefficient under the null, or of those that are named, others zero.
+            The value of each coefficient under the null hypothesis, or a mapping by name; coefficients without a name are zero.
 
         Returns
         -------
         DataFrame
-            estimate, std_error, statistic, p_value, lower, upper of maximum likelihood, nan where no estimate exists; without
-            the test for other modes. mean, sd, lower, upper and p_positive = P(> 0) of a posterior, after MCMC with ess_bulk,
-            ess_tail and r_hat. `attrs` say prob, kind, method, what is modelled, the status and the notes.
+            For maximum likelihood estimate, std_error, statistic, p_value, lower and upper, nan where no estimate exists. For other
+            modes the same without the test. For a posterior mean, sd, lower, upper and p_positive = P(> 0), after MCMC also ess_bulk,
+            ess_tail and r_hat. `attrs` has prob, kind, method, the modelled quantity, the status and the notes.
 
         Raises
         ------
         Incompatible
             For exp=True with an identity link or a highest-density interval, and for a null of a posterior.
         DataError
-            For a null of a coefficient that is not there.
+            For a null that names an unknown coefficient.
 
         Examples
         --------
@@ -518,12 +519,14 @@ class Fit(FitStatistics):
 
     @property
     def hyper(self) -> dict[str, float]:
-        """Standard deviations and correlations of effects that vary by a group, by name; at the top of the evidence or posterior means.
+        """Return the standard deviations and correlations of random effects by name.
+
+        They maximise the evidence (REML or ML), or are posterior means.
 
         Returns
         -------
         dict of float
-            Such as "sd(Days | Subject)", in units of the linear predictor per unit of the effect, and "cor(Intercept, Days | Subject)".
+            Keys such as "sd(Days | Subject)", in units of the linear predictor per unit of the effect, and "cor(Intercept, Days | Subject)".
 
         Examples
         --------
@@ -539,11 +542,11 @@ class Fit(FitStatistics):
 
     @check_arguments
     def effects(self, group: Word | None = None, prob: Probability = 0.95) -> DataFrame:
-        """The effects of each group: conditional mean, spread and interval, and how far each is pooled.
+        """Return the random effects of each group: conditional mean, standard deviation, interval and pooling.
 
-        An effect b has a distribution given y, also at scales found by evidence, which are then taken as known. pooling =
-        Var(b | y) / Var(b): 0 where the rows of the group settle it, 1 where it is that of the common mean. Var(b | y) counts the
-        uncertainty of the flat coefficients.
+        An effect b has a distribution given y. Where evidence (REML or ML) found the scales, this distribution takes them as known.
+        pooling = Var(b | y) / Var(b) is 0 where the rows of the group determine b, and 1 where they add nothing to the prior.
+        Var(b | y) includes the uncertainty of the fixed effects (the coefficients with a flat prior).
 
         Parameters
         ----------
@@ -556,14 +559,14 @@ class Fit(FitStatistics):
         -------
         DataFrame
             One row for each group and effect (and outcome): group, effect, estimate, sd, lower, upper, pooling. Effects are
-            deviations from the flat coefficient of the same name.
+            deviations from the fixed effect of the same name.
 
         Raises
         ------
         DataError
-            For a name that is no grouping factor.
+            For a name that is not a grouping factor.
         Incompatible
-            For a model without such effects, and a fit without standard errors.
+            For a model without random effects, and for a fit without standard errors.
 
         References
         ----------
@@ -582,17 +585,17 @@ class Fit(FitStatistics):
 
     @cached_property
     def smooths(self) -> DataFrame:
-        """The smooth functions of the formula, one row each, with the effective degrees of freedom that they spend.
+        """Return one row per smooth function of the formula, with its effective degrees of freedom.
 
-        edf = q - tr((H^-1)_bb P_bb) over the q coefficients of the function, its flat columns counted: H = J + P, J the
-        expected information of the rows and P the precision of the prior. It is mgcv's edf. The range block alone
-        spends it less the flat columns.
+        edf = q - tr((H^-1)_bb P_bb) over the q coefficients of the function, including its unpenalised columns, with H = J + P: J is
+        the expected information of the rows and P the precision of the prior. It equals mgcv's edf. The range block alone
+        has edf minus the number of unpenalised columns.
 
         Returns
         -------
         DataFrame
-            edf; columns, the number of coefficients; tau, a tuple with the scale of each range block, or the amplitude
-            of a process, in units of the linear predictor. Of a posterior edf is the mean over 200 of its draws, and tau that over all.
+            edf; columns, the number of coefficients; tau, a tuple with the scale of each range block, or the amplitude of a Gaussian
+            process, in units of the linear predictor. For a posterior, edf is the mean over 200 draws and tau the mean over all draws.
 
         Examples
         --------
@@ -607,23 +610,23 @@ class Fit(FitStatistics):
 
     @cached_property
     def support(self) -> DataFrame:
-        """The support vectors of a fit whose loss has a tube or a kink, one row each: f = sum_i weight_i k(x_i, .) + b.
+        """Return the support vectors of a fit whose loss has a tube or a kink: f = sum_i weight_i k(x_i, .) + b.
 
-        A row whose residual lies inside the tube has weight 0 and is left out. Of draws it is the probability that the row lies
-        on or beyond the edge of the tube, one line for every row.
+        There is one row per support vector. An observation with its residual inside the tube has weight 0 and is left out. For draws
+        the table has every observation, with the probability that it lies on or beyond the edge of the tube.
 
         Returns
         -------
         DataFrame
-            weight, the dual coefficient as libsvm has it; residual, in units of y; at, "bound" (the weight is C) or "free". Of
-            a posterior: probability.
+            weight, the dual coefficient as in libsvm; residual, in units of y; at, "bound" (the weight is C) or "free". For a
+            posterior: probability.
 
         Raises
         ------
         Incompatible
             For a likelihood without kinks.
         DataError
-            Where the rows are not kept.
+            If the rows are not in memory.
 
         Examples
         --------
@@ -645,23 +648,23 @@ class Fit(FitStatistics):
         derivative: Flag = False,
         at: ArrayLike | None = None,
     ) -> Dataset:
-        """A smooth function of the formula over its range, or its derivative, with a pointwise and a simultaneous band.
+        """Return a smooth function or its derivative, with a pointwise and a simultaneous band.
 
-        f(x) = C(x) b of a smooth function is centred: its mean over the training rows is zero. A process is as its prior
-        has it, and its band counts what its columns leave out. A simultaneous band holds the whole function
-        with probability `prob`, a pointwise one each value of it. Bands of an evidence (REML) fit take the scales as
-        known. With `by=` a number, f is what multiplies it.
+        f(x) = C(x) b of a smooth function is centred: its mean over the training rows is zero. A Gaussian process is not centred, and
+        its band includes the variance that its columns leave out. A simultaneous band contains the whole function with probability
+        `prob`, a pointwise band each single value. Bands of an evidence (REML) fit take the scales as known. With a numeric `by=`, f is
+        the function that multiplies it.
 
         Parameters
         ----------
         term : str, optional
-            "s(x)", with its options or without; "s(x, by=g)[a]" is the function of one level. The only one by default.
+            "s(x)", with or without its options; "s(x, by=g)[a]" is the function of one level. The only one by default.
         prob : float
             Probability of both bands, between 0 and 1.
         derivative : bool
-            Whether it is df/dx, of a function of one column.
+            Whether to return df/dx, for a function of one column.
         at : array (n,) or (n, d), optional
-            Where; by default 200 points over the range of the data, or 40 by 40.
+            Points; by default 200 points over the range of the data, or a 40 by 40 grid.
 
         Returns
         -------
@@ -672,7 +675,7 @@ class Fit(FitStatistics):
         Raises
         ------
         DataError
-            For a name that is no smooth function, or several.
+            For a name that is not a smooth function, or that matches several.
         Incompatible
             For a fit without standard errors.
 
@@ -720,10 +723,10 @@ class Fit(FitStatistics):
         trials: ArrayLike | None = None,
         groups: GroupsLike | None = None,
     ) -> Predictive:
-        """The predictive distribution p(y_new | y) at these rows.
+        """Return the predictive distribution p(y_new | y) at these rows.
 
-        It has one atom for a point estimate, one per draw for a posterior. Off the rows of a Gaussian process every atom has a
-        draw of what its columns leave of it; those of a point estimate are then nodes with weights.
+        It has one atom for a point estimate, and one per draw for a posterior. Away from the training rows of a Gaussian process, each
+        atom adds a draw of the residual process that the columns leave out; a point estimate then has weighted nodes instead.
 
         Parameters
         ----------
@@ -732,11 +735,11 @@ class Fit(FitStatistics):
         offset : array (n,) or (n, m), optional
             Added to the linear predictor.
         weights : RowWeights, optional
-            `pr.weights.precision(w)` of new rows, whose noise scale is sigma / sqrt(w); training rows have their own.
+            `pr.weights.precision(w)` of new rows: their noise scale is sigma / sqrt(w). Training rows have their own weights.
         trials : array (n,), optional
-            Of new rows whose table does not hold them.
+            Trials of new rows, if the table does not have their column.
         groups : {"known", "new", "typical"} or mapping, optional
-            As in `predict`. Rows of one new group share its effects, which a point estimate has 1,024 draws of then.
+            As in `predict`. Rows of the same new group share its effects; a point estimate then uses 1,024 draws of them.
 
         Returns
         -------
@@ -746,9 +749,9 @@ class Fit(FitStatistics):
         Raises
         ------
         DataError
-            For rows that the model cannot read.
+            For rows that do not fit the model.
         NotConverged
-            Without an estimate.
+            If there is no estimate.
         """
         refuse_sampling(self.model.design.weight_kind, "a predictive distribution")
         require_predictive(self.solution, self.method)
@@ -795,54 +798,54 @@ class Fit(FitStatistics):
         groups: GroupsLike | None = None,
         output: Literal["xarray", "pandas"] = "xarray",
     ) -> Dataset | DataFrame:
-        """Mean with its error, interval of the mean and interval of a new observation at these rows.
+        """Return the mean, its standard error, its interval and the interval of a new observation at these rows.
 
-        A new observation has the noise scale sigma, and sigma / sqrt(w) with `weights=pr.weights.precision(w)`.
-        Training rows have their own precisions, those of weight 0 count as new rows. Sampling weights say nothing of a
-        new observation: there is the mean alone.
+        A new observation has the noise scale sigma, or sigma / sqrt(w) with `weights=pr.weights.precision(w)`.
+        Training rows have their own precisions; training rows of weight 0 count as new rows. Sampling weights do not determine the
+        noise of a new observation, so that only the mean is returned.
 
-        Off the rows of a Gaussian process the intervals count what its columns leave of it, and the mean of a probability or a
-        count is over it: docs/explanation/prediction.md.
+        Away from the training rows of a Gaussian process, the intervals include the variance that its columns leave out, and the mean
+        of a probability or a count is averaged over it; see docs/explanation/prediction.md.
 
-        Where a row counts trials the mean is the probability of a success, per trial. A new observation is then
-        successes out of the row's trials. Without trials there is no new_lower and new_upper, and `kind` says so; nor are they
-        there for an event, which happens or does not.
+        For binomial trials the mean is the probability of success per trial, and a new observation is the number of successes out of
+        the row's trials. Without trials, new_lower and new_upper are left out, and the attribute `kind` gives the reason. They are
+        also left out for a binary response.
 
         Parameters
         ----------
         data : table or array (n, q), optional
             New rows; the training rows by default.
         prob : float or None
-            Probability of both intervals, between 0 and 1; None for the mean and its error alone, which takes less time.
+            Probability of both intervals, between 0 and 1; None returns only the mean and its error, which is faster.
         offset : array (n,) or (n, m), optional
             Added to the linear predictor.
         weights : RowWeights, optional
             Precisions of new rows.
         trials : array (n,), optional
-            Of new rows whose table does not have their column.
+            Trials of new rows, if the table does not have their column.
         groups : {"known", "new", "typical"} or mapping, optional
-            Of effects that vary by a group: "known" takes those of each row's own group, by default where the fit has met all
-            groups. "new" takes groups that the fit has not met: effects are drawn from N(0, S), which widens both intervals, and the
-            mean is over them. A row with an unseen group keeps its known ones, such as the school of a new class; in a row of known
-            groups alone all are new. Without a column of the groups each row is of one of its own. "typical" has effects of zero, and
-            needs no column of the groups. A mapping says it for each grouping factor: `{"school": "known", "school:class": "new"}`.
+            How to treat random effects. "known" uses the effects of each row's own group; it is the default if the fit has all these
+            groups. "new" uses groups that are not in the fit: effects are drawn from N(0, S), which widens both intervals, and the
+            mean is averaged over them. A row with an unseen group keeps its known groups, such as the school of a new class; in a row
+            with known groups only, all count as new. Without a column of the groups, each row is its own group. "typical" sets the effects
+            to zero and needs no column of the groups. A mapping gives one for each grouping factor: `{"school": "known", "school:class": "new"}`.
         output : {"xarray", "pandas"}
             A Dataset, or a DataFrame with the same columns, one line per row (and level).
 
         Returns
         -------
         Dataset (obs) or DataFrame
-            mean; mean_sd, its standard deviation in a posterior, or mean_std_error, its standard error of an estimate by
-            the delta method; mean_lower, mean_upper, new_lower, new_upper. For a softmax over (obs, level): the probabilities of
-            the classes, their intervals and `likely`, the smallest set of classes that holds probability `prob`.
+            mean; mean_sd, its standard deviation in a posterior, or mean_std_error, the delta-method standard error of an
+            estimate; mean_lower, mean_upper, new_lower, new_upper. For a softmax over (obs, level): the probabilities of
+            the classes, their intervals and `likely`, the smallest set of classes with total probability at least `prob`.
 
         Raises
         ------
         DataError
-            For rows the model cannot read: a missing column, an unseen level; for a group that the fit has not met, unless
-            `groups` says what it is.
+            For rows that do not fit the model, such as a missing column or an unseen level; for a group that is not in the fit,
+            unless `groups` is "new" or "typical".
         NotConverged
-            Without an estimate.
+            If there is no estimate.
         """
         import xarray as xr
 
@@ -855,7 +858,7 @@ class Fit(FitStatistics):
             coords["level"] = [str(v) for v in self.model.likelihood.levels]
         attrs = {"prob": prob, "kind": prediction.kind, "method": self.method.name}
         if prob is None:
-            del attrs["prob"]  # a file of a Dataset has no None
+            del attrs["prob"]  # netCDF attributes cannot be None
         if self.model.design.recipe.grouped:
             said_of = words_of(groups, identity=self.model.likelihood.link is IDENTITY)
             if (
@@ -887,7 +890,7 @@ class Fit(FitStatistics):
         trials: Any = None,
         groups: GroupsLike | None = None,
     ) -> Any:
-        """The design at new rows, or of the training rows, whose groups are those that `groups` means."""
+        """Return the design at new rows or at the training rows, with groups as `groups` states."""
         if data is None or not self.model.design.recipe.grouped:
             return rows_of_groups(
                 self._design_for(data, offset, weights, trials), groups
@@ -929,16 +932,16 @@ class Fit(FitStatistics):
     # ---- theorems --------------------------------------------------------------------------------------------------
 
     def guarantee(self) -> "Guarantee":
-        """What a theorem promises for the steps that made this fit, against what they suffered.
+        """Return the theorem's bound for the steps that made this fit, with the observed value.
 
-        For `lms` and `perceptron`: the mistakes of all passes against (r / margin)^2, or their squared loss against
-        that of the answer, on standardised columns. It is about those rounds and says nothing of a new row, for which
-        there is `pr.guarantee`.
+        For `perceptron` the mistakes of all passes against (r / margin)^2; for `lms` their squared loss against the squared loss of
+        the solution, on standardised columns. The bound is about these training rounds and not about a new row; for new rows use
+        `pr.guarantee`.
 
         Returns
         -------
         Guarantee
-            `kept` says whether the promise held.
+            `kept` is True if the bound was met.
 
         Raises
         ------
@@ -965,19 +968,19 @@ class Fit(FitStatistics):
         offset: ArrayLike | None = None,
         trials: ArrayLike | None = None,
     ) -> "Fit":
-        """The posterior after more rows: this one is the prior there, and the same method fits it.
+        """Return the posterior after more rows: this posterior is the prior for them, and the same method fits it.
 
-        Exact for `conjugate`: the posterior of both sets of rows together. So are fits of varying effects of unknown standard
-        deviations with Gaussian noise: the moments of both sets of rows are fitted, and the fit holds no rows. Otherwise the posterior so
-        far enters as a normal with its mean and covariance, and the notes say so.
+        The result is exact for `conjugate`: the posterior of both sets of rows together. It is also exact for random effects with
+        unknown standard deviations and Gaussian noise: the method then fits the moments of both sets, and the result has no rows.
+        Otherwise a normal distribution with the posterior's mean and covariance is the prior, and a note mentions it.
 
         Parameters
         ----------
         data : table or array (n, q) or Model
-            The new rows. Of a Model, which has the same columns and likelihood, its own priors do not count; it may be of moments,
-            and have groups that this fit has not met.
+            The new rows. A Model needs the same columns and likelihood, and its own priors are ignored; it may be made from moments, and
+            may have groups that are not in this fit.
         y : array (n,), optional
-            Their response, where `data` is X.
+            Their response, if `data` is X.
         weights : array (n,) or RowWeights, optional
             As in `Model.at`.
         offset : array (n,) or (n, m), optional
@@ -993,7 +996,7 @@ class Fit(FitStatistics):
         Raises
         ------
         Incompatible
-            For a point estimate other than by ML or REML of varying effects.
+            For a point estimate, except ML or REML estimates of random effects.
 
         Examples
         --------
@@ -1004,7 +1007,7 @@ class Fit(FitStatistics):
         """
         from probreg.inference.exact.posterior_as_prior import posterior_as_prior
 
-        # a prior relative to the rows has no scale on one row, and none of the new rows' priors counts
+        # a prior relative to the rows has no scale on one row, and the priors of the new rows are ignored
         plain = replace(self.model, prior=Flat())
         if self.solution.effect_scales is None:
             original = self.model
@@ -1047,34 +1050,34 @@ class Fit(FitStatistics):
         weights: WeightsLike | None = None,
         offset: ArrayLike | None = None,
     ) -> "Fit":
-        """The fit without some of its rows, exactly; Gaussian noise only, the reverse of `update`.
+        """Return the fit without some of its rows, exactly; for Gaussian noise only, the reverse of `update`.
 
-        Log posteriors add up over rows: where the rows are in memory the others are fitted, otherwise their moments are,
-        F'F = F_all'F_all - F_gone'F_gone, and the fit holds no rows. A prior relative to the rows is then relative to those
-        that stay.
+        Log posteriors are sums over rows. With the rows in memory, the method fits the remaining rows; otherwise it fits their moments,
+        F'F = F_all'F_all - F_gone'F_gone, and the result has no rows. A prior relative to the rows is then relative to the
+        remaining rows.
 
         Parameters
         ----------
         data : table or array (n, q) or Model
-            The rows to forget; a Model of moments too, such as those of a site that withdraws.
+            The rows to forget; also a Model made from moments, for example the data of a site that withdraws.
         y : array (n,), optional
-            Their response, where `data` is X.
+            Their response, if `data` is X.
         weights : array (n,) or RowWeights, optional
-            As in `Model.at`: how often each is forgotten, or their precisions, where the fit has some.
+            As in `Model.at`: how many copies of each row to forget, or the precisions, if the fit has them.
         offset : array (n,), optional
             As in `Model.at`.
 
         Returns
         -------
         Fit
-            By the same method, given the rows that stay.
+            The fit of the remaining rows by the same method.
 
         Raises
         ------
         DataError
-            For rows that are not among those of the fit; where no rows stay and the priors give no estimate.
+            For rows that are not in the fit; if no rows remain and the priors alone give no estimate.
         Incompatible
-            For other likelihoods, whose rows no moments stand for.
+            For other likelihoods, which moments cannot represent.
 
         Examples
         --------
@@ -1084,14 +1087,14 @@ class Fit(FitStatistics):
         True
         """
         require_gaussian_noise(self.model)
-        # scales that were found are found again
+        # scales that were found by evidence are estimated again
         if self.solution.effect_scales is None:
             original = self.model
         else:
             original = self.solution.effect_scales.stated
         plain = replace(
             self.model, prior=Flat()
-        )  # a prior relative to the rows is scaled on those that stay alone
+        )  # a prior relative to the rows is scaled on the remaining rows only
         if isinstance(data, Model):
             removed = data
         else:
@@ -1116,7 +1119,7 @@ class Fit(FitStatistics):
 
     @property
     def _again(self) -> Method:
-        """The method that fits other rows as these: scales that were found are found again."""
+        """Return the method for a refit on other rows; scales that were found by evidence are estimated again."""
         from probreg.inference.exact.evidence import Evidence
 
         scales = self.solution.effect_scales
@@ -1127,10 +1130,10 @@ class Fit(FitStatistics):
         )
 
     def loo(self) -> "ELPDData":
-        """The expected log predictive density of an observation given the others, elpd = sum_i log p(y_i | y without i), by PSIS.
+        """Return PSIS-LOO: the expected log predictive density, elpd = sum_i log p(y_i | y without i).
 
-        The draws are weighed by 1 / p(y_i | draw), and the largest weights are smoothed by a generalised Pareto distribution, whose shape
-        k says of each observation whether the weights can be trusted. Draws from an approximation are weighed by p / q besides.
+        The draws are weighted by 1 / p(y_i | draw), and the largest weights are smoothed by a generalised Pareto distribution. Its shape
+        k shows for each observation whether the weights are reliable. Draws from an approximation q are also weighted by p / q.
 
         Returns
         -------
@@ -1141,7 +1144,7 @@ class Fit(FitStatistics):
         Raises
         ------
         Incompatible
-            For a point estimate, and where the rows are not in memory.
+            For a point estimate, and if the rows are not in memory.
         DataError
             For fewer than 25 draws.
 
@@ -1161,7 +1164,7 @@ class Fit(FitStatistics):
     # ---- everything in one place -----------------------------------------------------------------------------------
 
     def once[T](self, make: "Callable[[Fit], T]") -> T:
-        """The value of make(self), computed when first asked for and kept as long as this fit.
+        """Return make(self), computed at the first call and then cached with this fit.
 
         Parameters
         ----------
@@ -1171,7 +1174,7 @@ class Fit(FitStatistics):
         Returns
         -------
         object
-            What `make` returned.
+            The result of `make`.
         """
         if make not in self._results_cache:
             self._results_cache[make] = make(self)
@@ -1199,11 +1202,11 @@ class Fit(FitStatistics):
         Parameters
         ----------
         prior : bool
-            Whether the groups `prior` and `prior_predictive` are added. By term, coefficients with a flat prior are left out of
-            them, and the attribute `left_out_of_prior` says so.
+            Whether to add the groups `prior` and `prior_predictive`. With `by_term`, coefficients with a flat prior are left out of
+            them, and the attribute `left_out_of_prior` lists them.
         by_term : bool
-            Whether each term is a variable of its name, over `name_dim` where it has several columns, instead of one variable
-            `beta`; also in `log_prior`. A term whose name is taken is `beta[name]`. `az.plot_psense_dist` of ArviZ
+            Whether each term is a variable with its own name, over `name_dim` if it has several columns, instead of one variable
+            `beta`; also in `log_prior`. A term with a name that is taken becomes `beta[name]`. `az.plot_psense_dist` of ArviZ
             1.3 cannot draw a posterior of one variable, such as `beta` alone or the intercept alone.
         prior_draws : int
             Number of draws from the priors.
@@ -1211,12 +1214,12 @@ class Fit(FitStatistics):
         Returns
         -------
         DataTree
-            `posterior` of a posterior, `sampling` of a point estimate, and the groups beside them.
+            `posterior` for a posterior or `sampling` for a point estimate, and the other groups of `tree`.
 
         Raises
         ------
         DataError
-            Where `prior` asks for draws from improper priors.
+            If `prior` is True and the priors are improper.
 
         Examples
         --------
@@ -1251,12 +1254,12 @@ class Fit(FitStatistics):
 
     @property
     def essential_notes(self) -> tuple[str, ...]:
-        """The notes that a reader must know to read the numbers; `described["notes"]` holds those of the computation too.
+        """Return the notes that you need to interpret the results; `described["notes"]` also has notes on the computation.
 
         Returns
         -------
         tuple of str
-            Such as rows that were dropped, or where standard errors come from.
+            For example the number of dropped rows, or the source of the standard errors.
 
         Examples
         --------
@@ -1272,12 +1275,12 @@ class Fit(FitStatistics):
     ) -> Path:
         """Save the fit as a netCDF file: specification, estimate or draws, and the moments of a Gaussian model.
 
-        A failed or interrupted save leaves the previous file as it was. docs/explanation/storage.md describes the format.
+        A failed or interrupted save leaves an existing file unchanged. docs/explanation/storage.md describes the format.
 
         Parameters
         ----------
         path : str or Path
-            Where to write.
+            Path of the file.
         rows : bool
             Whether to write the training rows too.
         log_likelihood : bool
@@ -1323,7 +1326,7 @@ class Fit(FitStatistics):
                 if term.basis.holds_rows:
                     warn_caller(term.held_words)
         notes = (*self.notes, *self.solution.notes)
-        # xarray and h5py run many destructors, which lose an interrupt
+        # xarray and h5py run many destructors, in which Python can lose an interrupt
         with Interrupts() as interrupts:
             tree = to_save(
                 self.model,
@@ -1366,39 +1369,39 @@ def fit(
     threads: Workers | None = None,
     progress: Flag | None = None,
 ) -> Fit:
-    """Fits a model: its maximum, its posterior, or an approximation of it, as `method` says.
+    """Fit a model by maximum likelihood, a posterior mode, a posterior distribution or an approximation of it.
 
-    The same seed gives the same answer, on any number of `threads`.
+    The same seed gives the same results with any number of `threads`.
 
     Parameters
     ----------
     model : Model
-        What to fit.
+        The model to fit.
     method : str or Method
         A name in `METHODS`, or a Method with its settings, such as `NUTS(draws=2000)`. Names are "auto", "closed_form",
         "newton", "conjugate", "quadrature", "integrate", "laplace", "importance", "nuts", "posterior",
         "coordinate_descent", "proximal_newton", "interior_point", "evidence", "sgd", "lms", "perceptron" and "bootstrap".
     seed : int
-        Of everything random, from 0.
+        Seed of all random numbers, at least 0.
     strict : bool
-        Whether a fit that did not end well is an error in place of a warning.
+        Whether to raise an error instead of a warning if the fit did not converge.
     threads : int, optional
-        Number of threads, one per core by default. They serve blocks of rows and chains; BLAS is kept to one within
+        Number of threads, one per core by default. They compute blocks of rows and chains in parallel; BLAS uses one thread in
         each.
     progress : bool, optional
-        Whether a bar is shown; by default as the method says, after a second, at a terminal or in a notebook.
+        Whether to show a progress bar. The default depends on the method; the bar appears after a second, at a terminal or in a notebook.
 
     Returns
     -------
     Fit
-        The labelled estimate or draws; everything after only reads it.
+        The estimate or draws, with labels.
 
     Raises
     ------
     Incompatible
-        Where the method cannot fit the model; the message names those that can.
+        If the method cannot fit the model; the message lists methods that can.
     NotConverged
-        When `strict` and the fit did not end well; it warns with what to do otherwise.
+        If `strict` and the fit did not converge; otherwise a warning describes the remedy.
 
     Examples
     --------
@@ -1475,7 +1478,7 @@ def _require_method(method: Method, model: Model) -> None:
 
 
 def _require_rows(model: Model) -> None:
-    """DataError where no rows are left and the priors alone give no estimate."""
+    """Raise DataError if no rows are left and the priors alone give no estimate."""
     if not model.joint.informative.all() or any(
         model.aux_prior(a).name == "reference" for a in model.unknown
     ):
@@ -1483,9 +1486,9 @@ def _require_rows(model: Model) -> None:
 
 
 def load_fit(path: str | Path) -> Fit:
-    """The fit that `Fit.save` wrote: it summarises, compares and predicts at new data.
+    """Load a fit that `Fit.save` wrote; it can summarise, compare and predict at new data.
 
-    No code from the file is run.
+    Loading runs no code from the file.
 
     Parameters
     ----------
@@ -1495,7 +1498,7 @@ def load_fit(path: str | Path) -> Fit:
     Returns
     -------
     Fit
-        The fit as it was saved; without its rows unless they were saved too.
+        The saved fit; it has its rows only if they were saved too.
 
     Raises
     ------
