@@ -1,1 +1,1 @@
-"""What users give, read once and refused by name: scalars, arrays, keywords."""
+"""Read and check the arguments that users pass: scalars, arrays, keywords; errors name the argument."""

@@ -1,4 +1,4 @@
-"""What users give as arrays, read once: a masked value is a missing one, and nothing loses a part in silence."""
+"""Read arrays from users: a masked value becomes a missing value, and conversions never drop part of a value."""
 
 from numbers import Real
 from typing import Any
@@ -13,7 +13,7 @@ Array = np.ndarray
 def as_array(values: Any, label: str) -> Array:
     """numpy's array of a list or array. A masked value becomes nan, or None where the values are no numbers.
 
-    Raises DataError for rows of different lengths and for complex numbers, whose imaginary part no model takes.
+    Raises DataError for rows of different lengths and for complex numbers, because no model uses an imaginary part.
 
     >>> as_array(np.ma.masked_values([1.0, -9999.0], -9999.0), "y")
     array([ 1., nan])

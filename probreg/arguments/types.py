@@ -1,6 +1,6 @@
-"""Types of what users hand over and get back, by the names that editors and type checkers show.
+"""Types of public arguments and results, under the names that editors and type checkers show.
 
-At run time each is Any: the readers of data say what is wrong with a value, with its row and column, and the tables and
+At run time each type is Any: the functions that read data report invalid values with row and column, and the tables and
 labelled arrays come from packages that are imported on use.
 """
 

@@ -44,12 +44,12 @@ class ArrayColumns(ABC):
 
     @property
     def grouped(self) -> Mapping[str, GroupedTerm]:
-        """The terms whose effects vary by a group, of which there is none."""
+        """The terms with effects that vary by a group; arrays have none."""
         return {}
 
     @property
     def of_groups_alone(self) -> tuple[str, ...]:
-        """The variables that say the group of a row and nothing else."""
+        """The variables that only define the group of a row."""
         return ()
 
     def groups_at(self, data: Any) -> dict[str, Array]:
@@ -58,7 +58,7 @@ class ArrayColumns(ABC):
 
     @property
     def entering(self) -> Mapping[str, tuple[str, ...]]:
-        """What enters each process, by the term."""
+        """The inputs of each process, by term."""
         return {}
 
     @property

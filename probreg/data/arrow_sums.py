@@ -1,7 +1,7 @@
 """Sums of squares and products of [Z, X, y] in the shape of an arrow, in the coordinates in which a surface needs them.
 
-These are sums, not factors: what is lost of digits by the squares of columns is twice that of their condition, so who forms them
-centres the columns first.
+These are sums, not factors. Squaring the columns doubles the number of digits lost to ill conditioning, so callers
+center the columns first.
 """
 
 from dataclasses import dataclass
@@ -20,11 +20,11 @@ class ArrowSums:
     Attributes
     ----------
     lead : array (G, K, K)
-        Of the columns of the leading factor, group by group.
+        Sums for the columns of the leading factor, group by group.
     cross : array (G, K, r + 1)
-        Of these with the r others, and with y last.
+        Products of the leading columns with the r other columns, and with y in the last place.
     rest : array (r + 1, r + 1)
-        Of the others and y.
+        Products of the other columns and y.
     n : int
         Rows.
     weight : float
@@ -58,7 +58,7 @@ class ArrowSums:
         weights: Array | None = None,
         precision: Array | None = None,
     ) -> "ArrowSums":
-        """Of rows with these columns and this response, with frequencies and precisions; one pass."""
+        """Compute the sums for rows with these columns, response, frequencies and precisions in one pass."""
         n = len(y)
         frequency = np.ones(n) if weights is None else weights
         if precision is None:
@@ -74,7 +74,7 @@ class ArrowSums:
 
     @property
     def gram(self) -> ArrowGram:
-        """Of the columns without y."""
+        """Return the sums for the columns without y."""
         return ArrowGram(self.lead, self.cross[..., :-1], self.rest[:-1, :-1])
 
     @property

@@ -92,7 +92,7 @@ def as_response(y: Any) -> tuple[Array, tuple[Any, ...] | None]:
 
 
 def own_name(y: Any) -> str:
-    """The name of a column of a table, "y" for what has none.
+    """Return the name of a column of a table, or "y" for data without a name.
 
     >>> own_name([1.0, 2.0])
     'y'

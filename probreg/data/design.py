@@ -103,7 +103,7 @@ class Design:
     is added to eta; `labels` (n,) name the rows. What weights the rows have is `weight_kind` (see `probreg.data.weights`):
     `weights` (n,) multiply log p(y_i), as frequencies (a row of weight 2 is two rows) or as sampling weights with sum n;
     `precision` (n,) divides the variance of the noise. Rows of weight 0 are in `unused` and nowhere else. `trials` (n,)
-    are those of rows without a response, where it is one of trials and they are known.
+    are the trials of rows without a response, if the model has trials and they are known.
     """
 
     X: Array
@@ -232,7 +232,7 @@ class Design:
         )
 
     def need_columns_elsewhere(self, quantity: str) -> None:
-        """Incompatible where the columns of a process are its values at the rows of a fit, and `quantity` asks for those at others."""
+        """Raise Incompatible if the process has columns only at the rows of the fit, and `quantity` needs them at other rows."""
         for term in self.recipe.processes.values():
             if not term.basis.elsewhere:
                 raise Incompatible(
@@ -281,7 +281,7 @@ class Design:
 
     @property
     def rows_needed(self) -> str:
-        """The end of an error message: why there are no rows in memory, and what to do."""
+        """The end of an error message: the reason that no rows are in memory, and the remedy."""
         return f"{self.rows_absent}: {self.remedy}"
 
     @property
@@ -294,7 +294,7 @@ class Design:
         return "build it from a part that fits in memory"
 
     def rows_obstacle(self, quantity: str, instead: str = "") -> str | None:
-        """The sentence why `quantity` cannot be had, and what to do (`instead`, where it says more than `rows_needed`); None where the
+        """Explain why `quantity` is not available, and the remedy (`instead`, if more specific than `rows_needed`); None if the
         rows are in memory."""
         if self.n:
             return None
@@ -376,7 +376,7 @@ class Design:
         return i if self.labels is None else self.labels[i]
 
     def by_row(self, values: Array, unused: Array | float = np.nan) -> Array:
-        """Values (n, ...) of the rows that count in the places that these have in the data, `unused` at those of weight 0.
+        """Return values (n, ...) of the rows with positive weight at their places in the data, with `unused` at rows of weight 0.
 
         >>> from probreg.data import PlainColumns
         >>> few = Design(np.ones((2, 1)), None, ("a",), np.zeros(1), PlainColumns(("a",), False))
@@ -390,13 +390,13 @@ class Design:
         return values_by_row
 
     def counted_rows(self, values: Array) -> Array:
-        """Of values with one entry per row of the data those of the rows that count (n, ...)."""
+        """Select the rows with positive weight (n, ...) from values with one entry per row of the data."""
         return values[self.places]
 
     @property
     def whole(self) -> "Design":
-        """All rows of the data in their places, without response (but for what counts, whose trials it says) and frequencies;
-        those of weight 0 as new rows."""
+        """Return all rows of the data in their places, without response (except the trials of counts) and frequencies;
+        rows of weight 0 are included as new rows."""
         u = self.unused
         if u is None:
             return self
@@ -436,7 +436,7 @@ class Design:
 
     @property
     def sample(self) -> "Design":
-        """Rows in memory that stand for all: the design itself, or the evenly spaced sample of its source, whose weights
+        """Rows in memory that represent all rows: the design itself, or the evenly spaced sample of its source with weights that
         count the rows between them too."""
         return (
             self if self.source is None else self._of_source
@@ -485,8 +485,8 @@ class Design:
         return None
 
     def at(self, data: Any, *, offset: Any = None, trials: Any = None) -> "Design":
-        """The same columns at new rows (no response): training knots, means and levels; trials are those of the table where
-        none are given. DataError as in the recipe."""
+        """Return the columns at new rows (no response) with the training knots, means and levels; `trials` defaults to the
+        trials of the table. DataError as in the recipe."""
         X = self.recipe.matrix(data)
         if offset is not None and self.offset is None:
             raise DataError(

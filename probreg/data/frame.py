@@ -118,7 +118,7 @@ class Frame:
         return U
 
     def of_columns(self, columns: Array) -> "Frame":
-        """The frame of some columns, in increasing order, which hold all that are mixed and the intercept."""
+        """Return the frame of some columns, in increasing order, which include all mixed columns and the intercept."""
         place = {int(j): i for i, j in enumerate(columns)}
         if self.mixed is None:
             mixed = None

@@ -1,7 +1,7 @@
 """The sufficient statistics of the rows of a Gaussian model, which merge, subtract and save.
 
 Where the first column is all ones, sums of squares are about the means: the factor of the columns less their means is
-that of the columns, but for its first row.
+equal to the factor of the columns, except for its first row.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -17,7 +17,7 @@ from probreg.errors import DataError
 
 
 def load_moments(path: str | Path) -> Moments | ArrowMoments:
-    """Return the moments that `save` wrote. DataError for a file that holds none."""
+    """Return the moments that `save` wrote. DataError for a file without moments."""
     content = read_verified_json(path)
     origin = read_origin(path, content.get("origin"))
     head = Moments.from_arrays(checked_arrays(path, content))

@@ -28,7 +28,7 @@ _ARRAY = "array"  # key of a JSON table that stands for an array
 class Origin:
     """How the columns and the response of moments were made: moments add up where it is the same.
 
-    `recipe` is that of the columns as JSON text: levels, means, knots, no rows. `offset` says whether y is less an offset.
+    `recipe` is the recipe of the columns as JSON text: levels, means, knots, no rows. `offset` is True if y is less an offset.
     """
 
     recipe: str
@@ -131,7 +131,7 @@ def write_moments(
 
 
 def seal_json(content: Mapping[str, Any]) -> bytes:
-    """Return plain data as JSON whose last member is the SHA-256 of the bytes before it.
+    """Return plain data as JSON; the last member is the SHA-256 of the bytes before it.
 
     >>> seal_json({"n": 1}).decode().splitlines()[1]
     ' "n": 1,'

@@ -1,6 +1,6 @@
 """Which rows can be used: missing and infinite values, weights, trials; errors name column, row and value.
 
-Weights and offsets may be absent: None stands for weights of 1 and for an offset of 0."""
+Weights and offsets may be absent: None means weights of 1 and an offset of 0."""
 
 import difflib
 from collections.abc import Iterable, Sequence
@@ -38,7 +38,7 @@ def plus_offset(eta: Array, offset: Array | None) -> Array:
 
 
 def minus_offset(target: Array, offset: Array | None) -> Array:
-    """What the columns are left to explain: y - offset for a response (n,), eta - offset for predictors (n, m)."""
+    """Return the target of the columns: y - offset for a response (n,), eta - offset for predictors (n, m)."""
     if offset is None:
         return target
     return target - (offset[:, 0] if target.ndim == 1 else offset)
@@ -158,7 +158,7 @@ def refuse_infinite(table: Table) -> None:
 def refuse_not_finite(
     values: np.ndarray, *, term: str, variables: Sequence[str], table: Table
 ) -> None:
-    """DataError naming the term, the first row at which it is not finite, and what its columns hold there."""
+    """Raise DataError for non-finite values, with the term, the first such row, and the values of its variables there."""
     if not len(bad := np.flatnonzero(~(np.abs(values) <= _LARGEST))):  # true of nan
         return
     i = bad[0]
@@ -189,7 +189,7 @@ def one_per_row(name: str, values: Any, n: int) -> np.ndarray:
 def check_weights(
     weights: np.ndarray, *, name: str, kind: WeightKind, table: Table
 ) -> np.ndarray:
-    """Of their kind, not all zero."""
+    """Return valid weights of this kind; raise DataError if they sum to zero."""
     values = row_weights(weights, name=name, kind=kind, table=table)
     if not values.sum() > 0:
         raise DataError(f"the weights {name!r} sum to zero: no observation is left")

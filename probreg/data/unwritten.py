@@ -1,7 +1,7 @@
-"""A matrix in which columns of groups are not written out: what asks for rows, columns or products gets these.
+"""A matrix with unwritten columns of groups, which provides rows, columns and products.
 
-The groups are those of varying effects, or the levels of a factor. An array of n x (p + G K) numbers is made only where an algorithm
-asks for one, up to a limit. `beside_groups` leaves columns of effects unwritten where they would take more than 64 MB; a formula says
+The groups are grouping factors of varying effects, or the levels of a factor. An array of n x (p + G K) numbers is made only if an algorithm
+needs one, up to a limit. `beside_groups` leaves columns of effects unwritten if they would take more than 64 MB; a formula determines
 which factors stay codes (`probreg.data.formula.coded`).
 """
 
@@ -26,7 +26,7 @@ MOST = 2 * 10**9  # bytes that are written out where an algorithm asks
 class LazyColumns:
     """[head, Z_1, Z_2, ...] as an array of floats (n, p) that multiplies and gives rows and columns.
 
-    With `firsts` the columns of Z_k stand from column firsts[k] on, and those of the head in the places that are left.
+    With `firsts`, the columns of Z_k start at column firsts[k], and the columns of the head take the remaining places.
     DataError where it would have to be written out and takes more than 2 GB.
 
     >>> X = LazyColumns(np.ones((2, 1)), (GroupColumns(np.array([0, 1]), np.array([[2.0], [3.0]]), 2),))
@@ -69,7 +69,7 @@ class LazyColumns:
         return len(self.head)
 
     def sparse(self) -> Any:
-        """The same as a sparse array of scipy, whose nonzero entries are stored row by row."""
+        """Return a sparse array of scipy with its nonzero entries stored row by row."""
         from scipy.sparse import csr_array
 
         n, q = self.head.shape
@@ -225,7 +225,7 @@ class LazyColumns:
         return func(*_write_out(args), **kwargs)
 
     def mean(self, axis: int) -> Array:
-        """Of each column (axis 0)."""
+        """Return the mean of each column (axis 0)."""
         if axis != 0:
             return np.asarray(self).mean(axis)
         n = len(self)
@@ -234,7 +234,7 @@ class LazyColumns:
         )
 
     def _in_place(self, head: Array, tail: Sequence[Array]) -> Array:
-        """Numbers (p, ...) of the columns, from those of the head and of each part of the tail."""
+        """Combine numbers (p, ...) of the columns from the numbers of the head and of each part of the tail."""
         values_by_column = np.empty((self.shape[1], *head.shape[1:]))
         values_by_column[self.head_places] = head
         for first, values in zip(self.starts, tail):
@@ -242,7 +242,7 @@ class LazyColumns:
         return values_by_column
 
     def std(self, axis: int) -> Array:
-        """Of each column (axis 0)."""
+        """Return the standard deviation of each column (axis 0)."""
         if axis != 0:
             return np.asarray(self).std(axis)
         n = len(self)
@@ -312,7 +312,7 @@ def _write_out(args: Sequence[Any]) -> list[Any]:
 def beside_groups(
     head: Array, terms: Sequence[tuple[GroupedTerm, Array]], *, lazy: bool = False
 ) -> Any:
-    """The columns of terms at their inputs beside those of `head`: an array where that is small, unless they stay `lazy`."""
+    """Append the columns of terms at their inputs to `head`: an array if it is small, unless they stay `lazy`."""
     width = head.shape[1] + sum(len(term.columns) for term, _ in terms)
     if not lazy and 8 * len(head) * width <= UNWRITTEN:
         return np.hstack([head, *(term.columns_at(x) for term, x in terms)])
@@ -363,7 +363,7 @@ def combine_columns(parts: Sequence[Any], weights: Array) -> Any:
 
 
 def all_close(X: Any, Y: Any) -> bool:
-    """Whether columns are equal up to 1e-9; those of groups are compared as they are held."""
+    """Whether columns are equal up to 1e-9; columns of groups are compared in their compact form."""
     if isinstance(X, LazyColumns) and isinstance(Y, LazyColumns):
         if X.shape != Y.shape or any(
             a.groups != b.groups for a, b in zip(X.tail, Y.tail, strict=True)

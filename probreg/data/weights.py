@@ -4,7 +4,7 @@
 | --- | --- | --- | --- |
 | frequency | is w equal rows | sum of w | an array, or a column's name |
 | precision | has noise variance sigma^2 / w | rows | `precision(w)` |
-| sampling | stands for w units of a population: pseudo-likelihood sum_i w_i log p_i, w normalised to sum to n | rows | `sampling(w)` |
+| sampling | represents w units of a population: pseudo-likelihood sum_i w_i log p_i, w normalised to sum to n | rows | `sampling(w)` |
 
 None of them is a power of the likelihood: a tempered likelihood is another model.
 """
@@ -77,7 +77,7 @@ def precision(w: ArrayLike | str) -> RowWeights:
 
 
 def sampling(w: ArrayLike | str) -> RowWeights:
-    """Weights as inverse probabilities of selection: row i stands for w_i units of a population.
+    """Weights as inverse probabilities of selection: row i represents w_i units of a population.
 
     The estimate maximises the pseudo-likelihood sum_i w_i log p(y_i | eta_i), w normalised to sum to n; its errors are the
     sandwich with M = n/(n - 1) sum_i w_i^2 u_i u_i' of the rows' scores u_i, rows being the units that were sampled.
@@ -123,7 +123,7 @@ def read_weights(weights: Any) -> tuple[WeightKind, Any]:
 
 
 def named_weights(text: str | None) -> str | RowWeights | None:
-    """Weights as a command line writes them: "w" is a column of frequencies, "precision:w" and "sampling:w" say the kind.
+    """Read weights from a command line: "w" is a column of frequencies; "precision:w" and "sampling:w" give the kind.
 
     >>> named_weights("precision:w").kind
     'precision'
@@ -172,14 +172,14 @@ def check_values(values: Array, kind: WeightKind, row: Callable[[int], str]) -> 
 
 
 def refuse_sampling(kind: WeightKind, use: str) -> None:
-    """Raise Incompatible for sampling weights; `what` names the quantity that needs a likelihood."""
+    """Raise Incompatible for sampling weights; `use` names the quantity that needs a likelihood."""
     message = without_likelihood(kind, use)
     if message is not None:
         raise Incompatible(message)
 
 
 def without_likelihood(kind: WeightKind, use: str) -> str | None:
-    """Return why `what` does not exist under sampling weights; None for other weights."""
+    """Return the reason that `use` does not exist under sampling weights; None for other weights."""
     if kind != "sampling":
         return None
     return (

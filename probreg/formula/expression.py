@@ -75,7 +75,7 @@ MOST_BASIS = 1_000  # columns of one basis; degrees and degrees of freedom
 
 @dataclass(frozen=True)
 class Expression:
-    """One piece of a formula: its text, its syntax tree, and the columns that some of its names stand for."""
+    """One piece of a formula: its text, its syntax tree, and the columns behind some of its names."""
 
     text: str
     tree: ast.expr
@@ -89,7 +89,7 @@ class Expression:
 
     @property
     def column(self) -> str | None:
-        """The name of the column it consists of, if it is one column as it stands."""
+        """The name of the column, if the expression is exactly one column."""
         return self.name_of(self.tree)
 
     @property
@@ -124,7 +124,7 @@ class Expression:
 
     @property
     def category(self) -> str | None:
-        """The column whose levels it has as a factor: the column itself, or the one within C(...)."""
+        """The column with the levels of this factor: the column itself, or the column within C(...)."""
         return self.name_of(self.coding_call.args[0] if self.coding_call else self.tree)
 
     @property
@@ -152,20 +152,20 @@ class Expression:
 
     @property
     def numeric_columns(self) -> tuple[str, ...]:
-        """The columns that it computes with, which hold numbers: not those that are compared with text, coded, or multiply a smooth."""
+        """The columns of numbers that it computes with: not columns that are compared with text, coded, or multiply a smooth."""
         names = _column_names(self.tree, computed=True)
         return tuple(dict.fromkeys(self.alias.get(name, name) for name in names))
 
     @property
     def names_labels(self) -> bool:
-        """Whether it holds a whole number that no float represents, such as an identifier in a comparison."""
+        """Whether it contains a whole number that no float represents, such as an identifier in a comparison."""
         return any(
             isinstance(n, ast.Constant) and type(n.value) is int and n.value > EXACT
             for n in ast.walk(self.tree)
         )
 
     def written(self, node: ast.AST | None = None) -> str:
-        """A node, or the whole, in one spelling with quoted names quoted again: what a transform's state is filed under."""
+        """Return the canonical spelling of a node, or of the whole expression, which is the key of a transform's state."""
         text = ast.unparse(node or self.tree).replace("\n", " ")
         return rewrite_names(text, self.alias)
 
@@ -183,7 +183,7 @@ class Expression:
 
 
 def parse_expression(text: str) -> Expression:
-    """The checked expression in `text`; DataError says which piece of it is not allowed.
+    """Return the checked expression in `text`; DataError names the piece that is not allowed.
 
     >>> parse_expression("log(`dose (mg)`) - x").variables
     ('dose (mg)', 'x')

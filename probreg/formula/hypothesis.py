@@ -3,8 +3,8 @@
 A hypothesis is one relation or more (= == < > <= >=) between sums of multiples of coefficients, separated by commas. A name is a
 coefficient as the fit or the formula spells it: "I(x**2)" is "I(x ** 2)". The longest name at a place is read. A name that reads as
 arithmetic of numbers, such as "1" or "18-24", and a name that also reads as a sum of other names are names in backquotes only. In a
-model of several outcomes "b: x" and "x: b" are the coefficient of x for outcome b, and a bare "x" stands for all of them in turn. A term
-of a formula, such as "C(g)", stands for all its columns in turn, and alone in its relation.
+model of several outcomes "b: x" and "x: b" are the coefficient of x for outcome b, and a bare "x" means each of them in turn. A term
+of a formula, such as "C(g)", means each of its columns in turn, and must be alone in its relation.
 """
 
 import ast
@@ -142,14 +142,14 @@ def _name_coefficients(
 
 @dataclass(frozen=True)
 class Coefficient:
-    """The numbers of the coefficients that a name stands for, in turn; `term` where these are the columns of a term."""
+    """The numbers of the coefficients with one name, in turn; `term` if these are the columns of a term."""
 
     numbers: tuple[int, ...]
     term: bool = False
 
 
 def canonical_calls(text: str) -> str:
-    """A text whose calls are spelled as the names of columns spell them, and its colons without spaces.
+    """Return a text with its calls spelled as in the names of columns, and its colons without spaces.
 
     >>> canonical_calls("I( x**2 ) : z = 0")
     'I(x ** 2):z = 0'
@@ -183,7 +183,7 @@ def _find_closing_bracket(text: str, place: int) -> int | None:
 
 @dataclass
 class _Reader:
-    """A hypothesis as a syntax tree in which name0_, name1_, ... stand for coefficients."""
+    """A hypothesis as a syntax tree in which name0_, name1_, ... replace the names of coefficients."""
 
     text: str
     known: Mapping[str, Coefficient]

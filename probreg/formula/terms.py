@@ -108,7 +108,7 @@ class FormulaLayout:
 
     @property
     def every_factor(self) -> dict[str, Expression]:
-        """The factors of terms and of what varies by a group."""
+        """The factors of the terms, and of the effects that vary by a group."""
         factors = dict(self.factors)
         for bar in self.bars:
             factors |= bar.effects.factors
@@ -139,8 +139,8 @@ class FormulaLayout:
 
 @dataclass(frozen=True)
 class Bar:
-    """Effects that vary by a group: `(Days | Subject)`, the left of the bar a formula of its own, the right the columns whose
-    combinations are the groups. Of `(x || g)` the effects are independent of one another."""
+    """Effects that vary by a group: `(Days | Subject)`. The left of the bar is a formula of its own, and the right names the columns
+    that define the groups by their combinations. The effects of `(x || g)` are independent of one another."""
 
     effects: FormulaLayout
     group: tuple[str, ...]
@@ -158,7 +158,7 @@ class Bar:
 
     @property
     def varying(self) -> frozenset[frozenset[str]]:
-        """Its terms by their factors in any order; that of the intercept is empty."""
+        """Its terms by their factors in any order; the intercept is the empty set."""
         products = [frozenset(term) for term in self.effects.terms]
         return frozenset(
             [*products, frozenset[str]()] if self.effects.intercept else products
@@ -213,7 +213,7 @@ def parse_formula(text: str) -> FormulaLayout:
 
 
 def _parse_sides(text: str) -> tuple[ast.expr, ast.expr, dict[str, str]]:
-    """The trees of the response and of the terms, and the names that stand for columns in them."""
+    """Return the trees of the response and of the terms, and the names that replace columns in them."""
     python = PythonText(text)
     shown = shown_formula(text)
     if len(python.parts) > 2:
@@ -241,7 +241,7 @@ def _find_response(left: Terms, text: str) -> Factor:
 
 
 def _parse_response_parts(expression: Expression) -> tuple[Expression, ...]:
-    """The one expression of a response, the two of `p(successes, trials)`, or those of `counts(a, b, ...)`."""
+    """Return the expressions of a response: one, the two of `p(successes, trials)`, or all of `counts(a, b, ...)`."""
     tree = expression.tree
     if not isinstance(tree, ast.Call) or expression.function not in ("p", "counts"):
         return (checked_expression(expression),)
@@ -592,7 +592,7 @@ class _Reader:
         return Terms(bars=tuple(Bar(effects, group, correlated) for group in groups))
 
     def _read_groups(self, node: ast.expr, piece: str) -> list[tuple[str, ...]]:
-        """The groups behind a bar, each by the columns whose combinations they are: g / h stands for g and g:h."""
+        """Return the groups behind a bar, each as the columns that define it: g / h means g and g:h."""
         match node:
             case ast.Name():
                 return [(self.alias.get(node.id, node.id),)]

@@ -7,7 +7,7 @@ _LEAST = 40  # shares
 
 
 def halvings(point: Array, step: Array) -> Array:
-    """The shares 1, 1/2, 1/4, ... of a step that are tried: until it is rounding beside the point, and 40 at least.
+    """The shares 1, 1/2, 1/4, ... of a step that are tried: until it is rounding relative to the point, and 40 at least.
 
     Where a likelihood is flat Newton's step may be too long by any factor, so that no fixed number is enough.
 

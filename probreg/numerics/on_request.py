@@ -12,7 +12,7 @@ Array = np.ndarray
 class LazyArray(NDArrayOperatorsMixin):
     """An array of known shape that `make` makes at its first use, and keeps.
 
-    It takes part in arithmetic, is indexed, and becomes an array where one is asked for.
+    It takes part in arithmetic, can be indexed, and becomes an array if needed.
 
     >>> A = LazyArray((2, 2), lambda: np.diag([1.0, 4.0]))
     >>> A.is_computed, A.shape, A.diagonal(), A @ np.ones(2), A.is_computed

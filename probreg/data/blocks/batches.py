@@ -34,7 +34,7 @@ _AT_ONCE = (
 
 @dataclass(eq=False)
 class Tally:
-    """What a pass meets: rows, rows left out for missing values, missing values by column, rows of weight zero, and the
+    """Counts from one pass: rows, rows dropped for missing values, missing values by column, rows of weight zero, and the
     orders of a categorical response."""
 
     rows: int = 0
@@ -45,7 +45,7 @@ class Tally:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was left out, in words."""
+        """Describe the rows that were left out."""
         notes = []
         if self.lost:
             by = ", ".join(f"{name!r} {count}" for name, count in self.missing.items())
@@ -63,8 +63,8 @@ class Tally:
 class Selection:
     """The columns of some files that a model reads, and which of their rows count.
 
-    `kinds` says what each column holds (numbers, text, ...) in the first rows; others must hold the same. Rows of weight 0 are
-    as absent, and so are rows of no trials: `weights` is the column of the weights, `trials` those that sum to the trials.
+    `kinds` gives the type of each column (numbers, text, ...) in the first rows; later rows must have the same type. Rows of weight 0
+    are treated as absent, and so are rows without trials: `weights` is the column of weights, `trials` the columns that sum to the trials.
     """
 
     files: Tables
@@ -177,7 +177,7 @@ class FormulaBlocks:
                 start += block.rows
 
     def _cut(self, table: Table) -> Generator[Table]:
-        """A table in parts whose blocks are of a moderate size, where groups have columns."""
+        """Split a table into parts that give blocks of moderate size if groups have columns."""
         by_column = self._parts.bars and not self.apart
         if by_column:
             size = max(_NUMBERS // max(len(self.recipe.columns), 1), 1)
@@ -327,7 +327,7 @@ class Blamed:
 
 
 def _is_finite(values: Any) -> bool:
-    """No value is missing or infinite; False where a look at the whole column has to tell."""
+    """Whether no value is missing or infinite; False also if only a check of the whole column can decide."""
     if not isinstance(values, np.ndarray):
         return bool((np.asarray(values.codes) >= 0).all())
     if values.dtype.kind == "f":
@@ -359,7 +359,7 @@ def encode_values(encode: Encode, values: Any) -> Array:
 
 
 def refuse_response(parts: FormulaLayout, table: Table) -> None:
-    """DataError for a response of times or of values that are neither numbers nor categories."""
+    """Raise DataError for a response of times, or of values that are neither numbers nor categories."""
     if len(parts.outcome) == 1:
         name = parts.outcome[0].column
     else:

@@ -1,8 +1,8 @@
 """Rows by the block: the unit of work of everything that is a sum over rows, wherever the rows are.
 
-A function of a `Block` says what some rows add; `Design.fold` puts the parts of all blocks together. Rows in memory are
-one block. Rows elsewhere (files, memory maps, the workers of a cluster) are a `RowSource`, which holds no more than a few
-blocks at a time. What is folded should be picklable (`functools.partial` of a module's function over arrays), since a
+A function of a `Block` computes the contribution of some rows; `Design.fold` combines the contributions of all blocks. Rows in memory are
+one block. Rows elsewhere (files, memory maps, the workers of a cluster) are a `RowSource`, which keeps at most a few
+blocks in memory at a time. A function that is folded should be picklable (`functools.partial` of a module's function over arrays), because a
 source may send it to where the rows are: the function travels there, and only its results travel back.
 """
 
@@ -89,8 +89,8 @@ def add(a: Sums, b: Sums) -> Sums:
 
 
 class RowSource(Protocol):
-    """Rows that are not in memory. `sample` holds at most SAMPLE evenly spaced ones, `weight` is the number of
-    observations (the sum of frequency weights, else `n`), `name` says in words where the rows are."""
+    """Rows that are not in memory. `sample` contains at most SAMPLE evenly spaced rows, `weight` is the number of
+    observations (the sum of frequency weights, else `n`), and `name` describes where the rows are."""
 
     @property
     def n(self) -> int: ...

@@ -1,8 +1,8 @@
-"""Rows on the workers of a dask cluster: functions travel to the partitions, and only what they sum up travels back.
+"""Rows on the workers of a dask cluster: functions are sent to the partitions, and only their sums are sent back.
 
-Partitions stay with dask: what it holds in the memory of its workers is used there, what it reads from files is read anew in
-each pass and dropped. Sums are put together in the order of the partitions by a tree of dask tasks, so that they do not
-depend on which worker was first. Without a cluster the same tasks run on dask's own threads.
+Dask manages the partitions: it uses partitions in the memory of its workers directly, and rereads partitions from files in
+each pass. A tree of dask tasks adds the sums in the order of the partitions, so that they do not
+depend on the order in which workers finish. Without a cluster the same tasks run on dask's own threads.
 """
 
 import pickle
@@ -33,8 +33,8 @@ class Partitions:
     def reduce(self, fn: OnPart, add: Callable[[Any, Any], Any]) -> Any:
         """add(... add(fn(0, first), fn(1, second)) ..., fn(k, last)) by neighbours, computed where the partitions are.
 
-        None when no partition adds anything. ProbregErrors of fn come as they are; ProbregError says that workers were lost
-        or failed. An interrupt takes the tasks back.
+        None if no partition contributes anything. A ProbregError from fn is raised unchanged; lost or failed workers raise
+        ProbregError. An interrupt cancels the tasks.
         """
         delayed = dask().delayed
         # travel once each, as bytes: what a worker cannot load is then an error of its task, and not of the transport
@@ -111,7 +111,7 @@ def dask() -> Any:
 
 @contextmanager
 def said_of_workers(name: str) -> Iterator[None]:
-    """What goes wrong with dask or on its workers, as a ProbregError in words; the cause stays attached."""
+    """Raise errors of dask or its workers as a ProbregError with an explanation; the cause stays attached."""
     try:
         yield
     except ProbregError:

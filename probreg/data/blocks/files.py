@@ -1,7 +1,7 @@
 """Tables on disk, a batch of rows at a time: Parquet, Arrow IPC (feather) and CSV, read by pyarrow.
 
-Nothing here knows what the columns are for. A batch is a `Table` like any other, whose rows are labelled by their number in
-their file, counted from 0; text comes as a categorical of the values met, since each of them is read once that way.
+This module does not use the meaning of the columns. A batch is a `Table` with rows labelled by their number in
+their file, counted from 0. Text becomes a categorical of its distinct values, so that each value is parsed only once.
 """
 
 import hashlib
@@ -75,8 +75,8 @@ class Tables(Protocol):
 class Files:
     """Files of one format and the same columns, in the order in which their rows follow one another.
 
-    A CSV's first rows tell what its columns hold; a Parquet or Arrow file says so itself. `labels` are columns whose numbers
-    are labels: of these a CSV is read to the last digit.
+    The first rows of a CSV determine the types of its columns; Parquet and Arrow files store the types. `labels` are columns of numbers
+    used as labels: for these columns every digit of a CSV is read.
     """
 
     paths: tuple[Path, ...]
@@ -194,15 +194,15 @@ class Files:
         }
 
     def declared_order(self, name: str) -> bool:
-        """Whether a column is stored as a category whose levels have an order of their own."""
+        """Whether a column is stored as a category with declared order of its levels."""
         return declares_order(_schema(self.paths[0], self.format), name)
 
 
 def files_of(paths: Any, format: str | None = None) -> Files:
     """The files meant by a path, a folder (its files in the order of their names) or a sequence of these.
 
-    DataError for what is not there, for no file at all, for formats that are not known or mixed, and for a folder whose
-    subfolders say columns by their names (year=2024).
+    DataError for missing paths, for no file at all, for unknown or mixed formats, and for a folder with
+    subfolders that encode columns in their names (year=2024).
     """
     if isinstance(paths, Sequence) and not isinstance(paths, str | bytes):
         listed = list(paths)
@@ -265,7 +265,7 @@ def _within(path: Path, format: str | None) -> list[Path]:
 
 
 def _footer(path: Path) -> tuple[int, str]:
-    """The size of a Parquet file and a digest of its footer, which tells each column's least and greatest values."""
+    """Return the size of a Parquet file and a digest of its footer, which contains the minimum and maximum of each column."""
     from pyarrow import parquet
 
     with _read(path), parquet.ParquetFile(path) as file:
@@ -350,7 +350,7 @@ def _arrow(path: Path, names: list[str], size: int, schema: Any) -> Generator[An
 def _csv(
     path: Path, names: list[str], size: int, schema: Any, delimiter: str = ","
 ) -> Generator[Any]:
-    """Whole numbers are read as floats, since the first rows do not tell whether the last are whole."""
+    """Read a CSV with whole numbers as floats, because the first rows do not show whether the last are whole."""
     import pyarrow as pa
 
     kinds = {name: schema.get(name, pa.float64()) for name in names}
@@ -512,7 +512,7 @@ def _label(text: str) -> int | float | None:
 
 
 def _values(batch: Any, name: str) -> Any:
-    """A column as `Table` holds it; text as a categorical without a declared order."""
+    """Return a column in the form that `Table` uses; text becomes a categorical without a declared order."""
     import pyarrow as pa
 
     column = batch.column(name)

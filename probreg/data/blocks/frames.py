@@ -53,7 +53,7 @@ class TableRows:
             ).batches(names)
 
     def declared_order(self, name: str) -> bool:
-        """Whether a column is a category, whose levels have an order of their own."""
+        """Whether a column is a category with declared order of its levels."""
         return Partition(self.data, self.name).declared_order(name)
 
 
@@ -88,11 +88,11 @@ class OnDisk:
         )
 
     def batches(self, names: Sequence[str]) -> Generator[Batch]:
-        """The rows as this process reads them, of which the first show what the columns hold."""
+        """Yield the rows as this process reads them; the first rows show the type of each column."""
         yield from self.files.batches(names)
 
     def declared_order(self, name: str) -> bool:
-        """Whether a column is a category, whose levels have an order of their own."""
+        """Whether a column is a category with declared order of its levels."""
         return self.files.declared_order(name)
 
 

@@ -16,9 +16,9 @@ Group = tuple[str, ...]
 
 @dataclass(eq=False)
 class GroupsSeen:
-    """What a pass meets of these groups, each by the columns whose combinations they are.
+    """The groups that a pass finds, for each combination of grouping columns.
 
-    `values` are the levels of a column as they stand, `declared` their order where every row so far declares the same.
+    `values` are the levels of a column in their original type; `declared` is their declared order if all rows so far declare the same order.
     """
 
     groups: tuple[Group, ...] = ()
@@ -29,7 +29,7 @@ class GroupsSeen:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns whose levels are groups."""
+        """The grouping columns."""
         return tuple(dict.fromkeys(name for group in self.groups for name in group))
 
     def add(self, table: Table) -> None:
@@ -51,7 +51,7 @@ class GroupsSeen:
                 )
 
     def joined(self, after: "GroupsSeen") -> "GroupsSeen":
-        """What two sets of rows show together."""
+        """Combine the groups of two sets of rows."""
         combinations = {
             group: self.met.get(group, {}) | after.met.get(group, {})
             for group in self.groups

@@ -1,4 +1,4 @@
-"""The recipe of a formula at files: levels over all rows, and what transforms learn from an evenly spaced sample of them."""
+"""The recipe of a formula for files: levels from all rows, and transforms fitted to an evenly spaced sample of rows."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import closing
@@ -51,7 +51,7 @@ _MOST = 10_000  # levels of one column: each is a column of X
 
 @dataclass(frozen=True)
 class Plan:
-    """What a formula reads of some files: its parts, the columns, and the first rows."""
+    """The parts of a formula for some files: its layout, the columns that it uses, and the first rows."""
 
     parts: FormulaLayout
     selection: Selection
@@ -69,7 +69,7 @@ class Plan:
 
     @property
     def factors(self) -> dict[str, Expression]:
-        """The categories whose levels all rows have to show, by their text."""
+        """The categories that need the levels of all rows, by their text."""
 
         def category(factor: Expression) -> bool:
             name = factor.column
@@ -86,7 +86,7 @@ class Plan:
 
     @property
     def truths(self) -> dict[str, list[Level]]:
-        """The levels of the factors whose values are True and False, by their text: these are known before a row is read."""
+        """The levels of the factors with values True and False, by their text: these levels are known before any row is read."""
         factors = self.parts.every_factor.items()
         keys = [
             text
@@ -233,7 +233,7 @@ def _no_numbers(files: Tables, name: str) -> DataError:
 
 
 def _first(files: Tables, names: tuple[str, ...]) -> Table:
-    """The first rows; a column that is missing in all of them is taken from the first batch that holds a value of it."""
+    """Return the first rows; a column that is missing in all of them comes from the first batch with a value in it."""
     rows = np.arange(0)
     columns = dict[str, Any]()
     shown = set[str]()
@@ -257,7 +257,7 @@ def _first(files: Tables, names: tuple[str, ...]) -> Table:
 
 
 def recipe_of(plan: Plan, progress: bool | None) -> tuple[Recipe, tuple[str, ...]]:
-    """The recipe, and what was learned how, in words; one pass over the rows where there is anything to learn."""
+    """Return the recipe and notes on how it was learned; makes one pass over the rows if there is anything to learn."""
     files = plan.selection.files
     if not plan.needs_scan:
         return _plain_recipe(plan), plan.parts.notes
@@ -288,7 +288,7 @@ def empty_seen(plan: Plan) -> "Seen":
 
 
 def learn_recipe(plan: Plan, seen: "Seen") -> tuple[Recipe, tuple[str, ...]]:
-    """The recipe that follows from what was seen of all rows, and what was learned how, in words."""
+    """Return the recipe that follows from one pass over all rows, and notes on how it was learned."""
     factors = plan.factors
     learning = plan.learning
     if not seen.rows:
@@ -439,7 +439,7 @@ def _notes(
 
 @dataclass(eq=False)
 class Seen:
-    """What a pass over raw rows collects: levels of factors, evenly spaced rows, and rows of extreme values."""
+    """Results of a pass over raw rows: levels of factors, evenly spaced rows, and rows of extreme values."""
 
     factors: Mapping[str, Expression]
     watched: tuple[str, ...]
@@ -503,7 +503,7 @@ class Seen:
             self.index = self.index[self.index % self.stride == 0]
 
     def sample(self) -> Table:
-        """The evenly spaced rows, and those of extreme values that are not among them."""
+        """Return the evenly spaced rows, and the rows of extreme values that are not among them."""
         import pandas as pd
 
         have = set(self.index.tolist())
@@ -543,7 +543,7 @@ class Seen:
 
 
 def _as_given(table: Table, keep: Array) -> Table:
-    """These rows, with categories as the values they stand for."""
+    """Return these rows with the values of categories instead of their codes."""
     columns = {
         name: values[keep]
         if isinstance(values, np.ndarray)

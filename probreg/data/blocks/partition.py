@@ -39,7 +39,7 @@ class Partition:
         return names
 
     def declared_order(self, name: str) -> bool:
-        """Whether a column is a category, whose levels have an order of their own."""
+        """Whether a column is a category with declared order of its levels."""
         import pandas as pd
 
         kind = self.frame.dtypes.iloc[self.names().index(name)]
@@ -49,7 +49,7 @@ class Partition:
         return isinstance(kind, pd.CategoricalDtype) or bool(ordered)
 
     def batches(self, names: Sequence[str]) -> Generator[Batch]:
-        """The rows of the columns, which are those of the frame in its order."""
+        """Yield the rows of the columns, which are the frame's columns in the frame's order."""
         size = max(_NUMBERS // max(len(names), 1), 1024)
         for a in range(0, len(self.frame), size):
             rows = self.frame.iloc[a : a + size]
@@ -65,7 +65,7 @@ def tables_of(part: Any, number: int) -> Tables:
 
 
 def _values(series: Any) -> Any:
-    """A column as `Table` holds it; text as a categorical without a declared order, as from files."""
+    """Return a column in the form that `Table` uses; text becomes a categorical without a declared order, as from files."""
     import pandas as pd
 
     if isinstance(series.dtype, pd.StringDtype):
@@ -151,7 +151,7 @@ def seen_in(
     number: int,
     part: Any,
 ) -> Seen:
-    """What the rows of one partition show: levels, evenly spaced rows, extremes."""
+    """Return the levels, evenly spaced rows and extreme values of one partition."""
     start = _start(starts, number)
     seen = Seen(
         new.factors, new.watched, rows=start, groups=GroupsSeen(new.groups.groups)
@@ -162,7 +162,7 @@ def seen_in(
 
 
 def seen_by_both(a: Seen, b: Seen) -> Seen:
-    """What two sets of rows show together, the second after the first."""
+    """Combine the results of two sets of rows, the second after the first."""
     levels = {
         text: a.levels.get(text, {}) | b.levels.get(text, {}) for text in a.factors
     }
@@ -206,7 +206,7 @@ def _same(a: Seen, b: Seen, text: str) -> tuple[Any, ...] | None:
 def survey_in(
     parts: OfPart, fn: Callable[[Block], Survey], number: int, part: Any
 ) -> tuple[Survey | None, Tally]:
-    """The survey of a partition with the counts of what was left out."""
+    """Return the survey of a partition with the counts of rows left out."""
     tally = Tally()
     surveys = [fn(block) for block in parts.with_tally(tally)(number, part)]
     return put_together(Survey.__add__, *surveys), tally

@@ -32,7 +32,7 @@ _NUMBERS = 2**19  # numbers in a slice: 4 MB
 @dataclass(frozen=True, eq=False)
 class ArrayBlocks:
     """The blocks of rows (X, y), (X, y, weights), (X, y, weights, offset) or (X, y, weights, offset, trials) that `parts`
-    yields, anew at each call. `compose` puts successes and trials together, and says what a row counts."""
+    yields, restarted at each call. `compose` combines successes and trials, and returns the kind of counted response, if any."""
 
     parts: Callable[[], Iterable[Sequence[Any]]]
     recipe: PlainColumns
@@ -96,7 +96,7 @@ def array_blocks(
     blocks: Any, *, columns: Sequence[str] | None, intercept: bool, width: int | None = None,
     kind: WeightKind = "frequency", compose: Callable[[Array, Any], tuple[Array, str | None]],
 ) -> ArrayBlocks:  # fmt: skip
-    """Blocks with the names of their columns, which are read off the first one unless they are told."""
+    """Return blocks with the names of their columns, which come from the first block unless they are given."""
     if not callable(blocks) and not isinstance(blocks, Sequence):
         raise DataError(
             f"blocks is a list of (X, y) or a function that starts them anew, since a fit reads them more than once; "
@@ -148,7 +148,7 @@ def _names(parts: Callable[[], Iterable[Sequence[Any]]]) -> list[str]:
 
 
 def _takes_nothing(function: Callable[..., Any]) -> bool:
-    """Whether a function can be called without arguments, as far as it says."""
+    """Whether the signature of a function allows a call without arguments."""
     try:
         inspect.signature(function).bind()
     except TypeError:
@@ -171,7 +171,7 @@ def _is_table(X: Any) -> bool:
 
 
 def slices(X: Any, y: Any, weights: Any, offset: Any, trials: Any) -> "Slices":
-    """A memory map with what belongs to its rows. DataError for lengths that differ."""
+    """Return a memory map with the arrays of its rows. DataError for different lengths."""
     coded, levels = as_response(y)
     arrays = {"y": coded, "weights": weights, "offset": offset, "trials": trials}
     parts = {
@@ -197,7 +197,7 @@ def slices(X: Any, y: Any, weights: Any, offset: Any, trials: Any) -> "Slices":
 
 
 def _require_unchanged(path: Path, stamp: Stamp) -> None:
-    """DataError for a memory map whose file was written over. One that was replaced or removed is there still for the map."""
+    """Raise DataError for a memory map if its file was overwritten; a file that was replaced or removed remains valid for the map."""
     try:
         now = Stamp.of(path)
     except DataError:

@@ -1,4 +1,4 @@
-"""Rows that are read by the block, from wherever an iterator of blocks can be started anew.
+"""Rows that are read in blocks, from any iterator of blocks that can be restarted.
 
 One thread reads the next block while others work on those before it, one block each. There are two blocks more in memory than
 there are such threads, and an error or an interrupt ends the reader with the pass it was reading for.

@@ -1,6 +1,6 @@
 """What has to be known of rows that are read by the block before a model can be made of them, in one pass.
 
-A `Survey` of some rows and a `Survey` of the rows after them add up to that of both: it is a fold like any other.
+A `Survey` of some rows plus a `Survey` of the rows after them is the survey of both: it is a fold like any other.
 """
 
 from collections.abc import Callable
@@ -18,10 +18,10 @@ _LOOK = 4000  # rows that show a response to be of that kind
 
 
 class Survey(NamedTuple):
-    """Counts, evenly spaced rows, the distinct values of the response and, if asked for, the moments. Of a response (n, c)
-    that counts, `values` (1, c) are its sums.
+    """Counts, evenly spaced rows, the distinct values of the response and, if requested, the moments. If the response (n, c)
+    consists of counts, `values` (1, c) are its sums.
 
-    `sample` holds the rows whose number, in `numbers`, is a multiple of `stride`, a power of 2 and as small as SAMPLE rows allow;
+    `sample` contains the rows with a number (in `numbers`) that is a multiple of `stride`, the smallest power of 2 that SAMPLE rows allow;
     `values` are the distinct values met, or some of them when `many`.
     """
 
@@ -64,7 +64,7 @@ class Survey(NamedTuple):
         return survey._replace(values=values, many=many, moments=moments)
 
     def _thin_sample(self, stride: int) -> "Survey":
-        """The same with fewer rows in the sample, before they are copied beside those of another."""
+        """Return the survey with fewer rows in the sample, before they are copied together with another sample."""
         if stride == self.stride:
             return self
         keep = np.flatnonzero(self.numbers % stride == 0)
@@ -76,7 +76,7 @@ class Survey(NamedTuple):
 
     @property
     def response(self) -> Array:
-        """Values of the response that stand for all: those of the sample, and those it happened to miss."""
+        """Representative values of the response: the values of the sample, and distinct values that the sample missed."""
         import pandas as pd
 
         if self.values.ndim == 2:
@@ -100,7 +100,7 @@ class Orders:
     met: set[tuple[Any, ...] | None] = field(default_factory=set)
 
     def add(self, declared: tuple[Any, ...] | None) -> None:
-        """What one block declares; None for a response that is no category."""
+        """Add the order that one block declares, or None for a response that is not a category."""
         if len(self.met) < 2:  # two differ already
             self.met.add(declared)
 
@@ -123,9 +123,9 @@ def survey_of(
     moments: Callable[[Block], AnyMoments] | None,
     counted: bool = False,
 ) -> Survey:
-    """The survey of one block, whose response may still be in its own values; `moments` takes those of its rows.
+    """Return the survey of one block, before or after its response is encoded; `moments` computes the moments of its rows.
 
-    `counted` says that all rows before the block, whose number is its start, are in the survey that this one is added to.
+    `counted` means that this survey is added to a survey of all rows before the block; the block's start is their number.
     """
     stride = 1
     rows = block.rows + block.start * counted

@@ -1,1 +1,1 @@
-"""Formulas: one grammar, its columns, and what they remember of their training rows."""
+"""Formulas: their grammar, their columns, and the state that they learn from the training rows."""

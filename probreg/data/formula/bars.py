@@ -1,4 +1,4 @@
-"""Bars of a formula at the rows of a table: the group of each row, and what its effects multiply."""
+"""Bars of a formula at the rows of a table: the group of each row, and the values that multiply its effects."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,7 +16,7 @@ KIND = "grouped"  # under which the state of a term is filed
 
 
 def read_bar(bar: Bar, table: Table, memory: Memory, *, training: bool) -> Array:
-    """What enters the term (n, 1 + K); training fills `memory`, afterwards it is only read."""
+    """Return the inputs of the term (n, 1 + K); training fills `memory`, later calls only read it."""
     Z, effects = lay_out(bar.effects, table, memory, training=training)
     labels = group_labels(bar.group, table)
     if training:
@@ -98,7 +98,7 @@ def _combinations(
 
 
 def level_codes(name: str, table: Table) -> tuple[Array, list[str]]:
-    """The number (n,) of the level of each row of a column, and the levels as text. DataError for what stands for no groups."""
+    """Return the number (n,) of the level of each row of a column, and the levels as text. DataError for columns that cannot be groups."""
     import pandas as pd
 
     column: Any = table.columns[name]

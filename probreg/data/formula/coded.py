@@ -1,6 +1,6 @@
 """Factors of many levels in a formula: they stay codes, one number for each row, where their columns would be large.
 
-A factor is coded where it stands alone in one term, under treatment contrasts, in a formula without bars, and has many levels for its
+A factor is coded if it is a term by itself, under treatment contrasts, in a formula without bars, and has many levels for its
 rows.
 """
 

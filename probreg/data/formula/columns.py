@@ -2,7 +2,7 @@
 
 Numbers, truth values and text come out as numpy arrays (text as objects with None where missing), categories
 as `pandas.Categorical`, which keeps their declared order. Nothing is dropped or judged on the way; that is
-for the reader of the formula, which knows what the columns are for.
+for the function that reads the formula, which uses the meaning of the columns.
 """
 
 from collections import Counter
@@ -30,7 +30,7 @@ TAKEN = (
 class Table:
     """Named columns of equal length n and the labels of the n rows.
 
-    `counts` (n,) says how often each row counts for what is learned of the rows; once where it is None.
+    `counts` (n,) gives the number of copies of each row when something is learned from the rows; None means one copy of each.
 
     >>> table = read_table({"x": [1, 2, None], "g": ["a", "b", "a"]})
     >>> table.columns["x"]
@@ -91,7 +91,7 @@ def read_table(data: Any) -> Table:
 
 
 def kind_of(column: Any) -> Kind:
-    """What a column holds, judged by its non-missing values."""
+    """Return the type of a column's values, determined from its non-missing values."""
     letters: dict[str, Kind] = {
         "i": "number",
         "u": "number",
@@ -132,7 +132,7 @@ def first_text(column: Any) -> int:
 
 
 def missing_values(column: Any) -> np.ndarray:
-    """Where a column holds NaN, None, NaT or NA, (n,) of bool."""
+    """Return a boolean array (n,) that marks the NaN, None, NaT or NA in a column."""
     import pandas as pd
 
     return np.asarray(pd.isna(column), dtype=bool)
@@ -177,7 +177,7 @@ def _from_objects(values: np.ndarray) -> np.ndarray:
 
 
 def _whole_numbers(values: np.ndarray) -> np.ndarray:
-    """Whole numbers in the narrowest type that holds every digit of them."""
+    """Return whole numbers in the narrowest type that keeps all of their digits."""
     for kind in (np.int64, np.uint64):
         try:
             return values.astype(kind)
@@ -299,9 +299,9 @@ def fits_floats(column: Any) -> bool:
 
 
 def declares_order(schema: Any, name: str) -> bool:
-    """Whether a column of an arrow schema is a category whose levels have an order of their own: a dictionary that says so,
-    or one that pandas wrote, whose categories are always in the order that was declared. The order of another dictionary
-    is that in which its values turned up.
+    """Return whether a column of an Arrow schema is a category with declared order of its levels: a dictionary marked as ordered,
+    or one that pandas wrote, because pandas always stores categories in the declared order. The levels of another dictionary
+    are in order of first appearance.
     """
     import json
 
@@ -319,7 +319,7 @@ def declares_order(schema: Any, name: str) -> bool:
 
 
 def _as_text(column: Any) -> Any:
-    """A category whose levels sort, as those of text do."""
+    """Convert a category to text, so that its levels are sorted like levels of text."""
     import pandas as pd
 
     if isinstance(column, pd.Categorical):
@@ -458,7 +458,7 @@ def _from_narwhals_series(series: Any) -> Any:
 
 
 def repeated_names(names: Iterable[str]) -> list[str]:
-    """The names that stand more than once, sorted."""
+    """Return the names that occur more than once, sorted."""
     return sorted(name for name, count in Counter(names).items() if count > 1)
 
 

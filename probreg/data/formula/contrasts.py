@@ -1,6 +1,6 @@
 """Coding of the factors of a formula: the columns of a factor, with the constant or without it, and which of both a term needs.
 
-A term `g:h` beside an intercept and without main effects spans columns that other terms have already; `code_terms` gives each term the
+A term `g:h` with an intercept but without main effects spans columns that other terms already have; `code_terms` gives each term the
 columns that are new, so that no column is a combination of others by its coding alone.
 """
 
@@ -21,7 +21,7 @@ Array = np.ndarray
 class FactorColumns:
     """Columns of a factor: `values` (n, q), or (L, q) by level with the level of each row in `codes`.
 
-    `names` is what each column adds to the name of the factor, such as "[T.b]"; "" for a single column.
+    `names` contains the suffix that each column adds to the name of the factor, such as "[T.b]"; "" for a single column.
     """
 
     names: tuple[str, ...]
@@ -37,13 +37,13 @@ class FactorColumns:
 
 @dataclass(frozen=True, eq=False)
 class Factor:
-    """A factor with all its columns, and with those that remain beside the constant; None where it does not span the constant."""
+    """A factor with all its columns, and with the columns that remain next to a constant; None if it does not span the constant."""
 
     full: FactorColumns
     reduced: FactorColumns | None = None
 
     def coded(self, full: bool) -> FactorColumns:
-        """The columns with the constant where `full`, else those beside it."""
+        """Return the columns including the constant if `full`, else the columns without it."""
         return self.full if full or self.reduced is None else self.reduced
 
     @classmethod
@@ -81,7 +81,7 @@ class Contrast:
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def matrix(self, levels: Sequence[Any]) -> tuple[tuple[str, ...], Array]:
-        """What each column adds to the name of the factor, and the columns (L, q)."""
+        """Return the suffix that each column adds to the name of the factor, and the columns (L, q)."""
         try:
             labels, matrix = _MATRICES[self.kind](
                 list(levels), *self.arguments, **self.options
@@ -165,7 +165,7 @@ Coding = dict[str, bool]
 def code_terms(
     terms: Iterable[Sequence[str]], spans_constant: Iterable[str]
 ) -> list[list[Coding]]:
-    """For each term the products of factors whose columns it adds to those of the terms before it, with the coding of each factor.
+    """For each term, return the products of factors that add new columns to the earlier terms, with the coding of each factor.
 
     A factor that spans the constant is 1 + its reduced columns: a term is the sum of products of these, less the products of earlier
     terms; then reduced:rest + rest is written as full:rest (Wilkinson & Rogers 1973).

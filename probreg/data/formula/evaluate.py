@@ -52,10 +52,10 @@ def evaluate_expression(
     training: bool,
     centred: bool = True,
 ) -> Any:
-    """The values of an expression at the rows of a table: an array (n,), or what a basis or a coding returns.
+    """Return the values of an expression at the rows of a table: an array (n,), or the result of a basis or a coding.
 
-    While `training`, stateful transforms write what they learn into `state`; afterwards they only read it. Cubic splines are
-    `centred` where other columns hold the constant.
+    During `training`, stateful transforms write their learned values into `state`; later calls only read it. Cubic splines are
+    `centred` if other columns span the constant.
     """
     with np.errstate(all="ignore"):
         return _Evaluation(expression, table, state, training, centred).value(
@@ -64,7 +64,7 @@ def evaluate_expression(
 
 
 def learn_streamed(expression: Expression, table: Table, state: State) -> None:
-    """Writes what a process keeps of rows that are read by the block into the state, from a sample of them."""
+    """Write the state of a process into `state`, learned from a sample of rows that are read in blocks."""
     call = expression.process
     if call is not None and expression.written() not in state:
         with np.errstate(all="ignore"):
@@ -74,14 +74,14 @@ def learn_streamed(expression: Expression, table: Table, state: State) -> None:
 
 
 def refuse_unstreamed(expression: Expression) -> None:
-    """DataError for a process whose basis cannot be made of rows that are read by the block."""
+    """Raise DataError for a process with a basis that cannot be built from rows that are read in blocks."""
     call = expression.process
     if call is not None:
         refuse_holding(literal_arguments(call, len(call.args))[1], expression.written())
 
 
 def expression_inputs(expression: Expression, table: Table, state: State) -> np.ndarray:
-    """What enters the smooth function or the process that an expression is (n, d), at the rows of a table."""
+    """Return the inputs (n, d) of the smooth function or process in an expression, at the rows of a table."""
     call = expression.alone
     if call is None:
         raise DataError(f"{expression.text!r} is no smooth function and no process")
@@ -191,7 +191,7 @@ class _Evaluation:
         return value
 
     def _compare(self, node: ast.Compare) -> np.ndarray:
-        """Return 1 where a comparison is true; a column is compared with text, and with whole numbers that no float is, as it stands."""
+        """Return 1 where a comparison is true; text, and whole numbers that are not exact as floats, are compared in their own type."""
         (op,) = node.ops
         sides = [node.left, *node.comparators]
         texts = any(map(is_text, sides))
@@ -299,7 +299,7 @@ class _Evaluation:
         self.state[key] = {"process": process}
 
     def inputs(self, call: ast.Call) -> np.ndarray:
-        """What enters a smooth function or a process (n, d): one column for each of its arguments."""
+        """Return the inputs of a smooth function or a process (n, d): one column for each of its arguments."""
         key = self.of.written(call)
         n = len(self.table.rows)
         columns = [np.asarray(self._numbers_of(arg), dtype=float) for arg in call.args]

@@ -52,10 +52,10 @@ _TRIES = 500  # parts of the rows of weight 0 that are read one by one, a second
 
 @dataclass(frozen=True, eq=False)
 class Reading:
-    """A formula read at a data set: X (n, p), the response as it stands, and which rows were kept.
+    """A formula read at a data set: X (n, p), the response in its original values, and the kept rows.
 
     `response` is an array of numbers, text or truth values, or a pandas.Categorical; with `p(s, t)` successes and trials
-    (n, 2), with `counts(a, b, c)` counts (n, 3), whose names are the `classes`: `counted` says which. `rows` labels the
+    (n, 2), with `counts(a, b, c)` counts (n, 3) named by `classes`: `counted` gives the kind. `rows` labels the
     kept rows, `dropped` the others.
     """
 
@@ -91,7 +91,7 @@ def read_formula(
     """A formula at a table: the matrix of its terms, its response, and the recipe for new rows.
 
     The right side takes + - : * / ** and `.` (all other columns); text and categories get treatment contrasts
-    against their first level, and so do truth values, whose first level is False; whole numbers are numbers. `weights` is a column name
+    against their first level, as do truth values with first level False; whole numbers are numeric. `weights` is a column name
     or an array (n,), or one of these with its kind (`probreg.data.weights`); `offset` an expression such as "log(exposure)" or an array (n,). Levels without rows get
     no column.
 
@@ -219,7 +219,7 @@ def _parse_written(
 
 
 def _refuse_wide_dot(formula: Any, data: Any) -> None:
-    """DataError for a `.` that stands for more columns than a formula makes, before any of them is read."""
+    """Raise DataError if `.` represents more columns than a formula may have, before any of them is read."""
     names = getattr(data, "columns", data if isinstance(data, Mapping) else ())
     if len(names) > MOST_COLUMNS + 100 and has_dot(formula):
         raise DataError(
@@ -229,7 +229,7 @@ def _refuse_wide_dot(formula: Any, data: Any) -> None:
 
 
 def whole_offset(parts: FormulaLayout, offset: Any) -> Any:
-    """The offset of a formula with that of the argument `offset`, as one expression or as an array."""
+    """Combine the offset of a formula and the argument `offset` into one expression or one array."""
     if parts.offset is None:
         return offset
     if offset is not None and not isinstance(offset, str):
@@ -276,7 +276,7 @@ def _columns_without_weight(
 ) -> Unused:
     """Columns of rows of weight 0 under transforms learned from the other rows; nan where they cannot be computed (an unknown level).
 
-    `inputs_by_term` are the inputs of the other rows, of which the first stands in for those of a row that has none.
+    `inputs_by_term` are the inputs of the other rows; the first of them replaces the inputs of a row without any.
     """
     keys = tuple(
         key for key in inputs_by_term if key not in {bar.key for bar in parts.bars}
@@ -371,7 +371,7 @@ def _by_part[T](
 
 
 def written_out(formula: str, table: Table, weights: Any, offset: Any) -> str:
-    """The formula with `.` as the columns that are not response, weights or offset, and stand behind no bar."""
+    """Return the formula with `.` replaced by the columns that are not response, weights, offset or grouping factors."""
     if not has_dot(formula):
         return formula
     taken = set(parse_formula(f"{left_of(formula)} ~ 1").outcome_variables)
@@ -445,8 +445,8 @@ def _levels_without_rows(column: Any) -> list[Any]:
 def numbers_as_text(
     name: str, levels: Sequence[Any], *, declared: bool = False, row: str = ""
 ) -> str:
-    """The note on a column of text whose levels are numbers, all of them, or most where nobody `declared` it a factor; else "". `row`
-    says where the first other one is.
+    """Return the note on a text column with numeric levels: all of them, or most if it is not `declared` a factor; else "". `row`
+    is a text with the place of the first level that is not a number.
 
     >>> numbers_as_text("w", ["1", "2", "3", "?"])
     "column 'w' is text and is read as categories, although all of its 4 values but '?' are numbers"

@@ -38,7 +38,7 @@ class ReadColumns(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class TermFunction:
-    """One function of a design: f(x) = columns_at(x) @ beta[at], and for a process what its columns leave out.
+    """One function of a design: f(x) = columns_at(x) @ beta[at], plus, for a process, the residual of its basis.
 
     Attributes
     ----------
@@ -47,11 +47,11 @@ class TermFunction:
     term_name : str
         The term that it is of, which has several functions with levels of `by=`.
     term : SmoothTerm or ProcessTerm
-        What makes its columns.
+        The basis of its columns.
     at : array (q,)
         Its columns in the design.
     inputs : tuple of str
-        What it is a function of, as written.
+        Its inputs, as written in the formula.
     """
 
     of: BasisTerm
@@ -74,7 +74,7 @@ class TermFunction:
 
     @property
     def by(self) -> str:
-        """What multiplies it: nothing, a "number", or the indicators of "levels"."""
+        """Return the kind of multiplier: "" for none, "number", or "levels" for indicators of levels."""
         if isinstance(self.term, SmoothTerm):
             return self.term.by
         return ""
@@ -82,7 +82,7 @@ class TermFunction:
     def range_in(self, design: ReadColumns) -> Array:
         """(2, d): from the least to the largest point of the rows, or of the basis where these are not known.
 
-        DataError where neither says.
+        DataError if neither is known.
         """
         points = self.points_of(design)
         if len(points):
@@ -118,7 +118,7 @@ class TermFunction:
         return RowSums(coefficients.T, np.stack(list(points), 1))
 
     def left_out(self, x: Array, ends: Array | None = None) -> Array | None:
-        """R(x, x) (n, n): the covariance, at scale 1, of what the columns of a process leave of it; of its slope with `ends`.
+        """Return R(x, x) (n, n), the residual covariance of a process given its columns, at scale 1; for its slope if `ends` is given.
 
         None for a smooth function, which is its columns, and for sines and frequencies, which are no projections.
         """
@@ -134,7 +134,7 @@ class TermFunction:
         return (R(up, up) - R(up, down) - R(down, up) + R(down, down)) / (4.0 * h**2)
 
     def points_of(self, design: ReadColumns) -> Array:
-        """x (n, d) of the rows that the function reaches, at most 5,000 of them; (0, d) where they cannot be told."""
+        """Return the inputs x (n, d) of the rows of the function, at most 5,000 of them; (0, d) if they are unknown."""
         x = design.inputs.get(self.term_name)
         if x is None:
             return np.zeros((0, len(self.inputs)))
@@ -142,7 +142,7 @@ class TermFunction:
 
 
 def _parabola(x: Array, ends: Array, step: float) -> tuple[Array, Array]:
-    """Weights (3, n) of the values at points (3, n, 1) whose sum is the slope at x (n, 1), points within `ends` where x is."""
+    """Return weights (3, n) for the values at points (3, n, 1) that sum to the slope at x (n, 1); the points are within `ends` if x is."""
     low, high = ends[:, 0]
     h = step * (high - low)
     c = np.where((x >= low) & (x <= high), np.clip(x, low + h, high - h), x)

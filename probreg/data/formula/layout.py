@@ -40,9 +40,9 @@ _NOT_OF_NUMBERS = re.compile(
 
 @dataclass(frozen=True)
 class Memory:
-    """What the factors learned: the state of each transform and the levels of each category, by text.
+    """The learned state of the factors: the state of each transform and the levels of each category, by text.
 
-    `groups` are those that rows elsewhere are known to have, by the columns whose combinations they are.
+    `groups` are the known groups of rows elsewhere, by the columns that define them.
     """
 
     transforms: State = field(default_factory=dict)
@@ -148,7 +148,7 @@ def numeric(
 
 
 def _has_constant(parts: FormulaLayout, table: Table) -> bool:
-    """Whether the intercept, or a category that is a term by itself, stands for the constant."""
+    """Return whether the intercept, or a category that is a term by itself, spans the constant."""
 
     def is_category(e: Expression) -> bool:
         levels = e.column is not None and kind_of(table.columns[e.column]) in (
@@ -275,7 +275,7 @@ def _not_a_predictor(name: str, table: Table, kind: str) -> DataError:
 def level_column(
     expression: Expression, table: Table, state: State, *, training: bool
 ) -> Any:
-    """What `C(...)` codes: the column as it stands, or the value of an expression."""
+    """Return the values that `C(...)` codes: the column unchanged, or the values of an expression."""
     call = expression.coding_call
     if call is None:
         inner = expression
@@ -417,7 +417,7 @@ def refuse_malformed_numbers(
     """DataError for text levels of n rows that are numbers but for some cells, or but for signs such as % and thousands separators,
     unless they may be categories: few levels of which each is a word or has many rows.
 
-    `place` says where the rows first have a level.
+    `place` returns the first row of a level.
     """
     odd = [level for level in levels if not _is_plain_number(level)]
     malformed = [
@@ -442,7 +442,7 @@ def refuse_malformed_numbers(
 
 
 def _is_plain_number(level: Any) -> bool:
-    """Whether a level is a number as files hold it: Python also reads 1_000, spaces and the digits of other scripts."""
+    """Return whether a level is a number in the usual spelling of files: Python also reads 1_000, spaces and digits of other scripts."""
     text = str(level)
     return (
         reads_as_number(level)

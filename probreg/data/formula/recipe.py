@@ -1,7 +1,7 @@
-"""The recipe of a formula: how the columns of X follow from a table, and what its terms learned from the training rows.
+"""The recipe of a formula: the map from a table to the columns of X, with the state learned from the training rows.
 
 A recipe is text and numbers only. Loading one reads its formula through the same whitelist as a formula typed
-by hand, so a file can hold wrong numbers but never code.
+by hand, so a file can contain wrong numbers but never code.
 """
 
 import copy
@@ -40,9 +40,9 @@ DEEPEST_STATE = 6  # nesting of a state
 
 @dataclass(frozen=True)
 class Recipe:
-    """How the columns of X follow from a table: terms of a formula and what they learned from training rows.
+    """The map from a table to the columns of X: the terms of a formula and the state learned from the training rows.
 
-    `state` holds the knots, means, norms and levels; `offset` is an expression added to eta, or None; `weights` names
+    `state` contains the knots, means, norms and levels; `offset` is an expression added to eta, or None; `weights` names
     the column of the weights, or is None. All of it is JSON-able data.
 
     >>> data = {"y": [1, 2, 4], "x": [1, 2, 6], "g": ["a", "b", "b"]}
@@ -109,7 +109,7 @@ class Recipe:
 
     @cached_property
     def grouped(self) -> Mapping[str, GroupedTerm]:
-        """The terms whose effects vary by a group, by the term as written."""
+        """The terms with effects that vary by a group, by the term as written."""
         if "|" not in self.formula:  # read again only where there may be one
             return {}
         memory = read_state(self.state)
@@ -117,7 +117,7 @@ class Recipe:
 
     @cached_property
     def of_groups_alone(self) -> tuple[str, ...]:
-        """The variables that say the group of a row and nothing else."""
+        """The variables that only define the group of a row."""
         parts = self.layout
         read = {*parts.factor_variables, *self.added_variables}
         groups = (name for bar in parts.bars for name in bar.group)
@@ -139,7 +139,7 @@ class Recipe:
 
     @property
     def learned(self) -> tuple[str, ...]:
-        """Terms whose columns depend on the rows that they were made of: on their knots, means or anchors."""
+        """The terms with columns that depend on the training rows through knots, means or anchors."""
         held = [
             key
             for key in self.state["transforms"]
@@ -152,7 +152,7 @@ class Recipe:
 
     @cached_property
     def entering(self) -> Mapping[str, tuple[str, ...]]:
-        """What enters each smooth function and each process, by the term, as written and in the order of the formula."""
+        """The inputs of each smooth function and each process, by term, as written and in the order of the formula."""
         if not any(
             f"{name}(" in self.formula for name in STANDALONE
         ):  # read again only where there may be one
@@ -164,7 +164,7 @@ class Recipe:
         }
 
     def own_column(self, name: str) -> int | None:
-        """The number of the column that is the variable itself, where neither another column nor the offset reads it."""
+        """Return the number of the column that is the variable itself, if no other column and no offset uses the variable."""
         text = self._only_factor(name)
         if text is None or text in self.state["levels"]:
             return None
@@ -211,7 +211,7 @@ class Recipe:
         }
 
     def inputs_at(self, data: Any) -> dict[str, np.ndarray]:
-        """What enters each process (n, d), at the rows of a table."""
+        """Return the inputs of each process (n, d), at the rows of a table."""
         if not self.processes and not self.grouped:
             return {}
         table = _new_rows(data, self.variables)
@@ -225,7 +225,7 @@ class Recipe:
     def with_basis(
         self, key: str, basis: KernelBasis, *, length_found: bool = False
     ) -> Self:
-        """The recipe whose process `key` has its columns from another basis."""
+        """Return the recipe with another basis for the process `key`."""
         old = self.processes[key]
         new = old.with_basis(basis, length_found=length_found)
         start = self.columns.index(old.columns[0])
@@ -240,7 +240,7 @@ class Recipe:
         )
 
     def offset_at(self, data: Any) -> np.ndarray | None:
-        """The offset (n,) at new rows, or None for a model whose offset is no expression."""
+        """Return the offset (n,) at new rows, or None for a model without an offset expression."""
         if self.added is None:
             return None
         table = _new_rows(data, self.added.variables)
@@ -347,7 +347,7 @@ def lay_out_with_bars(
     lazy: bool = False,
     codes: bool = False,
 ) -> tuple[Any, tuple[str, ...], dict[str, np.ndarray]]:
-    """The matrix (n, p) of terms and bars with its columns, those of bars last, and what enters each bar; columns of bars are
+    """Return the matrix (n, p) of terms and bars with its columns (bars last) and the inputs of each bar; columns of bars are
     left unwritten where they stay `lazy`, and factors of many levels stay `codes`."""
     X, columns = lay_out(parts, table, memory, training=training, codes=codes)
     inputs, terms = read_bars(parts, table, memory, training=training)
@@ -360,7 +360,7 @@ def lay_out_with_bars(
 def read_bars(
     parts: FormulaLayout, table: Table, memory: Memory, *, training: bool
 ) -> tuple[dict[str, np.ndarray], list[GroupedTerm]]:
-    """What enters each bar, and the terms that training rows made of them."""
+    """Return the inputs of each bar, and the terms that the training rows define."""
     inputs = {
         bar.key: read_bar(bar, table, memory, training=training) for bar in parts.bars
     }
@@ -370,7 +370,7 @@ def read_bars(
 def with_columns_of(
     terms: Sequence[GroupedTerm], columns: tuple[str, ...], parts: FormulaLayout
 ) -> tuple[str, ...]:
-    """The columns of a formula with those of its bars behind them. DataError for names that repeat."""
+    """Return the columns of a formula followed by the columns of its bars. DataError for repeated names."""
     names = (*columns, *(c for term in terms for c in term.columns))
     if terms:
         refuse_repeated(names, parts)
@@ -380,7 +380,7 @@ def with_columns_of(
 def inputs_of_functions(
     parts: FormulaLayout, table: Table, memory: Memory, keys: tuple[str, ...]
 ) -> dict[str, np.ndarray]:
-    """What enters these smooth functions and processes of a formula (n, d), by the term as written."""
+    """Return the inputs of these smooth functions and processes of a formula (n, d), by the term as written."""
     expressions = [e for e in parts.factors.values() if e.alone and e.written() in keys]
     return {
         e.written(): expression_inputs(e, table, memory.transforms) for e in expressions
@@ -458,7 +458,7 @@ def read_state(state: Any) -> Memory:
 
 
 def _state_to_json(state: Mapping[str, Any]) -> dict[str, Any]:
-    """A state as JSON-able data, with processes written out, whose bases hold arrays."""
+    """Return a state as JSON-able data; processes are written out, because their bases contain arrays."""
     transforms = {}
     for key, entry in state["transforms"].items():
         process = entry.get("process")

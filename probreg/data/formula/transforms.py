@@ -1,7 +1,7 @@
 """Transforms that learn from the training rows: polynomials, splines, centring and scaling.
 
 Each takes x (n,), its state and counts (n,), and then the options of the formula. An empty state is filled from these rows, of which
-row i stands for counts_i equal rows; a filled state is only read.
+row i represents counts_i equal rows; a filled state is only read.
 """
 
 from collections.abc import Callable, MutableMapping, Sequence
@@ -19,7 +19,7 @@ State = MutableMapping[str, Any]
 
 @dataclass(frozen=True, eq=False)
 class Basis:
-    """Several columns (n, q) and their names; with `constant` the first can be left out beside an intercept."""
+    """Several columns (n, q) and their names; with `constant`, the first can be dropped if the model has an intercept."""
 
     names: tuple[str, ...]
     values: Array
@@ -138,7 +138,7 @@ def _choose_knots(
 def _evaluate_spline(
     spline: Callable[[Array], Array], x: Array, state: State, extrapolation: str
 ) -> Array:
-    """Return the columns of a spline at x; beyond the outer knots as `extrapolation` says."""
+    """Return the columns of a spline at x; `extrapolation` gives the rule beyond the outer knots."""
     if extrapolation not in ("raise", "clip", "extend", "zero"):
         raise DataError("extrapolation is 'raise', 'clip', 'extend' or 'zero'")
     nearest = np.clip(x, state["knots"][0], state["knots"][-1])

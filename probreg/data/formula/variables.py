@@ -1,6 +1,6 @@
-"""The variables behind the columns: what a formula read, which its design keeps by reference.
+"""The variables of a formula, which its design keeps by reference.
 
-A file that was saved with its rows holds them.
+A file that was saved with its rows contains them.
 """
 
 import re
@@ -75,7 +75,7 @@ def categories(design: Design) -> dict[str, list[Any]]:
 
 
 def grouping_levels(design: Design) -> dict[str, tuple[str, ...]]:
-    """The levels seen in training, as text, of each column whose levels are groups of varying effects.
+    """Return the levels seen in training, as text, of each grouping column.
 
     >>> from probreg import Model
     >>> data = {"y": [1.0, 2.0, 4.0, 3.0], "g": ["a", "b", "c", "a"]}
@@ -114,7 +114,7 @@ def rows_of(design: Design, data: Any, names: Sequence[str]) -> dict[str, Any]:
 
 
 def read_at(design: Design, data: Any) -> dict[str, Any]:
-    """What the columns and the offset of a design read of new rows, all of which a table holds; nothing for arrays."""
+    """Return the variables that the columns and the offset of a design need at the rows of a new table; empty for arrays."""
     from probreg.data.formula.columns import read_table
 
     if isinstance(design.recipe, ArrayColumns):
@@ -128,7 +128,7 @@ def read_at(design: Design, data: Any) -> dict[str, Any]:
 
 
 def read_of(design: Design) -> dict[str, Any]:
-    """The variables that a design keeps, for a file; none for arrays, whose columns they are."""
+    """Return the variables that a design keeps, for a file; empty for arrays, because their columns are the variables."""
     if isinstance(design.recipe, ArrayColumns):
         return {}
     return dict(design.read)
@@ -179,7 +179,7 @@ def terms(design: Design) -> dict[str, tuple[int, ...]]:
 
 
 def _term_of(column: str, spelled: Sequence[Sequence[str]]) -> str:
-    """The term that a column is of: that of exactly its name, or else of most factors, each with its level or part in brackets.
+    """Return the term of a column: the term with exactly its name, or the term with most factors, each with its level or part in brackets.
 
     A level may have brackets and colons of its own, so that `g[T.b]:h[T.c]` could be one of `g` as well as of `g:h`. An interaction
     without its main effects has columns of some of its factors too.

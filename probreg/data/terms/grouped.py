@@ -131,7 +131,7 @@ class GroupedTerm:
 
 
 def joined_levels(parts: Sequence[str]) -> str:
-    r"""Levels of several columns as that of their combination; a colon within one is written `\:`.
+    r"""Return the level of a combination of several columns; a colon within a level is written `\:`.
 
     >>> print(joined_levels(["a", "b"]), joined_levels(["a:b", "c"]), joined_levels(["a:b"]))
     a:b a\:b:c a:b

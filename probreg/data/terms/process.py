@@ -1,7 +1,7 @@
 """A Gaussian process as a term: a covariance function of some inputs, and the basis that makes its columns.
 
 With beta ~ N(0, tau^2 I) the term adds f = phi beta to the linear predictor, a process of covariance tau^2 k. The term
-follows from plain data (its state), which a recipe keeps and a file holds.
+follows from plain data (its state), which recipes and files contain.
 """
 
 import dataclasses
@@ -114,7 +114,7 @@ class ProcessTerm:
             raise beyond_range(beyond, np.array(self.basis.ends), self.inputs, rows)
 
     def with_basis(self, basis: KernelBasis, *, length_found: bool = False) -> Self:
-        """The same term through another basis of as many inputs, whose length was `length_found` by a search."""
+        """Return the term with another basis of as many inputs; `length_found` is the length from a search."""
         if basis.width != len(self.inputs):
             raise DataError(
                 f"{self.key}: this basis takes {basis.width} columns, and the term has {len(self.inputs)}"
@@ -192,10 +192,10 @@ def learned_process(
     streamed: bool = False,
     counts: Array | None = None,
 ) -> ProcessTerm:
-    """The term at training inputs x (n, d) of rows that are called `rows`, with the settings of its formula; `counts` (n,) says
-    how often each row counts.
+    """Return the term at training inputs x (n, d) of rows labelled `rows`, with the settings of its formula; `counts` (n,) gives
+    the number of copies of each row.
 
-    Of rows that are `streamed`, x is a sample of them, and the basis is one that holds no rows.
+    If the rows are `streamed`, x is a sample of them, and the basis contains no rows.
     """
     with prefix_errors(key):
         kernel, length_known = stated_kernel(x, words, inputs, counts)
@@ -266,7 +266,7 @@ def with_spread(x: Array, counts: Array | None) -> Array:
 
 
 def at_starting_length(kernel: CovarianceFunction, x: Array) -> CovarianceFunction:
-    """The function with its length at `starting_length`; that of a periodic one has no units, and stays 1."""
+    """Return the function with its length at `starting_length`; the length of a periodic function has no units and stays 1."""
     if isinstance(kernel, KERNELS["periodic"]):
         return kernel
     return kernel.at(length=starting_length(x))
@@ -312,7 +312,7 @@ def refuse_holding(words: Mapping[str, Any], key: str) -> None:
 def chosen_basis(
     x: Array, length_known: bool, settings: Mapping[str, Any], *, streamed: bool = False
 ) -> str:
-    """The basis of a term that names none: sines where they are asked for by a setting of theirs, or rows are `streamed`."""
+    """Return the basis of a term without `basis=`: sines if a setting of sines is given or rows are `streamed`, else the default."""
     if streamed:
         if x.shape[1] > MOST_SINES:
             raise DataError(

@@ -34,7 +34,7 @@ _MARGIN = 5  # k of each margin of a tensor product
 class BasisTerm:
     """The columns of one term by name: those with a flat prior, and blocks of those that share a scale.
 
-    `short` is the term without its options, by which a prior may call it. `levels` are those of `by=`, each with a function
+    `short` is the term without its options, which priors may use as its name. `levels` are the levels of `by=`, each with a function
     of its own.
     """
 

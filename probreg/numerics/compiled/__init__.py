@@ -1,7 +1,7 @@
 """Densities compiled to machine code: a likelihood or a prior writes its log density as plain arithmetic on numbers (a
 `CompiledDensity`), and one set of loops over rows, compiled for each, sums it and its slopes without the interpreter's lock.
 
-numba is imported on the first use; what it makes is kept on disk, beside these files or in the user's cache.
+numba is imported on the first use; its machine code is kept on disk, next to these files or in the user's cache.
 """
 
 from probreg.numerics.compiled.affine import AffineData as AffineData, Work as Work

@@ -35,7 +35,7 @@ class AffineData(NamedTuple):
 
 
 class Work(NamedTuple):
-    """Arrays that an evaluation writes to, so that compiled code makes none: numba takes 0.4 s to compile what makes them."""
+    """Arrays that an evaluation writes to, so that compiled code allocates none: code that allocates takes 0.4 s to compile."""
 
     eta: Array  # of `loops.gradient`
     slope: Array

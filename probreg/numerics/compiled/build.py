@@ -40,7 +40,7 @@ class Loops(NamedTuple):
 @cache
 def loops_of(density: CompiledDensity) -> Loops:
     """The loops of a likelihood's density; the first use ever compiles each, which takes about a second. Incompatible for
-    what cannot be compiled."""
+    densities that cannot be compiled."""
     from probreg.numerics.compiled import loops
 
     if density.unfit:
@@ -88,7 +88,7 @@ def loops_of(density: CompiledDensity) -> Loops:
 
 
 def _products(product: Callable[..., Any]) -> dict[str, Any]:
-    """What sums over a tile by products call."""
+    """Return the functions that a sum over a tile by products calls."""
     from probreg.numerics.compiled import elementary, loops
 
     log1p = {"log1p": elementary.log1p}
@@ -115,7 +115,7 @@ def entries_of(density: CompiledDensity) -> Callable[..., tuple[float, float]]:
 def log_density_of(
     density: CompiledDensity, several: bool, values: CompiledDensity | None
 ) -> Any:
-    """`affine.affine_log_density` of a likelihood's density, whose responses are `several` numbers a row or one, and of a prior's of
+    """`affine.affine_log_density` of a likelihood's density, with `several` numbers or one as the response of a row, and of a prior's density of
     entries, if any: a C function of the addresses of z, the slopes and a table of arrays (`addresses.table_of`)."""
     from numba import types
 
@@ -174,7 +174,7 @@ def compile_stored(
 ) -> Any:
     """Compile a function of a module and keep it on disk, with the functions of the same file that it calls, in an order in which
     each calls only those before it. Those that are called `once` become part of their caller before types are found: numba hands each
-    function with all that it calls to LLVM anew. `uniform` and `density_at` are those of `addresses`."""
+    function with all that it calls to LLVM again. `uniform` and `density_at` come from `addresses`."""
     from numba import njit
 
     from probreg.numerics.compiled import addresses
@@ -200,7 +200,7 @@ def _row_function(density: CompiledDensity) -> Callable[..., Any]:
 
 
 def _vectorise_density(plain: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the plain function with the vectorisable exp, log and log1p in place of those of `math`, and the functions that it
+    """Return the plain function with the vectorisable exp, log and log1p in place of `math.exp` etc., and the functions that it
     calls likewise."""
     from probreg.numerics.compiled.elementary import VECTOR
 
@@ -243,7 +243,7 @@ def _store_function(f: Callable[..., Any], parts: dict[str, Any], name: str) -> 
 
 
 def _digest(density: CompiledDensity) -> str:
-    """Of the density's code, the numbers it names, and the files that numba would not see change."""
+    """Return a digest of the density's code, the numbers it names, and the files that numba does not check for changes."""
     digest = hashlib.sha256((Path(__file__).with_name("elementary.py")).read_bytes())
     digest.update(Path(__file__).read_bytes())
     for f in density:

@@ -1,4 +1,4 @@
-"""Machine code kept on disk between processes, and made anew where a file of it cannot be read.
+"""Machine code kept on disk between processes, and recompiled if a file of it cannot be read.
 
 numba reads its index and its code without looking whether they are whole: one file that a crash or a full disk cut short
 would break every later process. Here such a file counts as none, and the next one is written over it.
@@ -14,7 +14,7 @@ from numba.core.ccallback import CFunc
 
 
 class _Rebuilt(FunctionCache):
-    """numba's cache of one function, whose files may be damaged, and whose folder may be full."""
+    """numba's cache of one function, for damaged files and full folders."""
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         try:

@@ -15,11 +15,11 @@ class CompiledDensity(NamedTuple):
     `tile(y, eta, t, log_p, slope)`: the rows y (b,) with predictors eta (m, >= b); it fills log_p[:b] and
     slope[:, :b], the slopes over each predictor and then over log aux. Loops run over rows innermost.
 
-    `hessian`, beside a row: -d2 log p / d eta2 as hessian(y, eta, t); beside a tile: hessian(y, eta, t, curve) fills curve[:, :b], the
+    `hessian` next to a `row`: -d2 log p / d eta2 as hessian(y, eta, t); next to a `tile`: hessian(y, eta, t, curve) fills curve[:, :b], the
     pairs of predictors c <= d in the order (0, 0), (0, 1), ..., (1, 1), .... Without it, or with an unknown nuisance
     parameter, NumPy gives the second derivatives.
 
-    `product(y, eta, t) -> (a, e, d log p / d eta)`, beside a row without an unknown nuisance parameter whose log p = a - log(1 + e),
+    `product(y, eta, t) -> (a, e, d log p / d eta)`, next to a `row` without an unknown nuisance parameter and with log p = a - log(1 + e),
     0 <= e <= 1: sums over rows then take one logarithm of a product of many.
 
     Where a row's response is several numbers, y is their array: (c,) in a `row`, (b, c) in a `tile` or its `hessian`. A plain
@@ -72,6 +72,6 @@ def _is_known(value: Any) -> bool:
 
 
 def forget_inherited(cls: Any, methods: frozenset[str]) -> None:
-    """A class that writes one of these methods anew, but no density, has none: that of its base is another density."""
+    """Drop an inherited density from a class that overrides one of these methods: the base's density no longer applies."""
     if methods & vars(cls).keys() and "compiled_density" not in vars(cls):
         cls.compiled_density = None

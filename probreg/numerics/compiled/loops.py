@@ -1,8 +1,8 @@
-"""The loops over rows that every density shares: templates, in which `tile`, `total`, `row` and `hessian` stand for its density.
+"""Loops over rows shared by all densities: templates, in which a density replaces `tile`, `total`, `row` and `hessian`.
 
 `probreg.numerics.compiled.build` compiles one copy of each per density. X comes in tiles (T, p, b), rows innermost, so that all of the
 arithmetic is on consecutive numbers and a tile is read once while it stays in the first cache; or as it is (n, p).
-Weights of shape (0,) and offsets of shape (0, n) stand for none. y is (n,), or (n, c) where a row's response is c numbers.
+Weights of shape (0,) and offsets of shape (0, n) mean none. y is (n,), or (n, c) if a row's response is c numbers.
 """
 
 from typing import Any
@@ -323,7 +323,7 @@ def hessians_of_rows(y: Array, eta: Array, t: Array, curve: Array) -> None:
 def predictors(
     U: Array, beta: Array, offset: Array, start: int, b: int, eta: Array
 ) -> None:
-    """eta = X beta + offset of the b rows from `start`, whose columns are in U (>= p, >= b)."""
+    """Compute eta = X beta + offset of the b rows from `start`; their columns are in U (>= p, >= b)."""
     for c in range(beta.shape[0]):
         e = eta[c]
         if offset.shape[0]:

@@ -1,8 +1,8 @@
 """Quantiles of mixtures of normals and of Poisson distributions, row by row of many atoms.
 
-Of a normal mixture F(y) = sum_s w_s Phi((y - m_s) / sigma_s), so that a pass over the atoms gives F, its slope and its second derivative by
+For a normal mixture F(y) = sum_s w_s Phi((y - m_s) / sigma_s), so that a pass over the atoms gives F, its slope and its second derivative by
 one exponential and one polynomial each, some 4 ns, and Halley's method from a normal start needs two or three passes; SciPy's `ndtr` takes 20 ns
-and the general search of `Predictive` four. Of a Poisson mixture the probabilities of 0, 1, 2, ... follow from each other by one
+and the general search of `Predictive` four. For a Poisson mixture, the probabilities of 0, 1, 2, ... follow from each other by one
 product an atom. numba is imported here.
 """
 
@@ -97,7 +97,7 @@ def normal_mixture_quantiles(
     mean: Array, scale: Array, share: Array, prob: float, z: float, out: Array
 ) -> None:
     """The quantile at prob <= 1/2 of each row of normals (n, S) with weights (S,), into `out` (n,); scale is (1, S)
-    where rows do not differ. z is the normal quantile of `prob`. A row whose search does not end is nan."""
+    if rows do not differ. z is the normal quantile of `prob`. A row is nan if its search does not converge."""
     n, S = mean.shape
     for i in range(n):
         m = mean[i]

@@ -117,7 +117,7 @@ def _below(
 def threshold(
     x: Array, sign: float, wanted: int, mean: float, sd: float, z: float
 ) -> float:
-    """What at least `wanted` of the numbers sign * x do not exceed, and few more; inf where no guess led there. `mean` and `sd` are of sign * x,
+    """A threshold that at least `wanted`, and few more, of the numbers sign * x do not exceed; inf if no guess succeeds. `mean` and `sd` are of sign * x,
     and mean + z sd is the first guess."""
     guess = mean + z * sd
     low = -math.inf

@@ -18,7 +18,7 @@ def work_of(tiles: Array, m: int) -> tuple[Array, Array, Array]:
 
 
 def tiles_of(X: Array) -> Array:
-    """(T, p, b): tile t holds rows t b to (t + 1) b of X (n, p), transposed; rows past the last are zero.
+    """(T, p, b): tile t contains rows t b to (t + 1) b of X (n, p), transposed; rows past the last are zero.
 
     >>> tiles_of(np.array([[1.0, 2.0], [3.0, 4.0]])).tolist()
     [[[1.0, 3.0], [2.0, 4.0]]]

@@ -57,7 +57,7 @@ class Arrow:
 
     @property
     def numbers(self) -> int:
-        """How many one factor holds beside its blocks."""
+        """How many numbers one factor contains in addition to its blocks."""
         G, K, r = self.shape
         return G * K * r + r * r
 
@@ -69,7 +69,7 @@ class Arrow:
 
     @cached_property
     def T_inverse(self) -> Array:
-        """T^-1 (..., r, r), lower triangular; its leading part is the inverse of that of T."""
+        """T^-1 (..., r, r), lower triangular; its leading part is the inverse of the leading part of T."""
         if self.T.ndim == 2:
             if len(self.T):
                 return np.asarray(inverse_upper(self.T.T).T)

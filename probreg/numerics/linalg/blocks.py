@@ -52,7 +52,7 @@ def map_blocks(fn: Callable[[slice], Sums], blocks: Sequence[slice]) -> Sums:
 
 
 def on_all_cores[A, B](fn: Callable[[A], B], items: Sequence[A]) -> list[B]:
-    """fn(item) of every item, in their order, by threads with BLAS kept to one each. What is said of `fn` in `map_blocks` holds here.
+    """fn(item) of every item, in their order, by threads with BLAS kept to one each. The conditions on `fn` are as in `map_blocks`.
 
     >>> on_all_cores(lambda x: x * x, [1, 2, 3])
     [1, 4, 9]
@@ -102,7 +102,7 @@ _threads: ContextVar[int | None] = ContextVar("threads", default=None)
 
 
 def threads() -> int:
-    """The number of threads to use: what `limit_threads` allows, else one per core."""
+    """The number of threads to use: the limit set by `limit_threads`, else one per core."""
     return _threads.get() or os.cpu_count() or 1
 
 

@@ -1,6 +1,6 @@
 """The factor T of what is left of an arrow, S = T T': dense, or once more an arrow where its first columns are blocks.
 
-Of nested factors, as (1 | a / b), the groups of b leave a matrix in which the groups of a do not meet: they are eliminated one by one too.
+For nested factors, such as (1 | a / b), the groups of b leave a matrix in which the groups of a do not meet: they are eliminated one by one too.
 """
 
 from typing import Protocol
@@ -15,11 +15,11 @@ Array = NDArray[np.float64]
 
 
 class Corner(Protocol):
-    """S = T T' (r, r), T lower triangular; k stands for its first k columns."""
+    """S = T T' (r, r), T lower triangular; k selects its first k columns."""
 
     @property
     def numbers(self) -> int:
-        """How many the factor holds."""
+        """How many numbers the factor contains."""
         ...
 
     def log_diagonal(self, k: int) -> float:
@@ -47,7 +47,7 @@ class DenseCorner:
 
     @property
     def numbers(self) -> int:
-        """How many the factor holds."""
+        """How many numbers the factor contains."""
         return self.T.size
 
     def log_diagonal(self, k: int) -> float:
@@ -71,7 +71,7 @@ class DenseCorner:
 
 
 class NestedCorner:
-    """T of an S whose first g s columns are blocks (s, s), as an arrow.
+    """T of an S that starts with g blocks of s columns (s, s), as an arrow.
 
     >>> corner = NestedCorner(np.array([[4.0, 0.0, 2.0], [0.0, 1.0, 0.0], [2.0, 0.0, 10.0]]), 2, 1)
     >>> round(corner.log_diagonal(3), 9)  # log 36 / 2
@@ -87,7 +87,7 @@ class NestedCorner:
 
     @property
     def numbers(self) -> int:
-        """How many the factor holds."""
+        """How many numbers the factor contains."""
         return self.arrow.numbers
 
     def log_diagonal(self, k: int) -> float:
@@ -125,7 +125,7 @@ class NestedCorner:
 
 
 def corner_of(S: Array, blocks: tuple[int, int] | None) -> Corner:
-    """The factor of S whose first columns are g blocks of s, where entries between these blocks are zero."""
+    """The factor of S; its first columns are g blocks of s, with zero entries between these blocks."""
     if blocks is not None:
         g, s = blocks
         first = S[: g * s, : g * s]

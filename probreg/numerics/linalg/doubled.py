@@ -1,6 +1,6 @@
 """Sums and products with twice the digits of double precision, and the refinement of least squares by them.
 
-A number is a pair of doubles, high + low. Only additions and products of doubles are used whose rounding errors are doubles
+A number is a pair of doubles, high + low. All additions and products of doubles used here have rounding errors that are doubles
 themselves (error-free transformations), so that the digits are the same on every machine. Sources: Dekker 1971; Ogita,
 Rump & Oishi 2005; Bjorck 1967 for the refinement.
 """

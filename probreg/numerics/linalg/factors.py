@@ -1,6 +1,6 @@
 """Triangular factors of small arrays: made, solved with, ranked, put together and taken apart.
 
-In extended precision where that is quick. A rank-revealing elimination says which columns are combinations of which."""
+In extended precision where that is quick. A rank-revealing elimination finds the columns that are combinations of others."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -224,7 +224,7 @@ def _first_dependent(S: Array, tol: float) -> int | None:
 
 
 def _plainly_independent(S: Array, tol: float) -> bool:
-    """No column is near to dependent, as an inverse in double precision tells where it has digits: half the time of an extended one."""
+    """Whether no column is nearly dependent, judged by an inverse in double precision where it has digits: half the time of an extended one."""
     if not S.size:
         return True
     inverse, info = lapack.dtrtri(S.astype(float))

@@ -1,7 +1,7 @@
-"""The factor of an arrow whose border is sparse, as of crossed factors: H = [[D, E], [E', F]], D of many small blocks, F dense.
+"""The factor of an arrow with a sparse border, as for crossed factors: H = [[D, E], [E', F]], D of many small blocks, F dense.
 
 C = L^-1 E has the zeros of E but within blocks, so that C'C costs the pairs of columns that meet in a block and not G K r^2; what is
-left is one Cholesky factor of r columns, or an arrow again where factors are nested (see `corner`). Methods are those of `Arrow`.
+left is one Cholesky factor of r columns, or an arrow again where factors are nested (see `corner`). The methods are the same as in `Arrow`.
 """
 
 from typing import Any
@@ -60,7 +60,7 @@ class SparseArrow:
 
     @property
     def numbers(self) -> int:
-        """How many the factor holds beside its blocks."""
+        """How many numbers the factor contains in addition to its blocks."""
         return int(self.C.nnz) + self.rest.numbers
 
     def side_by_side(self) -> "SparseArrow":

@@ -238,7 +238,7 @@ def _scaled_cholesky(G: Array) -> tuple[Array | None, float]:
 def _condition_2(R: Array) -> float:
     """An upper bound of the condition number of R (p, p) in the 2-norm, at most (4.5 sqrt(p))^(1/8) too large: 1.9 at p = 2,000.
 
-    Power iteration from 8 random directions. Of a unit vector v and C = R'R with first eigenvector u, |C^k v|^(1/k) is at most the
+    Power iteration from 8 random directions. For a unit vector v and C = R'R with first eigenvector u, |C^k v|^(1/k) is at most the
     norm of C, and at least that times |v'u|^(1/k). P(|v'u| < t) < 0.8 t sqrt(p), which to the power of 8 is 1e-6 at t = 0.22 / sqrt(p)
     (Dixon 1983): two R in a million have a larger condition.
     """
