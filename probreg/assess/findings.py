@@ -35,7 +35,7 @@ class Finding:
     """One result of a check or diagnostic.
 
     `check` is its key and `title` its printed name, `columns` are names of the design, `rows` row labels, `statistic` and `p_value`
-    those of a test (nan without one), `picture` the name of the plot to look at, `applies` False if the check does not apply.
+    the result of a test (nan without one), `picture` the name of the plot to look at, `applies` False if the check does not apply.
     """
 
     check: str
@@ -68,7 +68,7 @@ class Finding:
 
 
 class Reporter:
-    """What checks and diagnostics share: a key, a printed name, a picture, and how they report findings."""
+    """Base class of checks and diagnostics: a key, a printed name, a picture, and methods that report findings."""
 
     name: ClassVar[str]
     title: ClassVar[str]

@@ -206,7 +206,7 @@ class FitPair:
         ][:_MOST]
 
     def _interval_cause(self, j: int) -> SpecificCause | None:
-        """Return why intervals of equal errors differ in width, None if both are made alike."""
+        """Return why intervals of equal errors differ in width, None if both have the same construction."""
         rows = self.of_parameter(j)
         differ = self.differences
         if Cause.SUMMARY in differ:
@@ -329,7 +329,7 @@ def _gap(
 
 
 def _log_width_ratio(base: Mapping[str, Any], fit: Mapping[str, Any]) -> float:
-    """log of (width / error) of the fit's interval over that of the baseline; 0 if one has none."""
+    """Return the log of the ratio of (width / error) between the fit's and the baseline's interval; 0 if one has none."""
     a, b = ((row["upper"] - row["lower"]) / row["error"] for row in (base, fit))
     ratio = np.log(b / a)
     return float(ratio) if np.isfinite(ratio) else 0.0

@@ -267,7 +267,7 @@ def explain(
 ) -> Explanation:
     """Attribute the differences of estimates and standard errors between two fits to causes, as shares that add up.
 
-    All log priors that differ change together, from those of a to those of b: with weight t the mode theta(t) of log p(y | theta) +
+    All log priors that differ change together, from the priors of a to the priors of b: with weight t the mode theta(t) of log p(y | theta) +
     (1 - t) log p_a(theta) + t log p_b(theta) moves by H^-1 sum_k g_k dt, and the share of prior k is the integral of its own
     part, so that no order is chosen. The shares of the methods follow: degrees of freedom, another covariance, skewness (a mean
     is not a mode), an approximation, Monte Carlo error, early stopping. Mixed models have steps in order: degrees of freedom of
@@ -276,11 +276,11 @@ def explain(
     Parameters
     ----------
     a : Fit or mapping
-        The baseline, in whose standard errors shifts are; or both fits by name, {"ML": a, "posterior": b}, and no b.
+        The baseline; its standard errors are the unit of the shifts. Or a mapping with both fits, {"ML": a, "posterior": b}, without b.
     b : Fit
         The other fit, of the same rows.
     names : pair of str, optional
-        What print and picture call the two; by default their methods.
+        Names of the two fits in the table and the plot; by default their methods.
 
     Returns
     -------
@@ -447,7 +447,7 @@ def _shares_dataset(
 def _shares_along_path(
     a: Fit, b: Fit, path: Found, ends: tuple[Estimates, ...], aux: tuple[str, ...]
 ) -> tuple[dict[SpecificCause, tuple[Array, Array]], bool]:
-    """Return the shares of the priors, then the steps of b's method less those of a's, without rounding; and whether exact answers
+    """Return the shares of the priors, then the steps of b's method minus the steps of a's method, without rounding; and whether exact results
     separate Monte Carlo error from the shape of the posterior."""
     separable = True
     shares = dict(zip(path.causes, zip(path.shift, path.log_ratio)))

@@ -1,4 +1,4 @@
-"""Plain English for the causes of a difference: what each fit has of a cause, and the size of a share."""
+"""Text for the causes of a difference: how each fit differs in a cause, and the size of a share."""
 
 from collections.abc import Mapping
 from typing import Any

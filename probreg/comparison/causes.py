@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 
 class Cause(Enum):
-    """What can make the estimates or standard errors of two fits differ."""
+    """A cause of a difference between the estimates or standard errors of two fits."""
 
     COLUMNS = "columns"
     GROUP_EFFECTS = "effects by group"

@@ -1,4 +1,4 @@
-"""The comparison of fits and how one is made. It asks the other files: numbers, shares, reasons, text."""
+"""The comparison of fits; other modules compute its numbers, shares, reasons and text."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -34,18 +34,18 @@ from probreg.inference.modes.wide import refuse_written_out
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """Fits by name and their numbers beside those of a baseline, over (fit, param), unrounded; made by `compare`.
+    """Estimates of several fits and their differences from a baseline, over (fit, param), unrounded; the result of `compare`.
 
     Parameters
     ----------
     fits : mapping from str to Fit
         The fits.
     baseline : str
-        The fit that the others are held against.
+        The fit that the others are compared with.
     prob : float
         Probability of every interval.
     data : Dataset (fit, param)
-        estimate; error (SE of a mode, SD of a posterior, as coordinate `error_name` says); lower, upper, kind;
+        estimate; error (SE of a mode, SD of a posterior; see the coordinate `error_name`); lower, upper, kind;
         difference = (estimate - baseline) / SE of the baseline; se_ratio = error / baseline's; prior (raw units);
         penalty (its negative log in words), weight (of the penalty), lam (in RSS + lam R, Gaussian only); prior_weight,
         (P H^-1)_jj (of sigma P / H over log sigma, with the prior of coefficients in its units); mcse (Monte Carlo
@@ -53,7 +53,7 @@ class Comparison:
     apart : float
         Differences beyond so many SE of the baseline get a reason.
     guarantees : mapping from str to RiskBounds
-        What `guarantee` says of each fit, where that was asked for.
+        The result of `guarantee` for each fit, if `guarantee` was given.
 
     Attributes
     ----------
@@ -64,9 +64,9 @@ class Comparison:
     smooths : DataFrame
         The smooth functions of each fit: effective degrees of freedom, columns and scales.
     spellings : dict
-        For each fit whose prior is a penalty of scikit-learn, the estimator with its alpha or C.
+        For each fit with a prior that is a penalty of scikit-learn, the estimator with its alpha or C.
     notes : tuple of str
-        What a reader has to know of the table.
+        Notes for reading the table: missing values with their reasons, sigma, equivalent penalties.
 
     Examples
     --------
@@ -193,13 +193,13 @@ class Comparison:
 
     @cached_property
     def spellings(self) -> dict[str, str]:
-        """For each fit whose prior is a penalty of scikit-learn: the estimator with its alpha or C."""
+        """For each fit with a prior that is a penalty of scikit-learn: the estimator with its alpha or C."""
         texts = {name: sklearn_estimator(fit) for name, fit in self.fits.items()}
         return {name: s for name, s in texts.items() if s}
 
     @cached_property
     def notes(self) -> tuple[str, ...]:
-        """What a reader has to know of the table: what does not exist and why, sigma, equivalent penalties."""
+        """Notes for reading the table: missing values with their reasons, sigma, equivalent penalties."""
         return (
             *notes(self, self.spellings),
             *(guarantee_notes(self.guarantees) if self.guarantees else ()),
@@ -223,7 +223,7 @@ def compare(
     apart: Positive = 0.1,
     guarantee: Mapping[str, object] | Flag | None = None,
 ) -> Comparison:
-    """Fits of the same rows as one table, with differences and ratios against a baseline.
+    """Compare fits of the same rows in one table, with differences and ratios against a baseline.
 
     Parameters
     ----------
@@ -232,10 +232,10 @@ def compare(
     prob : float
         Probability of every interval, between 0 and 1.
     kind : str, optional
-        "t", "wald", "eti" or "hdi", used by the fits that have it; the others keep their own, and each interval says
-        its kind.
+        "t", "wald", "eti" or "hdi", used by the fits that have it; the others keep their own. The column `kind`
+        of the result has the kind of each interval.
     baseline : str, optional
-        The name of the fit to hold the others against; the first by default.
+        The name of the fit to compare the others with; the first by default.
     apart : float
         Differences beyond so many SE of the baseline get a reason.
     guarantee : mapping or bool, optional

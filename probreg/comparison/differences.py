@@ -165,7 +165,7 @@ def _effect_differences(base: Fit, fit: Fit) -> dict[Cause, bool]:
 
 
 def summary(fit: Fit) -> str:
-    """What an estimate is: "mode", "normal at the mode" (draws that carry the density they were drawn from) or
+    """Return the kind of an estimate: "mode", "normal at the mode" (draws that carry the density they were drawn from) or
     "posterior"."""
     draws = fit.solution.draws
     if draws is None:
@@ -190,7 +190,7 @@ def _covariance_kind(fit: Fit) -> str:
     observed one only by its divisor."""
     if fit.target == "posterior":
         return ""
-    # by its own name: that a prior holds the bread is the prior's part
+    # by its own name: the prior's contribution to the bread counts as an effect of the prior
     kind = fit.solution.sandwich or str(
         reported_words(fit.model, fit.method, fit.solution)["kind"]
     )
@@ -210,7 +210,7 @@ def same_prior(base: Fit, fit: Fit) -> bool:
         return True
     if has_effects(a) and has_effects(
         b
-    ):  # whose own priors are those of their standard deviations
+    ):  # the priors of the effects are the priors of their standard deviations
         return _head_priors(a) == _head_priors(b)
     ends = [
         np.where(np.isfinite(f.solution.beta), f.solution.beta, 0.0)
@@ -229,7 +229,7 @@ def same_prior(base: Fit, fit: Fit) -> bool:
     if not informative[0].any():
         return True
     if not (a.joint.known and b.joint.known):
-        return False  # priors of processes, which are not written alike
+        return False  # priors of processes, which have no common parametrisation
     ends = [end[r] for end, r in zip(ends, rows, strict=True)]
     if ends[0].shape != ends[1].shape:
         return False

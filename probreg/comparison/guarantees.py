@@ -1,4 +1,4 @@
-"""Fits beside one another by what can be promised of them on new rows."""
+"""Comparison of fits by risk bounds on new rows."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,7 +10,7 @@ from probreg.fits.fit import Fit
 def guarantees_of(
     fits: Mapping[str, Fit], settings: Mapping[str, Any]
 ) -> dict[str, RiskBounds]:
-    """`guarantee` of each of K fits at delta / K, so that all hold at once and the least may be chosen."""
+    """Return `guarantee` of each of K fits at delta / K: all bounds are valid at once, so you may choose the smallest."""
     delta = settings.get("delta", 0.05)
     if isinstance(delta, float):
         share = delta / len(fits)
@@ -23,7 +23,7 @@ def guarantees_of(
 
 
 def guarantee_notes(guarantees: Mapping[str, RiskBounds]) -> list[str]:
-    """The first line of each, on rows that its fit has not seen, and what they hold for together."""
+    """Return the held-out bound of each fit as text, and the joint probability of all of them."""
     texts = []
     for name, bounds in guarantees.items():
         line = bounds.held_out

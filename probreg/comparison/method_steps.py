@@ -1,4 +1,4 @@
-"""What a method adds to the mode of its model: the estimate less the mode, and the log of its error over the curvature's."""
+"""Steps of a method from the mode of its model: the estimate minus the mode, and the log ratio of its error to the curvature's."""
 
 from dataclasses import dataclass, replace
 
@@ -56,7 +56,7 @@ def method_steps(
     exact: Estimates | None,
     aux: tuple[str, ...],
 ) -> dict[Cause, Step]:
-    """By cause, the steps from the mode of the model, with the curvature's errors there, to what the fit reports (`own`).
+    """Return, by cause, the steps from the mode of the model, with the curvature's errors there, to the reported `estimates`.
 
     `exact` is the mean and standard deviation of the posterior of this model, where a formula gives it.
     """
@@ -122,7 +122,7 @@ def _by_shape(
 def _degrees_of_freedom(model: Model, mode: Estimates, aux: tuple[str, ...]) -> Step:
     """How far the degrees of freedom that coefficients take move an unknown sigma of a Gaussian model and its error.
 
-    With N the rows and the columns whose prior is in units of sigma, and S the penalised sum of squares, the joint density
+    With N the number of rows and of columns with a prior in units of sigma, and S the penalised sum of squares, the joint density
     falls in u = log sigma as -N u - S exp(-2 u) / 2 + log p(u); to integrate over beta adds -log |H(u)| / 2, which rises by
     g = tr H^-1 (H - P), P the curvature of priors in raw units. Under p(sigma) ∝ 1 / sigma the top moves from S / N to
     sigma^2 = S / (N - g), and the standard error of u from (2 N)^(-1/2) to (2 (N - g))^(-1/2).
@@ -202,7 +202,7 @@ def _of_a_mode(fit: Fit, gap: Array, spread: Array) -> dict[Cause, Step]:
 
 
 def monte_carlo_error(fit: Fit, aux: tuple[str, ...]) -> tuple[Array, Array]:
-    """Of each mean, in standard deviations, and of the log of each standard deviation (J,); 0 for what a formula gave."""
+    """Return the Monte Carlo error of each mean, in standard deviations, and of each log standard deviation, (J,); 0 for exact values."""
     size = fit.coef.size + len(aux)
     stats = fit.solution.stats
     if "mcse_mean" in stats:
@@ -226,8 +226,8 @@ def monte_carlo_error(fit: Fit, aux: tuple[str, ...]) -> tuple[Array, Array]:
 
 
 def error_of_log_sd(draws: Array) -> float:
-    """The Monte Carlo error of the log of the standard deviation of draws (chain, draw): that of the mean of u = (x - mean)^2 over
-    2 mean u, with the effective sample size of u; (2 ESS)^(-1/2) of a normal, more where tails are heavy.
+    """Return the Monte Carlo error of the log standard deviation of draws (chain, draw): the error of the mean of u = (x - mean)^2
+    divided by 2 mean u, with the effective sample size of u; (2 ESS)^(-1/2) of a normal, more where tails are heavy.
 
     >>> draws = np.random.default_rng(0).normal(size=(4, 1000))
     >>> round(error_of_log_sd(draws), 3), round((2 * 4000) ** -0.5, 3)

@@ -1,4 +1,4 @@
-"""What a reader has to know of a comparison: what does not exist and why, sigma, equivalent penalties."""
+"""Notes for reading a comparison: missing values with their reasons, sigma, equivalent penalties."""
 
 from collections.abc import Iterable, Mapping
 
@@ -35,8 +35,10 @@ def terms_note(table: FitTable) -> list[str]:
 
 
 def notes(table: FitTable, spellings: Mapping[str, str]) -> list[str]:
-    """What a reader has to know of the table: what does not exist and why, sigma, equivalent penalties."""
-    names_by_note: dict[str, list[str]] = {}  # what holds of several fits is said once
+    """Notes for reading the table: missing values with their reasons, sigma, equivalent penalties."""
+    names_by_note: dict[
+        str, list[str]
+    ] = {}  # a note that applies to several fits is printed once
     for name in table.fits:
         for note in _fit_notes(table, name, spellings):
             names_by_note.setdefault(note, []).append(name)

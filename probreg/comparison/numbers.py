@@ -230,7 +230,7 @@ def scalars_compared(fit: Fit) -> list[str]:
 def _with_effects(
     columns: dict[str, list[Any]], fit: Fit, names: list[str], k: int
 ) -> dict[str, list[Any]]:
-    """What is said of the priors of k coefficients and nuisance parameters, with that of the covariance of effects between."""
+    """Return the columns for k coefficients and nuisance parameters, with rows for the covariance of effects between them."""
     aux = dict(zip(fit.solution.aux, range(k, k + len(fit.solution.aux))))
     hyperparameters = stated_hyper(fit)
     flat = flat_hyper(fit)

@@ -1,4 +1,4 @@
-"""Whether a path of priors joins the modes of two fits, and the sets of columns whose priors change along it."""
+"""Whether a path of priors connects the modes of two fits, and the sets of columns with priors that change along it."""
 
 import re
 
@@ -65,8 +65,8 @@ def _obstacle_of_fit(fit: Fit) -> str:
 
 
 def groups_of(a: Fit, b: Fit) -> dict[str, tuple[int, ...]]:
-    """The sets of columns of which the two have different priors, by what they are called: columns that a prior ties together,
-    and of very many columns the terms of the formula, are one set."""
+    """The sets of columns with different priors in the two fits, by name: columns that a prior ties together are one set,
+    and with very many columns each term of the formula is one set."""
     model = a.model
     (p, m), changed = model.shape, np.zeros(model.shape[0], bool)
     rng = np.random.default_rng(0)

@@ -178,7 +178,7 @@ class _Piece:
 
     @property
     def sums(self) -> tuple[Array, Array]:
-        assert self.slopes is not None  # asked first
+        assert self.slopes is not None  # the caller checks this first
         return self.slopes
 
     def error(self, se: Array) -> float:

@@ -67,7 +67,7 @@ def parameters_printed(
 ) -> list[int]:
     """Numbers of the printed parameters in their order, without the columns of smooth functions and processes.
 
-    Of more than `long` these are `most` coefficients, the ones with the largest differences, and all auxiliary parameters.
+    If there are more than `long`, these are the `most` coefficients with the largest differences, and all auxiliary parameters.
     """
     coefficient = fit_table.data["role"].values == "coefficient"
     shown = ~columns_of_terms(fit_table)

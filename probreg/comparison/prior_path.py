@@ -1,4 +1,4 @@
-"""The way from the mode of one model to that of another with the same likelihood, and the part that each prior has in it.
+"""The path from the mode of one model to the mode of another with the same likelihood, and the share of each prior in it.
 
 Between them lie log p_t(theta) = log p(y | theta) + (1 - t) log p_a(theta) + t log p_b(theta), theta = (vec gamma, log aux)
 on standardised columns, with modes theta(t) and negative Hessians H(t). The priors are sums of blocks, one for each column
@@ -6,10 +6,10 @@ or term; with g_k the gradient of log p_bk - log p_ak
 
     d theta / dt = H^-1 sum_k g_k = sum_k v_k,       share of k in theta_b - theta_a = integral of v_k dt over (0, 1).
 
-All blocks change together, so that no order is chosen, and the integral does not depend on how t is measured. Of the
-standard errors SE_j^2 = (H^-1)_jj the share is that of d log SE_j / dt = -(H^-1 (P_k + dH[v_k]) H^-1)_jj / (2 (H^-1)_jj), with
-P_k the own change of the curvature and dH[v_k] its third derivative along v_k. A nuisance parameter that one side holds at u_b
-is that of a prior -(u - u_b)^2 w t / (2 (1 - t)), whose precision grows beyond every bound.
+All blocks change together, so that no order is chosen, and the integral does not depend on the parametrisation of t. For the
+standard errors SE_j^2 = (H^-1)_jj the share is the integral of d log SE_j / dt = -(H^-1 (P_k + dH[v_k]) H^-1)_jj / (2 (H^-1)_jj),
+with P_k the block's own change of the curvature and dH[v_k] the third derivative along v_k. A nuisance parameter that one side
+fixes at u_b has the prior -(u - u_b)^2 w t / (2 (1 - t)); its precision grows without bound.
 """
 
 from collections.abc import Callable, Mapping
@@ -37,7 +37,7 @@ _STEP = 0.02  # of differences of sixth order of a prior's curvature, in standar
 
 
 class PathPoint(NamedTuple):
-    """Of the priors of a and of b: 1 - t and t, each without the rounding of the other."""
+    """The weights 1 - t and t of the priors of a and b, each without the rounding of the other."""
 
     a: float
     b: float
@@ -51,8 +51,8 @@ LAST = PathPoint(0.0, 1.0)
 class PriorPath:
     """The models between a and b, which share likelihood, columns and rows.
 
-    `groups` names sets of columns whose priors are one part each; `params` are the nuisance parameters of the table;
-    `units` that of the precision w of each that one side holds.
+    `groups` maps names to sets of columns; the priors of a set are one part; `params` are the nuisance parameters of the table;
+    `units` is the unit of the precision w of each nuisance parameter that one side fixes.
     """
 
     a: Model
@@ -65,7 +65,7 @@ class PriorPath:
 
     @cached_property
     def like(self) -> Model:
-        """The likelihood alone, every nuisance parameter unknown but those that both hold at one value."""
+        """The likelihood alone; every nuisance parameter is unknown unless both sides fix it at one value."""
         rows = self.a if self.a.design.reachable else self.b
         same = {
             name: v for name, v in self.a.fixed.items() if self.b.fixed.get(name) == v
@@ -206,7 +206,7 @@ class PriorPath:
 
     @cached_property
     def priors(self) -> tuple[PriorSide, PriorSide]:
-        """Of both models."""
+        """The priors of both models."""
         return PriorSide(self.a.joint, self.like.shape[1]), PriorSide(
             self.b.joint, self.like.shape[1]
         )

@@ -62,7 +62,7 @@ class _ModeAt(NamedTuple):
 def prior_sensitivity(fit: Fit) -> DataFrame:
     """Return the scale of its prior at which the conclusion on each coefficient changes.
 
-    The scales of all priors are multiplied by one factor between 1/1024 and 1024. For a posterior too, the change is that of the
+    The scales of all priors are multiplied by one factor between 1/1024 and 1024. For a posterior too, the conclusion is based on the
     mode and its 95 % interval.
 
     Parameters
@@ -130,7 +130,7 @@ def prior_sensitivity(fit: Fit) -> DataFrame:
 
 
 def _mode_method(model: Model) -> Method | None:
-    """The first method that finds the mode of a model whose scales are all stated."""
+    """Return the first method that finds the mode of a model with all scales stated."""
     return next(
         (m for name in _MODES if method_obstacle(m := METHODS[name](), model) is None),
         None,
@@ -138,7 +138,7 @@ def _mode_method(model: Model) -> Method | None:
 
 
 def _stated_scales(model: Model, k: int) -> Array:
-    """(k,) scales of the priors of reported coefficients, nan for flat ones and those of smooth functions."""
+    """(k,) scales of the priors of reported coefficients, nan for flat priors and for smooth functions."""
     scale = np.full((model.shape[0], k // model.shape[0]), np.nan)
     for b in model.joint.blocks:
         if (

@@ -1,4 +1,4 @@
-"""What the prior did: its words, the penalty it is, its spelling in scikit-learn and its weight.
+"""The prior of a fit: its description, the equivalent penalty, the scikit-learn estimator and the prior's weight.
 
 With P and H the curvatures of the log prior and of the log posterior over the coefficients at the estimate, the prior
 weight of a coefficient is (P H^-1)_jj, the other coefficients following: for independent priors the posterior variance in
@@ -213,7 +213,7 @@ def aux_prior_words(model: Model, name: str) -> str:
 
 
 def stated_hyper(fit: Fit) -> dict[str, str]:
-    """The prior of each standard deviation and correlation of effects, and of a noise scale beside them, in words."""
+    """The prior of each standard deviation and correlation of effects, and of a noise scale next to them, in words."""
     model = stated_model(fit)
     has_scales = fit.solution.effect_scales is not None or bool(
         model.design.recipe.grouped
@@ -241,7 +241,7 @@ def flat_hyper(fit: Fit) -> set[str]:
 
 
 def stated_model(fit: Fit) -> Model:
-    """The model as it was stated, where a fit holds scales that were found by evidence."""
+    """Return the model as stated, also for a fit that fixes scales at their evidence estimates."""
     if fit.solution.effect_scales is None:
         return fit.model
     return fit.solution.effect_scales.stated
@@ -276,7 +276,7 @@ def prior_weights(fit: Fit) -> tuple[Array, list[float]]:
         fit, np.where(touched[:, None], P @ inverse_or_nan(P + J), 0.0)
     )
     # (p m,) bool: the log prior of the block that a coefficient belongs to curves downward, in a block of independent
-    # entries that of the coefficient itself.
+    # entries the log prior of the coefficient itself.
     m = fit.solution.beta.shape[1]
     concave = np.diagonal(P) >= 0
     for b in fit.model.joint.blocks:
@@ -299,7 +299,7 @@ def prior_weights(fit: Fit) -> tuple[Array, list[float]]:
 
 
 def curvature_over_log(fit: Fit, name: str) -> float:
-    """The negative second derivative of log p(aux) over log aux, for sigma with that of log p(beta | sigma): a normal
+    """The negative second derivative of log p(aux) over log aux, for sigma including log p(beta | sigma): a normal
     prior in units of sigma has -log p = q m log sigma + r'P r / (2 sigma^2), of curvature 2 r'P r / sigma^2."""
     model = fit.model
     s = fit.solution
@@ -381,7 +381,7 @@ def kinked_columns(model: Model) -> set[str]:
 
 
 def rowless(fit: Fit) -> bool:
-    """No sum over its rows can be taken, and no moments tell as much."""
+    """Return whether sums over the rows are impossible and no moments replace them."""
     return not fit.model.design.reachable and not fit.model.likelihood.least_squares
 
 

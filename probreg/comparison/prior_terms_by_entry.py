@@ -12,7 +12,7 @@ Array = np.ndarray
 
 
 class PriorTerms(NamedTuple):
-    """The derivatives of log p(beta | sigma), entry by entry of vec beta: what each adds to those over log sigma too."""
+    """The derivatives of log p(beta | sigma) for each entry of vec beta, and its contribution to the derivatives over log sigma."""
 
     g: Array  # (k,)
     H: Array  # (k, k), negative
@@ -47,7 +47,7 @@ class PriorSide:
 
     @cached_property
     def centre(self) -> Array:
-        """(k,), what the priors in units of sigma are about."""
+        """(k,), the centres of the priors in units of sigma."""
         centres = np.zeros(len(self.relative))
         for b in self.joint.blocks:
             if b.prior.sigma_units:

@@ -39,7 +39,7 @@ class PriorWeight(PrintsTable):
     Parameters
     ----------
     table : DataFrame
-        One row per coefficient, without those of smooth functions and processes: estimate and sd; ml and ml_se, the estimate
+        One row per coefficient, except for smooth functions and processes: estimate and sd; ml and ml_se, the estimate
         and standard error of maximum likelihood; difference between the estimates in these standard errors; prior_weight
         (P H^-1)_jj; pull in raw units; conflict, the p-value of a prior-data conflict; for draws prior_power and
         likelihood_power, the sensitivities to power scaling.
@@ -87,7 +87,7 @@ def prior_weight(fit: Fit) -> PriorWeight:
     Raises
     ------
     Incompatible
-        If all priors are flat, or only those of smooth functions are not.
+        If all priors are flat, except for the priors of smooth functions.
 
     References
     ----------
@@ -180,7 +180,7 @@ def _prior_pull(fit: Fit) -> Array:
     if not (np.isfinite(H).all() and np.isfinite(slope).all()):
         return np.full(fit.coef.size, np.nan)
     try:
-        # One Newton step: H^-1 d log p(beta) / d beta is where the prior pulls the estimate from that of the data.
+        # One Newton step: H^-1 d log p(beta) / d beta is the shift of the estimate by the prior.
         pull = np.linalg.solve(H, slope.ravel()).reshape(s.beta.shape)
     except np.linalg.LinAlgError:
         return np.full(fit.coef.size, np.nan)

@@ -62,7 +62,7 @@ def named_as_text(name: Any) -> Any:
 
 
 def method_name(fit: Fit) -> str:
-    """The method's name, or the criterion at whose maximum standard deviations by group stand: newton, REML."""
+    """Return the method's name, or the criterion that the standard deviations by group maximise: newton, REML."""
     if fit.solution.effect_scales is None:
         return fit.method.name
     return fit.solution.effect_scales.criterion
@@ -80,8 +80,8 @@ def by_method(fits: Iterable[Fit]) -> dict[str, Fit]:
 
 
 def differing_terms(fits: Iterable[Fit]) -> frozenset[str]:
-    """The columns of smooth functions and processes that are not the same in all fits: they stand for a function, which may have
-    other columns in each, and their coefficients are not set side by side."""
+    """The columns of smooth functions and processes that are not the same in all fits. They represent a function that may have
+    other columns in each fit, so their coefficients are not compared."""
     designs = [fit.model.design for fit in fits]
     terms = [
         {t.name: t.columns for t in d.recipe.terms if set(t.columns) <= set(d.columns)}

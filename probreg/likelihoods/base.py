@@ -37,7 +37,7 @@ LIKELIHOODS: Registry["Likelihood"] = Registry(
     words=dict.fromkeys(("quantreg", "quantile_regression", "rq"), _WRITE_QUANTILE),
 )
 
-# The names of LIKELIHOODS, which an editor completes and a type checker knows; a law holds the two equal.
+# The names of LIKELIHOODS, for completion in editors and for type checkers; a test checks that the two are equal.
 LikelihoodName = Annotated[
     Literal[
         "absolute",
@@ -74,7 +74,7 @@ class Recession:
     """Directions in which the likelihood never falls: a direction d of beta belongs to the cone when
     c_r'(x_r d) >= 0 for every listed (row r, vector c_r), with equality where `equal` is set.
 
-    A direction of the cone with some strict inequality is one along which the likelihood rises for ever, so that
+    Along a direction of the cone with some strict inequality the likelihood increases without limit, so that
     the maximum likelihood estimate does not exist (Albert & Anderson 1984; Haberman 1974).
     """
 
@@ -88,22 +88,22 @@ class Likelihood(ABC):
 
     name: ClassVar[str]
     aux: ClassVar[tuple[str, ...]] = ()  # positive nuisance parameters, by name
-    # the one of them, s, in which p(y | eta, s) = f((y - eta) / s) / s: what precision weights divide by root w
+    # the one of them, s, in which p(y | eta, s) = f((y - eta) / s) / s: precision weights w divide it by sqrt(w)
     noise_scale: ClassVar[str | None] = None
     # log p = -(y - eta)^2 / (2 s^2) - log s + constant, s the noise scale: least squares, of which the moments of the rows are enough
     least_squares: ClassVar[bool] = False
     # epsilon, where -log p = max(0, |y - eta| - epsilon) / s + constant, s the first of `aux`: errors within it cost nothing
     insensitive: ClassVar[float | None] = None
-    # whether the likelihood of some data rises for ever, so that no estimate exists; None: not known, and found out
+    # whether the likelihood of some data increases without limit, so that no estimate exists; None: not known, and inferred
     # from where a search ended (`probreg.inference.modes.existence`). True goes with `recession`: see `MayDiverge`
     may_diverge: ClassVar[bool | None] = None
     # whether y is 0 or 1 in each row, an event or none: its residuals take two values at each mean
     binary: ClassVar[bool] = False
-    # what allows responses further from their mean, in words: the remedy where they vary more than this likelihood says
+    # a model for responses further from their mean, in words: the remedy if they vary more than under this likelihood
     wider: ClassVar[str] = ""
-    # in words, where the density is a means to an estimate more than a model of the response, so that its errors are no tests
+    # in words, if the density serves an estimate and is no model of the response, so that its standard errors give no tests
     working: ClassVar[str] = ""
-    # what the model is when a nuisance parameter is 0, e.g. {"alpha": "the Poisson model"}: where an estimate may run to
+    # the model in the limit of a nuisance parameter at 0, e.g. {"alpha": "the Poisson model"}, if an estimate may run there
     at_zero: ClassVar[Mapping[str, str]] = MappingProxyType({})
 
     @abstractmethod
@@ -256,7 +256,7 @@ class QuantileOfMixture(Protocol):
 class UnivariateLikelihood(Likelihood):
     """One linear predictor and a response with an order: it has a distribution function."""
 
-    # By compiled code; a law holds it to `cdf`. It counts for the class that writes it alone: what inherits may be another density.
+    # By compiled code; a test compares it with `cdf`. It applies only to the class that defines it: a subclass may be another density.
     compiled_quantile: ClassVar[QuantileOfMixture | None] = None
 
     @property
@@ -292,14 +292,14 @@ class DifferentiableLikelihood(Likelihood):
 
     @abstractmethod
     def score(self, y: Array, eta: Array, **aux: Any) -> Array:
-        """d log p / d eta, shape (..., n, m); at a kink a value between those of its two sides."""
+        """d log p / d eta, shape (..., n, m); at a kink a value between the two one-sided derivatives."""
 
     @abstractmethod
     def information(self, eta: Array, **aux: Any) -> Array:
         """E[score score'], the Fisher information, shape (..., n, m, m)."""
 
     def information_slope(self, eta: Array, **aux: Any) -> Array:
-        """d information / d eta, shape (..., n, m, m, m), the last axis that of eta; by differences of fourth order."""
+        """d information / d eta, shape (..., n, m, m, m), the last axis for eta; by differences of fourth order."""
         h = 1e-3
         m = eta.shape[-1]
         inner, outer = (
@@ -327,10 +327,10 @@ class DifferentiableLikelihood(Likelihood):
     curvature_jumps: ClassVar[bool] = False
     # which the slopes of an evidence by Laplace's method are made of
     curvature_has_slope: ClassVar[bool] = True
-    # log p is concave in eta; a sum of such, with such priors, has one maximum
+    # log p is concave in eta; a sum of concave terms, with concave log priors, has one maximum
     concave: ClassVar[bool] = False
 
-    # What may be compiled; a law holds it to log_prob and score. Without it NumPy serves, and PyMC's graph the samplers.
+    # For compiled code; a test compares it with log_prob and score. Without it NumPy is used, and samplers use PyMC's graph.
     compiled_density: ClassVar[CompiledDensity | None] = None
 
     def __init_subclass__(cls, **more: Any) -> None:

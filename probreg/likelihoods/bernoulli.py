@@ -31,7 +31,7 @@ from probreg.numerics.compiled.density import CompiledDensity
 
 
 def _product(y: float, eta: float, t: Array) -> tuple[float, float, float]:
-    # log expit(s) = min(s, 0) - log(1 + exp(-|s|)), which neither overflows nor loses digits; d/d eta = y - mu.
+    # log expit(s) = min(s, 0) - log(1 + exp(-|s|)), which does not overflow or lose digits; d/d eta = y - mu.
     s = eta if y > 0.5 else -eta
     e = exp(-abs(s))
     mu = (1.0 if eta > 0.0 else e) / (1.0 + e)

@@ -221,7 +221,7 @@ class Binomial(ExponentialFamily, MayDiverge, OfTrials):
         k = y[:, 0]
         n = y[:, 1]
         rows = np.flatnonzero(n > 0)
-        # k = n asks x d >= 0 and k = 0 asks x d <= 0; in between the row falls on both sides: x d = 0.
+        # k = n requires x d >= 0 and k = 0 requires x d <= 0; in between the likelihood falls on both sides, so x d = 0.
         inner = ((k > 0) & (k < n))[rows]
         return Recession(rows, np.where(k > 0, 1.0, -1.0)[rows, None], inner)
 

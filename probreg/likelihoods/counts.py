@@ -22,7 +22,8 @@ class CountLikelihood(ExponentialFamily, MayDiverge):
     """y in {0, 1, 2, ...} with mean exp(eta): reading, words, a start, and where the likelihood never falls.
 
     A family defines its name, its density, distribution function and draws, its `variance` with the slope over the mean, and its
-    PyMC distribution. A row with y = 0 gains as eta falls for ever, one with y > 0 loses on both sides.
+    PyMC distribution. The likelihood of a row with y = 0 increases as eta decreases without limit;
+    with y > 0 it falls on both sides.
     """
 
     levels = ()
@@ -77,7 +78,7 @@ class CountLikelihood(ExponentialFamily, MayDiverge):
 
     @abstractmethod
     def excess_kurtosis(self, mu: Array, **aux: Any) -> Array:
-        """The fourth cumulant over the squared variance: the excess variance of a squared residual over that of a normal variable."""
+        """The fourth cumulant over the squared variance: the excess variance of a squared residual relative to a normal variable."""
 
     def floor_count(self, y: Array) -> Array:
         """Return the whole number at or below y, at least 0, at which to evaluate a distribution function."""

@@ -41,7 +41,7 @@ class Gaussian(LocationScaleLikelihood):
         return y[:, None], {"sigma": float(np.std(y)) or 1.0}
 
     def standard_log_prob(self, r: Array) -> Array:
-        # log f = -r^2 / 2 - log(2 pi) / 2, hence g = r and h = 1.
+        # log f = -r^2 / 2 - log(2 pi) / 2, so g = r and h = 1.
         return -0.5 * r * r - _LOG_ROOT_2PI
 
     def standard_slopes(self, r: Array) -> tuple[Array, Array]:

@@ -7,7 +7,7 @@ import numpy as np
 from probreg.likelihoods.base import Array
 from probreg.numerics.special import ndtri
 
-_ALMOST = 1.0 - 1e-10  # above it rounding of the sum says which count it is
+_ALMOST = 1.0 - 1e-10  # above it the rounding error of the sum decides the count
 
 
 def of_normals(

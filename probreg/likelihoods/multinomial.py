@@ -193,7 +193,7 @@ class Multinomial(SoftmaxLikelihood, OfTrials):
     def recession(self, y: Array) -> Recession:
         C = self.contrast
         positive = y > 0
-        # Of two classes that both came f_k - f_j stays; where one came, its f may only grow against that of the other.
+        # If both classes were observed, f_k - f_j stays constant; if only one was, its f may only grow relative to the other.
         pairs = np.array([(k, j) for k in range(len(C)) for j in range(k)])
         first = positive[:, pairs[:, 0]]
         second = positive[:, pairs[:, 1]]

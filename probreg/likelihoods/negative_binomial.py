@@ -163,7 +163,7 @@ class NegativeBinomial(CountLikelihood):
         return _inverse_dispersion(aux), -np.log(_inverse_dispersion(aux))
 
     def up_to(self, k: Array, mu: Array, **aux: Any) -> Array:
-        # P(Y <= k) = I_p(r, k + 1), p = 1 / (1 + alpha mu), DLMF 8.17; with r beyond 1e10 that of the Poisson limit
+        # P(Y <= k) = I_p(r, k + 1), p = 1 / (1 + alpha mu), DLMF 8.17; with r beyond 1e10 the Poisson limit
         r = _inverse_dispersion(aux)
         return np.where(
             r > 1e10,

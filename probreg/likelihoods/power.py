@@ -108,7 +108,7 @@ class PowerNoise(LocationScaleLikelihood):
         if not self.expected_curvature:
             return derivatives
         # the second derivative is infinite at r = 0, and its sample mean has no variance for p <= 3/2: the expected one,
-        # E g^2 / sigma^2 over eta and E (r g - 1)^2 = p over log sigma, whose product has mean 0
+        # E g^2 / sigma^2 over eta and E (r g - 1)^2 = p over log sigma; the product of the two scores has mean 0
         curvature = np.zeros_like(derivatives.curvature)
         curvature[:, 0, 0], curvature[:, 1, 1] = (
             self.standard_information / np.square(aux["sigma"]),

@@ -1,4 +1,4 @@
-"""Reading a response: numbers where numbers are wanted, levels where levels are; each refusal names row and value."""
+"""Reading a response, as numbers or as levels; each error names the row and the value."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,7 +13,7 @@ from probreg.likelihoods.base import Level
 _LARGEST, _SMALLEST = (
     1e140,
     1e-140,
-)  # sizes whose squares, added up over 1e20 rows, are still numbers
+)  # sizes with squares that, added up over 1e20 rows, do not overflow or vanish
 _DIGITS = 1e-12  # of its size: a response that varies by less keeps fewer than four digits of its differences
 _WHOLE = 2.0**53  # counts from here on have neighbours that are not numbers
 

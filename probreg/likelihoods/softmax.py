@@ -195,7 +195,7 @@ class SoftmaxLikelihood(SmoothLikelihood, MayDiverge, OfClasses):
         return p.transpose(2, 0, 1)
 
     def response_variance(self, eta: Array, **aux: Any) -> Array:
-        """Of one trial, class by class."""
+        """Return the variance of the response of one trial for each class."""
         p = self.mean(eta)
         return p * (1.0 - p)
 

@@ -1,6 +1,6 @@
-"""The class probabilities of many draws that lie side by side in memory, in one compiled pass over each row: a third of the time of
-NumPy's calls, and two threads do not wait for each other. numba is imported here, and does not see `softmax_scores` change, whose code it
-compiles: touch this file too.
+"""The class probabilities of many draws in one compiled pass over each row, with the draws contiguous in memory: a third of the time of
+NumPy's calls, and two threads do not wait for each other. This module imports numba, which compiles the code of `softmax_scores` but does
+not notice changes there: touch this file too.
 """
 
 import numpy as np
@@ -17,7 +17,7 @@ _scores = njit(nogil=True)(scores_of)
 
 @cached_njit(nogil=True, error_model="numpy", fastmath={"contract"})
 def softmax_of_rows(eta: Array, contrast: Array, out: Array) -> None:
-    """p = exp(f) / sum_k exp(f_k), f = C eta, of each row of eta (n, m, S) into `out` (n, K, S); contrast holds C (K, m) row by row."""
+    """p = exp(f) / sum_k exp(f_k), f = C eta, of each row of eta (n, m, S) into `out` (n, K, S); contrast is C (K, m) row by row."""
     n, K, S = out.shape
     total = np.empty(S)
     for i in range(n):

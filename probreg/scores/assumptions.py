@@ -1,4 +1,4 @@
-"""A condition of a theorem, its value so far, and whether it holds."""
+"""A condition of a theorem, its value so far, and whether it is met."""
 
 from dataclasses import dataclass
 

@@ -33,7 +33,7 @@ def skill(score: Any, reference: Any, *, weights: Any = None) -> float:
     score : array (n,)
         Scores of each row.
     reference : array (n,)
-        Those of the reference, at the same rows.
+        Scores of the reference, at the same rows.
     weights : array (n,), optional
         Frequencies of the rows.
 
@@ -88,13 +88,13 @@ class PairedComparison:
     scores : tuple of float
         Mean score of each.
     difference : float
-        Mean score of `first` less that of `second`.
+        Mean score of `first` minus mean score of `second`.
     std_error : float
-        Of the difference.
+        Standard error of the difference.
     t_interval : tuple of float
-        It takes the rows as a random sample.
+        t interval of the difference; it treats the rows as a random sample.
     hoeffding : tuple of float, optional
-        It holds for any distribution, given that a difference can span no more than stated; None without such a bound.
+        Interval valid for any distribution if a difference cannot exceed the stated range; None without such a range.
     prob : float
         Probability of both intervals.
     """

@@ -60,7 +60,7 @@ class Goal:
 def goal(y: Any, forecast: Any, *, truth: Any, rule: str | Rule = "brier") -> Goal:
     """The goal E[(h - p)^2] = E[(h - y)^2] - E[(p - y)^2]: the observed score minus the intrinsic one.
 
-    The identity holds in expectation over y given p. In a sample what is left is chance, mean_i sum_k (1[y_i = k] -
+    The identity is true in expectation over y given p. In a sample the remainder is chance, mean_i sum_k (1[y_i = k] -
     p_ik)(S(h_i, k) - S(p_i, k)), which is 2 mean (h - p)(p - y) for the Brier score of an event.
 
     Parameters
@@ -129,11 +129,11 @@ class Decomposition:
     resolution : float
         How far they differ from one forecast to the next.
     uncertainty : float
-        The score of always saying the overall share.
+        The score of a constant forecast, the overall share.
     within : float
         The differences of forecasts within one bin; zero for repeated forecasts.
     forecast : array (g,) or (g, K)
-        Of each group.
+        Forecast of each group.
     observed : array (g,) or (g, K)
         The share in each group.
     count : array (g,)
@@ -183,7 +183,7 @@ def decompose(
     """The parts of a mean score: calibration + refinement + within = calibration - resolution + uncertainty + within.
 
     With o_g the observed shares and h_g the forecast of group g, in any proper rule: calibration is the mean divergence
-    of h_g from o_g, resolution that of the overall share from o_g, uncertainty the entropy of the overall share.
+    of h_g from o_g, resolution the mean divergence of the overall share from o_g, uncertainty the entropy of the overall share.
     Forecasts that are equal form a group, and `within` is zero. With `bins` h_g is the mean forecast of the bin and
     within = mean of S(h_i, y_i) - S(h_g, y_i); for the Brier score of an event that is Var(h) - 2 Cov(h, y) inside the
     bins.
@@ -309,7 +309,7 @@ def _number_bins(s: Scored, bins: int | Sequence[float], w: Array) -> Array:
         edges = _equal_shares(p, bins, w)
     else:
         edges = _edges(bins)
-    # Bin g holds the forecasts in [edge_g, edge_(g+1)).
+    # Bin g contains the forecasts in [edge_g, edge_(g+1)).
     return np.unique(np.searchsorted(edges, p, side="right"), return_inverse=True)[1]
 
 

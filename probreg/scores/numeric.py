@@ -31,7 +31,7 @@ def crps_normal(y: Any, mean: Any, *, sd: Any) -> Array:
     y : array
         Outcomes.
     mean : array
-        Of the forecast, in units of y.
+        Mean of the forecast, in units of y.
     sd : array
         Its standard deviation, positive.
 
@@ -77,7 +77,7 @@ def crps_student(y: Any, centre: Any, *, scale: Any, df: Any) -> Array:
     y : array
         Outcomes.
     centre : array
-        Of the forecast, in units of y.
+        Centre of the forecast, in units of y.
     scale : array
         Its scale, positive.
     df : array

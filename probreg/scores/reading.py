@@ -1,4 +1,4 @@
-"""Reading forecasts and outcomes: every refusal names the row and the value that was met."""
+"""Reading forecasts and outcomes; every error names the row and the value."""
 
 from typing import Any, NamedTuple
 
@@ -14,8 +14,8 @@ _SUM = 1e-6
 
 
 class Scored(NamedTuple):
-    """`outcome` (...,) that happened, and the probabilities `p` (..., K) that were said; `pair` where one number
-    per row was given, the probability of outcome 1."""
+    """The observed `outcome` (...,) and the forecast probabilities `p` (..., K); `pair` if the forecast was one number
+    per row, the probability of outcome 1."""
 
     outcome: Array
     p: Array

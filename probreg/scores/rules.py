@@ -1,7 +1,7 @@
 """Scoring rules for events and classes: the score of a forecast p when outcome k happens.
 
 A rule is its vector of losses, one per outcome. The score of an outcome, the expectation under a truth, the entropy
-and the divergence all follow from it. `RULES` holds them by name; a new rule is one class here.
+and the divergence all follow from it. `RULES` contains the rules by name; a new rule is one class here.
 """
 
 from abc import ABC, abstractmethod
@@ -152,7 +152,7 @@ def log_score(y: Any, p: Any) -> Array:
 def brier(y: Any, p: Any) -> Array:
     """The Brier score: (p - y)^2 of an event, sum_j (p_j - 1[y = j])^2 of K classes.
 
-    Strictly proper, between 0 and 1 (0 and 2 for classes). For K = 2 classes it is twice that of the event.
+    Strictly proper, between 0 and 1 (0 and 2 for classes). For K = 2 classes it is twice the score of the event.
 
     Parameters
     ----------

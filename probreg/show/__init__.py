@@ -1,1 +1,1 @@
-"""What people look at: pictures, reports, the command line."""
+"""Plots, reports and the command line."""

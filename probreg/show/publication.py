@@ -77,7 +77,7 @@ def table(
 ) -> Table:
     """The table of a paper: a column per fit, each coefficient with its error beneath, N and statistics under them.
 
-    Fits may differ in data, columns, likelihood and method; what a fit does not have is blank. Coefficients of an outcome are
+    Fits may differ in data, columns, likelihood and method; a cell is blank if the fit does not have the value. Coefficients of an outcome are
     called "column: outcome". A smooth function is one line, with its effective degrees of freedom.
 
     Parameters
@@ -85,12 +85,12 @@ def table(
     fits : mapping from str or float to Fit, or sequence of Fit, or Fit
         The columns by name, as `quantile_regression` gives them by number; a sequence is named by the methods.
     beneath : {"se", "interval", "p"}
-        What stands beneath an estimate: its standard error (standard deviation of a posterior), its interval, or p. A
+        The number beneath an estimate: its standard error (standard deviation of a posterior), its interval, or p. A
         posterior has P(> 0) in place of p.
     prob : float
         Probability of the intervals, between 0 and 1.
     kind : str, optional
-        Of the intervals, as in `Fit.interval`; of the fits that have it.
+        The kind of the intervals, as in `Fit.interval`, for the fits that have it.
     covariance : str or DataArray, or mapping from names of fits to these, optional
         Where standard errors come from; one for all is for all point estimates.
     exp : bool
@@ -103,9 +103,9 @@ def table(
     order : str or list of str, optional
         Coefficients that come first.
     rename : mapping from str to str, optional
-        What coefficients are called in the table.
+        Names of coefficients in the table, by their names in the fits.
     stars : bool
-        Whether p below 0.05, 0.01 and 0.001 has one, two and three stars; a note says so.
+        Whether p below 0.05, 0.01 and 0.001 has one, two and three stars; a note explains them.
     title : str, optional
         By default the response, where all fits have the same.
 
@@ -480,7 +480,7 @@ def _noise_scales(columns: Sequence[_FitColumn]) -> list[str]:
 
 
 def _noise_scale(fit: Fit) -> str:
-    """What the noise scale of a fit is."""
+    """Describe the estimate of the noise scale."""
     scales = fit.solution.effect_scales
     if scales is not None and fit.model.likelihood.noise_scale in scales.values:
         if scales.plain:

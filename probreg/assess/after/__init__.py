@@ -84,7 +84,7 @@ def diagnose(
     """Diagnose a fit; findings are in order of severity, each with a remedy and the picture to look at.
 
     It prints the findings that need attention and the number of diagnostics that passed. For a fit without rows in memory
-    the finding "rows" says which diagnostics are missing.
+    the finding "rows" lists the missing diagnostics.
 
     Parameters
     ----------

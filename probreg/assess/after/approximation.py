@@ -17,7 +17,7 @@ MOST, FEW = 0.5, 0.25
 
 @DIAGNOSTICS.register
 class ApproximationDiagnostic(Diagnostic):
-    """Pareto shape k of the weights p / q of draws from an approximation q: below 0.5 means of q are near those of p, above
+    """Pareto shape k of the weights p / q of draws from an approximation q: below 0.5 means under q are near means under p, above
     0.7 q misses part of p (Yao, Vehtari, Simpson & Gelman 2018). The effective share of the draws, 1 / (S sum w^2), is 1
     if q is p."""
 

@@ -1,4 +1,4 @@
-"""Does the response vary as much as its mean says?"""
+"""Overdispersion and underdispersion of the response, given its mean."""
 
 from functools import partial
 from typing import NamedTuple
@@ -61,7 +61,7 @@ class Dispersion(NamedTuple):
 
     @property
     def p_value(self) -> float:
-        """Of all tests together (Bonferroni)."""
+        """The p-value of all tests together (Bonferroni)."""
         return min(1.0, len(self.tests) * self.least)
 
 
@@ -171,7 +171,7 @@ def _absolute_z(replicates: Replicates) -> Array:
 
 
 def _pearson(replicates: Replicates, df: float) -> Array:
-    """|log(X^2 / df)| of each data set, (S,): too much and too little alike."""
+    """|log(X^2 / df)| of each data set, (S,), for overdispersion and underdispersion."""
     with np.errstate(divide="ignore"):
         # |log| makes a ratio and its inverse equally far from 1.
         return np.abs(np.log((replicates.pearson**2).sum(1) / df))
@@ -183,7 +183,7 @@ def count_classes_by_group(fit: Fit) -> tuple[Array, Array]:
     design = fit.model.design
     eta = predictor(fit)
     likelihood = fit.model.likelihood
-    assert isinstance(likelihood, OfClasses)  # `applies` asks
+    assert isinstance(likelihood, OfClasses)  # checked by `applies`
     mean = likelihood.mean(eta)
     if mean.ndim == 2:
         p = mean

@@ -24,7 +24,7 @@ from probreg.numerics.linalg import rank_of, triangular
 from probreg.system.terminal import format_number, format_p
 
 Array = np.ndarray
-_SPANNED = 1e-7  # share of a column's length that is left beside the others, below which it adds nothing
+_SPANNED = 1e-7  # share of a column's length that remains after projection on the others; a column below it adds nothing
 
 
 class Added(NamedTuple):
@@ -81,7 +81,7 @@ def score_statistic(replicates: Replicates, G: Array) -> Array:
 def added_test(pieces: Local, columns: Array) -> Added | None:
     """Score test of coefficients 0 for added columns (n, m, q), or (n, q) for one predictor; None if they add nothing.
 
-    With Z what is left of sqrt(W) times the columns beside those of the fit, z = Z'u, the statistic z'(Z'Z)^-1 z is
+    With Z the residual of sqrt(W) times the added columns after projection on the fit's columns, and z = Z'u, the statistic z'(Z'Z)^-1 z is
     chi-square on q degrees of freedom (Rao 1948; Neyman's C(alpha) at an estimate that is no maximum); for least squares
     the exact F test.
     """

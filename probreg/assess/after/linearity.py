@@ -276,7 +276,7 @@ def _sup_of_scores(mu: Array, w2: Array, ratios: Array) -> Array:
 
 
 def _without(fit: Fit, functions: Sequence[TermFunction]) -> Model:
-    """The model whose tested blocks are held at zero, by scales of 1e-5 of the least standard error; others as they are."""
+    """Return the model with the tested blocks fixed at zero, by scales of 1e-5 of the smallest standard error."""
     model = fit.model
     Z = _range_columns(fit, functions)
     columns = fit.model.design.columns

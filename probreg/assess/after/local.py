@@ -29,7 +29,7 @@ _ALONE = 1e-10  # 1 - leverage below which a row alone decides its own fit, and 
 
 @dataclass(frozen=True, eq=False)
 class Local:
-    """Arrays over the n rows of a fit, for one observation each; k coordinates stand for the coefficients.
+    """Arrays over the n rows of a fit, for one observation each; k coordinates represent the coefficients.
 
     `root` (n, m, m) is L, `u` (n, m), `Q` (n, m, k) with H_i = Q_i Q_i', `back` (p, m, k) maps Q' to a change of beta,
     `w` (n,) the frequencies (1 without), `df` the degrees of freedom n - tr H of an estimated Gaussian sigma or None.
@@ -42,13 +42,15 @@ class Local:
     back: Array
     w: Array
     df: float | None
-    orthonormal: bool  # the rows sqrt(w) Q alone are, no prior holds a share
+    orthonormal: (
+        bool  # whether the rows sqrt(w) Q have orthonormal columns, as without a prior
+    )
 
     @cached_property
     def span(self) -> Array:
         """Orthonormal columns (n m, k) that span the weighted columns of the fit, row by row and predictor by predictor."""
         n, m, k = self.Q.shape
-        # sqrt(w_i) Q_i stacked have orthonormal columns where no prior holds a share.
+        # The stacked sqrt(w_i) Q_i have orthonormal columns if the prior contributes nothing.
         rows = self.Q.reshape(n * m, k) * np.repeat(np.sqrt(self.w), m)[:, None]
         if self.orthonormal:
             return rows
@@ -74,7 +76,7 @@ class Local:
 
     @cached_property
     def deletion_scores(self) -> Array:
-        """(I - H_i)^-1 u_i, (n, m); nan where the row alone decides its own fit, or stands for no observation."""
+        """(I - H_i)^-1 u_i, (n, m); nan if the row alone determines its own fit, or represents no observation."""
         m = self.u.shape[1]
         # beta - beta_(i) = A^-1 (x_i kron 1)' L_i (1 - H_i)^-1 u_i, by the Sherman-Morrison-Woodbury formula.
         gap = np.eye(m) - self.H

@@ -1,4 +1,4 @@
-"""Rows as observations: a row of weight 3 is three of them, so that a test counts what was observed."""
+"""Rows as observations: a row of weight 3 is three observations, so that a test counts all of them."""
 
 import numpy as np
 

@@ -28,9 +28,9 @@ Array = np.ndarray
 class OutlierDiagnostic(Diagnostic):
     """The smallest of the n probabilities of a response at least as extreme, times n (Bonferroni).
 
-    Probabilities are those of externally studentised residuals for least squares (Cook & Weisberg 1982, section 2.2.2), otherwise
+    Probabilities come from externally studentised residuals for least squares (Cook & Weisberg 1982, section 2.2.2), otherwise
     2 min(P(Y <= y), P(Y >= y)) under the predictive distribution; for classes the probability of all classes no more likely
-    than the observed one, for counts by class that of the most extreme count, times K.
+    than the observed one, for counts by class the probability of the most extreme count, times K.
 
     >>> import probreg as pr
     >>> x = np.arange(20.0)
@@ -70,7 +70,7 @@ class OutlierDiagnostic(Diagnostic):
 
 
 def surprise(fit: Fit) -> Array:
-    """The probability of a response at least as far out as that of each row, (n,)."""
+    """Return the probability of a response at least as extreme as the observed one, (n,)."""
     likelihood = fit.model.likelihood
     rows = np.arange(fit.model.design.n)
     if not isinstance(likelihood, UnivariateLikelihood):

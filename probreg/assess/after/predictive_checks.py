@@ -24,7 +24,7 @@ _NUMBERS, _AT_ONCE = (
     20_000_000,
     100_000,
 )  # replicated observations in all, and in one block
-_RARE = 1e-3  # two-sided; the smallest that 2,000 replicates tell apart
+_RARE = 1e-3  # two-sided; the smallest p-value that 2,000 replicates resolve
 
 
 class PredictiveCheck(NamedTuple):
@@ -69,8 +69,8 @@ def predictive_checks(fit: Fit) -> list[PredictiveCheck]:
 
 
 def _select_statistics(fit: Fit) -> list[Statistic]:
-    """Return the test statistics for this fit; those of the row order only where rows are neither counted nor
-    repeated."""
+    """Return the test statistics for this fit; statistics of the row order only if rows have no frequencies and no
+    repeats."""
     design = fit.model.design
     candidates = statistics(
         fit.model.likelihood, _eta(_observations(fit), fit.solution.beta)

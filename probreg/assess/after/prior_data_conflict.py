@@ -19,7 +19,7 @@ Array = np.ndarray
 
 
 def conflict(shift: Array, prior: Array, data: Array) -> float:
-    """D^2 = d'(P + V)^-1 d for d = maximum likelihood estimate - prior mean, P the covariance of the prior and V that of
+    """D^2 = d'(P + V)^-1 d for d = maximum likelihood estimate - prior mean, P the covariance of the prior and V the covariance of
     the estimate: chi-square on len(d) degrees of freedom where both are normal and the prior is right.
 
     >>> round(conflict(np.array([2.0]), np.array([[3.0]]), np.array([[1.0]])), 12)

@@ -1,4 +1,4 @@
-"""What a statistic of a fit does when the model is right: data drawn from the fitted model, the fit repeated in one step.
+"""Null distribution of a statistic of a fit: data drawn from the fitted model, the fit repeated in one step.
 
 With coordinates phi of the coefficients in which the curvature of the log posterior is I at the estimate, eta = eta_0 + Z phi,
 a replicate and its estimate are
@@ -6,8 +6,8 @@ a replicate and its estimate are
     y* ~ p(y | eta_0, aux),    phi* = sum_i Z_i' s_i(y*, eta_0) + grad log prior,    eta* = eta_0 + Z phi*,
 
 one step of Fisher scoring from the fit, which is as good as the estimate itself to first order (Lehmann & Casella 1998,
-section 6.4); for a Gaussian it is the estimate. Nuisance parameters are held. A p-value is the share of replicates whose
-statistic is at least that of the data (Davison & Hinkley 1997, section 4.2).
+section 6.4); for a Gaussian it is the estimate. Nuisance parameters are fixed. A p-value is the share of replicates with
+a statistic at least as large as in the data (Davison & Hinkley 1997, section 4.2).
 """
 
 from collections.abc import Callable, Iterator
@@ -27,14 +27,14 @@ from probreg.fits.fit import Fit
 from probreg.likelihoods import SmoothLikelihood
 
 Array = np.ndarray
-FEW = 500  # observations up to which null distributions are drawn; with more the asymptotic ones hold
+FEW = 500  # observations up to which null distributions are drawn; with more the asymptotic ones apply
 SIMULATED = ", simulated"
 _LOOKS = (
     (200, 20),
     (2000, 20),
     (5000, 0),
 )  # after so many data sets (the data among them), enough exceed the statistic
-LEAST = 1.0 / _LOOKS[-1][0]  # the smallest share that draws can tell
+LEAST = 1.0 / _LOOKS[-1][0]  # the smallest share that draws can resolve
 _AT_ONCE = 2_000_000  # numbers of one block of replicates
 
 
@@ -138,7 +138,7 @@ Statistic = Callable[[Replicates], Array]
 
 
 def found_by(p: float) -> str:
-    """How a p-value of `simulated` was found: below one in the number of data sets it is what many rows would say.
+    """Return the source of a p-value of `simulated`: it is asymptotic if below one in the number of data sets.
 
     >>> found_by(0.02), found_by(1e-7)
     (', simulated', ', asymptotic')
@@ -165,7 +165,7 @@ def simulated_p_value(
     """P(T* >= T) for the statistic T of the data and T* of data drawn from the fitted model, by the seed of the fit.
 
     Drawing stops early where the probability is plainly not small. Where no data set of all reaches T, the answer is the
-    smaller of one in their number and `beyond`, what many rows would say. `ordered`: the statistic looks at the order of
+    smaller of one in their number and `beyond`, the asymptotic p-value. `ordered`: the statistic depends on the order of
     rows; otherwise the answer does not depend on it.
     """
     rows = rows_of_observations(fit)

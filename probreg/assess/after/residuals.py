@@ -20,7 +20,7 @@ def residuals(fit: Fit, kind: Word = "response") -> DataArray:
     """Residuals at the estimate (posterior mean), one per row whatever its weight; y - E[y] by default.
 
     A row of precision w has noise scale sigma / sqrt(w): Pearson, deviance and quantile residuals are in its units, and
-    response residuals in those of y. Rows of weight 0 have response residuals alone, nan otherwise.
+    response residuals in units of y. Rows of weight 0 have response residuals alone, nan otherwise.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ def residuals(fit: Fit, kind: Word = "response") -> DataArray:
         Bernoulli and Poisson responses and (k - n p) / sqrt(n p (1 - p)) of n trials; over (obs, level) for a softmax,
         of n trials (y_k - n p_k) / sqrt(n p_k (1 - p_k)).
 
-        "deviance": sign(y - E[y]) sqrt(2 (l_saturated - l)), whose squares add up to `fit.deviance` over its dispersion
+        "deviance": sign(y - E[y]) sqrt(2 (l_saturated - l)); the squares add up to `fit.deviance` over its dispersion
         (sigma^2 for a Gaussian, 1 for classes and counts).
 
         "working": score over Fisher information, on the scale of the linear predictor, (obs) or (obs, outcome).

@@ -101,7 +101,7 @@ class CellsCheck(Check):
 
 
 def _two_valued(design: Design, used: Array) -> Array:
-    """Return the columns, except those of smooth terms, that are 0 in some rows and 1 in the others."""
+    """Return the columns, except columns of smooth terms, that are 0 in some rows and 1 in the others."""
     X = design.X
     plain = ~design.of_terms
     if isinstance(X, LazyColumns) and design.coded:

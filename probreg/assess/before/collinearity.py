@@ -21,14 +21,16 @@ from probreg.system.terminal import percent
 Array = np.ndarray
 # Belsley, Kuh & Welsch (1980, section 3.2): index and variance proportion that matter
 NOTED, SHARE = 30.0, 0.5
-WARNED = 1000.0  # one combination has a standard error a thousand times that of another
+WARNED = (
+    1000.0  # one combination has a standard error a thousand times larger than another
+)
 HIGH_VIF = 10.0  # intervals more than three times as wide as without the other terms (Marquardt 1970)
 _REMEDY = "expected of powers and products; otherwise drop or combine terms, give them a prior, or accept the wide intervals"
 
 
 @CHECKS.register
 class CollinearityCheck(Check):
-    """Reports condition indices from 30 on with the terms whose variance they inflate, and otherwise terms with
+    """Reports condition indices from 30 on with the terms of inflated variance, and otherwise terms with
     GVIF^(1/df) of ten or more. Columns are centred if there is an intercept.
 
     >>> x = np.arange(6.0)
@@ -120,7 +122,7 @@ def condition_indices(model: Model, *, centred: bool = False) -> Any:
 def vif(model: Model) -> Any:
     """Generalised variance inflation factors of the terms: Dataset over term with gvif, df and per_df = gvif^(1/(2 df)).
 
-    gvif = det R_1 det R_2 / det R of the correlations R of the columns, R_1 those of the term and R_2 those of the others; for a
+    gvif = det R_1 det R_2 / det R of the correlations R of the columns, R_1 the correlations within the term and R_2 within the others; for a
     single column 1 / (1 - R^2), the classical VIF; its root is the factor by which the interval widens (Fox & Monette
     1992). Without an intercept R has cosines in place of correlations. DataError for exactly collinear columns.
 
@@ -164,7 +166,7 @@ def _indices(model: Model, *, centred: bool) -> tuple[Array, Array, list[str]]:
 
 
 def _compared_columns(model: Model, *, centred: bool) -> list[int]:
-    """Return the columns to compare: all (without the intercept if `centred`) except those of smooth functions."""
+    """Return the columns to compare: all (without the intercept if `centred`) except columns of smooth functions."""
     design = model.design
     return [
         j

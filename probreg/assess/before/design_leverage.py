@@ -12,7 +12,7 @@ from probreg.data.rows import full_weights
 from probreg.model.model import Model
 
 Array = np.ndarray
-# Huber (1981) calls leverages from 0.2 on risky; with few rows all are, hence also a multiple of their mean.
+# Huber (1981) calls leverages from 0.2 on risky; with few rows all are, so a multiple of their mean is required too.
 HALF, HIGH, TIMES = 0.5, 0.2, 4.0
 ALONE = 1.0 - 1e-10  # the row is fitted exactly, whatever its response
 

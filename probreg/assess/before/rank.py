@@ -80,7 +80,7 @@ class RankCheck(Check):
     def _report_unidentified(
         self, model: Model, equations_found: list[Equation]
     ) -> list[Finding]:
-        """Return a problem for each column that neither data nor prior identifies; one for a term with several of them."""
+        """Return a problem for each column that is not identified by the data or the prior; one for a term with several such columns."""
         findings: list[Finding] = []
         by_term = terms_of(model.design, model.design.columns)
         term_of = {c: term for term, columns in by_term.items() for c in columns}

@@ -1,4 +1,4 @@
-"""Smooth functions that contain another term: its straight line, or a common function beside one for each level."""
+"""Smooth functions that contain another term: its straight line, or a common function in addition to one for each level."""
 
 import numpy as np
 
@@ -69,7 +69,7 @@ class SameLineCheck(Check):
         return findings
 
     def _find_missing_means(self, model: Model) -> list[Finding]:
-        """Report functions by level without a term for the levels, whose means are then all equal."""
+        """Report functions by level without a term for the levels, because the level means are then all equal."""
         findings: list[Finding] = []
         design = model.design
         for term in design.recipe.terms:
@@ -104,7 +104,7 @@ def _is_combination_of_lines(
 
 
 def _is_in_span(X: np.ndarray, columns: np.ndarray) -> bool:
-    """Return whether the columns (n, k) are combinations of those of X."""
+    """Return whether the columns (n, k) are linear combinations of the columns of X."""
     if X.shape[1]:
         residual = columns - X @ np.linalg.lstsq(X, columns)[0]
     else:

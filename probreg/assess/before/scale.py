@@ -30,8 +30,8 @@ _ROUNDING = 1e-13  # sd over size of a constant column
 
 @CHECKS.register
 class ScaleCheck(Check):
-    """Reports nearly constant columns, columns with very different scales, and priors on the raw columns whose scale
-    allows hardly any effect, or that are stated for columns far from unit scale.
+    """Reports nearly constant columns, columns with very different scales, and priors on the raw columns that
+    allow hardly any effect, or that are stated for columns far from unit scale.
 
     >>> from probreg.priors import Normal
     >>> X = np.arange(4.0)[:, None] / 1000

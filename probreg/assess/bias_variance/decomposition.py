@@ -115,9 +115,9 @@ def bias_variance(
 ) -> BiasVariance:
     """Bias E[g] - f and variance Var[g] of the predicted mean g at the rows `x` when the truth is f.
 
-    With "auto" a Gaussian model whose prior does not depend on y is a linear smoother g = S y + c. Then bias S f + c -
+    With "auto" a Gaussian model with a prior that does not depend on y is a linear smoother g = S y + c. Then bias S f + c -
     f and variance sigma^2 |S_i|^2 are exact. Otherwise, and for any named method, `reps` responses are drawn, the same
-    for every scale, and fitted. Moments over the draws have divisor `reps`, so that the identity holds exactly. The
+    for every scale, and fitted. Moments over the draws have divisor `reps`, so that the identity is exact. The
     bias^2 so estimated is too high by variance / reps, and the noise of a method's own draws counts as variance. Rows
     of precision w have the noise variance sigma^2 / w, and new rows `x` sigma^2; averages count each row once.
 
@@ -137,7 +137,7 @@ def bias_variance(
     scales : sequence of float, optional
         They multiply the scales of the prior (of Normal(1.0), in place of a flat one) and give a sweep.
     seed : int
-        Of everything random.
+        Seed of all random numbers.
     progress : bool, optional
         Whether a bar is shown; by default after a second, at a terminal or in a notebook.
 

@@ -36,7 +36,7 @@ class DecompositionParts:
 
 
 def linear(model: Model) -> bool:
-    """Return whether the fitted mean is S y + c: Gaussian, normal priors that depend neither on y nor on an unknown sigma."""
+    """Return whether the fitted mean is S y + c: Gaussian, normal priors that do not depend on y or on an unknown sigma."""
     if not model.likelihood.least_squares or not model.joint.gaussian:
         return False
     if model.unknown and (model.joint.informative & ~model.joint.sigma_units).any():

@@ -174,7 +174,7 @@ def _of_mean(
 
 
 def _inverse_mean(likelihood: Likelihood, mean: Array) -> Array:
-    """eta (n, m) with this mean. DataError names the row whose mean is out of range."""
+    """eta (n, m) with this mean. DataError names the row with a mean out of range."""
     with np.errstate(all="ignore"):
         if isinstance(likelihood, SoftmaxLikelihood):
             # log p_k = (C eta)_k + c with an unknown constant c: K linear equations in (eta, c).

@@ -125,11 +125,11 @@ def conformal(
     y : array (n,), optional
         Their response (successes of `trials`); by default the column of that name in `data`.
     offset : array (n,), optional
-        Of `data`.
+        Offset of each row of `data`.
     weights : RowWeights, optional
         Precisions of `data`, `pr.weights.precision(w)`.
     trials : array (n,), optional
-        Of `data`.
+        Number of trials in each row of `data`.
     prob : float
         Probability, between 0 and 1.
     kind : str or ConformalMethod

@@ -153,11 +153,11 @@ class JackknifeCalibrated(Calibrated):
         # lower: k-th largest of x'b_(i) - r_(i); upper: k-th smallest of x'b_(i) + r_(i).
         mean = design.X @ self.beta + _shift(design)
         rank = ConformalRank(self.prob, self.count)
-        # x'b_(i) = x'b - x'V x_i e_i / (1 - h_i), where rows of precision w_i stand as w_i^(1/2) (x_i, y_i).
+        # x'b_(i) = x'b - x'V x_i e_i / (1 - h_i), where rows of precision w_i enter as w_i^(1/2) (x_i, y_i).
         deleted_predictions = (
             mean[:, None] - (design.X @ self.root) @ self.rows.T * self.without
         )
-        # |r_(i)| = |e_i| / (1 - h_i) in units of w_i^(-1/2), and in those of the new row.
+        # |r_(i)| = |e_i| / (1 - h_i) in units of w_i^(-1/2), then in units of the new row.
         miss = (
             np.abs(self.without)
             * np.broadcast_to(noise_unit(design), design.n)[:, None]

@@ -44,7 +44,7 @@ class Split(ConformalMethod):
         "absolute" or "pit" for numbers, "pit" for counts, "probability" for classes (of one trial in a
         row); by default the first of these.
     seed : int
-        Of the random split.
+        Seed of the random split.
 
     References
     ----------

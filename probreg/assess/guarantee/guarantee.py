@@ -91,7 +91,7 @@ class RiskBounds:
         return [head, *lines, *shared]
 
     def _said_of(self, loss: BoundedLoss) -> list[str]:
-        """A line for each theorem; notes that lines one after the other share stand once, behind the last of them."""
+        """Return a line for each theorem; a note shared by consecutive lines follows the last of them."""
         lines = [line for line in self.lines if line.loss == loss.name]
         text_lines = []
         for line, later in zip(lines, [*lines[1:], None]):
@@ -123,7 +123,7 @@ def guarantee(
 ) -> RiskBounds:
     """Bound the mean loss of a fit on new rows, by every theorem with valid assumptions; hold-out first.
 
-    Predictions are clipped to y_range, so that the loss is bounded. Each bound holds with probability 1 - delta over
+    Predictions are clipped to y_range, so that the loss is bounded. Each bound is valid with probability 1 - delta over
     independent rows by itself: to use the smallest of k of them, pass delta / k.
 
     Parameters
@@ -154,9 +154,9 @@ def guarantee(
         r, with ||x|| <= r for every row there can be: the norm of its columns, each in units of its prior's scale over the
         root mean square of these scales. Covariance functions with an end know theirs.
     draws : int
-        Of the posterior, behind the PAC-Bayes bound.
+        Number of posterior draws for the PAC-Bayes bound.
     seed : int
-        Of the split, the folds and the draws.
+        Seed of the split, the folds and the draws.
 
     Returns
     -------

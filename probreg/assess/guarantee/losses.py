@@ -113,7 +113,7 @@ def _of_numbers(lo: float, hi: float, epsilon: float | None) -> tuple[BoundedLos
 
 
 def _of_classes(likelihood: OfClasses, pair: bool) -> tuple[BoundedLoss, ...]:
-    """Of the probability of an event (`pair`), or of those of K classes."""
+    """Return the losses of the probability of an event (`pair`), or of the K class probabilities."""
 
     def brier(h: Array, y: Array) -> Array:
         # (p - y)^2 of an event, sum_j (p_j - y_j)^2 of K classes

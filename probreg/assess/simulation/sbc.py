@@ -232,11 +232,11 @@ def sbc(
     reps : int
         Number of data sets.
     seed : int
-        Of everything random.
+        Seed of all random numbers.
     draws : int
         Draws of each fit for the rank.
     bins : int
-        Of the histogram of ranks.
+        Number of bins in the histogram of ranks.
     workers : int
         Number of processes; above 1 a script needs `if __name__ == "__main__"`. The result does not depend on it.
     progress : bool, optional

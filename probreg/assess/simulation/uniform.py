@@ -64,7 +64,7 @@ def _tails(positions: Array, n: int) -> Array:
 def _acceptance_region(
     tails: Array, gamma: float, *, strict: bool = False
 ) -> tuple[Array, Array]:
-    """The smallest and largest count whose tail probability is at least (above, if strict) gamma."""
+    """Return the smallest and largest count with a tail probability of at least (above, if strict) gamma."""
     keep = tails > gamma if strict else tails >= gamma
     n = keep.shape[1] - 1
     empty = ~keep.any(1)
@@ -86,7 +86,7 @@ def simultaneous(positions: Array, n: int, prob: float) -> tuple[Array, Array]:
         0.0,
         1.0 - prob,
     )  # Bonferroni's bound lies between, a point alone is the most
-    # The largest gamma whose band {k: tail(k) >= gamma} still holds all counts with probability prob.
+    # Bisection for the largest gamma such that the band {k: tail(k) >= gamma} contains all counts with probability prob.
     for _ in range(40):
         middle = (lower_level + upper_level) / 2
         enough = within(*_acceptance_region(tails, middle), positions, n) >= prob

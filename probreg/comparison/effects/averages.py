@@ -58,7 +58,7 @@ class Target(Protocol):
         ...
 
     def sums(self) -> list[Mapping[str, RowSums]]:
-        """Of each process the sums over rows that x is of its columns, in the order of these pairs."""
+        """For each pair, in the same order, a mapping from each process to the sums over rows that x has in its columns."""
         ...
 
 
@@ -133,7 +133,7 @@ class AverageSlope:
     D: Array
     differences: Mapping[str, RowSums] = field(
         default_factory=dict
-    )  # of each process, whose columns have the slopes D
+    )  # by process; D contains the slopes of its columns
 
     def values(
         self, model: Model, beta: Array, aux: Aux, residual: Sequence[Array] = ()
@@ -171,7 +171,7 @@ class AverageSlope:
 
     @cached_property
     def one(self) -> int | None:
-        """The column whose slope is 1 in every row, where all others are 0."""
+        """The column with slope 1 in every row if all other slopes are 0, otherwise None."""
         if not isinstance(self.D, np.ndarray) or not len(self.D):
             return None
         moving = np.flatnonzero(self.D.any(0))

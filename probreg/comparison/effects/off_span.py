@@ -1,4 +1,4 @@
-"""What the columns of Gaussian processes leave of effects: sums of a process over rows, with its covariance between them.
+"""The part of effects off the columns of Gaussian processes: sums of a process over rows, with its covariance between them.
 
 An effect combines rows: an average, a contrast, a slope. Off the rows of the fit the process there is not known from its columns, but
 is far from independent between rows near one another, so that the effect takes the covariance R of all its rows (`model.off_span`).
@@ -21,7 +21,7 @@ from probreg.model.off_span import JointDraws, OffSpan
 
 @dataclass(frozen=True)
 class EtaTarget:
-    """One term of an effect: its sign, what is averaged, over which groups."""
+    """One term of an effect: its sign, the averaged quantity and the groups of rows."""
 
     sign: float
     target: Target
@@ -30,7 +30,7 @@ class EtaTarget:
 
 @dataclass(frozen=True, eq=False)
 class EffectSums:
-    """The sums of each process in the linear predictors of effects: all of them in one order, and where those of a target stand."""
+    """The sums of each process in the linear predictors of effects: all of them in one order, with the positions of each target's sums."""
 
     off: OffSpan
     sums: dict[str, RowSums]
@@ -44,7 +44,7 @@ class EffectSums:
 
     @property
     def words(self) -> str:
-        """What is counted, as the end of a sentence."""
+        """The counted uncertainty, as the end of a sentence."""
         groups = [p.key for p in self.off.of_groups]
         processes = [key for key in self.sums if key not in groups]
         if processes:
@@ -113,7 +113,7 @@ class EffectSums:
     def covariance(
         self, fit: Fit, terms: Sequence[Sequence[EtaTarget]], link: Link
     ) -> Array:
-        """What it adds to the covariance (E, E) of the linearised effects, in the units of the solution's scale."""
+        """Return the addition to the covariance (E, E) of the linearised effects, in the units of the solution's scale."""
         return self.off.covariance(self.sums, self.weights(fit, terms, link))
 
     def draws_of_linear(
@@ -124,7 +124,7 @@ class EffectSums:
         size: int,
         rng: np.random.Generator,
     ) -> Array | float:
-        """What it adds to each draw of effects that are linear in eta, (S, E)."""
+        """Draw the addition to each draw of effects that are linear in eta, (S, E)."""
         return self.off.draws_of_sums(
             self.sums, self.weights(fit, terms, link), size, rng
         )

@@ -57,7 +57,7 @@ class Effects(PrintsTable):
     """Averages over rows with their intervals.
 
     `table` is a pandas DataFrame, one row per effect: its labels (variable, contrast, by, at, level), estimate, std_error (of a
-    point estimate) or sd (of a posterior), lower, upper; unrounded, with prob, kind, method and what in `attrs`. `covariance`
+    point estimate) or sd (of a posterior), lower, upper; unrounded, with the settings prob, kind, method and "what" in `attrs`. `covariance`
     (R, R) is the covariance of the estimates on the scale `scale` on which they are nearly normal ("identity", "log",
     "logit"), `draws` (S, R) are the posterior draws of the estimates, or None. `average_over` is "population" if errors include
     the sampling of the rows, and "sample" if the rows are fixed.
@@ -322,7 +322,7 @@ def _covariance_of(
     """Return the covariance (R, R) of effects with gradients G, its degrees of freedom and its description.
 
     Influence functions give it if the rows are a sample and the covariance is a sandwich (the default for maximum likelihood).
-    Otherwise it is the covariance of the coefficients plus that of the average over the rows.
+    Otherwise it is the covariance of the coefficients plus the covariance of the average over the rows.
     """
     kind = request.covariance
     if rows is not None and isinstance(kind, str) and kind in INFLUENCE:
@@ -450,7 +450,7 @@ def _linearise_effect(
             added = () if off_span is None else off_span.means(term.target)
             if len(
                 added
-            ):  # rows differ as the process does, of which columns may say nothing there
+            ):  # rows differ as the process does; its columns may carry no information there
                 # what is added is less the columns at the mean of the draws
                 h = term.target.values(
                     fit.model, fit.solution.posterior.flat["beta"].mean(0), aux, added
@@ -553,7 +553,7 @@ def _of_asymptotic(
     request: EffectRequest,
     off_span: EffectSums,
 ) -> Found:
-    """A point estimate whose effects bend in a process off its columns: the mean over the process at the estimate, and intervals
+    """Effects of a point estimate that are nonlinear in a process off its columns: the mean over the process at the estimate, and intervals
     from draws of the estimate's normal distribution and of the process together. By the delta method where nothing is off."""
     S = ASYMPTOTIC_DRAWS
     rng = np.random.default_rng([fit.seed, 7])
@@ -677,7 +677,7 @@ def atoms(fit: Fit) -> dict[str, Array]:
 
 
 def _estimable(fit: Fit, G: Array) -> None:
-    """Incompatible for an effect that moves along a direction of the coefficients that the rows do not tell."""
+    """Raise Incompatible if an effect depends on a direction of the coefficients that the rows do not identify."""
     if fit.solution.null_space is None:
         return
     N = map_of_columns(fit.solution.null_space, fit.model.shape[1])

@@ -56,7 +56,9 @@ class Population:
     origin: Mapping[
         str, Any
     ]  # the table before anything was set: its range is where columns are known to exist
-    groups: GroupsLike = "typical"  # whose effects a row of a model with groups has
+    groups: GroupsLike = (
+        "typical"  # which group's effects a row of a model with groups has
+    )
     codes: Mapping[str, Array] = field(
         default_factory=dict
     )  # of new groups: their numbers (n,), by the term
@@ -102,7 +104,7 @@ class Population:
         return replace(self.here, X=X, kept={})
 
     def _at_level(self, name: str, to: Array) -> AverageMean | None:
-        """The mean with a category at one level, whose columns are then the same in every row; None where there is more to it."""
+        """Return the mean with a category at one level if its columns are then the same in every row, otherwise None."""
         if (
             not isinstance(self.here.X, np.ndarray)
             or not self.n
@@ -163,7 +165,7 @@ class Population:
         }
         if not new:
             return on_groups
-        # numbers of new groups stand in the order of all rows, of which differences take parts
+        # numbers of new groups follow the order of all rows; differences take subsets of the rows
         return replace(
             on_groups,
             codes={
@@ -188,7 +190,7 @@ class Population:
         )
 
     def slope(self, name: str) -> AverageSlope:
-        """The columns' derivatives along a variable, by five-point differences that stay within what was observed."""
+        """The columns' derivatives along a variable, by five-point differences within the observed range."""
         x = np.asarray(self.table[name], dtype=float)
         missing = np.flatnonzero(np.isnan(x))
         if len(missing):
@@ -286,9 +288,9 @@ def population(
 ) -> Population:
     """The training rows with their frequency weights, or the rows of another table, each counted once.
 
-    A table is that of the training rows when it makes the same matrix; it is needed where the columns do not tell their
-    variables. With `fill` it need not have columns of groups. `trials` (n,) of the training rows weigh them, and those of another
-    table where it has their column.
+    A table with the same design matrix counts as the training rows; it is needed if the variables cannot be recovered from the
+    columns. With `fill` it need not have columns of groups. `trials` (n,) weight the training rows; the trials of another table
+    weight its rows if it has their column.
     """
     if data is None:
         design.need_rows(
@@ -361,7 +363,7 @@ def population(
 
 
 def trials_of(model: Model) -> Array | None:
-    """The trials (n,) of the rows of a model whose rows count trials; none for rows elsewhere, and None for other models."""
+    """Return the trials (n,) of the rows of a binomial model; an empty array for rows elsewhere, and None for other models."""
     if not isinstance(model.likelihood, OfTrials):
         return None
     if model.design.n:
@@ -591,7 +593,7 @@ LEVELS: dict[str, Callable[[list[Any]], list[tuple[Any, Any]]]] = {
 
 
 def moves(rows: Population, name: str, how: Any) -> list[Contrast]:
-    """The moves of one variable: levels against the first (or as `how` says), 0 to 1, or x to x + `how`."""
+    """The moves of one variable: levels against the first (or by `how`), 0 to 1, or x to x + `how`."""
     _require_variable(rows, name, "variables")
     levels = level_values(rows, name)
     if levels is None and name in rows.design.recipe.of_groups_alone:

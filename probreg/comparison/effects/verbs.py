@@ -70,8 +70,8 @@ def predictions(
 ) -> Effects:
     """Average the mean response over rows, sum_i w_i E[y | x_i] / sum_i w_i, for each class of a softmax.
 
-    Rows are the training rows with their frequency weights, or those of another table `data`, each once. Intervals are
-    Wald on the link scale by the delta method; those of a posterior are equal-tailed from the draws. They include the conditional
+    Rows are the training rows with their frequency weights, or the rows of another table `data`, each once. Intervals are
+    Wald on the link scale by the delta method; intervals of a posterior are equal-tailed from the draws. They include the conditional
     variance of a Gaussian process at new inputs, with its covariance between rows.
 
     Parameters
@@ -79,7 +79,7 @@ def predictions(
     fit : Fit
         A fit.
     data : table, optional
-        Rows to average over, each once. The table that the model was fitted to stands for its rows, and brings columns for
+        Rows to average over, each once. The table of the training data is used as the training rows, and adds columns for
         `by` that the formula does not read.
     at : mapping, optional
         Values to set variables to first; a list of values makes one row of the result each.
@@ -88,20 +88,20 @@ def predictions(
     grid : "balanced", optional
         In place of the rows every combination of the levels of the categories, each once, with numbers at their means.
     groups : {"typical", "known", "new"}, mapping, or labels
-        Of effects that vary by a group: zero as of the typical group, which is lme4's `re.form=NA`; those of each row's own group;
-        or drawn, as of groups that the fit has not met. With covariance="cluster" the clusters: a column's name, one label per
+        Effects that vary by a group: zero, as in the typical group (lme4's `re.form=NA`); the effects of each row's own group;
+        or drawn, as for new groups. With covariance="cluster" the clusters: a column's name, one label per
         row, or a pair of these.
     prob : float
         Probability of every interval, between 0 and 1.
     covariance : str or DataArray, optional
-        The name of a kind such as "HC3", "cluster" or "HAC", or what `fit.covariance(...)` returned, in place of the fit's own.
+        The name of a kind such as "HC3", "cluster" or "HAC", or the result of `fit.covariance(...)`, in place of the fit's own.
     lags : int, optional
         For covariance="HAC", as in `fit.covariance`.
     average_over : {"population", "sample"}, optional
         "population", the default for the rows of the model: the rows are a sample, and standard errors count their sampling. They
         come from influence functions for maximum likelihood. Otherwise the variance of the average over the rows, by group where
-        effects vary by group, is added to that of the coefficients. "sample", the default with `data`, `at` or `grid`: the
-        rows are fixed, and standard errors are those of the coefficients by the delta method.
+        effects vary by group, is added to the variance of the coefficients. "sample", the default with `data`, `at` or `grid`: the
+        rows are fixed, and standard errors come from the coefficients by the delta method.
     unit : {"trial", "row"}, optional
         Where rows count trials, each trial has the same weight in the averages by default; "row" gives each row the same weight.
 
@@ -169,7 +169,7 @@ def comparisons(
         Names, or a mapping from a name to its move: a number d (x to x + d; 1 by default), a pair (a, b), "sd", "iqr",
         "minmax". For a category "reference" (every level against the first), "pairwise", "sequential" or a pair.
     measure : {"difference", "ratio", "odds_ratio"}
-        Of the two averages; the last two with intervals on the log scale.
+        The contrast of the two averages; ratios and odds ratios have intervals on the log scale.
     data : table, optional
         As in `predictions`.
     at : mapping, optional
@@ -177,11 +177,11 @@ def comparisons(
     by : str or list of str
         As in `predictions`.
     grid : "balanced", optional
-        As in `predictions`: contrasts of means that weigh the levels of other categories alike.
+        As in `predictions`: contrasts of means with equal weights for the levels of other categories.
     groups : {"typical", "known", "new"} or mapping
         As in `predictions`.
     adjust : {"holm", "bonferroni", "single-step", "tukey"}, optional
-        p-values of no difference and intervals that hold for all rows of the table together; `p_unadjusted` holds for each row
+        p-values of no difference and intervals with simultaneous coverage for all rows of the table; `p_unadjusted` is for each row
         alone. "single-step" uses the joint distribution of the contrasts. "tukey" uses the studentised range for all pairs of
         levels of one variable (Tukey-Kramer where their standard errors differ), and the joint distribution where there are several
         such families, as with `by`. For maximum likelihood, mixed models and
@@ -477,7 +477,7 @@ def _mean_of(fit: Fit) -> str:
     if model.likelihood.outcomes:
         return f"P({model.design.response} = level)"
     mean_name = model.likelihood.mean_name(model.design.response)
-    # a likelihood that names what it models, a probability or a quantile, has said so
+    # a likelihood that names the modelled quantity, a probability or a quantile, needs no addition
     if mean_name == model.design.response:
         return f"the mean of {mean_name}"
     return mean_name

@@ -41,7 +41,7 @@ def hypothesis(
     adjust: Word | None = None,
     bootstrap: Natural | None = None,
 ) -> Hypothesis:
-    """A test of L beta = r, or the probability of L beta > r, as `text` says it; "s(x) is linear" tests a smooth function.
+    """Test the hypothesis `text`, L beta = r, or compute the probability of L beta > r; "s(x) is linear" tests a smooth function.
 
     A maximum likelihood fit gets Wald's test (F and t for least squares), the likelihood ratio and the score test. One
     inequality is tested one-sided against its opposite. A posterior gets the probability of inequalities, and for
@@ -61,27 +61,27 @@ def hypothesis(
         A fit.
     text : str
         "s(x) is linear", "sd(x | g) = 0", "x1 = x2", "x1 = 0, x2 = 0", "x1 + 2*x2 = 3" or "x1 > 0". Names are coefficients as the fit
-        or the formula spells them; a name that is a number needs backquotes, as in "`1` = 0". A term of the formula stands for all its columns: "C(g) = 0", or
-        "C(g)" alone, tests a factor. For a softmax "b: x1 = c: x1", where a bare "x1 = 0" is said of every outcome.
+        or the formula spells them; a name that is a number needs backquotes, as in "`1` = 0". A term of the formula means all its columns: "C(g) = 0", or
+        "C(g)" alone, tests a factor. For a softmax "b: x1 = c: x1", where a bare "x1 = 0" applies to every outcome.
     prob : float
         Probability of every interval, between 0 and 1.
     covariance : str or DataArray, optional
-        The name of a kind such as "HC3", "cluster" or "HAC", or what `fit.covariance(...)` returned. It replaces the fit's own and
+        The name of a kind such as "HC3", "cluster" or "HAC", or the result of `fit.covariance(...)`. It replaces the fit's own and
         leaves Wald's test alone, as `tests="wald"` does.
     groups : str or array (n,) or pair of these, optional
         For covariance="cluster", as in `fit.covariance`.
     lags : int, optional
         For covariance="HAC", as in `fit.covariance`.
     data : table, optional
-        The table in which a name of `groups` stands.
+        The table that has the column named by `groups`.
     tests : str or list of str
         "wald", "likelihood" or both.
     adjust : {"holm", "bonferroni", "single-step"}, optional
-        Of several equalities of a maximum likelihood fit: `estimates` gain the p-value of each alone (p_unadjusted), the adjusted p_value, and
-        intervals that hold for all together. "single-step" uses their joint law.
+        For several equalities of a maximum likelihood fit: `estimates` gain the p-value of each alone (p_unadjusted), the adjusted p_value, and
+        simultaneous intervals. "single-step" uses their joint distribution.
 
     bootstrap : int, optional
-        Of "sd(x | g) = 0": the number of responses drawn under the null, to each of which both models are fitted.
+        For "sd(x | g) = 0": the number of responses drawn under the null; both models are fitted to each.
 
     Returns
     -------
@@ -197,7 +197,7 @@ def _parse_restrictions(fit: Fit, text: str) -> list[Restriction]:
 
 
 def _has_limit(fit: Fit) -> bool:
-    """A maximum likelihood fit some of whose coefficients run to infinity, where the likelihood has a limit."""
+    """Return whether some maximum likelihood coefficients run to infinity while the likelihood has a limit."""
     s = fit.solution
     at_infinity = s.status is Status.NO_MAXIMUM and s.not_estimable is not None
     return (

@@ -43,7 +43,7 @@ PENALISED = (
 
 @dataclass(frozen=True, eq=False)
 class Combinations:
-    """L beta of an estimate with its covariance; L (q, p m) over vec(beta), r (q,) what it is tested against."""
+    """L beta of an estimate with its covariance; L (q, p m) over vec(beta), r (q,) its values under the null."""
 
     fit: Fit
     read: list[Restriction]
@@ -240,7 +240,7 @@ def _describe_scales(c: Combinations) -> tuple[str, ...]:
 def _adjust_family(
     result: Hypothesis, c: Combinations, *, prob: float, adjust: str
 ) -> Hypothesis:
-    """The equalities with adjust_tests p-values, and intervals that hold for all together."""
+    """The equalities with adjusted p-values and simultaneous intervals."""
     require_tests(has_tests(c.fit) and not c.has_prior, c.std_error)
     adjusted = adjust_tests(
         (c.value - c.r) / c.std_error, c.half @ c.half.T, c.df, prob=prob, adjust=adjust

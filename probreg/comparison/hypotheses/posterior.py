@@ -1,4 +1,4 @@
-"""What a posterior says of linear restrictions: the probability of an inequality, and how far an equality lies out."""
+"""Linear restrictions under a posterior: the probability of an inequality, and the credible level of an equality."""
 
 import numpy as np
 from scipy.special import chdtr, fdtr, gammaln, logsumexp, ndtr, stdtr
@@ -182,8 +182,8 @@ def error_of_draws(values: Array) -> float:
 
 
 def savage_dickey(fit: Fit, L: Array, r: Array) -> float | None:
-    """log p(L beta = r | y) - log p(L beta = r): the log Bayes factor of the equality against the model that does not hold
-    it, where both densities are known exactly; None elsewhere (Dickey 1971). The restricted model has the prior of the
+    """log p(L beta = r | y) - log p(L beta = r): the log Bayes factor of the equality against the unrestricted
+    model if both densities are known exactly, otherwise None (Dickey 1971). The restricted model has the prior of the
     other parameters given L beta = r."""
     model = fit.model
     s = fit.solution

@@ -30,7 +30,7 @@ from probreg.model.model import Model
 from probreg.numerics.frame import map_of_columns
 
 Array = np.ndarray
-_NONE = 1e-8  # of the largest information: below it rows have none, whose response is certain in the limit
+_NONE = 1e-8  # of the largest information: a row below it has none, because its response is certain in the limit
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +69,7 @@ def independent(L: Array, r: Array) -> Restrictions:
 
 
 def estimable(fit: Fit, L: Array) -> None:
-    """Incompatible for a combination of coefficients that the rows do not tell (Searle 1971)."""
+    """Raise Incompatible for a combination of coefficients that the rows do not identify (Searle 1971)."""
     if fit.solution.null_space is None:
         return
     N = map_of_columns(fit.solution.null_space, fit.model.shape[1])
@@ -163,7 +163,7 @@ def _of_least_squares(fit: Fit, restrictions: Restrictions) -> tuple[float, floa
     if not fit.model.unknown:
         return W, W
     assert s.df is not None
-    growth = W / s.df  # the scale holds RSS / df
+    growth = W / s.df  # the scale contains RSS / df
     return n * float(np.log1p(growth)), n * growth / (1.0 + growth)
 
 

@@ -1,4 +1,4 @@
-"""What a hypothesis comes back as: its null in words, the combinations with their intervals, tests or probabilities."""
+"""The result of a hypothesis test: the null in words, the combinations with their intervals, tests or probabilities."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -54,7 +54,7 @@ class Hypothesis:
 
     @property
     def table(self) -> Any:
-        """The tests, or what the posterior says, one row each: DataFrame, unrounded."""
+        """The tests, or the posterior probabilities, one row each: DataFrame, unrounded."""
         import pandas as pd
 
         if self.tests:

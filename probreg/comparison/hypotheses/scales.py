@@ -36,7 +36,7 @@ class ScaleQuestion(NamedTuple):
 
 
 def asked_of_scale(fit: Fit, text: Any) -> ScaleQuestion | None:
-    """What is asked of a scale, None where the text is of coefficients. DataError for a scale that this fit does not have."""
+    """Return the hypothesis on a scale, or None if the text is about coefficients. DataError for a scale that this fit does not have."""
     if isinstance(text, str):
         parsed = _ASKED.fullmatch(text.strip())
     else:

@@ -34,7 +34,7 @@ _LEAST = 19  # replicates of a bootstrap
 
 
 class Question(NamedTuple):
-    """A term, the number of the effect whose standard deviation is to be zero, and the linear predictor."""
+    """A term, the number of the effect with standard deviation zero under the null, and the linear predictor."""
 
     term: GroupedTerm
     effect: int

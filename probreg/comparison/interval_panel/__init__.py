@@ -1,4 +1,4 @@
-"""Every interval of one quantity side by side, why they differ, and how often each holds the truth."""
+"""Every interval of one quantity side by side, the reasons for differences, and the coverage of each."""
 
 from probreg.comparison.interval_panel.coverage import (
     Coverage as Coverage,

@@ -1,4 +1,4 @@
-"""How often intervals hold the truth, by simulation: responses drawn from a model whose parameters are known."""
+"""Coverage of intervals by simulation: responses drawn from a model with known parameters."""
 
 import warnings
 from collections import Counter
@@ -58,7 +58,7 @@ class Coverage(PrintsTable):
 
     @property
     def verdicts(self) -> tuple[str, ...]:
-        """One sentence per kind: as claimed, or at which coefficient it is furthest from that; and what failed."""
+        """One sentence per kind: coverage as claimed, or the coefficient with the largest deviation; and the number of failures."""
         return tuple(_verdict(self, kind) for kind in self.table.index.unique("kind"))
 
     @property
@@ -93,7 +93,7 @@ def _verdict(result: Coverage, kind: str) -> str:
 
 
 class _Job(NamedTuple):
-    """What one data set takes."""
+    """The inputs of one simulated data set."""
 
     model: Model
     beta: Array  # (p, m)
@@ -116,7 +116,7 @@ def coverage(
     workers: Workers = 1,
     progress: Flag | None = None,
 ) -> Coverage:
-    """The share of simulated data sets whose intervals hold the truth, with its Monte Carlo error.
+    """Simulate the coverage of intervals: the share of data sets in which they contain the truth, with its Monte Carlo error.
 
     Responses are drawn from the likelihood of `model` at `truth`, and each data set is fitted under the model's prior.
     A row of weight w counts as w rows. Data set k has its own seed, so that `workers` change nothing. Data sets without
@@ -133,11 +133,11 @@ def coverage(
     reps : int
         Number of data sets.
     n : int, optional
-        Rows of each, drawn anew from the model's; without it the model's own rows.
+        Number of rows of each data set, drawn from the model's rows; by default the model's own rows.
     prob : float
         Probability of every interval, between 0 and 1.
     seed : int
-        Of everything random.
+        Seed of all random numbers.
     workers : int
         Threads.
     progress : bool, optional

@@ -1,4 +1,4 @@
-"""The intervals that can be asked of a fit, by name."""
+"""The available intervals of a fit, by name."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class Interval:
-    """An interval as it is asked for: its kind, the covariance behind it, and for `coverage` the method that fits.
+    """A requested interval: its kind, its covariance, and for `coverage` the method that fits.
 
     Parameters
     ----------

@@ -70,7 +70,7 @@ def interval_panel(
 ) -> IntervalPanel:
     """Every interval that each fit offers for one coefficient, or for the mean at one row `at`.
 
-    Kinds that a fit does not have stand in the table with the reason.
+    Kinds that a fit does not have are in the table with the reason.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def interval_panel(
     coef : str, optional
         A name of `fit.parameter_names` ("x", or "x: b" for class b).
     at : table or array, optional
-        One row of data as for `predict`, with the interval of a new observation beside those of the mean.
+        One row of data as for `predict`, with the interval of a new observation next to the intervals of the mean.
     prob : float
         Probability of every interval, between 0 and 1.
     kinds : iterable of str, or mapping, optional

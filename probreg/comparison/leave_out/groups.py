@@ -1,8 +1,8 @@
 """The log density of the rows of each group given the rows of all others, p(y_g | y_-g).
 
 Under Gaussian noise it is exact at given scales: with V the covariance of the coefficients given all rows, e_g the residuals of the
-group and R = I - X_g V X_g' / sigma^2, the response of a group whose rows are left out has the mean y_g - R^-1 e_g and the covariance
-sigma^2 R^-1. Draws of the scales theta are weighed,
+group and R = I - X_g V X_g' / sigma^2, the response of a group, with its rows left out, has the mean y_g - R^-1 e_g and the covariance
+sigma^2 R^-1. Draws of the scales theta are weighted,
 
     p(y_g | y_-g) = 1 / E[1 / p(y_g | y_-g, theta)],   theta ~ p(theta | y),
 
@@ -44,7 +44,7 @@ _SCALE_DRAWS = 1000  # draws of the scales that are weighted
 _EFFECT_DRAWS = 400  # draws at which the effects of a group are integrated out
 _NODES = 256  # quadrature points at each draw
 _TINY = 1e-10  # added to variances and roots that may be zero
-_NODE_VARIANCE = 1.5  # covariance of the quadrature points over that of the effects
+_NODE_VARIANCE = 1.5  # ratio of the covariance of the quadrature points to the covariance of the effects
 
 
 def group_labels_of(fits: Mapping[str, Fit], group: str) -> Array:
@@ -328,7 +328,7 @@ def _log_density_without_effects(
     )
     b = beta[:, columns].reshape(len(beta), -1)
     size = b.shape[1]
-    # points b_j ~ q = N(mean, C) of what the draws say of the effects of this group
+    # points b_j ~ q = N(mean, C), the normal approximation from the draws of this group's effects
     C = _NODE_VARIANCE * np.atleast_2d(np.cov(b.T)) + _TINY * np.eye(size) * max(
         float(np.var(b)), _TINY
     )

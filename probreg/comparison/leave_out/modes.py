@@ -59,7 +59,7 @@ class RowModes(NamedTuple):
 
 
 def has_closed_form(model: Model) -> bool:
-    """Return whether the mode is that of ridge regression."""
+    """Return whether the mode is a ridge regression estimate."""
     return METHODS["closed_form"]().obstacle(model) is None
 
 
@@ -182,7 +182,7 @@ def rows_in_doubt(
     error = np.nan_to_num(error, nan=np.inf, posinf=np.inf)
     order = np.argsort(error)
     over = np.flatnonzero(~(np.cumsum(error[order] * weight[order]) <= allowed))
-    # rows that are alike are refitted alike
+    # identical rows have identical refits
     if len(over):
         return np.flatnonzero(error >= (1.0 - 1e-6) * error[order[over[0]]])
     return over

@@ -2,7 +2,7 @@
 
 Twice the difference of the log likelihoods is chi-square(d) for d parameters that are zero in the smaller model. Where one of them is a
 standard deviation, zero is its edge: the law is a mixture of chi2(d - 1) and chi2(d), half each (Self & Liang 1987; Stram & Lee 1994).
-Of several standard deviations the mixture depends on the data, and chi-square(d) bounds the p-value from above.
+For several standard deviations the mixture depends on the data, and chi-square(d) bounds the p-value from above.
 """
 
 from collections.abc import Mapping
@@ -118,7 +118,7 @@ def likelihood_ratios(fits: Mapping[str, Fit]) -> tuple[DataFrame, tuple[str, ..
 
 
 def _candidate(name: str, fit: Fit) -> _Candidate:
-    """Incompatible for a fit whose likelihood is at no maximum."""
+    """Raise Incompatible for a fit that is not at a maximum of its likelihood."""
     scales = fit.solution.effect_scales
     if scales is None and is_maximum_likelihood(fit):
         k = estimated_coefficients(fit) + len(fit.model.unknown)

@@ -47,8 +47,8 @@ def stacking(log_density: Array, share: Array | None = None) -> Array:
     """argmax over the simplex of sum_i log sum_k w_k exp(log_density[i, k]), (K,) from (N, K). `share` (N,) of sum one
     is the weight of each observation in the sum, by default 1 / N.
 
-    The objective is concave, and EM steps w_k <- w_k mean_i(p_ik / sum_l w_l p_il) climb it. Two of them tell how fast they shrink, and a longer
-    step goes where many would (Varadhan & Roland 2008): 34 in place of 16,923 for two logistic regressions of 6,366 rows. They stop
+    The objective is concave, and EM steps w_k <- w_k mean_i(p_ik / sum_l w_l p_il) climb it. Two steps give the rate of convergence, and one longer
+    step replaces many (Varadhan & Roland 2008): 34 in place of 16,923 for two logistic regressions of 6,366 rows. They stop
     when no model gains more than a rounding, max_k mean_i(p_ik / mixture_i) <= 1 being the condition of the maximum. Source: Yao,
     Vehtari, Simpson & Gelman 2018. DataError for a log density that is not finite.
 
@@ -124,7 +124,7 @@ class ModelComparison(PrintsTable):
     elpd_diff from the best and the SE of that paired difference; p_loo, by how much the in-sample score flatters; weight
     by stacking; heldout and its SE; loo, how it was had.
 
-    `tests`, where they were asked for: a DataFrame with fit, against, statistic, df, p and p_chi2.
+    `tests`, if `test` was given: a DataFrame with fit, against, statistic, df, p and p_chi2.
     """
 
     table: DataFrame
@@ -133,7 +133,7 @@ class ModelComparison(PrintsTable):
     tests: DataFrame | None = None
 
     def difference(self, first: str, second: str) -> tuple[float, float]:
-        """elpd of `first` minus that of `second` and the standard error sqrt(N var_i) of this paired difference."""
+        """Return the elpd of `first` minus the elpd of `second` and the standard error sqrt(N var_i) of this paired difference."""
         a, b = (self.pointwise.sel(fit=name).values for name in (first, second))
         weight = self.pointwise.coords.get("sampling_weight")
         return _sum_and_error(a - b, None if weight is None else weight.values)
@@ -169,7 +169,7 @@ def compare_models(
 
     Leave-one-out is exact for least squares, conjugate posteriors and Gaussian modes at held scales (closed form). Other modes are refitted without
     each row up to 500 rows; of more one Newton step serves, with refits until less than 0.01 nats of the sum are in doubt, by an estimate. Other posteriors have PSIS. Rows that are read by the block have the criteria but no leave-one-out, with a note. Under sampling weights each row is left out whole, and elpd_loo is sum_i w_i log p(y_i | other rows) with weights of sum n,
-    an estimate for the population; its error is that of a weighted mean.
+    an estimate for the population; its error is the standard error of a weighted mean.
 
     Parameters
     ----------
@@ -178,8 +178,8 @@ def compare_models(
     heldout : table, optional
         Further rows with their response, scored by the predictive density of every fit.
     leave_out : str, optional
-        What groups are of, such as "Subject": elpd_loo is then of the rows of each group given those of all others, exact for
-        Gaussian noise at given scales. Scales of an evidence fit are held; those of a posterior are weighed over draws.
+        The grouping factor, such as "Subject": elpd_loo is then for the rows of each group given the rows of all others, exact for
+        Gaussian noise at given scales. Scales of an evidence fit are fixed; scales of a posterior are averaged over weighted draws.
     test : {"lr"}, optional
         Likelihood ratio tests of nested maximum likelihood fits, each against the next smaller one, in `tests`. With effects by
         group all are by ML, or by REML with the same flat columns. A standard deviation of zero is at its edge, where the law of
@@ -197,7 +197,7 @@ def compare_models(
     DataError
         Unless all fits have the same rows, response and weights.
     Incompatible
-        For a density beside probabilities; for a test of fits that are not nested or not by maximum likelihood.
+        For a density compared with probabilities; for a test of fits that are not nested or not by maximum likelihood.
 
     References
     ----------
@@ -255,7 +255,7 @@ def compare_models(
 
 
 def _left_out(fit: Fit, size: int) -> LeftOut:
-    """Of `size` observations, which is 0 where no fit has its rows in memory."""
+    """Return the leave-one-out densities of `size` observations; `size` is 0 if no fit has its rows in memory."""
     obstacle = _unusable(fit) or fit.model.design.rows_obstacle(
         "leave-one-out", _INSTEAD
     )
@@ -358,8 +358,8 @@ def _sampling_weight(fit: Fit) -> Array | None:
 def _shared_weights(
     log_density: Array, fits: Sequence[Fit], weight: Array | None
 ) -> Array:
-    """Stacking weights (K,) of (N, K), where fits of one answer share the weight of their mean density: equal densities, and posteriors of
-    one model, whose densities differ by the error of their draws. Sampling weights (N,) are factors of the log densities."""
+    """Stacking weights (K,) of (N, K), where equivalent fits share the weight of their mean density: equal densities, and posteriors of
+    one model, because their densities differ only by Monte Carlo error. Sampling weights (N,) are factors of the log densities."""
     share = None
     if weight is not None:
         counted = weight > 0.0
@@ -466,7 +466,7 @@ def _flat_apart(fits: Mapping[str, Fit]) -> bool:
 
 
 def _restricted_apart(fits: Mapping[str, Fit]) -> bool:
-    """The same where effects vary by a group, whose evidence is the restricted likelihood."""
+    """The same for models with effects by group, because their evidence is the restricted likelihood."""
     return _flat_apart(fits) and any(
         f.model.design.recipe.grouped for f in fits.values()
     )
@@ -547,7 +547,7 @@ def _model_row(fit: Fit, left_out: LeftOut, heldout: Any) -> dict[str, Any]:
 
 
 def _sum_and_error(values: Array, weight: Array | None = None) -> tuple[float, float]:
-    """The sum and sqrt(N var): the standard error of a sum of N terms, were the observations drawn anew. Terms w_i v_i with sampling
+    """The sum and sqrt(N var): the standard error of a sum of N terms over repeated samples of the observations. Terms w_i v_i with sampling
     weights of sum N add up to N times a weighted mean, with the error sqrt(N / (N - 1) sum_i w_i^2 (v_i - mean)^2)."""
     n = len(values)
     if n < 2:

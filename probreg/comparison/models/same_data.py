@@ -15,8 +15,8 @@ Array = np.ndarray
 
 
 def refuse_other_data(base: str, first: Fit, name: str, second: Fit) -> None:
-    """DataError with the first thing in which the observations of two fits differ; Incompatible for a density beside
-    probabilities. Columns, priors, offsets and methods may differ: those are what is compared."""
+    """Raise DataError with the first difference between the observations of two fits; Incompatible for a density compared with
+    probabilities. Columns, priors, offsets and methods may differ, because the comparison is about them."""
     for fit_name, fit in ((base, first), (name, second)):
         if not fit.model.design.reachable:
             fit.model.design.need_rows(
@@ -80,7 +80,7 @@ def _describe_response_shape(y: Array) -> str:
 
 
 def _total_difference(first: Fit, second: Fit) -> str:
-    """The same of rows that are read by the block, told by sums over them; another order of the rows is no difference."""
+    """The same for rows that are read in blocks, compared by sums over them; another order of the rows is no difference."""
     x = _totals(first)
     y = _totals(second)
     unlike = [

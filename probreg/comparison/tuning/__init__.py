@@ -2,7 +2,7 @@
 
 `path(model)` follows the mode from the prior's centre to maximum likelihood as one factor multiplies every scale of the
 model's prior; `tune(model, by)` picks the factor by cross-validation, leave-one-out, evidence, AIC, BIC or the posterior's
-leave-one-out, and says what it minimised. The prior is bound to all rows once, also where it is stated on standardised
+leave-one-out, and reports the minimised criterion. The prior is bound to all rows once, also if it is stated on standardised
 columns, and is the same density in every fold. Criteria and losses are registered: one class each.
 """
 

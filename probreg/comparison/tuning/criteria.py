@@ -1,4 +1,4 @@
-"""Which scale of a prior is best: what a criterion is asked and answers, and what a prediction loses."""
+"""Criteria for the scale of a prior: the request to a criterion, its result, and the losses of predictions."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ class PredictionLoss(ABC):
     title: ClassVar[str]
 
     def obstacle(self, likelihood: Likelihood) -> str | None:
-        """Why it says nothing of this response, or None."""
+        """Return why the loss is not defined for this response, or None."""
         return None
 
     @abstractmethod
@@ -56,7 +56,7 @@ class LogLoss(PredictionLoss):
 @LOSSES.register
 @dataclass(frozen=True)
 class Squared(PredictionLoss):
-    """(y - E[y])^2; over classes sum_k (p_k - 1[y = k])^2, half of it for an event: the Brier score. Of trials that of the
+    """(y - E[y])^2; over classes sum_k (p_k - 1[y = k])^2, half of it for an event: the Brier score. For trials, the error of the
     share, (k / n - p)^2."""
 
     name, title = "squared", "squared error"
@@ -116,7 +116,7 @@ CRITERIA: Registry["Criterion"] = Registry("criterion")
 
 @dataclass(frozen=True, eq=False)
 class Request:
-    """What the user asked of a criterion that holds rows out; `model` is theirs, which names the columns of groups."""
+    """The user's settings for a criterion with held-out rows; `model` is the user's model, which names the columns of groups."""
 
     loss: PredictionLoss
     folds: Any = 10
@@ -165,7 +165,7 @@ _SIGMA = (
 
 
 def modes(model: Model, grid: Array) -> PathSolution:
-    """The modes along a grid. NotConverged says what to do where sigma, unknown beside priors on the raw scale, runs to 0."""
+    """Return the modes along a grid; NotConverged with a remedy if sigma, unknown under priors on the raw scale, runs to 0."""
     try:
         return mode_path(model, grid)
     except NotConverged as error:

@@ -1,7 +1,7 @@
 """log p(y | scale): the coefficients, and sigma where it is unknown, integrated out.
 
-Columns with a flat prior count with density 1 and p(sigma) = 1/sigma as it stands: constants, the same at every scale, that
-make the evidence of such a model comparable along its path and with nothing else.
+Columns with a flat prior count with density 1, and p(sigma) = 1/sigma without a constant. These constants are the same at every
+scale, so the evidence of such a model is comparable along its path only.
 """
 
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ def has_closed_evidence(model: Model) -> bool:
 def log_evidence(model: Model) -> float:
     """log p(y) in closed form, flat columns with density 1; nan where flat columns are not identified.
 
-    Of a process through a basis of few anchors it is Titsias' lower bound.
+    For a process with a basis of few anchors it is Titsias' lower bound.
 
     >>> from probreg.priors import Normal
     >>> model = Model.from_arrays([0.0, 1.0], [0.0, 3.0], intercept=False, prior=Normal(2.0), aux={"sigma": 1.0})

@@ -51,8 +51,8 @@ DF = "trace(H (H + P)^-1) over the coefficients off their kinks, H the informati
 class RegularisationPath:
     """The modes of a model along a grid of scales; `data` is a Dataset over (scale, coef[, outcome]).
 
-    `data` holds beta; df, the effective degrees of freedom; log_likelihood at the mode; AIC and BIC, with k = df + unknown
-    auxiliary parameters; log_evidence where it is closed form; penalty, the weight in -log p = weight R(w) of each column,
+    `data` contains beta; df, the effective degrees of freedom; log_likelihood at the mode; AIC and BIC, with k = df + unknown
+    auxiliary parameters; log_evidence if it has a closed form; penalty, the weight in -log p = weight R(w) of each column,
     and lam = 2 sigma^2 weight in RSS + lam R(w) for a Gaussian likelihood; auxiliary parameters; kkt and status. nan where
     no mode was found.
     """
@@ -62,7 +62,7 @@ class RegularisationPath:
 
     @cached_property
     def data(self) -> Dataset:
-        """Everything along the path, labelled; attrs say what df is and what the scale multiplies."""
+        """Everything along the path, labelled; attrs define df and the quantity that the scale multiplies."""
         import xarray as xr
 
         solution = self.solution
@@ -138,7 +138,7 @@ class RegularisationPath:
     def fit_at(
         self, scale: Positive, method: Method | MethodName = "auto", *, seed: Seed = 0
     ) -> Fit:
-        """`fit(path.model_at(scale), method)`: the mode there with all that a Fit says, or its posterior."""
+        """`fit(path.model_at(scale), method)`: the mode at this scale as a Fit, or the posterior."""
         return fit(self.model_at(scale), method, seed=seed)
 
     @check_arguments
@@ -201,7 +201,7 @@ class RegularisationPath:
         return notebook_html([head], notes=lines_below)
 
     def _summary_lines(self) -> list[str]:
-        """What the path is of, its scales, and where criteria are least."""
+        """The model of the path, its scales, and the scale at the minimum of each criterion."""
         scales = self.scales
         bad = sum(not s.good for s in self.solution.status)
         lines = [

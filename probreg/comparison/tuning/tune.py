@@ -38,7 +38,7 @@ _WITHIN = (
 @dataclass(frozen=True, eq=False)
 class TuningResult:
     """`model`, with the prior at the chosen `scale` (a factor on every scale of the prior); `table`, a DataFrame with the
-    score, its standard error, df and sigma of every scale, unrounded; `description` of what was minimised; `parts`, a DataArray of
+    score, its standard error, df and sigma of every scale, unrounded; `description` of the minimised criterion; `parts`, a DataArray of
     the scores of folds (scale, fold) or observations (scale, obs), where rows were held out."""
 
     model: Model
@@ -104,7 +104,7 @@ def tune(
     model : Model
         A model.
     by : str or Criterion
-        "cv", "loo" (in closed form for Gaussian models with normal priors, else by one Newton step and said so),
+        "cv", "loo" (in closed form for Gaussian models with normal priors, else by one Newton step, with a note),
         "gcv", "evidence", "aic", "bic", "psis" (leave-one-out of the posterior), or a Criterion with its settings such as
         `PSIS(method="nuts")`.
     scales : sequence of float, optional
@@ -114,11 +114,11 @@ def tune(
     groups : array (n,), optional
         For "cv": rows with the same label stay together.
     rule : {"min", "1se"}
-        "1se" takes the strongest prior whose score is within one standard error of the least.
+        "1se" takes the strongest prior with a score within one standard error of the minimum.
     score : str or PredictionLoss
         The loss of a held-out observation: "log", "squared", "zero_one", or "predictive" with loo.
     seed : int
-        Of the folds.
+        Seed of the folds.
     progress : bool, optional
         Whether a bar is shown; by default after a second, at a terminal or in a notebook.
 

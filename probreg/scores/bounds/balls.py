@@ -37,7 +37,7 @@ def kernel(
 ) -> Bound:
     """Squared loss of a ball ||f|| <= Lam of a kernel: R <= R^ + 4 M Lam sqrt(tr K) / m + 3 M^2 sqrt(log(2 / delta) / 2m).
 
-    With r = sup sqrt(k(x, x)) known before the rows it is 4 M Lam r / sqrt(m) + M^2 sqrt(log(1 / delta) / 2m). Of Linear()
+    With r = sup sqrt(k(x, x)) known before the rows it is 4 M Lam r / sqrt(m) + M^2 sqrt(log(1 / delta) / 2m). For Linear()
     it is the bound for ||w||_2 <= Lam. The class has no offset; with one, |b| <= B, 4 M B / sqrt(m) is added.
 
     Parameters

@@ -1,4 +1,4 @@
-"""Bounds that hold for every member of a class at once, so for the one that was chosen on the same rows."""
+"""Bounds for every member of a class at once, and so for the member that was chosen on the same rows."""
 
 from typing import Literal
 
@@ -49,7 +49,7 @@ def finite(
     Returns
     -------
     Bound
-        H| costs beside one predictor.|Its complexity is the cost of |H| relative to one predictor.|H| costs beside one predictor.
+        The bound; its complexity is the cost of |H| predictors relative to one.
 
     Raises
     ------

@@ -37,7 +37,7 @@ def kernel_complexity(
     draws : int
         N.
     seed : int
-        Of the signs.
+        Seed of the signs.
     delta : float
         The probability with which the limit may fail; it adds to the probability of the bound on the risk.
 
@@ -113,7 +113,7 @@ def l1_complexity(
     draws : int
         N.
     seed : int
-        Of the signs.
+        Seed of the signs.
     delta : float
         The probability with which the limit may fail; it adds to the probability of the bound on the risk.
 

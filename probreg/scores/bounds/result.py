@@ -25,7 +25,7 @@ FIXED = Assumption(
 
 @dataclass(frozen=True)
 class Bound:
-    """An upper limit of the risk that holds with probability 1 - delta over the rows; made by the functions of `pr.bounds`.
+    """An upper limit of the risk, valid with probability 1 - delta over the rows; the result of the functions of `pr.bounds`.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ class Bound:
     deviation : float
         The cost of the random sample of rows.
     assumptions : tuple of Assumption
-        The conditions of the theorem, and whether they hold.
+        The conditions of the theorem, and whether they are met.
     source : str
         Who proved it.
     vacuous : bool

@@ -70,7 +70,7 @@ def stability(
     n : int
         m, the number of rows.
     lam : float
-        Of the mean loss: that of the sum over m, 1 / (2 C m) of support vectors.
+        The penalty of the mean loss: the penalty of the sum divided by m, 1 / (2 C m) for support vector machines.
     row_norm : float
         r = sup sqrt(k(x, x)), known before the rows.
     half_width : float
@@ -131,9 +131,9 @@ def hold_out(
 ) -> Bound:
     """Losses of one fit on h rows that it has not seen: R <= mean + sqrt(2 V log(2 / delta) / h) + 7 M log(2 / delta) / (3 (h - 1)).
 
-    V is the sample variance of the losses (Maurer & Pontil). Hoeffding has M sqrt(log(1 / delta) / 2h), less where losses
-    vary much. With folds each pays delta / K, and the mean over folds bounds the mean risk of the K fits, not that of a fit
-    on all rows.
+    V is the sample variance of the losses (Maurer & Pontil). Hoeffding has M sqrt(log(1 / delta) / 2h), which is smaller if
+    losses vary much. Each fold uses delta / K, and the mean over folds bounds the mean risk of the K fits, not the risk of a
+    fit on all rows.
 
     Parameters
     ----------
@@ -240,8 +240,8 @@ def pac_bayes(
 ) -> Bound:
     """PAC-Bayes: kl(R^(rho) / M || R(rho) / M) <= (KL(rho || pi) + log(2 sqrt(m) / delta)) / m, solved for the mean loss R(rho) of draws.
 
-    kl(q || p) = q log(q / p) + (1 - q) log((1 - q) / (1 - p)). It is the mean risk of predictors drawn from rho. By Jensen's
-    inequality it bounds that of the mean of their predictions too where the loss is convex; not that of a fit at the mean.
+    kl(q || p) = q log(q / p) + (1 - q) log((1 - q) / (1 - p)). R(rho) is the mean risk of predictors drawn from rho. By
+    Jensen's inequality it also bounds the risk of their mean prediction if the loss is convex, but not of a fit at the mean.
 
     Parameters
     ----------

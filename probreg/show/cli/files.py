@@ -128,7 +128,7 @@ def _read_text(
 
 
 def _with_exact_numbers(rows: "pd.DataFrame", read: Any) -> "pd.DataFrame":
-    """Read large whole numbers beside missing values again: as floats they are rounded."""
+    """Read columns with large whole numbers and missing values again, because floats round them."""
     rounded = [
         name
         for name in rows

@@ -18,7 +18,7 @@ FAILURE, INTERRUPTED = 1, 130
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command in `arguments`, by default those of the process, and exit with its code."""
+    """Run the command in `arguments`, by default the arguments of the process, and exit with its code."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a terminal without ✓ or ° prints ?
             stream.reconfigure(errors="replace")

@@ -1,4 +1,4 @@
-"""What a command writes: text, JSON or CSV on the standard output; progress, notes and warnings on the standard error."""
+"""The output of a command: text, JSON or CSV on the standard output; progress, notes and warnings on the standard error."""
 
 import sys
 import warnings

@@ -18,7 +18,7 @@ COVARIANCES = (
 
 
 def methods_of(names: Sequence[str], settings: Sequence[str]) -> dict[str, Method]:
-    """Methods by name, each with those of the settings NAME=VALUE that it has.
+    """Return methods by name, each with the settings NAME=VALUE that apply to it.
 
     >>> methods_of(["nuts", "newton"], ["draws=2000", "engine=pymc"])["nuts"].draws
     2000

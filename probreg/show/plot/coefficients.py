@@ -44,7 +44,7 @@ def coefficients(
     """Draw estimates with intervals of probability `prob`, of one fit or of several.
 
     Each coefficient has a panel with its own axis, because their units differ. A line marks zero if it is near. At most 40
-    parameters are drawn, without those of smooth functions if there are others.
+    parameters are drawn; coefficients of smooth functions are left out if there are others.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ def _draw_parameter(ax: Any, name: str, rows: list[Array | None]) -> None:
     """Draw the intervals of one parameter, one line for each fit; an infinite end is an arrow."""
     few_ticks(ax)
     _set_limits(ax, rows)
-    arrow = 5 if ax.get_title(loc="right") else 0  # letters beside the name
+    arrow = 5 if ax.get_title(loc="right") else 0  # letters next to the name
     label(ax, title=shorten(name, max(int(axes_size(ax)[0] * 13.5) - arrow, 8)))
     ax.spines["left"].set_visible(False)
     ax.tick_params(axis="y", length=0)

@@ -37,7 +37,7 @@ def coverage(
     Parameters
     ----------
     of : Coverage or mapping from str to Coverage
-        One result, or several by name, such as those of two sample sizes.
+        One result, or several by name, such as results of two sample sizes.
     figsize : pair of float, optional
         Width and height in inches.
 

@@ -42,8 +42,8 @@ def effects(
 ) -> "Figure":
     """Draw the effects of each group with intervals of probability `prob`, as in `fit.effects`.
 
-    Groups are in the order of the first effect, the largest at the top. Of more than 60 groups the 30 with the smallest and the
-    30 with the largest first effect are drawn, and of more than 6 panels the first 6.
+    Groups are in the order of the first effect, the largest at the top. If there are more than 60 groups, only the 30 with the
+    smallest and the 30 with the largest first effect are drawn; if there are more than 6 panels, the first 6.
 
     Parameters
     ----------

@@ -171,7 +171,7 @@ def _predict_path(fit: Fit, path: Sweep, prob: float) -> Any:
 def _predict_new_groups(
     fit: Fit, path: Sweep, prob: float, prediction: Any
 ) -> tuple[Any, str]:
-    """Replace the band of new observations by that of a new group, if effects vary by groups; name the group."""
+    """Replace the band of new observations by the band of a new group, if effects vary by groups; name the group."""
     if not fit.model.design.recipe.grouped or "new_lower" not in prediction:
         return prediction, ""
     try:
@@ -251,7 +251,7 @@ def _draw_fit(
 def _draw_points(
     ax: Any, fit: Fit, path: Sweep, y: Array, *, label: str, **look: Any
 ) -> None:
-    """Draw the rows, those of other levels than the curve's faint."""
+    """Draw the rows; rows of other levels than the curve's are faint."""
     area = np.broadcast_to(_area(fit), len(y))
     look = {"edgecolors": GREY, "linewidths": 0.8, "rasterized": len(y) > MANY, **look}
     for rows, options in ((path.met, {"label": label}), (~path.met, {"alpha": _FAINT})):

@@ -39,8 +39,8 @@ _DRAWS = 4000  # of the prior
 def prior_weight(fit: Fit, *, figsize: Size | None = None) -> "Figure":
     """Draw the densities of prior, likelihood and posterior of each coefficient that has a prior, each with height 1.
 
-    The likelihood is a normal around maximum likelihood with its standard error. The posterior is that of the draws, or
-    the normal around the mode. At most 12 coefficients are drawn, without those of smooth functions.
+    The likelihood is a normal around maximum likelihood with its standard error. The posterior is estimated from the draws, or
+    the normal around the mode. At most 12 coefficients are drawn, without coefficients of smooth functions.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def prior_weight(fit: Fit, *, figsize: Size | None = None) -> "Figure":
     Raises
     ------
     Incompatible
-        If every prior is flat, except for those of smooth functions, and for effects that vary by a group.
+        If every prior is flat, except for priors of smooth functions, and for effects that vary by a group.
 
     Examples
     --------

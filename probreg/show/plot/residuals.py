@@ -258,14 +258,14 @@ def _require_numbers(fit: Fit, plot_name: str) -> UnivariateLikelihood:
 
 
 def residual_name(likelihood: UnivariateLikelihood) -> str:
-    """Name quantile residuals; those of a discrete response are randomised."""
+    """Return the name of quantile residuals; for a discrete response they are randomised."""
     if isinstance(likelihood.support, str):
         return "quantile residual"
     return "randomised quantile residual"
 
 
 def residual_note(fit: Fit, seen: Observations, z: Array) -> str:
-    """Describe the method, the distribution of the residuals, and what the picture leaves out."""
+    """Describe the method, the distribution of the residuals and the rows that are not drawn."""
     if fit.target == "posterior":
         distribution = "under the posterior predictive"
     else:

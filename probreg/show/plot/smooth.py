@@ -49,7 +49,7 @@ def smooth(
     Parameters
     ----------
     fit : Fit
-        A fit whose formula has smooth terms.
+        A fit of a formula with smooth terms.
     term : str, optional
         "s(x)", with or without its options; "s(x, by=g)[a]" is one level. By default every function.
     derivative : bool

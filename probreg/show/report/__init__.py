@@ -1,4 +1,4 @@
-"""One page from one or several fits of one data set: first the answer, then what it rests on.
+"""One page from one or several fits of one data set: first the answer, then its basis.
 
 The page is one HTML file that needs nothing else: style and pictures are inside, and it prints on paper.
 """
@@ -49,7 +49,7 @@ SECTIONS = {
     "method": "Method",
     "versions": "Versions",
 }
-# effects that are told in sentences unasked; the others stand in the table
+# effects described in sentences by default; the others are only in the table
 _SENTENCES = 8
 _REASONS = 6  # differences that are explained, the largest first
 
@@ -69,11 +69,11 @@ def report(
     guarantee: Mapping[str, object] | None = None,
     progress: Flag | None = None,
 ) -> Path:
-    """Writes the analysis of `fits` (of the same rows) as one self-contained HTML page.
+    """Write the analysis of `fits` (of the same rows) as one self-contained HTML page.
 
     First the answer: a sentence for every effect, the estimates, a picture; then predictions of rows that are named, model,
-    checks, comparison, diagnostics, method and versions. Of several fits the last posterior answers, or the last that has an
-    estimate. The file takes its place when it is whole, and one that was there before is lost no sooner.
+    checks, comparison, diagnostics, method and versions. With several fits the answer comes from the last posterior, or from the
+    last fit with an estimate. The file is replaced only when the new one is complete.
 
     Parameters
     ----------
@@ -84,22 +84,22 @@ def report(
     prob : float
         Probability of every interval, between 0 and 1.
     title : str, optional
-        Of the page.
+        Title of the page.
     text : str, optional
         Your own words, after the title; an empty line ends a paragraph.
     sections : str or list of str, optional
-        What to include, in this order: "answer", "predictions", "groups", "model", "checks", "comparison", "diagnostics",
+        Sections to include, in this order: "answer", "predictions", "groups", "model", "checks", "comparison", "diagnostics",
         "method", "versions".
     effects : str, list of str, or mapping, optional
-        The variables whose effects are told, or a mapping from them to their moves as in `comparisons`, such as
-        {"temperature": -10}. By default all of them, by one unit or one standard deviation; a number whose effect is not
-        the same everywhere from one quartile to the other.
+        The variables of the effect sentences, or a mapping from them to their moves as in `comparisons`, such as
+        {"temperature": -10}. By default all of them, by one unit or one standard deviation, or from one quartile to the
+        other for a number with an effect that is not the same everywhere.
     predict : mapping or table, optional
         Rows to predict: a mapping from a name to its values, such as {"the launch": {"temperature": 31}}, or a table.
     data : table, optional
         The table the formula was read from, where that was changed since, to draw curves along its variables.
     guarantee : mapping, optional
-        Settings of `pr.guarantee`, such as {"y_range": (0.0, 1.0)}: adds what it says of each fit to the notes.
+        Settings of `pr.guarantee`, such as {"y_range": (0.0, 1.0)}: adds the bounds for each fit to the notes.
     progress : bool, optional
         Whether a bar is shown; by default after a second, at a terminal or in a notebook.
 
@@ -111,7 +111,7 @@ def report(
     Raises
     ------
     DataError
-        When the fits cannot stand in one table, and for variables, rows or sections that are not there.
+        If the fits cannot be in one table, and for variables, rows or sections that are not there.
 
     Examples
     --------
@@ -294,12 +294,12 @@ _MANY = 5_000  # rows above which a fit is not diagnosed row by row
 
 
 def _has_diagnostics(fit: Fit) -> bool:
-    """Whether it is looked at row by row: not very many rows, nor a pseudo-likelihood."""
+    """Return whether the fit has diagnostics by row: not very many rows, and no pseudo-likelihood."""
     return fit.model.design.n <= _MANY and fit.model.design.weight_kind != "sampling"
 
 
 def _after(fit: Fit) -> list[Finding]:
-    """What a diagnosis of the fit found."""
+    """Return the findings of the diagnostics of a fit."""
     if _has_diagnostics(fit):
         return [f for f in fit.once(_diagnosis) if f.applies]
     return []

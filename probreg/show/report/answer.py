@@ -1,4 +1,4 @@
-"""The answer of a report: a sentence for every effect that was asked about, and predictions of rows that were named.
+"""The answer of a report: a sentence for every requested effect, and predictions of named rows.
 
 A change of one variable changes every linear predictor by c' beta, c the change of the columns. Where c is the same in every row, the
 effect is exp(c' beta) times the odds or the count, or c' beta in units of the response; elsewhere it is an average over the rows.
@@ -159,7 +159,7 @@ def _own_variables(model: Model) -> tuple[str, ...]:
 def _of_variable(
     fit: Fit, population_rows: Population, name: str, how: Any, data: Any, prob: float
 ) -> list[EffectSentence]:
-    """The effects of a variable: for one move everywhere if that changes the columns alike, otherwise on average."""
+    """The effects of a variable: for one move everywhere if the move changes the columns equally in all rows, otherwise on average."""
     step = _plain_step(population_rows, name) if how is None else how
     changes = _changes(population_rows, name, step)
     differs = any(c is None for c in changes.values())
@@ -227,7 +227,7 @@ def _plain_step(population_rows: Population, name: str) -> str | None:
 
 
 def _column_change(population_rows: Population, move: Contrast) -> Array | None:
-    """c (p,), what the columns change by, where that is the same in every row; None elsewhere, and for a Gaussian process."""
+    """Return the change c (p,) of the columns if it is the same in every row; None otherwise, and for a Gaussian process."""
     if population_rows.design.recipe.processes:
         return None
     low, high = (population_rows.mean(move.variable, v) for v in (move.low, move.high))
@@ -270,7 +270,7 @@ def _move_words(population_rows: Population, move: Contrast) -> str:
 
 
 def effect_scale(likelihood: Likelihood, response: str) -> tuple[str, list[str]]:
-    """The scale of effects of one linear predictor, "ratio" or "difference", and what it is of, for each outcome."""
+    """Return the scale of effects of one linear predictor, "ratio" or "difference", and the quantity for each outcome."""
     if likelihood.outcomes:
         base = [str(v) for v in likelihood.levels if str(v) not in likelihood.outcomes]
         if base:
@@ -292,7 +292,7 @@ def effect_scale(likelihood: Likelihood, response: str) -> tuple[str, list[str]]
 
 
 def mean_words(likelihood: Likelihood, response: str) -> str:
-    """What the linear predictor is of the response: "the median of y", "P(y = 1)"."""
+    """Return the name of the quantity that the linear predictor models: "the median of y", "P(y = 1)"."""
     mean_name = likelihood.mean_name(response)
     if mean_name != response:
         return mean_name

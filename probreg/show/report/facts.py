@@ -1,4 +1,4 @@
-"""What was modelled, on which rows, under which prior, and how: one line per fact, one text per fit."""
+"""The model, rows, prior and method of each fit: one line per fact, one text per fit."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -25,7 +25,7 @@ class Fact(NamedTuple):
 
 
 def model_facts(fits: Mapping[str, Fit]) -> list[Fact]:
-    """What was modelled, in which rows, under which prior."""
+    """Return the model, rows and prior of each fit."""
     return _fact_lines([_of_model(fit.stated_model) for fit in fits.values()])
 
 
@@ -35,7 +35,7 @@ def method_facts(fits: Mapping[str, Fit]) -> list[Fact]:
 
 
 def _fact_lines(facts_by_fit: list[dict[str, str]]) -> list[Fact]:
-    """Every line in which some fit has something to say."""
+    """Return every line with a text for at least one fit."""
     lines = (
         Fact(name, tuple(facts.get(name, "") for facts in facts_by_fit))
         for name in dict.fromkeys(k for e in facts_by_fit for k in e)

@@ -1,6 +1,6 @@
-"""The pictures of a report, each as an image inside the page with a caption and a text for those who cannot see it.
+"""The pictures of a report, each as an image inside the page with a caption and alternative text.
 
-Beside them stands how far to trust draws: R-hat, effective sample sizes, divergent steps, predictive accuracy.
+It also has the diagnostics of draws: R-hat, effective sample sizes, divergent steps, predictive accuracy.
 """
 
 import base64
@@ -138,9 +138,9 @@ def versions() -> list[tuple[str, str]]:
     return numbers + [(name, version(name)) for name in _LIBRARIES]
 
 
-_MANY = 5_000  # rows above which a picture of single rows says nothing
-_DPI = 120.0  # of what is no line or letter
-_PANELS = 12  # coefficients whose priors are drawn
+_MANY = 5_000  # rows above which a picture of single rows is unreadable
+_DPI = 120.0  # of rasterized parts
+_PANELS = 12  # coefficients with drawn priors
 
 
 class Shown(NamedTuple):
@@ -244,7 +244,7 @@ def diagnostic_pictures(fits: Mapping[str, Fit], prob: float) -> list[Shown]:
 
 
 def _leverage_figure(fits: Mapping[str, Fit]) -> list[Shown]:
-    """Of the first point estimate that has one."""
+    """Draw the leverage of the first point estimate that has one."""
     good = (
         (n, f) for n, f in fits.items() if f.target == "mode" and f.solution.status.good
     )
@@ -271,7 +271,7 @@ def _chains(name: str, fit: Fit) -> list[Shown]:
 
 
 def judged_fit(fits: Mapping[str, Fit]) -> tuple[str, Fit]:
-    """The fit that answers, and whose agreement with the data is shown: the last posterior, else the last that has an estimate."""
+    """Return the fit of the answer and of the predictive check: the last posterior, else the last fit with an estimate."""
     good = [
         (name, fit) for name, fit in fits.items() if fit.solution.status.good
     ] or list(fits.items())

@@ -31,7 +31,7 @@ class Predictions(NamedTuple):
 def predictions_table(fits: Mapping[str, Fit], rows: Any, prob: float) -> Predictions:
     """The mean at each row with its interval, and the interval of a new observation if there is one.
 
-    `rows` is a mapping from names to rows, each a mapping from variables to values, or a table whose labels are the names.
+    `rows` is a mapping from names to rows, each a mapping from variables to values, or a table with the names as its labels.
     """
     table, names = named_rows(rows)
     cells: list[dict[str, str]] = []
