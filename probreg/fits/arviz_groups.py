@@ -1,6 +1,6 @@
-"""`fit.inference_data`: the tree of a fit in the words of ArviZ's examples: terms as variables, the response by its name, a prior.
+"""`fit.inference_data`: the tree of a fit with the names of ArviZ's examples: a variable per term, a named response, a prior.
 
-The numbers are those of `fit.tree`; the groups `prior` and `prior_predictive` are drawn.
+The numbers are the same as in `fit.tree`; the groups `prior` and `prior_predictive` are drawn here.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -40,7 +40,7 @@ _OF_ROWS = ("log_likelihood", "posterior_predictive", "observed_data")
 def arviz_tree(
     tree: Any, model: Model, solution: Solution, *, prior: int, by_term: bool, seed: int
 ) -> Any:
-    """The tree of a fit with `prior` draws from the priors, and one variable for each term if `by_term`."""
+    """Return the tree of a fit with `prior` draws from the priors, and one variable for each term if `by_term`."""
     import xarray as xr
 
     groups = {name: node.to_dataset() for name, node in tree.children.items()}
@@ -79,7 +79,7 @@ def arviz_tree(
 
 
 def named_terms(model: Model) -> tuple[TermVariable, ...]:
-    """The terms whose coefficients are reported one by one, as ArviZ has them."""
+    """Return the terms with coefficients that are reported one by one, as in ArviZ."""
     hyper = [
         name
         for names in hyper_names(model.joint, model.design).values()
@@ -90,13 +90,13 @@ def named_terms(model: Model) -> tuple[TermVariable, ...]:
 
 
 def _by_term(group: Any, terms: tuple[TermVariable, ...]) -> Any:
-    """`beta` in parts: a variable for each term, over its levels where it has several columns, outcomes first as in `to_pymc`."""
+    """Split `beta` into one variable per term, over the term's columns if it has several; outcomes come first as in `to_pymc`."""
     import xarray as xr
 
     beta = group["beta"]
     place = {
         int(j): k for k, j in enumerate(sorted(j for t in terms for j in t.columns))
-    }  # among those reported
+    }  # positions among the reported coefficients
     parts: dict[str, Any] = {}
     for t in terms:
         values = beta.isel(coef=[place[j] for j in t.columns]).drop_vars("coef")
@@ -104,7 +104,7 @@ def _by_term(group: Any, terms: tuple[TermVariable, ...]) -> Any:
             values = values.rename(coef=t.dims[0]).assign_coords(t.coords)
         else:
             values = values.isel(coef=0)
-        if not values.isnull().all():  # a flat prior has no draws
+        if not values.isnull().all():  # no draws exist under a flat prior
             parts[t.name] = values
     remaining = group.drop_vars("beta").drop_dims("coef", errors="ignore")
     dataset = xr.Dataset({**parts, **remaining.data_vars}, attrs=group.attrs)
@@ -115,7 +115,7 @@ def _by_term(group: Any, terms: tuple[TermVariable, ...]) -> Any:
 
 
 def _with_response(group: Any, model: Model, *, counted: bool) -> Any:
-    """`y` under the name of the response; classes and counts as integers, the names of classes in the attributes."""
+    """Rename `y` to the response; classes and counts become integers, with the class names in the attributes."""
     name = response_name(model.design, model.likelihood)
     renamed = group.rename(y=name) if name != "y" else group.copy()
     if not counted or isinstance(model.likelihood.support, str):
@@ -135,7 +135,7 @@ def _with_response(group: Any, model: Model, *, counted: bool) -> Any:
 
 
 def _with_variables(group: Any, model: Model) -> Any:
-    """The numeric variables that the formula read, beside X, as x axes of pictures."""
+    """Add the numeric variables of the formula to the group of X, as x axes of plots."""
     rows, _ = observation_rows(model)
     variables: dict[str, Any] = {}
     for name, values in model.design.read.items():
@@ -156,7 +156,7 @@ def _with_variables(group: Any, model: Model) -> Any:
 def _prior_groups(
     model: Model, draws: int, seed: int, *, by_term: bool
 ) -> tuple[dict[str, Any], str]:
-    """The groups `prior` and `prior_predictive`, and what is left out of them for want of a proper prior."""
+    """Return the groups `prior` and `prior_predictive`, and the variables left out because their prior is improper."""
     import xarray as xr
 
     if not model.design.n:
@@ -208,8 +208,10 @@ def _log_prior_by_term(
     log_prior: Any,
     blocks: Collection[int],
 ) -> Any:
-    """One log density (chain, draw) for each term; of blocks whose prior is no product over columns one for the block. Their sum is that of
-    `fit.tree`."""
+    """Return one log density (chain, draw) per term, or one per block if its prior does not factor over columns.
+
+    Their sum equals the sum in `fit.tree`.
+    """
     import xarray as xr
 
     dims = ("chain", "draw")
@@ -243,7 +245,7 @@ def _densities(
     draws: Mapping[str, Array],
     by_column: Mapping[int, str],
 ) -> dict[str, Callable[[], Array]]:
-    """By the name of a variable, the log density of the coefficients of a block that are in it."""
+    """Return by variable name the log density of the coefficients of a block that the variable contains."""
     unit = np.asarray(model.noise(draws)) if block.prior.sigma_units else 1.0
     prior = block.prior
     beta = draws["beta"]

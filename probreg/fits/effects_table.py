@@ -1,8 +1,8 @@
-"""The effects of groups as a table and as labelled arrays: conditional means and spreads, and how far each is pooled.
+"""Random effects as a table and as labelled arrays: conditional means, standard deviations and pooling.
 
-An effect b_gk is no parameter: it has a distribution given y, under REML and ML at the scales found, and its mean and standard
-deviation are reported. Its pooling is Var(b_gk | y) / Var(b_gk): 1 - pooling is the part of its prior variance that the rows of
-the group, and of others, take away.
+An effect b_gk is not a parameter: it has a distribution given y (under REML and ML at the estimated scales), and its mean and
+standard deviation are reported. Its pooling is Var(b_gk | y) / Var(b_gk): 1 - pooling is the share of its prior variance that
+the data remove.
 """
 
 import re
@@ -34,7 +34,7 @@ _SCALE = re.compile(
 
 
 def with_random_parameters(coefficients: Any, parameters: Any, model: Model) -> Any:
-    """Rows of coefficients as "fixed", and those of standard deviations, correlations and the noise as "ran_pars" (broom.mixed)."""
+    """Label rows of coefficients "fixed", and rows of standard deviations, correlations and the noise "ran_pars" (broom.mixed)."""
     import pandas as pd
 
     rows = []
@@ -60,7 +60,7 @@ def with_random_parameters(coefficients: Any, parameters: Any, model: Model) -> 
 
 
 def effects_called(model: Model, group: str | None) -> EffectsOfGroup:
-    """The grouping factor of this name, or the only one. DataError lists those there are."""
+    """Return the grouping factor of this name, or the only one. DataError lists the available ones."""
     effects = effects_of_groups(model)
     if not effects:
         raise Incompatible(
@@ -82,7 +82,7 @@ def effects_called(model: Model, group: str | None) -> EffectsOfGroup:
 def means_and_spreads(
     model: Model, solution: Solution, effects: EffectsOfGroup
 ) -> tuple[Array, Array]:
-    """(G, K) each, or (G, K, outcomes): the mean and the standard deviation of every effect given y."""
+    """Return the mean and the standard deviation of every effect given y, (G, K) or (G, K, outcomes) each."""
     m = model.shape[1]
     D = model.likelihood.contrast_matrix
     mean = outcomes_of(model, solution.beta[effects.columns])
@@ -98,7 +98,7 @@ def means_and_spreads(
 def ends_of(
     model: Model, solution: Solution, effects: EffectsOfGroup, prob: float
 ) -> tuple[Array, Array]:
-    """Lower and upper ends: of a normal at known scales, Student-t where that is the posterior, else of the draws."""
+    """Return lower and upper ends: normal at known scales, Student-t if the posterior is one, else quantiles of draws."""
     mean, sd = means_and_spreads(model, solution, effects)
     draws = solution.draws
     if draws is None or draws.elliptical:
@@ -113,8 +113,10 @@ def ends_of(
 
 
 def prior_variances(model: Model, solution: Solution, effects: EffectsOfGroup) -> Array:
-    """(K,) of each effect of a group, or (K, m) of linear predictors with scales of their own: at the scales found, their posterior
-    mean, or as stated; nan where that is not known."""
+    """Return the prior variance of each effect of a group, (K,), or (K, m) if linear predictors have separate scales.
+
+    The scales are estimates, posterior means or fixed by the model; nan if unknown.
+    """
     if solution.effect_scales is None:
         original = model
     else:
@@ -130,7 +132,7 @@ def prior_variances(model: Model, solution: Solution, effects: EffectsOfGroup) -
 def _prior_variances(
     original: Model, solution: Solution, effects: EffectsOfGroup, predictor: int | None
 ) -> Array:
-    """(K,) of the effects on one linear predictor, or on all alike."""
+    """Return the prior variances (K,) of the effects on one linear predictor, or on all of them together."""
     square: dict[tuple[str, str], float] = {}
     draw_values = {} if solution.draws is None else solution.draws.values
     for i, b in enumerate(original.joint.blocks):
@@ -164,7 +166,7 @@ def _prior_variances(
 def _square(
     value: Any, name: str | None, solution: Solution, draw_values: Mapping[str, Array]
 ) -> float:
-    if name is None:  # stated as a number
+    if name is None:  # fixed at a number
         return float(value) ** 2
     if name in draw_values:
         return float(np.square(draw_values[name]).mean())
@@ -176,7 +178,7 @@ def _square(
 def effects_table(
     model: Model, method: Method, solution: Solution, group: str | None, prob: float
 ) -> Any:
-    """A row for each group and effect, and outcome where there are several."""
+    """Return a row for each group and effect, and for each outcome if there are several."""
     import pandas as pd
 
     if not solution.given_scales.has_errors:
@@ -192,7 +194,7 @@ def effects_table(
     else:
         size = np.ones(())
     with np.errstate(divide="ignore", invalid="ignore"):
-        # Var(b | y) / Var(b); draws of the scale may leave a hair above 1
+        # Var(b | y) / Var(b); with draws of the scale it may exceed 1 slightly
         if before.ndim == 2:
             prior_variance = before * size
         else:
@@ -237,7 +239,7 @@ def effects_table(
 def effect_variables(
     model: Model, values: Mapping[str, Array], lead: tuple[str, ...] = ()
 ) -> dict[str, Any]:
-    """Variables `effects[g]`, or with another first word, of coefficients (..., p, m) by that word, over (g, effect[, outcome])."""
+    """Return variables `effects[g]`, or with another prefix, of coefficients (..., p, m) by prefix, over (g, effect[, outcome])."""
     import xarray as xr
 
     groups = effects_of_groups(model)
@@ -263,7 +265,7 @@ def effect_variables(
 
 
 def spread_variables(model: Model, solution: Solution) -> dict[str, Any]:
-    """Variables `effects[g]` and `effects_sd[g]` of an estimate."""
+    """Return the variables `effects[g]` and `effects_sd[g]` of an estimate."""
     variables = effect_variables(model, {"effects": solution.beta})
     for name, effects in effects_of_groups(model).items():
         _, sd = means_and_spreads(model, solution, effects)

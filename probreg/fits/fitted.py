@@ -1,4 +1,4 @@
-"""A model, the method that fitted it and the solution, and what is read off them without labels or tables."""
+"""A model, the method that fitted it and the solution, with the results that need no labels or tables."""
 
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -23,12 +23,14 @@ LIKELIHOOD_OF_REML = (
     "Evidence(criterion='ML')"
 )
 
-OF_ROWS = "of_rows_"  # begins the names of saved statistics that only the rows have
+OF_ROWS = (
+    "of_rows_"  # prefix of saved statistics that cannot be computed without the rows
+)
 
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """What every part of a fit reads: the fields, the estimate, the nuisance parameters, the log-likelihood."""
+    """The base of a fit: its fields, the estimate, the nuisance parameters and the log-likelihood."""
 
     model: Model
     method: Method
@@ -44,7 +46,7 @@ class Fitted:
 
     @cached_property
     def estimate(self) -> Dataset:
-        """The mode, or posterior means and standard deviations.
+        """Return the mode, or posterior means and standard deviations.
 
         Returns
         -------
@@ -55,7 +57,7 @@ class Fitted:
 
     @property
     def coef(self) -> DataArray:
-        """Coefficients on the raw columns: the mode, or posterior means.
+        """Return the coefficients on the raw columns: the mode, or posterior means.
 
         Returns
         -------
@@ -66,7 +68,7 @@ class Fitted:
 
     @property
     def aux(self) -> dict[str, float]:
-        """Auxiliary parameters such as sigma: estimated, and those held fixed.
+        """Return the auxiliary parameters such as sigma, both estimated and fixed.
 
         Returns
         -------
@@ -77,12 +79,12 @@ class Fitted:
 
     @property
     def aux_of_rows(self) -> dict[str, Any]:
-        """Auxiliary parameters of each training row, and its trials where a row counts them.
+        """Return the auxiliary parameters of each training row, and its number of trials if the response has trials.
 
         Returns
         -------
         dict
-            Numbers, or arrays (n,): under precisions w the noise scale of row i is that over sqrt(w_i).
+            Numbers, or arrays (n,): under precisions w the noise scale of row i is sigma / sqrt(w_i).
         """
         model = self.model
         return model.likelihood.at_rows(self.aux, model.design.precision) | model.given(
@@ -91,27 +93,28 @@ class Fitted:
 
     @property
     def parameter_names(self) -> list[str]:
-        """One name per coefficient, `column` or `column: outcome`, in the order of the covariance."""
+        """Return one name per coefficient, `column` or `column: outcome`, in the order of the covariance."""
         return parameter_names(self.model)
 
     @cached_property
     def log_likelihood(self) -> float:
-        """The log-likelihood log p(y | estimate), summed over the observations; at the posterior mean for a posterior.
+        """Return the log-likelihood log p(y | estimate), summed over the observations.
 
-        Of a maximum likelihood fit of effects that vary by a group it is marginal: the effects are integrated out, as in AIC.
+        For a posterior it is evaluated at the posterior mean. For a maximum likelihood fit with random effects it is marginal: the
+        effects are integrated out, as in AIC.
 
         Returns
         -------
         float
-            In nats; nan where no degrees of freedom are left for sigma, inf where sigma = 0 otherwise. Of a posterior of effects
-            that vary by a group it is given their means.
+            In nats; nan if no degrees of freedom are left for sigma, otherwise inf if sigma = 0. For a posterior with random effects it is
+            conditional on their means.
 
         Raises
         ------
         Incompatible
             Under sampling weights, which make a pseudo-likelihood; for REML, whose criterion is no likelihood of y.
         NotConverged
-            Without an estimate.
+            If there is no estimate.
         """
         refuse_sampling(self.model.design.weight_kind, "the log-likelihood")
         scales = self.solution.effect_scales
@@ -123,7 +126,7 @@ class Fitted:
 
     @cached_property
     def conditional_log_likelihood(self) -> float:
-        """log p(y | estimate) given the effects of groups, which is `log_likelihood` where there are none.
+        """Return log p(y | estimate) conditional on the random effects; equal to `log_likelihood` without random effects.
 
         Returns
         -------
@@ -140,7 +143,7 @@ class Fitted:
             self.solution.aux.get(a) == 0
             for a in held_at_limits(self.model, self.solution).unknown
         ):
-            return np.inf  # the columns meet every response
+            return np.inf  # the fit is exact
         return float(self.model.log_lik(self.solution.beta, **self.solution.aux))
 
     @property
@@ -156,7 +159,7 @@ class Fitted:
 
     @property
     def described(self) -> dict[str, Any]:
-        """What was done, in words: the modelled quantity, the method, a sampler's engine, its status, its notes."""
+        """Return a description of the fit: the modelled quantity, the method, a sampler's engine, its status, its notes."""
         s = self.solution
         status = s.status.describe(s.detail)
         notes = tuple(map(str, self.all_notes))
@@ -175,7 +178,7 @@ class Fitted:
 
     @property
     def _how(self) -> str:
-        """The method in words; at scales that were found the criterion is what a reader knows it by."""
+        """Return the name of the method; where evidence found the scales, the name of the criterion, such as REML."""
         scales = self.solution.effect_scales
         if scales is None:
             return self.method.name
@@ -191,14 +194,14 @@ class Fitted:
 
 
 def statistic_saved_without_rows(fit: Fitted, name: str) -> float | None:
-    """A statistic of the rows as `save` wrote it, of a fit that was saved without them; None for other fits."""
+    """Return a statistic of the rows that `save` wrote, for a fit saved without its rows; None for other fits."""
     if fit.model.design.reachable:
         return None
     return fit.solution.stats.get(f"{OF_ROWS}{name}")
 
 
 def has_working_errors(fit: Fitted) -> bool:
-    """Whether the standard errors of a mode are those of a working density, which is no statement about the response."""
+    """Whether the standard errors of a mode come from a working density, which is not a model of the response."""
     s = fit.solution
     if not fit.model.likelihood.working:
         return False

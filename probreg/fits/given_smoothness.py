@@ -1,11 +1,12 @@
-"""Smooth functions of stated smoothness: scales at which each spends given degrees of freedom, or has a given penalty weight.
+"""Smooth functions with given smoothness: scales for given degrees of freedom or given penalty weights.
 
-With J and P the information of the rows and the prior's precision, a function of F flat columns spends, at a scale tau of its range
-and other scales as they are,
+Let J be the information of the rows and P the prior's precision. A function with F unpenalised columns has, at a scale tau of its
+range and with the other scales fixed,
 
     edf(tau) = F + sum_s mu_s / (mu_s + tau^-2),    mu the eigenvalues of B = J_bb - J_bo (J_oo + P_oo)^-1 J_ob,
 
-which rises with tau from F to all of its columns. The scales of several functions are found in turn until none moves.
+effective degrees of freedom, which rise with tau from F to the number of its columns. The scales of several functions are
+found in turn until they converge.
 """
 
 from collections.abc import Mapping, Sequence
@@ -42,7 +43,10 @@ _TOL = 1e-10  # of degrees of freedom
 
 
 def fit_with_degrees(model: Model, df: float | Mapping[str, float]) -> Fit:
-    """The fit at the scales at which each smooth function spends `df`, its flat columns counted: one number, or one by term."""
+    """Fit at the scales where each smooth function has `df` degrees of freedom, including its unpenalised columns.
+
+    `df` is one number, or a mapping by term.
+    """
     functions = _functions(model, "df")
     targets = _by_function(model, functions, df, "df")
     m = model.shape[1]
@@ -83,9 +87,9 @@ def fit_with_degrees(model: Model, df: float | Mapping[str, float]) -> Fit:
 
 
 def fit_with_penalty(model: Model, sp: float | Mapping[str, float]) -> Fit:
-    """The fit under penalties of weight `sp` beside RSS, or beside -2 log L: one number, or one by term.
+    """Fit with penalties of weight `sp` added to RSS or to -2 log L: one number, or a mapping by term.
 
-    RSS + sp J(f), with J(f) = unit |u|^2 as `SmoothBasis.penalty` states it: tau^2 = sigma^2 / (sp unit).
+    The criterion is RSS + sp J(f), with J(f) = unit |u|^2 from `SmoothBasis.penalty`: tau^2 = sigma^2 / (sp unit).
     """
     functions = _functions(model, "sp")
     targets = _by_function(model, functions, sp, "sp")
@@ -111,7 +115,7 @@ def _format_wanted(option: str, targets: Mapping[str, float]) -> str:
 
 
 def _functions(model: Model, option: str) -> tuple[TermFunction, ...]:
-    """The smooth functions of a model whose scales can be set."""
+    """Return the smooth functions of a model with scales that can be set."""
     functions = term_functions(model.design)
     if not functions:
         raise DataError(
@@ -153,7 +157,7 @@ def _by_function(
     targets: float | Mapping[str, float],
     option: str,
 ) -> dict[str, float]:
-    """What was asked of each function, by its name."""
+    """Return the requested value of each function, by the function's name."""
     if not isinstance(targets, Mapping):
         return {f.label: _check_number(targets, option, f.label) for f in functions}
     numbers: dict[str, float] = {}
@@ -221,7 +225,7 @@ def _solve_scales(
 
 
 def _log_scale(mu: Array, spend: float) -> float:
-    """t with sum_s mu_s / (mu_s + exp(-2 t)) = spend, which rises in t."""
+    """Solve sum_s mu_s / (mu_s + exp(-2 t)) = spend for t; the left side rises in t."""
     from scipy.optimize import brentq
 
     centre = -0.5 * float(np.log(mu).mean())
@@ -236,7 +240,7 @@ def _log_scale(mu: Array, spend: float) -> float:
 
 
 def _prior_of_others(model: Model, sigma: float) -> Array:
-    """The precision of the columns that are no range of a smooth function, (p m, p m), in units of sigma where J is."""
+    """Return the precision of the columns outside the ranges of smooth functions, (p m, p m), in the units of J."""
     m = model.shape[1]
     P = np.zeros((model.shape[0] * m, model.shape[0] * m))
     for b in model.joint.blocks:
@@ -258,7 +262,7 @@ def _at_scales(
     tau: Mapping[str, float],
     description: str,
 ) -> Fit:
-    """The fit at scales of the ranges, for least squares in units of sigma, which is held or at its restricted maximum."""
+    """Fit at given scales of the ranges; for least squares they are in units of sigma, which is fixed or its restricted estimate."""
     columns = model.design.columns
     ranges = {block: tau[f.label] for f in functions for block in f.of.blocks}
     prior_pairs = [
@@ -292,7 +296,7 @@ def _at_scales(
 
 
 def _restricted_sigma(model: Model, unit: Model) -> float:
-    """sigma^2 = (RSS + penalty) / (n - flat columns), at scales in units of sigma (`unit` has sigma = 1)."""
+    """Return sigma^2 = (RSS + penalty) / (n - flat columns), at scales in units of sigma (`unit` has sigma = 1)."""
     ranges = {j for f in term_functions(model.design) for j in f.at}
     other_priors = [b.prior for b in model.joint.blocks if not set(b.columns) <= ranges]
     if any(

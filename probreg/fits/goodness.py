@@ -1,6 +1,6 @@
-"""How well a fit meets its rows: parameters counted, the deviance, and the model without columns that both are read against.
+"""Goodness of fit: number of parameters, deviance, and the null model for comparison.
 
-Arithmetic on a model and its estimate; `FitStatistics` labels it.
+These functions compute from a model and its estimate; `FitStatistics` adds labels.
 """
 
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ Array = np.ndarray
 
 
 def estimated_coefficients(fit: Fitted) -> int:
-    """The coefficients that the rows identify, of all linear predictors."""
+    """Return the number of coefficients that the rows identify, over all linear predictors."""
     p = len(fit.model.design.head)
     m = fit.model.shape[1]
     free = fit.solution.null_space
@@ -43,7 +43,7 @@ def estimated_coefficients(fit: Fitted) -> int:
 
 
 def is_maximum_likelihood(fit: Fitted) -> bool:
-    """A point estimate of a likelihood, without prior information anywhere."""
+    """Whether the fit is a point estimate by likelihood alone, without any prior information."""
     return fit.target == "mode" and fit.model.flat and fit.method.probabilities
 
 
@@ -54,7 +54,7 @@ NOT_OF_REML = (
 
 
 def tested_at_found_scales(fit: Fitted) -> bool:
-    """A mode at the maximum of REML or ML alone, with flat coefficients beside effects that vary by a group."""
+    """Whether the fit is a REML or ML mode with fixed effects that have flat priors, in addition to random effects."""
     scales = fit.solution.effect_scales
     flat = (
         scales is not None
@@ -64,7 +64,7 @@ def tested_at_found_scales(fit: Fitted) -> bool:
 
 
 def estimate_name(fit: Fitted) -> str:
-    """The name of the estimate: a mean, a maximum, or the place where the search ended."""
+    """Return the name of the estimate: a mean, a maximum, or the place where the search ended."""
     if fit.target == "posterior":
         return "posterior mean"
     if not fit.method.probabilities:
@@ -87,7 +87,10 @@ def estimate_name(fit: Fitted) -> str:
 
 
 def flat_at_found_scales(fit: Fitted) -> bool:
-    """The same where smooth functions stand beside the effects, whose scales were found too: flat coefficients keep their tests."""
+    """The same as `tested_at_found_scales`, but smooth functions with estimated scales are allowed too.
+
+    Coefficients with flat priors keep their tests.
+    """
     scales = fit.solution.effect_scales
     if scales is None or not scales.plain or fit.target != "mode":
         return False
@@ -98,8 +101,11 @@ def flat_at_found_scales(fit: Fitted) -> bool:
 
 
 def has_tests(fit: Fitted) -> bool:
-    """Whether combinations of coefficients have p-values: maximum likelihood, and modes whose only priors are those of groups,
-    smooth functions and processes at scales found by evidence."""
+    """Whether linear combinations of coefficients have p-values.
+
+    This is the case for maximum likelihood, and for modes with no priors except on random effects, smooth functions and processes
+    with scales found by evidence.
+    """
     if fit.target != "mode" or fit.model.flat:
         return fit.target == "mode"
     scales = fit.solution.effect_scales
@@ -118,12 +124,12 @@ def is_saturated(fit: Fitted) -> bool:
 
 
 def exact_fit(fit: Fitted) -> bool:
-    """Least squares whose residuals are rounding although degrees of freedom are left."""
+    """Whether the residuals of least squares are only rounding errors although degrees of freedom are left."""
     return "exact_fit" in fit.solution.stats
 
 
 def why_no_criterion(fit: Fitted) -> str | None:
-    """Why parameters cannot be counted, as AIC and BIC do; None for maximum likelihood."""
+    """Return the reason why AIC and BIC are not defined; None for maximum likelihood."""
     if is_maximum_likelihood(fit):
         return None
     if tested_at_found_scales(fit) and fit.solution.effect_scales is not None:
@@ -144,8 +150,10 @@ def why_no_criterion(fit: Fitted) -> str | None:
 
 
 def why_no_test(fit: Fitted, *, own_errors: bool) -> str | None:
-    """Why a Wald statistic of a mode has no p-value; None for maximum likelihood. `own_errors` says that no other covariance
-    takes the place of the fit's."""
+    """Return the reason why a Wald statistic of a mode has no p-value; None for maximum likelihood.
+
+    `own_errors`: the fit's own covariance is used, and not another one.
+    """
     if is_maximum_likelihood(fit) or flat_at_found_scales(fit):
         if not (has_working_errors(fit) and own_errors):
             return None
@@ -161,7 +169,7 @@ def why_no_test(fit: Fitted, *, own_errors: bool) -> str | None:
 def deviance_at(model: Model, beta: Array, aux: Mapping[str, float]) -> float:
     """D = 2 phi sum_i w_i (log p(y_i | its own eta) - log p(y_i | eta_i)), phi the dispersion of the likelihood at aux.
 
-    For least squares it is the residual sum of squares, from the moments where rows are not in memory.
+    For least squares it is the residual sum of squares, computed from the moments if the rows are not in memory.
     """
     likelihood = model.likelihood
     design = model.design
@@ -183,7 +191,7 @@ def deviance_at(model: Model, beta: Array, aux: Mapping[str, float]) -> float:
 
 @dataclass(frozen=True, eq=False)
 class NullModel:
-    """The model without columns: an intercept alone, or none, with the same response, offset and weights."""
+    """The null model: an intercept alone, or no column, with the same response, offset and weights."""
 
     model: Model
     beta: Array
@@ -199,7 +207,7 @@ class NullModel:
 
 
 def null_model(model: Model, held: Mapping[str, float]) -> NullModel:
-    """The maximum likelihood fit of an intercept alone, nuisance parameters estimated anew but those that are `held`."""
+    """Fit an intercept alone by maximum likelihood; nuisance parameters are re-estimated except those in `held`."""
     d = model.design
     d.need_rows("the model of an intercept alone")
     alone = Design(
@@ -214,7 +222,7 @@ def null_model(model: Model, held: Mapping[str, float]) -> NullModel:
 
 
 def null_deviance(model: Model, aux: Mapping[str, float]) -> float:
-    """The deviance of an intercept alone, or of the offset alone where the model has no intercept, at these nuisance parameters."""
+    """Return the deviance of an intercept alone, or of the offset alone without an intercept, at these nuisance parameters."""
     d = model.design
     likelihood = model.likelihood
     if d.intercept is None:
@@ -231,13 +239,15 @@ def null_deviance(model: Model, aux: Mapping[str, float]) -> float:
 
 
 def is_density(model: Model) -> bool:
-    """The response is a number with a density, whose likelihood has a unit; else one of probabilities."""
+    """Whether the response is a number with a density, so that its likelihood has a unit; False for probabilities."""
     return isinstance(model.likelihood.support, str)
 
 
 def share_explained(fit: Fitted, deviance: float) -> float:
-    """R^2 = 1 - D / D_0 of a number, D_0 the deviance without columns at the same noise; McFadden's 1 - l / l_0 of classes and
-    counts, l_0 the log-likelihood of an intercept alone (McFadden 1974)."""
+    """Return R^2 = 1 - D / D_0 for numbers, and McFadden's 1 - l / l_0 for classes and counts.
+
+    D_0 is the deviance without columns at the same noise, l_0 the log-likelihood of an intercept alone (McFadden 1974).
+    """
     if is_density(fit.model):
         part = deviance
         null_value = null_deviance(fit.model, fit.solution.aux)
@@ -246,7 +256,7 @@ def share_explained(fit: Fitted, deviance: float) -> float:
         null_value = null_model(fit.model, {}).log_likelihood
     return (
         1.0 - part / null_value if null_value else np.nan
-    )  # a response that an intercept meets leaves nothing to explain
+    )  # if an intercept fits the response exactly, no deviance is left to explain
 
 
 class OverallTest(NamedTuple):
@@ -261,7 +271,7 @@ class OverallTest(NamedTuple):
 def overall_test(
     fit: Fitted, rss: float, rss_null: float, df_resid: int
 ) -> OverallTest | None:
-    """F = ((RSS_0 - RSS) / q) / (RSS / df) of least squares; None where nothing is left to test, or by."""
+    """Return F = ((RSS_0 - RSS) / q) / (RSS / df) for least squares; None without slopes, degrees of freedom or residuals."""
     q = estimated_coefficients(fit) - (fit.model.design.intercept is not None)
     if q < 1 or df_resid < 1 or rss <= 0.0:
         return None
@@ -270,7 +280,7 @@ def overall_test(
 
 
 def statistic_or_nan(fit: Fitted, name: str) -> Any:
-    """An attribute of the fit, nan if this fit has no such statistic."""
+    """Return an attribute of the fit, or nan if this fit has no such statistic."""
     try:
         return getattr(fit, name)
     except ProbregError:
@@ -278,7 +288,7 @@ def statistic_or_nan(fit: Fitted, name: str) -> Any:
 
 
 def number_of_rows(fit: Fitted) -> int:
-    """The sum of frequency weights, the number of rows under others. DataError where a saved fit did not note it."""
+    """Return the sum of frequency weights, or the number of rows under other weights. DataError if a saved fit lacks it."""
     design = fit.model.design
     if design.reachable or design.kept is not None:
         n = design.total

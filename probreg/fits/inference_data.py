@@ -1,8 +1,8 @@
-"""The only writer of labels: model, method and solution become one xarray.DataTree that ArviZ reads as it is.
+"""Labels for results: a model, a method and a solution become one xarray.DataTree that ArviZ can read.
 
-Groups: `estimate` always; `posterior` only when the method's target is a posterior, `sampling` (asymptotic draws, or bootstrap
-replicates) when it is a point estimate; `log_likelihood`, `log_prior`, `log_prior_of_effects`, `posterior_predictive`, `sample_stats` beside it;
-`observed_data` and `constant_data`. What costs a pass over rows and draws is computed when it is first read.
+Groups: `estimate` is always present; `posterior` if the method's target is a posterior, `sampling` (asymptotic draws, or bootstrap
+replicates) for a point estimate; also `log_likelihood`, `log_prior`, `log_prior_of_effects`, `posterior_predictive`, `sample_stats`,
+`observed_data` and `constant_data`. Groups that need a pass over rows and draws are computed when first read.
 """
 
 from collections.abc import Callable, Mapping
@@ -36,8 +36,10 @@ from probreg.model.term_variables import response_name
 from probreg.numerics.linalg.blocks import map_blocks
 
 Array = np.ndarray
-_AT_ONCE = 2**16  # numbers of a block of draws, which a processor keeps near it
-_LARGEST = 2.0**63  # of int64; a smaller float that is whole is exact in it
+_AT_ONCE = (
+    2**16
+)  # numbers in a block of draws, so that it stays in the processor's cache
+_LARGEST = 2.0**63  # of int64; a smaller integer-valued float is exact in it
 _MOST = 1e6  # observations that are still written out one by one
 
 
@@ -57,7 +59,7 @@ def model_coordinates(model: Model) -> dict[str, list[str]]:
 
 
 def coefficient_index(model: Model) -> Any:
-    """The rows of a table of coefficients, outcome by outcome."""
+    """Return the index of a table of coefficients, outcome by outcome."""
     import pandas as pd
 
     columns = model.design.head_columns
@@ -70,14 +72,14 @@ def coefficient_index(model: Model) -> Any:
 
 
 def row_labels(data: Any, design: Design) -> Array:
-    """Labels of the rows of a design made from `data` (None for the training rows), where there are any."""
+    """Return the row labels of a design made from `data` (None for the training rows), if there are any."""
     if data is None and design.labels is not None and len(design.labels) == design.n:
         return np.asarray(design.labels)
     return own_labels(data, design.n)
 
 
 def label_coefficients(model: Model, beta: Array) -> Any:
-    """Coefficients (p,) or (p, outcomes) as a DataArray."""
+    """Return coefficients (p,) or (p, outcomes) as a DataArray."""
     return labelled_numbers(
         {"beta": (coefficient_dims(model), beta)}, model_coordinates(model)
     )["beta"]
@@ -86,10 +88,10 @@ def label_coefficients(model: Model, beta: Array) -> Any:
 def labelled_numbers(
     variables: Mapping[str, Any], labels: Mapping[str, list[str]]
 ) -> Any:
-    """xr.Dataset(variables, labels), of pairs of dimensions and NumPy arrays, or of DataArrays.
+    """Return xr.Dataset(variables, labels), of pairs of dimensions and NumPy arrays, or of DataArrays.
 
-    xarray asks of whatever it is given whether it is an array of dask, and imports dask for it where that is installed, 0.15 s.
-    Of NumPy arrays and an index that are made before it need not ask.
+    xarray checks whether each value is a dask array, and imports dask for the check if it is installed, which takes 0.15 s.
+    NumPy arrays with an index that is made in advance avoid this check.
     """
     import pandas as pd
     import xarray as xr
@@ -110,7 +112,7 @@ def labelled_numbers(
 
 
 def covariance_array(model: Model, matrix: Array, words: Mapping[str, Any]) -> Any:
-    """A covariance of the reported coefficients as a DataArray (param, param_), what it is in its attributes."""
+    """Return a covariance of the reported coefficients as a DataArray (param, param_), described in its attributes."""
     import xarray as xr
 
     names = parameter_names(model)
@@ -125,7 +127,7 @@ def covariance_array(model: Model, matrix: Array, words: Mapping[str, Any]) -> A
 
 
 def parameter_names(model: Model) -> list[str]:
-    """One name per reported coefficient, `column` or `column: outcome`, column first."""
+    """Return one name per reported coefficient, `column` or `column: outcome`, column first."""
     columns = model.design.head_columns
     outcomes = model.likelihood.outcomes
     if outcomes:
@@ -134,7 +136,7 @@ def parameter_names(model: Model) -> list[str]:
 
 
 def covariance_values(model: Model, covariance: Any) -> Array:
-    """The matrix of a DataArray that `covariance_array` made. DataError when it is of other coefficients."""
+    """Return the matrix of a DataArray from `covariance_array`. DataError if it is for other coefficients."""
     names = parameter_names(model)
     dims = getattr(covariance, "dims", ())
     if dims != ("param", "param_") or covariance["param"].values.tolist() != names:
@@ -149,9 +151,11 @@ def covariance_values(model: Model, covariance: Any) -> Array:
 def observation_rows(
     model: Model, *, repeat: bool = True
 ) -> tuple[Array, Array | None]:
-    """Which row each observation is, and its weight: rows of a whole-number weight are repeated, so that leaving one
-    out leaves out one observation; sampling weights, and those of more than a million observations, multiply the log
-    density of their row."""
+    """Return the row of each observation, and its weight.
+
+    Rows with a whole-number weight are repeated, so that leaving one out leaves out one observation. Sampling weights, and weights of
+    more than a million observations, multiply the log density of their row instead.
+    """
     w = model.design.weights
     if w is None:
         return np.arange(model.design.n), None
@@ -166,7 +170,7 @@ def observation_rows(
 
 
 def _weighting_attributes(weight: Array | None) -> dict[str, str]:
-    """Return the attributes of a group in which a row stands for several observations."""
+    """Return the attributes of a group in which a row represents several observations."""
     if weight is None:
         return {}
     return {
@@ -175,7 +179,7 @@ def _weighting_attributes(weight: Array | None) -> dict[str, str]:
 
 
 def estimate_group(model: Model, solution: Solution) -> Any:
-    """beta, its standard error (nan where there is none) and the auxiliary parameters."""
+    """Return beta, its standard error (nan if there is none) and the auxiliary parameters."""
     dims = coefficient_dims(model)
     estimate = reported_estimate(model, solution)
     variables: dict[str, Any] = {
@@ -206,7 +210,7 @@ def to_save(
         groups |= _draws_groups(model, solution.draws, density=by_row)
     if solution.draws is not None and by_row:
         row_groups = _row_groups(model, solution.draws.values, seed, repeat=False)
-        if not rows:  # labels are part of the rows
+        if not rows:  # row labels are saved with the rows only
             row_groups = {
                 k: v.assign_coords(obs=np.arange(v.sizes["obs"]))
                 for k, v in row_groups.items()
@@ -226,7 +230,7 @@ def to_inference_data(
     seed: int,
     attrs: Mapping[str, Any],
 ) -> Any:
-    """The whole tree; `attrs` are written at its root, and which groups are left out for want of rows."""
+    """Return the whole tree; its root has `attrs`, and lists the groups that are left out because rows are missing."""
     import xarray as xr
 
     groups: dict[str, Any] = {"estimate": estimate_group(model, solution)}
@@ -252,7 +256,7 @@ def to_inference_data(
 
 
 def _draws_groups(model: Model, draws: Draws, *, density: bool) -> dict[str, Any]:
-    """The posterior, its log prior and the statistics of each draw."""
+    """Return the groups of the posterior, its log prior and the statistics of each draw."""
     groups = {
         "posterior": draws_group(model, draws.values),
         "log_prior": _log_prior_group(model, draws.values),
@@ -264,14 +268,16 @@ def _draws_groups(model: Model, draws: Draws, *, density: bool) -> dict[str, Any
 
 
 def _sampling_group(model: Model, solution: Solution, seed: int) -> Any:
-    """Draws from the asymptotic distribution of a point estimate: what the estimator does, not what the data say."""
+    """Return draws from the asymptotic distribution of a point estimate, which describe the estimator and are not a posterior."""
     beta, aux = asymptotic(solution, np.random.default_rng([seed, 2]))
     samples = {"beta": beta[None]} | {a: v[None, :, 0] for a, v in aux.items()}
-    return draws_group(model, samples, effects=False)  # which no estimator estimates
+    return draws_group(
+        model, samples, effects=False
+    )  # random effects are not estimated parameters
 
 
 def _replicates_group(model: Model, solution: Solution) -> Any:
-    """Bootstrap replicates of a point estimate, as one chain; nan where a replicate has no estimate."""
+    """Return bootstrap replicates of a point estimate, as one chain; nan if a replicate has no estimate."""
     import xarray as xr
 
     replicates = solution.replicates or {}
@@ -309,7 +315,7 @@ def draws_group(
 
 
 def data_groups(model: Model, *, repeat: bool = True) -> dict[str, Any]:
-    """What was observed, observation by observation."""
+    """Return the observed data, observation by observation."""
     import xarray as xr
 
     d = model.design
@@ -349,7 +355,7 @@ def data_groups(model: Model, *, repeat: bool = True) -> dict[str, Any]:
 
 
 def _groups_at(design: Design, term: Any, rows: Array) -> Array:
-    """The group of each row by name."""
+    """Return the group of each row by name."""
     return np.array([*term.levels, ""], dtype=object)[
         design.inputs[term.key][rows, 0].astype(int)
     ]
@@ -386,7 +392,7 @@ def _row_groups(
         else:
             precision = d.precision[rows]
 
-        def part(draw_slice: slice) -> tuple[()]:  # each block into draws of its own
+        def part(draw_slice: slice) -> tuple[()]:  # each block writes its own draws
             aux = {
                 **model.fixed,
                 **{a: flat[a][draw_slice][:, None] for a in model.unknown},
@@ -441,12 +447,12 @@ def _row_groups(
 
 
 def _dtype_of_response(model: Model) -> Any:
-    """Integers for classes and counts, by which ArviZ recognises discrete data."""
+    """Return the integer type for classes and counts, by which ArviZ recognises discrete data."""
     return np.dtype(float if isinstance(model.likelihood.support, str) else np.int64)
 
 
 def _integer_response(model: Model, y: Array) -> Array:
-    """The response y as integers where it is a class or a count."""
+    """Return the response y as integers if it is a class or a count."""
     if isinstance(model.likelihood.support, str):
         return y
     return as_integers(y, response_name(model.design, model.likelihood))
@@ -463,13 +469,16 @@ def as_integers(values: Array, name: str) -> Array:
 
 
 def _log_prior_group(model: Model, draws: Mapping[str, Array]) -> Any:
-    """One log prior density per variable, without those of `_log_effects_group`; an improper one counts as its class states it."""
+    """Return one log prior density per variable, except those in `_log_effects_group`.
+
+    An improper prior has the density that its class defines.
+    """
     import xarray as xr
 
     dims = ("chain", "draw")
     shape = draws["beta"].shape[:2]
     blocks = set(range(len(model.joint.blocks))) - blocks_given_scales(model)
-    # of the coefficients alone: where scales are unknown it is an integral at each draw, so made when it is read
+    # for the coefficients alone: with unknown scales it is an integral at each draw, so it is computed when read
     density = lazy(
         dims, shape, lambda: log_prob_of_coefficients(model, draws, blocks=blocks)
     )
@@ -485,7 +494,7 @@ def _log_prior_group(model: Model, draws: Mapping[str, Array]) -> Any:
 
 
 def _log_effects_group(model: Model, draws: Mapping[str, Array]) -> Any:
-    """log p(b | scales) of effects by group and of processes, which power-scaling of the prior leaves out."""
+    """Return log p(b | scales) of random effects and processes, which power-scaling of the prior leaves out."""
     import xarray as xr
 
     dims = ("chain", "draw")
@@ -501,8 +510,10 @@ def _log_effects_group(model: Model, draws: Mapping[str, Array]) -> Any:
 
 
 def _stats_group(model: Model, draws: Draws, *, density: bool) -> Any:
-    """What the method says of each draw, and with `density` lp, the log posterior there as a density of (beta, aux), and
-    of the hyperparameters of processes."""
+    """Return the sampler statistics of each draw, with `density` also lp.
+
+    lp is the log posterior of the draw as a density of (beta, aux), and of the hyperparameters of processes.
+    """
     import xarray as xr
 
     dims = ("chain", "draw")
@@ -527,7 +538,7 @@ def _draw_coordinates(draws: Mapping[str, Array]) -> dict[str, Array]:
 
 
 def _classes(model: Model) -> dict[str, list[str]]:
-    """The further axis of a response that counts by class."""
+    """Return the class dimension of a response that has counts by class."""
     counts = isinstance(model.likelihood, OfTrials) and bool(model.likelihood.levels)
     if counts:
         return {"level": [str(v) for v in model.likelihood.levels]}
@@ -535,7 +546,7 @@ def _classes(model: Model) -> dict[str, list[str]]:
 
 
 def _row_labels(model: Model, rows: Array) -> dict[str, Any]:
-    """Row labels as the data had them; plain numbers where observations repeat."""
+    """Return the row labels of the data; plain numbers if observations repeat."""
     labels = model.design.labels
     has_labels = (
         labels is not None
@@ -555,7 +566,7 @@ def lazy(
     compute: Callable[[], Array],
     dtype: Any = float,
 ) -> Any:
-    """A variable whose numbers are computed when first read, and kept."""
+    """Return a variable with values that are computed when first read, and cached."""
     import xarray as xr
     from xarray.backends import BackendArray
     from xarray.core import indexing
@@ -578,7 +589,10 @@ def lazy(
 
 
 def left_out(model: Model, solution: Solution) -> dict[str, str]:
-    """Which groups of a tree hold one entry per row and cannot be reported, and why; empty where the rows are in memory."""
+    """Return the groups that need one entry per row and cannot be reported, with the reason.
+
+    Empty if the rows are in memory.
+    """
     names = ["observed_data", "constant_data"]
     draws = solution.draws
     if draws is not None:

@@ -1,7 +1,7 @@
-"""The posterior without each row, by Pareto-smoothed weights of its draws: one compiled pass over the log likelihood.
+"""Leave-one-out posteriors by Pareto-smoothed importance sampling (PSIS), in one compiled pass over the log-likelihood.
 
-ArviZ computes the same in a loop of the interpreter over rows; numbers agree to rounding, and come in ArviZ's own object. The log likelihood
-of some rows is made, weighed and forgotten while it is in cache, and rows that are alike in every number are weighed once.
+ArviZ computes the same in a Python loop over rows; results agree to rounding and are returned in ArviZ's own object. The
+log-likelihood of a block of rows is computed, weighted and discarded while it is in cache, and identical rows are weighted once.
 """
 
 from collections.abc import Callable
@@ -20,15 +20,15 @@ from probreg.numerics.linalg.blocks import on_all_cores
 
 Array = np.ndarray
 PARETO_LIMIT = 0.7  # Pareto k above which importance sampling is not reliable
-FEWEST = 25  # draws, whose fifth is the shortest tail to which a distribution is fitted
-_MANY = 225.0  # effective draws from which on the tail grows with the square root of their number
+FEWEST = 25  # draws: the tail is a fifth of them, and the fit needs at least 5 values
+_MANY = 225.0  # effective draws above which the tail grows with the square root of their number
 _BLOCK = (
     2**16
-)  # numbers of the log likelihood in one block of rows: half a megabyte, which stays in the second cache
+)  # numbers of the log likelihood in one block of rows: half a megabyte, which fits into the L2 cache
 
 
 class LeftOutRows(NamedTuple):
-    """For each row log p(y_i | others) and log p(y_i | all), (n,), the Pareto shape k, and the logarithms of the weights (n, S)."""
+    """log p(y_i | others) and log p(y_i | all), (n,), the Pareto shape k, and the log weights (n, S), for each row."""
 
     elpd: Array
     lppd: Array
@@ -43,7 +43,7 @@ def leave_rows_out(
     efficiency: float = 1.0,
     weights: bool = False,
 ) -> LeftOutRows:
-    """Pareto-smoothed importance sampling at `log_lik` (S, n), log p(y_i | draw s).
+    """Compute Pareto-smoothed importance sampling for `log_lik` (S, n), log p(y_i | draw s).
 
     `log_ratio` (S,) is log p - log q of draws from an approximation q; `efficiency` is the effective over the actual number of draws.
     Without `weights` the last field is empty. DataError for fewer than 25 draws.
@@ -62,7 +62,7 @@ def _leave_out(
     efficiency: float,
     weights: bool,
 ) -> LeftOutRows:
-    """The same of the log likelihood (b, S) of each slice of rows; `shape` is (S, n)."""
+    """Compute the same for the log-likelihood (b, S) of each slice of rows; `shape` is (S, n)."""
     from scipy.special import ndtri
 
     from probreg.numerics.compiled.pareto import leave_each_row_out
@@ -86,7 +86,7 @@ def _leave_out(
     log_w = np.empty((n if weights else 0, S if weights else 0))
     size = max(1, _BLOCK // S)
 
-    def part(rows: slice) -> None:  # each block into rows of its own
+    def part(rows: slice) -> None:  # each block writes its own rows
         leave_each_row_out(
             log_lik(rows), correction, ratio, M, z, *statistics[:, rows], log_w[rows]
         )
@@ -98,9 +98,9 @@ def _leave_out(
 
 
 def left_out_rows(fit: Any) -> LeftOutRows:
-    """What the draws of a posterior say of each observation; draws from an approximation q are weighed by p / q (Magnusson et al. 2019).
+    """Return the leave-one-out densities of a posterior; draws from an approximation q are weighted by p / q (Magnusson et al. 2019).
 
-    Incompatible for a point estimate, and where the rows are not at hand.
+    Raises Incompatible for a point estimate, and if the rows are not in memory.
     """
     _log_likelihood(fit)
     model = fit.model
@@ -125,11 +125,11 @@ def left_out_rows(fit: Any) -> LeftOutRows:
 
 
 def distinct_observations(model: Model) -> tuple[Block, Array]:
-    """Rows that differ in some number, as a block, and which of them each observation is."""
+    """Return the distinct rows as a block, and for each observation the index of its distinct row."""
     numbers, weight = observation_rows(model)
     d = model.design
     block = Block(d.X, d.observed, weight, d.offset, precision=d.precision)
-    if not isinstance(d.X, np.ndarray):  # columns that are not written out
+    if not isinstance(d.X, np.ndarray):  # columns that are not stored as a dense array
         return block, numbers
     columns = (
         d.X,
@@ -139,7 +139,7 @@ def distinct_observations(model: Model) -> tuple[Block, Array]:
     table = np.ascontiguousarray(
         np.column_stack([np.asarray(v, dtype=float) for v in columns])
     )
-    # byte by byte: two zeros of unlike sign are two rows
+    # byte by byte: 0.0 and -0.0 give two rows
     _, first, place = np.unique(
         table.view(f"V{table.itemsize * table.shape[1]}"),
         return_index=True,
@@ -156,7 +156,7 @@ def distinct_observations(model: Model) -> tuple[Block, Array]:
 
 
 def posterior_loo(fit: Any) -> Any:
-    """ArviZ's object of PSIS-LOO, pointwise."""
+    """Return ArviZ's object of PSIS-LOO, pointwise."""
     import xarray as xr
 
     loo = fit.once(left_out_rows)
@@ -187,7 +187,7 @@ def _log_likelihood(fit: Any) -> Any:
 
 
 def _efficiency(posterior: Any, S: int) -> float:
-    """The effective over the actual number of draws, the mean over all parameters as in ArviZ."""
+    """Return the ratio of effective to actual draws, averaged over all parameters as in ArviZ."""
     sizes = [
         ess_mean(draws)
         for v in posterior.data_vars.values()
@@ -201,7 +201,7 @@ def _efficiency(posterior: Any, S: int) -> float:
 def _arviz_result(**fields: Any) -> Any:
     import arviz_stats.utils as theirs
 
-    # until ArviZ 1.2 one class served every kind of result
+    # until ArviZ 1.2 one class was used for every kind of result
     constructor = getattr(theirs, "ELPDDataLOO", None) or partial(
         theirs.ELPDData, "loo"
     )

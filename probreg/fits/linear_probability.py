@@ -1,4 +1,4 @@
-"""Least squares of the indicator of an event: a linear estimate of P(event | x), with errors that let its variance differ by row."""
+"""Linear probability model: least squares of an event's indicator, with standard errors for unequal variances."""
 
 from dataclasses import replace
 
@@ -12,11 +12,11 @@ from probreg.inference.uncertainty.covariance import covariance_of_kind
 from probreg.likelihoods import Gaussian
 from probreg.model.model import Model
 
-_ROUNDING = 1e-9  # of a fitted value that is 0 or 1: saturated designs meet the ends
+_ROUNDING = 1e-9  # tolerance at 0 and 1: fitted values of saturated designs may equal them
 
 
 def fit_linear_probability(model: Model, event: str) -> Fit:
-    """Least squares of a response of 0 and 1 with the sandwich HC1, and notes on what its mean is and where it is no probability.
+    """Fit a 0/1 response by least squares with HC1 errors, and note fitted values outside [0, 1]."""
 
     >>> model = Model.from_arrays([0.0, 1.0, 2.0, 3.0, 4.0], [0, 0, 0, 1, 1], likelihood="bernoulli")
     >>> str(fit_linear_probability(model, "y = 1").notes[-1])
@@ -37,7 +37,7 @@ def fit_linear_probability(model: Model, event: str) -> Fit:
 def _with_hc1(model: Model, solution: Solution) -> Solution:
     """Return the solution with the covariance HC1, since Var(y | x) = p (1 - p) is not constant; a note if HC1 fails."""
     if model.design.weight_kind == "sampling":
-        return solution  # has the sandwich of its weights
+        return solution  # sampling weights already give sandwich standard errors
     try:
         spread = covariance_of_kind(model, solution, "HC1")
     except (Incompatible, NotConverged, DataError) as error:

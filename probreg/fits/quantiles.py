@@ -14,7 +14,7 @@ from probreg.model.model import Model
 
 
 def fit_quantiles(model: Model, taus: Sequence[float]) -> dict[float, Fit]:
-    """One fit of each quantile, in increasing order; a note on each says where neighbours cross at the rows.
+    """Fit each quantile, in increasing order; a note on each fit reports rows where neighbouring quantiles cross.
 
     >>> model = Model.from_arrays([0.0, 0.0, 0.0, 1.0, 1.0, 1.0], [1.0, 2.0, 3.0, 2.0, 4.0, 6.0], likelihood=Quantile())
     >>> fits = fit_quantiles(model, [0.4, 0.6])
@@ -34,7 +34,7 @@ def fit_quantiles(model: Model, taus: Sequence[float]) -> dict[float, Fit]:
     for likelihood in sorted(
         map(Quantile, taus), key=lambda likelihood: likelihood.tau
     ):
-        # the mode by name: a prior that has none there is refused, where "auto" would sample another estimate
+        # not "auto", which would sample under a prior without a mode; here this prior raises an error
         fits[float(likelihood.tau)] = fit(
             replace(model, likelihood=likelihood), "interior_point"
         )
