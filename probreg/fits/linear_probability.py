@@ -12,11 +12,13 @@ from probreg.inference.uncertainty.covariance import covariance_of_kind
 from probreg.likelihoods import Gaussian
 from probreg.model.model import Model
 
-_ROUNDING = 1e-9  # tolerance at 0 and 1: fitted values of saturated designs may equal them
+_ROUNDING = (
+    1e-9  # tolerance at 0 and 1: fitted values of saturated designs may equal them
+)
 
 
 def fit_linear_probability(model: Model, event: str) -> Fit:
-    """Fit a 0/1 response by least squares with HC1 errors, and note fitted values outside [0, 1]."""
+    """Fit a 0/1 response by least squares with HC1 errors, and note fitted values outside [0, 1].
 
     >>> model = Model.from_arrays([0.0, 1.0, 2.0, 3.0, 4.0], [0, 0, 0, 1, 1], likelihood="bernoulli")
     >>> str(fit_linear_probability(model, "y = 1").notes[-1])
