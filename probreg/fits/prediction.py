@@ -52,37 +52,35 @@ from probreg.model.predictive import Predictive
 from probreg.numerics.linalg import on_all_cores, one_blas_thread
 
 Array = np.ndarray
-_NUMBERS = 500_000  # draws times rows that are held at once
-_CACHED = (
-    2**16
-)  # those among them whose means are taken at once: what a processor's second cache holds
-_ATOMS = 400  # draws behind the interval of a new observation, whose own noise hides what more would change
-_AT_NODES = 1000  # rows at whose nodes a mean is taken at once
-_POINT_ATOMS = 1024  # nodes or points over the residual of a process, about
-_NARROW = 100.0  # standard deviations of noise in one of a process, up to which nodes follow the noise
-_ROWS = (
-    2**14
-)  # rows of an estimate that are taken at once where no interval is asked for
+_NUMBERS = 500_000  # draws times rows in memory at a time
+_CACHED = 2**16  # draws times rows in one block of means, which fits into the L2 cache
+_ATOMS = 400  # draws for the interval of a new observation; its own noise exceeds the error of using no more
+_AT_NODES = 1000  # rows in one block of means over nodes
+_POINT_ATOMS = (
+    1024  # approximate number of nodes or points over the residual of a process
+)
+_NARROW = 100.0  # largest ratio of the residual's standard deviation to the noise scale that the nodes resolve
+_ROWS = 2**14  # rows of an estimate in one block if no interval is computed
 _UNASKED = "no intervals: prob=None asks for none"
-_TOL = 1e-7  # of that interval, in probability
-_IN_SPACE = 1e-9  # of |x| |N|: a row this near is a combination of the training rows, rounding included
+_TOL = 1e-7  # tolerance of the interval of a new observation, in probability
+_IN_SPACE = 1e-9  # relative to |x| |N|: below it, a row is a combination of the training rows up to rounding
 
 
 @dataclass(frozen=True, eq=False)
 class Prediction:
-    """Arrays over rows (n,), or rows and classes (n, K); the last pair is (n,) or None for unordered classes."""
+    """Arrays over rows (n,), or rows and classes (n, K); the last pair is (n,), or None for unordered classes."""
 
     mean: Array
     mean_error: Array  # the standard deviation of the mean in a posterior, the standard error of an estimate
-    mean_interval: tuple[Array, Array] | None  # None where no probability was asked for
+    mean_interval: tuple[Array, Array] | None  # None without a probability
     new_interval: tuple[Array, Array] | None
     likely: (
         Array | None
     )  # (n, K) bool: the smallest set of classes with total probability at least prob
-    kind: str  # what the intervals are, in words
+    kind: str  # a description of the intervals
 
     def arrays(self, error: str) -> dict[str, Array]:
-        """What there is, by name: mean, its `error`, mean_lower, mean_upper, and new_lower, new_upper or likely."""
+        """Return the available arrays by name: mean, its `error`, mean_lower, mean_upper, and new_lower, new_upper or likely."""
         arrays = {"mean": self.mean, error: self.mean_error}
         if self.mean_interval is not None:
             arrays |= dict(zip(("mean_lower", "mean_upper"), self.mean_interval))
@@ -94,7 +92,7 @@ class Prediction:
 
 
 def require_predictive(solution: Solution, method: Method) -> None:
-    """NotConverged when there is no estimate to predict from, Incompatible when there are no probabilities."""
+    """Raise NotConverged if there is no estimate to predict from, and Incompatible if there are no probabilities."""
     if not method.probabilities:
         raise Incompatible(
             f"{method.name} has no probabilities: np.sign(X @ coef) classifies, and newton or nuts predict"
@@ -114,7 +112,10 @@ def predictive(
     seed: int,
     at_most: int | None = None,
 ) -> Predictive:
-    """The mixture over draws, or over `at_most` of them; for a point estimate one atom, or with `spread` its asymptotic distribution."""
+    """Return the mixture over draws, or over `at_most` of them.
+
+    A point estimate has one atom, or with `spread` draws of its asymptotic distribution.
+    """
     atoms = _atoms(model, solution, spread=spread, seed=seed)
     if at_most is not None and atoms.off is None:
         atoms = atoms.thin(at_most)
@@ -123,7 +124,7 @@ def predictive(
         and len(atoms.values["beta"]) == 1
         and atoms.off.shares_groups(design)
     ):
-        # rows of one new group share its effects, so that they need draws in place of each row's own distribution
+        # rows of one new group share its effects, so that they need draws instead of a separate distribution for each row
         atoms = replace(
             atoms,
             values={
@@ -135,7 +136,7 @@ def predictive(
 
 
 def atom_count(model: Model, solution: Solution) -> int:
-    """The atoms of a predictive: those of a point estimate of a Gaussian process may be nodes over what it leaves."""
+    """Return the number of atoms of a predictive; a point estimate of a Gaussian process may have nodes over its residual."""
     if solution.draws is not None:
         return solution.draws.count
     if model.design.recipe.processes and not model.likelihood.least_squares:
@@ -146,9 +147,9 @@ def atom_count(model: Model, solution: Solution) -> int:
 def off_span_of(
     model: Model, solution: Solution, aux: Mapping[str, Array | float] | None = None
 ) -> OffSpan | None:
-    """The residual processes of a model's terms, None without such terms: an atom for each draw, or the estimate's one.
+    """Return the residual processes of a model's terms, with an atom for each draw or one for the estimate.
 
-    `aux` are the nuisance parameters of the atoms where they are others than those of the solution.
+    None if no term has a residual process. `aux` are the nuisance parameters of the atoms if they differ from the solution's.
     """
     if not model.design.recipe.processes and not model.design.recipe.grouped:
         return None
@@ -170,7 +171,7 @@ def off_span_of(
 
 @dataclass(frozen=True, eq=False)
 class _Atoms:
-    """beta (S, p, m) and each nuisance parameter (S, 1); the residual processes at them, if any, and where their noise comes from."""
+    """beta (S, p, m) and each nuisance parameter (S, 1); the residual processes at them, if any, and the source of their noise."""
 
     values: Mapping[str, Array]
     off: OffSpan | None
@@ -178,7 +179,7 @@ class _Atoms:
 
     @cached_property
     def columns(self) -> Array:
-        """beta as (p, m S), the atoms of a linear predictor side by side."""
+        """Return beta as (p, m S), with the atoms of a linear predictor in adjacent columns."""
         beta = self.values["beta"]
         return np.ascontiguousarray(beta.transpose(1, 2, 0)).reshape(beta.shape[1], -1)
 
@@ -187,21 +188,21 @@ class _Atoms:
         return {a: v for a, v in self.values.items() if a != "beta"}
 
     def eta(self, X: Array, offset: Array | None) -> Array:
-        """(S, n, m) as one product; the atoms of a row lie side by side in memory."""
+        """Return eta (S, n, m) from one matrix product; the atoms of a row are adjacent in memory."""
         S, _, m = self.values["beta"].shape
         eta = X @ self.columns
         return plus_offset(eta.reshape(len(eta), m, S).transpose(2, 0, 1), offset)
 
     @cached_property
     def factor(self) -> Array:
-        """R with R'R the covariance of the draws of beta (S, p, 1); nan of a single draw."""
+        """Return R with R'R the covariance of the draws of beta (S, p, 1); nan for a single draw."""
         beta = self.values["beta"][..., 0]
         if len(beta) < 2:
             return np.full((1, beta.shape[1]), np.nan)
         return np.linalg.qr((beta - beta.mean(0)) / np.sqrt(len(beta) - 1.0), mode="r")
 
     def thin(self, atoms: int) -> "_Atoms":
-        """At most this many of them, evenly spaced."""
+        """Return at most this number of atoms, evenly spaced."""
         selection = slice(None, None, -(-len(self.values["beta"]) // atoms))
         return _Atoms(
             {k: v[selection] for k, v in self.values.items()}, self.off, self.rng
@@ -249,11 +250,11 @@ def _mixture(model: Model, atoms: _Atoms, design: Design) -> Predictive:
 def _with_residual(
     model: Model, p: Predictive, variance: Array, rng: np.random.Generator
 ) -> Predictive:
-    """p(y) where eta has the residual of a process added, N(0, v) of v (S, n) or (1, n), at each row and linear predictor.
+    """Return p(y) with the residual of a process added to eta: N(0, v), v (S, n) or (1, n), at each row and linear predictor.
 
-    Atoms that are draws get one draw each. A single one becomes a Gaussian of variance sigma^2 + v, nodes over the residual, or
-    for several predictors points of a low-discrepancy sequence. Noise of a number that is narrower than a hundredth of the
-    residual's standard deviation s is taken to be as wide as that, which moves quantiles by some 1e-4 s.
+    Several atoms (draws) get one draw of the residual each. A single atom becomes a Gaussian of variance sigma^2 + v, nodes over the
+    residual, or for several predictors points of a low-discrepancy sequence. Additive noise narrower than a hundredth of the
+    residual's standard deviation s is widened to s / 100, which moves quantiles by some 1e-4 s.
     """
     S, n, m = p.eta.shape
     sd = np.sqrt(variance if variance.ndim == 3 else variance[..., None])
@@ -296,8 +297,10 @@ def predict(
     prob: float | None,
     seed: int,
 ) -> Prediction:
-    """Mean, its error and intervals at the rows of a design, without a probability no intervals; NotConverged when there is no
-    estimate."""
+    """Return the mean, its error and intervals at the rows of a design; no intervals if `prob` is None.
+
+    Raises NotConverged if there is no estimate.
+    """
     require_predictive(solution, method)
     require_estimable(model, solution, design)
     point = solution.draws is None
@@ -307,7 +310,7 @@ def predict(
         and not _errorless(model, solution)
     )
     if model.design.weight_kind == "sampling" and prob is not None:
-        # The mean and its interval alone: under sampling weights there is no distribution of a new observation.
+        # The mean and its interval only: under sampling weights a new observation has no distribution.
         mean = _point_mean(model, solution, design)
         if _errorless(model, solution):
             none = np.full(mean.shape, np.nan)
@@ -361,7 +364,7 @@ def predict(
         return _of_draws(model, solution, part, atoms, prob)
 
     size = max(1, _NUMBERS // (len(atoms.values["beta"]) * model.shape[1]))
-    # what is drawn for one block after another comes from one stream of numbers
+    # the blocks draw one after another from the same stream of random numbers
     map_slices = on_all_cores if atoms.off is None else _in_turn
     prediction = _concatenate_predictions(
         map_slices(predict_rows, _slices(design.n, size))
@@ -414,9 +417,9 @@ def _has_exact_predictive(model: Model, solution: Solution) -> bool:
 def _exact_prediction(
     model: Model, solution: Solution, design: Design, prob: float | None
 ) -> Prediction:
-    """mean -+ t sqrt(x'Sx) for the mean and mean -+ t sqrt(s^2 + x'Sx) for a new observation, S the scale matrix.
+    """Return mean -+ t sqrt(x'Sx) for the mean and mean -+ t sqrt(s^2 + x'Sx) for a new observation, S the scale matrix.
 
-    x'Sx + v where a process has the residual variance v at x, in the same units.
+    With a process of residual variance v at x, x'Sx + v replaces x'Sx, in the same units.
 
     s^2 is the unbiased variance of least squares (nan where no degrees of freedom are left), b/a of a conjugate
     posterior, or the given sigma^2, with normal quantiles.
@@ -452,7 +455,10 @@ def _exact_prediction(
 
 
 def _closed_error(scale: Array, df: float | None, *, posterior: bool) -> Array:
-    """The scale of an estimate, nan without degrees of freedom; of a posterior scale (df / (df - 2))^(1/2), infinite up to df = 2."""
+    """Return the scale of an estimate, nan without degrees of freedom.
+
+    For a posterior it is scale (df / (df - 2))^(1/2), infinite up to df = 2.
+    """
     if df is None or not posterior:
         if df is None or df > 0:
             return scale
@@ -471,14 +477,14 @@ def _noise_square(model: Model, solution: Solution) -> float:
 
 
 def noise_of_scale(model: Model, solution: Solution) -> float | None:
-    """The noise scale that is in the scale matrix of a solution in closed form; None for other solutions."""
+    """Return the noise scale that is part of a closed-form solution's scale matrix; None for other solutions."""
     if _has_exact_predictive(model, solution):
         return float(np.sqrt(_noise_square(model, solution)))
     return None
 
 
 def _on_nodes(model: Model, solution: Solution) -> bool:
-    """The posterior is a mixture over nodes of log sigma, given which a Gaussian linear predictor is normal."""
+    """Whether the posterior is a mixture over nodes of log sigma, with a normal linear predictor given each."""
     if solution.draws is None:
         nodes = None
     else:
@@ -496,7 +502,7 @@ def _on_nodes(model: Model, solution: Solution) -> bool:
 def _of_nodes(
     model: Model, solution: Solution, design: Design, prob: float | None
 ) -> Prediction:
-    """Quantiles of sum_k w_k N(x'm_k, v_k) for the mean, and of sum_k w_k N(x'm_k, v_k + sigma_k^2) for a new observation."""
+    """Return quantiles of sum_k w_k N(x'm_k, v_k) for the mean and sum_k w_k N(x'm_k, v_k + sigma_k^2) for a new observation."""
     nodes = solution.posterior.marginals
     assert nodes is not None
     sigma = np.exp(nodes["log_sigma"])
@@ -512,7 +518,7 @@ def _of_nodes(
     error = np.sqrt(share @ (np.square(sd) + np.square(eta[..., 0] - mean)))
     if (
         dropped := np.isinf(solution.scale.errors()[: solution.scale.coefficients])
-    ).any():  # an infinite variance, that nodes over a finite range have not
+    ).any():  # the variance is infinite, but nodes over a finite range would give a finite one
         error[(design.X[:, dropped] != 0.0).any(1)] = np.inf
     if prob is None:
         return Prediction(mean, error, None, None, None, _UNASKED)
@@ -575,12 +581,12 @@ def _of_draws(
 
 
 def _additive(model: Model) -> bool:
-    """The mean is the linear predictor."""
+    """Whether the mean is the linear predictor."""
     return type(model.likelihood).mean is AdditiveNoise.mean
 
 
 def _of_covariance(solution: Solution, design: Design, atoms: _Atoms) -> Prediction:
-    """x'E[beta] and (x'R'Rx)^(1/2), R'R the covariance of the draws: what their linear predictors have, without one of them."""
+    """Return x'E[beta] and (x'R'Rx)^(1/2), R'R the covariance of the draws, without computing their linear predictors."""
     error = np.linalg.norm(design.X @ atoms.factor.T, axis=1)
     return Prediction(
         _eta(design, solution.beta)[:, 0], error, None, None, None, _UNASKED
@@ -590,7 +596,7 @@ def _of_covariance(solution: Solution, design: Design, atoms: _Atoms) -> Predict
 def _mean_of_draws(
     model: Model, solution: Solution, design: Design, atoms: _Atoms, prob: float | None
 ) -> tuple[Array, ...]:
-    """The mean over the atoms, its standard deviation and the ends of its interval, by as many rows as stay in a processor's cache."""
+    """Return the mean over the atoms, its standard deviation and its interval, in blocks of rows that fit into the cache."""
     (S, _, m), blocks = atoms.values["beta"].shape, []
     for rows in _slices(design.n, max(1, _CACHED // (S * m))):
         X, offset, precision = (
@@ -603,21 +609,21 @@ def _mean_of_draws(
         )
         mean, *spreads = _moments_and_ends(means, prob)
         if model.likelihood.link is IDENTITY and np.array_equal(means, eta[..., 0]):
-            # E[x'beta] = x'E[beta], which has no or less Monte Carlo error
+            # E[x'beta] = x'E[beta], which has less Monte Carlo error, or none
             mean = plus_offset(X @ solution.beta, offset)[:, 0]
         blocks.append((mean, *spreads))
     return tuple(np.concatenate(arrays) for arrays in zip(*blocks, strict=True))
 
 
 def _moments_and_ends(means: Array, prob: float | None) -> tuple[Array, ...]:
-    """Mean and standard deviation over the draws, the first axis, and where a probability is given the ends of an equal-tailed interval."""
+    """Return mean and standard deviation over the draws (the first axis), and with a probability the equal-tailed interval."""
     if prob is None:
         return mean_and_sd(means)
     return (*mean_and_sd(means), *equal_tail(means, prob))
 
 
 def _errorless(model: Model, solution: Solution) -> bool:
-    """A mode without standard errors: under a prior with kinks, or of a loss with a tube that holds every residual."""
+    """Whether a mode has no standard errors: under a prior with kinks, or if a loss has every residual inside its tube."""
     kinked = has_nonsmooth_terms(model) or isinstance(
         model.likelihood, ProximalLikelihood
     )
@@ -633,7 +639,7 @@ def _why_errorless(model: Model) -> str:
 
 
 def _point_mean(model: Model, solution: Solution, design: Design) -> Array:
-    """The mean of a plug-in estimate; over the residual of a process, where it has one that the link does not pass unchanged."""
+    """Return the plug-in mean; for a process with a nonlinear link it is averaged over the residual."""
     aux = {**model.fixed, **solution.aux}
     eta = _eta(design, solution.beta)
     mean = model.likelihood.mean(eta, **aux)
@@ -657,12 +663,12 @@ def row_parts(n: int) -> list[slice]:
 
 
 def _slices(n: int, size: int) -> list[slice]:
-    """n rows by `size`; an empty one where there are none."""
+    """Split n rows into slices of `size`; one empty slice for n = 0."""
     return [slice(i, i + size) for i in range(0, n, size)] or [slice(0)]
 
 
 def _estimate(model: Model, solution: Solution, design: Design) -> Prediction:
-    """Mean and standard error of a point estimate, without intervals."""
+    """Return mean and standard error of a point estimate, without intervals."""
     mean = _point_mean(model, solution, design)
     if _errorless(model, solution):
         return Prediction(mean, np.full(mean.shape, np.nan), None, None, None, _UNASKED)
@@ -716,8 +722,10 @@ def _of_point(
 def _new(
     model: Model, p: Predictive, prob: float, how: str, *, compiled: bool = False
 ) -> tuple[tuple[Array, Array] | None, str]:
-    """The interval of a new observation (successes out of the row's trials, where it counts them), and what it is. `compiled` says that
-    compiled code is loaded."""
+    """Return the interval of a new observation and its description; for binomial trials it counts successes.
+
+    `compiled`: compiled code is already loaded.
+    """
     if isinstance(model.likelihood, OfTrials) and not p.given:
         return (
             None,
@@ -736,7 +744,7 @@ def _new(
 
 
 def _variance(X: Array, scale: ParameterCovariance, J: Array) -> Array:
-    """Variance of J eta, (n, D), for the covariance `scale` of vec(beta) and J (n, D, m)."""
+    """Return the variance of J eta, (n, D), for the covariance `scale` of vec(beta) and J (n, D, m)."""
     if scale.m == 1:
         return np.square(J[..., 0]) * scale.of_rows(X)[:, 0]
     root = scale.half_of_rows(X)
@@ -744,7 +752,7 @@ def _variance(X: Array, scale: ParameterCovariance, J: Array) -> Array:
 
 
 def rows_without_estimate(solution: Solution, X: Array) -> Array:
-    """The rows that are no combination of the training rows: there X beta has no estimate (Searle 1971)."""
+    """Return the rows that are not a linear combination of the training rows: X beta is not estimable there (Searle 1971)."""
     if solution.null_space is None:
         return np.zeros(0, int)
     N = solution.null_space
@@ -752,7 +760,7 @@ def rows_without_estimate(solution: Solution, X: Array) -> Array:
 
 
 def require_estimable(model: Model, solution: Solution, design: Design) -> None:
-    """Incompatible at rows without an estimate."""
+    """Raise Incompatible at rows without an estimate."""
     bad = rows_without_estimate(solution, design.X)
     if len(bad):
         assert solution.null_space is not None
@@ -774,12 +782,12 @@ def require_estimable(model: Model, solution: Solution, design: Design) -> None:
 def _error_and_interval(
     model: Model, solution: Solution, design: Design, prob: float | None
 ) -> tuple[Array, tuple[Array, Array] | None]:
-    """The standard error of the mean by the delta method, and where a probability is given its Wald interval on the link scale."""
+    """Return the standard error of the mean by the delta method, and with a probability its Wald interval on the link scale."""
     centre, J = model.likelihood.link_mean_and_slope(_eta(design, solution.beta))
     variance = _variance(design.X, solution.scale, J)
     extra_variance = _residual_variance(model, solution, design)
     if extra_variance is not None:
-        # Var(J eta) = J (x'Sx + v I) J', v that of each linear predictor
+        # Var(J eta) = J (x'Sx + v I) J', v the residual variance of each linear predictor
         extra_variance = (
             extra_variance if extra_variance.ndim == 2 else extra_variance[:, None]
         )
@@ -821,7 +829,10 @@ def _describe_process_variance(model: Model, solution: Solution) -> str:
 def _residual_variance(
     model: Model, solution: Solution, design: Design, noise: float | None = None
 ) -> Array | None:
-    """The residual variance (n,) of each linear predictor, or (n, m) where they differ, at the estimate; `noise` where its scale is another."""
+    """Return the residual variance at the estimate: (n,) of each linear predictor, or (n, m) if they differ.
+
+    `noise` replaces the noise scale of the solution.
+    """
     off = off_span_of(
         model, solution, None if noise is None else {model.noise_scale: noise}
     )
@@ -830,7 +841,7 @@ def _residual_variance(
 
 
 def _likely(mean: Array, prob: float) -> Array:
-    """The smallest set of classes of each row that holds probability `prob`, (n, K) bool."""
+    """Return for each row the smallest set of classes with total probability at least `prob`, (n, K) bool."""
     order = np.argsort(-mean, axis=1)
     sorted_mean = np.take_along_axis(mean, order, 1)
     before = np.cumsum(sorted_mean, axis=1) - sorted_mean

@@ -25,9 +25,9 @@ from probreg.model.predictive import Predictive
 from probreg.numerics.special import ndtri
 
 Array = np.ndarray
-_ROUNDING = 1e-12  # of the largest response: a sigma that small is rounding
-_EDGE = 1e-15  # of probability: a quantile residual is at most 7.9 in size
-_DRAWS = 500  # atoms of a posterior predictive at most
+_ROUNDING = 1e-12  # relative to the largest response: a smaller sigma is rounding error
+_EDGE = 1e-15  # smallest probability: it limits quantile residuals to 7.9 in size
+_DRAWS = 500  # largest number of atoms of a posterior predictive
 
 
 class ResidualKind(NamedTuple):
@@ -38,7 +38,7 @@ class ResidualKind(NamedTuple):
 
 
 def labelled_residuals(fit: Fitted, kind: str) -> Any:
-    """The residuals of a kind as a DataArray over the rows of the data; `probreg.residuals` says what the kinds are."""
+    """Return the residuals of a kind as a DataArray over the rows of the data; `probreg.residuals` describes the kinds."""
     import xarray as xr
 
     if kind not in KINDS:
@@ -82,13 +82,13 @@ def noiseless(fit: Fitted) -> str | None:
 
 
 def reachable(fit: Fitted) -> None:
-    """DataError for a fit without rows, NotConverged for one without an estimate, Incompatible without probabilities."""
+    """Raise DataError for a fit without rows, NotConverged without an estimate, Incompatible without probabilities."""
     fit.model.design.need_rows("a number for each row")
     require_predictive(fit.solution, fit.method)
 
 
 def roots(W: Array) -> tuple[Array, Array]:
-    """L with L L' = W (n, m, m), and L^-1; directions without information (below rounding) get a floor."""
+    """Return L with L L' = W (n, m, m), and L^-1; eigenvalues below rounding are raised to a minimum."""
     if W.shape[-1] == 1:
         root = np.sqrt(np.maximum(W, np.finfo(float).tiny))
         return root, 1.0 / root
@@ -108,7 +108,7 @@ def canonical_order(design: Design) -> Array:
 
 
 def uniforms(fit: Fitted, rows: Array) -> Array:
-    """One number in (0, 1) for each of these rows, by the seed of the fit and by what the rows hold, not by their order."""
+    """Return one number in (0, 1) per row; it depends on the fit's seed and on the rows' values, not on their order."""
     design = fit.model.design.take(rows)
     order = canonical_order(design)
     checksum = crc32(np.ascontiguousarray(design.observed[order]).tobytes())
@@ -118,12 +118,12 @@ def uniforms(fit: Fitted, rows: Array) -> Array:
 
 
 def counted_residuals(fit: Fitted, kind: str) -> Array:
-    """The residuals (n, ...) of the rows that count: what tests and pictures look at."""
+    """Return the residuals (n, ...) of the rows with positive weight, for tests and plots."""
     return KINDS[kind](fit).values
 
 
 def _of_unused(fit: Fitted) -> Array | float:
-    """y - E[y] at the rows of weight 0, nan where y cannot be read."""
+    """Return y - E[y] at the rows of weight 0, nan if y is missing or cannot be read."""
     unused = fit.model.design.unused
     likelihood = fit.model.likelihood
     if unused is None or unused.y is None:
@@ -134,7 +134,7 @@ def _of_unused(fit: Fitted) -> Array | float:
 
 
 def _mean_residuals(likelihood: Likelihood, y: Array, mean: Array) -> Array:
-    """y - E[y] on the scale of the mean, class by class (n, K) for classes; nan where y is."""
+    """Return y - E[y] on the scale of the mean, for classes one column per class (n, K); nan where y is nan."""
     unknown = np.isnan(y.reshape(len(y), -1)).any(1)
     return np.where(
         unknown if mean.ndim == 1 else unknown[:, None],
@@ -144,7 +144,7 @@ def _mean_residuals(likelihood: Likelihood, y: Array, mean: Array) -> Array:
 
 
 def predictor(fit: Fitted) -> Array:
-    """eta at the estimate, (n, m)."""
+    """Return eta at the estimate, (n, m)."""
     design = fit.model.design
     eta = design.X @ fit.solution.beta
     return plus_offset(eta, design.offset)
@@ -166,7 +166,7 @@ def _pearson(fit: Fitted) -> ResidualKind:
     if isinstance(likelihood, SoftmaxLikelihood):
         p = likelihood.mean(eta)
         n = likelihood.tally(fit.model.design.observed).sum(1, keepdims=True)
-        with np.errstate(all="ignore"):  # 0 / 0 where a class is certain
+        with np.errstate(all="ignore"):  # 0 / 0 if a class is certain
             return ResidualKind(
                 _response_residuals(fit).values / np.sqrt(p * (1.0 - p) / n), ("level",)
             )
@@ -174,7 +174,7 @@ def _pearson(fit: Fitted) -> ResidualKind:
 
 
 def score(fit: Fitted, eta: Array) -> Array:
-    """L^-1 s, (n, m), with the Fisher information L L' of each row."""
+    """Return L^-1 s, (n, m), with s the score and L L' the Fisher information of each row."""
     likelihood = _require_smooth(fit)
     y = fit.model.design.observed
     info = np.broadcast_to(
@@ -189,8 +189,10 @@ def _deviance(fit: Fitted) -> ResidualKind:
 
 
 def deviance(fit: Fitted, eta: Array) -> Array:
-    """Signed root of twice the log likelihood ratio to the best that any linear predictor gives y, (n,); without a sign
-    for classes."""
+    """Return the deviance residuals: the signed root of twice the log-likelihood ratio to the saturated model, (n,).
+
+    Residuals of classes have no sign.
+    """
     likelihood = fit.model.likelihood
     y = fit.model.design.observed
     aux = fit.aux_of_rows
@@ -222,7 +224,7 @@ def _working_residuals(fit: Fitted) -> ResidualKind:
 
 
 def _partial(fit: Fitted) -> ResidualKind:
-    """r_ik + sum_j (x_ij - mean_j) b_jk over the columns j of a term, r the working residuals of the reported predictors k."""
+    """Return r_ik + sum_j (x_ij - mean_j) b_jk over the columns j of a term, r the working residuals of the predictors k."""
     design = fit.model.design
     likelihood = fit.model.likelihood
     if not columns_by_term(fit):
@@ -245,7 +247,7 @@ def _partial(fit: Fitted) -> ResidualKind:
 
 
 def columns_by_term(fit: Fitted) -> dict[str, tuple[int, ...]]:
-    """The columns of each term but the intercept."""
+    """Return the columns of each term except the intercept."""
     return {
         name: columns
         for name, columns in terms(fit.model.design).items()
@@ -258,7 +260,7 @@ def _quantile(fit: Fitted) -> ResidualKind:
 
 
 def quantile_residuals(fit: Fitted, rows: Array) -> Array:
-    """Quantile residuals of these rows (repeated rows are drawn anew), with the seed of the fit."""
+    """Return quantile residuals of these rows, with the seed of the fit; each copy of a repeated row has its own draw."""
     likelihood = fit.model.likelihood
     if not isinstance(likelihood, UnivariateLikelihood):
         raise Incompatible(
@@ -274,7 +276,7 @@ def quantile_residuals(fit: Fitted, rows: Array) -> Array:
 
 
 def tails(fit: Fitted, rows: Array) -> tuple[Array, Array]:
-    """P(Y <= y) and P(Y < y) of these rows under the predictive distribution."""
+    """Return P(Y <= y) and P(Y < y) of these rows under the predictive distribution."""
     likelihood = fit.model.likelihood
     y = fit.model.design.observed[rows]
     assert isinstance(likelihood, UnivariateLikelihood)

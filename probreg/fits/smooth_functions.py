@@ -1,8 +1,8 @@
-"""The smooth functions of a fit: the degrees of freedom that each spends, its values at points, and bands about them.
+"""The smooth functions of a fit: their degrees of freedom, values at points, and confidence bands.
 
-f(x) = C(x) beta_b with C the columns of the function: given the scales beta_b ~ N(b, V_bb), so that f ~ N(C b, C V_bb C').
-A pointwise band holds each f(x) with probability `prob`; a simultaneous one holds all of them at once: its half-width is c sd(x)
-with c the quantile of max_x |f(x) - E f(x)| / sd(x) (Ruppert, Wand & Carroll 2003, section 6.5).
+f(x) = C(x) beta_b with C the columns of the function. Given the scales, beta_b ~ N(b, V_bb), so that f ~ N(C b, C V_bb C').
+A pointwise band contains each f(x) with probability `prob`; a simultaneous band contains all of them at once. Its half-width is
+c sd(x), with c the quantile of max_x |f(x) - E f(x)| / sd(x) (Ruppert, Wand & Carroll 2003, section 6.5).
 """
 
 from collections.abc import Iterable
@@ -29,19 +29,22 @@ from probreg.numerics.linalg import one_blas_thread
 from probreg.priors import Flat, GaussianPrior, HierarchicalPrior
 
 Array = np.ndarray
-POINTS = {1: 200, 2: 40}  # along each input, by the number of inputs
-_DRAWS, _MOST = 10_000, 4000  # of a normal law; of a posterior, evenly spaced
-_PARTS = 20  # in which draws of a normal law at many points are taken
+POINTS = {1: 200, 2: 40}  # number of points along each input, by the number of inputs
+_DRAWS, _MOST = (
+    10_000,
+    4000,
+)  # draws of a normal distribution; largest number of posterior draws, evenly spaced
+_PARTS = 20  # parts in which the normal draws at many points are computed
 
 
 # ---- degrees of freedom --------------------------------------------------------------------------------------------------
 
 
 def degrees_of_functions(model: Model, solution: Solution) -> dict[str, float]:
-    """q - tr((H^-1)_bb P_bb) of the q coefficients of each smooth function, by its name; of a posterior the mean over draws.
+    """Return q - tr((H^-1)_bb P_bb) of the q coefficients of each smooth function, by name; for a posterior the mean over draws.
 
-    H = J + P, with J the expected information of the likelihood and P the prior's precision: q less its prior weights. nan
-    where there is no estimate, or no row to take J from.
+    H = J + P, with J the expected information of the likelihood and P the prior's precision. nan if there is no estimate, or no row
+    to compute J from.
     """
     functions = term_functions(model.design)
     if not functions:
@@ -70,8 +73,11 @@ def degrees_of_functions(model: Model, solution: Solution) -> dict[str, float]:
 def scales_of_functions(
     model: Model, solution: Solution
 ) -> dict[str, tuple[float, ...]]:
-    """tau of each range block of each smooth function, by the name of the function, the amplitude of a process: of a posterior
-    its mean; nan where a block has no single scale. Of linear predictors with scales of their own one after the other."""
+    """Return tau of each range block of each smooth function, by name, or the amplitude of a process.
+
+    For a posterior it is the mean over draws; nan if a block has no single scale. Linear predictors with separate scales follow one
+    another.
+    """
     number = {name: j for j, name in enumerate(model.design.columns)}
     ranges = {
         tuple(number[c] for c in block)
@@ -95,7 +101,7 @@ def scales_of_functions(
 
 
 def _block_scale(model: Model, solution: Solution, i: int) -> float:
-    """tau of a block with the prior N(0, tau^2 I), the amplitude of a process."""
+    """Return tau of a block with the prior N(0, tau^2 I), or the amplitude of a process."""
     block = model.joint.blocks[i]
     prior = model.joint.blocks[i].prior
     if isinstance(prior, HierarchicalPrior):
@@ -124,7 +130,7 @@ def _block_scale(model: Model, solution: Solution, i: int) -> float:
 
 
 def smooths_table(model: Model, solution: Solution) -> Any:
-    """One row for each smooth function: edf, columns (times predictors), tau of each block."""
+    """Return one row per smooth function: edf, columns (times predictors), tau of each block."""
     import pandas as pd
 
     functions = term_functions(model.design)
@@ -141,10 +147,10 @@ def smooths_table(model: Model, solution: Solution) -> Any:
 
 
 def said_of_smooths(table: Any, limit: int = 6) -> tuple[str, ...]:
-    """A line on the degrees of freedom of the smooth functions, of very many the first."""
+    """Return a line with the degrees of freedom of the smooth functions, at most the first `limit`."""
     if table.empty:
         return ()
-    if table["edf"].isna().all():  # of likelihoods without second derivatives
+    if table["edf"].isna().all():  # likelihoods without second derivatives have no edf
         return ()
     entries = [
         f"{name} {row.edf:.4g} of {row.columns}"
@@ -172,7 +178,7 @@ class Band:
 
     @property
     def arrays(self) -> dict[str, Array]:
-        """What there is, by name."""
+        """Return the available arrays by name."""
         half = self.critical * self.sd
         pointwise = {
             "estimate": self.estimate,
@@ -187,7 +193,7 @@ class Band:
 
 
 def points_over_range(model: Model, function: TermFunction) -> Array:
-    """Points (n, d) over the range of the function: that of the rows it reaches, or of its basis where these are not known."""
+    """Return points (n, d) over the range of the function's rows, or of its basis if these are not known."""
     d = len(function.inputs)
     if d not in POINTS:
         raise DataError(
@@ -199,7 +205,7 @@ def points_over_range(model: Model, function: TermFunction) -> Array:
 
 
 def points_given(function: TermFunction, points: Any) -> Array:
-    """Points (n, d) that a user gave."""
+    """Return the points (n, d) given by a user."""
     d = len(function.inputs)
     x = np.asarray(points, dtype=float)
     x = x[:, None] if x.ndim == 1 and d == 1 else x
@@ -218,7 +224,7 @@ def curve(
     model: Model, method: Method, solution: Solution, function: TermFunction, x: Array, *,
     prob: float, derivative: bool, seed: int,
 ) -> Any:  # fmt: skip
-    """The function, or its derivative, at points x with both bands: a Dataset (point[, outcome])."""
+    """Return the function, or its derivative, at points x with both bands: a Dataset (point[, outcome])."""
     import xarray as xr
 
     if derivative and len(function.inputs) != 1:
@@ -295,13 +301,13 @@ def _compute_band(
 def _root_left_out(
     function: TermFunction, x: Array, ends: Array | None
 ) -> Array | None:
-    """A root A (n, r) of the covariance A A' of what the columns of a process leave of it, at scale 1; None without."""
+    """Return a root A (n, r) of the residual covariance A A' of a process, at scale 1; None without a residual."""
     R = function.left_out(x, ends)
     if R is None:
         return None
     with one_blas_thread():
         L, U = np.linalg.eigh(R)
-    # of rank r but for rounding: the other eigenvalues are no larger than the errors of the largest
+    # of rank r up to rounding: the other eigenvalues are no larger than the errors of the largest
     is_positive = len(L) * np.finfo(float).eps * L[-1] < L
     return U[:, is_positive] * np.sqrt(L[is_positive])
 
@@ -315,7 +321,7 @@ def _of_normal(
     residual_root: Array | None,
     rng: np.random.Generator,
 ) -> Band:
-    """Of a point estimate with a normal (or t) law of its coefficients; `residual_root` (n, r) is a root of what it leaves out."""
+    """Return the band of a point estimate with normal (or t) coefficients; `residual_root` (n, r) is a root of its residual."""
     refuse_written_out(solution, "a band about a smooth function")
     beta = solution.beta
     m = beta.shape[1]
@@ -327,7 +333,7 @@ def _of_normal(
             "a band about a smooth function needs standard errors, and this fit has none"
         )
     # f_k(x) = (C(x) kron t_k) vec(beta), cov = A A' with A = (C kron t_k) V^(1/2).
-    # a square root of V with as many columns as it has rows: draws are of few numbers
+    # a square root of V with as few columns as its rank, so that draws need few numbers
     root = np.linalg.qr(root.T, mode="r").T.reshape(len(columns), m, -1)
     estimate = C @ beta[columns] @ contrasts.T
     A = np.einsum("nq,qmr,km->knr", C, root, contrasts, optimize=True)
@@ -360,7 +366,7 @@ def _of_draws(
     draws: Draws, columns: Array, C: Array, contrasts: Array, prob: float, residual_root: Array | None, scale: Array | None,
     rng: np.random.Generator,
 ) -> Band:  # fmt: skip
-    """Of the draws of a posterior: means, standard deviations and quantiles of the function itself, with what it leaves out."""
+    """Return the band of posterior draws: means, standard deviations and quantiles of the function with its residual."""
     beta = draws.flat["beta"]
     draw_numbers = np.unique(
         np.linspace(0, len(beta) - 1, min(len(beta), _MOST)).astype(int)
@@ -383,7 +389,7 @@ def _of_draws(
 
 
 def _band_of(f: Array, prob: float) -> Band:
-    """Of draws f (K, S, n)."""
+    """Return the band of draws f (K, S, n)."""
     estimate = f.mean(1).T
     sd = f.std(1, ddof=1).T
     ends = [equal_tail(contrast, prob) for contrast in f]
@@ -398,7 +404,7 @@ def _band_of(f: Array, prob: float) -> Band:
 def _drawn_process(
     model: Model, solution: Solution, function: TermFunction
 ) -> DrawnProcess | None:
-    """The process whose values and hyperparameters were drawn, at 4,000 of the draws; None for other functions."""
+    """Return the process if its values and hyperparameters were drawn, at 4,000 of the draws; None for other functions."""
     if solution.draws is None:
         return None
     off = off_span(model, solution.draws.flat, 1.0)
@@ -416,7 +422,7 @@ def _drawn_process(
 
 
 def _drawn_scales(model: Model, draws: Draws, function: TermFunction) -> Array:
-    """tau of the only block of a process, in each draw (S,), or one number (1,)."""
+    """Return tau of the only block of a process, in each draw (S,), or one number (1,)."""
     first = list(model.design.columns).index(function.of.blocks[0][0])
     blocks = [i for i, b in enumerate(model.joint.blocks) if first in b.columns]
     if len(blocks) > 1:

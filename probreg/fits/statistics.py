@@ -1,4 +1,4 @@
-"""The statistics of a fit that people know by name: n, degrees of freedom, deviance, R², AIC, BIC, residuals, broom's tables."""
+"""The standard statistics of a fit: n, degrees of freedom, deviance, R², AIC, BIC, residuals, and tables in R broom's format."""
 
 import contextlib
 from abc import abstractmethod
@@ -41,39 +41,39 @@ from probreg.model.model import Model
 
 @dataclass(frozen=True, eq=False)
 class FitStatistics(Fitted):
-    """What `Fit` says of itself in one number each, and in the tables that R's broom has."""
+    """The statistics of a `Fit` and the tables with the names of R's broom."""
 
     @property
     def stated_model(self) -> Model:
-        """The model as it was stated; `model` has the scales that evidence found for effects by group in place of unknown ones.
+        """The model as the user stated it; in `model`, scales found by evidence replace unknown scales of random effects.
 
         Returns
         -------
         Model
-            `model` itself where nothing was found.
+            `model` itself if evidence found no scales.
         """
         scales = self.solution.effect_scales
         return self.model if scales is None else scales.stated
 
     @property
     def nobs(self) -> int:
-        """The number of observations: the sum of frequency weights, the number of rows under other weights.
+        """The number of observations: the sum of frequency weights, or the number of rows under other weights.
 
         Returns
         -------
         int
-            A row that counts trials is one observation.
+            A row of binomial trials is one observation.
 
         Raises
         ------
         DataError
-            For a saved fit that did not note it.
+            For a saved fit without this number.
         """
         return number_of_rows(self)
 
     @property
     def df_resid(self) -> int:
-        """n - k, observations less coefficients that the rows identify, of all linear predictors; sigma does not count.
+        """Return n - k, observations minus coefficients that the rows identify, of all linear predictors; sigma does not count.
 
         Returns
         -------
@@ -83,7 +83,7 @@ class FitStatistics(Fitted):
         Raises
         ------
         Incompatible
-            Under a prior of coefficients, and for effects by group, where each counts by less than one.
+            Under a prior on coefficients, and for random effects, where each coefficient counts less than one.
         """
         if tested_at_found_scales(self):
             raise Incompatible(
@@ -99,12 +99,12 @@ class FitStatistics(Fitted):
 
     @property
     def n_parameters(self) -> int:
-        """The k of AIC and BIC: identified coefficients and unknown nuisance parameters, such as sigma, as R counts them.
+        """The k of AIC and BIC: the number of identified coefficients and unknown nuisance parameters, such as sigma, as in R.
 
         Raises
         ------
         Incompatible
-            For a posterior and a mode under a prior.
+            For a posterior and for a mode under a prior.
         """
         obstacle = why_no_criterion(self)
         if obstacle is not None:
@@ -115,7 +115,7 @@ class FitStatistics(Fitted):
 
     @property
     def aic(self) -> float:
-        """Akaike's criterion 2 k - 2 log L, with k = `n_parameters`.
+        """Return Akaike's criterion 2 k - 2 log L, with k = `n_parameters`.
 
         Returns
         -------
@@ -125,9 +125,9 @@ class FitStatistics(Fitted):
         Raises
         ------
         Incompatible
-            For a posterior, a mode under a prior, sampling weights, and a fit that meets every response exactly.
+            For a posterior, a mode under a prior, sampling weights, and an exact fit.
         NotConverged
-            Without an estimate.
+            If there is no estimate.
 
         References
         ----------
@@ -137,7 +137,7 @@ class FitStatistics(Fitted):
 
     @property
     def bic(self) -> float:
-        """Schwarz's criterion k log(n) - 2 log L, with k = `n_parameters` and n = `nobs`: the row is the unit.
+        """Return Schwarz's criterion k log(n) - 2 log L, with k = `n_parameters` and n = `nobs`.
 
         Returns
         -------
@@ -161,7 +161,9 @@ class FitStatistics(Fitted):
     @property
     def _finite_log_likelihood(self) -> float:
         if self.solution.effect_scales is not None:
-            return self.solution.effect_scales.value  # effects integrated over
+            return (
+                self.solution.effect_scales.value
+            )  # random effects are integrated out
         if not np.isfinite(self.log_likelihood) or exact_fit(self):
             if is_saturated(self):
                 none = ", with no degrees of freedom left"
@@ -174,12 +176,14 @@ class FitStatistics(Fitted):
 
     @cached_property
     def deviance(self) -> float:
-        """D = 2 phi (log L of the saturated model - log L) at the estimate, which has a linear predictor for each row.
+        """Return D = 2 phi (log L of the saturated model - log L) at the estimate.
 
-        phi is 1 for classes, trials and counts. It is sigma² for noise with a scale, which makes D the residual sum of squares
-        of a Gaussian, the sum of 2 |r|^p of a power, and twice the absolute, check or tube losses of those likelihoods.
+        The saturated model has one linear predictor per row.
 
-        Of a maximum likelihood fit of effects that vary by a group it is -2 `log_likelihood`, as in lme4.
+        phi is 1 for classes, trials and counts. For noise with a scale it is sigma², so that D is the residual sum of squares for a
+        Gaussian, the sum of 2 |r|^p for a power, and twice the absolute, check or tube loss for these likelihoods.
+
+        For a maximum likelihood fit with random effects it is -2 `log_likelihood`, as in lme4.
 
         Returns
         -------
@@ -189,9 +193,9 @@ class FitStatistics(Fitted):
         Raises
         ------
         Incompatible
-            Under sampling weights, which make a pseudo-likelihood; for REML, which has no likelihood of y.
+            Under sampling weights, which give a pseudo-likelihood; for REML, which is not a likelihood of y.
         DataError
-            Where the rows are gone and no moments stand for them.
+            If the rows are not in memory and moments cannot replace them.
         """
         if self.solution.effect_scales is not None and self.target == "mode":
             return -2.0 * self.log_likelihood
@@ -199,7 +203,7 @@ class FitStatistics(Fitted):
 
     @cached_property
     def _conditional_deviance(self) -> float:
-        """D given the effects of groups."""
+        """Return D conditional on the random effects."""
         saved = statistic_saved_without_rows(self, "deviance")
         if saved is not None:
             return saved
@@ -208,7 +212,9 @@ class FitStatistics(Fitted):
 
     @cached_property
     def null_deviance(self) -> float:
-        """The deviance of an intercept alone, or of the offset alone without intercept; nuisance parameters stay as they are.
+        """Return the deviance of an intercept alone, or of the offset alone without an intercept.
+
+        Nuisance parameters keep their estimates.
 
         Returns
         -------
@@ -218,7 +224,7 @@ class FitStatistics(Fitted):
         Raises
         ------
         Incompatible
-            At scales of effects found by evidence, whose `deviance` is -2 log-likelihood.
+            With scales of random effects found by evidence, because their `deviance` is -2 log-likelihood.
         """
         if self.solution.effect_scales is not None and self.target == "mode":
             raise Incompatible(
@@ -232,20 +238,20 @@ class FitStatistics(Fitted):
 
     @cached_property
     def r_squared(self) -> float:
-        """The share of the deviance that is explained, or for classes and counts McFadden's 1 - log L / log L_0.
+        """Return the explained share of the deviance; for classes and counts McFadden's 1 - log L / log L_0.
 
-        For least squares it is R² = 1 - RSS / TSS, about zero without an intercept, as in R. For other noise it is
-        1 - D / D_0, for a quantile that of Koenker & Machado. L_0 has an intercept alone, with the same offset and weights.
+        For least squares it is R² = 1 - RSS / TSS, with TSS about zero without an intercept, as in R. For other noise it is
+        1 - D / D_0, which for a quantile is Koenker & Machado's R¹. L_0 has an intercept alone, with the same offset and weights.
 
         Returns
         -------
         float
-            At the estimate, the posterior mean of a posterior.
+            At the estimate; for a posterior at its mean.
 
         Raises
         ------
         DataError
-            Where the rows are not in memory, but for least squares.
+            If the rows are not in memory, except for least squares.
         Incompatible
             Under sampling weights.
 
@@ -262,7 +268,7 @@ class FitStatistics(Fitted):
 
     @property
     def adjusted_r_squared(self) -> float:
-        """1 - (1 - R²) (n - 1) / (n - k) of least squares; n in place of n - 1 without an intercept.
+        """Return 1 - (1 - R²) (n - 1) / (n - k) of least squares; n replaces n - 1 without an intercept.
 
         Raises
         ------
@@ -286,7 +292,7 @@ class FitStatistics(Fitted):
 
     @cached_property
     def residual_sd(self) -> float:
-        """The noise scale: sqrt(RSS / (n - k)) of least squares, R's residual standard error; else the estimate.
+        """Return the noise scale: sqrt(RSS / (n - k)) for least squares (R's residual standard error), otherwise the estimate.
 
         Returns
         -------
@@ -317,17 +323,17 @@ class FitStatistics(Fitted):
 
     @property
     def fitted(self) -> DataArray:
-        """The mean at the training rows, at the estimate (posterior mean): y is `fitted` plus the response residuals.
+        """Return the mean at the training rows, at the estimate or posterior mean; y is `fitted` plus the response residuals.
 
         Returns
         -------
         DataArray (obs) or (obs, level)
-            Probabilities of the classes for a softmax, per trial where a row counts trials.
+            Probabilities of the classes for a softmax, and success probabilities for trials.
 
         Raises
         ------
         DataError
-            Without rows in memory.
+            If the rows are not in memory.
         """
         import xarray as xr
 
@@ -349,7 +355,7 @@ class FitStatistics(Fitted):
 
     @check_arguments
     def residuals(self, kind: Word = "response") -> DataArray:
-        """Residuals at the estimate, one per row: `pr.residuals` says what each kind is.
+        """Return residuals at the estimate, one per row; `pr.residuals` describes each kind.
 
         Parameters
         ----------
@@ -364,9 +370,9 @@ class FitStatistics(Fitted):
         Raises
         ------
         DataError
-            For an unknown kind and without rows.
+            For an unknown kind, and if the rows are not in memory.
         Incompatible
-            Where a kind has no meaning.
+            If the kind is not defined for this fit.
         """
         return labelled_residuals(self, kind)
 
@@ -382,12 +388,12 @@ class FitStatistics(Fitted):
         exp: Flag = False,
         null: Real | Mapping[str, float] = 0.0,
     ) -> DataFrame:
-        """The table of coefficients."""
+        """Return the table of coefficients."""
 
     @property
     @abstractmethod
     def smooths(self) -> DataFrame:
-        """The smooth functions with their degrees of freedom."""
+        """Return the smooth functions with their degrees of freedom."""
 
     @check_arguments
     def tidy(
@@ -399,14 +405,14 @@ class FitStatistics(Fitted):
         exp: Flag = False,
         null: Real | Mapping[str, float] = 0.0,
     ) -> DataFrame:
-        """One row per coefficient under the names of R's broom, unrounded; with effects by group those of broom.mixed.
+        """Return one row per coefficient with the column names of R's broom (broom.mixed for random effects), unrounded.
 
         Parameters
         ----------
         prob : float
             Probability of the intervals, between 0 and 1.
         kind : str, optional
-            Of the intervals, as in `interval`.
+            Kind of the intervals, as in `interval`.
         covariance : str or DataArray, optional
             As in `summary`.
         exp : bool
@@ -417,10 +423,10 @@ class FitStatistics(Fitted):
         Returns
         -------
         DataFrame
-            term, estimate, std.error, statistic, p.value, conf.low, conf.high (of an exact fit nan from std.error on); y.level
-            before them where outcomes have coefficients of their own. Of a posterior no test; after chains rhat and ess. With effects by group the columns
-            effect and group stand first: "fixed" are coefficients, and "ran_pars" the standard deviations, such as sd__x, the
-            correlations, such as cor__Intercept.x, and that of the noise, sd__Observation of the group Residual.
+            term, estimate, std.error, statistic, p.value, conf.low, conf.high; for an exact fit all from std.error on are nan. If
+            outcomes have separate coefficients, y.level precedes them. A posterior has no test; MCMC adds rhat and ess. With random effects the
+            columns effect and group come first: "fixed" for coefficients, and "ran_pars" for standard deviations such as sd__x,
+            correlations such as cor__Intercept.x, and the noise scale, sd__Observation of the group Residual.
 
         Examples
         --------
@@ -440,7 +446,7 @@ class FitStatistics(Fitted):
             "std_error": "std.error", "sd": "std.error", "statistic": "statistic", "df": "df", "p_value": "p.value",
             "lower": "conf.low", "upper": "conf.high", "r_hat": "rhat", "ess_bulk": "ess",
         }  # fmt: skip
-        if exact_fit(self):  # errors and ends of intervals are rounding
+        if exact_fit(self):  # standard errors and intervals are rounding errors
             table = table.assign(
                 **dict.fromkeys(("std_error", "lower", "upper"), np.nan)
             )
@@ -454,12 +460,12 @@ class FitStatistics(Fitted):
         return tidied
 
     def glance(self) -> DataFrame:
-        """One row with the statistics of the fit, under the names of R's broom.
+        """Return one row with the statistics of the fit, with the column names of R's broom.
 
         Least squares: r.squared, adj.r.squared, sigma, statistic and p.value of the F test of all slopes, df. Classes, counts
-        and other noise: null.deviance, df.null, and McFadden's R² or the deviance explained as r.squared. Both: logLik, AIC,
-        BIC, deviance, df.residual, nobs. With effects by group r2.marginal, r2.conditional, icc, REMLcrit, and ngrps with the
-        name of each grouping. What a fit does not have is nan.
+        and other noise: null.deviance, df.null, and McFadden's R² or the explained deviance as r.squared. Both: logLik, AIC,
+        BIC, deviance, df.residual, nobs. With random effects r2.marginal, r2.conditional, icc, REMLcrit, and ngrps with the
+        name of each grouping factor. Statistics that a fit does not have are nan.
 
         Returns
         -------
@@ -505,14 +511,14 @@ class FitStatistics(Fitted):
         if has_effects(self.model):
             row |= self._of_groups()
         scales = self.solution.effect_scales
-        # of REML broom has the restricted one
+        # for REML broom reports the restricted log-likelihood
         if scales is None:
             log_lik = statistic_or_nan(self, "log_likelihood")
         else:
             log_lik = scales.value
         row["logLik"] = (
             np.nan if exact_fit(self) else log_lik
-        )  # as large as rounding makes it
+        )  # for an exact fit its size depends on rounding errors
         if self.target == "mode":
             row |= {
                 "AIC": statistic_or_nan(self, "aic"),
@@ -528,7 +534,7 @@ class FitStatistics(Fitted):
         return pd.DataFrame([row])
 
     def _of_groups(self) -> dict[str, float]:
-        """R² of Nakagawa & Schielzeth, the intraclass correlation and the REML criterion, nan where a fit has none."""
+        """Return R² of Nakagawa & Schielzeth, the intraclass correlation and the REML criterion, nan if a fit has none."""
         scales = self.solution.effect_scales
         reml = scales is not None and scales.criterion == "REML"
         try:
@@ -542,7 +548,7 @@ class FitStatistics(Fitted):
 
     @property
     def overall(self) -> Any:
-        """The F test that every coefficient of least squares but the intercept is zero; None where there is none.
+        """The F test that all coefficients of least squares except the intercept are zero; None if not available.
 
         Returns
         -------
@@ -556,7 +562,7 @@ class FitStatistics(Fitted):
         )
         flat = (
             flat and not self.solution.sandwich and not exact_fit(self)
-        )  # a sandwich: variances differ
+        )  # robust standard errors assume unequal variances
         try:
             if flat:
                 return overall_test(
@@ -567,7 +573,7 @@ class FitStatistics(Fitted):
             return None
 
     def _statistics_of_rows(self) -> dict[str, float]:
-        """Statistics that `save` writes because nothing but the rows has them: deviances, R² and degrees of freedom of terms."""
+        """Return the statistics that cannot be computed without the rows, for `save`: deviances, R² and degrees of freedom of terms."""
         attributes = {
             "deviance": "_conditional_deviance",
             "null_deviance": "null_deviance",

@@ -1,6 +1,6 @@
-"""The table of a fit and how it is read: statistics and p-values, ratios, and a head and foot for the printed page.
+"""The summary table of a fit: statistics and p-values, ratios, and the printed header and footer.
 
-Imported on use, since a `Summary` is a pandas DataFrame.
+This module is imported on use, because a `Summary` is a pandas DataFrame.
 """
 
 import math
@@ -56,14 +56,14 @@ from probreg.tables.formats import format_p_value, format_significant
 
 Array = np.ndarray
 _BOTH_SIGMAS = "from RSS / df; maximum likelihood"
-_NOTHING = 1e-12  # a share of the variance that is rounding
-_EDGE = 1.0 - 1e-6  # a correlation that is one but for rounding
-# of a posterior: degrees of freedom of wider ones are not a matter of a print
+_NOTHING = 1e-12  # a smaller share of the variance is rounding error
+_EDGE = 1.0 - 1e-6  # a larger correlation is one up to rounding
+# with more columns, printing skips the degrees of freedom of a posterior, which take long
 _FEW_COLUMNS = 300
 
 
 MISSING = "does not exist"
-_NAMES = {"p_value": "p", "p_positive": "P(> 0)"}  # headings of columns
+_NAMES = {"p_value": "p", "p_positive": "P(> 0)"}  # column headings
 _FORMATS: Mapping[str, Callable[[float], str]] = {
     "estimate": format_significant,
     "p_value": format_p_value,
@@ -77,7 +77,7 @@ _FORMATS: Mapping[str, Callable[[float], str]] = {
 
 
 class Asked(NamedTuple):
-    """What a summary was asked: the intervals, the standard errors (p,) or (p, outcomes), degrees of freedom of t, ratios, nulls."""
+    """Options of a summary: intervals, standard errors (p,) or (p, outcomes), degrees of freedom of t, ratios, nulls."""
 
     interval: IntervalKind
     prob: float
@@ -88,9 +88,9 @@ class Asked(NamedTuple):
 
 
 class Summary(pd.DataFrame):
-    """The table of a fit: a DataFrame that prints what is modelled above it and the statistics of the fit under it.
+    """The table of a fit: a DataFrame that prints with a header on the model and a footer with the statistics of the fit.
 
-    What is made of it, such as a slice, is a plain DataFrame.
+    Results of operations on it, such as a slice, are plain DataFrames.
     """
 
     _of: FitStatistics | None = None
@@ -114,7 +114,7 @@ class Summary(pd.DataFrame):
 
 
 def summary_table(fit: FitStatistics, coef: Array, options: Asked) -> Summary:
-    """One row per coefficient, outcome by outcome, then the nuisance parameters and sampled scales."""
+    """Return one row per coefficient, outcome by outcome, then the nuisance parameters and sampled scales."""
     is_posterior = fit.target == "posterior"
     null = null_values(fit, options.null)
     no_test = None
@@ -152,7 +152,7 @@ def summary_table(fit: FitStatistics, coef: Array, options: Asked) -> Summary:
 def _test_columns(
     fit: FitStatistics, distance: Array, options: Asked
 ) -> dict[str, Array]:
-    """The Wald statistic of each coefficient, its degrees of freedom if they differ, and p."""
+    """Return the Wald statistic of each coefficient, its degrees of freedom if they differ, and p."""
     with np.errstate(divide="ignore", invalid="ignore"):
         t = np.where(
             (options.error > 0) & (not exact_fit(fit)), distance / options.error, np.nan
@@ -191,7 +191,7 @@ def _table_attributes(
 
 
 def two_sided(t: Array, df: Array | float | None) -> Array:
-    """p = 2 P(T > |t|), T Student-t on df degrees of freedom, or normal.
+    """Return p = 2 P(T > |t|), T Student-t on df degrees of freedom, or normal.
 
     >>> two_sided(np.array([1.959963984540054]), None).round(6).tolist()
     [0.05]
@@ -200,7 +200,7 @@ def two_sided(t: Array, df: Array | float | None) -> Array:
 
 
 def null_values(fit: FitStatistics, null: float | Mapping[str, float]) -> Array:
-    """The value of each coefficient under the null, shaped as the coefficients. DataError for a name that is none of them."""
+    """Return the value of each coefficient under the null, in the shape of the coefficients. DataError for an unknown name."""
     names = parameter_names(fit.model)
     shape = (len(fit.model.design.head), max(1, len(fit.model.likelihood.outcomes)))
     values = np.zeros(len(names))
@@ -234,7 +234,7 @@ def _check_null(name: str, value: Any) -> float:
 
 
 def null_words(null: float | Mapping[str, float]) -> str:
-    """The null in words.
+    """Return a description of the null hypothesis.
 
     >>> null_words(0.0), null_words({"x": 1.0})
     ('coefficient = 0', 'x = 1, others = 0')
@@ -249,7 +249,7 @@ def null_words(null: float | Mapping[str, float]) -> str:
 def _ratios(
     fit: FitStatistics, columns: dict[str, Array], interval: IntervalKind
 ) -> dict[str, Array]:
-    """exp of estimates and ends; the standard error of a ratio by the delta method, and of a posterior the median."""
+    """Return exp of estimates and interval ends, with delta-method standard errors; for a posterior the median."""
     link = fit.model.likelihood.link
     if not link.ratio:
         raise Incompatible(
@@ -277,8 +277,10 @@ def _ratios(
 
 
 def probability_positive(fit: FitStatistics) -> Array:
-    """P(coefficient > 0), (p,) or (p, outcomes): by formula where the marginal is Student-t or a mixture of normals, else the
-    share of draws."""
+    """Return P(coefficient > 0), (p,) or (p, outcomes).
+
+    It has a formula if the marginal is Student-t or a mixture of normals; otherwise it is the share of draws.
+    """
     s = fit.solution
     draws = fit.solution.posterior
     coef = reported_coefficients(fit.model, s.beta)
@@ -298,7 +300,7 @@ def _own_scale(fit: FitStatistics, coef: Array) -> Array:
 
 
 def posterior_median(fit: FitStatistics) -> Array:
-    """The median of each coefficient: its mean where the marginal is symmetric by formula, else of the draws."""
+    """Return the median of each coefficient: the mean if the marginal is known to be symmetric, else the median of draws."""
     s = fit.solution
     draws = fit.solution.posterior
     if draws.elliptical:
@@ -319,7 +321,9 @@ def _select_notes(fit: FitStatistics, table: pd.DataFrame) -> tuple[str, ...]:
         and is_maximum_likelihood(fit)
     ):
         left_out.append(Topic.SIGMA)
-    if fit.model.design.weight_kind == "sampling":  # which have no sqrt(RSS/(n - k))
+    if (
+        fit.model.design.weight_kind == "sampling"
+    ):  # sampling weights have no sqrt(RSS/(n - k))
         left_out.append(Topic.SIGMA)
     if table.attrs.get("covariance") == "joint":
         left_out.append(Topic.STANDARD_ERRORS)
@@ -329,7 +333,7 @@ def _select_notes(fit: FitStatistics, table: pd.DataFrame) -> tuple[str, ...]:
 def printed_summary(
     fit: FitStatistics, table: pd.DataFrame, *, terms: bool = True
 ) -> Table:
-    """Head, rows of coefficients, foot and notes; without `terms` the columns of a smooth function are one line."""
+    """Return header, rows of coefficients, footer and notes; without `terms` the columns of a smooth function are one line."""
     body, lines = (table, []) if terms else without_terms(fit, table)
     body = body.iloc[: len(body) - (len(table) - len(fit.parameter_names))]
     if exact_fit(fit):
@@ -345,7 +349,7 @@ def printed_summary(
 def without_terms(
     fit: FitStatistics, table: pd.DataFrame
 ) -> tuple[pd.DataFrame, list[str]]:
-    """The table without the columns of smooth functions and processes, and a line for each of these."""
+    """Return the table without the columns of smooth functions and processes, and one line for each of these."""
     recipe = fit.model.design.recipe
     present = set(fit.model.design.columns)
     columns = {
@@ -360,7 +364,7 @@ def without_terms(
 
 
 def _columns_of(body: pd.DataFrame, attrs: Mapping[str, Any]) -> Table:
-    """The rows of coefficients; the statistic and a ratio under their own names, without columns that are empty."""
+    """Return the rows of coefficients without empty columns; the statistic and a ratio have their own names."""
     names = dict(_NAMES)
     if "statistic" in attrs:
         names["statistic"] = attrs["statistic"]
@@ -376,7 +380,7 @@ def _columns_of(body: pd.DataFrame, attrs: Mapping[str, Any]) -> Table:
 
 
 def _head(fit: FitStatistics, table: pd.DataFrame) -> list[str]:
-    """What is modelled; the method, N, df and the prior; intervals and tests."""
+    """Return the lines on the modelled quantity; the method, N, df and the prior; intervals and tests."""
     attrs = table.attrs
     size = attrs["method"]
     n, df = statistic_or_nan(fit, "nobs"), statistic_or_nan(fit, "df_resid")
@@ -395,7 +399,7 @@ def _head(fit: FitStatistics, table: pd.DataFrame) -> list[str]:
 
 
 def _describe_intervals(fit: FitStatistics, table: pd.DataFrame) -> str:
-    """The intervals, their covariance, and the test; or the reason why there are none."""
+    """Describe the intervals, their covariance and the test, or give the reason why there are none."""
     attrs = table.attrs
     text = f"{100 * attrs['prob']:g} % {KIND_WORDS.get(attrs['kind'], attrs['kind'])} intervals"
     if attrs.get("covariance") == "none" or is_saturated(fit):
@@ -423,7 +427,7 @@ def _describe_intervals(fit: FitStatistics, table: pd.DataFrame) -> str:
 
 
 def _foot(fit: FitStatistics, table: pd.DataFrame) -> list[str]:
-    """Nuisance parameters, degrees of freedom of smooth functions, R², likelihood and criteria, and why there is no p."""
+    """Return the footer: nuisance parameters, edf of smooth functions, R², likelihood, criteria, and the reason for a missing p."""
     lines = _aux_lines(fit, table)
     if len(fit.model.design.columns) <= _FEW_COLUMNS or fit.target == "mode":
         lines += said_of_smooths(fit.smooths)
@@ -444,7 +448,7 @@ def _foot(fit: FitStatistics, table: pd.DataFrame) -> list[str]:
 
 
 def _group_lines(fit: FitStatistics) -> list[str]:
-    """Degrees of freedom of the terms, R² of groups and the intraclass correlation."""
+    """Return the degrees of freedom of the terms, R² with random effects and the intraclass correlation."""
     lines = []
     edf = effective_of_terms(fit)
     if edf:
@@ -452,7 +456,7 @@ def _group_lines(fit: FitStatistics) -> list[str]:
         lines.append(f"effective degrees of freedom: {', '.join(terms)}")
     try:
         shares = variance_shares(fit)
-    except DataError as error:  # its rows are not in memory
+    except DataError as error:  # the rows are not in memory
         return [*lines, f"no R² and no ICC: {error}"]
     except ProbregError:
         return lines
@@ -467,7 +471,7 @@ def _group_lines(fit: FitStatistics) -> list[str]:
 
 
 def likelihood_line(fit: FitStatistics) -> list[str]:
-    """The log-likelihood or REML criterion, with AIC and BIC."""
+    """Return the log-likelihood or REML criterion, with AIC and BIC."""
     scales = fit.solution.effect_scales
     digits = 5
     if scales is None:
@@ -507,7 +511,7 @@ def likelihood_line(fit: FitStatistics) -> list[str]:
 
 
 def _goodness_line(fit: FitStatistics, attrs: Mapping[str, Any]) -> list[str]:
-    """R² by its name, the F test if errors are classical, and the deviance of classes and counts."""
+    """Return R² by its name, the F test if errors are classical, and the deviance of classes and counts."""
     share = statistic_or_nan(fit, "r_squared")
     if not np.isfinite(share):
         return []
@@ -531,7 +535,7 @@ def _goodness_line(fit: FitStatistics, attrs: Mapping[str, Any]) -> list[str]:
 
 
 def _aux_lines(fit: FitStatistics, table: pd.DataFrame) -> list[str]:
-    """A line for each nuisance parameter and scale, estimated or held."""
+    """Return a line for each nuisance parameter and scale, estimated or fixed."""
     lines = []
     noise_scale = fit.model.likelihood.noise_scale
     for index, row in table.iloc[len(fit.parameter_names) :].iterrows():
@@ -564,7 +568,7 @@ def _aux_lines(fit: FitStatistics, table: pd.DataFrame) -> list[str]:
 
 
 def _has_rss_estimate(fit: FitStatistics) -> bool:
-    """Whether sigma has the estimate sqrt(RSS / df) too; under sampling weights it is that of a pseudo-likelihood."""
+    """Whether sigma also has the estimate sqrt(RSS / df); under sampling weights it comes from a pseudo-likelihood."""
     return (
         fit.model.likelihood.least_squares
         and is_maximum_likelihood(fit)
@@ -576,7 +580,7 @@ def _has_rss_estimate(fit: FitStatistics) -> bool:
 def _effect_scale(
     name: str, value: float, ends: str, *, replicated: bool = False
 ) -> str:
-    """A standard deviation or correlation of effects, and why it has no interval.
+    """Return a standard deviation or correlation of random effects, and the reason if it has no interval.
 
     >>> _effect_scale("sd(x | g)", 0.0, ""), _effect_scale("cor(Intercept, x | g)", np.nan, "")
     ('sd(x | g) 0 (no interval: at its edge)', 'cor(Intercept, x | g) not defined: a standard deviation is 0')

@@ -13,7 +13,7 @@ from probreg.model.model import Model
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-_AT_ONCE = 10**7  # numbers of residuals of draws
+_AT_ONCE = 10**7  # residuals times draws in memory at a time
 
 
 def support_table(model: Model, solution: Solution) -> "DataFrame":
@@ -42,7 +42,7 @@ def support_table(model: Model, solution: Solution) -> "DataFrame":
 
 
 def _share_outside_tube(model: Model, solution: Solution) -> Array:
-    """The share of draws in which |y_i - eta_i| is at least the half-width of the tube."""
+    """Return the share of draws in which |y_i - eta_i| is at least the half-width of the tube."""
     likelihood = model.likelihood
     assert isinstance(likelihood, PiecewiseLinearLikelihood)
     model.design.need_rows("the support of a posterior")

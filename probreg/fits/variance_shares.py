@@ -1,8 +1,8 @@
-"""R² and the intraclass correlation of a model with effects that vary by a group, from the parts of the variance of eta and y.
+"""R² and the intraclass correlation of a model with random effects, from the variance components of eta and y.
 
-V_fixed is the variance of the flat part of eta over the rows, V_groups the mean over the rows of z'S z summed over terms, V_rest the
-variance of y about eta, on the scale of eta: sigma^2 of a Gaussian, under precision weights the mean of sigma^2 / w over the rows;
-pi^2 / 3, 1 and pi^2 / 6 of the logit, probit and cloglog link; log(1 + 1 / mean of y) of counts with a log link (Nakagawa & Schielzeth 2013;
+V_fixed is the variance of the fixed part of eta over the rows, V_groups the mean over the rows of z'S z summed over terms, and V_rest
+the variance of y about eta, on the scale of eta: sigma^2 for a Gaussian, under precision weights the mean of sigma^2 / w over the rows;
+pi^2 / 3, 1 and pi^2 / 6 for the logit, probit and cloglog link; log(1 + 1 / mean of y) for counts with a log link (Nakagawa & Schielzeth 2013;
 Johnson 2014; Nakagawa, Johnson & Schielzeth 2017).
 """
 
@@ -19,7 +19,7 @@ from probreg.model.pymc_graph import hyper_names
 from probreg.priors import LatentPrior
 
 Array = np.ndarray
-_WRITTEN = 3000  # coefficients up to which a covariance is written out for this
+_WRITTEN = 3000  # most coefficients for which a dense covariance is computed here
 _NOTHING = 1e-8  # eigenvalue of a correlation matrix: a direction without variance
 _OF_LINK: Mapping[str, float] = {
     "logit": np.pi**2 / 3.0,
@@ -29,7 +29,7 @@ _OF_LINK: Mapping[str, float] = {
 
 
 class VarianceShares(NamedTuple):
-    """The parts of the variance: of flat coefficients, of the effects of groups, and the rest."""
+    """The variance components: fixed effects, random effects, and the rest."""
 
     fixed: float
     groups: float
@@ -37,12 +37,12 @@ class VarianceShares(NamedTuple):
 
     @property
     def marginal(self) -> float:
-        """R² of the flat coefficients alone: V_fixed / (V_fixed + V_groups + V_rest)."""
+        """R² of the fixed effects alone: V_fixed / (V_fixed + V_groups + V_rest)."""
         return self.fixed / (self.fixed + self.groups + self.rest)
 
     @property
     def conditional(self) -> float:
-        """R² with the effects of groups: (V_fixed + V_groups) / (V_fixed + V_groups + V_rest)."""
+        """R² with the random effects: (V_fixed + V_groups) / (V_fixed + V_groups + V_rest)."""
         return (self.fixed + self.groups) / (self.fixed + self.groups + self.rest)
 
     @property
@@ -52,7 +52,10 @@ class VarianceShares(NamedTuple):
 
 
 def variance_shares(fit: Fitted) -> VarianceShares:
-    """At the estimate, of a posterior at its means. Incompatible where the parts have no meaning or the rows are gone."""
+    """Return the variance components at the estimate, for a posterior at its means.
+
+    Raises Incompatible if they are not defined or the rows are not in memory.
+    """
     model = fit.model
     if not has_effects(model):
         raise Incompatible(
@@ -88,7 +91,9 @@ def variance_shares(fit: Fitted) -> VarianceShares:
 
 
 def effective_of_terms(fit: Fitted) -> dict[str, tuple[float, int]]:
-    """By term its effective degrees of freedom and its effects at known scales: q - tr(V_bb S^-1), V the covariance of effects given y.
+    """Return by term its effective degrees of freedom q - tr(V_bb S^-1) and its number of effects q.
+
+    V is the covariance of the effects given y, at known scales.
 
     Empty for a posterior that averages over the scales, and without standard errors.
     """
@@ -120,7 +125,7 @@ def effective_of_terms(fit: Fitted) -> dict[str, tuple[float, int]]:
             values, axes = np.linalg.eigh(
                 S[np.ix_(nonzero, nonzero)] / np.outer(sd[nonzero], sd[nonzero])
             )
-            # S^-1 on what S spans: a direction without variance spends nothing
+            # S^-1 on the range of S: a direction without variance has no degrees of freedom
             spanned = axes[:, values > _NOTHING] / sd[nonzero, None]
             inverse = (spanned / values[values > _NOTHING]) @ spanned.T
             entries = places[:, nonzero] * m + a
@@ -133,8 +138,10 @@ def effective_of_terms(fit: Fitted) -> dict[str, tuple[float, int]]:
 
 
 def covariances_of_effects(fit: Fitted) -> dict[str, Array]:
-    """S (K, K) of each term by its key, or (m, K, K) of linear predictors with scales of their own: at the scales found, the posterior
-    mean of S, or as stated. Incompatible where it is not known."""
+    """Return S (K, K) of each term by its key, or (m, K, K) if linear predictors have separate scales.
+
+    The scales are estimates, the posterior mean of S, or fixed by the model. Raises Incompatible if S is not known.
+    """
     s = fit.solution
     original = fit.model if s.effect_scales is None else s.effect_scales.stated
     parts = dict[str, list[Array]]()
@@ -178,7 +185,7 @@ def covariances_of_effects(fit: Fitted) -> dict[str, Array]:
 
 
 def _mean_covariance(fit: Fitted, block: int, prior: Any) -> Array:
-    """The posterior mean of S, from draws of standard deviations and correlations; S itself where it is stated."""
+    """Return the posterior mean of S, from draws of standard deviations and correlations; S itself if it is fixed."""
     K = len(prior.effects)
     if not prior.hyper:
         root = prior.root(np.zeros(0))[0]
@@ -207,7 +214,7 @@ def _mean_covariance(fit: Fitted, block: int, prior: Any) -> Array:
 
 
 def _of_groups(fit: Fitted, w: Array) -> float:
-    """sum over terms of the mean over rows of z'S z."""
+    """Return the sum over terms of the mean over rows of z'S z."""
     design = fit.model.design.whole
     total = 0.0
     for key, S in covariances_of_effects(fit).items():

@@ -1,1 +1,1 @@
-"""The machine: files on its disk, text and bars in its terminal, its processes."""
+"""The operating system: files on disk, text and progress bars in a terminal, processes."""

@@ -1,7 +1,7 @@
-"""Files on a disk: written whole or not at all, and read only where they are plain files.
+"""Files on disk: atomic writes, and reads of regular files only.
 
-A file is written beside its place under another name, synced, and moved over it, which a file system does at once: whoever
-reads it, and whatever stops the writing, meets the old file or the new one.
+A file is written under another name in the same folder, synced, and renamed to its path. Renaming is atomic, so that a reader
+finds either the old or the new file, even if writing is interrupted.
 """
 
 import errno
@@ -16,9 +16,7 @@ from typing import Any, NamedTuple
 from probreg.errors import DataError
 
 _BINARY = getattr(os, "O_BINARY", 0)  # Windows would write \r\n otherwise
-_AT_ONCE = getattr(
-    os, "O_NONBLOCK", 0
-)  # opening a pipe without a writer would wait for one
+_AT_ONCE = getattr(os, "O_NONBLOCK", 0)  # opening a pipe without a writer would block
 _WHY = {
     errno.ENOSPC: "the disk is full",
     errno.EDQUOT: "the quota of this disk is used up",
@@ -32,7 +30,7 @@ _WHY = {
 
 
 def destination(path: Any) -> Path:
-    """The path of a file to write, its links followed. DataError where none can be written, before any work is done.
+    """Return the path of a file to write, with links resolved. DataError if it cannot be written, before any work is done.
 
     >>> destination(".")
     Traceback (most recent call last):
@@ -64,10 +62,10 @@ def destination(path: Any) -> Path:
 def write_whole(
     path: Any, content: bytes | memoryview | Iterable[bytes | memoryview]
 ) -> Path:
-    """Writes a file that is there as a whole or not at all; returns the path as it was given.
+    """Write a file atomically and return its path as given.
 
-    What was there before stays until the new file is synced, and its permissions are kept. DataError says why it
-    cannot be written; an interrupt is passed on. Both leave nothing beside it.
+    An existing file is kept until the new file is synced, and its permissions are kept. DataError gives the reason if it
+    cannot be written; an interrupt is passed on. Neither leaves temporary files.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -101,7 +99,7 @@ def _write_synced(
 
 
 def _sync_folder(folder: Path) -> None:
-    """The new name outlives a power failure. Windows has no such thing, and some file systems refuse it."""
+    """Sync the folder, so that the new name survives a power failure; not available on Windows and some file systems."""
     if os.name == "nt":
         return
     handle = os.open(folder, os.O_RDONLY)
@@ -115,9 +113,9 @@ def _sync_folder(folder: Path) -> None:
 
 
 def read_plain(path: Any, *, limit: int | None = None) -> bytes:
-    """The bytes of a plain file, its links followed. DataError for what is missing, a folder, a device or a pipe.
+    """Return the bytes of a regular file, with links resolved. DataError if it is missing, a folder, a device or a pipe.
 
-    Such a file has an end; a pipe may wait for ever, and a link to /dev/zero has none. `limit` refuses a larger file.
+    Regular files have an end, while a pipe may block and a link to /dev/zero is infinite. Files larger than `limit` raise an error.
     """
     source = _path(path)
     with _translate_errors(f"cannot read {source}"):
@@ -126,7 +124,7 @@ def read_plain(path: Any, *, limit: int | None = None) -> bytes:
             status = os.fstat(file.fileno())
             _require_plain_file(
                 source, status
-            )  # again, for it may have been replaced meanwhile
+            )  # check again, because the file may have been replaced meanwhile
             if limit is not None and status.st_size > limit:
                 raise DataError(
                     f"cannot read {source}: it has {status.st_size:,} bytes, and at most {limit:,} are taken"
@@ -139,7 +137,7 @@ def _opened_at_once(path: str, flags: int) -> int:
 
 
 def require_plain(path: Any) -> Path:
-    """The path of a plain file that is there, its links followed; else DataError as in `read_plain`."""
+    """Return the path of an existing regular file, with links resolved; DataError as in `read_plain`."""
     source = _path(path)
     with _translate_errors(f"cannot read {source}"):
         try:
@@ -159,7 +157,7 @@ def _require_plain_file(source: Path, status: os.stat_result) -> None:
 
 
 class Stamp(NamedTuple):
-    """What tells a file from another of the same name: its size, the time it was last written, its place on the disk."""
+    """An identification of a file's version: size, time of the last change, and place on the disk."""
 
     size: int
     written: int
@@ -168,7 +166,7 @@ class Stamp(NamedTuple):
 
     @classmethod
     def of(cls, path: Path) -> "Stamp":
-        """The stamp of a plain file as it is now. DataError where there is none."""
+        """Return the stamp of a regular file as it is now. DataError if it does not exist."""
         status = os.stat(require_plain(path))
         return cls(status.st_size, status.st_mtime_ns, status.st_ino, status.st_dev)
 
@@ -187,7 +185,7 @@ def _path(path: Any) -> Path:
 
 
 def _status(path: Path) -> os.stat_result | None:
-    """What lies there, or None."""
+    """Return the status of the path, or None if it does not exist."""
     try:
         return os.stat(path)
     except (FileNotFoundError, NotADirectoryError):

@@ -1,4 +1,4 @@
-"""Ctrl-C while libraries run many destructors: an interrupt is never lost."""
+"""Ctrl-C handling while libraries run many destructors, so that no interrupt is lost."""
 
 import signal
 import threading
@@ -7,7 +7,7 @@ from typing import Any, Self
 
 
 class Interrupts:
-    """While it is open, an interrupt is raised as usual and also recorded; closing raises one that Python has lost.
+    """A context that raises interrupts as usual and records them; on exit it raises an interrupt that Python has lost.
 
     Python prints and drops an exception in a destructor or in a callback of the garbage collector. The context replaces
     Python's own handler only, and only in the main thread, where Python handles signals.
@@ -28,7 +28,7 @@ class Interrupts:
         signal.default_int_handler(number, frame)
 
     def check(self) -> None:
-        """KeyboardInterrupt when there was one."""
+        """Raise KeyboardInterrupt if there was one."""
         if self.met:
             raise KeyboardInterrupt
 

@@ -1,11 +1,11 @@
-"""The memory of this machine, and sizes in words."""
+"""The memory of this machine, and sizes as text."""
 
 import math
 import os
 
 
 def physical_memory() -> int | None:
-    """The bytes of memory that the machine has; None where the system does not say."""
+    """Return the bytes of memory of the machine; None if the system does not report it."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, OSError, ValueError):  # no sysconf, or none of these names
@@ -13,7 +13,7 @@ def physical_memory() -> int | None:
 
 
 def in_bytes(size: float) -> str:
-    """A number of bytes in words.
+    """Format a number of bytes.
 
     >>> in_bytes(2_400_000), in_bytes(8e11)
     ('2.4 MB', '800 GB')

@@ -1,4 +1,4 @@
-"""Work shared among processes that end with it, however it ends."""
+"""Parallel work in processes that end together with the main process."""
 
 import multiprocessing
 import signal
@@ -18,9 +18,9 @@ def in_processes[A, B](
     workers: int = 1,
     show: bool | None = None,
 ) -> list[B]:
-    """work(item) of every item, here or in several processes, with a bar.
+    """Return work(item) for each item, computed here or in several processes, with a progress bar.
 
-    An interrupt is this process's alone, and it ends the others at once.
+    An interrupt goes to this process only, which then ends the others at once.
 
     >>> in_processes(abs, [1, -2], "sizes")
     [1, 2]
@@ -46,13 +46,13 @@ def in_processes[A, B](
 
 
 def _deaf() -> None:
-    """A terminal's Ctrl-C goes to every process; the first one ends the others."""
+    """Ignore Ctrl-C, which a terminal sends to every process; the main process ends the others."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 @contextmanager
 def _children_deaf() -> Iterator[None]:
-    """Processes that start within have interrupts blocked from their first moment, where the system can do it."""
+    """Block interrupts from the start in processes that are created inside this context, if the system supports it."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return

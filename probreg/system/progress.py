@@ -1,12 +1,12 @@
-"""How far a long task has come: bars on stderr or in a notebook, from the second second on.
+"""Progress bars of long tasks, on stderr or in a notebook, shown after the first second.
 
     with progress_bar("bootstrap", 999, show=None) as bar:
         for ... :
             bar.advance()
 
-One thread draws the bars of the outermost task and of those within it, the outer ones on top, and ends with it. Which task
-is open belongs to the context, so that bars in other threads of a pool, which have a context of their own, do not appear.
-Without a terminal and without a notebook there is neither thread nor drawing.
+One thread draws the bars of the outermost task and of its subtasks, with outer ones on top, and ends with that task. The open
+task belongs to the context; other threads of a pool have their own context, so that their bars do not appear.
+Without a terminal and without a notebook there is no thread and no drawing.
 """
 
 import html
@@ -25,14 +25,14 @@ from typing import Any
 
 from probreg.system.terminal import visible
 
-_QUIET = 1.0  # seconds that a task takes in silence
+_QUIET = 1.0  # seconds before a bar appears
 _EVERY = 0.1  # seconds between two drawings
-_LOGGED = 5.0  # seconds between two lines where there is no terminal
-_DEEP = 3  # bars at a time
+_LOGGED = 5.0  # seconds between two lines without a terminal
+_DEEP = 3  # largest number of bars at a time
 
 
 class Task:
-    """A loop of which so much is `done`; `total` is None where nobody knows it."""
+    """A loop with `done` finished steps; `total` is None if it is not known."""
 
     def __init__(
         self, name: str, total: int | None, display: "_Display | None"
@@ -44,16 +44,16 @@ class Task:
 
     @property
     def shown(self) -> bool:
-        """Whether there is somebody to show it to."""
+        """Whether there is a display to show it."""
         return self.display is not None
 
     def advance(self, by: int = 1) -> None:
-        """So much more is done; any thread may say so."""
+        """Add finished steps; any thread may call this."""
         with self._turn:
             self.done += by
 
     def over[T](self, items: Iterable[T]) -> Iterator[T]:
-        """The items, counted as the next one is asked for.
+        """Iterate over the items, and count one when the next is requested.
 
         >>> with progress_bar("letters", 3, show=False) as bar:
         ...     print([x for x in bar.over("abc")], bar.done)
@@ -65,7 +65,7 @@ class Task:
 
     @property
     def words(self) -> str:
-        """How much is done, for how long, and how long it may still take."""
+        """Return the finished share, the elapsed time and the estimated remaining time."""
         spent = time.monotonic() - self.start
         if self.total is None:
             part = f"{self.done:,}"
@@ -93,10 +93,10 @@ _CURRENT: ContextVar[Task | None] = ContextVar("task", default=None)
 def progress_bar(
     name: str, total: int | None = None, *, show: bool | None = None
 ) -> Iterator[Task]:
-    """A task, with a bar once it has run for a second.
+    """Open a task, with a bar once it has run for a second.
 
-    `show` None draws at a terminal or in a notebook, in the main thread of the main process, unless the environment has
-    PROBREG_PROGRESS=0; True also writes lines where stderr is neither; False draws nothing, nor do the tasks within.
+    `show=None` draws at a terminal or in a notebook, in the main thread of the main process, unless the environment has
+    PROBREG_PROGRESS=0; True also writes lines if stderr is neither; False draws nothing, also for subtasks.
     """
     outer = _CURRENT.get()
     token = None
@@ -125,9 +125,9 @@ def each_of[A, B](
     workers: int | None = 1,
     show: bool | None = None,
 ) -> list[B]:
-    """work(item) of every item, in `workers` threads (None: one per core), with a bar.
+    """Return work(item) for each item, computed in `workers` threads (None: one per core), with a progress bar.
 
-    An interrupt ends it with the items that are under way.
+    After an interrupt, only the items in progress are finished.
 
     >>> each_of(lambda x: x * x, [1, 2, 3], "squares", workers=2)
     [1, 4, 9]
@@ -143,7 +143,7 @@ def each_of[A, B](
             try:
                 waiting: deque[Future[B]] = (
                     deque()
-                )  # few, for an interrupt has to take back what waits
+                )  # few, because an interrupt has to cancel the waiting items
                 done: list[B] = []
                 for item in items:
                     waiting.append(pool.submit(work, item))
@@ -154,12 +154,12 @@ def each_of[A, B](
             except BaseException:
                 pool.shutdown(
                     wait=False, cancel_futures=True
-                )  # leaving waits for what is under way
+                )  # leaving the pool waits for the items in progress
                 raise
 
 
 def _display_for(show: bool | None) -> "_Display | None":
-    """Where the bars of an outermost task go, or nowhere."""
+    """Return the display for the bars of an outermost task, or None."""
     elsewhere = (
         threading.current_thread() is not threading.main_thread()
         or multiprocessing.parent_process() is not None
@@ -177,26 +177,26 @@ def _display_for(show: bool | None) -> "_Display | None":
 
 
 def _in_notebook() -> bool:
-    """IPython with a kernel behind it; a shell of IPython has none."""
+    """Whether the code runs in IPython with a kernel; an IPython shell has no kernel."""
     ipython = sys.modules.get("IPython")
     shell = None if ipython is None else ipython.get_ipython()
     return getattr(shell, "kernel", None) is not None
 
 
 class _Drawing(ABC):
-    """Where bars are drawn; made, used and ended in one thread."""
+    """A place to draw bars; it is created, used and closed in one thread."""
 
     @abstractmethod
     def draw(self, tasks: list[Task]) -> None:
-        """The bars of these tasks in place of those before."""
+        """Draw the bars of these tasks, replacing the previous ones."""
 
     @abstractmethod
     def end(self, tasks: list[Task]) -> None:
-        """Wipes them."""
+        """Remove the bars."""
 
 
 class _Terminal(_Drawing):
-    """Bars by rich, wiped at the end; what others write to stderr meanwhile appears above them."""
+    """Bars by rich, removed at the end; other output to stderr appears above them."""
 
     def __init__(self) -> None:
         from rich.console import Console
@@ -231,7 +231,7 @@ class _Terminal(_Drawing):
 
 
 class _Notebook(_Drawing):
-    """Bars of HTML in the output of the cell, which need no widgets."""
+    """Bars of HTML in the output of the cell, without widgets."""
 
     def __init__(self) -> None:
         from IPython.display import HTML, display
@@ -255,7 +255,7 @@ def _html_row(t: Task) -> str:
 
 
 class _Lines(_Drawing):
-    """A line now and then, and one at the end, for a file or a pipe."""
+    """A line every few seconds, and one at the end, for a file or a pipe."""
 
     def __init__(self) -> None:
         self.last = time.monotonic()
@@ -277,7 +277,7 @@ class _Lines(_Drawing):
 
 
 class _Display:
-    """The tasks that are open, outermost first, and the thread that draws them once `wait` seconds are over."""
+    """The open tasks, outermost first, and the thread that draws them after `wait` seconds."""
 
     def __init__(self, drawing: type[_Drawing], wait: float) -> None:
         self.drawing, self.wait = drawing, wait
@@ -289,14 +289,14 @@ class _Display:
         )
 
     def open(self, task: Task) -> None:
-        """A task begins; the first starts the thread."""
+        """Add a task; the first one starts the thread."""
         self.tasks = [*self.tasks, task]
         if self.first is None:
             self.first = task
             self.thread.start()
 
     def close(self, task: Task) -> None:
-        """A task has ended; the first takes all that is drawn with it."""
+        """Remove a task; closing the first one ends the drawing."""
         self.tasks = [t for t in self.tasks if t is not task]
         if task is self.first:
             self.ended.set()
@@ -306,9 +306,7 @@ class _Display:
     def _run(self) -> None:
         if self.wait and self.ended.wait(self.wait):
             return
-        with suppress(
-            OSError, ValueError
-        ):  # the terminal is gone, or stderr was closed
+        with suppress(OSError, ValueError):  # the terminal or stderr was closed
             drawing = self.drawing()
             try:
                 while not self.ended.is_set():

@@ -1,7 +1,7 @@
-"""Text for a terminal: names of columns and levels come from data, and may hold what a terminal obeys.
+"""Text for a terminal, with control characters in names of columns and levels made harmless.
 
-An escape sequence in a name could clear the screen or hide a line, and a line break forge one. Whatever is printed is put
-together here, line by line, and such characters are written out.
+Names come from data. An escape sequence in a name could clear the screen or hide a line, and a line break could forge a line.
+All printed text is assembled here line by line, with control characters written as escapes.
 """
 
 import unicodedata
@@ -10,21 +10,21 @@ from itertools import accumulate
 
 from rich.cells import cell_len, chop_cells
 
-WIDTH = 110  # columns of a print
+WIDTH = 110  # width of printed text in characters
 
 _HIDDEN = {
     "Cc",
     "Cs",
     "Zl",
     "Zp",
-}  # controls, halves of characters, line and paragraph separators
+}  # control characters, surrogates, line and paragraph separators
 _TURNING = set(
     "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
-)  # they reverse what follows
+)  # they change the direction of the text
 
 
 def visible(text: str) -> str:
-    r"""One line of text with every character that a terminal would obey written out.
+    r"""Return text as one line, with every control character written as an escape.
 
     >>> print(visible("a\x1b[31mb\nc é"))
     a\x1b[31mb\nc é
@@ -68,7 +68,7 @@ def wrap_line(line: str, width: int = WIDTH) -> list[str]:
 
 
 def cut_middle(text: str, width: int) -> str:
-    """Text of at most `width` cells, with both ends of a longer one.
+    """Shorten text to at most `width` cells, keeping both ends.
 
     >>> cut_middle("occupation[T.clerk]", 11), cut_middle("short", 11)
     ('occup…lerk]', 'short')
@@ -101,7 +101,7 @@ def truncate_lines(lines: Sequence[str], attribute: str, limit: int = 25) -> lis
 
 
 def cut_text(text: str, limit: int = 160) -> str:
-    """Text up to the last comma or semicolon before `limit` characters, and that there is more.
+    """Cut text at the last comma or semicolon before `limit` characters, and mark the cut.
 
     >>> cut_text("columns a, b, c and d", 14), cut_text("short")
     ('columns a, b, …', 'short')
@@ -113,7 +113,7 @@ def cut_text(text: str, limit: int = 160) -> str:
 
 
 def percent(share: float, digits: int = 3) -> str:
-    """A share in percent, to so many digits; what is short of the whole is never written 100 %.
+    """Format a share in percent with this number of digits; a share below 1 is never written as 100 %.
 
     >>> percent(0.2514), percent(1.0), percent(0.99999), percent(4e-7), percent(1.5)
     ('25.1 %', '100 %', 'over 99.9 %', '4e-05 %', '150 %')
@@ -126,7 +126,7 @@ def percent(share: float, digits: int = 3) -> str:
 
 
 def format_probability(p: float) -> str:
-    """A probability to three places, and never as 0 or 1, which draws cannot tell; nothing where it is not known.
+    """Format a probability to three places, never as 0 or 1, which draws cannot distinguish; "" for nan.
 
     >>> format_probability(0.9995), format_probability(0.5), format_probability(0.0), format_probability(float("nan"))
     ('>0.999', '0.500', '<0.001', '')
@@ -136,7 +136,7 @@ def format_probability(p: float) -> str:
 
 
 def format_number(value: float, digits: int = 5) -> str:
-    """A number to so many significant digits, all of those before its point kept: in powers of ten from 10^15 on only.
+    """Format a number to this number of significant digits; integer digits are kept, and from 10^15 on it uses powers of ten.
 
     >>> format_number(84925.04), format_number(124859.18), format_number(99999.7), format_number(0.0123456), format_number(-62419.6, 3)
     ('84925', '124859', '100000', '0.012346', '-62420')
@@ -147,7 +147,7 @@ def format_number(value: float, digits: int = 5) -> str:
 
 
 def format_p(p: float) -> str:
-    """A p-value to two digits; what is neither 0 nor 1 is written as neither, and below 1e-15 digits of it mean nothing.
+    """Format a p-value to two digits; only exactly 1 is written as 1, and values below 1e-15 as a bound.
 
     >>> format_p(0.0123), format_p(0.998), format_p(1.0), format_p(0.0), format_p(3e-40)
     ('p = 0.012', 'p > 0.99', 'p = 1', 'p < 1e-15', 'p < 1e-15')
@@ -158,7 +158,7 @@ def format_p(p: float) -> str:
 
 
 def few_names(names: Sequence[str]) -> str:
-    """Names in a sentence, of more than twelve the first five.
+    """List names in a sentence; of more than twelve only the first five.
 
     >>> few_names("ab"), few_names([f"x{j}" for j in range(40)])
     ('a, b', 'x0, x1, x2, x3, x4 and 35 more')
