@@ -11,7 +11,7 @@ Array = np.ndarray
 
 
 def as_array(values: Any, label: str) -> Array:
-    """numpy's array of a list or array. A masked value becomes nan, or None where the values are no numbers.
+    """numpy's array of a list or array. A masked value becomes nan, or None if the values are no numbers.
 
     Raises DataError for rows of different lengths and for complex numbers, because no model uses an imaginary part.
 
@@ -145,7 +145,7 @@ def reads_as_number(text: Any) -> bool:
 
 
 def same_rows(**given: Any) -> None:
-    """DataError where pandas' row labels of two of these differ: values are put together in their order, not by label."""
+    """Raise DataError if pandas' row labels of two of these differ: values are put together in their order, not by label."""
     first: tuple[str, Any] | None = None
     for name, values in given.items():
         index = getattr(values, "index", None)

@@ -67,7 +67,7 @@ class ArrayColumns(ABC):
         return ()
 
     def own_column(self, name: str) -> int | None:
-        """The number of the column that is the variable itself and that alone reads it; None where there is none."""
+        """The number of the column that is the variable itself and that alone reads it; None if there is none."""
         return None
 
     def own_levels(self, name: str) -> tuple[int, ...]:

@@ -54,7 +54,7 @@ def names_of(columns: Any, width: int, *, intercept: Any) -> tuple[str, ...]:
 
 
 def check_intercept(X: Array, names: Sequence[str]) -> None:
-    """DataError for a column called Intercept that is not all ones: priors and arithmetic leave that name alone."""
+    """Raise DataError for a column called Intercept that is not all ones: priors and arithmetic leave that name alone."""
     if INTERCEPT in names and len(
         bad := np.flatnonzero(X[:, list(names).index(INTERCEPT)] != 1.0)
     ):
@@ -134,7 +134,7 @@ def as_matrix(X: Array, names: Sequence[str], *, ones: bool = False) -> Array:
 
 
 def check_finite(total: float, X: Array, names: Sequence[str]) -> None:
-    """DataError naming row, column and value where X is not finite, or so large that the total of the squares is not."""
+    """Raise DataError naming row, column and value where X is not finite, or so large that the total of the squares is not."""
     if np.isfinite(total):
         return
     bad = ~np.isfinite(X)
@@ -243,7 +243,7 @@ def is_array(data: Any) -> bool:
 
 
 def read_column(data: Any, name: str) -> Array:
-    """One column of a table. DataError where it has none of that name."""
+    """One column of a table. DataError if it has none of that name."""
     if is_array(data):
         raise DataError(
             f"{name!r} names a column, and these rows come as an array: give the values instead"

@@ -164,7 +164,7 @@ class Design:
 
     @property
     def n(self) -> int:
-        """The number of rows in memory: 0 where they are read by the block, or were not saved."""
+        """The number of rows in memory: 0 where they are read in blocks, or were not saved."""
         return len(self.X)
 
     @property
@@ -258,7 +258,7 @@ class Design:
 
     @property
     def reachable(self) -> bool:
-        """Whether sums over the rows can be taken: they are in memory, or read by the block."""
+        """Whether sums over the rows can be taken: they are in memory, or read in blocks."""
         return bool(self.n) or self.source is not None
 
     @property
@@ -335,7 +335,7 @@ class Design:
 
     @property
     def square_weights(self) -> Array | None:
-        """(n,) w in the sum of squares sum_i w_i (y_i - eta_i)^2: frequencies times precisions; None where all are 1."""
+        """(n,) w in the sum of squares sum_i w_i (y_i - eta_i)^2: frequencies times precisions; None if all are 1."""
         if self.weights is None or self.precision is None:
             if self.weights is None:
                 return self.precision
@@ -529,7 +529,7 @@ class Design:
 
         If its length was `length_found` by a search, there is no note about an unstated length.
 
-        DataError where the rows are not in memory, and for a key that is no process of the design.
+        DataError if the rows are not in memory, and for a key that is no process of the design.
         """
         if key not in self.recipe.processes:
             process_names = ", ".join(self.recipe.processes) or "none"
@@ -609,7 +609,7 @@ class Design:
 
     @cached_property
     def moments_by_group(self) -> ArrowMoments | None:
-        """The same with columns of varying effects by group; None where there are none, and where a file held the moments of all
+        """The same with columns of varying effects by group; None if there are none, and where a file held the moments of all
         columns alone."""
         terms = tuple(self.recipe.grouped.values())
         if isinstance(self.kept, ArrowMoments) or not terms or not self.n:

@@ -315,7 +315,7 @@ def with_groups(design: Design, groups: Any) -> Design:
 def _refuse_different(
     design: Design, plain: PlainColumns, read: Sequence[tuple[GroupedTerm, Array]]
 ) -> None:
-    """DataError where two arrays are given under one name, of which new rows have one column."""
+    """Raise DataError if two arrays are given under one name, of which new rows have one column."""
     columns_by_name = {
         name: design.X[:, design.columns.index(name)] for name in plain.given
     }

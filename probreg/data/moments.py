@@ -456,7 +456,7 @@ def _by_centred_rows(
 
 
 def refuse_too_wide(p: int) -> None:
-    """DataError for so many columns that matrices of columns by columns, of which some ten are needed, are out of reach."""
+    """Raise DataError for so many columns that matrices of columns by columns, of which some ten are needed, are out of reach."""
     if p > MOST:
         raise DataError(
             f"{p:,} columns take matrices of {p:,} x {p:,} ({8e-9 * p**2:.1f} GB each) here, and {MOST:,} columns is the "

@@ -69,7 +69,7 @@ def labels(table: Table, positions: Iterable[int], limit: int = 5) -> str:
 
 
 def require(table: Table, names: Iterable[str]) -> None:
-    """DataError for the first name that is not a column, with the nearest one that is."""
+    """Raise DataError for the first name that is not a column, with the nearest one that is."""
     for name in names:
         if name not in table.columns:
             present = list(table.columns)
@@ -128,7 +128,7 @@ def complete(
 
 
 def refuse_missing(table: Table) -> None:
-    """DataError naming column and rows of the first missing values: new data are not dropped."""
+    """Raise DataError naming column and rows of the first missing values: new data are not dropped."""
     for name, values in table.columns.items():
         bad = np.flatnonzero(missing_values(values))
         if len(bad):
@@ -139,7 +139,7 @@ def refuse_missing(table: Table) -> None:
 
 
 def refuse_infinite(table: Table) -> None:
-    """DataError naming column, row and value for the first infinite number."""
+    """Raise DataError naming column, row and value for the first infinite number."""
     for name, values in table.columns.items():
         if kind_of(values) != "number":
             continue

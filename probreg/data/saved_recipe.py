@@ -10,7 +10,7 @@ from probreg.errors import DataError
 
 
 def recipe_from_json(saved: Mapping[str, Any]) -> ColumnRecipe:
-    """The recipe that `to_json` wrote. DataError for what is none; nothing in it is executed."""
+    """The recipe that `to_json` wrote. DataError for invalid content; nothing in it is executed."""
     if saved.get("kind") == "plain":
         columns = saved.get("columns")
         intercept = saved.get("intercept")

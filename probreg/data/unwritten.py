@@ -27,7 +27,7 @@ class LazyColumns:
     """[head, Z_1, Z_2, ...] as an array of floats (n, p) that multiplies and gives rows and columns.
 
     With `firsts`, the columns of Z_k start at column firsts[k], and the columns of the head take the remaining places.
-    DataError where it would have to be written out and takes more than 2 GB.
+    DataError if it would have to be written out and takes more than 2 GB.
 
     >>> X = LazyColumns(np.ones((2, 1)), (GroupColumns(np.array([0, 1]), np.array([[2.0], [3.0]]), 2),))
     >>> X.shape, X @ np.array([1.0, 10.0, 100.0]), X[:, [0, 2]]

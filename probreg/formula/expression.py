@@ -300,7 +300,7 @@ def _check_node(
 
 
 def _check_call(expression: Expression, call: ast.Call, *, outermost: bool) -> None:
-    """DataError unless a call is of a known function, its columns are expressions and its options literals."""
+    """Raise DataError unless a call is of a known function, its columns are expressions and its options literals."""
     name = function_of(call)
     if name in FUNCTIONS or name == "I":
         n_arguments = FUNCTIONS.get(name, 1)
@@ -409,7 +409,7 @@ def _check_contrast(expression: Expression, node: ast.expr) -> None:
 def _check_sizes(
     expression: Expression, name: str, options: Mapping[str, ast.expr]
 ) -> None:
-    """DataError for a basis of more columns than are made, before any is."""
+    """Raise DataError for a basis of more columns than are made, before any is."""
     for word in ("df", "degree", "k"):
         match options.get(word):
             case ast.Constant(value=int() | float() as size) if size > MOST_BASIS:

@@ -259,7 +259,7 @@ class _Reader:
         return {re.sub(r"\s*:\s*", ":", name): name for name in self.known}
 
     def _refuse_ambiguous(self, name: str) -> None:
-        """DataError for a name without backquotes that also reads as a sum of other names."""
+        """Raise DataError for a name without backquotes that also reads as a sum of other names."""
         if name in self.names or not re.search(r"[-+*/(),]|^\s*[\d.]", name):
             return
         try:

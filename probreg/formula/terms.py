@@ -256,7 +256,7 @@ def _parse_response_parts(expression: Expression) -> tuple[Expression, ...]:
 
 
 def joined_offsets(*offsets: str | None) -> str | None:
-    """The sum of offsets that are expressions; None where there is none.
+    """The sum of offsets that are expressions; None if there is none.
 
     >>> joined_offsets("log(days)", None, "z")
     'log(days) + z'
@@ -265,7 +265,7 @@ def joined_offsets(*offsets: str | None) -> str | None:
 
 
 def _refuse_standalone(terms: Iterable[Term], text: str) -> None:
-    """DataError for a smooth function or a process in these terms, which neither can be a part of."""
+    """Raise DataError for a smooth function or a process in these terms, which neither can be a part of."""
     for factor in (factor for term in terms for factor in term):
         if factor.expression.process:
             raise DataError(
@@ -281,7 +281,7 @@ def _refuse_standalone(terms: Iterable[Term], text: str) -> None:
 def _refuse_bars(
     bars: Sequence[Bar], response: Factor, outcome: Sequence[Expression], shown: str
 ) -> None:
-    """DataError for the response in a bar, and for an effect that varies by the same groups twice."""
+    """Raise DataError for the response in a bar, and for an effect that varies by the same groups twice."""
     response_variables = {name for part in outcome for name in part.variables}
     for bar in bars:
         if response.key in bar.effects.factors or not response_variables.isdisjoint(
@@ -294,7 +294,7 @@ def _refuse_bars(
 
 
 def refuse_twice(bars: Sequence[Bar], where: str) -> None:
-    """DataError for an effect that varies by the same groups twice; `where` names the formula."""
+    """Raise DataError for an effect that varies by the same groups twice; `where` names the formula."""
     for i, bar in enumerate(bars):
         for earlier in bars[:i]:
             shared = bar.varying & earlier.varying
@@ -314,7 +314,7 @@ def refuse_twice(bars: Sequence[Bar], where: str) -> None:
 
 
 def read_bar_term(text: str) -> Bar | None:
-    """The one term that a text is, with its brackets or without them, such as "Days | Subject"; None where it is none."""
+    """The one term that a text is, with its brackets or without them, such as "Days | Subject"; None if it is none."""
     bracketed = text if text.strip().startswith("(") else f"({text})"
     try:
         python = PythonText(bracketed)
@@ -401,7 +401,7 @@ def offset_variables(text: str) -> set[str]:
 
 
 class _Reader:
-    """Reads the sums and products of a syntax tree (see `formula.text`)."""
+    """Read the sums and products of a syntax tree (see `formula.text`)."""
 
     def __init__(self, text: str, alias: Mapping[str, str]) -> None:
         self.text = text

@@ -154,7 +154,7 @@ class Selection:
 class FormulaBlocks:
     """The blocks of rows that a recipe makes of a selection; calling it starts a pass.
 
-    `encode` turns response values into numbers; `weights` names a column. Rows of no trials are left out.
+    `encode` turns response values into numbers; `weights` names a column. Rows without trials are left out.
     """
 
     selection: Selection

@@ -1,4 +1,4 @@
-"""Rows by the block: the unit of work of everything that is a sum over rows, wherever the rows are.
+"""Rows in blocks: the unit of work of everything that is a sum over rows, wherever the rows are.
 
 A function of a `Block` computes the contribution of some rows; `Design.fold` combines the contributions of all blocks. Rows in memory are
 one block. Rows elsewhere (files, memory maps, the workers of a cluster) are a `RowSource`, which keeps at most a few

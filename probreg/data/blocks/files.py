@@ -155,7 +155,7 @@ class Files:
             self._check_unchanged(path)
 
     def _check_unchanged(self, path: Path) -> None:
-        """DataError for a file that is another than when the model was made: sums of both would belong to neither."""
+        """Raise DataError for a file that is another than when the model was made: sums of both would belong to neither."""
         if not self.marks:
             return
         mark = self.marks[self.paths.index(path)]

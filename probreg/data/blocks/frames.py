@@ -207,7 +207,7 @@ def _format_partitions(partitions: int) -> str:
 
 
 def _check_client(client: Any) -> None:
-    """Incompatible unless it is None or a client of distributed that runs and answers at once."""
+    """Raise Incompatible unless it is None or a client of distributed that runs and answers at once."""
     if client is None:
         return
     try:

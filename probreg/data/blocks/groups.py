@@ -1,4 +1,4 @@
-"""The groups of varying effects in rows that are read by the block: all of them are met before a column is made."""
+"""The groups of varying effects in rows that are read in blocks: all of them are met before a column is made."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -98,7 +98,7 @@ def note_levels(
     name: str,
     column: Any,
 ) -> None:
-    """Writes the levels of some rows of a column to those met before, and their order where it is the same as before."""
+    """Write the levels of some rows of a column to those met before, and their order where it is the same as before."""
     import pandas as pd
 
     if isinstance(column, np.ndarray):

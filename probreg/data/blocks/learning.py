@@ -131,7 +131,7 @@ def plan(
     kind: WeightKind = "frequency",
     classes: bool = False,
 ) -> Plan:
-    """Reads the formula against the columns of the files and their first rows; the response may be one of `classes`.
+    """Read the formula against the columns of the files and their first rows; the response may be one of `classes`.
 
     DataError for what is not there.
     """
@@ -273,7 +273,7 @@ def recipe_of(plan: Plan, progress: bool | None) -> tuple[Recipe, tuple[str, ...
 
 
 def empty_seen(plan: Plan) -> "Seen":
-    """What is seen of no rows."""
+    """Return the empty result of a scan."""
     factors = plan.parts.every_factor
     watched = tuple(
         dict.fromkeys(

@@ -159,7 +159,7 @@ def _takes_nothing(function: Callable[..., Any]) -> bool:
 
 
 def refuse_part(part: Any) -> None:
-    """DataError for what is no block of rows."""
+    """Raise DataError for what is no block of rows."""
     if not isinstance(part, tuple | list) or not 2 <= len(part) <= 5:
         raise DataError(
             f"a block is (X, y), (X, y, weights), (X, y, weights, offset) or (X, y, weights, offset, trials), got {type(part).__name__}"

@@ -1,4 +1,4 @@
-"""What has to be known of rows that are read by the block before a model can be made of them, in one pass.
+"""What has to be known of rows that are read in blocks before a model can be made of them, in one pass.
 
 A `Survey` of some rows plus a `Survey` of the rows after them is the survey of both: it is a fold like any other.
 """

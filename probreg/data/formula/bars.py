@@ -74,7 +74,7 @@ def combinations_met(group: tuple[str, ...], table: Table) -> set[tuple[str, ...
 
 
 def refuse_single(key: str, levels: tuple[str, ...]) -> None:
-    """DataError for fewer than two groups."""
+    """Raise DataError for fewer than two groups."""
     if len(levels) < 2:
         raise DataError(
             f"{key} has the single group {', '.join(map(repr, levels))} in these rows; effects vary over two groups or more"
@@ -117,7 +117,7 @@ def level_codes(name: str, table: Table) -> tuple[Array, list[str]]:
 
 
 def _refuse_measurements(name: str, table: Table) -> None:
-    """DataError for numbers with decimals that differ in every row."""
+    """Raise DataError for numbers with decimals that differ in every row."""
     column: Any = table.columns[name]
     if (
         kind_of(column) != "number"

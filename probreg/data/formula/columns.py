@@ -1,6 +1,6 @@
 """Tables as named columns: every kind of data frame becomes plain arrays here, once, and nowhere else.
 
-Numbers, truth values and text come out as numpy arrays (text as objects with None where missing), categories
+Numbers, truth values and text come out as numpy arrays (text as objects with None if missing), categories
 as `pandas.Categorical`, which keeps their declared order. Nothing is dropped or judged on the way; that is
 for the function that reads the formula, which uses the meaning of the columns.
 """

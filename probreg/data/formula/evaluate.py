@@ -283,7 +283,7 @@ class _Evaluation:
         return Basis(tuple(columns), np.column_stack(list(columns.values())))
 
     def learn(self, call: ast.Call, *, streamed: bool = False) -> None:
-        """Writes the process that a call is into the state."""
+        """Write the process that a call is into the state."""
         key = self.of.written(call)
         parts = tuple(map(self.of.written, call.args))
         process = learned_process(
@@ -312,7 +312,7 @@ class _Evaluation:
         return x
 
     def _refuse_outside(self, key: str, x: np.ndarray, low: float, high: float) -> None:
-        """DataError for values outside the range of a spline, which has no columns there by default."""
+        """Raise DataError for values outside the range of a spline, which has no columns there by default."""
         bad = np.flatnonzero((x < low) | (x > high))
         if len(bad):
             rows = ", ".join(f"row {self.table.rows[i]}: {x[i]:g}" for i in bad[:5])

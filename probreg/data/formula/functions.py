@@ -191,7 +191,7 @@ def term_functions(design: ReadColumns) -> tuple[TermFunction, ...]:
 def term_function(design: ReadColumns, name: str | None) -> TermFunction:
     """The one function of this name, with the options of its term or without; the only one where none is named.
 
-    DataError where there is none, or more than one, with the names that there are.
+    DataError if there is none, or more than one, with the names that there are.
     """
     functions = functions_called(design, name)
     if len(functions) > 1:
@@ -203,7 +203,7 @@ def term_function(design: ReadColumns, name: str | None) -> TermFunction:
 
 
 def functions_called(design: ReadColumns, name: str | None) -> tuple[TermFunction, ...]:
-    """The functions of a term, or the function, of this name; all of them for None. DataError where there is none."""
+    """The functions of a term, or the function, of this name; all of them for None. DataError if there is none."""
     functions = term_functions(design)
     if not functions:
         raise DataError(

@@ -58,7 +58,7 @@ def lay_out(
     training: bool,
     codes: bool = False,
 ) -> tuple[Any, tuple[str, ...]]:
-    """The matrix (n, p) of the terms and its columns; training fills `memory`, afterwards it is only read. With `codes` factors of
+    """The matrix (n, p) of the terms and its columns; training fills `memory`, later calls only read it. With `codes` factors of
     many levels stay codes."""
     centred = not training or _has_constant(parts, table)
     factors = {
@@ -120,7 +120,7 @@ def _multiply_columns(
 
 
 def _refuse_many_columns(parts: FormulaLayout, width: Mapping[str, int]) -> None:
-    """DataError for more columns than are made, before any is."""
+    """Raise DataError for more columns than are made, before any is."""
     products = [(math.prod(width[text] for text in term), term) for term in parts.terms]
     total = sum(count for count, _ in products)
     if total > MOST_COLUMNS:
@@ -232,7 +232,7 @@ def _read_numbers(
 
 
 def refuse_repeated(columns: tuple[str, ...], parts: FormulaLayout) -> None:
-    """DataError for columns of one name."""
+    """Raise DataError for columns of one name."""
     if len(set(columns)) < len(columns):
         twice = sorted(name for name, count in Counter(columns).items() if count > 1)
         if INTERCEPT in twice and parts.intercept:
@@ -414,7 +414,7 @@ def training_levels(
 def refuse_malformed_numbers(
     text: str, levels: Sequence[Any], n: int, place: Callable[[Any], str]
 ) -> None:
-    """DataError for text levels of n rows that are numbers but for some cells, or but for signs such as % and thousands separators,
+    """Raise DataError for text levels of n rows that are numbers but for some cells, or but for signs such as % and thousands separators,
     unless they may be categories: few levels of which each is a word or has many rows.
 
     `place` returns the first row of a level.

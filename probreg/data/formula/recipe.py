@@ -183,7 +183,7 @@ class Recipe:
         return tuple(j for j, c in enumerate(self.columns) if c.startswith(start))
 
     def _only_factor(self, name: str) -> str | None:
-        """The factor that alone reads a variable and is a term by itself; None where there is none."""
+        """The factor that alone reads a variable and is a term by itself; None if there is none."""
         parts = self.layout
         reads = [t for t, factor in parts.factors.items() if name in factor.variables]
         elsewhere = {*self.added_variables}
@@ -254,7 +254,7 @@ class Recipe:
         return response_values(self.layout, table, memory, training=False)
 
     def trials_at(self, data: Any) -> np.ndarray | None:
-        """The trials (n,) of p(s, t) or of counts at new rows; None where their columns are not there, or not complete."""
+        """The trials (n,) of p(s, t) or of counts at new rows; None if their columns are not there, or not complete."""
         summed = self.layout.trials
         if not summed:
             return None
@@ -273,7 +273,7 @@ class Recipe:
     def weights_at(self, data: Any) -> Any:
         """Return the weights (n,) of new rows from their column, or None for a model without a column of weights.
 
-        DataError where the table lacks the column or a value of it.
+        DataError if the table lacks the column or a value of it.
         """
         if self.weights is None:
             return None
@@ -431,7 +431,7 @@ def write_state(memory: Memory) -> dict[str, Any]:
 
 
 def read_state(state: Any) -> Memory:
-    """The memory that `write_state` wrote, as fresh objects; DataError for all but plain, finite data."""
+    """The memory that `write_state` wrote, as fresh objects; DataError for anything except plain, finite data."""
     if not isinstance(state, Mapping) or set(state) != {"transforms", "levels"}:
         raise DataError(
             "a saved state holds 'transforms' and 'levels', and nothing else"

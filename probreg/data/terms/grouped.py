@@ -82,7 +82,7 @@ class GroupedTerm:
         return parts.reshape(len(inputs), G * K)
 
     def refuse_beyond_memory(self, rows: int) -> None:
-        """DataError where the columns of so many rows, 8 n G K bytes, are more than this machine has memory."""
+        """Raise DataError if the columns of so many rows, 8 n G K bytes, are more than this machine has memory."""
         G, K = self.shape
         size = 8 * rows * G * K
         memory = physical_memory()

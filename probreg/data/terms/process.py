@@ -169,7 +169,7 @@ def process_of(state: Mapping[str, Any], key: str) -> ProcessTerm:
 
 
 def process_in(states: Mapping[str, Mapping[str, Any]], key: str) -> ProcessTerm:
-    """The process of this key among the states of a recipe; DataError where there is none."""
+    """The process of this key among the states of a recipe; DataError if there is none."""
     held = states.get(key, {}).get("process")
     if not isinstance(held, ProcessTerm):
         raise DataError(
@@ -301,7 +301,7 @@ def default_basis(x: Array, length_known: bool) -> str:
 
 
 def refuse_holding(words: Mapping[str, Any], key: str) -> None:
-    """DataError for a basis of rows where they are read by the block: it would be one of a few of them."""
+    """Raise DataError for a basis of rows where they are read in blocks: it would be one of a few of them."""
     kind = words.get("basis")
     if kind in BASES and kind != "hsgp":
         raise DataError(
@@ -336,7 +336,7 @@ def chosen_basis(
 def _refuse_settings(
     x: Array, kind: Any, settings: Mapping[str, Any], inputs: Sequence[str], rows: Any
 ) -> None:
-    """DataError for inputs that do not vary, for no basis, and for rows beyond the range that a formula states."""
+    """Raise DataError for inputs that do not vary, for no basis, and for rows beyond the range that a formula states."""
     if len(x) > 1 and not np.ptp(x, axis=0).any():
         raise DataError(
             f"{', '.join(inputs)} is {', '.join(f'{v:g}' for v in x[0])} in all rows: leave the term out"

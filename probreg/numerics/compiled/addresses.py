@@ -22,7 +22,7 @@ _POINTER = _NUMBER.as_pointer()
 
 def table_of(arrays: Sequence[Array]) -> NDArray[np.int64]:
     """The words of each array as numba lays them out: no owner, how many numbers, their size, where they are, shape and strides. The
-    arrays have to outlive it."""
+    arrays must outlive it."""
     words = (
         (0, 0, a.size, a.itemsize, a.ctypes.data, *a.shape, *a.strides) for a in arrays
     )
@@ -30,7 +30,7 @@ def table_of(arrays: Sequence[Array]) -> NDArray[np.int64]:
 
 
 def source_of(rng: np.random.Generator) -> tuple[int, int]:
-    """The C function behind `rng.random()` and the address of its state; `rng` has to outlive them."""
+    """The C function behind `rng.random()` and the address of its state; `rng` must outlive them."""
     import ctypes
 
     functions = rng.bit_generator.ctypes

@@ -29,7 +29,7 @@ _DIGITS = 53  # of a double
 
 
 def corrected_factor(A: Array) -> Array | None:
-    """The factor of A (n, q), diagonal >= 0, as longdouble; None where its columns are too near to dependent, or not finite.
+    """The factor of A (n, q), diagonal >= 0, as longdouble; None if its columns are too near to dependent, or not finite.
 
     >>> corrected_factor(np.array([[3.0, 1.0], [4.0, 1.0]])).astype(float).round(12)
     array([[5. , 1.4],

@@ -133,7 +133,7 @@ def refine(
     """The solution of X'W(y - X b) + c = 0, that is least squares for c = 0, and r'W r, from b and sums(high, low).
 
     Corrections d with R'R d = X'W r + c, the residuals r in doubled precision: each gains a factor of 1 / (eps cond(R)) or
-    so, to the last digit of each coefficient wherever R has any right digit. R'R = X'WX; None where they do not shrink.
+    so, to the last digit of each coefficient wherever R has any right digit. R'R = X'WX; None if they do not shrink.
     """
     high = b
     low = np.zeros_like(b)
