@@ -1,4 +1,4 @@
-"""Data become a response y and a matrix X; everything after this room is arrays."""
+"""Convert data to a response y and a matrix X; all later code works on arrays."""
 
 from probreg.data.array_columns import (
     ArrayColumns as ArrayColumns,

@@ -1,4 +1,4 @@
-"""Columns that were given as arrays: the recipe that reads them at new data, and the design of a matrix."""
+"""Columns given as arrays: the recipe that reads them at new data, and the design of a matrix."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -31,12 +31,12 @@ Array = np.ndarray
 
 
 class ArrayColumns(ABC):
-    """A recipe of columns that were given as arrays, by name: it has no variables behind them, and reads no response."""
+    """A recipe of named columns given as arrays: it has no variables and no response."""
 
     @property
     @abstractmethod
     def given(self) -> tuple[str, ...]:
-        """Their names."""
+        """The names of the given columns."""
 
     @property
     def smooths(self) -> Mapping[str, SmoothTerm]:
@@ -63,15 +63,15 @@ class ArrayColumns(ABC):
 
     @property
     def written(self) -> tuple[tuple[str, ...], ...]:
-        """The factors of each term of a formula, of which there is none."""
+        """The factors of each term of a formula; arrays have none."""
         return ()
 
     def own_column(self, name: str) -> int | None:
-        """The number of the column that is the variable itself and that alone reads it; None if there is none."""
+        """Return the number of the only column that uses the variable, if the column is the variable itself; else None."""
         return None
 
     def own_levels(self, name: str) -> tuple[int, ...]:
-        """The columns of a category that no other column reads; columns of numbers have none."""
+        """Return the columns of a category that no other column uses; numeric columns have none."""
         return ()
 
     @abstractmethod
@@ -79,7 +79,7 @@ class ArrayColumns(ABC):
         """The given columns (n,) by name, from the rows of a design."""
 
     def given_at(self, data: Any, *, ones: bool = False) -> Array:
-        """The given columns (n, q) of an array that has them in their order, or of a table or mapping that names them; behind a
+        """Return the given columns (n, q) of an array (in the same order), or of a table or mapping (by name), after a
         column of ones where `ones`."""
         if is_array(data):
             X = as_array(data, "new data")
@@ -167,7 +167,7 @@ def from_arrays(
     weights: Any = None,
     labels: Any = None,
 ) -> Design:
-    """A design without its response from a matrix; DataError names column, row and value of what is wrong."""
+    """Return a design without its response from a matrix; DataError names column, row and value of invalid entries."""
     if not isinstance(response, str):
         raise DataError(
             f"response is the name of the response, got {type(response).__name__}"

@@ -1,7 +1,7 @@
 """The sufficient statistics of a Gaussian model with varying effects: moments of its head columns, and products with the columns of groups.
 
 With Z the columns of effects that vary by a group, X the others, W the weights: the moments of [X y] as a triangular factor, Z'WZ
-as a sparse matrix and Z'W[X y]. They merge, subtract, save and forget rows as `Moments` do; rows of other groups have other columns, and
+as a sparse matrix and Z'W[X y]. They merge, subtract and save without rows, like `Moments`; rows of new groups have new columns, and
 add groups.
 """
 
@@ -23,7 +23,9 @@ from probreg.system.terminal import clean_lines
 from probreg.tables.notebook import notebook_html
 
 Array = np.ndarray
-_GONE = 1e-9  # of a sum of squares: rounding where all of it is taken away
+_GONE = (
+    1e-9  # relative to a sum of squares: rounding error when all of it is subtracted
+)
 SUMS_BY_GROUP = ("row", "column", "value", "border", "totals")  # of `to_arrays`
 
 
@@ -76,7 +78,7 @@ class ArrowMoments:
             np.column_stack([Z.T @ copies, (Z**2).T @ copies]),
         )
 
-    # ---- what they are of ---------------------------------------------------------------------------------------------
+    # ---- description --------------------------------------------------------------------------------------------------
 
     def __repr__(self) -> str:
         return clean_lines(*self._summary_lines)
@@ -93,7 +95,7 @@ class ArrowMoments:
 
     @property
     def n(self) -> int:
-        """Rows."""
+        """The number of rows."""
         return self.head.n
 
     @property
@@ -190,7 +192,7 @@ class ArrowMoments:
     # ---- sums and differences -----------------------------------------------------------------------------------------
 
     def __add__(self, other: "ArrowMoments") -> "ArrowMoments":
-        """The moments of both sets of rows, of the groups of either."""
+        """Return the moments of both sets of rows, with the groups of both."""
         terms = joined_terms(self.terms, self._like(other).terms)
         a = self.with_terms(terms)
         b = other.with_terms(terms)
@@ -203,7 +205,7 @@ class ArrowMoments:
         )
 
     def __sub__(self, other: "ArrowMoments") -> "ArrowMoments":
-        """The moments of these rows without the other's; groups stay, with no rows where all of theirs are gone."""
+        """Return the moments without the other's rows; groups stay, even with no rows left."""
         for mine, theirs in zip(self.terms, self._like(other).terms):
             unknown_levels = [
                 level for level in theirs.levels if level not in set(mine.levels)
@@ -232,7 +234,7 @@ class ArrowMoments:
         )
 
     def _like(self, other: "ArrowMoments") -> "ArrowMoments":
-        """The other, which has the same terms and was made in the same way but for its groups. DataError elsewhere."""
+        """Return `other`; raise DataError unless its terms and origin are the same except for groups."""
         if not isinstance(other, ArrowMoments):
             raise DataError(
                 f"ArrowMoments and {type(other).__name__} cannot be combined: give both the same formula, with the same terms by group"
@@ -250,7 +252,7 @@ class ArrowMoments:
         return other
 
     def with_terms(self, terms: Sequence[GroupedTerm]) -> "ArrowMoments":
-        """The same among the groups of these terms, which have all of its own."""
+        """Return the moments with the groups of these terms, which include all of its own."""
         from scipy.sparse import coo_array
 
         if tuple(terms) == self.terms:
@@ -328,7 +330,7 @@ class ArrowMoments:
         Raises
         ------
         DataError
-            Where it cannot be written.
+            If the file cannot be written.
         """
         terms = [{"key": term.key, **term.to_state()} for term in self.terms]
         arrays = {**self.head.to_arrays(), **self.to_arrays(), "terms": terms}

@@ -1,4 +1,4 @@
-"""Sums of squares and products of [Z, X, y] in the shape of an arrow, in the coordinates in which a surface needs them.
+"""Sums of squares and products of [Z, X, y] as an arrow matrix.
 
 These are sums, not factors. Squaring the columns doubles the number of digits lost to ill conditioning, so callers
 center the columns first.
@@ -15,7 +15,7 @@ Array = np.ndarray
 
 @dataclass(frozen=True, eq=False)
 class ArrowSums:
-    """[Z, X, y]' diag(w) [Z, X, y] of rows, and how many they are.
+    """[Z, X, y]' diag(w) [Z, X, y] of rows, and the number of rows.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Arrays of users, checked: names, columns, response, offset, weights and trials; an error names the row and the value."""
+"""Check arrays from users: names, columns, response, offset, weights and trials. Errors name the row and the value."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -15,7 +15,7 @@ INTERCEPT = "Intercept"  # the name of the column of ones
 
 
 def names_of(columns: Any, width: int, *, intercept: Any) -> tuple[str, ...]:
-    """The names of the given columns, x1, x2, ... without them. DataError for what is no list of different names."""
+    """Return the names of the given columns, by default x1, x2, .... DataError unless they are a list of distinct names."""
     if isinstance(columns, str):
         raise DataError(
             f"columns is a sequence of names, got the text {columns!r}; for one column write [{columns!r}]"
@@ -54,7 +54,7 @@ def names_of(columns: Any, width: int, *, intercept: Any) -> tuple[str, ...]:
 
 
 def check_intercept(X: Array, names: Sequence[str]) -> None:
-    """Raise DataError for a column called Intercept that is not all ones: priors and arithmetic leave that name alone."""
+    """Raise DataError for a column called Intercept that is not all ones, because priors treat this name as the intercept."""
     if INTERCEPT in names and len(
         bad := np.flatnonzero(X[:, list(names).index(INTERCEPT)] != 1.0)
     ):
@@ -65,7 +65,7 @@ def check_intercept(X: Array, names: Sequence[str]) -> None:
 
 
 def as_response(y: Any) -> tuple[Array, tuple[Any, ...] | None]:
-    """The response values (n,) with the levels that a categorical type declares, in their order; of a table with a column
+    """Return the response values (n,) with the declared levels of a categorical type, in order; for a table with a column
     for each class, the counts (n, K) with the names of its columns."""
     if isinstance(y, Mapping) or getattr(y, "columns", None) is not None:
         from probreg.data.formula.columns import read_columns
@@ -77,7 +77,7 @@ def as_response(y: Any) -> tuple[Array, tuple[Any, ...] | None]:
             )
         y = next(iter(table.values()))
     if is_array(y) or np.ndim(y) == 0:
-        # A list that mixes text with other values, which numpy would turn into text.
+        # A list that mixes text with other values, which numpy would convert to text.
         mixed = isinstance(y, list) and any(isinstance(v, str) for v in y)
         values = as_array(np.array(y, dtype=object) if mixed else y, "y")
         return (
@@ -104,12 +104,12 @@ def own_name(y: Any) -> str:
 
 
 def of_trials(response: str) -> str:
-    """`p(s, t)` in words: s of t."""
+    """Describe `p(s, t)` as "s of t"."""
     return response.removeprefix("p(").removesuffix(")").replace(", ", " of ", 1)
 
 
 def as_matrix(X: Array, names: Sequence[str], *, ones: bool = False) -> Array:
-    """Finite floats (n, len(names)), behind a column of ones where `ones`: copied and looked through in one pass."""
+    """Return finite floats (n, len(names)), after a column of ones if `ones`: copied and checked in one pass."""
     if X.dtype.kind not in "fiub":
         X = floats(X, "X", "; for categories use a formula")
     if X.ndim != 2 or X.shape[1] != len(names):
@@ -134,7 +134,7 @@ def as_matrix(X: Array, names: Sequence[str], *, ones: bool = False) -> Array:
 
 
 def check_finite(total: float, X: Array, names: Sequence[str]) -> None:
-    """Raise DataError naming row, column and value where X is not finite, or so large that the total of the squares is not."""
+    """Raise DataError with row, column and value if X is not finite, or so large that the sum of its squares is not."""
     if np.isfinite(total):
         return
     bad = ~np.isfinite(X)
@@ -152,7 +152,7 @@ def check_finite(total: float, X: Array, names: Sequence[str]) -> None:
 
 
 def as_offset(offset: Any, n: int) -> Array | None:
-    """(n, 1) or (n, m), finite."""
+    """Return a finite offset, (n, 1) or (n, m)."""
     if offset is None:
         return None
     array = floats(offset, "an offset")
@@ -170,7 +170,7 @@ def as_offset(offset: Any, n: int) -> Array | None:
 
 
 def as_weights(values: Any, n: int, kind: WeightKind) -> Array | None:
-    """(n,), of their kind, not all zero."""
+    """Return valid weights (n,) of this kind that are not all zero."""
     array = as_weights_of_some(values, n, kind)
     if array is not None and not array.sum() > 0:
         raise DataError("the weights sum to zero: no observation is left")
@@ -178,7 +178,7 @@ def as_weights(values: Any, n: int, kind: WeightKind) -> Array | None:
 
 
 def as_weights_of_some(values: Any, n: int, kind: WeightKind) -> Array | None:
-    """(n,), finite, not negative, whole numbers where they are frequencies; of some rows, which may all have weight 0."""
+    """Return valid weights (n,) of some of the rows, which may all be 0: finite, not negative, whole numbers for frequencies."""
     if values is None:
         return None
     if isinstance(values, str):
@@ -194,7 +194,7 @@ def as_weights_of_some(values: Any, n: int, kind: WeightKind) -> Array | None:
 
 
 def with_trials(successes: Any, trials: Any, n: int) -> Array:
-    """Successes and trials (n, 2). DataError names the first row that cannot be."""
+    """Return successes and trials (n, 2). DataError names the first invalid row."""
     s = floats(successes, "successes")
     t = floats(trials, "trials")
     if s.shape != (n,) or t.shape != (n,):
@@ -218,7 +218,7 @@ def with_trials(successes: Any, trials: Any, n: int) -> Array:
 
 
 def as_trials(trials: Any, n: int) -> Array | None:
-    """Trials (n,) of new rows: whole numbers, not negative."""
+    """Return the trials (n,) of new rows: whole numbers that are not negative."""
     if trials is None:
         return None
     t = floats(trials, "trials")
@@ -229,7 +229,7 @@ def as_trials(trials: Any, n: int) -> Array | None:
 def weights_without_empty_trials(
     y: Any, counted: str | None, weights: Array | None
 ) -> Array | None:
-    """The weights with 0 for the rows of a response (n, c) that count no trial: such a row is no observation."""
+    """Return the weights with 0 for rows of counts (n, c) without trials, because these rows are no observations."""
     if counted is None:
         return weights
     none = (y[:, 1] if counted == "p" else y.sum(1)) == 0
@@ -243,7 +243,7 @@ def is_array(data: Any) -> bool:
 
 
 def read_column(data: Any, name: str) -> Array:
-    """One column of a table. DataError if it has none of that name."""
+    """Return one column of a table; raise DataError if the name is not a column."""
     if is_array(data):
         raise DataError(
             f"{name!r} names a column, and these rows come as an array: give the values instead"

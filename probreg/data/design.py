@@ -1,6 +1,6 @@
 """A design: the response and the matrix of one data set, and the recipe that makes the same columns at new data.
 
-Everything after this room is arrays. A design is made once, checked once (finite, matching lengths, named columns) and
+All later code works on arrays. A design is made once, checked once (finite, matching lengths, named columns) and
 never changed.
 """
 
@@ -42,7 +42,7 @@ _SHOWN = 12  # columns by name in a print
 
 
 class ColumnRecipe(Protocol):
-    """How columns are made from data: by a formula, or taken as they are."""
+    """The recipe that makes columns from data: a formula, or columns taken unchanged."""
 
     @property
     def columns(self) -> tuple[str, ...]: ...
@@ -99,10 +99,10 @@ class ColumnRecipe(Protocol):
 class Design:
     """X (n, p), y (n,) or (n, c) as numbers, and the other values of the rows that a likelihood needs.
 
-    `free` (p,) marks columns that a prior leaves alone unless it names them (the intercept); `offset` (n, 1) or (n, m)
-    is added to eta; `labels` (n,) name the rows. What weights the rows have is `weight_kind` (see `probreg.data.weights`):
+    `free` (p,) marks columns that a prior affects only if it names them (the intercept); `offset` (n, 1) or (n, m)
+    is added to eta; `labels` (n,) name the rows. The kind of the weights is `weight_kind` (see `probreg.data.weights`):
     `weights` (n,) multiply log p(y_i), as frequencies (a row of weight 2 is two rows) or as sampling weights with sum n;
-    `precision` (n,) divides the variance of the noise. Rows of weight 0 are in `unused` and nowhere else. `trials` (n,)
+    `precision` (n,) divides the variance of the noise. Rows of weight 0 are only in `unused`. `trials` (n,)
     are the trials of rows without a response, if the model has trials and they are known.
     """
 
@@ -118,10 +118,10 @@ class Design:
     notes: tuple[str, ...] = ()
     # moments that outlive their rows, in a fit that was saved without them
     kept: "AnyMoments | None" = None
-    # the same where a row counts as often as it has trials
+    # the same with each row counted once per trial
     kept_by_trials: Moments | None = None
     trials: Array | None = None
-    # where the rows are, when they are read by the block: X and y are then empty
+    # the source of rows that are read in blocks: X and y are then empty
     source: RowSource | None = None
     precision: Array | None = None
     weight_kind: WeightKind = "frequency"
@@ -129,7 +129,7 @@ class Design:
     inputs: Mapping[str, Array] = field(
         default_factory=dict
     )  # (n, d) of each smooth function and process, by the term
-    of_moments: bool = False  # it was made of moments, and never had rows
+    of_moments: bool = False  # made from moments, without rows
     read: Mapping[str, Any] = field(
         default_factory=dict
     )  # (n,) each: the variables that a formula read, by reference
@@ -164,7 +164,7 @@ class Design:
 
     @property
     def n(self) -> int:
-        """The number of rows in memory: 0 where they are read in blocks, or were not saved."""
+        """The number of rows in memory: 0 if they are read in blocks, or were not saved."""
         return len(self.X)
 
     @property
@@ -183,7 +183,7 @@ class Design:
 
     @property
     def head_columns(self) -> tuple[str, ...]:
-        """Their names."""
+        """The names of the head columns."""
         if len(self.head) == len(self.columns):
             return self.columns
         return tuple(self.columns[j] for j in self.head)
@@ -204,11 +204,11 @@ class Design:
         return tuple(dict.fromkeys(term_of.get(c, c) for c in self.columns))
 
     def called(self, columns: Sequence[int]) -> str:
-        """Columns in a sentence: by name, and a block of a smooth function as its term."""
+        """Describe columns in a message: by name, or the term for a block of a smooth function."""
         return ", ".join(self.called_each(columns))
 
     def called_each(self, columns: Sequence[int]) -> tuple[str, ...]:
-        """Columns by name, or the term of which they are a block."""
+        """Return the names of columns, or the name of their term if they are one of its blocks."""
         names = tuple(self.columns[j] for j in columns)
         labels = {
             block: (label,)
@@ -258,12 +258,12 @@ class Design:
 
     @property
     def reachable(self) -> bool:
-        """Whether sums over the rows can be taken: they are in memory, or read in blocks."""
+        """Whether sums over the rows can be computed, because they are in memory or read in blocks."""
         return bool(self.n) or self.source is not None
 
     @property
     def rows_absent(self) -> str:
-        """Why there are no rows in memory."""
+        """The reason that no rows are in memory."""
         if self.source is not None:
             return f"this model reads its rows by the block ({self.source.name})"
         if self.of_moments:
@@ -313,7 +313,7 @@ class Design:
     ) -> Any:
         """Return fn of the rows, one block at a time, combined by `add`, by default sums of arrays.
 
-        Rows in memory are one block, which fn cuts where it serves (`Block.sweep`); others come as their source reads them.
+        Rows in memory are one block, which fn may split (`Block.sweep`); other rows come in the blocks of their source.
         """
         if self.source is not None:
             return self.source.fold(fn, add)
@@ -330,7 +330,7 @@ class Design:
 
     @property
     def weighted(self) -> bool:
-        """Whether rows have weights, of any kind."""
+        """Whether the rows have weights of any kind."""
         return self.weights is not None or self.precision is not None
 
     @property
@@ -440,7 +440,7 @@ class Design:
         count the rows between them too."""
         return (
             self if self.source is None else self._of_source
-        )  # a design that kept itself would outlive its last user
+        )  # a cached reference to itself would keep the design alive
 
     @cached_property
     def _of_source(self) -> "Design":
@@ -462,19 +462,19 @@ class Design:
 
     @property
     def observed(self) -> Array:
-        """y, which a design at new data need not have."""
+        """The response y; a design at new data may have none."""
         if self.y is None:
             raise DataError(f"these data hold no response {self.response!r}")
         return self.y
 
     @property
     def is_lazy(self) -> bool:
-        """Columns of varying effects are not written out."""
+        """Whether columns of varying effects are not written out."""
         return isinstance(self.X, LazyColumns)
 
     @property
     def coded(self) -> bool:
-        """Factors of many levels are held as codes, not as columns."""
+        """Whether factors of many levels are stored as codes instead of columns."""
         return self.is_lazy and not self.recipe.grouped
 
     @property
@@ -525,11 +525,11 @@ class Design:
     def with_basis(
         self, key: str, basis: KernelBasis, *, length_found: bool = False
     ) -> "Design":
-        """The same rows, with the columns of the process `key` made by another basis; there may be more or fewer of them.
+        """Return the design with another basis for the process `key`, which may have more or fewer columns.
 
-        If its length was `length_found` by a search, there is no note about an unstated length.
+        If a search found the length (`length_found`), then the design has no note about an unstated length.
 
-        DataError if the rows are not in memory, and for a key that is no process of the design.
+        DataError if the rows are not in memory, or if `key` is not a process of the design.
         """
         if key not in self.recipe.processes:
             process_names = ", ".join(self.recipe.processes) or "none"
@@ -569,7 +569,7 @@ class Design:
         )
 
     def take(self, rows: Array | slice) -> Self:
-        """These rows only."""
+        """Return the design of these rows only."""
 
         def part(values: Array | None) -> Array | None:
             return None if values is None else values[rows]
@@ -596,7 +596,7 @@ class Design:
 
     @cached_property
     def moments(self) -> Moments:
-        """All that a Gaussian model needs of its rows, of y - offset on X."""
+        """The sufficient statistics of a Gaussian model for y - offset on X."""
         if self.kept is not None:
             if isinstance(self.kept, ArrowMoments):
                 return self.kept.dense
@@ -609,8 +609,8 @@ class Design:
 
     @cached_property
     def moments_by_group(self) -> ArrowMoments | None:
-        """The same with columns of varying effects by group; None if there are none, and where a file held the moments of all
-        columns alone."""
+        """The moments with varying effects by group; None if there are none, or if a file contains only the moments of all
+        columns."""
         terms = tuple(self.recipe.grouped.values())
         if isinstance(self.kept, ArrowMoments) or not terms or not self.n:
             if isinstance(self.kept, ArrowMoments):
@@ -655,7 +655,7 @@ class Design:
     @cached_property
     def basis(self) -> Frame:
         """Shift and scale of the columns from at most 10,000 evenly spaced rows, or from the moments of rows that are not
-        in memory. Each coordinate belongs to one column: for kinked penalties and steps by coordinate."""
+        in memory. Each coordinate belongs to one column, as needed for kinked penalties and steps by coordinate."""
         sample = self._sample_rows
         if len(sample) or self.kept is None:
             return Frame.of(sample.mean(0), sample.std(0), self.intercept)
@@ -663,8 +663,8 @@ class Design:
 
     @cached_property
     def imprecise_columns(self) -> tuple[int, ...]:
-        """Columns that vary by less than 1e-12 of their size, of which double precision keeps fewer than four digits of the
-        differences; a constant column is none."""
+        """The non-constant columns that vary by less than 1e-12 of their size, so that double precision keeps fewer than
+        four digits of their differences."""
         sample = self._sample_rows
         if not len(sample):
             return ()
@@ -695,7 +695,7 @@ class Design:
 
 def moments_of(block: Block, *, columns: tuple[str, ...]) -> Moments:
     """The moments of y - offset on X at the rows of a block."""
-    # what counts is never Gaussian: only the moments of its columns are asked for
+    # counts are never Gaussian: only the moments of the columns are used
     y = block.y if block.y.ndim == 1 else np.zeros(block.rows)
     y = minus_offset(y, block.offset)
     options: dict[str, Any] = {
@@ -733,7 +733,7 @@ class Unused:
 def left_out_notes(
     n_omitted: int, n: int, unused: Unused | None = None
 ) -> tuple[str, ...]:
-    """The note on rows of weight 0, of n rows; none where there are none."""
+    """Return the note on rows of weight 0 among n rows; empty if there are none."""
     if not n_omitted:
         return ()
     if unused is None or isinstance(unused.X, LazyColumns):

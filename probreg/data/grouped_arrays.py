@@ -1,4 +1,4 @@
-"""Varying effects of rows given as arrays: the group of each row and the columns of its effects, without a formula."""
+"""Varying effects from arrays, without a formula: the group of each row and the columns of its effects."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -50,7 +50,7 @@ class Grouped:
     Raises
     ------
     DataError
-        For labels and columns that cannot be used, when a model is made of them.
+        For invalid labels and columns, when a model is built from them.
 
     Examples
     --------
@@ -270,7 +270,7 @@ class ColumnsWithGroups(ArrayColumns):
 def with_groups(design: Design, groups: Any) -> Design:
     """Return the design with the columns of varying effects appended, and with their inputs.
 
-    DataError for groups of other rows, and for an effect that varies by the same groups twice.
+    DataError for a different number of rows, and for an effect that varies by the same groups twice.
     """
     group_list = [groups] if isinstance(groups, Grouped) else groups
     if (
@@ -315,7 +315,7 @@ def with_groups(design: Design, groups: Any) -> Design:
 def _refuse_different(
     design: Design, plain: PlainColumns, read: Sequence[tuple[GroupedTerm, Array]]
 ) -> None:
-    """Raise DataError if two arrays are given under one name, of which new rows have one column."""
+    """Raise DataError if two different arrays have the same name, because new rows have one column of each name."""
     columns_by_name = {
         name: design.X[:, design.columns.index(name)] for name in plain.given
     }
@@ -347,7 +347,7 @@ def _effect_columns(term: GroupedTerm) -> tuple[str, ...]:
 
 
 def _key(names: Sequence[str], group: str, *, intercept: bool, correlated: bool) -> str:
-    """The term as a formula writes it."""
+    """Return the term as written in a formula."""
     written = [column_written(name) for name in names]
     effects = " + ".join(written if intercept else ["0", *written]) or "1"
     return f"({effects} {'|' if correlated else '||'} {column_written(group)})"

@@ -1,6 +1,6 @@
-"""The sufficient statistics of the rows of a Gaussian model, which merge, subtract and save.
+"""The sufficient statistics of the rows of a Gaussian model, which can be merged, subtracted and saved.
 
-Where the first column is all ones, sums of squares are about the means: the factor of the columns less their means is
+If the first column is all ones, sums of squares are about the means: the factor of the columns less their means is
 equal to the factor of the columns, except for its first row.
 """
 
@@ -32,11 +32,13 @@ from probreg.system.terminal import clean_lines
 from probreg.tables.notebook import notebook_html
 
 Array = NDArray[Any]
-MOST = 10_000  # columns: a matrix of as many rows and columns takes 0.8 GB, and some ten are needed
+MOST = 10_000  # columns: a matrix of this many rows and columns takes 0.8 GB, and about ten are needed
 _SHOWN = 12  # columns by name in a print
 ILL = 1e3  # condition of the columns, each of unit length, from which they are centred before they are reduced
 _ROUNDING = 1e-14  # of a weighted mean of ones
-FEW_DIGITS = 1e-8  # relative error of a difference of squares from which it is told
+FEW_DIGITS = (
+    1e-8  # relative error of a difference of squares above which a warning is issued
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +51,7 @@ class Moments:
     (p,) and `y_mean`, `y_scale` are weighted means and standard deviations, sums of squares divided by `weight`.
     Precisions (noise variance sigma^2 / precision) are in F only, each row counts once, and their logs are in
     `log_precision` = sum_i w_i log(precision_i), twice their term of log p. `origin` describes how the columns are made,
-    for moments of a model; moments of two models add up if it is the same.
+    for moments of a model; moments of two models can be added if their origins are equal.
 
     >>> m = Moments.of([[1.0, 2.0], [1.0, 3.0], [1.0, 4.0]], [5.0, 7.0, 9.0], columns=["const", "x"])
     >>> m.least_squares()[0].round(12), round(m.rss, 12)
@@ -96,9 +98,9 @@ class Moments:
         cls, X: ArrayLike, y: ArrayLike, *, weights: ArrayLike | None = None, precision: ArrayLike | None = None,
         columns: Sequence[str],
     ) -> Self:  # fmt: skip
-        """The moments of the rows of X (n, p) and y (n,) with weights (n,) >= 0, or with precisions (n,) > 0.
+        """Compute the moments of the rows of X (n, p) and y (n,) with weights (n,) >= 0, or with precisions (n,) > 0.
 
-        Raises DataError when shapes do not fit, and when a value is not finite or a weight is negative.
+        Raises DataError if shapes do not match, a value is not finite, or a weight is negative.
 
         >>> Moments.of([[1.0], [1.0]], [0.0, 2.0], columns=["const"]).y_mean
         1.0
@@ -165,7 +167,7 @@ class Moments:
     def from_blocks(
         cls, blocks: Iterable[tuple[ArrayLike, ...]], *, columns: Sequence[str]
     ) -> Self:
-        """The moments of rows that come in blocks (X, y) or (X, y, weights), none of which is kept.
+        """Compute the moments of blocks of rows (X, y) or (X, y, weights) without keeping the blocks.
 
         >>> Moments.from_blocks([([[1.0]], [1.0]), ([[1.0]], [3.0])], columns=["const"]).y_mean
         2.0
@@ -217,7 +219,7 @@ class Moments:
 
     @cached_property
     def rank(self) -> ColumnRank:
-        """Which columns of X are combinations of the ones before them; see `probreg.numerics.linalg.rank_of`."""
+        """The columns of X that are combinations of earlier ones; see `probreg.numerics.linalg.rank_of`."""
         return rank_of(self.R)
 
     @cached_property
@@ -253,9 +255,9 @@ class Moments:
         return self._pool(other, 1, _shift_factor(merge(F1, F2), centre))
 
     def __sub__(self, other: "Moments") -> Self:
-        """The moments of these rows without the other's; DataError when those cannot have been among them.
+        """Return the moments without the other's rows; DataError if the other's rows cannot be a part of these rows.
 
-        Warns where the difference of sums of squares has fewer than eight digits left.
+        Warns if the difference of sums of squares has fewer than eight digits left.
         """
         self._same_columns(other)
         if self.n < other.n or self.weight * (1 + 1e-9) < other.weight:
@@ -308,7 +310,7 @@ class Moments:
         return np.zeros_like(mean)
 
     def _pool(self, other: "Moments", sign: int, factor: Array) -> Self:
-        """Means and standard deviations with the other's rows added (sign 1) or taken away (-1).
+        """Return means and standard deviations with the other's rows added (sign 1) or subtracted (-1).
 
         Chan, Golub and LeVeque (1983).
         """
@@ -357,7 +359,7 @@ class Moments:
         )
 
     def to_arrays(self) -> dict[str, Array]:
-        """Plain arrays for saving; `from_arrays` gives back the same moments to the last bit.
+        """Return plain arrays for saving; `from_arrays` restores the same moments to the last bit.
 
         A factor in extended precision is kept as the sum of two float64 arrays.
 
@@ -396,13 +398,13 @@ class Moments:
         Raises
         ------
         DataError
-            Where it cannot be written.
+            If the file cannot be written.
         """
         return write_moments(path, self.to_arrays(), self.origin)
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, ArrayLike]) -> Self:
-        """The moments that `to_arrays` took apart."""
+        """Restore the moments from the arrays of `to_arrays`."""
         a = {name: np.asarray(value) for name, value in arrays.items()}
         low = a["factor_low"]
         if np.any(low):
@@ -442,7 +444,7 @@ def _shift_factor(F: Array, by: Array) -> Array:
 def _by_centred_rows(
     X: Array, y: Array, weights: ArrayLike | None, F: Array, mean: Array
 ) -> Array:
-    """The factor F again from the columns less their means, where they are ill conditioned and F is not in extended precision."""
+    """Recompute the factor F from centred columns, if they are ill conditioned and F is not in extended precision."""
     if F.dtype == np.longdouble or not len(F[:-1]) or condition_of(F[:-1, :-1]) < ILL:
         return F
     centre = np.r_[0.0, mean[1:]]
@@ -456,7 +458,7 @@ def _by_centred_rows(
 
 
 def refuse_too_wide(p: int) -> None:
-    """Raise DataError for so many columns that matrices of columns by columns, of which some ten are needed, are out of reach."""
+    """Raise DataError for more than `MOST` columns, because about ten matrices of columns by columns are needed."""
     if p > MOST:
         raise DataError(
             f"{p:,} columns take matrices of {p:,} x {p:,} ({8e-9 * p**2:.1f} GB each) here, and {MOST:,} columns is the "

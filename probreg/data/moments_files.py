@@ -1,4 +1,4 @@
-"""Read moments from a file: of plain columns, and with columns by group."""
+"""Read moments from a file, with or without columns by group."""
 
 from collections.abc import Mapping
 from dataclasses import replace

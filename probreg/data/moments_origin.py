@@ -26,7 +26,7 @@ _ARRAY = "array"  # key of a JSON table that stands for an array
 
 @dataclass(frozen=True)
 class Origin:
-    """How the columns and the response of moments were made: moments add up where it is the same.
+    """The recipe of the columns and the response of moments; moments can be added if their origins are equal.
 
     `recipe` is the recipe of the columns as JSON text: levels, means, knots, no rows. `offset` is True if y is less an offset.
     """

@@ -1,4 +1,4 @@
-"""Which rows can be used: missing and infinite values, weights, trials; errors name column, row and value.
+"""Select the rows that a model can use: missing and infinite values, weights, trials. Errors name column, row and value.
 
 Weights and offsets may be absent: None means weights of 1 and an offset of 0."""
 
@@ -17,12 +17,12 @@ Array = np.ndarray
 
 
 def full_weights(weights: Array | None, n: int) -> Array:
-    """The weights w (n,) of n rows, ones where there are none."""
+    """Return the weights w (n,) of n rows, or ones if `weights` is None."""
     return np.ones(n) if weights is None else weights
 
 
 def times_weights(values: Array, weights: Array | None) -> Array:
-    """w_i v_i for values v (n, ...) of n rows; the values themselves where there are no weights.
+    """Return w_i v_i for values v (n, ...) of n rows; the values themselves if `weights` is None.
 
     >>> times_weights(np.ones((2, 3)), np.array([1.0, 4.0])).sum(1)
     array([ 3., 12.])
@@ -47,18 +47,20 @@ def minus_offset(target: Array, offset: Array | None) -> Array:
 Missing = Literal["raise", "drop"]
 
 
-_LARGEST = 1e140  # sizes whose squares, added up over 1e20 rows, are still numbers
+_LARGEST = (
+    1e140  # squares of values up to this size stay finite when summed over 1e20 rows
+)
 
 
 def own_labels(data: Any, n: int) -> np.ndarray:
-    """The labels of n rows: the index of a pandas table, and places where there is none."""
+    """Return the labels of n rows: the index of a pandas table, or else 0 to n - 1."""
     index = getattr(data, "index", None)
     has_index = index is not None and not callable(index) and len(index) == n
     return np.asarray(index) if has_index else np.arange(n)
 
 
 def labels(table: Table, positions: Iterable[int], limit: int = 5) -> str:
-    """The row labels at some positions, in words: `row 3` or `rows 3, 7, 9 and 12 more`."""
+    """Format the row labels at some positions: `row 3` or `rows 3, 7, 9 and 12 more`."""
     where = list(positions)
     listed = ", ".join(str(table.rows[i]) for i in where[:limit])
     if len(where) > limit:
@@ -69,7 +71,7 @@ def labels(table: Table, positions: Iterable[int], limit: int = 5) -> str:
 
 
 def require(table: Table, names: Iterable[str]) -> None:
-    """Raise DataError for the first name that is not a column, with the nearest one that is."""
+    """Raise DataError for the first name that is not a column, with the most similar column name."""
     for name in names:
         if name not in table.columns:
             present = list(table.columns)
@@ -89,7 +91,7 @@ def require(table: Table, names: Iterable[str]) -> None:
 def complete(
     table: Table, action: Missing
 ) -> tuple[Table, tuple[Any, ...], tuple[str, ...]]:
-    """The rows in which no column is missing, the labels of the others, and a sentence that counts them."""
+    """Return the rows without missing values, the labels of the other rows, and a sentence with their number."""
     if not isinstance(action, str) or action not in ("raise", "drop"):
         raise DataError(
             f"missing={brief(action)} is not known; take 'raise' (an error names the rows) or 'drop'"
@@ -128,7 +130,7 @@ def complete(
 
 
 def refuse_missing(table: Table) -> None:
-    """Raise DataError naming column and rows of the first missing values: new data are not dropped."""
+    """Raise DataError with column and rows of the first missing values, because rows of new data are not dropped."""
     for name, values in table.columns.items():
         bad = np.flatnonzero(missing_values(values))
         if len(bad):
@@ -139,7 +141,7 @@ def refuse_missing(table: Table) -> None:
 
 
 def refuse_infinite(table: Table) -> None:
-    """Raise DataError naming column, row and value for the first infinite number."""
+    """Raise DataError with column, row and value of the first infinite number."""
     for name, values in table.columns.items():
         if kind_of(values) != "number":
             continue
@@ -177,7 +179,7 @@ def refuse_not_finite(
 
 
 def one_per_row(name: str, values: Any, n: int) -> np.ndarray:
-    """An argument given as an array, as numbers (n,)."""
+    """Return an array argument as numbers (n,)."""
     array = floats(values, f"{name}=")
     if array.shape != (n,):
         raise DataError(
@@ -199,7 +201,7 @@ def check_weights(
 def row_weights(
     weights: np.ndarray, *, name: str, kind: WeightKind, table: Table
 ) -> np.ndarray:
-    """Finite, not negative, whole numbers where they are frequencies."""
+    """Check weights: finite, not negative, and whole numbers if they are frequencies."""
     if np.asarray(weights).dtype.kind not in "iufb":
         i = first_text(weights)
         raise DataError(
@@ -216,7 +218,7 @@ def row_weights(
 
 
 def check_counts(counts: np.ndarray, *, term: str, table: Table) -> None:
-    """Whole numbers that are not negative."""
+    """Check counts: whole numbers that are not negative."""
     bad = np.argwhere((counts % 1 != 0) | (counts < 0))
     if len(bad):
         row, column = bad[0]
@@ -227,7 +229,7 @@ def check_counts(counts: np.ndarray, *, term: str, table: Table) -> None:
 
 
 def check_trials(counts: np.ndarray, *, term: str, table: Table) -> None:
-    """Whole numbers with 0 <= successes <= trials in every row (n, 2)."""
+    """Check trials: whole numbers with 0 <= successes <= trials in every row (n, 2)."""
     successes, trials = counts.T
     wrong = (
         (successes % 1 != 0)

@@ -1,4 +1,4 @@
-"""From a batch of a file to a block of rows: the same columns that the whole table would give, a batch at a time."""
+"""Convert batches of a file to blocks of rows, with the same columns as from the whole table."""
 
 from collections.abc import Callable, Generator, Mapping
 from contextlib import closing
@@ -29,7 +29,7 @@ Encode = Callable[[Array], Array]
 _NUMBERS = 2**22  # numbers in a block with columns of groups: 32 MB
 _AT_ONCE = (
     2**11
-)  # rows of columns that are turned into rows while they are in cache: all at once takes four times as long
+)  # rows transposed at a time, while in cache: all at once takes four times as long
 
 
 @dataclass(eq=False)
@@ -199,7 +199,7 @@ class FormulaBlocks:
 
     @cached_property
     def _plain(self) -> tuple[str | None, ...] | None:
-        """The columns of X as columns of the table (None for ones), where that is all they are."""
+        """The columns of X as columns of the table (None for ones), if X has no other columns; else None."""
         names = [
             self._parts.factors[term[0]].column if len(term) == 1 else None
             for term in self._parts.terms
@@ -272,9 +272,9 @@ class FormulaBlocks:
 
 @dataclass(frozen=True)
 class KeptBlocks:
-    """The blocks of few rows as one block, which is made in the first pass and kept: a pass costs as much as in memory.
+    """All blocks of a small file as one block, which the first pass builds and keeps in memory.
 
-    Each pass checks that the files are the same as when the model was made.
+    Each pass checks that the files have not changed since the model was made.
     """
 
     making: FormulaBlocks
@@ -306,7 +306,7 @@ def join_blocks(blocks: list[Block]) -> Block:
 
 
 class Blamed:
-    """Adds to a DataError the file that the rows are from."""
+    """Add the file of the rows to a DataError."""
 
     def __init__(self, batch: Batch) -> None:
         self.batch = batch
@@ -336,7 +336,7 @@ def _is_finite(values: Any) -> bool:
 
 
 def encode_values(encode: Encode, values: Any) -> Array:
-    """Response values as numbers; a categorical is coded level by level."""
+    """Return response values as numbers; a categorical is coded level by level."""
     if isinstance(values, np.ndarray) and values.dtype.kind != "O":
         return encode(values)
     import pandas as pd

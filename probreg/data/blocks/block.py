@@ -1,4 +1,4 @@
-"""Rows in blocks: the unit of work of everything that is a sum over rows, wherever the rows are.
+"""Blocks of rows, the unit of work for sums over rows in memory or elsewhere.
 
 A function of a `Block` computes the contribution of some rows; `Design.fold` combines the contributions of all blocks. Rows in memory are
 one block. Rows elsewhere (files, memory maps, the workers of a cluster) are a `RowSource`, which keeps at most a few
@@ -25,7 +25,7 @@ class Block(NamedTuple):
     """Consecutive rows: X (b, p), y (b,) as numbers, offset (b, 1) or (b, m).
 
     `weights` (b,) multiply log p(y_i): frequencies, or normalised sampling weights. `precision` (b,) divides the variance of
-    the noise: sigma / sqrt(precision_i) is the noise scale of a row. `start` counts the rows before it. X may lie in memory row by row or column by column.
+    the noise: sigma / sqrt(precision_i) is the noise scale of a row. `start` counts the rows before it. X may be in row-major or column-major order.
 
     >>> block = Block(np.ones((6, 2)), np.arange(6.0))
     >>> block.part(slice(4, 6)).y, block.part(slice(4, 6)).start
@@ -45,7 +45,7 @@ class Block(NamedTuple):
         return len(self.X)
 
     def part(self, rows: slice) -> "Block":
-        """These of its rows, without a copy."""
+        """Return some of its rows, without a copy."""
         return Block(
             self.X[rows],
             self.y[rows],
@@ -65,7 +65,7 @@ class Block(NamedTuple):
         return plus_offset(eta, self.offset)
 
     def sweep(self, fn: Callable[["Block"], Sums], *, width: int | None = None) -> Sums:
-        """The sums of fn over parts that stay in cache, on all cores; `width` is the numbers that a row needs (p).
+        """Return the sums of fn over parts that stay in cache, on all cores; `width` is the number of values per row (default p).
 
         >>> Block(np.ones((6, 2)), np.arange(6.0)).sweep(lambda part: (np.dot(part.X.T, part.y),))
         (array([15., 15.]),)
@@ -84,7 +84,7 @@ def by_kind(
 
 
 def add(a: Sums, b: Sums) -> Sums:
-    """Array by array, a + b."""
+    """Add two tuples of arrays, array by array."""
     return tuple(map(operator.add, a, b))
 
 

@@ -18,8 +18,8 @@ from probreg.numerics.linalg import limit_threads, one_blas_thread
 
 OnPart = Callable[
     [int, Any], Any
-]  # what one partition, by its number and its rows, adds; None when it adds nothing
-_AT_ONCE = 8  # results that one task of the tree puts together
+]  # the contribution of one partition, from its number and its rows; None if it has none
+_AT_ONCE = 8  # results that one task of the tree combines
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +37,7 @@ class Partitions:
         ProbregError. An interrupt cancels the tasks.
         """
         delayed = dask().delayed
-        # travel once each, as bytes: what a worker cannot load is then an error of its task, and not of the transport
+        # pickled once, as bytes: if a worker cannot load a function, then its task fails, not the transport
         task, joint = (
             delayed(_pickle_function(f), pure=False, traverse=False)
             for f in (fn, partial(put_together, add))
@@ -53,7 +53,7 @@ class Partitions:
         return self.result(level[0]) if level else None
 
     def result(self, value: Any) -> Any:
-        """The value of a delayed one. Errors as in `reduce`."""
+        """Compute a delayed value. Errors as in `reduce`."""
         with (
             said_of_workers(self.name),
             one_blas_thread(),
@@ -70,7 +70,7 @@ class Partitions:
 
 @dataclass(frozen=True, eq=False)
 class Workers:
-    """A `RowSource` of partitions: `blocks(number, partition)` makes the blocks of one where it is."""
+    """A `RowSource` of partitions: `blocks(number, partition)` makes the blocks of one partition on its worker."""
 
     partitions: Partitions
     blocks: Callable[[int, Any], Iterator[Block]]
@@ -80,12 +80,12 @@ class Workers:
 
     @property
     def name(self) -> str:
-        """The collection, in words."""
+        """A description of the collection."""
         return self.partitions.name
 
     def fold(self, fn: Callable[[Block], Any], add: Callable[[Any, Any], Any]) -> Any:
-        """One pass. DataError when the rows are not as many as they were: they changed since the model was made."""
-        # fn of every block, put together by `add` (None when there is no block), and the number of rows.
+        """Make one pass. DataError if the number of rows changed since the model was made."""
+        # fn of every block, combined by `add` (None if there is no block), and the number of rows
         result = self.partitions.reduce(
             partial(_fold_part, self.blocks, fn, add), partial(_both, add)
         )
@@ -98,7 +98,7 @@ class Workers:
 
 
 def dask() -> Any:
-    """The package. Incompatible when it is not installed."""
+    """Import dask; raise Incompatible if it is not installed."""
     try:
         import dask
     except ImportError:
@@ -151,7 +151,7 @@ def _pickle_function(fn: Any) -> bytes:
 
 
 def _visit(packed: bytes, number: int, part: Any) -> Any:
-    """The function of a partition in one thread, since dask runs as many partitions at a time as a worker has threads."""
+    """Call the function of a partition in one thread, because dask runs one partition per thread of a worker."""
     with limit_threads(1), one_blas_thread():
         return pickle.loads(packed)(number, part)
 
@@ -161,7 +161,7 @@ def _call_pickled(packed: bytes, *values: Any) -> Any:
 
 
 def put_together(add: Callable[[Any, Any], Any], *found: Any) -> Any:
-    """What is there, put together in its order; None when nothing is."""
+    """Combine the results that are not None, in their order; None if there are none."""
     values = [value for value in found if value is not None]
     return reduce(add, values) if values else None
 

@@ -1,4 +1,4 @@
-"""Tables on disk, a batch of rows at a time: Parquet, Arrow IPC (feather) and CSV, read by pyarrow.
+"""Read tables on disk in batches of rows: Parquet, Arrow IPC (feather) and CSV, by pyarrow.
 
 This module does not use the meaning of the columns. A batch is a `Table` with rows labelled by their number in
 their file, counted from 0. Text becomes a categorical of its distinct values, so that each value is parsed only once.
@@ -48,7 +48,7 @@ _READ_AT_ONCE = 2**18  # bytes of a column of a Parquet file that are read at a 
 _CSV_BLOCK = 2**24  # bytes of text that are parsed at a time
 
 
-Mark = Stamp | tuple[int, str]  # what tells a file from what takes its place
+Mark = Stamp | tuple[int, str]  # identifies a version of a file
 
 
 class Batch(NamedTuple):
@@ -73,7 +73,7 @@ class Tables(Protocol):
 
 @dataclass(frozen=True)
 class Files:
-    """Files of one format and the same columns, in the order in which their rows follow one another.
+    """Files of one format with the same columns, in the order of their rows.
 
     The first rows of a CSV determine the types of its columns; Parquet and Arrow files store the types. `labels` are columns of numbers
     used as labels: for these columns every digit of a CSV is read.
@@ -88,7 +88,7 @@ class Files:
 
     @property
     def name(self) -> str:
-        """The files in words."""
+        """A description of the files."""
         n_others = len(self.paths) - 1
         return self.paths[0].name + (
             f" and {n_others} more file{'s' * (n_others > 1)}" if n_others else ""
@@ -137,7 +137,7 @@ class Files:
             self._check_unchanged(path)  # nor while it was read
 
     def by_content(self) -> "Files":
-        """The same files for processes on other machines, where a copy has another time and place: marked by content."""
+        """Return the files marked by content, for other machines, where copies have other times and paths."""
         paths = tuple(path.resolve() for path in self.paths)
         return replace(self, paths=paths, marks=tuple(_footer(path) for path in paths))
 
@@ -155,7 +155,7 @@ class Files:
             self._check_unchanged(path)
 
     def _check_unchanged(self, path: Path) -> None:
-        """Raise DataError for a file that is another than when the model was made: sums of both would belong to neither."""
+        """Raise DataError if a file changed since the model was made, because sums over both versions would be invalid."""
         if not self.marks:
             return
         mark = self.marks[self.paths.index(path)]
@@ -165,7 +165,7 @@ class Files:
             )
 
     def _types(self, names: Sequence[str]) -> dict[str, Any]:
-        """The types of a CSV's columns, each from the first file that shows a value of it in its first rows."""
+        """Return the types of a CSV's columns, each from the first file with a value of it in its first rows."""
         import pyarrow as pa
 
         types: dict[str, Any] = {}
@@ -199,7 +199,7 @@ class Files:
 
 
 def files_of(paths: Any, format: str | None = None) -> Files:
-    """The files meant by a path, a folder (its files in the order of their names) or a sequence of these.
+    """Return the files of a path, a folder (its files sorted by name) or a sequence of these.
 
     DataError for missing paths, for no file at all, for unknown or mixed formats, and for a folder with
     subfolders that encode columns in their names (year=2024).
@@ -285,7 +285,7 @@ def _format(path: Path) -> str:
 
 @contextmanager
 def _read(path: Path) -> Iterator[None]:
-    """pyarrow's errors as DataError that names the file."""
+    """Raise errors of pyarrow as a DataError that names the file."""
     import pyarrow as pa
 
     try:
@@ -317,7 +317,7 @@ def _distinct(names: tuple[str, ...], path: Path) -> tuple[str, ...]:
 def _parquet(path: Path, names: list[str], size: int, schema: Any) -> Generator[Any]:
     from pyarrow import parquet
 
-    # read as it is decoded, and so much of a column at a time: a group of rows ahead, or a whole column of it, costs its size
+    # read in small parts while decoding: prefetching a row group, or a whole column of it, would cost its size
     # in memory, and a third of the time of decoding
     with parquet.ParquetFile(path, pre_buffer=False, buffer_size=_READ_AT_ONCE) as file:
         _require(names, file.schema_arrow.names, path)
@@ -416,7 +416,7 @@ def _csv_reader(path: Path, delimiter: str) -> Any:
 
 
 def _schema(path: Path, format: str) -> Any:
-    """The columns of a file and their types."""
+    """Return the columns of a file and their types."""
     import pyarrow as pa
 
     with _read(path):
@@ -449,7 +449,7 @@ def _require(names: Sequence[str], present: Sequence[str], path: Path) -> None:
 
 
 def _cut(part: Any, size: int) -> Iterator[tuple[int, Any]]:
-    """Parts of a batch, and the place of the first row of each."""
+    """Yield parts of a batch, each with the position of its first row."""
     for start in range(0, part.num_rows, size):
         yield start, part.slice(start, size)
 
@@ -461,7 +461,7 @@ def _is_number(kind: Any) -> bool:
 
 
 def _is_label(types: Mapping[str, Any] | None, name: str) -> bool:
-    """Whether a column of a CSV comes as text of numbers, which are labels."""
+    """Whether a CSV column was read as text because its numbers are labels."""
     import pyarrow as pa
 
     return (

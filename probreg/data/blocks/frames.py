@@ -16,9 +16,9 @@ _HEAD = 100  # rows of a partition that show what its columns hold
 
 @dataclass(frozen=True, eq=False)
 class TableRows:
-    """A dask DataFrame in the place of `Files`, of which only some first rows of each partition come here.
+    """A dask DataFrame in place of `Files`; only the first rows of each partition are transferred to this process.
 
-    `complete` leaves rows with missing values out of them.
+    `complete` drops rows with missing values from them.
     """
 
     data: Any
@@ -27,7 +27,7 @@ class TableRows:
 
     @property
     def name(self) -> str:
-        """The frame in words."""
+        """A description of the frame."""
         return f"a dask DataFrame of {_format_partitions(self.data.npartitions)}"
 
     def names(self) -> tuple[str, ...]:
@@ -44,7 +44,7 @@ class TableRows:
         )
 
     def batches(self, names: Sequence[str]) -> Generator[Batch]:
-        """Some first rows of each partition in turn."""
+        """Yield the first rows of each partition in turn."""
         partitions = self.partitions(names)
         first = dask().delayed(_first_rows, pure=False)
         for number, part in enumerate(partitions.parts):
@@ -63,14 +63,14 @@ def _first_rows(frame: Any, complete: bool) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class OnDisk:
-    """Parquet files that every worker can read, each a partition that it reads a batch at a time."""
+    """Parquet files that every worker can read; each file is a partition, read in batches."""
 
     files: Files
     client: Any
 
     @property
     def name(self) -> str:
-        """The files in words."""
+        """A description of the files."""
         return self.files.name
 
     def names(self) -> tuple[str, ...]:
@@ -97,9 +97,9 @@ class OnDisk:
 
 
 def frame_of(data: Any, client: Any, *, complete: bool) -> TableRows | OnDisk:
-    """What is meant by a dask DataFrame, or by the path of Parquet files (a list of them).
+    """Return the partitioned table of a dask DataFrame, or of the path of Parquet files (or a list of them).
 
-    DataError for anything else. Incompatible for a client that is none, and when a package is not installed.
+    DataError for anything else. Incompatible for an invalid client, or if a package is not installed.
     """
     dask()
     _check_client(client)
@@ -137,7 +137,7 @@ def _paths(data: Any) -> list[str | Path]:
 def array_parts(
     X: Any, y: Any, weights: Any, offset: Any, trials: Any, client: Any
 ) -> Partitions:
-    """The partitions (X, y, weights, offset, trials) of dask arrays, cut where X is. DataError for arrays that do not fit together."""
+    """The partitions (X, y, weights, offset, trials) of dask arrays, split like X. DataError if the shapes do not match."""
     delayed = dask().delayed
     _check_client(client)
     from dask.array import Array
@@ -176,7 +176,7 @@ def array_parts(
 
 
 def _cut_like(X: Any, values: Any, name: str) -> Any:
-    """The array in whole rows, and in the chunks of X where the lengths are known."""
+    """Return the array in chunks of whole rows, equal to the chunks of X if their lengths are known."""
     if values.ndim == 2 and values.numblocks[1] > 1:
         rows = values.rechunk({1: -1})
     else:

@@ -1,4 +1,4 @@
-"""The groups of varying effects in rows that are read in blocks: all of them are met before a column is made."""
+"""Collect the groups of varying effects from rows that are read in blocks, before any column is made."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -33,7 +33,7 @@ class GroupsSeen:
         return tuple(dict.fromkeys(name for group in self.groups for name in group))
 
     def add(self, table: Table) -> None:
-        """The groups of some rows."""
+        """Add the groups of some rows."""
         self.rows += len(table.rows)
         for name in self.columns:
             column = table.columns[name]
@@ -73,7 +73,7 @@ class GroupsSeen:
         )
 
     def levels(self, group: Group, ordered: dict[str, bool]) -> tuple[str, ...]:
-        """The groups of all rows, in the order that a table in memory would give them. `ordered` are columns with an order."""
+        """Return the groups of all rows, in the same order as for a table in memory. `ordered` marks columns with an order."""
         return in_order(
             set(self.met[group]),
             [self._of_column(name, ordered[name]) for name in group],
@@ -98,7 +98,7 @@ def note_levels(
     name: str,
     column: Any,
 ) -> None:
-    """Write the levels of some rows of a column to those met before, and their order where it is the same as before."""
+    """Add the levels of some rows of a column to `levels`, and keep their declared order while it is always the same."""
     import pandas as pd
 
     if isinstance(column, np.ndarray):

@@ -62,7 +62,7 @@ class Plan:
 
     @property
     def response(self) -> str:
-        """The response as a model names it."""
+        """The name of the response."""
         if self.parts.counted == "p":
             return of_trials(self.parts.response)
         return self.parts.response
@@ -104,11 +104,11 @@ class Plan:
 
     @property
     def needs_scan(self) -> bool:
-        """Whether something is learned of all rows before a column is made: levels, groups, means or knots."""
+        """Whether all rows must be scanned before any column is made, for levels, groups, means or knots."""
         return bool(self.factors or self.learning or self.parts.bars)
 
     def declared_levels(self, levels: Array, orders: Orders) -> tuple[Any, ...] | None:
-        """The levels of the response in the order that its column declares everywhere, if it does and knows all of them."""
+        """Return the response levels in their declared order, if all rows declare the same order and it contains all levels; else None."""
         if self.parts.counted:
             return self.parts.classes
         name = self.parts.outcome[0].column
@@ -133,7 +133,7 @@ def plan(
 ) -> Plan:
     """Read the formula against the columns of the files and their first rows; the response may be one of `classes`.
 
-    DataError for what is not there.
+    DataError for missing columns.
     """
     for word, value in (("weights", weights), ("offset", offset)):
         if value is not None and not isinstance(value, str):
@@ -323,7 +323,7 @@ def learn_recipe(plan: Plan, seen: "Seen") -> tuple[Recipe, tuple[str, ...]]:
 
 
 def _place_of(plan: Plan, text: str, level: Any) -> str:
-    """Where the rows first have a level: their file and row; nothing where they are not here."""
+    """Return the file and row of the first occurrence of a level; "" if the rows are not in this process."""
     name = plan.parts.every_factor[text].category
     with closing(plan.selection.tables()) as tables:
         for table, file in tables:
@@ -337,7 +337,7 @@ def _place_of(plan: Plan, text: str, level: Any) -> str:
 
 
 def _plain_recipe(plan: Plan) -> Recipe:
-    """The recipe of terms that learn nothing, which any complete rows show."""
+    """Return the recipe of terms that learn nothing, which needs only some complete rows."""
     with closing(plan.selection.tables()) as tables:
         rows = next((table for table, _ in tables), None)
     if rows is None:
@@ -525,7 +525,7 @@ class Seen:
     def training_levels(
         self, text: str, factor: Expression, ordered: bool
     ) -> list[Level]:
-        """The levels of a factor over all rows, in the order that a table in memory would give them."""
+        """Return the levels of a factor over all rows, in the same order as for a table in memory."""
         import pandas as pd
 
         call = factor.coding_call

@@ -1,4 +1,4 @@
-"""One partition of rows on its worker: read like a file, made into blocks, and scanned before there is a model."""
+"""One partition of rows on its worker: read like a file, converted to blocks, and scanned before the model is built."""
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -58,7 +58,7 @@ class Partition:
 
 
 def tables_of(part: Any, number: int) -> Tables:
-    """A partition that is read a batch at a time: a file by itself, a data frame as `Partition`."""
+    """Return a partition that can be read in batches: a file itself, a data frame as `Partition`."""
     if isinstance(part, Files):
         return part
     return Partition(part, f"partition {number}")
@@ -131,11 +131,11 @@ def _start(starts: tuple[int, ...] | None, number: int) -> int:
 
 
 def _from(start: int, blocks: Iterator[Block]) -> Iterator[Block]:
-    """The blocks that have rows, which follow on `start` others."""
+    """Return the blocks that have rows, numbered after `start` earlier rows."""
     return (block._replace(start=start + block.start) for block in blocks if block.rows)
 
 
-# ---- what is scanned before there is a model -------------------------------------------------------------------------
+# ---- scans before the model is built ---------------------------------------------------------------------------------
 
 
 def complete_rows(selection: Selection, number: int, part: Any) -> dict[int, int]:
@@ -215,7 +215,7 @@ def survey_in(
 def surveyed_both(
     a: tuple[Survey | None, Tally], b: tuple[Survey | None, Tally]
 ) -> tuple[Survey | None, Tally]:
-    """Two of them together."""
+    """Combine the results of two partitions."""
     missing = {
         name: a[1].missing.get(name, 0) + b[1].missing.get(name, 0)
         for name in a[1].missing | b[1].missing

@@ -1,4 +1,4 @@
-"""Blocks of rows from arrays: memory maps, of which a slice is read at a time, and sequences of arrays that fit together."""
+"""Blocks of rows from arrays: memory maps, read in slices, and sequences of arrays with matching rows."""
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -88,7 +88,7 @@ class ArrayBlocks:
             return block._replace(y=self.encode(block.y))
 
     def _matrix(self, X: Any) -> Array:
-        """The columns of an array by their places, of a table by their names."""
+        """Return the columns of an array by position, or of a table by name."""
         return self.recipe.matrix(X if _is_table(X) and len(X) else as_array(X, "X"))
 
 
@@ -159,7 +159,7 @@ def _takes_nothing(function: Callable[..., Any]) -> bool:
 
 
 def refuse_part(part: Any) -> None:
-    """Raise DataError for what is no block of rows."""
+    """Raise DataError for an invalid block of rows."""
     if not isinstance(part, tuple | list) or not 2 <= len(part) <= 5:
         raise DataError(
             f"a block is (X, y), (X, y, weights), (X, y, weights, offset) or (X, y, weights, offset, trials), got {type(part).__name__}"
@@ -220,7 +220,7 @@ class Repeated:
 
 @dataclass(frozen=True, eq=False)
 class Slices:
-    """Arrays of equal length, some of them too long for memory, in slices that are read when they come up."""
+    """Arrays of equal length, some too long for memory, in slices that are read when needed."""
 
     X: Any
     y: Any
@@ -249,7 +249,7 @@ class Slices:
 
 
 def _declare_levels(y: Any, levels: tuple[Any, ...]) -> Any:
-    """A slice of y with the levels that all of it declares: the names of its columns, or of a categorical."""
+    """Return a slice of y with the levels of the whole y: the names of its columns, or the levels of a categorical."""
     import pandas as pd
 
     if y.ndim == 2:

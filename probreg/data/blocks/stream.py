@@ -37,7 +37,7 @@ class BlockStream:
     progress: bool | None = None
 
     def fold(self, fn: Callable[[Block], Any], add: Callable[[Any, Any], Any]) -> Any:
-        """One pass. DataError when the rows are not as many as they were: they changed since the model was made."""
+        """Make one pass. DataError if the number of rows changed since the model was made."""
         total, rows = one_pass(
             self.blocks, fn, add, name=self.name, rows=self.n, progress=self.progress
         )
@@ -52,7 +52,7 @@ def one_pass(
     blocks: Callable[[], Iterable[Block]], fn: Callable[[Block], Any], add: Callable[[Any, Any], Any], *,
     name: str, rows: int | None, progress: bool | None,
 ) -> tuple[Any, int]:  # fmt: skip
-    """fn of every block, put together by `add` (None when there is no block), and the number of rows."""
+    """Return fn of every block, combined by `add` (None if there is no block), and the number of rows."""
     total, done = None, 0
     # held for the whole pass: two threads that set and reset the limit in turns would leave it set
     with (
@@ -62,7 +62,7 @@ def one_pass(
     ):
         counted = (
             block for block in parts if block.rows
-        )  # none where all are of weight zero, say
+        )  # none if, for example, all rows have weight zero
         for part, count in beside_each_other(
             lambda block: (fn(block), block.rows), counted
         ):
@@ -73,7 +73,7 @@ def one_pass(
 
 
 def beside_each_other[A, B](fn: Callable[[A], B], items: Iterable[A]) -> Generator[B]:
-    """fn of the items in their order, each by one thread. To share each of them by threads would make these wait for each other.
+    """fn of the items in their order, each by one thread. Using several threads for one item would make the threads wait for each other.
 
     >>> list(beside_each_other(abs, iter([-1, 2, -3])))
     [1, 2, 3]
@@ -102,7 +102,7 @@ def beside_each_other[A, B](fn: Callable[[A], B], items: Iterable[A]) -> Generat
 
 
 def ahead[T](items: Iterable[T]) -> Generator[T]:
-    """The items, each made by a second thread while the one before it is in use.
+    """Yield the items, each made by a second thread while the item before it is in use.
 
     >>> list(ahead(iter("abc")))
     ['a', 'b', 'c']

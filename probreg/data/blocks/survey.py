@@ -1,4 +1,4 @@
-"""What has to be known of rows that are read in blocks before a model can be made of them, in one pass.
+"""Collect in one pass the properties of rows in blocks that a model needs before it can be built.
 
 A `Survey` of some rows plus a `Survey` of the rows after them is the survey of both: it is a fold like any other.
 """
@@ -14,7 +14,7 @@ from probreg.data.design import AnyMoments
 from probreg.data.unwritten import stack_rows
 
 _DISTINCT = 1000  # values of a response beyond which it has no levels
-_LOOK = 4000  # rows that show a response to be of that kind
+_LOOK = 4000  # rows that determine the type of the response
 
 
 class Survey(NamedTuple):
@@ -150,7 +150,7 @@ def survey_of(
 
 
 def distinct(values: Array) -> tuple[Array, bool]:
-    """The distinct values, and whether they are too many to be levels (then only some of them); of counts their sums."""
+    """Return the distinct values, and whether they are too many to be levels (then only some of them); for counts, their sums."""
     import pandas as pd
 
     if values.ndim == 2:

@@ -114,7 +114,7 @@ class ProcessTerm:
             raise beyond_range(beyond, np.array(self.basis.ends), self.inputs, rows)
 
     def with_basis(self, basis: KernelBasis, *, length_found: bool = False) -> Self:
-        """Return the term with another basis of as many inputs; `length_found` is the length from a search."""
+        """Return the term with another basis of as many inputs; `length_found` means that a search found its length."""
         if basis.width != len(self.inputs):
             raise DataError(
                 f"{self.key}: this basis takes {basis.width} columns, and the term has {len(self.inputs)}"
