@@ -231,7 +231,7 @@ class Fit(FitStatistics):
         Incompatible
             Where the kind does not exist for this fit.
         NotConverged
-            Where there is no estimate.
+            If there is no estimate.
 
         Examples
         --------
@@ -610,7 +610,7 @@ class Fit(FitStatistics):
 
     @cached_property
     def support(self) -> DataFrame:
-        """Return the support vectors of a fit whose loss has a tube or a kink: f = sum_i weight_i k(x_i, .) + b.
+        """Return the support vectors of a fit with a loss that has a tube or a kink: f = sum_i weight_i k(x_i, .) + b.
 
         There is one row per support vector. An observation with its residual inside the tube has weight 0 and is left out. For draws
         the table has every observation, with the probability that it lies on or beyond the edge of the tube.

@@ -112,7 +112,7 @@ class Fitted:
         Raises
         ------
         Incompatible
-            Under sampling weights, which make a pseudo-likelihood; for REML, whose criterion is no likelihood of y.
+            Under sampling weights, which give a pseudo-likelihood; for REML, because its criterion is not a likelihood of y.
         NotConverged
             If there is no estimate.
         """

@@ -313,7 +313,7 @@ def posterior_median(fit: FitStatistics) -> Array:
 
 
 def _select_notes(fit: FitStatistics, table: pd.DataFrame) -> tuple[str, ...]:
-    """Return the notes to print, without those on sigma if the foot has both estimates, and on errors if the covariance is joint."""
+    """Return the notes to print: not on sigma if the footer has both estimates, and not on errors if the covariance is joint."""
     left_out = []
     if (
         table.attrs["kind"] == "t"

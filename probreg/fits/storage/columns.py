@@ -1,4 +1,4 @@
-"""The columns that a formula reads, saved with the rows: numbers as they are, repeated values as codes of their levels."""
+"""The columns of the formula in a saved fit: numbers as they are, repeated values as codes of their levels."""
 
 from collections.abc import Mapping
 from typing import Any

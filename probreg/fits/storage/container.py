@@ -1,7 +1,7 @@
-"""The file of a fit: a netCDF image followed by its SHA-256, which readers of HDF5 ignore.
+"""The file of a saved fit: a netCDF image followed by its SHA-256, which HDF5 readers ignore.
 
-The image is written and read in memory, and the digest is checked before HDF5 parses a byte. The digest detects damage, not
-forgery: from a forged image only plain arrays are read, none larger than the file.
+The image is written and read in memory, and the digest is checked before HDF5 parses the image. The digest detects damage but not
+forgery. From a forged image, only plain arrays are read, and none larger than the file.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ TRAILER = len(MAGIC) + hashlib.sha256().digest_size + _LENGTH_BYTES
 
 
 def netcdf_image(tree: Any) -> bytes:
-    """Return a DataTree as the bytes of a netCDF file. DataError for text with a NUL character, which netCDF cannot hold."""
+    """Return a DataTree as the bytes of a netCDF file. DataError for text with a NUL character, which netCDF does not support."""
     for group in tree.subtree:
         for name, array in group.variables.items():
             if array.dtype.kind not in "OUT":
@@ -35,7 +35,7 @@ def netcdf_image(tree: Any) -> bytes:
 
 
 def seal(image: bytes | memoryview) -> bytes:
-    """Return the bytes that follow the image in a file: a mark, its SHA-256, and its length, little-endian.
+    """Return the bytes that follow the image in a file: a marker, its SHA-256, and its length, little-endian.
 
     >>> len(seal(b"any bytes"))
     56

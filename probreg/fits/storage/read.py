@@ -73,14 +73,14 @@ def read_fit(path: Any) -> tuple[Model, Method, Solution, int]:
         raise DataError(
             f"{path} is not a fit that this version reads: {error}"
         ) from None
-    except Exception as error:  # a forged file can fail anywhere
+    except Exception as error:  # a forged file can fail at any step
         raise DataError(
             f"{path} is not a fit that this version reads: {type(error).__name__} {error}"
         ) from error
 
 
 def _restore_array(file: Container, table: dict[str, Any]) -> Any:
-    """Return the array that a table of the JSON stands for, and any other table as it is."""
+    """Return the array that a JSON table refers to; return any other table unchanged."""
     if set(table) != {ARRAY}:
         return table
     values = file.array("arrays", str(table[ARRAY]))
@@ -136,7 +136,7 @@ def _read_model(spec: Mapping[str, Any], file: Container) -> Model:
 
 
 def _check_response(y: np.ndarray, likelihood: Likelihood) -> None:
-    """DataError unless y are codes of the levels, or numbers or counts that the likelihood takes."""
+    """Raise DataError unless y are codes of the levels, or numbers or counts in the likelihood's support."""
     levels = likelihood.levels
     if not levels or isinstance(likelihood, OfTrials):
         likelihood.encode(y)
@@ -167,7 +167,7 @@ def _read_plain_moments(
 
 
 def _row_specs(recipe: ColumnRecipe) -> list[ArraySpec]:
-    """The arrays of rows, with the inputs of each term: those of a process are required, since its basis may need them."""
+    """Return the arrays of rows, with the inputs of each term; inputs of a process are required, because its basis may need them."""
     specs = list(ROWS)
     for i, key in enumerate(term_keys(recipe)):
         if key in recipe.grouped:
@@ -202,7 +202,7 @@ def _read_inputs(
 def _read_unused_rows(
     rows: Mapping[str, np.ndarray], recipe: ColumnRecipe
 ) -> Unused | None:
-    """The rows of weight 0 in the file. DataError unless their places are different, in order, and within the data."""
+    """Return the rows of weight 0 in the file. DataError unless their positions are distinct, in order, and within the data."""
     names = ("places", "X", "offset", "y")
     parts: Any = {k: rows[UNUSED + k] for k in names if UNUSED + k in rows}
     if not parts:
@@ -352,7 +352,7 @@ def _read_draws(
 def _with_effects(
     file: Container, model: Model, head: np.ndarray, sizes: Mapping[str, int]
 ) -> np.ndarray:
-    """Draws (c, d, p, m) of all coefficients: the head, and the effects of groups, which have their own variables."""
+    """Return draws (c, d, p, m) of all coefficients: the first columns, and the random effects, which are separate variables."""
     if not has_effects(model):
         return head
     beta = np.zeros((*head.shape[:2], *model.shape))
@@ -368,7 +368,7 @@ def _with_effects(
 
 
 def _read_scales(spec: Mapping[str, Any] | None, model: Model) -> FoundScales | None:
-    """Scales at the maximum of the evidence. DataError if their number is not that of the stated model."""
+    """Return the scales that maximise the evidence. DataError if their number does not match the stated model."""
     if spec is None:
         return None
     if spec["recipe"] is None:
@@ -397,7 +397,7 @@ def _read_scales(spec: Mapping[str, Any] | None, model: Model) -> FoundScales | 
 
 
 def _stated_design(recipe: ColumnRecipe, model: Model) -> Design:
-    """The design with the columns of the stated model, whose processes have another basis."""
+    """Return the design with the columns of the stated model, in which processes have another basis."""
     design = model.design
     if design.n:
         for key, term in recipe.processes.items():
@@ -416,7 +416,7 @@ def _stated_design(recipe: ColumnRecipe, model: Model) -> Design:
 
 
 def _check_solution(s: Solution, model: Model, method: Method) -> None:
-    """DataError if parts of the solution contradict the method or the model."""
+    """Raise DataError if parts of the solution contradict the method or the model."""
     if (method.target == "posterior") != (s.draws is not None):
         raise DataError(f"draws: {method.name} has the target {method.target}")
     for name in model.unknown:

@@ -1,8 +1,8 @@
 """The schema of a saved fit: `read_fit` checks every field and array against it before use.
 
-`FIELDS` lists the entries of the JSON specification by path. `ArraySpec` describes an array; its shapes are written in letters:
-p columns, m linear predictors, k = p m, o reported outcomes, and others (n rows, u rows of weight 0, c chains, d draws, r replicates)
-whose size the first array that uses the letter sets.
+`FIELDS` lists the entries of the JSON specification by path. `ArraySpec` describes an array, with one letter per dimension: p columns,
+m linear predictors, k = p m, o reported outcomes, and n rows, u rows of weight 0, c chains, d draws, r replicates. The first array
+with one of these last letters sets its size.
 """
 
 import sys
@@ -34,7 +34,7 @@ class ValueKind:
 
 
 def _is_finite_number(value: Any) -> bool:
-    """Return whether a value is a number that a float can hold; integers of JSON have no limit."""
+    """Return whether a value is a number in the range of a float; integers of JSON have no limit."""
     return (
         isinstance(value, int | float)
         and not isinstance(value, bool)
@@ -132,7 +132,7 @@ FIELDS: Mapping[str, ValueKind] = {
 
 
 def check_specification(spec: Any) -> None:
-    """Raise DataError for the first field that is missing or of another kind; a table that may be null needs no fields then."""
+    """Raise DataError for the first field that is missing or of the wrong kind; a null table needs no fields."""
     if not isinstance(spec, dict) or not WHOLE.accepts(spec.get("format")):
         raise DataError("its specification has no format number")
     if spec["format"] != FORMAT:
@@ -189,7 +189,7 @@ VARIANCES = ValueKind("numbers, 0 or more", lambda v: bool((v >= 0).all()))
 
 
 class ArraySpec(NamedTuple):
-    """An array of a group: its name, the shapes that it may have, the kind of its values, and whether it may be missing."""
+    """An array of a group: its name, allowed shapes, the kind of its values, and whether it may be missing."""
 
     name: str
     shapes: tuple[str, ...]
@@ -244,7 +244,7 @@ REPLICATE_SHAPES = {
 
 
 def replicate_arrays(names: Iterable[str]) -> list[ArraySpec]:
-    """The bootstrap replicates of coefficients by name; those of other parameters are (r,) or one number."""
+    """Return the specs of bootstrap replicates of coefficients by name; replicates of other parameters are (r,) or one number."""
     return [
         ArraySpec(
             name,
@@ -263,7 +263,7 @@ def read_arrays(
     *,
     prefix: str = "",
 ) -> dict[str, Array]:
-    """Read the arrays of a group and check their shapes and values; letters without a size take that of the first array."""
+    """Read the arrays of a group and check their shapes and values; the first array with a new letter sets its size."""
     present = set(file.names(group))
     arrays = {}
     for spec in specs:

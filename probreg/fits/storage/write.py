@@ -1,7 +1,7 @@
 """Write a fit to a file: netCDF groups of arrays, a JSON specification and a digest (docs/explanation/storage.md).
 
-Without its rows the file holds the model's specification, the estimate or the draws, and the moments of the rows if the likelihood
-is Gaussian or a prior is relative to the rows: enough to summarise, compare, and predict at new data.
+A file without rows has the model's specification, the estimate or the draws, and the moments of the rows if the likelihood is
+Gaussian or a prior is relative to the rows. This is enough to summarise, compare, and predict at new data.
 """
 
 import json
@@ -29,8 +29,8 @@ from probreg.priors.joint import PerPredictor
 from probreg.system.disk import write_whole
 from probreg.system.interrupts import Interrupts
 
-SPECIFICATION = "probreg"  # the attribute of the root that holds the JSON
-ARRAY = "$array"  # key of a JSON table that stands for an array of the group "arrays"
+SPECIFICATION = "probreg"  # the root attribute with the JSON
+ARRAY = "$array"  # key of a JSON table that refers to an array of the group "arrays"
 INPUTS = "inputs_"
 UNUSED = "unused_"
 SCALE = "scale_"
@@ -50,7 +50,7 @@ def write_fit(
     rows: bool,
     interrupts: Interrupts,
 ) -> None:
-    """Write the tree of a fit with everything that `read_fit` needs; DataError leaves a previous file as it was."""
+    """Write the tree of a fit with everything that `read_fit` needs; after a DataError a previous file is unchanged."""
     import xarray as xr
 
     spec = _specification(model, method, solution, seed)
@@ -166,7 +166,7 @@ def _draws_spec(draws: Draws) -> dict[str, Any]:
 
 
 def _scales_spec(scales: FoundScales, model: Model) -> dict[str, Any]:
-    """Scales at the maximum of the evidence, and the stated model: its priors, and its recipe if the scales change columns."""
+    """Return the scales that maximise the evidence, and the stated model's priors, with its recipe if the scales change columns."""
     recipe = scales.stated.design.recipe
     rebuilt = any(
         model.design.recipe.processes[k].basis is not t.basis
@@ -190,7 +190,7 @@ def _scales_spec(scales: FoundScales, model: Model) -> dict[str, Any]:
 
 
 def _moment_groups(model: Model, *, rows: bool) -> dict[str, Any]:
-    """The moments of a Gaussian likelihood, and of a prior relative to the rows; none if they are larger than the rows."""
+    """Return the moments of a Gaussian likelihood and of a prior relative to the rows; none if they are larger than the rows."""
     prior = model.prior
     priors = [prior] if isinstance(prior, Prior) else prior.values()
     # Jeffreys' prior needs the rows themselves
@@ -252,7 +252,7 @@ def _covariance_arrays(prefix: str, covariance: ParameterCovariance) -> dict[str
 
 
 def _row_arrays(design: Design) -> dict[str, Any]:
-    """X, y, offset and weights, the inputs of each term by its number, and the same of rows of weight 0; no labels."""
+    """Return X, y, offset, weights and the inputs of each term by its number, also for rows of weight 0; no labels."""
     arrays = {
         "X": design.X,
         "y": design.observed,
@@ -273,12 +273,12 @@ def _row_arrays(design: Design) -> dict[str, Any]:
 
 
 def term_keys(recipe: Any) -> tuple[str, ...]:
-    """The terms with inputs: processes, then smooth functions, then varying effects."""
+    """Return the terms with inputs: processes, then smooth functions, then random effects."""
     return (*recipe.processes, *recipe.smooths, *recipe.grouped)
 
 
 def _group(parts: Mapping[str, Any]) -> Any:
-    """The arrays that are not None as a Dataset; an axis is named by its length, since netCDF wants a name for each."""
+    """Return the arrays that are not None as a Dataset; each axis is named by its length, because netCDF requires names."""
     import xarray as xr
 
     variables = {}
