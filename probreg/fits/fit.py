@@ -116,8 +116,8 @@ class Fit(FitStatistics):
     seed : int
         Seed of the random numbers.
     notes : tuple of str
-        Notes of `fit` itself, such as why `auto` chose the method. `essential_notes` has these and the notes on the rows;
-        `described["notes"]` also has the notes of the method.
+        Notes of `fit` itself, such as why `auto` chose the method. `described["notes"]` also has the notes of the
+        method, the likelihood and the rows, and `essential_notes` selects the important ones.
     likelihood_at_estimate : float, optional
         The log-likelihood of a saved fit without its rows.
 
@@ -147,7 +147,7 @@ class Fit(FitStatistics):
         Incompatible
             For a posterior, which needs identified columns.
         NotConverged
-            Where no maximum exists.
+            If no maximum exists.
 
         Examples
         --------
@@ -229,7 +229,7 @@ class Fit(FitStatistics):
         DataError
             For an unknown kind or settings that do not go with it.
         Incompatible
-            Where the kind does not exist for this fit.
+            If the kind does not exist for this fit.
         NotConverged
             If there is no estimate.
 
@@ -348,9 +348,9 @@ class Fit(FitStatistics):
         prob : float
             Probability, between 0 and 1.
         kind : str, optional
-            For a point estimate "t" (the default where least squares has degrees of freedom) or "wald", from
+            For a point estimate "t" (the default if least squares has degrees of freedom) or "wald", from
             `covariance` if given. "profile" and "score" invert the likelihood ratio and Rao's test: an end
-            is infinite where the likelihood never falls far enough. "bootstrap" is the default after one, or
+            is infinite if the likelihood never falls far enough. "bootstrap" is the default after one, or
             by name "percentile", "bca" or "studentised". For a posterior "eti" (equal-tailed, the default) or "hdi"
             (highest density).
         covariance : str or DataArray, optional
@@ -1384,7 +1384,8 @@ def fit(
     seed : int
         Seed of all random numbers, at least 0.
     strict : bool
-        Whether to raise an error instead of a warning if the fit did not converge.
+        Whether to raise NotConverged instead of a warning if the fit fails, for example because the search did not converge or
+        no maximum exists.
     threads : int, optional
         Number of threads, one per core by default. They compute blocks of rows and chains in parallel; BLAS uses one thread in
         each.
@@ -1401,7 +1402,7 @@ def fit(
     Incompatible
         If the method cannot fit the model; the message lists methods that can.
     NotConverged
-        If `strict` and the fit did not converge; otherwise a warning describes the remedy.
+        If `strict` and the fit failed; otherwise a warning describes the problem and the remedy.
 
     Examples
     --------
