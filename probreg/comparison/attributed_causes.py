@@ -172,7 +172,7 @@ class FitPair:
     # ---- with a path ---------------------------------------------------------------------------------------------------
 
     def _causes_by_share(self, j: int) -> list[AttributedCause]:
-        """Return the causes by their shares, the largest first; without those that are small relative to it."""
+        """Return the causes by their shares, the largest first; causes that are small relative to it are left out."""
         base, fit = self.of_parameter(j).values()
         row = self.explanation.shares.sel(param=self.params[j])
         shares = dict(
@@ -253,7 +253,7 @@ class FitPair:
     # ---- without a path ------------------------------------------------------------------------------------------------
 
     def _list_causes(self, j: int) -> list[AttributedCause]:
-        """Return the differences between the models; those between the methods if a posterior is involved, or alone."""
+        """Return the differences between the models; also between the methods if a posterior is involved or nothing else differs."""
         causes = [
             AttributedCause(SpecificCause(cause), text)
             for cause, text in self.structure.items()

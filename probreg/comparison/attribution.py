@@ -49,7 +49,7 @@ _LABEL = 24  # cells for the names of parameters
 
 @dataclass(frozen=True, eq=False)
 class Explanation:
-    """The difference of two fits as a sum over causes; made by `explain`.
+    """The difference of two fits as a sum over causes; the result of `explain`.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ class Explanation:
 
     @cached_property
     def sizes(self) -> DataFrame:
-        """How far each cause moves an end of a 95 % interval at most, in SE: a frame over (param, cause). The widening of the
+        """The largest move of an end of a 95 % interval by each cause, in SE: a frame over (param, cause). The widening of the
         interval is shared in proportion to the log of the SE ratio."""
         shift, log_se, ratio = (
             self.shares[q].fillna(0.0) for q in ("shift", "log_se", "log_se_ratio")
@@ -99,7 +99,7 @@ class Explanation:
         ).to_pandas()
 
     def largest(self, param: str) -> str:
-        """The cause that moves an end of the interval of a parameter most.
+        """Return the cause that moves an end of the interval of a parameter most.
 
         Parameters
         ----------
@@ -171,7 +171,7 @@ class Explanation:
         )
 
     def _tables(self) -> list[Table]:
-        """The shares of each quantity for the parameters that differ most; causes without room are one column."""
+        """The shares of each quantity for the parameters that differ most; causes that do not fit are one column."""
         rows = self._by_size(self.sizes.max(axis=1))[:_LONG]
         rows = [p for p in self.sizes.index if p in set(rows)]
         causes = self._by_size(self.sizes.max(axis=0))

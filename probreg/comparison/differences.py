@@ -176,7 +176,7 @@ def summary(fit: Fit) -> str:
 
 
 def has_monte_carlo_error(fit: Fit) -> bool:
-    """Numbers of this fit carry Monte Carlo error: chains, weighted draws or replicates."""
+    """Return whether the numbers of this fit have Monte Carlo error: chains, weighted draws or replicates."""
     s = fit.solution
     return (
         has_chains(fit.method, fit.solution)
@@ -202,7 +202,7 @@ def _covariance_kind(fit: Fit) -> str:
 
 
 def same_prior(base: Fit, fit: Fit) -> bool:
-    """One density of the coefficients of the columns that both have, however it was spelled: log p differs by a constant at the
+    """Return whether the priors have the same density on common columns, however specified: log p differs by a constant at the
     two estimates and about them, at both values of sigma."""
     a = stated_model(base)
     b = stated_model(fit)
@@ -251,7 +251,7 @@ def same_prior(base: Fit, fit: Fit) -> bool:
 
 
 def _common_rows(a: Model, b: Model) -> tuple[list[int], list[int]]:
-    """Return the places of the columns that two models share, in each of them."""
+    """Return the indices of common columns in each of two models."""
     first = a.design.columns
     second = b.design.columns
     if first == second:

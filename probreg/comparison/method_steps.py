@@ -110,8 +110,8 @@ def method_steps(
 def _by_shape(
     gap: Array, spread: Array, widened: Array, small: Step
 ) -> dict[Cause, Step]:
-    """A mean is not the mode, and a standard deviation not the curvature's: by degrees of freedom and the tails that they leave to
-    coefficients, else by skewness."""
+    """Return the steps from mode to mean and from curvature to standard deviation: by degrees of freedom and the tails of
+    coefficients under them, otherwise by skewness."""
     tails = np.where(widened, spread, small[1])
     return {
         Cause.SKEWNESS: (gap - small[0], spread - tails),
@@ -120,7 +120,7 @@ def _by_shape(
 
 
 def _degrees_of_freedom(model: Model, mode: Estimates, aux: tuple[str, ...]) -> Step:
-    """How far the degrees of freedom that coefficients take move an unknown sigma of a Gaussian model and its error.
+    """Return the step of an unknown Gaussian sigma and its error because of the coefficients' degrees of freedom.
 
     With N the number of rows and of columns with a prior in units of sigma, and S the penalised sum of squares, the joint density
     falls in u = log sigma as -N u - S exp(-2 u) / 2 + log p(u); to integrate over beta adds -log |H(u)| / 2, which rises by
@@ -175,7 +175,7 @@ def _degrees_of_freedom(model: Model, mode: Estimates, aux: tuple[str, ...]) -> 
 
 
 def _of_a_mode(fit: Fit, gap: Array, spread: Array) -> dict[Cause, Step]:
-    """Degrees of freedom, a sandwich or replicates in place of the curvature, and iterations that ended before the mode."""
+    """Return the steps of a mode: degrees of freedom, a sandwich or replicates in place of the curvature, and early stopping."""
     s = fit.solution
     none = np.zeros(len(gap))
     kind = str(reported_words(fit.model, fit.method, s)["kind"])
@@ -276,8 +276,8 @@ def has_bad_chains(fit: Fit, aux: tuple[str, ...]) -> Array:
 def exact_posterior(
     fit: Fit, other_fit: Fit, alike: bool, aux: tuple[str, ...]
 ) -> Estimates | None:
-    """Mean and standard deviation where a formula or an integral gives them: by the other fit, if it is of the same posterior,
-    else by the conjugate formula or the integral over sigma; only for a fit with Monte Carlo error."""
+    """Return the exact mean and standard deviation if available: from the other fit, if it has the same posterior,
+    otherwise by the conjugate formula or the integral over sigma; only for a fit with Monte Carlo error."""
     if fit.target != "posterior" or not has_monte_carlo_error(fit):
         return None
     if (

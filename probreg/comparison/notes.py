@@ -21,7 +21,7 @@ TERMS_NOTE = "fits have other columns for a smooth function or process: its coef
 
 
 def terms_note(table: FitTable) -> list[str]:
-    """That the columns of a term are not the same in all fits, where they are not."""
+    """Return the note that the columns of a term differ between fits, if they do."""
     differing = differing_terms(table.fits.values())
     if not differing:
         return []

@@ -27,7 +27,7 @@ WORDS = ("kind", "prior", "penalty")
 
 
 class FitTable(Protocol):
-    """Fits by name with their numbers: as much of a comparison as its reasons and its text read."""
+    """Fits by name with their numbers: the part of a comparison that its reasons and its text need."""
 
     @property
     def fits(self) -> Mapping[str, Fit]: ...
@@ -138,7 +138,7 @@ def _union_of_parameters(
 
 
 def _of_columns(fit: Fit, frame: Any) -> list[str]:
-    """The column of each row of a frame, outcome by outcome; empty for what is no coefficient."""
+    """The column of each row of a frame, outcome by outcome; empty for other parameters."""
     design = fit.model.design
     outcomes = fit.model.likelihood.outcomes or ("",)
     columns = [c for _ in outcomes for c in design.head_columns]
@@ -251,14 +251,14 @@ def _with_effects(
 
 
 def _mcse(fit: Fit, ess: Array) -> Array:
-    """Monte Carlo standard error of each mean in standard deviations; nan where a formula gave it."""
+    """Monte Carlo standard error of each mean in standard deviations; nan if a formula gave it."""
     if "mcse_mean" in fit.solution.stats:
         return np.full(ess.shape, fit.solution.stats["mcse_mean"])
     return ess**-0.5
 
 
 def by_outcome(model: Model, values: Any) -> Array:
-    """Coefficients in the order of the table, outcome first, then column; the last axis of `values` is the other way."""
+    """Coefficients in the order of the table, outcome first, then column; the last axis of `values` has the columns first."""
     values = np.asarray(values)
     split = values.reshape(*values.shape[:-1], len(model.design.head), -1)
     return split.swapaxes(-1, -2).reshape(values.shape)

@@ -18,7 +18,7 @@ _LOST = (Status.NO_MAXIMUM, Status.NOT_IDENTIFIED, Status.AT_ZERO)
 
 
 def obstacle(a: Fit, b: Fit) -> str:
-    """Why no path of priors joins the modes of two fits, in words; "" where one may."""
+    """Return why no path of priors connects the modes of two fits; "" if a path may exist."""
     if a.model.design.columns != b.model.design.columns:
         return "the columns are in another order"
     if a.model.likelihood != b.model.likelihood:
@@ -104,7 +104,7 @@ def groups_of(a: Fit, b: Fit) -> dict[str, tuple[int, ...]]:
 
 
 def _term(model: Model, column: str) -> str:
-    """The smooth function that a column is of, else its name without the levels of factors."""
+    """Return the smooth function of a column, otherwise its name without the levels of factors."""
     names = [t.name for t in model.design.recipe.terms if column in t.columns]
     if names:
         return names[0]

@@ -1,5 +1,5 @@
-"""The integral of the shares along a path of priors: Gauss and Legendre's nodes on intervals that are halved where the shares do
-not yet sum to the way between the modes at their ends."""
+"""The integral of the shares along a path of priors: Gauss-Legendre nodes on intervals that are halved until the shares
+sum to the distance between the modes at their ends."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -35,8 +35,8 @@ class Found(NamedTuple):
 def integrate_path(
     path: PriorPath, start: Array, end: Array, tol: float
 ) -> Found | None:
-    """Return the shares, refined until they sum to the shift to `tol` SE and to the log SE ratio to `tol`; None where there is no smooth
-    path from the mode near `start` to that near `end`."""
+    """Return the shares, refined until they sum to the shift to `tol` SE and to the log SE ratio to `tol`; None if there is no smooth
+    path from the mode near `start` to the mode near `end`."""
     first = path.mode(start, FIRST)
     last = path.mode(end, LAST)
     if first is None or last is None:
@@ -94,7 +94,7 @@ def integrate_path(
 def _pieces(
     path: PriorPath, modes: tuple[Array, Array], H: tuple[Array, Array], ends: "Ends"
 ) -> "list[_Piece] | None":
-    """The whole way, or where priors are strong its two halves, of which each has a scale of its own."""
+    """Return the whole path, or with strong priors its two halves, each with its own scale."""
     # what is held at one end is held with the precision that the other end has: half of it in the middle
     curvatures = [
         np.abs(np.diagonal(H[int(name in path.a.fixed)])) for name in path.like.unknown
@@ -110,7 +110,7 @@ def _pieces(
 
 
 def _steepness(path: PriorPath, theta: Array, H: Array, side: int) -> float:
-    """log(1 + the largest ratio of the curvature of the priors of the other side to all that there is at one end)."""
+    """Return log(1 + the largest ratio of the curvature of the other side's priors to the whole curvature at one end)."""
     k = path.k
     change = path.sides(theta)[side][1].scale_rows(path.members.sum(0))
     largest = eigh(
@@ -157,7 +157,7 @@ class _Piece:
 
     @cached_property
     def slopes(self) -> tuple[Array, Array] | None:
-        """The integrals (K, J) of both derivatives; None where a mode is not found."""
+        """The integrals (K, J) of both derivatives; None if a mode is not found."""
         low, high = self.at
         modes = dict(zip(self.at, self.modes))
         total = np.zeros(())
@@ -182,14 +182,14 @@ class _Piece:
         return self.slopes
 
     def error(self, se: Array) -> float:
-        """What is left of the way between the ends, in SE and of log SE: the larger."""
+        """The error of the shares, in SE or in log SE, whichever is larger."""
         remainder = [b - a - part.sum(0) for a, b, part in zip(*self.ends, self.sums)]
         return max(
             float(np.abs(remainder[0] / se).max()), float(np.abs(remainder[1]).max())
         )
 
     def halves(self) -> "list[_Piece] | None":
-        """Both halves; None where there is no mode between them."""
+        """Return both halves; None if there is no mode between them."""
         middle = 0.5 * (self.at[0] + self.at[1])
         t, _ = self._path_weights(middle)
         theta = self.path.mode(

@@ -26,7 +26,7 @@ _DIFFERENCES = ("fit", "diff / SE", "SE ratio")  # columns without a use for one
 def parameter_table(
     fit_table: FitTable, params: Sequence[int], without: Sequence[str] = ()
 ) -> Table:
-    """The rows of these parameters, without columns that are empty and those in `without`."""
+    """Return the rows of these parameters, without empty columns and the columns in `without`."""
     rows = [row for j in params for row in _parameter_rows(fit_table, j)]
     omitted = list(without)
     if not fit_table.data["prior_weight"].fillna(1.0).any():

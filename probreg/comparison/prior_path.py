@@ -305,14 +305,14 @@ class PriorPath:
         return None
 
     def _free(self, t: PathPoint) -> Array:
-        """(k + a,) bool: what is not held at this t."""
+        """(k + a,) bool: the parameters that are not fixed at this t."""
         held = [
             np.isinf(self._fixing_precision(name, t)[0]) for name in self.like.unknown
         ]
         return ~np.concatenate([np.zeros(self.k, bool), np.array(held, bool)])
 
     def mode(self, start: Array, t: PathPoint) -> Array | None:
-        """theta(t) by Newton's method, steps halved until log p_t rises, near the mode until the decrement falls; None where it does
+        """theta(t) by Newton's method, steps halved until log p_t rises, near the mode until the decrement falls; None if it does
         not."""
         free = self._free(t)
         theta = start.copy()
@@ -366,7 +366,7 @@ class PriorPath:
     def ends_of(
         self, theta: Array, t: PathPoint, H: Array
     ) -> tuple[Array, Array, Array] | None:
-        """Values and log SE of the table at a mode, and the covariance of theta, what is held without one."""
+        """Values and log SE of the table at a mode, and the covariance of theta; fixed parameters have none."""
         free = self._free(t)
         H = H[np.ix_(free, free)]
         d = np.sqrt(np.abs(np.diagonal(H)))

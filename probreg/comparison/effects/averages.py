@@ -1,6 +1,6 @@
 """Averages of means and of their slopes over rows, with exact gradients in the coefficients. Arrays only.
 
-What is averaged is h_k(x_i, beta): the mean of the response (class k), or its derivative along one variable. Its gradient
+The averaged quantity is h_k(x_i, beta): the mean of the response (class k), or its derivative along one variable. Its gradient
 in beta is a sum of outer products L_i (K, m) x_i (p), so that no array over rows and coefficients is ever made.
 """
 
@@ -44,7 +44,7 @@ class Target(Protocol):
     def values(
         self, model: Model, beta: Array, aux: Aux, residual: Sequence[Array] = ()
     ) -> Array:
-        """`residual` (..., n, m) each: what is added to the linear predictors of `sums`, where something is."""
+        """Return h; `residual` (..., n, m) each are the additions to the linear predictors of `sums`, if there are any."""
         ...
 
     def averages(
@@ -64,7 +64,7 @@ class Target(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class DrawsAtOnce:
-    """Some draws, beta (s, p, m) and aux (s, 1), with what is added to the predictors of a target, and the means and their slopes
+    """Some draws, beta (s, p, m) and aux (s, 1), with the additions to the predictors of a target, and the means and slopes
     that several targets share."""
 
     beta: Array
@@ -223,7 +223,7 @@ def _mean_hessian_product(likelihood: Likelihood, eta: Array, v: Array) -> Array
 def average(
     model: Model, target: Target, groups: list[RowGroup], beta: Array, aux: Aux
 ) -> tuple[Array, Array, Array]:
-    """Averages (G, K), their gradients (G, K, p m) over vec(beta), column first, then predictor, and what is averaged, (n, K)."""
+    """Averages (G, K), their gradients (G, K, p m) over vec(beta), column first, then predictor, and the averaged quantity, (n, K)."""
     h = target.values(model, beta, aux)
     pairs = target.slopes(model, beta)
     # sum_i s_i h_i, with gradient sum_i s_i L_i kron x_i.
@@ -284,7 +284,7 @@ def averages_of_draws(
     draws: Mapping[str, Array],
     residual: Callable[[Target, slice], Sequence[Array]] = lambda target, atoms: (),
 ) -> list[Array]:
-    """(S, G, K) of each target: its averages at every draw of beta (S, p, m) and aux (S, 1), with what is added to the predictors of
+    """(S, G, K) of each target: its averages at every draw of beta (S, p, m) and aux (S, 1), with the additions to the predictors of
     some atoms."""
     n = max(
         (g.rows.max(initial=0) + 1 for _, groups in quantities for g in groups),

@@ -147,8 +147,8 @@ class EffectSums:
 def effect_sums(
     fit: Fit, targets: Sequence[Target], *, closed: bool
 ) -> EffectSums | None:
-    """The sums of all targets; None for a model without processes. `closed`: they are for a covariance in the units of the solution's
-    scale, and not for draws."""
+    """The sums of all targets; None for a model without processes. `closed`: the sums are for a covariance in the units of the solution's
+    scale, not for draws."""
     if not fit.model.design.recipe.processes and not fit.model.design.recipe.grouped:
         return None
     if closed:

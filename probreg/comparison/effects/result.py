@@ -88,7 +88,7 @@ class Family(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class AveragedEffect:
-    """One set of effects over groups, with its `labels`; of two targets the second minus the first."""
+    """One set of effects over groups, with its `labels`; with two targets, the second minus the first."""
 
     labels: Mapping[str, Any]
     targets: tuple[Target, ...]
@@ -410,7 +410,7 @@ def _together(
     df: float | Array | None,
     prob: float,
 ) -> AdjustedTests:
-    """The adjustment of the tests z = 0. Incompatible where there are no tests."""
+    """Return the adjustment of the tests z = 0; raise Incompatible if there are no tests."""
     se = np.sqrt(np.diagonal(cov))
     require_tests(has_tests(fit), se)
     return adjust_tests(
@@ -476,7 +476,7 @@ def _linearised_all(
     sample: RowSample | None,
     off_span: EffectSums | None = None,
 ) -> tuple[Array, Array, SampledRows | None]:
-    """Values (R,), gradients (R, p m), and the rows as a sample where the effect of a row is not the same in all of them."""
+    """Values (R,), gradients (R, p m), and the rows as a sample if the effect differs between rows."""
     effects = [_linearise_effect(fit, q, scale, sample, off_span) for q in quantities]
     z = np.concatenate([f.value for f in effects])
     G = np.concatenate([f.gradient for f in effects])
@@ -623,7 +623,7 @@ def _averages(
     draws: Mapping[str, Array],
     joint: Joint | None,
 ) -> list[list[Array]]:
-    """(S, G, K) of each target of each effect."""
+    """Return the averages (S, G, K) of each target of each effect."""
 
     def residual_draws(target: Target, atoms: slice) -> Sequence[Array]:
         if joint is None:
@@ -646,7 +646,7 @@ def _averages(
 
 
 def _contrast(means: list[Array]) -> Array:
-    """The average, or the second less the first."""
+    """Return the average, or the second average minus the first."""
     return means[0] if len(means) == 1 else means[1] - means[0]
 
 

@@ -149,7 +149,7 @@ class Population:
         return design
 
     def with_groups(self, groups: GroupsLike) -> "Population":
-        """The same rows with effects of known, new or typical groups. DataError for groups that are not known."""
+        """Return the same rows with effects of known, new or typical groups. DataError for unknown groups."""
         if not self.design.recipe.grouped:
             return self
         on_groups = replace(
@@ -248,7 +248,7 @@ class Population:
 
     @property
     def _widths(self) -> dict[str, int]:
-        """The numbers that enter each process in a row."""
+        """Return the number of inputs of each process in a row."""
         widths = {
             key: term.basis.width for key, term in self.design.recipe.processes.items()
         }
@@ -259,12 +259,12 @@ class Population:
 
 
 def _finite(x: Array) -> bool:
-    """Whether these are numbers, none of them missing or infinite."""
+    """Return whether these are finite numbers."""
     return x.dtype.kind in "iuf" and bool(np.isfinite(x).all())
 
 
 def _no_difference(n: int, width: int) -> RowSums:
-    """Room for the differences of a stencil in n rows."""
+    """Return zeros for the differences of a stencil in n rows."""
     n_steps = len(_CENTRAL[0])
     return RowSums(np.zeros((n, n_steps)), np.zeros((n, n_steps, width)))
 
@@ -441,7 +441,7 @@ def _same_rows(design: Design, data: Any) -> bool:
 def row_groups(
     population_rows: Population, by: Sequence[str]
 ) -> tuple[list[dict[str, Any]], list[RowGroup]]:
-    """The groups of rows that share the values of the variables `by`, in the order of these; one group without any."""
+    """The groups of rows that share the values of the variables `by`, in the order of these values; one group without `by`."""
     for name in by:
         if name not in population_rows.table:
             raise DataError(
@@ -499,7 +499,7 @@ def settings(
 
 
 def _require_variable(rows: Population, name: str, where: str) -> None:
-    """DataError unless `name` is a variable behind the columns."""
+    """Raise DataError unless `name` is a variable of the columns."""
     if name in rows.design.recipe.of_groups_alone and not is_known(
         rows.design.recipe, rows.groups, name
     ):

@@ -326,7 +326,7 @@ def slopes(
 
 
 class _Setup(NamedTuple):
-    """How averages are evaluated, the rows, and their groups with names."""
+    """Settings of the averages, the rows, and their groups with names."""
 
     request: EffectRequest
     rows: Population
@@ -445,7 +445,7 @@ def _population(
 
 
 def _trials(fit: Fit, unit: str | None) -> Any:
-    """The trials (n,) of the rows where averages are of trials."""
+    """Return the trials (n,) of the rows if the averages are over trials."""
     if unit not in (None, "trial", "row"):
         raise DataError(f"unit is 'trial' or 'row', got {unit!r}")
     model = fit.model
@@ -459,7 +459,7 @@ def _trials(fit: Fit, unit: str | None) -> Any:
 
 
 def _all_pairs(rows: Population, requested: Mapping[str, Any]) -> int | None:
-    """k where the contrasts are all pairs of the k levels of one variable."""
+    """Return k if the contrasts are all pairs of the k levels of one variable."""
     if len(requested) != 1:
         return None
     ((name, how),) = requested.items()

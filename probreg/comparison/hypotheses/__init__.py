@@ -1,4 +1,4 @@
-"""Hypotheses on a fit: `dispatch` reads the text, and one file for each kind of test answers it.
+"""Hypotheses on a fit: `dispatch` parses the text, and each kind of test has its own module.
 
 `point_estimate` (by `restricted`) and `posterior` test coefficients, `scales` and `variance` standard deviations and correlations of
 effects by group, `linearity` smooth functions.

@@ -1,4 +1,4 @@
-"""A fit and a text in, a `Hypothesis` out: the text is read, and one of the tests of this package answers it."""
+"""Parse the text of a hypothesis on a fit and run the matching test of this package."""
 
 from collections.abc import Sequence
 
@@ -47,13 +47,13 @@ def hypothesis(
     inequality is tested one-sided against its opposite. A posterior gets the probability of inequalities, and for
     equalities the credible level at which they are reached.
 
-    "s(x) is linear" is tau = 0 of the range of a smooth function, at the edge of the parameters. For Gaussian noise it
-    is the restricted likelihood ratio by its exact law in finite samples, given the scales of other terms relative to
-    sigma. For other likelihoods it is the same ratio for the scores at the fit of the line. p-values are simulated.
+    "s(x) is linear" is tau = 0 for the range of a smooth function, on the boundary of the parameter space. For Gaussian
+    noise the test is the restricted likelihood ratio with its exact finite-sample distribution, given the scales of other terms
+    relative to sigma. For other likelihoods it is the same ratio for the scores at the fit of the line. p-values are simulated.
 
-    "sd(x | g) = 0" is that an effect does not vary by group, of a fit by evidence: the likelihood ratio, restricted where the fit
-    is, against a mixture of chi-squares half each, since zero is the edge of a standard deviation. "cor(x, z | g) = 0" and "sd(x | g) = 3"
-    have the ratio against chi-square(1); of a posterior "sd(x | g) > 3" has a probability.
+    "sd(x | g) = 0" means that an effect does not vary by group, for a fit by evidence: the likelihood ratio, restricted if the fit
+    is, against an equal mixture of two chi-squares, because zero is on the boundary. "cor(x, z | g) = 0" and "sd(x | g) = 3"
+    compare the ratio with chi-square(1); under a posterior "sd(x | g) > 3" has a probability.
 
     Parameters
     ----------
@@ -172,8 +172,8 @@ def _test_scale(
 
 
 def _parse_restrictions(fit: Fit, text: str) -> list[Restriction]:
-    """The restrictions of a text on the coefficients of a fit. Incompatible for those that are not identified, and for equalities with
-    inequalities."""
+    """Parse the restrictions of a text on the coefficients of a fit. Incompatible for restrictions that are not identified, and for
+    equalities mixed with inequalities."""
     design = fit.model.design
     number = {int(j): i for i, j in enumerate(design.head)}
     joint_terms = {

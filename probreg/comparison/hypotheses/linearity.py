@@ -16,7 +16,7 @@ def asks_linearity(text: Any) -> bool:
 
 
 def of_function(fit: Fit, text: str) -> Hypothesis:
-    """The test that a smooth function, or every function of a term, has no range."""
+    """Test that a smooth function, or every function of a term, has no range."""
     functions = functions_called(
         fit.model.design, text.rstrip().removesuffix(_LINEAR).strip()
     )

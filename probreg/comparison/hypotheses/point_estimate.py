@@ -86,7 +86,7 @@ class Combinations:
 
     @property
     def df(self) -> float | Array | None:
-        """Degrees of freedom of each combination: (q,) by Satterthwaite, else one number; None for a normal law."""
+        """Degrees of freedom of each combination: (q,) by Satterthwaite, else one number; None for a normal distribution."""
         if self.satterthwaite is None:
             return self.spread[1]
         return self.satterthwaite.df(self.L[:, self.fit.model.design.head])
@@ -163,7 +163,7 @@ def of_mode(
 
 
 def _require_law(c: Combinations, text: str) -> None:
-    """Incompatible unless the combinations have standard errors under which a statistic has a law."""
+    """Raise Incompatible unless the combinations have standard errors with a known null distribution."""
     fit = c.fit
     words = c.spread[2]
     if np.isnan(c.half).any():
@@ -203,7 +203,7 @@ def _test_inequality(c: Combinations, text: str) -> Hypothesis:
 
 
 def _why_no_likelihood_tests(fit: Fit) -> str | None:
-    """Why the fit has no likelihood ratio and no score test; None where it has both."""
+    """Return why the fit has no likelihood ratio and score test; None if it has both."""
     test_names = "likelihood ratio and score test"
     likelihood = fit.model.likelihood
     if not isinstance(likelihood, SmoothLikelihood):
@@ -212,7 +212,7 @@ def _why_no_likelihood_tests(fit: Fit) -> str | None:
 
 
 def _satterthwaite(fit: Fit) -> Satterthwaite | None:
-    """Degrees of freedom of REML, where they are approximated."""
+    """Return Satterthwaite's approximate degrees of freedom under REML."""
     scales = fit.solution.effect_scales
     if scales is None or why_no_satterthwaite(fit.solution):
         return None
@@ -255,7 +255,7 @@ def _adjust_family(
 
 
 def of_limit(fit: Fit, text: str, read: list[Restriction]) -> Hypothesis:
-    """The tests of the likelihood of coefficients that run to infinity, which have no estimate and no Wald test."""
+    """Return the likelihood tests of coefficients that run to infinity, which have no estimate and no Wald test."""
     if read[0].relation != "=":
         raise Incompatible(
             f"there is no test of {text!r}, because the estimate is infinite: test the equality by its likelihood ratio, or "

@@ -27,7 +27,7 @@ Array = np.ndarray
 
 
 def has_exact_law(fit: Fit) -> bool:
-    """Linear combinations of the coefficients are Student-t or normal by a formula."""
+    """Return whether linear combinations of the coefficients are Student-t or normal by a formula."""
     return fit.model.likelihood.least_squares and fit.solution.posterior.elliptical
 
 
@@ -58,7 +58,7 @@ def _mixtures(fit: Fit, L: Array) -> dict[str, Array] | None:
 
 
 def described_combinations(fit: Fit, L: Array, prob: float) -> dict[str, Array]:
-    """Mean, standard deviation and equal-tailed interval of each row of L beta: by formula where it is known, else of draws."""
+    """Mean, standard deviation and equal-tailed interval of each row of L beta: by formula if there is one, otherwise from draws."""
     s = fit.solution
     if s.posterior.elliptical:
         value, scale = _elliptical(fit, L)
@@ -92,7 +92,7 @@ def described_combinations(fit: Fit, L: Array, prob: float) -> dict[str, Array]:
 
 
 def _above(fit: Fit, L: Array, r: Array, sign: float) -> tuple[float, str] | None:
-    """P(sign (L beta - r) > 0) of one row by formula, and how; None where only draws are known."""
+    """P(sign (L beta - r) > 0) of one row by formula, and the method; None if there are only draws."""
     s = fit.solution
     if s.posterior.elliptical:
         value, scale = _elliptical(fit, L)
@@ -169,7 +169,7 @@ def of_equalities(fit: Fit, L: Array, r: Array) -> Belief:
 
 
 def error_of_draws(values: Array) -> float:
-    """Standard error of a mean of draws (chain, draw), by their effective number; a bound where all agree."""
+    """Standard error of a mean of draws (chain, draw), by their effective sample size; a bound if all draws are equal."""
     from arviz_stats.base import array_stats
 
     p = float(values.mean())
@@ -241,7 +241,7 @@ def _log_mixture_density(fit: Fit, L: Array, r: Array) -> float | None:
 
 
 def _log_prior_density(fit: Fit, L: Array, r: Array) -> float | None:
-    """Return log p(L beta = r) under the prior, integrated over sigma where it is in units of sigma; None if that is not finite."""
+    """Return log p(L beta = r) under the prior, integrated over sigma if the prior is in its units; None if it is not finite."""
     joint = fit.model.joint
     informative = np.flatnonzero(fit.model.joint.informative)
     centre = L @ joint.center

@@ -1,4 +1,4 @@
-"""Tests of L beta = r on a maximum likelihood fit, by Wald, by the likelihood ratio and by the score. Arrays and laws.
+"""Tests of L beta = r on a maximum likelihood fit, by Wald, by the likelihood ratio and by the score, on arrays.
 
 With b the estimate and V its covariance: W = (L b - r)'(L V L')^-1 (L b - r), over q against F(q, df) where the noise of
 least squares is estimated; LR = 2 (l(b) - l(b0)) and S = g(b0)' I(b0)^-1 g(b0) with b0 the restricted estimate, g and I the
@@ -46,7 +46,7 @@ class Restrictions:
 
 
 def independent(L: Array, r: Array) -> Restrictions:
-    """Restrictions without those that follow from others. DataError for restrictions that contradict one another."""
+    """Return the restrictions without redundant ones. DataError for restrictions that contradict one another."""
     from scipy.linalg import qr
 
     size = np.linalg.norm(L, axis=1)
@@ -144,7 +144,7 @@ def likelihood_tests(fit: Fit, restrictions: Restrictions) -> list[Test]:
 
 
 def likelihood_limit(fit: Fit) -> float:
-    """The log-likelihood at the estimate; where coefficients run to infinity its limit, at which Newton steps gain nothing."""
+    """The log-likelihood at the estimate; if coefficients run to infinity its limit, at which Newton steps gain nothing."""
     if fit.solution.status is not Status.NO_MAXIMUM:
         return fit.log_likelihood
     _, theta, _ = surface(fit.model, fit.solution)
@@ -179,7 +179,7 @@ def restricted_mode(fit: Fit, restrictions: Restrictions) -> Restricted:
     """Return the argmax of the log posterior under L beta = r by Newton steps along the directions that keep the
     restrictions, from the point that meets them nearest to the estimate in standard errors.
 
-    NotConverged where the restricted model has no maximum or none was found.
+    NotConverged if the restricted model has no maximum or none was found.
     """
     model = fit.model
     s = fit.solution

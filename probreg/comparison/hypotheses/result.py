@@ -15,7 +15,7 @@ from probreg.tables.notebook import notebook_html
 
 @dataclass(frozen=True)
 class Test:
-    """A statistic, the law it has under the null, and p, the probability of one at least as extreme."""
+    """A statistic, its null distribution, and p, the probability of a statistic at least as extreme."""
 
     __test__ = False  # its name is not for pytest
 
@@ -76,7 +76,7 @@ class Hypothesis:
         return pd.DataFrame(rows)
 
     def __getitem__(self, name: str) -> Test:
-        """The test of that name. KeyError with the names there are."""
+        """Return the test of that name; raise KeyError with the available names."""
         if name not in self.tests:
             raise KeyError(
                 f"no test is called {name!r} here; there are: {', '.join(self.tests) or 'none'}"

@@ -1,7 +1,7 @@
-"""Hypotheses of a standard deviation, a correlation or a nuisance parameter against a number, such as "cor(Intercept, x | g) = 0".
+"""Hypotheses that compare a standard deviation, correlation or nuisance parameter with a number, such as "cor(Intercept, x | g) = 0".
 
 A posterior gives the probability of an inequality. At scales found by evidence an equality inside the parameters has the likelihood
-ratio 2 (f(top) - max f given the value), f the criterion over theta, which is chi-square(1) under the null; restricted where the fit is.
+ratio 2 (f(top) - max f given the value), f the criterion over theta, which is chi-square(1) under the null; restricted if the fit is.
 """
 
 import re

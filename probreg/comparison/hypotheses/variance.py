@@ -1,7 +1,7 @@
-"""The test that a standard deviation of effects by group is zero, at the edge of the parameters.
+"""Test that a standard deviation of effects by group is zero, on the boundary of the parameter space.
 
-Twice the log likelihood ratio of the model against that without the effect has under the null no chi-square law, since sd = 0 is an
-edge: with c correlations of the effect it is a mixture of chi2(c) and chi2(c + 1), half each (Self & Liang 1987; Stram & Lee 1994). In
+Twice the log likelihood ratio against the model without the effect is not chi-square under the null, because sd = 0 is on the
+boundary: with c correlations of the effect it is an equal mixture of chi2(c) and chi2(c + 1) (Self & Liang 1987; Stram & Lee 1994). In
 small samples this is conservative; a parametric bootstrap draws responses under the null and fits both models to each.
 """
 
@@ -44,7 +44,7 @@ class Question(NamedTuple):
 
     @property
     def correlations(self) -> int:
-        """c, the correlations that go with it."""
+        """c, the number of correlations of the effect."""
         if self.term.correlated:
             return len(self.term.effects) - 1
         return 0
@@ -56,7 +56,7 @@ def asks_variance(text: Any) -> bool:
 
 
 def of_variance(fit: Fit, text: str, replicates: int | None) -> Hypothesis:
-    """The likelihood ratio test of it, restricted where the fit is; by bootstrap with `replicates`."""
+    """Return the likelihood ratio test, restricted if the fit is; by bootstrap with `replicates`."""
     question = _question(fit, text)
     criterion = _criterion(fit)
     full, null = _models(fit, question)
@@ -163,7 +163,7 @@ def _criterion(fit: Fit) -> str:
 
 
 def _models(fit: Fit, question: Question) -> tuple[Model, Model]:
-    """The model with every standard deviation of effects by group unknown, and that with the one in question held at zero."""
+    """Return the model with all standard deviations by group unknown, and the model with the tested one fixed at zero."""
     model = fit.model
     term = question.term
     name = term.effects[question.effect]
@@ -207,7 +207,7 @@ def _maximum(model: Model, criterion: Any) -> float:
 
 
 def _at_mode(model: Model, criterion: str) -> float:
-    """The same where no scale is unknown: log p(y | mode), and by Laplace's method + k/2 log 2 pi + log |V| / 2 over k flat
+    """The same if no scale is unknown: log p(y | mode), and by Laplace's method + k/2 log 2 pi + log |V| / 2 over k flat
     coefficients."""
     estimate = fit_model(model, "newton")
     flat = np.repeat(~model.joint.informative, model.shape[1])
@@ -278,7 +278,7 @@ def _simulate_response(estimate: Fit, rng: np.random.Generator) -> Array:
 
 
 def _sds(fit: Fit, question: Question) -> Array:
-    """(K,) at the estimate."""
+    """Return the standard deviations (K,) at the estimate."""
     from probreg.fits.prediction import off_span_of
 
     off = off_span_of(fit.model, fit.solution)

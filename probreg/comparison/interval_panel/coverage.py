@@ -39,7 +39,7 @@ _FAR = 3.0  # Monte Carlo errors beyond which a share is not what was claimed
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Coverage(PrintsTable):
-    """How often each interval held the truth: `table` has a row per (coefficient, kind) with `held`, the share of the
+    """Coverage of each interval: `table` has a row per (coefficient, kind) with `held`, the share of the
     data sets with an interval, its Monte Carlo error `mcse`, `above` and `below`, the shares in which the truth lay there,
     the median `width`, and `count`, the data sets with an interval. `failures` count the others, by kind and cause."""
 
@@ -271,7 +271,7 @@ def _true(
 
 
 def _once(job: _Job, rng: np.random.Generator) -> Ends:
-    """The intervals of one data set."""
+    """Return the intervals of one data set."""
     design = job.model.design
     if job.n is not None:
         design = design.take(rng.integers(design.n, size=job.n))

@@ -47,7 +47,7 @@ class Interval:
         return self.covariance or self.kind or "default"
 
     def of(self, fit: Fit, prob: float) -> tuple[Array, Array]:
-        """Ends of all coefficients, raveled column first; the errors of `Fit.interval`."""
+        """Return the interval ends of all coefficients, raveled column first; errors as in `Fit.interval`."""
         options: dict[str, Any] = (
             {} if self.covariance is None else {"covariance": self.covariance}
         )
@@ -55,7 +55,7 @@ class Interval:
         return interval["lower"].values.ravel(), interval["upper"].values.ravel()
 
     def method_for(self, model: Model) -> str | Method:
-        """The method that makes this interval's fit in a simulation."""
+        """Return the method of the fits in a simulation of this interval."""
         if self.method is not None:
             return self.method
         if self.kind == "bootstrap":

@@ -41,7 +41,7 @@ class IntervalPanel(PrintsTable):
 
     @property
     def missing_reasons(self) -> tuple[str, ...]:
-        """Why there is no interval, one sentence for all that have the same reason."""
+        """The reasons for missing intervals, one sentence for each reason."""
         kinds_by_reason: dict[str, dict[str, list[str]]] = {}
         for (fit, kind), reason in self.table["reason"].items():
             if reason:
@@ -68,7 +68,7 @@ def interval_panel(
     prob: Probability = 0.95,
     kinds: Iterable[str] | Mapping[str, Interval] | None = None,
 ) -> IntervalPanel:
-    """Every interval that each fit offers for one coefficient, or for the mean at one row `at`.
+    """Return every available interval of each fit for one coefficient, or for the mean at one row `at`.
 
     Kinds that a fit does not have are in the table with the reason.
 

@@ -1,8 +1,8 @@
-"""One quantity of a fit: a coefficient, a nuisance parameter, or the linear predictor at a row made into a coefficient.
+"""One quantity of a fit: a coefficient, a nuisance parameter, or the linear predictor at a row as a coefficient.
 
 At a row x the columns are exchanged for X A^-1 with A the identity, one row of it replaced by x. The coefficients
-become A beta, the likelihood is the same, and the one in that place is x'beta: whatever interval a coefficient has, the
-mean at x has too, through the link.
+become A beta, the likelihood is the same, and the coefficient in that place is x'beta. So every interval of a coefficient
+is also available for the mean at x, through the link.
 """
 
 from dataclasses import dataclass, replace
@@ -26,7 +26,7 @@ _OF_SAMPLES = ("t", "wald", "profile", "score", "bootstrap")
 @dataclass(frozen=True, eq=False)
 class Estimand:
     """A number that a fit estimates: coefficient `index` of `fit` (column first, then outcome), plus `shift`, through the
-    inverse link where it is a mean. In the coefficients of `origin`, the fit that was given, it is `direction`'beta."""
+    inverse link if it is a mean. In the coefficients of `origin`, the original fit, it is `direction`'beta."""
 
     fit: Fit
     index: int
@@ -37,7 +37,7 @@ class Estimand:
 
     @property
     def estimate(self) -> float:
-        """On the scale of the coefficients."""
+        """The estimate on the scale of the coefficients."""
         return float(self.fit.coef.values.ravel()[self.index])
 
     @property
@@ -49,7 +49,7 @@ class Estimand:
         )
 
     def ends(self, interval: Interval, prob: float) -> tuple[float, float]:
-        """On the scale of the coefficients. ProbregError, with the reason, where the fit has no such interval."""
+        """Return the interval on the scale of the coefficients. ProbregError, with the reason, if the fit has no such interval."""
         if interval.kind in _OF_DRAWS and self.fit.target == "mode":
             raise Incompatible("an interval of draws, and a mode has none")
         if (
@@ -79,7 +79,7 @@ class Estimand:
         return float(lower[self.index]), float(upper[self.index])
 
     def to_reported_scale(self, value: float) -> float:
-        """A value on the scale of the coefficients as it is reported."""
+        """Transform a value from the scale of the coefficients to the reported scale."""
         if not self.mean:
             return value
         with np.errstate(over="ignore"):
@@ -170,7 +170,7 @@ def _reparametrise_fit(fit: Fit, x: Array, j: int) -> Fit:
 def ends_asked(
     quantity: Estimand, interval: Interval, prob: float
 ) -> tuple[float, float, str]:
-    """Lower, upper and no reason; or nan twice and why there is none."""
+    """Return the lower and upper end with an empty reason, or nan twice with the reason for a missing interval."""
     try:
         lower, upper = quantity.ends(interval, prob)
     except ProbregError as why:

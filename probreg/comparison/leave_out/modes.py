@@ -64,7 +64,7 @@ def has_closed_form(model: Model) -> bool:
 
 
 def modes_without_rows(model: Model, beta: Array, aux: dict[str, float]) -> RowModes:
-    """Return the modes without each row, exact or by one Newton step; nan for a row that alone decides a coefficient."""
+    """Return the modes without each row, exact or by one Newton step; nan for a row that alone determines a coefficient."""
     if has_closed_form(model):
         return ridge_without_rows(RidgeModes.of(model, np.ones(1)), np.ones(1))[0]
     return newton_step_without_rows(model, beta, aux)
@@ -224,7 +224,7 @@ def _refit_at_once(
     eta: Array,
     deleted_aux: dict[str, Array],
 ) -> None:
-    """Fill in eta (r, m) and `deleted_aux` for the rows without which there certainly is a mode."""
+    """Fill in eta (r, m) and `deleted_aux` for the rows without which a mode certainly exists."""
     n = model.design.n
     weight = full_weights(model.design.weights, n)
     size = model.shape[0] * model.shape[1] + len(model.unknown)

@@ -97,7 +97,7 @@ def _root_precision(model: Model) -> Array:
 
 
 def _left_out_weight(model: Model) -> Array | float:
-    """Return the weight of one observation: 1 of a frequency, all of a sampling weight."""
+    """Return the weight of one observation: 1 for frequencies, the whole sampling weight otherwise."""
     if model.design.weight_kind == "sampling":
         return full_weights(model.design.weights, model.design.n)
     return 1.0
@@ -188,7 +188,7 @@ def normal_given_scales(prior: object, *, drawn: bool) -> bool:
 
 
 def _normal_at_known_scales(fit: Fit) -> bool:
-    """A mode with Gaussian noise and normal priors, all scales of which are known or held."""
+    """Return whether the fit is a mode with Gaussian noise and normal priors, with all scales known or fixed."""
     model = fit.model
     # a prior relative to the rows changes without one of them
     plain = not (
@@ -318,7 +318,7 @@ def _importance_sampling(fit: Fit) -> LeftOut:
 
 
 def log_mean_density(fit: Fit) -> Array:
-    """Return log p(y_i | all rows), (N,): at the plug-in estimate, or of the posterior predictive."""
+    """Return log p(y_i | all rows), (N,): at the plug-in estimate, or under the posterior predictive."""
     rows, weight = observation_rows(fit.model)
     d = fit.model.design
     s = fit.solution

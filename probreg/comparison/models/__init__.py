@@ -1,1 +1,1 @@
-"""Models against models on the same data: information criteria, leave-one-out, stacking."""
+"""Comparison of models of the same data: information criteria, leave-one-out, stacking."""

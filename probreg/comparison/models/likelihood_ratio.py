@@ -1,7 +1,7 @@
 """Likelihood ratio tests of nested models, each against the next smaller one.
 
-Twice the difference of the log likelihoods is chi-square(d) for d parameters that are zero in the smaller model. Where one of them is a
-standard deviation, zero is its edge: the law is a mixture of chi2(d - 1) and chi2(d), half each (Self & Liang 1987; Stram & Lee 1994).
+Twice the difference of the log likelihoods is chi-square(d) for d parameters that are zero in the smaller model. If one of them is a
+standard deviation, zero is on the boundary: the distribution is an equal mixture of chi2(d - 1) and chi2(d) (Self & Liang 1987; Stram & Lee 1994).
 For several standard deviations the mixture depends on the data, and chi-square(d) bounds the p-value from above.
 """
 
@@ -33,7 +33,7 @@ _WITHIN = 1e-8  # of a column, by which it may leave the span of others
 
 
 class _Candidate(NamedTuple):
-    """A fit as a test sees it."""
+    """The parts of a fit that a test uses."""
 
     name: str
     model: Model  # as stated, with unknown scales
@@ -55,7 +55,7 @@ class _Candidate(NamedTuple):
 
     @property
     def effects(self) -> dict[str, list[frozenset[str]]]:
-        """The effects of each grouping, those with correlations in one set."""
+        """The effects of each grouping; correlated effects are in one set."""
         effects_by_group: dict[str, list[frozenset[str]]] = {}
         for t in self.model.design.recipe.grouped.values():
             if t.correlated:
@@ -67,7 +67,7 @@ class _Candidate(NamedTuple):
 
 
 def likelihood_ratios(fits: Mapping[str, Fit]) -> tuple[DataFrame, tuple[str, ...]]:
-    """The tests, a row for each fit but the smallest, and notes. Incompatible where two neighbours are not nested."""
+    """Return the tests, a row for each fit but the smallest, and notes. Incompatible if two neighbours are not nested."""
     import pandas as pd
 
     if len(fits) < 2:
@@ -146,7 +146,7 @@ def _candidate(name: str, fit: Fit) -> _Candidate:
 
 
 def _require_alike(small: _Candidate, large: _Candidate) -> None:
-    """Incompatible unless both are of one likelihood, offset and criterion."""
+    """Raise Incompatible unless both have the same likelihood, offset and criterion."""
     pair = f"no likelihood ratio of {large.name!r} against {small.name!r}"
     if small.criterion != large.criterion:
         raise Incompatible(
@@ -183,7 +183,7 @@ def _require_alike(small: _Candidate, large: _Candidate) -> None:
 
 
 def _require_nested(small: _Candidate, large: _Candidate) -> None:
-    """Incompatible unless the smaller model is the larger one with parameters that are zero."""
+    """Raise Incompatible unless the smaller model is the larger one with some parameters at zero."""
     pair = f"{small.name!r} is not nested in {large.name!r}"
     if small.parameters == large.parameters:
         raise Incompatible(f"{pair}: both have {small.parameters} parameters")
@@ -217,7 +217,7 @@ def _column_outside(small: _Candidate, large: _Candidate) -> str | None:
 
 
 def _new_scales(small: _Candidate, large: _Candidate) -> int:
-    """How many standard deviations are zero in the smaller model."""
+    """Return the number of standard deviations that are zero in the smaller model."""
 
     def number(candidate: _Candidate) -> int:
         return sum(
@@ -230,7 +230,7 @@ def _new_scales(small: _Candidate, large: _Candidate) -> int:
 
 
 def ratio_lines(tests: Any) -> list[str]:
-    """The tests as they are printed."""
+    """Return the printed lines of the tests."""
     return [
         f"likelihood ratio of {t.fit} against {t.against}: {format_number(t.statistic)}, df {t.df}, p = {t.p:.4g}"
         for t in tests.itertuples()

@@ -49,7 +49,7 @@ def stacking(log_density: Array, share: Array | None = None) -> Array:
 
     The objective is concave, and EM steps w_k <- w_k mean_i(p_ik / sum_l w_l p_il) climb it. Two steps give the rate of convergence, and one longer
     step replaces many (Varadhan & Roland 2008): 34 in place of 16,923 for two logistic regressions of 6,366 rows. They stop
-    when no model gains more than a rounding, max_k mean_i(p_ik / mixture_i) <= 1 being the condition of the maximum. Source: Yao,
+    when no model gains more than a rounding error; at the maximum max_k mean_i(p_ik / mixture_i) <= 1. Source: Yao,
     Vehtari, Simpson & Gelman 2018. DataError for a log density that is not finite.
 
     >>> stacking(np.log([[0.9, 0.1], [0.1, 0.9], [0.9, 0.1], [0.9, 0.1]])).round(6)
@@ -121,8 +121,8 @@ class ModelComparison(PrintsTable):
     Columns: k, the parameters that maximum likelihood counts (coefficients that are identified and unknown auxiliary ones),
     log_lik at the estimate, AIC = 2k - 2 log_lik, AICc, BIC = k log n - 2 log_lik (nan unless the fit is one of maximum
     likelihood; with effects that vary by a group the marginal likelihood of Evidence(criterion="ML"), without AICc); log_evidence where it is exact (after Evidence at the scales which maximise it); elpd_loo and its SE;
-    elpd_diff from the best and the SE of that paired difference; p_loo, by how much the in-sample score flatters; weight
-    by stacking; heldout and its SE; loo, how it was had.
+    elpd_diff from the best and the SE of that paired difference; p_loo, the optimism of the in-sample score; weight
+    by stacking; heldout and its SE; loo, the method of leave-one-out.
 
     `tests`, if `test` was given: a DataFrame with fit, against, statistic, df, p and p_chi2.
     """
@@ -168,7 +168,8 @@ def compare_models(
     """Compare models of the same observations by their predictions of data that they have not seen.
 
     Leave-one-out is exact for least squares, conjugate posteriors and Gaussian modes at held scales (closed form). Other modes are refitted without
-    each row up to 500 rows; of more one Newton step serves, with refits until less than 0.01 nats of the sum are in doubt, by an estimate. Other posteriors have PSIS. Rows that are read by the block have the criteria but no leave-one-out, with a note. Under sampling weights each row is left out whole, and elpd_loo is sum_i w_i log p(y_i | other rows) with weights of sum n,
+    each row up to 500 rows; with more rows one Newton step is used, with refits until the estimated error of the sum is below 0.01 nats.
+    Other posteriors use PSIS. For rows that are read in blocks the table has the criteria but no leave-one-out, with a note. Under sampling weights each row is left out whole, and elpd_loo is sum_i w_i log p(y_i | other rows) with weights of sum n,
     an estimate for the population; its error is the standard error of a weighted mean.
 
     Parameters
@@ -182,8 +183,8 @@ def compare_models(
         Gaussian noise at given scales. Scales of an evidence fit are fixed; scales of a posterior are averaged over weighted draws.
     test : {"lr"}, optional
         Likelihood ratio tests of nested maximum likelihood fits, each against the next smaller one, in `tests`. With effects by
-        group all are by ML, or by REML with the same flat columns. A standard deviation of zero is at its edge, where the law of
-        the ratio is half chi-square(df - 1) and half chi-square(df); p_chi2 is of chi-square(df) alone.
+        group all are by ML, or by REML with the same flat columns. A standard deviation of zero is on the boundary, where the ratio
+        is half chi-square(df - 1) and half chi-square(df); p_chi2 is from chi-square(df) alone.
     progress : bool, optional
         Whether a bar is shown; by default after a second, at a terminal or in a notebook.
 
@@ -276,7 +277,7 @@ def _group_left_out(fit: Fit, group: str, labels: Array) -> LeftOut:
 
 
 def _of_groups(result: ModelComparison, group: str, labels: Array) -> ModelComparison:
-    """The comparison with the groups that were left out by name."""
+    """Return the comparison with the names of the left-out groups."""
     names = list(dict.fromkeys(labels.tolist()))
     pointwise = result.pointwise.rename(obs=group).assign_coords({group: names})
     result.table.attrs["what"] += f"; each of {len(names)} groups ({group}) is left out"
@@ -448,7 +449,7 @@ def _comparison_notes(fits: Mapping[str, Fit], n: float) -> list[str]:
 
 
 def _flat_apart(fits: Mapping[str, Fit]) -> bool:
-    """Whether evidences are of models with other flat columns."""
+    """Return whether the evidences belong to models with different flat columns."""
     maximum_likelihood = [
         f
         for f in fits.values()
@@ -557,7 +558,7 @@ def _sum_and_error(values: Array, weight: Array | None = None) -> tuple[float, f
 
 
 def held_out_log_density(fit: Fit, data: Any) -> Array:
-    """log p(y) of each new observation under the fit's predictive distribution, (rows,). DataError where the table lacks the response."""
+    """log p(y) of each new observation under the fit's predictive distribution, (rows,). DataError if the table lacks the response."""
     design = fit.model.design
     likelihood = fit.model.likelihood
     recipe: Any = design.recipe

@@ -1,4 +1,4 @@
-"""Whether fits describe the same observations, so that their log densities are of one quantity."""
+"""Checks that fits have the same observations, so that their log densities are comparable."""
 
 from functools import partial
 from typing import Any
