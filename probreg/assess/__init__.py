@@ -1,1 +1,1 @@
-"""Whether to believe it: checks of a model, diagnostics of a fit, simulation, bias and variance, conformal intervals."""
+"""Model checking: checks of a model, diagnostics of a fit, simulation, bias and variance, conformal intervals."""

@@ -1,8 +1,8 @@
 """The prior of a fit: its description, the equivalent penalty, the scikit-learn estimator and the prior's weight.
 
 With P and H the curvatures of the log prior and of the log posterior over the coefficients at the estimate, the prior
-weight of a coefficient is (P H^-1)_jj, the other coefficients following: for independent priors the posterior variance in
-units of the prior's, which sums to the number of coefficients that the prior settles (MacKay 1992).
+weight of a coefficient is (P H^-1)_jj, with the other coefficients re-estimated: for independent priors the posterior variance in
+units of the prior's, which sums to the number of coefficients determined by the prior (MacKay 1992).
 """
 
 from dataclasses import fields, replace
@@ -50,7 +50,7 @@ Array = np.ndarray
 
 
 def priors(fit: Fit) -> dict[str, list[Any]]:
-    """prior, penalty, weight, lam and prior weight of every estimated parameter, in the order of the summary."""
+    """Return prior, penalty, weight, lam and prior weight of every estimated parameter, in the order of the summary."""
     model = fit.model
     sigma = fit.model.noise(fit.aux)
     p = model.shape[0]
@@ -86,7 +86,7 @@ def priors(fit: Fit) -> dict[str, list[Any]]:
 
 
 def in_raw_units(prior: Prior, sigma: float) -> Prior:
-    """The same prior at this sigma, its scale in units of the coefficient."""
+    """Return the same prior at this sigma, with its scale in units of the coefficient."""
     if not prior.sigma_units:
         return prior
     scaled: Any = prior.times(sigma)
@@ -118,7 +118,7 @@ def _describe_column_priors(prior: Prior, q: int, sigma: float) -> list[str]:
 
 @singledispatch
 def words(prior: Prior, q: int, unit: str = "") -> list[str]:
-    """The prior of each of its q columns, the scale followed by its unit."""
+    """Describe the prior of each of its q columns, with the unit after the scale."""
     return [prior.name] * q
 
 
@@ -248,7 +248,7 @@ def stated_model(fit: Fit) -> Model:
 
 
 def hyper_words(prior: AuxPrior) -> str:
-    """The prior of a hyperparameter; flat on the scale that is searched."""
+    """Describe the prior of a hyperparameter; a reference prior is flat on the scale of the search."""
     if isinstance(prior, Reference):
         return "flat"
     return written_prior(prior)
@@ -259,7 +259,7 @@ def hyper_words(prior: AuxPrior) -> str:
 
 def prior_weights(fit: Fit) -> tuple[Array, list[float]]:
     """(P H^-1)_jj of every reported coefficient, (p, outcomes or 1), and P / H of every unknown auxiliary parameter on its
-    log scale, the coefficients held. H = P + J, J the observed information of the likelihood, all at the estimate; a
+    log scale, at fixed coefficients. H = P + J, J the observed information of the likelihood, all at the estimate; a
     reported softmax coefficient is a direction, its row of the display. 0 for a flat prior; nan where it is not defined:
     at a kink, where the log prior is not concave, and for rows that are not kept."""
     model = fit.model
@@ -321,7 +321,7 @@ def curvature_over_log(fit: Fit, name: str) -> float:
 
 def prior_curvature_of_fit(fit: Fit) -> Array:
     """P, the negative Hessian of log p(beta) at the estimate, (p m, p m) over vec(beta): nan where it does not exist, at a
-    kink, and for a fit without its rows, where no share is known."""
+    kink, and for a fit without its rows."""
     beta = fit.solution.beta
     sigma = fit.model.noise(fit.aux)
     P = np.zeros((beta.size, beta.size))
@@ -395,7 +395,7 @@ def _curvature_by_outcome(fit: Fit, matrix: Array) -> Array:
 
 
 def inverse_or_nan(H: Array) -> Array:
-    """H^-1 by way of unit diagonal; nan where H is not positive definite."""
+    """Return H^-1, computed with unit diagonal; nan if H is not positive definite."""
     d = np.sqrt(np.abs(np.diagonal(H)))
     if (d > 0).all():
         scaled = H / np.outer(d, d)
@@ -411,7 +411,7 @@ def inverse_or_nan(H: Array) -> Array:
 
 def sklearn_estimator(fit: Fit) -> str:
     """Return the scikit-learn estimator with its minimum at the mode of this model, "" if there is none: one scale for all
-    columns, location 0, the intercept free, and sigma settled (given, cancelled by a prior in its units, or at its mode)."""
+    columns, location 0, the intercept free, and sigma determined (given, cancelled by a prior in its units, or at its mode)."""
     model = fit.model
     relative = bool(model.joint.sigma_units.any())
     settled = (

@@ -42,7 +42,7 @@ class PriorSide:
 
     @cached_property
     def relative(self) -> Array:
-        """(k,), 1 where the scale is in units of sigma."""
+        """(k,), 1 if the scale of the entry is in units of sigma, otherwise 0."""
         return np.repeat(self.joint.sigma_units.astype(float), self.m)
 
     @cached_property
@@ -56,7 +56,7 @@ class PriorSide:
 
     @cached_property
     def quadratic(self) -> tuple[Array, Array] | None:
-        """The precision (k, k) in units of sigma or not, and the mean (k,), where every prior is normal or flat."""
+        """The precision (k, k) in units of sigma or not, and the mean (k,), if every prior is normal or flat."""
         if not self.joint.gaussian:
             return None
         return self.joint.precision_of_entries(self.m), np.repeat(

@@ -3,7 +3,7 @@
 The reference is the same likelihood under flat priors. With P and J the curvatures of the log prior and of the
 log likelihood at the estimate and H = P + J, the prior weight is (P H^-1)_jj, for independent normal priors the posterior
 variance in units of the prior's. The sum of 1 minus it is the effective number of parameters. The pull
-H^-1 grad log p(beta) is the first-order bias of a mode, and by how much a little more of the prior would move it.
+H^-1 grad log p(beta) is the first-order bias of a mode: the derivative of the estimate over the strength of the prior.
 """
 
 import warnings
@@ -34,7 +34,7 @@ _DRAWS = 20_000  # of the prior, for the p-value: its Monte Carlo error at 0.05 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PriorWeight(PrintsTable):
-    """The influence of the prior on each coefficient; made by `prior_weight`.
+    """The influence of the prior on each coefficient; the result of `prior_weight`.
 
     Parameters
     ----------
@@ -147,8 +147,8 @@ def prior_weight(fit: Fit) -> PriorWeight:
 
 
 def maximum_likelihood(fit: Fit) -> tuple[Array, Array, str]:
-    """Estimates and standard errors of the reported coefficients under flat priors, nan where there are none, and the
-    status of that fit in words."""
+    """Estimates and standard errors of the reported coefficients under flat priors, nan if they do not exist, and the
+    status of this fit in words."""
     plain = replace(fit.model, prior=Flat(), aux=dict(fit.model.fixed))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ProbregWarning)

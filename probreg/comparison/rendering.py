@@ -1,6 +1,6 @@
-"""The comparison as text and as HTML: a head, a row per parameter and fit, the largest reasons. Only here is it rounded.
+"""The comparison as text and as HTML: a head, a row per parameter and fit, the largest reasons. Numbers are rounded only here.
 
-The text has at most 40 lines of 110 columns: of many parameters it has those with the largest differences.
+The text has at most 40 lines of 110 columns; with many parameters it has only the ones with the largest differences.
 """
 
 from collections.abc import Mapping, Sequence
@@ -38,7 +38,7 @@ def text(
     spellings: Mapping[str, str],
     guarantees: Sequence[str] = (),
 ) -> str:
-    """Everything as lines of text; `reasons_by_parameter` has a sentence by parameter and fit, `guarantees` are printed in full."""
+    """Return the comparison as lines of text; `reasons_by_parameter` has a sentence by parameter and fit, `guarantees` are printed in full."""
     head = [*_header(fit_table, spellings), ""]
     reasons = _largest_differences(fit_table, reasons_by_parameter)
     below = [*_smooth_lines(fit_table), *_design_notes(fit_table)]
@@ -65,7 +65,7 @@ def as_html(
     notes: Sequence[str],
     spellings: Mapping[str, str],
 ) -> str:
-    """The same as HTML; long tables, further reasons and the notes open on a click."""
+    """Return the comparison as HTML; long tables, further reasons and the notes open on a click."""
     params = parameters_printed(fit_table)
     tables = [parameter_table(fit_table, params)]
     smooths = printed_smooths(fit_table)
@@ -113,7 +113,7 @@ def _largest_differences(
 
 
 def _omitted_counts(n_reasons: int, notes: Sequence[str]) -> list[str]:
-    """The numbers of reasons and notes that are not printed."""
+    """Return the numbers of reasons and notes that are not printed."""
     counts = []
     if n_reasons == 1:
         counts.append("a further reason in .reasons")
@@ -127,7 +127,7 @@ def _omitted_counts(n_reasons: int, notes: Sequence[str]) -> list[str]:
 
 
 def _omitted_parameters(fit_table: FitTable, params: Sequence[int]) -> list[str]:
-    """The numbers of parameters that are not in the table."""
+    """Return the numbers of parameters that are not in the table."""
     terms = int(columns_of_terms(fit_table).sum())
     n = len(fit_table.fits)
     n_hidden = fit_table.data.sizes["param"] - len(params) - terms
@@ -151,7 +151,7 @@ def _design_notes(fit_table: FitTable) -> list[str]:
 
 
 def _header(fit_table: FitTable, spellings: Mapping[str, str]) -> list[str]:
-    """What is modelled, how many rows, and a line for each fit."""
+    """Return the model, the number of rows, and a line for each fit."""
     attrs = fit_table.data.attrs
     d = fit_table.fits[fit_table.baseline].model.design
     n = attrs.get("observations")

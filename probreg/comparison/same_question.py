@@ -1,4 +1,4 @@
-"""Which fits share a table: those with the same response, levels, link and rows; and a name for each fit."""
+"""Checks that fits can share a table (same response, levels, link and rows), and a name for each fit."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -51,7 +51,7 @@ def fits_by_name(fits: Any, verb: str) -> dict[str, Fit]:
 
 
 def named_as_text(name: Any) -> Any:
-    """The name of a fit as a text, where it is a number.
+    """Return the name of a fit as text, also if it is a number.
 
     >>> named_as_text(0.5), named_as_text("ML"), named_as_text(np.float64(0.9))
     ('0.5', 'ML', '0.9')
@@ -178,7 +178,7 @@ def _facts(fit: Fit, in_memory: bool) -> dict[str, Any]:
 
 
 def number_of_observations(fit: Fit) -> float | None:
-    """The total weight of the rows; None for a fit that was saved without them and did not note it."""
+    """The total weight of the rows; None for a fit that was saved without its rows and their number."""
     if fit.model.design.reachable:
         return fit.model.design.total
     return fit.solution.stats.get("n")
@@ -196,7 +196,7 @@ def shorten_names(names: Iterable[str]) -> str:
 
 
 def _format_value(value: Any, second: Any) -> str:
-    """Format a value for a sentence; of many names, the first that the other lacks."""
+    """Format a value for a sentence; of many names, only the first that is missing in the other fit."""
     if not isinstance(value, tuple):
         if isinstance(value, float):
             return f"{value:.15g}"
@@ -219,7 +219,7 @@ def _first_row(x: Array, y: Array) -> int:
 
 
 def check_kind(fits: Mapping[str, Fit], kind: str | None) -> None:
-    """Incompatible for a kind of interval that no fit has."""
+    """Raise Incompatible for a kind of interval that no fit has."""
     able = {k for f in fits.values() for k in KINDS[f.target]}
     if kind is not None and kind not in able:
         raise Incompatible(

@@ -3,8 +3,8 @@
     ML  --degrees of freedom of the mean-->  REML  --prior of the standard deviations-->  mode of the standard deviations under
     their prior  --uncertainty of the standard deviations-->  posterior
 
-The order is that in which the three answers are built on one another; a step that changes nothing is left out. Where coefficients have
-other priors too, the second step is of all priors.
+The order is fixed because each answer builds on the one before; a step that changes nothing is left out. If coefficients have
+other priors too, the second step changes all priors.
 """
 
 from itertools import pairwise

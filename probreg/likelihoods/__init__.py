@@ -1,6 +1,6 @@
-"""The first half of a model: p(y | eta, aux), one file each.
+"""Likelihoods p(y | eta, aux), one file each.
 
-Adding one is one file, one line here and its name in `LikelihoodName`, which editors complete.
+A new likelihood needs one file, one line here and its name in `LikelihoodName`, for completion in editors.
 """
 
 from probreg.likelihoods.absolute import AbsoluteLoss as AbsoluteLoss

@@ -1,4 +1,4 @@
-"""Noise of which the median is the estimate: least absolute deviations as maximum likelihood."""
+"""Laplace noise: least absolute deviations as maximum likelihood."""
 
 from dataclasses import dataclass
 from typing import Any

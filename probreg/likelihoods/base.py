@@ -1,6 +1,6 @@
 """The base classes of likelihoods: y given its linear predictors.
 
-Everything meets at `eta`, an array of shape (..., n, m): n rows, m linear predictors (m = 1 for all but the softmax),
+Linear predictors `eta` are an array of shape (..., n, m): n rows, m linear predictors (m = 1 for all but the softmax),
 any number of leading axes for draws. Auxiliary parameters such as sigma arrive as keywords that broadcast against
 (..., n). Derivatives with respect to an auxiliary parameter are taken on its log scale, where it is unconstrained.
 
@@ -8,8 +8,8 @@ A row of y is one observation: a number, or several numbers on a last axis (succ
 with y need nothing else. Methods without y (`information`, `sample`, ...) take the values that are *given* for a row, as
 keywords in addition to aux: `information(eta, **aux, **likelihood.given(y))`, with `trials=` (n,) if y counts trials.
 
-A likelihood is a frozen value. Before it meets data it is a recipe (`Bernoulli()`); `prepare` reads the response and
-returns the likelihood that knows its levels; `encode` turns response values into the numbers y.
+A likelihood is an immutable value. Before it has data it is a specification (`Bernoulli()`); `prepare` reads the response and
+returns the likelihood with its levels; `encode` turns response values into the numbers y.
 """
 
 from abc import ABC, abstractmethod
@@ -115,7 +115,7 @@ class Likelihood(ABC):
         event: Level | None,
         reference: Level | None,
     ) -> Self:
-        """The likelihood for this response: it knows its levels. DataError unless the values are of its kind."""
+        """Return the likelihood for this response, with its levels. DataError for values that the likelihood does not allow."""
 
     @abstractmethod
     def encode(self, values: Array) -> Array:
@@ -134,11 +134,11 @@ class Likelihood(ABC):
         return drawn
 
     def response(self, y: Array) -> Array:
-        """y on the scale of `mean`: y itself, the share of trials, 1 for the class met and 0 for the others (..., n, K)."""
+        """y on the scale of `mean`: y itself, the share of trials, 1 for the observed class and 0 for the others (..., n, K)."""
         return y
 
     def of_counts(self) -> "Likelihood | None":
-        """The same model of rows that count several draws of this likelihood; None where there is no such model."""
+        """Return the likelihood of rows that count several draws of this one; None if there is no such likelihood."""
         return None
 
     @abstractmethod
@@ -200,7 +200,7 @@ class Likelihood(ABC):
 
     @abstractmethod
     def initial_eta(self, y: Array) -> tuple[Array, dict[str, float]]:
-        """A rough eta (n, m) and aux from the response alone, where Newton starts."""
+        """Return a rough eta (n, m) and aux from the response alone, as the start of Newton's method."""
 
     @abstractmethod
     def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
@@ -211,7 +211,7 @@ class Likelihood(ABC):
         """E[y | eta], shape (..., n), per trial where y counts trials; class probabilities (..., n, K) for classes."""
 
     def response_variance(self, eta: Array, **known: Any) -> Array | None:
-        """Var of a new response on the scale of `mean`; None where there is no formula, so that it is simulated."""
+        """Var of a new response on the scale of `mean`; None if there is no formula, so that it is simulated."""
         return None
 
     @abstractmethod
@@ -227,13 +227,13 @@ class Likelihood(ABC):
         """PyMC's distribution class and its parameters at a symbolic eta (n, m)."""
 
     def noise(self, aux: Mapping[str, Any], default: Any = 1.0) -> Any:
-        """The noise scale among these nuisance parameters; `default` where the likelihood has none, or it is not among them."""
+        """The noise scale among these nuisance parameters; `default` if the likelihood has none, or if it is missing."""
         if self.noise_scale is None:
             return default
         return aux.get(self.noise_scale, default)
 
     def dispersion(self, aux: Mapping[str, float]) -> float:
-        """phi in the deviance 2 phi sum (log p(y | y) - log p(y | eta)): it takes out the unit of the noise, where there is one."""
+        """phi in the deviance 2 phi sum (log p(y | y) - log p(y | eta)): it removes the unit of the noise, if there is one."""
         return 1.0
 
     def at_rows(
@@ -288,7 +288,7 @@ class UnivariateLikelihood(Likelihood):
 
 
 class DifferentiableLikelihood(Likelihood):
-    """Slopes over (eta, log aux), but for kinks: samplers, and normal approximations by the expected information, apply."""
+    """Differentiable in (eta, log aux) except at kinks: samplers and normal approximations by the expected information apply."""
 
     @abstractmethod
     def score(self, y: Array, eta: Array, **aux: Any) -> Array:
@@ -351,7 +351,7 @@ class SmoothLikelihood(DifferentiableLikelihood):
 
 
 class ProximalLikelihood(DifferentiableLikelihood):
-    """Concave in eta, with kinks: where a mode sits on them, log p has no second derivative there."""
+    """Concave in eta, with kinks: at a mode on a kink log p has no second derivative."""
 
     concave = expected_curvature = True
 
@@ -361,7 +361,7 @@ class ProximalLikelihood(DifferentiableLikelihood):
 
 
 class MayDiverge(Likelihood):
-    """Its maximum may lie at infinity: separation is a question, and a linear programme answers it."""
+    """A likelihood with a maximum that may be at infinity: a linear programme detects separation."""
 
     may_diverge = True
 
@@ -390,15 +390,15 @@ class OfClasses(Likelihood):
     @property
     @abstractmethod
     def classes(self) -> tuple[str, ...]:
-        """The names of the classes, (K,); of two the event comes last."""
+        """The names of the classes, (K,); with two classes the event is the last."""
 
     @abstractmethod
     def tally(self, y: Array) -> Array:
-        """How often each class came, (..., n, K)."""
+        """Return the counts of each class, (..., n, K)."""
 
 
 class OfTrials(OfClasses):
-    """y counts the trials of a row: successes of them, or how often each class came. One row is one observation."""
+    """y counts the trials of a row: the successes, or the counts of each class. One row is one observation."""
 
     single: ClassVar[str]  # the name of the likelihood of one trial
     # of every row, where it is one number that is known without y
@@ -426,7 +426,7 @@ class ExponentialFamily(UnivariateLikelihood, SmoothLikelihood):
     """A link mu(eta) and a variance V(mu): the generalised linear models (McCullagh & Nelder 1989, section 2.2).
 
     d log p / d eta = (y - n mu) theta', theta' = mu' / V the slope of the natural parameter, so that the expected information is
-    n mu' theta' and the observed one that less (y - n mu) theta''. A `canonical` link has theta = eta. n is 1 but where y
+    n mu' theta' and the observed one n mu' theta' - (y - n mu) theta''. A `canonical` link has theta = eta. n is 1 unless y
     counts trials. `aux_expansion` gives the derivatives over a nuisance parameter.
     """
 

@@ -178,7 +178,7 @@ class Bernoulli(ExponentialFamily, MayDiverge, OfClasses):
 
 
 def _not_shares(values: Array) -> None:
-    """Proportions look like numbers but need their trials."""
+    """Raise DataError for proportions, because they need their trials."""
     if np.asarray(values).dtype.kind != "f":
         return
     y = finite_response(values, "Bernoulli")

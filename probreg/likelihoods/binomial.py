@@ -92,7 +92,7 @@ class Binomial(ExponentialFamily, MayDiverge, OfTrials):
         return bound
 
     def encode(self, values: Array) -> Array:
-        """(n, 2), successes and trials, of such pairs, or of successes (n,) with `trials`."""
+        """Return (n, 2), successes and trials, from such pairs, or from successes (n,) with `trials`."""
         values = np.asarray(values)
         if values.ndim == 1 and self.trials is None:
             raise DataError(

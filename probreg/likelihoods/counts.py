@@ -19,7 +19,7 @@ from probreg.likelihoods.response import exact_counts, finite_response, refuse
 
 
 class CountLikelihood(ExponentialFamily, MayDiverge):
-    """y in {0, 1, 2, ...} with mean exp(eta): reading, words, a start, and where the likelihood never falls.
+    """y in {0, 1, 2, ...} with mean exp(eta): encoding, descriptions, a start, and the directions of no decrease.
 
     A family defines its name, its density, distribution function and draws, its `variance` with the slope over the mean, and its
     PyMC distribution. The likelihood of a row with y = 0 increases as eta decreases without limit;

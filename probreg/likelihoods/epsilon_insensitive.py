@@ -1,4 +1,4 @@
-"""Noise that does not count within a tube: support vector regression as a likelihood."""
+"""Noise with a flat density within a tube: support vector regression as a likelihood."""
 
 from dataclasses import dataclass
 from typing import Any

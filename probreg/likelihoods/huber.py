@@ -1,4 +1,4 @@
-"""Normal noise with the tails of Laplace noise: far responses pull no more than a bounded amount."""
+"""Normal noise with the tails of Laplace noise: distant responses have bounded influence."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -28,7 +28,7 @@ class Huber(LocationScaleLikelihood):
     """Normal within k sigma and exponential beyond: log p = -rho(r) - log(Z sigma), with r = (y - eta) / sigma.
 
     rho(r) = r^2 / 2 for |r| <= k and k |r| - k^2 / 2 beyond, and Z = sqrt(2 pi) (2 Phi(k) - 1) + 2 exp(-k^2 / 2) / k. sigma is
-    found with the coefficients by maximum likelihood, not held at a robust estimate as in an M-estimate with MAD.
+    estimated with the coefficients by maximum likelihood, not fixed at a robust estimate as in an M-estimate with MAD.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ class Huber(LocationScaleLikelihood):
 
     @property
     def _tail(self) -> float:
-        """The mass of either tail, before it is divided by Z."""
+        """Return the mass of either tail before division by Z."""
         return float(np.exp(-0.5 * self.k**2)) / self.k
 
     @property

@@ -1,4 +1,4 @@
-"""Invertible links g with eta = g(mu): the scale on which a linear predictor meets a mean. Leaf module."""
+"""Invertible links g with eta = g(mu): the scale of the linear predictor of a mean. Leaf module."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

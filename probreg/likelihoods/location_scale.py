@@ -46,7 +46,7 @@ class AdditiveNoise(UnivariateLikelihood):
 
     @property
     def mirror(self) -> "AdditiveNoise":
-        """Return the likelihood of -y with the linear predictor -eta, the same where the noise is symmetric."""
+        """Return the likelihood of -y with the linear predictor -eta, the same likelihood if the noise is symmetric."""
         return self
 
 

@@ -13,7 +13,7 @@ _ALMOST = 1.0 - 1e-10  # above it the rounding error of the sum decides the coun
 def of_normals(
     prob: float, eta: Array, aux: Mapping[str, Array], share: Array
 ) -> Array:
-    """The quantiles (n,) of sum_s w_s N(eta_s, sigma_s^2), eta (S, n, 1); nan where the search does not end."""
+    """The quantiles (n,) of sum_s w_s N(eta_s, sigma_s^2), eta (S, n, 1); nan if the search does not converge."""
     from probreg.numerics.compiled.mixtures import normal_mixture_quantiles
 
     # the upper tail of y is the lower one of -y

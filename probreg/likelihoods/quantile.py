@@ -14,8 +14,8 @@ class Quantile(PiecewiseLinearLikelihood):
     """Asymmetric Laplace noise, under which eta is the tau quantile of y: log p = log(tau (1 - tau) / sigma) - rho(r) / sigma.
 
     rho(r) = r (tau - 1[r < 0]) with r = y - eta, so that maximum likelihood is quantile regression. `predict` gives the quantile
-    eta. The density is a working model: its standard errors and its posterior are no calibrated statement about a quantile.
-    `covariance("HC0")` counts the density of the data at the quantile.
+    eta. The density is a working model, so its standard errors and its posterior are not calibrated for a quantile.
+    `covariance("HC0")` uses the density of the data at the quantile.
 
     Parameters
     ----------

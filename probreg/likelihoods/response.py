@@ -139,7 +139,7 @@ def response_levels(
 
 
 def _check_missing_levels(values: np.ndarray) -> None:
-    """DataError where a level is None or nan: a missing value is no class."""
+    """Raise DataError if a level is None or nan, because a missing value is not a class."""
     array = np.asarray(values)
     if array.dtype.kind == "f":
         bad = np.flatnonzero(np.isnan(array))
@@ -187,7 +187,7 @@ def absent_codes(y: np.ndarray, n_levels: int) -> np.ndarray:
 
 
 def one_of(levels: Sequence[Level], wanted: Level, role: str) -> Level:
-    """The level that is meant: by value, or by its text."""
+    """Return the requested level, by value or by its text."""
     if not isinstance(wanted, str | int | float | np.generic):
         raise DataError(
             f"{role}= is one level of the response, got {type(wanted).__name__}"
@@ -201,7 +201,7 @@ def one_of(levels: Sequence[Level], wanted: Level, role: str) -> Level:
 
 
 def refuse(kind: str, *, event: Level | None, reference: Level | None = None) -> None:
-    """DataError for an argument that has no meaning for this likelihood."""
+    """Raise DataError for an argument that has no meaning for this likelihood."""
     for word, value, owner in (
         ("event", event, "Bernoulli"),
         ("reference", reference, "Categorical"),
@@ -213,7 +213,7 @@ def refuse(kind: str, *, event: Level | None, reference: Level | None = None) ->
 
 
 def _distinct_levels(values: np.ndarray) -> list[Level]:
-    """The values that occur, as Python's own."""
+    """Return the distinct values as Python objects."""
     values = np.asarray(values)
     if values.dtype.kind not in "fiub":
         return list({_level(v) for v in values.tolist()})

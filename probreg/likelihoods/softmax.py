@@ -71,7 +71,7 @@ class SoftmaxLikelihood(SmoothLikelihood, MayDiverge, OfClasses):
     against it. Symmetric form: C is an orthonormal basis of the vectors that sum to zero, no class is singled out, and the K
     reported coefficients of a column sum to zero; it goes with a flat prior or with normal priors, which do not depend on the
     choice of that basis. Laplace and elastic-net priors are penalties of the K coefficients, as in glmnet: these then have the common
-    shift of the smallest penalty in place of the sum zero, so that some are exactly 0. A normal prior of unknown scale has one scale for all classes then, and one for each predictor of the
+    shift of the smallest penalty in place of the sum zero, so that some are exactly 0. A normal prior of unknown scale has one scale for all classes in the symmetric form, and one for each predictor in the
     reference form.
     """
 
@@ -90,7 +90,7 @@ class SoftmaxLikelihood(SmoothLikelihood, MayDiverge, OfClasses):
             )
 
     def _of_levels(self, met: tuple[Level, ...], reference: Level | None) -> Self:
-        """The same of these classes."""
+        """Return the same likelihood with these classes."""
         base = reference if reference is not None else self.reference
         return replace(
             self,
@@ -169,7 +169,7 @@ class SoftmaxLikelihood(SmoothLikelihood, MayDiverge, OfClasses):
         return f
 
     def saturated_predictor(self, y: Array) -> Array:
-        """C eta = log share, up to a shift, with the share of a class that was not met cut at exp(-FAR)."""
+        """C eta = log share, up to a shift, with the share of an unobserved class truncated at exp(-FAR)."""
         with np.errstate(divide="ignore"):
             # The shift drops out with M = 1 - 11'/K: M C eta = M log share, eta = (M C)^+ log share.
             f = np.maximum(np.log(self.response(y)), -FAR)

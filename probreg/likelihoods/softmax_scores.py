@@ -1,10 +1,10 @@
-"""The scores of classes under their contrasts, of rows side by side: plain functions, which compiled code takes in."""
+"""The scores of classes under their contrasts, for adjacent rows: plain functions that compiled code inlines."""
 
 from probreg.likelihoods.base import Array
 
 
 def scores_of(eta: Array, t: Array, b: int, f: Array, top: Array) -> None:
-    """f (K, b) = C eta with C (K, m) in t, less the largest of each row, which goes into `top` (b,)."""
+    """f (K, b) = C eta with C (K, m) in t, minus the largest of each row, which is written to `top` (b,)."""
     m = eta.shape[0]
     for k in range(f.shape[0]):
         g = f[k]

@@ -1,4 +1,4 @@
-"""Heavy-tailed noise: a regression that outliers do not move."""
+"""Heavy-tailed noise: a regression that is robust to outliers."""
 
 from dataclasses import dataclass
 from math import log1p
@@ -27,7 +27,7 @@ def _evaluate_row(y: float, eta: float, t: Array) -> tuple[float, float, float]:
 class StudentT(LocationScaleLikelihood):
     """Heavy-tailed noise, y = eta + sigma t with t Student-t on nu degrees of freedom.
 
-    sigma is a scale, the standard deviation being sigma sqrt(nu / (nu - 2)) for nu > 2. The log-likelihood is not
+    sigma is a scale; the standard deviation is sigma sqrt(nu / (nu - 2)) for nu > 2. The log-likelihood is not
     concave in eta, so that a maximum found may be a local one.
 
     Parameters

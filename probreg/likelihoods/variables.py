@@ -1,4 +1,4 @@
-"""Noise that PyMC has no distribution for, as a variable of its models."""
+"""Noise without a PyMC distribution, as a variable of PyMC models."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,7 @@
 """Judging forecasts: proper scoring rules, their decompositions, and two forecasters of the same rows.
 
-Arrays in, arrays out; y comes first, as in a likelihood, and smaller is better throughout. A rule is proper when no one
-lowers the expected score by reporting anything other than their belief (Gneiting & Raftery 2007).
+Functions take and return arrays; y is the first argument, and smaller scores are better. A rule is proper if nobody can
+lower the expected score by reporting anything other than their belief (Gneiting & Raftery 2007).
 """
 
 from probreg.registry import public_names as _public_names

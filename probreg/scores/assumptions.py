@@ -5,14 +5,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Assumption:
-    """One condition of a theorem, the value met so far, and whether it held.
+    """One condition of a theorem, its observed value, and whether it is met.
 
     Parameters
     ----------
     statement : str
         The condition.
     met : float, optional
-        The value met so far, where there is one.
+        The observed value, if there is one.
     holds : bool, optional
         None if it cannot be checked.
 

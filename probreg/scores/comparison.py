@@ -1,4 +1,4 @@
-"""Two forecasters of the same rows: the mean difference of their scores, and how sure one can be of its sign."""
+"""Comparison of two forecasters on the same rows: the mean difference of their scores, with confidence intervals."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -112,7 +112,7 @@ class PairedComparison:
 
     @property
     def verdict(self) -> str:
-        """Which is better, by which interval, in words."""
+        """Which forecaster is better, and by which interval."""
         if self.difference < 0:
             better = self.first
         else:
@@ -155,7 +155,7 @@ def compare_forecasts(
     prob: Probability = 0.95,
     weights: Any = None,
 ) -> PairedComparison:
-    """Two forecasters of the same outcomes, by a rule of `RULES`.
+    """Compare two forecasters of the same outcomes by a rule of `RULES`.
 
     In row i the difference can span c_i = max_k d_ik - min_k d_ik with d_ik = S(h1_i, k) - S(h2_i, k), for the Brier
     score 2 |h1_i - h2_i|. Rows with equal forecasts span nothing. Given the forecasts, and outcomes that are

@@ -24,7 +24,7 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class Goal:
-    """The identity goal = observed - intrinsic - chance of mean scores against a truth that is known; made by `goal`.
+    """The identity goal = observed - intrinsic - chance of mean scores against a known truth; the result of `goal`.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ def goal(y: Any, forecast: Any, *, truth: Any, rule: str | Rule = "brier") -> Go
 
 @dataclass(frozen=True, eq=False)
 class Decomposition:
-    """The identity score = calibration + refinement + within, refinement = uncertainty - resolution; made by `decompose`.
+    """The identity score = calibration + refinement + within, refinement = uncertainty - resolution; the result of `decompose`.
 
     Parameters
     ----------

@@ -128,7 +128,7 @@ def crps_student(y: Any, centre: Any, *, scale: Any, df: Any) -> Array:
 def crps_sample(y: Any, draws: Any, *, fair: Flag = False) -> Array:
     """The CRPS of the empirical distribution of draws at y: mean |x - y| - mean |x - x'| / 2.
 
-    It is of a discrete response too. The work is O(S log S) a row.
+    It applies to a discrete response too. The cost is O(S log S) per row.
 
     Parameters
     ----------
@@ -209,8 +209,8 @@ def pinball(y: Any, quantile: Any, *, prob: Any) -> Array:
 def interval_score(y: Any, ends: tuple[Any, Any], *, prob: Any = 0.95) -> Array:
     """The interval score (u - l) + (2/alpha)(l - y)_+ + (2/alpha)(y - u)_+ of a central interval (l, u), alpha = 1 - prob.
 
-    Width plus the cost of a miss. Proper for the quantiles alpha/2 and 1 - alpha/2, of which it is the sum of pinball
-    losses times 2/alpha.
+    Width plus a penalty for a response outside. It is proper for the quantiles alpha/2 and 1 - alpha/2, because it is the sum of
+    their pinball losses times 2/alpha.
 
     Parameters
     ----------

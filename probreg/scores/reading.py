@@ -48,7 +48,7 @@ def read_scored(y: Any, p: Any) -> Scored:
 
 
 def distributions(p: Array) -> Array:
-    """Rows of K probabilities (..., K) that sum to one. DataError names the row that does not, and its sum."""
+    """Rows of K probabilities (..., K) that sum to one. DataError names the first other row and its sum."""
     if p.ndim == 0 or p.shape[-1] < 2:
         raise DataError(
             f"class probabilities have two or more columns, got an array of shape {p.shape}"
@@ -80,7 +80,7 @@ def both(truth: Any, forecast: Any) -> tuple[Array, Array, bool]:
 
 
 def in_range(p: Array) -> Array:
-    """Probabilities, rounding cut off. DataError names the row and value outside [0, 1]."""
+    """Return probabilities, clipped for rounding errors. DataError names the row and value outside [0, 1]."""
     bad = (p < -_ROUNDING) | (p > 1.0 + _ROUNDING)
     if bad.any():
         raise DataError(
@@ -95,7 +95,7 @@ def _to_pairs(p: Array) -> Array:
 
 
 def finite_numbers(values: Any, what: str) -> Array:
-    """Finite floats of any shape. DataError names the first row that is none."""
+    """Finite floats of any shape. DataError names the first row with another value."""
     array = as_array(values, what)
     if array.dtype.kind not in "fiub":
         raise DataError(
@@ -133,7 +133,7 @@ def level(prob: Any) -> Array:
 
 
 def alike(**arrays: Array) -> None:
-    """DataError unless these arrays broadcast against one another."""
+    """Raise DataError unless these arrays broadcast against one another."""
     try:
         np.broadcast_shapes(*(a.shape for a in arrays.values()))
     except ValueError:
@@ -142,7 +142,7 @@ def alike(**arrays: Array) -> None:
 
 
 def frequencies(weights: Any, shape: tuple[int, ...]) -> Array:
-    """Frequency weights (n,), ones without any; not negative, not all zero."""
+    """Return frequency weights (n,), by default ones; they must be nonnegative and not all zero."""
     if weights is None:
         return np.ones(shape)
     w = finite_numbers(weights, "weights")
@@ -161,7 +161,7 @@ def frequencies(weights: Any, shape: tuple[int, ...]) -> Array:
 
 
 def first_bad(name: str, values: Array, bad: Array) -> str:
-    """The first bad value in words: `y is 2 in row 3`."""
+    """Describe the first bad value: `y is 2 in row 3`."""
     if values.ndim == 0:
         return f"{name} is {float(values):g}"
     place = np.argwhere(bad)[0]

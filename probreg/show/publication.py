@@ -1,4 +1,4 @@
-"""The table of a paper: one column per fit, standard errors or intervals beneath, and the statistics of each fit under them."""
+"""A regression table for publication: one column per fit, standard errors or intervals beneath the estimates, and fit statistics."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
@@ -75,7 +75,7 @@ def table(
     stars: Flag = False,
     title: Word | None = None,
 ) -> Table:
-    """The table of a paper: a column per fit, each coefficient with its error beneath, N and statistics under them.
+    """Return a regression table for publication: a column per fit, standard errors beneath the coefficients, and fit statistics.
 
     Fits may differ in data, columns, likelihood and method; a cell is blank if the fit does not have the value. Coefficients of an outcome are
     called "column: outcome". A smooth function is one line, with its effective degrees of freedom.

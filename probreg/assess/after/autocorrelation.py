@@ -25,7 +25,7 @@ _EXACT = 400  # rows up to which the eigenvalues behind the exact distribution a
 
 
 class Serial(NamedTuple):
-    """A statistic with its two-sided p-value, and how that was computed."""
+    """A statistic with its two-sided p-value, and the source of the p-value."""
 
     statistic: float
     p_value: float

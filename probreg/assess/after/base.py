@@ -23,10 +23,10 @@ SIGNIFICANT, STRONG = 0.01, 1e-4
 
 
 class Diagnostic(Reporter):
-    """A diagnostic of a fit: for which fits it applies, and its findings.
+    """A diagnostic of a fit: its conditions and its findings.
 
     `target` is "mode", "posterior" or "any", `when` describes the fits in the catalogue, `rows` is False if the rows are not
-    needed, and `replaces` names a check before the fit that it makes superfluous.
+    needed, and `replaces` names a check before the fit that it replaces.
     """
 
     target: ClassVar[str] = "any"

@@ -78,8 +78,8 @@ def hosmer_lemeshow(
 ) -> HosmerLemeshow:
     """sum over groups and classes of (observed - expected)^2 / expected, chi-square on (groups - 2)(K - 1).
 
-    p (n, K) class probabilities, y (n,) codes, or (n, K) how often each class came in a row. Groups are cut by the probability of not being the reference class, into
-    about equal numbers; equal predictions stay together, so that there may be fewer.
+    p (n, K) class probabilities, y (n,) codes, or (n, K) counts of each class in a row. Groups are cut by the probability of not being the reference class, into
+    about equal numbers; equal predictions stay together, so there may be fewer groups.
 
     >>> p = np.repeat([0.2, 0.4, 0.8], 10)
     >>> y = np.tile([1, 0, 0, 0, 1], 6)
@@ -108,7 +108,7 @@ def hosmer_lemeshow(
 
 
 def _groups_of_equal_weight(value: Array, groups: int, w: Array | None = None) -> Array:
-    """0, 1, ... of about equal weight in the order of the values, equal values together."""
+    """Return groups 0, 1, ... of about equal weight in the order of the values, equal values together."""
     w = np.ones(len(value)) if w is None else w
     level, place = np.unique(value.round(12), return_inverse=True)
     weight = np.bincount(place, w, len(level))

@@ -56,7 +56,7 @@ class Dispersion(NamedTuple):
 
     @property
     def least(self) -> float:
-        """The smallest p-value of all."""
+        """The smallest p-value."""
         return min(p for *_, p in self.tests)
 
     @property
@@ -130,8 +130,8 @@ def count_dispersion(fit: Fit) -> Dispersion:
 
         z = sum_i [(y - mu)^2 - (1 - h) V(mu)] / sqrt(2 sum_i V(mu)^2),
 
-    which gives weight to large means, and Pearson's X^2 = sum_i (y - mu)^2 / V(mu) over n - k, which weighs all rows equally.
-    With an estimated nuisance parameter, which is fitted to phi, only Pearson's is used.
+    which gives weight to large means, and Pearson's X^2 = sum_i (y - mu)^2 / V(mu) over n - k, which gives all rows equal weight.
+    With an estimated nuisance parameter, which already fits phi, only Pearson's statistic is used.
     """
     pieces = local(fit)
     likelihood = fit.model.likelihood

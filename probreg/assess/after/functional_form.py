@@ -82,7 +82,7 @@ def added_test(pieces: Local, columns: Array) -> Added | None:
     """Score test of coefficients 0 for added columns (n, m, q), or (n, q) for one predictor; None if they add nothing.
 
     With Z the residual of sqrt(W) times the added columns after projection on the fit's columns, and z = Z'u, the statistic z'(Z'Z)^-1 z is
-    chi-square on q degrees of freedom (Rao 1948; Neyman's C(alpha) at an estimate that is no maximum); for least squares
+    chi-square on q degrees of freedom (Rao 1948; Neyman's C(alpha) at an estimate that is not a maximum); for least squares
     the exact F test.
     """
     G = columns[:, None, :] if columns.ndim == 2 else columns
@@ -155,7 +155,7 @@ class ResetDiagnostic(Diagnostic):
 def reset(fit: Fit, power: int = 3) -> Added | None:
     """Test eta^2, ..., eta^power as added columns, for a softmax the powers of each predictor in that predictor.
 
-    None if they are combinations of the columns."""
+    None if they are linear combinations of the columns."""
     # H0: c = 0 in eta = X beta + sum_q c_q eta_hat^q, q = 2 ... power   (Ramsey 1969).
     pieces = local(fit)
     centred = fit.model.design.intercept is not None
@@ -172,7 +172,7 @@ def reset(fit: Fit, power: int = 3) -> Added | None:
 def powers(eta: Array, w: Array, power: int, centred: bool) -> Array:
     """Return powers 2 ... `power` of the predictors eta (..., n, m), each in its own predictor: (..., n, m, m (power - 1)).
 
-    They are centred and scaled over the observations, with frequencies w (n,), because with an offset eta is no combination
+    They are centred and scaled over the observations, with frequencies w (n,), because with an offset eta is not a combination
     of the columns, and its square depends on the centre.
     """
     # eta - sum_i w_i eta_i / sum_i w_i, over its standard deviation

@@ -1,6 +1,6 @@
 """Tests that smooth functions are linear, and whether their basis is large enough.
 
-H0: tau = 0 in f = flat columns + Z u, u ~ N(0, tau^2 I). It is on the boundary of the parameter space, where -2 log of a
+H0: tau = 0 in f = flat columns + Z u, u ~ N(0, tau^2 I). This is on the boundary of the parameter space, where -2 log of a
 likelihood ratio is not chi-square. The scales of other smooth functions are taken as known, relative to sigma.
 """
 
@@ -35,7 +35,7 @@ USED_UP = 0.95  # share of effective degrees of freedom above which a basis is t
 
 @dataclass(frozen=True)
 class LinearityTest:
-    """A test of tau = 0: `name` is "RLRT" or "score"; p is simulated from the law of the statistic under the null."""
+    """A test of tau = 0: `name` is "RLRT" or "score"; p is simulated from the null distribution of the statistic."""
 
     name: str
     statistic: float
@@ -105,7 +105,7 @@ def _describe_p_values(p: dict[str, float], functions: Sequence[TermFunction]) -
 
 
 def linearity_obstacle(fit: Fit, functions: Sequence[TermFunction]) -> str | None:
-    """Why there is no test that these functions are straight lines, or None."""
+    """Return why there is no test that these functions are straight lines, or None."""
     model = fit.model
     s = fit.solution
     if fit.target != "mode" or s.draws is not None:
@@ -126,11 +126,11 @@ def linearity_obstacle(fit: Fit, functions: Sequence[TermFunction]) -> str | Non
 
 
 def linearity_test(fit: Fit, functions: Sequence[TermFunction]) -> LinearityTest:
-    """The test that the range blocks of these functions are zero, together.
+    """Test that the range blocks of these functions are zero, together.
 
-    For a Gaussian likelihood it is the restricted likelihood ratio of tau = 0 against a common tau > 0, by its exact law in
-    finite samples (Crainiceanu & Ruppert 2004); for others the same in the normal law of the scores at the fit without the blocks
-    (Zhang & Lin 2003 for these). Incompatible where there is none.
+    For a Gaussian likelihood it is the restricted likelihood ratio of tau = 0 against a common tau > 0, with its exact finite-sample
+    distribution (Crainiceanu & Ruppert 2004). For others it is the same ratio for the normal distribution of the scores at the fit
+    without the blocks (Zhang & Lin 2003 for these scores). Incompatible if there is no test.
     """
     reason = linearity_obstacle(fit, functions)
     if reason is not None:
@@ -166,7 +166,7 @@ def _restricted_ratio(
 ) -> LinearityTest:
     """RLRT = sup over lam of (n - p) log(D(0) / D(lam)) - sum_s log(1 + lam mu_s), D(lam) = sum_s w_s^2 / (1 + lam mu_s) + r.
 
-    mu are the eigenvalues of Z'P Z, w the coordinates of y on their axes and r what is left, P the projection off the other
+    mu are the eigenvalues of Z'P Z, w the coordinates of y on their axes, r the remaining sum of squares, and P the projection off the other
     columns; under the null w_s^2 / sigma^2 ~ chi2(1), r / sigma^2 ~ chi2(n - p - K), all independent.
     """
     model = fit.model
@@ -208,7 +208,7 @@ def _restricted_ratio(
 
 
 def _shape(fit: Fit, Z: Array) -> Array:
-    """L (K, K) with u = tau L v, v ~ N(0, I): each block's prior up to its scale, the identity but for sines of a process."""
+    """L (K, K) with u = tau L v, v ~ N(0, I): each block's prior up to its scale, the identity except for sines of a process."""
     scales = np.ones(fit.model.shape[0])
     for block in fit.model.joint.blocks:
         if isinstance(block.prior, GaussianPrior):
@@ -236,7 +236,7 @@ def _sup(mu: Array, w2: Array, residual: Array, df: float, ratios: Array) -> Arr
 def _score_test(
     fit: Fit, functions: Sequence[TermFunction], rng: np.random.Generator
 ) -> LinearityTest:
-    """The likelihood ratio of tau = 0 in the normal law of Z's, s the scores of the rows at the fit without the blocks.
+    """The likelihood ratio of tau = 0 for the normal distribution of Z's, s the scores of the rows at the fit without the blocks.
 
     Z's ~ N(0, B + tau^2 B B) with B = J_zz - J_zo (J_oo + P_oo)^-1 J_oz: on the axes of B, of eigenvalues mu, w_s^2 / (1 + tau^2
     mu_s) ~ chi2(1). J is the expected information, o the other columns and P their prior's precision.
@@ -294,5 +294,5 @@ def _without(fit: Fit, functions: Sequence[TermFunction]) -> Model:
 
 
 def _p_value(null: Array, observed: float) -> float:
-    """(1 + number of draws at least as large) / (1 + draws): a p-value of simulated data, never zero."""
+    """(1 + number of draws at least as large) / (1 + draws): the p-value from simulated data, never zero."""
     return float((1 + (null >= observed - 1e-12).sum()) / (1 + len(null)))

@@ -1,4 +1,4 @@
-"""The quadratic approximation of a log posterior at its estimate, row by row: all that deletion formulas need.
+"""The quadratic approximation of a log posterior at its estimate, row by row, for deletion formulas.
 
 With W_i = L_i L_i' the Fisher information of row i over its m linear predictors, s_i the score there, P the prior
 precision and A = sum_i w_i (x_i x_i') ⊗ W_i + P, one observation of row i has
@@ -67,7 +67,7 @@ class Local:
 
     @cached_property
     def size(self) -> float:
-        """The number of coefficients that the data decide: sum of the leverages."""
+        """The effective number of coefficients: the sum of the leverages."""
         return float(self.w @ self.leverage)
 
     @cached_property
@@ -136,7 +136,7 @@ class Local:
 
 
 def local(fit: Fit) -> Local:
-    """The pieces of a fit, found once and kept with it; call it only where `obstacle` finds none."""
+    """Return the arrays of a fit, computed once and cached; call it only if `local_obstacle` returns None."""
     return fit.once(_local_fit)
 
 
@@ -172,7 +172,7 @@ def _local_fit(fit: Fit) -> Local:
 
 
 def local_obstacle(fit: Fit) -> str | None:
-    """Why a fit has no such pieces, or None."""
+    """Return why a fit has no such arrays, or None."""
     if not isinstance(fit.model.likelihood, SmoothLikelihood):
         return f"the {fit.model.likelihood.name} likelihood has kinks, where a row left out moves the estimate in steps that no formula says"
     if not fit.model.joint.gaussian:
@@ -224,7 +224,7 @@ def _orthonormal(fit: Fit, root: Array, w: Array) -> tuple[Array, Array]:
 
 
 def _basis(basis: Frame, kept_columns: list[int], X: Array) -> Frame:
-    """The design's own, without shifts when the intercept is not there to take them up."""
+    """Return the basis of the design, without shifts if there is no intercept to absorb them."""
     if basis.intercept is None or basis.intercept in kept_columns:
         return basis
     size = np.sqrt((X**2).mean(0))

@@ -13,7 +13,7 @@ _MOST = 1_000_000
 
 
 def zero_weight_obstacle(fit: Fit, minimum: int = 8) -> str | None:
-    """Why the observations of a fit cannot be counted one by one, or are too few for a test; None when they can."""
+    """Return why the observations of a fit cannot be counted one by one, or are too few for a test; otherwise None."""
     design = fit.model.design
     if design.weights is not None and (design.weights % 1 != 0).any():
         return "weights are no whole numbers, so that observations cannot be counted"
@@ -28,7 +28,7 @@ def zero_weight_obstacle(fit: Fit, minimum: int = 8) -> str | None:
 
 
 def rows_of_observations(fit: Fit) -> Array:
-    """The row of each observation."""
+    """Return the row of each observation."""
     w = fit.model.design.weights
     if w is None:
         return np.arange(fit.model.design.n)

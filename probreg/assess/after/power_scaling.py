@@ -153,7 +153,7 @@ def power_scaling(fit: Fit) -> DataFrame:
 
 
 def has_prior(fit: Fit) -> bool:
-    """Some part of the prior is proper."""
+    """Return whether some part of the prior is proper."""
     model = fit.model
     return any(b.prior.proper for b in model.joint.blocks) or any(
         model.aux_prior(a).proper for a in model.unknown

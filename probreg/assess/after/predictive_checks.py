@@ -79,7 +79,7 @@ def _select_statistics(fit: Fit) -> list[Statistic]:
 
 
 def _observations(fit: Fit) -> Design:
-    """One row per observation."""
+    """Return one row per observation."""
     design = fit.model.design
     if design.weights is None:
         return design

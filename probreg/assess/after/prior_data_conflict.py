@@ -76,7 +76,7 @@ class ConflictDiagnostic(Diagnostic):
 
 
 def _data_alone(model: Model) -> Solution | None:
-    """Maximum likelihood, None where it does not exist."""
+    """Return the maximum likelihood estimate, None if it does not exist."""
     flat = replace(model, prior=Flat(), aux=model.fixed)
     try:
         solution = Auto().choose(flat)[0].solve(flat, np.random.default_rng(0))

@@ -147,7 +147,7 @@ def found_by(p: float) -> str:
 
 
 def drawable(fit: Fit) -> bool:
-    """Null distributions of this fit can be drawn, and are needed: few observations, one by one."""
+    """Return whether null distributions can and should be drawn: for few observations that can be counted one by one."""
     design = fit.model.design
     single = (
         local_obstacle(fit) is None and zero_weight_obstacle(fit, minimum=1) is None
@@ -164,9 +164,9 @@ def simulated_p_value(
 ) -> float:
     """P(T* >= T) for the statistic T of the data and T* of data drawn from the fitted model, by the seed of the fit.
 
-    Drawing stops early where the probability is plainly not small. Where no data set of all reaches T, the answer is the
+    Drawing stops early if the probability is clearly not small. If no data set reaches T, the result is the
     smaller of one in their number and `beyond`, the asymptotic p-value. `ordered`: the statistic depends on the order of
-    rows; otherwise the answer does not depend on it.
+    rows; otherwise the result does not depend on it.
     """
     rows = rows_of_observations(fit)
     if not ordered:

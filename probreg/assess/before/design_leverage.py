@@ -1,4 +1,4 @@
-"""Leverage of the rows in the design, whatever their response."""
+"""Leverage of the rows in the design, without their response."""
 
 from collections.abc import Iterable
 from typing import NamedTuple

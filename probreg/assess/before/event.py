@@ -16,7 +16,7 @@ class EventCheck(Check):
     """States the modelled event with weighted counts, notes fewer than five events of the rarest level per coefficient, and
     warns below two.
 
-    It is a count and no test. Ten events per variable is a rule of thumb (Peduzzi et al. 1996, J. Clin. Epidemiol.
+    It is a count, not a test. Ten events per variable is a rule of thumb (Peduzzi et al. 1996, J. Clin. Epidemiol.
     49:1373) that flags most samples of 50 rows, where five to nine are enough (Vittinghoff & McCulloch 2007); the size of
     effects and separation matter more (van Smeden et al. 2016, BMC Med. Res. Methodol. 16:163), and `separation` has a check of
     its own. Only columns with a flat prior count.

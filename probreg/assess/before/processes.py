@@ -10,7 +10,7 @@ _REMEDY = "leave the prior out to estimate its scale, or use one such as Normal(
 
 @CHECKS.register
 class ProcessCheck(Check):
-    """Reports Gaussian processes with a flat prior, which are regressions on their columns and can interpolate the rows.
+    """Reports Gaussian processes with a flat prior: they are regressions on their columns and can interpolate the rows.
 
     >>> from probreg.priors import Flat
     >>> data = {"y": [0.0, 1.0, 0.0, 2.0], "x": [0.0, 1.0, 2.0, 4.0]}

@@ -24,7 +24,7 @@ _MOST = 2000  # coefficients of a normal distribution
 
 
 def dimension_lines(judged: Judged) -> list[BoundLine]:
-    """x'beta over p columns has pseudo-dimension p, and so has any increasing function of it."""
+    """Return the bounds by pseudo-dimension: p for x'beta over p columns, and for any increasing function of it."""
     design = judged.design
     p = len(design.columns)
     name = "pseudo-dimension"

@@ -63,7 +63,7 @@ class RiskBounds:
 
     @property
     def held_out(self) -> BoundLine:
-        """The first line: the hold-out bound, or why there is none."""
+        """The first line: the hold-out bound, or the reason why there is none."""
         return self.lines[0]
 
     def __repr__(self) -> str:

@@ -26,7 +26,7 @@ class BoundedLoss:
     name, words : str
         Its name and description.
     most : float
-        The largest loss there is.
+        The largest possible loss.
     width : float or None
         M, with |h - y| <= M; None for classes.
     middle : float or None
@@ -76,7 +76,7 @@ def losses_for(
 
 
 def _of_numbers(lo: float, hi: float, epsilon: float | None) -> tuple[BoundedLoss, ...]:
-    """Squared and absolute errors of clipped predictions, and those beyond epsilon first where the likelihood has one."""
+    """Return squared and absolute errors of clipped predictions, preceded by errors beyond epsilon if the likelihood has one."""
     M = hi - lo
     clipped = f"of predictions clipped to [{lo:g}, {hi:g}]"
 

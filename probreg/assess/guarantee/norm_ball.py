@@ -1,6 +1,6 @@
 """Ridge as a ball of functions: stability of the fit, and the Rademacher complexity of the ball that contains it.
 
-A normal prior of covariance V on every column, its ratio to the noise known, makes the mode minimise the mean loss plus
+With a normal prior of covariance V on every column and a known ratio to the noise, the mode minimises the mean loss plus
 lam ||f||^2, with f = x'beta in the space of k(x, z) = x'V z / v, v the mean of the diagonal of V: for one scale tau the norm of
 beta is ||f||, and k the plain product of rows, or the covariance function if the columns belong to a Gaussian process.
 """

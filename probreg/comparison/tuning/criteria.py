@@ -75,7 +75,7 @@ class Squared(PredictionLoss):
 @LOSSES.register
 @dataclass(frozen=True)
 class ZeroOneLoss(PredictionLoss):
-    """1 where the most probable class is not the one that came, else 0: not a proper score, blind to how sure one was."""
+    """1 if the most probable class is not the observed one, else 0: not a proper score, because it ignores the probabilities."""
 
     name, title = "zero_one", "share of wrong classes"
 
@@ -127,8 +127,8 @@ class Request:
 
 @dataclass(frozen=True, eq=False)
 class Assessment:
-    """Scores (S,) at the scales of a path with their standard errors (nan where there is none), their `description`,
-    `columns` more of the table, `parts` (S, K) the scores of K folds or observations."""
+    """Scores (S,) at the scales of a path with their standard errors (nan if there is none), their `description`, further
+    `columns` of the table, and `parts` (S, K), the scores of K folds or observations."""
 
     score: Array
     description: str
@@ -139,7 +139,7 @@ class Assessment:
 
 
 class Criterion(ABC):
-    """A rule that puts a number on every scale."""
+    """A criterion that scores every scale of a path."""
 
     name: ClassVar[str]
     # takes a loss, and its score has a standard error
@@ -151,7 +151,7 @@ class Criterion(ABC):
 
     @abstractmethod
     def obstacle(self, model: Model, loss: PredictionLoss) -> str | None:
-        """Why it cannot judge this model, or None."""
+        """Return why the criterion is not defined for this model, or None."""
 
     @abstractmethod
     def assess(self, path: PathSolution, ask: Request) -> Assessment:
@@ -178,7 +178,7 @@ def modes(model: Model, grid: Array) -> PathSolution:
 
 
 def has_mode(path: PathSolution, i: int) -> bool:
-    """The i-th mode is one."""
+    """Return whether the i-th mode was found."""
     return path.status[i].good
 
 

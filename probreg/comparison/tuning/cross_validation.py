@@ -33,7 +33,7 @@ from probreg.system.progress import each_of, progress_bar
 def folds_of(
     model: Model, folds: Any = 10, *, groups: Any = None, seed: int = 0
 ) -> Array:
-    """(n,) fold of each row, 0 to K - 1: one label per row as given, or K folds of nearly equal weight by lot.
+    """Return the fold (n,) of each row, 0 to K - 1: from one label per row, or K random folds of nearly equal weight.
 
     Rows of one of `groups` (a column of the design, or one label per row) share a fold; classes are spread evenly over the
     folds. A weighted row goes to one fold as a whole. DataError for fewer than two folds, or more than there are rows.
@@ -119,7 +119,7 @@ def _group_codes(groups: Any, model: Model) -> Array:
 def _assign_folds(
     weight: Array, kind: Array, folds: int, rng: np.random.Generator
 ) -> Array:
-    """Each unit to the fold that has least of its kind, then least of all; heavy units first, ties by lot."""
+    """Assign each unit to the fold with the least weight of its class, then the least weight; heavy units first, random ties."""
     order = rng.permutation(len(weight))
     order = order[np.lexsort((-weight[order], kind[order]))]
     fold = np.empty(len(weight), int)
@@ -157,8 +157,8 @@ def held_out_losses(path: PathSolution, rows: Design, loss: PredictionLoss) -> A
 
 
 def losses_by_fold(solution: PathSolution, fold: Array, loss: PredictionLoss) -> Array:
-    """(S, n) losses of each row at the modes without its fold; nan where there is none. Shared where it may be: the curvature of
-    smooth likelihoods, the moments of Gaussian rows; a fold alone else, and at the scales at which its mode is in doubt."""
+    """(S, n) losses of each row at the modes without its fold; nan where there is none. Folds share the curvature of smooth
+    likelihoods and the moments of Gaussian rows if possible; otherwise, and where a mode is in doubt, each fold is fitted alone."""
     model = solution.base
     losses = np.full((len(solution.scales), solution.base.design.n), np.nan)
     if solution.closed:
@@ -187,7 +187,7 @@ def losses_by_fold(solution: PathSolution, fold: Array, loss: PredictionLoss) ->
 def _by_shared_curvature(
     path: PathSolution, parts: RowsInParts, loss: PredictionLoss, losses: Array
 ) -> Array:
-    """Fills in the losses (S, n); which folds (S, K) are in doubt."""
+    """Fill in the losses (S, n) and return the folds (S, K) in doubt."""
     model = parts.rows.model
     missing = None
     doubt = np.ones((len(path.scales), len(parts.slices)), bool)

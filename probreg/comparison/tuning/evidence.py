@@ -30,7 +30,7 @@ _LOG_2PI = float(np.log(2.0 * np.pi))
 
 
 def has_closed_evidence(model: Model) -> bool:
-    """The evidence is closed form: Gaussian with normal priors, sigma held, or unknown with all priors in its units."""
+    """Return whether the evidence has a closed form: Gaussian, normal priors, and sigma fixed or unknown with all priors in its units."""
     if not model.likelihood.least_squares or not model.joint.gaussian:
         return False
     if not model.unknown:
@@ -123,7 +123,7 @@ def laplace_evidence(model: Model, beta: Array, aux: dict[str, float]) -> float:
 class EvidenceCriterion(Criterion):
     """-log p(y | scale), in nats: type-II maximum likelihood over the scale (MacKay 1992).
 
-    Closed form where there is one; another smooth posterior by the Laplace approximation, named so.
+    It uses the closed form if there is one, otherwise the Laplace approximation, with a note.
     """
 
     name = "evidence"
@@ -167,7 +167,7 @@ class EvidenceCriterion(Criterion):
 
 
 def evidence_along(path: PathSolution) -> Array:
-    """log p(y | scale) (S,) in closed form, from the one decomposition of a path that has it; nan where there is no mode."""
+    """log p(y | scale) (S,) in closed form, from the decomposition that all scales of a path share; nan if there is no mode."""
     if path.ridge is None:
         ridge = RidgeModes.of(path.base, path.scales)
     else:

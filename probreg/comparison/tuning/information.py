@@ -1,4 +1,4 @@
-"""AIC, BIC and GCV along a path, a parameter under a prior counting by its effective degree of freedom."""
+"""AIC, BIC and GCV along a path; a parameter under a prior counts by its effective degrees of freedom."""
 
 from dataclasses import dataclass
 from typing import NamedTuple

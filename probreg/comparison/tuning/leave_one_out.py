@@ -1,4 +1,4 @@
-"""Leave-one-out as a criterion: of the mode, and of the posterior by Pareto-smoothed importance sampling.
+"""Leave-one-out as a criterion: for the mode, and for the posterior by Pareto-smoothed importance sampling.
 
 The mode without each row is exact for Gaussian models with normal priors, and one Newton step with refits of rows in doubt for others.
 """

@@ -168,7 +168,7 @@ class RegularisationPath:
 
     @cached_property
     def ml(self) -> Fit | None:
-        """The end of the path where the prior counts for nothing: maximum likelihood; None where it does not exist."""
+        """The end of the path without prior: maximum likelihood; None if it does not exist."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ProbregWarning)
             ml_fit = fit(replace(self.model, prior=Flat()))
@@ -236,8 +236,8 @@ def path(
     """The mode of a model at each scale of its prior, each started from the one before: a regularisation path.
 
     A scale multiplies every scale of the model's prior, so 1 is the model itself, small is a strong prior and large is
-    maximum likelihood. The grid of a prior with kinks runs from where the first coefficient leaves its kink a
-    thousandfold up, for others over the eigenvalues of the information. It warns where a mode was not found.
+    maximum likelihood. The grid of a prior with kinks starts at the scale at which the first coefficient leaves its
+    kink and spans a factor of 1000; other grids span the eigenvalues of the information. It warns if a mode was not found.
 
     Parameters
     ----------
@@ -285,14 +285,14 @@ def path(
 
 
 def grid_of(model: Model, scales: Any, n: int) -> Array:
-    """The scales, increasing. DataError unless they are positive finite numbers, or n is a whole number."""
+    """Return the scales, increasing. DataError unless they are positive finite numbers."""
     if scales is None:
         return default_scales(model, n)
     return np.unique(read_argument("scales", scales, PositivePerColumn))
 
 
 def penalties(solution: PathSolution) -> Array:
-    """(S, p) weights of each column in -log p = weight R(w); 0 for a flat prior, nan for one that is no penalty."""
+    """(S, p) weights of each column in -log p = weight R(w); 0 for a flat prior, nan for a prior that is not a penalty."""
     weights = np.zeros((len(solution.scales), solution.base.shape[0]))
     for i in range(len(weights)):
         sigma = solution.base.likelihood.noise(all_aux_at(solution, i))

@@ -52,7 +52,7 @@ class TuningResult:
 
     @property
     def best(self) -> float:
-        """The scale of the least score; the chosen one, unless the rule is "1se"."""
+        """The scale of the minimum score; it is the chosen scale unless the rule is "1se"."""
         return float(self.table["score"].idxmin())
 
     def __repr__(self) -> str:
@@ -97,7 +97,7 @@ def tune(
 ) -> TuningResult:
     """Multiply the scales of a prior by the factor with the best value of a criterion.
 
-    The prior is bound to all rows once, so every fold has the same.
+    The prior is bound to all rows once, so every fold has the same prior.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Upper limits of the risk of a predictor from its losses on rows at hand: see `probreg.bounds`."""
+"""Upper limits of the risk of a predictor from its losses on observed rows: see `probreg.bounds`."""
 
 from probreg.scores.assumptions import Assumption as Assumption
 from probreg.scores.bounds.balls import (

@@ -1,7 +1,7 @@
 """Bounds for balls of functions: of a kernel, of absolute sums, of norms by group; losses of predictions with |h - y| <= width.
 
-Each is the Rademacher bound with a closed form of the complexity. Where a form is of the rows (a trace, norms of columns) it
-is the empirical complexity, and 3 M sqrt(log(2 / delta) / 2m) is paid; where it is of constants known before them,
+Each is the Rademacher bound with a closed form of the complexity. A form computed from the rows (a trace, norms of columns) is the
+empirical complexity, and the bound adds 3 M sqrt(log(2 / delta) / 2m); with constants known before the rows it adds
 M sqrt(log(1 / delta) / 2m). The squared loss changes by 2 width per unit of h, so that 2 mu Rad = 4 width Rad.
 """
 
@@ -282,7 +282,7 @@ def group(
 
 
 def largest_beyond(width: float, epsilon: float) -> float:
-    """M - eps, the largest loss of errors up to M. DataError where eps leaves no loss at all."""
+    """M - eps, the largest loss of errors up to M. DataError if eps is so large that every loss is 0."""
     if epsilon >= width:
         raise DataError(
             f"epsilon is less than the width {width:g}, or there is no loss, got {epsilon:g}"
@@ -293,7 +293,7 @@ def largest_beyond(width: float, epsilon: float) -> float:
 def _of_rows(
     n: int, norm: float, trace: float | None, row_norm: float | None
 ) -> tuple[float, bool]:
-    """Rad^ <= Lam (tr K)^(1/2) / m, or Lam r / m^(1/2), and whether it is of the rows."""
+    """Rad^ <= Lam (tr K)^(1/2) / m, or Lam r / m^(1/2), and whether it is computed from the rows."""
     _one_of("trace", trace, "row_norm", row_norm)
     if trace is not None:
         return norm * float(np.sqrt(trace)) / n, True

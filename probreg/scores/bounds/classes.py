@@ -90,7 +90,7 @@ def rademacher(
     lipschitz: Positive = 1.0,
     empirical: Flag = True,
 ) -> Bound:
-    """Rademacher complexity: R <= R^ + 2 mu Rad + M sqrt(log(1 / delta) / 2m), 3 M and log(2 / delta) where Rad is of the rows.
+    """Rademacher complexity: R <= R^ + 2 mu Rad + M sqrt(log(1 / delta) / 2m), 3 M and log(2 / delta) if Rad is computed from the rows.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
 """The parts of a bound on the risk, and its assumptions about rows and losses.
 
-The risk R of a predictor is the mean of its loss on new rows, the empirical risk R^ is the mean on m rows at hand. A bound is
+The risk R of a predictor is the mean of its loss on new rows, the empirical risk R^ is the mean on the m observed rows. A bound is
 R <= R^ + complexity + deviation with probability 1 - delta over the rows.
 """
 
@@ -76,7 +76,7 @@ class Bound:
 
     @property
     def applies(self) -> bool:
-        """Whether no assumption fails; see `assumptions` for those that cannot be checked."""
+        """Whether no assumption fails; see `assumptions` for the ones that cannot be checked."""
         return all(a.holds is not False for a in self.assumptions)
 
     @property
@@ -129,7 +129,7 @@ def bound_of(
 
 
 def spread_of_mean(n: int, delta: float) -> float:
-    """(log(1/delta) / 2n)^(1/2), by which the mean of n independent numbers in [0, 1] may miss its expectation.
+    """(log(1/delta) / 2n)^(1/2), a bound of the deviation of the mean of n independent numbers in [0, 1] from its expectation.
 
     >>> round(spread_of_mean(1000, 0.05), 6)
     0.038702

@@ -267,7 +267,7 @@ def _model(options: Namespace, formula: str, prior: Any, rows: Any) -> Model:
 
 
 def _models_of_same_rows(options: Namespace, rows: Any) -> dict[str, Model]:
-    """A model without prior for each formula, all of the rows that are complete for every one of them."""
+    """Return a model without prior for each formula, on the rows that are complete for every formula."""
     models = {f: _model(options, f, Flat(), rows) for f in options.formulas}
     labels = [{*np.asarray(model.design.labels)} for model in models.values()]
     shared = set.intersection(*labels)

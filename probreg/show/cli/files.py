@@ -69,7 +69,7 @@ def read_file(
 
 
 def response_level(text: str | None, formula: str, rows: Any) -> Any:
-    """The level of the response that a text means: the number 1 for "1" if the column has numbers."""
+    """Return the level of the response for a text: the number 1 for "1" if the column has numbers."""
     column = formula.partition("~")[0].strip()
     if text is None or column not in rows.columns:
         return text
@@ -143,7 +143,7 @@ def _with_exact_numbers(rows: "pd.DataFrame", read: Any) -> "pd.DataFrame":
 
 
 def _check_head(head: list[str], name: str) -> None:
-    """DataError for no heading, for another separator, and for repeated names."""
+    """Raise DataError for a missing heading, another separator, and repeated names."""
     if not any(column.strip() for column in head):
         raise DataError(f"{name} has no heading: its first line names the columns")
     if len(head) == 1:
@@ -160,7 +160,7 @@ def _check_head(head: list[str], name: str) -> None:
 
 
 def _check_decimal_commas(rows: "pd.DataFrame", formula: str) -> None:
-    """DataError for texts that are numbers with a decimal comma: they would be read as categories."""
+    """Raise DataError for numbers with a decimal comma, because they would be read as categories."""
     for name in rows.columns:
         if rows[name].dtype.kind in "fiub":
             continue

@@ -36,7 +36,7 @@ _LINES = (
 def bias_variance(found: BiasVariance, *, figsize: Size | None = None) -> "Figure":
     """Draw average bias^2, variance and their sum over the scale of the prior, and the noise of a single response.
 
-    Both axes are logarithmic. A wide prior (right) is a weak penalty. The vertical line is at the least error; whiskers
+    Both axes are logarithmic. A wide prior (right) is a weak penalty. The vertical line is at the smallest error; whiskers
     are two Monte Carlo standard errors.
 
     Parameters

@@ -36,7 +36,7 @@ class Observations:
 
 
 def observations(fit: Fit) -> Observations:
-    """Return them. DataError for a fit without rows, NotConverged for one without an estimate."""
+    """Return the observations. DataError for a fit without rows, NotConverged for a fit without an estimate."""
     model = fit.model
     model.design.need_rows("a picture of the data")
     require_predictive(fit.solution, fit.method)

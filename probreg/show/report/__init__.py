@@ -71,7 +71,7 @@ def report(
 ) -> Path:
     """Write the analysis of `fits` (of the same rows) as one self-contained HTML page.
 
-    First the answer: a sentence for every effect, the estimates, a picture; then predictions of rows that are named, model,
+    First the answer: a sentence for every effect, the estimates, a picture; then predictions of the rows in `predict`, model,
     checks, comparison, diagnostics, method and versions. With several fits the answer comes from the last posterior, or from the
     last fit with an estimate. The file is replaced only when the new one is complete.
 
@@ -259,7 +259,7 @@ def _parameters(comparison: Comparison, without: Sequence[str]) -> Table:
 
 
 def _comparison(comparison: Comparison) -> dict[str, Any]:
-    """Differences, their reasons from the largest on, and pictures; nothing where there is one fit."""
+    """Return the differences with their reasons, the largest first, and pictures; nothing for a single fit."""
     if len(comparison.fits) == 1:
         return {"table": None}
     largest = abs(comparison.data["difference"]).max("fit").fillna(float("inf"))
@@ -310,7 +310,7 @@ def _diagnosis(fit: Fit) -> Findings:
 
 
 def _before(fit: Fit) -> list[Finding]:
-    """The checks of the model, but those that a diagnosis of the fit replaces."""
+    """Return the checks of the model, except the checks that a diagnostic of the fit replaces."""
     if not fit.model.design.n:
         return []
     check_findings = check(fit.model, cheap=fit.model.design.n > _LARGE)

@@ -98,7 +98,7 @@ class Answer(NamedTuple):
 
 
 def answer(fit: Fit, effects: Any, *, data: Any, prob: float) -> Answer:
-    """The effects of `fit`: of names of variables, of a mapping from them to moves, or by default of all of them."""
+    """Return the effects of `fit` for variables by name, for a mapping from names to moves, or by default for all variables."""
     design = fit.model.design
     try:
         of = population(design, data, (), trials=trials_of(fit.model))
@@ -147,7 +147,7 @@ def _default_variables(model: Model, of: Population) -> tuple[list[str], list[st
 
 
 def _own_variables(model: Model) -> tuple[str, ...]:
-    """The variables that the columns read; an offset alone has no effect to estimate, and names of groups have none to move."""
+    """Return the variables of the columns, without variables of the offset alone and names of groups, which have no effect."""
     recipe: Any = model.design.recipe
     if isinstance(recipe, ArrayColumns):
         read = read_by(model.design)
@@ -211,7 +211,7 @@ def _many_valued(population_rows: Population, name: str) -> bool:
 
 
 def _contrast_name(population_rows: Population, name: str) -> str:
-    """The quartiles, or the ends where these are one value."""
+    """Return the contrast of the quartiles, or of the range if the quartiles are equal."""
     low, high = np.quantile(
         np.asarray(population_rows.table[name], dtype=float), [0.25, 0.75]
     )
@@ -219,7 +219,7 @@ def _contrast_name(population_rows: Population, name: str) -> str:
 
 
 def _plain_step(population_rows: Population, name: str) -> str | None:
-    """One unit (None) where a standard deviation is of that order, else one standard deviation; None for a category, or two values."""
+    """Return None for a move of one unit if a standard deviation is of that order, otherwise "sd"; None for a category or two values."""
     if name not in population_rows.table or not _many_valued(population_rows, name):
         return None
     sd = float(np.asarray(population_rows.table[name], dtype=float).std(ddof=1))
@@ -317,7 +317,7 @@ def _linear_effects(fit: Fit, c: Array, move: str, prob: float) -> list[EffectSe
 
 
 def no_estimate(fit: Fit) -> str:
-    """Why a number of this fit does not exist, in few words."""
+    """Return in a few words why a number of this fit does not exist."""
     if (
         fit.model.likelihood.may_diverge
         and not fit.solution.status.good
@@ -332,7 +332,7 @@ def _contrast_of_columns(
 ) -> tuple[Array, Array, Array, str, Array]:
     """c' beta (K,) for each outcome with its interval and, of a posterior, the probability that it is positive.
 
-    A multiple of one coefficient has the interval of that coefficient; the others Wald's, or one of the draws.
+    A multiple of one coefficient has the interval of that coefficient; others have Wald's interval, or an interval from the draws.
     """
     T = fit.model.likelihood.contrast_matrix
     beta = fit.solution.beta
@@ -385,7 +385,7 @@ def _contrast_of_columns(
 
 
 def _is_not_estimable(fit: Fit, G: Array) -> bool:
-    """Whether effects with gradients G have no estimate."""
+    """Return whether effects with gradients G have no estimate."""
     if fit.solution.null_space is not None:
         N = map_of_columns(fit.solution.null_space, fit.model.shape[1])
         return bool((np.abs(G @ N) > 1e-7 * (np.abs(G) @ np.abs(N)) + 1e-300).any())

@@ -30,7 +30,7 @@ def model_facts(fits: Mapping[str, Fit]) -> list[Fact]:
 
 
 def method_facts(fits: Mapping[str, Fit]) -> list[Fact]:
-    """How each fit was made, and how that ended."""
+    """Return the method of each fit and its status."""
     return _fact_lines([_of_method(fit) for fit in fits.values()])
 
 
@@ -99,12 +99,12 @@ def _describe_levels(model: Model) -> str:
 
 
 def sentence(text: str) -> str:
-    """With a capital and a full stop."""
+    """Return the text with a capital and a full stop."""
     return text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".")
 
 
 class Folded(NamedTuple):
-    """Findings that need attention, the worst first, each with its fits unless it is about all; and checks that passed."""
+    """Findings that need attention, the worst first, each with its fits unless it applies to all; and checks that passed."""
 
     attention: list[tuple[str, Finding]]
     passed: list[tuple[str, Finding]]

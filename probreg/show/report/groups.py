@@ -26,12 +26,12 @@ class GroupsSection(NamedTuple):
 
 
 def fits_of_groups(fits: Mapping[str, Fit]) -> dict[str, Fit]:
-    """Those with effects that vary by a group."""
+    """Return the fits with effects that vary by a group."""
     return {name: fit for name, fit in fits.items() if has_effects(fit.model)}
 
 
 def groups_section(comparison: Comparison) -> GroupsSection:
-    """The section on the fit that answers among those with effects of groups; the table has all fits."""
+    """Return the section on the main fit among the fits with effects by group; the table has all of these fits."""
     name, fit = judged_fit(fits_of_groups(comparison.fits))
     names = [str(param) for param in comparison.data["param"].values]
     scales = [j for j, param in enumerate(names) if param.startswith(OF_EFFECTS)]

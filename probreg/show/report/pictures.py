@@ -192,7 +192,7 @@ def coefficients_picture(fits: Mapping[str, Fit], prob: float) -> Shown:
 
 
 def influence_picture(fits: Mapping[str, Fit]) -> list[Shown]:
-    """Prior, likelihood and posterior of the fit that answers, where some prior is informative and no effect varies by a group."""
+    """Draw prior, likelihood and posterior of the main fit, if some prior is informative and no effect varies by a group."""
     judged, fit = judged_fit(fits)
     n_columns = int(columns_to_draw(fit.model).sum())
     if not n_columns or has_effects(fit.model):
@@ -214,7 +214,7 @@ def influence_picture(fits: Mapping[str, Fit]) -> list[Shown]:
 
 
 def diagnostic_pictures(fits: Mapping[str, Fit], prob: float) -> list[Shown]:
-    """Fit to the data, leverage, and chains where there are any."""
+    """Draw the agreement with the data, the leverage, and the chains if there are any."""
     judged, fit = judged_fit(fits)
     if fit.model.likelihood.outcomes or fit.model.likelihood.binary:
         caption = f"{judged}: observed shares against predicted probabilities, in bins; right when on the diagonal. The rows are those of the fit, which flatters it."
@@ -283,7 +283,7 @@ def judged_fit(fits: Mapping[str, Fit]) -> tuple[str, Fit]:
 def picture_of(
     title: str, caption: str, alt: str, draw: Callable[[], "Figure"]
 ) -> Shown:
-    """The picture that `draw` makes, or why there is none."""
+    """Return the picture from `draw`, or the reason why there is none."""
     try:
         figure = draw()
     except (DataError, Incompatible, NotConverged) as error:
