@@ -11,7 +11,7 @@ Array = np.ndarray
 
 
 def as_array(values: Any, label: str) -> Array:
-    """numpy's array of a list or array. A masked value becomes nan, or None if the values are no numbers.
+    """Convert a list or array to a NumPy array; a masked value becomes nan, or None if the values are not numbers.
 
     Raises DataError for rows of different lengths and for complex numbers, because no model uses an imaginary part.
 
@@ -63,9 +63,9 @@ def _fill_masked(values: Any) -> Array:
 
 
 def floats(values: Any, label: str, advice: str = "", *, copy: bool = True) -> Array:
-    """Floats of the same shape, from numbers and truth values; None is nan. DataError names the row and value that is none:
-    text that reads as a number is text all the same, and a date is no number. `advice` ends the sentence; without `copy`
-    floats stay where they are.
+    """Convert numbers, Booleans and None (nan) to floats of the same shape. DataError names the row and value of other types:
+    numeric text is not converted, and neither is a date. `advice` ends the sentence; without `copy`,
+    arrays of floats are not copied.
 
     >>> floats([1, None, True], "an offset")
     array([ 1., nan,  1.])
@@ -91,7 +91,7 @@ def floats(values: Any, label: str, advice: str = "", *, copy: bool = True) -> A
         place = next((i for i in odd if not reads_as_number(array.flat[i])), odd[0])
     elif (
         array.dtype.kind in "US" and array.size
-    ):  # a number that stands beside text has become text
+    ):  # numbers mixed with text have become text
         place = next((i for i, v in enumerate(array.flat) if not reads_as_number(v)), 0)
     elif array.size:
         place = 0
@@ -110,14 +110,14 @@ def floats(values: Any, label: str, advice: str = "", *, copy: bool = True) -> A
 
 
 def missing_objects(values: Array) -> Array:
-    """Where Python's objects are None, nan, NaT or NA."""
+    """Return a mask of the Python objects that are None, nan, NaT or NA."""
     import pandas as pd
 
     return np.asarray(pd.isna(values.ravel()), dtype=bool).reshape(values.shape)
 
 
 def _of_objects(values: Array, label: str) -> Array:
-    """Floats from Python's numbers, none of which may be beyond them."""
+    """Convert Python numbers to floats; raise DataError for numbers beyond their range."""
     try:
         return values.astype(float)
     except OverflowError:
@@ -136,7 +136,7 @@ def _of_objects(values: Array, label: str) -> Array:
 
 
 def reads_as_number(text: Any) -> bool:
-    """Whether a value, such as a text, is a number to Python."""
+    """Return whether Python can convert a value, such as a text, to a number."""
     try:
         float(text)
     except (TypeError, ValueError):
@@ -166,13 +166,13 @@ def same_rows(**given: Any) -> None:
 
 
 def brief(value: Any) -> str:
-    """A value as messages repeat it: its beginning, where it is long."""
+    """Shorten a value for a message."""
     text = " ".join(repr(value).split())
     return text if len(text) <= 60 else f"{text[:60]}..."
 
 
 def is_number(value: Any) -> bool:
-    """A real number or truth value, Python's, numpy's or a decimal."""
+    """Return whether a value is a real number or Boolean of Python or NumPy, or a Decimal."""
     from decimal import Decimal
 
     return isinstance(value, Real | Decimal | np.bool_)

@@ -43,7 +43,7 @@ from probreg.arguments.keywords import (
 from probreg.errors import DataError, Incompatible, ProbregError
 
 _LEAST, _LARGEST = 1e-140, 1e140  # of a number without ends
-# of anything that is counted: more is a typing error, and would exhaust memory
+# limit of counts: larger values are typing errors and would exhaust memory
 _MOST = 10**9
 _MADE = {
     "Model": "; make one with Model.from_formula or Model.from_arrays",
@@ -65,7 +65,7 @@ class ArgumentKind(ABC):
 
     @abstractmethod
     def read(self, value: Any) -> Any:
-        """The value as Python's own number, switch or word; ValueError, with better words or none, where it is not one."""
+        """Return the value as a Python number, bool or str; raise ValueError, with or without a message, if it is invalid."""
 
     def __repr__(self) -> str:
         return self.words
@@ -73,7 +73,7 @@ class ArgumentKind(ABC):
 
 @dataclass(frozen=True, repr=False)
 class Number(ArgumentKind):
-    """A real number between `low` and `high`; the ends count where they are `closed`, infinity where it is an end that counts."""
+    """A real number between `low` and `high`; `closed` marks allowed ends, and infinity is allowed only as such an end."""
 
     low: float = -math.inf
     high: float = math.inf
@@ -157,7 +157,7 @@ class Whole(ArgumentKind):
 
 @dataclass(frozen=True, repr=False)
 class Switch(ArgumentKind):
-    """True or False, and nothing that merely counts as one of them."""
+    """Exactly True or False."""
 
     words = "True or False"
 
@@ -189,7 +189,7 @@ class OneOf(ArgumentKind):
 
 @dataclass(frozen=True, repr=False)
 class Text(ArgumentKind):
-    """Any one word, such as a name that only the function knows."""
+    """Any text, such as a name that the function checks itself."""
 
     words = "text"
 
@@ -202,7 +202,7 @@ class Text(ArgumentKind):
 
 @dataclass(frozen=True)
 class RegistryName:
-    """Marks the words of a registry, which are for editors: any text passes, for the registry knows the word that is meant."""
+    """Marker for the names of a registry, for editors only: any text passes, because the registry checks names itself."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -246,7 +246,7 @@ class Columns(ArgumentKind):
             return float(self._element_kind.read(value))
         if isinstance(value, tuple) and set(map(type, value)) == {
             float
-        }:  # read before: quick, as columns may be many
+        }:  # already converted: a quick return, because there may be many columns
             array = np.array(value)
             size = np.abs(array)
             if (size <= _LARGEST).all() and not (
@@ -319,12 +319,8 @@ class Declared(NamedTuple):
     """The parsed annotation of an argument."""
 
     kinds: tuple[ArgumentKind, ...]
-    classes: tuple[
-        type, ...
-    ]  # beside: instances of these are for the function itself to read
-    own: (
-        bool  # one of them is a class of this package, so that anything else is refused
-    )
+    classes: tuple[type, ...]  # classes of values that the function reads itself
+    own: bool  # whether one of them is a class of this package, so that other objects are invalid
 
     @property
     def reader_of_text(self) -> Callable[[str], Any] | None:

@@ -1,4 +1,4 @@
-"""The coordinates in which a fit does its arithmetic: columns that are centred, scaled and, where needed, decorrelated."""
+"""The coordinates for the arithmetic of a fit: columns that are centred, scaled and, if necessary, decorrelated."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -34,9 +34,9 @@ class Frame:
 
     @classmethod
     def of(cls, mean: Array, sd: Array, intercept: int | None) -> "Frame":
-        """The frame of columns with these means and standard deviations, without `mix`.
+        """Return the frame of columns with these means and standard deviations, without `mix`.
 
-        Constant columns are not centred, and no column is without an intercept.
+        Constant columns are not centred; without an intercept, no column is centred.
         """
         size = np.hypot(mean, sd)
         constant = sd <= _CONSTANT * size
@@ -49,13 +49,13 @@ class Frame:
 
     @classmethod
     def of_raw(cls, p: int) -> "Frame":
-        """The frame of p columns as they are."""
+        """Return the frame of p unchanged columns."""
         return cls(np.zeros(p), np.ones(p), None)
 
     def with_mix(self, X: Array, columns: Array | None = None) -> "Frame":
-        """The frame with the `mix` of some columns of the rows X (n, p), where these are ill conditioned.
+        """Return the frame with a `mix` of some columns of the rows X (n, p), if they are ill conditioned.
 
-        Columns that are combinations of earlier ones stay as they are.
+        Columns that are combinations of earlier columns stay unchanged.
         """
         if columns is None:
             mixed = np.arange(X.shape[1])
@@ -85,7 +85,7 @@ class Frame:
         return replace(self, mix=np.asarray(inverse_upper(R), dtype=float), mixed=mixed)
 
     def rows(self, X: Array) -> Array:
-        """The rows of u at rows X (n, p)."""
+        """Return the rows of u at rows X (n, p)."""
         centred = X - self.shift
         standardised = np.divide(centred, self.scale, out=centred)
         if self.mix is None:
@@ -173,7 +173,7 @@ class Frame:
 
     @cached_property
     def T(self) -> Array:
-        """(p, p) with beta = T gamma."""
+        """The matrix T (p, p) with beta = T gamma."""
         # x_j = shift_j + scale_j u_j: beta_j = gamma_j / scale_j, beta_0 = gamma_0 - sum_j gamma_j shift_j / scale_j.
         refuse_too_wide(len(self.scale))
         matrix = np.diag(1.0 / self.scale)
@@ -186,7 +186,7 @@ class Frame:
 
     @cached_property
     def T_inverse(self) -> Array:
-        """(p, p) with gamma = T_inverse beta."""
+        """The inverse of T (p, p), with gamma = T_inverse beta."""
         refuse_too_wide(len(self.scale))
         matrix = np.diag(self.scale)
         if self.intercept is not None:

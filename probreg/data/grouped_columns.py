@@ -1,4 +1,4 @@
-"""Columns of varying effects that are not written out: a number of the group and K numbers z for each row, and their products.
+"""Unwritten columns of varying effects: the group's number and K numbers z for each row, and matrix products.
 
 `ArrowColumns` is a matrix [Z, X]: the columns Z of the leading grouping factor, and others behind it, grouped or written out. Its Gram
 matrix is an arrow: G blocks (K, K), their border, and the corner of the others.
@@ -12,7 +12,7 @@ import numpy as np
 from probreg.data.terms.grouped import GroupedTerm
 
 Array = np.ndarray
-_ROWS = 8192  # looked at together, where each asks for a part of a matrix
+_ROWS = 8192  # processed together, when each row needs a part of a matrix
 
 
 class GroupColumns(NamedTuple):
@@ -88,11 +88,11 @@ class GroupColumns(NamedTuple):
         return products
 
     def same_groups(self, other: "GroupColumns") -> bool:
-        """Rows are of one group here where they are there."""
+        """Return whether both have the same group in every row."""
         return self.groups == other.groups and bool((self.codes == other.codes).all())
 
     def beside(self, other: "GroupColumns") -> "GroupColumns":
-        """The effects of both, of the same groups."""
+        """Return the effects of both for the same groups."""
         return GroupColumns(self.codes, np.hstack([self.Z, other.Z]), self.groups)
 
 
@@ -108,7 +108,7 @@ class ArrowGram(NamedTuple):
         return ArrowGram(self.lead, self.cross[..., :k], self.rest[:k, :k])
 
     def times(self, a: Array, c: Array) -> tuple[Array, Array]:
-        """This matrix times columns a (G, K, s) and c (r, s)."""
+        """Return this matrix times columns a (G, K, s) and c (r, s)."""
         above = self.lead @ a + self.cross @ c
         return above, np.tensordot(self.cross, a, ((0, 1), (0, 1))) + self.rest @ c
 
@@ -205,7 +205,7 @@ class ArrowColumns(NamedTuple):
             )
         for i, (o, places) in enumerate(zip(self.others, grouped)):
             shape = (o.groups, o.effects)
-            # of the leading factor, of dense columns, of its own
+            # terms of the leading factor, of dense columns, and of its own block
             borders = border[..., places].reshape(*border.shape[:2], *shape)[
                 codes, :, o.codes
             ]

@@ -1,4 +1,4 @@
-"""The columns of a Gaussian process at rows given as arrays: a covariance function of all of them, no formula needed."""
+"""The columns of a Gaussian process of all columns of an array, without a formula."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -32,12 +32,12 @@ from probreg.kernels import (
 from probreg.kernels.row_values import exact_by_cholesky
 
 Array = np.ndarray
-_MOST_NAMED = 10  # inputs that the name of the term lists
+_MOST_NAMED = 10  # maximum number of inputs listed in the name of the term
 
 
 @dataclass(frozen=True, eq=False)
 class KernelColumns(ArrayColumns):
-    """The columns of a process of given inputs, with a column of ones in front when `intercept` is set."""
+    """The columns of a process of given inputs, after a column of ones if `intercept` is set."""
 
     process: ProcessTerm
     names: tuple[str, ...]
@@ -70,7 +70,7 @@ class KernelColumns(ArrayColumns):
         return {self.process.key: self.process.inputs}
 
     def matrix(self, data: Any) -> Array:
-        """The columns at an array (n, d) of the inputs in their order, or a table or mapping that names them."""
+        """Return the columns at an array (n, d) of the inputs in order, or at a table or mapping that names them."""
         return self.behind_ones(self.process.columns_at(self.given_at(data)))
 
     def inputs_at(self, data: Any) -> dict[str, Array]:
@@ -167,7 +167,7 @@ def design_of_kernel(
     names = plain.columns
     basis_settings = settings or {}
     w = plain.weights if plain.precision is None else plain.precision
-    # rows of weight 0 are as absent
+    # rows of weight 0 are treated as absent
     x = inputs if w is None else inputs[w > 0]
     if w is None or plain.weight_kind != "frequency":
         counts = None
@@ -225,7 +225,7 @@ def _starting_kernel(
 
 
 def _columns_where_known(term: ProcessTerm, x: Array, w: Array | None) -> Array:
-    """The columns at rows (n, d) of weights w, nan at a row of weight 0 that is beyond the range of the basis."""
+    """Return the columns at rows (n, d) with weights w; nan at a row of weight 0 outside the range of the basis."""
     columns = np.full((len(x), term.basis.size), np.nan)
     if w is None:
         counted = np.ones(len(x), dtype=bool)
@@ -243,6 +243,6 @@ def _has_length(kernel: CovarianceFunction) -> bool:
 
 
 def _key_of(names: Sequence[str]) -> str:
-    """The term as a formula writes it; of many inputs the first and the last."""
+    """Return the term as written in a formula; for many inputs, with only the first and the last."""
     written = [column_written(name) for name in names]
     return f"gp({', '.join(written if len(names) <= _MOST_NAMED else [written[0], '...', written[-1]])})"

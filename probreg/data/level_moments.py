@@ -1,4 +1,4 @@
-"""Moments of rows with factors as codes: residuals of the other columns within the levels of one factor, and the moments of all columns.
+"""Moments of rows with coded factors, from residuals of the other columns within the levels of one factor.
 
 With D the leading indicators, d_g = sum over the rows of level g of w_i, l_g >= 0 a precision about b_g, and u_i the other columns and y,
 
@@ -22,7 +22,7 @@ Array = np.ndarray
 
 
 class Within(NamedTuple):
-    """The residuals of other columns and y within the levels."""
+    """The residuals of the other columns and y within the levels of a factor."""
 
     factor: Array  # (r + 1, r + 1)
     means: Array  # (G, r + 1), m_g
@@ -44,7 +44,7 @@ def select_leading_part(X: LazyColumns) -> tuple[int, Array, Array]:
 
 
 def indicators(part: GroupColumns) -> Array:
-    """The columns of a factor, written out."""
+    """Return the columns of a factor as an array."""
     try:
         return np.asarray(LazyColumns(np.zeros((len(part.codes), 0)), (part,)))
     except DataError as error:
@@ -60,7 +60,7 @@ def within_levels(
     level_codes: Array,
     center: Array | None = None,
 ) -> Within:
-    """The columns V (n, r + 1), y last, less their means by level; a level without rows and precision has means of zero.
+    """Subtract the means by level from the columns V (n, r + 1), y last; a level without rows and precision has means of zero.
 
     `V` is overwritten.
     """
@@ -132,7 +132,7 @@ def spreads_of_columns(X: LazyColumns, weights: Array) -> tuple[Array, Array]:
 
 
 def dropped_beside_levels(X: LazyColumns, y: Array, weights: Array | None) -> Array:
-    """The places of other columns that are combinations of the levels of the largest factor and of earlier ones."""
+    """Return the places of other columns that are combinations of the levels of the largest factor and of earlier columns."""
     k, lead, border = select_leading_part(X)
     other_parts = [indicators(part) for j, part in enumerate(X.tail) if j != k]
     within = within_levels(

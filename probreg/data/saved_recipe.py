@@ -1,4 +1,4 @@
-"""A recipe of columns from the plain data that it was saved as, of each of its kinds."""
+"""Restore a recipe of columns of any kind from its saved plain data."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,7 +10,7 @@ from probreg.errors import DataError
 
 
 def recipe_from_json(saved: Mapping[str, Any]) -> ColumnRecipe:
-    """The recipe that `to_json` wrote. DataError for invalid content; nothing in it is executed."""
+    """Return the recipe that `to_json` wrote. DataError for invalid content; nothing in it is executed."""
     if saved.get("kind") == "plain":
         columns = saved.get("columns")
         intercept = saved.get("intercept")

@@ -19,7 +19,7 @@ from probreg.system.memory import in_bytes
 
 Array = np.ndarray
 UNWRITTEN = 64 * 10**6  # bytes from which columns are left unwritten
-MOST = 2 * 10**9  # bytes that are written out where an algorithm asks
+MOST = 2 * 10**9  # bytes that may be written out if an algorithm needs an array
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +39,7 @@ class LazyColumns:
     tail: tuple[GroupColumns, ...]
     firsts: tuple[int, ...] | None = None
 
-    __array_priority__ = 100.0  # array @ this asks this
+    __array_priority__ = 100.0  # array @ this calls this class
     ndim = 2
     dtype = np.dtype(float)
 
@@ -97,7 +97,7 @@ class LazyColumns:
 
     @cached_property
     def head_places(self) -> Array:
-        """(q,) the columns that the head is."""
+        """The places (q,) of the head's columns."""
         is_head = np.ones(self.shape[1], dtype=bool)
         for first, c in zip(self.starts, self.tail):
             is_head[first : first + c.groups * c.effects] = False
@@ -198,7 +198,7 @@ class LazyColumns:
     __radd__, __rmul__ = __add__, __mul__
 
     def without_effects(self, rows: Sequence[Array | None]) -> "LazyColumns":
-        """The same with zeros in the columns of each term of varying effects at its rows (n,) bool; None of none."""
+        """Return the matrix with zeros in the columns of each term of varying effects at its rows (n,) bool; None for no rows."""
         pairs = zip(self.tail, rows, strict=True)
         tail = (
             c if w is None else c._replace(Z=np.where(w[:, None], 0.0, c.Z))
@@ -260,7 +260,7 @@ class LazyColumns:
 
 @dataclass(frozen=True, eq=False)
 class Transposed:
-    """X' of columns that are not written out, which multiplies."""
+    """The transpose X' of unwritten columns, for matrix products."""
 
     of: LazyColumns
 
@@ -336,14 +336,14 @@ def stack_rows(X: Any, Y: Any) -> Any:
 
 
 def written_where_small(X: Any) -> Any:
-    """An array where that is small, as of `beside_groups`."""
+    """Return an array if it is small, as in `beside_groups`."""
     if isinstance(X, LazyColumns) and 8 * X.size <= UNWRITTEN:
         return np.asarray(X)
     return contiguous(X)
 
 
 def combine_columns(parts: Sequence[Any], weights: Array) -> Any:
-    """sum_k w_ik X_k (n, p) of columns at rows that keep their groups, with weights (n, K) that sum to zero in each row."""
+    """Return sum_k w_ik X_k (n, p) for rows that keep their groups, with weights (n, K) that sum to zero in each row."""
 
     def total(arrays: list[Array]) -> Array:
         # sum_k w_k (X_k - X_0), which is 0 for a column that stays as it is, and not rounding
@@ -378,7 +378,7 @@ def all_close(X: Any, Y: Any) -> bool:
 
 
 def contiguous(X: Any) -> Any:
-    """Floats in C order; columns that are not written out as they are."""
+    """Return floats in C order; unwritten columns are returned unchanged."""
     if isinstance(X, LazyColumns):
         return X
     return np.ascontiguousarray(X, dtype=float)

@@ -1,4 +1,4 @@
-"""The kinds of weights of rows. They are never guessed: a plain array has whole numbers, the frequencies.
+"""The kinds of row weights. They are always explicit: a plain array contains whole numbers, the frequencies.
 
 | kind | a row of weight w | n | given as |
 | --- | --- | --- | --- |
@@ -36,7 +36,7 @@ class RowWeights:
     kind : str
         "precision" or "sampling".
     values : array (n,) or str
-        One number per row, or the name of a column where a table is read.
+        One number per row, or the name of a column of a table.
     """
 
     kind: WeightKind
@@ -44,7 +44,7 @@ class RowWeights:
 
 
 if TYPE_CHECKING:
-    # One frequency per row, the name of their column, or weights that say their kind.
+    # One frequency per row, the name of a column of frequencies, or weights with their kind.
     WeightsLike = ArrayLike | str | RowWeights
 else:
     WeightsLike = Any
@@ -59,7 +59,7 @@ def precision(w: ArrayLike | str) -> RowWeights:
     Parameters
     ----------
     w : array (n,) or str
-        Relative precisions, finite, not negative, in units of 1 / sigma^2; 0 leaves a row out. Or a column's name.
+        Relative precisions, finite, not negative, in units of 1 / sigma^2; 0 drops a row. Or a column's name.
 
     Returns
     -------
@@ -85,7 +85,7 @@ def sampling(w: ArrayLike | str) -> RowWeights:
     Parameters
     ----------
     w : array (n,) or str
-        Weights in any unit, finite, not negative; 0 leaves a row out. Or a column's name.
+        Weights in any unit, finite, not negative; 0 drops a row. Or a column's name.
 
     Returns
     -------
@@ -108,7 +108,7 @@ def sampling(w: ArrayLike | str) -> RowWeights:
 
 
 def read_weights(weights: Any) -> tuple[WeightKind, Any]:
-    """The kind of weights, and their values or the name of their column; plain ones are frequencies."""
+    """Return the kind of weights, and their values or the name of their column; plain weights are frequencies."""
     if isinstance(weights, RowWeights):
         if weights.values is None:
             raise DataError(
@@ -138,7 +138,7 @@ def named_weights(text: str | None) -> str | RowWeights | None:
 
 
 def kind_of_blocks(weights: Callable[[Any], RowWeights] | None) -> WeightKind:
-    """The kind of the weights that come with blocks of rows: None, `precision` or `sampling` itself."""
+    """Return the kind of weights in blocks of rows, from None or the function `precision` or `sampling`."""
     if weights is None:
         return "frequency"
     if weights is precision:
@@ -152,7 +152,7 @@ def kind_of_blocks(weights: Callable[[Any], RowWeights] | None) -> WeightKind:
 
 
 def check_values(values: Array, kind: WeightKind, row: Callable[[int], str]) -> Array:
-    """Finite numbers, not negative, whole where they are frequencies. `row` names the row at a position in the error."""
+    """Check weights: finite, not negative, whole numbers for frequencies. `row` names the row at a position in the error."""
     bad = np.flatnonzero(~np.isfinite(values) | (values < 0))
     if len(bad):
         raise DataError(

@@ -1,4 +1,4 @@
-"""One term of a formula as an expression: it is read only if every node of its syntax tree is in the tables below.
+"""One term of a formula as an expression, which is valid only if every node of its syntax tree is in the tables below.
 
 No text is handed to `eval`, and no attribute is looked up by a name that is not in a table. Functions and columns are in different
 tables, so that a column called `log` does not replace the function.
@@ -22,7 +22,7 @@ from probreg.formula.text import (
 
 # ---- the language ------------------------------------------------------------------------------------------------------
 
-# functions of numbers by row, and how many they take
+# elementwise functions, with their number of arguments
 FUNCTIONS: dict[str, int] = dict.fromkeys(
     ("log", "log10", "log2", "log1p", "exp", "expm1", "sqrt", "square", "abs", "sign", "floor", "ceil", "round", "sin", "cos",
      "tan", "arcsin", "arccos", "arctan", "sinh", "cosh", "tanh", "arcsinh", "arccosh", "arctanh"), 1,
@@ -33,7 +33,7 @@ ARITHMETIC: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
     ast.NotEq: operator.ne,
 }  # fmt: skip
 _CUBIC = ("df", "knots", "lower_bound", "upper_bound", "extrapolation", "constraints")
-# transforms that learn from the training rows: one column, and then options, in the order of `transforms`
+# transforms that learn from the training rows: one column, followed by options, in the order of `transforms`
 STATEFUL: dict[str, tuple[str, ...]] = {
     "poly": ("degree", "raw"),
     "bs": ("df", "knots", "degree", "include_intercept", "lower_bound", "upper_bound", "extrapolation"),
@@ -54,7 +54,7 @@ CONTRASTS: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 # contrasts as patsy and statsmodels spell them: Treatment("b") is contr.treatment("b")
 PATSY = {"Treatment": "treatment", "Sum": "sum"}
-# functions and operators that other packages have, and how to write them here; {0}, {1} are the arguments
+# functions and operators of other packages, and their spelling here; {0}, {1} are the arguments
 HINTS = {
     "factor": "C({0})", "as.factor": "C({0})", "ns": "cr({0}, df=4)", "cbind": "p({0}, n), n the number of trials", "Q": "`{0}`",
     "ifelse": "where({0}, {1}, {2})", "pmin": "minimum({0}, {1})", "pmax": "maximum({0}, {1})",
@@ -82,7 +82,7 @@ class Expression:
     alias: Mapping[str, str] = field(default_factory=dict)
 
     def name_of(self, node: ast.AST) -> str | None:
-        """The column that a node is; None for other nodes."""
+        """Return the column of a node that is a name; None for other nodes."""
         if isinstance(node, ast.Name):
             return self.alias.get(node.id, node.id)
         return None
@@ -94,27 +94,27 @@ class Expression:
 
     @property
     def function(self) -> str:
-        """The function of which it is one call; "" for other expressions."""
+        """The function, if the expression is one call; "" for other expressions."""
         return function_of(self.tree)
 
     @property
     def coding_call(self) -> ast.Call | None:
-        """The `C(...)` it consists of, if it does."""
+        """The call, if the expression is one `C(...)`; else None."""
         return self._call_of("C")
 
     @property
     def smooth(self) -> ast.Call | None:
-        """The smooth function it consists of, if it does."""
+        """The call, if the expression is one smooth function; else None."""
         return self._call_of(*SMOOTHS)
 
     @property
     def process(self) -> ast.Call | None:
-        """The Gaussian process it consists of, if it does."""
+        """The call, if the expression is one Gaussian process; else None."""
         return self._call_of("gp")
 
     @property
     def alone(self) -> ast.Call | None:
-        """The smooth function or the process it consists of, if it does."""
+        """The call, if the expression is one smooth function or process; else None."""
         return self._call_of(*STANDALONE)
 
     def _call_of(self, *functions: str) -> ast.Call | None:
@@ -129,13 +129,13 @@ class Expression:
 
     @property
     def by(self) -> str | None:
-        """The column that multiplies the smooth function it consists of, if there is one."""
+        """The column that multiplies the smooth function (`by=`), if any."""
         words = self.smooth.keywords if self.smooth else []
         return next((self.name_of(w.value) for w in words if w.arg == "by"), None)
 
     @property
     def learns(self) -> bool:
-        """Whether a piece of it keeps something of the rows it is first computed at, such as a mean or knots.
+        """Whether a part of it learns from the training rows, such as a mean or knots.
 
         >>> parse_expression("center(x)").learns, parse_expression("log(x)").learns
         (True, False)
@@ -146,7 +146,7 @@ class Expression:
 
     @property
     def variables(self) -> tuple[str, ...]:
-        """The columns it reads, in order of appearance."""
+        """The columns that it uses, in order of appearance."""
         names = _column_names(self.tree)
         return tuple(dict.fromkeys(self.alias.get(name, name) for name in names))
 
@@ -170,11 +170,11 @@ class Expression:
         return rewrite_names(text, self.alias)
 
     def part(self, node: ast.expr) -> "Expression":
-        """A node as an expression of its own."""
+        """Return a node as a separate expression."""
         return Expression(self.written(node), node, self.alias)
 
     def make_error(self, node: ast.AST, reason: str = "") -> DataError:
-        """The error for a piece of it that is not in the tables."""
+        """Return the error for a part of it that is not in the tables."""
         if not reason:
             reason = "a formula has columns, numbers, arithmetic and its own functions, and runs no Python"
         return DataError(
@@ -197,7 +197,7 @@ def parse_expression(text: str) -> Expression:
 
 
 def function_of(node: ast.AST) -> str:
-    """The name called: `log` for log and for np.log, where np.log is one allowed word and never a look-up; "" for other nodes."""
+    """Return the name of a called function: `log` for log and for np.log (a fixed word, never an attribute look-up); "" for other nodes."""
     match node:
         case ast.Call(func=ast.Name(id=name)):
             return name
@@ -207,7 +207,7 @@ def function_of(node: ast.AST) -> str:
 
 
 def contrast_of(node: ast.AST) -> str | None:
-    """The name of the contrast that a node is, with arguments or without."""
+    """Return the name of a contrast node, with or without arguments; None for other nodes."""
     match node.func if isinstance(node, ast.Call) else node:
         case ast.Attribute(value=ast.Name(id="contr"), attr=name) if name in CONTRASTS:
             return name
@@ -217,7 +217,7 @@ def contrast_of(node: ast.AST) -> str | None:
 
 
 def is_text(node: ast.AST) -> bool:
-    """Whether a node is a text between quotes."""
+    """Return whether a node is a quoted text."""
     return isinstance(node, ast.Constant) and isinstance(node.value, str)
 
 
@@ -233,7 +233,7 @@ def _is_literal(node: ast.AST) -> bool:
 
 
 def _column_names(node: ast.AST, *, computed: bool = False) -> Iterator[str]:
-    """Names of columns, of all or of those that are `computed` with."""
+    """Yield the names of all columns, or only of columns that are `computed` with."""
     name = function_of(node)
     match node:
         case ast.Name():
@@ -258,7 +258,7 @@ def _column_names(node: ast.AST, *, computed: bool = False) -> Iterator[str]:
                 yield from _column_names(child, computed=computed)
 
 
-# ---- what it may say ---------------------------------------------------------------------------------------------------
+# ---- validation -----------------------------------------------------------------------------------------------------------
 
 
 def checked_expression(expression: Expression, *, inside: bool = False) -> Expression:
@@ -300,7 +300,7 @@ def _check_node(
 
 
 def _check_call(expression: Expression, call: ast.Call, *, outermost: bool) -> None:
-    """Raise DataError unless a call is of a known function, its columns are expressions and its options literals."""
+    """Raise DataError unless a call has a known function, valid columns and literal options."""
     name = function_of(call)
     if name in FUNCTIONS or name == "I":
         n_arguments = FUNCTIONS.get(name, 1)
@@ -337,7 +337,7 @@ def _check_call(expression: Expression, call: ast.Call, *, outermost: bool) -> N
 def _split_arguments(
     expression: Expression, call: ast.Call, name: str
 ) -> tuple[list[ast.expr], dict[str, ast.expr]]:
-    """The columns of a call, and its options by name."""
+    """Return the columns of a call, and its options by name."""
     words = OPTIONS[name]
     keywords = {word.arg or "**": word.value for word in call.keywords}
     several = name in STANDALONE
@@ -364,7 +364,7 @@ def _split_arguments(
 
 
 def _describe_unknown(expression: Expression, call: ast.Call) -> str:
-    """How to write a function of another package, or the function with the most similar name."""
+    """Return the spelling of another package's function, or the function with the most similar name."""
     if not isinstance(call.func, ast.Name):
         return ""
     name = expression.alias.get(call.func.id, call.func.id)
@@ -409,7 +409,7 @@ def _check_contrast(expression: Expression, node: ast.expr) -> None:
 def _check_sizes(
     expression: Expression, name: str, options: Mapping[str, ast.expr]
 ) -> None:
-    """Raise DataError for a basis of more columns than are made, before any is."""
+    """Raise DataError for a basis with too many columns before any column is made."""
     for word in ("df", "degree", "k"):
         match options.get(word):
             case ast.Constant(value=int() | float() as size) if size > MOST_BASIS:
@@ -430,6 +430,6 @@ def _check_sizes(
 def literal_arguments(
     call: ast.Call, after: int = 0
 ) -> tuple[list[Any], dict[str, Any]]:
-    """The arguments of a checked call from one on, and those by name, all of them literals."""
+    """Return the literal arguments of a checked call: by position from a given one on, and by name."""
     keywords = {w.arg: ast.literal_eval(w.value) for w in call.keywords if w.arg}
     return [ast.literal_eval(node) for node in call.args[after:]], keywords

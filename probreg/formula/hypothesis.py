@@ -54,7 +54,7 @@ class Restriction:
     value: float
 
     def words(self, names: Sequence[str]) -> str:
-        """The same as a text.
+        """Format the restriction as text.
 
         >>> Restriction({0: 1.0, 1: -2.5}, ">", 3.0).words(["x1", "x2"])
         'x1 - 2.5 x2 > 3'
@@ -73,7 +73,7 @@ class Restriction:
 
 
 def matrix(restrictions: Sequence[Restriction], size: int) -> tuple[Array, Array]:
-    """L (q, size) and r (q,) with L beta (relation) r."""
+    """Return L (q, size) and r (q,) with L beta (relation) r."""
     L = np.zeros((len(restrictions), size))
     for i, restriction in enumerate(restrictions):
         for j, c in restriction.weights.items():
@@ -85,9 +85,9 @@ def parse_hypothesis(
     text: str, columns: Sequence[str], outcomes: Sequence[str] = (), *, terms: Mapping[str, Sequence[int]] = MappingProxyType({}),
     smooth: Iterable[str] = (),
 ) -> list[Restriction]:  # fmt: skip
-    """The restrictions of a text, coefficients numbered column first, then outcome. DataError for what is no such text.
+    """Return the restrictions of a text, coefficients numbered column first, then outcome. DataError for invalid text.
 
-    `terms` have the numbers of their columns; those that are `smooth` have no joint test.
+    `terms` maps each term to the numbers of its columns; terms in `smooth` have no joint test.
 
     >>> for r in parse_hypothesis("x1 + 2*x2 = 3, x1 = `C(g)[T.b]`", ["x1", "x2", "C(g)[T.b]"]): print(dict(r.weights), r.relation, r.value)
     {0: 1.0, 1: 2.0} = 3.0
@@ -115,7 +115,7 @@ def parse_hypothesis(
 def _name_coefficients(
     columns: Sequence[str], outcomes: Sequence[str], terms: Mapping[str, Sequence[int]]
 ) -> dict[str, "Coefficient"]:
-    """The numbers of the coefficients by their names: of each column for one outcome or all of them, and of each term.
+    """Return the numbers of the coefficients by name: each column for one or all outcomes, and each term.
 
     >>> {name: known.numbers for name, known in _name_coefficients(["x"], ["b", "c"], {}).items()}
     {'x': (0, 1), 'b: x': (0,), 'x: b': (0,), 'c: x': (1,), 'x: c': (1,)}
@@ -221,7 +221,7 @@ class _Reader:
             raise self.fail(f"it cannot be read, {reason[:100]}") from None
 
     def _pattern_of_names(self) -> str:
-        """A pattern of the names that need no backquotes, the longest first."""
+        """Return a regular expression for the names without backquotes, the longest first."""
         patterns = []
         for name in sorted(self.known, key=len, reverse=True):
             first = re.split(r"\W", name)[0]
@@ -255,11 +255,11 @@ class _Reader:
 
     @cached_property
     def _names_by_spelling(self) -> dict[str, str]:
-        """The names by their spelling with colons without spaces."""
+        """The names, by their spelling without spaces around colons."""
         return {re.sub(r"\s*:\s*", ":", name): name for name in self.known}
 
     def _refuse_ambiguous(self, name: str) -> None:
-        """Raise DataError for a name without backquotes that also reads as a sum of other names."""
+        """Raise DataError for a name without backquotes that can also be parsed as a sum of other names."""
         if name in self.names or not re.search(r"[-+*/(),]|^\s*[\d.]", name):
             return
         try:
@@ -287,7 +287,7 @@ class _Reader:
         return f"; there are: {', '.join(names)}"
 
     def restrictions(self) -> list[Restriction]:
-        """a = b = c is a = b and b = c; a name alone is that name = 0."""
+        """Return the restrictions: a = b = c means a = b and b = c; a name alone means that it is 0."""
         restrictions = list[Restriction]()
         for node in self.tree.elts if isinstance(self.tree, ast.Tuple) else [self.tree]:
             if isinstance(node, ast.Name):
@@ -336,7 +336,7 @@ class _Reader:
         return restrictions
 
     def linear(self, node: ast.expr) -> Linear:
-        """A sum of multiples of coefficients and a constant."""
+        """Return a node as a sum of multiples of coefficients and a constant."""
         later = list[tuple[ast.operator, ast.expr]]()
         while isinstance(node, ast.BinOp):  # a long sum is as deep as it has terms
             later.append((node.op, node.right))

@@ -36,7 +36,7 @@ Counted = Literal["p", "counts"]
 
 @dataclass(frozen=True)
 class Factor:
-    """A piece of a term: its expression, which is not checked yet, and the text it is filed under, which reads as it again."""
+    """A factor of a term: its expression, not checked yet, and its canonical text, which parses to the same expression."""
 
     key: str
     expression: Expression = field(compare=False)
@@ -55,7 +55,7 @@ class Terms:
     offsets: tuple[str, ...] = ()
 
     def add(self, other: "Terms") -> "Terms":
-        """The union of two sums; the later choice of the intercept counts."""
+        """Return the union of two sums; the later choice of the intercept applies."""
         new = {key: t for key, t in other.terms.items() if key not in self.terms}
         intercept = self.one if other.one is None else other.one
         bars = self.bars + other.bars
@@ -65,15 +65,15 @@ class Terms:
 
     @property
     def additive_parts(self) -> tuple[str, ...]:
-        """The pieces that are only added: bars and offsets."""
+        """The parts that can only be added: bars and offsets."""
         offsets = (f"offset({text})" for text in self.offsets)
         return (*(bar.key for bar in self.bars), *offsets)
 
 
 @dataclass(frozen=True)
 class FormulaLayout:
-    """A formula taken apart: the response (several expressions where a row counts), the terms by degree and their factors,
-    each by the text it is filed under."""
+    """The parts of a formula: the response (several expressions for counts), the terms by degree and their factors,
+    each with its canonical text as key."""
 
     text: str
     response: str
@@ -87,14 +87,14 @@ class FormulaLayout:
 
     @property
     def counted(self) -> Counted | None:
-        """ "p" for successes of trials, "counts" for counts by class, None for a response of one value per row."""
+        """ "p" for successes of trials, "counts" for counts by class, None for a response with one value per row."""
         if len(self.outcome) == 1:
             return None
         return "p" if self.response.startswith("p(") else "counts"
 
     @property
     def trials(self) -> tuple[Expression, ...]:
-        """The expressions of the response that sum to the trials of a row; none where a row does not count."""
+        """The expressions of the response that sum to the trials of a row; none for a response without counts."""
         if self.counted == "counts":
             return self.outcome
         return self.outcome[1:]
@@ -122,7 +122,7 @@ class FormulaLayout:
 
     @property
     def variables(self) -> tuple[str, ...]:
-        """The columns the terms read, in order of appearance; columns of groups last."""
+        """The columns that the terms use, in order of appearance; grouping columns last."""
         groups = (name for bar in self.bars for name in bar.group)
         return tuple(dict.fromkeys([*self.factor_variables, *groups]))
 
@@ -132,7 +132,7 @@ class FormulaLayout:
         return tuple(dict.fromkeys(name for e in self.outcome for name in e.variables))
 
     def called(self, text: str) -> str:
-        """A factor as users call it in the names of columns: the name of its column, or its expression."""
+        """Return the name of a factor in column names: the name of its column, or its expression."""
         name = self.factors[text].column
         return text if name is None else name
 
@@ -148,7 +148,7 @@ class Bar:
 
     @property
     def key(self) -> str:
-        """The term as it is called, such as "(Days | Subject)"."""
+        """The name of the term, such as "(Days | Subject)"."""
         return f"({self.effects.text} {'|' if self.correlated else '||'} {self.by})"
 
     @property
@@ -165,7 +165,7 @@ class Bar:
         )
 
     def same(self, bar: "Bar") -> bool:
-        """Whether it is the same term, however it is spelled."""
+        """Return whether it is the same term, regardless of spelling."""
         return (
             self.varying == bar.varying
             and set(self.group) == set(bar.group)
@@ -265,7 +265,7 @@ def joined_offsets(*offsets: str | None) -> str | None:
 
 
 def _refuse_standalone(terms: Iterable[Term], text: str) -> None:
-    """Raise DataError for a smooth function or a process in these terms, which neither can be a part of."""
+    """Raise DataError for a smooth function or a process inside these terms."""
     for factor in (factor for term in terms for factor in term):
         if factor.expression.process:
             raise DataError(
@@ -314,7 +314,7 @@ def refuse_twice(bars: Sequence[Bar], where: str) -> None:
 
 
 def read_bar_term(text: str) -> Bar | None:
-    """The one term that a text is, with its brackets or without them, such as "Days | Subject"; None if it is none."""
+    """Return the bar in a text, with or without brackets, such as "Days | Subject"; None if it is not a bar."""
     bracketed = text if text.strip().startswith("(") else f"({text})"
     try:
         python = PythonText(bracketed)
@@ -325,7 +325,7 @@ def read_bar_term(text: str) -> Bar | None:
     return bars[0] if len(bars) == 1 else None
 
 
-# ---- formulas whose `.` is not written out yet -------------------------------------------------------------------------
+# ---- formulas with a `.` that is not expanded --------------------------------------------------------------------------
 
 
 def has_dot(text: str) -> bool:
@@ -334,7 +334,7 @@ def has_dot(text: str) -> bool:
 
 
 def expand(text: str, names: tuple[str, ...]) -> str:
-    """The formula with `.` on its right written out as `names`, quoted where they are not plain words."""
+    """Return the formula with `.` on the right side replaced by `names`, quoted if necessary."""
     _, right, _ = _parse_sides(text)
     for bar in _bars_of(right):
         if any(_is_dot(node) for node in ast.walk(bar)):
@@ -537,7 +537,7 @@ class _Reader:
         return total
 
     def _cross(self, a: Terms, b: Terms) -> Terms:
-        """The products of every term of a with every term of b."""
+        """Return the products of every term of a with every term of b."""
         shown = shown_formula(self.text)
         union = a.add(b)
         if union.additive_parts:
@@ -612,7 +612,7 @@ class _Reader:
         )
 
     def _write(self, node: ast.expr) -> str:
-        """A node as a formula writes it."""
+        """Return a node as written in a formula."""
         match node:
             case ast.Tuple(elts=parts):
                 text = " + ".join(map(self._write, parts))

@@ -23,7 +23,7 @@ from probreg.errors import DataError
 
 DEEPEST = 150  # operations within operations
 DEEPEST_BRACKETS = 50  # brackets within brackets
-_SHOWN = 120  # letters of a formula or term that a message repeats
+_SHOWN = 120  # maximum length of a formula or term in a message
 STRING = r""""(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'"""
 QUOTED = r"`(?:[^`\\]|\\.)*`"
 _TOKEN = re.compile(
@@ -54,7 +54,7 @@ def unquote_name(inside: str) -> str:
 
 
 def column_written(name: str) -> str:
-    """A column as a formula writes it.
+    """Return a column name as written in a formula.
 
     >>> column_written("x1"), column_written("1")
     ('x1', '`1`')
@@ -63,7 +63,7 @@ def column_written(name: str) -> str:
 
 
 def shown_formula(text: str) -> str:
-    """A formula as messages repeat it: its beginning, where it is long."""
+    """Shorten a formula for a message."""
     if len(text) <= _SHOWN:
         return repr(text)
     return f"{text[:_SHOWN]!r} ... ({len(text)} letters)"
@@ -76,14 +76,14 @@ def first_line(error: BaseException) -> str:
 
 
 def is_plain_name(name: str) -> bool:
-    """Whether Python reads the text as one name, and as this one."""
+    """Return whether Python parses the text as exactly this name."""
     plain = _PLAIN.fullmatch(name) is not None
     return plain and not name.startswith("_") and not keyword.iskeyword(name)
 
 
 @dataclass
 class PythonText:
-    """Rewrites a text as Python; `inside` a call there are only names to replace.
+    """Rewrite a text as Python; `inside` a call only names are replaced.
 
     `names` has the Python name in the place of each name, `dots` the places of `.` in the formula; `parts` are the Python texts of the
     sides of `~`, and `ends` the places at which they end.
@@ -96,7 +96,7 @@ class PythonText:
     parts: list[str] = field(default_factory=list)
     ends: list[int] = field(default_factory=list)
     out: list[str] = field(default_factory=list)
-    # of each open bracket: its place in `out`, whether it is of a call, and whether there was a bar
+    # for each open bracket: its place in `out`, whether it belongs to a call, and whether it contains a bar
     open: list[list[int]] = field(default_factory=list)
     operand: bool = False  # the last token ends a term
 
@@ -132,11 +132,11 @@ class PythonText:
 
     @property
     def alias(self) -> dict[str, str]:
-        """The names by those in their place."""
+        """The original names, by the Python names that replace them."""
         return {python: name for name, python in self.names.items()}
 
     def fail(self, reason: str, place: int) -> DataError:
-        """The error for a text that does not follow the grammar."""
+        """Return the error for a text that does not follow the grammar."""
         where = f" at letter {place + 1}" if place < len(self.text) else ""
         return DataError(
             f"the formula {shown_formula(self.text)} cannot be read: {reason}{where}"
@@ -260,7 +260,7 @@ def parse_python(written: str, source: str) -> ast.expr:
 
 
 def rewrite_names(written: str, alias: Mapping[str, str]) -> str:
-    """A Python text with the names in `alias` as a formula writes them."""
+    """Return a Python text with the names in `alias` written as in a formula."""
 
     def restore(word: re.Match[str]) -> str:
         name = alias.get(word[0])

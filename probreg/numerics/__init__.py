@@ -1,1 +1,1 @@
-"""Arithmetic that knows no statistics: linear algebra and compiled loops."""
+"""Arithmetic without statistics: linear algebra and compiled loops."""

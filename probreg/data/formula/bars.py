@@ -12,7 +12,7 @@ from probreg.errors import DataError
 from probreg.formula.terms import Bar
 
 Array = np.ndarray
-KIND = "grouped"  # under which the state of a term is filed
+KIND = "grouped"  # key of the state of a term
 
 
 def read_bar(bar: Bar, table: Table, memory: Memory, *, training: bool) -> Array:
@@ -20,7 +20,7 @@ def read_bar(bar: Bar, table: Table, memory: Memory, *, training: bool) -> Array
     Z, effects = lay_out(bar.effects, table, memory, training=training)
     labels = group_labels(bar.group, table)
     if training:
-        # groups of more rows than these may be known before
+        # groups of more rows than these may already be known
         levels = memory.groups.get(bar.group) or levels_of_groups(bar.group, table)
         refuse_single(bar.key, levels)
         term = GroupedTerm(bar.key, bar.by, effects, levels, bar.correlated, bar.group)
@@ -29,7 +29,7 @@ def read_bar(bar: Bar, table: Table, memory: Memory, *, training: bool) -> Array
 
 
 def term_of_bar(bar: Bar, memory: Memory) -> GroupedTerm:
-    """The term that training rows made of a bar."""
+    """Return the term of a bar as learned from the training rows."""
     state = memory.transforms.get(bar.key, {}).get(KIND)
     if not isinstance(state, Mapping):
         raise DataError(f"the saved recipe does not hold {bar.key}; save the fit again")
@@ -37,7 +37,7 @@ def term_of_bar(bar: Bar, memory: Memory) -> GroupedTerm:
 
 
 def group_labels(group: tuple[str, ...], table: Table) -> Array:
-    """The group (n,) of each row as text; combinations of several columns joined by colons."""
+    """Return the group (n,) of each row as text; combinations of several columns are joined by colons."""
     codes, combinations = _combinations(group, table)
     return np.array([joined_levels(parts) for parts in combinations], dtype=object)[
         codes
@@ -45,7 +45,7 @@ def group_labels(group: tuple[str, ...], table: Table) -> Array:
 
 
 def levels_of_groups(group: tuple[str, ...], table: Table) -> tuple[str, ...]:
-    """The groups that occur, in the order of the levels of each column. DataError for a column of measurements."""
+    """Return the groups that occur, in the order of the levels of each column. DataError for a column of measurements."""
     for name in group:
         _refuse_measurements(name, table)
     levels = [tuple(factor_levels(table.columns[name])) for name in group]
@@ -58,7 +58,7 @@ def levels_of_groups(group: tuple[str, ...], table: Table) -> tuple[str, ...]:
 def in_order(
     combinations: set[tuple[str, ...]], levels: list[tuple[str, ...]]
 ) -> tuple[str, ...]:
-    """Combinations of levels as groups, in the order of the levels of each column."""
+    """Return combinations of levels as groups, in the order of the levels of each column."""
     ranks = [
         {level: i for i, level in enumerate(column_levels)} for column_levels in levels
     ]
@@ -69,7 +69,7 @@ def in_order(
 
 
 def combinations_met(group: tuple[str, ...], table: Table) -> set[tuple[str, ...]]:
-    """The combinations of levels that these rows have."""
+    """Return the combinations of levels in these rows."""
     return set(_combinations(group, table)[1])
 
 
@@ -84,7 +84,7 @@ def refuse_single(key: str, levels: tuple[str, ...]) -> None:
 def _combinations(
     group: tuple[str, ...], table: Table
 ) -> tuple[Array, list[tuple[str, ...]]]:
-    """The number (n,) of the combination of each row, and the combinations that are met."""
+    """Return the number (n,) of each row's combination, and the combinations that occur."""
     codes, texts = zip(*(level_codes(name, table) for name in group))
     if len(group) == 1:
         return codes[0], [(text,) for text in texts[0]]
@@ -130,7 +130,7 @@ def _refuse_measurements(name: str, table: Table) -> None:
 
 
 def different_in_every_row(name: str, value: float, row: Any, n: int) -> DataError:
-    """The error for groups by numbers with decimals that differ in every row."""
+    """Return the error for a grouping column of decimals that differ in every row."""
     return DataError(
         f"column {name!r} holds a different number in each of its {n} rows, such as {value:g} in row {row}; groups are what "
         "several rows share"

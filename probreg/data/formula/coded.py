@@ -1,4 +1,4 @@
-"""Factors of many levels in a formula: they stay codes, one number for each row, where their columns would be large.
+"""Factors of many levels in a formula, stored as one code per row if their columns would be large.
 
 A factor is coded if it is a term by itself, under treatment contrasts, in a formula without bars, and has many levels for its
 rows.
@@ -15,16 +15,16 @@ from probreg.data.grouped_columns import GroupColumns
 from probreg.formula.expression import Expression
 from probreg.formula.terms import FormulaLayout
 
-LEVELS = 50  # of a factor from which it may stay codes
+LEVELS = 50  # minimum number of levels for a coded factor
 NUMBERS = (
     10**6
-)  # rows times levels from which it does: 8 MB, and a tenth of a second for least squares of written columns
+)  # minimum of rows times levels: 8 MB, and a tenth of a second for least squares with written columns
 
 
 def coded_factors(
     parts: FormulaLayout, levels: Mapping[str, Sequence[Any]], n: int
 ) -> set[str]:
-    """The factors of a formula at n rows that stay codes."""
+    """Return the factors of a formula that stay codes at n rows."""
     if parts.bars:
         return set()
     many = {t for t, k in levels.items() if len(k) >= LEVELS and n * len(k) >= NUMBERS}
@@ -45,7 +45,7 @@ def _has_default_coding(expression: Expression) -> bool:
 
 
 def level_columns(codes: np.ndarray, levels: int, *, full: bool) -> GroupColumns:
-    """Indicators of the levels, of all but the first unless `full`.
+    """Return indicators of the levels, without the first level unless `full`.
 
     >>> level_columns(np.array([0, 1, 2]), 3, full=False).times(np.array([[[5.0]], [[7.0]]]))[:, 0]
     array([0., 5., 7.])

@@ -1,8 +1,8 @@
-"""Tables as named columns: every kind of data frame becomes plain arrays here, once, and nowhere else.
+"""Convert tables of any kind to named columns of plain arrays; no other module does this.
 
-Numbers, truth values and text come out as numpy arrays (text as objects with None if missing), categories
-as `pandas.Categorical`, which keeps their declared order. Nothing is dropped or judged on the way; that is
-for the function that reads the formula, which uses the meaning of the columns.
+Numbers, Booleans and text become numpy arrays (text as objects with None if missing), categories
+as `pandas.Categorical`, which keeps their declared order. This module does not drop or check values; that is left
+to the function that reads the formula, which uses the meaning of the columns.
 """
 
 from collections import Counter
@@ -44,7 +44,7 @@ class Table:
     counts: np.ndarray | None = None
 
     def take(self, keep: np.ndarray) -> "Table":
-        """The rows at positions `keep`, labels kept."""
+        """Return the rows at positions `keep` with their labels."""
         columns = {
             name: with_plain_dtype(values[keep])
             for name, values in self.columns.items()
@@ -54,16 +54,16 @@ class Table:
         )
 
     def only(self, names: tuple[str, ...]) -> "Table":
-        """The named columns alone."""
+        """Return the table with only the named columns."""
         return Table(
             {name: self.columns[name] for name in names}, self.rows, self.counts
         )
 
 
 def read_columns(data: Any) -> dict[str, Any]:
-    """The columns of a table by name, as 1-D arrays (text as objects, categories as Categorical).
+    """Return the columns of a table by name, as 1-D arrays (text as objects, categories as Categorical).
 
-    Raises DataError for what is not a table, for columns of different lengths and for no rows at all.
+    Raises DataError for data that are not a table, for columns of different lengths, and for no rows.
 
     >>> read_columns({"y": [0.5, 1.5], "treated": [True, False]})
     {'y': array([0.5, 1.5]), 'treated': array([ True, False])}
@@ -72,7 +72,7 @@ def read_columns(data: Any) -> dict[str, Any]:
 
 
 def read_table(data: Any) -> Table:
-    """The columns of a table and its row labels: a pandas index, an xarray coordinate, or 0 .. n-1."""
+    """Return the columns of a table and its row labels: a pandas index, an xarray coordinate, or 0 to n - 1."""
     roots = {kind.__module__.split(".")[0] for kind in type(data).__mro__}
     readers: dict[str, Callable[[Any], Table]] = {
         "pandas": _from_pandas,
@@ -115,7 +115,7 @@ def kind_of(column: Any) -> Kind:
 
 
 def first_text(column: Any) -> int:
-    """The place of the first value of a column of text that no number is; of the first value where all are numbers.
+    """Return the position of the first value of a text column that is not a number; 0 if all are numbers.
 
     >>> first_text(np.array(["1", "7%", "x"], dtype=object))
     1
@@ -139,7 +139,7 @@ def missing_values(column: Any) -> np.ndarray:
 
 
 def with_plain_dtype(column: Any) -> Any:
-    """The column in the narrowest form its values allow: truth values with none missing become bool."""
+    """Return the column in the narrowest type for its values: Booleans without missing values become bool."""
     if isinstance(column, np.ndarray) and column.dtype.kind == "O":
         return _from_objects(column)
     return column
@@ -187,7 +187,7 @@ def _whole_numbers(values: np.ndarray) -> np.ndarray:
 
 
 def _is_exact(number: float, value: Any) -> bool:
-    """Return whether a float equals the value that it was made of, to the last digit."""
+    """Return whether a float equals its original value to the last digit."""
     if isinstance(value, Decimal):
         return Decimal(repr(number)) == value
     return number == value
@@ -238,7 +238,7 @@ def _from_series(series: Any) -> Any:
     if types.is_datetime64_any_dtype(series.dtype):
         return series.to_numpy(
             dtype=object if series.dt.tz else None
-        )  # of a zone, in which an hour can come twice
+        )  # with a time zone, in which an hour can occur twice
     return _from_array(
         np.asarray(series.to_numpy(dtype=object))
         if series.dtype.kind in "OUSb"
@@ -247,7 +247,7 @@ def _from_series(series: Any) -> Any:
 
 
 def _fit_floats(series: Any) -> bool:
-    """Whether every whole number of a series is a float exactly."""
+    """Return whether every whole number of a series is exactly a float."""
     low = series.min()
     high = series.max()
     return (
@@ -328,7 +328,7 @@ def _as_text(column: Any) -> Any:
 
 
 def _from_pyarrow(values: Any) -> Any:
-    """One column of pyarrow's."""
+    """Convert one column from pyarrow."""
     import pyarrow as pa
 
     return _from_arrow(pa.table({"": values})).columns[""]
@@ -451,7 +451,7 @@ def _from_narwhals_series(series: Any) -> Any:
     if dtype == nw.Categorical:
         return pd.Categorical(
             series.to_list()
-        )  # no declared order: levels sort, as those of text do
+        )  # no declared order: levels are sorted, as for text
     if dtype.is_temporal():
         return np.asarray(series.to_numpy())
     return _from_objects(_objects(series.to_list()))

@@ -1,4 +1,4 @@
-"""Coding of the factors of a formula: the columns of a factor, with the constant or without it, and which of both a term needs.
+"""Coding of the factors of a formula: the columns of a factor with and without the constant, and the choice for each term.
 
 A term `g:h` with an intercept but without main effects spans columns that other terms already have; `code_terms` gives each term the
 columns that are new, so that no column is a combination of others by its coding alone.
@@ -48,7 +48,7 @@ class Factor:
 
     @classmethod
     def of_numbers(cls, values: Array | Basis) -> "Factor":
-        """The factor of one column (n,), or of the columns of a basis."""
+        """Return the factor of one column (n,), or of the columns of a basis."""
         if not isinstance(values, Basis):
             return cls(FactorColumns(("",), values[:, None]))
         names = tuple(f"[{name}]" for name in values.names)
@@ -61,7 +61,7 @@ class Factor:
     def of_levels(
         cls, codes: Array, levels: Sequence[Any], contrast: "Contrast", *, spans: bool
     ) -> "Factor":
-        """The factor of a category: indicators of all levels, or the columns of a contrast."""
+        """Return the factor of a category: indicators of all levels, or the columns of a contrast."""
         names, matrix = contrast.matrix(levels)
         reduced = FactorColumns(names, matrix, codes)
         if contrast.kind == "custom":
@@ -156,9 +156,9 @@ _MATRICES: dict[str, Callable[..., tuple[list[str], Array]]] = {
 }  # fmt: skip
 
 
-# ---- which columns each term gets --------------------------------------------------------------------------------------
+# ---- columns of each term ----------------------------------------------------------------------------------------------
 
-# a product of factors by their names; False marks those that are coded without the constant
+# a product of factors by their names; False marks factors that are coded without the constant
 Coding = dict[str, bool]
 
 

@@ -34,7 +34,7 @@ ELEMENTWISE: dict[str, Callable[..., Any]] = {
 
 
 def is_truth(expression: Expression, columns: Mapping[str, Any]) -> bool:
-    """Whether its values are True and False in these columns: a comparison, or a column of them, within I(...) and C(...) too."""
+    """Return whether an expression has Boolean values: a comparison, or a Boolean column, also within I(...) and C(...)."""
     node: ast.AST = expression.tree
     while isinstance(node, ast.Call) and function_of(node) in ("I", "C"):
         node = node.args[0]
@@ -165,7 +165,7 @@ class _Evaluation:
         return np.asarray(column, dtype=np.float64)
 
     def _numbers_of(self, node: ast.AST) -> Any:
-        """The values of a piece that a function or an operator takes. DataError for a basis, which is several columns."""
+        """Return the values of a function's or an operator's argument. DataError for a basis, because it has several columns."""
         values = self.value(node)
         if isinstance(values, Basis):
             raise DataError(
@@ -219,7 +219,7 @@ class _Evaluation:
         key = self.of.written(call)
         values = np.broadcast_to(self._numbers_of(call.args[0]), self.table.rows.shape)
         arguments, words = literal_arguments(call, 1)
-        # without the constraint the columns sum to 1, as the intercept does
+        # without the constraint, the columns sum to 1, like the intercept
         if name in ("cr", "cc") and self.centred:
             words = {"constraints": "center"} | words
         if not self.training and key not in self.state:
@@ -283,7 +283,7 @@ class _Evaluation:
         return Basis(tuple(columns), np.column_stack(list(columns.values())))
 
     def learn(self, call: ast.Call, *, streamed: bool = False) -> None:
-        """Write the process that a call is into the state."""
+        """Write the process of a call into the state."""
         key = self.of.written(call)
         parts = tuple(map(self.of.written, call.args))
         process = learned_process(
@@ -312,7 +312,7 @@ class _Evaluation:
         return x
 
     def _refuse_outside(self, key: str, x: np.ndarray, low: float, high: float) -> None:
-        """Raise DataError for values outside the range of a spline, which has no columns there by default."""
+        """Raise DataError for values outside the range of a spline, where it is not defined by default."""
         bad = np.flatnonzero((x < low) | (x > high))
         if len(bad):
             rows = ", ".join(f"row {self.table.rows[i]}: {x[i]:g}" for i in bad[:5])

@@ -1,4 +1,4 @@
-"""Formulas: `y ~ x1 + bs(x2, df=4)` and a table become a matrix, and a recipe to make its columns again."""
+"""Convert a formula such as `y ~ x1 + bs(x2, df=4)` and a table to a matrix and a recipe for its columns."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -47,7 +47,7 @@ from probreg.formula.terms import (
 )
 from probreg.formula.text import quote_name
 
-_TRIES = 500  # parts of the rows of weight 0 that are read one by one, a second's work, before others are left blank
+_TRIES = 500  # parts of the rows of weight 0 that are read one by one (about a second) before the others are left blank
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,11 +72,11 @@ class Reading:
     weight_kind: WeightKind = "frequency"
     inputs: Mapping[str, np.ndarray] = field(
         default_factory=dict
-    )  # of each smooth function and process
+    )  # inputs of each smooth function and process
     read: Mapping[str, Any] = field(
         default_factory=dict
-    )  # what columns and offset read, at these rows, not copied
-    # the rows of weight 0, with their responses as they stand
+    )  # variables of columns and offset at these rows, not copied
+    # the rows of weight 0, with their responses in original values
     unused: Unused | None = None
 
 
@@ -88,14 +88,14 @@ def read_formula(
     offset: Any = None,
     missing: Missing = "raise",
 ) -> Reading:
-    """A formula at a table: the matrix of its terms, its response, and the recipe for new rows.
+    """Read a formula at a table: the matrix of its terms, its response, and the recipe for new rows.
 
     The right side takes + - : * / ** and `.` (all other columns); text and categories get treatment contrasts
     against their first level, as do truth values with first level False; whole numbers are numeric. `weights` is a column name
     or an array (n,), or one of these with its kind (`probreg.data.weights`); `offset` an expression such as "log(exposure)" or an array (n,). Levels without rows get
     no column.
 
-    Raises DataError naming the term, column, row and value of whatever cannot be used.
+    Raises DataError with the term, column, row and value of invalid data.
 
     >>> data = {"y": [1.0, 2.0, None], "dose": [1.0, 10.0, 100.0]}
     >>> reading = read_formula("y ~ np.log10(dose)", data, missing="drop")
@@ -209,7 +209,7 @@ def _parse_written(
     try:
         return parse_formula(written_out(formula, table, weights, offset))
     except DataError as error:
-        # a column of several words that stands in the formula as it is
+        # a column name of several words, without backquotes
         bare = [name for name in table.columns if " " in name and name in str(formula)]
         if not bare or any(quote_name(name) in formula for name in bare):
             raise
@@ -258,7 +258,7 @@ def _offset_of(
     *,
     training: bool = False,
 ) -> np.ndarray | None:
-    """The offset (n,): an expression, or the column `offset_column` of one that came as an array."""
+    """Return the offset (n,) of an expression, or of the column `offset_column` that was given as an array."""
     if offset_column is not None:
         return np.asarray(table.columns[offset_column], dtype=float)
     if added is None:
@@ -274,7 +274,7 @@ def _columns_without_weight(
     inputs_by_term: Mapping[str, np.ndarray],
     offset: Callable[[Table], np.ndarray | None],
 ) -> Unused:
-    """Columns of rows of weight 0 under transforms learned from the other rows; nan where they cannot be computed (an unknown level).
+    """Return the columns of rows of weight 0 with transforms learned from the other rows; nan if undefined (an unknown level).
 
     `inputs_by_term` are the inputs of the other rows; the first of them replaces the inputs of a row without any.
     """
@@ -386,7 +386,7 @@ def written_out(formula: str, table: Table, weights: Any, offset: Any) -> str:
 def _with_arguments(
     table: Table, used: tuple[str, ...], weights: Any, offset: Any
 ) -> tuple[Table, dict[str, str]]:
-    """The used columns, weights and offset that are given as arrays, so that rows go together, and the names of these."""
+    """Return the used columns together with weights and offset given as arrays, and the names of these two."""
     arrays = {"weights": weights, "offset": offset}
     names = dict[str, str]()
     columns = dict(table.only(used).columns)

@@ -1,4 +1,4 @@
-"""The functions that the terms of a formula add: where they are defined, at which points the rows have them, their columns."""
+"""The functions of the terms of a formula: their domain, their points in the rows, and their columns."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from probreg.errors import DataError
 from probreg.kernels.sums import RowSums
 
 Array = np.ndarray
-_MOST = 5000  # rows that a rug shows
+_MOST = 5000  # rows in a rug plot
 PROJECTIONS = ("exact", "cholesky")  # bases phi for which k - phi'phi is a covariance
 # of the range: an error near 1e-8 of the second derivative of a covariance
 _WIDE = 1e-4
@@ -21,7 +21,7 @@ _STEP = 1e-5  # of the range: an error near 1e-10 of the derivative, from the th
 
 
 class ReadColumns(Protocol):
-    """As much of a design as its functions follow from."""
+    """The part of a design that defines its functions."""
 
     @property
     def recipe(self) -> Any: ...
@@ -45,7 +45,7 @@ class TermFunction:
     of : BasisTerm
         The function as a term, with its flat columns and its blocks.
     term_name : str
-        The term that it is of, which has several functions with levels of `by=`.
+        The name of its term; a term with levels of `by=` has several functions.
     term : SmoothTerm or ProcessTerm
         The basis of its columns.
     at : array (q,)
@@ -80,7 +80,7 @@ class TermFunction:
         return ""
 
     def range_in(self, design: ReadColumns) -> Array:
-        """(2, d): from the least to the largest point of the rows, or of the basis where these are not known.
+        """Return the smallest and largest input (2, d) of the rows, or of the basis if the rows are unknown.
 
         DataError if neither is known.
         """
@@ -97,13 +97,13 @@ class TermFunction:
         return ends.T
 
     def columns_at(self, x: Array) -> Array:
-        """(n, q) at points x (n, d)."""
+        """Return the columns (n, q) at points x (n, d)."""
         if isinstance(self.term, SmoothTerm):
             return self.term.function_at(x)
         return self.term.columns_at(x)
 
     def slopes_at(self, x: Array, ends: Array) -> Array:
-        """d columns / dx (n, q), of one input: the slope at x of the parabola through three points near it, which lie within
+        """Return d columns / dx (n, q) for one input: the slope at x of the parabola through three points near it, which lie within
         `ends` where x does."""
         coefficients, points = _parabola(x, ends, _STEP)
         return np.asarray(
@@ -111,7 +111,7 @@ class TermFunction:
         )
 
     def sums_at(self, x: Array, ends: Array | None = None) -> RowSums:
-        """The function at points x (n, d) as sums of its values; its slope there with `ends`, as of `slopes_at`."""
+        """Return the function at points x (n, d) as row sums; with `ends`, its slope as in `slopes_at`."""
         if ends is None:
             return RowSums.values(x)
         coefficients, points = _parabola(x, ends, _WIDE)
@@ -120,7 +120,7 @@ class TermFunction:
     def left_out(self, x: Array, ends: Array | None = None) -> Array | None:
         """Return R(x, x) (n, n), the residual covariance of a process given its columns, at scale 1; for its slope if `ends` is given.
 
-        None for a smooth function, which is its columns, and for sines and frequencies, which are no projections.
+        None for a smooth function, which equals its columns, and for sines and frequencies, which are not projections.
         """
         if isinstance(self.term, SmoothTerm) or self.term.basis.kind not in PROJECTIONS:
             return None
@@ -189,9 +189,9 @@ def term_functions(design: ReadColumns) -> tuple[TermFunction, ...]:
 
 
 def term_function(design: ReadColumns, name: str | None) -> TermFunction:
-    """The one function of this name, with the options of its term or without; the only one where none is named.
+    """Return the function of this name, with or without the options of its term; for None, the only function.
 
-    DataError if there is none, or more than one, with the names that there are.
+    DataError if there is none or more than one, with the available names.
     """
     functions = functions_called(design, name)
     if len(functions) > 1:
@@ -203,7 +203,7 @@ def term_function(design: ReadColumns, name: str | None) -> TermFunction:
 
 
 def functions_called(design: ReadColumns, name: str | None) -> tuple[TermFunction, ...]:
-    """The functions of a term, or the function, of this name; all of them for None. DataError if there is none."""
+    """Return the functions of the term or function of this name; all of them for None. DataError if there is none."""
     functions = term_functions(design)
     if not functions:
         raise DataError(

@@ -1,6 +1,6 @@
 """The matrix of a formula: its factors at the rows of a table, and the products of their columns.
 
-`grammar` computes the factors and `contrasts` codes their levels. What a factor learned (knots, means, levels) is plain data.
+`grammar` computes the factors and `contrasts` codes their levels. The learned state of a factor (knots, means, levels) is plain data.
 """
 
 import functools
@@ -32,10 +32,10 @@ from probreg.formula.terms import MOST_COLUMNS, FormulaLayout
 from probreg.formula.text import shown_formula
 
 Level = str | int | float | bool
-MANY_LEVELS = 20  # text that differs in every one of more rows than this names the rows, or was meant as numbers
+MANY_LEVELS = 20  # text that differs in every row of more rows than this consists of row names or misread numbers
 _NOT_OF_NUMBERS = re.compile(
     r"[%,'\s\0$€£¥]"
-)  # what people and spreadsheets write within numbers
+)  # signs that people and spreadsheets write within numbers
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def lay_out(
     training: bool,
     codes: bool = False,
 ) -> tuple[Any, tuple[str, ...]]:
-    """The matrix (n, p) of the terms and its columns; training fills `memory`, later calls only read it. With `codes` factors of
+    """Return the matrix (n, p) of the terms and its columns; training fills `memory`, later calls only read it. With `codes`, factors of
     many levels stay codes."""
     centred = not training or _has_constant(parts, table)
     factors = {
@@ -120,7 +120,7 @@ def _multiply_columns(
 
 
 def _refuse_many_columns(parts: FormulaLayout, width: Mapping[str, int]) -> None:
-    """Raise DataError for more columns than are made, before any is."""
+    """Raise DataError for too many columns before any column is made."""
     products = [(math.prod(width[text] for text in term), term) for term in parts.terms]
     total = sum(count for count, _ in products)
     if total > MOST_COLUMNS:
@@ -134,7 +134,7 @@ def _refuse_many_columns(parts: FormulaLayout, width: Mapping[str, int]) -> None
 def numeric(
     expression: Expression, table: Table, transforms: State, *, training: bool
 ) -> np.ndarray:
-    """The finite numbers (n,) of an expression that must be one column: an offset, a transformed response."""
+    """Return the finite numbers (n,) of an expression that must be one column: an offset or a transformed response."""
     result = evaluate_expression(expression, table, transforms, training=training)
     if isinstance(result, Basis):
         raise DataError(f"{expression.text!r} is several columns where one is needed")
@@ -192,7 +192,7 @@ def _read_factor(
     column = level_column(expression, table, memory.transforms, training=training)
     if (
         training and text not in memory.levels
-    ):  # levels of more rows than these may be known before
+    ):  # levels of more rows than these may already be known
         memory.levels[text] = training_levels(
             text, column, options.get("levels"), table, coded=coding is not None
         )
@@ -232,7 +232,7 @@ def _read_numbers(
 
 
 def refuse_repeated(columns: tuple[str, ...], parts: FormulaLayout) -> None:
-    """Raise DataError for columns of one name."""
+    """Raise DataError for repeated column names."""
     if len(set(columns)) < len(columns):
         twice = sorted(name for name, count in Counter(columns).items() if count > 1)
         if INTERCEPT in twice and parts.intercept:
@@ -247,7 +247,7 @@ def refuse_repeated(columns: tuple[str, ...], parts: FormulaLayout) -> None:
 def counts_at(
     parts: FormulaLayout, table: Table, learned: State, *, training: bool
 ) -> np.ndarray:
-    """Successes and trials (n, 2), or counts by class (n, K), at the rows of a table. DataError names row and value."""
+    """Return successes and trials (n, 2), or counts by class (n, K), at the rows of a table. DataError names row and value."""
     counts = np.stack(
         [numeric(part, table, learned, training=training) for part in parts.outcome], 1
     )
@@ -294,7 +294,7 @@ def level_column(
 
 
 def factor_levels(column: Any) -> list[Level]:
-    """The levels that occur, in declared order if the column declares one, else sorted."""
+    """Return the levels that occur, in declared order if the column declares one, else sorted."""
     import pandas as pd
 
     try:
@@ -325,7 +325,7 @@ def factor_levels(column: Any) -> list[Level]:
 
 
 def plain_level(value: Any) -> Any:
-    """A level as Python's own value; a whole number is an int, however the table stored it, and a date is text.
+    """Return a level as a Python value; a whole number becomes an int regardless of its type in the table, and a date becomes text.
 
     >>> plain_level(np.float64(3.0)), plain_level(Decimal("0.50")), plain_level(np.datetime64("2024-03-01T12:30"))
     (3, 0.5, '2024-03-01 12:30:00')
@@ -353,7 +353,7 @@ def plain_level(value: Any) -> Any:
 
 
 def _time_as_text(value: Any) -> str:
-    """A date, a time or a duration with every digit that it has: `2024-03-01`, or `2024-03-01 12:30:00.5`."""
+    """Format a date, a time or a duration with all of its digits: `2024-03-01`, or `2024-03-01 12:30:00.5`."""
     import pandas as pd
 
     if isinstance(value, np.timedelta64 | timedelta):
@@ -414,10 +414,10 @@ def training_levels(
 def refuse_malformed_numbers(
     text: str, levels: Sequence[Any], n: int, place: Callable[[Any], str]
 ) -> None:
-    """Raise DataError for text levels of n rows that are numbers but for some cells, or but for signs such as % and thousands separators,
-    unless they may be categories: few levels of which each is a word or has many rows.
+    """Raise DataError for text levels of n rows that are numbers except for some cells, or for signs such as % and thousands separators,
+    unless they may be categories: few levels, each of them a word or with many rows.
 
-    `place` returns the first row of a level.
+    `place` describes the row where a level first occurs.
     """
     odd = [level for level in levels if not _is_plain_number(level)]
     malformed = [
@@ -432,7 +432,7 @@ def refuse_malformed_numbers(
         return
     distinct = (
         len(levels) > MANY_LEVELS or 2 * len(levels) >= n
-    )  # as measurements are, unlike categories
+    )  # true of measurements, unlike categories
     if (malformed and plain) or distinct:
         first = (malformed or odd)[0]
         raise DataError(
@@ -453,14 +453,14 @@ def _is_plain_number(level: Any) -> bool:
 
 
 def _row_of(level: Any, column: Any, table: Table) -> str:
-    """Where a column first has a level."""
+    """Describe the row where a level first occurs in a column."""
     return f" in row {next(row for row, value in zip(table.rows, column) if value == level)}"
 
 
 def level_codes_of(
     text: str, column: Any, levels: list[Level], table: Table
 ) -> np.ndarray:
-    """Return the number (n,) of the level of each row; DataError names unknown levels, and where."""
+    """Return the number (n,) of the level of each row; DataError names unknown levels and their rows."""
     import pandas as pd
 
     codes, uniques = pd.factorize(pd.Series(column), use_na_sentinel=True)

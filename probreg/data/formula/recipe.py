@@ -89,7 +89,7 @@ class Recipe:
         X, columns, _ = lay_out_with_bars(
             self.layout, table, memory, training=False, codes=True
         )
-        # what learns anew had lost its state
+        # a transform that learns again had lost its state
         if columns != self.columns or memory != read_state(self.state):
             raise DataError(
                 f"the saved recipe of {self.formula!r} does not make its own columns; save the fit again"
@@ -98,7 +98,7 @@ class Recipe:
 
     @cached_property
     def terms(self) -> tuple[BasisTerm, ...]:
-        """The smooth functions among its terms, and then the processes, by the names of their columns."""
+        """The smooth functions among its terms, followed by the processes, by the names of their columns."""
         smooths = tuple(term.described(key) for key, term in self.smooths.items())
         processes = tuple(term.described for term in self.processes.values())
         return (
@@ -110,7 +110,7 @@ class Recipe:
     @cached_property
     def grouped(self) -> Mapping[str, GroupedTerm]:
         """The terms with effects that vary by a group, by the term as written."""
-        if "|" not in self.formula:  # read again only where there may be one
+        if "|" not in self.formula:  # parsed again only if there may be a bar
             return {}
         memory = read_state(self.state)
         return {bar.key: term_of_bar(bar, memory) for bar in self.layout.bars}
@@ -124,7 +124,7 @@ class Recipe:
         return tuple(dict.fromkeys(name for name in groups if name not in read))
 
     def groups_at(self, data: Any) -> dict[str, np.ndarray]:
-        """The group (n,) of each row as text, by the term."""
+        """Return the group (n,) of each row as text, by term."""
         if not self.grouped:
             return {}
         table = _new_rows(data, self.variables)
@@ -173,7 +173,7 @@ class Recipe:
         return self.columns.index(name)
 
     def own_levels(self, name: str) -> tuple[int, ...]:
-        """The columns that code the levels of a category, where no other column and not the offset reads it; none else."""
+        """Return the columns that code the levels of a category, if no other column and no offset uses it; else none."""
         text = self._only_factor(name)
         if text is None or text not in self.state["levels"]:
             return ()
@@ -183,7 +183,7 @@ class Recipe:
         return tuple(j for j, c in enumerate(self.columns) if c.startswith(start))
 
     def _only_factor(self, name: str) -> str | None:
-        """The factor that alone reads a variable and is a term by itself; None if there is none."""
+        """Return the only factor that uses a variable, if it is a term by itself; else None."""
         parts = self.layout
         reads = [t for t, factor in parts.factors.items() if name in factor.variables]
         elsewhere = {*self.added_variables}
@@ -248,13 +248,13 @@ class Recipe:
         return numeric(self.added, table, learned, training=False)
 
     def outcome_at(self, data: Any) -> Any:
-        """The response at new rows, as read in training: (n, 2) for p(s, t), (n, K) for counts."""
+        """Return the response at new rows, as read in training: (n, 2) for p(s, t), (n, K) for counts."""
         table = _new_rows(data, self.layout.outcome_variables)
         memory = read_state(self.state)
         return response_values(self.layout, table, memory, training=False)
 
     def trials_at(self, data: Any) -> np.ndarray | None:
-        """The trials (n,) of p(s, t) or of counts at new rows; None if their columns are not there, or not complete."""
+        """Return the trials (n,) of p(s, t) or of counts at new rows; None if their columns are missing or incomplete."""
         summed = self.layout.trials
         if not summed:
             return None
@@ -284,7 +284,7 @@ class Recipe:
         return _new_rows(data, (self.weights,)).columns[self.weights]
 
     def to_json(self) -> dict[str, Any]:
-        """The recipe as plain data: text, numbers, lists and dicts, and arrays in the bases of processes."""
+        """Return the recipe as plain data: text, numbers, lists and dicts, and arrays in the bases of processes."""
         return {
             "kind": "formula",
             "formula": self.formula,
@@ -299,7 +299,7 @@ class Recipe:
 
     @classmethod
     def from_json(cls, saved: Mapping[str, Any]) -> Self:
-        """The recipe that `to_json` wrote; its texts pass the whitelist again, and nothing is executed."""
+        """Return the recipe that `to_json` wrote; its texts are checked against the whitelist again, and nothing is executed."""
         try:
             formula, offset, columns, state = (
                 saved[key] for key in ("formula", "offset", "columns", "state")
@@ -419,11 +419,11 @@ def _new_rows(data: Any, variables: tuple[str, ...]) -> Table:
     return table
 
 
-# ---- what the factors learned, as plain data and back: checked leaf by leaf ----------------------------------------------
+# ---- the learned state as plain data and back: checked leaf by leaf ------------------------------------------------------
 
 
 def write_state(memory: Memory) -> dict[str, Any]:
-    """The memory as plain data, and processes as terms."""
+    """Return the memory as plain data, and processes as terms."""
     return {
         "transforms": {key: dict(state) for key, state in memory.transforms.items()},
         "levels": {key: list(levels) for key, levels in memory.levels.items()},
@@ -431,7 +431,7 @@ def write_state(memory: Memory) -> dict[str, Any]:
 
 
 def read_state(state: Any) -> Memory:
-    """The memory that `write_state` wrote, as fresh objects; DataError for anything except plain, finite data."""
+    """Return the memory that `write_state` wrote, as new objects; DataError for anything except plain, finite data."""
     if not isinstance(state, Mapping) or set(state) != {"transforms", "levels"}:
         raise DataError(
             "a saved state holds 'transforms' and 'levels', and nothing else"
@@ -477,7 +477,7 @@ def _read_transform(key: str, entry: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _read_value(key: str, value: Any, depth: int) -> Any:
-    """Plain, finite data as fresh objects."""
+    """Return plain, finite data as new objects."""
     match value:
         case None | bool() | str() | int():
             return value

@@ -117,7 +117,7 @@ def _choose_knots(
     x: Array, counts: Array, n_inner: int | None, knots: Sequence[float] | None,
     bounds: tuple[float | None, float | None],
 ) -> list[float]:  # fmt: skip
-    """Return the bounds with the inner knots between them: as stated, or quantiles of the rows within the bounds."""
+    """Return the bounds with the inner knots between them: as given, or quantiles of the rows within the bounds."""
     low = float(x.min() if bounds[0] is None else bounds[0])
     high = float(x.max() if bounds[1] is None else bounds[1])
     if n_inner is not None and knots is not None:

@@ -21,7 +21,7 @@ Array = np.ndarray
 def variables(
     design: Design, data: Any = None, also: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """The variables behind the columns, at the rows of the design, and with `data` the columns `also` named.
+    """Return the variables of the columns at the rows of the design, and, with `data`, the columns named in `also`.
 
     `data` is the table that the model was fitted to. DataError when the rows are gone, when a variable is not kept and `data`
     is None, and for data that are not the rows of the model.
@@ -41,7 +41,7 @@ def variables(
 
 
 def read_by(design: Design) -> tuple[str, ...]:
-    """The variables that the columns and the offset of a design read.
+    """Return the variables that the columns and the offset of a design use.
 
     >>> from probreg.data import from_arrays
     >>> read_by(from_arrays([[1.0], [2.0]], columns=["x"], intercept=True, response="y"))
@@ -55,7 +55,7 @@ def read_by(design: Design) -> tuple[str, ...]:
 
 
 def categories(design: Design) -> dict[str, list[Any]]:
-    """The levels seen in training of each variable that the formula takes as a category, in `by=` too."""
+    """Return the levels seen in training of each variable used as a category, including `by=`."""
     from probreg.formula.expression import parse_expression
     from probreg.formula.terms import parse_formula
 
@@ -90,7 +90,7 @@ def grouping_levels(design: Design) -> dict[str, tuple[str, ...]]:
 
 
 def rows_of(design: Design, data: Any, names: Sequence[str]) -> dict[str, Any]:
-    """The named columns of the table that was given, at the rows that the design kept."""
+    """Return the named columns of the given table at the rows that the design kept."""
     from probreg.data.formula.columns import read_table
 
     table = read_table(data)
@@ -135,7 +135,7 @@ def read_of(design: Design) -> dict[str, Any]:
 
 
 def _read_back(design: Design) -> dict[str, Any]:
-    """The variables that the design keeps; checked by making the matrix again."""
+    """Return the variables that the design keeps, checked by computing the matrix again."""
     recipe: Any = design.recipe
     absent = [name for name in recipe.variables if name not in design.read]
     if absent:
@@ -151,7 +151,7 @@ def _read_back(design: Design) -> dict[str, Any]:
 
 
 def terms(design: Design) -> dict[str, tuple[int, ...]]:
-    """The columns of each term of the formula, in order; in a design from arrays a process, and each other column, is a term.
+    """Return the columns of each term of the formula, in order; in a design from arrays, a process or a single column is a term.
 
     >>> from probreg import Model
     >>> data = {"y": [1.0, 2.0, 4.0, 3.0], "x": [1.0, 2.0, 6.0, 0.0], "g": ["a", "b", "c", "a"]}
@@ -201,5 +201,5 @@ def _term_of(column: str, spelled: Sequence[Sequence[str]]) -> str:
 
 
 def _with_level(factor: str) -> str:
-    """A pattern of a factor as columns have it."""
+    """Return a regular expression for a factor in column names, with or without a level."""
     return re.escape(factor) + r"(\[.*\])?"

@@ -1,1 +1,1 @@
-"""Terms of a formula that are more than columns: bases with a prior of their own."""
+"""Terms of a formula with bases and priors of their own: smooths, processes and varying effects."""

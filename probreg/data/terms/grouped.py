@@ -63,13 +63,13 @@ class GroupedTerm:
 
     @property
     def counted(self) -> str:
-        """How many groups and effects it has, in words."""
+        """Describe the numbers of groups and effects."""
         G, K = self.shape
         return f"{G} group{'s' * (G > 1)} of {K} effect{'s' * (K > 1)}"
 
     @cached_property
     def described(self) -> BasisTerm:
-        """As a term with one block."""
+        """Return the term as a `BasisTerm` with one block."""
         return BasisTerm(self.key, self.key[1:-1], (), (self.columns,), (self.key,))
 
     def columns_at(self, inputs: Array) -> Array:
@@ -82,7 +82,7 @@ class GroupedTerm:
         return parts.reshape(len(inputs), G * K)
 
     def refuse_beyond_memory(self, rows: int) -> None:
-        """Raise DataError if the columns of so many rows, 8 n G K bytes, are more than this machine has memory."""
+        """Raise DataError if the columns of n rows, 8 n G K bytes, exceed the memory of this machine."""
         G, K = self.shape
         size = 8 * rows * G * K
         memory = physical_memory()
@@ -93,7 +93,7 @@ class GroupedTerm:
             )
 
     def inputs_of(self, labels: Array, Z: Array) -> Array:
-        """(n, 1 + K) from the group of each row as text, and its z (n, K); new groups are numbered in order of appearance."""
+        """Return inputs (n, 1 + K) from the group of each row as text and z (n, K); new groups are numbered by appearance."""
         place = {level: i for i, level in enumerate(self.levels)}
         codes = np.array(
             [place.setdefault(label, len(place)) for label in labels.tolist()],
@@ -102,7 +102,7 @@ class GroupedTerm:
         return np.column_stack([codes, Z])
 
     def labels_of(self, inputs: Array) -> Array:
-        """The group (n,) of each row as text; "new" with its number where it is none of the groups."""
+        """Return the group (n,) of each row as text; "new" with a number for new groups."""
         codes = inputs[:, 0].astype(np.intp)
         G = len(self.levels)
         new = [f"new {k + 1}" for k in range(max(int(codes.max(initial=0)) + 1 - G, 0))]
@@ -120,7 +120,7 @@ class GroupedTerm:
         }
 
     def to_state(self) -> dict[str, Any]:
-        """As plain data."""
+        """Return the term as plain data."""
         return {
             "group": self.group,
             "effects": list(self.effects),
@@ -149,7 +149,7 @@ def split_levels(level: str) -> tuple[str, ...]:
     """
     parts = list[str]()
     start = 0
-    while start <= len(level):  # up to each colon that no backslash escapes
+    while start <= len(level):  # up to each unescaped colon
         stop = next(
             (m.start() for m in _COLON.finditer(level, start) if m[0] == ":"),
             len(level),
@@ -162,7 +162,7 @@ def split_levels(level: str) -> tuple[str, ...]:
 def joined_terms(
     first: Sequence[GroupedTerm], second: Sequence[GroupedTerm]
 ) -> tuple[GroupedTerm, ...]:
-    """The same terms with the groups of both: in order where both have the order of numbers or of texts, else new ones last.
+    """Return the terms with the groups of both: sorted if both are sorted as numbers or texts, else with new groups last.
 
     >>> a, b = (GroupedTerm("(1 | g)", "g", ("Intercept",), levels, True, ("g",)) for levels in (("2", "10"), ("3", "10")))
     >>> joined_terms([a], [b])[0].levels
@@ -182,13 +182,13 @@ def _joined_levels(first: tuple[str, ...], second: tuple[str, ...]) -> tuple[str
         try:
             if all(list(part) == sorted(part, key=order) for part in (first, second)):
                 return tuple(sorted(levels, key=order))
-        except ValueError:  # levels that are no numbers
+        except ValueError:  # levels that are not numbers
             continue
     return levels
 
 
 def grouped_of(state: Mapping[str, Any], key: str) -> GroupedTerm:
-    """The term that `to_state` wrote; DataError for a damaged state."""
+    """Return the term that `to_state` wrote; DataError for a damaged state."""
     try:
         effects = tuple(state["effects"])
         levels = tuple(state["levels"])

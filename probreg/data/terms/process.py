@@ -31,8 +31,10 @@ from probreg.kernels.basis import DEFAULT_EXACT, Beyond, distinct_rows
 from probreg.kernels.spectral import served_ends
 
 Array = np.ndarray
-MOST_SINES = 3  # inputs up to which a basis of sines is the default where the length is not known
-# distinct rows, evenly spaced, whose distances give a starting length
+MOST_SINES = (
+    3  # inputs up to which a basis of sines is the default for an unknown length
+)
+# evenly spaced distinct rows; their distances give a starting length
 MOST_PAIRED = 1000
 NAMED_KERNELS = (
     "rbf", "matern12", "matern32", "matern52", "matern", "rational_quadratic", "periodic", "linear", "polynomial",
@@ -71,7 +73,7 @@ class ProcessTerm:
 
     @property
     def learned(self) -> bool:
-        """Whether its function class depends on the rows: by a length that nobody stated, by anchors, or by the range of sines.
+        """Whether its function class depends on the rows: through an estimated length, anchors, or the range of sines.
 
         The exact basis has an anchor at every row, so its function class depends on the kernel only.
         """
@@ -103,7 +105,7 @@ class ProcessTerm:
         )
 
     def columns_at(self, x: Array, rows: Any = None) -> Array:
-        """phi (n, q) at inputs x (n, d) of rows that are called `rows`. DataError names the first that it does not take."""
+        """Return phi (n, q) at inputs x (n, d) of rows labelled `rows`. DataError names the first invalid row."""
         with prefix_errors(self.key):
             self._require_in_range(x, range(len(x)) if rows is None else rows)
             return self.basis.columns_at(x)
@@ -124,7 +126,7 @@ class ProcessTerm:
         )
 
     def to_state(self) -> dict[str, Any]:
-        """Texts, numbers and arrays from which `process_of` makes the same term."""
+        """Return texts, numbers and arrays from which `process_of` restores the term."""
         return {
             "kind": "process",
             "short": self.short,
@@ -135,7 +137,7 @@ class ProcessTerm:
 
 
 def process_of(state: Mapping[str, Any], key: str) -> ProcessTerm:
-    """The term that `to_state` wrote; DataError for a damaged state."""
+    """Return the term that `to_state` wrote; DataError for a damaged state."""
     short = state.get("short")
     inputs = state.get("inputs")
     length_known = state.get("length_known")
@@ -169,7 +171,7 @@ def process_of(state: Mapping[str, Any], key: str) -> ProcessTerm:
 
 
 def process_in(states: Mapping[str, Mapping[str, Any]], key: str) -> ProcessTerm:
-    """The process of this key among the states of a recipe; DataError if there is none."""
+    """Return the process with this key from the states of a recipe; DataError if there is none."""
     held = states.get(key, {}).get("process")
     if not isinstance(held, ProcessTerm):
         raise DataError(
@@ -215,7 +217,7 @@ def stated_kernel(
     inputs: Sequence[str],
     counts: Array | None = None,
 ) -> tuple[CovarianceFunction, bool]:
-    """The covariance function in raw units, and whether its length was stated; without one it is `starting_length`."""
+    """Return the covariance function in raw units, and whether its length was given; the default is `starting_length`."""
     name = words.get("kernel", "rbf")
     if not isinstance(name, str):
         raise DataError(
@@ -273,7 +275,7 @@ def at_starting_length(kernel: CovarianceFunction, x: Array) -> CovarianceFuncti
 
 
 def starting_length(x: Array) -> float:
-    """Where the search for a length starts: the median distance of the distinct rows of x (n, d), of at most 1,000.
+    """Return the start of a search for a length: the median distance of at most 1,000 distinct rows of x (n, d).
 
     >>> starting_length(np.array([[0.0], [1.0], [2.0], [4.0], [4.0]]))
     2.0
@@ -301,7 +303,7 @@ def default_basis(x: Array, length_known: bool) -> str:
 
 
 def refuse_holding(words: Mapping[str, Any], key: str) -> None:
-    """Raise DataError for a basis of rows where they are read in blocks: it would be one of a few of them."""
+    """Raise DataError for a basis built on all rows if they are read in blocks."""
     kind = words.get("basis")
     if kind in BASES and kind != "hsgp":
         raise DataError(
@@ -336,7 +338,7 @@ def chosen_basis(
 def _refuse_settings(
     x: Array, kind: Any, settings: Mapping[str, Any], inputs: Sequence[str], rows: Any
 ) -> None:
-    """Raise DataError for inputs that do not vary, for no basis, and for rows beyond the range that a formula states."""
+    """Raise DataError for constant inputs, for an unknown basis, and for rows outside the range given in the formula."""
     if len(x) > 1 and not np.ptp(x, axis=0).any():
         raise DataError(
             f"{', '.join(inputs)} is {', '.join(f'{v:g}' for v in x[0])} in all rows: leave the term out"
@@ -357,7 +359,7 @@ def _refuse_settings(
 def beyond_range(
     beyond: Beyond, ends: Array, inputs: Sequence[str], rows: Any
 ) -> DataError:
-    """The error for a value beyond the range (d, 2) that a basis serves, with the range that would serve it."""
+    """Return the error for a value outside the range (d, 2) of a basis, with a sufficient range."""
     ends = ends.copy()
     ends[beyond.column] = min(beyond.low, beyond.value), max(beyond.high, beyond.value)
     ends_shown = [f"({_outward(low, -1)}, {_outward(high, 1)})" for low, high in ends]
@@ -381,7 +383,7 @@ def prefix_errors(key: str) -> Iterator[None]:
 
 
 def _outward(value: float, side: int) -> str:
-    """An end of a range in few digits, rounded to no less than the range.
+    """Format an end of a range in few digits, rounded outward.
 
     >>> _outward(4.123456789, 1), _outward(-1.0, -1)
     ('4.12346', '-1')

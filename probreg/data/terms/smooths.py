@@ -27,14 +27,14 @@ MOST_KNOTS = 2000
 
 @dataclass(frozen=True, eq=False)
 class SmoothBasis(ABC):
-    """Columns [flat, range block 1, range block 2, ...] at any points x (n, d), as they were made at some points.
+    """Columns [flat, range block 1, range block 2, ...] at any points x (n, d), from a basis built at training points.
 
     Attributes
     ----------
     flat : int
-        Columns of the null space, the constant left out.
+        Number of columns of the null space, without the constant.
     blocks : tuple of int
-        Columns of each range block, which has one scale.
+        Number of columns of each range block, which has one scale.
     """
 
     @property
@@ -52,7 +52,7 @@ class SmoothBasis(ABC):
 
     @property
     def penalty(self) -> "Roughness | None":
-        """The penalty of which the squares of a block are a multiple, where it is an integral of the function alone."""
+        """The penalty proportional to the sum of squares of a block, if it is an integral of the function alone; else None."""
         return None
 
     @abstractmethod
@@ -125,7 +125,7 @@ class ThinPlate(SmoothBasis):
         *,
         counts: Array | None = None,
     ) -> Self:
-        """The basis of k columns, the constant counted, at points x (n, d), each of which counts so often."""
+        """Return the basis of k columns, including the constant, at points x (n, d) with `counts` copies of each."""
         knots = np.unique(x, axis=0)
         d = x.shape[1]
         m = d // 2 + 1 if d > 1 else 2
@@ -286,7 +286,7 @@ class PenalisedSpline(SmoothBasis):
         name: str = "s",
         counts: Array | None = None,
     ) -> Self:
-        """The basis of k B-splines at points x (n, 1), each of which counts so often."""
+        """Return the basis of k B-splines at points x (n, 1) with `counts` copies of each."""
         if x.shape[1] != 1:
             raise DataError(
                 f"{name}: B-splines are of one column, got {x.shape[1]}; take bs='tp' or t2(...)"
@@ -371,7 +371,7 @@ class PenalisedSpline(SmoothBasis):
         return self._splines(x) @ self.transform - self.means
 
     def _splines(self, x: Array) -> Array:
-        """(n, k) B-splines; beyond the ends a cyclic spline goes on around, another along its tangent."""
+        """Return B-splines (n, k); beyond the ends, a cyclic spline is periodic and others continue along the tangent."""
         x = x[:, 0]
         if self.cyclic:
             h = (self.high - self.low) / self.k
@@ -414,7 +414,7 @@ class TensorProduct(SmoothBasis):
         *,
         counts: Array | None = None,
     ) -> Self:
-        """The product of one basis for each column of x (n, d), each row of which counts so often."""
+        """Return the product of one basis for each column of x (n, d), with `counts` copies of each row."""
         margins = tuple(
             ThinPlate.of(x[:, [j]], k[j], name, counts=counts)
             for j in range(x.shape[1])

@@ -1,4 +1,4 @@
-"""A smooth function as a term of a formula: its basis, once or for each level of a factor, its columns' names and its blocks.
+"""A smooth function as a term of a formula: its basis, for all rows or for each level of a factor, its column names and blocks.
 
 A term follows from plain data (its state), which recipes and files contain.
 """
@@ -32,7 +32,7 @@ _MARGIN = 5  # k of each margin of a tensor product
 
 @dataclass(frozen=True)
 class BasisTerm:
-    """The columns of one term by name: those with a flat prior, and blocks of those that share a scale.
+    """The columns of one term by name: columns with a flat prior, and blocks of columns that share a scale.
 
     `short` is the term without its options, which priors may use as its name. `levels` are the levels of `by=`, each with a function
     of its own.
@@ -44,17 +44,17 @@ class BasisTerm:
     blocks: tuple[tuple[str, ...], ...]
     labels: tuple[
         str, ...
-    ]  # of the blocks: the term, with what tells them apart where there are several
+    ]  # labels of the blocks: the term, with a distinguishing part if there are several
     levels: tuple[str, ...] = ()
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
-        """All of them."""
+        """All columns of the term."""
         return (*self.flat, *(c for block in self.blocks for c in block))
 
     @property
     def functions(self) -> tuple["BasisTerm", ...]:
-        """The term itself, or one of each level of `by=`, named `s(x, by=g)[a]`."""
+        """Return the term itself, or one term for each level of `by=`, named `s(x, by=g)[a]`."""
         if not self.levels:
             return (self,)
         F = len(self.flat) // len(self.levels)
@@ -83,7 +83,7 @@ class SmoothTerm:
     def columns_at(
         self, x: Array, by: Any = None, rows: Any = None
     ) -> dict[str, Array]:
-        """The columns (n,) by name, at points x (n, d) and the values of `by`."""
+        """Return the columns (n,) by name, at points x (n, d) and the values of `by`."""
         columns = self.basis.columns_at(x)
         names = self._column_labels()
         if self.by == "number":
@@ -124,7 +124,7 @@ class SmoothTerm:
         return dict(zip(names, columns.T))
 
     def function_at(self, x: Array) -> Array:
-        """The columns of one function at points x (n, d), in the order [flat, blocks]; those that `by=` numbers multiply."""
+        """Return the columns of one function at points x (n, d), in the order [flat, blocks], before multiplication by `by=` numbers."""
         columns = self.basis.columns_at(x)
         if self.by == "number":
             return np.column_stack([np.ones(len(x)), columns])
@@ -195,7 +195,7 @@ def learned_term(
     short: str,
     counts: Array | None = None,
 ) -> dict[str, Any]:
-    """The state of a term at training points x (n, d), each of which counts so often, with the values of its `by` column."""
+    """Return the state of a term at training points x (n, d) with `counts` copies of each, and the values of its `by` column."""
     d = x.shape[1]
     if name == "t2":
         basis: SmoothBasis = TensorProduct.of(
@@ -243,7 +243,7 @@ def _most(x: Array, words: Mapping[str, Any]) -> int:
 
 
 def term_of(state: Mapping[str, Any], key: str) -> SmoothTerm:
-    """The term that `learned_term` wrote; DataError for a damaged state."""
+    """Return the term from the state of `learned_term`; DataError for a damaged state."""
     try:
         return SmoothTerm(
             _basis_from_json(state["basis"]),
