@@ -410,8 +410,11 @@ def inverse_or_nan(H: Array) -> Array:
 
 
 def sklearn_estimator(fit: Fit) -> str:
-    """Return the scikit-learn estimator with its minimum at the mode of this model, "" if there is none: one scale for all
-    columns, location 0, the intercept free, and sigma determined (given, cancelled by a prior in its units, or at its mode)."""
+    """Return the scikit-learn estimator with its minimum at the mode of this model, "" if there is none.
+
+    The conditions are one scale for all columns, location 0, the intercept free, and sigma
+    determined (given, cancelled by a prior in its units, or at its mode).
+    """
     model = fit.model
     relative = bool(model.joint.sigma_units.any())
     settled = (

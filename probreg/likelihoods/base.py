@@ -71,8 +71,10 @@ class ValueGradHessian(NamedTuple):
 
 @dataclass(frozen=True)
 class Recession:
-    """Directions in which the likelihood never falls: a direction d of beta belongs to the cone when
-    c_r'(x_r d) >= 0 for every listed (row r, vector c_r), with equality where `equal` is set.
+    """Directions in which the likelihood never falls.
+
+    A direction d of beta belongs to the cone if c_r'(x_r d) >= 0 for every listed (row r, vector c_r), with
+    equality where `equal` is set.
 
     Along a direction of the cone with some strict inequality the likelihood increases without limit, so that
     the maximum likelihood estimate does not exist (Albert & Anderson 1984; Haberman 1974).
@@ -196,7 +198,7 @@ class Likelihood(ABC):
 
     @abstractmethod
     def saturated_predictor(self, y: Array) -> Array:
-        """Return the linear predictors (n, m) at which p(y) is largest, truncated where it increases without bound."""
+        """Return the linear predictors (n, m) at which p(y) is largest, truncated if it increases without bound."""
 
     @abstractmethod
     def initial_eta(self, y: Array) -> tuple[Array, dict[str, float]]:

@@ -9,8 +9,10 @@ from probreg.likelihoods.base import Array, Likelihood
 
 
 def named_variable(log_prob: Callable[..., Any], likelihood: Likelihood) -> Any:
-    """Return a PyMC class. It passes mu and then the nuisance parameters to `log_prob(value, ...)`; its
-    draws come from the likelihood."""
+    """Return a PyMC class for a likelihood.
+
+    It passes mu and then the nuisance parameters to `log_prob(value, ...)`; its draws come from the likelihood.
+    """
 
     def sample_variable(
         mu: Array, *aux: Any, rng: np.random.Generator, size: Any

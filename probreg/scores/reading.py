@@ -14,8 +14,10 @@ _SUM = 1e-6
 
 
 class Scored(NamedTuple):
-    """The observed `outcome` (...,) and the forecast probabilities `p` (..., K); `pair` if the forecast was one number
-    per row, the probability of outcome 1."""
+    """The observed `outcome` (...,) and the forecast probabilities `p` (..., K).
+
+    `pair` is True if the forecast was one number per row, the probability of outcome 1.
+    """
 
     outcome: Array
     p: Array

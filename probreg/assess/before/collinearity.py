@@ -100,9 +100,11 @@ class CollinearityCheck(Check):
 
 
 def condition_indices(model: Model, *, centred: bool = False) -> Any:
-    """Scaled condition indices eta_k = d_1 / d_k and variance proportions (v_jk / d_k)^2 / sum_l (v_jl / d_l)^2 from the
-    singular value decomposition X = U diag(d) V' of the columns at unit length: Dataset with index (component) and
-    proportion (component, coef), the indices ascending. Source: Belsley, Kuh & Welsch (1980, chapter 3), who do not
+    """Return scaled condition indices and variance proportions of the columns.
+
+    The indices are eta_k = d_1 / d_k and the proportions (v_jk / d_k)^2 / sum_l (v_jl / d_l)^2 from the singular value
+    decomposition X = U diag(d) V' of the columns at unit length. The Dataset has index (component) and proportion
+    (component, coef), the indices ascending. Source: Belsley, Kuh & Welsch (1980, chapter 3), who do not
     centre; `centred` subtracts the means, and leaves the intercept out. DataError for exactly collinear columns.
 
     >>> found = condition_indices(Model.from_arrays([9.0, 10.0, 11.0], [1.0, 2.0, 2.5]))

@@ -46,8 +46,10 @@ class Score(ABC):
 
 @SCORES.register
 class AbsoluteResidual(Score):
-    """|y - E[y]|: intervals of equal width (Lei et al. 2018); for rows with precisions w sqrt(w) |y - E[y]|, and a width in
-    units of 1 / sqrt(w)."""
+    """The score |y - E[y]|: intervals of equal width (Lei et al. 2018).
+
+    For rows with precisions w it is sqrt(w) |y - E[y]|, and the width is in units of 1 / sqrt(w).
+    """
 
     name, says = "absolute", "|y - mean|"
 
@@ -66,8 +68,11 @@ class AbsoluteResidual(Score):
 
 @SCORES.register
 class Pit(Score):
-    """|F(y) - 1/2| with F the predictive distribution function, for a count the mean of F(y - 1) and F(y): the width
-    follows the spread of the model (Chernozhukov, Wüthrich & Zhu 2021)."""
+    """The score |F(y) - 1/2| with F the predictive distribution function.
+
+    For a count F is the mean of F(y - 1) and F(y). The width of the intervals follows the spread of the model
+    (Chernozhukov, Wüthrich & Zhu 2021).
+    """
 
     name, says = "pit", "|P(Y < y) + P(Y = y)/2 - 1/2|"
 
@@ -108,8 +113,10 @@ class Pit(Score):
 
 @SCORES.register
 class Probability(Score):
-    """1 - P(y): the sets of smallest mean size if the probabilities are right (Sadinle, Lei & Wasserman 2019). A set
-    can be empty, at a row without a probable class."""
+    """The score 1 - P(y): the sets of smallest mean size if the probabilities are right.
+
+    A set can be empty, at a row without a probable class (Sadinle, Lei & Wasserman 2019).
+    """
 
     name, says = "probability", "1 - P(class)"
 

@@ -182,8 +182,9 @@ def error_of_draws(values: Array) -> float:
 
 
 def savage_dickey(fit: Fit, L: Array, r: Array) -> float | None:
-    """log p(L beta = r | y) - log p(L beta = r): the log Bayes factor of the equality against the unrestricted
-    model if both densities are known exactly, otherwise None (Dickey 1971). The restricted model has the prior of the
+    """Return the log Bayes factor of an equality against the unrestricted model, log p(L beta = r | y) - log p(L beta = r).
+
+    It is None unless both densities are known exactly (Dickey 1971). The restricted model has the prior of the
     other parameters given L beta = r."""
     model = fit.model
     s = fit.solution

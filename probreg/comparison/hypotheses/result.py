@@ -39,10 +39,13 @@ class Belief:
 
 @dataclass(frozen=True, eq=False)
 class Hypothesis:
-    """`null` in words; `estimates`, a DataFrame with one row per restriction: value (of the right side), estimate of the
+    """The result of `hypothesis`: the null, the estimates of the restrictions, and tests or probabilities.
+
+    `null` is the null in words; `estimates` a DataFrame with one row per restriction: value (of the right side), estimate of the
     left one, std_error or sd, lower, upper (of smooth functions edf and columns); `tests` by name for a point estimate ("Wald", "F", "t" or "z", "LR", "score");
     `beliefs` for a posterior: the probability of an inequality or the credible level that reaches an equality;
-    `log_bayes_factor` of an equality where it is exact."""
+    `log_bayes_factor` of an equality if it is exact.
+    """
 
     text: str
     null: str

@@ -39,8 +39,10 @@ _FAR = 3.0  # Monte Carlo errors beyond which a share is not what was claimed
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Coverage(PrintsTable):
-    """Coverage of each interval: `table` has a row per (coefficient, kind) with `held`, the share of the
-    data sets with an interval, its Monte Carlo error `mcse`, `above` and `below`, the shares in which the truth lay there,
+    """The simulated coverage of each interval; the result of `coverage`.
+
+    `table` has a row per (coefficient, kind) with `held`, the share of intervals that contain the truth among the
+    data sets with an interval, its Monte Carlo error `mcse`, `above` and `below`, the shares with the truth above or below,
     the median `width`, and `count`, the data sets with an interval. `failures` count the others, by kind and cause."""
 
     prob: float

@@ -26,7 +26,9 @@ SHOWN = ["estimate", "lower", "upper", "width"]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class IntervalPanel(PrintsTable):
-    """Intervals of one quantity: `table` has a row per (fit, kind) with estimate, lower, upper, width and `reason`, which
+    """Intervals of one quantity; the result of `interval_panel`.
+
+    `table` has a row per (fit, kind) with estimate, lower, upper, width and `reason`, which
     explains why an interval is missing and is empty otherwise."""
 
     quantity: str

@@ -44,8 +44,9 @@ _EQUAL = 1e-6  # of log densities: two fits of one model, by methods that stop n
 
 
 def stacking(log_density: Array, share: Array | None = None) -> Array:
-    """argmax over the simplex of sum_i log sum_k w_k exp(log_density[i, k]), (K,) from (N, K). `share` (N,) of sum one
-    is the weight of each observation in the sum, by default 1 / N.
+    """Return the stacking weights: argmax over the simplex of sum_i log sum_k w_k exp(log_density[i, k]), (K,) from (N, K).
+
+    `share` (N,) of sum one is the weight of each observation in the sum, by default 1 / N.
 
     The objective is concave, and EM steps w_k <- w_k mean_i(p_ik / sum_l w_l p_il) climb it. Two steps give the rate of convergence, and one longer
     step replaces many (Varadhan & Roland 2008): 34 in place of 16,923 for two logistic regressions of 6,366 rows. They stop
@@ -115,8 +116,10 @@ _COLUMNS = (
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ModelComparison(PrintsTable):
-    """`table`, a DataFrame with one row per fit, best leave-one-out score first, unrounded; `pointwise` (observation, fit),
-    a DataArray of the leave-one-out log densities; `notes`.
+    """Models compared by their predictions; the result of `compare_models`.
+
+    `table` is a DataFrame with one row per fit, best leave-one-out score first, unrounded; `pointwise` (observation, fit)
+    a DataArray of the leave-one-out log densities; `notes` are notes on the table.
 
     Columns: k, the parameters that maximum likelihood counts (coefficients that are identified and unknown auxiliary ones),
     log_lik at the estimate, AIC = 2k - 2 log_lik, AICc, BIC = k log n - 2 log_lik (nan unless the fit is one of maximum

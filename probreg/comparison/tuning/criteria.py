@@ -56,8 +56,10 @@ class LogLoss(PredictionLoss):
 @LOSSES.register
 @dataclass(frozen=True)
 class Squared(PredictionLoss):
-    """(y - E[y])^2; over classes sum_k (p_k - 1[y = k])^2, half of it for an event: the Brier score. For trials, the error of the
-    share, (k / n - p)^2."""
+    """Squared error (y - E[y])^2; for an event the Brier score.
+
+    Over classes it is sum_k (p_k - 1[y = k])^2, half of it for an event. For trials it is the error of the share, (k / n - p)^2.
+    """
 
     name, title = "squared", "squared error"
 
@@ -127,8 +129,11 @@ class Request:
 
 @dataclass(frozen=True, eq=False)
 class Assessment:
-    """Scores (S,) at the scales of a path with their standard errors (nan if there is none), their `description`, further
-    `columns` of the table, and `parts` (S, K), the scores of K folds or observations."""
+    """Scores (S,) of a criterion at the scales of a path, with their standard errors (nan if there is none).
+
+    `description` describes the scores, `columns` are further columns of the table, and `parts` (S, K) the scores of K folds or
+    observations.
+    """
 
     score: Array
     description: str

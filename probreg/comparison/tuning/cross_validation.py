@@ -240,8 +240,10 @@ def training_model(model: Model, rows: Array) -> Model:
 @CRITERIA.register
 @dataclass(frozen=True)
 class CrossValidation(Criterion):
-    """The mean loss of a held-out observation over K folds: each observation counts once; its standard error comes from
-    the variance between folds, sqrt(sum_k n_k (L_k - mean)^2 / (n (K - 1))) (Hastie, Tibshirani & Friedman 2009, section 7.10).
+    """The mean loss of a held-out observation over K folds.
+
+    Each observation counts once. The standard error comes from the variance between folds,
+    sqrt(sum_k n_k (L_k - mean)^2 / (n (K - 1))) (Hastie, Tibshirani & Friedman 2009, section 7.10).
     """
 
     name = "cv"

@@ -70,8 +70,10 @@ class BIC(_Counted):
 @CRITERIA.register
 @dataclass(frozen=True)
 class GCV(Criterion):
-    """n RSS / (n - df)^2: the mean squared leave-one-out error if every row had the same leverage; Gaussian models with normal
-    priors only (Golub, Heath & Wahba 1979)."""
+    """Generalised cross-validation: n RSS / (n - df)^2, for Gaussian models with normal priors.
+
+    It is the mean squared leave-one-out error if every row has the same leverage (Golub, Heath & Wahba 1979).
+    """
 
     name = "gcv"
 

@@ -46,8 +46,11 @@ _ALLOWED = 1e-2  # of the standard error of the score: error of one Newton step
 @CRITERIA.register
 @dataclass(frozen=True)
 class PSIS(Criterion):
-    """-elpd_loo / n: the mean negative log posterior predictive density of each observation given the others (Vehtari,
-    Gelman & Gabry 2017), with the posterior by `method`: a name, a Method, or "auto" for conjugate, quadrature or nuts."""
+    """-elpd_loo / n: the mean negative log posterior predictive density of each observation given the others.
+
+    The source is Vehtari, Gelman & Gabry (2017). The posterior is sampled by `method`: a name, a
+    Method, or "auto" for conjugate, quadrature or nuts.
+    """
 
     method: str | Method = "auto"
 

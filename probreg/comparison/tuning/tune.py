@@ -37,9 +37,12 @@ _WITHIN = (
 
 @dataclass(frozen=True, eq=False)
 class TuningResult:
-    """`model`, with the prior at the chosen `scale` (a factor on every scale of the prior); `table`, a DataFrame with the
-    score, its standard error, df and sigma of every scale, unrounded; `description` of the minimised criterion; `parts`, a DataArray of
-    the scores of folds (scale, fold) or observations (scale, obs), where rows were held out."""
+    """The chosen scale of a prior; the result of `tune`.
+
+    `model` has the prior at the chosen `scale` (a factor on every scale of the prior); `table` is a DataFrame with the
+    score, its standard error, df and sigma of every scale, unrounded; `description` describes the minimised
+    criterion; `parts` is a DataArray of the scores of folds (scale, fold) or observations (scale, obs), if rows were held out.
+    """
 
     model: Model
     scale: float

@@ -42,7 +42,7 @@ def finite(
     delta : float
         The probability with which the bound may fail.
     most : float
-        M, the largest loss there is.
+        M, the largest possible loss.
     two_sided : bool
         Whether |R - R^| is bounded, which takes 2 |H| in place of |H|.
 
@@ -103,7 +103,7 @@ def rademacher(
     delta : float
         The probability with which the bound may fail.
     most : float
-        M, the largest loss there is.
+        M, the largest possible loss.
     lipschitz : float
         mu, by which the loss changes at most per unit of the prediction: 2 M for the squared loss of |h - y| <= M.
     empirical : bool
@@ -167,7 +167,7 @@ def pseudo_dimension(
     delta : float
         The probability with which the bound may fail.
     most : float
-        M, the largest loss there is.
+        M, the largest possible loss.
     of : {"predictions", "loss"}
         Whether d is of the predictions or of their losses, which is another number: constants have 1 and 2.
     form : {"tight", "textbook"}

@@ -48,7 +48,7 @@ class Bound:
     delta : float
         The probability with which it may fail.
     most : float
-        The largest loss there is.
+        The largest possible loss.
     quantity : str
         The bounded quantity, "risk" or "complexity".
 

@@ -142,7 +142,7 @@ def hold_out(
     delta : float
         The probability with which the bound may fail.
     most : float
-        M, the largest loss there is.
+        M, the largest possible loss.
     kind : {"maurer_pontil", "hoeffding"}
         Which of the two, chosen before the losses are seen.
     folds : array (h,), optional
@@ -254,7 +254,7 @@ def pac_bayes(
     delta : float
         The probability with which the bound may fail.
     most : float
-        M, the largest loss there is.
+        M, the largest possible loss.
     draws : int, optional
         S, where `risk` is the mean over S independent draws: half of delta pays for them, kl(R^_S || R^(rho)) <= log(2 / delta) / S.
 
