@@ -145,7 +145,7 @@ def reads_as_number(text: Any) -> bool:
 
 
 def same_rows(**given: Any) -> None:
-    """Raise DataError if pandas' row labels of two of these differ: values are put together in their order, not by label."""
+    """Raise DataError if the pandas row labels of two arguments differ, because values are matched by order, not by label."""
     first: tuple[str, Any] | None = None
     for name, values in given.items():
         index = getattr(values, "index", None)

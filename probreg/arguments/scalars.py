@@ -170,7 +170,7 @@ class Switch(ArgumentKind):
 
 @dataclass(frozen=True, repr=False)
 class OneOf(ArgumentKind):
-    """One of these words."""
+    """One of several texts."""
 
     options: tuple[str, ...]
 

@@ -1,4 +1,4 @@
-"""How far along a step to look: the whole of it, a half, a quarter, ..., in every search of a mode by halved steps."""
+"""Step halving for mode searches: the full step, a half, a quarter, ..."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ _LEAST = 40  # shares
 def halvings(point: Array, step: Array) -> Array:
     """The shares 1, 1/2, 1/4, ... of a step that are tried: until it is rounding relative to the point, and 40 at least.
 
-    Where a likelihood is flat Newton's step may be too long by any factor, so that no fixed number is enough.
+    If a likelihood is flat, Newton's step may be too long by any factor, so that no fixed number of halvings is enough.
 
     >>> halvings(np.ones(2), np.ones(2))[:3].tolist(), len(halvings(np.ones(2), np.ones(2)))
     ([1.0, 0.5, 0.25], 52)

@@ -1,4 +1,4 @@
-"""An array that is made when it is first used: a covariance of thousands of coefficients takes longer than their fit."""
+"""An array computed at its first use, because a covariance of thousands of coefficients takes longer than their fit."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +10,7 @@ Array = np.ndarray
 
 
 class LazyArray(NDArrayOperatorsMixin):
-    """An array of known shape that `make` makes at its first use, and keeps.
+    """An array of known shape that `make` computes at its first use; the result is kept.
 
     It takes part in arithmetic, can be indexed, and becomes an array if needed.
 
@@ -27,7 +27,7 @@ class LazyArray(NDArrayOperatorsMixin):
 
     @property
     def is_computed(self) -> bool:
-        """Whether it was used."""
+        """Whether the array has been computed."""
         return self._made is not None
 
     def _array(self) -> Array:
@@ -35,7 +35,7 @@ class LazyArray(NDArrayOperatorsMixin):
             assert self._make is not None
             self._made = np.asarray(self._make())
             assert self._made.shape == self.shape
-            self._make = None  # and what it held
+            self._make = None  # releases the memory that it references
         return self._made
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
@@ -65,5 +65,5 @@ class LazyArray(NDArrayOperatorsMixin):
         return self._array().T
 
     def diagonal(self) -> Array:
-        """(k,), as of an array."""
+        """Return the diagonal (k,)."""
         return self._array().diagonal()

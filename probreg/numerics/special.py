@@ -1,4 +1,4 @@
-"""SciPy's special functions by their names, for files that every fit imports: `scipy.special` takes 0.04 s, and is imported when
+"""SciPy's special functions by name, for modules that every fit imports: `scipy.special` takes 0.04 s to import, and is imported when
 the first of them is called. Least squares and logistic regression call none.
 """
 

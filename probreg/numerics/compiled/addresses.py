@@ -21,7 +21,7 @@ _POINTER = _NUMBER.as_pointer()
 
 
 def table_of(arrays: Sequence[Array]) -> NDArray[np.int64]:
-    """The words of each array as numba lays them out: no owner, how many numbers, their size, where they are, shape and strides. The
+    """Return the words of each array in numba's layout: no owner, number of items, item size, address, shape and strides. The
     arrays must outlive it."""
     words = (
         (0, 0, a.size, a.itemsize, a.ctypes.data, *a.shape, *a.strides) for a in arrays
@@ -30,7 +30,7 @@ def table_of(arrays: Sequence[Array]) -> NDArray[np.int64]:
 
 
 def source_of(rng: np.random.Generator) -> tuple[int, int]:
-    """The C function behind `rng.random()` and the address of its state; `rng` must outlive them."""
+    """Return the C function behind `rng.random()` and the address of its state; `rng` must outlive them."""
     import ctypes
 
     functions = rng.bit_generator.ctypes
@@ -40,7 +40,7 @@ def source_of(rng: np.random.Generator) -> tuple[int, int]:
 
 
 def arrays_at(kind: Any) -> Any:
-    """The compiled function from the address of a table to its arrays, of this type of tuple."""
+    """Return the compiled function that converts the address of a table to its arrays, as a tuple of this type."""
 
     def read(context: Any, address: Any) -> Any:
         def generate(context: Any, builder: Any, _: Any, args: Any) -> Any:

@@ -1,7 +1,7 @@
-"""A log density over affine coordinates as one compiled function that compiled code can call: theta = centre + A z.
+"""A log density over affine coordinates theta = centre + A z, as one compiled function for compiled code.
 
 log p(z) = constant + sum_i w_i log p_i(theta) + sum_k log q(theta_k) - pull'z - z' Q z / 2: the rows of a likelihood, independent
-entries with another density q, and all that is quadratic. theta is vec(beta), and A (p m, d).
+entries with another density q, and the quadratic terms. theta is vec(beta), and A (p m, d).
 """
 
 from typing import Any, NamedTuple
@@ -15,7 +15,7 @@ Array = NDArray[np.float64]
 
 
 class AffineData(NamedTuple):
-    """The arrays of such a density: of its rows, see `loops.gradient`; of its map; of its quadratic part; of its entries, `at` the
+    """The arrays of an affine density: its rows (see `loops.gradient`), its map, its quadratic part, and its entries, with `at` the
     places in theta as numbers."""
 
     tiles: Array
@@ -46,7 +46,7 @@ class Work(NamedTuple):
 
     @classmethod
     def of(cls, data: AffineData) -> "Work":
-        """For one evaluation at a time."""
+        """Return the work arrays for one evaluation at a time."""
         p = data.tiles.shape[1]
         k = data.centre.size
         theta = np.empty(k)
@@ -55,18 +55,18 @@ class Work(NamedTuple):
         )
 
 
-# Set in under these names before compilation.
+# Replaced under these names before compilation.
 gradient: Any = None  # of the likelihood
 entries: Any = None  # of the other density, if any
 
 
 def arrays(found: Any) -> Any:
-    """The arrays themselves where Python runs this; compiled code reads them at an address."""
+    """Return the arrays themselves when Python runs this; compiled code reads them from an address."""
     return found
 
 
 def affine_log_density(z: Array, slopes: Array, where: Any) -> float:
-    """log p at z (d,); its slopes go into `slopes` (d,). The arrays, `AffineData` and `Work`, are at `where`."""
+    """Return log p at z (d,) and write its slopes to `slopes` (d,). `where` gives the arrays, `AffineData` and `Work`."""
     data, work = arrays(where)
     centre = data.centre
     A = data.A

@@ -1,6 +1,6 @@
-"""From a density to its compiled loops: one copy of each template with the density set in, kept on disk.
+"""Compile the loops of a density: one copy of each template with the density inserted, kept on disk.
 
-The copy's name carries a digest of the density's code, so that numba finds a stored copy again in the next process, and
+The name of the copy contains a digest of the density's code, so that numba finds a stored copy in the next process, and
 never one of a density that has changed.
 """
 
@@ -24,7 +24,7 @@ _HOW: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 _INNER = _HOW | {
     "no_cpython_wrapper": True,
     "no_cfunc_wrapper": True,
-}  # nobody calls them but compiled code
+}  # only compiled code calls them
 
 
 class Loops(NamedTuple):
@@ -33,13 +33,13 @@ class Loops(NamedTuple):
     gradient: Callable[..., float]
     slopes: Callable[..., float]
     values: Callable[..., None]
-    curved: Callable[..., float] | None  # where the density has its curvature
-    each: Callable[..., None] | None  # where the density is one of rows
+    curved: Callable[..., float] | None  # if the density has its own curvature
+    each: Callable[..., None] | None  # if the density is one of rows
 
 
 @cache
 def loops_of(density: CompiledDensity) -> Loops:
-    """The loops of a likelihood's density; the first use ever compiles each, which takes about a second. Incompatible for
+    """Return the loops of a likelihood's density; the first use compiles each, which takes about a second. Incompatible for
     densities that cannot be compiled."""
     from probreg.numerics.compiled import loops
 
@@ -101,7 +101,7 @@ def _products(product: Callable[..., Any]) -> dict[str, Any]:
 
 @cache
 def entries_of(density: CompiledDensity) -> Callable[..., tuple[float, float]]:
-    """The compiled sum over coefficients of a prior's density."""
+    """Return the compiled sum of a prior's density over coefficients."""
     from probreg.numerics.compiled import loops
 
     return _store_function(
@@ -146,14 +146,14 @@ def log_density_of(
 def plain_log_density(
     density: CompiledDensity, several: bool, other: CompiledDensity | None
 ) -> Any:
-    """The same before it is compiled: Python can call it too, and all that it calls."""
+    """Return `affine_log_density` before compilation, so that Python can call it."""
     from probreg.numerics.compiled import affine
 
     parts = {
         "gradient": loops_of(density).gradient,
         "entries": None if other is None else entries_of(other),
     }
-    # numba looks at the file of the template alone
+    # numba checks only the file of the template for changes
     files = b"".join(
         Path(__file__).with_name(f).read_bytes() for f in ("loops.py", "addresses.py")
     )
@@ -190,7 +190,7 @@ def compile_stored(
         )
     seen = hashlib.sha256(Path(addresses.__file__).read_bytes()).hexdigest()[
         :16
-    ]  # numba looks at the file of f alone
+    ]  # numba checks only the file of f for changes
     return cached_njit(no_cfunc_wrapper=True, **_HOW)(_bound(f, parts, f"_{seen}"))
 
 
@@ -219,7 +219,7 @@ def _vectorise_density(plain: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _bound(f: Callable[..., Any], parts: dict[str, Any], name: str = "") -> Any:
-    """The same code that finds `parts` under their names."""
+    """Return the same code with `parts` as its globals."""
     assert isinstance(f, FunctionType)
     function = FunctionType(
         f.__code__, {**f.__globals__, **parts}, f.__name__, f.__defaults__

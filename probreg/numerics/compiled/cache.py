@@ -1,7 +1,7 @@
 """Machine code kept on disk between processes, and recompiled if a file of it cannot be read.
 
-numba reads its index and its code without looking whether they are whole: one file that a crash or a full disk cut short
-would break every later process. Here such a file counts as none, and the next one is written over it.
+numba does not check whether its index and its code are complete: one file truncated by a crash or a full disk
+would break every later process. This module treats a damaged file as missing and overwrites it.
 """
 
 from collections.abc import Callable
@@ -19,9 +19,11 @@ class _Rebuilt(FunctionCache):
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         try:
             return super().load_overload(sig, target_context)
-        except Exception:  # damaged bytes fail in as many ways as there are bytes: pickle, LLVM, the system
+        except (
+            Exception
+        ):  # damaged files can raise almost any error: pickle, LLVM, the system
             self._forget()
-            return None  # numba's word for "not there": it compiles
+            return None  # means "not found" to numba, which then compiles
 
     def save_overload(self, sig: Any, data: Any) -> None:
         try:
@@ -43,7 +45,7 @@ def cached_njit(**how: Any) -> Callable[[Callable[..., Any]], Any]:
         compiled_function = njit(**how)(f)
         with suppress(
             RuntimeError
-        ):  # no folder can be written: compiled anew in each process
+        ):  # no writable folder: compiled again in each process
             compiled_function._cache = _Rebuilt(compiled_function.py_func)
         return compiled_function
 

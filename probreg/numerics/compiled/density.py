@@ -1,4 +1,4 @@
-"""A log density as arithmetic on numbers, written once in plain Python for a compiler to read."""
+"""A log density as arithmetic on numbers, in plain Python code that numba compiles."""
 
 import math
 from collections.abc import Callable
@@ -25,8 +25,8 @@ class CompiledDensity(NamedTuple):
     Where a row's response is several numbers, y is their array: (c,) in a `row`, (b, c) in a `tile` or its `hessian`. A plain
     function of a module, of the same arithmetic, may be called from either.
 
-    `t` is an array of what does not vary by row: see `settings` of its likelihood or prior. What log p owes to y alone
-    may be left out, where it is stated (`SmoothLikelihood.base_measure`).
+    `t` is an array of parameters common to all rows: see `settings` of its likelihood or prior. Terms of log p in y alone
+    may be omitted if `SmoothLikelihood.base_measure` contains them.
     """
 
     row: Callable[..., Any] | None = None
@@ -36,7 +36,7 @@ class CompiledDensity(NamedTuple):
 
     @property
     def unfit(self) -> str | None:
-        """Why it cannot be compiled, or None.
+        """The reason that it cannot be compiled, or None.
 
         >>> CompiledDensity(lambda y, eta, t: (-eta, -1.0, 0.0)).unfit is None
         True
@@ -58,8 +58,8 @@ class CompiledDensity(NamedTuple):
 
 
 def _is_known(value: Any) -> bool:
-    """A number, a function of math, a module, a plain function of such names, or no global at all: what the name of stored
-    code can vouch for."""
+    """Whether a value is a number, a function of math, a module, a plain function of these, or no global at all, so that the name of stored
+    code identifies it."""
     if isinstance(value, FunctionType):
         return not value.__closure__ and all(
             _is_known(value.__globals__.get(k)) for k in value.__code__.co_names

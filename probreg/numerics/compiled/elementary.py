@@ -2,7 +2,7 @@
 
 A compiled loop that calls the C library's exp works on one number at a time; these are some fifteen lines of
 arithmetic each, several times as fast. Errors are below 1 unit in the last place for exp and below 2 for log and log1p,
-over the whole range but numbers below 2.3e-308, which exp gives as 2.2e-308 and below, and log takes as they are not.
+except for numbers below 2.3e-308 (subnormal numbers), where exp and log are not accurate.
 Ends: exp overflows to inf, log(0) is -inf, log of a negative number is nan, and nan stays nan. numba is imported here.
 Sources: Cody & Waite 1980 for the reduction of the argument; Muller et al., Handbook of Floating-Point Arithmetic, 2018.
 """
@@ -18,7 +18,7 @@ from numba.extending import intrinsic
 _ALONE: dict[str, Any] = {
     "no_cpython_wrapper": True,
     "no_cfunc_wrapper": True,
-}  # nobody calls them but compiled code
+}  # only compiled code calls them
 inline = njit(
     forceinline=True, nogil=True, error_model="numpy", fastmath={"contract"}, **_ALONE
 )
@@ -28,7 +28,7 @@ _LN2_HIGH, _LN2_LOW = (
     0.693145751953125,
     1.42860682030941723212e-6,
 )  # the first has 20 bits: times an integer it is exact
-_ROUND = 6755399441055744.0  # 1.5 2^52: adding it rounds to an integer, which then stands in the last bits
+_ROUND = 6755399441055744.0  # 1.5 2^52: adding it rounds to an integer, stored in the last bits
 _ROUND_BITS = 0x4338000000000000
 _EXP = tuple(
     1.0 / math.factorial(k) for k in range(14)
@@ -84,7 +84,9 @@ def exp(x: float) -> float:
     p = p * r + _EXP[4]
     p = p * r + _EXP[3]
     p = p * r + _EXP[2]
-    half = k >> 1  # in two factors, since 2^1024 is no number though 2^1024 e^r may be
+    half = (
+        k >> 1
+    )  # in two factors, because 2^1024 overflows although 2^1024 e^r may not
     value = (
         (p * r * r + r + 1.0)
         * _as_float((half + 1023) << 52)

@@ -15,7 +15,7 @@ B = 512  # rows in a tile: with 20 columns 80 kB, and the work arrays stay in th
 C = 128  # rows in a tile whose columns are multiplied by each other: two copies stay in the first cache
 
 
-# The density, set in under these names before compilation.
+# The density; replaced under these names before compilation.
 row: Any = None  # (y, eta, t) -> log p, its slope over eta, its slope over log aux
 tile: Any = None  # the same of a tile of rows, (y, eta, t, log p, slopes)
 total: Any = None  # the sum over a tile, with weights
@@ -27,12 +27,12 @@ hessians: Any = None  # the same of a tile of rows
 
 
 def tile_of_rows(y: Array, eta: Array, t: Array, log_p: Array, slope: Array) -> None:
-    """A row's density over the rows of a tile."""
+    """Evaluate a row's density over the rows of a tile."""
     e, s, s_aux = (
         eta[0],
         slope[0],
         slope[1],
-    )  # the second is there for no nuisance parameter too: one loop to compile
+    )  # also stored without a nuisance parameter, so that only one loop is compiled
     for i in range(y.shape[0]):
         log_p[i], s[i], s_aux[i] = row(y[i], e[i], t)
 
@@ -40,7 +40,7 @@ def tile_of_rows(y: Array, eta: Array, t: Array, log_p: Array, slope: Array) -> 
 def total_of_rows(
     y: Array, eta: Array, w: Array, t: Array, log_p: Array, slope: Array
 ) -> float:
-    """sum_i w_i log p of the rows of a tile."""
+    """Return sum_i w_i log p of the rows of a tile."""
     e = eta[0]
     value = 0.0
     if w.size:
@@ -55,7 +55,7 @@ def total_of_rows(
 def total_of_tile(
     y: Array, eta: Array, w: Array, t: Array, log_p: Array, slope: Array
 ) -> float:
-    """The same where the density is one of tiles."""
+    """Return the sum of `total_of_rows` for a density of tiles."""
     tile(y, eta, t, log_p, slope)
     value = 0.0
     for i in range(y.shape[0]):
@@ -66,7 +66,7 @@ def total_of_tile(
 def sum_of_tile(
     y: Array, eta: Array, w: Array, t: Array, log_p: Array, slope: Array
 ) -> float:
-    """sum_i w_i log p of the rows of a tile; their slopes, times the weights, go into `slope`."""
+    """Return sum_i w_i log p of the rows of a tile; write the slopes, times the weights, to `slope`."""
     tile(y, eta, t, log_p[0], slope)
     if w.size:
         weigh(w, log_p[:1])
@@ -80,7 +80,7 @@ def sum_of_tile(
 def sum_of_products(
     y: Array, eta: Array, w: Array, t: Array, log_p: Array, slope: Array
 ) -> float:
-    """The same where log p_i = a_i - log(1 + e_i), e_i in [0, 1]: one logarithm a tile where there are no weights."""
+    """Return `sum_of_tile` for log p_i = a_i - log(1 + e_i), e_i in [0, 1], with one logarithm per tile without weights."""
     # A logarithm a row was 28 of the 65 us of a logistic gradient at (10^4, 11).
     value = 0.0
     n = y.shape[0]
@@ -103,7 +103,7 @@ def sum_of_products(
 def total_of_products(
     y: Array, eta: Array, w: Array, t: Array, log_p: Array, slope: Array
 ) -> float:
-    """`total_of_rows` likewise."""
+    """Return `total_of_rows` in the same way."""
     value = 0.0
     n = y.shape[0]
     f = eta[0]
@@ -120,7 +120,7 @@ def total_of_products(
 
 
 def sum_of_log1p(e: Array, n: int) -> float:
-    """sum_i log(1 + e_i) of n numbers in [0, 1], at most 1,000 of them; they are overwritten."""
+    """Return sum_i log(1 + e_i) of at most 1,000 numbers in [0, 1], which are overwritten."""
     # sum log(1 + e) = log1p(q), 1 + q = prod (1 + e) <= 2^n, by halves: (1 + e)(1 + f) = 1 + (e + f + e f). No digits are lost,
     # since no term is negative.
     while n > 1:
@@ -283,7 +283,7 @@ def values(
     m = beta.shape[1]
     group = max(
         1, 64 // m
-    )  # points that share a product of matrices which stays in the second cache
+    )  # points that share a matrix product in the second-level cache
     slope = np.empty((m + extra, B))
     log_p = np.empty(B)
     none = np.empty(0)
@@ -313,7 +313,7 @@ def each_value(y: Array, eta: Array, t: Array) -> None:
 
 
 def hessians_of_rows(y: Array, eta: Array, t: Array, curve: Array) -> None:
-    """A row's curvature over the rows of a tile."""
+    """Evaluate a row's curvature over the rows of a tile."""
     e = eta[0]
     c = curve[0]
     for i in range(y.shape[0]):
@@ -340,7 +340,7 @@ def predictors(
 
 
 def weigh(w: Array, rows: Array) -> None:
-    """Each of `rows` (k, >= b) times the weights w (b,)."""
+    """Multiply each of `rows` (k, >= b) by the weights w (b,)."""
     for k in range(rows.shape[0]):
         r = rows[k]
         for i in range(w.size):

@@ -28,7 +28,7 @@ summing = njit(
     fastmath={"reassoc", "contract", "nsz"},
 )
 _LANES = 16  # products side by side, so that they are vector instructions
-_FACTORS = 12  # of one product: each below 1e25, it stays below 1e300
+_FACTORS = 12  # factors of one product: each is below 1e25, so that the product stays below 1e300
 _LARGEST, _DIGITS = (
     1e25,
     1e-2,
@@ -49,7 +49,7 @@ def _sum_of_exp(x: Array, shift: float) -> float:
 
 @inline
 def _mean_log1p(b: float, y: Array, product: Array) -> float:
-    """mean_j log(1 - b y_j) of ascending y >= 0 (M,), all 1 - b y_j > 0; `product` has room for some of them."""
+    """mean_j log(1 - b y_j) of ascending y >= 0 (M,), all 1 - b y_j > 0; `product` is a work array."""
     M = y.size
     if 1.0 - b * y[M - 1] < _LARGEST:
         # sum_j log(1 - b y_j) = sum_l log prod_r (1 - b y_(r, l)): 12 factors to a logarithm, lane by lane
@@ -133,14 +133,14 @@ def _smooth_tail(
     product: Array,
 ) -> float:
     """k of log weights x (S,) with maximum 0 and the M largest at the places `at`, the smallest first; their smoothed values go into
-    `log_tail`. `tail` (M,) is room for the excesses."""
+    `log_tail`. `tail` (M,) is a work array for the excesses."""
     M = at.size - 1
     cutoff = math.exp(x[at[0]])  # the largest weight that is not in the tail
     for j in range(M):
         log_tail[j] = x[at[j + 1]]
         tail[j] = math.exp(log_tail[j]) - cutoff
     if not log_tail[M - 1] - log_tail[0] > 2.3e-308:
-        return -math.inf  # weights that are all the same need no tail
+        return -math.inf  # equal weights need no tail
     k, sigma = _fit_pareto(tail, b, score, product)
     if math.isfinite(k) and sigma > 0.0:
         for j in range(M):

@@ -23,7 +23,9 @@ summing = njit(
     error_model="numpy",
     fastmath={"reassoc", "contract", "nsz"},
 )
-_GUESSES = 8  # thresholds that are counted; after them what lies below the last one is taken as it is
+_GUESSES = (
+    8  # number of thresholds tried; afterwards all numbers below the last one are kept
+)
 _PEAK = 0.3989422804014327  # of the standard normal density
 _SLACK = 16  # numbers beyond the wanted ones, and an eighth of these, that are not worth another guess
 

@@ -1,7 +1,7 @@
 """Triangular factors and weighted Gram matrices of tall arrays: numbers only, no statistics.
 
-Everything a Gaussian model needs of the rows of A = [X y] is its upper triangular factor F, F'F = A' diag(w) A. It is
-found without ever relying on A'A of an ill-conditioned A; rows are visited in blocks that stay in cache and are shared by
+A Gaussian model needs only the upper triangular factor F of the rows of A = [X y], F'F = A' diag(w) A. It is
+computed without A'A of an ill-conditioned A; rows are processed in blocks that fit in cache and are shared by
 the cores. A file imports only from those before it: blocks and corrected, factors, then tall, doubled and arrow (strangers), copied behind
 tall and sparse_arrow behind arrow.
 """

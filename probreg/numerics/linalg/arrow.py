@@ -35,7 +35,7 @@ class Arrow:
     Raises
     ------
     numpy.linalg.LinAlgError
-        Where it is not positive definite to rounding.
+        If it is not positive definite to rounding.
 
     Examples
     --------
@@ -62,7 +62,7 @@ class Arrow:
         return G * K * r + r * r
 
     def at(self, s: int | NDArray[np.intp]) -> "Arrow":
-        """One of several side by side, or some of them."""
+        """Return one of several arrows, or some of them."""
         arrow = object.__new__(Arrow)
         arrow.L, arrow.C, arrow.T = self.L[s], self.C[s], self.T[s]
         return arrow
@@ -120,7 +120,7 @@ class Arrow:
         return _backward(self.L, border.reshape(*self.C.shape[:-1], border.shape[-1]))
 
     def schur(self, k: int) -> Array:
-        """What is left (..., r - k, r - k) of the corner behind the first k columns when these and the blocks are eliminated."""
+        """Return the Schur complement (..., r - k, r - k) of the corner after elimination of its first k columns and the blocks."""
         corner = self.T[..., k:, k:]
         return corner @ np.swapaxes(corner, -1, -2)
 

@@ -82,7 +82,7 @@ def sum_over_blocks(X: Array, fn: Callable[[slice, Array], Sums]) -> Sums:
 
 def _add(parts: Iterable[Sums]) -> Sums:
     total: Sums = ()
-    is_copy = False  # arrays that nobody else has
+    is_copy = False  # whether the arrays are our own copies
     for part in parts:
         if not total:
             total = tuple(np.asarray(a) for a in part)
@@ -135,7 +135,7 @@ def _blas() -> list[Any]:
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """BLAS and LAPACK kept to one thread, as a context or a decorator, for matrices of at most some thousand columns.
+    """Limit BLAS and LAPACK to one thread, as a context or a decorator, for matrices of at most some thousand columns.
 
     A second thread saves them microseconds when a core is idle, and costs milliseconds for every call when none is.
 
@@ -147,7 +147,7 @@ def one_blas_thread() -> Iterator[None]:
         yield
         return
     token = _alone.set(True)
-    # what has one thread already is left alone: asking takes a microsecond, a context of threadpoolctl a dozen
+    # libraries with one thread are skipped: the check takes a microsecond, a context of threadpoolctl a dozen
     before = [
         (library, count)
         for library in _blas()

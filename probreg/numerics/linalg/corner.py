@@ -1,4 +1,4 @@
-"""The factor T of what is left of an arrow, S = T T': dense, or once more an arrow where its first columns are blocks.
+"""The factor T of the Schur complement S = T T' of an arrow: dense, or again an arrow if its first columns are blocks.
 
 For nested factors, such as (1 | a / b), the groups of b leave a matrix in which the groups of a do not meet: they are eliminated one by one too.
 """
@@ -36,7 +36,7 @@ class Corner(Protocol):
 
 
 class DenseCorner:
-    """T written out.
+    """T as a dense matrix.
 
     >>> round(DenseCorner(np.array([[4.0]])).log_diagonal(1), 9)  # log 2
     0.693147181

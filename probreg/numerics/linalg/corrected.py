@@ -1,6 +1,6 @@
 """A triangular factor in extended precision from one in double: products that do not round give its error.
 
-LAPACK knows no extended precision, and reflections by NumPy's loops take some 5 ns for each product. Let R be the factor of A in double
+LAPACK does not support extended precision, and reflections by NumPy's loops take about 5 ns for each product. Let R be the factor of A in double
 precision, columns |a_j| < 1. Each number is cut into its leading bits and the rest, A = H + L, of so few bits that H'H is exact in
 double precision. With R = K + M cut in the same way,
 

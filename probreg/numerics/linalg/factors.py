@@ -1,6 +1,6 @@
-"""Triangular factors of small arrays: made, solved with, ranked, put together and taken apart.
+"""Triangular factors of small arrays: computation, solves, ranks, updates and downdates.
 
-In extended precision where that is quick. A rank-revealing elimination finds the columns that are combinations of others."""
+They use extended precision if it is quick. A rank-revealing elimination finds the columns that are combinations of others."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -91,7 +91,7 @@ def factor_of(A: Array) -> Array:
 
 
 def extended_factor(A: Array) -> Array:
-    """The same in extended precision, square too: by a correction of LAPACK's factor where that is quicker and has the digits."""
+    """Return the square factor in extended precision, by a correction of LAPACK's factor if that is faster and accurate enough."""
     if A.size * A.shape[1] > _FEW:
         factor = corrected_factor(A)
     else:
@@ -100,7 +100,7 @@ def extended_factor(A: Array) -> Array:
 
 
 def householder(A: Array) -> Array:
-    """No LAPACK works on longdouble. Columns are stored as rows, so that reflections run along memory."""
+    """Return the factor by Householder QR in longdouble, which LAPACK lacks; columns are stored as rows for contiguous memory."""
     q = A.shape[1]
     T = np.array(A.T, dtype=np.longdouble, order="C")
     for j in range(min(q, len(A))):
@@ -154,7 +154,7 @@ _PLAIN = 1e-3  # of the norm at which a column counts as dependent: an inverse i
 
 @dataclass(frozen=True, eq=False)
 class ColumnRank:
-    """Which columns span the column space: indices `kept` and `dropped`, each in the order of the columns.
+    """The columns that span the column space: indices `kept` and `dropped`, each in the order of the columns.
 
     combos (len(dropped), len(kept)): column dropped[i] = sum_j combos[i, j] column kept[j].
     """
@@ -253,7 +253,7 @@ def merge(F1: Array, F2: Array) -> Array:
 def downdate(F1: Array, F2: Array) -> Array:
     """The factor of the rows behind F1 without those behind F2: F'F = F1'F1 - F2'F2.
 
-    Raises ValueError when the difference is not positive semidefinite: those rows cannot have been in F1.
+    Raises ValueError if the difference is not positive semidefinite, because the rows cannot have been part of F1.
 
     >>> downdate(np.array([[5.0]]), np.array([[3.0]])).astype(float)
     array([[4.]])

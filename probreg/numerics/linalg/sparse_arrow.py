@@ -28,12 +28,12 @@ class SparseArrow:
     F : array (r, r)
         Its corner; all three make a positive definite matrix.
     blocks : tuple of int, optional
-        The first columns of the corner are so many blocks of such a size.
+        The number and size of the blocks that the first columns of the corner form.
 
     Raises
     ------
     numpy.linalg.LinAlgError
-        Where it is not positive definite to rounding.
+        If it is not positive definite to rounding.
 
     Examples
     --------
@@ -64,13 +64,13 @@ class SparseArrow:
         return int(self.C.nnz) + self.rest.numbers
 
     def side_by_side(self) -> "SparseArrow":
-        """As one of one: results have a leading axis."""
+        """Return an arrow with a leading axis of length one in its results."""
         arrow = object.__new__(SparseArrow)
         arrow.__dict__ = {**self.__dict__, "_lead": True}
         return arrow
 
     def at(self, s: int | NDArray[np.intp]) -> "SparseArrow":
-        """This, alone where s is a number."""
+        """Return this arrow, without its leading axis if s is a number."""
         if not isinstance(s, int | np.integer):
             return self
         arrow = object.__new__(SparseArrow)

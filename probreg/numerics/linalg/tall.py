@@ -1,4 +1,4 @@
-"""The triangular factor of many rows, with the accuracy of QR at the price of a Gram matrix where the columns allow it."""
+"""The triangular factor of many rows, with the accuracy of QR at the cost of a Gram matrix if the columns allow it."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -24,9 +24,9 @@ Sums = tuple[Array, ...]
 
 dot = np.dot  # inside blocks, in place of @: see map_blocks
 
-EASY = 5.0  # condition up to which R'z = X'y loses no digit worth the name
-WELL = 30.0  # condition up to which one Cholesky factor is as good as QR: WELL^2 eps is 2e-13
-POOR = 1e7  # condition past which a Gram matrix has lost the small directions and only Householder QR will do
+EASY = 5.0  # condition up to which R'z = X'y loses no significant digits
+WELL = 30.0  # condition up to which one Cholesky factor is as accurate as QR: WELL^2 eps is 2e-13
+POOR = 1e7  # condition above which a Gram matrix loses the small directions, so that Householder QR is necessary
 _TALL = 2  # rows by columns up to which Householder QR takes fewer products than X'X, X R^-1 and the product of that with itself
 _STARTS, _STEPS = 8, 8  # of the estimate of a condition in the 2-norm
 # part of y outside the span of X below which y'y - z'z loses too many digits
@@ -180,7 +180,7 @@ def _gram_pass(X: Array, Y: Array, w: Array | None) -> Sums:
 def _second_pass(
     X: Array, Y: Array, w: Array | None, R: Array, Z: Array
 ) -> tuple[Array, Array] | None:
-    """R and Z = Q'Y once more from the columns of X R^-1, which are orthonormal but for rounding, and from Y - X B."""
+    """Recompute R and Z = Q'Y from the columns of X R^-1, which are orthonormal up to rounding, and from Y - X B."""
     T = inverse_upper(R)
     B = solve_upper(R, Z)
 
@@ -291,15 +291,13 @@ def _centre_blocks(
 def _centre_gram(
     X: Array, Y: Array, w: Array | None, mean: Array, square: Array, total: float
 ) -> tuple[Array, Array]:
-    """From sums of squares; columns that vary little about their mean are done again by centring first."""
-    # E[a^2] - E[a]^2 has lost its digits where it is a small part of E[a^2]: those are centred first.
+    """Return means and standard deviations from sums of squares; columns that vary little get a second, centred pass."""
+    # E[a^2] - E[a]^2 loses its digits if it is a small part of E[a^2]: those columns are centred first.
     variance = np.maximum(square - mean**2, 0)
     for j in np.flatnonzero(variance < 1e-4 * square):
         a = X[:, j] if j < X.shape[1] else Y[:, j - X.shape[1]]
         if variance[j] < 1e-12 * square[j] and np.ptp(a[:: max(len(a) // 64, 1)]) == 0:
-            variance[j] = (
-                0  # the intercept: no second look at a column that does not vary
-            )
+            variance[j] = 0  # the intercept: a constant column needs no second pass
             continue
         e = (a - mean[j]) ** 2
         variance[j] = (e.sum() if w is None else w @ e) / total
