@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     TableLike = IntoDataFrame | Mapping[str, Any]
     # Rows: a table, as a formula reads it, or a matrix X.
     RowsLike = TableLike | ArrayLike
-    # A covariance of coefficients: the name of a kind, or what `Fit.covariance` returned.
+    # A covariance of coefficients: the name of a kind, or a result of `Fit.covariance`.
     CovarianceLike = str | DataArray
     FloatArray = NDArray[np.float64]
 else:

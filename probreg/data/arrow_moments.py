@@ -167,7 +167,7 @@ class ArrowMoments:
         F = np.asarray(self.head.factor, dtype=float)
         h = self.head.p
         q = len(self.border)
-        # F_all = [[R, A, z], [0, B, c], [0, 0, s]]: R'A = X'WZ, and what that leaves of [Z y] has the root [[B, c], [0, s]]
+        # F_all = [[R, A, z], [0, B, c], [0, 0, s]]: R'A = X'WZ, and the residual products of [Z y] have the factor [[B, c], [0, s]]
         A = np.linalg.lstsq(F[:-1, :-1].T, self.border[:, :-1].T)[0]
         remaining = np.zeros((q + 1, q + 1))
         remaining[:q, :q] = self.inside.toarray() - A.T @ A

@@ -1,7 +1,7 @@
 """Sums of squares and products of [Z, X, y] as an arrow matrix.
 
 These are sums, not factors. Squaring the columns doubles the number of digits lost to ill conditioning, so callers
-center the columns first.
+centre the columns first.
 """
 
 from dataclasses import dataclass

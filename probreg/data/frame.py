@@ -26,7 +26,7 @@ class Frame:
     up the shifts.
     """
 
-    shift: Array  # (p,); zero where there is no intercept
+    shift: Array  # (p,); zero without an intercept
     scale: Array  # (p,)
     intercept: int | None
     mix: Array | None = None  # (q, q) upper triangular

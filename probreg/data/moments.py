@@ -208,7 +208,7 @@ class Moments:
     def rss(self) -> float:
         """The least residual sum of squares, weighted."""
         dropped = self._kept_system[1][len(self.rank.kept) :]
-        # RSS = F_(p+1, p+1)^2, and what of z the kept columns do not reach.
+        # RSS = F_(p+1, p+1)^2 plus the squares of z outside the span of the kept columns.
         return float(self.factor[-1, -1] ** 2 + dropped @ dropped)
 
     @property
@@ -319,7 +319,7 @@ class Moments:
         total = max(a + b, 0.0)
         m1, m2 = (np.r_[m.mean, m.y_mean] for m in (self, other))
         s1, s2 = (np.r_[m.scale, m.y_scale] for m in (self, other))
-        if total == 0.0:  # no row is left: neither mean nor scale exists
+        if total == 0.0:  # no row is left: mean and scale do not exist
             mean = scale = np.zeros_like(m1)
         else:
             mean = (a * m1 + b * m2) / total

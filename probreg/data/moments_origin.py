@@ -21,7 +21,7 @@ MOMENT_SHAPES = {
     "factor": "q q", "factor_low": "q q", "n": "", "weight": "", "mean": "p", "scale": "p", "y": "2", "log_precision": "",
 }  # fmt: skip
 GROUPED = "grouped"  # key of the state of a term of varying effects
-_ARRAY = "array"  # key of a JSON table that stands for an array
+_ARRAY = "array"  # key of a JSON table that represents an array
 
 
 @dataclass(frozen=True)

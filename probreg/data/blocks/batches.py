@@ -162,7 +162,7 @@ class FormulaBlocks:
     weights: str | None
     encode: Encode
     kind: WeightKind = "frequency"
-    unit: float = 1.0  # what weights are multiplied by: sampling weights then sum to the number of rows
+    unit: float = 1.0  # factor of the weights, so that sampling weights sum to the number of rows
     apart: bool = False  # columns of groups are left unwritten
 
     def __call__(self) -> Generator[Block]:

@@ -57,7 +57,7 @@ class Block(NamedTuple):
 
     def eta(self, beta: Array) -> Array:
         """X beta + offset, (..., b, m) for beta (..., p, m)."""
-        # np.dot for one beta, since @ would hold the interpreter's lock in the threads of `sweep`
+        # np.dot for one beta, because @ keeps the interpreter's lock in the threads of `sweep`
         if beta.ndim == 2:
             eta = np.dot(self.X, beta)
         else:

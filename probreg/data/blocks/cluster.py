@@ -57,7 +57,7 @@ class Partitions:
         with (
             said_of_workers(self.name),
             one_blas_thread(),
-        ):  # held here too, for workers that are threads of this process
+        ):  # kept here too, for workers that are threads of this process
             if self.client is None:
                 return value.compute()
             future = self.client.compute(value)

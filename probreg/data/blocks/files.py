@@ -83,7 +83,7 @@ class Files:
     format: str
     marks: tuple[
         Mark, ...
-    ] = ()  # of each path, when the model was made; none are compared where there are none
+    ] = ()  # marks of the paths when the model was made; empty for no comparison
     labels: tuple[str, ...] = ()
 
     @property
@@ -134,7 +134,7 @@ class Files:
                             path.name,
                         )
                     row += part.num_rows
-            self._check_unchanged(path)  # nor while it was read
+            self._check_unchanged(path)  # the file may have changed during reading
 
     def by_content(self) -> "Files":
         """Return the files marked by content, for other machines, where copies have other times and paths."""

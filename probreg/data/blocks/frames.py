@@ -11,7 +11,7 @@ from probreg.data.blocks.files import Batch, Files, files_of
 from probreg.data.blocks.partition import Partition
 from probreg.errors import DataError, Incompatible
 
-_HEAD = 100  # rows of a partition that show what its columns hold
+_HEAD = 100  # rows of a partition that determine the types of its columns
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,7 +183,7 @@ def _cut_like(X: Any, values: Any, name: str) -> Any:
         rows = values
     if any(
         size != size for size in (*X.chunks[0], *rows.chunks[0])
-    ):  # nan: dask does not know the lengths
+    ):  # nan: unknown lengths
         if rows.numblocks[0] != X.numblocks[0]:
             raise DataError(
                 f"X has {X.numblocks[0]} chunks of unknown length and {name} has {rows.numblocks[0]}: they must match"

@@ -37,7 +37,7 @@ class GroupsSeen:
         self.rows += len(table.rows)
         for name in self.columns:
             column = table.columns[name]
-            if kind_of(column) != "other":  # these are refused with their combinations
+            if kind_of(column) != "other":  # other columns raise an error with their combinations
                 note_levels(
                     self.values.setdefault(name, {}), self.declared, name, column
                 )

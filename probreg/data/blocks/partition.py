@@ -90,7 +90,7 @@ class FormulaParts:
         )
 
     def with_tally(self, tally: Tally) -> "FormulaParts":
-        """The same, counting what is left out."""
+        """Return the same blocks, with counts of the rows left out."""
         return replace(
             self,
             making=replace(

@@ -41,7 +41,7 @@ class ArrayBlocks:
     compose: Callable[[Array, Any], tuple[Array, str | None]]
     orders: Orders | None = None
     kind: WeightKind = "frequency"
-    unit: float = 1.0  # what weights are multiplied by: sampling weights then sum to the number of rows
+    unit: float = 1.0  # factor of the weights, so that sampling weights sum to the number of rows
 
     def __call__(self) -> Iterator[Block]:
         start = seen = 0  # rows that count, and all rows
@@ -153,7 +153,7 @@ def _takes_nothing(function: Callable[..., Any]) -> bool:
         inspect.signature(function).bind()
     except TypeError:
         return False
-    except ValueError:  # of a builtin that does not say
+    except ValueError:  # a builtin without a signature
         return True
     return True
 

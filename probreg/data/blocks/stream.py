@@ -54,7 +54,7 @@ def one_pass(
 ) -> tuple[Any, int]:  # fmt: skip
     """Return fn of every block, combined by `add` (None if there is no block), and the number of rows."""
     total, done = None, 0
-    # held for the whole pass: two threads that set and reset the limit in turns would leave it set
+    # kept for the whole pass, because two threads that set and reset the limit in turns would leave it set
     with (
         one_blas_thread(),
         progress_bar(f"{name}, rows", rows, show=progress) as bar,

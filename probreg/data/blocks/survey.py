@@ -131,7 +131,7 @@ def survey_of(
     rows = block.rows + block.start * counted
     while (
         rows > stride * SAMPLE
-    ):  # what all rows up to here need anyway, so that few are copied
+    ):  # the stride that all rows so far need anyway, so that few rows are copied
         stride *= 2
     places = np.arange(-block.start % stride, block.rows, stride)
     values, many = distinct(block.y)

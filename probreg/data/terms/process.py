@@ -225,10 +225,10 @@ def stated_kernel(
         )
     settings = {word: words[word] for word in KERNEL_SETTINGS if word in words}
     plain = normalised_name(name)
-    smooth = plain in ("matern12", "matern32", "matern52")  # the name says nu
+    smooth = plain in ("matern12", "matern32", "matern52")  # the name determines nu
     kind: Any = KERNELS[
         "matern" if smooth else plain
-    ]  # refused where there is none, with what to write
+    ]  # raises an error with the correct spelling for unknown names
     takes = [f.name for f in dataclasses.fields(kind)]
     if "parts" in takes:
         raise DataError(

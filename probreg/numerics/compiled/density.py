@@ -10,7 +10,7 @@ class CompiledDensity(NamedTuple):
     """One of two plain functions, `row` or `tile`, that use `math.exp`, `math.log`, `math.log1p`, `abs`, `min`, `max` and arithmetic alone.
 
     `row(y, eta, t) -> (log p, d log p / d eta, d log p / d log aux)`: one row with one linear predictor; the last is 0.0
-    where there is no unknown nuisance parameter. A prior's is `row(0.0, r, t)` of a standardised entry r.
+    without an unknown nuisance parameter. A prior uses `row(0.0, r, t)` with a standardised entry r.
 
     `tile(y, eta, t, log_p, slope)`: the rows y (b,) with predictors eta (m, >= b); it fills log_p[:b] and
     slope[:, :b], the slopes over each predictor and then over log aux. Loops run over rows innermost.

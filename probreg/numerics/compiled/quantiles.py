@@ -133,7 +133,7 @@ def threshold(
             high = guess
             if count <= wanted + slack:
                 break
-        # Newton's step to the middle of what is allowed, as if the density were normal; halved towards a bound that it leaves
+        # Newton's step to the middle of the allowed range, as if the density were normal; halved towards a bound if it leaves the range
         step = (
             (wanted + slack / 2 - count)
             / x.size

@@ -16,7 +16,7 @@ Array = NDArray[Any]
 Sums = tuple[Array, ...]
 dot = np.dot  # inside blocks, in place of @: see map_blocks
 
-_BLOCK = 2**18  # numbers in one block of rows: 2 MB, what a core holds in its caches
+_BLOCK = 2**18  # numbers in one block of rows: 2 MB, the size of a core's caches
 _GROUPS = 8  # blocks are added up in this many groups on any machine, so that sums do not depend on its cores
 
 
@@ -143,7 +143,7 @@ def one_blas_thread() -> Iterator[None]:
     ...     print(np.linalg.cholesky(np.eye(2)).trace())
     2.0
     """
-    if _alone.get():  # within another such context, which holds the limit until it ends
+    if _alone.get():  # within another such context, which keeps the limit until it ends
         yield
         return
     token = _alone.set(True)

@@ -184,7 +184,7 @@ def rank_of(R: Array, tol: float | None = None) -> ColumnRank:
     dropped = []
     T = S
     while (j := _first_dependent(T, tol)) is not None:
-        # b = R_11^-1 R_12: what is left of a column beside the first j is the length of its lower part.
+        # b = R_11^-1 R_12: the residual of a column given the first j has the length of its lower part.
         if j:
             share = np.abs(solve_upper(T[:j, :j], T[:j, j:])).sum(axis=0)
         else:
