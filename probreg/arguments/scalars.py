@@ -460,8 +460,10 @@ def _to_python_scalar(value: Any) -> Any:
 
 
 def check_arguments[F: Callable[..., Any]](fn: F) -> F:
-    """Decorate a function to validate annotated arguments before the call, and to suggest the closest name for an
-    unknown keyword."""
+    """Decorate a function to validate annotated arguments before the call.
+
+    An unknown keyword raises an error with the closest known name.
+    """
     signature = inspect.signature(fn)
     declared = {
         n: d

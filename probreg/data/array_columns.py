@@ -79,8 +79,10 @@ class ArrayColumns(ABC):
         """The given columns (n,) by name, from the rows of a design."""
 
     def given_at(self, data: Any, *, ones: bool = False) -> Array:
-        """Return the given columns (n, q) of an array (in the same order), or of a table or mapping (by name), after a
-        column of ones where `ones`."""
+        """Return the given columns (n, q) of an array, a table or a mapping, after a column of ones if `ones`.
+
+        An array has the columns in order; a table or mapping has them by name.
+        """
         if is_array(data):
             X = as_array(data, "new data")
         else:

@@ -65,8 +65,10 @@ def check_intercept(X: Array, names: Sequence[str]) -> None:
 
 
 def as_response(y: Any) -> tuple[Array, tuple[Any, ...] | None]:
-    """Return the response values (n,) with the declared levels of a categorical type, in order; for a table with a column
-    for each class, the counts (n, K) with the names of its columns."""
+    """Return the response values (n,) with the declared levels of a categorical type, in order.
+
+    For a table with a column for each class, return the counts (n, K) with the names of its columns.
+    """
     if isinstance(y, Mapping) or getattr(y, "columns", None) is not None:
         from probreg.data.formula.columns import read_columns
 

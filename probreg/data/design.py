@@ -294,8 +294,10 @@ class Design:
         return "build it from a part that fits in memory"
 
     def rows_obstacle(self, quantity: str, instead: str = "") -> str | None:
-        """Explain why `quantity` is not available, and the remedy (`instead`, if more specific than `rows_needed`); None if the
-        rows are in memory."""
+        """Explain why `quantity` is not available and how to obtain it; None if the rows are in memory.
+
+        `instead` replaces the general remedy of `rows_needed` by a more specific one.
+        """
         if self.n:
             return None
         return f"{quantity} needs the rows in memory, and " + (
@@ -395,8 +397,10 @@ class Design:
 
     @property
     def whole(self) -> "Design":
-        """Return all rows of the data in their places, without response (except the trials of counts) and frequencies;
-        rows of weight 0 are included as new rows."""
+        """All rows of the data in their places, including rows of weight 0 as new rows.
+
+        Without frequencies, and without a response except for the trials of counts.
+        """
         u = self.unused
         if u is None:
             return self
@@ -436,8 +440,10 @@ class Design:
 
     @property
     def sample(self) -> "Design":
-        """Rows in memory that represent all rows: the design itself, or the evenly spaced sample of its source with weights that
-        count the rows between them too."""
+        """Rows in memory that represent all rows.
+
+        The design itself, or the evenly spaced sample of its source with weights that also count the rows between them.
+        """
         return (
             self if self.source is None else self._of_source
         )  # a cached reference to itself would keep the design alive
@@ -485,8 +491,10 @@ class Design:
         return None
 
     def at(self, data: Any, *, offset: Any = None, trials: Any = None) -> "Design":
-        """Return the columns at new rows (no response) with the training knots, means and levels; `trials` defaults to the
-        trials of the table. DataError as in the recipe."""
+        """Return the columns at new rows (no response) with the training knots, means and levels.
+
+        `trials` defaults to the trials of the table. DataError as in the recipe.
+        """
         X = self.recipe.matrix(data)
         if offset is not None and self.offset is None:
             raise DataError(
@@ -609,8 +617,10 @@ class Design:
 
     @cached_property
     def moments_by_group(self) -> ArrowMoments | None:
-        """The moments with varying effects by group; None if there are none, or if a file contains only the moments of all
-        columns."""
+        """The moments with varying effects by group.
+
+        None if there are none, or if a file contains only the moments of all columns.
+        """
         terms = tuple(self.recipe.grouped.values())
         if isinstance(self.kept, ArrowMoments) or not terms or not self.n:
             if isinstance(self.kept, ArrowMoments):
@@ -654,8 +664,10 @@ class Design:
 
     @cached_property
     def basis(self) -> Frame:
-        """Shift and scale of the columns from at most 10,000 evenly spaced rows, or from the moments of rows that are not
-        in memory. Each coordinate belongs to one column, as needed for kinked penalties and steps by coordinate."""
+        """Shift and scale of the columns from at most 10,000 evenly spaced rows, or from the moments of absent rows.
+
+        Each coordinate belongs to one column, as needed for kinked penalties and steps by coordinate.
+        """
         sample = self._sample_rows
         if len(sample) or self.kept is None:
             return Frame.of(sample.mean(0), sample.std(0), self.intercept)
@@ -663,8 +675,10 @@ class Design:
 
     @cached_property
     def imprecise_columns(self) -> tuple[int, ...]:
-        """The non-constant columns that vary by less than 1e-12 of their size, so that double precision keeps fewer than
-        four digits of their differences."""
+        """The non-constant columns that vary by less than 1e-12 of their size.
+
+        Double precision keeps fewer than four digits of their differences.
+        """
         sample = self._sample_rows
         if not len(sample):
             return ()

@@ -302,7 +302,7 @@ class Moments:
 
     @property
     def _centre(self) -> Array:
-        """(p + 1,) the means of all columns but the first and of y, which is all ones; zeros where there is none."""
+        """The means (p + 1,) of y and all columns except the first, if the first is all ones; else zeros."""
         mean = np.r_[self.mean, self.y_mean]
         scale = np.r_[self.scale, self.y_scale]
         if _of_ones(mean, scale):

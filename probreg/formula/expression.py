@@ -262,8 +262,10 @@ def _column_names(node: ast.AST, *, computed: bool = False) -> Iterator[str]:
 
 
 def checked_expression(expression: Expression, *, inside: bool = False) -> Expression:
-    """The expression, every node of which is in the tables; `inside` a call it is no term by itself. DataError for the first node
-    that is not."""
+    """Return the expression if every node of it is in the tables; else raise DataError for the first invalid node.
+
+    `inside` a call, the expression is not a term by itself.
+    """
     _check_node(expression, expression.tree, outermost=not inside)
     return expression
 

@@ -72,8 +72,10 @@ class Terms:
 
 @dataclass(frozen=True)
 class FormulaLayout:
-    """The parts of a formula: the response (several expressions for counts), the terms by degree and their factors,
-    each with its canonical text as key."""
+    """The parts of a formula: the response, the terms by degree, and their factors.
+
+    A response of counts has several expressions. Each factor has its canonical text as key.
+    """
 
     text: str
     response: str
@@ -139,8 +141,11 @@ class FormulaLayout:
 
 @dataclass(frozen=True)
 class Bar:
-    """Effects that vary by a group: `(Days | Subject)`. The left of the bar is a formula of its own, and the right names the columns
-    that define the groups by their combinations. The effects of `(x || g)` are independent of one another."""
+    """Effects that vary by a group, such as `(Days | Subject)`.
+
+    The left of the bar is a formula of its own, and the right names the columns that define the groups by their combinations. The
+    effects of `(x || g)` are independent of one another.
+    """
 
     effects: FormulaLayout
     group: tuple[str, ...]

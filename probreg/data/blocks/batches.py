@@ -34,8 +34,10 @@ _AT_ONCE = (
 
 @dataclass(eq=False)
 class Tally:
-    """Counts from one pass: rows, rows dropped for missing values, missing values by column, rows of weight zero, and the
-    orders of a categorical response."""
+    """Counts from one pass over the rows.
+
+    Rows, rows dropped for missing values, missing values by column, rows of weight zero, and the orders of a categorical response.
+    """
 
     rows: int = 0
     lost: int = 0
@@ -162,7 +164,8 @@ class FormulaBlocks:
     weights: str | None
     encode: Encode
     kind: WeightKind = "frequency"
-    unit: float = 1.0  # factor of the weights, so that sampling weights sum to the number of rows
+    # factor of the weights, so that sampling weights sum to the number of rows
+    unit: float = 1.0
     apart: bool = False  # columns of groups are left unwritten
 
     def __call__(self) -> Generator[Block]:

@@ -89,8 +89,11 @@ def add(a: Sums, b: Sums) -> Sums:
 
 
 class RowSource(Protocol):
-    """Rows that are not in memory. `sample` contains at most SAMPLE evenly spaced rows, `weight` is the number of
-    observations (the sum of frequency weights, else `n`), and `name` describes where the rows are."""
+    """Rows that are not in memory.
+
+    `sample` contains at most SAMPLE evenly spaced rows, `weight` is the number of observations (the sum of frequency weights, else `n`),
+    and `name` describes where the rows are.
+    """
 
     @property
     def n(self) -> int: ...

@@ -37,7 +37,8 @@ class GroupsSeen:
         self.rows += len(table.rows)
         for name in self.columns:
             column = table.columns[name]
-            if kind_of(column) != "other":  # other columns raise an error with their combinations
+            # other columns raise an error with their combinations
+            if kind_of(column) != "other":
                 note_levels(
                     self.values.setdefault(name, {}), self.declared, name, column
                 )

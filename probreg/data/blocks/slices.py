@@ -31,8 +31,11 @@ _NUMBERS = 2**19  # numbers in a slice: 4 MB
 
 @dataclass(frozen=True, eq=False)
 class ArrayBlocks:
-    """The blocks of rows (X, y), (X, y, weights), (X, y, weights, offset) or (X, y, weights, offset, trials) that `parts`
-    yields, restarted at each call. `compose` combines successes and trials, and returns the kind of counted response, if any."""
+    """The blocks of rows from arrays that `parts` yields; each call restarts it.
+
+    A block is (X, y), (X, y, weights), (X, y, weights, offset) or (X, y, weights, offset, trials). `compose` combines successes and
+    trials, and returns the kind of counted response, if any.
+    """
 
     parts: Callable[[], Iterable[Sequence[Any]]]
     recipe: PlainColumns
@@ -41,7 +44,8 @@ class ArrayBlocks:
     compose: Callable[[Array, Any], tuple[Array, str | None]]
     orders: Orders | None = None
     kind: WeightKind = "frequency"
-    unit: float = 1.0  # factor of the weights, so that sampling weights sum to the number of rows
+    # factor of the weights, so that sampling weights sum to the number of rows
+    unit: float = 1.0
 
     def __call__(self) -> Iterator[Block]:
         start = seen = 0  # rows that count, and all rows

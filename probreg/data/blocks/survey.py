@@ -18,8 +18,9 @@ _LOOK = 4000  # rows that determine the type of the response
 
 
 class Survey(NamedTuple):
-    """Counts, evenly spaced rows, the distinct values of the response and, if requested, the moments. If the response (n, c)
-    consists of counts, `values` (1, c) are its sums.
+    """Counts, evenly spaced rows, the distinct values of the response and, if requested, the moments.
+
+    If the response (n, c) consists of counts, `values` (1, c) are its sums.
 
     `sample` contains the rows with a number (in `numbers`) that is a multiple of `stride`, the smallest power of 2 that SAMPLE rows allow;
     `values` are the distinct values met, or some of them when `many`.

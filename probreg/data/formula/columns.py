@@ -299,9 +299,10 @@ def fits_floats(column: Any) -> bool:
 
 
 def declares_order(schema: Any, name: str) -> bool:
-    """Return whether a column of an Arrow schema is a category with declared order of its levels: a dictionary marked as ordered,
-    or one that pandas wrote, because pandas always stores categories in the declared order. The levels of another dictionary
-    are in order of first appearance.
+    """Return whether a column of an Arrow schema is a category with a declared order of its levels.
+
+    This is true of a dictionary marked as ordered, or one that pandas wrote, because pandas always stores categories in the declared
+    order. The levels of another dictionary are in order of first appearance.
     """
     import json
 

@@ -445,8 +445,10 @@ def _levels_without_rows(column: Any) -> list[Any]:
 def numbers_as_text(
     name: str, levels: Sequence[Any], *, declared: bool = False, row: str = ""
 ) -> str:
-    """Return the note on a text column with numeric levels: all of them, or most if it is not `declared` a factor; else "". `row`
-    is a text with the place of the first level that is not a number.
+    """Return the note on a text column with all or most levels numeric; else "".
+
+    If the column is `declared` a factor, only a column with all levels numeric gets a note. `row` is a text with the place of the first
+    level that is not a number.
 
     >>> numbers_as_text("w", ["1", "2", "3", "?"])
     "column 'w' is text and is read as categories, although all of its 4 values but '?' are numbers"

@@ -103,8 +103,10 @@ class TermFunction:
         return self.term.columns_at(x)
 
     def slopes_at(self, x: Array, ends: Array) -> Array:
-        """Return d columns / dx (n, q) for one input: the slope at x of the parabola through three points near it, which lie within
-        `ends` where x does."""
+        """Return the derivatives of the columns (n, q) with respect to one input.
+
+        The slope at x of the parabola through three points near it, which lie within `ends` if x does.
+        """
         coefficients, points = _parabola(x, ends, _STEP)
         return np.asarray(
             sum(w[:, None] * self.columns_at(c) for w, c in zip(coefficients, points))

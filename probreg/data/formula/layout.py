@@ -58,8 +58,10 @@ def lay_out(
     training: bool,
     codes: bool = False,
 ) -> tuple[Any, tuple[str, ...]]:
-    """Return the matrix (n, p) of the terms and its columns; training fills `memory`, later calls only read it. With `codes`, factors of
-    many levels stay codes."""
+    """Return the matrix (n, p) of the terms and its columns.
+
+    Training fills `memory`; later calls only read it. With `codes`, factors of many levels stay codes.
+    """
     centred = not training or _has_constant(parts, table)
     factors = {
         text: _read_factor(text, e, table, memory, training, centred)
@@ -414,8 +416,10 @@ def training_levels(
 def refuse_malformed_numbers(
     text: str, levels: Sequence[Any], n: int, place: Callable[[Any], str]
 ) -> None:
-    """Raise DataError for text levels of n rows that are numbers except for some cells, or for signs such as % and thousands separators,
-    unless they may be categories: few levels, each of them a word or with many rows.
+    """Raise DataError for text levels that are numbers with some invalid cells or extra signs.
+
+    Signs are, for example, % and thousands separators. Levels that may be categories are allowed: few levels, each of them a word or
+    with many of the n rows.
 
     `place` describes the row where a level first occurs.
     """

@@ -347,8 +347,10 @@ def lay_out_with_bars(
     lazy: bool = False,
     codes: bool = False,
 ) -> tuple[Any, tuple[str, ...], dict[str, np.ndarray]]:
-    """Return the matrix (n, p) of terms and bars with its columns (bars last) and the inputs of each bar; columns of bars are
-    left unwritten where they stay `lazy`, and factors of many levels stay `codes`."""
+    """Return the matrix (n, p) of terms and bars with its columns (bars last) and the inputs of each bar.
+
+    Columns of bars are unwritten if `lazy`, and factors of many levels stay codes if `codes`.
+    """
     X, columns = lay_out(parts, table, memory, training=training, codes=codes)
     inputs, terms = read_bars(parts, table, memory, training=training)
     columns = with_columns_of(terms, columns, parts)

@@ -194,8 +194,9 @@ def learned_process(
     streamed: bool = False,
     counts: Array | None = None,
 ) -> ProcessTerm:
-    """Return the term at training inputs x (n, d) of rows labelled `rows`, with the settings of its formula; `counts` (n,) gives
-    the number of copies of each row.
+    """Return the term at training inputs x (n, d) of rows labelled `rows`, with the settings of its formula.
+
+    `counts` (n,) gives the number of copies of each row.
 
     If the rows are `streamed`, x is a sample of them, and the basis contains no rows.
     """

@@ -21,8 +21,10 @@ _POINTER = _NUMBER.as_pointer()
 
 
 def table_of(arrays: Sequence[Array]) -> NDArray[np.int64]:
-    """Return the words of each array in numba's layout: no owner, number of items, item size, address, shape and strides. The
-    arrays must outlive it."""
+    """Return the words of each array in numba's layout; the arrays must outlive it.
+
+    The words are: no owner, number of items, item size, address, shape and strides.
+    """
     words = (
         (0, 0, a.size, a.itemsize, a.ctypes.data, *a.shape, *a.strides) for a in arrays
     )

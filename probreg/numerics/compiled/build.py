@@ -39,8 +39,10 @@ class Loops(NamedTuple):
 
 @cache
 def loops_of(density: CompiledDensity) -> Loops:
-    """Return the loops of a likelihood's density; the first use compiles each, which takes about a second. Incompatible for
-    densities that cannot be compiled."""
+    """Return the compiled loops of a likelihood's density.
+
+    The first use compiles each, which takes about a second. Incompatible for densities that cannot be compiled.
+    """
     from probreg.numerics.compiled import loops
 
     if density.unfit:

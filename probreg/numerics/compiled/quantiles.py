@@ -101,8 +101,10 @@ def mean_and_deviation(x: Array) -> tuple[float, float]:
 def _below(
     x: Array, sign: float, prob: int, mean: float, sd: float, z: float, few: Array
 ) -> int:
-    """The numbers of sign * x up to a threshold that at least `wanted` of them do not exceed, into `few`; how many they are, or -1
-    where one is nan."""
+    """Write the numbers of sign * x up to a threshold into `few`, and return how many they are, or -1 for nan.
+
+    At least `wanted` of the numbers do not exceed the threshold.
+    """
     high = threshold(x, sign, prob, mean, sd, z)
     count, is_complete = 0, True
     for s in range(x.size):
@@ -119,8 +121,10 @@ def _below(
 def threshold(
     x: Array, sign: float, wanted: int, mean: float, sd: float, z: float
 ) -> float:
-    """A threshold that at least `wanted`, and few more, of the numbers sign * x do not exceed; inf if no guess succeeds. `mean` and `sd` are of sign * x,
-    and mean + z sd is the first guess."""
+    """Return a threshold that at least `wanted`, and few more, of the numbers sign * x do not exceed.
+
+    The result is inf if no guess succeeds. `mean` and `sd` are of sign * x, and mean + z sd is the first guess.
+    """
     guess = mean + z * sd
     low = -math.inf
     high = math.inf
