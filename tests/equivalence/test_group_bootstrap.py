@@ -81,7 +81,7 @@ def test_a_correlation_that_is_not_defined_in_a_replicate_is_counted():
     lost = int(np.isnan(fit.solution.replicates["cor(Intercept, x | g)"]).sum())
     assert 0 < lost < 12
     assert any(
-        f"cor(Intercept, x | g) is not defined in {lost} of 12 replicates" in note
+        f"cor(Intercept, x | g) is undefined in {lost} of 12 replicates" in note
         for note in map(str, fit.solution.notes)
     )
 
