@@ -14,7 +14,7 @@ from probreg.data.array_columns import ArrayColumns, PlainColumns, from_arrays
 from probreg.data.checked_arrays import INTERCEPT
 from probreg.data.design import ColumnRecipe, Design
 from probreg.data.formula.bars import group_labels, levels_of_groups, refuse_single
-from probreg.data.formula.columns import Table, read_table
+from probreg.data.formula.columns import DataTable, read_table
 from probreg.data.rows import complete, refuse_infinite, refuse_missing, require
 from probreg.data.terms.grouped import GroupedTerm, grouped_of
 from probreg.data.terms.process import ProcessTerm
@@ -250,7 +250,7 @@ class ColumnsWithGroups(ArrayColumns):
             raise DataError("its varying effects are not a list of terms")
         return cls(plain, tuple(grouped_of(state, state["key"]) for state in varying))
 
-    def _read_new_rows(self, data: Any, names: Sequence[str]) -> Table:
+    def _read_new_rows(self, data: Any, names: Sequence[str]) -> DataTable:
         """Return the named columns of new rows; raise DataError for an array without column names."""
         if isinstance(data, list) or (
             isinstance(data, np.ndarray) and not data.dtype.names
@@ -261,7 +261,7 @@ class ColumnsWithGroups(ArrayColumns):
             )
         table = read_table(data)
         require(table, names)
-        table = Table({name: table.columns[name] for name in names}, table.rows)
+        table = DataTable({name: table.columns[name] for name in names}, table.rows)
         refuse_missing(table)
         refuse_infinite(table)
         return table

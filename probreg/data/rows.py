@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from probreg.arguments.arrays import brief, floats
-from probreg.data.formula.columns import Table, first_text, kind_of, missing_values
+from probreg.data.formula.columns import DataTable, first_text, kind_of, missing_values
 from probreg.data.weights import WeightKind, check_values
 from probreg.errors import DataError, Remedy, such_rows
 
@@ -59,7 +59,7 @@ def own_labels(data: Any, n: int) -> np.ndarray:
     return np.asarray(index) if has_index else np.arange(n)
 
 
-def labels(table: Table, positions: Iterable[int], limit: int = 5) -> str:
+def labels(table: DataTable, positions: Iterable[int], limit: int = 5) -> str:
     """Format the row labels at some positions: `row 3` or `rows 3, 7, 9 and 12 more`."""
     where = list(positions)
     listed = ", ".join(str(table.rows[i]) for i in where[:limit])
@@ -70,7 +70,7 @@ def labels(table: Table, positions: Iterable[int], limit: int = 5) -> str:
     return f"row{'s' * (len(where) > 1)} {listed}{remainder}"
 
 
-def require(table: Table, names: Iterable[str]) -> None:
+def require(table: DataTable, names: Iterable[str]) -> None:
     """Raise DataError for the first name that is not a column, with the most similar column name."""
     for name in names:
         if name not in table.columns:
@@ -89,8 +89,8 @@ def require(table: Table, names: Iterable[str]) -> None:
 
 
 def complete(
-    table: Table, action: Missing
-) -> tuple[Table, tuple[Any, ...], tuple[str, ...]]:
+    table: DataTable, action: Missing
+) -> tuple[DataTable, tuple[Any, ...], tuple[str, ...]]:
     """Return the rows without missing values, the labels of the other rows, and a sentence with their number."""
     if not isinstance(action, str) or action not in ("raise", "drop"):
         raise DataError(
@@ -129,7 +129,7 @@ def complete(
     )
 
 
-def refuse_missing(table: Table) -> None:
+def refuse_missing(table: DataTable) -> None:
     """Raise DataError with column and rows of the first missing values, because rows of new data are not dropped."""
     for name, values in table.columns.items():
         bad = np.flatnonzero(missing_values(values))
@@ -140,7 +140,7 @@ def refuse_missing(table: Table) -> None:
             )
 
 
-def refuse_infinite(table: Table) -> None:
+def refuse_infinite(table: DataTable) -> None:
     """Raise DataError with column, row and value of the first infinite number."""
     for name, values in table.columns.items():
         if kind_of(values) != "number":
@@ -158,7 +158,7 @@ def refuse_infinite(table: Table) -> None:
 
 
 def refuse_not_finite(
-    values: np.ndarray, *, term: str, variables: Sequence[str], table: Table
+    values: np.ndarray, *, term: str, variables: Sequence[str], table: DataTable
 ) -> None:
     """Raise DataError for non-finite values, with the term, the first such row, and the values of its variables there."""
     if not len(bad := np.flatnonzero(~(np.abs(values) <= _LARGEST))):  # true of nan
@@ -189,7 +189,7 @@ def one_per_row(name: str, values: Any, n: int) -> np.ndarray:
 
 
 def check_weights(
-    weights: np.ndarray, *, name: str, kind: WeightKind, table: Table
+    weights: np.ndarray, *, name: str, kind: WeightKind, table: DataTable
 ) -> np.ndarray:
     """Return valid weights of this kind; raise DataError if they sum to zero."""
     values = row_weights(weights, name=name, kind=kind, table=table)
@@ -199,7 +199,7 @@ def check_weights(
 
 
 def row_weights(
-    weights: np.ndarray, *, name: str, kind: WeightKind, table: Table
+    weights: np.ndarray, *, name: str, kind: WeightKind, table: DataTable
 ) -> np.ndarray:
     """Check weights: finite, not negative, and whole numbers if they are frequencies."""
     if np.asarray(weights).dtype.kind not in "iufb":
@@ -217,7 +217,7 @@ def row_weights(
     )
 
 
-def check_counts(counts: np.ndarray, *, term: str, table: Table) -> None:
+def check_counts(counts: np.ndarray, *, term: str, table: DataTable) -> None:
     """Check counts: whole numbers that are not negative."""
     bad = np.argwhere((counts % 1 != 0) | (counts < 0))
     if len(bad):
@@ -228,7 +228,7 @@ def check_counts(counts: np.ndarray, *, term: str, table: Table) -> None:
         )
 
 
-def check_trials(counts: np.ndarray, *, term: str, table: Table) -> None:
+def check_trials(counts: np.ndarray, *, term: str, table: DataTable) -> None:
     """Check trials: whole numbers with 0 <= successes <= trials in every row (n, 2)."""
     successes, trials = counts.T
     wrong = (

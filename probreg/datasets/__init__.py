@@ -7,8 +7,8 @@ card then names as `provider` the installed module that carries them.
 
 from probreg.datasets.loader import (
     Catalogue,
-    Column,
     DatasetCard,
+    DatasetColumn,
     describe_dataset,
     list_datasets,
     load_dataset,
@@ -16,8 +16,8 @@ from probreg.datasets.loader import (
 
 __all__ = [
     "Catalogue",
-    "Column",
     "DatasetCard",
+    "DatasetColumn",
     "describe_dataset",
     "list_datasets",
     "load_dataset",

@@ -25,12 +25,12 @@ _LINE = 100
 
 
 @dataclass(frozen=True)
-class Column:
+class DatasetColumn:
     """The meaning of one column: what was measured, in what unit, and how its values are stored.
 
     `levels` orders the classes of a categorical column; `original` is the column's name at the provider.
 
-    >>> print(Column(about="Body mass", unit="g", dtype="float64"))
+    >>> print(DatasetColumn(about="Body mass", unit="g", dtype="float64"))
     Body mass [g]
     """
 
@@ -61,7 +61,7 @@ class DatasetCard:
     licence: str
     licence_note: str
     changes: str
-    columns: Mapping[str, Column] = field(hash=False)
+    columns: Mapping[str, DatasetColumn] = field(hash=False)
     provider: str = ""
 
     def __str__(self) -> str:
@@ -84,8 +84,8 @@ def read_card(name: str, content: Mapping[str, Any]) -> DatasetCard:
     return DatasetCard(**{**content, "name": name, "columns": columns})
 
 
-def _parse_column(entry: Mapping[str, Any]) -> Column:
-    return Column(**{**entry, "levels": tuple(entry.get("levels", ()))})
+def _parse_column(entry: Mapping[str, Any]) -> DatasetColumn:
+    return DatasetColumn(**{**entry, "levels": tuple(entry.get("levels", ()))})
 
 
 def _format_entries(facts: Mapping[str, object]) -> list[str]:
@@ -230,7 +230,7 @@ def _borrow(card: DatasetCard) -> "pd.DataFrame":
     return given[list(names)].rename(columns=names).astype(dtypes)
 
 
-def _dtype(column: Column) -> "str | pd.CategoricalDtype":
+def _dtype(column: DatasetColumn) -> "str | pd.CategoricalDtype":
     import pandas as pd
 
     if column.levels:

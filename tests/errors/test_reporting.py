@@ -268,7 +268,7 @@ def test_a_report_tells_the_groups_of_a_prior_in_words(table, tmp_path):
     fit = pr.fit(pr.Model.from_formula("y ~ x + z", table, prior=prior))
     pr.report({"groups": fit}, tmp_path / "report.html")
     assert (
-        "GroupLaplace(0.5, 1 group of 2 columns) on x, z"
+        "GroupLaplace(0.5, groups=1 of 2 columns) on x, z"
         in (tmp_path / "report.html").read_text()
     )
     matrix = pr.Model.from_formula(

@@ -98,6 +98,5 @@ def test_points_worth_less_than_half_the_draws_ask_for_more(groups, few):
     assert found.solution.status.good
     assert (found.solution.stats["ess_joint"] < 2000) == few
     assert (
-        "Take more draws where standard deviations matter"
-        in " ".join(repr(found).split())
+        "Take more draws if standard deviations matter" in " ".join(repr(found).split())
     ) == few

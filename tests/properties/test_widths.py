@@ -16,7 +16,15 @@ from probreg.system.terminal import WIDTH
 pytestmark = pytest.mark.filterwarnings("ignore:.*:probreg.errors.ProbregWarning")
 ROOT = pathlib.Path(pr.__file__).parent
 PLAIN = {"arguments", "kernels"}  # rooms whose objects print as one expression
-WORDS = {"Column", "Assumption", "Added", "Shape"}  # sentences, which others print
+WORDS = {
+    "Column",
+    "Assumption",
+    "Added",
+    "Shape",
+    "ProbregError",
+    "PrintsTable",
+    "Note",
+}  # sentences, which others print
 LINES = 40  # of a print
 RNG = np.random.default_rng(0)
 N, P = 150, 30

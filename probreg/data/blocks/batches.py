@@ -12,7 +12,7 @@ from probreg.data.blocks.block import Array, Block, by_kind
 from probreg.data.blocks.files import Batch, Files, Tables
 from probreg.data.blocks.survey import Orders, kept_rows
 from probreg.data.checked_arrays import weights_without_empty_trials
-from probreg.data.formula.columns import Table, kind_of, missing_values
+from probreg.data.formula.columns import DataTable, kind_of, missing_values
 from probreg.data.formula.layout import Memory, numeric
 from probreg.data.formula.recipe import (
     Recipe,
@@ -77,7 +77,7 @@ class Selection:
     weights: str | None = None
     trials: tuple[str, ...] = ()
 
-    def tables(self) -> Generator[tuple[Table, str]]:
+    def tables(self) -> Generator[tuple[DataTable, str]]:
         """The complete rows of each batch that has any, and its file. DataError names file, column, row and value."""
         with closing(self.files.batches(self.names)) as batches:
             for batch in batches:
@@ -86,7 +86,7 @@ class Selection:
                 if len(table.rows):
                     yield table, batch.file
 
-    def _complete(self, batch: Batch) -> Table:
+    def _complete(self, batch: Batch) -> DataTable:
         table = batch.table
         tally = self.tally or Tally()
         tally.rows += len(table.rows)
@@ -107,12 +107,12 @@ class Selection:
             if where.any():
                 tally.missing[name] = tally.missing.get(name, 0) + int(where.sum())
         if self.missing == "drop" and is_missing.all():
-            return Table({}, table.rows[:0])
+            return DataTable({}, table.rows[:0])
         table = complete(table, self.missing)[0]
         refuse_infinite(table)
         return table
 
-    def _counted(self, table: Table, tally: Tally) -> Table:
+    def _counted(self, table: DataTable, tally: Tally) -> DataTable:
         """The rows that have a weight and trials above 0."""
         sums = [
             count_columns
@@ -179,7 +179,7 @@ class FormulaBlocks:
                 yield block._replace(start=start)
                 start += block.rows
 
-    def _cut(self, table: Table) -> Generator[Table]:
+    def _cut(self, table: DataTable) -> Generator[DataTable]:
         """Split a table into parts that give blocks of moderate size if groups have columns."""
         by_column = self._parts.bars and not self.apart
         if by_column:
@@ -213,7 +213,7 @@ class FormulaBlocks:
             return (None, *names)
         return tuple(names)
 
-    def block(self, table: Table) -> Block:
+    def block(self, table: DataTable) -> Block:
         """The block of these complete rows."""
         X = self._matrix(table)
         y = response_values(self._parts, table, self._memory, training=False)
@@ -242,14 +242,14 @@ class FormulaBlocks:
                 return block._replace(y=self.encode(block.y))
             return block
 
-    def _weights(self, table: Table) -> Array | None:
+    def _weights(self, table: DataTable) -> Array | None:
         if self.weights is None:
             return None
         return self.unit * row_weights(
             table.columns[self.weights], name=self.weights, kind=self.kind, table=table
         )
 
-    def _matrix(self, table: Table) -> Array:
+    def _matrix(self, table: DataTable) -> Array:
         if self._plain is None:
             X, columns, _ = lay_out_with_bars(
                 self._parts, table, self._memory, training=False, lazy=self.apart
@@ -361,7 +361,7 @@ def encode_values(encode: Encode, values: Any) -> Array:
     return numbers[place]
 
 
-def refuse_response(parts: FormulaLayout, table: Table) -> None:
+def refuse_response(parts: FormulaLayout, table: DataTable) -> None:
     """Raise DataError for a response of times, or of values that are neither numbers nor categories."""
     if len(parts.outcome) == 1:
         name = parts.outcome[0].column

@@ -1,6 +1,6 @@
 """Read tables on disk in batches of rows: Parquet, Arrow IPC (feather) and CSV, by pyarrow.
 
-This module does not use the meaning of the columns. A batch is a `Table` with rows labelled by their number in
+This module does not use the meaning of the columns. A batch is a `DataTable` with rows labelled by their number in
 their file, counted from 0. Text becomes a categorical of its distinct values, so that each value is parsed only once.
 """
 
@@ -19,7 +19,7 @@ import numpy as np
 from probreg.arguments.arrays import brief, reads_as_number
 from probreg.data.formula.columns import (
     EXACT,
-    Table,
+    DataTable,
     _from_series,
     declares_order,
     fits_floats,
@@ -54,7 +54,7 @@ Mark = Stamp | tuple[int, str]  # identifies a version of a file
 class Batch(NamedTuple):
     """Some rows of a file; `table.rows` are their numbers in it."""
 
-    table: Table
+    table: DataTable
     file: str
 
 
@@ -130,7 +130,7 @@ class Files:
                             for n in names
                         }
                         yield Batch(
-                            Table(columns, np.arange(row + start, row + stop)),
+                            DataTable(columns, np.arange(row + start, row + stop)),
                             path.name,
                         )
                     row += part.num_rows
@@ -512,7 +512,7 @@ def _label(text: str) -> int | float | None:
 
 
 def _values(batch: Any, name: str) -> Any:
-    """Return a column in the form that `Table` uses; text becomes a categorical without a declared order."""
+    """Return a column in the form that `DataTable` uses; text becomes a categorical without a declared order."""
     import pyarrow as pa
 
     column = batch.column(name)

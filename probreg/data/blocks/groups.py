@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from probreg.data.formula.bars import combinations_met, different_in_every_row, in_order
-from probreg.data.formula.columns import Table, kind_of
+from probreg.data.formula.columns import DataTable, kind_of
 from probreg.data.formula.layout import factor_levels, plain_level
 from probreg.errors import DataError
 
@@ -32,7 +32,7 @@ class GroupsSeen:
         """The grouping columns."""
         return tuple(dict.fromkeys(name for group in self.groups for name in group))
 
-    def add(self, table: Table) -> None:
+    def add(self, table: DataTable) -> None:
         """Add the groups of some rows."""
         self.rows += len(table.rows)
         for name in self.columns:

@@ -17,7 +17,7 @@ from probreg.data.blocks.stream import ahead
 from probreg.data.blocks.survey import Orders
 from probreg.data.checked_arrays import of_trials
 from probreg.data.formula.columns import (
-    Table,
+    DataTable,
     first_text,
     joined_columns,
     kind_of,
@@ -55,7 +55,7 @@ class Plan:
 
     parts: FormulaLayout
     selection: Selection
-    first: Table
+    first: DataTable
     offset: str | None
     weights: str | None
     kind: WeightKind = "frequency"
@@ -145,7 +145,7 @@ def plan(
         raise DataError(
             f"missing={brief(missing)} is not known; take 'raise' (an error names the rows) or 'drop'"
         )
-    header = Table(dict.fromkeys(files.names()), np.arange(0))
+    header = DataTable(dict.fromkeys(files.names()), np.arange(0))
     parts = parse_formula(written_out(formula, header, weights, offset))
     for expression in parts.every_factor.values():
         refuse_unstreamed(expression)
@@ -232,7 +232,7 @@ def _no_numbers(files: Tables, name: str) -> DataError:
     )
 
 
-def _first(files: Tables, names: tuple[str, ...]) -> Table:
+def _first(files: Tables, names: tuple[str, ...]) -> DataTable:
     """Return the first rows; a column that is missing in all of them comes from the first batch with a value in it."""
     rows = np.arange(0)
     columns = dict[str, Any]()
@@ -253,7 +253,7 @@ def _first(files: Tables, names: tuple[str, ...]) -> Table:
             shown |= first_values
             if len(shown) == len(names):
                 break
-    return Table(columns, rows)
+    return DataTable(columns, rows)
 
 
 def recipe_of(plan: Plan, progress: bool | None) -> tuple[Recipe, tuple[str, ...]]:
@@ -363,7 +363,7 @@ def _none_complete(files: Tables) -> DataError:
     )
 
 
-def _recipe(plan: Plan, table: Table, memory: Memory) -> Recipe:
+def _recipe(plan: Plan, table: DataTable, memory: Memory) -> Recipe:
     parts = plan.parts
     if plan.weights is not None and plan.kind == "frequency":
         table = replace(
@@ -448,13 +448,13 @@ class Seen:
     index: Array = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     levels: dict[str, dict[Any, None]] = field(default_factory=dict)
     declared: dict[str, tuple[Any, ...] | None] = field(default_factory=dict)
-    held: list[tuple[Array, Table]] = field(default_factory=list)
-    extremes: dict[tuple[str, bool], tuple[float, int, Table]] = field(
+    held: list[tuple[Array, DataTable]] = field(default_factory=list)
+    extremes: dict[tuple[str, bool], tuple[float, int, DataTable]] = field(
         default_factory=dict
     )
     groups: GroupsSeen = field(default_factory=GroupsSeen)
 
-    def add(self, table: Table) -> None:
+    def add(self, table: DataTable) -> None:
         for text, factor in self.factors.items():
             self._levels(text, level_column(factor, table, {}, training=False))
         self._extremes(table)
@@ -472,7 +472,7 @@ class Seen:
                 f"each. If it names the rows, leave it out, as in '. - {text}'; did you mean numbers, or a coarser grouping?"
             )
 
-    def _extremes(self, table: Table) -> None:
+    def _extremes(self, table: DataTable) -> None:
         for name in self.watched:
             values = table.columns[name]
             if kind_of(values) not in ("number", "truth"):
@@ -489,7 +489,7 @@ class Seen:
                         _as_given(table, np.array([i])),
                     )
 
-    def _hold(self, index: Array, table: Table) -> None:
+    def _hold(self, index: Array, table: DataTable) -> None:
         keep = np.flatnonzero(index % self.stride == 0)
         self.held.append((index[keep], _as_given(table, keep)))
         self.index = np.concatenate([self.index, index[keep]])
@@ -502,7 +502,7 @@ class Seen:
             ]
             self.index = self.index[self.index % self.stride == 0]
 
-    def sample(self) -> Table:
+    def sample(self) -> DataTable:
         """Return the evenly spaced rows, and the rows of extreme values that are not among them."""
         import pandas as pd
 
@@ -520,7 +520,7 @@ class Seen:
             name: pd.Categorical(v) if v.dtype.kind == "O" else v
             for name, v in columns.items()
         }
-        return Table(settled, np.concatenate([t.rows for t in parts]))
+        return DataTable(settled, np.concatenate([t.rows for t in parts]))
 
     def training_levels(
         self, text: str, factor: Expression, ordered: bool
@@ -538,11 +538,11 @@ class Seen:
             levels = pd.Categorical(levels, categories=list(declared))
         rows: Any = range(self.rows)
         return training_levels(
-            text, levels, listed, Table({}, rows), coded=call is not None
+            text, levels, listed, DataTable({}, rows), coded=call is not None
         )
 
 
-def _as_given(table: Table, keep: Array) -> Table:
+def _as_given(table: DataTable, keep: Array) -> DataTable:
     """Return these rows with the values of categories instead of their codes."""
     columns = {
         name: values[keep]
@@ -550,4 +550,4 @@ def _as_given(table: Table, keep: Array) -> Table:
         else np.asarray(values[keep], dtype=object)
         for name, values in table.columns.items()
     }
-    return Table(columns, table.rows[keep])
+    return DataTable(columns, table.rows[keep])

@@ -14,7 +14,12 @@ from probreg.data.blocks.groups import GroupsSeen
 from probreg.data.blocks.learning import Seen
 from probreg.data.blocks.slices import ArrayBlocks
 from probreg.data.blocks.survey import Orders, Survey
-from probreg.data.formula.columns import Table, _from_series, kind_of, repeated_names
+from probreg.data.formula.columns import (
+    DataTable,
+    _from_series,
+    kind_of,
+    repeated_names,
+)
 from probreg.errors import DataError
 
 _NUMBERS = 2**22  # numbers of a partition that become a block at a time: 32 MB
@@ -54,7 +59,7 @@ class Partition:
         for a in range(0, len(self.frame), size):
             rows = self.frame.iloc[a : a + size]
             columns = {name: _values(rows.iloc[:, j]) for j, name in enumerate(names)}
-            yield Batch(Table(columns, np.arange(a, a + len(rows))), self.name)
+            yield Batch(DataTable(columns, np.arange(a, a + len(rows))), self.name)
 
 
 def tables_of(part: Any, number: int) -> Tables:
@@ -65,7 +70,7 @@ def tables_of(part: Any, number: int) -> Tables:
 
 
 def _values(series: Any) -> Any:
-    """Return a column in the form that `Table` uses; text becomes a categorical without a declared order, as from files."""
+    """Return a column in the form that `DataTable` uses; text becomes a categorical without a declared order, as from files."""
     import pandas as pd
 
     if isinstance(series.dtype, pd.StringDtype):

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from probreg.data.formula.columns import Table, kind_of
+from probreg.data.formula.columns import DataTable, kind_of
 from probreg.data.formula.layout import Memory, factor_levels, lay_out, plain_level
 from probreg.data.terms.grouped import GroupedTerm, grouped_of, joined_levels
 from probreg.errors import DataError
@@ -15,7 +15,7 @@ Array = np.ndarray
 KIND = "grouped"  # key of the state of a term
 
 
-def read_bar(bar: Bar, table: Table, memory: Memory, *, training: bool) -> Array:
+def read_bar(bar: Bar, table: DataTable, memory: Memory, *, training: bool) -> Array:
     """Return the inputs of the term (n, 1 + K); training fills `memory`, later calls only read it."""
     Z, effects = lay_out(bar.effects, table, memory, training=training)
     labels = group_labels(bar.group, table)
@@ -36,7 +36,7 @@ def term_of_bar(bar: Bar, memory: Memory) -> GroupedTerm:
     return grouped_of(state, bar.key)
 
 
-def group_labels(group: tuple[str, ...], table: Table) -> Array:
+def group_labels(group: tuple[str, ...], table: DataTable) -> Array:
     """Return the group (n,) of each row as text; combinations of several columns are joined by colons."""
     codes, combinations = _combinations(group, table)
     return np.array([joined_levels(parts) for parts in combinations], dtype=object)[
@@ -44,7 +44,7 @@ def group_labels(group: tuple[str, ...], table: Table) -> Array:
     ]
 
 
-def levels_of_groups(group: tuple[str, ...], table: Table) -> tuple[str, ...]:
+def levels_of_groups(group: tuple[str, ...], table: DataTable) -> tuple[str, ...]:
     """Return the groups that occur, in the order of the levels of each column. DataError for a column of measurements."""
     for name in group:
         _refuse_measurements(name, table)
@@ -68,7 +68,7 @@ def in_order(
     return tuple(map(joined_levels, ordered))
 
 
-def combinations_met(group: tuple[str, ...], table: Table) -> set[tuple[str, ...]]:
+def combinations_met(group: tuple[str, ...], table: DataTable) -> set[tuple[str, ...]]:
     """Return the combinations of levels in these rows."""
     return set(_combinations(group, table)[1])
 
@@ -82,7 +82,7 @@ def refuse_single(key: str, levels: tuple[str, ...]) -> None:
 
 
 def _combinations(
-    group: tuple[str, ...], table: Table
+    group: tuple[str, ...], table: DataTable
 ) -> tuple[Array, list[tuple[str, ...]]]:
     """Return the number (n,) of each row's combination, and the combinations that occur."""
     codes, texts = zip(*(level_codes(name, table) for name in group))
@@ -97,7 +97,7 @@ def _combinations(
     ]
 
 
-def level_codes(name: str, table: Table) -> tuple[Array, list[str]]:
+def level_codes(name: str, table: DataTable) -> tuple[Array, list[str]]:
     """Return the number (n,) of the level of each row of a column, and the levels as text. DataError for columns that cannot be groups."""
     import pandas as pd
 
@@ -116,7 +116,7 @@ def level_codes(name: str, table: Table) -> tuple[Array, list[str]]:
     return np.asarray(codes), texts
 
 
-def _refuse_measurements(name: str, table: Table) -> None:
+def _refuse_measurements(name: str, table: DataTable) -> None:
     """Raise DataError for numbers with decimals that differ in every row."""
     column: Any = table.columns[name]
     if (

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from probreg.data.formula.contrasts import Contrast
+from probreg.data.formula.contrasts import LevelCoding
 from probreg.data.formula.evaluate import read_coding
 from probreg.data.grouped_columns import GroupColumns
 from probreg.formula.expression import Expression
@@ -41,7 +41,7 @@ def _has_default_coding(expression: Expression) -> bool:
     if expression.coding_call is None:
         return True
     contrast, options = read_coding(expression.coding_call)
-    return contrast == Contrast() and "spans_intercept" not in options
+    return contrast == LevelCoding() and "spans_intercept" not in options
 
 
 def level_columns(codes: np.ndarray, levels: int, *, full: bool) -> GroupColumns:

@@ -27,7 +27,7 @@ TAKEN = (
 
 
 @dataclass(frozen=True)
-class Table:
+class DataTable:
     """Named columns of equal length n and the labels of the n rows.
 
     `counts` (n,) gives the number of copies of each row when something is learned from the rows; None means one copy of each.
@@ -43,19 +43,19 @@ class Table:
     rows: np.ndarray
     counts: np.ndarray | None = None
 
-    def take(self, keep: np.ndarray) -> "Table":
+    def take(self, keep: np.ndarray) -> "DataTable":
         """Return the rows at positions `keep` with their labels."""
         columns = {
             name: with_plain_dtype(values[keep])
             for name, values in self.columns.items()
         }
-        return Table(
+        return DataTable(
             columns, self.rows[keep], None if self.counts is None else self.counts[keep]
         )
 
-    def only(self, names: tuple[str, ...]) -> "Table":
+    def only(self, names: tuple[str, ...]) -> "DataTable":
         """Return the table with only the named columns."""
-        return Table(
+        return DataTable(
             {name: self.columns[name] for name in names}, self.rows, self.counts
         )
 
@@ -71,10 +71,10 @@ def read_columns(data: Any) -> dict[str, Any]:
     return dict(read_table(data).columns)
 
 
-def read_table(data: Any) -> Table:
+def read_table(data: Any) -> DataTable:
     """Return the columns of a table and its row labels: a pandas index, an xarray coordinate, or 0 to n - 1."""
     roots = {kind.__module__.split(".")[0] for kind in type(data).__mro__}
-    readers: dict[str, Callable[[Any], Table]] = {
+    readers: dict[str, Callable[[Any], DataTable]] = {
         "pandas": _from_pandas,
         "pyarrow": _from_arrow,
         "xarray": _from_xarray,
@@ -256,19 +256,19 @@ def _fit_floats(series: Any) -> bool:
     )
 
 
-def _from_pandas(frame: Any) -> Table:
+def _from_pandas(frame: Any) -> DataTable:
     import pandas as pd
 
     if not isinstance(frame, pd.DataFrame):
         raise _not_a_table(frame)
     names = _require_distinct_names([str(name) for name in frame.columns])
-    return Table(
+    return DataTable(
         {n: _from_series(frame.iloc[:, j]) for j, n in enumerate(names)},
         frame.index.to_numpy(),
     )
 
 
-def _from_arrow(data: Any) -> Table:
+def _from_arrow(data: Any) -> DataTable:
     import pyarrow as pa
 
     if not isinstance(data, pa.Table | pa.RecordBatch):
@@ -281,7 +281,7 @@ def _from_arrow(data: Any) -> Table:
         for n in table.columns
         if n in data.schema.names and not declares_order(data.schema, n)
     }
-    return Table(
+    return DataTable(
         {n: _as_text(v) if n in undeclared else v for n, v in table.columns.items()},
         table.rows,
     )
@@ -335,7 +335,7 @@ def _from_pyarrow(values: Any) -> Any:
     return _from_arrow(pa.table({"": values})).columns[""]
 
 
-def _from_xarray(data: Any) -> Table:
+def _from_xarray(data: Any) -> DataTable:
     import xarray as xr
 
     if not isinstance(data, xr.Dataset):
@@ -353,16 +353,16 @@ def _from_xarray(data: Any) -> Table:
         for name, values in vectors.items()
         if values.dims == (dim,)
     }
-    return Table(
+    return DataTable(
         columns, data[dim].values if dim in data.coords else np.arange(data.sizes[dim])
     )
 
 
-def _from_structured(data: np.ndarray) -> Table:
+def _from_structured(data: np.ndarray) -> DataTable:
     return _from_mapping({name: data[name] for name in data.dtype.names or ()})
 
 
-def _from_mapping(data: Mapping[Any, Any]) -> Table:
+def _from_mapping(data: Mapping[Any, Any]) -> DataTable:
     if not data:
         raise DataError(f"the table has no columns; taken is {TAKEN}")
     columns = {
@@ -375,7 +375,7 @@ def _from_mapping(data: Mapping[Any, Any]) -> Table:
         raise DataError(
             f"the columns have different lengths: {listed}; every column needs one value per row"
         )
-    return Table(columns, np.arange(next(iter(lengths.values()))))
+    return DataTable(columns, np.arange(next(iter(lengths.values()))))
 
 
 def _vector(name: str, values: Any) -> Any:
@@ -413,7 +413,7 @@ def _vector(name: str, values: Any) -> Any:
     return _from_array(array)
 
 
-def _from_narwhals(data: Any) -> Table:
+def _from_narwhals(data: Any) -> DataTable:
     import narwhals as nw
 
     try:
@@ -425,7 +425,7 @@ def _from_narwhals(data: Any) -> Table:
             f"the {type(data).__name__} is lazy: its rows are not there yet; call .collect() first"
         )
     columns = {name: _from_narwhals_series(frame[name]) for name in frame.columns}
-    return Table(columns, np.arange(len(frame)))
+    return DataTable(columns, np.arange(len(frame)))
 
 
 def _from_narwhals_series(series: Any) -> Any:

@@ -36,7 +36,7 @@ class FactorColumns:
 
 
 @dataclass(frozen=True, eq=False)
-class Factor:
+class CodedFactor:
     """A factor with all its columns, and with the columns that remain next to a constant; None if it does not span the constant."""
 
     full: FactorColumns
@@ -47,7 +47,7 @@ class Factor:
         return self.full if full or self.reduced is None else self.reduced
 
     @classmethod
-    def of_numbers(cls, values: Array | Basis) -> "Factor":
+    def of_numbers(cls, values: Array | Basis) -> "CodedFactor":
         """Return the factor of one column (n,), or of the columns of a basis."""
         if not isinstance(values, Basis):
             return cls(FactorColumns(("",), values[:, None]))
@@ -59,8 +59,13 @@ class Factor:
 
     @classmethod
     def of_levels(
-        cls, codes: Array, levels: Sequence[Any], contrast: "Contrast", *, spans: bool
-    ) -> "Factor":
+        cls,
+        codes: Array,
+        levels: Sequence[Any],
+        contrast: "LevelCoding",
+        *,
+        spans: bool,
+    ) -> "CodedFactor":
         """Return the factor of a category: indicators of all levels, or the columns of a contrast."""
         names, matrix = contrast.matrix(levels)
         reduced = FactorColumns(names, matrix, codes)
@@ -73,7 +78,7 @@ class Factor:
 
 
 @dataclass(frozen=True)
-class Contrast:
+class LevelCoding:
     """A coding of L levels by L - 1 columns: `kind` is a name of `CONTRASTS`, or "custom" with the matrix as its one argument."""
 
     kind: str = "treatment"

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from probreg.data.formula.columns import Table, first_text, kind_of
-from probreg.data.formula.contrasts import Contrast
+from probreg.data.formula.columns import DataTable, first_text, kind_of
+from probreg.data.formula.contrasts import LevelCoding
 from probreg.data.formula.transforms import TRANSFORMS, Basis, State
 from probreg.data.terms.process import learned_process, process_in, refuse_holding
 from probreg.data.terms.term import learned_term, term_of
@@ -46,7 +46,7 @@ def is_truth(expression: Expression, columns: Mapping[str, Any]) -> bool:
 
 def evaluate_expression(
     expression: Expression,
-    table: Table,
+    table: DataTable,
     state: State,
     *,
     training: bool,
@@ -63,7 +63,7 @@ def evaluate_expression(
         )
 
 
-def learn_streamed(expression: Expression, table: Table, state: State) -> None:
+def learn_streamed(expression: Expression, table: DataTable, state: State) -> None:
     """Write the state of a process into `state`, learned from a sample of rows that are read in blocks."""
     call = expression.process
     if call is not None and expression.written() not in state:
@@ -80,7 +80,9 @@ def refuse_unstreamed(expression: Expression) -> None:
         refuse_holding(literal_arguments(call, len(call.args))[1], expression.written())
 
 
-def expression_inputs(expression: Expression, table: Table, state: State) -> np.ndarray:
+def expression_inputs(
+    expression: Expression, table: DataTable, state: State
+) -> np.ndarray:
     """Return the inputs (n, d) of the smooth function or process in an expression, at the rows of a table."""
     call = expression.alone
     if call is None:
@@ -89,7 +91,7 @@ def expression_inputs(expression: Expression, table: Table, state: State) -> np.
         return _Evaluation(expression, table, state, training=False).inputs(call)
 
 
-def read_coding(call: ast.Call) -> tuple[Contrast, dict[str, Any]]:
+def read_coding(call: ast.Call) -> tuple[LevelCoding, dict[str, Any]]:
     """Return the contrast of a checked `C(...)`, and its other arguments: levels and spans_intercept."""
     keywords = {word.arg: word.value for word in call.keywords if word.arg}
     node = call.args[1] if len(call.args) > 1 else keywords.pop("contrasts", None)
@@ -97,16 +99,16 @@ def read_coding(call: ast.Call) -> tuple[Contrast, dict[str, Any]]:
         word: ast.literal_eval(value) for word, value in keywords.items()
     }
     if node is None:
-        return Contrast(), arguments_by_name
+        return LevelCoding(), arguments_by_name
     kind = contrast_of(node)
     if kind is None:
-        return Contrast("custom", (ast.literal_eval(node),)), arguments_by_name
+        return LevelCoding("custom", (ast.literal_eval(node),)), arguments_by_name
     arguments, options = (
         literal_arguments(node) if isinstance(node, ast.Call) else ([], {})
     )
     if "reference" in options:
         options["base"] = options.pop("reference")
-    return Contrast(kind, tuple(arguments), options), arguments_by_name
+    return LevelCoding(kind, tuple(arguments), options), arguments_by_name
 
 
 @dataclass(frozen=True)
@@ -114,7 +116,7 @@ class _Evaluation:
     """A checked expression at the rows of a table."""
 
     of: Expression
-    table: Table
+    table: DataTable
     state: State
     training: bool
     centred: bool = True

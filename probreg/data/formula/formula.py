@@ -8,7 +8,7 @@ import numpy as np
 
 from probreg.arguments.arrays import reads_as_number
 from probreg.data.design import Unused
-from probreg.data.formula.columns import Table, kind_of, read_table
+from probreg.data.formula.columns import DataTable, kind_of, read_table
 from probreg.data.formula.layout import (
     Memory,
     factor_levels,
@@ -203,7 +203,7 @@ def read_formula(
 
 
 def _parse_written(
-    formula: str, table: Table, weights: Any, offset: Any
+    formula: str, table: DataTable, weights: Any, offset: Any
 ) -> FormulaLayout:
     """Parse a formula with its `.` written out; a DataError suggests backquotes for names with spaces."""
     try:
@@ -239,7 +239,7 @@ def whole_offset(parts: FormulaLayout, offset: Any) -> Any:
     return joined_offsets(parts.offset, offset)
 
 
-def _is_counted(table: Table, weight: str | None, kind: WeightKind) -> np.ndarray:
+def _is_counted(table: DataTable, weight: str | None, kind: WeightKind) -> np.ndarray:
     """Return which rows (n,) have a weight other than 0. DataError if all weights are 0."""
     all_rows = np.ones(len(table.rows), dtype=bool)
     if weight is None or kind_of(table.columns[weight]) not in ("number", "truth"):
@@ -253,7 +253,7 @@ def _is_counted(table: Table, weight: str | None, kind: WeightKind) -> np.ndarra
 def _offset_of(
     added: Expression | None,
     offset_column: str | None,
-    table: Table,
+    table: DataTable,
     memory: Memory,
     *,
     training: bool = False,
@@ -268,11 +268,11 @@ def _offset_of(
 
 def _columns_without_weight(
     parts: FormulaLayout,
-    table: Table,
+    table: DataTable,
     memory: Memory,
     columns: tuple[str, ...],
     inputs_by_term: Mapping[str, np.ndarray],
-    offset: Callable[[Table], np.ndarray | None],
+    offset: Callable[[DataTable], np.ndarray | None],
 ) -> Unused:
     """Return the columns of rows of weight 0 with transforms learned from the other rows; nan if undefined (an unknown level).
 
@@ -282,7 +282,7 @@ def _columns_without_weight(
         key for key in inputs_by_term if key not in {bar.key for bar in parts.bars}
     )
 
-    def rows(rows_read: Table) -> Unused:
+    def rows(rows_read: DataTable) -> Unused:
         refuse_missing(rows_read.only(parts.variables))
         refuse_infinite(rows_read.only(parts.variables))
         X, _, of_bars = lay_out_with_bars(
@@ -299,7 +299,7 @@ def _columns_without_weight(
             inputs,
         )
 
-    def blank(unread: Table) -> Unused:
+    def blank(unread: DataTable) -> Unused:
         n = len(unread.rows)
         inputs = {key: np.repeat(x[:1], n, axis=0) for key, x in inputs_by_term.items()}
         if offset(table.take(np.arange(0))) is None:
@@ -315,10 +315,10 @@ def _columns_without_weight(
             inputs,
         )
 
-    def response(rows_read: Table) -> np.ndarray:
+    def response(rows_read: DataTable) -> np.ndarray:
         return np.asarray(response_values(parts, rows_read, memory, training=False))
 
-    def no_response(unread: Table) -> np.ndarray:
+    def no_response(unread: DataTable) -> np.ndarray:
         return np.full(
             (len(unread.rows), len(parts.outcome))
             if parts.counted
@@ -350,7 +350,7 @@ def _columns_without_weight(
 
 
 def _by_part[T](
-    read: Callable[[Table], T], blank: Callable[[Table], T], table: Table
+    read: Callable[[DataTable], T], blank: Callable[[DataTable], T], table: DataTable
 ) -> list[T]:
     """Read the rows in the largest groups that can be read; a row that cannot be read becomes `blank`."""
     parts = list[T]()
@@ -370,7 +370,7 @@ def _by_part[T](
     return parts
 
 
-def written_out(formula: str, table: Table, weights: Any, offset: Any) -> str:
+def written_out(formula: str, table: DataTable, weights: Any, offset: Any) -> str:
     """Return the formula with `.` replaced by the columns that are not response, weights, offset or grouping factors."""
     if not has_dot(formula):
         return formula
@@ -384,8 +384,8 @@ def written_out(formula: str, table: Table, weights: Any, offset: Any) -> str:
 
 
 def _with_arguments(
-    table: Table, used: tuple[str, ...], weights: Any, offset: Any
-) -> tuple[Table, dict[str, str]]:
+    table: DataTable, used: tuple[str, ...], weights: Any, offset: Any
+) -> tuple[DataTable, dict[str, str]]:
     """Return the used columns together with weights and offset given as arrays, and the names of these two."""
     arrays = {"weights": weights, "offset": offset}
     names = dict[str, str]()
@@ -397,10 +397,12 @@ def _with_arguments(
         while names[word] in columns:
             names[word] += "="
         columns[names[word]] = one_per_row(word, values, len(table.rows))
-    return Table(columns, table.rows), names
+    return DataTable(columns, table.rows), names
 
 
-def _reading_notes(table: Table, parts: FormulaLayout, offset: Any) -> tuple[str, ...]:
+def _reading_notes(
+    table: DataTable, parts: FormulaLayout, offset: Any
+) -> tuple[str, ...]:
     notes = [*parts.notes]
     if offset is not None and not isinstance(offset, str):
         notes.append(

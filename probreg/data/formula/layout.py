@@ -19,8 +19,13 @@ import numpy as np
 from probreg.arguments.arrays import reads_as_number
 from probreg.data.checked_arrays import INTERCEPT
 from probreg.data.formula.coded import coded_factors, level_columns
-from probreg.data.formula.columns import EXACT, Table, kind_of
-from probreg.data.formula.contrasts import Contrast, Factor, FactorColumns, code_terms
+from probreg.data.formula.columns import EXACT, DataTable, kind_of
+from probreg.data.formula.contrasts import (
+    CodedFactor,
+    FactorColumns,
+    LevelCoding,
+    code_terms,
+)
 from probreg.data.formula.evaluate import evaluate_expression, is_truth, read_coding
 from probreg.data.formula.transforms import Basis, State
 from probreg.data.grouped_columns import GroupColumns
@@ -52,7 +57,7 @@ class Memory:
 
 def lay_out(
     parts: FormulaLayout,
-    table: Table,
+    table: DataTable,
     memory: Memory,
     *,
     training: bool,
@@ -134,7 +139,7 @@ def _refuse_many_columns(parts: FormulaLayout, width: Mapping[str, int]) -> None
 
 
 def numeric(
-    expression: Expression, table: Table, transforms: State, *, training: bool
+    expression: Expression, table: DataTable, transforms: State, *, training: bool
 ) -> np.ndarray:
     """Return the finite numbers (n,) of an expression that must be one column: an offset or a transformed response."""
     result = evaluate_expression(expression, table, transforms, training=training)
@@ -149,7 +154,7 @@ def numeric(
     return values
 
 
-def _has_constant(parts: FormulaLayout, table: Table) -> bool:
+def _has_constant(parts: FormulaLayout, table: DataTable) -> bool:
     """Return whether the intercept, or a category that is a term by itself, spans the constant."""
 
     def is_category(e: Expression) -> bool:
@@ -167,11 +172,11 @@ def _has_constant(parts: FormulaLayout, table: Table) -> bool:
 def _read_factor(
     text: str,
     expression: Expression,
-    table: Table,
+    table: DataTable,
     memory: Memory,
     training: bool,
     centred: bool,
-) -> Factor:
+) -> CodedFactor:
     import pandas as pd
 
     name = expression.column
@@ -190,7 +195,7 @@ def _read_factor(
         raise DataError(
             f"column {text!r} held numbers when the model was fitted and holds {kind} now"
         )
-    contrast, options = (Contrast(), {}) if coding is None else read_coding(coding)
+    contrast, options = (LevelCoding(), {}) if coding is None else read_coding(coding)
     column = level_column(expression, table, memory.transforms, training=training)
     if (
         training and text not in memory.levels
@@ -204,7 +209,7 @@ def _read_factor(
     shown = list(pd.Index(levels))
     spans = options.get("spans_intercept", True)
     try:
-        return Factor.of_levels(codes, shown, contrast, spans=spans)
+        return CodedFactor.of_levels(codes, shown, contrast, spans=spans)
     except DataError as error:
         raise DataError(f"the columns of {text!r} cannot be made: {error}") from None
 
@@ -212,17 +217,17 @@ def _read_factor(
 def _read_numbers(
     text: str,
     expression: Expression,
-    table: Table,
+    table: DataTable,
     memory: Memory,
     training: bool,
     centred: bool,
-) -> Factor:
+) -> CodedFactor:
     values = evaluate_expression(
         expression, table, memory.transforms, training=training, centred=centred
     )
     if not isinstance(values, Basis):
         values = np.broadcast_to(np.asarray(values, dtype=float), table.rows.shape)
-    factor = Factor.of_numbers(values)
+    factor = CodedFactor.of_numbers(values)
     for j in range(len(factor.full.names)):
         refuse_not_finite(
             factor.full.column(j),
@@ -247,7 +252,7 @@ def refuse_repeated(columns: tuple[str, ...], parts: FormulaLayout) -> None:
 
 
 def counts_at(
-    parts: FormulaLayout, table: Table, learned: State, *, training: bool
+    parts: FormulaLayout, table: DataTable, learned: State, *, training: bool
 ) -> np.ndarray:
     """Return successes and trials (n, 2), or counts by class (n, K), at the rows of a table. DataError names row and value."""
     counts = np.stack(
@@ -258,7 +263,7 @@ def counts_at(
     return counts
 
 
-def _not_a_predictor(name: str, table: Table, kind: str) -> DataError:
+def _not_a_predictor(name: str, table: DataTable, kind: str) -> DataError:
     column = table.columns[name]
     if kind == "time":
         return DataError(
@@ -275,7 +280,7 @@ def _not_a_predictor(name: str, table: Table, kind: str) -> DataError:
 
 
 def level_column(
-    expression: Expression, table: Table, state: State, *, training: bool
+    expression: Expression, table: DataTable, state: State, *, training: bool
 ) -> Any:
     """Return the values that `C(...)` codes: the column unchanged, or the values of an expression."""
     call = expression.coding_call
@@ -372,7 +377,7 @@ def _time_as_text(value: Any) -> str:
 
 
 def training_levels(
-    text: str, column: Any, listed: Any, table: Table, *, coded: bool
+    text: str, column: Any, listed: Any, table: DataTable, *, coded: bool
 ) -> list[Level]:
     """The levels of a factor in the training rows; DataError for fewer than two, or one for every row."""
     if not isinstance(listed, list | tuple | None):
@@ -456,13 +461,13 @@ def _is_plain_number(level: Any) -> bool:
     )
 
 
-def _row_of(level: Any, column: Any, table: Table) -> str:
+def _row_of(level: Any, column: Any, table: DataTable) -> str:
     """Describe the row where a level first occurs in a column."""
     return f" in row {next(row for row, value in zip(table.rows, column) if value == level)}"
 
 
 def level_codes_of(
-    text: str, column: Any, levels: list[Level], table: Table
+    text: str, column: Any, levels: list[Level], table: DataTable
 ) -> np.ndarray:
     """Return the number (n,) of the level of each row; DataError names unknown levels and their rows."""
     import pandas as pd

@@ -15,7 +15,7 @@ import numpy as np
 
 from probreg.data.checked_arrays import is_array
 from probreg.data.formula.bars import group_labels, read_bar, term_of_bar
-from probreg.data.formula.columns import Table, kind_of, missing_values, read_table
+from probreg.data.formula.columns import DataTable, kind_of, missing_values, read_table
 from probreg.data.formula.evaluate import expression_inputs
 from probreg.data.formula.layout import (
     Level,
@@ -340,7 +340,7 @@ class Recipe:
 
 def lay_out_with_bars(
     parts: FormulaLayout,
-    table: Table,
+    table: DataTable,
     memory: Memory,
     *,
     training: bool,
@@ -360,7 +360,7 @@ def lay_out_with_bars(
 
 
 def read_bars(
-    parts: FormulaLayout, table: Table, memory: Memory, *, training: bool
+    parts: FormulaLayout, table: DataTable, memory: Memory, *, training: bool
 ) -> tuple[dict[str, np.ndarray], list[GroupedTerm]]:
     """Return the inputs of each bar, and the terms that the training rows define."""
     inputs = {
@@ -380,7 +380,7 @@ def with_columns_of(
 
 
 def inputs_of_functions(
-    parts: FormulaLayout, table: Table, memory: Memory, keys: tuple[str, ...]
+    parts: FormulaLayout, table: DataTable, memory: Memory, keys: tuple[str, ...]
 ) -> dict[str, np.ndarray]:
     """Return the inputs of these smooth functions and processes of a formula (n, d), by the term as written."""
     expressions = [e for e in parts.factors.values() if e.alone and e.written() in keys]
@@ -390,7 +390,7 @@ def inputs_of_functions(
 
 
 def response_values(
-    parts: FormulaLayout, table: Table, memory: Memory, *, training: bool
+    parts: FormulaLayout, table: DataTable, memory: Memory, *, training: bool
 ) -> Any:
     """The response at the rows of a table: one value per row, or (n, c) where a row counts."""
     if parts.counted:
@@ -412,7 +412,7 @@ def response_values(
     return column
 
 
-def _new_rows(data: Any, variables: tuple[str, ...]) -> Table:
+def _new_rows(data: Any, variables: tuple[str, ...]) -> DataTable:
     table = read_table(data)
     require(table, variables)
     table = table.only(variables)

@@ -24,7 +24,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
             stream.reconfigure(errors="replace")
     try:
         parser = build_parser()
-        options = parser.parse_args(arguments)
+        try:
+            options = parser.parse_args(arguments)
+        except SystemExit:  # after --help, or a wrong argument
+            sys.stdout.flush()
+            raise
         if options.command is None:
             parser.print_help()
             code = 0
