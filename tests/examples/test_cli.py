@@ -370,7 +370,7 @@ def test_a_place_that_takes_no_file_is_said_before_the_fit(option, place, table)
 
 
 @pytest.mark.parametrize(
-    "command", covering([["datasets"], ["check", *ORINGS], ["--help"]], name=" ".join)
+    "command", covering([["datasets"], ["check", *ORINGS]], name=" ".join)
 )
 def test_a_full_output_is_one_line(command):
     with open("/dev/full", "w") as full:

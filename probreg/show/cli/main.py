@@ -24,11 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             stream.reconfigure(errors="replace")
     try:
         parser = build_parser()
-        try:
-            options = parser.parse_args(arguments)
-        except SystemExit:  # after --help, or a wrong argument
-            sys.stdout.flush()
-            raise
+        options = parser.parse_args(arguments)
         if options.command is None:
             parser.print_help()
             code = 0
