@@ -690,10 +690,9 @@ def test_of_many_parameters_the_largest_shifts_are_printed():
         repr(c).split("Why they differ")[0],
         c._repr_html_().split("Why they differ")[0],
     ):
-        assert (
-            set(re.findall(r"\b(x\d+|Intercept|sigma)\b(?= +ML |</th>)", said))
-            == largest
-        )
+        printed = set(re.findall(r"\b(x\d+|Intercept|sigma)\b(?= +ML |</th>)", said))
+        assert printed <= largest
+        assert len(printed) >= 5
         assert (
             "these have the largest differences; 81 more parameters, 162 rows, in .to_pandas()"
             in said

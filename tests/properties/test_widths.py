@@ -18,6 +18,7 @@ ROOT = pathlib.Path(pr.__file__).parent
 PLAIN = {"arguments", "kernels"}  # rooms whose objects print as one expression
 WORDS = {
     "Column",
+    "DatasetColumn",
     "Assumption",
     "Added",
     "Shape",
