@@ -20,6 +20,8 @@ from probreg.kernels.pairs import Array, read_rows
 
 MOST_COLUMNS = 3  # of an hsgp basis: the number of functions is a product over columns
 MOST_FUNCTIONS = 10_000
+# logs of the largest over the smallest root of the density; smaller roots add less than 1e-20 of the variance
+LOG_RANGE = 23.0
 _TERMS = 20_000  # of the sum over frequencies that is looked at for its tail
 _ROUNDING = 1e-12
 
@@ -90,8 +92,14 @@ class SineBasis(KernelBasis):
         return sines
 
     def roots(self, **hyper: Any) -> Array:
-        """The scales sqrt(S(omega)) (q,) of the columns' coefficients, at these hyperparameters, by default those of `kernel`."""
-        return np.sqrt(self.kernel.at(**hyper).spectral_density(self.frequencies))
+        """Return the scales sqrt(S(omega)) (q,) of the columns, at least exp(-LOG_RANGE) times the largest.
+
+        The hyperparameters are by default those of `kernel`. Without the bound the density of a long length underflows, and
+        a column of 1e-157 overflows in the curvature of its prior.
+        """
+        density = self.kernel.at(**hyper).spectral_density(self.frequencies)
+        roots = np.sqrt(density)
+        return np.maximum(roots, roots.max() * math.exp(-LOG_RANGE))
 
     def values(self, rows: Array) -> Array:
         if self.plain:

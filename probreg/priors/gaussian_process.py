@@ -12,7 +12,7 @@ from probreg.arguments.scalars import Positive, check_fields, read_argument, sho
 from probreg.errors import DataError, Incompatible
 from probreg.kernels import CovarianceFunction, KernelBasis
 from probreg.kernels.row_values import RowValues, root_at_rows
-from probreg.kernels.spectral import SineBasis
+from probreg.kernels.spectral import LOG_RANGE, SineBasis
 from probreg.priors.base import PRIORS, Array, DataDependentPrior, Prior, PriorData
 from probreg.priors.latent import Hyper, LatentPrior, LogScales
 from probreg.priors.mixture import ScaleMixture
@@ -28,7 +28,6 @@ _FACTORS = (
     1.0,
     3.0,
 )  # of the lengths of a kernel, at which a search begins
-_FLOOR = 23.0  # logs below the largest root of the density: what adds less than 1e-20 of the variance
 _STEP = 2e-3  # of differences of log S over the log of a hyperparameter, whose error is near 1e-9
 
 
@@ -316,7 +315,7 @@ class SineProcess(ProcessPrior):
                         for r in rows
                     ]
                 )
-        return np.maximum(log, log.max(1, keepdims=True) - _FLOOR)
+        return np.maximum(log, log.max(1, keepdims=True) - LOG_RANGE)
 
     @property
     def _symbolic(self) -> Any:
@@ -369,7 +368,9 @@ class SineProcess(ProcessPrior):
                 f"{self.basis.kernel} has a density that is not written in symbols: use integrate or evidence, or 'rbf'"
             )
         S = self._symbolic(self.basis.frequencies, **inside)
-        return self.amplitude_at(values) * (S + np.exp(-2.0 * _FLOOR) * S.max()) ** 0.5
+        return (
+            self.amplitude_at(values) * (S + np.exp(-2.0 * LOG_RANGE) * S.max()) ** 0.5
+        )
 
     def log_scales(self, logs: Array, q: int) -> LogScales:
         names = list(self.hyper)

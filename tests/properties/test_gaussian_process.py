@@ -194,6 +194,28 @@ def test_a_basis_of_few_anchors_does_not_overstate_its_evidence():
     )
 
 
+@pytest.mark.parametrize("likelihood", ["gaussian", "poisson", "negative_binomial"])
+def test_a_nearly_linear_function_has_a_fit_that_can_be_saved(likelihood, tmp_path):
+    """Its length is long, so the density at most frequencies of the sines is below 1e-150."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=80)
+    mean = np.exp(x / 2)
+    y = {
+        "gaussian": x + rng.normal(size=80),
+        "poisson": rng.poisson(mean),
+        "negative_binomial": rng.negative_binomial(2, 2 / (2 + mean)),
+    }[likelihood]
+    model = pr.Model.from_formula(
+        "y ~ gp(x, basis='hsgp')", {"x": x, "y": y}, likelihood=likelihood
+    )
+    basis = model.joint.blocks[-1].prior.basis
+    assert np.ptp(np.log(basis.roots(length=100.0))) == pytest.approx(23.0)
+    fit = pr.fit(model)
+    assert fit.solution.status.good
+    back = pr.load_fit(fit.save(tmp_path / "fit.json"))
+    np.testing.assert_array_equal(back.std_error, fit.std_error)
+
+
 def test_methods_that_cannot_make_columns_anew_say_so():
     for method in ("nuts", "laplace", "newton", "importance", "conjugate"):
         with pytest.raises(
