@@ -277,10 +277,10 @@ class Moments:
         if self.n == other.n:
             return self._pool(other, -1, np.zeros_like(factor))
         return self._pool(
-            other, -1, _shift_factor(self._told_of_lost_digits(F1, factor), centre)
+            other, -1, _shift_factor(self._warn_of_lost_digits(F1, factor), centre)
         )
 
-    def _told_of_lost_digits(self, before: Array, after: Array) -> Array:
+    def _warn_of_lost_digits(self, before: Array, after: Array) -> Array:
         """Return the factor G after a subtraction without rounding noise, and warn with the name of the column of which the
         difference of squares G_jj^2 = F_jj^2 - ... kept the fewest digits."""
         old, new = (np.abs(np.diagonal(F)).astype(float) for F in (before, after))

@@ -146,7 +146,7 @@ def smooths_table(model: Model, solution: Solution) -> Any:
     return pd.DataFrame(columns, index=pd.Index(names, name="function"))
 
 
-def said_of_smooths(table: Any, limit: int = 6) -> tuple[str, ...]:
+def describe_smooths(table: Any, limit: int = 6) -> tuple[str, ...]:
     """Return a line with the degrees of freedom of the smooth functions, at most the first `limit`."""
     if table.empty:
         return ()

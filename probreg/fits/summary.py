@@ -26,7 +26,7 @@ from probreg.fits.inference_data import (
     parameter_names,
     reported_coefficients,
 )
-from probreg.fits.smooth_functions import said_of_smooths
+from probreg.fits.smooth_functions import describe_smooths
 from probreg.fits.statistics import FitStatistics
 from probreg.fits.variance_shares import effective_of_terms, variance_shares
 from probreg.inference.base import (
@@ -41,7 +41,7 @@ from probreg.inference.uncertainty.intervals.kinds import KIND_WORDS, IntervalKi
 from probreg.inference.uncertainty.intervals.marginals import above_zero
 from probreg.inference.varying import (
     OF_EFFECTS,
-    groups_said,
+    describe_groups,
     held_scales,
 )
 from probreg.model.prior_words import prior_line
@@ -389,7 +389,7 @@ def _head(fit: FitStatistics, table: pd.DataFrame) -> list[str]:
     if not math.isnan(df) and fit.target == "mode":
         size += f", residual df = {df}"
     if has_effects(fit.model):
-        size += f", {groups_said(fit.model)}"
+        size += f", {describe_groups(fit.model)}"
     return [
         attrs["models"],
         f"{size}; {cut_text(attrs['status'])}",
@@ -430,7 +430,7 @@ def _foot(fit: FitStatistics, table: pd.DataFrame) -> list[str]:
     """Return the footer: nuisance parameters, edf of smooth functions, R², likelihood, criteria, and the reason for a missing p."""
     lines = _aux_lines(fit, table)
     if len(fit.model.design.columns) <= _FEW_COLUMNS or fit.target == "mode":
-        lines += said_of_smooths(fit.smooths)
+        lines += describe_smooths(fit.smooths)
     likelihood = fit.model.likelihood
     if fit.model.design.source is not None and not likelihood.least_squares:
         lines.append(

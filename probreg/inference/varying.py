@@ -205,11 +205,11 @@ def _side_by_side(a: EffectsOfGroup, b: EffectsOfGroup) -> EffectsOfGroup:
     )
 
 
-def groups_said(model: Model) -> str:
+def describe_groups(model: Model) -> str:
     """Return the numbers of groups in words.
 
     >>> data = {"y": [1.0, 2.0, 4.0, 3.0], "g": ["a", "a", "b", "b"]}
-    >>> groups_said(Model.from_formula("y ~ 1 + (1 | g)", data))
+    >>> describe_groups(Model.from_formula("y ~ 1 + (1 | g)", data))
     '2 groups of g'
     """
     return " and ".join(

@@ -415,7 +415,7 @@ class OfTrials(OfClasses):
         """(K, width), the response of a row of one trial of each class, in the order of `tally`."""
 
 
-def told_trials(kind: str, known: Mapping[str, Any]) -> Any:
+def require_trials(kind: str, known: Mapping[str, Any]) -> Any:
     """Return the trials of rows without a response; raise DataError if they are missing, because one trial is no default."""
     if "trials" not in known:
         raise DataError(

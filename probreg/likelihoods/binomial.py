@@ -16,7 +16,7 @@ from probreg.likelihoods.base import (
     MayDiverge,
     OfTrials,
     Recession,
-    told_trials,
+    require_trials,
 )
 from probreg.likelihoods.links import LOGIT
 from probreg.likelihoods.response import refuse, whole_counts
@@ -157,7 +157,7 @@ class Binomial(ExponentialFamily, MayDiverge, OfTrials):
             return np.asarray(y)[..., 0] / np.asarray(y)[..., 1]
 
     def size(self, **known: Any) -> Any:
-        return told_trials(
+        return require_trials(
             "Binomial",
             known if self.trials is None else {"trials": self.trials, **known},
         )

@@ -14,7 +14,7 @@ from probreg.likelihoods.base import (
     OfTrials,
     Recession,
     ValueGradHessian,
-    told_trials,
+    require_trials,
 )
 from probreg.likelihoods.response import refuse, whole_counts
 from probreg.likelihoods.softmax import SoftmaxLikelihood, curve_of
@@ -146,7 +146,7 @@ class Multinomial(SoftmaxLikelihood, OfTrials):
 
     def size(self, **known: Any) -> Any:
         """Return n from the given values."""
-        return told_trials("Multinomial", known)
+        return require_trials("Multinomial", known)
 
     def mean_name(self, response: str) -> str:
         return f"P(class), {response}"

@@ -102,7 +102,7 @@ class PriorPredictive:
     @property
     def _description(self) -> list[str]:
         """The effect of each column, the range of outcomes, and the quantities that are missing."""
-        lines = truncate_lines(_moves_said(self.moves), ".moves") or [
+        lines = truncate_lines(_describe_moves(self.moves), ".moves") or [
             "no column has a proper prior"
         ]
         if self.y is not None:
@@ -373,7 +373,7 @@ def _move(
     )
 
 
-def _moves_said(moves: Sequence[ColumnEffect]) -> list[str]:
+def _describe_moves(moves: Sequence[ColumnEffect]) -> list[str]:
     """Return the lines about the columns: a sentence for a single column, else a shared head and one line per column."""
     shared: dict[str, list[ColumnEffect]] = {}
     for m in moves:

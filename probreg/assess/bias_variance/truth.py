@@ -20,7 +20,7 @@ from probreg.likelihoods import (
     SoftmaxLikelihood,
     UnivariateLikelihood,
 )
-from probreg.likelihoods.base import told_trials
+from probreg.likelihoods.base import require_trials
 from probreg.model.model import Model
 
 Array = np.ndarray
@@ -209,7 +209,7 @@ def noise_variance(
     mean = likelihood.mean(eta, **aux)
     # Var(s / n) = p (1 - p) / n of the share of successes of n trials.
     if isinstance(likelihood, OfTrials):
-        n = told_trials(type(likelihood).__name__, row_data)
+        n = require_trials(type(likelihood).__name__, row_data)
         return mean * (1.0 - mean) / (n[:, None] if mean.ndim == 2 else n)
     variance = likelihood.response_variance(eta, **aux)
     if variance is not None:

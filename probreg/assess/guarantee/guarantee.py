@@ -79,7 +79,7 @@ class RiskBounds:
             else:
                 middle = f"; at the middle of the range at most {loss.middle:.4g}"
             lines.append(f"{loss.words}, at most {loss.most:.4g}{middle}")
-            lines += self._said_of(loss)
+            lines += self._lines_of_loss(loss)
         own_assumptions = {
             str(a): None
             for line in self.lines
@@ -90,7 +90,7 @@ class RiskBounds:
         head = f"bounds for {self.fit.method.name}, each with probability {1 - self.delta:.4g}"
         return [head, *lines, *shared]
 
-    def _said_of(self, loss: BoundedLoss) -> list[str]:
+    def _lines_of_loss(self, loss: BoundedLoss) -> list[str]:
         """Return a line for each theorem; a note shared by consecutive lines follows the last of them."""
         lines = [line for line in self.lines if line.loss == loss.name]
         text_lines = []

@@ -12,9 +12,9 @@ from probreg.comparison.hypotheses.posterior import of_posterior
 from probreg.comparison.hypotheses.restricted import estimable
 from probreg.comparison.hypotheses.result import Hypothesis, over_own
 from probreg.comparison.hypotheses.scales import (
-    ScaleQuestion,
-    asked_of_scale,
+    ScaleTest,
     of_scale,
+    parse_scale_test,
 )
 from probreg.comparison.hypotheses.variance import asks_variance, of_variance
 from probreg.data.formula.variables import terms
@@ -126,7 +126,7 @@ def hypothesis(
         raise Incompatible(
             "bootstrap= is for a standard deviation of effects by group, such as 'sd(x | g) = 0'"
         )
-    scale = None if asks_variance(text) else asked_of_scale(fit, text)
+    scale = None if asks_variance(text) else parse_scale_test(fit, text)
     if asks_variance(text) or scale is not None or asks_linearity(text):
         if adjust is not None or covariance is not None:
             raise Incompatible(
@@ -159,7 +159,7 @@ def hypothesis(
 def _test_scale(
     fit: Fit,
     text: str,
-    scale: ScaleQuestion | None,
+    scale: ScaleTest | None,
     prob: float,
     bootstrap: int | None,
 ) -> Hypothesis:

@@ -23,7 +23,7 @@ _ASKED = re.compile(
 )
 
 
-class ScaleQuestion(NamedTuple):
+class ScaleTest(NamedTuple):
     """A name of `fit.solution.scalars`, "=", ">" or "<", and a number."""
 
     name: str
@@ -35,7 +35,7 @@ class ScaleQuestion(NamedTuple):
         return f"{self.name} {self.relation} {self.value:g}"
 
 
-def asked_of_scale(fit: Fit, text: Any) -> ScaleQuestion | None:
+def parse_scale_test(fit: Fit, text: Any) -> ScaleTest | None:
     """Return the hypothesis on a scale, or None if the text is about coefficients. DataError for a scale that this fit does not have."""
     if isinstance(text, str):
         parsed = _ASKED.fullmatch(text.strip())
@@ -51,7 +51,7 @@ def asked_of_scale(fit: Fit, text: Any) -> ScaleQuestion | None:
                 f"the hypothesis {shown_formula(text)} is of no scale that was estimated; there are: {', '.join(scale_names.values()) or 'none'}"
             )
         return None
-    return ScaleQuestion(
+    return ScaleTest(
         name, parsed["relation"].replace("==", "=")[0], float(parsed["value"])
     )
 
@@ -60,14 +60,14 @@ def _remove_spaces(name: str) -> str:
     return name.replace(" ", "")
 
 
-def of_scale(fit: Fit, text: str, question: ScaleQuestion, prob: float) -> Hypothesis:
+def of_scale(fit: Fit, text: str, question: ScaleTest, prob: float) -> Hypothesis:
     """The probability of an inequality under a posterior; the likelihood ratio of an equality at scales found by evidence."""
     if fit.target == "posterior":
         return _of_draws(fit, text, question, prob)
     return _of_ratio(fit, text, question, prob)
 
 
-def _of_draws(fit: Fit, text: str, question: ScaleQuestion, prob: float) -> Hypothesis:
+def _of_draws(fit: Fit, text: str, question: ScaleTest, prob: float) -> Hypothesis:
     if question.relation == "=":
         raise Incompatible(
             f"{text!r} has posterior probability zero, as every equality of a scale: ask for an inequality, or fit by evidence"
@@ -93,7 +93,7 @@ def _of_draws(fit: Fit, text: str, question: ScaleQuestion, prob: float) -> Hypo
     )
 
 
-def _of_ratio(fit: Fit, text: str, question: ScaleQuestion, prob: float) -> Hypothesis:
+def _of_ratio(fit: Fit, text: str, question: ScaleTest, prob: float) -> Hypothesis:
     scales = fit.solution.effect_scales
     if scales is None or question.name not in scales.values:
         raise Incompatible(
@@ -129,7 +129,7 @@ def _of_ratio(fit: Fit, text: str, question: ScaleQuestion, prob: float) -> Hypo
     )
 
 
-def _combination_table(question: ScaleQuestion, columns: dict[str, Any]) -> Any:
+def _combination_table(question: ScaleTest, columns: dict[str, Any]) -> Any:
     import pandas as pd
 
     return pd.DataFrame(

@@ -13,7 +13,7 @@ from probreg.comparison.interval_panel.quantity import (
     Estimand,
     at_row,
     coefficient,
-    ends_asked,
+    interval_ends_or_reason,
 )
 from probreg.comparison.same_question import named_as_text
 from probreg.errors import DataError, Incompatible, NotConverged
@@ -128,7 +128,7 @@ def interval_panel(
             new = [_new(name, several[name], at, prob)]
         estimate = new[0][2] if new else q.estimate
         for kind, interval in intervals.items():
-            lower, upper, reason = ends_asked(q, interval, prob)
+            lower, upper, reason = interval_ends_or_reason(q, interval, prob)
             rows.append(
                 (
                     name,

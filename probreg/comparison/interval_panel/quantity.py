@@ -167,7 +167,7 @@ def _reparametrise_fit(fit: Fit, x: Array, j: int) -> Fit:
     )
 
 
-def ends_asked(
+def interval_ends_or_reason(
     quantity: Estimand, interval: Interval, prob: float
 ) -> tuple[float, float, str]:
     """Return the lower and upper end with an empty reason, or nan twice with the reason for a missing interval."""

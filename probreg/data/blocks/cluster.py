@@ -55,7 +55,7 @@ class Partitions:
     def result(self, value: Any) -> Any:
         """Compute a delayed value. Errors as in `reduce`."""
         with (
-            said_of_workers(self.name),
+            describe_workers(self.name),
             one_blas_thread(),
         ):  # kept here too, for workers that are threads of this process
             if self.client is None:
@@ -110,7 +110,7 @@ def dask() -> Any:
 
 
 @contextmanager
-def said_of_workers(name: str) -> Iterator[None]:
+def describe_workers(name: str) -> Iterator[None]:
     """Raise errors of dask or its workers as a ProbregError with an explanation; the cause stays attached."""
     try:
         yield

@@ -5,7 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from probreg.data.formula.bars import combinations_met, different_in_every_row, in_order
+from probreg.data.formula.bars import (
+    different_in_every_row,
+    in_order,
+    observed_combinations,
+)
 from probreg.data.formula.columns import DataTable, kind_of
 from probreg.data.formula.layout import factor_levels, plain_level
 from probreg.errors import DataError
@@ -44,7 +48,7 @@ class GroupsSeen:
                 )
         for group in self.groups:
             combinations = self.met.setdefault(group, {})
-            combinations |= dict.fromkeys(combinations_met(group, table))
+            combinations |= dict.fromkeys(observed_combinations(group, table))
             if len(combinations) > MOST:
                 raise DataError(
                     f"{':'.join(group)} has more than {MOST:,} levels, such as {', '.join(map(':'.join, list(combinations)[:3]))}; groups "

@@ -50,7 +50,7 @@ def levels_of_groups(group: tuple[str, ...], table: DataTable) -> tuple[str, ...
         _refuse_measurements(name, table)
     levels = [tuple(factor_levels(table.columns[name])) for name in group]
     return in_order(
-        combinations_met(group, table),
+        observed_combinations(group, table),
         [tuple(str(v) for v in column_levels) for column_levels in levels],
     )
 
@@ -68,7 +68,9 @@ def in_order(
     return tuple(map(joined_levels, ordered))
 
 
-def combinations_met(group: tuple[str, ...], table: DataTable) -> set[tuple[str, ...]]:
+def observed_combinations(
+    group: tuple[str, ...], table: DataTable
+) -> set[tuple[str, ...]]:
     """Return the combinations of levels in these rows."""
     return set(_combinations(group, table)[1])
 

@@ -213,7 +213,7 @@ class Evidence(Method):
         inner = self._resolve_at(problem, top.theta, rng)
         if top.rising:
             names = ", ".join(problem.names[j] for j in top.rising)
-            detail = f"the evidence increases with {names} without bound, because the function of its columns separates the classes"
+            detail = f"the evidence increases with {names} without bound, because the function separates the classes, or a process is close to a straight line"
             solution = replace(
                 _solution_of(inner, rng),
                 status=Status.SCALE_AT_INFINITY,

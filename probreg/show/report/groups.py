@@ -9,7 +9,7 @@ from probreg.errors import ProbregError
 from probreg.fits.fit import Fit
 from probreg.fits.variance_shares import effective_of_terms, variance_shares
 from probreg.inference.base import has_effects
-from probreg.inference.varying import OF_EFFECTS, effects_of_groups, groups_said
+from probreg.inference.varying import OF_EFFECTS, describe_groups, effects_of_groups
 from probreg.show.plot.effects import effects
 from probreg.show.report.pictures import Shown, judged_fit, picture_of
 from probreg.system.terminal import percent
@@ -38,7 +38,7 @@ def groups_section(comparison: Comparison) -> GroupsSection:
     table = parameter_table(
         comparison, scales, without=("prior", "diff / SE", "SE ratio")
     )
-    sentences = [f"The fit has {groups_said(fit.model)}."]
+    sentences = [f"The fit has {describe_groups(fit.model)}."]
     sentences += [_intraclass_correlation(fit), *_effective_degrees(fit)]
     pictures = [
         _picture(name, fit, group, comparison.prob)
