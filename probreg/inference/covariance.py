@@ -344,7 +344,7 @@ class ParameterCovariance(ABC):
             mixed = arrays["mixed"].astype(np.intp)
         else:
             mixed = None
-        if (scale <= 0).any() or (mixed is not None and not (mixed < len(scale)).all()):
+        if mixed is not None and not (mixed < len(scale)).all():
             raise DataError("the covariance and its frame have different columns")
         common: dict[str, Any] = {
             "frame": Frame(shift, scale, intercept, arrays.get("mix"), mixed), "m": m, "further": further,

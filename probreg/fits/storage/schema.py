@@ -73,7 +73,11 @@ WHOLE = ValueKind(
     "a whole number, 0 or more",
     lambda v: isinstance(v, int) and not isinstance(v, bool) and v >= 0,
 )
-NUMBER = ValueKind("a number", lambda v: isinstance(v, float) or _is_finite_number(v))
+NUMBER = ValueKind(
+    "a number, 0 or at least 2.3e-308 in absolute value",
+    lambda v: (isinstance(v, float) or _is_finite_number(v))
+    and not 0 < abs(v) < sys.float_info.min,
+)
 FINITE_NUMBER = ValueKind("a finite number", _is_finite_number)
 SCALE = ValueKind(
     "a finite number, 0 or more", lambda v: _is_finite_number(v) and v >= 0
@@ -180,9 +184,10 @@ CODES = ValueKind(
     "whole numbers, 0 or more",
     lambda v: _is_finite(v) and bool((v >= 0).all() and (v % 1 == 0).all()),
 )
-MODERATE = ValueKind(
-    "numbers below 1e150 in absolute value, whose squares are finite",
-    lambda v: bool((np.abs(v) < 1e150).all()),
+# the squares of these numbers, and of the inverse scales, are finite
+FRAME = ValueKind(
+    "shifts below 1e150 in absolute value and scales between 1e-150 and 1e150",
+    lambda v: bool((np.abs(v) < 1e150).all() and (v[1] > 1e-150).all()),
 )
 VARIANCES = ValueKind("numbers, 0 or more", lambda v: bool((v >= 0).all()))
 
@@ -215,7 +220,7 @@ COVARIANCE = tuple(
         ("places", "H L", CODES),
         ("blocks", "H L L", FINITE),
         ("low", "K R", FINITE),
-        ("frame", "2 p", MODERATE),
+        ("frame", "2 p", FRAME),
         ("mix", "M M", FINITE),
         ("mixed", "M", CODES),
         ("missing", "K", TRUTHS),
