@@ -75,8 +75,10 @@ WHOLE = ValueKind(
 )
 NUMBER = ValueKind(
     "a number, 0 or at least 2.3e-308 in absolute value",
-    lambda v: (isinstance(v, float) or _is_finite_number(v))
-    and not 0 < abs(v) < sys.float_info.min,
+    lambda v: (
+        (isinstance(v, float) or _is_finite_number(v))
+        and not 0 < abs(v) < sys.float_info.min
+    ),
 )
 FINITE_NUMBER = ValueKind("a finite number", _is_finite_number)
 SCALE = ValueKind(
