@@ -79,7 +79,7 @@ def test_proper_priors_give_a_fit(likelihood, method):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("likelihood", ["bernoulli", "negative_binomial"])
+@pytest.mark.parametrize("likelihood", ["bernoulli"])
 def test_markov_chains_and_posterior_agree(likelihood):
     m = model(likelihood, **DATA[likelihood])
     chains, weighted = (

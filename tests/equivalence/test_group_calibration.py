@@ -84,7 +84,7 @@ def test_an_improper_standard_deviation_is_named_by_its_term():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("model", [APART, TOGETHER], ids=["apart", "together"])
+@pytest.mark.parametrize("model", [TOGETHER], ids=["together"])
 def test_integrate_is_calibrated(model):
     found = pr.sbc(model, "integrate", 120, seed=2)
     assert found.uniform, found

@@ -204,7 +204,7 @@ def test_mistakes_of_a_kernel_perceptron_never_exceed_the_bound(
         assert least.holds
 
 
-@pytest.mark.parametrize("count", [15, pytest.param(1000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [15, pytest.param(300, marks=pytest.mark.slow)])
 def test_an_aggregate_is_nearly_as_good_as_its_best_learner(
     count: int, rng: np.random.Generator
 ):

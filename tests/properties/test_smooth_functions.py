@@ -461,9 +461,9 @@ def test_a_basis_that_is_used_up_is_a_note() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("likelihood", ["gaussian", "poisson", "bernoulli"])
 def test_the_test_of_a_straight_line_has_its_size(likelihood: str) -> None:
-    """0.05, as 120 samples tell it: a number that is met but once in a hundred times."""
+    """0.05, as 60 samples tell it: a number that is met but once in a hundred times."""
     rng, n, p = np.random.default_rng(5), 100, []
-    for _ in range(120):
+    for _ in range(60):
         x = rng.uniform(0.0, 1.0, n)
         eta = 2.0 * x - 1.0
         y = {
