@@ -1,6 +1,6 @@
 """Columns given as arrays: the recipe that reads them at new data, and the design of a matrix."""
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,59 +20,19 @@ from probreg.data.checked_arrays import (
     names_of,
 )
 from probreg.data.design import ColumnRecipe, Design
-from probreg.data.terms.grouped import GroupedTerm
-from probreg.data.terms.process import ProcessTerm
-from probreg.data.terms.term import BasisTerm, SmoothTerm
 from probreg.data.weights import read_weights
 from probreg.errors import DataError
-from probreg.kernels import KernelBasis
 
 Array = np.ndarray
 
 
-class ArrayColumns(ABC):
+class ArrayColumns(ColumnRecipe):
     """A recipe of named columns given as arrays: it has no variables and no response."""
 
     @property
     @abstractmethod
     def given(self) -> tuple[str, ...]:
         """The names of the given columns."""
-
-    @property
-    def smooths(self) -> Mapping[str, SmoothTerm]:
-        return {}
-
-    @property
-    def grouped(self) -> Mapping[str, GroupedTerm]:
-        """The terms with effects that vary by a group; arrays have none."""
-        return {}
-
-    @property
-    def of_groups_alone(self) -> tuple[str, ...]:
-        """The variables that only define the group of a row."""
-        return ()
-
-    def groups_at(self, data: Any) -> dict[str, Array]:
-        """The group (n,) of each row as text, by the term."""
-        return {}
-
-    @property
-    def entering(self) -> Mapping[str, tuple[str, ...]]:
-        """The inputs of each process, by term."""
-        return {}
-
-    @property
-    def written(self) -> tuple[tuple[str, ...], ...]:
-        """The factors of each term of a formula; arrays have none."""
-        return ()
-
-    def own_column(self, name: str) -> int | None:
-        """Return the number of the only column that uses the variable, if the column is the variable itself; else None."""
-        return None
-
-    def own_levels(self, name: str) -> tuple[int, ...]:
-        """Return the columns of a category that no other column uses; numeric columns have none."""
-        return ()
 
     @abstractmethod
     def read_back(self, design: Design) -> dict[str, Array]:
@@ -91,18 +51,6 @@ class ArrayColumns(ABC):
             X = X[:, None]
         return as_matrix(X, self.given, ones=ones)
 
-    def offset_at(self, data: Any) -> Array | None:
-        return None
-
-    def outcome_at(self, data: Any) -> Any:
-        raise DataError("a model of arrays needs the response of the new rows: pass y=")
-
-    def trials_at(self, data: Any) -> Array | None:
-        return None
-
-    def weights_at(self, data: Any) -> Any:
-        return None
-
 
 @dataclass(frozen=True)
 class PlainColumns(ArrayColumns):
@@ -111,38 +59,12 @@ class PlainColumns(ArrayColumns):
     columns: tuple[str, ...]
     intercept: bool
 
-    @property
-    def terms(self) -> tuple[BasisTerm, ...]:
-        return ()
-
     def own_column(self, name: str) -> int | None:
-        if name in self.given:
-            return self.columns.index(name)
-        return None
-
-    @property
-    def processes(self) -> Mapping[str, ProcessTerm]:
-        return {}
-
-    @property
-    def learned(self) -> tuple[str, ...]:
-        return ()
-
-    def inputs_at(self, data: Any) -> dict[str, Array]:
-        return {}
-
-    def with_basis(
-        self, key: str, basis: KernelBasis, *, length_found: bool = False
-    ) -> "ColumnRecipe":
-        raise DataError(
-            f"{key!r} is no Gaussian process of these columns, which are taken as they are"
-        )
+        return self.columns.index(name) if name in self.given else None
 
     @property
     def given(self) -> tuple[str, ...]:
-        if self.intercept:
-            return self.columns[1:]
-        return self.columns
+        return self.columns[1:] if self.intercept else self.columns
 
     def read_back(self, design: Design) -> dict[str, Array]:
         return {name: design.X[:, design.columns.index(name)] for name in self.given}
@@ -187,7 +109,7 @@ def from_arrays(
                 f"X is a matrix (rows, columns) or a table of columns, got {type(X).__name__}"
             )
         if columns is None:
-            columns = [str(c) for c in (X if name_list is None else name_list)]
+            columns = [str(c) for c in name_list]
     if is_array(X):
         X = as_array(X, "X")
     else:

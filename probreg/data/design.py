@@ -4,10 +4,11 @@ All later code works on arrays. A design is made once, checked once (finite, mat
 never changed.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -41,58 +42,102 @@ AnyMoments = Moments | ArrowMoments
 _SHOWN = 12  # columns by name in a print
 
 
-class ColumnRecipe(Protocol):
-    """The recipe that makes columns from data: a formula, or columns taken unchanged."""
+class ColumnRecipe(ABC):
+    """The recipe that makes columns from data: a formula, or columns given as arrays.
+
+    Without terms of its own it has plain columns, and no response, offset or weights at new rows.
+    """
 
     @property
-    def columns(self) -> tuple[str, ...]: ...
+    def terms(self) -> tuple[BasisTerm, ...]:
+        """The smooth functions, processes and varying effects, by the names of their columns."""
+        return ()
 
     @property
-    def terms(self) -> tuple[BasisTerm, ...]: ...
+    def processes(self) -> Mapping[str, ProcessTerm]:
+        """The Gaussian processes, by term."""
+        return {}
 
     @property
-    def processes(self) -> Mapping[str, ProcessTerm]: ...
+    def smooths(self) -> Mapping[str, SmoothTerm]:
+        """The smooth functions, by term."""
+        return {}
 
     @property
-    def smooths(self) -> Mapping[str, SmoothTerm]: ...
+    def grouped(self) -> Mapping[str, GroupedTerm]:
+        """The terms with effects that vary by a group, by term."""
+        return {}
 
     @property
-    def grouped(self) -> Mapping[str, GroupedTerm]: ...
+    def entering(self) -> Mapping[str, tuple[str, ...]]:
+        """The inputs of each smooth function and process, by term."""
+        return {}
 
     @property
-    def of_groups_alone(self) -> tuple[str, ...]: ...
-
-    def groups_at(self, data: Any) -> dict[str, Array]: ...
-
-    @property
-    def entering(self) -> Mapping[str, tuple[str, ...]]: ...
-    @property
-    def written(self) -> tuple[tuple[str, ...], ...]: ...
+    def of_groups_alone(self) -> tuple[str, ...]:
+        """The variables that only define the group of a row."""
+        return ()
 
     @property
-    def learned(self) -> tuple[str, ...]: ...
+    def written(self) -> tuple[tuple[str, ...], ...]:
+        """The factors of each term of a formula."""
+        return ()
 
-    def own_column(self, name: str) -> int | None: ...
+    @property
+    def learned(self) -> tuple[str, ...]:
+        """The terms with columns that depend on the training rows."""
+        return ()
 
-    def own_levels(self, name: str) -> tuple[int, ...]: ...
+    if TYPE_CHECKING:
 
-    def matrix(self, data: Any) -> Array: ...
+        @property
+        def columns(self) -> tuple[str, ...]: ...
 
-    def inputs_at(self, data: Any) -> dict[str, Array]: ...
+    @abstractmethod
+    def matrix(self, data: Any) -> Array:
+        """Return the columns (n, p) at new rows."""
+
+    @abstractmethod
+    def to_json(self) -> dict[str, Any]:
+        """Return the recipe as plain data."""
+
+    def groups_at(self, data: Any) -> dict[str, Array]:
+        """Return the group (n,) of each row as text, by term."""
+        return {}
+
+    def inputs_at(self, data: Any) -> dict[str, Array]:
+        """Return the inputs of each process and of each term of varying effects at new rows, by term."""
+        return {}
+
+    def own_column(self, name: str) -> int | None:
+        """Return the number of the only column that uses the variable, if the column is the variable itself; else None."""
+        return None
+
+    def own_levels(self, name: str) -> tuple[int, ...]:
+        """Return the columns of a category that no other column uses."""
+        return ()
 
     def with_basis(
         self, key: str, basis: KernelBasis, *, length_found: bool = False
-    ) -> "ColumnRecipe": ...
+    ) -> "ColumnRecipe":
+        """Return the recipe with another basis for the process `key`."""
+        raise DataError(f"{key!r} is no Gaussian process of these columns")
 
-    def offset_at(self, data: Any) -> Array | None: ...
+    def offset_at(self, data: Any) -> Array | None:
+        """Return the offset (n,) at new rows; None without an offset expression."""
+        return None
 
-    def outcome_at(self, data: Any) -> Any: ...
+    def outcome_at(self, data: Any) -> Any:
+        """Return the response at new rows."""
+        raise DataError("a model of arrays needs the response of the new rows: pass y=")
 
-    def trials_at(self, data: Any) -> Array | None: ...
+    def trials_at(self, data: Any) -> Array | None:
+        """Return the trials (n,) at new rows; None if they are unknown."""
+        return None
 
-    def weights_at(self, data: Any) -> Any: ...
-
-    def to_json(self) -> dict[str, Any]: ...
+    def weights_at(self, data: Any) -> Any:
+        """Return the weights (n,) of new rows from their column; None without one."""
+        return None
 
 
 @dataclass(frozen=True, eq=False)

@@ -55,16 +55,10 @@ class Origin:
     def with_groups(self, states: Mapping[str, Any], columns: Sequence[str]) -> Self:
         """Return the origin with other states of terms with varying effects, by term, and the names of all columns."""
         recipe = self.saved_recipe()
-        if "varying" in recipe:
-            recipe["varying"] = [
-                {"key": term["key"], **states[term["key"]]}
-                for term in recipe["varying"]
-            ]
-        else:
-            recipe["state"]["transforms"] |= {
-                key: {GROUPED: dict(state)} for key, state in states.items()
-            }
-            recipe["columns"] = list(columns)
+        recipe["state"]["transforms"] |= {
+            key: {GROUPED: dict(state)} for key, state in states.items()
+        }
+        recipe["columns"] = list(columns)
         return replace(
             self, recipe=json.dumps(recipe, default=_encode_array, sort_keys=True)
         )
@@ -88,7 +82,7 @@ def _comparable(recipe: str) -> dict[str, Any]:
     content: dict[str, Any] = json.loads(recipe)
     # a column that only new rows need; the kind of the weights is compared separately
     content.pop("weights", None)
-    states = [*content.get("varying", ()), *_grouped_states(content)]
+    states = _grouped_states(content)
     for state in states:
         del state["levels"]
     if states:

@@ -26,16 +26,6 @@ def recipe_from_json(saved: Mapping[str, Any]) -> ColumnRecipe:
                 f"its first column {columns[:1]} and its mark of an intercept, {intercept!r:.20}, differ"
             )
         return PlainColumns(tuple(columns), intercept)
-    if saved.get("kind") == "grouped":
-        from probreg.data.grouped_arrays import ColumnsWithGroups
-
-        if isinstance(saved.get("plain"), Mapping):
-            plain = recipe_from_json(saved["plain"])
-        else:
-            plain = None
-        if not isinstance(plain, PlainColumns):
-            raise DataError("its plain columns are missing")
-        return ColumnsWithGroups.from_json(saved, plain)
     if saved.get("kind") == "kernel":
         from probreg.data.kernel_columns import KernelColumns
 

@@ -83,7 +83,7 @@ def test_the_recipe_of_arrays_comes_back_from_json(formula, groups):
     recipe = models(formula, groups)[1].design.recipe
     back = recipe_from_json(json.loads(json.dumps(recipe.to_json())))
     assert back.columns == recipe.columns
-    assert back.given == recipe.given
+    assert back.variables == recipe.variables
     np.testing.assert_array_equal(back.matrix(TABLE), recipe.matrix(TABLE))
 
 
@@ -92,7 +92,7 @@ def test_variables_are_read_back():
     found = variables(design)
     assert list(found) == ["x1", "x2", "z", "subject", "site"]
     np.testing.assert_array_equal(found["z"], TABLE["z"])
-    assert found["subject"].tolist() == list(map(str, SUBJECT))
+    assert found["subject"].tolist() == SUBJECT.tolist()
 
 
 @pytest.mark.parametrize(
@@ -190,10 +190,10 @@ def test_fits_of_both_are_one_and_come_back_from_files(rows, tmp_path):
             r"groups is a list of pr.Grouped, got list; write groups=\[pr.Grouped\(labels\)\]",
         ),
         ("g", "groups is a list of pr.Grouped, got str"),
-        (lambda: pr.Grouped(SITE[:5]), "X has 60 rows and the groups 'g' have 5"),
+        (lambda: pr.Grouped(SITE[:5]), "X has 60 rows and column 'g' .* has 5"),
         (
             lambda: pr.Grouped(SITE, X[:5]),
-            "X has 60 rows and Z of the groups 'g' has 5",
+            "X has 60 rows and column 'z1' .* has 5",
         ),
         (lambda: pr.Grouped(["a"] * N), r"\(1 \| g\) has the single group 'a'"),
         (lambda: pr.Grouped([None, *SITE[1:]]), r"'g' 1 \(row 0\)"),
@@ -201,7 +201,7 @@ def test_fits_of_both_are_one_and_come_back_from_files(rows, tmp_path):
             lambda: pr.Grouped(Y),
             "column 'g' holds a different number in each of its 60 rows",
         ),
-        (lambda: pr.Grouped(SITE, name="x1"), "X has a column called 'x1' too"),
+        (lambda: pr.Grouped(SITE, name="x1"), "two different columns are called 'x1'"),
         (lambda: pr.Grouped(SITE, name=""), "Grouped name is empty"),
         (lambda: pr.Grouped(SITE, name=3), "Grouped name is .*3"),
         (
@@ -214,15 +214,15 @@ def test_fits_of_both_are_one_and_come_back_from_files(rows, tmp_path):
         (lambda: pr.Grouped(SITE, X, effects=["x1", "Intercept"]), "'Intercept'"),
         (
             lambda: pr.Grouped(SITE, X, effects=["x2", "x1"]),
-            r"column 'x2' is .* in row 0 of \(x2 \+ x1 \| g\) and",
+            "two different columns are called 'x2'",
         ),
         (
             lambda: [pr.Grouped(SITE), pr.Grouped(SITE)],
-            r"\(1 \| g\) stands twice in groups=",
+            r"\(1 \| g\) stands twice",
         ),
         (
             lambda: [pr.Grouped(SITE), pr.Grouped(SUBJECT, X, intercept=False)],
-            "the groups 'g' are .* name= gives them another",
+            "two different columns are called 'g'",
         ),
         (lambda: pr.Grouped(SITE, np.full((N, 1), np.nan)), "holds nan in row 0"),
     ],
@@ -236,7 +236,7 @@ def test_new_rows_need_names():
     design = models(*list(CASES.items())[1])[1].design
     with pytest.raises(
         pr.DataError,
-        match="a table or a mapping with the columns x1, x2, subject, and an array has no names",
+        match="whose columns have no names",
     ):
         design.at(X)
     with pytest.raises(pr.DataError, match="no column 'subject'"):

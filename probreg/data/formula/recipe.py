@@ -14,6 +14,7 @@ from typing import Any, Self
 import numpy as np
 
 from probreg.data.checked_arrays import is_array
+from probreg.data.design import ColumnRecipe
 from probreg.data.formula.bars import group_labels, read_bar, term_of_bar
 from probreg.data.formula.columns import DataTable, kind_of, missing_values, read_table
 from probreg.data.formula.evaluate import expression_inputs
@@ -39,7 +40,7 @@ DEEPEST_STATE = 6  # nesting of a state
 
 
 @dataclass(frozen=True)
-class Recipe:
+class Recipe(ColumnRecipe):
     """The map from a table to the columns of X: the terms of a formula and the state learned from the training rows.
 
     `state` contains the knots, means, norms and levels; `offset` is an expression added to eta, or None; `weights` names
