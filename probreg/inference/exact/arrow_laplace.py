@@ -463,7 +463,7 @@ class ArrowLaplaceSurface(EvidenceSurface):
         xv = self.rows.pull(v)
         xs = self.rows.pull(mode.rows.score)
         minus = (-xs[0], -xs[1])
-        pulls = roots.pull(gram, inverse)
+        pulls = roots.determinant_slopes(inverse.own.sum(0), inverse.corner)
         gradient = (
             roots.through(pulls)[0]
             + roots.through(roots.paired_blocks([(xv, mode.x), (minus, q)]))[0]

@@ -157,43 +157,35 @@ class ArrowRoots:
 
     # ---- slopes, at one node -----------------------------------------------------------------------------------------
 
-    def pull(self, gram: ArrowGram, inverse: Inverse) -> list[Array]:
-        """The diagonal blocks (K, K), or their diagonals, of -X'WX M H^-1, which are
-        multiplied by the slope of a root and summed."""
-        diagonal_blocks, border, corner = inverse
-        G, K, r = gram.cross.shape
-        k = corner.shape[-1]
-        BM = self.right(gram.cross.reshape(1, G * K, r))[0][:, :k].reshape(G, K, k)
-        # sum_g A_g Lambda S_gg + B_g M S_rg
-        lead = np.tensordot(gram.lead @ self.lead[0], diagonal_blocks, ((0, 2), (0, 1)))
-        lead = lead + np.tensordot(BM, border, ((0, 2), (0, 2)))
-        pulls = [-lead[root.block.place, root.block.place] for root in self.first]
-        above = self._left(gram.cross)[0]
-        CM = self.right(gram.rest[None])[0][:, :k]
-        for root in self.rest:
+    def determinant_slopes(self, lead: Array, corner: Array) -> list[Array]:
+        """The blocks of -X'WX M H^-1, or their diagonals, summed over groups: the slopes
+        of -log |H| / 2 over the roots.
+
+        With L the root of a block it is -L'^-1 (I - H^-1), because M'X'WX M = H - I
+        there. `lead` (K, K) is the sum of the leading diagonal blocks of H^-1, and
+        `corner` the corner.
+        """
+        G = self.first[0].block.repeats
+        slopes = []
+        for root in self.first:
             place = root.block.place
+            slopes.append(
+                _solve_root(root, lead[place, place] - G * np.eye(root.block.size))
+            )
+        for root in self.rest:
             b = root.block
-            if not b.repeated:
-                pulls.append(
-                    -(above[..., place] * border[..., place]).sum((0, 1))
-                    - (CM[place] * corner[place]).sum(1)
+            inverse = corner[b.place, b.place]
+            if b.repeated:
+                groups = np.arange(b.repeats)
+                cut = (b.repeats, b.size)
+                blocks = inverse.reshape(*cut, *cut)[groups, :, groups]
+                slopes.append(
+                    _solve_root(root, blocks.sum(0) - b.repeats * np.eye(b.size))
                 )
-                continue
-            cut = (b.repeats, b.size)
-            part = -np.einsum(
-                "gkhx,gkhy->xy",
-                above[..., place].reshape(G, K, *cut),
-                border[..., place].reshape(G, K, *cut),
-                optimize=True,
-            )
-            part -= np.einsum(
-                "hxj,hyj->xy",
-                CM[place].reshape(*cut, k),
-                corner[place].reshape(*cut, k),
-                optimize=True,
-            )
-            pulls.append(part)
-        return pulls
+            else:
+                value = np.where(root.value[0] == 0.0, 1.0, root.value[0])
+                slopes.append((np.diagonal(inverse) - 1.0) / value)
+        return slopes
 
     def paired_blocks(self, pairs: list[tuple[Parts, Parts]]) -> list[Array]:
         """The diagonal blocks of sum o i' over pairs (o, i)."""
@@ -266,7 +258,7 @@ class ArrowRoots:
 
     def settled(self, gram: ArrowGram, pulls: list[Array]) -> Array:
         """The parameters that each scale adds (d,): <dL, X'WX M H^-1> for independent
-        effects, from `pull`.
+        effects, from `determinant_slopes`.
 
         A correlated effect may reduce others by more than it adds. Its value, with x_g
         = <dL, X'WX_g dL>, is sum_g x_g / (1 + x_g), the addition of this effect alone,
@@ -309,3 +301,11 @@ class ArrowRoots:
                 for slope in root.slopes
             ]
         ).reshape(-1, b.repeats)
+
+
+def _solve_root(root: BlockRoots, B: Array) -> Array:
+    """L'^-1 B of the root L at the first node; 0 in the rows of standard deviations of 0."""
+    L = root.value[0]
+    size = np.linalg.norm(L, axis=1, keepdims=True)
+    size[size == 0.0] = 1.0
+    return np.asarray(np.linalg.lstsq((L / size).T, B, rcond=1e-14)[0] / size)

@@ -27,7 +27,7 @@ import scipy
 from probreg.data.arrow_sums import ArrowSums
 from probreg.inference.base import Array
 from probreg.inference.exact.arrow_layout import ArrowLayout
-from probreg.inference.exact.arrow_roots import ArrowRoots, Inverse, Parts
+from probreg.inference.exact.arrow_roots import ArrowRoots, Parts
 from probreg.inference.exact.gaussian_surface import LikelihoodCriterion
 from probreg.inference.exact.latent_groups import (
     EvidencePoint,
@@ -37,11 +37,7 @@ from probreg.inference.exact.latent_groups import (
     with_priors,
 )
 from probreg.inference.exact.layout_sums import sums_of_moments, sums_of_rows
-from probreg.inference.exact.sparse_roots import (
-    sparse_factor,
-    sparse_pull,
-    sparse_traces,
-)
+from probreg.inference.exact.sparse_roots import sparse_factor
 from probreg.model.model import Model
 from probreg.numerics.linalg import Arrow, SparseArrow
 from probreg.priors import AuxPrior
@@ -277,7 +273,8 @@ class ArrowSurface(EvidenceSurface):
         H = nodes.factor.at(0)
         u = (nodes.mean[0][0], nodes.mean[1][0])
         s, b = self._scores(nodes.roots, u, noise)
-        pulls, trace, columns = self._pulls(nodes.roots, H, noise)
+        lead, corner = H.inverse_blocks(self._counted)
+        pulls = nodes.roots.determinant_slopes(lead, corner)
         of_fit = nodes.roots.through(nodes.roots.paired_blocks([(s, u)]))
         of_det = nodes.roots.through(pulls)
         gradient = of_fit[0] + of_det[0]
@@ -291,6 +288,8 @@ class ArrowSurface(EvidenceSurface):
         if self.model.unknown:
             # d f / d log sigma = -W + noise RSS + (columns counted) - tr (H^-1)_uu
             size = np.square(u[0]).sum() + np.square(u[1][:q]).sum()
+            trace = np.trace(lead) + np.trace(corner[:q, :q])
+            columns = self.layout.places.size + len(corner)
             of_noise = (
                 -self.moments.weight
                 + nodes.penalised[0]
@@ -305,31 +304,6 @@ class ArrowSurface(EvidenceSurface):
         return with_priors(
             EvidencePoint(value, gradient, hessian, value, settled), theta, self.priors
         )
-
-    def _pulls(
-        self, roots: ArrowRoots, H: Arrow | SparseArrow, noise: float
-    ) -> tuple[list[Array], float, int]:
-        """The blocks of -noise X'X M H^-1, the trace of the latent part of H^-1, and
-        the number of columns in |H|."""
-        k = self._counted
-        gram = self.moments.gram
-        q = self.layout.shape[2]
-        G, K, r = H.shape
-        columns = G * K + (r if k is None else k)
-        if (
-            isinstance(H, SparseArrow)
-            and (traces := sparse_traces(roots, H, k, noise)) is not None
-        ):
-            return [noise * pull for pull in traces[0]], traces[1], columns
-        inverse = Inverse(*H.inverse(k))
-        if self._sparse is None:
-            pulls = roots.pull(gram, inverse)
-        else:
-            pulls = sparse_pull(roots, gram, self._sparse, inverse)
-        trace = np.trace(inverse.own, axis1=1, axis2=2).sum() + np.trace(
-            inverse.corner[:q, :q]
-        )
-        return [noise * pull for pull in pulls], float(trace), columns
 
     def _scores(self, roots: ArrowRoots, u: Parts, noise: float) -> tuple[Parts, Parts]:
         """X's with s = noise (y - X b), and the coefficients b = M u."""

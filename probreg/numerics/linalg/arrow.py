@@ -107,28 +107,23 @@ class Arrow:
         """The diagonal blocks (..., G, K, K) of H^-1, its border (..., G, K, k) and corner (..., k, k)."""
         # with N = L'^-1 C T'^-1 they are L'^-1 L^-1 + N N', -N T^-1 and T'^-1 T^-1
         Ti = self._T_inverse(k)
-        N = self.spread(k)
+        border = self._flat_border[..., :k] @ np.swapaxes(Ti, -1, -2)
+        N = _backward(self.L, border.reshape(*self.C.shape[:-1], border.shape[-1]))
         eye = np.broadcast_to(np.eye(self.L.shape[-1]), self.L.shape)
         Li = _forward(self.L, eye)
         block_inverse = np.swapaxes(Li, -1, -2) @ Li + N @ np.swapaxes(N, -1, -2)
         border = -(_merge_groups(N) @ Ti).reshape(N.shape)
         return block_inverse, border, np.swapaxes(Ti, -1, -2) @ Ti
 
-    def spread(self, k: int | None = None) -> Array:
-        """N (..., G, K, k), by which the uncertainty of the border enters the blocks: their covariance is (L L')^-1 + N N'."""
-        border = self._flat_border[..., :k] @ np.swapaxes(self._T_inverse(k), -1, -2)
-        return _backward(self.L, border.reshape(*self.C.shape[:-1], border.shape[-1]))
+    def inverse_blocks(self, k: int | None = None) -> tuple[Array, Array]:
+        """The sum (..., K, K) of the diagonal blocks of H^-1, and its corner (..., k, k)."""
+        blocks, _, corner = self.inverse(k)
+        return blocks.sum(-3), corner
 
     def schur(self, k: int) -> Array:
         """Return the Schur complement (..., r - k, r - k) of the corner after elimination of its first k columns and the blocks."""
         corner = self.T[..., k:, k:]
         return corner @ np.swapaxes(corner, -1, -2)
-
-    def draw(self, rng: np.random.Generator, size: int) -> tuple[Array, Array]:
-        """`size` draws from N(0, H^-1), (G, K, size) and (r, size), of one arrow."""
-        G, K, r = self.shape
-        z = rng.standard_normal((size, G * K + r)).T
-        return self.solve_transposed(z[: G * K].reshape(G, K, size), z[G * K :])
 
     @property
     def _flat_border(self) -> Array:

@@ -115,41 +115,19 @@ class SparseArrow:
             self.L, np.subtract(self._wide(a, 4), border_product, out=border_product)
         ), c  # in place: it may be large
 
-    def inverse(self, k: int | None = None) -> tuple[Array, Array, Array]:
-        """The diagonal blocks (G, K, K) of H^-1, its border (G, K, k) and corner (k, k)."""
-        # S the corner: blocks L'^-1 (I + C S C') L^-1, border -L'^-1 C S
+    def inverse_blocks(self, k: int | None = None) -> tuple[Array, Array]:
+        """The sum (K, K) of the diagonal blocks of H^-1, and its corner (k, k)."""
+        # with S the corner the blocks are L'^-1 (I + C S C') L^-1
         G, K, _ = self.shape
-        C = self._leading_border(k).tocoo()
-        S = self.corner(k)
-        CS = self._leading_border(k) @ S
-        group = C.row // K
-        inside = np.empty((G, K, K))
-        for j in range(K):
-            # sum over the columns that meet in a block
-            sums = np.bincount(C.row, C.data * CS[group * K + j, C.col], G * K)
-            inside[:, j] = sums.reshape(G, K)
-        inside += np.eye(K)
-        block_inverse = _backward(
-            self.L, np.swapaxes(_backward(self.L, inside), -1, -2)
-        )
-        return block_inverse, _backward(self.L, -CS.reshape(G, K, -1)), S
-
-    def corner(self, k: int | None = None) -> Array:
-        """The corner (k, k) of H^-1, (T T')^-1."""
-        return self.rest.inverse(self.C.shape[1] if k is None else k)
-
-    def traces(self, k: int | None = None) -> tuple[float, Array]:
-        """The trace of the diagonal blocks of H^-1 together, and the diagonal (k,) of its corner S."""
-        # tr L'^-1 (I + C S C') L^-1 = |L^-1|^2 + <S, (L'^-1 C)'L'^-1 C>
-        G, K, _ = self.shape
-        S = self.corner(k)
+        S = self.rest.inverse(self.C.shape[1] if k is None else k)
         Li = _forward(self.L, np.broadcast_to(np.eye(K), (G, K, K)))
         B = blocks_of(np.swapaxes(Li, -1, -2)) @ self._leading_border(k)
-        pattern = scipy.sparse.coo_array(B.T @ B)
-        block_inverse = float(
-            np.square(Li).sum() + pattern.data @ S[pattern.row, pattern.col]
-        )
-        return block_inverse, np.diagonal(S).copy()
+        total = np.tensordot(Li, Li, ((0, 1), (0, 1)))
+        for x in range(K):
+            for y in range(K):
+                pattern = scipy.sparse.coo_array(B[x::K].T @ B[y::K])
+                total[x, y] += pattern.data @ S[pattern.row, pattern.col]
+        return total, S
 
     def _solve_corner(self, c: Array, *, transposed: bool) -> Array:
         """T^-1 c, or T'^-1 c, of c (..., k, s)."""
