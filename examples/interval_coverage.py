@@ -9,8 +9,6 @@ import numpy as np
 import probreg as pr
 from probreg.assess.conformal import Split, conformal
 from probreg.comparison.interval_panel import coverage, interval_panel
-from probreg.show.plot.coverage import coverage as coverage_picture
-from probreg.show.plot.interval_panel import interval_panel as panel_picture
 
 orings = pr.load_dataset("challenger")
 model = pr.Model.from_formula("damage ~ temperature", orings, likelihood=pr.Bernoulli())
@@ -40,11 +38,6 @@ for found in (few, some, many):
 sets = conformal(fits["mode"], prob=0.75, kind=Split(seed=2))
 print(sets, "\n")
 print(sets.predict({"temperature": [55.0, 66.0, 78.0]})["set"].to_series().unstack())
-
-panel_picture(slopes).savefig("slopes.png", dpi=150)
-coverage_picture({"23 launches": few, "230 launches": many}).savefig(
-    "coverage.png", dpi=150
-)
 
 # What the story rests on.
 wald, profile = (slopes.table.loc[("ML", kind)] for kind in ("wald", "profile"))

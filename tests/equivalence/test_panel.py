@@ -1,6 +1,5 @@
 """Intervals side by side: each is what the fit itself says, the reasons carry their numbers, coverage is what theory says."""
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,8 +18,6 @@ from probreg.comparison.interval_panel import (
 )
 from probreg.inference.uncertainty.bootstrap import Bootstrap
 from probreg.priors import Normal
-from probreg.show.plot.coverage import coverage as coverage_picture
-from probreg.show.plot.interval_panel import interval_panel as panel_picture
 
 Array = np.ndarray
 ROW = np.array([[0.6, -0.4]])
@@ -195,7 +192,6 @@ def test_a_separated_fit_has_one_end():
     line = found.table.loc[("newton", "profile")]
     assert np.isfinite(line["lower"])
     assert line["upper"] == np.inf
-    assert "arrow" in panel_picture(found).get_supxlabel()
     between, beyond = (
         interval_panel(fit, at=[[v]], kinds=["wald", "profile"]).table
         for v in (2.4, 6.0)
@@ -394,22 +390,3 @@ def test_what_intervals_of_odds_reach(n, reps):
     error = np.sqrt(0.95 * 0.05 / reps)
     slack = 0.045 if n == 30 else 0.01
     assert (np.abs(found.table["held"] - 0.95) < slack + 4 * error).all()
-
-
-# ---- pictures ------------------------------------------------------------------------------------------------------
-
-
-def test_pictures_draw_every_line():
-    fits = {"ML": pr.fit(binary()), "posterior": pr.fit(binary(), "laplace")}
-    drawn = panel_picture(interval_panel(fits, at=ROW)).axes[0]
-    assert [t.get_text() for t in drawn.get_yticklabels()] == [
-        "wald", "HC3", "profile", "score", "eti",
-    ]  # fmt: skip
-    assert drawn.get_xlabel() == "mean of y"
-    found = {
-        n: coverage(gaussian(n), TRUE, kinds=["t", "wald"], reps=5) for n in (8, 12)
-    }
-    axes = coverage_picture({f"n = {n}": c for n, c in found.items()}).axes
-    assert [ax.get_title(loc="left") for ax in axes] == ["Intercept", "x1", "x2"]
-    with pytest.raises(pr.DataError, match="have different probabilities"):
-        coverage_picture({"a": found[8], "b": replace(found[8], prob=0.5)})

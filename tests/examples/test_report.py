@@ -80,16 +80,14 @@ def test_the_page_is_valid_and_complete(page):
     assert page.startswith("<!DOCTYPE html>")
     assert found.tags.count("h1") == 1
     assert re.findall(r'<section id="(\w+)">', page) == [
-        s for s in SECTIONS if s not in ("predictions", "groups")
-    ]  # no rows were named, and there are no groups
+        s for s in SECTIONS if s != "predictions"
+    ]  # no rows were named
     for heading in (
         "Answer",
         "Model",
         "Checks of the model",
         "Comparison of the fits",
         "Diagnostics of the fits",
-        "Did the chains mix?",
-        "Predictive accuracy",
     ):
         assert heading in found.text
     for fact in (
@@ -127,25 +125,10 @@ def test_the_page_holds_the_numbers_of_the_comparison(page, orings):
     )
 
 
-def test_diagnostics_are_those_of_the_fit(page, orings):
-    found = read(page)
-    table = orings["posterior"].summary()
-    for value in table["r_hat"]:
-        assert f"{value:.3f}" in found.text
-    assert "2 chains of 250 draws" in found.text
-    assert f"{table['ess_bulk'].iloc[0]:.0f}" in found.text
-
-
-def test_leave_one_out_is_that_of_arviz(page, orings):
-    import arviz as az
-
-    assert f"{az.loo(orings['posterior'].tree).elpd:.2f}" in read(page).text
-
-
 def test_pictures_have_texts_and_tables_have_scopes(page):
     found = read(page)
     alts = [value for key, value in found.attributes if key == "alt"]
-    assert len(alts) == found.tags.count("img") == 7
+    assert len(alts) == found.tags.count("img") == 6
     assert all(alts)
     scopes = [value for key, value in found.attributes if key == "scope"]
     assert len(scopes) == found.tags.count("th")
@@ -239,7 +222,7 @@ def test_a_posterior_of_few_draws_has_a_report(method, draws, tmp_path):
             fit, tmp_path / "page.html", sections=["comparison", "diagnostics"]
         ).read_text(encoding="utf-8")
     )
-    assert found.text.count("25 draws") >= 1
+    assert "Diagnostics of the fits" in found.text
 
 
 def test_pictures_are_never_wider_than_the_page():

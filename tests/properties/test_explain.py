@@ -1,7 +1,5 @@
 """Laws of explanations: shares of causes add up to what is explained, in every model, and each is what a formula says of it."""
 
-from itertools import pairwise
-
 import numpy as np
 import pytest
 from scipy.integrate import quad_vec
@@ -462,34 +460,6 @@ def test_two_fits_go_by_the_names_they_are_given():
         pr.explain(a, b, names=("ML", "ML"))
 
 
-def test_numbers_under_a_waterfall_stand_apart():
-    rng = np.random.default_rng(1)
-    X, wide = (
-        rng.normal(size=(30, 3)) * [900.0, 500.0, 700.0],
-        "the income of the household, in euro",
-    )
-    m = pr.Model.from_arrays(
-        X, -X[:, 0] / 300 + 5 * rng.normal(size=30), columns=[wide, "x2", "x3"]
-    )
-    fits = [
-        pr.fit(m),
-        pr.fit(m.with_prior({wide: pr.Normal(0.002), "x2": pr.Normal(0.003)})),
-    ]
-    fig = pr.plot.explain(pr.explain(*fits, names=("ML", "shrunken")))
-    fig.canvas.draw()
-    for ax in (ax for ax in fig.axes if ax.get_visible()):
-        low, high = ax.get_xlim()
-        shown = [t for t in ax.get_xticklabels() if low <= t.get_position()[0] <= high]
-        boxes = [t.get_window_extent() for t in shown]
-        assert len(boxes) >= 2
-        assert all(a.x1 + 3.0 < b.x0 for a, b in pairwise(boxes)), [
-            t.get_text() for t in shown
-        ]
-    assert "filled moves up, hollow moves down" in " ".join(
-        t.get_text() for t in fig.texts
-    ).replace("\n", " ")
-
-
 def test_noise_of_weighted_draws_is_not_called_skewness(monkeypatch):
     """Of a normal posterior, sigma known, nothing is skew: whatever parts the two is chance, in every one of many numbers."""
     X = np.random.default_rng(0).normal(size=(40, 12))
@@ -551,14 +521,3 @@ def test_what_no_path_splits_says_why_it_stays_one_cause():
     lasso = pr.fit(model.with_prior({"x1": pr.Laplace(0.3)}), pr.Bootstrap(reps=20))
     found = pr.explain(pr.fit(model), lasso)
     assert list(found.shares["cause"].values) == ["prior and method and covariance"]
-
-
-def test_the_steps_of_the_waterfall_end_at_the_other_estimate():
-    model = pr.Model.from_arrays(
-        [[2.0], [3.0], [4.0], [6.0]], [5.0, 7.0, 9.0, 13.5], columns=["dose"]
-    )
-    found = pr.explain(pr.fit(model), pr.fit(model.with_prior(pr.Normal(1.0))))
-    for ax, name in zip(pr.plot.explain(found).axes, found.shares["param"].values):
-        one = found.shares.sel(param=name)
-        moved = sum(bar.get_width() for bar in ax.patches)
-        np.testing.assert_allclose(moved, one["other"] - one["baseline"], atol=1e-9)

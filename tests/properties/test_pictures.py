@@ -15,7 +15,6 @@ from matplotlib.colors import to_hex
 from scipy.stats import poisson
 
 import probreg as pr
-from probreg.comparison.interval_panel import coverage, interval_panel
 from probreg.comparison.tuning import path, tune
 from probreg.likelihoods import OfClasses, OfTrials, SmoothLikelihood, SoftmaxLikelihood
 from probreg.likelihoods.counts import CountLikelihood
@@ -32,14 +31,8 @@ CHAINS = ("trace", "rank", "energy", "ppc")  # drawn by arviz-plots
 OF_FITS = (
     "coefficients",
     "fitted",
-    "residuals",
     "reliability",
     "prior_weight",
-    "leverage",
-    "qq",
-    "scale_location",
-    "partial",
-    "autocorrelation",
     "diagnose",
 )
 EACH = pytest.mark.parametrize(
@@ -147,27 +140,11 @@ def told(name: str) -> Any:
         return grouped("gaussian")
     if name == "path":
         return path(fit.model, n=8)
-    if name == "explain":
-        return pr.explain(
-            fit, pr.fit(fit.model.with_prior(pr.Normal(0.5, scaled=True)))
-        )
     if name == "tune":
         return tune(fit.model, "aic")
-    if name == "interval_panel":
-        return interval_panel(fit, "z")
     if name == "bias_variance":
         known = fit.model.with_aux(sigma=0.7)
         return pr.bias_variance(known, np.zeros(5), scales=[0.1, 1.0, 10.0])
-    small = pr.Model.from_arrays(
-        [[0.0], [1.0], [2.0], [4.0]], [1.0, 3.0, 6.0, 8.0], columns=["dose"]
-    )
-    if name == "coverage":
-        return coverage(
-            small,
-            {"Intercept": 1.0, "dose": 2.0, "sigma": 1.0},
-            kinds=["t", "wald"],
-            reps=10,
-        )
     if name == "sbc":
         known = pr.Model.from_arrays(
             [[0.0], [1.0], [2.0]],
@@ -217,7 +194,7 @@ def test_a_picture_is_of_the_size_that_is_asked_for_and_shows_itself_once(name):
 
 
 def test_the_value_of_a_cell_is_an_image():
-    fig = plot.qq(fit_of("gaussian"))
+    fig = plot.diagnose(fit_of("gaussian"))
     assert fig._repr_png_().startswith(b"\x89PNG")
 
 
@@ -292,7 +269,7 @@ def test_a_colour_has_one_meaning():
     assert {word: colours for word, colours in seen.items() if len(colours) > 1} == {}
 
 
-def test_residuals_beyond_what_double_precision_tells_are_counted_with_their_rows():
+def test_residuals_beyond_what_double_precision_tells_are_counted():
     rng = np.random.default_rng(0)
     x = rng.normal(size=40)
     y = rng.poisson(np.exp(0.2 * x))
@@ -300,32 +277,8 @@ def test_residuals_beyond_what_double_precision_tells_are_counted_with_their_row
     fit = pr.fit(
         pr.Model.from_arrays(x, y, likelihood="poisson", prior=pr.Normal(0.01))
     )
-    for picture in (plot.residuals, plot.qq, plot.diagnose):
-        assert "1 beyond ±7.9 drawn there (row 7)" in picture(fit).get_supxlabel()
-        assert "beyond" not in picture(fit_of("poisson")).get_supxlabel()
-
-
-def test_a_factor_has_its_fitted_effects_and_the_means_of_its_partial_residuals():
-    fit = fit_of("gaussian")
-    ax = plot.partial(fit, "group").axes[0]
-    assert [t.get_text().replace("\n", " ") for t in ax.get_xticklabels()] == [
-        "control",
-        "high dose",
-        "low dose",
-    ]
-    heights = [line.get_ydata()[0] for line in ax.lines if line.get_label() == "fitted"]
-    b = fit.coef.values[3:]
-    np.testing.assert_allclose(np.diff(heights), [b[0], b[1] - b[0]], rtol=1e-9)
-    found = pr.residuals(fit, "partial").sel(term="group").values
-    group = table()["group"].to_numpy()
-    means = [
-        line.get_ydata()[0]
-        for line in ax.lines
-        if line.get_label() == "mean of a level"
-    ]
-    np.testing.assert_allclose(
-        means, [found[group == g].mean() for g in ("control", "high dose", "low dose")]
-    )
+    assert "1 beyond ±7.9 drawn there" in plot.diagnose(fit).get_supxlabel()
+    assert "beyond" not in plot.diagnose(fit_of("poisson")).get_supxlabel()
 
 
 def _of(likelihood: str) -> pr.Model:
@@ -377,7 +330,7 @@ def test_the_panels_of_diagnose_are_those_that_apply(likelihood):
     titles = titles_of(pr.fit(_of(likelihood)))
     family = pr.LIKELIHOODS[likelihood]
     smooth = issubclass(family, SmoothLikelihood)
-    assert ("Leverage" in titles) == ("Cook's distance" in titles) == smooth
+    assert ("Leverage" in titles) == smooth
     assert ("Calibration" in titles) == issubclass(family, OfClasses)
     assert ("Rootogram" in titles) == issubclass(family, CountLikelihood)
     assert ("Quantiles" in titles) != issubclass(family, SoftmaxLikelihood)
@@ -417,10 +370,7 @@ def test_chains_and_replicates_are_refused_where_there_are_none():
 
 def test_a_quantile_is_called_what_it_is():
     fit = fit_of("quantile")
-    assert (
-        plot.scale_location(fit).axes[0].get_xlabel()
-        == "fitted 0.5 quantile of quantile"
-    )
+    assert plot.diagnose(fit).axes[0].get_xlabel() == "fitted 0.5 quantile of quantile"
     words = plot.fitted(fit).axes[0].get_legend_handles_labels()[1]
     assert "95 % interval of the 0.5 quantile of quantile" in words
     assert "mean" not in " ".join(words)
@@ -433,13 +383,10 @@ def test_smooth_functions_stand_in_their_own_picture():
     assert "plot.smooth draws the smooth functions" in fig.get_supxlabel().replace(
         "\n", " "
     )
-    assert "Not drawn: s(z)" in plot.partial(fit).get_supxlabel().replace("\n", " ")
     assert "plot.smooth" not in plot.coefficients(fit_of("gaussian")).get_supxlabel()
 
 
-@pytest.mark.parametrize(
-    "name", ["residuals", "fitted", "partial", "coefficients", "scale_location"]
-)
+@pytest.mark.parametrize("name", ["fitted", "coefficients", "diagnose"])
 def test_long_names_are_broken_into_lines(name):
     rng = np.random.default_rng(1)
     long = [

@@ -8,11 +8,11 @@ import pandas as pd
 import pytest
 
 import probreg as pr
+from probreg.fits.residuals import quantile_residuals
 from probreg.likelihoods.location_scale import AdditiveNoise
 from probreg.show import plot
 from probreg.show.plot.observations import (
     observations,
-    observed_quantile_residuals,
     smooth,
 )
 from probreg.show.plot.sweep import sweep, variables
@@ -152,31 +152,6 @@ def test_fitted_draws_the_curve_of_predict_along_the_clearest_variable(
     assert len(ax.collections) == bands[likelihood]
 
 
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("likelihood", LIKELIHOODS)
-def test_each_likelihood_has_one_picture_of_its_fit_to_the_data(
-    fits, likelihood, target
-):
-    fit = fits[likelihood, target]
-    probabilities = likelihood in ("bernoulli", "categorical", "multinomial")
-    right, wrong = (
-        (plot.reliability, plot.residuals)
-        if probabilities
-        else (plot.residuals, plot.reliability)
-    )
-    fig = right(fit)
-    fig.draw_without_rendering()
-    panels = shown(fig)
-    assert len(panels) == {"categorical": 6, "multinomial": 6}.get(likelihood, 2)
-    assert all(marks(ax) >= 3 for ax in panels)
-    assert panels[0].get_ylabel()
-    if likelihood == "binomial":  # a share per row: both are its pictures
-        assert marks(shown(wrong(fit))[0]) >= 3
-        return
-    with pytest.raises(pr.Incompatible, match="use plot"):
-        wrong(fit)
-
-
 @pytest.mark.parametrize("likelihood", LIKELIHOODS)
 def test_panels_of_several_fits_share_their_axes_and_one_legend(fits, likelihood):
     fig = plot.fitted(
@@ -261,7 +236,7 @@ def test_quantile_residuals_of_the_true_model_are_standard_normal():
             x, rng.poisson(np.exp(1.0 + 0.5 * x)), likelihood="poisson"
         )
     )
-    z = observed_quantile_residuals(fit, observations(fit))
+    z = quantile_residuals(fit, observations(fit).rows)
     # mean and sd of 1,500 standard normals have standard errors 0.026 and 0.018: four of them
     assert abs(z.mean()) < 0.1
     assert abs(z.std() - 1.0) < 0.075
@@ -348,7 +323,7 @@ def test_words_of_the_fitted_curve_are_true_of_what_is_drawn(fits):
     both = plot.fitted(levels)
     words, foot = _words(both)
     assert "95 % interval of the fitted curve" in words
-    assert (both.axes[0].get_ylabel(), foot) == ("y", "Dashed: 0.1")
+    assert (both.axes[0].get_ylabel(), foot) == ("y", "")
     assert not any("0.1" in w for w in words)
     assert "0.1 quantile of y" in _words(plot.fitted(levels[0.1]))[0]
     classes = _words(plot.fitted(fits["categorical", "mode"], prob=0.8))[1]
@@ -375,14 +350,14 @@ def test_names_with_dollars_are_no_formulas():
         response="cost $",
     )
     fit = pr.fit(model)
-    for fig in (plot.coefficients(fit), plot.fitted(fit), plot.residuals(fit)):
+    for fig in (plot.coefficients(fit), plot.fitted(fit), plot.diagnose(fit)):
         fig.draw_without_rendering()
 
 
 def test_rows_are_needed_and_the_message_says_how(tmp_path):
     fit = pr.fit(data_of("gaussian"))
     loaded = pr.load_fit(fit.save(tmp_path / "fit.nc"))
-    for picture in (plot.fitted, plot.residuals):
+    for picture in (plot.fitted, plot.diagnose):
         with pytest.raises(pr.DataError, match="rows=True"):
             picture(loaded)
     assert len(shown(plot.coefficients(loaded))) == 4

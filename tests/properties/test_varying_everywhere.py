@@ -97,7 +97,6 @@ VERBS: dict[str, Callable[[pr.Fit], Any]] = {
     ),
     "guarantee": lambda f: pr.guarantee(f, DATA.head(20)),
     "plot.fitted": lambda f: pr.plot.fitted(f),
-    "plot.partial": lambda f: pr.plot.partial(f),
     "plot.coefficients": lambda f: pr.plot.coefficients(f),
     "plot.diagnose": lambda f: pr.plot.diagnose(f),
     "plot.prior_weight": lambda f: pr.plot.prior_weight(f),

@@ -47,7 +47,6 @@ class AutocorrelationDiagnostic(Diagnostic):
     name = "autocorrelation"
     title = "Autocorrelation test"
     when = "ordered responses, rows without weights, in order of time"
-    picture = "plot.autocorrelation"
 
     def applies(self, fit: Fit) -> str | None:
         likelihood = fit.model.likelihood

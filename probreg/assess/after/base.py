@@ -66,7 +66,6 @@ class Diagnostic(Reporter):
         statistic: float,
         p_value: float,
         columns: tuple[str, ...] = (),
-        picture: str | None = None,
     ) -> list[Finding]:
         """Return the finding of a test: a note for p below 0.01, a warning below 0.0001, otherwise OK."""
         verdict = Verdict.OK
@@ -81,7 +80,6 @@ class Diagnostic(Reporter):
             columns,
             statistic=statistic,
             p_value=p_value,
-            picture=picture,
         )
 
 

@@ -81,7 +81,7 @@ class DispersionDiagnostic(Diagnostic):
     name = "dispersion"
     title = "Dispersion test"
     when = "counts; successes of trials; two levels with several trials per group of equal rows"
-    picture = "plot.scale_location"
+    picture = "plot.diagnose"
 
     def applies(self, fit: Fit) -> str | None:
         likelihood = fit.model.likelihood

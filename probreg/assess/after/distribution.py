@@ -53,7 +53,7 @@ class NormalityDiagnostic(Diagnostic):
     name = "normality"
     title = "Normality test"
     when = "Gaussian"
-    picture = "plot.qq"
+    picture = "plot.diagnose"
 
     def applies(self, fit: Fit) -> str | None:
         if not fit.model.likelihood.least_squares:
@@ -129,7 +129,7 @@ class DistributionDiagnostic(Diagnostic):
     name = "distribution"
     title = "Distribution test"
     when = "Student-t and count responses"
-    picture = "plot.qq"
+    picture = "plot.diagnose"
 
     def applies(self, fit: Fit) -> str | None:
         likelihood = fit.model.likelihood

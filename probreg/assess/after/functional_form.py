@@ -125,7 +125,7 @@ class ResetDiagnostic(Diagnostic):
     name = "reset"
     title = "RESET test"
     when = "flat or normal priors"
-    picture = "plot.partial"
+    picture = "plot.diagnose"
 
     def applies(self, fit: Fit) -> str | None:
         return local_obstacle(fit) or zero_weight_obstacle(fit)
@@ -140,15 +140,11 @@ class ResetDiagnostic(Diagnostic):
         if test.p_value < SIGNIFICANT:
             result = "the functional form may be wrong"
         remedy = "add squares, splines (bs) or interactions, transform a column, or change the link"
-        picture = self.picture
-        if fit.model.likelihood.width > 1:
-            picture = "plot.reliability"
         return self.report_p_value(
             f"{result}, {test}",
             remedy,
             statistic=test.statistic,
             p_value=test.p_value,
-            picture=picture,
         )
 
 
@@ -200,7 +196,7 @@ class CurvatureDiagnostic(Diagnostic):
     name = "curvature"
     title = "Nonlinearity test"
     when = "flat or normal priors, numeric columns"
-    picture = "plot.partial"
+    picture = "plot.diagnose"
 
     def applies(self, fit: Fit) -> str | None:
         reason = local_obstacle(fit) or zero_weight_obstacle(fit)
@@ -220,16 +216,12 @@ class CurvatureDiagnostic(Diagnostic):
         if nonlinear:
             result = f"the effect of {', '.join(nonlinear)} may be nonlinear"
         variable = column_written(worst) if worst in fit.model.design.read else worst
-        picture = self.picture
-        if fit.model.likelihood.width > 1:
-            picture = "plot.reliability"
         return self.report_p_value(
             f"{result}, {format_p(p[worst])} for the square of {worst} (Bonferroni over {len(tests)})",
             f"use bs({variable}, df=4) or add I({variable}**2)",
             statistic=tests[worst].statistic,
             p_value=p[worst],
             columns=nonlinear,
-            picture=picture,
         )
 
 

@@ -48,7 +48,7 @@ class HeteroscedasticityDiagnostic(Diagnostic):
     name = "heteroscedasticity"
     title = "Heteroscedasticity test"
     when = "continuous responses"
-    picture = "plot.scale_location"
+    picture = "plot.diagnose"
 
     def applies(self, fit: Fit) -> str | None:
         likelihood = fit.model.likelihood

@@ -45,7 +45,7 @@ class DeletionDiagnostic(Diagnostic):
     measure, a warning from `warned` on if fewer than one in a hundred do. Among few rows one always has a large measure."""
 
     when = "flat or normal priors"
-    picture = "plot.leverage"
+    picture = "plot.diagnose"
     noted: ClassVar[float]
     warned: ClassVar[float]
 
@@ -236,7 +236,7 @@ class LeverageDiagnostic(Diagnostic):
     name = "leverage"
     title = "Leverage"
     when = "flat or normal priors"
-    picture = "plot.leverage"
+    picture = "plot.diagnose"
     replaces = "design_leverage"
 
     def applies(self, fit: Fit) -> str | None:

@@ -51,7 +51,7 @@ class LeaveOneOutDiagnostic(Diagnostic):
     name = "loo"
     title = "Leave-one-out (Pareto k)"
     target = "posterior"
-    picture = "plot.residuals"
+    picture = "plot.diagnose"
 
     def applies(self, fit: Fit) -> str | None:
         return no_loo(fit)
@@ -147,7 +147,7 @@ class LooPitDiagnostic(Diagnostic):
     name = "loo_pit"
     title = "LOO-PIT uniformity test"
     target = "posterior"
-    picture = "plot.residuals"
+    picture = "plot.diagnose"
 
     def applies(self, fit: Fit) -> str | None:
         likelihood = fit.model.likelihood

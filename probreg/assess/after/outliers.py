@@ -42,7 +42,7 @@ class OutlierDiagnostic(Diagnostic):
     name = "outliers"
     title = "Outlier test"
     when = "every likelihood"
-    picture = "plot.leverage"
+    picture = "plot.diagnose"
 
     def applies(self, fit: Fit) -> str | None:
         return zero_weight_obstacle(fit)

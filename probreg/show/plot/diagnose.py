@@ -4,33 +4,28 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.special import ndtri
 
-from probreg.arguments.scalars import Natural, check_arguments
+from probreg.arguments.scalars import check_arguments
 from probreg.assess.after.influence import influence_measures
 from probreg.assess.after.local import local_obstacle
+from probreg.comparison.same_question import method_name
 from probreg.fits.fit import Fit
+from probreg.fits.residuals import quantile_residuals
 from probreg.likelihoods import OfClasses, OfTrials, UnivariateLikelihood
-from probreg.show.plot.leverage import against_leverage, name_rows
 from probreg.show.plot.observations import (
     Observations,
+    beyond,
+    normal_order,
     observations,
-    observed_quantile_residuals,
+    smooth,
 )
 from probreg.show.plot.reliability import draw_shares, forecasts_of_fit
-from probreg.show.plot.residuals import (
-    BAND,
-    against_fitted,
-    against_normal,
-    residual_name,
-    residual_note,
-    spread_against_fitted,
-)
 from probreg.show.plot.style import (
     DASHED,
     GREY,
+    INK,
     LIGHT,
-    MANY,
+    SMALL,
     Size,
     fitted_name,
     footnote,
@@ -46,24 +41,27 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Array = np.ndarray
+BAND = 0.95
 _CLASSES = 4  # classes in one panel: the first ones
 _COUNTS = 25  # bars of a rootogram
+_NAMED = 3  # rows with a label: those with the largest Cook's distances
+_NORMAL = 0.82218  # E sqrt|z| for a standard normal z: 2^(1/4) Gamma(3/4) / sqrt(pi)
 
 
 @check_arguments
-def diagnose(fit: Fit, named: Natural = 3, *, figsize: Size | None = None) -> "Figure":
-    """Draw the diagnostics that apply: residuals, quantiles, spread, agreement with the data, leverage, Cook's distance.
+def diagnose(fit: Fit, *, figsize: Size | None = None) -> "Figure":
+    """Draw the diagnostics that apply: residuals, quantiles, spread, agreement with the data, leverage.
 
     A measured response has the pictures that R draws for a linear model, and the response against its fitted mean. Counts have
-    a rootogram: roots of observed and expected frequencies. Events and classes have residuals in bins and calibration.
-    Leverage and Cook's distance are left out for likelihoods with kinks and for priors that are not normal.
+    a rootogram: roots of observed and expected frequencies. Events and classes have calibration. Leverage, with contours of
+    Cook's distance, is left out for likelihoods with kinks and for priors that are not normal. A quantile residual is
+    Phi^-1(P(Y <= y)) under the predictive distribution, standard normal up to estimation if the model is right, and randomised
+    for a discrete response.
 
     Parameters
     ----------
     fit : Fit
         A fit.
-    named : int
-        Number of rows with the largest Cook's distances to label.
     figsize : pair of float, optional
         Width and height in inches.
 
@@ -81,7 +79,7 @@ def diagnose(fit: Fit, named: Natural = 3, *, figsize: Size | None = None) -> "F
 
     References
     ----------
-    Kleiber & Zeileis 2016 (rootograms); Gelman & Hill 2007 (residuals in bins).
+    Kleiber & Zeileis 2016 (rootograms).
 
     Examples
     --------
@@ -91,12 +89,11 @@ def diagnose(fit: Fit, named: Natural = 3, *, figsize: Size | None = None) -> "F
     ['Residuals', 'Quantiles', 'Spread']
     """
     seen = observations(fit)
+    z = np.zeros(0)
     if isinstance(fit.model.likelihood, UnivariateLikelihood):
-        z = observed_quantile_residuals(fit, seen)
-    else:
-        z = np.zeros(0)
-    panels = _panels_by_title(fit, seen, z, named)
-    across = 2 if len(panels) == 4 else 3
+        z = quantile_residuals(fit, seen.rows)
+    panels = _panels_by_title(fit, seen, z)
+    across = 2 if len(panels) == 4 else min(len(panels), 3)
     down = -(-len(panels) // across)
     size = (3.5 * across, 3.3 * down)
     fig, axes = paper(down, across, size=size, figsize=figsize)
@@ -106,27 +103,26 @@ def diagnose(fit: Fit, named: Natural = 3, *, figsize: Size | None = None) -> "F
     for ax in axes.flat[len(panels) :]:
         ax.remove()
     top_legend(fig, axes.flat[: len(panels)])
-    footnote(fig, f"{residual_note(fit, seen, z)}. Bands: {100 * BAND:g} %")
+    place = "at the estimate"
+    if fit.target == "posterior":
+        place = "under the posterior predictive"
+    notes = (f"{method_name(fit)}, {place}", beyond(z), seen.note)
+    notes += (f"Bands: {100 * BAND:g} %",)
+    footnote(fig, ". ".join(note for note in notes if note))
     return fig
 
 
 def _panels_by_title(
-    fit: Fit, seen: Observations, z: Array, n_labels: int
+    fit: Fit, seen: Observations, z: Array
 ) -> dict[str, Callable[[Any], object]]:
     likelihood = fit.model.likelihood
     panels: dict[str, Callable[[Any], object]] = {}
-    if isinstance(likelihood, OfClasses) and not (
-        isinstance(likelihood, OfTrials)
-        and isinstance(likelihood, UnivariateLikelihood)
-    ):
-        panels["Residuals in bins"] = lambda ax: _draw_binned_residuals(ax, fit, seen)
-    else:
-        panels["Residuals"] = lambda ax: against_fitted(ax, fit, seen, z)
     if isinstance(likelihood, UnivariateLikelihood):
-        name = residual_name(likelihood)
-        panels["Quantiles"] = lambda ax: against_normal(ax, z, BAND, name)
+        if not isinstance(likelihood, OfClasses) or isinstance(likelihood, OfTrials):
+            panels["Residuals"] = lambda ax: _draw_residuals(ax, fit, seen, z)
+        panels["Quantiles"] = lambda ax: _draw_quantiles(ax, z)
     if "Residuals" in panels:
-        panels["Spread"] = lambda ax: spread_against_fitted(ax, fit)
+        panels["Spread"] = lambda ax: _draw_spread(ax, fit, seen, z)
     if isinstance(likelihood, OfClasses):
         panels["Calibration"] = lambda ax: _draw_calibration(ax, fit, seen)
     elif isinstance(likelihood.support, str):
@@ -134,21 +130,49 @@ def _panels_by_title(
     else:
         panels["Rootogram"] = lambda ax: _draw_rootogram(ax, fit, seen)
     if local_obstacle(fit) is None:
-        panels["Leverage"] = lambda ax: against_leverage(ax, fit, n_labels)
-        panels["Cook's distance"] = lambda ax: _draw_cook(ax, fit, n_labels)
+        panels["Leverage"] = lambda ax: _draw_leverage(ax, fit)
     return panels
 
 
-def _draw_cook(ax: Any, fit: Fit, n_labels: int) -> None:
-    """Draw Cook's distance of each row in the order of the rows."""
-    table = influence_measures(fit).isel(obs=fit.model.design.places)
-    cook = table["cook"].values
-    rows = np.arange(float(len(cook)))
-    ax.vlines(rows, 0.0, cook, color=GREY, linewidth=0.8, rasterized=len(rows) > MANY)
-    ax.set_xlim(-1.0, float(len(rows)))
-    ax.set_ylim(0.0, 1.14 * (float(np.nanmax(cook)) or 1.0))
-    name_rows(ax, table["obs"].values, rows, cook, cook, n_labels)
-    label(ax, x="row", y="Cook's distance")
+def _draw_residuals(ax: Any, fit: Fit, seen: Observations, z: Array) -> None:
+    """Draw residuals against the fitted mean with a smooth: y - E[y], or quantile residuals z for a discrete response."""
+    residual = z
+    name = "quantile residual"
+    if isinstance(fit.model.likelihood.support, str):
+        residual = seen.y - seen.mean
+        name = f"residual of {shorten(fit.model.design.response)}"
+    ax.axhline(0.0, color=GREY, linewidth=0.9, linestyle=DASHED, zorder=0)
+    _draw_with_smooth(ax, seen.mean, residual)
+    label(ax, x=fitted_name(fit), y=name)
+
+
+def _draw_with_smooth(ax: Any, x: Array, y: Array) -> None:
+    """Draw points, and a local-line smooth if x takes more than three values."""
+    points(ax, x, y)
+    if len(np.unique(x)) > 3:
+        grid = np.linspace(x.min(), x.max(), 60)
+        color = mark(1).color
+        ax.plot(grid, smooth(x, y, grid), color=color, linewidth=1.8, label="smooth")
+
+
+def _draw_quantiles(ax: Any, z: Array) -> None:
+    """Draw sorted z against normal quantiles, the band of a normal sample, and the diagonal."""
+    middle, lower, upper = normal_order(len(z), BAND)
+    words = f"{100 * BAND:g} % of a normal sample, pointwise"
+    band = {"color": LIGHT, "alpha": 0.7, "linewidth": 0}
+    ax.fill_between(middle, lower, upper, label=words, **band)
+    ax.plot(middle, middle, color=GREY, linewidth=0.9, linestyle=DASHED)
+    points(ax, middle, np.sort(z), zorder=2.5)
+    label(ax, x="normal quantile", y="quantile residual")
+
+
+def _draw_spread(ax: Any, fit: Fit, seen: Observations, z: Array) -> None:
+    """Draw the roots of absolute quantile residuals against the fitted mean, and their average for normal noise."""
+    normal = {"color": GREY, "linewidth": 0.9, "linestyle": DASHED, "zorder": 0}
+    ax.axhline(_NORMAL, label="normal noise, on average", **normal)
+    _draw_with_smooth(ax, seen.mean, np.sqrt(np.abs(z)))
+    ax.set_ylim(0.0, None)
+    label(ax, x=fitted_name(fit), y="root of |quantile residual|")
 
 
 def _draw_response(ax: Any, fit: Fit, seen: Observations) -> None:
@@ -174,33 +198,57 @@ def _draw_rootogram(ax: Any, fit: Fit, seen: Observations) -> None:
     ]
     expected = np.diff([0.0, *below])
     middle = (edges[:-1] + edges[1:] - 1.0) / 2.0
-    look = mark(0)
     ax.bar(middle, np.sqrt(observed), width=0.8 * step, color=LIGHT, label="observed")
-    style = {"color": look.color, "markersize": 3.5, "linewidth": 1.2}
+    style = {"color": mark(0).color, "markersize": 3.5, "linewidth": 1.2}
     ax.plot(middle, np.sqrt(expected), "o-", label="expected", **style)
     label(ax, x=shorten(fit.model.design.response), y="root of the number of rows")
-
-
-def _draw_binned_residuals(ax: Any, fit: Fit, seen: Observations) -> None:
-    """Draw observed minus predicted shares in bins, with the band of shares that agree with the predictions."""
-    panels = forecasts_of_fit(fit, seen)[0][:_CLASSES]
-    ax.axhline(0.0, color=GREY, linewidth=0.9, linestyle=DASHED, zorder=0)
-    for k, panel in enumerate(panels):
-        look = mark(k)
-        decomposition = panel.decompose()
-        p = decomposition.forecast
-        if len(panels) == 1:
-            half = ndtri((1.0 + BAND) / 2.0) * np.sqrt(
-                p * (1.0 - p) / decomposition.count
-            )
-            ax.fill_between(p, -half, half, color=LIGHT, alpha=0.7, linewidth=0)
-        style = {"color": look.color, "markerfacecolor": look.fill, "markersize": 5}
-        ax.plot(p, decomposition.observed - p, look.marker, linestyle=look.line, linewidth=0.7, label=panel.title, **style)  # fmt: skip
-    label(ax, x="predicted probability", y="observed − predicted share")
 
 
 def _draw_calibration(ax: Any, fit: Fit, seen: Observations) -> None:
     """Draw observed shares against predicted probabilities."""
     for k, panel in enumerate(forecasts_of_fit(fit, seen)[0][:_CLASSES]):
-        draw_shares(ax, panel.decompose(), BAND, mark(k))
+        draw_shares(ax, panel.decompose(), BAND, mark(k), panel.title)
     label(ax, x="predicted probability", y="observed share")
+
+
+def _draw_leverage(ax: Any, fit: Fit) -> None:
+    """Draw internally studentised residuals against leverage, with contours of Cook's distance for one linear predictor."""
+    influence = influence_measures(fit).isel(obs=fit.model.design.places)
+    h, r, cook = (influence[k].values for k in ("leverage", "internal", "cook"))
+    several = fit.model.shape[1] > 1
+    points(ax, h, r)
+    if not several and np.isfinite(r).any():
+        ax.axhline(0.0, color=GREY, linewidth=0.9, linestyle=DASHED, zorder=0)
+        # The number of coefficients that Cook's distance divides by: collinear columns count once.
+        null = fit.solution.null_space
+        collinear = 0 if null is None else null.shape[1]
+        _draw_contours(ax, h, r, fit.model.shape[0] - collinear)
+    label(ax, x="leverage", y="internally studentised residual" + " (length)" * several)
+    boxes: list[Any] = []
+    for i in np.argsort(-np.nan_to_num(cook, nan=-1.0))[:_NAMED]:
+        inward = 1 if h[i] <= np.mean(ax.get_xlim()) else -1
+        for up in (4, -9, 14, -19) if np.isfinite(r[i]) else ():
+            text = ax.annotate(
+                shorten(influence["obs"].values[i], 16), (h[i], r[i]), xytext=(5 * inward, up),
+                textcoords="offset points", fontsize=SMALL, color=INK, ha="left" if inward > 0 else "right",
+            )  # fmt: skip
+            box = text.get_window_extent()
+            if not any(box.overlaps(other) for other in boxes):
+                boxes.append(box)
+                break
+            text.remove()
+
+
+def _draw_contours(ax: Any, h: Array, r: Array, k: int) -> None:
+    """Draw lines of equal Cook's distance D = r^2 h / ((1 - h) k)."""
+    reach = np.nanmax(np.abs(r)) * 1.15 + 0.3
+    grid = np.linspace(1e-3, min(np.nanmax(h) * 1.1, 0.999), 400)
+    for distance, line in ((0.5, (0, (5, 2))), (1.0, "-")):
+        edge = np.sqrt(distance * k * (1.0 - grid) / grid)
+        edge[edge > reach] = np.nan
+        if np.isfinite(edge).any():
+            style = {"color": GREY, "linewidth": 1.1, "linestyle": line}
+            ax.plot(grid, edge, label=f"Cook's distance {distance:g}", **style)
+            ax.plot(grid, -edge, **style)
+    ax.set_ylim(-reach, reach)
+    ax.set_xlim(0.0, min(np.nanmax(h) * 1.1, 1.0))

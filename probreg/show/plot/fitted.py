@@ -1,7 +1,6 @@
 """The fitted curve over the data, with the band of the mean and, for a numeric response, of a new observation."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,12 +9,9 @@ from probreg.arguments.scalars import Probability, check_arguments
 from probreg.data.rows import full_weights
 from probreg.errors import Incompatible, NotConverged
 from probreg.fits.fit import Fit
-from probreg.inference.uncertainty.intervals.arithmetic import equal_tail
 from probreg.likelihoods import OfClasses, OfTrials, SoftmaxLikelihood
 from probreg.show.plot.style import (
-    DASHED,
     GREY,
-    INK,
     LIGHT,
     MANY,
     Size,
@@ -25,7 +21,6 @@ from probreg.show.plot.style import (
     message,
     named_fits,
     panels,
-    plain_text,
     shorten,
     top_legend,
 )
@@ -35,7 +30,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Array = np.ndarray
-_DRAWS = 1000
 _FAINT = 0.25  # opacity of points of other levels than the curve's
 _NAMED = 5  # variables with their values under the picture
 
@@ -94,10 +88,6 @@ def fitted(
     usable = (f for f in several.values() if f.solution.status.good)
     path = sweep(next(usable, first), variable, data, span)
     fig, axes = panels(len(several), 3, width=7.2, height=2.9, figsize=figsize)
-    if len(several) > 1:
-        reference = _mean_or_none(first, path)
-    else:
-        reference = None
     means = {
         fit.model.likelihood.mean_name(fit.model.design.response)
         for fit in several.values()
@@ -105,8 +95,7 @@ def fitted(
     same = len(means) == 1  # several quantiles have their names in the titles
     y = means.pop() if same else first.model.design.response
     for i, (ax, (name, fit)) in enumerate(zip(axes, several.items())):
-        word = _curve_word(fit) if same else "fitted curve"
-        _draw_fit(ax, fit, path, prob, reference if i else None, word)
+        _draw_fit(ax, fit, path, prob, _curve_word(fit) if same else "fitted curve")
         label(
             ax,
             x=shorten(path.variable) if i + 3 >= len(several) else None,
@@ -114,19 +103,16 @@ def fitted(
             title=shorten(name, 24) if len(several) > 1 else None,
         )
     top_legend(fig, axes[0])
-    notes = []
-    if isinstance(first.model.likelihood, SoftmaxLikelihood):
-        notes.append("Markers: observed shares in bins of rows")
-        notes.append(f"Bands: {100 * prob:g} % intervals of the probabilities")
-    elif reference is not None:
-        notes.append(f"Dashed: {plain_text(next(iter(several)))}")
     groups = {
         term.group: None
         for fit in several.values()
         for term in fit.model.design.recipe.grouped.values()
     }
-    notes.append(_describe_fixed_values(path, list(groups)))
-    if not path.met.all() and not isinstance(first.model.likelihood, SoftmaxLikelihood):
+    notes = [_describe_fixed_values(path, list(groups))]
+    if isinstance(first.model.likelihood, SoftmaxLikelihood):
+        notes.insert(0, f"Bands: {100 * prob:g} % intervals of the probabilities")
+        notes.insert(0, "Markers: observed shares in bins of rows")
+    elif not path.met.all():
         levels = ", ".join(shorten(name, 24) for name in path.levels)
         notes.append(f"Faint points: rows of other levels of {levels}")
     footnote(fig, ". ".join(note for note in notes if note))
@@ -145,29 +131,6 @@ def _describe_fixed_values(path: Sweep, groups: list[str]) -> str:
     return f"Held: {', '.join(values)}" if values else ""
 
 
-def _thin(fit: Fit) -> Fit:
-    """Return the fit with at most 1,000 draws, which are enough for the band of new observations."""
-    draws = fit.solution.draws
-    if draws is None or draws.count <= _DRAWS:
-        return fit
-    step = -(-draws.count // _DRAWS)
-    thinned = replace(draws, values={k: v[:, ::step] for k, v in draws.values.items()})
-    return replace(fit, solution=replace(fit.solution, draws=thinned))
-
-
-def _predict_path(fit: Fit, path: Sweep, prob: float) -> Any:
-    """Predict along the path, the mean and its band from all draws, and the band of new observations from some."""
-    groups = groups_along(fit)
-    prediction = _thin(fit).predict(path.rows, prob, offset=path.offset, groups=groups)
-    if _thin(fit) is fit:
-        return prediction
-    means = fit.predictive(path.rows, offset=path.offset, groups=groups).means()
-    lower, upper = equal_tail(means, prob)
-    all_draws = {"mean": means.mean(0), "mean_lower": lower, "mean_upper": upper}
-    dims = prediction["mean"].dims
-    return prediction.assign({name: (dims, v) for name, v in all_draws.items()})
-
-
 def _predict_new_groups(
     fit: Fit, path: Sweep, prob: float, prediction: Any
 ) -> tuple[Any, str]:
@@ -175,23 +138,12 @@ def _predict_new_groups(
     if not fit.model.design.recipe.grouped or "new_lower" not in prediction:
         return prediction, ""
     try:
-        new = _thin(fit).predict(path.rows, prob, offset=path.offset, groups="new")
+        new = fit.predict(path.rows, prob, offset=path.offset, groups="new")
     except Incompatible:  # their prior is not normal
         return prediction, ", typical group"
     return prediction.assign(
         {k: new[k] for k in ("new_lower", "new_upper")}
     ), ", new group"
-
-
-def _mean_or_none(fit: Fit, path: Sweep) -> Array | None:
-    try:
-        return np.asarray(
-            fit.predict(path.rows, None, offset=path.offset, groups=groups_along(fit))[
-                "mean"
-            ]
-        )
-    except NotConverged:
-        return None
 
 
 def _curve_word(fit: Fit) -> str:
@@ -205,12 +157,11 @@ def _curve_word(fit: Fit) -> str:
     )  # such as a quantile
 
 
-def _draw_fit(
-    ax: Any, fit: Fit, path: Sweep, prob: float, reference: Array | None, word: str
-) -> None:
+def _draw_fit(ax: Any, fit: Fit, path: Sweep, prob: float, word: str) -> None:
     likelihood = fit.model.likelihood
+    groups = groups_along(fit)
     try:
-        prediction = _predict_path(fit, path, prob)
+        prediction = fit.predict(path.rows, prob, offset=path.offset, groups=groups)
     except (NotConverged, Incompatible):
         message(ax, "no estimate to draw")
         return
@@ -241,8 +192,6 @@ def _draw_fit(
     band = {"color": color, "alpha": 0.28, "linewidth": 0, "zorder": 2}
     ends = prediction["mean_lower"], prediction["mean_upper"]
     ax.fill_between(path.x, *ends, label=words, **band)
-    if reference is not None:
-        ax.plot(path.x, reference, color=INK, linewidth=1, linestyle=DASHED, zorder=4)
     ax.plot(
         path.x, prediction["mean"], color=color, linewidth=1.8, label=word, zorder=3
     )

@@ -11,9 +11,9 @@ from scipy.special import betaincinv, ndtri
 
 from probreg.data.weights import refuse_sampling
 from probreg.fits.fit import Fit
-from probreg.fits.inference_data import observation_rows, row_labels
+from probreg.fits.inference_data import observation_rows
 from probreg.fits.prediction import predictive, require_predictive
-from probreg.likelihoods import OfClasses, UnivariateLikelihood
+from probreg.likelihoods import OfClasses
 from probreg.model.predictive import Predictive
 
 Array = np.ndarray
@@ -23,16 +23,16 @@ _EDGE = 1e-15  # of probability: a quantile residual is at most 7.9 in size
 
 @dataclass(frozen=True, eq=False)
 class Observations:
-    """The response (n,) or (n, K), its fitted mean (n,) or class probabilities (n, K), weights, the predictive distribution,
-    counts of each class (n, K), None for a numeric response, and row labels."""
+    """The row of the design behind each observation (n,), the response (n,) or (n, K), its fitted mean (n,) or class probabilities
+    (n, K), weights, the predictive distribution, and counts of each class (n, K), None for a numeric response."""
 
+    rows: Array
     y: Array
     mean: Array
     weights: Array
     predictive: Predictive
     note: str
     tally: Array | None = None
-    labels: Array | None = None
 
 
 def observations(fit: Fit) -> Observations:
@@ -43,69 +43,33 @@ def observations(fit: Fit) -> Observations:
     refuse_sampling(
         model.design.weight_kind, "a picture of the predictive distribution"
     )
-    rows, weights = observation_rows(model)
-    part = _evenly(len(rows), MOST_ROWS)
-    sampled = predictive(
-        model, fit.solution, model.design.take(rows[part]), spread=False, seed=fit.seed
+    every_row, weights = observation_rows(model)
+    part = _evenly(len(every_row), MOST_ROWS)
+    rows = every_row[part]
+    distribution = predictive(
+        model,
+        fit.solution,
+        model.design.take(rows),
+        spread=False,
+        seed=fit.seed,
+        at_most=MOST_DRAWS,
     )
-    atoms = _evenly(len(sampled.eta), MOST_DRAWS)
-    thin = sampled
-    if sampled.share is None:
-        thin = Predictive(
-            sampled.likelihood,
-            sampled.eta[atoms],
-            {k: v[atoms] for k, v in sampled.aux.items()},
-            sampled.given,
-        )
-    if len(part) < len(rows):
-        note = f"{len(part):,} of {len(rows):,} observations are shown"
-    else:
-        note = ""
-    if weights is None:
-        w = np.ones(len(part))
-    else:
-        w = weights[part]
-    y = model.design.observed[rows[part]]
+    note = ""
+    if len(part) < len(every_row):
+        note = f"{len(part):,} of {len(every_row):,} observations are shown"
+    w = np.ones(len(part)) if weights is None else weights[part]
+    y = model.design.observed[rows]
     likelihood = model.likelihood
-    if isinstance(likelihood, OfClasses):
-        tally = likelihood.tally(y)
-    else:
-        tally = None
-    labels = row_labels(None, model.design)[rows[part]]
-    return Observations(likelihood.drawn(y), thin.mean(), w, thin, note, tally, labels)
+    tally = likelihood.tally(y) if isinstance(likelihood, OfClasses) else None
+    drawn = likelihood.drawn(y)
+    return Observations(rows, drawn, distribution.mean(), w, distribution, note, tally)
 
 
-def observed_quantile_residuals(fit: Fit, seen: Observations) -> Array:
-    """Phi^-1 of the predictive distribution function at y, standard normal when the model is right.
-
-    For counts the value is drawn between P(Y < y) and P(Y <= y) (Dunn & Smyth 1996), with the seed of the fit.
-    """
-    upper = seen.predictive.cdf(seen.y)
-    if isinstance(seen.predictive.likelihood, UnivariateLikelihood) and isinstance(
-        seen.predictive.likelihood.support, str
-    ):
-        u = upper
-    else:
-        lower = seen.predictive.cdf(seen.y - 1.0)
-        u = lower + (upper - lower) * np.random.default_rng([fit.seed, 3]).random(
-            len(upper)
-        )
-    return ndtri(np.clip(u, _EDGE, 1.0 - _EDGE))
-
-
-def beyond(seen: Observations, z: Array) -> str:
-    """Count the quantile residuals beyond double precision and name their rows; "" for none."""
-    outside = np.flatnonzero(np.abs(z) >= ndtri(1.0 - _EDGE) - 1e-6)
-    if not len(outside):
-        return ""
-    if seen.labels is None:
-        labels = np.arange(len(z))
-    else:
-        labels = seen.labels
-    rows = ", ".join(str(v) for v in labels[outside[:5]]) + (
-        ", …" if len(outside) > 5 else ""
-    )
-    return f"{len(outside)} beyond ±{ndtri(1.0 - _EDGE):.1f} drawn there (row{'s' * (len(outside) > 1)} {rows})"
+def beyond(z: Array) -> str:
+    """Count the quantile residuals beyond double precision; "" for none."""
+    edge = ndtri(1.0 - _EDGE)
+    count = np.count_nonzero(np.abs(z) >= edge - 1e-6)
+    return f"{count} beyond ±{edge:.1f} drawn there" if count else ""
 
 
 def normal_order(n: int, prob: float) -> tuple[Array, Array, Array]:

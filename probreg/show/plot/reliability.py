@@ -188,7 +188,7 @@ def forecasts_of_fit(fit: Fit, seen: Observations) -> tuple[list[Forecasts], str
     response = fit.model.design.response
     if not isinstance(likelihood, OfClasses) or seen.tally is None:
         raise Incompatible(
-            f"no class probabilities of {likelihood.named} response: use plot.residuals(fit)"
+            f"no class probabilities of {likelihood.named} response: use plot.diagnose(fit)"
         )
     n, K = seen.tally.shape
     weights = (seen.tally * seen.weights[:, None]).ravel()
@@ -229,12 +229,19 @@ def _draw_reliability(top: Any, below: Any, panel: Forecasts, prob: float) -> No
     below.locator_params(axis="y", nbins=3, integer=True)
 
 
-def draw_shares(ax: Any, decomposition: Decomposition, prob: float, look: Mark) -> None:
+def draw_shares(
+    ax: Any,
+    decomposition: Decomposition,
+    prob: float,
+    look: Mark,
+    title: str | None = None,
+) -> None:
     """Draw observed shares against forecasts, the diagonal, and the bars of shares that agree with their forecasts."""
     lower, upper = consistent(decomposition, prob)
     ax.plot([0, 1], [0, 1], color=GREY, linewidth=0.9, linestyle=DASHED, zorder=1)
     ax.vlines(decomposition.forecast, lower, upper, color=LIGHT, linewidth=7, zorder=0)
     style = {"color": look.color, "markerfacecolor": look.fill, "zorder": 3}
+    style["label"] = title
     ax.plot(decomposition.forecast, decomposition.observed, look.marker, markersize=5, linestyle=look.line, linewidth=0.9, **style)  # fmt: skip
     ax.set_xlim(-0.03, 1.03)
 

@@ -1,5 +1,6 @@
 """Coefficients along the scale of a prior, and the criterion that chooses the scale."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +12,6 @@ from probreg.show.plot.style import (
     GREY,
     INK,
     LIGHT,
-    SMALL,
     Size,
     footnote,
     label,
@@ -30,7 +30,6 @@ Array = np.ndarray
 ALL = 8  # columns up to which all are named
 FEW = 6  # named columns among more: those with the largest coefficients
 _PANELS = 6  # outcomes
-_LINE = 0.155  # inches from one name to the next
 _CRITERIA = {
     "cv": "held-out {loss}\nper observation",
     "loo": "leave-one-out {loss}\nper observation",
@@ -90,12 +89,10 @@ def path(
     shown = outcomes[:_PANELS]
     height = (4.1 if len(shown) == 1 else 2.9) * len(shown)
     fig, axes = paper(len(shown), 1, size=(7.6, height), figsize=figsize, sharex=True)
-    gap = _LINE * len(shown) / (0.77 * fig.get_figheight())
     for k, ax in enumerate(axes[:, 0]):
         labelled = _columns_to_name(found.scales, curves[:, :, k], scale)
-        _draw_curves(ax, found.scales, curves[:, :, k], ends[0, :, k], labelled)
-        names = [model.design.columns[columns[j]] for j in labelled]
-        _draw_names(ax, curves[-1, labelled, k], names, gap)
+        names = {j: shorten(model.design.columns[columns[j]], 26) for j in labelled}
+        _draw_curves(ax, found.scales, curves[:, :, k], ends[0, :, k], names)
         if scale is not None:
             ax.axvline(scale, color=INK, linewidth=1.0, linestyle=DASHED, zorder=1)
         title = shorten(shown[k]) if len(outcomes) > 1 else None
@@ -104,6 +101,7 @@ def path(
     x = "factor on the scales of the prior: left its centre, right maximum likelihood"
     label(axes[-1, 0], x=x)
     _draw_degrees(axes[0, 0], found.scales, found.data["df"].values)
+    top_legend(fig, axes[0, 0])
     footnote(fig, _describe_path(found, len(columns), scale, len(outcomes)))
     return fig
 
@@ -131,9 +129,10 @@ def _columns_to_name(scales: Array, curves: Array, scale: float | None) -> Array
 
 
 def _draw_curves(
-    ax: Any, scales: Array, curves: Array, ends: Array, labelled: Array
+    ax: Any, scales: Array, curves: Array, ends: Array, names: Mapping[int, str]
 ) -> None:
-    """Draw grey curves first, then those with names, each joined to its maximum likelihood estimate."""
+    """Draw grey curves first, then those with names, each with a mark at its maximum likelihood estimate."""
+    labelled = list(names)
     ax.set_xscale("log")
     ax.axhline(0.0, color=GREY, linewidth=0.9, zorder=0)
     ax.plot(
@@ -142,13 +141,11 @@ def _draw_curves(
     right = scales[-1] * (scales[-1] / scales[0]) ** 0.025
     for number, j in enumerate(labelled):
         look = mark(number)
-        line = {"color": look.color, "zorder": 3}
-        ax.plot(scales, curves[:, j], linestyle=look.line, linewidth=1.6, **line)
+        style = {"color": look.color, "linestyle": look.line, "linewidth": 1.6}
+        ax.plot(scales, curves[:, j], label=names[j], zorder=3, **style)
+        style = {"markerfacecolor": look.fill, "markersize": 4.5, "clip_on": False}
         if np.isfinite(ends[j]):
-            join = [scales[-1], right], [curves[-1, j], ends[j]]
-            ax.plot(*join, linewidth=0.6, **line)
-            style = {"markerfacecolor": look.fill, "markersize": 4.5, "clip_on": False}
-            ax.plot([right], [ends[j]], look.marker, **style, **line)
+            ax.plot([right], [ends[j]], look.marker, color=look.color, **style)
     ax.set_xlim(scales[0], right)
     # the frame contains the named curves and their ends; grey ones may leave it
     values = np.r_[curves[:, labelled].ravel(), ends[labelled], 0.0]
@@ -156,28 +153,6 @@ def _draw_curves(
     high = float(np.nanmax(values))
     pad = 0.06 * ((high - low) or 1.0)
     ax.set_ylim(low - pad, high + pad)
-
-
-def _draw_names(ax: Any, values: Array, names: list[str], gap: float) -> None:
-    """Write names at the right, at the ends of their curves, at least `gap` of the height apart."""
-    low, high = ax.get_ylim()
-    y = np.clip((np.nan_to_num(values) - low) / (high - low), 0.0, 1.0)
-    for i in range(1, len(y)):
-        y[i] = min(y[i], y[i - 1] - gap)
-    for i in range(len(y) - 1, -1, -1):
-        y[i] = max(y[i], y[i + 1] + gap if i + 1 < len(y) else 0.0)
-    style: dict[str, Any] = {
-        "xycoords": "axes fraction",
-        "xytext": (9, 0),
-        "textcoords": "offset points",
-        "va": "center",
-        "annotation_clip": False,
-    }
-    for number, (height, name) in enumerate(zip(y, names)):
-        pale = number % 6 in (3, 5)  # colours too light for letters
-        color = INK if pale else mark(number).color
-        text = shorten(name, 26)
-        ax.annotate(text, (1.0, height), fontsize=SMALL, color=color, **style)
 
 
 def _draw_degrees(ax: Any, scales: Array, df: Array) -> None:

@@ -19,18 +19,15 @@ from probreg.comparison.same_question import fits_by_name
 from probreg.data.formula.variables import categories
 from probreg.errors import DataError
 from probreg.fits.fit import Fit
-from probreg.inference.base import has_chains
 from probreg.show.report.answer import answer
 from probreg.show.report.facts import findings, method_facts, model_facts
-from probreg.show.report.groups import fits_of_groups, groups_section
 from probreg.show.report.pictures import (
     coefficients_picture,
     curve_picture,
     diagnostic_pictures,
+    effects_pictures,
     influence_picture,
     judged_fit,
-    mixing_summary,
-    predictive_accuracy,
     versions,
 )
 from probreg.show.report.tables import predictions_table
@@ -41,7 +38,6 @@ from probreg.tables import Table
 SECTIONS = {
     "answer": "Answer",
     "predictions": "Predictions",
-    "groups": "Groups",
     "model": "Model",
     "checks": "Checks of the model",
     "comparison": "Comparison of the fits",
@@ -88,7 +84,7 @@ def report(
     text : str, optional
         Your own words, after the title; an empty line ends a paragraph.
     sections : str or list of str, optional
-        Sections to include, in this order: "answer", "predictions", "groups", "model", "checks", "comparison", "diagnostics",
+        Sections to include, in this order: "answer", "predictions", "model", "checks", "comparison", "diagnostics",
         "method", "versions".
     effects : str, list of str, or mapping, optional
         The variables of the effect sentences, or a mapping from them to their moves as in `comparisons`, such as
@@ -149,14 +145,13 @@ def render(
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     several = fits_by_name([fits] if isinstance(fits, Fit) else fits, "report")
-    chosen = _parse_sections(sections, predict, several)
+    chosen = _parse_sections(sections, predict, len(several))
     comparison = compare(several, prob, guarantee=guarantee)
     first = next(iter(several.values())).model
     # Only what is shown is computed.
     rendered: dict[str, Any] = {
         "answer": lambda: _answer(several, comparison, effects, data),
         "predictions": lambda: predictions_table(several, predict, prob),
-        "groups": lambda: groups_section(comparison),
         "model": lambda: {
             "facts": model_facts(several),
             "pictures": influence_picture(several),
@@ -165,7 +160,7 @@ def render(
             {name: _before(fit) for name, fit in several.items()}
         ),
         "comparison": lambda: _comparison(comparison),
-        "diagnostics": lambda: _diagnostics(several, prob),
+        "diagnostics": lambda: _diagnostics(several),
         "method": lambda: {"facts": method_facts(several), "notes": comparison.notes},
         "versions": versions,
     }
@@ -185,15 +180,10 @@ def render(
     )
 
 
-def _parse_sections(sections: Any, predict: Any, fits: Mapping[str, Fit]) -> list[str]:
+def _parse_sections(sections: Any, predict: Any, n_fits: int) -> list[str]:
     """The names of the sections, in their order."""
-    grouped = bool(fits_of_groups(fits))
     if sections is None:
-        idle = {
-            "predictions": predict is None,
-            "groups": not grouped,
-            "comparison": len(fits) == 1,
-        }
+        idle = {"predictions": predict is None, "comparison": n_fits == 1}
         return [name for name in SECTIONS if not idle.get(name, False)]
     if isinstance(sections, str):
         names = [sections]
@@ -205,10 +195,6 @@ def _parse_sections(sections: Any, predict: Any, fits: Mapping[str, Fit]) -> lis
     if "predictions" in names and predict is None:
         raise DataError(
             "sections has 'predictions', which needs rows: pass predict={'a name': {'x': 1.0}}"
-        )
-    if "groups" in names and not grouped:
-        raise DataError(
-            "sections has 'groups', and no fit has effects that vary by a group, such as (1 | g) of a formula"
         )
     return names
 
@@ -228,7 +214,8 @@ def _answer(
         requested = list(effects or [])
     numeric = [v for v in requested if v not in categories(fit.model.design)]
     pictures = [
-        curve_picture(fits, comparison.prob, data, numeric[0] if numeric else None)
+        curve_picture(fits, comparison.prob, data, numeric[0] if numeric else None),
+        *effects_pictures(fits, comparison.prob),
     ]
     return {
         "by": name if len(fits) > 1 else "",
@@ -276,16 +263,10 @@ def _comparison(comparison: Comparison) -> dict[str, Any]:
     }
 
 
-def _diagnostics(fits: Mapping[str, Fit], prob: float) -> dict[str, Any]:
+def _diagnostics(fits: Mapping[str, Fit]) -> dict[str, Any]:
     return {
         "findings": findings({name: _after(fit) for name, fit in fits.items()}),
-        "pictures": diagnostic_pictures(fits, prob),
-        "mixing": [
-            mixing_summary(name, fit)
-            for name, fit in fits.items()
-            if has_chains(fit.method, fit.solution)
-        ],
-        "accuracy": predictive_accuracy(fits),
+        "pictures": diagnostic_pictures(fits),
     }
 
 

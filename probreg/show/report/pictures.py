@@ -1,39 +1,28 @@
-"""The pictures of a report, each as an image inside the page with a caption and alternative text.
-
-It also has the diagnostics of draws: R-hat, effective sample sizes, divergent steps, predictive accuracy.
-"""
+"""The pictures of a report, each as an image inside the page with a caption and alternative text."""
 
 import base64
 import platform
 from collections.abc import Callable, Mapping
+from functools import partial
 from importlib.metadata import version
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
 from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.fits.fit import Fit
-from probreg.fits.leave_one_out import FEWEST
 from probreg.inference.base import has_chains, has_effects
-from probreg.inference.sampling.convergence import R_HAT
-from probreg.likelihoods import OfClasses, OfTrials
+from probreg.inference.varying import effects_of_groups
+from probreg.likelihoods import OfClasses
 from probreg.show.plot.chains import rank, trace
 from probreg.show.plot.coefficients import coefficients
+from probreg.show.plot.diagnose import diagnose
+from probreg.show.plot.effects import effects
 from probreg.show.plot.fitted import fitted
-from probreg.show.plot.leverage import leverage
 from probreg.show.plot.prior_weight import columns_to_draw, prior_weight
-from probreg.show.plot.reliability import reliability
-from probreg.show.plot.residuals import residuals
-from probreg.tables import Table
-from probreg.tables.formats import format_digits
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-ESS = 400.0  # Vehtari et al. 2021
-# numbers in a pointwise log likelihood that is still quick to smooth
-_MOST = 20_000_000
 _LIBRARIES = (
     "probreg",
     "numpy",
@@ -44,92 +33,6 @@ _LIBRARIES = (
     "arviz",
     "matplotlib",
 )
-
-
-class Mixing(NamedTuple):
-    """The diagnostics of one Markov chain Monte Carlo run."""
-
-    name: str
-    sentence: str
-    good: bool
-    table: Table
-
-
-def mixing_summary(name: str, fit: Fit) -> Mixing:
-    """R-hat and effective sample sizes per parameter, and a sentence about the worst of them."""
-    import pandas as pd
-
-    summary = fit.summary()[["mean", "sd", "ess_bulk", "ess_tail", "r_hat"]]
-    frame = pd.DataFrame(summary).assign(
-        mcse=summary["sd"] * summary["ess_bulk"] ** -0.5
-    )
-    formats = {
-        "mcse": format_digits(2),
-        "ess_bulk": "{:.0f}".format,
-        "ess_tail": "{:.0f}".format,
-        "r_hat": "{:.3f}".format,
-    }
-    worst = float(frame["r_hat"].max())
-    smallest = float(frame[["ess_bulk", "ess_tail"]].min().min())
-    posterior = fit.solution.posterior
-    divergent = int(np.sum(posterior.stats.get("diverging", 0)))
-    chains, draws = posterior["beta"].shape[:2]
-    steps = f"{divergent} divergent steps; " if "diverging" in posterior.stats else ""
-    sentence = (
-        f"{chains} chains of {draws} draws; {steps}largest R-hat {worst:.3f} (good up to {R_HAT}); "
-        f"smallest effective sample size {smallest:.0f} (good from {ESS:.0f})."
-    )
-    good = worst <= R_HAT and smallest >= ESS and not divergent
-    return Mixing(name, sentence, good, Table.from_pandas(frame, formats=formats))
-
-
-class Accuracy(NamedTuple):
-    """Expected log predictive density by leave-one-out, and the fits for which it cannot be computed."""
-
-    table: Table
-    remarks: list[str]
-
-
-def predictive_accuracy(fits: Mapping[str, Fit]) -> Accuracy | None:
-    """PSIS-LOO of every posterior (Vehtari, Gelman & Gabry 2017); None if there is no posterior."""
-    import pandas as pd
-
-    rows: dict[str, dict[str, float]] = {}
-    remarks: list[str] = []
-    for name, fit in fits.items():
-        if fit.target != "posterior":
-            continue
-        reason = _obstacle(fit)
-        if reason is not None:
-            remarks.append(f"{name}: {reason}")
-            continue
-        loo = fit.loo()
-        rows[name] = {
-            "elpd": loo.elpd,
-            "SE": loo.se,
-            "effective parameters": loo.p,
-            "observations": loo.n_data_points,
-            "Pareto k above 0.7": int((np.asarray(loo.pareto_k) > 0.7).sum()),
-        }
-    if not rows and not remarks:
-        return None
-    frame = pd.DataFrame.from_dict(rows, orient="index")
-    table = Table.from_pandas(frame, number="{:.2f}".format)
-    return Accuracy(table, remarks)
-
-
-def _obstacle(fit: Fit) -> str | None:
-    if "log_likelihood" not in fit.tree.children:
-        return f"leave-one-out cannot be computed, since {fit.model.design.rows_absent}"
-    if "weights" in fit.tree["constant_data"].data_vars:
-        return "leave-one-out is left out here: weights stand for more observations than are written out"
-    draws = fit.solution.posterior.count
-    if draws < FEWEST:
-        return f"leave-one-out needs {FEWEST} draws or more, and this fit has {draws}"
-    size = fit.tree["log_likelihood"]["y"].size
-    if size > _MOST:
-        return f"leave-one-out is left out here for its size; fit.loo() computes it from {size:,} numbers"
-    return None
 
 
 def versions() -> list[tuple[str, str]]:
@@ -157,22 +60,13 @@ def curve_picture(
     fits: Mapping[str, Fit], prob: float, data: Any, variable: str | None
 ) -> Shown:
     """The fitted curve over the data, along `variable` or the clearest one."""
-    fit = next(iter(fits.values()))
-    share = f"{100 * prob:g} %"
-    likelihood = fit.model.likelihood
-    if likelihood.outcomes:
-        caption = f"Probability of each class with its {share} interval; markers are observed shares in bins of rows, whatever their other columns."
-    elif isinstance(likelihood, OfTrials):
-        caption = f"Probability of a success with its {share} interval; a circle is the share of a row, larger for more trials."
-    elif isinstance(likelihood, OfClasses):
-        caption = f"Probability of the event with its {share} interval, over the data."
-    elif (
-        fit.model.design.weight_kind == "sampling"
-    ):  # under which there is no interval of a new observation
-        caption = f"{likelihood.centre.capitalize()} with its {share} interval, over the data."
-    else:
-        caption = f"{likelihood.centre.capitalize()} with its {share} interval (dark) and that of a new observation (light), over the data."
-    alt = f"Fitted curve of {fit.model.design.response} for {', '.join(fits)}"
+    likelihood = next(iter(fits.values())).model.likelihood
+    quantity = likelihood.centre.capitalize()
+    if isinstance(likelihood, OfClasses):
+        quantity = "Probability"
+    caption = f"{quantity} with its {100 * prob:g} % interval, over the data."
+    response = next(iter(fits.values())).model.design.response
+    alt = f"Fitted curve of {response} for {', '.join(fits)}"
     return picture_of(
         "Fitted curve",
         caption,
@@ -189,6 +83,21 @@ def coefficients_picture(fits: Mapping[str, Fit], prob: float) -> Shown:
         f"Estimates and {share} intervals of {', '.join(fits)}, one panel per parameter"
     )
     return picture_of("Coefficients", caption, alt, lambda: coefficients(fits, prob))
+
+
+def effects_pictures(fits: Mapping[str, Fit], prob: float) -> list[Shown]:
+    """Draw the effects of each grouping factor of the main fit among those with effects by group."""
+    grouped = {name: fit for name, fit in fits.items() if has_effects(fit.model)}
+    if not grouped:
+        return []
+    name, fit = judged_fit(grouped)
+    caption = f"{name}: deviations from the coefficient that all groups share, with {100 * prob:g} % intervals."
+    pictures = []
+    for group in effects_of_groups(fit.model):
+        title = f"Effects of {group}"
+        draw = partial(effects, fit, group, prob)
+        pictures.append(picture_of(title, caption, f"{title} by {name}", draw))
+    return pictures
 
 
 def influence_picture(fits: Mapping[str, Fit]) -> list[Shown]:
@@ -213,52 +122,16 @@ def influence_picture(fits: Mapping[str, Fit]) -> list[Shown]:
     return [picture_of(title, caption, alt, lambda: prior_weight(fit))]
 
 
-def diagnostic_pictures(fits: Mapping[str, Fit], prob: float) -> list[Shown]:
-    """Draw the agreement with the data, the leverage, and the chains if there are any."""
-    judged, fit = judged_fit(fits)
-    if fit.model.likelihood.outcomes or fit.model.likelihood.binary:
-        caption = f"{judged}: observed shares against predicted probabilities, in bins; right when on the diagonal. The rows are those of the fit, which flatters it."
-        pictures = [
-            picture_of(
-                "Calibration",
-                caption,
-                f"Calibration of {judged}",
-                lambda: reliability(fit, prob=prob),
-            )
-        ]
-    else:
-        caption = f"{judged}: left, residuals against fitted means with a smooth, level at zero when the mean is right. Right, quantile residuals, on the line when the distribution is right."
-        pictures = [
-            picture_of(
-                "Residuals",
-                caption,
-                f"Residuals and normal quantiles of {judged}",
-                lambda: residuals(fit),
-            )
-        ]
-    pictures += _leverage_figure(fits)
-    for name, single_fit in fits.items():
-        if has_chains(single_fit.method, single_fit.solution):
-            pictures += _chains(name, single_fit)
+def diagnostic_pictures(fits: Mapping[str, Fit]) -> list[Shown]:
+    """Draw the diagnostics of the main fit, and the chains of each fit that has them."""
+    name, fit = judged_fit(fits)
+    caption = f"{name}, at the rows of the fit: residuals are level at zero when the mean is right, quantiles and calibration on the line when the distribution is right."
+    alt = f"Diagnostic pictures of {name}"
+    pictures = [picture_of("Diagnostics", caption, alt, lambda: diagnose(fit))]
+    for name, each_fit in fits.items():
+        if has_chains(each_fit.method, each_fit.solution):
+            pictures += _chains(name, each_fit)
     return pictures
-
-
-def _leverage_figure(fits: Mapping[str, Fit]) -> list[Shown]:
-    """Draw the leverage of the first point estimate that has one."""
-    good = (
-        (n, f) for n, f in fits.items() if f.target == "mode" and f.solution.status.good
-    )
-    name, fit = next(good, ("", None))
-    if fit is None or not 0 < fit.model.design.n <= _MANY:
-        return []
-    caption = f"{name}: rows that fit badly stand high or low, rows that pull the fit stand to the right; the curves are of equal Cook's distance."
-    shown = picture_of(
-        "Leverage",
-        caption,
-        f"Studentised residuals against leverage of {name}",
-        lambda: leverage(fit),
-    )
-    return [shown] if shown.source else []
 
 
 def _chains(name: str, fit: Fit) -> list[Shown]:
