@@ -10,7 +10,7 @@ from probreg.comparison.same_question import differing_terms, shorten_names
 from probreg.data import Design
 from probreg.data.rows import full_weights
 from probreg.fits.fit import Fit
-from probreg.inference.base import has_chains, has_effects
+from probreg.inference.base import has_effects
 from probreg.inference.uncertainty.covariance import reported_words
 from probreg.inference.varying import OF_EFFECTS
 from probreg.model.model import Model
@@ -178,11 +178,7 @@ def summary(fit: Fit) -> str:
 def has_monte_carlo_error(fit: Fit) -> bool:
     """Return whether the numbers of this fit have Monte Carlo error: chains, weighted draws or replicates."""
     s = fit.solution
-    return (
-        has_chains(fit.method, fit.solution)
-        or "mcse_mean" in s.stats
-        or s.replicates is not None
-    )
+    return fit.method.makes_chains or "mcse_mean" in s.stats or s.replicates is not None
 
 
 def _covariance_kind(fit: Fit) -> str:

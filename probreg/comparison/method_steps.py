@@ -13,7 +13,6 @@ from probreg.comparison.prior_terms_by_entry import PriorSide
 from probreg.fits.fit import Fit, fit as fit_model
 from probreg.fits.inference_data import reported_coefficients
 from probreg.inference import Conjugate, Quadrature, Status
-from probreg.inference.base import has_chains
 from probreg.inference.uncertainty.covariance import reported_words
 from probreg.model.model import Model
 
@@ -207,7 +206,7 @@ def monte_carlo_error(fit: Fit, aux: tuple[str, ...]) -> tuple[Array, Array]:
     stats = fit.solution.stats
     if "mcse_mean" in stats:
         return np.full(size, stats["mcse_mean"]), np.full(size, stats["mcse_sd"])
-    if not has_chains(fit.method, fit.solution):
+    if not fit.method.makes_chains:
         return np.zeros(size), np.zeros(size)
     table = fit.summary()
     keys = (*range(fit.coef.size), *aux)
@@ -246,7 +245,7 @@ def error_of_log_sd(draws: Array) -> float:
 
 def _r_hats(fit: Fit) -> list[float]:
     """Return R-hat of every parameter of a posterior sampled by chains; empty for other fits."""
-    if not has_chains(fit.method, fit.solution):
+    if not fit.method.makes_chains:
         return []
     return list(fit.summary()["r_hat"])
 

@@ -53,7 +53,6 @@ from probreg.fits.statistics import FitStatistics
 from probreg.inference import METHODS, Method, MethodName, Status
 from probreg.inference.base import (
     covariance_of_reported,
-    has_chains,
     method_obstacle,
     reported_coefficients,
     with_found_scales,
@@ -1442,7 +1441,7 @@ def fit(
             from probreg.inference.uncertainty.covariance import with_sandwich
 
             solution = with_sandwich(model, solution)
-        if has_chains(chosen, solution):
+        if chosen.makes_chains:
             solution = with_convergence_status(model, solution)
         solution = with_served_lengths(model, solution)
     if stats:

@@ -30,7 +30,6 @@ from probreg.fits.smooth_functions import describe_smooths
 from probreg.fits.statistics import FitStatistics
 from probreg.fits.variance_shares import effective_of_terms, variance_shares
 from probreg.inference.base import (
-    has_chains,
     has_effects,
     reported_estimate,
     reported_marginals,
@@ -138,7 +137,7 @@ def summary_table(fit: FitStatistics, coef: Array, options: Asked) -> Summary:
         row["lower"], row["upper"] = options.interval.aux_ends(name, options.prob)
         index = ("", name) if fit.model.likelihood.outcomes else name
         table.loc[index, :] = [row.get(c, np.nan) for c in columns]
-    if has_chains(fit.method, fit.solution):
+    if fit.method.makes_chains:
         for name, values in mixing_measures(fit.model, fit.solution).items():
             table[name] = values
     if is_posterior:

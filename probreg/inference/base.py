@@ -102,11 +102,6 @@ class Draws:
         return self.values[name]
 
     @property
-    def by_chain(self) -> bool:
-        """Whether Markov chains made the draws; they count divergent steps."""
-        return "diverging" in self.stats
-
-    @property
     def count(self) -> int:
         """Chains times draws."""
         return self["beta"].shape[0] * self["beta"].shape[1]
@@ -310,8 +305,6 @@ class Method(ABC):
     # its draws are Markov chains, with R-hat, effective sample sizes, traces and a
     # convergence status
     makes_chains: ClassVar[bool] = False
-    # its draws are Markov chains for some models; the statistics of the draws record it
-    may_make_chains: ClassVar[bool] = False
     # False for a classifier, because its coefficients do not determine P(y)
     probabilities: ClassVar[bool] = True
     # it rebuilds the columns of a process at other lengths, or delegates to a method
@@ -355,16 +348,6 @@ class Method(ABC):
         raise Incompatible(
             f"{self.name} has no guarantee for its steps; lms and perceptron have one. pr.guarantee(fit) bounds the risk of any fit"
         )
-
-
-def has_chains(method: Method, solution: Solution) -> bool:
-    """Whether Markov chains made the draws, either always for this method or for this
-    model."""
-    return method.makes_chains or (
-        method.may_make_chains
-        and solution.draws is not None
-        and solution.draws.by_chain
-    )
 
 
 def with_proper_correlations(model: Model) -> tuple[Model, tuple[Note, ...]]:

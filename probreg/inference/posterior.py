@@ -18,8 +18,7 @@ from probreg.inference.base import (
     with_proper_correlations,
 )
 from probreg.inference.exact.conjugate import Conjugate
-from probreg.inference.exact.evidence_problem import EvidenceProblem
-from probreg.inference.exact.integrate import MOST, Integrate, dimensions
+from probreg.inference.exact.integrate import Integrate
 from probreg.inference.exact.quadrature import Quadrature
 from probreg.inference.modes.existence import multimodality_cause
 from probreg.inference.notes import Note, Topic, routine_note
@@ -154,9 +153,6 @@ class Posterior(Method):
     ) -> Resolved | None:
         """Return the solution of integrate if it is good enough; otherwise add to `reasons` why not."""
         try:
-            reason = _integration_obstacle(self.nodes, model)
-            if reason is not None:
-                raise Incompatible(reason)
             solution = _attempt(self.nodes, model, rng)
         except (ProbregError, np.linalg.LinAlgError) as error:
             reasons.append(str(error))
@@ -209,12 +205,6 @@ class Posterior(Method):
 
     def _verdict(self, model: Model, solution: Solution) -> tuple[bool, str]:
         """Return whether the solution of integrate is good enough, and the reason."""
-        if solution.posterior.by_chain:
-            return (
-                solution.status.good,
-                "integrate sampled the scales, with beta integrated"
-                + ("" if solution.status.good else f", and {solution.detail}"),
-            )
         stats = solution.stats
         k = stats.get("k_hat_joint", stats["k_hat"])
         ess = stats.get("ess_joint", stats["ess"])
@@ -245,25 +235,13 @@ def _rebuilds_columns(model: Model) -> bool:
     )
 
 
-def _integration_obstacle(nodes: Integrate, model: Model) -> str | None:
-    """Return why integrate would give an unchecked approximation, before it makes
-    draws, or None."""
-    if model.likelihood.least_squares or method_obstacle(nodes, model) is not None:
-        return None
-    count = dimensions(EvidenceProblem(model, per_column=False, method=nodes.name))
-    if count <= MOST:
-        return None
-    return f"integrate weights draws of at most {MOST} unknown scales with this likelihood, and this model has {count}"
-
-
 def _too_large_to_weigh(model: Model, solution: Solution) -> bool:
     """Whether the number of effects by group alone prevents importance weights, in
     integrate and in importance."""
-    weighed = solution.posterior.by_chain or "k_hat_joint" in solution.stats
     return (
         bool(model.design.recipe.grouped)
         and solution.status is Status.UNWEIGHED
-        and not weighed
+        and "k_hat_joint" not in solution.stats
     )
 
 

@@ -11,7 +11,6 @@ from probreg.fits.fit import Fit
 from probreg.fits.inference_data import reported_coefficients
 from probreg.fits.residuals import noiseless as noiseless, reachable as reachable
 from probreg.inference import Status
-from probreg.inference.base import has_chains
 from probreg.inference.modes.newton_method import Newton
 from probreg.likelihoods import OfClasses, OfTrials
 from probreg.registry import Registry
@@ -127,7 +126,7 @@ def other_spread(fit: Fit, *, overdispersed: bool = True) -> str:
 
 def chains_obstacle(fit: Fit) -> str | None:
     """Return why a diagnostic of Markov chains does not apply to a fit, or None."""
-    if has_chains(fit.method, fit.solution):
+    if fit.method.makes_chains:
         return None
     return f"the draws of {fit.method.name} are independent, without Markov chains"
 

@@ -7,7 +7,6 @@ first order.
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
@@ -16,21 +15,12 @@ from probreg.inference.covariance import ArrowCovariance
 from probreg.inference.exact.arrow_laplace import ArrowLaplaceSurface, ArrowMode
 from probreg.inference.exact.arrow_roots import Parts
 from probreg.inference.exact.arrow_surface import ArrowNodes, ArrowSurface
+from probreg.inference.exact.latent_groups import NodeMixture
 from probreg.numerics.linalg import Arrow
 
 _LOG_2PI = float(np.log(2.0 * np.pi))
 _RANK = 1e-14  # relative to the largest: smallest variance of an axis that is kept
 _DRAWS = 32 * 2**20  # bytes of factors in memory at once for draws
-
-
-class ArrowPosterior(NamedTuple):
-    """A mixture over nodes: draws of the coefficients, and exact moments."""
-
-    beta: Array  # (draws, p)
-    mean: Array  # (p,)
-    covariance: ArrowCovariance
-    node_mean: Array  # (S, p)
-    node_sd: Array  # (S, p)
 
 
 def posterior_by_arrow(
@@ -39,7 +29,7 @@ def posterior_by_arrow(
     weight: Array,
     chosen: Array,
     rng: np.random.Generator,
-) -> ArrowPosterior:
+) -> NodeMixture:
     """Return the posterior for a Gaussian likelihood at nodes theta (S, d) with
     weights, with draws at the nodes `chosen`."""
     p = surface.model.shape[0]
@@ -83,7 +73,7 @@ def posterior_by_arrow(
     covariance = ArrowCovariance(
         frame, 1, places=layout.places, blocks=_roots_of(spread), low=low
     )
-    return ArrowPosterior(beta, centre, covariance, mean, np.sqrt(sd))
+    return NodeMixture(beta, centre, covariance, weight, mean, np.sqrt(sd))
 
 
 def _axes(surface: ArrowSurface, nodes: ArrowNodes) -> tuple[Array, Array]:

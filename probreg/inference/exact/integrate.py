@@ -3,9 +3,8 @@ scales, the scales by weighted nodes.
 
 p(beta, theta | y) = p(beta | theta, y) p(theta | y), theta the logs of the scales and of sigma. The first factor is normal
 (for other likelihoods than the Gaussian approximately, with weights). The second is
-known up to a constant, because the evidence p(y | theta) integrates over beta. Up to 8
-dimensions weighted low-discrepancy nodes replace a Markov chain; in more dimensions
-chains run over theta only.
+known up to a constant, because the evidence p(y | theta) integrates over beta. Weighted
+low-discrepancy nodes over at most 8 dimensions replace a Markov chain.
 """
 
 import math
@@ -21,7 +20,6 @@ from probreg.inference.base import (
     Method,
     Resolved,
     Solution,
-    Status,
     improper_aux,
     with_proper_correlations,
 )
@@ -36,7 +34,6 @@ from probreg.inference.exact.nodes import (
     Proposal,
     proposal_about,
     proposal_of,
-    sample_nodes,
     weight_nodes,
 )
 from probreg.inference.modes.closed_form import (
@@ -44,17 +41,14 @@ from probreg.inference.modes.closed_form import (
     posterior_given_sigma,
     require_full_rank,
 )
-from probreg.inference.sampling.convergence import with_convergence_status
 from probreg.inference.sampling.importance import (
     reliable,
 )
-from probreg.inference.sampling.sampler import SamplerSettings
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import Model
 from probreg.numerics.linalg import one_blas_thread
 
-MOST = 8  # hyperparameters up to which a few hundred nodes cover their posterior
-_TUNE = 300  # warm-up steps of a chain, in coordinates whitened by the curvature
+_MOST = 8  # hyperparameters up to which a few hundred nodes cover their posterior
 _NODES = 1024  # total, by default
 _FIRST = 16  # first nodes of each chain if each one needs a mode
 _ROUNDS = 3  # repetitions with nodes about the mass of the last ones, while their weights are unreliable
@@ -76,10 +70,7 @@ class Integrate(Method):
     For an exact process of unknown length beta are the values at the distinct rows: off
     the rows each draw continues as the process of its own length.
 
-    Above 8 dimensions theta is sampled by NUTS on the same surface, with the
-    diagnostics of Markov chains. beta given theta is then drawn exactly for a Gaussian
-    likelihood; for others it is normal about the mode, which is not checked, and the
-    status reports this.
+    theta has at most 8 dimensions; NUTS fits models with more unknown scales.
 
     Parameters
     ----------
@@ -90,7 +81,7 @@ class Integrate(Method):
     draws : int
         Draws of each chain.
     chains : int
-        Number of chains, each with its own nodes or a Markov chain.
+        Number of chains, each with its own nodes.
     max_k : float, optional
         The largest k-hat, by default min(1 - 1 / log10 S, 0.7) for S nodes.
 
@@ -121,7 +112,6 @@ class Integrate(Method):
     name = "integrate"
     likelihood = SmoothLikelihood
     target = "posterior"
-    may_make_chains = True
     rebuilds = True
 
     def __post_init__(self) -> None:
@@ -150,6 +140,9 @@ class Integrate(Method):
                         f"integrate: the {subject} of {problem.named(group)} has an improper prior, so the posterior is improper; "
                         f"give a proper one such as {example}, or use evidence"
                     )
+        count = len(problem.groups.priors) + problem.noise
+        if count > _MOST:
+            return f"integrate places nodes over at most {_MOST} unknown scales, and this model has {count}; use nuts"
         return improper_aux(self, model)
 
     def resolve(self, model: Model, rng: np.random.Generator) -> Resolved:
@@ -175,8 +168,6 @@ class Integrate(Method):
                 model.design.moments, PriorRows.of(problem.starting_model.joint), 1.0
             )
             require_full_rank(start, model, self.name)
-        if dimensions(problem) > MOST:
-            return self._by_chains(model, problem, rng)
         nodes = self._weighed(problem, rng)
         if self.max_k is None:
             limit = reliable(nodes.log_weight.size)
@@ -193,20 +184,6 @@ class Integrate(Method):
                 remedy=Remedy("method", "nuts"),
             )
         return solution_at_nodes(model, problem, nodes, self.draws, self.chains, rng)
-
-    def _by_chains(
-        self, model: Model, problem: EvidenceProblem, rng: np.random.Generator
-    ) -> Solution:
-        """Sample theta by Markov chains; a bad status of these takes precedence."""
-        run = SamplerSettings(int(rng.integers(2**31)), self.draws, _TUNE, self.chains)
-        nodes = sample_nodes(problem, problem.maximise(300).theta, run)
-        solution = solution_at_nodes(
-            model, problem, nodes, self.draws, self.chains, rng
-        )
-        verdict = with_convergence_status(
-            model, replace(solution, status=Status.SAMPLED, detail="")
-        )
-        return solution if verdict.status.good else verdict
 
     def _weighed(self, problem: EvidenceProblem, rng: np.random.Generator) -> Nodes:
         proposal = proposal_about(problem, problem.maximise(300).theta)
@@ -256,8 +233,3 @@ class Integrate(Method):
             ):
                 return nodes
             size = n_done
-
-
-def dimensions(problem: EvidenceProblem) -> int:
-    """Return the number of unknown scales, including sigma of a Gaussian likelihood."""
-    return len(problem.groups.priors) + problem.noise

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from probreg.inference.base import Array
+from probreg.inference.covariance import ParameterCovariance
 from probreg.numerics.frame import vec_entries
 from probreg.priors import (
     AuxPrior,
@@ -301,6 +302,17 @@ class EvidenceSurface(ABC):
         """New starts after a search that ended at theta, because `vanished` (d,) scales
         may hide a higher maximum; it started at `start`."""
         return []
+
+
+class NodeMixture(NamedTuple):
+    """A mixture of normals of the coefficients over nodes: draws, and exact moments."""
+
+    beta: Array  # (draws, p)
+    mean: Array  # (p,)
+    covariance: ParameterCovariance
+    weight: Array  # (S,)
+    node_mean: Array  # (S, p)
+    node_sd: Array  # (S, p)
 
 
 class ConditionalNormal(NamedTuple):

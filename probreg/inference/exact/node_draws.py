@@ -34,11 +34,10 @@ from probreg.inference.exact.latent_groups import (
     ConditionalNormal,
     EvidenceSurface,
     LatentGroup,
+    NodeMixture,
     log_prior_of_logs,
 )
-from probreg.inference.exact.nodes import (
-    Nodes,
-)
+from probreg.inference.exact.nodes import Nodes
 from probreg.inference.exact.process_surface import ProcessSurface
 from probreg.inference.exact.rebased_surface import RebasedSurface
 from probreg.inference.notes import Note, Topic, important_note, routine_note
@@ -72,13 +71,7 @@ def solution_at_nodes(
     in each of `chains` chains."""
     total = draws * chains
     names = problem.names
-    if problem.moving:
-        exact = _of_rows
-    elif isinstance(problem.surface, ArrowSurface):
-        exact = _by_arrow
-    else:
-        exact = _exact
-    draw_function = exact if problem.exact else _approximate
+    draw_function = _draw_exactly if problem.exact else _draw_approximately
     result = draw_function(model, problem, nodes, total, rng)
     moments = {a: weighted_moments(v, result.weight) for a, v in result.aux.items()}
     if problem.noise:  # from the nodes, which are more accurate than draws
@@ -95,11 +88,18 @@ def solution_at_nodes(
         name: each[index] for name, each in {"beta": result.beta, **result.aux}.items()
     }
     theta = result.theta[index, : len(problem.groups.priors)]
-    if not problem.exact and nodes.chain_stats is None:
+    if not problem.exact:
         theta = scales_given_coefficients(problem, theta, chosen["beta"], rng)
     values = {**chosen, **problem.natural(np.exp(theta))}
-    stats = {"n": model.design.total, **nodes.worth, **result.stats}
-    if all_proper(model) and (evidence := result.log_evidence) is not None:
+    stats = {
+        "n": model.design.total,
+        "k_hat": nodes.k_hat,
+        "ess": nodes.ess,
+        "nodes": float(nodes.log_weight.size),
+        **result.stats,
+    }
+    evidence = result.log_evidence
+    if evidence is not None and all_proper(model):
         stats["log_evidence"] = float(
             np.logaddexp.reduce(evidence) - np.log(len(evidence))
         )
@@ -110,7 +110,8 @@ def solution_at_nodes(
                 np.std(evidence, ddof=1) / np.sqrt(len(evidence))
             )
     k = model.shape[0] * model.shape[1]
-    text = nodes.words([*names, *(model.unknown if problem.noise else ())])
+    over = ", ".join([*names, *(model.unknown if problem.noise else ())])
+    text = f"k-hat {nodes.k_hat:.2f}; {nodes.log_weight.size:,} nodes over {over} are worth {nodes.ess:,.0f} equal ones"
     return Solution(
         beta=result.mean[:k].reshape(model.shape),
         scale=result.covariance,
@@ -118,7 +119,6 @@ def solution_at_nodes(
         aux_sd={a: moments[a][1] for a in model.unknown},
         draws=Draws(
             {name: chains_of(each, chains) for name, each in values.items()},
-            stats=nodes.chain_stats or {},
             hyper=tuple(names),
             marginals=result.marginals,
         ),
@@ -191,11 +191,6 @@ def _log_density_of_scales(g: LatentGroup, logs: Array, inside: Array) -> Array:
     return log_p + log_prior_of_logs(logs, list(g.hyper.values()))
 
 
-_EXACTLY = routine_note(
-    Topic.SAMPLING, "beta given the scales is drawn from its exact normal distribution"
-)
-
-
 class _NodeResult(NamedTuple):
     """Draws with their weights, and moments of (vec beta, ...), partly exact."""
 
@@ -207,13 +202,13 @@ class _NodeResult(NamedTuple):
     covariance: ParameterCovariance
     stats: dict[str, float]
     notes: tuple[Note, ...]
+    log_evidence: Array | None = None  # (C,), each chain's own estimate
     # of each coefficient, a mixture of normals over the nodes
     marginals: dict[str, Array] | None = None
-    log_evidence: Array | None = None  # (C,), each chain's own estimate
     detail: str = ""  # why the draws are an unchecked approximation
 
 
-def _exact(
+def _draw_exactly(
     model: Model,
     problem: EvidenceProblem,
     nodes: Nodes,
@@ -223,45 +218,66 @@ def _exact(
     """beta given theta is normal; its moments are those of the mixture over the
     nodes."""
     surface = problem.surface
-    assert isinstance(surface, GaussianSurface)
     theta = nodes.theta.reshape(-1, nodes.theta.shape[-1])
     weight = np.exp(nodes.log_weight.ravel())
-    chosen = nodes.drawn(draws, rng)
+    chosen = nodes.draw(draws, rng)
+    if isinstance(surface, ProcessSurface):
+        mixture = _mixture_of_process(surface, theta, weight, chosen, rng)
+    elif isinstance(surface, ArrowSurface):
+        mixture = posterior_by_arrow(surface, theta, weight, chosen, rng)
+    else:
+        assert isinstance(surface, GaussianSurface)
+        mixture = _mixture_of_columns(surface, theta, weight, chosen, rng)
+    return _NodeResult(
+        theta[chosen],
+        mixture.beta[..., None],
+        {model.noise_scale: np.exp(theta[chosen, -1])} if problem.noise else {},
+        np.full(draws, 1.0 / draws),
+        mixture.mean,
+        mixture.covariance,
+        {},
+        (),
+        nodes.log_evidence,
+        {"weight": mixture.weight, "mean": mixture.node_mean, "sd": mixture.node_sd},
+    )
+
+
+def _mixture_of_columns(
+    surface: GaussianSurface,
+    theta: Array,
+    weight: Array,
+    chosen: Array,
+    rng: np.random.Generator,
+) -> NodeMixture:
+    """Return the mixture over nodes theta (S, d) of columns in memory, with draws at the
+    nodes `chosen`."""
     c, G, F = surface.coefficients
     q = G.shape[1]
-    k = F.shape[1]
     spread = np.zeros((q, q))
     gammas = np.empty((len(chosen), q))
     gamma = np.empty((len(theta), q))
     inner = np.empty((len(theta), len(c)))
     for part in surface.blocks_of(theta):
         nodes_of_block = surface.at_nodes(theta[part])
-        w, gamma[part] = weight[part], nodes_of_block.mean
+        w, gamma[part], T = weight[part], nodes_of_block.mean, nodes_of_block.T
         # E[cov(gamma | theta)] = sum_s w_s T_s T_s'
-        if nodes_of_block.T.ndim == 2:
-            spread += np.diag(w @ nodes_of_block.T**2)
-            inner[part] = nodes_of_block.T**2 @ np.square(G).T
+        if T.ndim == 2:
+            spread += np.diag(w @ T**2)
+            inner[part] = T**2 @ np.square(G).T
         else:
-            spread += np.einsum(
-                "s,sij,skj->ik", w, nodes_of_block.T, nodes_of_block.T, optimize=True
-            )
-            inner[part] = np.square(G @ nodes_of_block.T).sum(-1)
+            spread += np.einsum("s,sij,skj->ik", w, T, T, optimize=True)
+            inner[part] = np.square(G @ T).sum(-1)
         place = np.full(len(theta), -1)
         place[part] = np.arange(len(part))
         mine = np.flatnonzero(place[chosen] >= 0)  # draws of these nodes
         z = rng.standard_normal((len(mine), q))
-        node_of_draw = place[chosen[mine]]
-        gammas[mine] = nodes_of_block.mean[node_of_draw] + (
-            nodes_of_block.T[node_of_draw] * z
-            if nodes_of_block.T.ndim == 2
-            else np.einsum("sij,sj->si", nodes_of_block.T[node_of_draw], z)
+        T = T[place[chosen[mine]]]
+        gammas[mine] = gamma[chosen[mine]] + (
+            T * z if T.ndim == 2 else np.einsum("sij,sj->si", T, z)
         )
     mean = weight @ gamma
     deviation = np.sqrt(weight)[:, None] * (gamma - mean)
-    if problem.noise:
-        sigma = np.exp(theta[:, -1])
-    else:
-        sigma = np.full(len(theta), model.noise())
+    sigma = np.exp(-0.5 * surface.log_noise(theta))
     # cov(beta) = G (E[cov] + cov(E)) G' + E[sigma^2] F F'
     root = np.hstack(
         [
@@ -269,120 +285,51 @@ def _exact(
             np.sqrt(weight @ sigma**2) * F,
         ]
     )
-    covariance = DenseCovariance.of_raw_root(model.design.frame, 1, root)
     beta = (
         c
         + gammas @ G.T
-        + sigma[chosen, None] * (rng.standard_normal((len(chosen), k)) @ F.T)
+        + sigma[chosen, None] * (rng.standard_normal((len(chosen), F.shape[1])) @ F.T)
     )
-    if problem.noise:
-        aux = {model.noise_scale: sigma[chosen]}
-    else:
-        aux = {}
-    equal = np.full(len(chosen), 1.0 / len(chosen))
     # beta_j | theta ~ N(c_j + G_j m, |G_j T|^2 + sigma^2 |F_j|^2)
     sd = np.sqrt(inner + sigma[:, None] ** 2 * np.square(F).sum(1))
-    marginals = {"weight": weight, "mean": c + gamma @ G.T, "sd": sd}
-    mean_beta = c + G @ mean
-    notes = () if nodes.chain_stats is None else (_EXACTLY,)
-    if nodes.chain_stats is None:
-        evidence = nodes.log_evidence
-    else:
-        evidence = None
-    return _NodeResult(
-        theta[chosen],
-        beta[..., None],
-        aux,
-        equal,
-        mean_beta,
-        covariance,
-        {},
-        notes,
-        marginals,
-        evidence,
-    )
+    covariance = DenseCovariance.of_raw_root(surface.model.design.frame, 1, root)
+    return NodeMixture(beta, c + G @ mean, covariance, weight, c + gamma @ G.T, sd)
 
 
-def _by_arrow(
-    model: Model,
-    problem: EvidenceProblem,
-    nodes: Nodes,
-    draws: int,
+def _mixture_of_process(
+    surface: ProcessSurface,
+    theta: Array,
+    weight: Array,
+    chosen: Array,
     rng: np.random.Generator,
-) -> _NodeResult:
-    """The same for effects that vary by a group."""
-    surface = problem.surface
-    assert isinstance(surface, ArrowSurface)
-    theta = nodes.theta.reshape(-1, nodes.theta.shape[-1])
-    weight = np.exp(nodes.log_weight.ravel())
-    chosen = nodes.drawn(draws, rng)
-    posterior = posterior_by_arrow(surface, theta, weight, chosen, rng)
-    if problem.noise:
-        aux = {model.noise_scale: np.exp(theta[chosen, -1])}
-    else:
-        aux = {}
-    chains = nodes.chain_stats is not None
-    return _NodeResult(
-        theta[chosen], posterior.beta[..., None], aux, np.full(len(chosen), 1.0 / len(chosen)), posterior.mean, posterior.covariance, {},
-        (_EXACTLY,) if chains else (), {"weight": weight, "mean": posterior.node_mean, "sd": posterior.node_sd},
-        None if chains else nodes.log_evidence,
-    )  # fmt: skip
-
-
-def _of_rows(
-    model: Model,
-    problem: EvidenceProblem,
-    nodes: Nodes,
-    draws: int,
-    rng: np.random.Generator,
-) -> _NodeResult:
-    """The same for processes with hyperparameters in their columns, at each node from
-    the rows."""
-    surface = problem.surface
-    assert isinstance(surface, ProcessSurface)
-    theta = nodes.theta.reshape(-1, nodes.theta.shape[-1])
-    weight = np.exp(nodes.log_weight.ravel())
-    chosen = nodes.drawn(draws, rng)
-    p = model.shape[0]
+) -> NodeMixture:
+    """Return the same for processes with hyperparameters in their columns, node by
+    node."""
+    p = surface.model.shape[0]
     means = np.zeros((len(theta), p))
     sd = np.zeros((len(theta), p))
     inner = np.zeros((p, p))
-    beta = np.empty((draws, p))
+    beta = np.empty((len(chosen), p))
     relevant = np.flatnonzero(
         (weight > _NO_WEIGHT) | (np.bincount(chosen, minlength=len(theta)) > 0)
     )
     for s in relevant:
         conditional = surface.conditional(theta[s])
         mine = np.flatnonzero(chosen == s)
-        beta[mine] = (
-            conditional.mean
-            + rng.standard_normal((len(mine), conditional.root.shape[1]))
-            @ conditional.root.T
-        )
+        z = rng.standard_normal((len(mine), conditional.root.shape[1]))
+        beta[mine] = conditional.mean + z @ conditional.root.T
         means[s], sd[s] = conditional.mean, np.linalg.norm(conditional.root, axis=1)
         inner += weight[s] * (conditional.root @ conditional.root.T)
     share = weight[relevant] / weight[relevant].sum()
     mean = share @ means[relevant]
     # cov(beta) = E[cov(beta | theta)] + cov(E[beta | theta])
     deviation = np.sqrt(share)[:, None] * (means[relevant] - mean)
-    if problem.noise:
-        sigma = np.exp(theta[chosen, -1])
-    else:
-        sigma = np.empty(0)
-    aux = {model.noise_scale: sigma} if problem.noise else {}
-    marginals = {"weight": share, "mean": means[relevant], "sd": sd[relevant]}
-    notes = () if nodes.chain_stats is None else (_EXACTLY,)
-    if nodes.chain_stats is None:
-        evidence = nodes.log_evidence
-    else:
-        evidence = None
-    equal = np.full(draws, 1.0 / draws)
     covariance = DenseCovariance.of_matrix(
-        model.design.frame, 1, inner / weight[relevant].sum() + deviation.T @ deviation
+        surface.model.design.frame,
+        1,
+        inner / weight[relevant].sum() + deviation.T @ deviation,
     )
-    return _NodeResult(
-        theta[chosen], beta[..., None], aux, equal, mean, covariance, {}, notes, marginals, evidence
-    )  # fmt: skip
+    return NodeMixture(beta, mean, covariance, share, means[relevant], sd[relevant])
 
 
 class NodeLaw(NamedTuple):
@@ -464,7 +411,7 @@ def _law_of_values(
     return NodeLaw(inner.conditional(theta), inner.model_at(theta), columns)
 
 
-def _approximate(
+def _draw_approximately(
     model: Model,
     problem: EvidenceProblem,
     nodes: Nodes,
@@ -476,12 +423,7 @@ def _approximate(
     surface = problem.surface
     count = model.shape[0] * model.shape[1]
     theta = nodes.theta.reshape(-1, nodes.theta.shape[-1])
-    if (
-        isinstance(surface, LaplaceSurface)
-        and surface.many_rows
-        and nodes.chain_stats is None
-        and count <= _JOINT
-    ):
+    if isinstance(surface, LaplaceSurface) and surface.many_rows and count <= _JOINT:
         # use the shift of the mean, in standard deviations, of the node with the
         # largest weight; the weights check it
         shift = surface.shift(theta[int(np.argmax(nodes.log_weight))])
@@ -491,10 +433,6 @@ def _approximate(
         if result.stats["k_hat_joint"] <= reliable(len(result.weight)):
             return result
     laws = _laws(model, problem, theta)
-    if nodes.chain_stats is not None:
-        return _laplace_mixture(
-            model, nodes, laws, draws, rng, "draws of Markov chains are not weighed"
-        )
     width = max(law.width for law in laws)
     if width > _JOINT:
         return _laplace_mixture(
@@ -562,7 +500,6 @@ def _weight_jointly(
         note = important_note(Topic.SAMPLING, f"{text}. {advice}")
     else:
         note = routine_note(Topic.SAMPLING, text)
-    notes = (note,)
     return _NodeResult(
         theta[node_of_point],
         beta,
@@ -571,8 +508,8 @@ def _weight_jointly(
         mean,
         covariance,
         stats,
-        notes,
-        log_evidence=evidence,
+        (note,),
+        evidence,
     )
 
 
@@ -583,7 +520,7 @@ def _laplace_mixture(
     """Return draws of the normal at each node, with nodes weighted by their Laplace
     evidence; the approximation is not checked."""
     theta = nodes.theta.reshape(-1, nodes.theta.shape[-1])
-    chosen = nodes.drawn(draws, rng)
+    chosen = nodes.draw(draws, rng)
     point = np.empty((draws, model.shape[0] * model.shape[1] + len(model.unknown)))
     for s in np.unique(chosen):
         mine = np.flatnonzero(chosen == s)

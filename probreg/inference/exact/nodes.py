@@ -1,18 +1,15 @@
 """Points theta of the posterior of hyperparameters, the logs of prior scales and of sigma, with beta integrated out.
 
-In few dimensions they are scrambled Sobol points of a Student-t about the maximum, with
-importance weights; in more they are Markov chains on the same density, in coordinates x
-with theta = top + A x, A A' the inverse curvature at the top.
+They are scrambled Sobol points of a Student-t about the maximum, with importance
+weights.
 """
 
-from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import scipy
 from scipy.special import gammaln
 
-from probreg.errors import DataError, Incompatible
 from probreg.inference.base import Array
 from probreg.inference.exact.evidence_problem import EvidenceProblem
 from probreg.inference.sampling.importance import (
@@ -20,7 +17,6 @@ from probreg.inference.sampling.importance import (
     resample_systematically,
     smooth_weights,
 )
-from probreg.inference.sampling.sampler import Density, SamplerSettings, sample
 
 _DF = 6.0  # of the proposal, a Student-t
 _DISTANCES = (
@@ -37,45 +33,20 @@ _REACH = 300.0  # of a log: the range of double precision
 
 class Nodes(NamedTuple):
     """Points theta with their weights, by chain: independent scramblings of one
-    sequence, or Markov chains with equal weights."""
+    sequence."""
 
     theta: Array  # (C, N, d)
     log_q: Array  # (C, N), log density of the proposal
     log_weight: Array  # (C, N), smoothed; exp sums to one over all
     k_hat: float
     log_evidence: Array  # (C,), each chain's own estimate
-    # of Markov chains, whose draws these are, in their order
-    chain_stats: Mapping[str, Array] | None = None
 
     @property
     def ess(self) -> float:
         return effective(self.log_weight)
 
-    @property
-    def worth(self) -> dict[str, float]:
-        """The worth of the weights; nothing for Markov chains, which have their own
-        diagnostics."""
-        if self.chain_stats is not None:
-            return {}
-        return {
-            "k_hat": self.k_hat,
-            "ess": self.ess,
-            "nodes": float(self.log_weight.size),
-        }
-
-    def words(self, names: Sequence[str]) -> str:
-        """Describe the points that represent the posterior of these hyperparameters."""
-        over = ", ".join(names)
-        count = self.log_weight.size
-        if self.chain_stats is not None:
-            return f"NUTS sampled {over}, with beta integrated: {len(self.theta)} chains of {self.theta.shape[1]:,} draws"
-        return f"k-hat {self.k_hat:.2f}; {count:,} nodes over {over} are worth {self.ess:,.0f} equal ones"
-
-    def drawn(self, size: int, rng: np.random.Generator) -> Array:
-        """Return node numbers of equal draws: by weight in random order, or the draws
-        of chains in order."""
-        if self.chain_stats is not None:
-            return np.arange(size)
+    def draw(self, size: int, rng: np.random.Generator) -> Array:
+        """Return node numbers of equal draws, by weight in random order."""
         return rng.permutation(
             resample_systematically(np.exp(self.log_weight.ravel()), size, rng)
         )
@@ -163,34 +134,3 @@ def _curvature(problem: EvidenceProblem, theta: Array) -> Array:
         ]
     ) / (2 * _STEP)
     return -(H + H.T) / 2
-
-
-def sample_nodes(problem: EvidenceProblem, top: Array, run: SamplerSettings) -> Nodes:
-    """Return Markov chains about `top` on the density of theta; points without a value
-    count as divergent steps."""
-    surface = problem.surface
-    A = _axes(problem, top)
-    d = len(top)
-
-    def log_prob(x: Array) -> tuple[float, Array]:
-        theta = top + A @ x
-        if not np.abs(theta).max() < _REACH:
-            return np.nan, x
-        try:
-            point = surface(theta)
-        except (np.linalg.LinAlgError, Incompatible, DataError):
-            return np.nan, x
-        return point.value, A.T @ point.gradient
-
-    density = Density(
-        d,
-        log_prob,
-        lambda x: {"theta": top + A @ x},
-        lambda rng: rng.standard_normal(d),
-        {"theta": (d,)},
-        free=False,
-    )
-    output = sample(density, run)
-    theta = output.posterior["theta"]
-    equal = np.full(theta.shape[:2], -np.log(theta[..., 0].size))
-    return Nodes(theta, np.zeros(equal.shape), equal, np.nan, np.empty(0), output.stats)

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any
 from probreg.arguments.scalars import check_arguments
 from probreg.errors import Incompatible
 from probreg.fits.fit import Fit
-from probreg.inference.base import has_chains
 from probreg.likelihoods import UnivariateLikelihood
 from probreg.likelihoods.counts import CountLikelihood
 from probreg.show.plot.style import Size
@@ -131,7 +130,7 @@ def _chains(fit: Fit) -> Any:
     """Return the draws of the first parameters by name, and the statistics of the sampler, as a DataTree."""
     import xarray as xr
 
-    if not has_chains(fit.method, fit.solution):
+    if not fit.method.makes_chains:
         raise Incompatible(
             f"{fit.method.name} runs no Markov chains: fit with 'nuts' to draw chains"
         )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.fits.fit import Fit
-from probreg.inference.base import has_chains, has_effects
+from probreg.inference.base import has_effects
 from probreg.inference.varying import effects_of_groups
 from probreg.likelihoods import OfClasses
 from probreg.show.plot.chains import rank, trace
@@ -129,7 +129,7 @@ def diagnostic_pictures(fits: Mapping[str, Fit]) -> list[Shown]:
     alt = f"Diagnostic pictures of {name}"
     pictures = [picture_of("Diagnostics", caption, alt, lambda: diagnose(fit))]
     for name, each_fit in fits.items():
-        if has_chains(each_fit.method, each_fit.solution):
+        if each_fit.method.makes_chains:
             pictures += _chains(name, each_fit)
     return pictures
 
