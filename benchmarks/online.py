@@ -102,7 +102,6 @@ def rates(X: np.ndarray, y: np.ndarray) -> None:
         "eg": (online.eg(0.01), y),
         "eg_pm": (online.eg_pm(0.01, norm=20.0), y),
         "perceptron": (online.perceptron(), side),
-        "passive_aggressive": (online.passive_aggressive(1.0), side),
         "logistic": (online.logistic(0.01), code),
         "absolute loss in a ball": (ball, y),
         "rls": (online.rls(precision=1.0), y),

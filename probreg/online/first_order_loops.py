@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 import probreg.online.losses as losses
 from probreg.numerics.compiled.cache import cached_njit
-from probreg.online.updates import IMPLICIT, NORMALISED, PASSIVE, Setup
+from probreg.online.updates import IMPLICIT, NORMALISED, Setup
 
 Array = NDArray[Any]
 RoundArrays = tuple[
@@ -77,19 +77,15 @@ def _dot_and_square(w: Array, X: Array, i: int) -> tuple[float, float]:
 
 
 @inline
-def _step_size(s: Setup, t: int, q: float, loss: float) -> float:
+def _step_size(s: Setup, t: int, q: float) -> float:
     kind = s[0][1]
-    _, step, power, eps, _, _ = s[1]
+    _, step, power, eps, _ = s[1]
     # s = step t^-power; the multiplier is s, s / (eps + q), s / (1 + s q) or min(step, l / (eps + q)), q = |x|^2.
     now = step if power == 0.0 else step * t**-power
     if kind == NORMALISED:
         return now / (eps + q) if eps + q > 0 else 0.0
     if kind == IMPLICIT:
         return now / (1.0 + now * q)
-    if kind == PASSIVE:
-        if eps + q > 0:
-            return min(step, loss / (eps + q))
-        return 0.0
     return now
 
 
@@ -101,7 +97,7 @@ def _round(
     value, slope = _loss(s[0][0], f, y, s[1][0])
     if not abs(value + q) <= HUGE:
         return np.nan, slope, 0.0
-    return value, slope, _step_size(s, t, q, value) * slope
+    return value, slope, _step_size(s, t, q) * slope
 
 
 @compiled
@@ -137,22 +133,21 @@ def plain_step(
 def euclid(
     X: Array, y: Array, w: Array, pending: Array, t: int, s: Setup, arrays: RoundArrays
 ) -> int:
-    """Gradient steps with a ridge, batches or a ball."""
+    """Gradient steps in batches or within a ball."""
     prediction, losses, slopes, squares, total = arrays
     batch = s[0][2]
-    ridge = s[1][4]
-    radius = s[1][5]
+    radius = s[1][4]
     for i in range(y.size):
         f, q = _dot_and_square(w, X, i)
         value, slope, _ = _round(f, q, y[i], t + i + 1, s)
         if not abs(value) <= HUGE:
             return i
-        a = _step_size(s, t + i + 1, q, value)
+        a = _step_size(s, t + i + 1, q)
         prediction[i], losses[i], slopes[i], squares[i] = f, value, slope, q
         for j in range(w.size):
             total[j] += w[j]
-            # g = l'(f) x + ridge w; w moves by the sum of a g over a batch
-            pending[j] += a * (slope * X[i, j] + ridge * w[j])
+            # w moves by the sum of a l'(f) x over a batch
+            pending[j] += a * (slope * X[i, j])
         if (t + i + 1) % batch == 0:
             for j in range(w.size):
                 w[j] -= pending[j]
@@ -176,7 +171,7 @@ def mirror(
 ) -> int:
     """Additive steps in theta, weights w(theta): exponentiated gradient on the simplex, or signed."""
     prediction, losses, slopes, squares, total = arrays
-    norm = s[1][5]
+    norm = s[1][4]
     for i in range(y.size):
         f, q = _dot_and_square(w, X, i)
         value, slope, a = _round(f, q, y[i], t + i + 1, s)

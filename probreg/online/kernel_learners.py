@@ -75,7 +75,7 @@ class KernelLearner(Learner):
 
 @dataclass(frozen=True)
 class KernelGradient(KernelLearner):
-    """Gradient steps f += -a (slope k(x, .) + ridge f), with the loss and the rate of `base`.
+    """Gradient steps f += -a slope k(x, .), with the loss and the rate of `base`.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ class KernelGradient(KernelLearner):
             )
         if geometry.radius < np.inf or self.base.batch > 1:
             raise Incompatible(
-                "base has a ball or batches, which a kernel learner does not support: take ridge= to bound the norm of f"
+                "base has a ball or batches, which a kernel learner does not support"
             )
 
     @property
@@ -130,9 +130,9 @@ class KernelGradient(KernelLearner):
         q = float(self.squares(row[None])[0])
         value, slope = self.loss.at(f, y)
         require_finite_loss(value + q, state)
-        # f <- f - a (l'(f(x)) k(x, .) + ridge f): the weights of all anchors shrink, that of x moves by -a l'.
-        a = self.base.rate.at(t, q, value)
-        w = state.w - a * self.base.ridge * state.w
+        # f <- f - a l'(f(x)) k(x, .): the weight of x moves by -a l'.
+        a = self.base.rate.at(t, q)
+        w = state.w.copy()
         if a * slope != 0:
             equal_rows = np.flatnonzero((anchors == row).all(axis=1))
             if len(equal_rows):

@@ -5,22 +5,22 @@ with u = Phi'b and ||f|| = ||u||. So the theorems of Euclidean learners apply to
 """
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 import probreg.online.comparator as best
+from probreg.errors import Incompatible
 from probreg.kernels.pairs import RowPairs
 from probreg.online.experts import Aggregate
 from probreg.online.guarantee import Assumption, Guarantee
 from probreg.online.kernel_learners import KernelLearner
-from probreg.online.learner import Gradient
 from probreg.online.rounds import Rounds
 from probreg.online.theorems import (
-    is_plain_descent,
+    descent_theorem,
     reachable_assumption,
     sampling_assumptions,
     theorem_guarantee,
+    theorem_of,
 )
 from probreg.online.updates import Array, State
 
@@ -36,10 +36,13 @@ def guarantee_of(path: Rounds, comparator: Array | None) -> Guarantee:
     if not isinstance(path.learner, KernelLearner):
         return theorem_guarantee(path, comparator)
     flat, Phi = on_columns(path)
-    if comparator is None:
-        u = _default_comparator(flat)
-    else:
+    u = None
+    if comparator is not None:
         u = Phi.T @ comparator
+    elif theorem_of(flat.learner) is descent_theorem:
+        raise Incompatible(
+            f"no best function for the {flat.learner.loss.name} loss: without a bound on its norm, a function fits every row; pass a comparator"
+        )
     guarantee = theorem_guarantee(flat, u)
     assumptions = tuple(
         replace(a, statement=a.statement.replace("||x||^2", "k(x, x)"))
@@ -75,37 +78,14 @@ def on_columns(path: Rounds) -> tuple[Rounds, Array]:
     Phi = np.ascontiguousarray(Phi[:n])
     first = learner.flat.init(Phi.shape[1])
     start = State(at_anchors.T @ path.start.w, path.start.t, first.memory)
-    changes: dict[str, Any] = {
-        "learner": learner.flat,
-        "start": start,
-        "weights": np.zeros((1, Phi.shape[1])),
-        "data": (Phi, y),
-    }
-    if learner.loss.name == "squared" and not len(anchors):
-        # orthogonal columns have the factor [D z; 0 rho] of [Phi y], D diagonal, z = D^-1 Phi'y and rho^2 = |y - Phi D^-1 z|^2
-        d = np.sqrt(np.square(Phi).sum(axis=0))
-        z = np.divide(Phi.T @ y, d, out=np.zeros_like(d), where=d > 0)
-        residual = y - Phi @ np.divide(z, d, out=np.zeros_like(d), where=d > 0)
-        F = np.zeros((len(d) + 1, len(d) + 1))
-        F[:-1, :-1] = np.diag(d)
-        F[:-1, -1] = z
-        F[-1, -1] = np.sqrt(residual @ residual)
-        changes["factor"] = F * np.sqrt(path.totals.rounds / n)
-    return replace(path, **changes), Phi
-
-
-def _default_comparator(flat: Rounds) -> Array | None:
-    """Return the u for a bound on any convex loss: the best function without a bound on its norm would fit every row."""
-    learner = flat.learner
-    if not (isinstance(learner, Gradient) and is_plain_descent(learner)):
-        return None
-    if learner.loss.name == "squared" and learner.bare and learner.rate.power == 0:
-        return None  # Widrow-Hoff's, whose least bound has a closed form
-    X, y = flat.rows()
-    last_step = learner.rate.at(flat.state.t, 0.0, 0.0)
-    # L_u + d ||u - w_1||^2 / (2 step), over the rows of one pass
-    weight = learner.loss.derivative / (2 * last_step) * len(y) / flat.totals.rounds
-    return best.penalised_comparator(X, y, learner.loss, weight, flat.start.w)
+    flat = replace(
+        path,
+        learner=learner.flat,
+        start=start,
+        weights=np.zeros((1, Phi.shape[1])),
+        data=(Phi, y),
+    )
+    return flat, Phi
 
 
 def aggregate_theorem(path: Rounds, u: Array | None) -> Guarantee:

@@ -11,13 +11,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from probreg.arguments.arrays import floats
-from probreg.arguments.scalars import Count, NonNegative, check_fields
+from probreg.arguments.scalars import Count, check_fields
 from probreg.errors import DataError, NotConverged
 from probreg.online.losses import SQUARED, Loss
 from probreg.online.updates import (
     IMPLICIT,
     NORMALISED,
-    PASSIVE,
     PLAIN,
     Array,
     Euclid,
@@ -150,7 +149,7 @@ def require_finite_loss(value: float, state: State) -> None:
 
 @dataclass(frozen=True)
 class Gradient(Learner):
-    """Online (sub)gradient or mirror descent: theta += -a (slope x + ridge w), w = w(theta), the sum over `batch` rounds.
+    """Online (sub)gradient or mirror descent: theta += -a slope x, w = w(theta), the sum over `batch` rounds.
 
     Parameters
     ----------
@@ -160,8 +159,6 @@ class Gradient(Learner):
         The multiplier a.
     geometry : Geometry
         The map from theta to w.
-    ridge : float
-        It adds ridge ||w||^2 / 2 to every round's loss (in units where the squared loss is (f - y)^2 / 2).
     batch : int
         Number of rounds that share a step.
 
@@ -181,7 +178,6 @@ class Gradient(Learner):
     loss: Loss
     rate: Rate
     geometry: Geometry = Euclid()  # noqa: RUF009  a frozen value
-    ridge: NonNegative = 0.0
     batch: Count = 1
 
     def __post_init__(self) -> None:
@@ -190,9 +186,8 @@ class Gradient(Learner):
             raise DataError(
                 f"loss={self.loss.name!r}: the implicit step needs the squared loss"
             )
-        extras = self.ridge != 0 or self.batch != 1
-        if extras and not isinstance(self.geometry, Euclid):
-            raise DataError("ridge= and batch= need the Euclidean geometry")
+        if self.batch != 1 and not isinstance(self.geometry, Euclid):
+            raise DataError("batch= needs the Euclidean geometry")
 
     @property
     def title(self) -> str:
@@ -204,11 +199,7 @@ class Gradient(Learner):
         """
         squared = self.loss.code == SQUARED.code
         counts_mistakes = self.loss.name == "perceptron"
-        if self.rate.kind == PASSIVE:
-            return "passive-aggressive"
         if not isinstance(self.geometry, Euclid):
-            if counts_mistakes:
-                return "Winnow"
             suffix = "" if squared else f" on the {self.loss.name} loss"
             return "exponentiated gradient" + suffix
         if counts_mistakes:
@@ -226,13 +217,13 @@ class Gradient(Learner):
 
     @property
     def conservative(self) -> bool:  # type: ignore[override]  # here it depends on the loss
-        return self.loss.name == "perceptron" and self.ridge == 0
+        return self.loss.name == "perceptron"
 
     @property
     def bare(self) -> bool:
         """Whether the update is w += -a slope x and nothing else."""
         free = isinstance(self.geometry, Euclid) and self.geometry.radius == np.inf
-        return free and self.ridge == 0 and self.batch == 1
+        return free and self.batch == 1
 
     def init(self, p: int) -> State:
         theta = self.geometry.start(p)
@@ -250,9 +241,9 @@ class Gradient(Learner):
         f = float(state.w @ row)
         value, slope = self.loss.at(f, y)
         require_finite_loss(value, state)
-        # g = l'(f) x + ridge w, theta <- theta - a g.
-        a = self.rate.at(t, float(row @ row), value)
-        direction = a * (slope * row + self.ridge * state.w)
+        # theta <- theta - a l'(f) x
+        a = self.rate.at(t, float(row @ row))
+        direction = a * (slope * row)
         if not isinstance(self.geometry, Euclid):
             # Mirror descent: theta <- theta - a g, w = w(theta)   (Shalev-Shwartz 2012).
             theta = self.geometry.move(state.memory["theta"], direction)
@@ -297,7 +288,6 @@ class Gradient(Learner):
             float(rate.step),
             float(rate.power),
             float(rate.eps),
-            float(self.ridge),
             float(self.geometry.size),
         )
         return (self.loss.code, rate.kind, self.batch), numbers

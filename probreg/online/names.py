@@ -36,10 +36,8 @@ from probreg.online.recipes import (
     lms as lms,
     logistic as logistic,
     nlms as nlms,
-    passive_aggressive as passive_aggressive,
     perceptron as perceptron,
     rls as rls,
-    winnow as winnow,
 )
 from probreg.online.result import Regret as Regret, Run as Run
 from probreg.online.rounds import RunStatus as RunStatus, Totals as Totals

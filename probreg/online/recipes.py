@@ -3,8 +3,6 @@
 from collections.abc import Callable, Sequence
 from typing import Annotated
 
-import numpy as np
-
 from probreg.arguments import scalars
 from probreg.errors import DataError, Incompatible, ProbregError
 from probreg.kernels.base import CovarianceFunction
@@ -12,12 +10,11 @@ from probreg.online.experts import Aggregate
 from probreg.online.guarantee import additive_step
 from probreg.online.kernel_learners import KernelGradient, KernelLearner, KernelRLS
 from probreg.online.learner import Gradient, Learner
-from probreg.online.losses import HINGE, LOGISTIC, PERCEPTRON, SQUARED, Loss
+from probreg.online.losses import LOGISTIC, PERCEPTRON, SQUARED, Loss
 from probreg.online.second_order import RLS
 from probreg.online.updates import (
     IMPLICIT,
     NORMALISED,
-    PASSIVE,
     Euclid,
     Geometry,
     Rate,
@@ -214,38 +211,6 @@ def eg_pm(step: Step = 0.1, *, norm: scalars.Positive = 1.0) -> Gradient:
 
 
 @scalars.check_arguments
-def winnow(
-    step: scalars.Positive = 0.5, *, norm: scalars.Positive | None = None
-) -> Gradient:
-    """Winnow: on a mistake w_i is multiplied by exp(step y x_i), y = -1, +1, on the simplex.
-
-    Parameters
-    ----------
-    step : float
-        Positive.
-    norm : float, optional
-        The bound on ||w||_1 of signed weights.
-
-    Returns
-    -------
-    Gradient
-        The learner.
-
-    References
-    ----------
-    Littlestone 1988.
-
-    Examples
-    --------
-    >>> learner = winnow(np.log(2))
-    >>> learner.step(learner.init(2), [1.0, 0.0], -1)[0].w.round(6)
-    array([0.333333, 0.666667])
-    """
-    geometry = Simplex() if norm is None else Signed(norm)
-    return Gradient(PERCEPTRON, constant(step), geometry)
-
-
-@scalars.check_arguments
 def perceptron(step: scalars.Positive = 1.0) -> Gradient:
     """The perceptron: on a mistake, y w'x <= 0, w += step y x; y = -1, +1.
 
@@ -298,41 +263,6 @@ def batch_perceptron(rows: scalars.Count, step: scalars.Positive = 1.0) -> Gradi
     100
     """
     return Gradient(PERCEPTRON, constant(step), batch=rows)
-
-
-@scalars.check_arguments
-def passive_aggressive(
-    C: scalars.Limit = np.inf, *, squared: scalars.Flag = False
-) -> Gradient:
-    """Passive-aggressive classification: the nearest w with hinge loss 0 on this row; y = -1, +1.
-
-    Parameters
-    ----------
-    C : float
-        It bounds the step (PA-I); inf for none.
-    squared : bool
-        Whether C softens the step instead (PA-II).
-
-    Returns
-    -------
-    Gradient
-        The learner.
-
-    References
-    ----------
-    Crammer et al. 2006.
-
-    Examples
-    --------
-    >>> learner = passive_aggressive()
-    >>> learner.step(learner.init(2), [3.0, 4.0], 1)[0].w
-    array([0.12, 0.16])
-    """
-    if squared:
-        # PA-II: argmin |w - w_t|^2 / 2 + C l^2 has a = l / (|x|^2 + 1 / (2 C)).
-        return Gradient(HINGE, Rate(np.inf, kind=PASSIVE, eps=1 / (2 * C)))
-    # PA-I: argmin |w - w_t|^2 / 2 + C l has a = min(C, l / |x|^2).
-    return Gradient(HINGE, Rate(C, kind=PASSIVE))
 
 
 @scalars.check_arguments
@@ -395,7 +325,7 @@ def kernel(base: Learner, kernel: CovarianceFunction) -> Learner:
     Parameters
     ----------
     base : Learner
-        A gradient learner of Euclidean geometry, such as `lms`, `nlms`, `perceptron`, `passive_aggressive`, `logistic` or
+        A gradient learner of Euclidean geometry, such as `lms`, `nlms`, `perceptron`, `logistic` or
         `descent`; or `rls`, which becomes `kernel_rls`.
     kernel : CovarianceFunction
         k.
@@ -535,10 +465,8 @@ LEARNERS = Recipes(
             rls,
             eg,
             eg_pm,
-            winnow,
             perceptron,
             batch_perceptron,
-            passive_aggressive,
             logistic,
             descent,
             kernel,

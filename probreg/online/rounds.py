@@ -14,7 +14,7 @@ from probreg.numerics.linalg import triangular
 from probreg.online.experts import Aggregate
 from probreg.online.kernel_learners import KernelLearner
 from probreg.online.learner import Gradient, Learner
-from probreg.online.updates import Array, Euclid, Geometry, Signed, Simplex, State
+from probreg.online.updates import Array, Euclid, State
 
 
 class RunStatus(Enum):
@@ -155,22 +155,14 @@ class Rounds:
             raise Incompatible(
                 "no best function: without a bound on its norm, a function fits every row; pass a comparator, or use guarantee()"
             )
-        if not self.learner.compiles() or loss.name == "perceptron":
-            raise Incompatible(
-                f"the best fixed weights are not available for the {loss.name} loss: pass a comparator"
-            )
-        constraint = self.constraint()
+        geometry = getattr(self.learner, "geometry", Euclid())
         if loss.name == "squared":
-            return hindsight.least_squares(self.moments, constraint)
-        return hindsight.least_loss(*self.rows(), loss, constraint)
-
-    def constraint(self) -> hindsight.Constraint:
-        """Return the set of weights that the learner can reach."""
-        geometry: Geometry = Euclid()
-        if isinstance(self.learner, Gradient):
-            geometry = self.learner.geometry
-        kinds = {Euclid: "l2", Simplex: "simplex", Signed: "l1"}
-        return hindsight.Constraint(kinds[type(geometry)], geometry.size)
+            return hindsight.least_squares(self.moments, geometry)
+        if loss.name == "logistic":
+            return hindsight.least_loss(*self.rows(), loss, geometry)
+        raise Incompatible(
+            f"the best fixed weights are not available for the {loss.name} loss: pass a comparator"
+        )
 
     def rows(self) -> tuple[Array, Array]:
         """Return X and y of an array run (one pass); raise DataError for a stream."""

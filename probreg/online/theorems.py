@@ -22,13 +22,12 @@ from probreg.online.guarantee import (
     Guarantee,
 )
 from probreg.online.learner import Gradient, Learner
-from probreg.online.losses import HINGE, LOSSES, PERCEPTRON, SQUARED, Loss
+from probreg.online.losses import LOSSES, PERCEPTRON, SQUARED, Loss
 from probreg.online.rounds import Rounds
 from probreg.online.second_order import RLS
 from probreg.online.updates import (
     IMPLICIT,
     NORMALISED,
-    PASSIVE,
     PLAIN,
     Array,
     Euclid,
@@ -42,12 +41,17 @@ NOT_CONVEX = Assumption("the loss is convex in the weights", None, False)
 
 def theorem_guarantee(path: Rounds, u: Array | None) -> Guarantee:
     """Return the guarantee of the first theorem for this learner; raise Incompatible if there is none."""
-    for fits, theorem in THEOREMS:
-        if fits(path.learner):
-            return replace(theorem(path, u), sampling=sampling_assumptions(path))
-    raise Incompatible(
-        f"there is no theorem for {path.learner!r}; path.regret() needs none"
-    )
+    theorem = theorem_of(path.learner)
+    if theorem is None:
+        raise Incompatible(
+            f"there is no theorem for {path.learner!r}; path.regret() needs none"
+        )
+    return replace(theorem(path, u), sampling=sampling_assumptions(path))
+
+
+def theorem_of(learner: Learner) -> Theorem | None:
+    """Return the first theorem for this learner."""
+    return next((theorem for fits, theorem in THEOREMS if fits(learner)), None)
 
 
 def sampling_assumptions(path: Rounds) -> tuple[Assumption, ...]:
@@ -434,92 +438,6 @@ def _mistake_guarantee(
     )
 
 
-def _margins(path: Rounds, u: Array) -> Array:
-    X, y = path.rows()
-    return y * (X @ u)
-
-
-def winnow_theorem(path: Rounds, u: Array | None) -> Guarantee:
-    """M (step g - step^2 R^2 / 8) <= d(u, w_1) with g the margin min y u'x of a u the learner can reach."""
-    step, norm, R, start = _mirror(path)
-    if u is None:
-        positive = len(start) == len(path.start.w)
-        u = best.widest_simplex(*path.rows(), positive, norm)
-    v = _unfold_simplex(u, start, norm)
-    margin = float(_margins(path, u).min())
-    # Each mistake lowers d(u, w_t) by at least step g - step^2 R^2 / 8, and d(u, w_1) is all there is to lose.
-    gain = step * margin - step**2 * R**2 / 8
-    wide = Assumption("margin - step R^2 / 8 > 0", gain / step, gain > 0)
-    return _guarantee(
-        path,
-        "Winnow",
-        "Littlestone 1988; Mohri et al. 2018",
-        "mistakes",
-        float(path.mistakes),
-        best.relative_entropy(v, start) / gain if gain > 0 else np.inf,
-        (reachable_assumption(v), wide, _start_assumption(path, start)),
-        u,
-        0.0,
-        convex=NOT_CONVEX,
-    )
-
-
-def passive_aggressive_theorem(path: Rounds, u: Array | None) -> Guarantee:
-    """PA, PA-II: sum l^2 <= (r^2 + eps) (||u||^2 + sum l_u^2 / eps), eps = 1/(2C), for PA with a u of no loss; PA-I:
-    M <= max(r^2, 1/C) (||u||^2 + 2 C sum l_u)."""
-    assert isinstance(path.learner, Gradient)
-    rate = path.learner.rate
-    r2 = path.totals.largest
-    assumptions = [starts_at_zero(path)]
-    if u is None:
-        u = best.widest_margin(*path.rows())
-    size = np.inf
-    lacks = np.array([np.inf])
-    if u is not None:
-        size = float(u @ u)
-        lacks = np.maximum(0.0, 1.0 - _margins(path, u))
-    repeats = path.totals.rounds / len(lacks)
-    lack = float(lacks.sum()) * repeats
-    if np.isfinite(rate.step):
-        bound = max(r2, 1 / rate.step) * (size + 2 * rate.step * lack)
-    elif rate.eps > 0:
-        squares = float(lacks @ lacks) * repeats
-        bound = (r2 + rate.eps) * (size + squares / rate.eps)
-    else:
-        bound = size * r2
-        assumptions.append(
-            Assumption(
-                "u has margin 1 everywhere: the sum of its losses is 0",
-                lack,
-                lack < 1e-6,
-            )
-        )
-    if np.isfinite(rate.step):
-        quantity = "mistakes"
-        loss = float(path.mistakes)
-        convex = NOT_CONVEX
-        of_loss = OF_LOSS
-    else:
-        # the learner reports the hinge loss, not its square
-        quantity = "cumulative squared hinge loss"
-        loss = path.totals.loss_square
-        convex = CONVEX
-        of_loss = NOT_OF_LOSS
-    return _guarantee(
-        path,
-        "passive-aggressive",
-        "Crammer et al. 2006",
-        quantity,
-        loss,
-        bound,
-        assumptions,
-        u,
-        lack,
-        convex,
-        of_loss,
-    )
-
-
 # -------------------------------------------------------------------------------------------- any convex loss
 def descent_theorem(path: Rounds, u: Array | None) -> Guarantee:
     """L <= L_u + d (D^2 / (2 step_T) + sum_t step_t slope_t^2 q_t / 2), d slope = dl/df, D >= ||w_t - u|| in each round.
@@ -547,7 +465,7 @@ def descent_theorem(path: Rounds, u: Array | None) -> Guarantee:
             Assumption("a ball bounds the weights, as the step falls", radius, bounded)
         )
         D = 2 * radius
-    last_step = learner.rate.at(path.state.t, 0.0, 0.0)
+    last_step = learner.rate.at(path.state.t, 0.0)
     comparator_loss = path.loss_of(u)
     # sum_t g_t'(w_t - u) <= D^2 / (2 step_T) + sum_t step_t |g_t|^2 / 2 (Zinkevich 2003); by convexity this bounds the regret.
     regret = D**2 / (2 * last_step) + path.totals.gradient_cost / 2
@@ -558,54 +476,6 @@ def descent_theorem(path: Rounds, u: Array | None) -> Guarantee:
         f"cumulative {learner.loss.name} loss",
         path.loss,
         comparator_loss + learner.loss.derivative * regret,
-        assumptions,
-        u,
-        comparator_loss,
-        Assumption(NOT_CONVEX.statement, None, None if convex else True),
-    )
-
-
-def ridge_descent_theorem(path: Rounds, u: Array | None) -> Guarantee:
-    """L <= L_u + d ((ridge T + 1/step) ||u||^2 / 2 + step sum_t (slope_t^2 q_t + 2 ridge slope_t f_t) / 2), w_1 = 0.
-
-    Zinkevich's argument for l_t / d + ridge ||w||^2 / 2: the gradient slope x + ridge w has the squared length
-    slope^2 q + 2 ridge slope f + ridge^2 ||w||^2, whose last term times step / 2 is within ridge ||w||^2 / 2 if step ridge <= 1.
-    """
-    learner = path.learner
-    assert isinstance(learner, Gradient)
-    step = learner.rate.step
-    ridge = learner.ridge
-    d = learner.loss.derivative
-    T = path.totals.rounds
-    penalty = d * (ridge * T + 1 / step) / 2
-    if u is None:
-        X, y = path.rows()
-        u = best.penalised_comparator(
-            X, y, learner.loss, penalty * len(y) / T, np.zeros(len(path.start.w))
-        )
-    if len(path.predictions) != T:
-        raise Incompatible(
-            "the bound of a learner with ridge= needs every prediction: run with record=Record(rows=True)"
-        )
-    slopes = np.array(
-        [learner.loss.at(f, b)[1] for f, b in zip(path.predictions, path.rounds()[1])]
-    )
-    convex = _convex_assumptions(path, u)
-    assumptions = [
-        starts_at_zero(path),
-        Assumption("step ridge <= 1", step * ridge, step * ridge <= 1),
-        *convex,
-    ]
-    cost = path.totals.gradient_cost
-    cost += 2 * step * ridge * float(slopes @ path.predictions)
-    comparator_loss = path.loss_of(u)
-    return _guarantee(
-        path,
-        "descent with a ridge",
-        "Zinkevich 2003",
-        f"cumulative {learner.loss.name} loss",
-        path.loss,
-        comparator_loss + penalty * float(u @ u) + d * cost / 2,
         assumptions,
         u,
         comparator_loss,
@@ -634,20 +504,13 @@ def _convex_assumptions(path: Rounds, u: Array) -> list[Assumption]:
     return [Assumption(statement, smallest, smallest >= -tolerance)]
 
 
-def is_plain_descent(learner: Learner) -> bool:
-    """Return whether Zinkevich's theorem applies: gradient descent without ridge or batches."""
+def _is_plain_descent(learner: Learner) -> bool:
+    """Return whether Zinkevich's theorem applies: gradient descent without batches."""
     if not (isinstance(learner, Gradient) and isinstance(learner.geometry, Euclid)):
         return False
     # The perceptron's slope at the kink of its loss is that of a mistake, for which there is no theorem on the loss.
     plain = learner.rate.kind == PLAIN and learner.loss.name != "perceptron"
-    return plain and learner.ridge == 0 and learner.batch == 1
-
-
-def _is_ridge_descent(learner: Learner) -> bool:
-    if not (isinstance(learner, Gradient) and learner.ridge > 0):
-        return False
-    free = learner.geometry.size == np.inf and learner.rate.power == 0
-    return free and is_plain_descent(replace(learner, ridge=0.0))
+    return plain and learner.batch == 1
 
 
 def _is_perceptron(learner: Learner) -> bool:
@@ -668,11 +531,5 @@ THEOREMS: list[tuple[Callable[[Learner], bool], Theorem]] = [
         exponentiated_gradient_theorem,
     ),
     (_is_perceptron, perceptron_theorem),
-    (lambda a: _is_gradient(a, PERCEPTRON, Simplex | Signed, PLAIN), winnow_theorem),
-    (
-        lambda a: _is_gradient(a, HINGE, Euclid, PASSIVE) and a.loss.c == 1,
-        passive_aggressive_theorem,
-    ),
-    (is_plain_descent, descent_theorem),
-    (_is_ridge_descent, ridge_descent_theorem),
+    (_is_plain_descent, descent_theorem),
 ]

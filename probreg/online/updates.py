@@ -13,7 +13,7 @@ from probreg.arguments import scalars
 
 Array = NDArray[np.float64]
 
-PLAIN, NORMALISED, IMPLICIT, PASSIVE = range(4)
+PLAIN, NORMALISED, IMPLICIT = range(3)
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +36,7 @@ class Info(NamedTuple):
 class Rate:
     """The multiplier a of w += -a slope x in round t = 1, 2 ..., with q = ||x||^2 and s = step t^-power.
 
-    kind PLAIN: s. NORMALISED: s / (eps + q). IMPLICIT: s / (1 + s q). PASSIVE: min(step, loss / (eps + q)).
+    kind PLAIN: s. NORMALISED: s / (eps + q). IMPLICIT: s / (1 + s q).
 
     Parameters
     ----------
@@ -51,19 +51,19 @@ class Rate:
 
     Examples
     --------
-    >>> Rate(0.5, power=0.5).at(4, 1.0, 0.0)
+    >>> Rate(0.5, power=0.5).at(4, 1.0)
     0.25
     """
 
     step: scalars.Limit
     power: scalars.NonNegative = 0.0
-    kind: Annotated[int, scalars.Whole(PLAIN, PASSIVE)] = PLAIN
+    kind: Annotated[int, scalars.Whole(PLAIN, IMPLICIT)] = PLAIN
     eps: scalars.NonNegative = 0.0
 
     def __post_init__(self) -> None:
         scalars.check_fields(self)
 
-    def at(self, t: int, q: float, loss: float) -> float:
+    def at(self, t: int, q: float) -> float:
         """Return the multiplier of round t, with q = ||x||^2."""
         if self.power:
             s = self.step * t**-self.power
@@ -77,12 +77,6 @@ class Rate:
             return 0.0
         if self.kind == IMPLICIT:
             return s / (1.0 + s * q)
-        # argmin |w - w_t|^2 / 2 with loss 0 at the row: a = l / q, at most C (PA-I), or l / (q + eps) with
-        # eps = 1 / (2 C) (PA-II; Crammer et al. 2006).
-        if self.kind == PASSIVE:
-            if self.eps + q > 0:
-                return min(self.step, loss / (self.eps + q))
-            return 0.0
         return s
 
     def steps(self, t: Array) -> Array:
@@ -108,7 +102,7 @@ def constant(step: scalars.Positive) -> Rate:
 
     Examples
     --------
-    >>> constant(0.1).at(7, 1.0, 0.0)
+    >>> constant(0.1).at(7, 1.0)
     0.1
     """
     return Rate(step)
@@ -130,7 +124,7 @@ def inverse_time(step: scalars.Positive) -> Rate:
 
     Examples
     --------
-    >>> inverse_time(1.0).at(4, 1.0, 0.0)
+    >>> inverse_time(1.0).at(4, 1.0)
     0.25
     """
     return Rate(step, power=1.0)
@@ -156,15 +150,15 @@ def inverse_sqrt(step: scalars.Positive) -> Rate:
 
     Examples
     --------
-    >>> inverse_sqrt(1.0).at(4, 1.0, 0.0)
+    >>> inverse_sqrt(1.0).at(4, 1.0)
     0.5
     """
     return Rate(step, power=0.5)
 
 
-# A gradient learner in numbers: codes of loss and rate, batch; then c, step, power, eps, ridge, radius or norm.
+# A gradient learner in numbers: codes of loss and rate, batch; then c, step, power, eps, radius or norm.
 # Plain tuples, because numba's cache on disk names the classes of its arguments and fails when one has moved.
-Setup = tuple[tuple[int, int, int], tuple[float, float, float, float, float, float]]
+Setup = tuple[tuple[int, int, int], tuple[float, float, float, float, float]]
 
 
 class RoundArrays(NamedTuple):
@@ -205,6 +199,10 @@ class Geometry(ABC):
     def weights(self, theta: Array) -> Array:
         """Return w (p,) for theta."""
 
+    @abstractmethod
+    def nearest(self, u: Array) -> Array:
+        """Return the weights of the set that are nearest to u (p,)."""
+
     def move(self, theta: Array, direction: Array) -> Array:
         """Return theta after a step against `direction` (p,)."""
         return theta - direction
@@ -241,8 +239,11 @@ class Euclid(Geometry):
     def weights(self, theta: Array) -> Array:
         return theta
 
+    def nearest(self, u: Array) -> Array:
+        return project(u, self.radius)
+
     def move(self, theta: Array, direction: Array) -> Array:
-        return project(theta - direction, self.radius)
+        return self.nearest(theta - direction)
 
 
 @dataclass(frozen=True)
@@ -264,6 +265,9 @@ class Simplex(Geometry):
     def weights(self, theta: Array) -> Array:
         # w_j = exp(theta_j) / sum_k exp(theta_k): the mirror map of the relative entropy is theta = log w + constant.
         return np.asarray(softmax(theta))
+
+    def nearest(self, u: Array) -> Array:
+        return project_simplex(u, 1.0)
 
 
 @dataclass(frozen=True)
@@ -303,6 +307,11 @@ class Signed(Geometry):
         plus, minus = np.split(softmax(theta), 2)
         return np.asarray(self.norm * (plus - minus))
 
+    def nearest(self, u: Array) -> Array:
+        if np.abs(u).sum() <= self.norm:
+            return u
+        return np.sign(u) * project_simplex(np.abs(u), self.norm)
+
     def move(self, theta: Array, direction: Array) -> Array:
         return theta - self.norm * np.concatenate([direction, -direction])
 
@@ -332,3 +341,11 @@ def project(w: Array, radius: scalars.Limit) -> Array:
     if norm <= radius:
         return w
     return w * (radius / norm)
+
+
+def project_simplex(u: Array, total: float) -> Array:
+    """Return the nearest point with entries >= 0 and the sum `total` (Duchi, Shalev-Shwartz, Singer & Chandra 2008)."""
+    # (u - c)_+ with the c at which its entries add up to the total
+    v = np.sort(u)[::-1]
+    excess = (np.cumsum(v) - total) / np.arange(1, len(v) + 1)
+    return np.maximum(u - excess[v > excess][-1], 0.0)

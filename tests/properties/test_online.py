@@ -15,7 +15,6 @@ from tests.properties.cases import own
 P, N = 3, 60
 HELD = online.Euclid(radius=0.7)
 K = RBF(1.3)
-DECAY = online.Gradient(online.ABSOLUTE, online.inverse_sqrt(0.4), ridge=0.2)
 CASES: dict[str, tuple[online.Learner, str]] = {
     "lms": (online.lms(0.07), "real"),
     "lms falling": (online.lms(online.inverse_time(0.3)), "real"),
@@ -26,25 +25,15 @@ CASES: dict[str, tuple[online.Learner, str]] = {
     "rls flat": (online.rls(), "real"),
     "eg": (online.eg(0.3), "real"),
     "eg_pm": (online.eg_pm(0.08, norm=1.7), "real"),
-    "winnow": (online.winnow(0.4), "sign"),
-    "winnow signed": (online.winnow(0.4, norm=1.3), "sign"),
     "perceptron": (online.perceptron(0.6), "sign"),
     "batch_perceptron": (online.batch_perceptron(7, 0.3), "sign"),
-    "passive_aggressive": (online.passive_aggressive(), "sign"),
-    "passive_aggressive I": (online.passive_aggressive(0.3), "sign"),
-    "passive_aggressive II": (online.passive_aggressive(0.3, squared=True), "sign"),
     "logistic": (online.logistic(0.4), "binary"),
-    "logistic ridge": (
-        replace(online.logistic(online.inverse_sqrt(0.4)), ridge=0.3),
-        "binary",
-    ),
     "descent": (
         online.descent(online.ABSOLUTE, online.inverse_sqrt(0.4), HELD),
         "real",
     ),
     "descent hinge": (online.descent(online.hinge(0.7), 0.2), "sign"),
     "kernel lms": (online.kernel(online.lms(0.4), K), "real"),
-    "kernel ridge": (online.kernel(DECAY, K), "real"),
     "kernel perceptron": (online.kernel(online.perceptron(0.6), K), "sign"),
     "kernel_rls": (online.kernel_rls(K, 0.3), "real"),
     "aggregate": (
@@ -372,38 +361,6 @@ def test_perceptron_mistakes_on_classes_that_overlap(rng: np.random.Generator):
         y = y * np.where(rng.random(50) < 0.2, -1, 1)
         path = online.run(online.perceptron(), X, y)
         kept(path, rng.standard_normal(P))
-
-
-@pytest.mark.parametrize("signed", [False, True])
-def test_winnow_mistakes_never_exceed_the_bound(signed: bool, rng: np.random.Generator):
-    met = 0
-    for _ in range(200):
-        X, y = separable(rng, 40, 4, positive=not signed)
-        path = online.run(online.winnow(0.005, norm=1.0 if signed else None), X, y)
-        promise = path.guarantee()
-        met += promise.applies
-        assert promise.holds
-    assert met > 100
-
-
-@pytest.mark.parametrize(
-    ("squared", "C"),
-    covering(
-        [(False, np.inf), (True, 0.3), (True, np.inf), (False, 0.3)],
-        lambda squared, C: squared,
-    ),
-)
-def test_passive_aggressive_keeps_its_bound(
-    C: float, squared: bool, rng: np.random.Generator
-):
-    if squared and not np.isfinite(C):
-        C = 2.0
-    for _ in range(200):
-        X, y = separable(rng, 40, 3)
-        path = online.run(online.passive_aggressive(C, squared=squared), X, y)
-        kept(path)
-        if np.isfinite(C):
-            kept(path, rng.standard_normal(3))
 
 
 @pytest.mark.parametrize("loss", ["logistic", "absolute", "hinge", "insensitive"])

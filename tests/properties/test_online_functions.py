@@ -19,12 +19,7 @@ BASES = {
     "nlms": (online.nlms(0.6, eps=0.2), "real"),
     "implicit": (online.implicit_lms(0.7), "real"),
     "falling": (online.lms(online.inverse_time(0.1)), "real"),
-    "decay": (
-        online.Gradient(online.insensitive(0.2), online.constant(0.1), ridge=0.3),
-        "real",
-    ),
     "perceptron": (online.perceptron(0.6), "sign"),
-    "passive": (online.passive_aggressive(0.3), "sign"),
     "hinge": (online.descent(online.hinge(), 0.1), "sign"),
     "logistic": (online.logistic(0.4), "binary"),
     "rls": (online.rls(precision=0.3), "real"),
@@ -144,25 +139,6 @@ def family(name: str, rng: np.random.Generator, r2: float) -> online.Learner:
         ),
         "nlms": lambda: online.kernel(online.nlms(share), k),
         "rls": lambda: online.kernel_rls(k, share),
-        "absolute": lambda: online.kernel(
-            online.descent(online.ABSOLUTE, 3 * share), k
-        ),
-        "decay": lambda: online.kernel(
-            online.Gradient(
-                online.insensitive(0.1),
-                online.constant(share),
-                ridge=float(rng.uniform(0.01, 1)),
-            ),
-            k,
-        ),
-        "squared decay": lambda: online.kernel(
-            online.Gradient(
-                online.SQUARED,
-                online.constant(share),
-                ridge=float(rng.uniform(0.01, 1)),
-            ),
-            k,
-        ),
     }[name]()
 
 
@@ -171,9 +147,6 @@ FAMILIES = [
     "polynomial lms",
     "nlms",
     "rls",
-    "absolute",
-    "decay",
-    "squared decay",
 ]
 
 
@@ -278,7 +251,7 @@ def _by_row(state: online.State, X: np.ndarray) -> np.ndarray:
 REFUSED = {
     "base has the geometry Simplex": lambda: online.kernel(online.eg(0.1), RBF()),
     "base has the geometry Signed": lambda: online.kernel(
-        online.winnow(0.1, norm=2.0), RBF()
+        online.eg_pm(0.1, norm=2.0), RBF()
     ),
     "base has a ball": lambda: online.kernel(
         online.descent(online.ABSOLUTE, 0.1, online.Euclid(1.0)), RBF()

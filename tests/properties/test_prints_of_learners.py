@@ -12,9 +12,7 @@ TITLES = {
     "normalised least mean squares": online.nlms(0.1),
     "implicit least mean squares": online.implicit_lms(0.1),
     "exponentiated gradient": online.eg_pm(0.1),
-    "Winnow": online.winnow(0.1, norm=1.0),
     "perceptron": online.perceptron(),
-    "passive-aggressive": online.passive_aggressive(1.0),
     "gradient descent on the hinge loss": online.descent(online.HINGE, 0.1),
 }
 

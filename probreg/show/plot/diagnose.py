@@ -106,8 +106,8 @@ def diagnose(fit: Fit, *, figsize: Size | None = None) -> "Figure":
     place = "at the estimate"
     if fit.target == "posterior":
         place = "under the posterior predictive"
-    notes = (f"{method_name(fit)}, {place}", beyond(z), seen.note)
-    notes += (f"Bands: {100 * BAND:g} %",)
+    bands = f"Bands: {100 * BAND:g} %"
+    notes = (f"{method_name(fit)}, {place}", beyond(z), seen.note, bands)
     footnote(fig, ". ".join(note for note in notes if note))
     return fig
 

@@ -14,7 +14,7 @@ from probreg.system.terminal import format_probability
 from probreg.tables import Column, Table
 from probreg.tables.formats import decimals, format_rounded
 
-_COLUMNS = {
+_COLUMNS: dict[str, Any] = {
     "row": "text", "fit": "text", "level": "text",
     "mean": "estimate", "interval of the mean": "interval", "interval of a new observation": "interval",
 }  # fmt: skip
