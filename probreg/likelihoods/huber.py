@@ -8,7 +8,6 @@ import numpy as np
 from probreg.arguments.scalars import Positive, check_fields
 from probreg.likelihoods.base import LIKELIHOODS, Array
 from probreg.likelihoods.location_scale import LocationScaleLikelihood
-from probreg.likelihoods.variables import named_variable
 from probreg.numerics.compiled.density import CompiledDensity
 from probreg.numerics.special import ndtr, ndtri
 
@@ -88,7 +87,7 @@ class Huber(LocationScaleLikelihood):
         return self._mass_inside / self._mass
 
     def standard_log_prob(self, r: Array) -> Array:
-        g = np.clip(r, -self.k, self.k)
+        g = r.clip(-self.k, self.k)
         return -g * (r - 0.5 * g) - np.log(self._mass)
 
     def standard_slopes(self, r: Array) -> tuple[Array, Array]:
@@ -119,16 +118,3 @@ class Huber(LocationScaleLikelihood):
 
     def settings(self, **aux: Any) -> tuple[Any, ...]:
         return self.k, aux["sigma"], np.log(self._mass * aux["sigma"])
-
-    def pymc(self, eta: Any, **aux: Any) -> tuple[Any, dict[str, Any]]:
-        k = self.k
-        top = float(np.log(self._mass))
-
-        def log_prob(value: Any, mu: Any, sigma: Any) -> Any:
-            import pytensor.tensor as pt
-
-            r = (value - mu) / sigma
-            g = pt.clip(r, -k, k)
-            return -g * (r - 0.5 * g) - top - pt.log(sigma)
-
-        return named_variable(log_prob, self), {"mu": eta[:, 0], "sigma": aux["sigma"]}

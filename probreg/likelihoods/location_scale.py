@@ -15,6 +15,7 @@ from probreg.likelihoods.base import (
 )
 from probreg.likelihoods.links import IDENTITY
 from probreg.likelihoods.response import check_variation, finite_response, refuse
+from probreg.numerics.custom_density import CustomDensity
 
 
 class AdditiveNoise(UnivariateLikelihood):
@@ -48,6 +49,21 @@ class AdditiveNoise(UnivariateLikelihood):
     def mirror(self) -> "AdditiveNoise":
         """Return the likelihood of -y with the linear predictor -eta, the same likelihood if the noise is symmetric."""
         return self
+
+    def pymc(self, eta: Any, **aux: Any) -> tuple[Any, dict[str, Any]]:
+        """Return a variable with the density `symbolic_log_prob` and the draws of `sample`."""
+
+        def draw(mu: Array, *values: Any, rng: np.random.Generator, size: Any) -> Array:
+            if size is None:
+                size = np.broadcast_shapes(np.shape(mu), *map(np.shape, values))
+            parameters = dict(zip(self.aux, values))
+            return self.sample(rng, np.broadcast_to(mu, size)[..., None], **parameters)
+
+        return CustomDensity(self.symbolic_log_prob, draw), {"mu": eta[:, 0], **aux}
+
+    def symbolic_log_prob(self, y: Any, mu: Any, *aux: Any) -> Any:
+        """log p(y) of symbols, with the nuisance parameters in the order of `aux`; for families that PyMC lacks."""
+        raise NotImplementedError
 
 
 class LocationScaleLikelihood(AdditiveNoise, SmoothLikelihood):
@@ -90,6 +106,11 @@ class LocationScaleLikelihood(AdditiveNoise, SmoothLikelihood):
     def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
         r, sigma = _residual(y, eta, aux)
         return self.standard_log_prob(r) - np.log(sigma)
+
+    def symbolic_log_prob(self, y: Any, mu: Any, *aux: Any) -> Any:
+        import pytensor.tensor as pt
+
+        return self.standard_log_prob((y - mu) / aux[0]) - pt.log(aux[0])
 
     def cdf(self, y: Array, eta: Array, **aux: Any) -> Array:
         return self.standard_cdf(_residual(y, eta, aux)[0])

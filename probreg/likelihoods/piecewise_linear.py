@@ -8,7 +8,6 @@ import numpy as np
 
 from probreg.likelihoods.base import Array, ProximalLikelihood, ValueGradHessian
 from probreg.likelihoods.location_scale import AdditiveNoise
-from probreg.likelihoods.variables import named_variable
 from probreg.numerics.compiled.density import CompiledDensity
 
 _ROUNDING = 1e-11  # of the size of a response and its fitted value
@@ -180,19 +179,13 @@ class PiecewiseLinearLikelihood(AdditiveNoise, ProximalLikelihood):
         slopes = self.slopes(**aux)
         return slopes.up, slopes.down, slopes.tube, np.log(slopes.mass), slopes.outside
 
-    def pymc(self, eta: Any, **aux: Any) -> tuple[Any, dict[str, Any]]:
-        def log_prob(value: Any, mu: Any, *values: Any) -> Any:
-            import pytensor.tensor as pt
+    def symbolic_log_prob(self, y: Any, mu: Any, *aux: Any) -> Any:
+        import pytensor.tensor as pt
 
-            slopes = self.slopes(**dict(zip(self.aux, values)))
-            r = value - mu
-            return (
-                -slopes.up * pt.maximum(r - slopes.tube, 0.0)
-                - slopes.down * pt.maximum(-r - slopes.tube, 0.0)
-                - pt.log(slopes.mass)
-            )
-
-        return named_variable(log_prob, self), {"mu": eta[:, 0], **aux}
+        slopes = self.slopes(**dict(zip(self.aux, aux)))
+        above = pt.maximum(y - mu - slopes.tube, 0.0)
+        below = pt.maximum(mu - y - slopes.tube, 0.0)
+        return -slopes.up * above - slopes.down * below - pt.log(slopes.mass)
 
 
 def _loss(r: Array, slopes: Slopes) -> Array:

@@ -9,7 +9,6 @@ import numpy as np
 from probreg.arguments.scalars import Number, check_fields
 from probreg.likelihoods.base import LIKELIHOODS, Array, ValueGradHessian
 from probreg.likelihoods.location_scale import LocationScaleLikelihood
-from probreg.likelihoods.variables import named_variable
 from probreg.numerics.compiled.density import CompiledDensity
 from probreg.numerics.special import gammaincc, gammaln
 
@@ -91,7 +90,7 @@ class PowerNoise(LocationScaleLikelihood):
         )
 
     def standard_log_prob(self, r: Array) -> Array:
-        return self._log_constant - np.abs(r) ** self.p
+        return self._log_constant - abs(r) ** self.p
 
     def standard_slopes(self, r: Array) -> tuple[Array, Array]:
         # g = p |r|^(p-1) sign r, h = p (p - 1) |r|^(p-2), which is infinite at r = 0 for p < 2
@@ -133,14 +132,3 @@ class PowerNoise(LocationScaleLikelihood):
 
     def settings(self, **aux: Any) -> tuple[Any, ...]:
         return self.p, aux["sigma"], self._log_constant - np.log(aux["sigma"])
-
-    def pymc(self, eta: Any, **aux: Any) -> tuple[Any, dict[str, Any]]:
-        p = self.p
-        constant = self._log_constant
-
-        def log_prob(value: Any, mu: Any, sigma: Any) -> Any:
-            import pytensor.tensor as pt
-
-            return constant - abs((value - mu) / sigma) ** p - pt.log(sigma)
-
-        return named_variable(log_prob, self), {"mu": eta[:, 0], "sigma": aux["sigma"]}

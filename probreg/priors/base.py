@@ -11,7 +11,7 @@ information) or with an unknown scale needs the rows: `prepare` turns it into a 
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any, ClassVar
 
@@ -37,19 +37,15 @@ Scale = Annotated[float | tuple[float, ...] | AuxPrior, Columns(positive=True)]
 
 @dataclass(frozen=True)
 class Penalty:
-    """A prior read as a penalty: -log p(w) = weight * R(w) + constant, per coefficient; `function` is R where it can be evaluated,
-    w (q,) -> (q,), and `form` is its text.
+    """A prior read as a penalty: -log p(w) = weight * R(w) + constant, per coefficient; `form` is the text of R.
 
-    >>> Penalty("ridge", "w^2", np.array([0.125]), np.square).in_rss(sigma=2.0)
+    >>> Penalty("ridge", "w^2", np.array([0.125])).in_rss(sigma=2.0)
     array([1.])
     """
 
     name: str
     form: str  # R(w), in words of w
     weight: Array  # (q,)
-    function: Callable[[Array], Array] | None = field(
-        default=None, compare=False, repr=False
-    )
 
     def in_rss(self, sigma: float) -> Array:
         """lam in RSS + lam R(w), where RSS / (2 sigma^2) is the negative log-likelihood: lam = 2 sigma^2 weight."""

@@ -8,16 +8,70 @@ import numpy as np
 from probreg.arguments.scalars import Flag, Share
 from probreg.numerics.special import erfcx, log_ndtr, ndtri_exp
 from probreg.priors.base import PRIORS, Array, Penalty, PerColumn, Scale
-from probreg.priors.custom import Custom
-from probreg.priors.location_scale import ProximalLocationScale, remove_least_shift
+from probreg.priors.location_scale import (
+    ProximalLocationScale,
+    common_scale,
+    remove_least_shift,
+)
 from probreg.priors.penalties.spelling import asides_of, read_penalty, settings_of
 
 _ROOT_HALF_PI = np.sqrt(np.pi / 2.0)
 
 
+class AbsoluteAndSquare(ProximalLocationScale):
+    """log p(r) = -ratio |r| - (1 - ratio) r^2 / 2 + constant: the prior of the lasso (ratio 1) and of the elastic net."""
+
+    ratio: float
+    convex = True
+
+    @property
+    def _log_mass(self) -> float:
+        """log of the integral of exp(-ratio |r| - (1 - ratio) r^2 / 2), by the scaled complementary error function."""
+        if self.ratio == 1.0:
+            return float(np.log(2.0))
+        tau = (1.0 - self.ratio) ** -0.5
+        return float(
+            np.log(2.0 * tau * _ROOT_HALF_PI * erfcx(self.ratio * tau / np.sqrt(2.0)))
+        )
+
+    def standard_log_prob(self, r: Array) -> Array:
+        # log p(r) = -ratio |r| - (1 - ratio) r^2 / 2 - log of the mass
+        return -self.ratio * abs(r) - 0.5 * (1.0 - self.ratio) * r * r - self._log_mass
+
+    def standard_sample(
+        self, rng: np.random.Generator, shape: tuple[int, ...]
+    ) -> Array:
+        if self.ratio == 1.0:
+            return rng.laplace(size=shape)
+        sign = rng.choice([-1.0, 1.0], shape)
+        # |r| is a normal with mean -ratio tau^2 and sd tau, cut at zero: by its inverse distribution function
+        tau = (1.0 - self.ratio) ** -0.5
+        log_beyond = log_ndtr(-self.ratio * tau) - rng.exponential(size=shape)
+        return sign * (-tau * ndtri_exp(log_beyond) - self.ratio * tau**2)
+
+    def standard_prox(self, r: Array, step: Array) -> Array:
+        # argmin_u (u - r)^2 / (2 step) + ratio |u| + (1 - ratio) u^2 / 2: soft thresholding, then shrinkage.
+        return (
+            np.sign(r)
+            * np.maximum(np.abs(r) - step * self.ratio, 0.0)
+            / (1.0 + step * (1.0 - self.ratio))
+        )
+
+    def standard_subgradient(self, r: Array) -> tuple[Array, Array]:
+        pull = (1.0 - self.ratio) * r
+        return pull + self.ratio * np.where(
+            r > 0, 1.0, -1.0
+        ), pull + self.ratio * np.where(r < 0, -1.0, 1.0)
+
+    def remove_common_shift(self, scores: Array) -> Array:
+        return remove_least_shift(
+            scores, self.ratio / self.scales, (1.0 - self.ratio) / self.scales**2
+        )
+
+
 @PRIORS.register
 @dataclass(frozen=True)
-class ElasticNet(ProximalLocationScale):
+class ElasticNet(AbsoluteAndSquare):
     """The elastic-net prior log p(beta_j) = -ratio |r_j| - (1 - ratio) r_j^2 / 2 + constant.
 
     r_j = (beta_j - location_j) / scale_j. `ratio` 1 is Laplace(scale), 0 is Normal(scale). Its mode is the elastic net
@@ -56,7 +110,6 @@ class ElasticNet(ProximalLocationScale):
     scaled: Flag = False
 
     name = "elastic_net"
-    convex = True
 
     def __post_init__(self) -> None:
         self._check_arguments()
@@ -85,84 +138,9 @@ class ElasticNet(ProximalLocationScale):
             read.stretch * scale / read.sigma(), ratio, sigma_units=True, scaled=True
         )
 
-    @property
-    def _log_mass(self) -> float:
-        """log of the integral of exp(-ratio |r| - (1 - ratio) r^2 / 2), by the scaled complementary error function."""
-        if self.ratio == 1.0:
-            return float(np.log(2.0))
-        tau = (1.0 - self.ratio) ** -0.5
-        return float(
-            np.log(2.0 * tau * _ROOT_HALF_PI * erfcx(self.ratio * tau / np.sqrt(2.0)))
-        )
-
-    def standard_log_prob(self, r: Array) -> Array:
-        # log p(r) = -ratio |r| - (1 - ratio) r^2 / 2 - log of the mass
-        return (
-            -self.ratio * np.abs(r) - 0.5 * (1.0 - self.ratio) * r * r - self._log_mass
-        )
-
-    def standard_sample(
-        self, rng: np.random.Generator, shape: tuple[int, ...]
-    ) -> Array:
-        sign = rng.choice([-1.0, 1.0], shape)
-        if self.ratio == 1.0:
-            return sign * rng.exponential(size=shape)
-        # |r| is a normal with mean -ratio tau^2 and sd tau, cut at zero: by its inverse distribution function
-        tau = (1.0 - self.ratio) ** -0.5
-        log_beyond = log_ndtr(-self.ratio * tau) - rng.exponential(size=shape)
-        return sign * (-tau * ndtri_exp(log_beyond) - self.ratio * tau**2)
-
-    def standard_prox(self, r: Array, step: Array) -> Array:
-        # argmin_u (u - r)^2 / (2 step) + ratio |u| + (1 - ratio) u^2 / 2: soft thresholding, then shrinkage.
-        return (
-            np.sign(r)
-            * np.maximum(np.abs(r) - step * self.ratio, 0.0)
-            / (1.0 + step * (1.0 - self.ratio))
-        )
-
-    def standard_subgradient(self, r: Array) -> tuple[Array, Array]:
-        pull = (1.0 - self.ratio) * r
-        return pull + self.ratio * np.where(
-            r > 0, 1.0, -1.0
-        ), pull + self.ratio * np.where(r < 0, -1.0, 1.0)
-
-    def remove_common_shift(self, scores: Array) -> Array:
-        return remove_least_shift(
-            scores, self.ratio / self.scales, (1.0 - self.ratio) / self.scales**2
-        )
-
-    def pymc(self, unit: Any = 1.0) -> tuple[Any, dict[str, Any]]:
-        def logp(value: Any, location: Any, scale: Any) -> Any:
-            import pymc as pm
-
-            r = (value - location) / scale
-            density = -self.ratio * pm.math.abs(r) - 0.5 * (1.0 - self.ratio) * r**2
-            return density - self._log_mass - pm.math.log(scale)
-
-        def draw(
-            location: Any, scale: Any, rng: np.random.Generator, size: Any
-        ) -> Array:
-            return location + scale * self.standard_sample(rng, tuple(size))
-
-        return Custom(logp, draw), {
-            "location": np.asarray(self.location),
-            "scale": self.scales * unit,
-        }
-
     def as_penalty(self, q: int, unit: float = 1.0) -> Penalty | None:
         scale = np.broadcast_to(unit * self.scales, q)
-        if (scale == scale[0]).all():
-            same = f"{scale[0]:g}"
-        else:
-            same = "scale"
-        if self.location == 0.0:
-            norm = "|w|"
-        else:
-            norm = "|w - location|"
-        form = f"{self.ratio:g} * {norm} + {(1 - self.ratio) / 2:g} * {self.deviation_formula}^2 / {same}"
-
-        def function(w: Array) -> Array:
-            d = np.abs(w - np.asarray(self.location))
-            return self.ratio * d + (1.0 - self.ratio) / 2.0 * d**2 / scale
-
-        return Penalty("elastic net", form, 1.0 / scale, function)
+        w = self.deviation_formula
+        same = common_scale(scale)
+        form = f"{self.ratio:g} * |{w.strip('()')}| + {(1 - self.ratio) / 2:g} * {w}^2 / {same}"
+        return Penalty("elastic net", form, 1.0 / scale)

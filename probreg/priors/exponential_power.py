@@ -8,7 +8,6 @@ import numpy as np
 from probreg.arguments.scalars import Flag, Number
 from probreg.numerics.special import gammaln
 from probreg.priors.base import PRIORS, Array, Penalty, PerColumn, Scale
-from probreg.priors.custom import Custom
 from probreg.priors.location_scale import ProximalLocationScale
 
 _TINY = np.finfo(
@@ -65,7 +64,7 @@ class ExponentialPower(ProximalLocationScale):
 
     def standard_log_prob(self, r: Array) -> Array:
         # log p(r) = -|r|^q - log 2 - log Gamma(1 + 1/q)
-        return -(np.abs(r) ** self.q) - np.log(2.0) - gammaln(1.0 + 1.0 / self.q)
+        return -(abs(r) ** self.q) - np.log(2.0) - gammaln(1.0 + 1.0 / self.q)
 
     def standard_sample(
         self, rng: np.random.Generator, shape: tuple[int, ...]
@@ -95,28 +94,6 @@ class ExponentialPower(ProximalLocationScale):
             at_zero = self.q * _TINY ** (self.q - 1.0)
         return np.where(r == 0, -at_zero, slope), np.where(r == 0, at_zero, slope)
 
-    def pymc(self, unit: Any = 1.0) -> tuple[Any, dict[str, Any]]:
-        constant = float(np.log(2.0) + gammaln(1.0 + 1.0 / self.q))
-
-        def logp(value: Any, location: Any, scale: Any) -> Any:
-            import pymc as pm
-
-            return (
-                -(pm.math.abs((value - location) / scale) ** self.q)
-                - constant
-                - pm.math.log(scale)
-            )
-
-        def draw(
-            location: Any, scale: Any, rng: np.random.Generator, size: Any
-        ) -> Array:
-            return location + scale * self.standard_sample(rng, tuple(size))
-
-        return Custom(logp, draw), {
-            "location": np.asarray(self.location),
-            "scale": self.scales * unit,
-        }
-
     def uniforms(self, name: str, dims: tuple[str, ...], unit: Any = 1.0) -> Any:
         """The same variable in the PyMC model that is open as location + scale v^(1/q) u, u ~ Uniform(-1, 1) and
         v ~ Gamma(1 + 1/q): a scale mixture of uniforms, smooth in (log v, logit u) where the density has its cusp (Walker &
@@ -128,17 +105,9 @@ class ExponentialPower(ProximalLocationScale):
         return np.asarray(self.location) + self.scales * unit * v ** (1.0 / self.q) * u
 
     def as_penalty(self, q: int, unit: float = 1.0) -> Penalty | None:
-        if self.location == 0.0:
-            norm = "|w|"
-        else:
-            norm = "|w - location|"
         weight = np.broadcast_to((unit * self.scales) ** -self.q, q)
-        return Penalty(
-            "bridge",
-            f"{norm}^{self.q:g}",
-            weight,
-            lambda w: np.abs(w - np.asarray(self.location)) ** self.q,
-        )
+        form = f"|{self.deviation_formula.strip('()')}|^{self.q:g}"
+        return Penalty("bridge", form, weight)
 
 
 def _proximal_root(size: Array, step: Array, q: float) -> Array:

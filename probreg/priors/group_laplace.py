@@ -8,6 +8,7 @@ import numpy as np
 
 from probreg.arguments.scalars import Flag, shown_value
 from probreg.errors import DataError
+from probreg.numerics.custom_density import CustomDensity
 from probreg.numerics.special import gammaln
 from probreg.priors.base import (
     PRIORS,
@@ -19,7 +20,6 @@ from probreg.priors.base import (
     PriorData,
     Scale,
 )
-from probreg.priors.custom import Custom
 from probreg.priors.joint import columns_called
 from probreg.priors.location_scale import AffinePrior
 
@@ -229,28 +229,15 @@ class GroupLaplace(AffinePrior, GroupedPrior):
             np.broadcast_to(np.asarray(v, dtype=float), q)
             for v in (self.location, self.scales)
         )
-        return Custom(logp, draw, "(q),(q)->(q)"), {
+        return CustomDensity(logp, draw, "(q),(q)->(q)"), {
             "location": location,
             "scale": scale * unit,
         }
 
     def as_penalty(self, q: int, unit: float = 1.0) -> Penalty | None:
-        s = np.broadcast_to(unit * self.scales, q)
-
-        def shares(w: Array) -> Array:
-            r = (w - np.asarray(self.location)) / s
-            weights = np.zeros(q)
-            for g in self.members(q):
-                # |r_g| = sum_j r_j^2 / |r_g|, what each column adds to it, times s_j as its weight is 1 / s_j.
-                length = np.linalg.norm(r[g])
-                weights[g] = s[g] * r[g] ** 2 / (length if length > 0 else 1.0)
-            return weights
-
-        if self.location == 0.0:
-            norm = "|w_g|"
-        else:
-            norm = "|w_g - location|"
-        return Penalty("group lasso", f"{norm} of each group g", 1.0 / s, shares)
+        norm = "|w_g|" if self.location == 0.0 else "|w_g - location|"
+        weight = 1.0 / np.broadcast_to(unit * self.scales, q)
+        return Penalty("group lasso", f"{norm} of each group g", weight)
 
 
 def log_mass(d: int) -> float:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from probreg.errors import DataError
+from probreg.numerics.custom_density import opaque_function
 from probreg.priors.base import (
     PRIORS,
     Array,
@@ -16,7 +17,6 @@ from probreg.priors.base import (
     PriorData,
     WholePrior,
 )
-from probreg.priors.custom import Opaque
 from probreg.priors.flat import Flat
 
 _STEP = 1e-4  # of a coefficient's standard error: differences of an exact gradient are then right to about 1e-8
@@ -116,10 +116,8 @@ class FisherPrior(WholePrior):
 
     def potential(self, beta: Any) -> Any:
         """log p as a symbolic scalar of symbolic coefficients (p, m), evaluated by NumPy."""
-        return Opaque.of(
-            lambda b: float(self.log_prob(b)),
-            lambda b: self.fisher(b)[1].reshape(b.shape),
-        )(beta)
+        gradient = lambda b: self.fisher(b)[1].reshape(b.shape)
+        return opaque_function(self.log_prob, gradient)(beta)
 
     def as_penalty(self, q: int, unit: float = 1.0) -> Penalty | None:
         return Jeffreys().as_penalty(q, unit)

@@ -7,14 +7,14 @@ import numpy as np
 
 from probreg.arguments.scalars import Flag
 from probreg.errors import DataError
-from probreg.priors.base import PRIORS, Array, Penalty, PerColumn, Scale
-from probreg.priors.location_scale import ProximalLocationScale, remove_least_shift
+from probreg.priors.base import PRIORS, Penalty, PerColumn, Scale
+from probreg.priors.elastic_net import AbsoluteAndSquare
 from probreg.priors.penalties.spelling import asides_of, read_penalty, settings_of
 
 
 @PRIORS.register
 @dataclass(frozen=True)
-class Laplace(ProximalLocationScale):
+class Laplace(AbsoluteAndSquare):
     """The double exponential p(beta_j) = exp(-|beta_j - location_j| / scale_j) / (2 scale_j); its mode is the lasso.
 
     The posterior mode has exact zeros; a posterior mean never has.
@@ -49,7 +49,7 @@ class Laplace(ProximalLocationScale):
     scaled: Flag = False
 
     name = "laplace"
-    convex = True
+    ratio = 1.0
 
     def __post_init__(self) -> None:
         self._check_arguments()
@@ -77,42 +77,11 @@ class Laplace(ProximalLocationScale):
             return cls(scale, scaled=read.standardized)
         return cls(scale / read.sigma(), sigma_units=True, scaled=True)
 
-    def standard_log_prob(self, r: Array) -> Array:
-        # log p(r) = -|r| - log 2
-        return -np.abs(r) - np.log(2.0)
-
-    def standard_sample(
-        self, rng: np.random.Generator, shape: tuple[int, ...]
-    ) -> Array:
-        return rng.laplace(size=shape)
-
-    def standard_prox(self, r: Array, step: Array) -> Array:
-        # Soft thresholding: argmin_u (u - r)^2 / (2 step) + |u|.
-        return np.sign(r) * np.maximum(np.abs(r) - step, 0.0)
-
-    def standard_subgradient(self, r: Array) -> tuple[Array, Array]:
-        # d|r| = sign(r), and the interval [-1, 1] at the kink.
-        return np.where(r > 0, 1.0, -1.0), np.where(r < 0, -1.0, 1.0)
-
-    def remove_common_shift(self, scores: Array) -> Array:
-        return remove_least_shift(scores, 1.0 / self.scales)
-
     def pymc(self, unit: Any = 1.0) -> tuple[Any, dict[str, Any]]:
         import pymc as pm
 
         return pm.Laplace, {"mu": np.asarray(self.location), "b": self.scales * unit}
 
-    def _distance_from_location(self, w: Array) -> Array:
-        return np.abs(w - np.asarray(self.location))
-
     def as_penalty(self, q: int, unit: float = 1.0) -> Penalty | None:
-        if self.location == 0.0:
-            form = "|w|"
-        else:
-            form = "|w - location|"
-        return Penalty(
-            "lasso",
-            form,
-            np.broadcast_to(1.0 / (unit * self.scales), q),
-            self._distance_from_location,
-        )
+        weight = np.broadcast_to(1.0 / (unit * self.scales), q)
+        return Penalty("lasso", f"|{self.deviation_formula.strip('()')}|", weight)

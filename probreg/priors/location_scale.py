@@ -14,6 +14,7 @@ import numpy as np
 from probreg.arguments.scalars import check_fields, declared_fields, read_argument
 from probreg.errors import DataError
 from probreg.numerics.compiled.density import CompiledDensity, forget_inherited
+from probreg.numerics.custom_density import CustomDensity
 from probreg.priors.base import (
     Array,
     PerColumn,
@@ -34,6 +35,11 @@ def common_size(*parts: Any) -> int | None:
             f"a prior is stated for different numbers of columns: {sorted(sizes)}"
         )
     return sizes.pop() if sizes else None
+
+
+def common_scale(scale: Array) -> str:
+    """Return the scale that all columns have as text, else the word "scale"."""
+    return f"{scale[0]:g}" if (scale == scale[0]).all() else "scale"
 
 
 _ROUNDING = (
@@ -214,6 +220,25 @@ class LocationScale(AffinePrior):
         # log p(beta) = sum_j [log f(r_j) - log s_j], r_j = (beta_j - location_j) / s_j.
         r, log_s = self.standardise(beta, unit)
         return (self.standard_log_prob(r) - log_s).sum((-1, -2))
+
+    def pymc(self, unit: Any = 1.0) -> tuple[Any, dict[str, Any]]:
+        """Return a variable with the density `standard_log_prob`, whose operators then have to apply to symbols too."""
+
+        def log_prob(value: Any, location: Any, scale: Any) -> Any:
+            import pymc as pm
+
+            r = (value - location) / scale
+            return self.standard_log_prob(r) - pm.math.log(scale)
+
+        def draw(
+            location: Any, scale: Any, rng: np.random.Generator, size: Any
+        ) -> Array:
+            return location + scale * self.standard_sample(rng, tuple(size))
+
+        return CustomDensity(log_prob, draw), {
+            "location": np.asarray(self.location),
+            "scale": self.scales * unit,
+        }
 
 
 class SmoothLocationScale(LocationScale, SmoothPrior):

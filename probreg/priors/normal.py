@@ -222,12 +222,7 @@ class Normal(LocationScale, GaussianPrior):
             return Penalty("ridge", form, np.full(q, 0.5 / unit**2))
         # -log p = (w - b)^2 / (2 u^2 s^2) + constant.
         weight = np.broadcast_to(self.scales**-2.0, q) / (2.0 * unit**2)
-        return Penalty(
-            "ridge",
-            f"{self.deviation_formula}^2",
-            weight,
-            lambda w: np.square(w - np.asarray(self.location)),
-        )
+        return Penalty("ridge", f"{self.deviation_formula}^2", weight)
 
 
 def _positive_definite(matrix: Any) -> tuple[tuple[float, ...], ...]:

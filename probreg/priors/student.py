@@ -10,7 +10,7 @@ from probreg.arguments.scalars import Flag, Positive
 from probreg.numerics.compiled.density import CompiledDensity
 from probreg.numerics.special import gammaln
 from probreg.priors.base import PRIORS, Array, Penalty, PerColumn, Scale
-from probreg.priors.location_scale import SmoothLocationScale
+from probreg.priors.location_scale import SmoothLocationScale, common_scale
 
 
 def _evaluate_row(y: float, r: float, t: Array) -> tuple[float, float, float]:
@@ -67,20 +67,9 @@ class _Student(SmoothLocationScale):
 
     def as_penalty(self, q: int, unit: float = 1.0) -> Penalty | None:
         # -log p = (nu + 1)/2 log(1 + (w - b)^2 / (nu u^2 s^2)) + constant.
-        scale = np.broadcast_to(unit * self.scales, q)
-        if (scale == scale[0]).all():
-            same = f"{scale[0]:g}"
-        else:
-            same = "scale"
+        same = common_scale(np.broadcast_to(unit * self.scales, q))
         form = f"log(1 + {self.deviation_formula}^2 / ({self.nu:g} {same}^2))"
-        return Penalty(
-            "log",
-            form,
-            np.full(q, (self.nu + 1) / 2),
-            lambda w: np.log1p(
-                np.square((w - np.asarray(self.location)) / scale) / self.nu
-            ),
-        )
+        return Penalty("log", form, np.full(q, (self.nu + 1) / 2))
 
 
 @PRIORS.register
