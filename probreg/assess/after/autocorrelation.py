@@ -13,7 +13,11 @@ from probreg.assess.after.base import (
 )
 from probreg.assess.after.observed import zero_weight_obstacle
 from probreg.assess.after.replicates import drawable, found_by, simulated_p_value
-from probreg.assess.after.residuals import counted_residuals, predictor
+from probreg.assess.after.residuals import (
+    constant_obstacle,
+    counted_residuals,
+    predictor,
+)
 from probreg.assess.findings import Finding, Verdict
 from probreg.errors import DataError
 from probreg.fits.fit import Fit
@@ -67,6 +71,9 @@ class AutocorrelationDiagnostic(Diagnostic):
             remedy = "sort the rows by time, if they have one, before you test them or use HAC errors"
             return self.report(Verdict.NOTE, sentence, remedy)
         e = counted_residuals(fit, "pearson")
+        reason = constant_obstacle(fit, e)
+        if reason is not None:
+            return self.report_not_applicable(reason)
         tests = []
         flat = fit.model.flat and design.intercept is not None
         if fit.model.likelihood.least_squares and flat:
