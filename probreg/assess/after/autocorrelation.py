@@ -138,9 +138,11 @@ def box_statistic(e: Array, lags: int) -> Array:
     # Var r_k = (n - k) / (n (n + 2)) for independent values, so that Q = sum_k r_k^2 / Var r_k   (Ljung & Box 1978).
     n = e.shape[-1]
     c = e - e.mean(-1, keepdims=True)
+    # r_k does not depend on the unit; residuals of certain classes may reach 1e154
+    c = c / np.maximum(np.abs(c).max(-1, keepdims=True), np.finfo(float).tiny)
     k = np.arange(1, lags + 1)
     products = np.stack([(c[..., j:] * c[..., :-j]).sum(-1) for j in k], -1)
-    r = products / (c**2).sum(-1)[..., None]
+    r = products / np.maximum((c**2).sum(-1), np.finfo(float).tiny)[..., None]
     return n * (n + 2.0) * (r**2 / (n - k)).sum(-1)
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from probreg.data import Frame
 from probreg.data.rows import full_weights, plus_offset
 from probreg.fits.fit import Fit
-from probreg.fits.residuals import counted_residuals, roots, rounding_error
+from probreg.fits.residuals import counted_residuals, noiseless, roots, rounding_error
 from probreg.likelihoods import SmoothLikelihood
 from probreg.numerics.frame import map_of_columns
 from probreg.priors import Flat, GaussianPrior, HierarchicalPrior
@@ -191,10 +191,13 @@ def local_obstacle(fit: Fit) -> str | None:
             isinstance(p, HierarchicalPrior) for p in families
         )
         return f"the {', '.join(names)} prior is not quadratic, so the estimate without a row has no formula; use a flat or a normal prior"
+    reason = noiseless(fit)
+    if reason is not None:
+        return reason
     if _has_free_sigma(fit):
         largest = np.abs(counted_residuals(fit, "pearson")).max()
         if largest <= rounding_error(fit):
-            return "all residuals are zero, so that they have no scale"
+            return "the fit meets every response exactly, so that no residual is left"
     return None
 
 

@@ -24,7 +24,6 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from probreg.data.grouped_columns import ArrowGram
-from probreg.errors import Incompatible
 from probreg.inference.base import Array
 from probreg.inference.exact.arrow_layout import ArrowLayout
 from probreg.inference.exact.arrow_roots import ArrowRoots, Inverse, Parts
@@ -34,6 +33,7 @@ from probreg.inference.exact.latent_groups import (
     EvidencePoint,
     EvidenceSurface,
     LatentGroups,
+    NoMode,
     log_prior_of_logs,
     with_priors,
 )
@@ -192,7 +192,7 @@ class ArrowLaplaceSurface(EvidenceSurface):
             return self._last
         try:
             return self._climb(theta, tol)
-        except Incompatible:
+        except NoMode:
             if self._last is None:
                 raise
         self._last = (
@@ -227,7 +227,7 @@ class ArrowLaplaceSurface(EvidenceSurface):
             if next_mode is None:
                 break
             mode = next_mode
-        raise Incompatible(
+        raise NoMode(
             f"the evidence has no mode to be approximated about at scales {np.exp(theta[: len(self.groups.priors)])}"
         )
 
@@ -335,7 +335,7 @@ class ArrowLaplaceSurface(EvidenceSurface):
                     self._with_prior(self.rows.gram(W), mode).cut(self._inner)
                 ).at(0), False
             except np.linalg.LinAlgError:
-                raise Incompatible(
+                raise NoMode(
                     "the evidence needs a mode for its approximation, and the posterior is flat in a direction there. Fix "
                     "nuisance parameters, or give them and the scales proper priors"
                 ) from None
