@@ -15,6 +15,7 @@ import numpy as np
 
 from probreg.arguments.keywords import normalised_name
 from probreg.arguments.scalars import (
+    check_fields,
     shown_value,
 )
 from probreg.arguments.types import ArrayLike
@@ -45,6 +46,9 @@ class CovarianceFunction(ABC):
     hyperparameters: ClassVar[tuple[str, ...]] = ()
     columns: tuple[int | str, ...] | None = None  # those it reads; None for all
     parts: "tuple[CovarianceFunction, ...]" = ()  # the functions that it is made of
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     @property
     @abstractmethod

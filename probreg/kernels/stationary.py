@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from probreg.arguments.scalars import Columns, Flag, Positive, check_fields
+from probreg.arguments.scalars import Columns, Flag, Positive
 from probreg.errors import DataError
 from probreg.kernels.base import KERNELS, CovarianceFunction
 from probreg.kernels.pairs import Array, RowPairs
@@ -29,9 +29,6 @@ class Radial(CovarianceFunction):
     bound = 1.0
     stationary = True
     hyperparameters: ClassVar[tuple[str, ...]] = ("length",)
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     @abstractmethod
     def profile(self, s: Array) -> Array:
@@ -159,7 +156,7 @@ class Matern(Radial):
     name = "matern"
 
     def __post_init__(self) -> None:
-        check_fields(self)
+        super().__post_init__()
         if self.nu not in _SMOOTHNESS:
             raise DataError(
                 f"Matern nu is 0.5, 1.5 or 2.5, got {self.nu:g}; as nu grows it becomes RBF"
@@ -259,9 +256,6 @@ class Periodic(CovarianceFunction):
     bound = 1.0
     stationary = True
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
     def _phases(self, pairs: RowPairs) -> list[Array]:
         return [
             np.pi * (x_column - right) / self.period
@@ -309,9 +303,6 @@ class Constant(CovarianceFunction):
     name = "constant"
     hyperparameters = ("variance",)
     stationary = True
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     @property
     def bound(self) -> float:
