@@ -318,3 +318,78 @@ class OnColumns(Composite):
         else:
             inner = f"({self.parts[0]})"
         return f"{inner}.on({', '.join(map(repr, self.columns))})"
+
+
+@KERNELS.register
+@dataclass(frozen=True)
+class Normalised(Composite):
+    """The correlation of a process, k(x, z) / sqrt(k(x, x) k(z, z)); written `k.normalised()`.
+
+    Parameters
+    ----------
+    parts : tuple of CovarianceFunction
+        The one function.
+
+    Examples
+    --------
+    >>> from probreg.kernels import Linear
+    >>> Linear().normalised()([[1.0, 0.0]], [[3.0, 4.0]]).item()  # the cosine of the angle
+    0.6
+    """
+
+    parts: Parts = field()
+
+    name = "normalised"
+
+    @property
+    def bound(self) -> float:
+        return 1.0
+
+    def matrix(self, pairs: RowPairs) -> Array:
+        a, b = self._diagonals(pairs)
+        return self.parts[0].matrix(pairs) / np.sqrt(a * b)
+
+    def slopes(self, pairs: RowPairs) -> dict[str, Array]:
+        # with a = k(x, x), b = k(z, z): d (k / sqrt(a b)) = dk / sqrt(a b) - k / sqrt(a b) (da / a + db / b) / 2
+        a, b = self._diagonals(pairs)
+        root = np.sqrt(a * b)
+        k = self.matrix(pairs)
+        left = self.parts[0].slopes(RowPairs(pairs.x, pairs.x, aligned=True))
+        right = self.parts[0].slopes(RowPairs(pairs.z, pairs.z, aligned=True))
+        return {
+            name: slope / root
+            - 0.5 * k * (_across(left[name], right[name], pairs, a, b))
+            for name, slope in self.parts[0].slopes(pairs).items()
+        }
+
+    def _diagonals(self, pairs: RowPairs) -> tuple[Array, Array]:
+        """Return k(x, x) and k(z, z), in shapes that broadcast to the pairs; raise DataError for a zero."""
+        inner = self.parts[0]
+        a, b = (
+            inner.matrix(RowPairs(rows, rows, aligned=True))
+            for rows in (pairs.x, pairs.z)
+        )
+        if not ((a > 0).all() and (b > 0).all()):
+            if not (a > 0).all():
+                i = int(np.argmin(a > 0))
+            else:
+                i = int(np.argmin(b > 0))
+            raise DataError(
+                f"k(x, x) is 0 in row {i}, so {inner} has no correlation there: leave the row out, or add a Constant"
+            )
+        if pairs.aligned:
+            return (a, b)
+        return (a[:, None], b[None, :])
+
+    def density(self, omega: Array) -> Array | None:
+        return None
+
+    def __repr__(self) -> str:
+        return f"({self.parts[0]}).normalised()"
+
+
+def _across(k_xx: Array, right: Array, pairs: RowPairs, a: Array, b: Array) -> Array:
+    """da / a + db / b at these pairs."""
+    if pairs.aligned:
+        return k_xx / a + right / b
+    return k_xx[:, None] / a + right[None, :] / b

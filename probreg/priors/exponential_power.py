@@ -55,6 +55,9 @@ class ExponentialPower(ProximalLocationScale):
 
     name = "exponential_power"
 
+    def __post_init__(self) -> None:
+        self._check_arguments()
+
     @property
     def convex(self) -> bool:
         return self.q >= 1

@@ -109,7 +109,7 @@ class GroupLaplace(AffinePrior, GroupedPrior):
         object.__setattr__(
             self, "groups", None if self.groups is None else _read_groups(self.groups)
         )
-        super().__post_init__()
+        self._check_arguments()
 
     @property
     def data_dependent(self) -> bool:

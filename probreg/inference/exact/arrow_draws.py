@@ -13,9 +13,9 @@ import numpy as np
 from probreg.inference.base import Array
 from probreg.inference.covariance import ArrowCovariance
 from probreg.inference.exact.arrow_laplace import ArrowLaplaceSurface, ArrowMode
-from probreg.inference.exact.arrow_roots import Parts
 from probreg.inference.exact.arrow_surface import ArrowNodes, ArrowSurface
 from probreg.inference.exact.latent_groups import NodeMixture
+from probreg.inference.modes.arrow_rows import Parts
 from probreg.numerics.linalg import Arrow
 
 _LOG_2PI = float(np.log(2.0 * np.pi))

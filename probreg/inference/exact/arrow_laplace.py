@@ -24,21 +24,21 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from probreg.data.grouped_columns import ArrowGram
-from probreg.inference.base import Array
+from probreg.errors import Incompatible
+from probreg.inference.base import Array, Status
 from probreg.inference.exact.arrow_layout import ArrowLayout
-from probreg.inference.exact.arrow_roots import ArrowRoots, Inverse, Parts
-from probreg.inference.exact.arrow_rows import ArrowRows, RowSlopes
+from probreg.inference.exact.arrow_roots import ArrowRoots
 from probreg.inference.exact.gaussian_surface import LikelihoodCriterion
 from probreg.inference.exact.latent_groups import (
     EvidencePoint,
     EvidenceSurface,
     LatentGroups,
-    NoMode,
     log_prior_of_logs,
     with_priors,
 )
+from probreg.inference.modes.arrow_rows import ArrowRows, Inverse, Parts, RowSlopes
+from probreg.inference.modes.maximise import maximise
 from probreg.model.model import Model
-from probreg.numerics.halving import halvings
 from probreg.numerics.linalg import Arrow
 from probreg.priors import (
     AuxPrior,
@@ -51,10 +51,9 @@ from probreg.priors import (
 
 _LOG_2PI = float(np.log(2.0 * np.pi))
 _STEPS = 100
-_TOL = 1e-10  # of a mode, in standard errors: log |H| is of first order in its error
-_ROUGH = 1e-7  # tolerance of modes for weights only, from so many rows on
+_TOL = 1e-6  # of a mode, in standard errors, before the last step squares it: log |H| is of first order in the error
+_ROUGH = 1e-4  # tolerance of modes for weights only, from so many rows on
 _MANY = 20_000
-_ROUNDING = 1e-7  # of a decrement that no longer decreases
 _NEAR = 1e-4  # step of differences of a prior's curvature
 _FAR = 100.0  # largest change of a scale, as a factor, for which its coordinates are rescaled
 
@@ -67,9 +66,9 @@ class ArrowMode(NamedTuple):
     x: Parts  # (G, K m, 1) and (r m + a, 1), u and after them coefficients of standardised columns and log aux
     z: Array  # (n, m + a), the predictors of the rows
     rows: RowSlopes
-    gram: ArrowGram  # X'WX, curvatures of other priors added
+    value: float  # log p(y | mode) + log p(others) - |u|^2 / 2
+    gradient: Array  # over the integrated coordinates
     H: Arrow
-    log_p: float  # log p(y | mode) + log p(others) - |u|^2 / 2
     tol: float
 
 
@@ -95,7 +94,9 @@ class ArrowLaplaceSurface(EvidenceSurface):
         self.layout = ArrowLayout(
             model, groups, tuple(int(j) for j in with_other_prior)
         )
-        self.rows = ArrowRows(model, self.layout.columns, self.layout.centre)
+        self.rows = ArrowRows(
+            model, self.layout.columns, self.layout.centre, model.design.block
+        )
         self._last: ArrowMode | None = None
 
     # ---- which coordinates are integrated ---------------------------------------------------------------------------
@@ -190,46 +191,40 @@ class ArrowLaplaceSurface(EvidenceSurface):
             and np.array_equal(self._last.theta, theta)
         ):
             return self._last
-        try:
-            return self._climb(theta, tol)
-        except NoMode:
-            if self._last is None:
-                raise
-        self._last = (
-            None  # with the coefficients of another theta the predictors may overflow
-        )
-        return self._climb(theta, tol)
-
-    def _climb(self, theta: Array, tol: float) -> ArrowMode:
-        outer = self.given(theta)
-        roots = self.layout.roots(theta[None, : len(self.groups.priors)])
-        k = self._inner
-        before = np.inf
-        x = self._start(roots)
-        x[1][k:, 0] = outer
-        mode = self._at(theta, roots, x)
-        for _ in range(_STEPS):
-            gradient = self._gradient(mode)
-            H, exact = self._curvature(mode)
-            step = H.solve(*gradient, k)
-            square = float(
-                (gradient[0] * step[0]).sum() + (gradient[1][:k] * step[1]).sum()
+        mode = self._find_mode(theta, tol)
+        if mode is None and self._last is not None:
+            # with the coefficients of another theta the predictors may overflow
+            self._last = None
+            mode = self._find_mode(theta, tol)
+        if mode is None:
+            raise Incompatible(
+                f"the evidence has no mode to be approximated about at scales {np.exp(theta[: len(self.groups.priors)])}"
             )
-            decrement = np.sqrt(max(square, 0.0))
-            if exact and (decrement < tol or before <= decrement < _ROUNDING):
-                self._last = mode._replace(H=H, tol=tol)
-                return self._last
-            before = decrement
-            next_mode = self._rise(mode, step)
-            if next_mode is None and exact and decrement < 1e3 * _ROUNDING:
-                self._last = mode._replace(H=H, tol=tol)
-                return self._last
-            if next_mode is None:
-                break
-            mode = next_mode
-        raise NoMode(
-            f"the evidence has no mode to be approximated about at scales {np.exp(theta[: len(self.groups.priors)])}"
-        )
+        self._last = mode
+        return mode
+
+    def _find_mode(self, theta: Array, tol: float) -> ArrowMode | None:
+        roots = self.layout.roots(theta[None, : len(self.groups.priors)])
+        (G, K, _), k = self.layout.shape, self._inner
+        a, c = self._start(roots)
+        outer = self.given(theta)[:, None]
+
+        def evaluate(x: Array) -> ArrowMode:
+            parts = x[: G * K].reshape(G, K, 1), np.vstack([x[G * K :, None], outer])
+            return self._at(theta, roots, parts, tol)
+
+        def newton_step(mode: ArrowMode) -> tuple[Array, bool]:
+            H, exact = self._curvature(mode)
+            g = mode.gradient
+            step = H.solve(g[: G * K].reshape(G, K, 1), g[G * K :, None], k)
+            return np.concatenate([part.ravel() for part in step]), exact
+
+        x = np.concatenate([a.ravel(), c[:k].ravel()])
+        top = maximise(evaluate, newton_step, x, evaluate(x), tol=tol, max_steps=_STEPS)
+        H, exact = self._curvature(top.point)
+        if top.status is Status.CONVERGED and exact:
+            return top.point._replace(H=H)
+        return None
 
     def _start(self, roots: ArrowRoots) -> Parts:
         """The coefficients of the last mode in the coordinates of these roots; without
@@ -280,42 +275,23 @@ class ArrowLaplaceSurface(EvidenceSurface):
         )
         return coordinates
 
-    def _at(self, theta: Array, roots: ArrowRoots, x: Parts) -> ArrowMode:
+    def _at(
+        self, theta: Array, roots: ArrowRoots, x: Parts, tol: float = np.inf
+    ) -> ArrowMode:
         in_columns = roots.forth(x[0][None], x[1][None])
         z = self.rows.at(in_columns[0][0], in_columns[1][0])
         rows = self.rows.values(z)
         q = self._latent
-        log_p = (
+        value = (
             rows.value
             + self.log_prior(x[1])
             - 0.5 * float(np.square(x[0]).sum() + np.square(x[1][:q]).sum())
         )
-        return ArrowMode(theta, roots, x, z, rows, None, None, log_p, np.inf)  # type: ignore[arg-type]
-
-    def _rise(self, mode: ArrowMode, step: Parts) -> ArrowMode | None:
-        k = self._inner
-        for t in halvings(
-            *(
-                np.concatenate([part.ravel() for part in parts])
-                for parts in (mode.x, step)
-            )
-        ):
-            c = mode.x[1].copy()
-            c[:k] += t * step[1]
-            new = self._at(mode.theta, mode.roots, (mode.x[0] + t * step[0], c))
-            if np.isfinite(new.log_p) and new.log_p >= mode.log_p - 1e-13 * abs(
-                mode.log_p
-            ):
-                return new
-        return None
-
-    def _gradient(self, mode: ArrowMode) -> Parts:
-        """The gradient of log p over the coordinates of the roots."""
-        a, c = self.rows.pull(mode.rows.score)
-        in_roots = mode.roots.back(a, c + self._prior_slopes(mode.x[1])[0][:, None])
-        border = in_roots[1][0]
-        border[: self._latent] -= mode.x[1][: self._latent]
-        return in_roots[0][0] - mode.x[0], border
+        a, c = self.rows.pull(rows.score)
+        lead, border = _one(roots.back(a, c + self._prior_slopes(x[1])[0][:, None]))
+        border[:q] -= x[1][:q]
+        gradient = np.concatenate([(lead - x[0]).ravel(), border[: self._inner, 0]])
+        return ArrowMode(theta, roots, x, z, rows, value, gradient, None, tol)  # type: ignore[arg-type]
 
     def _curvature(self, mode: ArrowMode) -> tuple[Arrow, bool]:
         """The factor of H and True; if rows are not concave, of H with the concave part
@@ -335,7 +311,7 @@ class ArrowLaplaceSurface(EvidenceSurface):
                     self._with_prior(self.rows.gram(W), mode).cut(self._inner)
                 ).at(0), False
             except np.linalg.LinAlgError:
-                raise NoMode(
+                raise Incompatible(
                     "the evidence needs a mode for its approximation, and the posterior is flat in a direction there. Fix "
                     "nuisance parameters, or give them and the scales proper priors"
                 ) from None
@@ -436,7 +412,7 @@ class ArrowLaplaceSurface(EvidenceSurface):
             self.criterion == "REML" and f
         ):  # with the density 1 of raw flat coefficients, which are T times the standardised ones
             constant += self.model.shape[1] * np.linalg.slogdet(self.layout.T)[1]
-        return float(mode.log_p - 0.5 * mode.H.log_det(k) + constant)
+        return float(mode.value - 0.5 * mode.H.log_det(k) + constant)
 
     def __call__(self, theta: Array) -> EvidencePoint:
         mode = self.mode(theta)

@@ -13,9 +13,8 @@ import numpy as np
 from probreg.data.grouped_columns import ArrowGram
 from probreg.inference.base import Array
 from probreg.inference.exact.latent_groups import LatentGroup
+from probreg.inference.modes.arrow_rows import Parts
 from probreg.numerics.linalg import Arrow
-
-Parts = tuple[Array, Array]  # (G, K, s) of the leading columns and (r, s) of the border
 
 
 class LatentBlock(NamedTuple):
@@ -37,14 +36,6 @@ class BlockRoots(NamedTuple):
     relative: bool  # in units of sigma, which is included
     value: Array  # (S, K, K), or the diagonal (S, q)
     slopes: Array  # (d, K, K) or (d, q)
-
-
-class Inverse(NamedTuple):
-    """Parts of H^-1: diagonal blocks (G, K, K), border (G, K, k), corner (k, k)."""
-
-    own: Array
-    border: Array
-    corner: Array
 
 
 @dataclass(frozen=True, eq=False)

@@ -27,7 +27,7 @@ import scipy
 from probreg.data.arrow_sums import ArrowSums
 from probreg.inference.base import Array
 from probreg.inference.exact.arrow_layout import ArrowLayout
-from probreg.inference.exact.arrow_roots import ArrowRoots, Parts
+from probreg.inference.exact.arrow_roots import ArrowRoots
 from probreg.inference.exact.gaussian_surface import LikelihoodCriterion
 from probreg.inference.exact.latent_groups import (
     EvidencePoint,
@@ -38,6 +38,7 @@ from probreg.inference.exact.latent_groups import (
 )
 from probreg.inference.exact.layout_sums import sums_of_moments, sums_of_rows
 from probreg.inference.exact.sparse_roots import sparse_factor
+from probreg.inference.modes.arrow_rows import Parts
 from probreg.model.model import Model
 from probreg.numerics.linalg import Arrow, SparseArrow
 from probreg.priors import AuxPrior

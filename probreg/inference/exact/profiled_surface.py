@@ -12,18 +12,19 @@ Its Hessian keeps H_xx fixed, and only guides the search.
 """
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve, solve_triangular
+from scipy.linalg import solve_triangular
 
 from probreg.errors import Incompatible
-from probreg.inference.base import Array
+from probreg.inference.base import Array, Status
 from probreg.inference.exact.laplace_surface import LaplaceMode, LaplaceSurface
-from probreg.model.model import LocalModel, Model
+from probreg.inference.modes.maximise import maximise
+from probreg.inference.modes.newton import newton_step
+from probreg.model.model import LocalModel
 from probreg.numerics.frame import vec_entries
-from probreg.numerics.halving import halvings
 
 _LOG_2PI = float(np.log(2.0 * np.pi))
 _STEPS = 100
-_TOL = 1e-20  # of the squared decrement, in standard errors
+_TOL = 1e-6  # in standard errors, before the last step squares it
 
 
 class ProfiledSurface(LaplaceSurface):
@@ -62,19 +63,28 @@ class ProfiledSurface(LaplaceSurface):
         else:
             point = self._warm.copy()
         point[self._flat] = theta[d:]
-        local = self._local(model, point)
-        for _ in range(_STEPS):
-            factor = cho_factor(local.curvature[np.ix_(inside, inside)])
-            step = cho_solve(factor, local.gradient[inside])
-            if float(local.gradient[inside] @ step) < _TOL:
-                break
-            point, local = self._rise(model, point, inside, step, local)
-        else:
+
+        def local_at(x: Array) -> LocalModel:
+            point[inside] = x
+            return model.value_grad_hessian(point.reshape(model.shape))
+
+        def evaluate(x: Array) -> LocalModel:
+            value, gradient, curvature = local_at(x)
+            return LocalModel(
+                value, gradient[inside], curvature[np.ix_(inside, inside)]
+            )
+
+        start = point[inside]
+        top = maximise(
+            evaluate, newton_step, start, evaluate(start), tol=_TOL, max_steps=_STEPS
+        )
+        if top.status is not Status.CONVERGED:
             raise Incompatible(
                 f"evidence: no mode of the integrated coefficients at scales {np.exp(theta[:d])}"
             )
+        local = local_at(top.x)
         self._warm = point
-        log_det = np.linalg.slogdet(local.curvature[np.ix_(inside, inside)])[1]
+        log_det = np.linalg.slogdet(top.point.curvature)[1]
         value = local.value + 0.5 * (len(inside) * _LOG_2PI - log_det)
         beta = point.reshape(model.shape)
         self._last = LaplaceMode(theta, tol, model, beta, beta, {}, local, float(value))
@@ -88,22 +98,6 @@ class ProfiledSurface(LaplaceSurface):
         lower = np.linalg.cholesky(mode.local.curvature[np.ix_(inside, inside)])
         root[inside] = solve_triangular(lower, np.eye(len(inside)), lower=True).T
         return root
-
-    def _local(self, model: Model, point: Array) -> LocalModel:
-        return model.value_grad_hessian(point.reshape(model.shape))
-
-    def _rise(
-        self, model: Model, point: Array, inside: Array, step: Array, local: LocalModel
-    ) -> tuple[Array, LocalModel]:
-        for t in halvings(point, step):
-            new = point.copy()
-            new[inside] += t * step
-            local_new = self._local(model, new)
-            if np.isfinite(
-                local_new.value
-            ) and local_new.value >= local.value - 1e-13 * abs(local.value):
-                return new, local_new
-        return point, local
 
     def starts(self) -> list[Array]:
         """The starts of the integrated likelihood, with the joint mode there."""

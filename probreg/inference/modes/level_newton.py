@@ -18,18 +18,16 @@ from typing import NamedTuple
 import numpy as np
 
 from probreg.data.grouped_columns import ArrowGram
-from probreg.data.rows import full_weights, minus_offset, times_weights
-from probreg.inference.base import Array, Status
+from probreg.data.rows import full_weights, minus_offset
+from probreg.inference.base import Array
+from probreg.inference.modes.arrow_rows import ArrowRows
 from probreg.inference.modes.level_rows import LevelRows, ScaledArrow, level_rows
-from probreg.likelihoods import DifferentiableLikelihood, SmoothLikelihood
+from probreg.inference.modes.maximise import Maximum, maximise
+from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import Model
-from probreg.numerics.halving import halvings
 
 _ROWS = 50_000  # rows in one block
-_ROUNDING = 1e-5  # of a decrement, in standard errors: below it, the remainder after a Newton step is rounding
-_FLAT = 1e-4  # of g'H^-1 g: below it the gradient, not the value, decides whether a step is accepted
 _DAMPED = 1e-8  # relative to the diagonal: the first damping of a curvature that is not positive definite
-_Accepted = tuple[Array, "ArrowLocal"]
 
 
 class ArrowLocal(NamedTuple):
@@ -38,16 +36,6 @@ class ArrowLocal(NamedTuple):
     value: float
     gradient: Array  # (G + r + u,)
     gram: ArrowGram
-
-
-class LevelMode(NamedTuple):
-    """The end of the search."""
-
-    point: Array  # (G + r + u,)
-    local: ArrowLocal
-    decrement: float
-    steps: int
-    status: Status
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,81 +68,39 @@ class LevelProblem:
         return self.rows.beta(a[:, None], c[:, None])
 
     @cached_property
-    def _pick(self) -> list[int]:
+    def _parts(self) -> list[ArrowRows]:
+        """The rows with their columns, in blocks."""
+        model, n = self.model, self.model.design.n
+        rows = ArrowRows(
+            model, self.rows.columns, np.zeros(model.shape[0]), model.design.block
+        )
         return [
-            0,
-            *(1 + self.model.likelihood.aux.index(name) for name in self.model.unknown),
+            rows.part(slice(start, min(start + _ROWS, n)))
+            for start in range(0, n, _ROWS)
         ]
 
     def local(self, point: Array) -> ArrowLocal:
         """The log posterior with its derivatives, by one pass over the rows."""
+        (G, r), u = self.sizes, len(self.model.unknown)
+        k = r + u
+        value, g = 0.0, np.zeros(G + k)
+        gram = ArrowGram(np.zeros((G, 1, 1)), np.zeros((G, 1, k)), np.zeros((k, k)))
         with np.errstate(
             all="ignore"
         ):  # too long a step gives inf or nan, and is halved
-            sums = self._zero_sums
-            for rows in self._slices:
-                sums = sums.plus(self._of_rows(point, rows))
-            return self._with_prior(sums, point)
+            for rows in self._parts:
+                slopes = rows.values(rows.at(point[:G, None, None], point[G:, None]))
+                value += slopes.value
+                g += np.concatenate([part.ravel() for part in rows.pull(slopes.score)])
+                for total, part in zip(gram, rows.gram(slopes.W)):
+                    total += part
+            return self._with_prior(ArrowLocal(value, g, gram), point)
 
-    @property
-    def _slices(self) -> list[slice]:
-        n = self.model.design.n
-        return [slice(start, min(start + _ROWS, n)) for start in range(0, n, _ROWS)]
-
-    @property
-    def _zero_sums(self) -> "_Sums":
-        (G, r), u = self.sizes, len(self.model.unknown)
-        k = r + u
-        return _Sums(
-            0.0,
-            np.zeros(G),
-            np.zeros(k),
-            np.zeros((G, 1, 1)),
-            np.zeros((G, 1, k)),
-            np.zeros((k, k)),
-        )
-
-    def _of_rows(self, point: Array, rows: slice) -> "_Sums":
-        likelihood = self.model.likelihood
-        block = self.model.design.block.part(rows)
-        assert isinstance(likelihood, DifferentiableLikelihood)
-        a, c, aux = self.parts(point)
-        columns = self.rows.columns.part(rows)
-        r = len(c)
-        eta = columns.times(a[:, None, None], c[:, None])
-        if block.offset is not None:
-            eta = eta + block.offset
-        log_p, g, h = likelihood.value_grad_hessian(
-            block.y, eta, **likelihood.at_rows(aux, block.precision)
-        )
-        g = g[:, self._pick]
-        h = h[:, self._pick][:, :, self._pick]
-        log_p, g, h = (times_weights(v, block.weights) for v in (log_p, g, h))
-        lead_gradient, border_gradient = columns.cross(g[:, :1])
-        gram = columns.gram(h[:, 0, 0])
-        # over log aux: sum_i w_i h_i^(eta aux) times the columns, and sum_i w_i
-        # h_i^(aux aux)
-        u = g.shape[1] - 1
-        E = np.zeros((len(a), 1, r + u))
-        F = np.zeros((r + u, r + u))
-        E[..., :r], F[:r, :r] = gram.cross, gram.rest
-        if u:
-            E[..., r:], F[:r, r:] = columns.cross(h[:, 0, 1:])
-            F[r:, :r], F[r:, r:] = F[:r, r:].T, h[:, 1:, 1:].sum(0)
-        slopes = np.concatenate([border_gradient[:, 0], g[:, 1:].sum(0)])
-        return _Sums(
-            float(log_p.sum()), lead_gradient[:, 0, 0], slopes, gram.lead, E, F
-        )
-
-    def _with_prior(self, sums: "_Sums", point: Array) -> ArrowLocal:
+    def _with_prior(self, local: ArrowLocal, point: Array) -> ArrowLocal:
         """Add log p(beta | aux) + log p(log aux) and their derivatives, for independent
         normal priors."""
         model, rows, (G, r) = self.model, self.rows, self.sizes
-        value = sums.value
-        g = np.concatenate([sums.lead, sums.border])
-        D = sums.D.copy()
-        E = sums.E.copy()
-        F = sums.F.copy()
+        value, g, (D, E, F) = local
         aux = self.parts(point)[2]
         sigma = model.likelihood.noise(aux)
         has_prior = rows.prior.precision > 0
@@ -218,29 +164,6 @@ class LevelProblem:
         return point
 
 
-class _Sums(NamedTuple):
-    """Sums over rows of the log-likelihood, its gradient over (a; c, log aux) and its
-    curvature."""
-
-    value: float
-    lead: Array
-    border: Array
-    D: Array
-    E: Array
-    F: Array
-
-    def plus(self, other: "_Sums") -> "_Sums":
-        """Return the sums over both sets of rows."""
-        return _Sums(
-            self.value + other.value,
-            self.lead + other.lead,
-            self.border + other.border,
-            self.D + other.D,
-            self.E + other.E,
-            self.F + other.F,
-        )
-
-
 def arrow_step(gradient: Array, gram: ArrowGram) -> tuple[Array, bool]:
     """Return H^-1 g, and whether H is positive definite; if not, the diagonal is
     increased until it is."""
@@ -254,67 +177,17 @@ def arrow_step(gradient: Array, gram: ArrowGram) -> tuple[Array, bool]:
 
 def find_level_mode(
     problem: LevelProblem, *, tol: float, max_steps: int, start: Array | None = None
-) -> LevelMode:
+) -> Maximum:
     """The mode of the log posterior over (a, c, log aux)."""
-    tol *= max(1.0, np.sqrt(problem.model.design.total))
-    point = problem.start() if start is None else start
-    local = problem.local(point)
-    status = Status.STEP_LIMIT
-    decrement = np.inf
-    number = 0
-    for number in range(1, max_steps + 1):  # noqa: B007  reported after the loop
-        step, convex = arrow_step(local.gradient, local.gram)
-        # lambda = (g' H^-1 g)^(1/2), the Newton decrement (Boyd & Vandenberghe 2004, section 9.5)
-        before = decrement
-        decrement = float(np.sqrt(max(local.gradient @ step, 0.0)))
-        if decrement < tol and convex:
-            point = point + step  # from here each step squares the error
-            local = problem.local(point)
-            status = Status.CONVERGED
-            break
-        if convex and before <= decrement < _ROUNDING:
-            status = Status.CONVERGED
-            break
-        accepted = _halve_step(problem, point, step, local)
-        if accepted is None:
-            if decrement < _ROUNDING and convex:
-                status = Status.CONVERGED
-            else:
-                status = Status.SADDLE
-            break
-        point, local = accepted
-    return LevelMode(point, local, decrement, number, status)
-
-
-def _halve_step(
-    problem: LevelProblem, point: Array, step: Array, local: ArrowLocal
-) -> _Accepted | None:
-    """Halve the step until log p increases by Armijo's rule, up to rounding; None if it
-    never does."""
-    slope = float(local.gradient @ step)
-    noise = 1e-13 * abs(local.value)
-    for t in halvings(point, step):
-        new = point + t * step
-        trial = problem.local(new)
-        if not (
-            np.isfinite(trial.value)
-            and np.isfinite(trial.gradient).all()
-            and np.isfinite(trial.gram.rest).all()
-        ):
-            continue
-        if trial.value >= local.value + 1e-4 * t * slope - noise:
-            return new, trial
-        # The value is a sum with cancellation, so near the mode the gradient decides
-        # whether a step is accepted.
-        if (
-            slope < _FLAT
-            and t == 1.0
-            and 0.0
-            <= trial.gradient @ arrow_step(trial.gradient, local.gram)[0]
-            < 0.25 * slope
-        ):
-            return new, trial
-    return None
+    x = problem.start() if start is None else start
+    return maximise(
+        problem.local,
+        lambda local: arrow_step(local.gradient, local.gram),
+        x,
+        problem.local(x),
+        tol=tol * max(1.0, np.sqrt(problem.model.design.total)),
+        max_steps=max_steps,
+    )
 
 
 def level_problem(model: Model) -> LevelProblem | None:

@@ -16,13 +16,13 @@ from probreg.inference.modes.existence import (
     separation_message,
 )
 from probreg.inference.modes.level_newton import (
-    LevelMode,
     LevelProblem,
     find_level_mode,
     level_problem,
 )
 from probreg.inference.modes.level_rows import ScaledArrow
 from probreg.inference.modes.level_squares import require_independent_columns
+from probreg.inference.modes.maximise import Maximum
 from probreg.inference.modes.separation import Separation, separation
 from probreg.likelihoods import MayDiverge
 from probreg.model.likelihood_sums import largest_predictor
@@ -76,7 +76,7 @@ def solve_levels(
         status = mode.status
         detail = ""
         not_estimable = None
-        H = _factor(mode.local.gram)
+        H = _factor(mode.point.gram)
     if H is None:
         require_independent_columns(problem.rows, model)
         return None
@@ -90,12 +90,12 @@ def solve_levels(
             [name in boundary_aux for name in model.unknown], dtype=bool
         )
         scale = problem.rows.covariance_without(H, fixed, log_names(model), fixed_aux)
-    aux = problem.parts(mode.point)[2]
+    aux = problem.parts(mode.x)[2]
     # the delta method: sd(v) = v sd(log v)
     errors = scale.errors()[scale.coefficients :]
     sd = {name: float(aux[name] * error) for name, error in zip(model.unknown, errors)}
     return Solution(
-        beta=problem.beta(mode.point),
+        beta=problem.beta(mode.x),
         scale=scale,
         aux=at_limits({name: aux[name] for name in model.unknown}, divergence),
         aux_sd=sd,
@@ -111,13 +111,13 @@ def solve_levels(
     )
 
 
-def _check_separation(problem: LevelProblem, mode: LevelMode) -> Separation | None:
+def _check_separation(problem: LevelProblem, mode: Maximum) -> Separation | None:
     """Return the separation by the exact check, if the fit looks like divergence."""
     model = problem.model
     if not isinstance(model.likelihood, MayDiverge) or model.joint.informative.all():
         return None
     largest = model.design.fold(
-        partial(largest_predictor, beta=problem.beta(mode.point)), max
+        partial(largest_predictor, beta=problem.beta(mode.x)), max
     )
     if mode.status is Status.CONVERGED and largest < _FAR and mode.steps < 15:
         return None
@@ -125,16 +125,16 @@ def _check_separation(problem: LevelProblem, mode: LevelMode) -> Separation | No
     return None if result.kind == "none" else result
 
 
-def _check_divergence(problem: LevelProblem, mode: LevelMode) -> Divergence | None:
+def _check_divergence(problem: LevelProblem, mode: Maximum) -> Divergence | None:
     """Return nuisance parameters along which the log posterior does not decrease; see
     `find_divergence`."""
     model, (G, r) = problem.model, problem.sizes
     sides = dict[str, int]()
     for name in may_diverge_along(model)[0]:
         i = r + model.unknown.index(name)
-        line = np.zeros(len(mode.point))
+        line = np.zeros(len(mode.x))
         line[G + i] = 1.0
-        distance = _ERRORS / np.sqrt(max(float(mode.local.gram.rest[i, i]), 1e-300))
+        distance = _ERRORS / np.sqrt(max(float(mode.point.gram.rest[i, i]), 1e-300))
         sides[name] = next(
             (side for side in (-1, 1) if _rises(problem, mode, side * line, distance)),
             0,
@@ -148,17 +148,15 @@ def _check_divergence(problem: LevelProblem, mode: LevelMode) -> Divergence | No
     return Divergence(none, (), to_zero, to_infinity)
 
 
-def _rises(
-    problem: LevelProblem, mode: LevelMode, line: Array, distance: float
-) -> bool:
+def _rises(problem: LevelProblem, mode: Maximum, line: Array, distance: float) -> bool:
     """Whether the log posterior has hardly decreased at this distance, or at the
     nearest one with finite values."""
     while (
-        np.isnan(value := problem.local(mode.point + distance * line).value)
+        np.isnan(value := problem.local(mode.x + distance * line).value)
         and distance > 2.0 * _OUT
     ):
         distance = max(distance / 16.0, _OUT)
-    return bool(value >= mode.local.value - _FALL)
+    return bool(value >= mode.point.value - _FALL)
 
 
 def _factor(gram: ArrowGram) -> ScaledArrow | None:
@@ -174,12 +172,12 @@ def _factor(gram: ArrowGram) -> ScaledArrow | None:
 
 
 def _factor_without_fixed(
-    problem: LevelProblem, mode: LevelMode, fixed: Array, fixed_aux: tuple[str, ...]
+    problem: LevelProblem, mode: Maximum, fixed: Array, fixed_aux: tuple[str, ...]
 ) -> ScaledArrow | None:
     """Factorise the curvature over the raw coefficients and logs of nuisance parameters
     that are not fixed."""
     rows = problem.rows
-    gram = mode.local.gram
+    gram = mode.point.gram
     (_, r), u = problem.sizes, len(problem.model.unknown)
     M = np.eye(r + u)
     M[:r, :r] = rows.S_inverse

@@ -50,20 +50,18 @@ from probreg.inference.modes.existence import (
     separation_by_block,
     separation_message,
 )
+from probreg.inference.modes.maximise import maximise
 from probreg.inference.modes.separation import Separation
 from probreg.inference.notes import Note
 from probreg.likelihoods import MayDiverge, SmoothLikelihood
 from probreg.model.likelihood_sums import largest_predictor, sample_of
 from probreg.model.model import LocalModel, Model
 from probreg.numerics.frame import map_of_columns, with_aux
-from probreg.numerics.halving import halvings
 from probreg.numerics.linalg import one_blas_thread, sum_over_blocks, weighted_gram
 
 _VANISHED = 1e-30  # relative to the sd of y; no data have so many digits
 _FAR = 12.0  # |eta| beyond which a fitted probability is within 6e-6 of 0 or 1: check whether a maximum exists
 _EXACT = 30.0  # |eta| up to which 1 - p has at least three digits
-_FLAT = 1e-4  # of g'H^-1 g, the squared distance to the mode in standard errors: the value changes by half of it
-_ROUNDING = 1e-5  # of a decrement, in standard errors: below it, the remainder after a Newton step is rounding
 _FAR_OFF = (
     1e-4  # relative variation of a response, below which the search subtracts a shift
 )
@@ -105,52 +103,27 @@ def find_mode(
         return _find_about(
             model, shift, tol=tol, max_steps=max_steps, start=start, log_aux=log_aux
         )
-    shape = model.shape
-    k = shape[0] * shape[1]
-    n = model.design.total
+    (p, m), n = model.shape, model.design.total
     has_many_rows = model.design.count >= _SMALL
     tol = tol * max(1.0, np.sqrt(n))
-    point, local = _first_evaluation(model, start, curvature, log_aux, tol)
-    status = Status.STEP_LIMIT
-    decrement = np.inf
-    number = 0
-    for number in range(1, max_steps + 1):  # noqa: B007  reported after the loop
-        step, convex = newton_step(local)
-        # lambda = (g' H^-1 g)^(1/2), the Newton decrement: the distance to the maximum in standard errors
-        # (Boyd & Vandenberghe 2004, section 9.5).
-        before = decrement
-        decrement = float(np.sqrt(max(local.gradient @ step, 0.0)))
-        if decrement < tol and convex:
-            # From here each step squares the error, so the last step needs no new
-            # gradient; the curvature, which gives the
-            # standard errors, is recomputed if it is cheap.
-            point = point + step
-            if not has_many_rows:
-                local = _evaluate(model, point, shape)
-            status = Status.CONVERGED
-            break
-        if convex and before <= decrement < _ROUNDING:
-            # This close to the mode each step squares the error: a decrement that no
-            # longer decreases is rounding.
-            status = Status.CONVERGED
-            break
-        if has_many_rows and convex and decrement < _NEAR * np.sqrt(n):
-            refined = _bfgs_passes(model, point, local.gradient, local.curvature, tol)
-            if refined is not point:
-                point = refined
-                local = _evaluate(model, refined, shape)
-                continue
-        accepted = _halve_step(model, point, step, local, shape)
-        if accepted is None:
-            # No step increases the value: the maximum is reached up to rounding, or the
-            # point is not a maximum.
-            if decrement < _ROUNDING and convex:
-                status = Status.CONVERGED
-            else:
-                status = Status.SADDLE
-            break
-        point, local = accepted
-    return Mode(point[:k].reshape(shape), point[k:], local, decrement, number, status)
+
+    def refine(x: Array, local: LocalModel, decrement: float) -> Array:
+        if decrement < _NEAR * np.sqrt(n):
+            return _bfgs_passes(model, x, local.gradient, local.curvature, tol)
+        return x
+
+    # from many rows the last step needs no new curvature, which is most of the cost
+    top = maximise(
+        partial(_evaluate, model),
+        newton_step,
+        *_first_evaluation(model, start, curvature, log_aux, tol),
+        tol=tol,
+        max_steps=max_steps,
+        refine=refine if has_many_rows else None,
+        evaluates_last=not has_many_rows,
+    )
+    gamma = top.x[: p * m].reshape(p, m)
+    return Mode(gamma, top.x[p * m :], top.point, top.decrement, top.steps, top.status)
 
 
 def _first_evaluation(
@@ -162,16 +135,15 @@ def _first_evaluation(
 ) -> tuple[Array, LocalModel]:
     """Return the first point of the search, refined from a sample if there are many rows, and its local model."""
     gamma, rough, H = _start(model, start)
-    shape = gamma.shape
     if curvature is not None and model.design.count >= _SMALL:
         H = curvature
     point = np.concatenate([gamma.ravel(), rough if log_aux is None else log_aux])
     if H is not None:
-        point = _bfgs_passes(model, point, _slope(model, point, shape), H, tol)
-    local = _evaluate(model, point, shape)
+        point = _bfgs_passes(model, point, _slope(model, point), H, tol)
+    local = _evaluate(model, point)
     if H is not None and _bad_start(local, model.design.total):
         point = np.concatenate([part.ravel() for part in _initial_point(model)])
-        local = _evaluate(model, point, shape)
+        local = _evaluate(model, point)
     if not (np.isfinite(local.gradient).all() and np.isfinite(local.curvature).all()):
         raise DataError(
             "newton: the log posterior overflows double precision at the start of the search. Rescale columns and response to "
@@ -253,7 +225,6 @@ def _bfgs_passes(
     (two-loop recursion; Nocedal & Wright 2006, section 7.2). Returns the point itself
     if the first step does not help.
     """
-    p, m = model.shape
     pairs: list[tuple[Array, Array]] = []
     before = np.inf
     rate = 0.0
@@ -271,7 +242,7 @@ def _bfgs_passes(
                 point + step
             )  # the pass with curvature checks this, and continues otherwise
         before = decrement
-        new = _slope(model, point + step, (p, m))
+        new = _slope(model, point + step)
         if not np.abs(new).max() < 0.7 * np.abs(gradient).max():
             break
         # (s, y) with y = -(change of g): H s is about y, as H is the negative Hessian.
@@ -298,14 +269,12 @@ def _two_loops(gradient: Array, H: Array, pairs: list[tuple[Array, Array]]) -> A
     return r
 
 
-def _slope(model: Model, point: Array, shape: tuple[int, int]) -> Array:
-    return _evaluate(model, point, shape, curved=False).gradient
+def _slope(model: Model, point: Array) -> Array:
+    return _evaluate(model, point, curved=False).gradient
 
 
-def _evaluate(
-    model: Model, point: Array, shape: tuple[int, int], *, curved: bool = True
-) -> LocalModel:
-    k = shape[0] * shape[1]
+def _evaluate(model: Model, point: Array, *, curved: bool = True) -> LocalModel:
+    k = model.shape[0] * model.shape[1]
     if curved:
         look = model.value_grad_hessian_standardised
     else:
@@ -314,7 +283,10 @@ def _evaluate(
         # NumPy floats overflow to inf, where powers of Python floats raise
         # OverflowError
         aux = {a: np.float64(np.exp(u)) for a, u in zip(model.unknown, point[k:])}
-        return look(point[:k].reshape(shape), **aux)
+        local = look(point[:k].reshape(model.shape), **aux)
+    if np.isfinite(local.curvature).all():
+        return local
+    return local._replace(value=np.nan)
 
 
 def newton_step(local: LocalModel) -> tuple[Array, bool]:
@@ -343,35 +315,6 @@ def newton_step(local: LocalModel) -> tuple[Array, bool]:
     )  # no step along directions that do not change the value
     convex = bool((np.linalg.eigvalsh(scaled) >= -floor).all())
     return (vector / value) @ (vector.T @ (g / d)) / d, convex
-
-
-def _halve_step(
-    model: Model, point: Array, step: Array, local: LocalModel, shape: tuple[int, int]
-) -> tuple[Array, LocalModel] | None:
-    # Armijo: log p(x + t d) >= log p(x) + 1e-4 t g'd, up to rounding of log p.
-    slope = float(local.gradient @ step)
-    noise = 1e-13 * abs(local.value)
-    if slope < _FLAT:
-        # The value is a sum with cancellation, so near the mode the gradient decides:
-        # g'H^-1 g must decrease.
-        trial = _evaluate(model, point + step, shape)
-        new_step, _ = newton_step(local._replace(gradient=trial.gradient))
-        if (
-            np.isfinite(trial.value)
-            and np.isfinite(trial.curvature).all()
-            and 0.0 <= trial.gradient @ new_step < 0.25 * slope
-        ):
-            return point + step, trial
-    for t in halvings(point, step):
-        new = point + t * step
-        trial = _evaluate(model, new, shape)
-        if (
-            np.isfinite(trial.value)
-            and np.isfinite(trial.curvature).all()
-            and trial.value >= local.value + 1e-4 * t * slope - noise
-        ):
-            return new, trial
-    return None
 
 
 def _start(

@@ -58,14 +58,9 @@ def rank(fit: Fit, *, figsize: Size | None = None) -> "Figure":
     Raises
     ------
     Incompatible
-        For a fit without Markov chains, or with only one.
+        For a fit without Markov chains.
     """
-    tree = _chains(fit)
-    if tree["posterior"].sizes["chain"] < 2:
-        raise Incompatible(
-            "ranks compare chains, and this fit has one: fit with chains=4"
-        )
-    return _draw("plot_rank", tree, figsize)
+    return _draw("plot_rank", _chains(fit), figsize)
 
 
 @check_arguments

@@ -6,20 +6,31 @@ of its log p. It depends on the coefficients as z_i = blkdiag(x_i kron I_m, I_a)
 coefficients. Coefficient k of predictor j is number k m + j; log aux come last.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
+from probreg.data import Block
 from probreg.data.grouped_columns import ArrowColumns, ArrowGram
 from probreg.data.rows import plus_offset, times_weights
 from probreg.inference.base import Array
-from probreg.inference.exact.arrow_roots import Inverse, Parts
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import Model
 
 _NEAR = 1e-4  # step of differences of a row's curvature, in eta and log aux
+
+
+Parts = tuple[Array, Array]  # (G, K, s) of the leading columns and (r, s) of the border
+
+
+class Inverse(NamedTuple):
+    """Parts of H^-1: diagonal blocks (G, K, K), border (G, K, k), corner (k, k)."""
+
+    own: Array
+    border: Array
+    corner: Array
 
 
 class RowSlopes(NamedTuple):
@@ -38,6 +49,13 @@ class ArrowRows:
     model: Model
     columns: ArrowColumns
     centre: Array  # mu (p,), of every predictor
+    block: Block  # responses, weights and offset
+
+    def part(self, rows: slice) -> "ArrowRows":
+        """These rows."""
+        return replace(
+            self, columns=self.columns.part(rows), block=self.block.part(rows)
+        )
 
     @property
     def m(self) -> int:
@@ -56,12 +74,11 @@ class ArrowRows:
 
     @cached_property
     def _offset(self) -> Array:
-        design = self.model.design
         if self.centre.any():
-            from_centre = (design.X @ self.centre)[:, None]
+            from_centre = (self.block.X @ self.centre)[:, None]
         else:
-            from_centre = np.zeros((design.n, 1))
-        return plus_offset(from_centre, design.offset)
+            from_centre = np.zeros((self.block.rows, 1))
+        return plus_offset(from_centre, self.block.offset)
 
     @cached_property
     def _pick(self) -> list[int]:
@@ -92,7 +109,7 @@ class ArrowRows:
     def values(self, z: Array) -> RowSlopes:
         """The sums and derivatives at z (n, m + a)."""
         log_p, g, h = self.local(z)
-        w = self.model.design.weights
+        w = self.block.weights
         return RowSlopes(
             float(times_weights(log_p, w).sum()),
             times_weights(g, w),
@@ -102,16 +119,15 @@ class ArrowRows:
     def local(self, z: Array) -> tuple[Array, Array, Array]:
         """log p_i, gradient and W_i of each row, without weights."""
         m = self.m
-        design = self.model.design
         aux = {
             name: float(np.exp(z[0, m + i]))
             for i, name in enumerate(self.model.unknown)
         }
-        values = self.likelihood.at_rows({**self.model.fixed, **aux}, design.precision)
+        values = self.likelihood.at_rows(
+            {**self.model.fixed, **aux}, self.block.precision
+        )
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            local = self.likelihood.value_grad_hessian(
-                design.observed, z[:, :m], **values
-            )
+            local = self.likelihood.value_grad_hessian(self.block.y, z[:, :m], **values)
         pick = self._pick
         if len(pick) == local.gradient.shape[1]:
             return local
@@ -197,4 +213,4 @@ class ArrowRows:
             # d W_i / d z_ik by a central difference
             slope = self.local(z + e)[2] - self.local(z - e)[2]
             t[:, k] = np.einsum("njl,njl->n", V, slope) / (4 * _NEAR)
-        return times_weights(t, self.model.design.weights)
+        return times_weights(t, self.block.weights)

@@ -1,0 +1,105 @@
+"""Damped Newton for a smooth function: the loop of every mode search.
+
+The stopping rule is the Newton decrement (g' H^-1 g)^(1/2), the distance to the maximum
+in standard errors (Boyd & Vandenberghe 2004, section 9.5).
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from probreg.inference.base import Array, Status
+from probreg.numerics.halving import halvings
+
+_ROUNDING = 1e-5  # of a decrement, in standard errors: below it, the remainder after a Newton step is rounding
+_FLAT = 1e-4  # of g'H^-1 g: below it the gradient, not the value, decides whether a step is accepted
+Point = Any  # a NamedTuple with a value, its gradient, and what a Newton step needs
+
+
+class Maximum(NamedTuple):
+    """The end of a search."""
+
+    x: Array
+    point: Point
+    decrement: float
+    steps: int
+    status: Status
+
+
+def maximise(
+    evaluate: Callable[[Array], Point],
+    newton_step: Callable[[Point], tuple[Array, bool]],
+    x: Array,
+    point: Point,
+    *,
+    tol: float,
+    max_steps: int,
+    refine: Callable[[Array, Point, float], Array] | None = None,
+    evaluates_last: bool = True,
+) -> Maximum:
+    """Maximise a function from x, where it has the value and gradient of `point`.
+
+    Parameters
+    ----------
+    evaluate : callable
+        Returns the point at x. A value that is not finite halves the step.
+    newton_step : callable
+        Returns H^-1 g at a point, and whether H is positive definite.
+    tol : float
+        Decrement at which the search makes its last step, which squares the error.
+    refine : callable, optional
+        Returns a better x near a point, or x itself, without curvature.
+    evaluates_last : bool
+        Whether to evaluate the function after the last step.
+    """
+    decrement = np.inf
+    for steps in range(1, max_steps + 1):
+        step, convex = newton_step(point)
+        before = decrement
+        decrement = float(np.sqrt(max(point.gradient @ step, 0.0)))
+        if convex and decrement < tol:
+            x = x + step
+            last = evaluate(x) if evaluates_last else point
+            return Maximum(x, last, decrement, steps, Status.CONVERGED)
+        if convex and before <= decrement < _ROUNDING:
+            return Maximum(x, point, decrement, steps, Status.CONVERGED)
+        if refine is not None and convex:
+            refined = refine(x, point, decrement)
+            if refined is not x:
+                x = refined
+                point = evaluate(x)
+                continue
+        accepted = _halve_step(evaluate, newton_step, x, point, step)
+        if accepted is None:
+            # the maximum is reached up to rounding, or the point is not a maximum
+            ended = convex and decrement < _ROUNDING
+            status = Status.CONVERGED if ended else Status.SADDLE
+            return Maximum(x, point, decrement, steps, status)
+        x, point = accepted
+    return Maximum(x, point, decrement, max_steps, Status.STEP_LIMIT)
+
+
+def _halve_step(
+    evaluate: Callable[[Array], Point],
+    newton_step: Callable[[Point], tuple[Array, bool]],
+    x: Array,
+    point: Point,
+    step: Array,
+) -> tuple[Array, Point] | None:
+    """Halve the step until the value increases by Armijo's rule, up to rounding; None if
+    it never does."""
+    slope = float(point.gradient @ step)
+    noise = 1e-13 * abs(point.value)
+    for t in halvings(x, step):
+        new = evaluate(x + t * step)
+        if not (np.isfinite(new.value) and np.isfinite(new.gradient).all()):
+            continue
+        if new.value >= point.value + 1e-4 * t * slope - noise:
+            return x + t * step, new
+        if slope < _FLAT and t == 1.0:
+            # the value is a sum with cancellation: g'H^-1 g must decrease
+            new_step, _ = newton_step(point._replace(gradient=new.gradient))
+            if 0.0 <= new.gradient @ new_step < 0.25 * slope:
+                return x + step, new
+    return None
