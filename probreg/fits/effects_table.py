@@ -19,10 +19,10 @@ from probreg.inference.uncertainty.intervals.arithmetic import equal_tail, quant
 from probreg.inference.varying import (
     EffectsOfGroup,
     effects_of_groups,
-    natural_names,
     stated_covariance,
 )
 from probreg.model.model import Model
+from probreg.model.pymc_graph import hyper_names
 from probreg.priors import LatentPrior
 
 Array = np.ndarray
@@ -117,62 +117,92 @@ def prior_variances(model: Model, solution: Solution, effects: EffectsOfGroup) -
 
     The scales are estimates, posterior means or fixed by the model; nan if unknown.
     """
-    if solution.effect_scales is None:
-        original = model
-    else:
-        original = solution.effect_scales.stated
-    if original.joint.apart:
-        predictors = range(model.shape[1])
-        return np.stack(
-            [_prior_variances(original, solution, effects, k) for k in predictors], 1
-        )
-    return _prior_variances(original, solution, effects, None)
+    try:
+        covariances = covariances_of_effects(model, solution)
+    except Incompatible:
+        return np.full(len(effects.effects), np.nan)
+    grouped = model.design.recipe.grouped
+    variances = []
+    for key, name in zip(effects.keys, effects.effects):
+        k = list(grouped[key].effects).index(name.removesuffix(f" of {key}"))
+        variances.append(covariances[key][..., k, k])
+    return np.stack(variances)
 
 
-def _prior_variances(
-    original: Model, solution: Solution, effects: EffectsOfGroup, predictor: int | None
-) -> Array:
-    """Return the prior variances (K,) of the effects on one linear predictor, or on all of them together."""
-    square: dict[tuple[str, str], float] = {}
-    draw_values = {} if solution.draws is None else solution.draws.values
+def covariances_of_effects(model: Model, solution: Solution) -> dict[str, Array]:
+    """Return S (K, K) of each term by its key, or (m, K, K) if linear predictors have separate scales.
+
+    The scales are estimates, the posterior mean of S, or fixed by the model. Raises Incompatible if S is not known.
+    """
+    scales = solution.effect_scales
+    original = model if scales is None else scales.stated
+    parts = dict[str, list[Array]]()
+    start = 0
     for i, b in enumerate(original.joint.blocks):
-        term = original.design.grouped_of(b.columns)
-        prior = b.prior
-        if term is None or b.predictor not in (None, predictor):
-            continue
+        prior: Any = b.prior
         if not isinstance(prior, LatentPrior):
-            S = stated_covariance(prior, term.shape)
-            if S is not None:
-                square |= {
-                    (term.key, effect): float(v)
-                    for effect, v in zip(term.effects, np.diagonal(S))
-                }
+            held = original.design.grouped_of(b.columns)
+            if (
+                held is not None
+                and (S := stated_covariance(prior, held.shape)) is not None
+            ):
+                parts.setdefault(held.key, []).append(S)
             continue
-        names = natural_names(original, i, prior)
-        if names is None:
+        section = slice(start, start + len(prior.hyper))
+        start = start + len(prior.hyper)
+        term = original.design.grouped_of(b.columns)
+        if term is None or not prior.hyper_labels:
             continue
-        this: Any = prior
-        for effect, value in zip(term.effects, this.sds):
-            square[term.key, effect] = _square(
-                value, names.get(f"sd[{effect}]"), solution, draw_values
+        if scales is not None:
+            this: Any = prior
+            root = this.root(scales.theta[section])[0]
+            vanished_names = {
+                name
+                for name, vanished in zip(this.hyper, scales.vanished[section])
+                if vanished
+            }
+            is_kept = np.array(
+                [f"sd[{e}]" not in vanished_names for e in this.effects], dtype=float
             )
-    keys = [
-        (key, name.removesuffix(f" of {key}"))
-        for key, name in zip(effects.keys, effects.effects)
+            S = is_kept[:, None] * (root @ root.T) * is_kept
+        else:
+            S = _mean_covariance(model, solution, i, prior)
+        parts.setdefault(term.key, []).append(S)
+    covariances = {key: np.stack(S) if len(S) > 1 else S[0] for key, S in parts.items()}
+    if set(covariances) != set(model.design.recipe.grouped):
+        raise Incompatible(
+            "the covariance of the effects of groups is not known in this fit"
+        )
+    return covariances
+
+
+def _mean_covariance(model: Model, solution: Solution, block: int, prior: Any) -> Array:
+    """Return the posterior mean of S, from draws of standard deviations and correlations; S itself if it is fixed."""
+    K = len(prior.effects)
+    if not prior.hyper:
+        root = prior.root(np.zeros(0))[0]
+        return np.asarray(root @ root.T)
+    if solution.draws is None:
+        raise Incompatible(
+            "the covariance of the effects of groups is not known in this fit"
+        )
+    draw_values = solution.draws.flat
+    names = list(hyper_names(model.joint, model.design)[block].values())
+    values = iter([draw_values[name] for name in names])
+    count = len(draw_values[names[0]])
+    sd = [
+        next(values) if f"sd[{e}]" in prior.hyper else np.full(count, float(v))
+        for e, v in zip(prior.effects, prior.sds)
     ]
-    return np.array([square.get(effect_key, np.nan) for effect_key in keys])
-
-
-def _square(
-    value: Any, name: str | None, solution: Solution, draw_values: Mapping[str, Array]
-) -> float:
-    if name is None:  # fixed at a number
-        return float(value) ** 2
-    if name in draw_values:
-        return float(np.square(draw_values[name]).mean())
-    if solution.effect_scales is None:
-        return np.nan
-    return solution.effect_scales.values[name] ** 2
+    S = np.zeros((count, K, K))
+    for k in range(K):
+        S[:, k, k] = sd[k] ** 2
+    for (i, j), v in zip(prior.pairs, prior.cors):
+        is_drawn = f"cor[{prior.effects[j]}, {prior.effects[i]}]" in prior.hyper
+        S[:, i, j] = S[:, j, i] = (
+            (next(values) if is_drawn else float(v)) * sd[i] * sd[j]
+        )
+    return np.asarray(S.mean(0))
 
 
 def effects_table(

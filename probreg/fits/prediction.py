@@ -9,9 +9,10 @@ Variances include the conditional variance of a Gaussian process at new inputs (
 groups.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -53,7 +54,6 @@ from probreg.numerics.linalg import on_all_cores, one_blas_thread
 
 Array = np.ndarray
 _NUMBERS = 500_000  # draws times rows in memory at a time
-_CACHED = 2**16  # draws times rows in one block of means, which fits into the L2 cache
 _ATOMS = 400  # draws for the interval of a new observation; its own noise exceeds the error of using no more
 _AT_NODES = 1000  # rows in one block of means over nodes
 _POINT_ATOMS = (
@@ -72,12 +72,11 @@ class Prediction:
 
     mean: Array
     mean_error: Array  # the standard deviation of the mean in a posterior, the standard error of an estimate
-    mean_interval: tuple[Array, Array] | None  # None without a probability
-    new_interval: tuple[Array, Array] | None
-    likely: (
-        Array | None
-    )  # (n, K) bool: the smallest set of classes with total probability at least prob
-    kind: str  # a description of the intervals
+    mean_interval: tuple[Array, Array] | None = None  # None without a probability
+    new_interval: tuple[Array, Array] | None = None
+    # (n, K) bool: the smallest set of classes with total probability at least prob
+    likely: Array | None = None
+    kind: str = _UNASKED  # a description of the intervals
 
     def arrays(self, error: str) -> dict[str, Array]:
         """Return the available arrays by name: mean, its `error`, mean_lower, mean_upper, and new_lower, new_upper or likely."""
@@ -193,14 +192,6 @@ class _Atoms:
         eta = X @ self.columns
         return plus_offset(eta.reshape(len(eta), m, S).transpose(2, 0, 1), offset)
 
-    @cached_property
-    def factor(self) -> Array:
-        """Return R with R'R the covariance of the draws of beta (S, p, 1); nan for a single draw."""
-        beta = self.values["beta"][..., 0]
-        if len(beta) < 2:
-            return np.full((1, beta.shape[1]), np.nan)
-        return np.linalg.qr((beta - beta.mean(0)) / np.sqrt(len(beta) - 1.0), mode="r")
-
     def thin(self, atoms: int) -> "_Atoms":
         """Return at most this number of atoms, evenly spaced."""
         selection = slice(None, None, -(-len(self.values["beta"]) // atoms))
@@ -314,14 +305,8 @@ def predict(
         mean = _point_mean(model, solution, design)
         if _errorless(model, solution):
             none = np.full(mean.shape, np.nan)
-            return Prediction(
-                mean,
-                none,
-                (none, none),
-                None,
-                None,
-                f"no intervals: {_why_errorless(model)}",
-            )
+            kind = f"no intervals: {_why_errorless(model)}"
+            return Prediction(mean, none, (none, none), kind=kind)
         kind = f"Wald interval of the {model.likelihood.centre} on the link scale, sandwich errors; sampling weights say nothing of a new observation"
         kind += _describe_process_variance(model, solution)
         error, interval = _error_and_interval(model, solution, design, prob)
@@ -339,45 +324,28 @@ def predict(
     if point and prob is None:
         return _concatenate_predictions(
             [
-                _estimate(model, solution, design.take(rows))
+                _of_point(model, solution, design.take(rows), None, prob)
                 for rows in _slices(design.n, _ROWS)
             ]
         )
     atoms = _atoms(model, solution, spread=spread, seed=seed)
-    if (
-        prob is None
-        and atoms.off is None
-        and _additive(model)
-        and design.n > model.shape[0]
-    ):
-        return _concatenate_predictions(
-            [
-                _of_covariance(solution, design.take(rows), atoms)
-                for rows in _slices(design.n, _ROWS)
-            ]
-        )
 
     def predict_rows(rows: slice) -> Prediction:
         part = design.take(rows)
-        if point and prob is not None:
+        if point:
             return _of_point(model, solution, part, atoms, prob)
         return _of_draws(model, solution, part, atoms, prob)
 
     size = max(1, _NUMBERS // (len(atoms.values["beta"]) * model.shape[1]))
     # the blocks draw one after another from the same stream of random numbers
-    map_slices = on_all_cores if atoms.off is None else _in_turn
-    prediction = _concatenate_predictions(
-        map_slices(predict_rows, _slices(design.n, size))
-    )
+    map_slices: Any = on_all_cores if atoms.off is None else map
+    parts = list(map_slices(predict_rows, _slices(design.n, size)))
+    prediction = _concatenate_predictions(parts)
     if prob is None:
         return prediction
     return replace(
         prediction, kind=prediction.kind + _describe_process_variance(model, solution)
     )
-
-
-def _in_turn[A, B](fn: Callable[[A], B], items: Sequence[A]) -> list[B]:
-    return list(map(fn, items))
 
 
 def _concatenate_predictions(parts: list[Prediction]) -> Prediction:
@@ -434,7 +402,7 @@ def _exact_prediction(
     variance = variance if extra_variance is None else variance + extra_variance
     error = _closed_error(np.sqrt(variance), df, posterior=solution.draws is not None)
     if prob is None:
-        return Prediction(mean, error, None, None, None, _UNASKED)
+        return Prediction(mean, error)
     noise = s2 if design.precision is None else s2 / design.precision
     half, wide = (quantile(prob, df) * np.sqrt(v) for v in (variance, variance + noise))
     if df is not None:
@@ -521,7 +489,7 @@ def _of_nodes(
     ).any():  # the variance is infinite, but nodes over a finite range would give a finite one
         error[(design.X[:, dropped] != 0.0).any(1)] = np.inf
     if prob is None:
-        return Prediction(mean, error, None, None, None, _UNASKED)
+        return Prediction(mean, error)
     noise = model.likelihood.at_rows(
         {model.noise_scale: sigma[:, None]}, design.precision
     )[model.noise_scale]
@@ -531,14 +499,10 @@ def _of_nodes(
             model.likelihood, eta, {model.noise_scale: spread}, share=share
         )
         ends.append(mixture.interval(prob))
-    return Prediction(
-        mean,
-        error,
-        ends[0],
-        ends[1],
-        None,
-        "equal-tailed intervals of the posterior, over nodes of sigma, no draws needed",
+    kind = (
+        "equal-tailed intervals of the posterior, over nodes of sigma, no draws needed"
     )
+    return Prediction(mean, error, ends[0], ends[1], kind=kind)
 
 
 def _of_draws(
@@ -553,7 +517,7 @@ def _of_draws(
     else:
         mean, error, *ends = _moments_and_ends(p.means(), prob)
     if prob is None:
-        return Prediction(mean, error, None, None, None, _UNASKED)
+        return Prediction(mean, error)
     interval = (ends[0], ends[1])
     if not isinstance(model.likelihood, UnivariateLikelihood):
         kind = "equal-tailed posterior intervals of the class probabilities"
@@ -580,39 +544,18 @@ def _of_draws(
     )
 
 
-def _additive(model: Model) -> bool:
-    """Whether the mean is the linear predictor."""
-    return type(model.likelihood).mean is AdditiveNoise.mean
-
-
-def _of_covariance(solution: Solution, design: Design, atoms: _Atoms) -> Prediction:
-    """Return x'E[beta] and (x'R'Rx)^(1/2), R'R the covariance of the draws, without computing their linear predictors."""
-    error = np.linalg.norm(design.X @ atoms.factor.T, axis=1)
-    return Prediction(
-        _eta(design, solution.beta)[:, 0], error, None, None, None, _UNASKED
-    )
-
-
 def _mean_of_draws(
     model: Model, solution: Solution, design: Design, atoms: _Atoms, prob: float | None
 ) -> tuple[Array, ...]:
-    """Return the mean over the atoms, its standard deviation and its interval, in blocks of rows that fit into the cache."""
-    (S, _, m), blocks = atoms.values["beta"].shape, []
-    for rows in _slices(design.n, max(1, _CACHED // (S * m))):
-        X, offset, precision = (
-            design.X[rows],
-            *(v if v is None else v[rows] for v in (design.offset, design.precision)),
-        )
-        eta = atoms.eta(X, offset)
-        means = model.likelihood.mean(
-            eta, **model.likelihood.at_rows(atoms.aux, precision)
-        )
-        mean, *spreads = _moments_and_ends(means, prob)
-        if model.likelihood.link is IDENTITY and np.array_equal(means, eta[..., 0]):
-            # E[x'beta] = x'E[beta], which has less Monte Carlo error, or none
-            mean = plus_offset(X @ solution.beta, offset)[:, 0]
-        blocks.append((mean, *spreads))
-    return tuple(np.concatenate(arrays) for arrays in zip(*blocks, strict=True))
+    """Return the mean over the atoms, its standard deviation and its interval."""
+    eta = atoms.eta(design.X, design.offset)
+    aux = model.likelihood.at_rows(atoms.aux, design.precision)
+    means = model.likelihood.mean(eta, **aux)
+    mean, *spreads = _moments_and_ends(means, prob)
+    if model.likelihood.link is IDENTITY and np.array_equal(means, eta[..., 0]):
+        # E[x'beta] = x'E[beta], which has less Monte Carlo error, or none
+        mean = _eta(design, solution.beta)[:, 0]
+    return (mean, *spreads)
 
 
 def _moments_and_ends(means: Array, prob: float | None) -> tuple[Array, ...]:
@@ -667,28 +610,22 @@ def _slices(n: int, size: int) -> list[slice]:
     return [slice(i, i + size) for i in range(0, n, size)] or [slice(0)]
 
 
-def _estimate(model: Model, solution: Solution, design: Design) -> Prediction:
-    """Return mean and standard error of a point estimate, without intervals."""
-    mean = _point_mean(model, solution, design)
-    if _errorless(model, solution):
-        return Prediction(mean, np.full(mean.shape, np.nan), None, None, None, _UNASKED)
-    return Prediction(
-        mean,
-        _error_and_interval(model, solution, design, None)[0],
-        None,
-        None,
-        None,
-        _UNASKED,
-    )
-
-
 def _of_point(
-    model: Model, solution: Solution, design: Design, atoms: _Atoms, prob: float
+    model: Model,
+    solution: Solution,
+    design: Design,
+    atoms: _Atoms | None,
+    prob: float | None,
 ) -> Prediction:
+    """Return the prediction of a point estimate; `atoms` are of the interval of a new observation, which needs `prob`."""
     mean = _point_mean(model, solution, design)
     likelihood = model.likelihood
+    none = np.full(mean.shape, np.nan)
+    if prob is None or atoms is None:
+        if _errorless(model, solution):
+            return Prediction(mean, none)
+        return Prediction(mean, _error_and_interval(model, solution, design, None)[0])
     if _errorless(model, solution):
-        none = np.full(mean.shape, np.nan)
         ordered = isinstance(likelihood, UnivariateLikelihood)
         if not ordered or (
             isinstance(likelihood, ProximalLikelihood)

@@ -7,16 +7,14 @@ Johnson 2014; Nakagawa, Johnson & Schielzeth 2017).
 """
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from probreg.errors import Incompatible
+from probreg.fits.effects_table import covariances_of_effects
 from probreg.fits.fitted import Fitted, statistic_saved_without_rows
 from probreg.inference.base import has_effects
-from probreg.inference.varying import stated_covariance
-from probreg.model.pymc_graph import hyper_names
-from probreg.priors import LatentPrior
 
 Array = np.ndarray
 _WRITTEN = 3000  # most coefficients for which a dense covariance is computed here
@@ -108,7 +106,7 @@ def effective_of_terms(fit: Fitted) -> dict[str, tuple[float, int]]:
         return {}
     place = {c: j for j, c in enumerate(fit.model.design.columns)}
     try:
-        covariances = covariances_of_effects(fit)
+        covariances = covariances_of_effects(fit.model, fit.solution)
     except Incompatible:
         return {}
     degrees = {}
@@ -137,87 +135,11 @@ def effective_of_terms(fit: Fitted) -> dict[str, tuple[float, int]]:
     return degrees
 
 
-def covariances_of_effects(fit: Fitted) -> dict[str, Array]:
-    """Return S (K, K) of each term by its key, or (m, K, K) if linear predictors have separate scales.
-
-    The scales are estimates, the posterior mean of S, or fixed by the model. Raises Incompatible if S is not known.
-    """
-    s = fit.solution
-    original = fit.model if s.effect_scales is None else s.effect_scales.stated
-    parts = dict[str, list[Array]]()
-    start = 0
-    for i, b in enumerate(original.joint.blocks):
-        prior: Any = b.prior
-        if not isinstance(prior, LatentPrior):
-            held = original.design.grouped_of(b.columns)
-            if (
-                held is not None
-                and (S := stated_covariance(prior, held.shape)) is not None
-            ):
-                parts.setdefault(held.key, []).append(S)
-            continue
-        section = slice(start, start + len(prior.hyper))
-        start = start + len(prior.hyper)
-        term = original.design.grouped_of(b.columns)
-        if term is None or not prior.hyper_labels:
-            continue
-        if s.effect_scales is not None:
-            this: Any = prior
-            root = this.root(s.effect_scales.theta[section])[0]
-            vanished_names = {
-                name
-                for name, vanished in zip(this.hyper, s.effect_scales.vanished[section])
-                if vanished
-            }
-            is_kept = np.array(
-                [f"sd[{e}]" not in vanished_names for e in this.effects], dtype=float
-            )
-            S = is_kept[:, None] * (root @ root.T) * is_kept
-        else:
-            S = _mean_covariance(fit, i, prior)
-        parts.setdefault(term.key, []).append(S)
-    covariances = {key: np.stack(S) if len(S) > 1 else S[0] for key, S in parts.items()}
-    if set(covariances) != set(fit.model.design.recipe.grouped):
-        raise Incompatible(
-            "the covariance of the effects of groups is not known in this fit"
-        )
-    return covariances
-
-
-def _mean_covariance(fit: Fitted, block: int, prior: Any) -> Array:
-    """Return the posterior mean of S, from draws of standard deviations and correlations; S itself if it is fixed."""
-    K = len(prior.effects)
-    if not prior.hyper:
-        root = prior.root(np.zeros(0))[0]
-        return np.asarray(root @ root.T)
-    if fit.solution.draws is None:
-        raise Incompatible(
-            "the covariance of the effects of groups is not known in this fit"
-        )
-    draw_values = fit.solution.draws.flat
-    names = list(hyper_names(fit.model.joint, fit.model.design)[block].values())
-    values = iter([draw_values[name] for name in names])
-    count = len(draw_values[names[0]])
-    sd = [
-        next(values) if f"sd[{e}]" in prior.hyper else np.full(count, float(v))
-        for e, v in zip(prior.effects, prior.sds)
-    ]
-    S = np.zeros((count, K, K))
-    for k in range(K):
-        S[:, k, k] = sd[k] ** 2
-    for (i, j), v in zip(prior.pairs, prior.cors):
-        is_drawn = f"cor[{prior.effects[j]}, {prior.effects[i]}]" in prior.hyper
-        S[:, i, j] = S[:, j, i] = (
-            (next(values) if is_drawn else float(v)) * sd[i] * sd[j]
-        )
-    return np.asarray(S.mean(0))
-
-
 def _of_groups(fit: Fitted, w: Array) -> float:
     """Return the sum over terms of the mean over rows of z'S z."""
     design = fit.model.design.whole
     total = 0.0
-    for key, S in covariances_of_effects(fit).items():
+    for key, S in covariances_of_effects(fit.model, fit.solution).items():
         Z = design.inputs[key][:, 1:]
         total += float(w @ np.einsum("nk,kl,nl->n", Z, S, Z) / w.sum())
     return total
