@@ -528,12 +528,6 @@ def _() -> Any:
     return summarise(fit, new=NEW[["x", "z"]].to_numpy())
 
 
-@result("gam")
-def _() -> Any:
-    fit = pr.gam("y ~ s(x) + s(z, k=6)", rows(), df={"s(x)": 5.0, "s(z, k=6)": 3.0})
-    return summarise(fit)
-
-
 for _name, _settings in {
     "from ridge, sklearn": {"prior": pr.Normal.from_ridge(alpha=4.0, of="sklearn")},
     "from ridge, logistic": {"prior": pr.Normal.from_ridge(C=0.25, of="sklearn", likelihood="bernoulli"), "likelihood": "bernoulli"},
