@@ -76,7 +76,7 @@ NOT_FOR_A_FIT = (  # by maximum likelihood, of arrays
     "probreg.inference.uncertainty.intervals.kinds",
     "probreg.fits.storage",
     "probreg.data.blocks.files",
-    "probreg.model.from_dask",
+    "probreg.model.from_parts",
 )
 
 

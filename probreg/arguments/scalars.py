@@ -503,7 +503,10 @@ def check_fields(thing: Any, *only: str) -> None:
 
 
 class NamedSettings:
-    """A dataclass with keyword-only fields; further arguments by position raise an error that names the fields."""
+    """A dataclass with checked fields; too many arguments by position raise an error that names the fields."""
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     def __new__(cls, *args: Any, **settings: Any) -> Self:
         if len(args) > 1:

@@ -276,5 +276,7 @@ def _marginal_skewness(fit: Fit) -> Array:
     )
     rows = np.vstack([beta.T, *(s.draws[a].ravel() for a in scalars)])
     r = rows - rows.mean(1, keepdims=True)
-    skew = (r**3).mean(1) / np.maximum((r**2).mean(1), np.finfo(float).tiny) ** 1.5
+    spread = (r**2).mean(1) ** 1.5
+    skew = np.zeros(len(rows))
+    np.divide((r**3).mean(1), spread, out=skew, where=spread > 0.0)
     return np.where((np.arange(len(rows)) < k) & s.draws.elliptical, 0.0, skew)

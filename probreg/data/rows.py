@@ -88,6 +88,12 @@ def require(table: DataTable, names: Iterable[str]) -> None:
             )
 
 
+def missing_by_column(table: DataTable) -> dict[str, Array]:
+    """Return which values (n,) are missing, for each column with missing values."""
+    missing = {name: missing_values(values) for name, values in table.columns.items()}
+    return {name: where for name, where in missing.items() if where.any()}
+
+
 def complete(
     table: DataTable, action: Missing
 ) -> tuple[DataTable, tuple[Any, ...], tuple[str, ...]]:
@@ -96,18 +102,13 @@ def complete(
         raise DataError(
             f"missing={brief(action)} is not known; take 'raise' (an error names the rows) or 'drop'"
         )
-    missing_by_column = {
-        name: missing_values(values) for name, values in table.columns.items()
-    }
-    is_missing = np.logical_or.reduce(
-        [np.zeros(len(table.rows), dtype=bool), *missing_by_column.values()]
-    )
-    if not is_missing.any():
+    missing = missing_by_column(table)
+    if not missing:
         return table, (), ()
+    is_missing = np.logical_or.reduce(list(missing.values()))
     counts = ", ".join(
         f"{name!r} {where.sum()} ({labels(table, np.flatnonzero(where))})"
-        for name, where in missing_by_column.items()
-        if where.any()
+        for name, where in missing.items()
     )
     if action == "raise":
         raise DataError(

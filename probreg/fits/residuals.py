@@ -26,6 +26,7 @@ from probreg.numerics.special import ndtri
 
 Array = np.ndarray
 _ROUNDING = 1e-12  # relative to the largest response: a smaller sigma is rounding error
+_SPREAD = 1e-9  # in units of sigma: smaller differences are errors of the estimate
 _EDGE = 1e-15  # smallest probability: it limits quantile residuals to 7.9 in size
 _DRAWS = 500  # largest number of atoms of a posterior predictive
 
@@ -79,6 +80,15 @@ def noiseless(fit: Fitted) -> str | None:
     if sigma is None or sigma > _ROUNDING * np.abs(y).max():
         return None
     return f"the fit meets every response exactly (sigma = {sigma:.1g}), so that no residual is left"
+
+
+def rounding_error(fit: Fitted) -> float:
+    """Return the size, in units of sigma, below which differences of standardised residuals are rounding error."""
+    sigma = fit.model.noise(fit.aux, None)
+    if sigma is None:
+        return _SPREAD
+    y = np.abs(fit.model.design.observed).max()
+    return max(_SPREAD, _ROUNDING * float(y / sigma))
 
 
 def reachable(fit: Fitted) -> None:

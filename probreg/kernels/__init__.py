@@ -24,7 +24,6 @@ from probreg.kernels.basis import (
     basis_from_spec as basis_from_spec,
 )
 from probreg.kernels.closure import (
-    Normalised as Normalised,
     OnColumns as OnColumns,
     Power as Power,
     Product as Product,

@@ -15,16 +15,12 @@ import numpy as np
 
 from probreg.arguments.keywords import normalised_name
 from probreg.arguments.scalars import (
-    Count,
-    Positive,
-    Real as RealNumber,
-    check_arguments,
+    check_fields,
     shown_value,
 )
 from probreg.arguments.types import ArrayLike
 from probreg.errors import DataError, Incompatible
 from probreg.kernels.pairs import Array, RowPairs, read_rows
-from probreg.kernels.sklearn_words import spec_of_word
 from probreg.registry import Registry
 
 KERNELS: Registry["CovarianceFunction"] = Registry(
@@ -50,6 +46,9 @@ class CovarianceFunction(ABC):
     hyperparameters: ClassVar[tuple[str, ...]] = ()
     columns: tuple[int | str, ...] | None = None  # those it reads; None for all
     parts: "tuple[CovarianceFunction, ...]" = ()  # the functions that it is made of
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     @property
     @abstractmethod
@@ -302,10 +301,6 @@ class CovarianceFunction(ABC):
         """The same function of some columns only, by number or by name."""
         return KERNELS["on"]((self,), columns)  # type: ignore[call-arg]
 
-    def normalised(self) -> "CovarianceFunction":
-        """The correlation function k(x, z) / sqrt(k(x, x) k(z, z))."""
-        return KERNELS["normalised"]((self,))  # type: ignore[call-arg]
-
     def _combine(
         self, name: str, operands: "tuple[CovarianceFunction, ...]"
     ) -> "CovarianceFunction":
@@ -327,49 +322,6 @@ class CovarianceFunction(ABC):
                 f"{bad} is code, and files hold names and numbers only: register its class in KERNELS"
             )
         return KERNELS.to_spec(self)
-
-    @staticmethod
-    @check_arguments
-    def from_sklearn(
-        kernel: Any,
-        *,
-        gamma: Positive | None = None,
-        coef0: RealNumber = 1.0,
-        degree: Count = 3,
-        columns: Count = 1,
-    ) -> "CovarianceFunction":
-        """Return the function that scikit-learn's KernelRidge has under this name.
-
-        Parameters
-        ----------
-        kernel : str
-            "rbf", "laplacian", "polynomial", "linear" or "cosine".
-        gamma : float, optional
-            exp(-gamma |x - z|^2) of "rbf", exp(-gamma |x - z|_1) of "laplacian", (gamma x'z + coef0)^degree of
-            "polynomial"; one over the number of columns unless given.
-        coef0 : float
-            Of "polynomial".
-        degree : int
-            Of "polynomial".
-        columns : int
-            The number of columns of X.
-
-        Returns
-        -------
-        CovarianceFunction
-            Equal to scikit-learn's at all rows.
-
-        Raises
-        ------
-        DataError
-            For another name.
-
-        Examples
-        --------
-        >>> CovarianceFunction.from_sklearn("rbf", gamma=0.5)
-        RBF(length=1.0, scaled=False)
-        """
-        return kernel_from_spec(spec_of_word(kernel, gamma, coef0, degree, columns))
 
     def _walk(self) -> "list[CovarianceFunction]":
         return [self, *(k for part in self.parts for k in part._walk())]

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from probreg.arguments.arrays import floats
-from probreg.arguments.scalars import Number, Whole, check_fields, shown_value
+from probreg.arguments.scalars import Number, Whole, shown_value
 from probreg.errors import DataError, Incompatible
 from probreg.kernels.base import KERNELS, CovarianceFunction
 from probreg.kernels.definite import refuse_indefinite
@@ -81,9 +81,6 @@ class Polynomial(NonStationary):
     name = "polynomial"
     hyperparameters = ("offset",)
     bound = math.inf
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     def matrix(self, pairs: RowPairs) -> Array:
         return (pairs.products() + self.offset) ** self.degree

@@ -11,16 +11,14 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from probreg.arguments.scalars import Columns, Flag, Positive, check_fields
+from probreg.arguments.scalars import Columns, Flag, Positive
 from probreg.errors import DataError
 from probreg.kernels.base import KERNELS, CovarianceFunction
 from probreg.kernels.pairs import Array, RowPairs
-from probreg.numerics.special import gammaln, kve
+from probreg.numerics.special import gammaln
 
 Length = Annotated[float | tuple[float, ...], Columns(positive=True)]
 _SMOOTHNESS = (0.5, 1.5, 2.5)
-# of a Bessel function, above which four terms of its expansion hold to 1e-10
-_LARGE_ORDER = 50.0
 
 
 class Radial(CovarianceFunction):
@@ -32,9 +30,6 @@ class Radial(CovarianceFunction):
     stationary = True
     hyperparameters: ClassVar[tuple[str, ...]] = ("length",)
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
     @abstractmethod
     def profile(self, s: Array) -> Array:
         """g(s)."""
@@ -43,9 +38,9 @@ class Radial(CovarianceFunction):
     def profile_slopes(self, s: Array) -> tuple[Array, dict[str, Array]]:
         """Return s dg/ds, and dg / d log h of the hyperparameters other than the length."""
 
-    @abstractmethod
-    def unit_density(self, w2: Array, d: int) -> Array:
-        """S at squared frequencies w2, for lengths of 1 in d columns."""
+    def unit_density(self, w2: Array, d: int) -> Array | None:
+        """S at squared frequencies w2, for lengths of 1 in d columns; None where it is not known."""
+        return None
 
     def lengths(self, d: int) -> Array:
         """One length per column (d,), in raw units. DataError where there are others than d."""
@@ -88,9 +83,8 @@ class Radial(CovarianceFunction):
     def density(self, omega: Array) -> Array | None:
         # k(r) = g(r / l): S(omega) = prod_j l_j S_1(l omega)
         lengths = self.lengths(omega.shape[1])
-        return np.prod(lengths) * self.unit_density(
-            np.square(omega * lengths).sum(1), omega.shape[1]
-        )
+        unit = self.unit_density(np.square(omega * lengths).sum(1), len(lengths))
+        return None if unit is None else np.prod(lengths) * unit
 
 
 @KERNELS.register
@@ -162,7 +156,7 @@ class Matern(Radial):
     name = "matern"
 
     def __post_init__(self) -> None:
-        check_fields(self)
+        super().__post_init__()
         if self.nu not in _SMOOTHNESS:
             raise DataError(
                 f"Matern nu is 0.5, 1.5 or 2.5, got {self.nu:g}; as nu grows it becomes RBF"
@@ -233,82 +227,6 @@ class RationalQuadratic(Radial):
             "alpha": self.alpha * g * (u / (1.0 + u) - np.log1p(u))
         }
 
-    def unit_density(self, w2: Array, d: int) -> Array:
-        # int Gamma(t; alpha, rate alpha) (2 pi / t)^(d/2) exp(-w^2 / (2 t)) dt, a Bessel function of order b = alpha - d/2:
-        # S(w) = 2 (2 pi)^(d/2) alpha^alpha / Gamma(alpha) (w^2 / (2 alpha))^(b/2) K_b(sqrt(2 alpha w^2))
-        a = self.alpha
-        b = self.alpha - d / 2
-        w2 = np.asarray(w2, dtype=float)
-        if b > _LARGE_ORDER:
-            return np.exp(_log_density_of_large_order(a, d, w2))
-        front = d / 2 * math.log(2.0 * math.pi) + a * math.log(a) - gammaln(a)
-        if b > 0:
-            at_zero = math.exp(front + gammaln(b) - b * math.log(a))
-        else:
-            at_zero = math.inf
-        positive = np.where(w2 > 0, w2, 1.0)
-        z = np.sqrt(2.0 * a * positive)
-        # kve = K_b(z) e^z; it is infinite only where z is so small that S is S(0) to rounding
-        K = kve(b, z)
-        at_origin = (w2 == 0) | np.isinf(K)
-        log_K = np.log(np.where(at_origin, 1.0, K)) - z
-        return np.where(
-            at_origin,
-            at_zero,
-            2.0 * np.exp(front + b / 2 * np.log(positive / (2.0 * a)) + log_K),
-        )
-
-
-def _log_density_of_large_order(a: float, d: int, w2: Array) -> Array:
-    """log S of a rational quadratic with lengths of 1, from the expansion of K_b(b x) that is uniform in x for large b.
-
-    Abramowitz & Stegun 9.7.8 with Stirling's series for Gamma(a), whose large terms are cancelled by hand, so that it becomes
-    log S of RBF as a grows.
-    """
-    b = a - d / 2
-    # q = sqrt(1 + x^2) = 1 + e at x^2 = 2 a w^2 / b^2, t = 1/q
-    x2 = (2.0 * a / b) * (w2 / b)
-    q = np.sqrt(1.0 + x2)
-    e = x2 / (1.0 + q)
-    t = 1.0 / q
-    # sum_k (-1)^k u_k(t) / b^k
-    t2 = t * t
-    u1 = t * (3.0 - 5.0 * t2) / 24.0
-    u2 = t2 * (81.0 + t2 * (-462.0 + 385.0 * t2)) / 1152.0
-    u3 = (
-        t
-        * t2
-        * (30375.0 + t2 * (-369603.0 + t2 * (765765.0 - 425425.0 * t2)))
-        / 414720.0
-    )
-    u4 = (
-        t2
-        * t2
-        * (
-            4465125.0
-            + t2
-            * (
-                -94121676.0
-                + t2 * (349922430.0 + t2 * (-446185740.0 + 185910725.0 * t2))
-            )
-        )
-    )
-    series = ((u4 / 39813120.0 / b - u3) / b + u2) / b
-    stirling = (1.0 / 12.0 - (1.0 / 360.0 - 1.0 / (1260.0 * a) / a) / a / a) / a
-    # log S = d/2 log(2 pi) - b (e - log(1 + e/2)) + what vanishes as a grows
-    vanishing = (
-        0.5 * d
-        + b * math.log1p(-0.5 * d / a)
-        + 0.5 * (math.log(a / b) - np.log(q))
-        - stirling
-    )
-    return (
-        d / 2 * math.log(2.0 * math.pi)
-        - b * (e - np.log1p(0.5 * e))
-        + vanishing
-        + np.log1p((series - u1) / b)
-    )
-
 
 @KERNELS.register
 @dataclass(frozen=True)
@@ -337,9 +255,6 @@ class Periodic(CovarianceFunction):
     hyperparameters = ("period", "length")
     bound = 1.0
     stationary = True
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     def _phases(self, pairs: RowPairs) -> list[Array]:
         return [
@@ -388,9 +303,6 @@ class Constant(CovarianceFunction):
     name = "constant"
     hyperparameters = ("variance",)
     stationary = True
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     @property
     def bound(self) -> float:

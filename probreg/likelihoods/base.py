@@ -21,7 +21,7 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Protocol, Self
 import numpy as np
 
 from probreg.arguments.keywords import with_article
-from probreg.arguments.scalars import RegistryName
+from probreg.arguments.scalars import RegistryName, check_fields
 from probreg.errors import DataError
 from probreg.likelihoods.links import Link
 from probreg.numerics.compiled.density import CompiledDensity, forget_inherited
@@ -107,6 +107,9 @@ class Likelihood(ABC):
     working: ClassVar[str] = ""
     # the model in the limit of a nuisance parameter at 0, e.g. {"alpha": "the Poisson model"}, if an estimate may run there
     at_zero: ClassVar[Mapping[str, str]] = MappingProxyType({})
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     @abstractmethod
     def prepare(

@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from probreg.arguments.scalars import Count, check_fields
+from probreg.arguments.scalars import Count
 from probreg.errors import DataError, row_error
 from probreg.likelihoods.base import (
     LIKELIHOODS,
@@ -69,9 +69,6 @@ class Binomial(ExponentialFamily, MayDiverge, OfTrials):
     support = np.arange(500.0)
     link, canonical, concave = LOGIT, True, True
     compiled_density = CompiledDensity(_evaluate_row, hessian=_row_hessian)
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     def prepare(
         self,

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from probreg.arguments.scalars import NonNegative, check_fields
+from probreg.arguments.scalars import NonNegative
 from probreg.likelihoods.base import LIKELIHOODS
 from probreg.likelihoods.piecewise_linear import PiecewiseLinearLikelihood, Slopes
 
@@ -41,7 +41,7 @@ class EpsilonInsensitive(PiecewiseLinearLikelihood):
     wider = "fit a StudentT likelihood, which allows far responses"
 
     def __post_init__(self) -> None:
-        check_fields(self)
+        super().__post_init__()
         if self.epsilon is None:
             # of one instance: what is estimated, where it may run to, and that rows are summed by NumPy
             object.__setattr__(self, "aux", ("scale", "epsilon"))

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from probreg.arguments.scalars import Positive, check_fields
+from probreg.arguments.scalars import Positive
 from probreg.likelihoods.base import LIKELIHOODS, Array
 from probreg.likelihoods.location_scale import LocationScaleLikelihood
 from probreg.numerics.compiled.density import CompiledDensity
@@ -52,9 +52,6 @@ class Huber(LocationScaleLikelihood):
     curvature_jumps = True
     wider = "take a smaller k, or fit a StudentT likelihood"
     compiled_density = CompiledDensity(_evaluate_row)
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     def describe(self, response: str) -> str:
         return f"the centre of {response}, with noise that is normal within {self.k:g} sigma and exponential beyond"

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from probreg.arguments.scalars import Number, check_fields
+from probreg.arguments.scalars import Number
 from probreg.likelihoods.base import LIKELIHOODS, Array, ValueGradHessian
 from probreg.likelihoods.location_scale import LocationScaleLikelihood
 from probreg.numerics.compiled.density import CompiledDensity
@@ -55,9 +55,6 @@ class PowerNoise(LocationScaleLikelihood):
     concave = True
     wider = "take a smaller p, or fit a StudentT likelihood"
     compiled_density = CompiledDensity(_evaluate_row)
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     @property
     def expected_curvature(self) -> bool:  # type: ignore[override]

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from probreg.arguments.scalars import Fraction, check_fields
+from probreg.arguments.scalars import Fraction
 from probreg.likelihoods.base import LIKELIHOODS
 from probreg.likelihoods.piecewise_linear import PiecewiseLinearLikelihood, Slopes
 
@@ -40,9 +40,6 @@ class Quantile(PiecewiseLinearLikelihood):
     noise_scale = "sigma"
     wider = "the density is a working one, for whose errors see covariance('HC0')"
     working = "standard errors are those of the asymmetric Laplace density, no calibrated statement about a quantile; covariance('HC0') is one"
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     @property
     def centre(self) -> str:

@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from probreg.arguments.scalars import Flag, check_fields
+from probreg.arguments.scalars import Flag
 from probreg.errors import DataError
 from probreg.likelihoods.base import (
     FAR,
@@ -83,7 +83,7 @@ class SoftmaxLikelihood(SmoothLikelihood, MayDiverge, OfClasses):
     concave = True
 
     def __post_init__(self) -> None:
-        check_fields(self)
+        super().__post_init__()
         if self.symmetric and self.reference is not None:
             raise DataError(
                 f"a symmetric softmax has no reference class, got reference={self.reference!r}"

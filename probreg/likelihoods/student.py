@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from probreg.arguments.scalars import Positive, check_fields
+from probreg.arguments.scalars import Positive
 from probreg.likelihoods.base import LIKELIHOODS, Array
 from probreg.likelihoods.location_scale import LocationScaleLikelihood
 from probreg.numerics.compiled.density import CompiledDensity
@@ -51,9 +51,6 @@ class StudentT(LocationScaleLikelihood):
     wider = "take fewer degrees of freedom nu"
     centre = "centre"
     compiled_density = CompiledDensity(_evaluate_row)
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     def describe(self, response: str) -> str:
         return f"the centre of {response}, with Student-t noise ({self.nu:g} degrees of freedom) of scale sigma"

@@ -350,20 +350,14 @@ class FromData(ABC):
             When pyarrow is not installed.
         """
         from probreg.data.blocks.files import files_of
-        from probreg.model.from_files import from_files
+        from probreg.model.from_parts import from_tables
 
         choices = Choices(
             _resolve_optional_likelihood(likelihood), prior, aux, event, reference
         )
-        files = files_of(path, format)
-        read = from_files(
-            formula,
-            files,
-            choices,
-            weights=weights,
-            offset=offset,
-            missing=missing,
-            progress=progress,
+        files = files_of(path, format, progress)
+        read = from_tables(
+            formula, files, choices, weights=weights, offset=offset, missing=missing
         )
         return cls._from_choices(choices, read)
 
@@ -432,14 +426,15 @@ class FromData(ABC):
         Model: the mean of y, with Gaussian noise of standard deviation sigma
           rows 4 of blocks, columns Intercept, dose; prior flat; sigma ~ reference
         """
+        from probreg.data.blocks.parts import Here
         from probreg.data.blocks.slices import array_blocks
-        from probreg.model.from_files import from_slices
+        from probreg.model.from_parts import from_array_blocks
 
         resolved = _resolve_likelihood(likelihood)
         kind = kind_of_blocks(weights)
         choices = Choices(resolved, prior, aux, event, reference)
         compose = partial(of_rows, resolved)
-        making = array_blocks(
+        making, arrays = array_blocks(
             blocks,
             columns=columns,
             intercept=intercept,
@@ -447,9 +442,9 @@ class FromData(ABC):
             kind=kind,
             compose=compose,
         )
+        parts = Here(arrays, making.name, progress)
         return cls._from_choices(
-            choices,
-            from_slices(making, choices, name=response or "y", progress=progress),
+            choices, from_array_blocks(making, parts, choices, response=response or "y")
         )
 
     @classmethod
@@ -514,19 +509,15 @@ class FromData(ABC):
         Incompatible
             When dask is not installed.
         """
-        from probreg.model.from_dask import from_dask
+        from probreg.data.blocks.frames import frame_of
+        from probreg.model.from_parts import from_tables
 
         choices = Choices(
             _resolve_optional_likelihood(likelihood), prior, aux, event, reference
         )
-        read = from_dask(
-            formula,
-            data,
-            choices,
-            client=client,
-            weights=weights,
-            offset=offset,
-            missing=missing,
+        frame = frame_of(data, client, complete=missing == "drop")
+        read = from_tables(
+            formula, frame, choices, weights=weights, offset=offset, missing=missing
         )
         return cls._from_choices(choices, read)
 
@@ -597,14 +588,26 @@ class FromData(ABC):
         Incompatible
             When dask is not installed.
         """
-        from probreg.model.from_dask import from_dask_arrays
+        from probreg.data.blocks.frames import array_parts
+        from probreg.data.blocks.slices import array_blocks
+        from probreg.model.from_parts import from_array_blocks
 
-        choices = Choices(_resolve_likelihood(likelihood), prior, aux, event, reference)
-        read = from_dask_arrays(
-            X, y, choices, client=client, columns=columns, intercept=intercept, weights=weights, offset=offset,
-            trials=trials, name=response or "y",
-        )  # fmt: skip
-        return cls._from_choices(choices, read)
+        resolved = _resolve_likelihood(likelihood)
+        choices = Choices(resolved, prior, aux, event, reference)
+        kind, values = read_weights(weights)
+        parts = array_parts(X, y, values, offset, trials, client)
+        making, _ = array_blocks(
+            (),
+            columns=columns,
+            intercept=intercept,
+            width=X.shape[1] if X.ndim == 2 else 1,
+            kind=kind,
+            compose=partial(of_rows, resolved),
+        )
+        making = replace(making, name=parts.name)
+        return cls._from_choices(
+            choices, from_array_blocks(making, parts, choices, response=response or "y")
+        )
 
     @classmethod
     @only_known

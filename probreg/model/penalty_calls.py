@@ -1,7 +1,6 @@
 """The prior of a model as the penalty that its mode minimises: the calls of other packages, with their numbers.
 
-The prior is read as -log p = l1 |w|_1 + l2 |w|^2 / 2, the same for all columns. Three others have calls of their own: smooth
-functions, a loss with a tube (support vectors) and a Gaussian process (its kernel).
+The prior is read as -log p = l1 |w|_1 + l2 |w|^2 / 2, the same for all columns. Smooth functions have calls of their own.
 """
 
 from dataclasses import replace
@@ -10,18 +9,15 @@ from typing import Protocol
 
 import numpy as np
 
-from probreg.data import INTERCEPT, Design
-from probreg.errors import DataError, Incompatible
-from probreg.likelihoods import OfTrials, PiecewiseLinearLikelihood, SoftmaxLikelihood
+from probreg.data import INTERCEPT
+from probreg.errors import Incompatible
+from probreg.likelihoods import OfTrials, SoftmaxLikelihood
 from probreg.model import likelihood_sums as sums
 from probreg.model.compatibility import read_checked_aux
 from probreg.model.prior_words import Stated
 from probreg.model.smooth_penalties import PenalisedModel, smooth_penalties
-from probreg.priors import JointPrior
-from probreg.priors.penalties.processes import spell_process
 from probreg.priors.penalties.read_out import one_penalty
-from probreg.priors.penalties.spelling import Setting, Spelling, Spellings, spell
-from probreg.priors.penalties.support_vectors import spell_support_vectors
+from probreg.priors.penalties.spelling import Setting, Spellings, spell
 
 
 class Penalised(Stated, Protocol):
@@ -83,9 +79,6 @@ def penalty_calls(model: Penalised, sigma: float | None) -> Spellings:
             PenalisedModel(model.design, model.likelihood, model.joint, sigma_value)
         )
     l1, l2, relative = one_penalty(model.joint, model.design.columns, INTERCEPT)
-    if isinstance(model.likelihood, PiecewiseLinearLikelihood) and l2 and not l1:
-        return _as_support_vectors(model, l2)
-    columns = tuple(np.array(model.design.columns)[model.joint.informative].tolist())
     setting = setting_of(model)
     if sigma is not None:
         read_checked_aux(
@@ -110,79 +103,6 @@ def penalty_calls(model: Penalised, sigma: float | None) -> Spellings:
         notes.append(
             "the offset is given to the package, or taken from y before where the noise is Gaussian"
         )
-    process, process_note = _as_process(model.design, model.joint, l2, setting.sigma)
-    notes += [process_note] if process_note else []
-    if process or process_note:
-        columns = tuple(model.design.recipe.processes)
-    rows = (
-        *process,
-        *spell(l1, l2, setting, intercept=model.design.intercept is not None),
-    )
+    columns = model.design.called_each(np.flatnonzero(model.joint.informative).tolist())
+    rows = spell(l1, l2, setting, intercept=model.design.intercept is not None)
     return Spellings(columns, l1, l2, rows, tuple(notes))
-
-
-def _as_support_vectors(model: Penalised, l2: float) -> Spellings:
-    """The call of a loss with a tube beside |w|^2, of one kernel or of plain columns."""
-    if model.unknown:
-        raise DataError(
-            f"the weight of a penalty beside this loss needs {model.unknown[0]}: hold it, with_aux({model.unknown[0]}=...)"
-        )
-    processes = dict(model.design.recipe.processes)
-    columns = np.array(model.design.columns)[model.joint.informative].tolist()
-    alone = [
-        term
-        for term in processes.values()
-        if set(term.columns) == set(columns) and term.basis.kind == "exact"
-    ]
-    assert isinstance(model.likelihood, PiecewiseLinearLikelihood)
-    slopes = model.likelihood.slopes(**model.fixed)
-    same = (
-        slopes.up == slopes.down
-        and model.design.intercept is not None
-        and bool(alone or not processes)
-    )
-    if alone:
-        kernel = alone[0].basis.kernel
-        width = alone[0].basis.width
-    else:
-        kernel = None
-        width = len(columns)
-    if same:
-        rows = spell_support_vectors(
-            kernel, width, l2, float(slopes.up), float(slopes.tube)
-        )
-    else:
-        rows = ()
-    return Spellings(tuple(processes) if alone else tuple(columns), 0.0, l2, rows)
-
-
-def _as_process(
-    design: Design, joint: JointPrior, l2: float, sigma: float | None
-) -> tuple[tuple[Spelling, ...], str]:
-    """The calls of one Gaussian process that all penalised columns are, and why there are none where it is not alone."""
-    columns_of = {
-        key: set(term.columns) for key, term in design.recipe.processes.items()
-    }
-    penalised = {
-        c for c, informed in zip(design.columns, joint.informative) if informed
-    }
-    if sigma is None or not l2 or penalised not in columns_of.values():
-        return (), ""
-    (term,) = (
-        t for t in design.recipe.processes.values() if set(t.columns) == penalised
-    )
-    if term.basis.kind != "exact":
-        return (
-            (),
-            f"{term.key} is the columns of a {term.basis.kind} basis, of which no other package has the kernel: the calls take these columns as X",
-        )
-    if penalised != set(design.columns):
-        return (
-            (),
-            "KernelRidge has no columns beside the kernel, an offset neither: the calls take its columns as X",
-        )
-    rows = spell_process(term.basis.kernel, term.basis.width, l2, sigma)
-    return (
-        rows,
-        f"calls with a kernel take the inputs of {term.key} as X, the others its columns",
-    )

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from probreg.arguments.scalars import NamedSettings, Positive, check_fields
+from probreg.arguments.scalars import NamedSettings, Positive
 from probreg.numerics.special import betaln
 from probreg.priors.positive import AuxPrior
 from probreg.registry import Registry
@@ -42,9 +42,6 @@ class PartialCorrelation(AuxPrior):
 
     shape: Positive = 1.0
     name = "partial_correlation"
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     def log_prob(self, v: Array) -> Array:
         # p(v) = p(t) / v
@@ -117,9 +114,6 @@ class LKJ(NamedSettings):
     def from_text(cls, text: str) -> "LKJ":
         """The prior that the text "lkj(2)" describes."""
         return CORRELATION_PRIORS.parse(text)
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     def partial(self, given: int, size: int) -> PartialCorrelation:
         """The prior of a partial correlation of two of `size` effects given so many others."""

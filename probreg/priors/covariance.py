@@ -17,7 +17,6 @@ from probreg.arguments.scalars import (
     Count,
     Positive,
     read_argument,
-    shown_value,
 )
 from probreg.errors import DataError, Incompatible
 from probreg.priors.base import PRIORS, Array, DataDependentPrior, Prior, PriorData
@@ -35,7 +34,6 @@ from probreg.priors.normal import Normal
 from probreg.priors.positive import AuxPrior, Reference
 
 UNKNOWN = Reference()
-_LARGEST = 1e100  # whose square and inverse are numbers
 _EDGE = 1e-4  # of its standard deviation: what an effect adds to those before it that is told from nothing
 
 
@@ -82,59 +80,18 @@ class Covariance(DataDependentPrior):
     name = "covariance"
 
     def __post_init__(self) -> None:
-        if isinstance(self.sd, Mapping | tuple):
-            try:
-                pairs = tuple(
-                    (str(name), v)
-                    for name, v in (
-                        self.sd.items() if isinstance(self.sd, Mapping) else self.sd
-                    )
-                )
-            except (TypeError, ValueError):
-                raise DataError(
-                    f"sd is a number, a prior or a mapping from effects to them, got {shown_value(self.sd)}"
-                ) from None
-            object.__setattr__(self, "sd", pairs)
-        self._read_texts()
-        for name, value in self.sd if isinstance(self.sd, tuple) else (("", self.sd),):
-            if not isinstance(value, AuxPrior) and not _is_number_between(
-                value, 0.0, _LARGEST
-            ):
-                suffix = f" of {name}" if name else ""
-                raise DataError(
-                    f"sd{suffix} is a positive number or a prior such as HalfNormal(1.0), got {shown_value(value)}; an effect that does "
-                    "not vary is left out of the term"
-                )
-        if not (
-            self.cor is None
-            or isinstance(self.cor, LKJ)
-            or _is_number_between(self.cor, -1.0, 1.0)
-        ):
-            raise DataError(
-                f"cor is LKJ(eta), or a number between -1 and 1, got {shown_value(self.cor)}"
+        kinds = Positive | AuxPrior
+        sd: Any = self.sd
+        if isinstance(sd, Mapping | tuple):
+            sd = tuple(
+                (str(name), read_argument(f"sd of {name}", value, kinds))
+                for name, value in dict(sd).items()
             )
-
-    def _read_texts(self) -> None:
-        """Replace each text by the prior that it describes."""
-        if isinstance(self.sd, str):
-            object.__setattr__(
-                self, "sd", read_argument("sd", self.sd, Positive | AuxPrior)
-            )
-        elif isinstance(self.sd, tuple):
-            pairs = tuple(
-                (
-                    n,
-                    read_argument(f"sd of {n}", v, Positive | AuxPrior)
-                    if isinstance(v, str)
-                    else v,
-                )
-                for n, v in self.sd
-            )
-            object.__setattr__(self, "sd", pairs)
-        if isinstance(self.cor, str):
-            object.__setattr__(
-                self, "cor", read_argument("cor", self.cor, Correlation | LKJ)
-            )
+        else:
+            sd = read_argument("sd", sd, kinds)
+        object.__setattr__(self, "sd", sd)
+        cor = read_argument("cor", self.cor, Correlation | LKJ | None)
+        object.__setattr__(self, "cor", cor)
 
     def prepare(self, rows: PriorData) -> Prior:
         term = rows.grouped
@@ -188,14 +145,6 @@ class Covariance(DataDependentPrior):
         return tuple(
             float(cor) if is_number else cor.partial(j, size) for _, j in pairs_of(size)
         )
-
-
-def _is_number_between(value: Any, low: float, high: float) -> bool:
-    return (
-        isinstance(value, int | float | np.number)
-        and not isinstance(value, bool)
-        and bool(low < value < high)
-    )
 
 
 @dataclass(frozen=True, eq=False)

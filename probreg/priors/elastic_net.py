@@ -111,9 +111,6 @@ class ElasticNet(AbsoluteAndSquare):
 
     name = "elastic_net"
 
-    def __post_init__(self) -> None:
-        self._check_arguments()
-
     @classmethod
     def from_elastic_net(cls, *, of: str = "sklearn", **settings: Any) -> "ElasticNet":
         """Return the prior with the mode of another package's elastic net: `alpha=`, `l1_ratio=` (sklearn, glum), `L1_wt=`

@@ -55,9 +55,6 @@ class ExponentialPower(ProximalLocationScale):
 
     name = "exponential_power"
 
-    def __post_init__(self) -> None:
-        self._check_arguments()
-
     @property
     def convex(self) -> bool:
         return self.q >= 1

@@ -4,7 +4,7 @@ from dataclasses import KW_ONLY, dataclass, replace
 
 import numpy as np
 
-from probreg.arguments.scalars import Flag, Positive, check_fields
+from probreg.arguments.scalars import Flag, Positive
 from probreg.errors import DataError
 from probreg.priors.base import PRIORS, Array, DataDependentPrior, Prior, PriorData
 from probreg.priors.mixture import ScaleMixture
@@ -54,7 +54,7 @@ class GPrior(DataDependentPrior):
     name = "g_prior"
 
     def __post_init__(self) -> None:
-        check_fields(self)
+        super().__post_init__()
         if self.jzs and self.g is not None:
             raise DataError(
                 f"a GPrior has a g or, with jzs=True, a prior of it, not both; got g={self.g!r}"

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from probreg.arguments.scalars import Positive, check_fields, read_argument, shown_value
+from probreg.arguments.scalars import Positive, read_argument
 from probreg.errors import DataError, Incompatible
 from probreg.kernels import CovarianceFunction, KernelBasis
 from probreg.kernels.row_values import RowValues, root_at_rows
@@ -67,37 +67,19 @@ class GaussianProcess(DataDependentPrior):
     """
 
     kernel: CovarianceFunction | None = None
-    amplitude: Any = UNKNOWN
-    length: Any = UNKNOWN
+    amplitude: Positive | AuxPrior = UNKNOWN
+    length: Positive | AuxPrior | None = UNKNOWN
     others: Any = ()
 
     name = "gaussian_process"
 
     def __post_init__(self) -> None:
-        if isinstance(self.others, Mapping):
-            items = self.others.items()
-        else:
-            items = self.others
-        try:
-            pairs = tuple((str(name), value) for name, value in items)
-        except (TypeError, ValueError):
-            raise DataError(
-                f"others is a mapping from names to numbers or priors, got {shown_value(self.others)}"
-            ) from None
-        pairs = tuple((name, _read_text(name, value)) for name, value in pairs)
+        super().__post_init__()
+        pairs = tuple(
+            (str(name), read_argument(str(name), value, Positive | AuxPrior))
+            for name, value in dict(self.others).items()
+        )
         object.__setattr__(self, "others", pairs)
-        object.__setattr__(self, "amplitude", _read_text("amplitude", self.amplitude))
-        object.__setattr__(self, "length", _read_text("length", self.length))
-        check_fields(self, "kernel")
-        for name, value in (
-            ("amplitude", self.amplitude),
-            ("length", self.length),
-            *pairs,
-        ):
-            if not _positive(value) and not (name == "length" and value is None):
-                raise DataError(
-                    f"{name} is a positive number or a prior of one such as HalfNormal(1.0), got {shown_value(value)}"
-                )
 
     @property
     def proper(self) -> bool:  # type: ignore[override]
@@ -182,20 +164,6 @@ def process_prior(kernel: CovarianceFunction) -> GaussianProcess:
         held = ""
     return GaussianProcess(
         others={n: UNKNOWN for n in kernel.hyper if not is_length(n) and n != held}
-    )
-
-
-def _read_text(name: str, value: Any) -> Any:
-    """The prior that a text describes; any other value unchanged."""
-    if isinstance(value, str):
-        return read_argument(name, value, Positive | AuxPrior)
-    return value
-
-
-def _positive(value: Any) -> bool:
-    number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-    return isinstance(value, AuxPrior) or (
-        number and bool(np.isfinite(value)) and value > 0
     )
 
 

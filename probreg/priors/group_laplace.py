@@ -109,7 +109,7 @@ class GroupLaplace(AffinePrior, GroupedPrior):
         object.__setattr__(
             self, "groups", None if self.groups is None else _read_groups(self.groups)
         )
-        self._check_arguments()
+        super().__post_init__()
 
     @property
     def data_dependent(self) -> bool:

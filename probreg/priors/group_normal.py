@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from probreg.arguments.scalars import Count, Matrix, check_fields
+from probreg.arguments.scalars import Count, Matrix
 from probreg.errors import DataError
 from probreg.priors.base import PRIORS, Array, GaussianPrior, Penalty, Prior
 
@@ -47,7 +47,7 @@ class GroupNormal(GaussianPrior):
     derived = True
 
     def __post_init__(self) -> None:
-        check_fields(self)
+        super().__post_init__()
         L = np.array(self.root, dtype=float)
         if L.ndim != 2 or L.shape[0] != L.shape[1] or np.triu(L, 1).any():
             raise DataError(

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from probreg.arguments.scalars import Flag, Positive, check_fields
+from probreg.arguments.scalars import Flag, Positive
 from probreg.numerics.special import logsumexp
 from probreg.priors.base import PRIORS, Array, PositivePerColumn, Prior, PriorData
 from probreg.priors.latent import HierarchicalPrior, Hyper
@@ -61,9 +61,6 @@ class Horseshoe(HierarchicalPrior):
     scaled: Flag = False
 
     name = "horseshoe"
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     @property
     def size(self) -> int | None:

@@ -51,9 +51,6 @@ class Laplace(AbsoluteAndSquare):
     name = "laplace"
     ratio = 1.0
 
-    def __post_init__(self) -> None:
-        self._check_arguments()
-
     @classmethod
     def from_lasso(cls, *, of: str = "sklearn", **settings: Any) -> "Laplace":
         """Return the prior with the mode of another package's lasso: `alpha=` (sklearn Lasso, glum, statsmodels), `C=` (sklearn

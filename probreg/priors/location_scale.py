@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from probreg.arguments.scalars import check_fields, declared_fields, read_argument
+from probreg.arguments.scalars import declared_fields, read_argument
 from probreg.errors import DataError
 from probreg.numerics.compiled.density import CompiledDensity, forget_inherited
 from probreg.numerics.custom_density import CustomDensity
@@ -61,8 +61,8 @@ class AffinePrior(Prior):
     sigma_units: bool
     scaled: bool
 
-    def _check_arguments(self) -> None:
-        check_fields(self)
+    def __post_init__(self) -> None:
+        super().__post_init__()
         kind = type(self).__name__
         for name, annotation in (("scale", Scale), ("location", PerColumn)):
             if name not in declared_fields(

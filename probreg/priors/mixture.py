@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from probreg.arguments.scalars import Flag, check_fields
+from probreg.arguments.scalars import Flag
 from probreg.errors import DataError
 from probreg.numerics.special import logsumexp
 from probreg.priors.base import Array, Prior
@@ -47,9 +47,6 @@ class ScaleMixture(LatentPrior):
 
     scalar = True
     scales = (True,)
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     @property
     def name(self) -> str:  # type: ignore[override]

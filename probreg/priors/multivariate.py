@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from probreg.arguments.scalars import Matrix, check_fields
+from probreg.arguments.scalars import Matrix
 from probreg.errors import DataError
 from probreg.priors.base import PRIORS, Array, Penalty, WholePrior
 
@@ -41,7 +41,7 @@ class MultivariateNormal(WholePrior):
     name = "multivariate_normal"
 
     def __post_init__(self) -> None:
-        check_fields(self)
+        super().__post_init__()
         mean = np.array(self.mean)
         P = np.array(self.precision)
         if P.shape != (mean.size, mean.size):

@@ -70,7 +70,7 @@ class Normal(LocationScale, GaussianPrior):
     compiled_density = CompiledDensity(_evaluate_row)
 
     def __post_init__(self) -> None:
-        self._check_arguments()
+        super().__post_init__()
         if self.precision_matrix is not None:
             object.__setattr__(
                 self, "precision_matrix", _positive_definite(self.precision_matrix)

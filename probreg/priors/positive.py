@@ -16,7 +16,6 @@ from probreg.arguments.scalars import (
     NonNegative,
     Positive,
     Real,
-    check_fields,
 )
 from probreg.errors import DataError
 from probreg.numerics.special import gammaln
@@ -155,9 +154,6 @@ class HalfNormal(AuxPrior):
     scale: Positive = 1.0
     name = "half_normal"
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
     def log_prob(self, v: Array) -> Array:
         # log p(v) = log(2/pi)/2 - log s - v^2 / (2 s^2)
         return (
@@ -206,9 +202,6 @@ class HalfStudentT(AuxPrior):
     _: KW_ONLY
     nu: Positive = 3.0
     name = "half_student"
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     def log_prob(self, v: Array) -> Array:
         nu = self.nu
@@ -260,9 +253,6 @@ class HalfCauchy(AuxPrior):
     scale: Positive = 1.0
     name = "half_cauchy"
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
     def log_prob(self, v: Array) -> Array:
         return HalfStudentT(self.scale, nu=1.0).log_prob(v)
 
@@ -299,9 +289,6 @@ class Exponential(AuxPrior):
     scale: Positive = 1.0
     name = "exponential"
     names_scale = True
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     def log_prob(self, v: Array) -> Array:
         # log p(v) = -v/s - log s
@@ -343,7 +330,7 @@ class Uniform(AuxPrior):
     name = "uniform"
 
     def __post_init__(self) -> None:
-        check_fields(self)
+        super().__post_init__()
         if not self.low < self.high:
             raise DataError(
                 f"a uniform prior of a scale needs 0 <= low < high, got ({self.low}, {self.high})"
@@ -424,9 +411,6 @@ class InverseGamma(AuxPrior):
     scale: Positive = 1.0
     name = "inverse_gamma"
 
-    def __post_init__(self) -> None:
-        check_fields(self)
-
     def log_prob(self, v: Array) -> Array:
         a = self.shape
         b = self.scale
@@ -483,9 +467,6 @@ class LogNormal(AuxPrior):
     location: Real = 0.0
     name = "log_normal"
     names_scale = True
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     def log_prob(self, v: Array) -> Array:
         u = np.log(v)

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from probreg.arguments.scalars import Number, Positive, check_fields
+from probreg.arguments.scalars import Number, Positive
 from probreg.numerics.special import betaln
 from probreg.priors.base import PRIORS, Array, DataDependentPrior, Prior, PriorData
 from probreg.priors.g_prior import unit_information_normal
@@ -43,9 +43,6 @@ class BetaPrime(AuxPrior):
     _: KW_ONLY
     scale: Positive = 1.0
     name = "beta_prime"
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     def log_prob(self, v: Array) -> Array:
         # w = (v/s)^2 ~ BetaPrime(a, b): p(v) = p(w) dw/dv, dw/dv = 2 w / v.
@@ -109,9 +106,6 @@ class R2(DataDependentPrior):
     b: Shape = 1.0
 
     name = "r2"
-
-    def __post_init__(self) -> None:
-        check_fields(self)
 
     def prepare(self, rows: PriorData) -> Prior:
         # tau^2 = g/n = R^2/(1 - R^2)/q, and R^2/(1 - R^2) ~ BetaPrime(a, b): a scale of q^(-1/2).

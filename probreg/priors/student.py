@@ -109,9 +109,6 @@ class StudentT(_Student):
 
     name = "student"
 
-    def __post_init__(self) -> None:
-        self._check_arguments()
-
 
 @PRIORS.register
 @dataclass(frozen=True)
@@ -150,9 +147,6 @@ class Cauchy(_Student):
 
     name = "cauchy"
     nu = 1.0
-
-    def __post_init__(self) -> None:
-        self._check_arguments()
 
     def pymc(self, unit: Any = 1.0) -> tuple[Any, dict[str, Any]]:
         import pymc as pm

@@ -1,5 +1,6 @@
 """Rows that stay in their files are those of the model: a file that another one replaced is refused by name."""
 
+import contextlib
 import os
 from pathlib import Path
 
@@ -44,14 +45,17 @@ def test_a_file_that_was_replaced_is_refused_by_name(ending, tmp_path):
 
 
 def test_a_file_that_is_replaced_while_it_is_read_is_refused(tmp_path, monkeypatch):
-    path, real = write(tmp_path / "rows.csv", 1), files._OPEN["csv"]
+    path, real = write(tmp_path / "rows.csv", 1), files._open
     model = pr.Model.from_files("y ~ x", path, likelihood="bernoulli")
 
+    @contextlib.contextmanager
     def meanwhile(*given):
-        yield from real(*given)
-        os.replace(write(tmp_path / "other.csv", 2), path)
+        with real(*given) as opened:
+            yield opened
+        if len(given) > 2:  # the rows, not the header
+            os.replace(write(tmp_path / "other.csv", 2), path)
 
-    monkeypatch.setitem(files._OPEN, "csv", meanwhile)
+    monkeypatch.setattr(files, "_open", meanwhile)
     with pytest.raises(pr.DataError, match=CHANGED):
         model.log_lik(np.zeros((2, 1)))
 
@@ -124,7 +128,7 @@ def test_few_rows_are_read_once_and_their_files_are_still_watched(
 
     path, calls, made = write(tmp_path / "rows.parquet", 1), [], FormulaBlocks.__call__
     monkeypatch.setattr(
-        FormulaBlocks, "__call__", lambda self: calls.append(1) or made(self)
+        FormulaBlocks, "__call__", lambda *given: calls.append(1) or made(*given)
     )
     model = pr.Model.from_files("y ~ x", path, likelihood="bernoulli")
     before = len(calls)

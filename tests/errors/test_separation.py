@@ -512,3 +512,45 @@ def test_every_spelling_of_a_quartic_is_separated_alike(likelihood, seed):
                     pr.Model.from_formula(f"y ~ {right}", data, likelihood=likelihood),
                     strict=True,
                 )
+
+
+POINTS = np.linspace(-1.0, 1.0, 40)
+BLOCKS, INTERLEAVED = np.repeat(np.arange(8), 5), np.arange(40) % 8
+NO_SLOPE, NO_SCALE = "NO_MAXIMUM", "SCALE_AT_INFINITY"
+BEND, STEP = abs(POINTS) > 0.5, POINTS > 0.1
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.filterwarnings("ignore::probreg.ProbregWarning")
+@pytest.mark.parametrize(
+    ("term", "y", "g", "status", "name"),
+    [
+        ("s(x)", BEND, INTERLEAVED, NO_SCALE, "s(x)"),
+        ("s(x)", BEND, BLOCKS, NO_SCALE, "s(x)"),
+        pytest.param("gp(x)", BEND, BLOCKS, NO_SCALE, "gp(x)", marks=pytest.mark.slow),
+        pytest.param("gp(x)", STEP, BLOCKS, NO_SCALE, "gp(x)", marks=pytest.mark.slow),
+        pytest.param(
+            "gp(x)",
+            INTERLEAVED % 2,
+            INTERLEAVED,
+            NO_SCALE,
+            "g",
+            marks=pytest.mark.slow,
+        ),
+        ("x", INTERLEAVED % 2, INTERLEAVED, NO_SCALE, "g"),
+        ("s(x)", STEP, INTERLEAVED, NO_SLOPE, "s(x)"),
+        ("x", STEP, INTERLEAVED, NO_SLOPE, "x"),
+        ("x", BLOCKS > 3, BLOCKS, NO_SLOPE, "x"),
+    ],
+    ids=lambda v: v if isinstance(v, str) else "",
+)
+def test_separation_with_effects_of_groups_has_a_status(term, y, g, status, name):
+    table = {"y": np.asarray(y).astype(int), "x": POINTS, "g": g}
+    model = pr.Model.from_formula(
+        f"y ~ {term} + (1 | g)", table, likelihood="bernoulli"
+    )
+    fit = pr.fit(model)
+    assert fit.solution.status.name == status
+    assert name in fit.solution.detail
+    assert str(fit)
+    assert len(pr.diagnose(fit))

@@ -326,3 +326,34 @@ def test_a_few_divergences_of_chains_that_agree_explain_no_difference():
     )  # of 4,000 draws
     causes = pr.compare({"nuts": sampled, "mode": pr.fit(model, "newton")}).causes
     assert set(causes["cause"]) == {"skewness"}
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.filterwarnings("ignore::probreg.ProbregWarning")
+@pytest.mark.parametrize(
+    "case",
+    [
+        (n, c) if n == 1 else pytest.param((n, c), marks=pytest.mark.slow)
+        for n in (1, 2, 3)
+        for c in (1, 2)
+    ],
+    ids=str,
+)
+def test_few_draws_have_no_spread_but_every_report(case, tmp_path):
+    draws, chains = case
+    fit = pr.fit(MODEL, pr.NUTS(draws=draws, tune=20, chains=chains), seed=1)
+    mode = pr.fit(MODEL)
+    for text in (
+        fit,
+        fit.summary(),
+        pr.diagnose(fit),
+        pr.compare({"mode": mode, "fit": fit}),
+    ):
+        assert str(text)
+    sd = pr.slopes(fit).table["sd"].to_numpy()
+    assert np.isnan(sd).all() == (draws * chains == 1)
+    pr.hypothesis(fit, "x = 0")
+    if draws * chains <= 2:
+        with pytest.raises(pr.Incompatible, match="draws"):
+            pr.hypothesis(fit, "x = 0, Intercept = 0")
+    pr.report(fit, tmp_path / "report.html")

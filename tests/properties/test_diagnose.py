@@ -856,3 +856,47 @@ def test_robust_errors_are_a_remedy_only_of_a_fit_that_has_them(prior, method, r
         else:
             with pytest.raises(pr.Incompatible):
                 fit.covariance(kind)
+
+
+ALTERNATING = np.tile([-1.0, 1.0], 12)
+STEPS = np.tile([1.0, 1.0, -1.0, -1.0], 6)
+CONSTANT = {
+    "zero": ("y ~ x", np.full(24, 3.0)),
+    "equal": ("y ~ 0 + x", np.full(24, 3.0)),
+    "of equal size": ("y ~ x", 3.0 + 2.0 * ALTERNATING + STEPS),
+    "zero of groups": ("y ~ x + (1 | g)", np.full(24, 3.0)),
+}
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize("residuals_are", CONSTANT)
+@pytest.mark.parametrize("sigma", [1.0, pr.priors.InverseGamma(2.0, 1.0)], ids=str)
+def test_tests_of_constant_residuals_do_not_apply(sigma, residuals_are):
+    formula, y = CONSTANT[residuals_are]
+    table = {"x": ALTERNATING, "y": y, "g": np.arange(24) % 4}
+    for likelihood in ("gaussian", "student", "huber"):
+        if likelihood != "gaussian" and residuals_are == "equal":
+            continue  # two modes
+        model = pr.Model.from_formula(
+            formula, table, likelihood=likelihood, aux={"sigma": sigma}
+        )
+        fit = pr.fit(model)
+        found = diagnose(fit, skipped=True)
+        assert "nan" not in str(found)
+        if likelihood == "huber":
+            continue  # a loss, with no test of variance
+        applies = {f.check for f in found if f.applies}
+        assert "heteroscedasticity" not in applies
+        if residuals_are != "of equal size":
+            assert not applies & {"normality", "distribution", "autocorrelation"}
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize("likelihood", ["poisson", "binomial", "negative_binomial"])
+def test_counts_with_constant_residuals_have_no_autocorrelation(likelihood):
+    table = {"x": ALTERNATING, "y": np.full(24, 1), "n": np.full(24, 2)}
+    left = "p(y, n)" if likelihood == "binomial" else "y"
+    aux = {"alpha": 0.5} if likelihood == "negative_binomial" else {}
+    model = pr.Model.from_formula(f"{left} ~ x", table, likelihood=likelihood, aux=aux)
+    found = diagnose(pr.fit(model), skipped=True)["autocorrelation"]
+    assert not any(f.applies for f in found)

@@ -13,7 +13,11 @@ from probreg.assess.after.base import (
 )
 from probreg.assess.after.observed import zero_weight_obstacle
 from probreg.assess.after.replicates import drawable, found_by, simulated_p_value
-from probreg.assess.after.residuals import counted_residuals, predictor
+from probreg.assess.after.residuals import (
+    constant_obstacle,
+    counted_residuals,
+    predictor,
+)
 from probreg.assess.findings import Finding, Verdict
 from probreg.errors import DataError
 from probreg.fits.fit import Fit
@@ -67,6 +71,9 @@ class AutocorrelationDiagnostic(Diagnostic):
             remedy = "sort the rows by time, if they have one, before you test them or use HAC errors"
             return self.report(Verdict.NOTE, sentence, remedy)
         e = counted_residuals(fit, "pearson")
+        reason = constant_obstacle(fit, e)
+        if reason is not None:
+            return self.report_not_applicable(reason)
         tests = []
         flat = fit.model.flat and design.intercept is not None
         if fit.model.likelihood.least_squares and flat:
@@ -131,9 +138,11 @@ def box_statistic(e: Array, lags: int) -> Array:
     # Var r_k = (n - k) / (n (n + 2)) for independent values, so that Q = sum_k r_k^2 / Var r_k   (Ljung & Box 1978).
     n = e.shape[-1]
     c = e - e.mean(-1, keepdims=True)
+    # r_k does not depend on the unit; residuals of certain classes may reach 1e154
+    c = c / np.maximum(np.abs(c).max(-1, keepdims=True), np.finfo(float).tiny)
     k = np.arange(1, lags + 1)
     products = np.stack([(c[..., j:] * c[..., :-j]).sum(-1) for j in k], -1)
-    r = products / (c**2).sum(-1)[..., None]
+    r = products / np.maximum((c**2).sum(-1), np.finfo(float).tiny)[..., None]
     return n * (n + 2.0) * (r**2 / (n - k)).sum(-1)
 
 

@@ -13,7 +13,11 @@ from probreg.assess.after.base import (
     other_spread,
 )
 from probreg.assess.after.observed import rows_of_observations, zero_weight_obstacle
-from probreg.assess.after.residuals import counted_residuals, quantile_residuals
+from probreg.assess.after.residuals import (
+    constant_obstacle,
+    counted_residuals,
+    quantile_residuals,
+)
 from probreg.assess.before.response import two_values_obstacle
 from probreg.assess.findings import Finding
 from probreg.fits.fit import Fit
@@ -62,6 +66,9 @@ class NormalityDiagnostic(Diagnostic):
 
     def run(self, fit: Fit) -> list[Finding]:
         residuals = counted_residuals(fit, "pearson")[rows_of_observations(fit)]
+        reason = constant_obstacle(fit, residuals)
+        if reason is not None:
+            return self.report_not_applicable(reason)
         shape = normal_shape(residuals)
         result = "the residuals are compatible with a normal distribution"
         if shape.p_value < SIGNIFICANT:
@@ -142,7 +149,11 @@ class DistributionDiagnostic(Diagnostic):
         return two_values_obstacle(fit.model) or zero_weight_obstacle(fit)
 
     def run(self, fit: Fit) -> list[Finding]:
-        shape = normal_shape(quantile_residuals(fit, rows_of_observations(fit)))
+        residuals = quantile_residuals(fit, rows_of_observations(fit))
+        reason = constant_obstacle(fit, residuals)
+        if reason is not None:
+            return self.report_not_applicable(reason)
+        shape = normal_shape(residuals)
         likelihood = fit.model.likelihood
         result = f"the response is compatible with {likelihood.named} distribution"
         if shape.p_value < SIGNIFICANT:

@@ -12,7 +12,11 @@ from probreg.assess.after.base import (
     robust_errors,
 )
 from probreg.assess.after.observed import rows_of_observations, zero_weight_obstacle
-from probreg.assess.after.residuals import counted_residuals, quantile_residuals
+from probreg.assess.after.residuals import (
+    constant_obstacle,
+    counted_residuals,
+    quantile_residuals,
+)
 from probreg.assess.before.response import two_values_obstacle
 from probreg.assess.findings import Finding
 from probreg.fits.fit import Fit
@@ -69,6 +73,9 @@ class HeteroscedasticityDiagnostic(Diagnostic):
             e = counted_residuals(fit, "pearson")[rows]
         else:
             e = quantile_residuals(fit, rows)
+        reason = constant_obstacle(fit, e**2)
+        if reason is not None:
+            return self.report_not_applicable(reason)
         koenker = breusch_pagan(e, X)
         findings = self._report_test(fit, "Breusch-Pagan (Koenker)", koenker)
         products = X.shape[1] * (X.shape[1] + 1) // 2

@@ -9,7 +9,7 @@ from scipy.special import chdtr, fdtr
 
 from probreg.arguments.scalars import check_arguments
 from probreg.arguments.types import Dataset
-from probreg.assess.after.base import DIAGNOSTICS, Diagnostic, noiseless, reachable
+from probreg.assess.after.base import DIAGNOSTICS, Diagnostic, reachable
 from probreg.assess.after.local import Local, local, local_obstacle
 from probreg.assess.after.replicates import (
     LEAST,
@@ -150,9 +150,6 @@ def influence_measures(fit: Fit) -> Dataset:
     reachable(fit)
     refuse_sampling(fit.model.design.weight_kind, "influence measures")
     reason = local_obstacle(fit)
-    if reason is not None:
-        raise Incompatible(f"influence measures: {reason}")
-    reason = noiseless(fit)
     if reason is not None:
         raise Incompatible(f"influence measures: {reason}")
     pieces = local(fit)

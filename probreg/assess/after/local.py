@@ -18,7 +18,7 @@ import numpy as np
 from probreg.data import Frame
 from probreg.data.rows import full_weights, plus_offset
 from probreg.fits.fit import Fit
-from probreg.fits.residuals import roots
+from probreg.fits.residuals import counted_residuals, noiseless, roots, rounding_error
 from probreg.likelihoods import SmoothLikelihood
 from probreg.numerics.frame import map_of_columns
 from probreg.priors import Flat, GaussianPrior, HierarchicalPrior
@@ -165,8 +165,7 @@ def _local_fit(fit: Fit) -> Local:
         None,
         not model.joint.informative.any(),
     )
-    free_sigma = likelihood.least_squares and model.noise_unknown
-    if free_sigma:
+    if _has_free_sigma(fit):
         return replace(pieces, df=pieces.total - pieces.size)
     return pieces
 
@@ -192,7 +191,18 @@ def local_obstacle(fit: Fit) -> str | None:
             isinstance(p, HierarchicalPrior) for p in families
         )
         return f"the {', '.join(names)} prior is not quadratic, so the estimate without a row has no formula; use a flat or a normal prior"
+    reason = noiseless(fit)
+    if reason is not None:
+        return reason
+    if _has_free_sigma(fit):
+        largest = np.abs(counted_residuals(fit, "pearson")).max()
+        if largest <= rounding_error(fit):
+            return "the fit meets every response exactly, so that no residual is left"
     return None
+
+
+def _has_free_sigma(fit: Fit) -> bool:
+    return fit.model.likelihood.least_squares and fit.model.noise_unknown
 
 
 def _orthonormal(fit: Fit, root: Array, w: Array) -> tuple[Array, Array]:

@@ -1,5 +1,7 @@
 """Residuals of a fit at its own rows, of six kinds."""
 
+import numpy as np
+
 from probreg.arguments.scalars import Word, check_arguments
 from probreg.arguments.types import DataArray
 from probreg.fits.fit import Fit
@@ -10,9 +12,18 @@ from probreg.fits.residuals import (
     labelled_residuals,
     predictor as predictor,
     quantile_residuals as quantile_residuals,
+    rounding_error,
     score as score,
     tails as tails,
 )
+from probreg.system.terminal import format_number
+
+
+def constant_obstacle(fit: Fit, values: np.ndarray) -> str | None:
+    """Return that a test does not apply because standardised residuals, or their squares, are all equal; otherwise None."""
+    if np.ptp(values) > rounding_error(fit):
+        return None
+    return f"the residuals or their squares are constant ({format_number(values[0], 3)}), and the test compares them"
 
 
 @check_arguments

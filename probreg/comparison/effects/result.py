@@ -36,7 +36,12 @@ from probreg.inference.uncertainty.influence import (
     influence_covariance,
     is_constant,
 )
-from probreg.inference.uncertainty.intervals.arithmetic import equal_tail, quantile
+from probreg.inference.uncertainty.intervals.arithmetic import (
+    equal_tail,
+    quantile,
+    sample_covariance,
+    sample_sd,
+)
 from probreg.inference.uncertainty.multiplicity import (
     NO_TESTS,
     AdjustedTests,
@@ -530,11 +535,11 @@ def _of_draws(
     lower, upper = equal_tail(shown, request.prob)
     columns = {
         "estimate": estimate,
-        "sd": shown.std(0, ddof=1),
+        "sd": sample_sd(shown),
         "lower": lower,
         "upper": upper,
     }
-    return columns, kind, np.atleast_2d(np.cov(z.T)), shown, rows is not None
+    return columns, kind, sample_covariance(z), shown, rows is not None
 
 
 def _row_noise(rows: SampledRows, seed: int, size: int) -> Array:

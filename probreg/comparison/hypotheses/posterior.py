@@ -11,12 +11,17 @@ from probreg.comparison.hypotheses.result import (
     over_own,
     restriction_table,
 )
+from probreg.errors import Incompatible
 from probreg.fits.fit import Fit
 from probreg.fits.inference_data import reported_coefficients
 from probreg.formula.hypothesis import Restriction, matrix
 from probreg.inference.base import reported_marginals
 from probreg.inference.exact.quadrature import log_mean_over, predictors_given_sigma
-from probreg.inference.uncertainty.intervals.arithmetic import equal_tail, quantile
+from probreg.inference.uncertainty.intervals.arithmetic import (
+    equal_tail,
+    quantile,
+    sample_sd,
+)
 from probreg.inference.uncertainty.intervals.marginals import (
     above_zero,
     of_coefficients,
@@ -85,7 +90,7 @@ def described_combinations(fit: Fit, L: Array, prob: float) -> dict[str, Array]:
         theta = combinations_drawn(fit, L).reshape(-1, len(L))
         value, sd, (lower, upper) = (
             theta.mean(0),
-            theta.std(0, ddof=1),
+            sample_sd(theta),
             equal_tail(theta, prob),
         )
     return {"estimate": value, "sd": sd, "lower": lower, "upper": upper}
@@ -161,6 +166,10 @@ def of_equalities(fit: Fit, L: Array, r: Array) -> Belief:
         )
     flat = theta.reshape(-1, q)
     centre = flat.mean(0)
+    if len(flat) <= q:
+        raise Incompatible(
+            f"the credible level of {q} restrictions needs more than {q} draws, got {len(flat)}: fit with more draws"
+        )
     V = np.cov(flat.T)
     reach = float((centre - r) @ np.linalg.solve(V, centre - r))
     inside = (((theta - centre) @ np.linalg.inv(V)) * (theta - centre)).sum(-1) < reach

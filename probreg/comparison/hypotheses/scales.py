@@ -16,7 +16,7 @@ from probreg.errors import DataError, Incompatible
 from probreg.fits.fit import Fit
 from probreg.formula.text import shown_formula
 from probreg.inference.uncertainty.found_scales import ratio_at
-from probreg.inference.uncertainty.intervals.arithmetic import equal_tail
+from probreg.inference.uncertainty.intervals.arithmetic import equal_tail, sample_sd
 
 _ASKED = re.compile(
     r"(?P<name>.*[^<>=])(?P<relation><=|>=|==|=|<|>)\s*(?P<value>[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?)"
@@ -80,7 +80,7 @@ def _of_draws(fit: Fit, text: str, question: ScaleTest, prob: float) -> Hypothes
     lower, upper = equal_tail(draws.ravel(), prob)
     columns = {
         "estimate": draws.mean(),
-        "sd": draws.std(ddof=1),
+        "sd": sample_sd(draws.ravel()),
         "lower": lower,
         "upper": upper,
     }

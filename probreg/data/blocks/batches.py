@@ -1,16 +1,18 @@
 """Convert batches of a file to blocks of rows, with the same columns as from the whole table."""
 
-from collections.abc import Callable, Generator, Mapping
-from contextlib import closing
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from probreg.data.blocks.block import Array, Block, by_kind
-from probreg.data.blocks.files import Batch, Files, Tables
-from probreg.data.blocks.survey import Orders, kept_rows
+from probreg.data.blocks.block import Array, Block, by_kind, join_blocks
+from probreg.data.blocks.files import Files, Tables
+from probreg.data.blocks.partition import tables_of
+from probreg.data.blocks.parts import APART
+from probreg.data.blocks.survey import Tally
 from probreg.data.checked_arrays import weights_without_empty_trials
 from probreg.data.formula.columns import DataTable, kind_of, missing_values
 from probreg.data.formula.layout import Memory, numeric
@@ -20,117 +22,78 @@ from probreg.data.formula.recipe import (
     read_state,
     response_values,
 )
-from probreg.data.rows import Missing, complete, refuse_infinite, row_weights
+from probreg.data.rows import (
+    Missing,
+    complete,
+    missing_by_column,
+    refuse_infinite,
+    row_weights,
+)
 from probreg.data.weights import WeightKind
 from probreg.errors import DataError, rows_named
 from probreg.formula.terms import FormulaLayout, parse_formula
 
 Encode = Callable[[Array], Array]
 _NUMBERS = 2**22  # numbers in a block with columns of groups: 32 MB
-_AT_ONCE = (
-    2**11
-)  # rows transposed at a time, while in cache: all at once takes four times as long
-
-
-@dataclass(eq=False)
-class Tally:
-    """Counts from one pass over the rows.
-
-    Rows, rows dropped for missing values, missing values by column, rows of weight zero, and the orders of a categorical response.
-    """
-
-    rows: int = 0
-    lost: int = 0
-    missing: dict[str, int] = field(default_factory=dict)
-    unused: int = 0
-    orders: Orders = field(default_factory=Orders)
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """Describe the rows that were left out."""
-        notes = []
-        if self.lost:
-            by = ", ".join(f"{name!r} {count}" for name, count in self.missing.items())
-            notes.append(
-                f"{self.lost} of {self.rows} rows were dropped because of missing values; by column: {by}"
-            )
-        if self.unused:
-            notes.append(
-                f"{self.unused} of {self.rows} rows have weight 0 and were left out"
-            )
-        return tuple(notes)
 
 
 @dataclass(frozen=True)
 class Selection:
-    """The columns of some files that a model reads, and which of their rows count.
+    """The columns that a model reads, and which rows count.
 
     `kinds` gives the type of each column (numbers, text, ...) in the first rows; later rows must have the same type. Rows of weight 0
     are treated as absent, and so are rows without trials: `weights` is the column of weights, `trials` the columns that sum to the trials.
     """
 
-    files: Tables
     names: tuple[str, ...]
     missing: Missing
     kinds: Mapping[str, str]
-    tally: Tally | None = None
     weights: str | None = None
     trials: tuple[str, ...] = ()
 
-    def tables(self) -> Generator[tuple[DataTable, str]]:
+    def tables(
+        self, files: Tables, tally: Tally | None = None
+    ) -> Generator[tuple[DataTable, str]]:
         """The complete rows of each batch that has any, and its file. DataError names file, column, row and value."""
-        with closing(self.files.batches(self.names)) as batches:
-            for batch in batches:
-                with Blamed(batch):
-                    table = self._complete(batch)
-                if len(table.rows):
-                    yield table, batch.file
+        tally = tally or Tally()
+        with closing(files.batches(self.names)) as batches:
+            for table, file in batches:
+                with name_rows(table, file):
+                    tally.rows += len(table.rows)
+                    part = self._counted(table, tally)
+                    if len(part.rows):
+                        self._require_same_kinds(part)
+                        part = self._complete(part, tally)
+                if len(part.rows):
+                    yield part, file
 
-    def _complete(self, batch: Batch) -> DataTable:
-        table = batch.table
-        tally = self.tally or Tally()
-        tally.rows += len(table.rows)
-        if not len(table.rows):
-            return table
-        table = self._counted(table, tally)
-        if not len(table.rows):
-            return table
-        self._same_kinds(Batch(table, batch.file))
+    def _complete(self, table: DataTable, tally: Tally) -> DataTable:
         if all(_is_finite(values) for values in table.columns.values()):
             return table
-        missing = {
-            name: missing_values(values) for name, values in table.columns.items()
-        }
-        is_missing = np.logical_or.reduce(list(missing.values()))
-        tally.lost += int(is_missing.sum())
-        for name, where in missing.items():
-            if where.any():
-                tally.missing[name] = tally.missing.get(name, 0) + int(where.sum())
-        if self.missing == "drop" and is_missing.all():
-            return DataTable({}, table.rows[:0])
-        table = complete(table, self.missing)[0]
+        missing = missing_by_column(table)
+        if missing and self.missing == "drop":
+            dropped = np.logical_or.reduce(list(missing.values()))
+            tally.dropped += int(dropped.sum())
+            tally.missing.update({name: int(m.sum()) for name, m in missing.items()})
+            table = table.take(~dropped)
+        table = complete(table, "raise")[0]
         refuse_infinite(table)
         return table
 
     def _counted(self, table: DataTable, tally: Tally) -> DataTable:
         """The rows that have a weight and trials above 0."""
-        sums = [
-            count_columns
-            for count_columns in ((self.weights,), self.trials)
-            if count_columns and count_columns[0] is not None
-        ]
         unused = np.zeros(len(table.rows), dtype=bool)
-        for names in sums:
-            columns = [table.columns[name] for name in names if name is not None]
-            if all(kind_of(column) in ("number", "truth") for column in columns):
+        for names in (() if self.weights is None else (self.weights,), self.trials):
+            columns = [table.columns[name] for name in names]
+            if names and all(kind_of(c) in ("number", "truth") for c in columns):
                 unused |= np.logical_and.reduce(
                     [np.asarray(column == 0, dtype=bool) for column in columns]
                 )
         tally.unused += int(unused.sum())
         return table.take(~unused) if unused.any() else table
 
-    def _same_kinds(self, batch: Batch) -> None:
-        for name, values in batch.table.columns.items():
+    def _require_same_kinds(self, table: DataTable) -> None:
+        for name, values in table.columns.items():
             previous = self.kinds.get(name)
             kind = kind_of(values)
             if (
@@ -147,16 +110,28 @@ class Selection:
                 "time": "times",
             }
             raise DataError(
-                f"column {name!r} holds {words.get(kind, kind)} from row {batch.table.rows[0]} on ({values[0]!r}), and "
+                f"column {name!r} holds {words.get(kind, kind)} from row {table.rows[0]} on ({values[0]!r}), and "
                 f"{words.get(previous, previous)} before: a column holds one kind of value in all files"
             )
 
 
+@contextmanager
+def name_rows(table: DataTable, file: str) -> Iterator[None]:
+    """Add the rows of a table and their file to a DataError."""
+    try:
+        yield
+    except DataError as error:
+        rows = table.rows
+        where = f"rows {rows[0]} to {rows[-1]} of " if len(rows) else ""
+        raise DataError(f"{where}{file}: {error}") from None
+
+
 @dataclass(frozen=True)
 class FormulaBlocks:
-    """The blocks of rows that a recipe makes of a selection; calling it starts a pass.
+    """The blocks of rows that a recipe makes of the rows of a part; each call starts a pass.
 
     `encode` turns response values into numbers; `weights` names a column. Rows without trials are left out.
+    `starts` are the numbers of the parts' first rows, if known.
     """
 
     selection: Selection
@@ -164,20 +139,23 @@ class FormulaBlocks:
     weights: str | None
     encode: Encode
     kind: WeightKind = "frequency"
+    starts: tuple[int, ...] | None = None
     # factor of the weights, so that sampling weights sum to the number of rows
     unit: float = 1.0
     apart: bool = False  # columns of groups are left unwritten
 
-    def __call__(self) -> Generator[Block]:
-        start = 0
-        with closing(self.selection.tables()) as tables:
-            for table, file in (
-                (part, file) for batch, file in tables for part in self._cut(batch)
-            ):
-                with Blamed(Batch(table, file)):
-                    block = self.block(table)
-                yield block._replace(start=start)
-                start += block.rows
+    def __call__(
+        self, number: int, part: Any, tally: Tally | None = None
+    ) -> Generator[Block]:
+        tally = tally or Tally()
+        start = first_row(self.starts, number)
+        with closing(self.selection.tables(tables_of(part, number), tally)) as selected:
+            for whole, file in selected:
+                for table in self._cut(whole):
+                    with name_rows(table, file):
+                        block = self.block(table, tally)
+                    yield block._replace(start=start)
+                    start += block.rows
 
     def _cut(self, table: DataTable) -> Generator[DataTable]:
         """Split a table into parts that give blocks of moderate size if groups have columns."""
@@ -200,20 +178,7 @@ class FormulaBlocks:
     def _memory(self) -> Memory:
         return read_state(self.recipe.state)
 
-    @cached_property
-    def _plain(self) -> tuple[str | None, ...] | None:
-        """The columns of X as columns of the table (None for ones), if X has no other columns; else None."""
-        names = [
-            self._parts.factors[term[0]].column if len(term) == 1 else None
-            for term in self._parts.terms
-        ]
-        if self._memory.levels or None in names or self._parts.bars:
-            return None
-        if self._parts.intercept:
-            return (None, *names)
-        return tuple(names)
-
-    def block(self, table: DataTable) -> Block:
+    def block(self, table: DataTable, tally: Tally) -> Block:
         """The block of these complete rows."""
         X = self._matrix(table)
         y = response_values(self._parts, table, self._memory, training=False)
@@ -226,21 +191,17 @@ class FormulaBlocks:
         )
         row_weights, precision = by_kind(self.kind, weights)
         block = Block(X, y, row_weights, offset, precision=precision)
-        tally = self.selection.tally or Tally()
-        rows = table.rows
         tally.orders.add(
             None if isinstance(y, np.ndarray) else tuple(y.categories.tolist())
         )
-        if (
-            weights is not None and (weights == 0).any()
-        ):  # left out before their response is looked at
+        rows = table.rows
+        # rows of weight 0 are left out before their response is encoded
+        if weights is not None and (weights == 0).any():
             tally.unused += int((weights == 0).sum())
-            block = kept_rows(block, weights > 0)
+            block = block.part(np.flatnonzero(weights > 0))
             rows = rows[weights > 0]
         with rows_named(rows):
-            if block.rows:
-                return block._replace(y=self.encode(block.y))
-            return block
+            return block._replace(y=self.encode(block.y)) if block.rows else block
 
     def _weights(self, table: DataTable) -> Array | None:
         if self.weights is None:
@@ -250,26 +211,13 @@ class FormulaBlocks:
         )
 
     def _matrix(self, table: DataTable) -> Array:
-        if self._plain is None:
-            X, columns, _ = lay_out_with_bars(
-                self._parts, table, self._memory, training=False, lazy=self.apart
+        X, columns, _ = lay_out_with_bars(
+            self._parts, table, self._memory, training=False, lazy=self.apart
+        )
+        if columns != self.recipe.columns:
+            raise DataError(
+                f"the formula {self.recipe.formula!r} makes other columns of these rows: {', '.join(columns)}"
             )
-            if columns != self.recipe.columns:
-                raise DataError(
-                    f"the formula {self.recipe.formula!r} makes other columns of these rows: {', '.join(columns)}"
-                )
-            return X
-        X = np.empty((len(table.rows), len(self._plain)))
-        few = np.empty((len(self._plain), _AT_ONCE))
-        for start in range(0, len(X), _AT_ONCE):
-            rows = slice(start, start + _AT_ONCE)
-            part = few[:, : len(X[rows])]
-            for j, name in enumerate(self._plain):
-                if name is None:
-                    part[j] = 1.0
-                else:
-                    part[j] = table.columns[name][rows]
-            X[rows] = part.T
         return X
 
 
@@ -280,53 +228,21 @@ class KeptBlocks:
     Each pass checks that the files have not changed since the model was made.
     """
 
-    making: FormulaBlocks
-    files: Files
+    blocks: FormulaBlocks
     _kept: list[Block] = field(default_factory=list, compare=False, repr=False)
 
-    def __call__(self) -> Generator[Block]:
+    def __call__(
+        self, number: int, part: Files, tally: Tally | None = None
+    ) -> Generator[Block]:
         if not self._kept:
-            self._kept.append(join_blocks(list(self.making())))
-        self.files.require_unchanged()
+            self._kept.append(join_blocks(list(self.blocks(number, part, tally))))
+        part.require_unchanged()
         yield from self._kept
 
 
-def join_blocks(blocks: list[Block]) -> Block:
-    """Consecutive blocks as one.
-
-    >>> join_blocks([Block(np.ones((2, 1)), np.zeros(2)), Block(np.ones((1, 1)), np.ones(1), start=2)]).y
-    array([0., 0., 1.])
-    """
-
-    def whole(name: str) -> Array | None:
-        parts = [part for block in blocks if (part := getattr(block, name)) is not None]
-        return np.concatenate(parts) if parts else None
-
-    arrays = {
-        name: whole(name) for name in ("X", "y", "weights", "offset", "precision")
-    }
-    return Block(**arrays)  # type: ignore[arg-type]
-
-
-class Blamed:
-    """Add the file of the rows to a DataError."""
-
-    def __init__(self, batch: Batch) -> None:
-        self.batch = batch
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(
-        self, kind: object, error: BaseException | None, trace: object
-    ) -> None:
-        if isinstance(error, DataError):
-            rows = self.batch.table.rows
-            if len(rows):
-                where = f"rows {rows[0]} to {rows[-1]} of {self.batch.file}"
-            else:
-                where = self.batch.file
-            raise DataError(f"{where}: {error}") from None
+def first_row(starts: tuple[int, ...] | None, number: int) -> int:
+    """Return the number of the first row of a part."""
+    return number * APART if starts is None else starts[number]
 
 
 def _is_finite(values: Any) -> bool:
@@ -359,15 +275,3 @@ def encode_values(encode: Encode, values: Any) -> Array:
         )  # the same error, of rows where the above is one of levels
         raise
     return numbers[place]
-
-
-def refuse_response(parts: FormulaLayout, table: DataTable) -> None:
-    """Raise DataError for a response of times, or of values that are neither numbers nor categories."""
-    if len(parts.outcome) == 1:
-        name = parts.outcome[0].column
-    else:
-        name = None
-    if name is not None and (kind := kind_of(table.columns[name])) in ("time", "other"):
-        raise DataError(
-            f"the response {name!r} holds {kind} values; a response holds numbers, truth values or categories"
-        )

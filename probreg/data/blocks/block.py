@@ -6,13 +6,15 @@ blocks in memory at a time. A function that is folded should be picklable (`func
 source may send it to where the rows are: the function travels there, and only its results travel back.
 """
 
+import functools
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from probreg.data.rows import plus_offset
+from probreg.data.unwritten import stack_rows
 from probreg.data.weights import WeightKind
 from probreg.numerics.linalg import map_blocks, row_blocks
 
@@ -44,14 +46,15 @@ class Block(NamedTuple):
         """b."""
         return len(self.X)
 
-    def part(self, rows: slice) -> "Block":
-        """Return some of its rows, without a copy."""
+    def part(self, rows: slice | Array) -> "Block":
+        """Return some of its rows; those of a slice without a copy."""
+        before = rows.start or 0 if isinstance(rows, slice) else 0
         return Block(
             self.X[rows],
             self.y[rows],
             None if self.weights is None else self.weights[rows],
             None if self.offset is None else self.offset[rows],
-            self.start + (rows.start or 0),
+            self.start + before,
             None if self.precision is None else self.precision[rows],
         )
 
@@ -72,6 +75,24 @@ class Block(NamedTuple):
         """
         parts = row_blocks(self.rows, self.X.shape[1] if width is None else width)
         return map_blocks(lambda rows: fn(self.part(rows)), parts)
+
+
+def join_blocks(blocks: Sequence[Block]) -> Block:
+    """Return the rows of all blocks, in their order, as one block; `start` is that of the first.
+
+    >>> join_blocks([Block(np.ones((2, 1)), np.zeros(2)), Block(np.ones((1, 1)), np.ones(1))]).y
+    array([0., 0., 1.])
+    """
+
+    def whole(name: str) -> Array | None:
+        parts = [part for block in blocks if (part := getattr(block, name)) is not None]
+        return np.concatenate(parts) if len(parts) == len(blocks) else None
+
+    X = functools.reduce(stack_rows, [block.X for block in blocks])
+    y = np.concatenate([block.y for block in blocks])
+    return Block(
+        X, y, whole("weights"), whole("offset"), blocks[0].start, whole("precision")
+    )
 
 
 def by_kind(

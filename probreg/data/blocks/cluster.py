@@ -12,13 +12,9 @@ from dataclasses import dataclass
 from functools import partial, reduce
 from typing import Any
 
-from probreg.data.blocks.block import Block
-from probreg.errors import DataError, Incompatible, ProbregError
+from probreg.errors import Incompatible, ProbregError
 from probreg.numerics.linalg import limit_threads, one_blas_thread
 
-OnPart = Callable[
-    [int, Any], Any
-]  # the contribution of one partition, from its number and its rows; None if it has none
 _AT_ONCE = 8  # results that one task of the tree combines
 
 
@@ -29,18 +25,21 @@ class Partitions:
     parts: tuple[Any, ...]
     name: str
     client: Any = None
+    progress = False
 
-    def reduce(self, fn: OnPart, add: Callable[[Any, Any], Any]) -> Any:
-        """add(... add(fn(0, first), fn(1, second)) ..., fn(k, last)) by neighbours, computed where the partitions are.
+    def reduce(
+        self, fn: Callable[[int, Any], Any], add: Callable[[Any, Any], Any]
+    ) -> Any:
+        """Combine the results of neighbours, computed where the partitions are; see `Parts`.
 
-        None if no partition contributes anything. A ProbregError from fn is raised unchanged; lost or failed workers raise
+        A ProbregError from fn is raised unchanged; lost or failed workers raise
         ProbregError. An interrupt cancels the tasks.
         """
         delayed = dask().delayed
         # pickled once, as bytes: if a worker cannot load a function, then its task fails, not the transport
         task, joint = (
             delayed(_pickle_function(f), pure=False, traverse=False)
-            for f in (fn, partial(put_together, add))
+            for f in (fn, partial(_put_together, add))
         )
         visit = delayed(_visit, pure=False)
         join = delayed(_call_pickled, pure=False)
@@ -66,35 +65,6 @@ class Partitions:
             except BaseException:
                 future.cancel()
                 raise
-
-
-@dataclass(frozen=True, eq=False)
-class Workers:
-    """A `RowSource` of partitions: `blocks(number, partition)` makes the blocks of one partition on its worker."""
-
-    partitions: Partitions
-    blocks: Callable[[int, Any], Iterator[Block]]
-    n: int
-    weight: float
-    sample: Block
-
-    @property
-    def name(self) -> str:
-        """A description of the collection."""
-        return self.partitions.name
-
-    def fold(self, fn: Callable[[Block], Any], add: Callable[[Any, Any], Any]) -> Any:
-        """Make one pass. DataError if the number of rows changed since the model was made."""
-        # fn of every block, combined by `add` (None if there is no block), and the number of rows
-        result = self.partitions.reduce(
-            partial(_fold_part, self.blocks, fn, add), partial(_both, add)
-        )
-        total, rows = (None, 0) if result is None else result
-        if rows != self.n:
-            raise DataError(
-                f"{self.name} held {self.n} rows when the model was made and holds {rows} now"
-            )
-        return total
 
 
 def dask() -> Any:
@@ -160,27 +130,7 @@ def _call_pickled(packed: bytes, *values: Any) -> Any:
     return pickle.loads(packed)(*values)
 
 
-def put_together(add: Callable[[Any, Any], Any], *found: Any) -> Any:
+def _put_together(add: Callable[[Any, Any], Any], *results: Any) -> Any:
     """Combine the results that are not None, in their order; None if there are none."""
-    values = [value for value in found if value is not None]
+    values = [value for value in results if value is not None]
     return reduce(add, values) if values else None
-
-
-def _both(
-    add: Callable[[Any, Any], Any], a: tuple[Any, int], b: tuple[Any, int]
-) -> tuple[Any, int]:
-    return add(a[0], b[0]), a[1] + b[1]
-
-
-def _fold_part(
-    blocks: Callable[[int, Any], Iterator[Block]], fn: Callable[[Block], Any], add: Callable[[Any, Any], Any],
-    number: int, part: Any,
-) -> tuple[Any, int] | None:  # fmt: skip
-    total: tuple[Any, int] | None = None
-    for block in blocks(number, part):
-        result = fn(block), block.rows
-        if total is None:
-            total = result
-        else:
-            total = _both(add, total, result)
-    return total

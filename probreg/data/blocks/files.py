@@ -7,8 +7,8 @@ their file, counted from 0. Text becomes a categorical of its distinct values, s
 import hashlib
 import math
 import re
-from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from probreg.arguments.arrays import brief, reads_as_number
+from probreg.data.blocks.parts import Here, Parts
 from probreg.data.formula.columns import (
     EXACT,
     DataTable,
@@ -46,6 +47,7 @@ _NUMBERS = 2**20  # numbers in a batch: 8 MB
 _SMALLEST = 2**14  # rows in a batch, but for the last
 _READ_AT_ONCE = 2**18  # bytes of a column of a Parquet file that are read at a time
 _CSV_BLOCK = 2**24  # bytes of text that are parsed at a time
+_DELIMITERS = {"csv": ",", "tsv": "\t"}
 
 
 Mark = Stamp | tuple[int, str]  # identifies a version of a file
@@ -70,6 +72,8 @@ class Tables(Protocol):
 
     def declared_order(self, name: str) -> bool: ...
 
+    def parts(self, names: Sequence[str]) -> Parts: ...
+
 
 @dataclass(frozen=True)
 class Files:
@@ -85,6 +89,7 @@ class Files:
         Mark, ...
     ] = ()  # marks of the paths when the model was made; empty for no comparison
     labels: tuple[str, ...] = ()
+    progress: bool | None = None
 
     @property
     def name(self) -> str:
@@ -96,36 +101,52 @@ class Files:
 
     def names(self) -> tuple[str, ...]:
         """The columns of the first file. DataError for a file that cannot be read."""
-        with _read(self.paths[0]):
-            return _distinct(
-                tuple(_schema(self.paths[0], self.format).names), self.paths[0]
+        return self._names_of(self.paths[0])
+
+    def _names_of(self, path: Path) -> tuple[str, ...]:
+        with _read(path):
+            names = tuple(_schema(path, self.format).names)
+        twice = repeated_names(names)
+        if twice:
+            raise DataError(
+                f"{path.name} has more than one column called {', '.join(map(repr, twice))}; rename them"
             )
+        return names
+
+    def parts(self, names: Sequence[str]) -> Parts:
+        """The files as one part of rows."""
+        return Here(self, self.name, self.progress)
 
     def batches(self, names: Sequence[str]) -> Generator[Batch]:
         """All rows of the named columns, in order. DataError for a file that lacks one or cannot be read."""
         size = min(max(_NUMBERS // max(len(names), 1), _SMALLEST), 2**17)
-        if self.format in ("csv", "tsv"):
-            first = self._types(names)
-        else:
-            first = None
+        types = self._types(names) if self.format in _DELIMITERS else {}
         for path in self.paths:
             self._check_unchanged(path)
+            present = self._names_of(path)
+            absent = [name for name in names if name not in present]
+            if absent:
+                raise DataError(
+                    f"{path.name} has no column {absent[0]!r}; it has: {', '.join(present)}"
+                )
+            row = 0
             with (
                 _read(path),
-                closing(_OPEN[self.format](path, list(names), size, first)) as parts,
+                self._name_cell(path, types),
+                _open(path, self.format, names, size, types) as (_, parts),
             ):
-                row = 0
                 for part in parts:
-                    arrays = {
+                    labels = {
                         name: _labels(part, name, row, path)
                         for name in names
-                        if _is_label(first, name)
+                        if _is_label(types, name)
                     }
-                    for start, rows in _cut(part, size):
+                    for start in range(0, part.num_rows, size):
+                        rows = part.slice(start, size)
                         stop = start + rows.num_rows
                         columns = {
-                            n: arrays[n][start:stop]
-                            if n in arrays
+                            n: labels[n][start:stop]
+                            if n in labels
                             else _values(rows, n)
                             for n in names
                         }
@@ -136,17 +157,30 @@ class Files:
                     row += part.num_rows
             self._check_unchanged(path)  # the file may have changed during reading
 
-    def by_content(self) -> "Files":
-        """Return the files marked by content, for other machines, where copies have other times and paths."""
-        paths = tuple(path.resolve() for path in self.paths)
-        return replace(self, paths=paths, marks=tuple(_footer(path) for path in paths))
+    @contextmanager
+    def _name_cell(self, path: Path, types: Mapping[str, Any]) -> Iterator[None]:
+        """Name the first cell of a CSV that makes a column of numbers unreadable."""
+        import pyarrow as pa
 
-    def one(self, number: int) -> "Files":
-        """One of the files."""
-        return replace(
-            self,
-            paths=self.paths[number : number + 1],
-            marks=self.marks[number : number + 1],
+        try:
+            yield
+        except pa.ArrowInvalid:
+            text = {n: pa.string() for n, kind in types.items() if _is_number(kind)}
+            row = 0
+            with _open(path, self.format, [*text], types=text) as (_, batches):
+                for batch in batches if text else ():
+                    for name in text:
+                        for i, cell in enumerate(batch.column(name).to_pylist()):
+                            if cell is not None and not reads_as_number(cell):
+                                raise _no_number(name, path, cell, row + i) from None
+                    row += batch.num_rows
+            raise
+
+    def one_by_one(self) -> "tuple[Files, ...]":
+        """Return each file, marked by content, for other machines, where copies have other times and paths."""
+        return tuple(
+            replace(self, paths=(path.resolve(),), marks=(_footer(path),))
+            for path in self.paths
         )
 
     def require_unchanged(self) -> None:
@@ -165,7 +199,10 @@ class Files:
             )
 
     def _types(self, names: Sequence[str]) -> dict[str, Any]:
-        """Return the types of a CSV's columns, each from the first file with a value of it in its first rows."""
+        """Return the types of a CSV's columns, each from the first file with a value of it in its first rows.
+
+        Whole numbers are read as floats, because the first rows do not show whether the last are whole.
+        """
         import pyarrow as pa
 
         types: dict[str, Any] = {}
@@ -177,28 +214,28 @@ class Files:
             } | types
             if types.keys() >= set(names):
                 break
-        bad = [
-            name for name in names if name in types and pa.types.is_binary(types[name])
-        ]
+        types = {name: types.get(name, pa.float64()) for name in names}
+        bad = [name for name, kind in types.items() if pa.types.is_binary(kind)]
         if bad:
             raise DataError(
                 f"column {bad[0]!r} of {self.name} holds text that is not UTF-8: save the file as UTF-8"
             )
-        text = pa.dictionary(
-            pa.int32(), pa.string()
-        )  # of which each number is read once
-        return types | {
-            name: text
-            for name in self.labels
-            if name in types and _is_number(types[name])
-        }
+        for name in names:
+            if name in self.labels and _is_number(types[name]):
+                # text, of which each distinct number is read once
+                types[name] = pa.dictionary(pa.int32(), pa.string())
+            elif pa.types.is_integer(types[name]):
+                types[name] = pa.float64()
+        return types
 
     def declared_order(self, name: str) -> bool:
         """Whether a column is stored as a category with declared order of its levels."""
         return declares_order(_schema(self.paths[0], self.format), name)
 
 
-def files_of(paths: Any, format: str | None = None) -> Files:
+def files_of(
+    paths: Any, format: str | None = None, progress: bool | None = None
+) -> Files:
     """Return the files of a path, a folder (its files sorted by name) or a sequence of these.
 
     DataError for missing paths, for no file at all, for unknown or mixed formats, and for a folder with
@@ -213,9 +250,10 @@ def files_of(paths: Any, format: str | None = None) -> Files:
         raise DataError(
             f"files are given as a path, a folder or a list of these, got {type(wrong[0]).__name__}"
         )
-    if format is not None and (not isinstance(format, str) or format not in _OPEN):
+    formats = tuple(dict.fromkeys(FORMATS.values()))
+    if format is not None and format not in formats:
         raise DataError(
-            f"format={brief(format)} is not known; take {', '.join(map(repr, _OPEN))}, or leave it to the names"
+            f"format={brief(format)} is not known; take {', '.join(map(repr, formats))}, or leave it to the names"
         )
     files = [
         file
@@ -224,12 +262,13 @@ def files_of(paths: Any, format: str | None = None) -> Files:
     ]
     if not files:
         raise DataError("no file was given: pass a path, a folder or a list of paths")
-    formats = {format or _format(path) for path in files}
-    if len(formats) > 1:
+    present = {format or _format(path) for path in files}
+    if len(present) > 1:
         raise DataError(
-            f"the files are of several formats ({', '.join(sorted(formats))}); read one format at a time"
+            f"the files are of several formats ({', '.join(sorted(present))}); read one format at a time"
         )
-    return Files(tuple(files), formats.pop(), tuple(map(Stamp.of, files)))
+    marks = tuple(map(Stamp.of, files))
+    return Files(tuple(files), present.pop(), marks, progress=progress)
 
 
 def _within(path: Path, format: str | None) -> list[Path]:
@@ -302,156 +341,68 @@ def _read(path: Path) -> Iterator[None]:
         raise DataError(f"{path.name} cannot be read: {first}") from None
 
 
-def _distinct(names: tuple[str, ...], path: Path) -> tuple[str, ...]:
-    twice = repeated_names(names)
-    if twice:
-        raise DataError(
-            f"{path.name} has more than one column called {', '.join(map(repr, twice))}; rename them"
-        )
-    return names
-
-
-# ---- one opener per format: an iterator of record batches, closed with it ------------------------------------------
-
-
-def _parquet(path: Path, names: list[str], size: int, schema: Any) -> Generator[Any]:
-    from pyarrow import parquet
-
-    # read in small parts while decoding: prefetching a row group, or a whole column of it, would cost its size
-    # in memory, and a third of the time of decoding
-    with parquet.ParquetFile(path, pre_buffer=False, buffer_size=_READ_AT_ONCE) as file:
-        _require(names, file.schema_arrow.names, path)
-        for group in range(
-            file.num_row_groups
-        ):  # a reader of all groups would keep each of them until the last
-            yield from file.iter_batches(
-                size, row_groups=[group], columns=names, use_threads=threads() > 1
-            )
-
-
-def _arrow(path: Path, names: list[str], size: int, schema: Any) -> Generator[Any]:
+@contextmanager
+def _open(
+    path: Path,
+    format: str,
+    names: Sequence[str] | None = None,
+    size: int = _SMALLEST,
+    types: Mapping[str, Any] | None = None,
+) -> Iterator[tuple[Any, Iterable[Any]]]:
+    """Yield the schema of a file and its record batches: of the named columns, and for a CSV of these types."""
     import pyarrow as pa
 
-    with pa.memory_map(str(path)) as stored:
-        try:
-            file = pa.ipc.open_file(stored)
-        except pa.ArrowInvalid:
-            stored.seek(0)
-            stream = pa.ipc.open_stream(stored)
-            _require(names, stream.schema.names, path)
-            yield from (batch.select(names) for batch in stream)
-            return
-        _require(names, file.schema.names, path)
-        yield from (
-            file.get_batch(i).select(names) for i in range(file.num_record_batches)
-        )
+    if format == "parquet":
+        from pyarrow import parquet
 
-
-def _csv(
-    path: Path, names: list[str], size: int, schema: Any, delimiter: str = ","
-) -> Generator[Any]:
-    """Read a CSV with whole numbers as floats, because the first rows do not show whether the last are whole."""
-    import pyarrow as pa
-
-    kinds = {name: schema.get(name, pa.float64()) for name in names}
-    wide = {
-        name: pa.float64() if pa.types.is_integer(kind) else kind
-        for name, kind in kinds.items()
-    }
-    with _csv_reader(path, delimiter) as head:
-        _require(names, head.schema.names, path)
-    try:
-        yield from _csv_batches(path, wide, delimiter)
-    except pa.ArrowInvalid:
-        numbers = [name for name, kind in wide.items() if _is_number(kind)]
-        _refuse_cell(path, numbers, delimiter)
-        raise
-
-
-def _csv_batches(path: Path, types: dict[str, Any], delimiter: str) -> Generator[Any]:
-    from pyarrow import csv
-
-    convert = csv.ConvertOptions(
-        column_types=types, include_columns=list(types), strings_can_be_null=True
-    )
-    with csv.open_csv(
-        path,
-        csv.ReadOptions(block_size=_CSV_BLOCK),
-        csv.ParseOptions(delimiter=delimiter),
-        convert,
-    ) as reader:
-        yield from reader
-
-
-def _refuse_cell(path: Path, numbers: Sequence[str], delimiter: str) -> None:
-    """Return the error that names the first cell of a numeric column that is not a number."""
-    import pyarrow as pa
-
-    row = 0
-    for batch in _csv_batches(path, dict.fromkeys(numbers, pa.string()), delimiter):
-        for name in numbers:
-            for place, cell in enumerate(batch.column(name).to_pylist()):
-                if cell is not None and not reads_as_number(cell):
-                    raise DataError(
-                        f"column {name!r} of {path.name} holds {cell!r} in row {row + place}: expected a number, as in its other rows"
+        # read in small parts while decoding: prefetching a row group, or a whole column of it, would cost its size
+        # in memory, and a third of the time of decoding; a reader of all row groups would keep each of them until the last
+        with parquet.ParquetFile(
+            path, pre_buffer=False, buffer_size=_READ_AT_ONCE
+        ) as file:
+            yield (
+                file.schema_arrow,
+                (
+                    batch
+                    for group in range(file.num_row_groups)
+                    for batch in file.iter_batches(
+                        size,
+                        row_groups=[group],
+                        columns=names,
+                        use_threads=threads() > 1,
                     )
-        row += batch.num_rows
+                ),
+            )
+    elif format == "arrow":
+        with pa.memory_map(str(path)) as stored:
+            try:
+                file = pa.ipc.open_file(stored)
+                parts = (file.get_batch(i) for i in range(file.num_record_batches))
+            except pa.ArrowInvalid:
+                stored.seek(0)
+                file = parts = pa.ipc.open_stream(stored)
+            yield file.schema, (batch.select(names) for batch in parts)
+    else:
+        from pyarrow import csv
 
-
-def _tsv(path: Path, names: list[str], size: int, schema: Any) -> Generator[Any]:
-    yield from _csv(path, names, size, schema, "\t")
-
-
-_OPEN = {"parquet": _parquet, "arrow": _arrow, "csv": _csv, "tsv": _tsv}
-
-
-def _csv_reader(path: Path, delimiter: str) -> Any:
-    from pyarrow import csv
-
-    return csv.open_csv(
-        path,
-        parse_options=csv.ParseOptions(delimiter=delimiter),
-        convert_options=csv.ConvertOptions(strings_can_be_null=True),
-    )
+        with csv.open_csv(
+            path,
+            csv.ReadOptions(block_size=_CSV_BLOCK if names else None),
+            csv.ParseOptions(delimiter=_DELIMITERS[format]),
+            csv.ConvertOptions(
+                column_types=types, include_columns=names, strings_can_be_null=True
+            ),
+        ) as reader:
+            yield reader.schema, reader
 
 
 def _schema(path: Path, format: str) -> Any:
     """Return the columns of a file and their types."""
-    import pyarrow as pa
-
-    with _read(path):
-        if format in ("csv", "tsv"):
-            with _csv_reader(path, "\t" if format == "tsv" else ",") as reader:
-                return reader.schema
-        if format == "parquet":
-            from pyarrow import parquet
-
-            with parquet.ParquetFile(path) as file:
-                return file.schema_arrow
-        with pa.memory_map(str(path)) as stored:
-            try:
-                return pa.ipc.open_file(stored).schema
-            except pa.ArrowInvalid:
-                stored.seek(0)
-                return pa.ipc.open_stream(stored).schema
-
-
-def _require(names: Sequence[str], present: Sequence[str], path: Path) -> None:
-    _distinct(tuple(present), path)
-    absent = [name for name in names if name not in present]
-    if absent:
-        raise DataError(
-            f"{path.name} has no column {absent[0]!r}; it has: {', '.join(present)}"
-        )
+    with _read(path), _open(path, format) as (schema, _):
+        return schema
 
 
 # ---- from arrow's columns to plain arrays --------------------------------------------------------------------------
-
-
-def _cut(part: Any, size: int) -> Iterator[tuple[int, Any]]:
-    """Yield parts of a batch, each with the position of its first row."""
-    for start in range(0, part.num_rows, size):
-        yield start, part.slice(start, size)
 
 
 def _is_number(kind: Any) -> bool:
@@ -460,14 +411,16 @@ def _is_number(kind: Any) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
 
 
-def _is_label(types: Mapping[str, Any] | None, name: str) -> bool:
+def _is_label(types: Mapping[str, Any], name: str) -> bool:
     """Whether a CSV column was read as text because its numbers are labels."""
     import pyarrow as pa
 
-    return (
-        types is not None
-        and name in types
-        and bool(pa.types.is_dictionary(types[name]))
+    return name in types and bool(pa.types.is_dictionary(types[name]))
+
+
+def _no_number(name: str, path: Path, cell: str, row: int) -> DataError:
+    return DataError(
+        f"column {name!r} of {path.name} holds {cell!r} in row {row}: expected a number, as in its other rows"
     )
 
 
@@ -484,9 +437,7 @@ def _labels(batch: Any, name: str, row: int, path: Path) -> Any:
         if None in numbers:
             odd = texts[numbers.index(None)]
             place = row + column.to_pylist().index(odd)
-            raise DataError(
-                f"column {name!r} of {path.name} holds {odd!r} in row {place}: expected a number, as in its other rows"
-            ) from None
+            raise _no_number(name, path, odd, place) from None
         labels = np.empty(len(numbers), dtype=object)
         labels[:] = numbers
     codes = column.indices.fill_null(-1).to_numpy(zero_copy_only=False)

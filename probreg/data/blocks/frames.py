@@ -15,85 +15,53 @@ _HEAD = 100  # rows of a partition that determine the types of its columns
 
 
 @dataclass(frozen=True, eq=False)
-class TableRows:
-    """A dask DataFrame in place of `Files`; only the first rows of each partition are transferred to this process.
+class TableRows(Partition):
+    """A dask DataFrame in place of files; only the first rows of each partition are transferred to this process.
 
     `complete` drops rows with missing values from them.
     """
 
-    data: Any
     client: Any
     complete: bool
 
-    @property
-    def name(self) -> str:
-        """A description of the frame."""
-        return f"a dask DataFrame of {_format_partitions(self.data.npartitions)}"
-
-    def names(self) -> tuple[str, ...]:
-        """The columns. DataError for names that repeat."""
-        return Partition(self.data, self.name).names()
-
-    def partitions(self, names: Sequence[str]) -> Partitions:
+    def parts(self, names: Sequence[str]) -> Partitions:
         """The partitions with these columns only."""
-        columns = dict(zip(self.names(), self.data.columns))
+        columns = dict(zip(self.names(), self.frame.columns))
         return Partitions(
-            tuple(self.data[[columns[name] for name in names]].to_delayed()),
+            tuple(self.frame[[columns[name] for name in names]].to_delayed()),
             self.name,
             self.client,
         )
 
     def batches(self, names: Sequence[str]) -> Generator[Batch]:
         """Yield the first rows of each partition in turn."""
-        partitions = self.partitions(names)
+        partitions = self.parts(names)
         first = dask().delayed(_first_rows, pure=False)
         for number, part in enumerate(partitions.parts):
             yield from Partition(
                 partitions.result(first(part, self.complete)), f"partition {number}"
             ).batches(names)
 
-    def declared_order(self, name: str) -> bool:
-        """Whether a column is a category with declared order of its levels."""
-        return Partition(self.data, self.name).declared_order(name)
-
 
 def _first_rows(frame: Any, complete: bool) -> Any:
     return (frame.dropna() if complete else frame).head(_HEAD)
 
 
-@dataclass(frozen=True, eq=False)
-class OnDisk:
+@dataclass(frozen=True)
+class OnDisk(Files):
     """Parquet files that every worker can read; each file is a partition, read in batches."""
 
-    files: Files
-    client: Any
+    client: Any = None
 
-    @property
-    def name(self) -> str:
-        """A description of the files."""
-        return self.files.name
-
-    def names(self) -> tuple[str, ...]:
-        """The columns of the first file."""
-        return self.files.names()
-
-    def partitions(self, names: Sequence[str]) -> Partitions:
+    def parts(self, names: Sequence[str]) -> Partitions:
         """The files: a worker reads the columns that it needs."""
         delayed = dask().delayed
-        files = (self.files.one(number) for number in range(len(self.files.paths)))
+        files = files_of(self.paths, self.format).one_by_one()
         return Partitions(
             tuple(delayed(file, pure=False, traverse=False) for file in files),
             self.name,
             self.client,
         )
-
-    def batches(self, names: Sequence[str]) -> Generator[Batch]:
-        """Yield the rows as this process reads them; the first rows show the type of each column."""
-        yield from self.files.batches(names)
-
-    def declared_order(self, name: str) -> bool:
-        """Whether a column is a category with declared order of its levels."""
-        return self.files.declared_order(name)
 
 
 def frame_of(data: Any, client: Any, *, complete: bool) -> TableRows | OnDisk:
@@ -105,7 +73,8 @@ def frame_of(data: Any, client: Any, *, complete: bool) -> TableRows | OnDisk:
     _check_client(client)
     paths = _paths(data)
     if paths:
-        return OnDisk(files_of(paths, "parquet").by_content(), client)
+        files = files_of(paths, "parquet")
+        return OnDisk(files.paths, files.format, files.marks, client=client)
     try:
         from dask import dataframe
     except ImportError as error:
@@ -117,7 +86,8 @@ def frame_of(data: Any, client: Any, *, complete: bool) -> TableRows | OnDisk:
             f"met {type(data).__module__}.{type(data).__qualname__}; a dask DataFrame or the path of Parquet files is taken: "
             "for arrays use Model.from_dask_arrays, for a table in memory Model.from_formula"
         )
-    return TableRows(data, client, complete)
+    name = f"a dask DataFrame of {_format_partitions(data.npartitions)}"
+    return TableRows(data, name, client, complete)
 
 
 def _paths(data: Any) -> list[str | Path]:
@@ -167,7 +137,7 @@ def array_parts(
     rows = zip(
         *([None] * X.numblocks[0] if v is None else v.to_delayed().ravel() for v in cut)
     )
-    together = delayed(_together, pure=False)
+    together = delayed(lambda *arrays: arrays, pure=False)
     return Partitions(
         tuple(together(*row) for row in rows),
         f"dask arrays of {_format_partitions(X.numblocks[0])}",
@@ -196,10 +166,6 @@ def _cut_like(X: Any, values: Any, name: str) -> Any:
     if rows.chunks[0] == X.chunks[0]:
         return rows
     return rows.rechunk({0: X.chunks[0]})
-
-
-def _together(*arrays: Any) -> tuple[Any, ...]:
-    return arrays
 
 
 def _format_partitions(partitions: int) -> str:

@@ -1,27 +1,35 @@
-"""The recipe of a formula for files: levels from all rows, and transforms fitted to an evenly spaced sample of rows."""
+"""The recipe of a formula for rows in parts: levels from all rows, and transforms fitted to an evenly spaced sample of rows."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
+from itertools import accumulate
+from operator import or_
 from typing import Any
 
 import numpy as np
 
 from probreg.arguments.arrays import brief, reads_as_number
-from probreg.data.blocks.batches import Selection, refuse_response
+from probreg.data.blocks.batches import Selection, first_row
 from probreg.data.blocks.block import SAMPLE, Array
 from probreg.data.blocks.files import Files, Tables
-from probreg.data.blocks.groups import Group, GroupsSeen, note_levels
+from probreg.data.blocks.partition import tables_of
+from probreg.data.blocks.parts import Here, Parts
 from probreg.data.blocks.stream import ahead
 from probreg.data.blocks.survey import Orders
 from probreg.data.checked_arrays import of_trials
+from probreg.data.formula.bars import (
+    different_in_every_row,
+    in_order,
+    observed_combinations,
+)
 from probreg.data.formula.columns import (
     DataTable,
     first_text,
     joined_columns,
     kind_of,
-    missing_values as absent,
+    missing_values,
 )
 from probreg.data.formula.evaluate import (
     is_truth,
@@ -33,12 +41,20 @@ from probreg.data.formula.formula import numbers_as_text, whole_offset, written_
 from probreg.data.formula.layout import (
     Level,
     Memory,
+    factor_levels,
     lay_out,
     level_column,
+    plain_level,
     refuse_malformed_numbers,
     training_levels,
 )
-from probreg.data.formula.recipe import Recipe, read_bars, with_columns_of, write_state
+from probreg.data.formula.recipe import (
+    Recipe,
+    read_bars,
+    require_response,
+    with_columns_of,
+    write_state,
+)
 from probreg.data.rows import Missing, require, row_weights
 from probreg.data.weights import WeightKind
 from probreg.errors import DataError
@@ -46,14 +62,17 @@ from probreg.formula.expression import Expression, parse_expression
 from probreg.formula.terms import FormulaLayout, parse_formula
 from probreg.system.progress import progress_bar
 
+Group = tuple[str, ...]
 _MOST = 10_000  # levels of one column: each is a column of X
+_MOST_GROUPS = 1_000_000  # groups of one term
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The parts of a formula for some files: its layout, the columns that it uses, and the first rows."""
+    """The parts of a formula for some rows: its layout, the columns that it uses, and the first rows."""
 
     parts: FormulaLayout
+    files: Tables
     selection: Selection
     first: DataTable
     offset: str | None
@@ -67,40 +86,36 @@ class Plan:
             return of_trials(self.parts.response)
         return self.parts.response
 
-    @property
+    @cached_property
     def factors(self) -> dict[str, Expression]:
         """The categories that need the levels of all rows, by their text."""
 
-        def category(factor: Expression) -> bool:
+        def is_category(factor: Expression) -> bool:
             name = factor.column
             return factor.coding_call is not None or (
                 name is not None and kind_of(self.first.columns[name]) == "levels"
             )
 
-        factors = self.parts.every_factor.items()
         return {
             text: factor
-            for text, factor in factors
-            if category(factor) and text not in self.truths
+            for text, factor in self.parts.every_factor.items()
+            if is_category(factor) and text not in self.truths
         }
 
-    @property
+    @cached_property
     def truths(self) -> dict[str, list[Level]]:
         """The levels of the factors with values True and False, by their text: these levels are known before any row is read."""
-        factors = self.parts.every_factor.items()
-        keys = [
-            text
-            for text, factor in factors
-            if is_truth(factor, self.first.columns) and not _levels_named(factor)
-        ]
-        return {text: [False, True] for text in keys}
+        return {
+            text: [False, True]
+            for text, factor in self.parts.every_factor.items()
+            if is_truth(factor, self.first.columns) and _listed_levels(factor) is None
+        }
 
     @property
     def learning(self) -> tuple[str, ...]:
         """The terms with a transform that learns from the rows."""
-        return tuple(
-            text for text, factor in self.parts.every_factor.items() if factor.learns
-        )
+        factors = self.parts.every_factor.items()
+        return tuple(text for text, factor in factors if factor.learns)
 
     @property
     def needs_scan(self) -> bool:
@@ -115,7 +130,7 @@ class Plan:
         if (
             name is None
             or kind_of(self.first.columns[name]) != "levels"
-            or not self.selection.files.declared_order(name)
+            or not self.files.declared_order(name)
         ):
             return None
         return orders.levels(levels)
@@ -187,7 +202,7 @@ def plan(
             f"{files.name} holds no rows: a model needs at least one row of data"
         )
     kinds = {name: kind_of(values) for name, values in first.columns.items()}
-    refuse_response(parts, first)
+    require_response(parts, first)
     expressions = [
         e for e in (*parts.every_factor.values(), *parts.outcome) if e.column is None
     ]
@@ -203,14 +218,13 @@ def plan(
             raise _no_numbers(files, name)
     trials = tuple(part.column or "" for part in parts.trials)
     selection = Selection(
-        files,
         names,
         missing,
         kinds,
         weights=weights,
         trials=trials if all(trials) else (),
     )
-    return Plan(parts, selection, first, offset, weights, kind)
+    return Plan(parts, files, selection, first, offset, weights, kind)
 
 
 def _no_numbers(files: Tables, name: str) -> DataError:
@@ -243,7 +257,7 @@ def _first(files: Tables, names: tuple[str, ...]) -> DataTable:
             first_values = {
                 name
                 for name in names
-                if name not in shown and not absent(table.columns[name]).all()
+                if name not in shown and not missing_values(table.columns[name]).all()
             }
             columns |= {
                 name: table.columns[name]
@@ -256,76 +270,82 @@ def _first(files: Tables, names: tuple[str, ...]) -> DataTable:
     return DataTable(columns, rows)
 
 
-def recipe_of(plan: Plan, progress: bool | None) -> tuple[Recipe, tuple[str, ...]]:
-    """Return the recipe and notes on how it was learned; makes one pass over the rows if there is anything to learn."""
-    files = plan.selection.files
+def learn_recipe(
+    plan: Plan, parts: Parts
+) -> tuple[Recipe, tuple[int, ...] | None, tuple[str, ...]]:
+    """Return the recipe, the numbers of the parts' first rows if they were counted, and notes on how it was learned.
+
+    Makes one pass over the rows if there is anything to learn, and one more to count those of several parts.
+    """
     if not plan.needs_scan:
-        return _plain_recipe(plan), plan.parts.notes
-    seen = empty_seen(plan)
+        return _plain_recipe(plan), None, plan.parts.notes
+    starts = None
+    if plan.learning and not isinstance(parts, Here):
+        rows = parts.reduce(partial(_count_rows, plan.selection), or_)
+        starts = tuple(accumulate((rows[k] for k in range(len(rows) - 1)), initial=0))
+    variables = (plan.parts.every_factor[text].variables for text in plan.learning)
+    empty = Seen(
+        plan.factors,
+        tuple(dict.fromkeys(name for names in variables for name in names)),
+        tuple(dict.fromkeys(bar.group for bar in plan.parts.bars)),
+    )
+    bar = {"name": f"{parts.name}, rows", "show": parts.progress}
+    seen: Seen = parts.reduce(
+        partial(_scan_part, plan.selection, empty, starts, bar), Seen.joined
+    )
+    recipe, notes = _recipe_of_scan(plan, seen)
+    return recipe, starts, notes
+
+
+def _count_rows(selection: Selection, number: int, part: Any) -> dict[int, int]:
+    tables = selection.tables(tables_of(part, number))
+    return {number: sum(len(table.rows) for table, _ in tables)}
+
+
+def _scan_part(
+    selection: Selection, empty: "Seen", starts: tuple[int, ...] | None, bar: dict[str, Any],
+    number: int, part: Any,
+) -> "Seen":  # fmt: skip
+    """Return the levels, evenly spaced rows and extreme values of one part."""
+    seen = empty.joined(empty)  # of its own: tasks of one process share `empty`
+    start = first_row(starts, number)
     with (
-        progress_bar(f"{files.name}, rows", show=progress) as bar,
-        closing(ahead(plan.selection.tables())) as tables,
+        progress_bar(**bar) as task,
+        closing(ahead(selection.tables(tables_of(part, number)))) as tables,
     ):
         for table, _ in tables:
-            seen.add(table)
-            bar.done = seen.rows
-    return learn_recipe(plan, seen)
+            seen.add(table, start + seen.rows)
+            task.done = seen.rows
+    return seen
 
 
-def empty_seen(plan: Plan) -> "Seen":
-    """Return the empty result of a scan."""
-    factors = plan.parts.every_factor
-    watched = tuple(
-        dict.fromkeys(
-            name for text in plan.learning for name in factors[text].variables
-        )
-    )
-    return Seen(
-        plan.factors,
-        watched,
-        groups=GroupsSeen(tuple(dict.fromkeys(bar.group for bar in plan.parts.bars))),
-    )
-
-
-def learn_recipe(plan: Plan, seen: "Seen") -> tuple[Recipe, tuple[str, ...]]:
+def _recipe_of_scan(plan: Plan, seen: "Seen") -> tuple[Recipe, tuple[str, ...]]:
     """Return the recipe that follows from one pass over all rows, and notes on how it was learned."""
-    factors = plan.factors
-    learning = plan.learning
     if not seen.rows:
-        raise _none_complete(plan.selection.files)
-    for text, factor in factors.items():
-        if factor.coding_call is None and all(
-            isinstance(level, str) for level in seen.levels[text]
-        ):
+        raise _none_complete(plan.files)
+    for text, factor in plan.factors.items():
+        found = list(seen.levels[text].values)
+        if factor.coding_call is None and all(isinstance(v, str) for v in found):
             refuse_malformed_numbers(
-                text, list(seen.levels[text]), seen.rows, partial(_place_of, plan, text)
+                text, found, seen.rows, partial(_place_of, plan, text)
             )
-    ordered = {text: _is_ordered(plan, factor) for text, factor in factors.items()}
     levels = {
-        text: seen.training_levels(text, factor, ordered[text])
-        for text, factor in factors.items()
+        text: seen.training_levels(text, _is_ordered(plan, factor))
+        for text, factor in plan.factors.items()
     }
-    declared = {
-        name: plan.selection.files.declared_order(name) for name in seen.groups.columns
-    }
-    groups = {
-        group: seen.groups.levels(group, declared) for group in seen.groups.groups
-    }
+    ordered = {name: plan.files.declared_order(name) for name in seen.columns}
+    groups = {group: seen.group_levels(group, ordered) for group in seen.groups}
     recipe = _recipe(
         plan, seen.sample(), Memory(levels=levels | plan.truths, groups=groups)
     )
     notes = (note for term in recipe.processes.values() for note in term.notes)
-    return recipe, (
-        *plan.parts.notes,
-        *_notes(plan, seen, levels, learning, groups),
-        *notes,
-    )
+    return recipe, (*plan.parts.notes, *_notes(plan, seen, levels, groups), *notes)
 
 
 def _place_of(plan: Plan, text: str, level: Any) -> str:
     """Return the file and row of the first occurrence of a level; "" if the rows are not in this process."""
     name = plan.parts.every_factor[text].category
-    with closing(plan.selection.tables()) as tables:
+    with closing(plan.selection.tables(plan.files)) as tables:
         for table, file in tables:
             column = table.columns[name or text]
             rows = np.flatnonzero(
@@ -338,10 +358,10 @@ def _place_of(plan: Plan, text: str, level: Any) -> str:
 
 def _plain_recipe(plan: Plan) -> Recipe:
     """Return the recipe of terms that learn nothing, which needs only some complete rows."""
-    with closing(plan.selection.tables()) as tables:
+    with closing(plan.selection.tables(plan.files)) as tables:
         rows = next((table for table, _ in tables), None)
     if rows is None:
-        raise _none_complete(plan.selection.files)
+        raise _none_complete(plan.files)
     return _recipe(
         plan,
         rows.take(np.arange(min(2, len(rows.rows)))),
@@ -349,12 +369,10 @@ def _plain_recipe(plan: Plan) -> Recipe:
     )
 
 
-def _levels_named(factor: Expression) -> bool:
-    """Whether the formula lists the levels of the factor: C(x, levels=...)."""
-    return (
-        factor.coding_call is not None
-        and "levels" in read_coding(factor.coding_call)[1]
-    )
+def _listed_levels(factor: Expression) -> Any:
+    """Return the levels that the formula lists, C(x, levels=...); None without them."""
+    call = factor.coding_call
+    return None if call is None else read_coding(call)[1].get("levels")
 
 
 def _none_complete(files: Tables) -> DataError:
@@ -400,107 +418,173 @@ def _is_ordered(plan: Plan, factor: Expression) -> bool:
     inner = factor.coding_call
     if name is None and inner is not None and len(factor.variables) == 1:
         name = factor.variables[0]
-    return name is not None and plan.selection.files.declared_order(name)
+    return name is not None and plan.files.declared_order(name)
 
 
 def _notes(
     plan: Plan,
     seen: "Seen",
     levels: Mapping[str, list[Level]],
-    learning: tuple[str, ...],
     groups: Mapping[Group, Group],
 ) -> Iterator[str]:
-    if levels or groups:
-        pairs = [
-            *levels.items(),
-            *(
-                (":".join(group), levels_of_factor)
-                for group, levels_of_factor in groups.items()
-            ),
-        ]
-        text_of_notes = ", ".join(
-            f"{text} ({len(levels_of_factor)})"
-            for text, levels_of_factor in dict(pairs).items()
-        )
-        yield f"levels were collected over all {seen.rows} rows: {text_of_notes}"
-    for text, levels_of_factor in levels.items():
-        if all(isinstance(v, str) for v in levels_of_factor) and (
-            text_of_notes := numbers_as_text(
-                text, levels_of_factor, declared=seen.factors[text].column is None
+    sizes = {text: len(listed) for text, listed in levels.items()}
+    sizes |= {":".join(group): len(listed) for group, listed in groups.items()}
+    if sizes:
+        listed = ", ".join(f"{text} ({size})" for text, size in sizes.items())
+        yield f"levels were collected over all {seen.rows} rows: {listed}"
+    for text, of_factor in levels.items():
+        if all(isinstance(v, str) for v in of_factor):
+            declared = seen.factors[text].column is None
+            yield from filter(
+                None, [numbers_as_text(text, of_factor, declared=declared)]
             )
-        ):
-            yield text_of_notes
-    if learning and seen.rows > SAMPLE:
+    if plan.learning and seen.rows > SAMPLE:
         yield (
-            f"{', '.join(learning)} learned what they keep (means, knots, ...) from {len(seen.index)} evenly spaced rows of "
+            f"{', '.join(plan.learning)} learned what they keep (means, knots, ...) from {len(seen.index)} evenly spaced rows of "
             f"{seen.rows}, and from the rows of the least and greatest values"
         )
 
 
 @dataclass(eq=False)
+class Levels:
+    """The levels of a column in the order of their appearance, and the orders that its blocks declare."""
+
+    values: dict[Any, None] = field(default_factory=dict)
+    orders: Orders = field(default_factory=Orders)
+
+    def add(self, column: Any) -> None:
+        """Add the levels of some rows."""
+        import pandas as pd
+
+        if isinstance(column, np.ndarray):
+            present = pd.unique(column)
+            order = None
+        else:
+            present = np.asarray(column.remove_unused_categories().categories)
+            order = tuple(map(plain_level, column.categories))
+        self.values |= dict.fromkeys(map(plain_level, present))
+        self.orders.add(order)
+
+    def joined(self, other: "Levels") -> "Levels":
+        """Return the levels of both."""
+        return Levels(self.values | other.values, self.orders + other.orders)
+
+    def in_order(self, ordered: bool) -> Any:
+        """Return the levels as an array, or as a categorical where all blocks declare the same order and it counts."""
+        import pandas as pd
+
+        levels: Any = np.array(list(self.values), dtype=object)
+        declared = self.orders.levels(levels) if ordered else None
+        if declared is None:
+            return levels
+        return pd.Categorical(levels, categories=list(declared))
+
+
+@dataclass(eq=False)
 class Seen:
-    """Results of a pass over raw rows: levels of factors, evenly spaced rows, and rows of extreme values."""
+    """Results of a pass over raw rows: levels of factors, groups, evenly spaced rows, and rows of extreme values.
+
+    `columns` has the levels of grouping columns, `combinations` the groups of each term, and `held` evenly spaced rows with their
+    numbers, which are multiples of `stride`.
+    """
 
     factors: Mapping[str, Expression]
     watched: tuple[str, ...]
+    groups: tuple[Group, ...]
     rows: int = 0
     stride: int = 1
-    index: Array = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    levels: dict[str, dict[Any, None]] = field(default_factory=dict)
-    declared: dict[str, tuple[Any, ...] | None] = field(default_factory=dict)
+    levels: dict[str, Levels] = field(default_factory=dict)
+    columns: dict[str, Levels] = field(default_factory=dict)
+    combinations: dict[Group, dict[tuple[str, ...], None]] = field(default_factory=dict)
     held: list[tuple[Array, DataTable]] = field(default_factory=list)
     extremes: dict[tuple[str, bool], tuple[float, int, DataTable]] = field(
         default_factory=dict
     )
-    groups: GroupsSeen = field(default_factory=GroupsSeen)
 
-    def add(self, table: DataTable) -> None:
-        for text, factor in self.factors.items():
-            self._levels(text, level_column(factor, table, {}, training=False))
-        self._extremes(table)
-        self.groups.add(table)
-        index = self.rows + np.arange(len(table.rows))
-        self._hold(index, table)
+    def add(self, table: DataTable, start: int) -> None:
+        """Add some rows; `start` is the number of the first."""
         self.rows += len(table.rows)
-
-    def _levels(self, text: str, column: Any) -> None:
-        levels = self.levels.setdefault(text, {})
-        note_levels(levels, self.declared, text, column)
-        if len(levels) > _MOST:
-            raise DataError(
-                f"{text!r} has more than {_MOST} levels ({', '.join(map(repr, list(levels)[:3]))} ...), one column of X for "
-                f"each. If it names the rows, leave it out, as in '. - {text}'; did you mean numbers, or a coarser grouping?"
-            )
-
-    def _extremes(self, table: DataTable) -> None:
+        for text, factor in self.factors.items():
+            column = level_column(factor, table, {}, training=False)
+            levels = self.levels.setdefault(text, Levels())
+            levels.add(column)
+            if len(levels.values) > _MOST:
+                raise DataError(
+                    f"{text!r} has more than {_MOST} levels ({', '.join(map(repr, list(levels.values)[:3]))} ...), one column of X for "
+                    f"each. If it names the rows, leave it out, as in '. - {text}'; did you mean numbers, or a coarser grouping?"
+                )
+        for group in self.groups:
+            for name in group:
+                # other columns raise an error with their combinations
+                if kind_of(table.columns[name]) != "other":
+                    self.columns.setdefault(name, Levels()).add(table.columns[name])
+            combinations = self.combinations.setdefault(group, {})
+            combinations |= dict.fromkeys(observed_combinations(group, table))
+            if len(combinations) > _MOST_GROUPS:
+                raise DataError(
+                    f"{':'.join(group)} has more than {_MOST_GROUPS:,} levels, such as {', '.join(map(':'.join, list(combinations)[:3]))}; groups "
+                    "are what several rows share"
+                )
         for name in self.watched:
             values = table.columns[name]
-            if kind_of(values) not in ("number", "truth"):
-                continue
-            for low in (True, False):
-                i = int(np.argmin(values) if low else np.argmax(values))
-                extreme = self.extremes.get((name, low))
-                if extreme is None or (
-                    values[i] < extreme[0] if low else values[i] > extreme[0]
-                ):
-                    self.extremes[name, low] = (
-                        values[i],
-                        self.rows + i,
-                        _as_given(table, np.array([i])),
-                    )
-
-    def _hold(self, index: Array, table: DataTable) -> None:
+            if kind_of(values) in ("number", "truth"):
+                for low in (True, False):
+                    i = int(np.argmin(values) if low else np.argmax(values))
+                    row = _as_given(table, np.array([i]))
+                    self._keep_extreme(name, low, (values[i], start + i, row))
+        index = start + np.arange(len(table.rows))
         keep = np.flatnonzero(index % self.stride == 0)
         self.held.append((index[keep], _as_given(table, keep)))
-        self.index = np.concatenate([self.index, index[keep]])
-        while len(self.index) > SAMPLE:
+        self._thin()
+
+    def joined(self, other: "Seen") -> "Seen":
+        """Return the results of two sets of rows, the second after the first."""
+        both = Seen(
+            self.factors,
+            self.watched,
+            self.groups,
+            self.rows + other.rows,
+            max(self.stride, other.stride),
+            held=[*self.held, *other.held],
+        )
+        for seen in (self, other):
+            for mine, theirs in (
+                (both.levels, seen.levels),
+                (both.columns, seen.columns),
+            ):
+                for name, levels in theirs.items():
+                    mine[name] = mine.get(name, Levels()).joined(levels)
+            for group, combinations in seen.combinations.items():
+                both.combinations[group] = (
+                    both.combinations.get(group, {}) | combinations
+                )
+            for (name, low), extreme in seen.extremes.items():
+                both._keep_extreme(name, low, extreme)
+        both._thin()
+        return both
+
+    def _keep_extreme(
+        self, name: str, low: bool, new: tuple[float, int, DataTable]
+    ) -> None:
+        old = self.extremes.setdefault((name, low), new)
+        if new[0] < old[0] if low else new[0] > old[0]:
+            self.extremes[name, low] = new
+
+    def _thin(self) -> None:
+        """Keep the rows whose numbers are multiples of the stride, at most SAMPLE of them."""
+        index = self.index
+        while (index % self.stride == 0).sum() > SAMPLE:
             self.stride *= 2
-            self.held = [
-                (i[k], t.take(k))
-                for i, t in self.held
-                if len(k := np.flatnonzero(i % self.stride == 0))
-            ]
-            self.index = self.index[self.index % self.stride == 0]
+        self.held = [
+            (i[keep], table if len(keep) == len(i) else table.take(keep))
+            for i, table in self.held
+            if len(keep := np.flatnonzero(i % self.stride == 0))
+        ]
+
+    @property
+    def index(self) -> Array:
+        """The numbers of the evenly spaced rows."""
+        return np.concatenate([np.zeros(0, dtype=np.int64), *(i for i, _ in self.held)])
 
     def sample(self) -> DataTable:
         """Return the evenly spaced rows, and the rows of extreme values that are not among them."""
@@ -522,24 +606,27 @@ class Seen:
         }
         return DataTable(settled, np.concatenate([t.rows for t in parts]))
 
-    def training_levels(
-        self, text: str, factor: Expression, ordered: bool
-    ) -> list[Level]:
+    def training_levels(self, text: str, ordered: bool) -> list[Level]:
         """Return the levels of a factor over all rows, in the same order as for a table in memory."""
-        import pandas as pd
-
-        call = factor.coding_call
-        if call is not None:
-            listed = read_coding(call)[1].get("levels")
-        else:
-            listed = None
-        levels: Any = np.array(list(self.levels[text]), dtype=object)
-        if ordered and (declared := self.declared[text]) is not None:
-            levels = pd.Categorical(levels, categories=list(declared))
+        factor = self.factors[text]
         rows: Any = range(self.rows)
         return training_levels(
-            text, levels, listed, DataTable({}, rows), coded=call is not None
+            text,
+            self.levels[text].in_order(ordered),
+            _listed_levels(factor),
+            DataTable({}, rows),
+            coded=factor.coding_call is not None,
         )
+
+    def group_levels(self, group: Group, ordered: Mapping[str, bool]) -> Group:
+        """Return the groups of all rows, in the same order as for a table in memory. `ordered` marks columns with an order."""
+        levels = []
+        for name in group:
+            column = self.columns[name].in_order(ordered[name])
+            if len(column) == self.rows and any(isinstance(v, float) for v in column):
+                raise different_in_every_row(name, column[0], 0, self.rows)
+            levels.append(tuple(map(str, factor_levels(column))))
+        return in_order(set(self.combinations[group]), levels)
 
 
 def _as_given(table: DataTable, keep: Array) -> DataTable:

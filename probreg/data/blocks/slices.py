@@ -10,8 +10,9 @@ import numpy as np
 
 from probreg.arguments.arrays import as_array, brief
 from probreg.data.array_columns import PlainColumns
+from probreg.data.blocks.batches import first_row
 from probreg.data.blocks.block import Array, Block, by_kind
-from probreg.data.blocks.survey import Orders, kept_rows
+from probreg.data.blocks.survey import Tally
 from probreg.data.checked_arrays import (
     INTERCEPT,
     as_offset,
@@ -31,38 +32,41 @@ _NUMBERS = 2**19  # numbers in a slice: 4 MB
 
 @dataclass(frozen=True, eq=False)
 class ArrayBlocks:
-    """The blocks of rows from arrays that `parts` yields; each call restarts it.
+    """The blocks of rows from arrays that a part yields, or from a part that is one block.
 
     A block is (X, y), (X, y, weights), (X, y, weights, offset) or (X, y, weights, offset, trials). `compose` combines successes and
     trials, and returns the kind of counted response, if any.
     """
 
-    parts: Callable[[], Iterable[Sequence[Any]]]
     recipe: PlainColumns
     name: str
-    encode: Callable[[Array], Array]
     compose: Callable[[Array, Any], tuple[Array, str | None]]
-    orders: Orders | None = None
+    encode: Callable[[Array], Array] = np.asarray
     kind: WeightKind = "frequency"
     # factor of the weights, so that sampling weights sum to the number of rows
     unit: float = 1.0
 
-    def __call__(self) -> Iterator[Block]:
-        start = seen = 0  # rows that count, and all rows
-        for number, part in enumerate(self.parts()):
+    def __call__(
+        self, number: int, part: Any, tally: Tally | None = None
+    ) -> Iterator[Block]:
+        tally = tally or Tally()
+        start = first_row(None, number)
+        seen = 0
+        for i, arrays in enumerate(part() if callable(part) else [part]):
+            where = f"block {i}, whose rows start at row {seen}"
+            if not callable(part):
+                where = f"partition {number} of {self.name}"
             try:
-                block = self._block(part)
+                block = self._block(arrays, tally)
             except DataError as error:
-                raise DataError(
-                    f"block {number}, whose rows start at row {seen}: {error}"
-                ) from None
+                raise DataError(f"{where}: {error}") from None
             yield block._replace(start=start)
             start = start + block.rows
-            seen = seen + len(part[0])
+            seen = seen + len(arrays[0])
 
-    def _block(self, part: Sequence[Any]) -> Block:
-        refuse_part(part)
-        X, y, weights, offset, trials = (*part, None, None, None)[:5]
+    def _block(self, arrays: Sequence[Any], tally: Tally) -> Block:
+        refuse_part(arrays)
+        X, y, weights, offset, trials = (*arrays, None, None, None)[:5]
         X = self._matrix(X)
         if len(X):
             y, declared = as_response(y)
@@ -80,14 +84,13 @@ class ArrayBlocks:
         weights, precision = by_kind(self.kind, None if w is None else self.unit * w)
         block = Block(X, y, weights, as_offset(offset, len(X)), precision=precision)
         rows = None
-        if (
-            w is not None and (w == 0).any()
-        ):  # left out before their response is looked at
-            block = kept_rows(block, w > 0)
+        # rows of weight 0 are left out before their response is encoded
+        if w is not None and (w == 0).any():
             rows = np.flatnonzero(w > 0)
+            block = block.part(rows)
         if not block.rows:
             return block
-        (self.orders or Orders()).add(declared)
+        tally.orders.add(declared)
         with rows_named(rows):
             return block._replace(y=self.encode(block.y))
 
@@ -99,8 +102,8 @@ class ArrayBlocks:
 def array_blocks(
     blocks: Any, *, columns: Sequence[str] | None, intercept: bool, width: int | None = None,
     kind: WeightKind = "frequency", compose: Callable[[Array, Any], tuple[Array, str | None]],
-) -> ArrayBlocks:  # fmt: skip
-    """Return blocks with the names of their columns, which come from the first block unless they are given."""
+) -> tuple[ArrayBlocks, Callable[[], Iterable[Sequence[Any]]]]:  # fmt: skip
+    """Return the function that reads blocks, and the blocks; names of columns come from the first block unless they are given."""
     if not callable(blocks) and not isinstance(blocks, Sequence):
         raise DataError(
             f"blocks is a list of (X, y) or a function that starts them anew, since a fit reads them more than once; "
@@ -131,7 +134,7 @@ def array_blocks(
         name = "a memory map"
     else:
         name = "blocks"
-    return ArrayBlocks(parts, recipe, name, np.asarray, compose, kind=kind)
+    return ArrayBlocks(recipe, name, compose, kind=kind), parts
 
 
 def _names(parts: Callable[[], Iterable[Sequence[Any]]]) -> list[str]:

@@ -9,56 +9,31 @@ from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from contextvars import copy_context
-from dataclasses import dataclass
 from itertools import islice
 from threading import Lock
 from typing import Any
 
 from probreg.data.blocks.block import Block
-from probreg.errors import DataError
 from probreg.numerics.linalg import limit_threads, one_blas_thread, threads
 from probreg.system.progress import progress_bar
 
 _WORKERS = 8  # blocks that are worked on at a time, at most: each is in memory
 
 
-@dataclass(frozen=True, eq=False)
-class BlockStream:
-    """A `RowSource` of blocks: calling `blocks` starts a pass over the same rows in the same order.
-
-    `progress` shows a bar of each pass: None when it takes more than a second, at a terminal or in a notebook.
-    """
-
-    blocks: Callable[[], Iterable[Block]]
-    n: int
-    weight: float
-    sample: Block
-    name: str
-    progress: bool | None = None
-
-    def fold(self, fn: Callable[[Block], Any], add: Callable[[Any, Any], Any]) -> Any:
-        """Make one pass. DataError if the number of rows changed since the model was made."""
-        total, rows = one_pass(
-            self.blocks, fn, add, name=self.name, rows=self.n, progress=self.progress
-        )
-        if rows != self.n:
-            raise DataError(
-                f"{self.name} held {self.n} rows when the model was made and holds {rows} now"
-            )
-        return total
-
-
 def one_pass(
-    blocks: Callable[[], Iterable[Block]], fn: Callable[[Block], Any], add: Callable[[Any, Any], Any], *,
+    blocks: Iterable[Block], fn: Callable[[Block], Any], add: Callable[[Any, Any], Any], *,
     name: str, rows: int | None, progress: bool | None,
 ) -> tuple[Any, int]:  # fmt: skip
-    """Return fn of every block, combined by `add` (None if there is no block), and the number of rows."""
+    """Return fn of every block, combined by `add` (None if there is no block), and the number of rows.
+
+    `progress` shows a bar: None when the pass takes more than a second, at a terminal or in a notebook.
+    """
     total, done = None, 0
     # kept for the whole pass, because two threads that set and reset the limit in turns would leave it set
     with (
         one_blas_thread(),
         progress_bar(f"{name}, rows", rows, show=progress) as bar,
-        closing(ahead(blocks())) as parts,
+        closing(ahead(blocks)) as parts,
     ):
         counted = (
             block for block in parts if block.rows

@@ -3,15 +3,15 @@
 A `Survey` of some rows plus a `Survey` of the rows after them is the survey of both: it is a fold like any other.
 """
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from probreg.data.blocks.block import SAMPLE, Array, Block
+from probreg.data.blocks.block import SAMPLE, Array, Block, join_blocks
 from probreg.data.design import AnyMoments
-from probreg.data.unwritten import stack_rows
 
 _DISTINCT = 1000  # values of a response beyond which it has no levels
 _LOOK = 4000  # rows that determine the type of the response
@@ -37,32 +37,27 @@ class Survey(NamedTuple):
 
     def __add__(self, other: "Survey") -> "Survey":  # type: ignore[override]
         stride = max(self.stride, other.stride)
+        numbers = np.concatenate([self.numbers, other.numbers])
+        while (numbers % stride == 0).sum() > SAMPLE:
+            stride *= 2
         a = self._thin_sample(stride)
         b = other._thin_sample(stride)
-        index = np.concatenate([a.numbers, b.numbers])
-        sample = join_surveys(a.sample, b.sample)
-        survey = Survey(
-            a.n + b.n,
-            a.weight + b.weight,
-            stride,
-            index,
-            sample,
-            a.values,
-            a.many or b.many,
-            None,
-        )
-        while len(survey.numbers) > SAMPLE:
-            survey = survey._thin_sample(2 * survey.stride)
-        many = survey.many
-        if many:
-            values = a.values
-        else:
+        values = a.values
+        if not (a.many or b.many):
             values = distinct(np.concatenate([a.values, b.values]))[0]
-        many = many or len(values) > _DISTINCT
         moments: Any = (
             None if a.moments is None or b.moments is None else a.moments + b.moments  # type: ignore[operator]
         )
-        return survey._replace(values=values, many=many, moments=moments)
+        return Survey(
+            a.n + b.n,
+            a.weight + b.weight,
+            stride,
+            np.concatenate([a.numbers, b.numbers]),
+            join_blocks([a.sample, b.sample]),
+            values,
+            a.many or b.many or len(values) > _DISTINCT,
+            moments,
+        )
 
     def _thin_sample(self, stride: int) -> "Survey":
         """Return the survey with fewer rows in the sample, before they are copied together with another sample."""
@@ -72,7 +67,7 @@ class Survey(NamedTuple):
         return self._replace(
             stride=stride,
             numbers=self.numbers[keep],
-            sample=kept_rows(self.sample, keep),
+            sample=self.sample.part(keep),
         )
 
     @property
@@ -105,6 +100,9 @@ class Orders:
         if len(self.met) < 2:  # two differ already
             self.met.add(declared)
 
+    def __add__(self, other: "Orders") -> "Orders":
+        return Orders(self.met | other.met)
+
     def levels(self, present: Array) -> tuple[Any, ...] | None:
         """The order that all blocks declare, if they agree and it has all of these levels."""
         if len(self.met) == 1:
@@ -118,35 +116,22 @@ class Orders:
         return None
 
 
-def survey_of(
-    block: Block,
-    *,
-    moments: Callable[[Block], AnyMoments] | None,
-    counted: bool = False,
-) -> Survey:
-    """Return the survey of one block, before or after its response is encoded; `moments` computes the moments of its rows.
-
-    `counted` means that this survey is added to a survey of all rows before the block; the block's start is their number.
-    """
+def survey_of(block: Block, *, moments: Callable[[Block], AnyMoments] | None) -> Survey:
+    """Return the survey of one block, before or after its response is encoded; `moments` computes the moments of its rows."""
     stride = 1
-    rows = block.rows + block.start * counted
-    while (
-        rows > stride * SAMPLE
-    ):  # the stride that all rows so far need anyway, so that few rows are copied
+    while block.rows > stride * SAMPLE:
         stride *= 2
     places = np.arange(-block.start % stride, block.rows, stride)
     values, many = distinct(block.y)
-    weight = float(block.rows if block.weights is None else block.weights.sum())
-    block_moments = None if moments is None else moments(block)
     return Survey(
         block.rows,
-        weight,
+        float(block.rows if block.weights is None else block.weights.sum()),
         stride,
         block.start + places,
-        kept_rows(block, places),
+        block.part(places),
         values,
         many,
-        block_moments,
+        None if moments is None else moments(block),
     )
 
 
@@ -163,27 +148,39 @@ def distinct(values: Array) -> tuple[Array, bool]:
     return values_met[: _DISTINCT + 1], len(values_met) > _DISTINCT
 
 
-def kept_rows(block: Block, keep: Array) -> Block:
-    """The rows of a block where `keep` is true, or at these positions."""
-    return Block(
-        block.X[keep],
-        block.y[keep],
-        None if block.weights is None else block.weights[keep],
-        None if block.offset is None else block.offset[keep],
-        block.start,
-        None if block.precision is None else block.precision[keep],
-    )
+@dataclass(eq=False)
+class Tally:
+    """Counts from one pass over the rows.
 
+    Rows, rows dropped for missing values, missing values by column, rows of weight zero, and the orders of a categorical response.
+    """
 
-def join_surveys(a: Block, b: Block) -> Block:
-    def both(u: Array | None, v: Array | None) -> Array | None:
-        if u is None or v is None:
-            return None
-        return np.concatenate([u, v])
+    rows: int = 0
+    dropped: int = 0
+    missing: Counter[str] = field(default_factory=Counter)
+    unused: int = 0
+    orders: Orders = field(default_factory=Orders)
 
-    y = np.concatenate([a.y, b.y])
-    weights = both(a.weights, b.weights)
-    precision = both(a.precision, b.precision)
-    return Block(
-        stack_rows(a.X, b.X), y, weights, both(a.offset, b.offset), a.start, precision
-    )
+    def __add__(self, other: "Tally") -> "Tally":
+        return Tally(
+            self.rows + other.rows,
+            self.dropped + other.dropped,
+            self.missing + other.missing,
+            self.unused + other.unused,
+            self.orders + other.orders,
+        )
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Describe the rows that were left out."""
+        notes = []
+        if self.dropped:
+            by = ", ".join(f"{name!r} {count}" for name, count in self.missing.items())
+            notes.append(
+                f"{self.dropped} of {self.rows} rows were dropped because of missing values; by column: {by}"
+            )
+        if self.unused:
+            notes.append(
+                f"{self.unused} of {self.rows} rows have weight 0 and were left out"
+            )
+        return tuple(notes)

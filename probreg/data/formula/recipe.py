@@ -397,20 +397,24 @@ def response_values(
     if parts.counted:
         return counts_at(parts, table, memory.transforms, training=training)
     (expression,) = parts.outcome
-    name = expression.column
-    if name is None:
+    if expression.column is None:
         return numeric(expression, table, memory.transforms, training=training)
-    column = table.columns[name]
-    kind = kind_of(column)
-    if kind in ("time", "other"):
-        if kind == "time":
-            content = "times"
-        else:
-            content = f"values such as {column[0]!r} (row {table.rows[0]})"
-        raise DataError(
-            f"the response {name!r} holds {content}; a response holds numbers, truth values or categories"
-        )
-    return column
+    require_response(parts, table)
+    return table.columns[expression.column]
+
+
+def require_response(parts: FormulaLayout, table: DataTable) -> None:
+    """Raise DataError for a response of times, or of values that are neither numbers nor categories."""
+    name = parts.outcome[0].column if len(parts.outcome) == 1 else None
+    kind = "number" if name is None else kind_of(table.columns[name])
+    if name is None or kind not in ("time", "other"):
+        return
+    content = "times"
+    if kind == "other":
+        content = f"values such as {table.columns[name][0]!r} (row {table.rows[0]})"
+    raise DataError(
+        f"the response {name!r} holds {content}; a response holds numbers, truth values or categories"
+    )
 
 
 def _new_rows(data: Any, variables: tuple[str, ...]) -> DataTable:

@@ -24,7 +24,6 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from probreg.data.grouped_columns import ArrowGram
-from probreg.errors import Incompatible
 from probreg.inference.base import Array, Status
 from probreg.inference.exact.arrow_layout import ArrowLayout
 from probreg.inference.exact.arrow_roots import ArrowRoots
@@ -33,6 +32,7 @@ from probreg.inference.exact.latent_groups import (
     EvidencePoint,
     EvidenceSurface,
     LatentGroups,
+    NoMode,
     log_prior_of_logs,
     with_priors,
 )
@@ -191,19 +191,17 @@ class ArrowLaplaceSurface(EvidenceSurface):
             and np.array_equal(self._last.theta, theta)
         ):
             return self._last
-        mode = self._find_mode(theta, tol)
-        if mode is None and self._last is not None:
+        try:
+            self._last = self._find_mode(theta, tol)
+        except NoMode:
+            if self._last is None:
+                raise
             # with the coefficients of another theta the predictors may overflow
             self._last = None
-            mode = self._find_mode(theta, tol)
-        if mode is None:
-            raise Incompatible(
-                f"the evidence has no mode to be approximated about at scales {np.exp(theta[: len(self.groups.priors)])}"
-            )
-        self._last = mode
-        return mode
+            self._last = self._find_mode(theta, tol)
+        return self._last
 
-    def _find_mode(self, theta: Array, tol: float) -> ArrowMode | None:
+    def _find_mode(self, theta: Array, tol: float) -> ArrowMode:
         roots = self.layout.roots(theta[None, : len(self.groups.priors)])
         (G, K, _), k = self.layout.shape, self._inner
         a, c = self._start(roots)
@@ -222,9 +220,11 @@ class ArrowLaplaceSurface(EvidenceSurface):
         x = np.concatenate([a.ravel(), c[:k].ravel()])
         top = maximise(evaluate, newton_step, x, evaluate(x), tol=tol, max_steps=_STEPS)
         H, exact = self._curvature(top.point)
-        if top.status is Status.CONVERGED and exact:
-            return top.point._replace(H=H)
-        return None
+        if top.status is not Status.CONVERGED or not exact:
+            raise NoMode(
+                f"the evidence has no mode to be approximated about at scales {np.exp(theta[: len(self.groups.priors)])}"
+            )
+        return top.point._replace(H=H)  # type: ignore[no-any-return]
 
     def _start(self, roots: ArrowRoots) -> Parts:
         """The coefficients of the last mode in the coordinates of these roots; without
@@ -311,7 +311,7 @@ class ArrowLaplaceSurface(EvidenceSurface):
                     self._with_prior(self.rows.gram(W), mode).cut(self._inner)
                 ).at(0), False
             except np.linalg.LinAlgError:
-                raise Incompatible(
+                raise NoMode(
                     "the evidence needs a mode for its approximation, and the posterior is flat in a direction there. Fix "
                     "nuisance parameters, or give them and the scales proper priors"
                 ) from None

@@ -35,6 +35,7 @@ from probreg.inference.exact.gaussian_surface import (
 )
 from probreg.inference.exact.joint_covariance import joint_covariance
 from probreg.inference.exact.laplace_surface import LaplaceMode
+from probreg.inference.exact.latent_groups import NoMode
 from probreg.inference.exact.profiled_surface import ProfiledSurface
 from probreg.inference.modes.closed_form import (
     ILL,
@@ -209,7 +210,15 @@ class Evidence(Method):
             model, self.per_column, criterion=self.criterion, points=self.points
         )
         self._require_solvable(problem)
-        top = problem.maximise(self.max_steps)
+        try:
+            top = problem.maximise(self.max_steps)
+        except NoMode:
+            # flat columns that separate the response have no mode at any scale
+            inner = self._inner.resolve(problem.starting_model, rng)
+            solution = _solution_of(inner, rng)
+            if solution.status is not Status.NO_MAXIMUM:
+                raise
+            return inner._replace(solution=solution)
         inner = self._resolve_at(problem, top.theta, rng)
         if top.rising:
             names = ", ".join(problem.names[j] for j in top.rising)

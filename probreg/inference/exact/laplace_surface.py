@@ -22,7 +22,6 @@ import numpy as np
 
 from probreg.data import Block
 from probreg.data.rows import times_weights
-from probreg.errors import Incompatible
 from probreg.inference.base import Array, Status
 from probreg.inference.covariance import root_of_curvature
 from probreg.inference.exact.gaussian_surface import log_scale_derivatives
@@ -31,6 +30,7 @@ from probreg.inference.exact.latent_groups import (
     EvidencePoint,
     EvidenceSurface,
     LatentGroups,
+    NoMode,
     log_prior_of_logs,
     with_priors,
 )
@@ -172,7 +172,7 @@ class LaplaceSurface(EvidenceSurface):
         """root root' = H^-1 over (vec beta, log aux) of the raw columns."""
         root = root_of_curvature(mode.local.curvature)
         if root is None:
-            raise Incompatible(
+            raise NoMode(
                 "the evidence needs a mode for its approximation, and the posterior is flat in a direction there. Fix nuisance "
                 "parameters, or give them and the scales proper priors"
             )
@@ -202,7 +202,7 @@ class LaplaceSurface(EvidenceSurface):
         start, curvature = self._warm_start(theta)
         mode = find_mode(model, tol=tol, start=start, curvature=curvature)
         if mode.status is not Status.CONVERGED:
-            raise Incompatible(
+            raise NoMode(
                 f"the evidence has no mode to be approximated about at scales {np.exp(theta)}: {mode.status.value}"
             )
         basis = model.design.frame

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from probreg.errors import Incompatible
 from probreg.inference.base import Array
 from probreg.inference.covariance import ParameterCovariance
 from probreg.numerics.frame import vec_entries
@@ -28,6 +29,11 @@ from probreg.priors import (
     ScaleMixture,
 )
 from probreg.priors.latent import LogScales
+
+
+class NoMode(Incompatible):
+    """The log posterior has no mode at these scales, so Laplace's method has no value there."""
+
 
 _CORRELATIONS = (1.0, 5.0)  # atanh of 0.76 and of 0.9999
 _MOST_SIGNS = 4  # maximal number of sign patterns of several correlations

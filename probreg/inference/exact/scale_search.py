@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from probreg.inference.base import Array
-from probreg.inference.exact.latent_groups import EvidencePoint
+from probreg.inference.exact.latent_groups import EvidencePoint, NoMode
 from probreg.inference.modes.newton import newton_step
 from probreg.model.model import LocalModel
 
@@ -212,7 +212,10 @@ def _rise(
     """Return the first of the step, its half, its quarter, ... that does not lower the
     surface beyond rounding."""
     for t in _HALVES:
-        new = surface(theta + t * step)
+        try:
+            new = surface(theta + t * step)
+        except NoMode:  # a scale near infinity, beyond double precision
+            continue
         if np.isfinite(new.value) and new.value >= point.value - 1e-12 * abs(
             point.value
         ):

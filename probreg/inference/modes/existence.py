@@ -21,7 +21,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from probreg.data import Block, Design
-from probreg.data.blocks.survey import join_surveys, kept_rows
+from probreg.data.blocks.block import join_blocks
 from probreg.inference.base import Array, Status, sigma_note
 from probreg.inference.modes.closed_form import null_space
 from probreg.inference.modes.separation import (
@@ -62,7 +62,7 @@ class RowGains(NamedTuple):
         """Return the sum of both counts and the largest losses of both."""
         loss = np.concatenate([self.loss, other.loss])
         largest = np.argsort(-loss, kind="stable")[:_MORE]
-        rows = kept_rows(join_surveys(self.rows, other.rows), largest)
+        rows = join_blocks([self.rows, other.rows]).part(largest)
         return RowGains(
             self.gaining + other.gaining,
             self.losing + other.losing,
@@ -143,16 +143,14 @@ def along(
     np.maximum.at(worst, cone.rows, loss)
     losing = np.flatnonzero(worst > smallest)
     largest = losing[np.argsort(-worst[losing], kind="stable")[:_MORE]]
-    return RowGains(
-        len(gaining), len(losing), worst[largest], kept_rows(block, largest)
-    )
+    return RowGains(len(gaining), len(losing), worst[largest], block.part(largest))
 
 
 def _extend_sample(part: Design, rows: Block) -> Design:
     """Return the sample with more rows; their weights do not affect separation."""
     weights = np.ones(part.n + rows.rows)
-    joined = join_surveys(
-        Block(part.X, part.observed, None, part.offset), rows._replace(weights=None)
+    joined = join_blocks(
+        [Block(part.X, part.observed, None, part.offset), rows._replace(weights=None)]
     )
     return replace(
         part,

@@ -58,9 +58,14 @@ def rank(fit: Fit, *, figsize: Size | None = None) -> "Figure":
     Raises
     ------
     Incompatible
-        For a fit without Markov chains.
+        For a fit without Markov chains, or with only one.
     """
-    return _draw("plot_rank", _chains(fit), figsize)
+    tree = _chains(fit)
+    if tree["posterior"].sizes["chain"] < 2:
+        raise Incompatible(
+            "ranks compare chains, and this fit has one: fit with chains=4"
+        )
+    return _draw("plot_rank", tree, figsize)
 
 
 @check_arguments

@@ -1,23 +1,23 @@
-"""Designs with rows that are read in blocks: from files by a formula, or from arrays that are not in memory.
+"""Designs of rows in parts: files, blocks of arrays, and the partitions of a dask collection.
 
 One pass surveys the rows (see `probreg.data.blocks.survey`), and for a Gaussian model takes their moments on the way, after which
-its rows are not needed again.
+its rows are not needed again. One more before it collects levels and evenly spaced rows, where the formula learns from the rows.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from operator import add
+from operator import add, attrgetter
 from typing import Any, Literal
 
 import numpy as np
 
-from probreg.data import INTERCEPT, Block, ColumnRecipe, Design, RowSource
-from probreg.data.blocks.batches import FormulaBlocks, KeptBlocks, Tally, encode_values
-from probreg.data.blocks.files import Files
-from probreg.data.blocks.learning import plan, recipe_of
+from probreg.data import INTERCEPT, Block, ColumnRecipe, Design
+from probreg.data.blocks.batches import FormulaBlocks, KeptBlocks, encode_values
+from probreg.data.blocks.files import Files, Tables
+from probreg.data.blocks.learning import learn_recipe, plan
+from probreg.data.blocks.parts import Here, Parts, RowsInParts, pass_over
 from probreg.data.blocks.slices import ArrayBlocks
-from probreg.data.blocks.stream import BlockStream, one_pass
 from probreg.data.blocks.survey import Orders, Survey, survey_of
 from probreg.data.design import AnyMoments, arrow_moments_of_rows, moments_of
 from probreg.data.unwritten import written_where_small
@@ -27,24 +27,21 @@ from probreg.likelihoods import Binomial, Likelihood
 from probreg.model.compatibility import Choices, response_of_counts
 
 Array = np.ndarray
-_KEPT = (
-    2**17
-)  # numbers of a design that are kept between passes, a megabyte: reading a file costs more than sums of them
-Making = Callable[[], Iterable[Block]]
+# numbers of a design that are kept between passes, a megabyte: reading a file costs more than sums of them
+_KEPT = 2**17
 
 
-def from_files(
-    formula: str, files: Files, choices: Choices, *, weights: Any, offset: Any, missing: Literal["raise", "drop"],
-    progress: bool | None,
+def from_tables(
+    formula: str, tables: Tables, choices: Choices, *, weights: Any, offset: Any, missing: Literal["raise", "drop"],
 ) -> tuple[Design, Likelihood]:  # fmt: skip
-    """The design of a formula at files, and the likelihood prepared for its response."""
+    """The design of a formula at files or at a dask DataFrame, and the likelihood prepared for its response."""
     kind, weights = read_weights(weights)
     classes = (
         choices.likelihood is not None and choices.likelihood.of_counts() is not None
     )
     chosen = plan(
         formula,
-        files,
+        tables,
         weights=weights,
         offset=offset,
         missing=missing,
@@ -52,71 +49,88 @@ def from_files(
         classes=classes,
     )
     likelihood, likelihood_notes = choices.of_response(chosen.parts.counted)
-    recipe, notes = recipe_of(chosen, progress)
-    tally = Tally()
-    making = FormulaBlocks(
-        replace(chosen.selection, tally=tally),
-        recipe,
-        weights,
-        first_code(likelihood),
-        kind,
+    parts = chosen.files.parts(chosen.selection.names)
+    recipe, starts, notes = learn_recipe(chosen, parts)
+    blocks = FormulaBlocks(
+        chosen.selection, recipe, weights, first_code(likelihood), kind, starts
     )
-    survey, unit = normalised_survey(
-        _survey(
-            apart_for(making, likelihood), recipe, likelihood, files.name, progress
-        ),
-        kind,
+    design, bound = from_parts(
+        blocks,
+        parts,
+        choices,
+        likelihood,
+        declared=chosen.declared_levels,
+        response=chosen.response,
     )
-    bound = prepare_from_survey(
+    notes = (*notes, *design.notes, *likelihood_notes)
+    return replace(design, notes=notes), bound
+
+
+def from_array_blocks(
+    blocks: ArrayBlocks, parts: Parts, choices: Choices, *, response: str
+) -> tuple[Design, Likelihood]:
+    """The design of arrays that come in blocks, and the likelihood prepared for their response."""
+    likelihood = choices.of_response()[0]
+    return from_parts(
+        replace(blocks, encode=first_code(likelihood)),
+        parts,
+        choices,
+        likelihood,
+        declared=lambda levels, orders: orders.levels(levels),
+        response=response,
+    )
+
+
+def from_parts(
+    blocks: FormulaBlocks | ArrayBlocks,
+    parts: Parts,
+    choices: Choices,
+    likelihood: Likelihood,
+    *,
+    declared: Callable[[Array, Orders], tuple[Any, ...] | None],
+    response: str,
+) -> tuple[Design, Likelihood]:
+    """The design of the rows that `blocks` makes of parts; `declared` gives the declared order of response levels."""
+    recipe = blocks.recipe
+    first: Any = blocks
+    if isinstance(blocks, FormulaBlocks) and likelihood.least_squares:
+        # columns of groups stay unwritten where their moments are taken by group
+        first = replace(blocks, apart=bool(recipe.grouped))
+    fn = partial(survey_of, moments=moments_by(recipe, likelihood))
+    total, _, tally = pass_over(parts, first, fn, add)
+    if total is None:
+        raise DataError(
+            f"{parts.name} holds no rows that count: a model needs at least one"
+        )
+    if not total.weight > 0:
+        raise DataError("the weights sum to zero: no observation is left")
+    survey, unit = normalised_survey(total, blocks.kind)
+    likelihood, notes = of_survey(likelihood, survey)
+    bound = _prepare(
         choices,
         likelihood,
         survey,
-        chosen.declared_levels(survey.response, tally.orders),
-        making,
+        declared(survey.response, tally.orders),
+        blocks,
+        parts,
     )
-    final = replace(
-        making,
-        selection=chosen.selection,
-        encode=partial(encode_values, bound.encode),
-        unit=unit,
-    )
-    few = survey.n * len(recipe.columns) <= _KEPT
-    blocks = KeptBlocks(final, files) if few else final
-    source = partial(
-        BlockStream, blocks, survey.n, survey.weight, name=files.name, progress=progress
-    )
-    notes = (*notes, *tally.notes, *likelihood_notes)
-    return design_of(
-        recipe, survey, bound, source, response=chosen.response, notes=notes, kind=kind
+    final: Any = replace(blocks, encode=partial(encode_values, bound.encode), unit=unit)
+    if (
+        isinstance(parts, Here)
+        and isinstance(parts.part, Files)
+        and survey.n * len(recipe.columns) <= _KEPT
+    ):
+        final = KeptBlocks(final)
+    source = partial(RowsInParts, parts, final, survey.n, survey.weight)
+    return _design_of(
+        recipe,
+        survey,
+        bound,
+        source,
+        response=response,
+        notes=(*tally.notes, *notes),
+        kind=blocks.kind,
     ), bound
-
-
-def from_slices(
-    making: ArrayBlocks, choices: Choices, *, name: str, progress: bool | None
-) -> tuple[Design, Likelihood]:
-    """The design of arrays that come in slices, and the likelihood prepared for their response."""
-    (chosen, _), orders, kind = choices.of_response(), Orders(), making.kind
-    first = replace(making, encode=first_code(chosen), orders=orders)
-    survey, unit = normalised_survey(
-        _survey(first, making.recipe, chosen, making.name, progress), kind
-    )
-    levels = orders.levels(survey.response)
-    likelihood, notes = of_survey(chosen, survey)
-    bound = prepare_from_survey(choices, likelihood, survey, levels, making)
-    final = replace(making, encode=partial(encode_values, bound.encode), unit=unit)
-    source = partial(
-        BlockStream, final, survey.n, survey.weight, name=making.name, progress=progress
-    )
-    return design_of(
-        making.recipe, survey, bound, source, response=name, notes=notes, kind=kind
-    ), bound
-
-
-def apart_for(making: FormulaBlocks, likelihood: Likelihood) -> FormulaBlocks:
-    """The same blocks, with columns of groups left unwritten where their moments are taken by group."""
-    return replace(
-        making, apart=likelihood.least_squares and bool(making.recipe.grouped)
-    )
 
 
 def of_survey(
@@ -131,12 +145,13 @@ def of_survey(
     )
 
 
-def prepare_from_survey(
+def _prepare(
     choices: Choices,
     likelihood: Likelihood,
     survey: Survey,
     levels: tuple[Any, ...] | None,
-    making: Any,
+    blocks: FormulaBlocks | ArrayBlocks,
+    parts: Parts,
 ) -> Likelihood:
     """The likelihood prepared for the responses of a survey. One that it refuses is looked for in one more pass: the survey
     knows the value, and not its row."""
@@ -146,23 +161,23 @@ def prepare_from_survey(
         if error.of_row is None:
             raise
         before, place, after = error.of_row
+    refuse = partial(_refuse_value, survey.response[place], before, after)
+    pass_over(parts, replace(blocks, encode=refuse), attrgetter("rows"), add)
+    raise DataError(f"{before}a row{after}")
+
+
+def _refuse_value(value: Any, before: str, after: str, values: Any) -> Array:
+    """Raise the error about a value of the response for the first row that has it."""
     import pandas as pd
 
-    value = survey.response[place]
-
-    def refuse(values: Any) -> Array:
-        values = np.asarray(values)
-        if values.ndim == 2:
-            is_equal = (values == value).all(1)
-        else:
-            is_equal = pd.Index(values).isin([value])
-        if is_equal.any():
-            raise row_error(before, int(np.argmax(is_equal)), after)
-        return np.zeros(len(values))
-
-    for _ in replace(making, encode=refuse)():
-        pass
-    raise DataError(f"{before}a row{after}")
+    values = np.asarray(values)
+    if values.ndim == 2:
+        is_equal = (values == value).all(1)
+    else:
+        is_equal = pd.Index(values).isin([value])
+    if is_equal.any():
+        raise row_error(before, int(np.argmax(is_equal)), after)
+    return np.zeros(len(values))
 
 
 def first_code(likelihood: Likelihood) -> Callable[[Any], Array]:
@@ -187,28 +202,6 @@ def moments_by(
     return partial(moments_of, columns=recipe.columns)
 
 
-def _survey(
-    making: Making,
-    recipe: ColumnRecipe,
-    likelihood: Likelihood,
-    name: str,
-    progress: bool | None,
-) -> Survey:
-    fn = partial(survey_of, moments=moments_by(recipe, likelihood), counted=True)
-    return require_survey(
-        one_pass(making, fn, add, name=name, rows=None, progress=progress)[0], name
-    )
-
-
-def require_survey(survey: Survey | None, name: str) -> Survey:
-    """The survey of some rows. DataError when there are none, or none that counts."""
-    if survey is None:
-        raise DataError(f"{name} holds no rows that count: a model needs at least one")
-    if not survey.weight > 0:
-        raise DataError("the weights sum to zero: no observation is left")
-    return survey
-
-
 def normalised_survey(survey: Survey, kind: WeightKind) -> tuple[Survey, float]:
     """Return the survey with sampling weights that sum to the number of rows, and the factor of the weights."""
     if kind != "sampling":
@@ -224,8 +217,8 @@ def normalised_survey(survey: Survey, kind: WeightKind) -> tuple[Survey, float]:
     return survey._replace(weight=float(survey.n), sample=sample, moments=moments), unit
 
 
-def design_of(
-    recipe: Any, survey: Survey, bound: Likelihood, source: Callable[[Block], RowSource], *, response: str,
+def _design_of(
+    recipe: Any, survey: Survey, bound: Likelihood, source: Callable[[Block], RowsInParts], *, response: str,
     notes: tuple[str, ...], kind: WeightKind,
 ) -> Design:  # fmt: skip
     """Return the design of surveyed rows, which stay at their source."""

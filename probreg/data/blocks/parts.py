@@ -1,0 +1,118 @@
+"""Rows in parts: the files or arrays that this process reads are one part, the partitions of a dask collection several.
+
+A pass calls a function of each part where the part is, and adds up the results.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple, Protocol
+
+from probreg.data.blocks.block import Block
+from probreg.data.blocks.stream import one_pass
+from probreg.data.blocks.survey import Tally
+from probreg.errors import DataError
+
+# part number 3 starts after 3 * APART rows if their number is unknown; it is odd, so that evenly spaced rows of a part are
+# other multiples of 2 than those of its neighbour
+APART = 1_000_003
+
+
+class Parts(Protocol):
+    """Parts of rows, in their order; `progress` as in `one_pass`."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def progress(self) -> bool | None: ...
+
+    def reduce(
+        self, fn: Callable[[int, Any], Any], add: Callable[[Any, Any], Any]
+    ) -> Any:
+        """add(... add(fn(0, first), fn(1, second)) ..., fn(k, last)), without the results that are None; None if there is no other."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Here:
+    """One part, which this process reads."""
+
+    part: Any
+    name: str
+    progress: bool | None = None
+
+    def reduce(
+        self, fn: Callable[[int, Any], Any], add: Callable[[Any, Any], Any]
+    ) -> Any:
+        return fn(0, self.part)
+
+
+class PartBlocks(Protocol):
+    """Make the blocks of a part, with its number, and count what is left out in `tally`."""
+
+    def __call__(
+        self, number: int, part: Any, tally: Tally | None = None
+    ) -> Iterable[Block]: ...
+
+
+class Pass(NamedTuple):
+    """The result of a pass, the number of its rows, and the counts of rows that were left out."""
+
+    total: Any
+    rows: int
+    tally: Tally
+
+
+def pass_over(
+    parts: Parts,
+    blocks: PartBlocks,
+    fn: Callable[[Block], Any],
+    add: Callable[[Any, Any], Any],
+    rows: int | None = None,
+) -> Pass:
+    """Return fn of every block of every part, combined by `add`; the total is None if there is no block."""
+    bar = {"name": parts.name, "rows": rows, "progress": parts.progress}
+    return parts.reduce(
+        partial(_pass_over_part, blocks, fn, add, bar), partial(_join_passes, add)
+    ) or Pass(None, 0, Tally())
+
+
+def _pass_over_part(
+    blocks: PartBlocks, fn: Callable[[Block], Any], add: Callable[[Any, Any], Any], bar: dict[str, Any],
+    number: int, part: Any,
+) -> Pass:  # fmt: skip
+    tally = Tally()
+    total, rows = one_pass(blocks(number, part, tally), fn, add, **bar)
+    return Pass(total, rows, tally)
+
+
+def _join_passes(add: Callable[[Any, Any], Any], a: Pass, b: Pass) -> Pass:
+    totals = [x.total for x in (a, b) if x.total is not None]
+    total = add(*totals) if len(totals) == 2 else next(iter(totals), None)
+    return Pass(total, a.rows + b.rows, a.tally + b.tally)
+
+
+@dataclass(frozen=True, eq=False)
+class RowsInParts:
+    """A `RowSource` of parts."""
+
+    parts: Parts
+    blocks: PartBlocks
+    n: int
+    weight: float
+    sample: Block
+
+    @property
+    def name(self) -> str:
+        """A description of the parts."""
+        return self.parts.name
+
+    def fold(self, fn: Callable[[Block], Any], add: Callable[[Any, Any], Any]) -> Any:
+        """Make one pass. DataError if the number of rows changed since the model was made."""
+        result = pass_over(self.parts, self.blocks, fn, add, self.n)
+        if result.rows != self.n:
+            raise DataError(
+                f"{self.name} held {self.n} rows when the model was made and holds {result.rows} now"
+            )
+        return result.total
