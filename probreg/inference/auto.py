@@ -15,6 +15,7 @@ from probreg.inference.base import (
 from probreg.inference.notes import Topic, important_note, routine_note
 from probreg.model.model import Model
 from probreg.priors import HierarchicalPrior
+from probreg.priors.gaussian_process import UnknownLength
 
 _LADDER = {
     "closed_form": "the mode has a closed form",
@@ -52,11 +53,12 @@ class Auto(Method):
             if reason is None:
                 return None
             obstacles[name] = reason
-        # under sampling weights, evidence cannot replace an improper posterior
-        sampling = (
+        # under sampling weights, evidence cannot replace an improper posterior, and only evidence finds the lengths of
+        # columns
+        by_evidence = (
             model.design.weight_kind == "sampling" and model.design.recipe.grouped
-        )
-        return f"no method fits this model; {obstacles['evidence' if sampling else 'nuts']}"
+        ) or any(isinstance(b.prior, UnknownLength) for b in model.joint.blocks)
+        return f"no method fits this model; {obstacles['evidence' if by_evidence else 'nuts']}"
 
     def choose(self, model: Model) -> tuple[Method, str]:
         """Return the method and a sentence with the reason."""

@@ -254,3 +254,26 @@ def test_a_damaged_process_of_an_array_is_refused(part, value, said):
     saved = design_of_kernel(np.arange(5.0), "rbf").recipe.to_json()
     with pytest.raises(pr.DataError, match=said):
         KernelColumns.from_json(saved | {part: value})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("likelihood", "aux"), [("student", "sigma"), ("negative_binomial", "alpha")]
+)
+def test_both_remedies_of_an_exact_basis_with_an_unknown_nuisance_parameter_fit(
+    likelihood, aux
+):
+    rng = np.random.default_rng(3)
+    x = np.linspace(-1.0, 1.0, 40)
+    y = np.sin(3.0 * x) + 0.3 * rng.standard_t(4, 40)
+    if likelihood == "negative_binomial":
+        y = rng.negative_binomial(2, 2.0 / (2.0 + np.exp(1.0 + np.sin(3.0 * x))))
+    table = {"x": x, "y": y}
+    model = pr.Model.from_formula("y ~ gp(x)", table, likelihood=likelihood)
+    with pytest.raises(pr.Incompatible, match=f"hsgp.*fix {aux}"):
+        pr.fit(model)
+    assert pr.fit(model.with_aux(**{aux: 0.4})).solution.status.good
+    hsgp = pr.Model.from_formula(
+        "y ~ gp(x, basis='hsgp')", table, likelihood=likelihood
+    )
+    assert pr.fit(hsgp).solution.status.good
