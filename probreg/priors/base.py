@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -244,8 +244,20 @@ class WholePrior(SmoothPrior):
         return pm.Flat, {}
 
 
+class Kinks(NamedTuple):
+    """-log p = sum over groups |metric r|^exponent + sum_j ridge_j r_j^2 / 2 + constant, r = beta - location of one predictor.
+
+    Columns in none of the `groups` are groups of one; the exponent of `groups` is 1. Where `metric` is 0 there is no kink.
+    """
+
+    metric: Array  # (q,)
+    ridge: Array  # (q,)
+    exponent: float = 1.0
+    groups: tuple[Array, ...] = ()
+
+
 class ProximalPrior(Prior):
-    """A proximal map of a block: modes have a certificate although log p has a kink.
+    """A prior with kinks of a known form: modes have a certificate although log p is not differentiable there.
 
     Where -log p is convex the mode is the global one (`convex`). Entries are independent, or the groups of a `GroupedPrior`.
     """
@@ -256,8 +268,8 @@ class ProximalPrior(Prior):
         """-log p is convex."""
 
     @abstractmethod
-    def prox(self, beta: Array, step: Array | float, unit: float = 1.0) -> Array:
-        """argmin_u |u - beta|^2 / (2 step) - log p(u) over a block (q, m); the global one."""
+    def kinks(self, q: int) -> Kinks:
+        """-log p of a block of q columns, at unit 1."""
 
     @abstractmethod
     def subgradient(self, beta: Array, unit: float = 1.0) -> tuple[Array, Array]:

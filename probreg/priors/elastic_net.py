@@ -49,13 +49,9 @@ class AbsoluteAndSquare(ProximalLocationScale):
         log_beyond = log_ndtr(-self.ratio * tau) - rng.exponential(size=shape)
         return sign * (-tau * ndtri_exp(log_beyond) - self.ratio * tau**2)
 
-    def standard_prox(self, r: Array, step: Array) -> Array:
-        # argmin_u (u - r)^2 / (2 step) + ratio |u| + (1 - ratio) u^2 / 2: soft thresholding, then shrinkage.
-        return (
-            np.sign(r)
-            * np.maximum(np.abs(r) - step * self.ratio, 0.0)
-            / (1.0 + step * (1.0 - self.ratio))
-        )
+    @property
+    def standard_kinks(self) -> tuple[float, float, float]:
+        return self.ratio, 1.0 - self.ratio, 1.0
 
     def standard_subgradient(self, r: Array) -> tuple[Array, Array]:
         pull = (1.0 - self.ratio) * r
@@ -98,8 +94,6 @@ class ElasticNet(AbsoluteAndSquare):
     --------
     >>> float(ElasticNet(2.0, ratio=0.0).log_prob(np.array([[1.0]])).round(6))
     -1.737086
-    >>> ElasticNet(1.0, ratio=0.5).prox(np.array([[3.5], [-0.4]]), 1.0).ravel()
-    array([2., 0.])
     """
 
     scale: Scale = 1.0

@@ -71,15 +71,11 @@ class ExponentialPower(ProximalLocationScale):
             1.0 / self.q
         )
 
-    def standard_prox(self, r: Array, step: Array) -> Array:
-        """The largest root u of u + step q u^(q-1) = |r|; below q = 1 zero, where that is lower."""
-        size, step = np.broadcast_arrays(
-            np.abs(r).astype(float), np.asarray(step, dtype=float)
-        )
-        u = _proximal_root(size, step, self.q)
-        # The objective (u - |r|)^2 / (2 step) + u^q at the root, against that at zero.
-        better = 0.5 * (u - size) ** 2 / step + u**self.q < 0.5 * size**2 / step
-        return np.sign(r) * np.where((u > 0) & (better | self.convex), u, 0.0)
+    @property
+    def standard_kinks(self) -> tuple[float, float, float]:
+        if self.q == 2.0:
+            return 0.0, 2.0, 1.0
+        return 1.0, 0.0, self.q
 
     def standard_subgradient(self, r: Array) -> tuple[Array, Array]:
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -105,52 +101,3 @@ class ExponentialPower(ProximalLocationScale):
         weight = np.broadcast_to((unit * self.scales) ** -self.q, q)
         form = f"|{self.deviation_formula.strip('()')}|^{self.q:g}"
         return Penalty("bridge", form, weight)
-
-
-def _proximal_root(size: Array, step: Array, q: float) -> Array:
-    """The largest u >= 0 with u + step q u^(q-1) = size, 0 where there is none, by Newton's method from the right."""
-    if q == 2.0:
-        return size / (1.0 + 2.0 * step)
-    if q == 1.0:
-        return np.maximum(size - step, 0.0)
-    if q > 1:
-        return _root_of_power(size, step, q)
-    return _root_of_cusp(size, step, q)
-
-
-def _root_of_power(size: Array, step: Array, q: float) -> Array:
-    """1 < q < 2: the root may be smaller than size by any power, so it is found over w = log u, where the log of the left
-    side rises and is convex, so that no step passes the root."""
-    target = np.log(np.where(size > 0, size, 1.0))
-    shift = np.log(step * q)
-    w = target.copy()
-    for _ in range(100):
-        hessian = shift + (q - 1.0) * w
-        value = np.logaddexp(w, hessian)
-        # Newton on log(e^w + step q e^((q - 1) w)) = log size.
-        move = (value - target) / (
-            np.exp(w - value) + (q - 1.0) * np.exp(hessian - value)
-        )
-        w = w - move
-        if (np.abs(move) <= 4e-16 * np.maximum(np.abs(w), 1.0)).all():
-            break
-    return np.where(size > 0, np.exp(w), 0.0)
-
-
-def _root_of_cusp(size: Array, step: Array, q: float) -> Array:
-    """q < 1: the left side is convex, and least at `turn`, left of which no root is the largest."""
-    # d/du [u + step q u^(q - 1)] = 1 - step q (1 - q) u^(q - 2) vanishes at u = turn.
-    turn = (step * q * (1.0 - q)) ** (1.0 / (2.0 - q))
-    exists = size > turn + step * q * turn ** (q - 1.0)
-    u = np.maximum(size, turn)
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        for _ in range(200):
-            f = u + step * q * u ** (q - 1.0) - size
-            new = np.maximum(
-                u - f / (1.0 + step * q * (q - 1.0) * u ** (q - 2.0)), turn
-            )
-            done = np.abs(new - u) <= 4e-16 * u
-            u = new
-            if (done | ~exists).all():
-                break
-    return np.where(exists, u, 0.0)

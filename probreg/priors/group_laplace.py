@@ -14,6 +14,7 @@ from probreg.priors.base import (
     PRIORS,
     Array,
     GroupedPrior,
+    Kinks,
     Penalty,
     PerColumn,
     Prior,
@@ -91,8 +92,6 @@ class GroupLaplace(AffinePrior, GroupedPrior):
     >>> prior = GroupLaplace(0.7, groups=((0, 1, 2),))
     >>> float(np.exp(-prior.log_prob(np.zeros((3, 1)))).round(8))  # 8 pi 0.7^3
     8.62053024
-    >>> prior.prox(np.array([[3.0], [0.0], [4.0]]), 0.7).ravel()
-    array([2.4, 0. , 3.2])
     """
 
     scale: Scale = 1.0
@@ -175,17 +174,10 @@ class GroupLaplace(AffinePrior, GroupedPrior):
             )
         return z
 
-    def prox(self, beta: Array, step: Array | float, unit: float = 1.0) -> Array:
-        center = self.on_columns(self.location, len(beta))
-        s = self.on_columns(self.scales, len(beta)) * unit
-        # Over r = (u - location) / s it is argmin h |r|^2 / 2 - b'r + |r|, h = s^2 / step, b = s (beta - location) / step.
-        h = np.broadcast_to(s**2 / step, beta.shape)
-        b = h * (beta - center) / s
-        result = np.empty(beta.shape)
-        for g in self.members(len(beta)):
-            for k in range(beta.shape[1]):
-                result[g, k] = least_with_norm(b[g, k], h[g, k])
-        return np.where(result == 0.0, center, center + s * result)
+    def kinks(self, q: int) -> Kinks:
+        metric = np.broadcast_to(1.0 / self.scales, q)
+        groups = tuple(g for g in self.members(q) if len(g) > 1)
+        return Kinks(metric, np.zeros(q), groups=groups)
 
     def subgradient(self, beta: Array, unit: float = 1.0) -> tuple[Array, Array]:
         center = self.on_columns(self.location, len(beta))

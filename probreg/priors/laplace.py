@@ -38,8 +38,8 @@ class Laplace(AbsoluteAndSquare):
     --------
     >>> float(Laplace(0.5).log_prob(np.array([[1.0]])))
     -2.0
-    >>> Laplace(0.5).prox(np.array([[3.0], [-1.0]]), 1.0).ravel()
-    array([1., 0.])
+    >>> float(Laplace(0.5).log_prob(np.array([[3.0], [-1.0]])).round(9))  # -|3| / 0.5 - |-1| / 0.5
+    -8.0
     """
 
     scale: Scale = 1.0

@@ -17,6 +17,7 @@ from probreg.numerics.compiled.density import CompiledDensity, forget_inherited
 from probreg.numerics.custom_density import CustomDensity
 from probreg.priors.base import (
     Array,
+    Kinks,
     PerColumn,
     Prior,
     PriorData,
@@ -258,22 +259,22 @@ class SmoothLocationScale(LocationScale, SmoothPrior):
 
 
 class ProximalLocationScale(LocationScale, ProximalPrior):
-    """With the proximal map of the standard density; entries that land on the location are exactly there."""
+    """With a standard density that has a kink at 0; modes may be exactly at the location."""
 
+    @property
     @abstractmethod
-    def standard_prox(self, r: Array, step: Array) -> Array:
-        """argmin_u (u - r)^2 / (2 step) - log p(u), elementwise."""
+    def standard_kinks(self) -> tuple[float, float, float]:
+        """a, b and e of -log p(r) = a |r|^e + b r^2 / 2 + constant."""
 
     @abstractmethod
     def standard_subgradient(self, r: Array) -> tuple[Array, Array]:
         """Ends of the subdifferential of -log p, elementwise."""
 
-    def prox(self, beta: Array, step: Array | float, unit: float = 1.0) -> Array:
-        center = self.on_columns(self.location, len(beta))
-        s = self.on_columns(self.scales, len(beta)) * unit
-        # In units of s the squared distance counts s^2 times: prox of step / s^2.
-        residual = self.standard_prox((beta - center) / s, step / s**2)
-        return np.where(residual == 0.0, center, center + s * residual)
+    def kinks(self, q: int) -> Kinks:
+        absolute, square, exponent = self.standard_kinks
+        # a |r|^e = |a^(1/e) (beta - location) / s|^e
+        s = np.broadcast_to(self.scales, q)
+        return Kinks(absolute ** (1.0 / exponent) / s, square / s**2, exponent)
 
     def subgradient(self, beta: Array, unit: float = 1.0) -> tuple[Array, Array]:
         center = self.on_columns(self.location, len(beta))

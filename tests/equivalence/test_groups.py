@@ -11,7 +11,7 @@ from scipy.optimize import brentq, minimize
 import probreg as pr
 from probreg.inference import default_scales, mode_path
 from probreg.inference.penalized.degrees import degrees_of_freedom
-from probreg.inference.penalized.group_norms import GroupNorms
+from probreg.inference.penalized.penalty import KinkedPenalty
 from probreg.priors import GroupLaplace
 
 Array = np.ndarray
@@ -118,7 +118,7 @@ def test_a_certificate_is_the_distance_from_the_subdifferential():
         np.array([0.0, 0.3, 0.0, 0.0, 0.2]),
         np.full(5, 0.1),
     )
-    R = GroupNorms((np.array([0, 1]), np.array([2]), np.array([4])), D, ridge, center)
+    R = KinkedPenalty(D, np.ones(5), ridge, center, np.array([0, 0, 2, 3, 4]))
     x, h, E = np.array([0.7, -0.4, 0.1, 0.3, -0.2]), 1e-6, np.eye(5)
     off = [0, 1, 3, 4]
     assert R.at_kink(x).tolist() == [False, False, True, False, False]
@@ -149,7 +149,7 @@ def test_a_certificate_is_the_distance_from_the_subdifferential():
 def test_the_conjugate_of_norms_of_groups():
     """R*(g) = sup g'x - R(x): 0 where |D^-1 g| <= 1 without a ridge, by a grid where there is one."""
     D, ridge = np.array([2.0, 0.5, 3.0, 0.0]), np.array([0.0, 0.0, 0.2, 0.4])
-    R = GroupNorms((np.array([0, 1]), np.array([2])), D, ridge, np.zeros(4))
+    R = KinkedPenalty(D, np.ones(4), ridge, np.zeros(4), np.array([0, 0, 2, 3]))
     r, g = np.array([0.3, -0.8, 0.5, -0.4]), np.array([1.6, 0.6, 4.0, 0.7])
     t = R.feasible(g)
     assert np.linalg.norm(t * g[:2] / D[:2]) == pytest.approx(1.0, rel=1e-12)
@@ -400,18 +400,8 @@ def test_a_saved_fit_has_its_groups(prior, tmp_path):
         assert_allclose(again.coef, fit.coef, rtol=0)
 
 
-def test_a_group_prior_is_refused_beside_a_bridge_and_by_what_needs_a_curvature():
+def test_a_group_prior_is_refused_by_what_needs_a_curvature():
     X, y, _ = rows(30, (2, 1))
-    both = pr.Model.from_arrays(
-        X,
-        y,
-        prior={
-            ("x1", "x2"): GroupLaplace(0.1),
-            "x3": pr.priors.ExponentialPower(0.2, q=0.7),
-        },
-    )
-    with pytest.raises(pr.Incompatible, match="not with a bridge"):
-        pr.fit(both, "proximal_newton")
     for method in ("laplace", "importance"):
         with pytest.raises(pr.Incompatible, match="this model has: group_laplace"):
             pr.fit(pr.Model.from_arrays(X, y, prior=GroupLaplace(0.1)), method)

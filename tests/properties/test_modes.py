@@ -22,7 +22,7 @@ from probreg.inference.penalized.active_set import minimise
 from probreg.inference.penalized.degrees import degrees_of_freedom
 from probreg.inference.penalized.nonsmooth_search import SearchCoordinates, start_of
 from probreg.inference.penalized.paths import rescale_model
-from probreg.inference.penalized.separable import Proximal
+from probreg.inference.penalized.penalty import KinkedPenalty
 from probreg.likelihoods import SmoothLikelihood
 from probreg.priors import (
     ElasticNet,
@@ -230,36 +230,47 @@ def test_the_mode_has_no_standard_errors_and_all_that_reads_it_copes(
     assert fit.covariance().isnull().all()
 
 
-# ---- what priors promise of their proximal map ---------------------------------------------------------------------
+# ---- the form of kinks ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "prior", [p for p in KINKED if not isinstance(p, GroupedPrior)], ids=named
-)
+@pytest.mark.parametrize("prior", KINKED, ids=named)
+def test_kinks_are_the_log_density_up_to_a_constant(prior):
+    kinks, rng = prior.kinks(3), np.random.default_rng(2)
+    label = np.arange(3)
+    for g in kinks.groups:
+        label[g] = g[0]
+    center = np.broadcast_to(np.asarray(prior.location, dtype=float), 3)
+    penalty = KinkedPenalty(
+        kinks.metric, np.full(3, kinks.exponent), kinks.ridge, center, label
+    )
+    beta = rng.normal(size=(6, 3))
+    total = [penalty.value(b) + float(prior.log_prob(b[:, None])) for b in beta]
+    assert_allclose(total, total[0], rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("prior", KINKED, ids=named)
 @pytest.mark.parametrize("step", [0.04, 0.7, 11.0])
-def test_prox_is_the_least_point(prior, step):
-    at = (
-        np.linspace(-4.0, 4.0, 33).repeat(3).reshape(-1, 3, 1)[:, :, 0].T
-    )  # (3, 33): one prior per column, many points
-    found = prior.prox(at, step, 0.8)
-    grid = np.linspace(-6, 6, 40_001)
-    for i in range(3):
-        one = np.stack([np.zeros_like(grid)] * 3)[:, :]
-        one[i] = grid
-        own = _each(prior, i, grid)
-        for j in range(0, at.shape[1], 4):
-            objective = (grid - at[i, j]) ** 2 / (2 * step) - own
-            here = (found[i, j] - at[i, j]) ** 2 / (2 * step) - _each(
-                prior, i, found[i : i + 1, j]
-            )[0]
-            assert here <= objective.min() + 1e-9
-
-
-def _each(prior: Any, i: int, values: Array) -> Array:
-    """-log p of column i at these values, by differences of blocks that are zero elsewhere."""
-    block = np.zeros((len(values), 3, 1))
-    block[:, i, 0] = values
-    return prior.log_prob(block, np.full(len(values), 0.8))
+def test_descent_on_a_diagonal_quadratic_is_the_proximal_map(prior, step):
+    kinks = prior.kinks(3)
+    label = np.arange(3)
+    for g in kinks.groups:
+        label[g] = g[0]
+    center = np.broadcast_to(np.asarray(prior.location, dtype=float), 3)
+    penalty = KinkedPenalty(
+        kinks.metric, np.full(3, kinks.exponent), kinks.ridge, center, label
+    )
+    rng, G = np.random.default_rng(3), np.eye(3) / step
+    for at in 2.0 * rng.normal(size=(30, 3)):
+        u = penalty.sweep(G, at / step, at, 1e-12)
+        value = ((u - at) ** 2).sum() / (2 * step) + penalty.value(u)
+        assert penalty.distance((u - at) / step, u).max() * np.sqrt(step) < 1e-9
+        for scale in (1e-3, 0.1, 1.0):
+            near = u + scale * rng.normal(size=(200, 3)) * (rng.random((200, 3)) < 0.5)
+            near = np.r_[near, [center]]
+            others = [
+                ((v - at) ** 2).sum() / (2 * step) + penalty.value(v) for v in near
+            ]
+            assert value <= min(others) + 1e-9
 
 
 # ---- identities ----------------------------------------------------------------------------------------------------
@@ -628,32 +639,20 @@ def test_paths_refuse_what_has_none():
     ids=named,
 )
 @pytest.mark.parametrize("width", [1, 2])
-def test_compiled_descent_and_descent_by_proximal_maps_agree(prior, width):
-    """Any prior with a proximal map is served; those known to the kernels are served faster, with the same answer."""
+def test_no_point_near_the_minimum_of_the_inner_problem_is_lower(prior, width):
     likelihood = pr.Gaussian() if width == 1 else pr.Categorical()
     search = SearchCoordinates(
         model_for(likelihood, prior, aux=auxiliaries(likelihood))
     )
     x = start_of(search, None)
-    at = search.at(x)
+    at, penalty = search.at(x), search.penalty
     G, c = at.curvature, at.curvature @ x - at.gradient
-    fast = minimise(G, c, search.penalty, x, tol=1e-10)
-    slow = minimise(
-        G, c, Proximal(search.nonsmooth, search.basis.scale, len(x)), x, tol=1e-10
-    )
-    assert max(fast[1], slow[1]) <= 1e-10
-    if (
-        prior.convex or width == 1
-    ):  # blocks of a cusp may end at another of its local modes
-        assert_allclose(fast[0], slow[0], rtol=1e-7, atol=1e-9)
-    for penalty in (
-        search.penalty,
-        Proximal(search.nonsmooth, search.basis.scale, len(x)),
-    ):
-        top = 0.5 * fast[0] @ G @ fast[0] - c @ fast[0] + penalty.value(fast[0])
-        for step in 1e-3 * np.random.default_rng(0).standard_normal((20, len(x))):
-            near = fast[0] + step
-            assert 0.5 * near @ G @ near - c @ near + penalty.value(near) > top
+    least, kkt = minimise(G, c, penalty, x, tol=1e-10)
+    assert kkt <= 1e-10
+    top = 0.5 * least @ G @ least - c @ least + penalty.value(least)
+    for step in 1e-3 * np.random.default_rng(0).standard_normal((20, len(x))):
+        near = least + step
+        assert 0.5 * near @ G @ near - c @ near + penalty.value(near) > top
 
 
 @pytest.mark.parametrize("seed", [77, 111])

@@ -349,10 +349,6 @@ def test_a_group_of_one_column_is_laplace():
     np.testing.assert_allclose(
         one.log_prob(beta, UNIT), lasso.log_prob(beta, UNIT), rtol=1e-13
     )
-    for step in (0.1, 2.0):
-        np.testing.assert_allclose(
-            one.prox(beta[0], step, UNIT), lasso.prox(beta[0], step, UNIT), rtol=1e-12
-        )
     np.testing.assert_allclose(
         one.subgradient(beta[0]), lasso.subgradient(beta[0]), rtol=1e-13
     )
@@ -372,25 +368,6 @@ def test_draws_of_a_group_have_gamma_lengths_and_no_direction(prior):
         towards = (r[:, g] / length[:, None]).mean(0)
         assert np.abs(towards).max() < 5 / np.sqrt(n)
         assert abs(np.corrcoef(length.T)[0, 1]) < 5 / np.sqrt(n)
-
-
-@pytest.mark.parametrize("prior", GROUPED, ids=named)
-@pytest.mark.parametrize("step", [0.04, 0.7, 11.0])
-def test_prox_of_a_group_is_the_least_point(prior, step):
-    """(beta - u) / step is a subgradient at u: D r / |r| off the kink, and D times a point of the unit ball at it."""
-    beta = 2.0 * np.random.default_rng(3).normal(size=(Q, 40))
-    u, centre = prior.prox(beta, step, UNIT), locations(prior)[:, None]
-    s = UNIT * np.broadcast_to(prior.scales, Q)[:, None]
-    v, r = s * (beta - u) / step, (u - centre) / s
-    zeros = 0
-    for g in prior.members(Q):
-        length, there = np.linalg.norm(r[g], axis=0), (u[g] == centre[g]).all(0)
-        assert (np.linalg.norm(v[g][:, there], axis=0) <= 1 + 1e-12).all()
-        np.testing.assert_allclose(
-            v[g][:, ~there], r[g][:, ~there] / length[~there], atol=1e-9
-        )
-        zeros += there.sum()
-    assert zeros > 0 or step < 1.0
 
 
 def test_groups_are_terms_columns_or_places():

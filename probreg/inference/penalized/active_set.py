@@ -14,7 +14,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from probreg.inference.base import Array
-from probreg.inference.penalized.separable import KinkedPenalty
+from probreg.inference.penalized.penalty import KinkedPenalty
 
 _HALVINGS = 20  # largest number of halvings of a step under norms of groups
 _DENSE = 600  # coordinates up to which a singular system is decomposed

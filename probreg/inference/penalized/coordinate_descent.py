@@ -24,6 +24,7 @@ from probreg.inference.base import (
     sigma_note,
     unsupported_kinds,
 )
+from probreg.inference.modes.normal_columns import normal_columns
 from probreg.inference.modes.partialled_out import PartialledOut, WholeGram, partial_out
 from probreg.inference.notes import (
     JOINT_SIGMA,
@@ -33,97 +34,19 @@ from probreg.inference.notes import (
     routine_note,
 )
 from probreg.inference.penalized.active_set import minimise
-from probreg.inference.penalized.group_norms import GroupNorms
-from probreg.inference.penalized.nonsmooth import NonsmoothBlock
+from probreg.inference.penalized.nonsmooth import NonsmoothTerms, smooth_part
+from probreg.inference.penalized.penalty import KinkedPenalty
 from probreg.inference.penalized.proximal_newton import (
     kinked_solution,
     local_notes,
     without_kinks,
 )
-from probreg.inference.penalized.separable import WeightedAbsolute
 from probreg.likelihoods import Gaussian
 from probreg.model.model import Model
 from probreg.priors import ElasticNet, GroupLaplace, Laplace, Normal
 
 _MOST = 60  # maximal number of values of sigma
-
-
-class Weights(NamedTuple):
-    """-log prior over the columns of a PartialledOut, at unit scale: sum a_j |r_j| +
-    l_j r_j^2 / 2, r = beta - center."""
-
-    l1: Array
-    l2: Array
-    center: Array
-    units: Array  # bool: in units of sigma
-    groups: tuple[
-        Array, ...
-    ] = ()  # of several columns: |l1 r| over each replaces its sum of absolute values
-
-    @classmethod
-    def of(cls, model: Model, columns: Array) -> "Weights":
-        joint = model.joint
-        l1, l2, center = (np.zeros(model.shape[0]) for _ in range(3))
-        place = np.zeros(model.shape[0], dtype=int)
-        groups = []
-        place[columns] = np.arange(len(columns))
-        for b in joint.blocks:
-            columns_of_block = list(b.columns)
-            if isinstance(b.prior, Normal):
-                l2[columns_of_block], center[columns_of_block] = (
-                    np.broadcast_to(b.prior.scales**-2.0, len(columns_of_block)),
-                    b.prior.center(len(columns_of_block)),
-                )
-            elif isinstance(b.prior, Laplace | ElasticNet):
-                part = NonsmoothBlock(b.prior, np.array(columns_of_block), 1.0)
-                (
-                    center[columns_of_block],
-                    (l1[columns_of_block], l2[columns_of_block]),
-                ) = part.center, part.weights or (0.0, 0.0)
-            elif isinstance(b.prior, GroupLaplace):
-                center[columns_of_block], l1[columns_of_block] = (
-                    b.prior.location,
-                    1.0 / b.prior.scales,
-                )
-                groups += [
-                    place[columns_of_block][g]
-                    for g in b.prior.members(len(columns_of_block))
-                    if len(g) > 1
-                ]
-        return cls(
-            l1[columns],
-            l2[columns],
-            center[columns],
-            joint.sigma_units[columns],
-            tuple(groups),
-        )
-
-    def at(self, sigma: float, norm: Array) -> WeightedAbsolute | GroupNorms:
-        """sigma^2 times -log prior over delta = norm (beta - center)."""
-        # sigma^2 (a |r| + l r^2 / 2) in raw units; with r / sigma for r it is sigma a
-        # |r| + l r^2 / 2. delta = norm r.
-        l1 = np.where(self.units, sigma, sigma**2) * self.l1
-        l2 = np.where(self.units, 1.0, sigma**2) * self.l2
-        if self.groups:
-            return GroupNorms(
-                self._all_groups, l1 / norm, l2 / norm**2, np.zeros_like(l1)
-            )
-        return WeightedAbsolute(l1 / norm, l2 / norm**2, np.zeros_like(l1))
-
-    @property
-    def _all_groups(self) -> tuple[Array, ...]:
-        """All groups, including those of one column."""
-        alone = np.setdiff1d(np.flatnonzero(self.l1 > 0), np.concatenate(self.groups))
-        return (*self.groups, *alone[:, None])
-
-    def in_units(self, r: Array) -> float:
-        """The l1 sum over columns in units of sigma; a group contributes its norm."""
-        u = self.units
-        if not self.groups:
-            return float(self.l1[u] @ np.abs(r[u]))
-        return float(
-            sum(np.linalg.norm(self.l1[g] * r[g]) for g in self._all_groups if u[g[0]])
-        )
+_ENOUGH = 100  # passes of descent over all rows of G, which cost about as much as the systems of as many coordinates
 
 
 class ModeGivenSigma(NamedTuple):
@@ -142,31 +65,44 @@ class Lasso:
     """A Gaussian model under Laplace, elastic-net, group and normal priors, ready to be solved at any sigma and scale."""
 
     parts: PartialledOut
-    weights: Weights
+    center: Array  # (k,), of beta
+    penalty: KinkedPenalty  # -log prior at unit sigma as a function of r = norm (beta - center)
+    units: Array  # (k,) bool: in units of an unknown sigma
     c: Array  # (k,), at beta = center
     yy: float
 
     @classmethod
     def of(cls, model: Model, parts: PartialledOut | None = None) -> "Lasso":
         parts = partial_out(model) if parts is None else parts
-        weights = Weights.of(model, parts.columns)
-        center = weights.center * parts.norm
-        if not center.any():
-            return cls(parts, weights, parts.c, parts.yy)
-        # About the centre a: c - G a in place of X'y, and |y - X a|^2 = y'y - 2 c'a + a'G a.
-        G = parts.gram.times(center)
-        return cls(
-            parts,
-            weights,
-            parts.c - G,
-            float(parts.yy - 2 * parts.c @ center + center @ G),
+        terms = NonsmoothTerms.of(model)
+        normals = normal_columns(smooth_part(model))
+        assert normals is not None  # checked in `obstacle`
+        all_columns = replace(
+            terms.penalty,
+            ridge=terms.penalty.ridge + normals.at(model.noise()),
+            center=np.zeros(len(normals.sd)),
+        )
+        center = (terms.center + normals.center)[parts.columns]
+        units = terms.in_sigma_units | (normals.relative & model.noise_unknown)
+        penalty = all_columns.among(parts.columns).on_scaled(parts.norm)
+        # About the center a: c - G a in place of X'y, and |y - X a|^2 = y'y - 2 c'a + a'G a.
+        a = center * parts.norm
+        Ga = parts.gram.times(a)
+        yy = float(parts.yy - 2 * parts.c @ a + a @ Ga)
+        return cls(parts, center, penalty, units[parts.columns], parts.c - Ga, yy)
+
+    def penalty_at(self, sigma: float) -> KinkedPenalty:
+        """sigma^2 times -log prior."""
+        # With r / sigma for r, sigma^2 (a |r| + l r^2 / 2) is sigma a |r| + l r^2 / 2.
+        return replace(
+            self.penalty,
+            metric=np.where(self.units, sigma, sigma**2) * self.penalty.metric,
+            ridge=np.where(self.units, 1.0, sigma**2) * self.penalty.ridge,
         )
 
     def beta(self, r: Array) -> Array:
         """(p, 1)"""
-        b = np.where(
-            r == 0.0, self.weights.center, self.weights.center + r / self.parts.norm
-        )
+        b = np.where(r == 0.0, self.center, self.center + r / self.parts.norm)
         return self.parts.beta(b)[:, None]
 
     def start(self) -> ModeGivenSigma:
@@ -180,31 +116,26 @@ class Lasso:
         columns that may enter."""
         r = start.r
         g = start.gradient
-        penalty = self.weights.at(sigma, self.parts.norm)
+        penalty = self.penalty_at(sigma)
         gram = self.parts.gram
         curvature = np.sqrt(1.0 + penalty.ridge) * sigma
-        tol = max(
-            tol, 1e-13 * float(np.sqrt(self.yy)) / sigma
-        )  # the effect of rounding of the residuals
-        if hint is None:
-            work = ~penalty.at_kink(r)
-        else:
-            work = ~penalty.at_kink(r) | penalty.whole(hint)
+        # the effect of rounding of the residuals
+        tol = max(tol, 1e-13 * float(np.sqrt(self.yy)) / sigma)
+        work = ~penalty.at_kink(r)
+        if hint is not None:
+            work = work | penalty.whole(hint)
         best: ModeGivenSigma | None = None
         # If all of G is available, descent updates the correlations of all columns, and
         # needs no submatrix of G. Linear systems
         # solve for columns on which it is slow.
-        quick = isinstance(gram, WholeGram) and isinstance(penalty, WeightedAbsolute)
+        quick = isinstance(gram, WholeGram) and not penalty.groups
         for rounds in range(1, 101):
             J = np.flatnonzero(work)
             r = r.copy()
-            q = g.copy()
-            if (
-                quick
-                and isinstance(gram, WholeGram)
-                and isinstance(penalty, WeightedAbsolute)
-            ):
-                quick = penalty.descend(gram.G, q, r, J, 0.5 * tol * sigma)
+            if quick and isinstance(gram, WholeGram):
+                quick = penalty.descend(
+                    gram.G, g.copy(), r, J, _ENOUGH, 0.5 * tol * sigma
+                )
             if len(J) and not quick:
                 r[J] = minimise(
                     gram.among(J),
@@ -238,19 +169,17 @@ class Lasso:
     def sigma_equation(self, mode: ModeGivenSigma) -> tuple[float, float, float]:
         """Return N, A and B: over u = log sigma the negative log posterior is N u + A
         e^-2u / 2 + B e^-u - log p(sigma) - u."""
-        u = self.weights.units
-        w = self.weights
-        r = mode.r / self.parts.norm
+        penalty = self.penalty.among(np.flatnonzero(self.units))
+        r = mode.r[self.units]
+        squares = float(penalty.ridge @ (r * r))
         return (
-            self.parts.weight + float(u.sum()),
-            mode.rss + float(w.l2[u] @ r[u] ** 2),
-            w.in_units(r),
+            self.parts.weight + len(r),
+            mode.rss + squares,
+            penalty.value(r) - 0.5 * squares,
         )
 
 
-def _gap(
-    penalty: WeightedAbsolute | GroupNorms, r: Array, g: Array, rss: float
-) -> float:
+def _gap(penalty: KinkedPenalty, r: Array, g: Array, rss: float) -> float:
     """Return the duality gap of ||y - X r||^2 / 2 + R(r), with the residual scaled
     until it is feasible.
 
@@ -419,10 +348,7 @@ class CoordinateDescent(Method):
         )
         if reason:
             return reason
-        if any(
-            isinstance(b.prior, Normal) and b.prior.precision_matrix is not None
-            for b in model.joint.blocks
-        ):
+        if normal_columns(smooth_part(model)) is None:
             return f"{self.name} needs normal priors of independent coefficients; with a precision matrix use proximal_newton"
         return None
 
@@ -449,7 +375,7 @@ def solution_of(
         "steps": float(joint.given.rounds),
     }
     has_raw_units = (
-        bool(model.unknown) and not lasso.weights.units[lasso.weights.l1 > 0].all()
+        bool(model.unknown) and not lasso.units[lasso.penalty.has_kink].all()
     )
     notes = (
         *sigma_note(model, JOINT_SIGMA),

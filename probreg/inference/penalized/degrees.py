@@ -17,7 +17,6 @@ from scipy.linalg import cho_solve
 from probreg.data import Block
 from probreg.data.rows import times_weights
 from probreg.inference.base import Array, Draws
-from probreg.inference.penalized.group_norms import GroupNorms
 from probreg.inference.penalized.nonsmooth import NonsmoothTerms, smooth_part
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import Model
@@ -47,15 +46,10 @@ def degrees_by_coefficient(model: Model, beta: Array, **aux: float) -> Array:
     m = nonsmooth.shape[1]
     values = {**model.fixed, **aux}
     free = ~nonsmooth.at(nonsmooth.phi(beta, model.likelihood.noise(values)))
-    weights = nonsmooth.weights
+    penalty = nonsmooth.penalty
     flat = ~model.joint.informative
-    plain = (
-        weights is not None
-        and not weights[1].any()
-        and (nonsmooth.kinked | flat).all()
-        and flat.sum() < 2
-    )
-    if plain and nonsmooth.contrast is None:
+    straight = penalty.corners & (penalty.exponent == 1) & (penalty.ridge == 0)
+    if (straight | flat).all() and flat.sum() < 2 and nonsmooth.contrast is None:
         # P = 0 off the kinks: tr HH^-1 is their number   (Zou, Hastie & Tibshirani
         # 2007).
         return free.astype(float)
@@ -252,16 +246,11 @@ def smooth_prior_curvature(model: Model, beta: Array, **aux: float) -> Array:
     sigma = model.noise(aux)
     # beta = location + sigma (phi - location): d^2/d beta^2 = sigma^-2 d^2/d phi^2.
     unit = np.repeat(np.where(nonsmooth.in_sigma_units, sigma, 1.0), nonsmooth.shape[1])
-    phi = nonsmooth.phi(beta, sigma)
-    if not nonsmooth.has_groups:
-        smooth = nonsmooth.between_scores(
-            smooth_part(model).joint.curvature(beta, sigma)
-        )
-        return smooth + np.diag(nonsmooth.hessian(phi).ravel() / unit**2)
-    penalty = GroupNorms.of(nonsmooth, np.ones(len(beta)), beta.size)
-    free = np.flatnonzero(~penalty.at_kink(phi.ravel()))
-    P = smooth_part(model).joint.curvature(beta, sigma)
-    curvature = penalty.curvature_among(phi.ravel(), free)
+    phi = nonsmooth.phi(beta, sigma).ravel()
+    P = nonsmooth.between_scores(smooth_part(model).joint.curvature(beta, sigma))
+    penalty = nonsmooth.penalty.repeated(nonsmooth.shape[1])
+    free = np.flatnonzero(~penalty.at_kink(phi))
+    curvature = penalty.curvature_among(phi, free)
     if curvature is not None:
         P[np.ix_(free, free)] += curvature / np.outer(unit[free], unit[free])
     return P

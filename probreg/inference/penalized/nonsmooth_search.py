@@ -18,26 +18,20 @@ from probreg.data import Frame
 from probreg.data.rows import minus_offset, times_weights
 from probreg.errors import DataError
 from probreg.inference.base import Array, Status
-from probreg.inference.modes.newton import find_mode
+from probreg.inference.modes.newton import check_start, find_mode, rough_log_aux
 from probreg.inference.penalized.active_set import kkt_distance, minimise
-from probreg.inference.penalized.group_norms import GroupNorms
 from probreg.inference.penalized.nonsmooth import (
     NonsmoothTerms,
     separable_basis,
     smooth_part,
 )
-from probreg.inference.penalized.separable import (
-    KinkedPenalty,
-    Powers,
-    Proximal,
-    WeightedAbsolute,
-)
+from probreg.inference.penalized.penalty import KinkedPenalty
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import Model
 from probreg.numerics.frame import map_of_columns
 from probreg.numerics.halving import halvings
 from probreg.numerics.linalg import one_blas_thread
-from probreg.priors import ExponentialPower, GroupedPrior, Normal, Prior, ProximalPrior
+from probreg.priors import ExponentialPower, Normal, ProximalPrior
 from probreg.priors.joint import BlockPrior, mapping_of
 
 
@@ -75,30 +69,8 @@ class SearchCoordinates:
 
     @cached_property
     def penalty(self) -> KinkedPenalty:
-        weights = self.nonsmooth.weights
-        powers = self.nonsmooth.powers
-        m = self.shape[1]
-        scale = self.basis.scale
-        size = self._k + len(self.model.unknown)
-
-        def expand(values: Array, fill: float = 0.0) -> Array:
-            return np.r_[np.repeat(values, m), np.full(len(self.model.unknown), fill)]
-
-        center = expand(self.nonsmooth.center * scale)
-        # gamma_j = scale_j beta_j: weights of |beta_j| are divided by scale_j, of beta_j^2 by scale_j^2, of |beta_j|^e
-        # by scale_j^e.
-        if weights is not None:
-            return WeightedAbsolute(
-                expand(weights[0] / scale), expand(weights[1] / scale**2), center
-            )
-        if powers is not None:
-            w, e, ridge = powers
-            return Powers(
-                expand(w / scale**e), expand(e, 1.0), expand(ridge / scale**2), center
-            )
-        if self.nonsmooth.has_groups:
-            return GroupNorms.of(self.nonsmooth, scale, size)
-        return Proximal(self.nonsmooth, scale, size)
+        of_columns = self.nonsmooth.penalty.on_scaled(self.basis.scale)
+        return of_columns.repeated(self.shape[1], extra=len(self.model.unknown))
 
     def units(self, x: Array) -> Array:
         """(p, 1), sigma^s."""
@@ -256,23 +228,12 @@ def start_of(
             f"the mode needs sums over the rows, and {model.design.rows_needed}"
         )
     if start is not None:
-        beta = np.asarray(start)
-        if beta.shape != model.shape:
-            raise DataError(
-                f"start has shape {beta.shape}; this model has coefficients of shape {model.shape}"
-            )
-        return search.x(beta, _rough_aux(model))
+        return search.x(check_start(model, start), rough_log_aux(model))
     if not search.nonsmooth.convex:
         smooth = with_normal_priors(model)
         mode = find_mode(smooth)
         return search.x(smooth.design.frame.T @ mode.gamma, mode.log_aux)
     return _rough_start(search)
-
-
-def _rough_aux(model: Model) -> Array:
-    assert isinstance(model.likelihood, SmoothLikelihood)
-    aux = model.likelihood.initial_eta(model.design.sample.observed)[1]
-    return np.log([aux[a] for a in model.unknown])
 
 
 def _rough_start(search: SearchCoordinates) -> Array:
@@ -283,7 +244,7 @@ def _rough_start(search: SearchCoordinates) -> Array:
     assert isinstance(model.likelihood, SmoothLikelihood)
     x = search.x(
         np.repeat(search.nonsmooth.center[:, None], model.shape[1], 1),
-        _rough_aux(model),
+        rough_log_aux(model),
     )
     x[: search._k] = search.penalty.center[: search._k]
     eta, aux = model.likelihood.initial_eta(design.observed)
@@ -330,21 +291,15 @@ def with_normal_priors(model: Model) -> Model:
     return model.with_prior(mapping_of(blocks, model.design.columns))
 
 
-def entry_sd(prior: Prior, q: int) -> Array:
+def entry_sd(prior: ProximalPrior, q: int) -> Array:
     """Return the standard deviation (q,) of each entry in its scales; for an elastic
     net, of the Laplace prior of its scale."""
-    if isinstance(prior, GroupedPrior):
-        sd = np.empty(q)
-        for g in prior.members(q):
-            # |r_g| ~ Gamma(d, 1): E r_j^2 = d (d + 1) / d.
-            sd[g] = np.sqrt(len(g) + 1.0)
-        return sd
-    if isinstance(prior, ExponentialPower):
-        power = prior.q
-    else:
-        power = 1.0
-    # sd of p(r) proportional to exp(-|r|^q): (Gamma(3/q) / Gamma(1/q))^(1/2).
-    return np.full(q, np.exp(0.5 * (gammaln(3.0 / power) - gammaln(1.0 / power))))
+    power = prior.q if isinstance(prior, ExponentialPower) else 1.0
+    d = np.ones(q)
+    for g in prior.kinks(q).groups:
+        d[g] = len(g)
+    # p(r) proportional to exp(-|r|^q) of d entries: E |r|^2 = Gamma((d + 2) / q) / Gamma(d / q).
+    return np.exp(0.5 * (gammaln((d + 2.0) / power) - gammaln(d / power))) / np.sqrt(d)
 
 
 @one_blas_thread()

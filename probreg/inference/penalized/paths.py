@@ -112,19 +112,24 @@ def lasso_steps(model: Model, scales: Iterable[float], tol: float) -> list[Step]
     # correlations with the residuals, and the penalty
     previous: tuple[Array, Any] | None = None
     for s in scales:
-        w = base.weights
-        lasso = replace(base, weights=w._replace(l1=w.l1 / s, l2=w.l2 / s**2))
+        at_unit = base.penalty
+        lasso = replace(
+            base,
+            penalty=replace(
+                at_unit, metric=at_unit.metric / s, ridge=at_unit.ridge / s**2
+            ),
+        )
         if sigma is not None:
             sigma_now = sigma
         else:
             sigma_now = model.noise(default=float(np.sqrt(base.yy / base.parts.weight)))
-        penalty = lasso.weights.at(sigma_now, base.parts.norm)
+        penalty = lasso.penalty_at(sigma_now)
         hint = penalty.may_enter(*((base.c, penalty) if previous is None else previous))
         with one_blas_thread():
             joint = solve_joint(lasso, model, start, sigma=sigma, tol=tol, hint=hint)
         start = joint.given
         sigma = joint.sigma if model.unknown else None
-        previous = joint.given.gradient, lasso.weights.at(joint.sigma, base.parts.norm)
+        previous = joint.given.gradient, lasso.penalty_at(joint.sigma)
         if sigma is None:
             aux = {}
         else:
@@ -163,7 +168,7 @@ def _degrees(lasso: Lasso, joint: Joint) -> float:
     """Return trace(G (G + P)^-1) over the coefficients off their kinks, P the curvature
     of the penalty there, plus the flat columns."""
     parts: PartialledOut = lasso.parts
-    penalty = lasso.weights.at(joint.sigma, parts.norm)
+    penalty = lasso.penalty_at(joint.sigma)
     r = joint.given.r
     free = np.flatnonzero(~penalty.at_kink(r))
     P = penalty.curvature_among(r, free)
@@ -440,8 +445,8 @@ def default_scales(model: Model, n: int = 100) -> Array:
     array([  0.5     ,  15.811388, 500.      ])
     """
     _check_scales(model, 1.0)
-    nonsmooth = NonsmoothTerms.of(model)
-    if nonsmooth.norms is not None and nonsmooth.norms.groups:
+    penalty = NonsmoothTerms.of(model).penalty
+    if penalty.has_kink.any() and (penalty.exponent == 1).all():
         low = _first_scale(model)
         return (
             low * (1.0 - 1e-9) * np.logspace(0.0, _DECADES, n)
@@ -459,8 +464,8 @@ def _first_scale(model: Model) -> float:
     scale = 1e-9
     walk = _walk(model)
     nonsmooth = NonsmoothTerms.of(model)
-    norms = nonsmooth.norms
-    assert norms is not None
+    m = nonsmooth.shape[1]
+    penalty = nonsmooth.penalty.repeated(m)
     for _ in range(20):
         step = walk(model, np.array([scale]), 1e-8)[0]
         slope = _slopes(model, step).reshape(model.shape)
@@ -474,11 +479,10 @@ def _first_scale(model: Model) -> float:
                 ]
             )
         # beta_g leaves its kink where |D_g^-1 d log p / d beta_g| = 1 / s, D_g its metric at scale 1.
-        lengths = [
-            np.linalg.norm(slope[g] / norms.metric[g, None], axis=0).max()
-            for g in norms.groups
-        ]
-        new = 1.0 / max(*lengths, float(np.finfo(float).tiny))
+        new = 1.0 / max(
+            float(penalty.norm(penalty.in_metric(slope.ravel())).max()),
+            float(np.finfo(float).tiny),
+        )
         if abs(new - scale) <= 1e-10 * new:
             break
         scale = new

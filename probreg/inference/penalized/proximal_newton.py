@@ -36,11 +36,7 @@ from probreg.inference.notes import (
     important_note,
     routine_note,
 )
-from probreg.inference.penalized.nonsmooth import (
-    NonsmoothTerms,
-    has_nonsmooth_terms,
-    no_errors,
-)
+from probreg.inference.penalized.nonsmooth import has_nonsmooth_terms, no_errors
 from probreg.inference.penalized.nonsmooth_search import (
     SearchCoordinates,
     minimise_nonsmooth,
@@ -99,14 +95,7 @@ class ProximalNewton(Method):
             unsupported_kinds(self, model)
             or without_kinks(self, model)
             or bounded_aux(self, model)
-            or self._group_obstacle(model)
         )
-
-    def _group_obstacle(self, model: Model) -> str | None:
-        nonsmooth = NonsmoothTerms.of(model)
-        if not nonsmooth.has_groups or nonsmooth.norms is not None:
-            return None
-        return f"{self.name} supports a group prior together with Laplace, elastic-net and smooth priors, not with a bridge of another power"
 
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
         search = SearchCoordinates(model)
