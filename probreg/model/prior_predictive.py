@@ -21,7 +21,7 @@ from probreg.likelihoods import (
 )
 from probreg.model.pymc_graph import hyper_names
 from probreg.priors import AuxPrior, JointPrior
-from probreg.priors.marginal import of_coefficient
+from probreg.priors.marginal import size_quantiles
 from probreg.system.terminal import clean_lines, truncate_lines
 from probreg.tables.notebook import notebook_html
 
@@ -282,16 +282,13 @@ def _moves(
             if j == design.intercept:
                 continue
             unit = 1.0 if in_units or sigma is None else sigma
-            if likelihood.width == 1:
-                distribution = of_coefficient(b.prior, i, q, unit)
-            else:
-                distribution = None
-            if distribution is not None:
-                sizes = (
-                    float(spread[j]) * distribution.size_quantile(v)
-                    for v in (0.5, prob)
-                )
-                steps = np.array([[s] for s in sizes])
+            sizes = None
+            if likelihood.width == 1 and not (
+                b.prior.sigma_units and isinstance(unit, AuxPrior)
+            ):
+                sizes = size_quantiles(b.prior, i, q, unit, (0.5, prob))
+            if sizes is not None:
+                steps = spread[j] * sizes[:, None]
                 error = 0.0
                 draws = 0
             else:
@@ -303,7 +300,7 @@ def _moves(
             size, says = _effect(
                 likelihood, steps, design.response, " sigma" if in_units else ""
             )
-            if distribution is None:
+            if sizes is None:
                 size, error = _median_and_quantile(size, prob)
             effects.append(
                 _move(

@@ -53,6 +53,13 @@ class AbsoluteAndSquare(ProximalLocationScale):
     def standard_kinks(self) -> tuple[float, float, float]:
         return self.ratio, 1.0 - self.ratio, 1.0
 
+    def standard_tail(self, r: float) -> float:
+        if self.ratio == 1.0:
+            return 0.5 * np.exp(-r)
+        tau = (1.0 - self.ratio) ** -0.5
+        shift = self.ratio * tau
+        return 0.5 * np.exp(log_ndtr(-r / tau - shift) - log_ndtr(-shift))
+
     def standard_subgradient(self, r: Array) -> tuple[Array, Array]:
         pull = (1.0 - self.ratio) * r
         return pull + self.ratio * np.where(

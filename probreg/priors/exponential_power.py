@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from probreg.arguments.scalars import Flag, Number
-from probreg.numerics.special import gammaln
+from probreg.numerics.special import gammaincc, gammaln
 from probreg.priors.base import PRIORS, Array, Penalty, PerColumn, Scale
 from probreg.priors.location_scale import ProximalLocationScale
 
@@ -76,6 +76,10 @@ class ExponentialPower(ProximalLocationScale):
         if self.q == 2.0:
             return 0.0, 2.0, 1.0
         return 1.0, 0.0, self.q
+
+    def standard_tail(self, r: float) -> float:
+        # |r|^q ~ Gamma(1/q, 1).
+        return 0.5 * gammaincc(1.0 / self.q, r**self.q)
 
     def standard_subgradient(self, r: Array) -> tuple[Array, Array]:
         with np.errstate(divide="ignore", invalid="ignore"):

@@ -217,6 +217,10 @@ class LocationScale(AffinePrior):
     def standard_log_prob(self, r: Array) -> Array:
         """log density of the standardised entry, elementwise."""
 
+    def standard_tail(self, r: float) -> float | None:
+        """P(R > r) of the standardised entry at r >= 0; None if there is no formula."""
+        return None
+
     def log_prob(self, beta: Array, unit: Array | float = 1.0) -> Array:
         # log p(beta) = sum_j [log f(r_j) - log s_j], r_j = (beta_j - location_j) / s_j.
         r, log_s = self.standardise(beta, unit)

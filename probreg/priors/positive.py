@@ -76,9 +76,17 @@ class AuxPrior(NamedSettings, ABC):
     def sample(self, rng: np.random.Generator, size: int) -> Array:
         """Draws (size,). DataError for an improper prior."""
 
-    @abstractmethod
     def pymc(self, name: str, dims: tuple[str, ...] | None = None) -> Any:
         """The named variable in the PyMC model that is open, one of each entry of its dims."""
+        import pymc as pm
+
+        kind, parameters = self.in_pymc
+        return getattr(pm, kind)(name, dims=dims, **parameters)
+
+    @property
+    def in_pymc(self) -> tuple[str, dict[str, float]]:
+        """The name of PyMC's distribution and its parameters, where it has one."""
+        raise NotImplementedError
 
     def start(self, name: str, v: float) -> dict[str, float]:
         """The values of PyMC's variables at which the named one is v."""
@@ -170,38 +178,16 @@ class HalfNormal(AuxPrior):
     def sample(self, rng: np.random.Generator, size: int) -> Array:
         return np.abs(rng.normal(0.0, self.scale, size))
 
-    def pymc(self, name: str, dims: tuple[str, ...] | None = None) -> Any:
-        import pymc as pm
+    @property
+    def in_pymc(self) -> tuple[str, dict[str, float]]:
+        return "HalfNormal", {"sigma": self.scale}
 
-        return pm.HalfNormal(name, self.scale, dims=dims)
 
+class _HalfT(AuxPrior):
+    """v = scale |t|, t Student-t on nu degrees of freedom."""
 
-@AUX_PRIORS.register
-@dataclass(frozen=True)
-class HalfStudentT(AuxPrior):
-    """The half-t prior v = scale |t| with t Student-t on nu degrees of freedom.
-
-    Parameters
-    ----------
-    scale : float
-        Positive, in units of the parameter.
-    nu : float
-        Degrees of freedom, positive.
-
-    References
-    ----------
-    Gelman 2006.
-
-    Examples
-    --------
-    >>> float(HalfStudentT(2.0, nu=1.0).log_prob(np.array(0.0)).round(6))
-    -1.14473
-    """
-
-    scale: Positive = 1.0
-    _: KW_ONLY
-    nu: Positive = 3.0
-    name = "half_student"
+    scale: float
+    nu: float
 
     def log_prob(self, v: Array) -> Array:
         nu = self.nu
@@ -228,15 +214,42 @@ class HalfStudentT(AuxPrior):
     def sample(self, rng: np.random.Generator, size: int) -> Array:
         return self.scale * np.abs(rng.standard_t(self.nu, size))
 
-    def pymc(self, name: str, dims: tuple[str, ...] | None = None) -> Any:
-        import pymc as pm
-
-        return pm.HalfStudentT(name, nu=self.nu, sigma=self.scale, dims=dims)
+    @property
+    def in_pymc(self) -> tuple[str, dict[str, float]]:
+        return "HalfStudentT", {"nu": self.nu, "sigma": self.scale}
 
 
 @AUX_PRIORS.register
 @dataclass(frozen=True)
-class HalfCauchy(AuxPrior):
+class HalfStudentT(_HalfT):
+    """The half-t prior v = scale |t| with t Student-t on nu degrees of freedom.
+
+    Parameters
+    ----------
+    scale : float
+        Positive, in units of the parameter.
+    nu : float
+        Degrees of freedom, positive.
+
+    References
+    ----------
+    Gelman 2006.
+
+    Examples
+    --------
+    >>> float(HalfStudentT(2.0, nu=1.0).log_prob(np.array(0.0)).round(6))
+    -1.14473
+    """
+
+    scale: Positive = 1.0
+    _: KW_ONLY
+    nu: Positive = 3.0
+    name = "half_student"
+
+
+@AUX_PRIORS.register
+@dataclass(frozen=True)
+class HalfCauchy(_HalfT):
     """The half-Cauchy prior v = scale |Cauchy|, the half-t with one degree of freedom.
 
     Parameters
@@ -252,20 +265,11 @@ class HalfCauchy(AuxPrior):
 
     scale: Positive = 1.0
     name = "half_cauchy"
+    nu = 1.0
 
-    def log_prob(self, v: Array) -> Array:
-        return HalfStudentT(self.scale, nu=1.0).log_prob(v)
-
-    def slopes(self, v: float) -> tuple[float, float]:
-        return HalfStudentT(self.scale, nu=1.0).slopes(v)
-
-    def sample(self, rng: np.random.Generator, size: int) -> Array:
-        return HalfStudentT(self.scale, nu=1.0).sample(rng, size)
-
-    def pymc(self, name: str, dims: tuple[str, ...] | None = None) -> Any:
-        import pymc as pm
-
-        return pm.HalfCauchy(name, self.scale, dims=dims)
+    @property
+    def in_pymc(self) -> tuple[str, dict[str, float]]:
+        return "HalfCauchy", {"beta": self.scale}
 
 
 @AUX_PRIORS.register
@@ -301,10 +305,9 @@ class Exponential(AuxPrior):
     def sample(self, rng: np.random.Generator, size: int) -> Array:
         return rng.exponential(self.scale, size)
 
-    def pymc(self, name: str, dims: tuple[str, ...] | None = None) -> Any:
-        import pymc as pm
-
-        return pm.Exponential(name, scale=self.scale, dims=dims)
+    @property
+    def in_pymc(self) -> tuple[str, dict[str, float]]:
+        return "Exponential", {"scale": self.scale}
 
 
 @AUX_PRIORS.register
@@ -485,7 +488,6 @@ class LogNormal(AuxPrior):
     def sample(self, rng: np.random.Generator, size: int) -> Array:
         return rng.lognormal(self.location, self.scale, size)
 
-    def pymc(self, name: str, dims: tuple[str, ...] | None = None) -> Any:
-        import pymc as pm
-
-        return pm.LogNormal(name, mu=self.location, sigma=self.scale, dims=dims)
+    @property
+    def in_pymc(self) -> tuple[str, dict[str, float]]:
+        return "LogNormal", {"mu": self.location, "sigma": self.scale}

@@ -8,7 +8,7 @@ import numpy as np
 
 from probreg.arguments.scalars import Flag, Positive
 from probreg.numerics.compiled.density import CompiledDensity
-from probreg.numerics.special import gammaln
+from probreg.numerics.special import gammaln, stdtr
 from probreg.priors.base import PRIORS, Array, Penalty, PerColumn, Scale
 from probreg.priors.location_scale import SmoothLocationScale, common_scale
 
@@ -50,6 +50,9 @@ class _Student(SmoothLocationScale):
         return -(nu + 1) * r / (nu + r * r), -(nu + 1) * (nu - r * r) / (
             nu + r * r
         ) ** 2
+
+    def standard_tail(self, r: float) -> float:
+        return stdtr(self.nu, -r)
 
     def standard_sample(
         self, rng: np.random.Generator, shape: tuple[int, ...]

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.integrate import quad
 
 import probreg as pr
 from tests.properties.texts import unfolded
@@ -194,13 +195,10 @@ def test_an_offset_moves_the_predictor_of_every_draw(likelihood):
 KNOWN = {  # prior, and the distribution of |w| by scipy
     "laplace": (pr.Laplace(0.4), stats.expon(scale=0.4)),
     "cauchy": (pr.priors.Cauchy(0.4), stats.halfcauchy(scale=0.4)),
-    "student": (pr.priors.StudentT(0.4, nu=3.0), stats.foldnorm),
+    "student": (pr.priors.StudentT(0.4, nu=3.0), None),
     "bridge": (pr.priors.ExponentialPower(0.4, q=0.5), stats.gennorm(0.5, scale=0.4)),
     "located": (pr.Normal(0.4, location=0.9), stats.foldnorm(0.9 / 0.4, scale=0.4)),
-    # a normal of which the squared scale is inverse gamma is Student's t
-    "unknown": (pr.Normal(pr.priors.InverseGamma(1.5, 1.5 * 0.16)), stats.foldnorm),
-    # in units of a sigma with sigma^2 inverse gamma, likewise
-    "units": (pr.Normal(0.8, sigma_units=True), stats.foldnorm),
+    "net": (pr.priors.ElasticNet(0.4, ratio=0.0), stats.foldnorm(0.0, scale=0.4)),
     "correlated": (
         pr.Normal(precision_matrix=((8.0, 3.0), (3.0, 4.0))),
         stats.foldnorm(0.0, scale=(4 / 23) ** 0.5),
@@ -211,20 +209,15 @@ KNOWN = {  # prior, and the distribution of |w| by scipy
 @pytest.mark.parametrize("name", KNOWN)
 def test_what_a_prior_says_in_outcome_units_is_its_quantile(name):
     prior, law = KNOWN[name]
-    aux = (
-        {"sigma": pr.priors.InverseGamma(1.5, 1.5 * 0.25)}
-        if name == "units"
-        else {"sigma": 1.0}
-    )
     m = model(
         X @ [1.0, 0.2],
         "gaussian",
         {("a", "b"): prior, "Intercept": pr.Normal(1.0)},
-        aux=aux,
+        aux={"sigma": 1.0},
     )
     for prob in (0.5, 0.95, 0.999):
         found = m.prior_predictive(2, prob=prob).moves[0]
-        if law is stats.foldnorm:  # t with 3 degrees of freedom, of scale 0.4 each
+        if law is None:  # t with 3 degrees of freedom, of scale 0.4 each
             exact = [stats.t(3, scale=0.4).ppf((1 + v) / 2) for v in (0.5, prob)]
         else:
             half = name == "bridge"
@@ -236,24 +229,33 @@ def test_what_a_prior_says_in_outcome_units_is_its_quantile(name):
         assert "draws" not in found.sentence
 
 
-@pytest.mark.slow
-def test_priors_of_three_levels_are_integrated_too():
-    """The horseshoe's two and the coefficient's own: by 200,000 draws within five of their standard errors."""
-    prior = pr.priors.Horseshoe(0.3)
-    m = model(RNG.normal(size=50), "gaussian", prior, aux={"sigma": 0.7})
-    found = m.prior_predictive(2).moves[0]
-    block = m.joint.blocks[-1].prior
-    unit = 0.7 if block.sigma_units else 1.0
-    w = (
-        np.abs(block.sample(np.random.default_rng(1), (200_000, 2, 1), unit)[:, 0, 0])
-        * found.sd
-    )
-    below = np.mean(w <= found.most)
-    assert below == pytest.approx(0.95, abs=5 * np.sqrt(0.95 * 0.05 / 200_000))
-    assert np.mean(w <= found.typical) == pytest.approx(
-        0.5, abs=5 * np.sqrt(0.25 / 200_000)
-    )
-    assert found.error == 0.0
+TAILS = [
+    pr.Laplace(),
+    pr.priors.ElasticNet(ratio=0.6),
+    pr.priors.ExponentialPower(q=1.4),
+    pr.priors.StudentT(nu=2.5),
+]
+
+
+@pytest.mark.parametrize("prior", TAILS, ids=lambda p: p.name)
+def test_a_tail_is_the_integral_of_the_density(prior):
+    density = lambda r: np.exp(prior.standard_log_prob(r))
+    assert prior.standard_tail(0.7) == pytest.approx(quad(density, 0.7, np.inf)[0])
+
+
+@pytest.mark.parametrize("unknown", ["scale", "sigma"])
+def test_an_unknown_scale_is_drawn(unknown):
+    """A normal of which the squared scale is inverse gamma is Student's t."""
+    if unknown == "scale":
+        prior = pr.Normal(pr.priors.InverseGamma(1.5, 1.5 * 0.16))
+    else:
+        prior = pr.Normal(0.8, sigma_units=True)
+    aux = {"sigma": pr.priors.InverseGamma(1.5, 1.5 * 0.25)}
+    found = model(X @ [1.0, 0.2], "gaussian", prior, aux=aux).prior_predictive(20_000)
+    move = found.moves[0]
+    exact = stats.t(3, scale=0.4).ppf(0.975) * move.sd
+    assert move.most == pytest.approx(exact, abs=5 * move.error)
+    assert 0 < move.error < 0.1 * exact
 
 
 def test_the_error_of_draws_is_that_of_their_quantile():
