@@ -66,11 +66,6 @@ def interpolated():
     return Model.from_formula("y ~ gp(x, length=1.0)", data, prior={"gp(x)": Flat()})
 
 
-def beside_itself():
-    X, y, _ = clean("gaussian")
-    return Model.from_formula("y ~ b + s(b) + a", {"y": y, "a": X[:, 0], "b": X[:, 1]})
-
-
 def few_groups():
     data = {
         "y": np.cos(np.arange(12.0)),
@@ -158,7 +153,6 @@ BROKEN = [
     ("rows", dropped, Verdict.NOTE, ()),
     ("response", lambda: model(*clean(), likelihood="gaussian"), Verdict.WARNING, ()),
     ("response", lambda: model(*clean(), likelihood="student"), Verdict.WARNING, ()),
-    ("same_line", beside_itself, Verdict.PROBLEM, ("b",)),
     (
         "collinearity",
         lambda: with_column(X0[:, 0] + 0.1 * np.cos(np.arange(N))),

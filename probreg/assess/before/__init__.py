@@ -18,7 +18,6 @@ from probreg.assess.before.processes import ProcessCheck as ProcessCheck
 from probreg.assess.before.rank import RankCheck as RankCheck
 from probreg.assess.before.response import ResponseCheck as ResponseCheck
 from probreg.assess.before.rows import RowsCheck as RowsCheck
-from probreg.assess.before.same_line import SameLineCheck as SameLineCheck
 from probreg.assess.before.scale import ScaleCheck as ScaleCheck
 from probreg.assess.before.separation import SeparationCheck as SeparationCheck
 from probreg.assess.before.term_columns import terms as terms
