@@ -247,13 +247,9 @@ def test_predictive_checks_of_two_outcomes():
     )
     assert not odd(fit(draw(x), x))
     assert "misfit of rates by fitted decile" in odd(fit(draw(3 * x**2 + x - 3), x))
-    blocks = np.repeat(rng.integers(0, 2, 20), 10)
-    assert odd(fit(blocks, rng.normal(size=200))) >= {
-        "number of runs, in the order of rows"
-    }
 
 
-def test_runs_are_not_looked_at_where_rows_have_no_order():
+def test_predictive_checks_of_two_outcomes_with_frequencies():
     x, y, w = (
         np.repeat([[0.0], [1.0], [2.0], [3.0]], 2, 0),
         [1, 0] * 4,

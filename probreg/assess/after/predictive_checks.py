@@ -68,14 +68,10 @@ def predictive_checks(fit: Fit) -> list[PredictiveCheck]:
     ]
 
 
-def _select_statistics(fit: Fit) -> list[Statistic]:
-    """Return the test statistics for this fit; statistics of the row order only if rows have no frequencies and no
-    repeats."""
-    design = fit.model.design
-    candidates = statistics(
-        fit.model.likelihood, _eta(_observations(fit), fit.solution.beta)
-    )
-    return [s for s in candidates if design.weights is None or not s.ordered]
+def _select_statistics(fit: Fit) -> tuple[Statistic, ...]:
+    """Return the test statistics for this fit."""
+    eta = _eta(_observations(fit), fit.solution.beta)
+    return statistics(fit.model.likelihood, eta)
 
 
 def _observations(fit: Fit) -> Design:

@@ -26,7 +26,6 @@ Array = np.ndarray
 Aux = Mapping[str, Any]
 _GROUPS = 10
 _NONLINEAR = "add nonlinear effects or an interaction"
-_DEPENDENT = "rows depend on their neighbours: add a term for time or group"
 _RATES = "use a weaker prior, or an intercept"
 _OVERDISPERSED_TRIALS = (
     "look for a missing predictor; no likelihood has overdispersed trials. Robust standard errors (HC1, or cluster by group) "
@@ -38,14 +37,12 @@ class Statistic(NamedTuple):
     """A test statistic: its name, its value, and the remedy if it differs between data and replicates.
 
     `value` maps the response, (S, n) or (S, n, K) of replicates and (1, n) or (1, n, K) of data, eta (S, n, m) and the nuisance
-    parameters (S, 1), with the trials (n,) of rows that count them, to (S,), or to (1,) if it depends on y alone. `ordered`
-    marks statistics of the order of the rows.
+    parameters (S, 1), with the trials (n,) of rows that count them, to (S,), or to (1,) if it depends on y alone.
     """
 
     name: str
     value: Callable[[Array, Array, Aux], Array]
     remedy: str
-    ordered: bool = False
 
 
 @singledispatch
@@ -108,18 +105,7 @@ def _(likelihood: StudentT, fitted: Array) -> tuple[Statistic, ...]:
 @statistics.register
 def _(likelihood: Bernoulli, fitted: Array) -> tuple[Statistic, ...]:
     misfit = _misfit(likelihood.mean(fitted), likelihood.mean, lambda y: y)
-    run = "longest run of one outcome, in the order of rows"
-    runs = "number of runs, in the order of rows"
-    return (
-        Statistic("misfit of rates by fitted decile", misfit, _NONLINEAR),
-        Statistic(run, lambda y, eta, aux: _longest_run(y), _DEPENDENT, ordered=True),
-        Statistic(
-            runs,
-            lambda y, eta, aux: 1.0 + (np.diff(y, axis=-1) != 0).sum(-1),
-            _DEPENDENT,
-            ordered=True,
-        ),
-    )
+    return (Statistic("misfit of rates by fitted decile", misfit, _NONLINEAR),)
 
 
 @statistics.register
@@ -250,13 +236,3 @@ def _cache_last(function: Callable[[Array], Any]) -> Callable[[Array], Any]:
         return last[1]
 
     return evaluate
-
-
-def _longest_run(y: Array) -> Array:
-    """Return the largest number of neighbours with the same outcome."""
-    # a run ends before each change and at the last row, so runs are as long as the distances between ends
-    ends = np.ones(y.shape, dtype=bool)
-    ends[:, :-1] = y[:, 1:] != y[:, :-1]
-    length = np.diff(np.flatnonzero(ends), prepend=-1)
-    count = np.count_nonzero(ends, axis=-1)
-    return np.maximum.reduceat(length, np.cumsum(count) - count).astype(float)
