@@ -36,18 +36,23 @@ def sensitivity(draws: Array, log_density: Array) -> Array:
     >>> bool(sensitivity(z, -2.0 * (z[:, 0] - 1.0) ** 2)[0] > 10 * sensitivity(z, -2.0 * (z[:, 0] - 1.0) ** 2)[1])
     True
     """
+    from arviz_stats.base import array_stats
+
     if not np.ptp(log_density) > 0:
         return np.zeros(draws.shape[1])
-    order = np.argsort(draws, axis=0)
-    gaps = np.diff(np.take_along_axis(draws, order, 0), axis=0)
-    slopes = []
-    for step in (-_STEP, _STEP):
-        w = np.exp(_log_weights(step * log_density, log_density))
-        slopes.append(
-            _jensen_shannon_distance(gaps, (w / w.sum())[order])
-            / abs(np.log2(1.0 + step))
+    values = draws.T[:, None]  # (parameter, chain, draw)
+    lower, upper = (
+        np.broadcast_to(
+            np.exp(_log_weights(step * log_density, log_density)), values.shape
         )
-    return np.mean(slopes, axis=0)
+        for step in (-_STEP, _STEP)
+    )
+    varied = np.ptp(draws, axis=0) > 0
+    slopes = np.full(draws.shape[1], np.nan)
+    slopes[varied] = array_stats.power_scale_sense(
+        values[varied], lower[varied], upper[varied], 1.0 - _STEP, 1.0 + _STEP
+    )
+    return slopes
 
 
 def _log_weights(log_w: Array, log_density: Array) -> Array:
@@ -58,30 +63,6 @@ def _log_weights(log_w: Array, log_density: Array) -> Array:
     return leave_rows_out(
         -log_w[:, None], efficiency=efficiency, weights=True
     ).log_weights[0]
-
-
-def _jensen_shannon_distance(gaps: Array, weights: Array) -> Array:
-    """Root of the cumulative Jensen-Shannon divergence of sorted draws (S, k) from themselves with weights (S, k), (k,).
-
-    `gaps` (S - 1, k) are between neighbours. The larger of the divergences of both tails (Nguyen & Vreeken 2015).
-    """
-    S = len(weights)
-    P = (np.arange(1.0, S) / S)[:, None]
-    Q = np.cumsum(weights, axis=0)[:-1]
-    # CJS = sum of gap (P log2(2P / (P + Q)) + Q log2(2Q / (P + Q))) / sum of gap (P + Q)
-    distances = []
-    for p, q in ((P, Q), (1.0 - P, np.maximum(1.0 - Q, 0.0))):
-        total = (gaps * (p + q)).sum(0)
-        middle = np.log2((p + q) / 2.0)
-        with np.errstate(
-            divide="ignore", invalid="ignore"
-        ):  # 0 log 0 is 0; draws that are all the same have no gaps
-            log_q = np.where(q > 0, np.log2(q), 0.0)
-            cjs = (gaps * (p * (np.log2(p) - middle) + q * (log_q - middle))).sum(
-                0
-            ) / total
-        distances.append(np.sqrt(np.maximum(cjs, 0.0)))
-    return np.maximum(*distances)
 
 
 @check_arguments
