@@ -102,6 +102,25 @@ def require_maximum(likelihood: Likelihood, terms: str, criterion: str) -> None:
         assert surface(found.theta + move).value <= top + 1e-6 * (1.0 + abs(top))
 
 
+@pytest.mark.parametrize("terms", ["(1 | g)", "s(x)"])
+def test_a_criterion_that_jumps_is_noted_as_a_local_maximum(terms: str) -> None:
+    likelihood = pr.likelihoods.Huber()
+    table = table_for(likelihood, 3)
+    fit = pr.fit(pr.Model.from_formula(TERMS[terms], table, likelihood=likelihood))
+    assert any("local maximum" in str(note) for note in fit.notes)
+    assert "local maximum" in " ".join(str(fit).split())
+    found = fit.solution.scales
+    assert found is not None
+    surface = EvidenceProblem(found.stated, False).surface
+    top = surface(found.theta)
+    # smooth between the jumps
+    np.testing.assert_allclose(top.gradient, 0.0, atol=1e-4)  # of differences
+    moves = moves_of(found, np.random.default_rng(5))
+    assert max(surface(found.theta + m).value for m in moves) < top.value + 0.3
+    smooth = pr.fit(pr.Model.from_formula(TERMS[terms], table, likelihood="student"))
+    assert "jumps" not in str(smooth)
+
+
 # ---- maxima at infinity ------------------------------------------------------------------------------------------------
 
 
