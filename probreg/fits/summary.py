@@ -56,6 +56,7 @@ from probreg.tables.formats import format_p_value, format_significant
 Array = np.ndarray
 _BOTH_SIGMAS = "from RSS / df; maximum likelihood"
 _NOTHING = 1e-12  # a smaller share of the variance is rounding error
+_BELOW_ERROR = "it is less than a standard error from 0; see fit.aux_interval"
 _EDGE = 1.0 - 1e-6  # a larger correlation is one up to rounding
 # with more columns, printing skips the degrees of freedom of a posterior, which take long
 _FEW_COLUMNS = 300
@@ -547,7 +548,11 @@ def _aux_lines(fit: FitStatistics, table: pd.DataFrame) -> list[str]:
             ends = ""
         if name in fit.solution.hyper and name.startswith(OF_EFFECTS):
             replicated = fit.solution.replicates is not None
-            lines.append(_effect_scale(name, value, ends, replicated=replicated))
+            is_small = not ends and row.get("std_error", np.nan) > value > 0.0
+            reason = _BELOW_ERROR if is_small else ""
+            lines.append(
+                _effect_scale(name, value, ends, reason, replicated=replicated)
+            )
             continue
         text = f"{name} {value:.5g}{ends}"
         if name == noise_scale and _has_rss_estimate(fit):
@@ -577,7 +582,7 @@ def _has_rss_estimate(fit: FitStatistics) -> bool:
 
 
 def _effect_scale(
-    name: str, value: float, ends: str, *, replicated: bool = False
+    name: str, value: float, ends: str, reason: str = "", *, replicated: bool = False
 ) -> str:
     """Return a standard deviation or correlation of random effects, and the reason if it has no interval.
 
@@ -589,7 +594,7 @@ def _effect_scale(
     if ends:
         return f"{name} {value:.5g}{ends}"
     at_edge = value == 0.0 if name.startswith("sd(") else abs(value) > _EDGE
-    reason = "at its edge" if at_edge else "the fit is singular"
+    reason = reason or ("at its edge" if at_edge else "the fit is singular")
     if replicated:
         reason = "its replicates have percentiles alone"
     return f"{name} {value:.5g} (no interval: {reason})"

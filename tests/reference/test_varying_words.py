@@ -142,8 +142,30 @@ def test_a_held_standard_deviation_or_a_prior_of_sigma_is_named_beside_an_estima
     assert "prior of sigma" in said  # which takes it 4.6 SE down
 
 
-def test_a_standard_deviation_far_below_its_error_has_an_interval_without_an_upper_end():
+def test_a_standard_deviation_below_its_error_has_no_wald_interval():
     found: Any = SimpleNamespace(
         values={"sd(Intercept | g)": 1e-7}, errors={"sd(Intercept | g)": 900.0}
     )
-    assert wald_on_free_scale(found, "sd(Intercept | g)", 0.95) == (0.0, np.inf)
+    assert np.isnan(wald_on_free_scale(found, "sd(Intercept | g)", 0.95)).all()
+
+
+@pytest.mark.parametrize(("likelihood", "seed"), [("gaussian", 3), ("poisson", 2)])
+def test_a_standard_deviation_near_zero_prints_a_reason_and_has_a_profile(
+    likelihood, seed
+):
+    rng = np.random.default_rng(seed)
+    g, x = np.repeat(np.arange(10), 8), rng.normal(size=80)
+    u = 0.05 * rng.normal(size=10)
+    y = x + u[g] + rng.normal(size=80)
+    if likelihood == "poisson":
+        y = rng.poisson(np.exp(0.3 * x + u[g]))
+    table = {"y": y, "x": x, "g": g}
+    fit = pr.fit(pr.Model.from_formula("y ~ x + (1 | g)", table, likelihood=likelihood))
+    name = "sd(Intercept | g)"
+    assert 0.01 < fit.solution.hyper[name][0] < 0.1
+    row = fit.summary().loc[name]
+    assert np.isnan([row["lower"], row["upper"]]).all()
+    assert "aux_interval" in str(fit)
+    lower, upper = fit.aux_interval(name)
+    assert lower == 0.0
+    assert 0.1 < upper < 1.0

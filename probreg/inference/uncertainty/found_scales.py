@@ -32,6 +32,8 @@ from probreg.model.model import Model
 from probreg.numerics.linalg import one_blas_thread
 from probreg.priors.gaussian_process import ProcessPrior
 
+# of a log sd: the sd is then less than an error from 0, where its log has no normal distribution
+_LARGEST_ERROR = 1.0
 _FAR = 25.0  # a log: a scale this far below its estimate is zero
 _EDGE = 12.0  # atanh of a correlation of 1 up to 1e-10
 _SAME = 1e-4  # of z: tolerance for two branches of a profile
@@ -48,7 +50,7 @@ def wald_on_free_scale(
     scales: FoundScales, name: str, prob: float
 ) -> tuple[float, float]:
     """Return estimate -+ z standard errors on the log of a standard deviation, or on
-    atanh of a correlation; nan without an error."""
+    atanh of a correlation; nan without an error, or for a standard deviation below its error."""
     value = scales.values[name]
     error = scales.errors[name]
     z = quantile(prob, None)
@@ -59,9 +61,10 @@ def wald_on_free_scale(
         t = np.arctanh(value)
         reach = z * error / (1.0 - value**2)
         return float(np.tanh(t - reach)), float(np.tanh(t + reach))
+    if error > _LARGEST_ERROR * value:
+        return np.nan, np.nan
     reach = z * error / value
-    with np.errstate(over="ignore"):  # a very large error gives an infinite end
-        return float(value * np.exp(-reach)), float(value * np.exp(reach))
+    return float(value * np.exp(-reach)), float(value * np.exp(reach))
 
 
 @one_blas_thread()
