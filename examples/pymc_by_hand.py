@@ -22,8 +22,8 @@ sampler = {"draws": 1000, "tune": 400, "chains": 4}
 fits = {
     "ML": pr.fit(model.with_prior(pr.Flat())),
     "exact": pr.fit(model, "quadrature", seed=1),
-    "NUTS, compiled": pr.fit(model, pr.NUTS(**sampler, engine="compiled"), seed=1),
-    "NUTS, PyMC": pr.fit(model, pr.NUTS(**sampler, engine="pymc"), seed=1),
+    "NUTS, compiled": pr.fit(model, pr.NUTS(**sampler), seed=1),
+    "NUTS, PyMC": pr.fit(model, pr.PyMC(**sampler), seed=1),
 }
 side_by_side = pr.compare(fits)
 print(side_by_side)

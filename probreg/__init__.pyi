@@ -85,6 +85,7 @@ from .inference import (
     Perceptron as Perceptron,
     Posterior as Posterior,
     ProximalNewton as ProximalNewton,
+    PyMC as PyMC,
     Quadrature as Quadrature,
 )
 from .likelihoods import (

@@ -205,7 +205,7 @@ def test_every_room_has_its_place():
 
 def test_imports_lists_of_data_sets_fits_of_arrays_and_a_posterior_load_only_what_they_need():
     """In one process, one after another: the import, two fits, their labels, the reader of formulas, the data sets, chains that are
-    compiled whole, the command line, and chains of nutpie."""
+    compiled whole, the command line, and chains on moments."""
     loaded = f"print([m for m in {HEAVY!r} if m in sys.modules])\n"
     code = (
         f"import sys, numpy as np, probreg as pr\n{loaded}"
@@ -232,7 +232,7 @@ def test_imports_lists_of_data_sets_fits_of_arrays_and_a_posterior_load_only_wha
         f"['numba', {programme}]",
         f"['numba', 'pandas', 'pyarrow', 'xarray', {programme}]",
         f"['numba', 'pandas', 'pyarrow', 'xarray', {programme}]",
-        f"['numba', 'nutpie', 'pandas', 'pyarrow', 'xarray', {programme}]",
+        f"['numba', 'pandas', 'pyarrow', 'xarray', {programme}]",
     ]
     assert out.stdout.splitlines() == ["[]"] * 5 + after
 

@@ -93,7 +93,6 @@ def dataset(fits: Mapping[str, Fit], base: str, prob: float, kind: str | None) -
         [
             {
                 "method": f.method.name,
-                "engine": f.described.get("engine", ""),
                 "target": f.target,
                 "error_name": "SD" if f.target == "posterior" else "SE",
                 "status": f.described["status"],

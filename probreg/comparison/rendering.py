@@ -178,8 +178,6 @@ def _header(fit_table: FitTable, spellings: Mapping[str, str]) -> list[str]:
 def _fit_line(fit_table: FitTable, name: str, fit: Fit) -> str:
     """Method, kind of intervals, seed, model, prior and status of one fit."""
     method = fit.described["method"]
-    if "engine" in fit.described:
-        method += f" ({fit.described['engine']})"
     parts = [method, f"{kinds_of_intervals(fit_table, name)} intervals"]
     if fit.target == "posterior":
         parts.append(f"seed {fit.seed}")

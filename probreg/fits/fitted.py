@@ -159,19 +159,14 @@ class Fitted:
 
     @property
     def described(self) -> dict[str, Any]:
-        """Return a description of the fit: the modelled quantity, the method, a sampler's engine, its status, its notes."""
+        """Return a description of the fit: the modelled quantity, the method, its status, its notes."""
         s = self.solution
         status = s.status.describe(s.detail)
         notes = tuple(map(str, self.all_notes))
         model = self.method.describe(self.model)
-        if s.draws is not None and s.draws.engine:
-            engine = {"engine": s.draws.engine}
-        else:
-            engine = {}
         return {
             "models": model,
             "method": self._how,
-            **engine,
             "status": status,
             "notes": notes,
         }

@@ -67,6 +67,7 @@ MethodName = Annotated[
         "perceptron",
         "posterior",
         "proximal_newton",
+        "pymc",
         "quadrature",
         "sgd",
     ],
@@ -96,7 +97,6 @@ class Draws:
     # p); if the nodes are values of log
     # sigma alone, also these in order, log_sigma (K,)
     marginals: Mapping[str, Array] | None = None
-    engine: str = ""  # what evaluated the density, where there is a choice
 
     def __getitem__(self, name: str) -> Array:
         return self.values[name]

@@ -29,5 +29,5 @@ from probreg.inference.sampling.importance import (
 from probreg.inference.sampling.laplace import (
     LaplaceApproximation as LaplaceApproximation,
 )
-from probreg.inference.sampling.nuts import NUTS as NUTS
+from probreg.inference.sampling.nuts import NUTS as NUTS, PyMC as PyMC
 from probreg.inference.uncertainty.bootstrap import Bootstrap as Bootstrap

@@ -183,18 +183,14 @@ class Posterior(Method):
                 raise Incompatible(
                     f"posterior: {reasons[-1] if _rebuilds_columns(model) else reason}"
                 ) from None
-            return Resolved(
-                model, self.sampler, (_choice_note(self.sampler, [*reasons, reason]),)
-            )
+            return self._sample(model, rng, [*reasons, reason])
         k = solution.stats["k_hat"]
         n = weighted.chains * weighted.points
         ess = solution.stats["ess"]
         verdict = f"importance has k-hat {k:.2f} on {n:,} weighted points, at most {self.max_k:g}"
         if ess < self.chains * min(_ESS, self.draws):
             few = f"{verdict}, but they are worth {ess:,.0f} independent draws only"
-            return Resolved(
-                model, self.sampler, (_choice_note(self.sampler, [*reasons, few]),)
-            )
+            return self._sample(model, rng, [*reasons, few])
         enough = f"{verdict}, and worth {ess:,.0f} independent draws"
         return Resolved(
             model,
@@ -202,6 +198,13 @@ class Posterior(Method):
             (_choice_note(weighted, [*reasons, enough, _no_nuts_note(model)]),),
             solution=solution,
         )
+
+    def _sample(
+        self, model: Model, rng: np.random.Generator, reasons: list[str]
+    ) -> Resolved:
+        resolved = self.sampler.resolve(model, rng)
+        note = _choice_note(resolved.method, reasons)
+        return resolved._replace(notes=(note, *resolved.notes))
 
     def _verdict(self, model: Model, solution: Solution) -> tuple[bool, str]:
         """Return whether the solution of integrate is good enough, and the reason."""

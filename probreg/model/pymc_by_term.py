@@ -32,6 +32,7 @@ from probreg.model.term_variables import (
 from probreg.priors import (
     AuxPrior,
     BlockPrior,
+    ExponentialPower,
     Flat,
     HierarchicalPrior,
     JointPrior,
@@ -293,7 +294,18 @@ class _Variables:
                 k: v.reshape((*lead[np.ndim(v)], *shape)) if np.ndim(v) else v
                 for k, v in parameters.items()
             }
-        return self._in_rows(cls(name, **parameters, dims=self._dims(coords)), shape)
+        dims = self._dims(coords)
+        if (
+            isinstance(prior, ExponentialPower)
+            and not prior.convex
+            and self.noncentered
+        ):
+            import pymc as pm
+
+            r = prior.uniforms(name, dims)
+            value = parameters["location"] + parameters["scale"] * r
+            return self._in_rows(pm.Deterministic(name, value, dims=dims), shape)
+        return self._in_rows(cls(name, **parameters, dims=dims), shape)
 
     def _noncentred_effects(self, term: GroupedTerm, root: Any) -> Any:
         """Effects b_g = Lambda z_g with standard normal z, Lambda = `root` (K, K) of unknown scales: a funnel-free geometry."""

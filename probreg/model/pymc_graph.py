@@ -1,53 +1,24 @@
 """PyMC models from the parts of a model. PyMC is imported on use, and only here and in the classes that it mirrors.
 
-`hyper_variables`, `observe` and `log_prior` are the pieces of a graph: that of `pymc_by_term`, which people read, and those in which
-a sampler has its own coordinates. The densities are PyMC's in both.
+`hyper_variables` and `observe` are the pieces of the graph of `pymc_by_term`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from probreg.data import Design
-from probreg.likelihoods import Likelihood, OfTrials
+from probreg.likelihoods import Likelihood
 from probreg.priors import (
     BlockPrior,
-    Flat,
     HierarchicalPrior,
     JointPrior,
-    Normal,
     Prior,
-    WholePrior,
 )
 
 Array = np.ndarray
 Hypers = Mapping[int, Mapping[str, Any]]  # block -> name in the prior -> variable
-
-
-def coords_of(
-    design: Design, likelihood: Likelihood, prior: JointPrior
-) -> dict[str, Any]:
-    """Names along the dims of a model: coef, obs, coef_i of each block, and outcome and predictor where there are several."""
-    coords: dict[str, Any] = {"coef": list(design.columns), "obs": np.arange(design.n)}
-    if likelihood.outcomes:
-        coords |= {
-            "outcome": list(likelihood.outcomes),
-            "predictor": [str(k) for k in range(likelihood.width)],
-        }
-    if isinstance(likelihood, OfTrials) and likelihood.levels:
-        coords["level"] = [str(v) for v in likelihood.levels]
-    for i, b in enumerate(prior.blocks):
-        term = design.grouped_of(b.columns)
-        if term is not None:
-            coords |= {
-                f"group_{i}": list(term.levels),
-                f"effect_{i}": list(term.effects),
-            }
-    return coords | {
-        f"coef_{i}": [design.columns[j] for j in b.columns]
-        for i, b in enumerate(prior.blocks)
-    }
 
 
 def hyper_names(prior: JointPrior, design: Design) -> dict[int, dict[str, str]]:
@@ -143,59 +114,6 @@ def observe(
         cls(name, **parameters, observed=y, dims=("obs", "level")[: y.ndim])
     else:
         pm.Potential(name, (design.weights * pm.logp(cls.dist(**parameters), y)).sum())
-
-
-def log_prior(
-    prior: JointPrior, beta: Any, unit: Any, hyper: Hypers, without: Sequence[int] = ()
-) -> Any:
-    """log p(beta) as a symbolic scalar, for beta (p, m), given the noise scale and hyperparameters; flat blocks and those that are to be left
-    out add nothing."""
-    total: Any = 0.0
-    for i, b in enumerate(prior.blocks):
-        if isinstance(b.prior, Flat) or i in without:
-            continue
-        if isinstance(b.prior, WholePrior):
-            total = total + b.prior.potential(beta)
-            continue
-        inside = b.take(beta)
-        root = b.prior.root_of_groups(hyper.get(i) or {})
-        if root is not None:
-            total = total + log_density_by_groups(inside, root * scale_unit(b, unit))
-            continue
-        total = total + log_density(b, inside, scale_factor(b, unit, hyper.get(i)))
-    return total
-
-
-def log_density_by_groups(beta: Any, root: Any) -> Any:
-    """log p of coefficients (G K, m) of G groups b_g ~ N(0, Lambda Lambda'), Lambda (K, K)."""
-    import pytensor.tensor as pt
-
-    root = pt.as_tensor_variable(root)
-    K = root.type.shape[0]
-    b = in_groups(beta, K)
-    # Lambda u = b, row by row: log p = - |u|^2 / 2 - G m log |Lambda| + constant
-    u: list[Any] = []
-    for k in range(K):
-        u.append((b[:, k] - sum(root[k, j] * u[j] for j in range(k))) / root[k, k])
-    count = beta.shape[0] * beta.shape[1]
-    log_det = pt.log(pt.diagonal(root)).sum() * count / K
-    return -0.5 * (sum((x**2).sum() for x in u) + count * np.log(2.0 * np.pi)) - log_det
-
-
-def in_groups(beta: Any, K: int) -> Any:
-    """(G, K, m) of coefficients (G K, m)."""
-    return beta.reshape((-1, K, beta.shape[1]))
-
-
-def log_density(block: BlockPrior, beta: Any, spread: Any) -> Any:
-    """log p of a block's coefficients (q, m), its scales (its base's, where it has hyperparameters) times `spread`."""
-    import pymc as pm
-
-    prior = unit_prior(block)
-    if isinstance(prior, Normal) and prior.precision_matrix is not None:
-        return prior.quadratic(beta, spread)
-    cls, parameters = prior.pymc(spread)
-    return pm.logp(cls.dist(**parameters), beta.T).sum()
 
 
 def unit_prior(block: BlockPrior) -> Prior:

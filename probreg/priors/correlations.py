@@ -83,9 +83,6 @@ class PartialCorrelation(AuxPrior):
         x = pm.Beta(f"{name}_unit", self.shape, self.shape, dims=dims)
         return (x / (1.0 - x)) ** 0.5
 
-    def start(self, name: str, v: float) -> dict[str, float]:
-        return {f"{name}_unit": float(np.clip(v**2 / (1.0 + v**2), 0.02, 0.98))}
-
 
 @CORRELATION_PRIORS.register
 @dataclass(frozen=True)

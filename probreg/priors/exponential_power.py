@@ -91,15 +91,14 @@ class ExponentialPower(ProximalLocationScale):
             at_zero = self.q * _TINY ** (self.q - 1.0)
         return np.where(r == 0, -at_zero, slope), np.where(r == 0, at_zero, slope)
 
-    def uniforms(self, name: str, dims: tuple[str, ...], unit: Any = 1.0) -> Any:
-        """The same variable in the PyMC model that is open as location + scale v^(1/q) u, u ~ Uniform(-1, 1) and
-        v ~ Gamma(1 + 1/q): a scale mixture of uniforms, smooth in (log v, logit u) where the density has its cusp (Walker &
-        Gutiérrez-Peña 1999)."""
+    def uniforms(self, name: str, dims: tuple[str, ...]) -> Any:
+        """r as v^(1/q) u in the PyMC model that is open, u ~ Uniform(-1, 1) and v ~ Gamma(1 + 1/q): a scale mixture of uniforms,
+        smooth in (log v, logit u) where the density has its cusp (Walker & Gutiérrez-Peña 1999)."""
         import pymc as pm
 
         v = pm.Gamma(f"{name}_v", alpha=1.0 + 1.0 / self.q, beta=1.0, dims=dims)
         u = pm.Uniform(f"{name}_u", -1.0, 1.0, dims=dims)
-        return np.asarray(self.location) + self.scales * unit * v ** (1.0 / self.q) * u
+        return v ** (1.0 / self.q) * u
 
     def as_penalty(self, q: int, unit: float = 1.0) -> Penalty | None:
         weight = np.broadcast_to((unit * self.scales) ** -self.q, q)

@@ -88,10 +88,6 @@ class AuxPrior(NamedSettings, ABC):
         """The name of PyMC's distribution and its parameters, where it has one."""
         raise NotImplementedError
 
-    def start(self, name: str, v: float) -> dict[str, float]:
-        """The values of PyMC's variables at which the named one is v."""
-        return {name: v}
-
 
 def _power_at(prior: AuxPrior, v: float, sign: float) -> float:
     """The slope of log p(v) + log v over log v far out, times `sign`; inf where it still grows on the way to v^2."""
@@ -360,19 +356,6 @@ class Uniform(AuxPrior):
         # Over u = log v: p(v) is constant, and the Jacobian leaves u.
         return 1.0, 0.0
 
-    def start(self, name: str, v: float) -> dict[str, float]:
-        if self.proper:
-            reach = self.high - self.low
-        else:
-            reach = np.inf
-        return {
-            name: float(
-                np.clip(
-                    v, self.low + 0.01 * min(reach, v), self.high - 0.01 * min(reach, v)
-                )
-            )
-        }
-
     def sample(self, rng: np.random.Generator, size: int) -> Array:
         if not self.proper:
             raise _improper()
@@ -442,9 +425,6 @@ class InverseGamma(AuxPrior):
             f"{name}_squared", alpha=self.shape, beta=self.scale, dims=dims
         )
         return pm.Deterministic(name, pm.math.sqrt(variance), dims=dims)
-
-    def start(self, name: str, v: float) -> dict[str, float]:
-        return {f"{name}_squared": v * v}
 
 
 @AUX_PRIORS.register

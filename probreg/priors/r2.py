@@ -69,9 +69,6 @@ class BetaPrime(AuxPrior):
             name, self.scale * pm.math.sqrt(share / (1.0 - share)), dims=dims
         )
 
-    def start(self, name: str, v: float) -> dict[str, float]:
-        return {f"{name}_share": 1.0 / (1.0 + (self.scale / v) ** 2)}
-
 
 @PRIORS.register
 @dataclass(frozen=True)

@@ -430,8 +430,8 @@ def test_draws_of_both_engines_have_the_moments_of_a_quadrature():
     p = np.exp(log_p - log_p.max())
     mean = (p[..., None] * at).sum((0, 1)) / p.sum()
     sd = np.sqrt((p[..., None] * (at - mean) ** 2).sum((0, 1)) / p.sum())
-    for engine in ("compiled", "pymc"):
-        found = moments(pr.fit(model, pr.NUTS(engine=engine, draws=4000), seed=1))
+    for method in (pr.NUTS(draws=4000), pr.PyMC(draws=4000)):
+        found = moments(pr.fit(model, method, seed=1))
         assert_allclose(
             found[0][:, 0], mean, atol=0.06 * sd.max()
         )  # 4000 effective draws: four standard errors

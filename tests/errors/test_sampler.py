@@ -13,7 +13,7 @@ import pytest
 
 import probreg as pr
 from probreg.errors import NotConverged
-from probreg.inference.sampling.sampler import Density, SamplerSettings, sample
+from probreg.inference.sampling.chains import Density, SamplerSettings, sample
 from probreg.system.interrupts import Interrupts
 from tests.conftest import covering
 
@@ -24,10 +24,8 @@ def density(log_prob) -> Density:
     return Density(
         1,
         log_prob,
-        lambda z: {"beta": z.copy()},
+        lambda z: {"beta": z},
         lambda rng: rng.standard_normal(1),
-        {"beta": (1,)},
-        False,
     )
 
 
@@ -71,7 +69,7 @@ def test_a_start_without_density_is_drawn_again():
 
 
 def test_an_interrupt_is_passed_on_and_leaves_no_chain_running():
-    """nutpie would return the draws that there are, which are fewer than were asked for."""
+    """No partial draws."""
     calls = iter(range(10**9))
 
     def slow(x):
@@ -118,7 +116,7 @@ def test_an_interrupt_that_a_destructor_loses_ends_the_run_all_the_same():
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_an_interrupt_lost_while_chains_run_ends_them():
-    """In the main thread, which waits: nutpie's waiting looks for signals, and finds the destructor's."""
+    """In the main thread, which waits."""
     timer = threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT))
 
     def lost_while_sampling() -> None:
@@ -174,7 +172,7 @@ def test_a_sigma_that_a_prior_alone_holds_does_not_end_in_an_overflow(aux):
     model = pr.Model.from_arrays(
         X, X.sum(1), prior=dict.fromkeys(names, pr.Normal(2.0)), aux={"sigma": aux}
     )
-    fit = pr.fit(model, pr.NUTS(engine="compiled", draws=50, tune=400, chains=2))
+    fit = pr.fit(model, pr.NUTS(draws=50, tune=400, chains=2))
     assert np.isfinite(fit.solution.draws["beta"]).all()
 
 

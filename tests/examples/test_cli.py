@@ -198,7 +198,7 @@ USAGE = [
     ),
     (["fit", *ORINGS, "--method", "nuts", "--set", "draws=-1"], "at least 1, got -1"),
     (
-        ["fit", *ORINGS, "--method", "nuts", "--set", "engine=stan"],
+        ["fit", *ORINGS, "--method", "nuts", "--set", "progress=stan"],
         "'stan'",
     ),
     (["fit", *ORINGS, "--method", "nuts", "--set", "draws"], "such as draws=2000"),

@@ -13,12 +13,8 @@ import pytest
 import probreg as pr
 from probreg.errors import DataError, Incompatible
 from probreg.inference.sampling.affine_density import affine_density, compiled_whole
-from probreg.inference.sampling.log_density import (
-    ReparameterisedDensity,
-    affine_map,
-    compiled_obstacle,
-)
-from probreg.inference.sampling.sampler import density_of
+from probreg.inference.sampling.density import SampledDensity, compiled_obstacle
+from probreg.inference.sampling.reparameterisation import whiten
 from probreg.likelihoods import DifferentiableLikelihood, ProximalLikelihood
 from probreg.numerics.compiled import (
     CompiledDensity,
@@ -30,7 +26,9 @@ from probreg.numerics.compiled import (
     work_of,
 )
 from probreg.numerics.compiled.loops import B
+from probreg.priors import ExponentialPower
 from probreg.priors.location_scale import LocationScale
+from tests.pymc_density import density_of
 
 from .cases import (
     AUX_CASES,
@@ -316,9 +314,7 @@ def sampled_compiled(likelihood: Any, prior: Any) -> pr.Model | None:
     return None if model is None or compiled_obstacle(model) else model
 
 
-def affine_density_as_python_runs_it(
-    model: pr.Model, dense: ReparameterisedDensity
-) -> Any:
+def affine_density_as_python_runs_it(model: pr.Model, dense: SampledDensity) -> Any:
     """The one function that the compiled chains call, before it is compiled; its loops over rows and entries are."""
     assert dense.rows is not None
     target = affine_density(model, dense.at, dense.rows)
@@ -332,9 +328,8 @@ def affine_density_as_python_runs_it(
 
 
 def check(model: pr.Model) -> None:
-    at = affine_map(model)
-    dense = ReparameterisedDensity.of(model, at, compiled=True)
-    by_numpy = ReparameterisedDensity.of(model, at, compiled=False)
+    at = whiten(model)
+    dense = SampledDensity.of(model, at)
     rng = np.random.default_rng(0)
     whole = (
         affine_density_as_python_runs_it(model, dense)
@@ -354,10 +349,6 @@ def check(model: pr.Model) -> None:
             np.log(v) for v in aux.values()
         )
         assert value == pytest.approx(exact, rel=1e-11, abs=1e-9)
-        assert by_numpy.log_prob(z)[0] == pytest.approx(exact, rel=1e-11, abs=1e-9)
-        np.testing.assert_allclose(
-            by_numpy.log_prob(z)[1], slopes, rtol=1e-9, atol=1e-9
-        )
         if isinstance(
             model.likelihood, ProximalLikelihood
         ):  # differences reach over kinks
@@ -452,12 +443,9 @@ def test_the_sampled_density_is_pymcs(likelihood):
         shown = np.asarray(values["beta"]).reshape(model.shape[0], -1)
         beta = shown @ np.linalg.pinv(likelihood.contrast_matrix).T
         log_aux = [float(np.log(values[a])) for a in model.unknown]
-        at = affine_map(model)
+        at = whiten(model)
         z = np.linalg.solve(at.A, np.r_[beta.ravel(), log_aux] - at.centre)
-        apart.append(
-            ReparameterisedDensity.of(model, at, compiled=True).log_prob(z)[0]
-            - theirs.log_prob(x)[0]
-        )
+        apart.append(SampledDensity.of(model, at).log_prob(z)[0] - theirs.log_prob(x))
     np.testing.assert_allclose(apart, apart[0], rtol=1e-10, atol=1e-9)
 
 
@@ -475,7 +463,7 @@ def test_whitened_coordinates_make_the_posterior_round():
     )
     y = (rng.random(400) < 1 / (1 + np.exp(-base))).astype(int)
     model = pr.Model.from_arrays(X, y, likelihood="bernoulli")
-    found = ReparameterisedDensity.of(model)
+    found = SampledDensity.of(model)
     assert found.at.whitened
     H = -gradient(lambda z: found.log_prob(z)[1], np.zeros(4))
     np.testing.assert_allclose(H, np.eye(4), atol=1e-4)
@@ -493,7 +481,7 @@ def test_whitened_coordinates_of_moments_make_the_posterior_round():
         ],
         1,
     )
-    found = ReparameterisedDensity.of(
+    found = SampledDensity.of(
         pr.Model.from_arrays(X, 2.0 + base + 0.5 * rng.normal(size=400))
     )
     assert found.at.whitened
@@ -609,20 +597,18 @@ def bernoulli(prior: Any) -> pr.Model:
     return model_for(pr.Bernoulli(), prior, n=40)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings(
     "ignore::probreg.errors.ProbregWarning"
 )  # of chains as short as these
-def test_auto_takes_the_compiled_engine_where_there_are_densities_and_says_so():
+def test_what_has_no_compiled_density_is_sampled_by_pymc_and_printed_so():
     fit, other = (
         pr.fit(bernoulli(prior), pr.NUTS(**SHORT))
-        for prior in (pr.Normal(1.0), pr.Laplace(1.0))
+        for prior in (pr.Normal(1.0), ExponentialPower(1.0, q=0.5))
     )
-    assert fit.tree.attrs["engine"] == fit.summary().attrs["engine"] == "compiled"
-    assert "compiled engine" in " ".join(fit.described["notes"])
-    assert other.tree.attrs["engine"] == "pymc"
-    assert "the laplace prior of x1, x2, x3 has no compiled density" in " ".join(
-        other.described["notes"]
-    )
+    assert fit.method.name == "nuts"
+    assert other.method.name == "pymc"
+    assert "prior of x1, x2, x3 has no slopes" in " ".join(other.described["notes"])
     assert set(fit.tree.groups) == set(other.tree.groups)
     assert set(fit.tree["sample_stats"].data_vars) == set(
         other.tree["sample_stats"].data_vars
@@ -635,39 +621,20 @@ def test_auto_takes_the_compiled_engine_where_there_are_densities_and_says_so():
     [
         (
             pr.Bernoulli(),
-            pr.Laplace(1.0),
+            ExponentialPower(1.0, q=0.5),
             {},
-            "the laplace prior of x1, x2, x3 has no compiled density",
+            "prior of x1, x2, x3 has no slopes",
         ),
-        (pr.Bernoulli(), pr.Normal(pr.HalfNormal(1.0)), {}, "has no compiled density"),
         (
             pr.Gaussian(),
             pr.Normal(1.0),
             {"sigma": pr.priors.Uniform(0.1, 5.0)},
-            "the uniform prior of sigma has an edge",
+            "the prior of sigma has an edge",
         ),
     ],
 )
-def test_what_has_no_compiled_density_is_refused_by_the_compiled_engine_with_the_reason(
-    likelihood, prior, aux, words
-):
-    with pytest.raises(
-        Incompatible, match="the compiled engine cannot sample this model"
-    ) as refused:
-        pr.fit(model_for(likelihood, prior, aux=aux), pr.NUTS(engine="compiled"))
-    assert words in str(refused.value)
-
-
-def test_an_engine_has_a_name():
-    with pytest.raises(
-        DataError, match="engine is 'auto', 'compiled' or 'pymc', got 'rust'"
-    ):
-        pr.NUTS(engine="rust")
-
-
-def test_the_engine_is_kept_on_disk(tmp_path):
-    fit = pr.fit(bernoulli(pr.Normal(1.0)), pr.NUTS(draws=1000, chains=2))
-    assert pr.load_fit(fit.save(tmp_path / "f.nc")).described["engine"] == "compiled"
+def test_the_reason_for_pymc_names_the_part(likelihood, prior, aux, words):
+    assert words in (compiled_obstacle(model_for(likelihood, prior, aux=aux)) or "")
 
 
 @pytest.mark.filterwarnings("ignore::probreg.errors.ProbregWarning")
@@ -692,9 +659,9 @@ def test_without_a_mode_to_whiten_by_the_columns_are_sampled_as_they_are():
     X = np.arange(8.0)
     model = pr.Model.from_arrays(X, (X > 3.5).astype(int), likelihood="bernoulli", prior={
         "x1": pr.priors.Cauchy(1e4), "Intercept": pr.priors.Cauchy(1e4)})  # fmt: skip
-    at = affine_map(model)
+    at = whiten(model)
     assert not at.whitened
-    assert "14 steps" in at.note
+    assert "14 steps" in at.notes[0]
     check(model)
 
 
@@ -742,12 +709,8 @@ def test_a_compiled_density_that_is_another_density_is_refused_before_it_is_samp
             Incompatible,
             match=r"density of the poisson likelihood differs .* slopes that differ",
         ):
-            ReparameterisedDensity.of(
-                pr.Model.from_arrays(X, y, likelihood=Off(), **more), compiled=True
-            )
-        ReparameterisedDensity.of(
-            pr.Model.from_arrays(X, y, likelihood=pr.Poisson(), **more), compiled=True
-        )
+            SampledDensity.of(pr.Model.from_arrays(X, y, likelihood=Off(), **more))
+        SampledDensity.of(pr.Model.from_arrays(X, y, likelihood=pr.Poisson(), **more))
 
 
 def test_a_compiled_density_with_variables_of_a_function_around_it_is_named():

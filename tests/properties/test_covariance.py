@@ -7,12 +7,8 @@ import pytest
 from scipy import stats
 
 import probreg as pr
-from probreg.inference.sampling.pymc_engine import (
-    build_graph as engine_graph,
-    reparameterised_graph,
-)
-from probreg.inference.sampling.reparameterisation import reparameterise, typical_scales
-from probreg.inference.sampling.sampler import density_of
+from probreg.inference.sampling.density import SampledDensity
+from probreg.inference.sampling.reparameterisation import typical_scales
 from probreg.model.drawn_prior import log_prior_of_draws
 from probreg.model.pymc_graph import hyper_names
 from probreg.priors import (
@@ -25,6 +21,7 @@ from probreg.priors import (
     VaryingEffects,
 )
 from probreg.priors.correlations import pairs_of, partial_of, root_of, root_slopes
+from tests.pymc_density import density_of
 
 from .cases import Array, covering, dkw, gradient
 
@@ -261,8 +258,6 @@ def test_every_method_takes_a_known_covariance_as_the_dense_normal(method):
 
 
 def test_the_compiled_engine_has_the_density_of_a_known_covariance():
-    from probreg.inference.sampling.log_density import ReparameterisedDensity
-
     held = {"x | g": Covariance({"Intercept": 0.8, "x": 0.5}, 0.3)}
     for formula, likelihood in (
         ("y ~ x + (x | g)", "gaussian"),
@@ -272,7 +267,7 @@ def test_the_compiled_engine_has_the_density_of_a_known_covariance():
             formula, rows(), likelihood=likelihood, prior=held
         )
         found, rng, apart = (
-            ReparameterisedDensity.of(model),
+            SampledDensity.of(model),
             np.random.default_rng(0),
             [],
         )
@@ -371,7 +366,7 @@ def check(model: pr.Model, made: Any, parts: bool = False) -> None:
         )
         sign, jacobian = np.linalg.slogdet(gradient(vector, x))
         assert sign != 0
-        apart.append(float(density.log_prob(x)[0]) - exact - jacobian)
+        apart.append(float(density.log_prob(x)) - exact - jacobian)
     np.testing.assert_allclose(
         apart, apart[0], atol=2e-7
     )  # differences of the map cost 1e-8
@@ -400,33 +395,12 @@ def test_the_plain_pymc_model_has_the_models_density(which):
     check(model, model.to_pymc(noncentered=False), parts=True)
 
 
-@some_models
-def test_the_sampled_graph_has_the_models_density(which):
-    model = model_of(which)
-    check(model, engine_graph(model)[0])
-
-
-@pytest.mark.parametrize("centred", [True, False])
-@pytest.mark.parametrize("which", covering(["correlated", "several predictors"]))
-def test_centred_and_non_centred_coordinates_have_one_density(
-    which, centred, monkeypatch
-):
-    from probreg.inference.sampling import reparameterisation as room
-
-    model = model_of(which)
-    chosen = {i: s._replace(centred=centred) for i, s in typical_scales(model).items()}
-    monkeypatch.setattr(room, "typical_scales", lambda _: chosen)
-    at = reparameterise(model)
-    assert len(at.loose) == (0 if centred else len(chosen))
-    check(model, reparameterised_graph(model, at))
-
-
 @pytest.mark.parametrize("centred", [True, False])
 @pytest.mark.parametrize("which", MODELS)
 def test_the_compiled_engine_has_the_models_density_and_its_gradient(
     which, centred, monkeypatch
 ):
-    from probreg.inference.sampling import group_density as room
+    from probreg.inference.sampling import reparameterisation as room
 
     chosen = {
         i: s._replace(centred=centred)
@@ -434,9 +408,9 @@ def test_the_compiled_engine_has_the_models_density_and_its_gradient(
     }
     monkeypatch.setattr(room, "typical_scales", lambda _: chosen)
     model = model_of(which)
-    density, rng, apart = room.GroupDensity.of(model), np.random.default_rng(0), []
+    density, rng, apart = SampledDensity.of(model), np.random.default_rng(0), []
     assert len(density.at.loose) == (0 if centred else len(chosen))
-    names = [name for b in density.blocks for name in b.names]
+    names = [name for b in density.blocks for name in b.labels.values()]
 
     def vector(x: Array) -> Array:
         values = density.unfold(x)

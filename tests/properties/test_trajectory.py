@@ -15,8 +15,9 @@ from probreg.inference.sampling.affine_density import (
     affine_density,
     compiled_whole,
 )
-from probreg.inference.sampling.log_density import ReparameterisedDensity
+from probreg.inference.sampling.density import SampledDensity
 from probreg.numerics.compiled import AffineData, Work
+from probreg.numerics.linalg import limit_threads
 
 from .cases import Array
 
@@ -56,14 +57,24 @@ def walked(
     draws: int = 1000,
     workers: int = 1,
     seed: int = 1,
-) -> list[chains.Chain]:
+) -> tuple[Array, dict[str, Array]]:
+    """Draws (chain, draw, d) and their statistics."""
+    run = chains.SamplerSettings(seed, draws, 300, 4, aim)
+    with limit_threads(workers):
+        found = chains.sample(density_of_target(target), run)
+    return found.posterior["z"], found.stats
+
+
+def density_of_target(target: CompiledTarget) -> chains.Density:
     d = target.data.A.shape[1]
-    found = chains.run_chains(
-        target, lambda rng: rng.standard_normal(d), 300, draws, aim, seed=seed, chains=4, whitened=True, workers=workers,
-        look=lambda done: None,
-    )  # fmt: skip
-    assert found is not None
-    return found
+    return chains.Density(
+        d,
+        lambda x: (0.0, x),
+        lambda x: {"z": x},
+        lambda rng: rng.standard_normal(d),
+        target=target,
+        whitened=True,
+    )
 
 
 def test_steps_can_be_run_back_and_keep_the_energy_to_second_order() -> None:
@@ -129,28 +140,29 @@ def test_the_tree_without_recursion_is_the_recursive_one(doublings: int) -> None
 
 
 def test_plain_chains_are_the_compiled_ones() -> None:
-    target, plain = standard_normal(3), []
+    density, plain = density_of_target(standard_normal(3)), []
+    settings = chains.SamplerSettings(4, 20, 30, 1)
     compiled = chains._Walker(
-        target, np.random.default_rng(4), 5.0, 0.8, chains.Progress(HALT, np.zeros(1))
+        density, settings, chains.Shared(1), 0, np.random.SeedSequence(4)
     )
-    assert compiled.begin(lambda rng: rng.standard_normal(3))
-    found = compiled.chain(30, 20)
+    assert compiled.begin()
+    draws, stats = compiled.chain()
     rng, state = np.random.default_rng(4), chains._restart_state(chains._STEP)
     w = vectors(3, np.zeros((3, 3)))
     w[AT.point] = rng.standard_normal(3)
     for count, aim in ((30, 0.8), (20, -1.0)):  # too short a tuning for a window
         plain = [rng.standard_normal((count, 3)), np.empty((count, 7))]
         T.run_chain(normal, None, w, AT, state, aim, rng, HALT, np.zeros(1), *plain)
-    np.testing.assert_allclose(found.draws, plain[0], rtol=1e-8)
-    np.testing.assert_allclose(found.stats, plain[1], rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(draws, plain[0], rtol=1e-8)
+    np.testing.assert_allclose(stats, plain[1], rtol=1e-6, atol=1e-9)
 
 
 @pytest.mark.parametrize("d", [1, 11])
 def test_draws_of_a_normal_are_normal(d: int) -> None:
     from scipy.stats import norm
 
-    found = walked(standard_normal(d), draws=4000)
-    draws = np.stack([c.draws for c in found]).reshape(-1, d)
+    found, stats = walked(standard_normal(d), draws=4000)
+    draws = found.reshape(-1, d)
     probs = np.array([0.01, 0.1, 0.5, 0.9, 0.99])
     share = (draws[:, None] <= norm.ppf(probs)[:, None]).mean(0)
     # 16,000 draws are worth 4,000 at the least
@@ -160,46 +172,41 @@ def test_draws_of_a_normal_are_normal(d: int) -> None:
         ).max()
         < 5.0
     )
-    stats = np.stack([c.stats for c in found])
-    assert not stats[..., T.DIVERGING].any()
+    assert not stats["diverging"].any()
     np.testing.assert_allclose(
-        stats[..., T.LOG_P].ravel(), -0.5 * (draws**2).sum(1), rtol=1e-12
+        stats["lp_unconstrained"].ravel(), -0.5 * (draws**2).sum(1), rtol=1e-12
     )
-    assert (stats[..., T.STEPS] < 2 ** (stats[..., T.DEPTH] + 1)).all()
+    assert (stats["n_steps"] < 2 ** (stats["tree_depth"] + 1)).all()
 
 
 def test_draws_are_normal_whatever_the_mass_matrix() -> None:
+    density = density_of_target(standard_normal(3))
+    settings = chains.SamplerSettings(6)
     walker = chains._Walker(
-        standard_normal(3),
-        np.random.default_rng(6),
-        5.0,
-        0.8,
-        chains.Progress(HALT, np.zeros(1)),
+        density, settings, chains.Shared(1), 0, np.random.SeedSequence(6)
     )
     walker.w[T.MASS], walker.state = [9.0, 1.0, 0.1], chains._restart_state(0.3)
-    assert walker.begin(lambda rng: rng.standard_normal(3))
-    draws = walker.draw(8000, -1.0)[1].draws
+    assert walker.begin()
+    draws = walker.draw(8000, -1.0)[1]
     np.testing.assert_allclose(draws.mean(0), 0.0, atol=0.1)
     np.testing.assert_allclose(draws.var(0), 1.0, atol=0.12)
 
 
 @pytest.mark.parametrize("aim", [0.65, 0.8, 0.95])
 def test_the_acceptance_is_what_adaptation_aims_at(aim: float) -> None:
-    met = np.mean(
-        [c.stats[:, T.ACCEPTED] for c in walked(standard_normal(11), aim=aim)]
-    )
+    met = walked(standard_normal(11), aim=aim)[1]["acceptance_rate"].mean()
     assert abs(met - aim) < 0.04
 
 
 def test_chains_do_not_depend_on_threads_and_have_no_seed_in_common() -> None:
     one, two, other = (
-        walked(standard_normal(4), draws=50, workers=w, seed=s)
+        walked(standard_normal(4), draws=50, workers=w, seed=s)[0]
         for w, s in ((1, 3), (4, 3), (1, 4))
     )
     for a, b, c in zip(one, two, other):
-        np.testing.assert_array_equal(a.draws, b.draws)
-        assert not np.isin(a.draws, c.draws).any()
-    assert len({c.draws.tobytes() for c in one}) == 4
+        np.testing.assert_array_equal(a, b)
+        assert not np.isin(a, c).any()
+    assert len({c.tobytes() for c in one}) == 4
 
 
 def test_a_step_off_the_density_diverges() -> None:
@@ -277,7 +284,7 @@ def test_the_compiled_density_of_classes_of_locations_and_of_heavy_tails_is_the_
 
     model = pr.Model.from_arrays(X, y, **given)
     assert compiled_whole(model)
-    found = ReparameterisedDensity.of(model, compiled=True)
+    found = SampledDensity.of(model)
     assert found.rows is not None
     target = affine_density(model, found.at, found.rows)
     arrays = (*target.data, *Work.of(target.data))
@@ -295,15 +302,15 @@ def test_the_compiled_density_of_classes_of_locations_and_of_heavy_tails_is_the_
 
 
 @pytest.mark.slow
-def test_the_compiled_chains_and_nutpies_draw_from_one_posterior() -> None:
+def test_chains_that_call_python_draw_from_the_same_posterior() -> None:
     """A posterior that is not round: rare events, and a Cauchy prior."""
-    from probreg.inference.sampling.sampler import Density, SamplerSettings, sample
+    from probreg.inference.sampling.chains import Density, SamplerSettings, sample
 
     rare = (np.random.default_rng(5).random(300) < 0.03).astype(int)
     model = pr.Model.from_arrays(
         X, rare, likelihood="bernoulli", prior=pr.priors.Cauchy(1.0)
     )
-    found = ReparameterisedDensity.of(model, compiled=True)
+    found = SampledDensity.of(model)
     assert found.rows is not None
     d, target = found.at.A.shape[1], affine_density(model, found.at, found.rows)
     plain = Density(
@@ -311,7 +318,6 @@ def test_the_compiled_chains_and_nutpies_draw_from_one_posterior() -> None:
         found.log_prob,
         found.unfold,
         lambda rng: rng.standard_normal(d),
-        {"beta": model.shape},
         True,
     )
     draws = []

@@ -135,21 +135,21 @@ def test_draws_of_quadrature(name: str, certified: Any) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("engine", ["compiled", "pymc"])
+@pytest.mark.parametrize("method", ["nuts", "pymc"])
 @pytest.mark.parametrize("name", GAUSSIAN)
-def test_nuts_on_gaussian_models(name: str, engine: Any, certified: Any) -> None:
+def test_nuts_on_gaussian_models(name: str, method: Any, certified: Any) -> None:
     case = certified(name)
     columns, m = model(case, **prior_of(case, columns_of(case["X"], case["columns"])))
-    sampled(pr.fit(m, pr.NUTS(engine=engine), seed=1), columns, case["exact"])
+    sampled(pr.fit(m, method, seed=1), columns, case["exact"])
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("engine", ["compiled", "pymc"])
+@pytest.mark.parametrize("method", ["nuts", "pymc"])
 @pytest.mark.parametrize("name", LOGISTIC)
-def test_nuts_on_logistic_models(name: str, engine: Any, certified: Any) -> None:
+def test_nuts_on_logistic_models(name: str, method: Any, certified: Any) -> None:
     case = certified(name)
     columns, m = model(case, likelihood=pr.Bernoulli())
-    sampled(pr.fit(m, pr.NUTS(engine=engine), seed=1), columns, case["exact"])
+    sampled(pr.fit(m, method, seed=1), columns, case["exact"])
 
 
 def sampled(fit: pr.Fit, columns: Columns, exact: dict[str, Any]) -> None:

@@ -345,7 +345,6 @@ def _read_draws(
         tuple(s["hyper"]),
         s["elliptical"],
         marginals or None,
-        s["engine"],
     )
 
 

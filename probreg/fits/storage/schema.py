@@ -122,7 +122,6 @@ FIELDS: Mapping[str, ValueKind] = {
     "solution.draws.stats": _list_of(TEXT),
     "solution.draws.hyper": _list_of(TEXT),
     "solution.draws.elliptical": TRUTH,
-    "solution.draws.engine": TEXT,
     "solution.scales": _or_null(TABLE),
     "solution.scales.recipe": _or_null(TABLE),
     "solution.scales.prior": TABLE,

@@ -161,7 +161,6 @@ def _draws_spec(draws: Draws) -> dict[str, Any]:
         "stats": list(draws.stats),
         "hyper": list(draws.hyper),
         "elliptical": draws.elliptical,
-        "engine": draws.engine,
     }
 
 

@@ -1,7 +1,7 @@
 """The log posterior of a model as one compiled function of z, if all of its parts are
 compiled or quadratic.
 
-`log_density` sums the parts in Python; here they are one call without the interpreter's
+`SampledDensity` sums the parts in Python; here they are one call without the interpreter's
 lock: the rows by the likelihood's compiled density, normal priors as one quadratic form
 of z, and other priors of independent coefficients by their compiled density.
 """
@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from probreg.inference.base import Array
-from probreg.inference.sampling.reparameterisation import AffineMap
-from probreg.inference.sampling.row_arrays import RowArrays
+from probreg.inference.sampling.reparameterisation import Reparameterisation
+from probreg.inference.sampling.row_sums import RowArrays
 from probreg.likelihoods import DifferentiableLikelihood
 from probreg.model.model import Model
 from probreg.numerics.compiled import AffineData, CompiledDensity, log_density_of
@@ -52,7 +52,9 @@ def compiled_whole(model: Model) -> bool:
     )
 
 
-def affine_density(model: Model, affine: AffineMap, rows: RowArrays) -> CompiledTarget:
+def affine_density(
+    model: Model, affine: Reparameterisation, rows: RowArrays
+) -> CompiledTarget:
     """Return the target of a model for which `compiled_whole` is true."""
     priors = [b for b in model.joint.blocks if not isinstance(b.prior, Flat)]
     quadratic = [b for b in priors if isinstance(b.prior, GaussianPrior)]
@@ -87,7 +89,7 @@ def _prior_density(
 
 
 def _quadratic(
-    model: Model, affine: AffineMap, blocks: Sequence[BlockPrior], unit: float
+    model: Model, affine: Reparameterisation, blocks: Sequence[BlockPrior], unit: float
 ) -> tuple[float, Array, Array]:
     """Return constant, pull and Q of the normal priors' log density: constant - pull'z
     - z'Qz / 2."""

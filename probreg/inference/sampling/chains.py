@@ -1,21 +1,27 @@
-"""Chains of the compiled sampler in threads, each with its own adaptation.
+"""Draws by NUTS: chains of the compiled sampler in threads, each with its own adaptation.
 
 The first part of the warm-up adapts only the step. Windows follow, each twice as long
 as the one before; at their ends the mass matrix is set. The last part adapts the step
 to the final mass matrix. Then both are fixed.
 """
 
+import ctypes
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from probreg.errors import NotConverged
 from probreg.inference.base import Array
 from probreg.inference.sampling import trajectory
 from probreg.inference.sampling.affine_density import CompiledTarget
 from probreg.numerics.compiled import Work, compile_stored
+from probreg.numerics.linalg import one_blas_thread, threads
+from probreg.system.interrupts import Interrupts
+from probreg.system.progress import progress_bar
 
 _FIRST, _LAST = 0.15, 0.5  # shares of the warm-up before and after the windows
 _WINDOW = 25  # draws in the first window
@@ -28,18 +34,125 @@ _LOOK = 0.1  # seconds between two checks for an interrupt
 _STEP = 0.8  # the first step; an acceptance of 0 divides it by four
 
 
-class Chain(NamedTuple):
-    """Draws (S, d) with their statistics (S, 7), the columns as `trajectory` numbers them."""
+@dataclass(frozen=True)
+class Density:
+    """log p with its gradient, and the map to the named variables, as functions of the unconstrained vector x of length `size`."""
 
-    draws: Array
-    stats: Array
+    size: int
+    log_prob: Callable[[Array], tuple[float, Array]]
+    expand: Callable[[Array], Mapping[str, Array]]  # of x (..., size)
+    start: Callable[[np.random.Generator], Array]  # draws a first x
+    # log p runs mostly without the interpreter's lock, so that threads of chains are faster
+    free: bool = False
+    target: CompiledTarget | None = None  # the same log p for compiled code
+    whitened: bool = False  # x is nearly standard normal
 
 
-class Progress(NamedTuple):
-    """State that a chain and its waiting thread share."""
+@dataclass(frozen=True)
+class SamplerSettings:
+    """Settings of the sampler; the same `seed` gives the same draws for any number of
+    cores."""
 
-    halt: Array  # (1,), above zero to end all chains
-    done: Array  # (1,), the number of draws of this chain
+    seed: int
+    draws: int = 1000
+    tune: int = 400
+    chains: int = 4
+    target_accept: float = 0.8
+    progress: bool | None = None
+
+
+class SamplerOutput(NamedTuple):
+    """Draws of the named variables and the sampler's statistics, (chain, draw, ...)."""
+
+    posterior: dict[str, Array]
+    stats: dict[str, Array]
+
+
+@one_blas_thread()  # a matrix times one vector: more threads would only wait
+def sample(
+    density: Density, run: SamplerSettings, interrupts: Interrupts | None = None
+) -> SamplerOutput:
+    """Sample a density by NUTS (Hoffman & Gelman 2014) with an adapted diagonal mass
+    matrix, each chain from the first of several starts with a finite density.
+
+    `interrupts` were opened before, while the density was created; by default the
+    function opens its own.
+    """
+    if interrupts is None:
+        with Interrupts() as own_interrupts:
+            return sample(density, run, own_interrupts)
+    shared = Shared(run.chains)
+    seeds = np.random.SeedSequence(run.seed).spawn(run.chains)
+    walkers = [_Walker(density, run, shared, c, s) for c, s in enumerate(seeds)]
+    if not all(w.begin() for w in walkers):
+        shared.raise_failure()
+        raise NotConverged(
+            "nuts: no chain could start: the log posterior is not finite at any of a hundred points about the centre of its "
+            "coordinates. See check(model), or give a more informative prior"
+        )
+    workers = threads() if density.free or density.target is not None else 1
+    with (
+        progress_bar("draws", run.chains * (run.tune + run.draws), show=run.progress) as bar,
+        ThreadPoolExecutor(max(1, min(workers, run.chains))) as pool,
+    ):  # fmt: skip
+        try:
+            # an interrupt while a thread starts leaves a thread unknown to the pool,
+            # which ends by `halt`
+            running = [pool.submit(w.chain) for w in walkers]
+            while wait(running, timeout=_LOOK).not_done:
+                interrupts.check()
+                bar.done = int(shared.done.sum())
+        finally:
+            shared.halt[:] = 1.0
+        sampled = [r.result() for r in running]
+    shared.raise_failure()
+    values = density.expand(np.stack([draws for draws, _ in sampled]))
+    stats = np.stack([stats for _, stats in sampled])
+    return SamplerOutput(dict(values), trajectory.named_statistics(stats))
+
+
+class Shared:
+    """State that the chains and the waiting thread share."""
+
+    def __init__(self, chains: int) -> None:
+        self.halt = np.zeros(1)  # above zero to end all chains
+        self.done = np.zeros((chains, 1))  # the number of draws of each chain
+        self.failures: list[BaseException] = []
+
+    def raise_failure(self) -> None:
+        """Raise the first exception of a density."""
+        if self.failures:
+            raise self.failures[0]
+
+
+def callback(
+    log_prob: Callable[[Array], tuple[float, Array]], w: Array, shared: Shared
+) -> Any:
+    """Return a C function of the addresses of two rows of w (ROWS, d), the point and its slopes, that calls Python.
+
+    Overflow far from the mode is an infinite energy, which the sampler counts as a
+    divergence, so it gives no warning. Any other exception ends all chains.
+    """
+    first = w.ctypes.data
+    width = w.strides[0]
+
+    def call(point: int, slopes: int, _: int) -> float:
+        if shared.failures:
+            return math.nan
+        try:
+            with np.errstate(all="ignore"):
+                value, gradient = log_prob(w[(point - first) // width].copy())
+            w[(slopes - first) // width] = gradient
+            return float(value)
+        except ArithmeticError:
+            return math.nan
+        except BaseException as error:
+            shared.failures.append(error)
+            shared.halt[:] = 1.0
+            return math.nan
+
+    address = ctypes.c_void_p
+    return ctypes.CFUNCTYPE(ctypes.c_double, address, address, ctypes.c_longlong)(call)
 
 
 def windows(tune: int) -> Iterator[tuple[int, bool]]:
@@ -67,49 +180,16 @@ def windows(tune: int) -> Iterator[tuple[int, bool]]:
     yield last, False
 
 
-def run_chains(
-    target: CompiledTarget, start: Callable[[np.random.Generator], Array], tune: int, draws: int, aim: float, *, seed: int,
-    chains: int, whitened: bool, workers: int, look: Callable[[int], None],
-) -> list[Chain] | None:  # fmt: skip
-    """Return the chains, each from the first of several starts with a finite density,
-    or None if there is none.
-
-    `look` is called every tenth of a second with the number of finished draws, and ends
-    all chains if it raises.
-    """
-    rngs = [
-        np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(chains)
-    ]
-    halt = np.zeros(1)
-    done = np.zeros((chains, 1))
-    walkers = [
-        _Walker(target, r, _KNOWN[whitened], aim, Progress(halt, d))
-        for r, d in zip(rngs, done)
-    ]
-    if not all(w.begin(start) for w in walkers):
-        return None
-    with ThreadPoolExecutor(max(1, min(workers, chains))) as pool:
-        try:
-            # an interrupt while a thread starts leaves a thread unknown to the pool,
-            # which ends by `halt`
-            running = [pool.submit(w.chain, tune, draws) for w in walkers]
-            while wait(running, timeout=_LOOK).not_done:
-                look(int(done.sum()))
-        finally:
-            halt[:] = 1.0
-        return [r.result() for r in running]
-
-
 class _Walker:
     """One chain: its position, mass matrix and step."""
 
     def __init__(
         self,
-        target: CompiledTarget,
-        rng: np.random.Generator,
-        prior_draws: float,
-        aim: float,
-        progress: Progress,
+        density: Density,
+        run: SamplerSettings,
+        shared: Shared,
+        number: int,
+        seed: np.random.SeedSequence,
     ) -> None:
         from probreg.numerics.compiled.addresses import source_of, table_of
 
@@ -120,55 +200,58 @@ class _Walker:
             (t.has_turned, t.has_turned_jointly, t.copy, t.log_sum, *once),
             once,
         )
-        self.target, self.rng, self.known, self.aim, self.progress = (
-            target,
-            rng,
-            prior_draws,
-            aim,
-            progress,
-        )
-        self.w = np.empty((t.ROWS, target.data.A.shape[1]))
+        self.density, self.settings, self.shared = density, run, shared
+        self.done = shared.done[number]
+        self.rng = np.random.default_rng(seed)
+        self.source = source_of(self.rng)
+        self.w = np.empty((t.ROWS, density.size))
         self.w[t.MASS] = 1.0
-        self.arrays = (
-            *target.data,
-            *Work.of(target.data),
-        )  # at the addresses in the table
-        self.table, self.source = table_of(self.arrays), source_of(rng)
+        self.arrays: tuple[Array, ...] = ()
+        if density.target is None:
+            self.function = callback(density.log_prob, self.w, shared)
+            self.address = ctypes.cast(self.function, ctypes.c_void_p).value
+        else:
+            self.function = density.target.function
+            self.address = self.function.address
+            # at the addresses in the table
+            self.arrays = (*density.target.data, *Work.of(density.target.data))
+        self.table = table_of(self.arrays)
         self.state = _restart_state(_STEP)
 
-    def begin(self, start: Callable[[np.random.Generator], Array]) -> bool:
+    def begin(self) -> bool:
         """Whether one of several starts has a finite density."""
         for _ in range(_TRIES):
-            self.w[trajectory.Places().point] = start(self.rng)
-            if np.isfinite(self.draw(0, self.aim)[0]):
+            self.w[trajectory.Places().point] = self.density.start(self.rng)
+            if np.isfinite(self.draw(0, -1.0)[0]):
                 return True
         return False
 
-    def draw(self, count: int, aim: float) -> tuple[float, Chain]:
-        """Return log p at the end of the chain, and `count` draws."""
-        chain = Chain(
-            self.rng.standard_normal((count, self.w.shape[1])), np.empty((count, 7))
-        )
+    def draw(self, count: int, aim: float) -> tuple[float, Array, Array]:
+        """Return log p at the end of the chain, `count` draws and their statistics (count, 7), the columns as `trajectory`
+        numbers them. The step is adapted to an acceptance of `aim` if it is positive."""
+        draws = self.rng.standard_normal((count, self.w.shape[1]))
+        stats = np.empty((count, 7))
         log_p = self._run(
-            self.target.function.address, self.table.ctypes.data, self.w, trajectory.Places(), self.state, aim, self.source,
-            *self.progress, *chain,
+            self.address, self.table.ctypes.data, self.w, trajectory.Places(), self.state, aim, self.source,
+            self.shared.halt, self.done, draws, stats,
         )  # fmt: skip
-        return log_p, chain
+        return log_p, draws, stats
 
-    def chain(self, tune: int, draws: int) -> Chain:
-        """Return the draws after the warm-up, or those before an interrupt."""
-        for length, ends in windows(tune):
-            draws_of_window = self.draw(length, self.aim)[1].draws
-            if self.progress.halt[0]:
+    def chain(self) -> tuple[Array, Array]:
+        """Return the draws after the warm-up with their statistics, or those before an interrupt."""
+        known = _KNOWN[self.density.whitened]
+        for length, ends in windows(self.settings.tune):
+            _, draws, _ = self.draw(length, self.settings.target_accept)
+            if self.shared.halt[0]:
                 break
             if ends:
                 # M^-1 = (n s^2 + k 1) / (n + k): the variances of the window, shrunk to
                 # the 1 of whitened coordinates.
-                self.w[trajectory.MASS] = (
-                    length * draws_of_window.var(0) + self.known
-                ) / (length + self.known)
+                self.w[trajectory.MASS] = (length * draws.var(0) + known) / (
+                    length + known
+                )
                 self.state = _restart_state(math.exp(self.state[trajectory.LOG_MEAN]))
-        return self.draw(draws, -1.0)[1]
+        return self.draw(self.settings.draws, -1.0)[1:]
 
 
 def _restart_state(step: float) -> Array:

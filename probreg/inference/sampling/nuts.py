@@ -1,20 +1,13 @@
-"""The No-U-Turn sampler on one of two densities.
+"""The No-U-Turn sampler on the compiled density of a model (see `density`).
 
-The compiled engine uses the densities of likelihood and priors (see `log_density`). If
-all of them are compiled, so is the sampler (`trajectory`, `chains`); otherwise nutpie
-samples. The other engine is PyMC's model, for likelihoods and priors without a compiled
-density, and for comparison: the likelihood and the priors define their PyMC
-distributions. Both use coordinates z with beta = centre + A z that make the posterior
-nearly round (the mode and its curvature, or the triangular factor of the rows for a
-Gaussian model), so a short warm-up is enough. A Gaussian likelihood uses its sufficient
-statistics: ||y - X beta||^2 = RSS + ||R beta - Q'y||^2, at a cost independent of the
-number of rows.
+If all parts of the density are compiled, no step needs the interpreter (`affine_density`). The coordinates
+make the posterior nearly round (the mode and its curvature, or the triangular factor of the rows for a
+Gaussian model), so a short warm-up is enough. Models without a compiled density are sampled by PyMC.
 """
 
-import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any
 
 import numpy as np
 
@@ -25,8 +18,10 @@ from probreg.inference.base import (
     Array,
     Draws,
     Method,
+    Resolved,
     Solution,
     Status,
+    coefficients_of_reported,
     improper_aux,
     log_names,
     sigma_note,
@@ -49,31 +44,28 @@ from probreg.inference.modes.peaks import (
 )
 from probreg.inference.modes.separation import separation
 from probreg.inference.notes import Note, Topic, important_note, routine_note
-from probreg.inference.sampling import pymc_engine
 from probreg.inference.sampling.affine_density import affine_density, compiled_whole
-from probreg.inference.sampling.group_density import GroupDensity
-from probreg.inference.sampling.log_density import (
-    ReparameterisedDensity,
-    compiled_obstacle,
-)
-from probreg.inference.sampling.reparameterisation import AffineMap, proxy_prior
-from probreg.inference.sampling.sampler import (
+from probreg.inference.sampling.chains import (
     Density,
     SamplerOutput,
     SamplerSettings,
-    density_of,
     sample,
+)
+from probreg.inference.sampling.density import SampledDensity, compiled_obstacle
+from probreg.inference.sampling.reparameterisation import (
+    Reparameterisation,
+    proxy_prior,
+    reparameterise,
 )
 from probreg.inference.sampling.working import with_corrected_intervals
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import Model
+from probreg.model.pymc_graph import hyper_names
+from probreg.numerics.linalg import threads
 from probreg.priors import HierarchicalPrior, SmoothPrior
 from probreg.priors.joint import PENALTY_OF_CLASSES
 from probreg.system.interrupts import Interrupts
 from probreg.system.terminal import percent
-
-_TUNE = {"compiled": 300, "pymc": 400}
-Engine = Literal["auto", "compiled", "pymc"]
 
 
 @METHODS.register
@@ -81,6 +73,7 @@ Engine = Literal["auto", "compiled", "pymc"]
 class NUTS(Method):
     """Draws of p(beta, aux | y) by Hamiltonian Monte Carlo, for any likelihood and any prior.
 
+    A likelihood or prior without a compiled density is sampled by PyMC, with a note.
     A flat prior is allowed if the posterior is proper. The status of the fit reports
     divergent steps, and chains that disagree or are too short (see `convergence`).
 
@@ -88,9 +81,8 @@ class NUTS(Method):
     ----------
     draws : int
         Draws of each chain.
-    tune : int, optional
-        Warm-up steps of each chain; by default 300 with the compiled engine, 400 with
-        PyMC's.
+    tune : int
+        Warm-up steps of each chain.
     chains : int
         Number of Markov chains.
     target_accept : float
@@ -100,10 +92,6 @@ class NUTS(Method):
     progress : bool, optional
         Whether to show a bar; by default after a second, at a terminal or in a
         notebook.
-    engine : {"auto", "compiled", "pymc"}
-        "compiled" is the compiled density of this package, "pymc" the graph of
-        `to_pymc`. "auto" uses the compiled one if likelihood and priors have compiled
-        densities; a note gives the choice and its reason.
 
     References
     ----------
@@ -111,18 +99,16 @@ class NUTS(Method):
 
     Examples
     --------
-    >>> from probreg.priors import Laplace
-    >>> model = Model.from_arrays([0.0, 0.0, 1.0, 1.0], [0, 1, 1, 1], likelihood="bernoulli")
-    >>> NUTS(engine="compiled").obstacle(model.with_prior({"x1": Laplace(1.0)}))
-    'nuts: the compiled engine cannot sample this model: the laplace prior of x1 has no compiled density'
+    >>> model = Model.from_arrays([0.0, 0.0, 1.0, 1.0], [0, 1, 1, 1], likelihood="bernoulli", prior="normal(1)")
+    >>> NUTS(draws=50).solve(model, np.random.default_rng(0)).draws["beta"].shape
+    (4, 50, 2, 1)
     """
 
     draws: Count = 1000
-    tune: Count | None = None
+    tune: Count = 300
     chains: Count = 4
     target_accept: Fraction = 0.9
     progress: Flag | None = None
-    engine: Engine = "auto"
 
     name = "nuts"
     target = "posterior"
@@ -133,105 +119,173 @@ class NUTS(Method):
 
     def obstacle(self, model: Model) -> str | None:
         if model.joint.contrast is not None:
-            return f"nuts: {PENALTY_OF_CLASSES}"
+            return f"{self.name}: {PENALTY_OF_CLASSES}"
         reason = improper_aux(self, model)
         if reason is not None:
             return reason
-        missing = compiled_obstacle(model)
-        if missing is not None and self.engine == "compiled":
-            return f"nuts: the compiled engine cannot sample this model: {missing}"
         if not model.design.n and not model.likelihood.least_squares:
-            return f"nuts evaluates the rows at every step, and {model.design.rows_absent}; use laplace or importance"
+            return f"{self.name} evaluates the rows at every step, and {model.design.rows_absent}; use laplace or importance"
         for b in model.joint.blocks:
             if isinstance(b.prior, HierarchicalPrior) and not b.prior.proper:
                 columns = model.design.called(b.columns)
                 return (
-                    f"nuts: the scale of {columns} has an improper prior, so the posterior is improper. Give a "
+                    f"{self.name}: the scale of {columns} has an improper prior, so the posterior is improper. Give a "
                     "proper one such as Normal(HalfNormal(1.0)), or use evidence, which takes its most probable value"
                 )
         return None
 
-    def solve(self, model: Model, rng: np.random.Generator) -> Solution:
-        model, notes = with_proper_correlations(model)
-        solution = self._solution(model, rng)
-        if notes:
-            return replace(solution, notes=(*notes, *solution.notes))
-        return solution
-
-    def _solution(self, model: Model, rng: np.random.Generator) -> Solution:
-        _require_proper(model)
-        engine, choice = self._engine(model)
-        if self.tune is None:
-            tune = _TUNE[engine]
-        else:
-            tune = self.tune
-        seed = int(rng.integers(2**31))
-        with (
-            Interrupts() as interrupts
-        ):  # from here on: creating a graph runs many destructors
-            if engine == "compiled":
-                densities, notes = _compiled_densities(model)
-            else:
-                densities, notes = _by_pymc(model, choice)
-            run = SamplerSettings(
-                seed, self.draws, tune, self.chains, self.target_accept, self.progress
-            )
-            output = _sample_all(densities, run, interrupts)
-        return with_corrected_intervals(
-            model, _solution(model, output, engine, (choice, *notes))
-        )
-
-    def _engine(self, model: Model) -> tuple[str, Note]:
-        """Return the engine and a note on the choice."""
-        if self.engine != "auto":
-            return self.engine, _engine_note(self.engine, ", as requested")
+    def resolve(self, model: Model, rng: np.random.Generator) -> Resolved:
         missing = compiled_obstacle(model)
         if missing is None:
-            return "compiled", _engine_note("compiled")
-        return "pymc", _engine_note("pymc", f": {missing}")
+            return super().resolve(model, rng)
+        resolved = self.by_pymc.resolve(model, rng)
+        note = important_note(Topic.SAMPLING, f"sampled by PyMC: {missing}")
+        return resolved._replace(notes=(*resolved.notes, note))
+
+    @property
+    def by_pymc(self) -> "PyMC":
+        """PyMC's sampler with these settings."""
+        return PyMC(self.draws, 1000, self.chains, self.target_accept, self.progress)
+
+    def solve(self, model: Model, rng: np.random.Generator) -> Solution:
+        if compiled_obstacle(model) is not None:
+            return self.by_pymc.solve(model, rng)
+        model, notes = with_proper_correlations(model)
+        _require_proper(model)
+        seed = int(rng.integers(2**31))
+        with Interrupts() as interrupts:
+            densities, remarks = _densities(model)
+            run = SamplerSettings(
+                seed, self.draws, self.tune, self.chains, self.target_accept, self.progress
+            )  # fmt: skip
+            output = _sample_all(densities, run, interrupts)
+        return _solution(model, output, (*notes, *remarks))
 
 
-def _engine_note(engine: str, reason: str = "") -> Note:
-    return routine_note(
-        Topic.SAMPLING,
-        "sampled by the {engine}{reason}",
-        engine=_WORDS[engine],
-        reason=reason,
-    )
+@METHODS.register
+@dataclass(frozen=True)
+class PyMC(NUTS):
+    """Draws of p(beta, aux | y) by `pm.sample` on the model of `to_pymc`, with nutpie's NUTS.
+
+    PyMC compiles each model, which takes about ten seconds.
+
+    Parameters
+    ----------
+    draws : int
+        Draws of each chain.
+    tune : int
+        Warm-up steps of each chain.
+    chains : int
+        Number of Markov chains.
+    target_accept : float
+        Target for the mean acceptance probability, between 0 and 1.
+    progress : bool, optional
+        Whether to show PyMC's bar.
+
+    References
+    ----------
+    Abril-Pla et al. 2023.
+    """
+
+    tune: Count = 1000
+
+    name = "pymc"
+
+    def obstacle(self, model: Model) -> str | None:
+        reason = super().obstacle(model)
+        if reason is None and not model.design.n:
+            return f"pymc: {model.design.rows_absent}"
+        return reason
+
+    def resolve(self, model: Model, rng: np.random.Generator) -> Resolved:
+        return Method.resolve(self, model, rng)
+
+    def solve(self, model: Model, rng: np.random.Generator) -> Solution:
+        import pymc as pm
+
+        model, notes = with_proper_correlations(model)
+        _require_proper(model)
+        with Interrupts(), model.to_pymc():
+            tree: Any = pm.sample(
+                self.draws, tune=self.tune, chains=self.chains, cores=threads(), random_seed=int(rng.integers(2**31)),
+                progressbar=bool(self.progress), quiet=not self.progress, nuts_sampler="nutpie", target_accept=self.target_accept,
+                compute_convergence_checks=False,
+            )  # fmt: skip
+        posterior = {name: v.to_numpy() for name, v in tree["posterior"].items()}
+        posterior["beta"] = coefficients_of_reported(model, posterior["beta"])
+        statistics = {
+            ours: tree["sample_stats"][theirs].to_numpy()
+            for theirs, ours in _STATISTICS.items()
+        }
+        return _solution(model, SamplerOutput(posterior, statistics), notes)
 
 
-_WORDS = {
-    "compiled": "compiled engine, on the densities of this package",
-    "pymc": "engine of PyMC's graph",
+# Names of statistics in nutpie, and in ArviZ.
+_STATISTICS = {
+    "diverging": "diverging",
+    "energy": "energy",
+    "depth": "tree_depth",
+    "maxdepth_reached": "reached_max_treedepth",
+    "n_steps": "n_steps",
+    "step_size_bar": "step_size",
+    "mean_tree_accept": "acceptance_rate",
+    "logp": "lp_unconstrained",
 }
 
 
-def _solution(
-    model: Model, output: SamplerOutput, engine: str, notes: tuple[Note, ...]
-) -> Solution:
+def _solution(model: Model, output: SamplerOutput, notes: tuple[Note, ...]) -> Solution:
+    """Return the solution of draws of every parameter."""
     draws: dict[str, Array] = {a: output.posterior[a] for a in ("beta", *model.unknown)}
     beta = draws["beta"].reshape(-1, *model.shape)
     if model.unknown:
         log_aux = np.log(np.stack([draws[a].ravel() for a in model.unknown], 1))
     else:
         log_aux = None
-    shared, local = pymc_engine.hyper_draws(model, output.posterior)
-    return Solution(
+    shared, local = hyper_draws(model, output.posterior)
+    solution = Solution(
         beta=beta.mean(0),
         scale=DenseCovariance.of_sample(
             model.design.frame, beta, log_aux, log_names(model)
         ),
         aux={a: float(draws[a].mean()) for a in model.unknown},
         aux_sd={a: float(draws[a].std()) for a in model.unknown},
-        draws=Draws(
-            draws | shared | local, output.stats, hyper=tuple(shared), engine=engine
-        ),
+        draws=Draws(draws | shared | local, output.stats, hyper=tuple(shared)),
         status=Status.SAMPLED,
         notes=(
             *sigma_note(model, routine_note(Topic.SIGMA, "sigma is sampled with beta")),
             *notes,
         ),
     )
+    return with_corrected_intervals(model, solution)
+
+
+def hyper_draws(
+    model: Model, posterior: Mapping[str, Array]
+) -> tuple[dict[str, Array], dict[str, Array]]:
+    """Return draws (chain, draw) of the hyperparameters of blocks, and of those of
+    single coefficients, as `lambda[x]`."""
+    shared: dict[str, Array] = {}
+    local: dict[str, Array] = {}
+    has_outcomes = bool(model.likelihood.outcomes)
+    for i, names in hyper_names(model.joint, model.design).items():
+        block: Any = model.joint.blocks[i]
+        for k, name in names.items():
+            values = np.asarray(posterior[name])
+            if not block.prior.hyper[k].each:
+                shared[name] = values
+                continue
+            columns = [model.design.columns[j].replace("/", "|") for j in block.columns]
+            for index in np.ndindex(values.shape[2:]):
+                if block.predictor is None:
+                    predictor = index[0]
+                else:
+                    predictor = block.predictor
+                if has_outcomes:
+                    label = f"{columns[index[-1]]}, {predictor}"
+                else:
+                    label = columns[index[-1]]
+                local[f"{k}[{label}]"] = values[(..., *index)]
+    return shared, local
 
 
 def _sample_all(
@@ -257,36 +311,31 @@ def _sample_all(
     )
 
 
-def _compiled_densities(model: Model) -> tuple[list[Density], tuple[Note, ...]]:
+def _densities(model: Model) -> tuple[list[Density], tuple[Note, ...]]:
     """Return the compiled density, in coordinates about each mode if there are several.
 
     Chains start at draws of the normal approximation if there is one.
     """
-    if any(isinstance(b.prior, HierarchicalPrior) for b in model.joint.blocks):
-        density, notes = _group_density(model)
-        return [density], notes
     modes = _modes(model)
     shares = probability_shares(modes)
     if (shares > SHARE).sum() > 1:
         note = "sampled in coordinates whitened by the curvature at each mode"
         maps = [
-            AffineMap(p.centre, p.root, True, note)
+            Reparameterisation(p.centre, p.root, True, (note,))
             for p, share in zip(modes, shares)
             if share > SHARE
         ]
-        densities = [_affine(model, affine) for affine in maps]
     else:
-        densities = [_affine(model)]
-    affine = densities[0][1]
-    remarks = [routine_note(Topic.SAMPLING, affine.note)]
+        maps = [reparameterise(model)]
+    remarks = [routine_note(Topic.SAMPLING, note) for note in maps[0].notes]
     if modes:
         use = f"chains start in turn at the modes with more than {percent(SHARE)}"
         text: str | None = describe_modes(model, modes, use)
     else:
-        text = multimodality_cause(model) if affine.whitened else None
+        text = multimodality_cause(model) if maps[0].whitened else None
     if text:
         remarks.append(important_note(Topic.MODES, text))
-    return [density for density, _ in densities], tuple(remarks)
+    return [_density(SampledDensity.of(model, at)) for at in maps], tuple(remarks)
 
 
 def _modes(model: Model) -> list[Peak]:
@@ -299,66 +348,19 @@ def _modes(model: Model) -> list[Peak]:
         return []
 
 
-def _affine(model: Model, affine: AffineMap | None = None) -> tuple[Density, AffineMap]:
-    is_compiled = compiled_whole(
-        model
-    )  # then compiled code is worth loading for few rows too, because it runs the sampler
-    reparameterised = ReparameterisedDensity.of(
-        model, affine, compiled=is_compiled or None
-    )
-    shapes = {"beta": model.shape, **dict.fromkeys(model.unknown, ())}
-    size = reparameterised.at.A.shape[1]
-
-    def start(rng: np.random.Generator) -> Array:
-        return np.asarray(
-            rng.standard_normal(size)
-            if reparameterised.at.whitened
-            else rng.uniform(-1, 1, size)
-        )
-
-    if is_compiled and reparameterised.rows is not None:
-        target = affine_density(model, reparameterised.at, reparameterised.rows)
-    else:
-        target = None
-    density = Density(
-        size,
-        reparameterised.log_prob,
-        reparameterised.unfold,
-        start,
-        shapes,
-        reparameterised.compiled,
-        target,
-        reparameterised.at.whitened,
-    )
-    return density, reparameterised.at
-
-
-def _group_density(model: Model) -> tuple[Density, tuple[Note, ...]]:
-    """The same for a model with effects by group and unknown covariance."""
-    density = GroupDensity.of(model)
-    names = [name for b in density.blocks for name in b.names]
-    shapes = {"beta": model.shape, **dict.fromkeys((*model.unknown, *names), ())}
-    notes = tuple(
-        routine_note(Topic.SAMPLING, text)
-        for text in (density.at.note, *density.at.words)
-    )
+def _density(sampled: SampledDensity) -> Density:
+    target = None
+    if sampled.rows is not None and compiled_whole(sampled.model):
+        target = affine_density(sampled.model, sampled.at, sampled.rows)
     return Density(
-        density.size,
-        density.log_prob,
-        density.unfold,
-        density.start,
-        shapes,
-        density.compiled,
-    ), notes
-
-
-def _by_pymc(model: Model, reason: Note) -> tuple[list[Density], tuple[Note, ...]]:
-    """Return PyMC's graph; the first import of PyMC takes seconds, so a terminal shows
-    a message."""
-    if "pymc" not in sys.modules and sys.stderr.isatty():
-        print(f"probreg: {reason}; loading PyMC", file=sys.stderr)  # noqa: T201  progress, at a terminal only
-    graph, notes = pymc_engine.build_graph(model)
-    return [density_of(graph)], notes
+        sampled.size,
+        sampled.log_prob,
+        sampled.unfold,
+        sampled.start,
+        sampled.rows is not None,
+        target,
+        sampled.at.whitened,
+    )
 
 
 def _require_proper(model: Model) -> None:

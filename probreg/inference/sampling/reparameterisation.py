@@ -51,78 +51,63 @@ from probreg.priors import (
 from probreg.priors.joint import Key, mapping_of
 from probreg.system.terminal import percent
 
-_CUSP = "a prior with a cusp is sampled as a scale mixture of uniforms, which is smooth in its own coordinates"
 _STEPS = 14  # Newton steps, after which the mode is too far away for its curvature to describe the posterior
-_FAR = 4.0  # posterior standard deviations
 _LEAST = 0.05  # relative to the median of the prior: smallest standard deviation of effects at the start of chains
 _SETTLED = 0.5  # share of a block's coefficients determined by the data, above which it is centred
 
 
-class AffineMap(NamedTuple):
-    """(vec beta, log aux) = centre + A z; `whitened` if z is nearly standard normal."""
-
-    centre: Array
-    A: Array
-    whitened: bool
-    note: str
-
-
-class StretchedBlocks(NamedTuple):
+class StretchedBlock(NamedTuple):
     """A block in non-centred coordinates: beta = location + (theta - location)
-    spread(hyperparameters) / spread; with a cusp it has no theta, and is a scale
-    mixture of uniforms."""
+    spread(hyperparameters) / spread, or Lambda theta for effects by group."""
 
     block: int
     entries: Array  # of its entries in vec(beta)
     location: Array  # (q m,)
     spread: Any  # one number, or one of each column
-    cusp: bool = False
 
 
 @dataclass(frozen=True, eq=False)
 class Reparameterisation:
-    """vec(theta) = centre + A z, and vec(beta) = vec(theta) without loose blocks.
+    """theta = centre + A z, and (vec beta, log aux) = theta without loose blocks.
+
     Otherwise the loose ones are stretched, and the others follow: beta_f = theta_f +
-    follow (beta_n - centre_n), n the entries of loose blocks in order."""
+    follow (beta_n - centre_n), n the entries of loose blocks in order.
+    """
 
-    centre: Array  # (p m,)
-    A: Array  # (p m, k)
-    note: str
-    loose: tuple[StretchedBlocks, ...] = ()
+    centre: Array  # (p m + a,)
+    A: Array  # (p m + a, k)
+    whitened: bool  # z is nearly standard normal
+    notes: tuple[str, ...]
+    loose: tuple[StretchedBlock, ...] = ()
     follow: Array = field(default_factory=lambda: np.zeros((0, 0)))  # (f, n)
-    words: tuple[str, ...] = ()  # on the unknown scales
+    # typical hyperparameters of each block that has some
+    typical: tuple[Mapping[str, float], ...] = ()
 
 
-def affine_map(model: Model) -> AffineMap:
-    """Return a map whitened by the curvature at the mode if there is one, else the
+def whiten(model: Model) -> Reparameterisation:
+    """Return coordinates whitened by the curvature at the mode if there is one, else the
     standardised columns."""
     if model.likelihood.least_squares:
-        whitened_map = _by_moments(model)
+        whitened = _by_moments(model)
     else:
-        whitened_map = _by_mode(model)
-    if whitened_map is not None:
-        return whitened_map
+        whitened = _by_mode(model)
+    if whitened is not None:
+        return whitened
     T = map_of_columns(model.design.frame.T, model.shape[1])
     a = len(model.unknown)
     # No curvature for whitening: beta = T gamma, one z for each entry of gamma and each
     # log aux.
-    A = with_aux(T, a)
+    start: Mapping[str, float] = {}
     if a and model.design.n:
         start = model.likelihood.initial_eta(model.design.observed)[1]
-    else:
-        start = {}
-    centre = np.r_[
-        np.zeros(len(T)), [np.log(start.get(name, 1.0)) for name in model.unknown]
-    ]
-    return AffineMap(
-        centre,
-        A,
-        False,
-        f"sampled on standardised columns: no mode found for whitening in {_STEPS} steps",
+    log_aux = [np.log(start.get(name, 1.0)) for name in model.unknown]
+    note = f"sampled on standardised columns: no mode found for whitening in {_STEPS} steps"
+    return Reparameterisation(
+        np.r_[np.zeros(len(T)), log_aux], with_aux(T, a), False, (note,)
     )
 
 
-def _by_mode(model: Model) -> AffineMap | None:
+def _by_mode(model: Model) -> Reparameterisation | None:
     """Return the normal at the mode over (vec beta, log aux); None if no mode is
     near."""
     if not isinstance(model.likelihood, DifferentiableLikelihood):
@@ -149,15 +134,12 @@ def _by_mode(model: Model) -> AffineMap | None:
     )
     # (beta, log aux) = T (gamma, log aux), H^-1 = K K' = L L' at the mode: A = T L, so that A A' = cov(beta, log aux).
     centre = T @ np.r_[mode.gamma.ravel(), mode.log_aux]
-    return AffineMap(
-        centre,
-        T @ np.asarray(factor_of(root.T)).T,
-        True,
-        "sampled in coordinates whitened by the curvature at the mode",
-    )
+    note = "sampled in coordinates whitened by the curvature at the mode"
+    A = T @ np.asarray(factor_of(root.T)).T
+    return Reparameterisation(centre, A, True, (note,))
 
 
-def _by_moments(model: Model) -> AffineMap | None:
+def _by_moments(model: Model) -> Reparameterisation | None:
     """Return the normal of beta at a sigma near the posterior's, and an independent log
     sigma with sd 1 / sqrt(2 n)."""
     normal_model = replace(model, prior=proxy_prior(model))
@@ -177,19 +159,16 @@ def _by_moments(model: Model) -> AffineMap | None:
         2.0 * max(moments.weight, 1.0)
     )
     note = "sampled on the sufficient statistics of the rows, in whitened coordinates"
-    return AffineMap(np.r_[posterior.mean, np.full(a, np.log(sigma))], A, True, note)
+    centre = np.r_[posterior.mean, np.full(a, np.log(sigma))]
+    return Reparameterisation(centre, A, True, (note,))
 
 
-def reparameterise(
-    model: Model, scales: Mapping[int, "Typical"] | None = None
-) -> Reparameterisation:
+def reparameterise(model: Model) -> Reparameterisation:
     """Return whitened coordinates if there is a mode, with loose blocks for unknown
-    scales with weak data.
-
-    `scales` are those of `typical_scales`, if they are known.
-    """
-    if scales is None:
-        scales = typical_scales(model)
+    scales with weak data."""
+    scales = typical_scales(model)
+    if not scales:
+        return whiten(model)
     normal_model = replace(
         model,
         prior=proxy_prior(model, {i: s.plain or s.spread for i, s in scales.items()}),
@@ -197,83 +176,14 @@ def reparameterise(
     loose = [
         _noncentred_block(model, i, s.spread)
         for i, s in scales.items()
-        if not s.centred and not _has_cusp(model, i)
+        if not s.centred
     ]
-    coordinates = _whitened_coordinates(normal_model)
-    cusps = [
-        _noncentred_block(model, i, 1.0)
-        for i in range(len(model.joint.blocks))
-        if _has_cusp(model, i) and not _is_far(model, coordinates, i)
-    ]
-    coordinates = _with_noncentred(
-        model, coordinates, (*loose, *(b._replace(cusp=True) for b in cusps))
-    )
-    words = [s.words for s in scales.values()] + [_CUSP] * bool(cusps)
-    return replace(coordinates, words=tuple(words))
-
-
-def with_blocks_apart(model: Model) -> Model:
-    """Split blocks with a cusp: columns that the data keep far from the cusp are
-    sampled directly, and only the others as mixtures of uniforms."""
-    if not any(_has_cusp(model, i) for i in range(len(model.joint.blocks))):
-        return model
-    coordinates = _whitened_coordinates(replace(model, prior=proxy_prior(model)))
-    blocks = list[BlockPrior]()
-    for i, b in enumerate(model.joint.blocks):
-        if not _has_cusp(model, i) or isinstance(b.prior, HierarchicalPrior):
-            blocks.append(b)
-            continue
-        is_far = _is_far_by_column(model, coordinates, b)
-        for part in (np.flatnonzero(is_far), np.flatnonzero(~is_far)):
-            if len(part):
-                columns = tuple(b.columns[k] for k in part)
-                blocks.append(
-                    replace(b, prior=prior_of_entries(b.prior, part), columns=columns)
-                )
-    return replace(model, prior=mapping_of(blocks, model.design.columns))
-
-
-def _is_far_by_column(
-    model: Model, coordinates: Reparameterisation, b: BlockPrior
-) -> Array:
-    """(q,) bool: columns of a block with posterior coefficients far from their
-    location."""
-    # cov(vec beta) = A A': the standard deviation of an entry is the norm of its row of
-    # A.
-    sd = np.linalg.norm(coordinates.A, axis=1).reshape(model.shape)
-    location = np.broadcast_to(getattr(unit_prior(b), "location", 0.0), len(b.columns))
-    distance = np.abs(
-        b.take(coordinates.centre.reshape(model.shape)) - location[:, None]
-    )
-    return np.asarray((distance > _FAR * b.take(sd)).all(1))
-
-
-def _is_far(model: Model, coordinates: Reparameterisation, i: int) -> bool:
-    b = model.joint.blocks[i]
-    return not isinstance(b.prior, HierarchicalPrior) and bool(
-        _is_far_by_column(model, coordinates, b).all()
-    )
-
-
-def prior_of_entries(prior: Prior, entries: Array) -> Prior:
-    """Return the prior of some of the columns, for a prior of independent columns."""
-    fields: dict[str, Any] = {
-        k: tuple(v[i] for i in entries)
-        for k, v in vars(prior).items()
-        if isinstance(v, tuple)
-    }
-    prior_any: Any = prior
-    return replace(prior_any, **fields)
-
-
-def _whitened_coordinates(normal_model: Model) -> Reparameterisation:
-    """Return the coefficients' part of the affine map, the leading block of its
-    Cholesky factor."""
-    affine = affine_map(normal_model)
-    k = normal_model.shape[0] * normal_model.shape[1]
-    a = len(normal_model.unknown)
-    return Reparameterisation(
-        affine.centre[:k], affine.A[:k, : affine.A.shape[1] - a], affine.note
+    whitened = whiten(normal_model)
+    return replace(
+        _with_noncentred(model, whitened, tuple(loose)),
+        whitened=False,
+        notes=(*whitened.notes, *(s.words for s in scales.values())),
+        typical=tuple(scales[i].hyper for i in sorted(scales)),
     )
 
 
@@ -300,7 +210,7 @@ def rough_sigma(model: Model) -> float:
     return float(grid[np.argmax(log_p)])
 
 
-def _noncentred_block(model: Model, i: int, spread: Any) -> StretchedBlocks:
+def _noncentred_block(model: Model, i: int, spread: Any) -> StretchedBlock:
     block = model.joint.blocks[i]
     m = model.shape[1]
     width = block.width(m)
@@ -311,11 +221,11 @@ def _noncentred_block(model: Model, i: int, spread: Any) -> StretchedBlocks:
     centre = np.repeat(np.broadcast_to(location, len(block.columns)), width).astype(
         float
     )
-    return StretchedBlocks(i, index, centre, spread)
+    return StretchedBlock(i, index, centre, spread)
 
 
 def _with_noncentred(
-    model: Model, coordinates: Reparameterisation, loose: tuple[StretchedBlocks, ...]
+    model: Model, coordinates: Reparameterisation, loose: tuple[StretchedBlock, ...]
 ) -> Reparameterisation:
     """Return the other coefficients given the loose ones, which are whitened too if
     they share one scale, else in units of their prior."""
@@ -336,9 +246,7 @@ def _with_noncentred(
     A[np.ix_(f, f)] = _root(S[np.ix_(f, f)] - follow @ S[np.ix_(n, f)])
     for b in loose:
         prior = model.joint.blocks[b.block].prior
-        if b.cusp:
-            centre[b.entries] = b.location
-        elif isinstance(prior, ScaleMixture):
+        if isinstance(prior, ScaleMixture):
             A[np.ix_(b.entries, b.entries)] = _root(S[np.ix_(b.entries, b.entries)])
         else:
             # Non-centred: z = (theta - location) / sd under the prior at the typical scale.
@@ -354,12 +262,7 @@ def _by_groups(prior: Prior) -> bool:
     return isinstance(prior, HierarchicalPrior) and bool(prior.hyper_labels)
 
 
-def _has_cusp(model: Model, i: int) -> bool:
-    prior = unit_prior(model.joint.blocks[i])
-    return isinstance(prior, ExponentialPower) and prior.q < 1
-
-
-def _prior_sd(model: Model, b: StretchedBlocks) -> Array:
+def _prior_sd(model: Model, b: StretchedBlock) -> Array:
     prior: Any = model.joint.blocks[b.block].prior
     if prior.sigma_units:
         unit = model.noise_held or model.design.moments.y_scale
@@ -459,10 +362,10 @@ def _local(block: BlockPrior) -> Typical:
     prior: Any = block.prior
     ones = dict.fromkeys(prior.hyper, 1.0)
     words = f"the {prior.name} is sampled non-centred, in units of its own scales"
-    return Typical(float(prior.spread(**ones)), False, words, {})
+    return Typical(float(prior.spread(**ones)), False, words, _medians(prior))
 
 
-def _medians(prior: LatentPrior) -> dict[str, float]:
+def _medians(prior: HierarchicalPrior) -> dict[str, float]:
     return {
         name: float(np.median(h.prior.sample(np.random.default_rng(0), 1001)))
         for name, h in prior.hyper.items()

@@ -20,11 +20,11 @@ COVARIANCES = (
 def methods_of(names: Sequence[str], settings: Sequence[str]) -> dict[str, Method]:
     """Return methods by name, each with the settings NAME=VALUE that apply to it.
 
-    >>> methods_of(["nuts", "newton"], ["draws=2000", "engine=pymc"])["nuts"].draws
+    >>> methods_of(["nuts", "newton"], ["draws=2000", "chains=2"])["nuts"].draws
     2000
     >>> methods_of(["nuts"], ["drws=2000"])
     Traceback (most recent call last):
-    probreg.errors.DataError: nuts has no setting 'drws'; did you mean 'draws'? It has: draws, tune, chains, target_accept, progress, engine
+    probreg.errors.DataError: nuts has no setting 'drws'; did you mean 'draws'? It has: draws, tune, chains, target_accept, progress
     """
     values: dict[str, Any] = {}
     for text in settings:

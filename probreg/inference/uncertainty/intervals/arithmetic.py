@@ -8,7 +8,7 @@ import numpy as np
 
 from probreg.arguments.scalars import check_prob
 from probreg.errors import Incompatible
-from probreg.numerics.special import gammainccinv, gammaincinv, ndtr, ndtri, stdtrit
+from probreg.numerics.special import ndtr, ndtri, stdtrit
 
 Array = np.ndarray
 FEW = 2**15  # numbers that NumPy sorts before compiled code is loaded
@@ -129,18 +129,6 @@ def highest_density(draws: Array, prob: float) -> tuple[Array, Array]:
     return np.take_along_axis(s, first, 0)[0], np.take_along_axis(s, first + inside, 0)[
         0
     ]
-
-
-def sigma_from_rss(rss: float, df: float, prob: float) -> tuple[float, float]:
-    """Return the classical interval of a noise scale from RSS / sigma^2 ~ chi^2(df).
-
-    >>> [round(v, 4) for v in sigma_from_rss(10.0, 10.0, 0.95)]
-    [0.6987, 1.7549]
-    """
-    tail = (1 - check_prob(prob)) / 2
-    return float(np.sqrt(rss / (2 * gammainccinv(df / 2, tail)))), float(
-        np.sqrt(rss / (2 * gammaincinv(df / 2, tail)))
-    )
 
 
 def positive_interval(value: float, sd: float, prob: float) -> tuple[float, float]:

@@ -40,7 +40,6 @@ from probreg.inference.uncertainty.intervals.arithmetic import (
     percentile,
     positive_interval,
     quantile,
-    sigma_from_rss,
 )
 from probreg.inference.uncertainty.intervals.marginals import (
     Marginal,
@@ -247,7 +246,9 @@ class SymmetricInterval(IntervalKind):
         if s.scales is not None and name in s.scales.values:
             return wald_on_free_scale(s.scales, name, prob)
         if self.name == "t" and s.df is not None and s.df > 0:
-            return sigma_from_rss(s.stats["rss"], s.df, prob)
+            # RSS / sigma^2 ~ chi^2(df)
+            chi = RootInverseGamma(s.df / 2, s.stats["rss"] / 2)
+            return chi.equal_tail(prob)
         if s.aux[name] > 0:
             return positive_interval(s.aux[name], s.aux_sd[name], prob)
         return (np.nan, np.nan)

@@ -8,7 +8,8 @@ from functools import cached_property
 
 import numpy as np
 import scipy
-from numpy.polynomial.legendre import leggauss, legint, legval, legvander
+from numpy.polynomial import Legendre
+from numpy.polynomial.legendre import leggauss, legvander
 from numpy.typing import ArrayLike
 from scipy.special import gammaincc, gammainccinv, gammaincinv, gammaln, ndtr
 
@@ -188,78 +189,56 @@ def above_zero(weight: Array, z: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class OnNodes(Marginal):
-    """A positive number whose log has the density of the polynomial through `weight` at the Gauss-Legendre nodes `log`.
-
-    Its Legendre coefficients are c_n = (n + 1/2) sum_k weight_k P_n(x_k), and its integral is
-    c_0 (x + 1) + sum_n c_n (P_n+1(x) - P_n-1(x)) / (2 n + 1).
-    """
+    """A positive number whose log has the density of the polynomial through `weight` at the Gauss-Legendre nodes `log`."""
 
     weight: Array  # (K,), sum 1, including the weights of the rule
     log: Array  # (K,), rising
 
     @cached_property
-    def _ends(self) -> tuple[float, float]:
-        """The ends of log: the nodes x_k of the rule are inside (-1, 1)."""
-        x, _ = leggauss(len(self.log))
+    def _log(self) -> "_Polynomial":
+        K = len(self.log)
+        x, _ = leggauss(K)  # the nodes of the rule are inside (-1, 1)
         half = (self.log[-1] - self.log[0]) / (x[-1] - x[0])
         middle = (self.log[-1] + self.log[0]) / 2
-        return float(middle - half), float(middle + half)
-
-    @cached_property
-    def _log(self) -> "_Log":
-        return _Log(self)
-
-    @cached_property
-    def _nodes(self) -> tuple[Array, Array, Array]:
-        """The nodes x_k, their barycentric weights, and the integral from -1 and the
-        density there, (K, 2)."""
-        K = len(self.log)
-        x, w = leggauss(K)
-        c = (np.arange(K) + 0.5) * (self.weight @ legvander(x, K - 1))
-        b = (-1.0) ** np.arange(K) * np.sqrt((1 - x**2) * w)
-        return x, b, np.column_stack([legval(x, legint(c, lbnd=-1.0)), self.weight / w])
+        # Legendre coefficients c_n = (n + 1/2) sum_k weight_k P_n(x_k)
+        c = (np.arange(K) + 0.5) * (self.weight @ legvander(x, K - 1)) / half
+        return _Polynomial(Legendre(c, (middle - half, middle + half)))
 
     @property
     def support(self) -> tuple[float, float]:
-        return float(np.exp(self._ends[0])), float(np.exp(self._ends[1]))
+        low, high = np.exp(self._log.support)
+        return float(low), float(high)
 
     def quantile(self, share: ArrayLike) -> Array:
         return np.exp(self._log.quantile(share))
 
     def cdf(self, x: Array) -> Array:
-        return self.of_log(np.log(x))[0]
+        return self._log.cdf(np.log(x))
 
     def density(self, x: Array) -> Array:
-        return self.of_log(np.log(x))[1] / x
-
-    def of_log(self, u: Array) -> tuple[Array, Array]:
-        """Return distribution function and density of the log at u."""
-        low, high = self._ends
-        x = np.clip(2 * (np.asarray(u, dtype=float) - low) / (high - low) - 1, -1, 1)
-        nodes, b, values = self._nodes
-        # the polynomial through values at the nodes: sum b v / (x - x_k) over sum b / (x - x_k) (Berrut & Trefethen 2004)
-        distance = x[..., None] - nodes
-        share = b / np.where(distance == 0, 1e-300, distance)
-        F, f = np.moveaxis((share @ values) / share.sum(-1)[..., None], -1, 0)
-        return F, f * 2 / (high - low)
+        return self._log.density(np.log(x)) / x
 
 
 @dataclass(frozen=True, eq=False)
-class _Log(Marginal):
-    """The log of a number; its distribution has no long tail."""
+class _Polynomial(Marginal):
+    """A polynomial density over its domain."""
 
-    of: OnNodes
+    series: Legendre
 
     @property
     def support(self) -> tuple[float, float]:
-        low, high = np.log(self.of.support)
+        low, high = self.series.domain
         return float(low), float(high)
 
+    @cached_property
+    def _integral(self) -> Legendre:
+        return self.series.integ(lbnd=self.support[0])
+
     def cdf(self, x: Array) -> Array:
-        return self.of.of_log(x)[0]
+        return np.asarray(self._integral(np.clip(x, *self.support)))
 
     def density(self, x: Array) -> Array:
-        return self.of.of_log(x)[1]
+        return np.asarray(self.series(np.clip(x, *self.support)))
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,149 @@
+"""The log-likelihood with its slopes over (vec beta, log aux), as the sampler sums it.
+
+A likelihood is summed by its compiled density, a Gaussian one from the moments of its rows at a cost independent of
+their number.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from probreg.data.rows import plus_offset
+from probreg.errors import Incompatible
+from probreg.inference.base import Array
+from probreg.likelihoods import DifferentiableLikelihood
+from probreg.model.model import Model
+from probreg.numerics.compiled import CompiledDensity, loops_of, tiles_of, work_of
+
+# (theta, aux, slopes to add to) -> value, theta = (vec beta, log aux)
+Sum = Callable[[Array, Mapping[str, float], Array], float]
+
+_ROWS = 200  # rows at which a compiled density is compared with NumPy's
+_CLOSE = 1e-6  # relative to the sums of absolute values; rounding is 1e-13, a wrong term is larger
+
+
+@dataclass(frozen=True, eq=False)
+class RowArrays:
+    """The rows as arrays for compiled loops, and the part of log p that depends on the
+    responses only."""
+
+    density: CompiledDensity
+    tiles: Array
+    y: Array
+    w: Array
+    offset: Array
+    constant: float
+
+    @classmethod
+    def of(cls, model: Model) -> "RowArrays":
+        """From a model; rows with a precision are multiplied by its root."""
+        likelihood = model.likelihood
+        design = model.design
+        assert isinstance(likelihood, DifferentiableLikelihood)
+        assert likelihood.compiled_density is not None  # checked in `compiled_obstacle`
+        y = np.ascontiguousarray(design.observed, dtype=float)
+        X = design.X
+        m = model.shape[1]
+        offset = np.zeros((0, design.n))
+        if design.offset is not None:
+            offset = np.ascontiguousarray(
+                np.broadcast_to(design.offset, (design.n, m)).T
+            )
+        carried = likelihood.base_measure(y)
+        if (
+            design.precision is not None
+        ):  # p(y | eta, s) = f((y - eta) / s) / s: rows times root w have one noise scale
+            root = np.sqrt(design.precision)
+            X = X * root[:, None]
+            y = y * root
+            offset = offset * root
+            carried = carried + np.log(root)
+        if design.weights is None:
+            w = np.zeros(0)
+        else:
+            w = np.ascontiguousarray(design.weights, dtype=float)
+        constant = float(
+            carried.sum() if design.weights is None else design.weights @ carried
+        )
+        return cls(likelihood.compiled_density, tiles_of(X), y, w, offset, constant)
+
+
+def sum_of_moments(model: Model) -> Sum:
+    """-W/2 log(2 pi sigma^2) + sum_i log(w_i) / 2 - (RSS + |z - R beta|^2) / (2 sigma^2) of precisions w, and slopes."""
+    moments = model.design.moments
+    R = np.asarray(moments.R, dtype=float)
+    z = np.asarray(moments.z, dtype=float)
+    scale = model.noise_scale
+    rss = float(moments.factor[-1, -1]) ** 2
+    W = moments.weight
+    k = model.shape[0]
+
+    def value_of(theta: Array, aux: Mapping[str, float], slopes: Array) -> float:
+        sigma = aux[scale]
+        # S = RSS + |z - R beta|^2: d/d beta = R'(z - R beta) / sigma^2, d/d log sigma = S / sigma^2 - W.
+        r = z - R.dot(theta[:k])
+        square = (rss + r.dot(r)) / sigma**2
+        slopes[:k] += r.dot(R) / sigma**2
+        slopes[k:] += square - W
+        log_scale = W * float(np.log(2.0 * np.pi * sigma**2))
+        return 0.5 * (moments.log_precision - log_scale - float(square))
+
+    return value_of
+
+
+def sum_of_rows(model: Model, rows: RowArrays) -> Sum:
+    """Return the sum by compiled code."""
+    likelihood = model.likelihood
+    assert isinstance(likelihood, DifferentiableLikelihood)
+    gradient = loops_of(rows.density).gradient
+    p, m = model.shape
+
+    def value_of(theta: Array, aux: Mapping[str, float], slopes: Array) -> float:
+        slopes_of_rows = np.empty(len(theta))
+        t = np.array(likelihood.settings(**aux), dtype=float)
+        beta = theta[: p * m].reshape(p, m)
+        value = gradient(
+            rows.tiles, rows.y, rows.w, rows.offset, beta, t, slopes_of_rows, *work_of(rows.tiles, m)
+        )  # fmt: skip
+        slopes += slopes_of_rows
+        return float(value + rows.constant)
+
+    return value_of
+
+
+def check_compiled_density(model: Model, theta: Array) -> None:
+    """Raise Incompatible if the compiled density and `value_grad_hessian` differ at
+    theta, over some of the rows."""
+    likelihood = model.likelihood
+    assert isinstance(likelihood, DifferentiableLikelihood)
+    p, m = model.shape
+    d = model.design.take(slice(None, None, max(1, model.design.n // _ROWS)))
+    d = replace(d, weights=None, precision=None)
+    beta = theta[: p * m].reshape(p, m)
+    aux = model.fixed | dict(zip(model.unknown, np.exp(theta[p * m :]).tolist()))
+    places = [*range(m), *(m + likelihood.aux.index(a) for a in model.unknown)]
+    with np.errstate(all="ignore"):
+        eta = plus_offset(d.X @ beta, d.offset)
+        log_p, g, _ = likelihood.value_grad_hessian(d.observed, eta, **aux)
+    g = g[:, places]
+    exact = np.r_[log_p.sum(), (d.X.T @ g[:, :m]).ravel(), g[:, m:].sum(0)]
+    g = np.abs(g)
+    size = np.r_[
+        np.abs(log_p).sum(), (np.abs(d.X).T @ g[:, :m]).ravel(), g[:, m:].sum(0)
+    ]
+    part = replace(model, design=d)
+    slopes = np.zeros(len(theta))
+    value = sum_of_rows(part, RowArrays.of(part))(theta, aux, slopes)
+    found = np.r_[value, slopes]
+    with np.errstate(invalid="ignore"):
+        close = np.abs(found - exact) <= _CLOSE * (size + 1e-3 * d.n)
+    if np.isfinite(exact).all() and not close.all():
+        if close[0]:
+            difference = "slopes that differ"
+        else:
+            difference = f"log p {value:g} and {exact[0]:g}"
+        raise Incompatible(
+            f"the compiled density of the {likelihood.name} likelihood differs from its log_prob and value_grad_hessian: over "
+            f"{d.n} rows they have {difference}. Correct compiled_density, settings and base_measure, or set compiled_density = None"
+        )
