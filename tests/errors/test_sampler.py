@@ -13,11 +13,25 @@ import pytest
 
 import probreg as pr
 from probreg.errors import NotConverged
-from probreg.inference.sampling.chains import Density, SamplerSettings, sample
+from probreg.inference.sampling.chains import (
+    Density,
+    SamplerOutput,
+    SamplerSettings,
+    sample as _sample,
+)
 from probreg.system.interrupts import Interrupts
 from tests.conftest import covering
 
 SHORT = SamplerSettings(1, 200, 100, 2)
+
+
+def sample(
+    density: Density, run: SamplerSettings, interrupts: Interrupts | None = None
+) -> SamplerOutput:
+    if interrupts is None:
+        with Interrupts() as own:
+            return _sample([density], run, own)
+    return _sample([density], run, interrupts)
 
 
 def density(log_prob) -> Density:

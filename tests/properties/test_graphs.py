@@ -112,7 +112,8 @@ def check(model: pr.Model) -> SampledDensity:
         jacobian = np.linalg.slogdet(gradient(vector, x))[1]
         value, slopes = density.log_prob(x)
         apart.append(value - log_joint(model, density.unfold(x)) - jacobian)
-        rise = gradient(lambda v: np.array([density.log_prob(v)[0]]), x).ravel()
+        # a step that crosses no kink
+        rise = gradient(lambda v: np.array([density.log_prob(v)[0]]), x, 1e-5).ravel()
         np.testing.assert_allclose(slopes, rise, rtol=1e-5, atol=1e-5)
     # differences of the map cost 1e-8
     np.testing.assert_allclose(apart, apart[0], atol=1e-7)

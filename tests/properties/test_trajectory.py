@@ -18,6 +18,7 @@ from probreg.inference.sampling.affine_density import (
 from probreg.inference.sampling.density import SampledDensity
 from probreg.numerics.compiled import AffineData, Work
 from probreg.numerics.linalg import limit_threads
+from probreg.system.interrupts import Interrupts
 
 from .cases import Array
 
@@ -61,7 +62,7 @@ def walked(
     """Draws (chain, draw, d) and their statistics."""
     run = chains.SamplerSettings(seed, draws, 300, 4, aim)
     with limit_threads(workers):
-        found = chains.sample(density_of_target(target), run)
+        found = chains.sample([density_of_target(target)], run, Interrupts())
     return found.posterior["z"], found.stats
 
 
@@ -72,7 +73,8 @@ def density_of_target(target: CompiledTarget) -> chains.Density:
         lambda x: (0.0, x),
         lambda x: {"z": x},
         lambda rng: rng.standard_normal(d),
-        target=target,
+        True,
+        target,
         whitened=True,
     )
 
@@ -326,7 +328,7 @@ def test_chains_that_call_python_draw_from_the_same_posterior() -> None:
         (0.9, plain),
     ):
         draws.append(
-            sample(density, SamplerSettings(3, 4000, 500, 4, aim))
+            sample([density], SamplerSettings(3, 4000, 500, 4, aim), Interrupts())
             .posterior["beta"]
             .reshape(-1, model.shape[0])
         )

@@ -7,7 +7,7 @@ to the final mass matrix. Then both are fixed.
 
 import ctypes
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -70,27 +70,24 @@ class SamplerOutput(NamedTuple):
 
 @one_blas_thread()  # a matrix times one vector: more threads would only wait
 def sample(
-    density: Density, run: SamplerSettings, interrupts: Interrupts | None = None
+    densities: Sequence[Density], run: SamplerSettings, interrupts: Interrupts
 ) -> SamplerOutput:
     """Sample a density by NUTS (Hoffman & Gelman 2014) with an adapted diagonal mass
     matrix, each chain from the first of several starts with a finite density.
 
-    `interrupts` were opened before, while the density was created; by default the
-    function opens its own.
+    Chains use the coordinates of several densities in turn.
     """
-    if interrupts is None:
-        with Interrupts() as own_interrupts:
-            return sample(density, run, own_interrupts)
+    used = [densities[c % len(densities)] for c in range(run.chains)]
     shared = Shared(run.chains)
     seeds = np.random.SeedSequence(run.seed).spawn(run.chains)
-    walkers = [_Walker(density, run, shared, c, s) for c, s in enumerate(seeds)]
+    walkers = [_Walker(used[c], run, shared, c, s) for c, s in enumerate(seeds)]
     if not all(w.begin() for w in walkers):
         shared.raise_failure()
         raise NotConverged(
             "nuts: no chain could start: the log posterior is not finite at any of a hundred points about the centre of its "
             "coordinates. See check(model), or give a more informative prior"
         )
-    workers = threads() if density.free or density.target is not None else 1
+    workers = threads() if all(d.free for d in used) else 1
     with (
         progress_bar("draws", run.chains * (run.tune + run.draws), show=run.progress) as bar,
         ThreadPoolExecutor(max(1, min(workers, run.chains))) as pool,
@@ -106,9 +103,10 @@ def sample(
             shared.halt[:] = 1.0
         sampled = [r.result() for r in running]
     shared.raise_failure()
-    values = density.expand(np.stack([draws for draws, _ in sampled]))
+    values = [d.expand(draws) for d, (draws, _) in zip(used, sampled)]
+    posterior = {name: np.stack([v[name] for v in values]) for name in values[0]}
     stats = np.stack([stats for _, stats in sampled])
-    return SamplerOutput(dict(values), trajectory.named_statistics(stats))
+    return SamplerOutput(posterior, trajectory.named_statistics(stats))
 
 
 class Shared:

@@ -5,7 +5,7 @@ make the posterior nearly round (the mode and its curvature, or the triangular f
 Gaussian model), so a short warm-up is enough. Models without a compiled density are sampled by PyMC.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -158,7 +158,7 @@ class NUTS(Method):
             run = SamplerSettings(
                 seed, self.draws, self.tune, self.chains, self.target_accept, self.progress
             )  # fmt: skip
-            output = _sample_all(densities, run, interrupts)
+            output = sample(densities, run, interrupts)
         return _solution(model, output, (*notes, *remarks))
 
 
@@ -286,29 +286,6 @@ def hyper_draws(
                     label = columns[index[-1]]
                 local[f"{k}[{label}]"] = values[(..., *index)]
     return shared, local
-
-
-def _sample_all(
-    densities: Sequence[Density], run: SamplerSettings, interrupts: Interrupts
-) -> SamplerOutput:
-    """Sample one density, or the same density in several coordinates, which chains use
-    in turn."""
-    if len(densities) == 1:
-        return sample(densities[0], run, interrupts)
-    parts = [
-        sample(
-            densities[c % len(densities)],
-            replace(run, seed=run.seed + c, chains=1),
-            interrupts,
-        )
-        for c in range(run.chains)
-    ]
-    return SamplerOutput(
-        *(
-            {name: np.concatenate([p[i][name] for p in parts]) for name in parts[0][i]}
-            for i in (0, 1)
-        )
-    )
 
 
 def _densities(model: Model) -> tuple[list[Density], tuple[Note, ...]]:

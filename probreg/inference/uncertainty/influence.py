@@ -168,40 +168,19 @@ def _bread_times(estimate: Estimate, over_theta: Array) -> Array:
     """Return V g (p m + a, R) over (vec gamma, log aux) for the rows g of `over_theta`
     (R, p m + a)."""
     s = estimate.solution
-    model = estimate.model
     V = s.given_scales
     if (
-        not isinstance(V, DenseCovariance)
-        or V.missing is not None
-        or s.sandwich
-        or not V.frame.equals(model.design.frame)
-    ):
-        return np.asarray(
-            estimate.inside
-            @ estimate.inverse_observed
-            @ (over_theta @ estimate.inside).T
-        )
-    # the fit's covariance is the inverse observed information, which saves a pass over
-    # the rows
-    if (
-        s.stats.get("decrement", np.inf) < _AT_TOP
+        isinstance(V, DenseCovariance)
+        and V.missing is None
+        and not s.sandwich
+        and V.frame.equals(estimate.model.design.frame)
+        and s.stats.get("decrement", np.inf) < _AT_TOP
         and len(V.root) == over_theta.shape[1]
     ):
+        # the inverse observed information, which saves a pass over the rows
         return np.asarray(V.root @ (V.root.T @ over_theta.T))
-    if model.likelihood.least_squares and s.df and s.stats.get("rss", 0.0) > 0.0:
-        # (X'X)^-1 times the sigma^2 of the scores
-        k = estimate.size
-        product = np.zeros(over_theta.T.shape)
-        sigma2 = float(model.noise(s.aux)) ** 2
-        product[:k] = (
-            sigma2
-            / (s.stats["rss"] / s.df)
-            * (V.root[:k] @ (V.root[:k].T @ over_theta[:, :k].T))
-        )
-        return product
-    return np.asarray(
-        estimate.inside @ estimate.inverse_observed @ (over_theta @ estimate.inside).T
-    )
+    A = estimate.inside @ estimate.bread
+    return np.asarray(A @ (over_theta @ A).T)
 
 
 def _influences(

@@ -7,11 +7,11 @@ log-likelihood for flat priors.
 """
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from itertools import product
 
 import numpy as np
 
-from probreg.data.rows import times_weights
 from probreg.errors import Incompatible, NotConverged
 from probreg.inference.base import Array, Solution, Status, held_at_limits
 from probreg.inference.modes.newton_method import Newton
@@ -22,10 +22,10 @@ from probreg.inference.uncertainty.constrained import (
     end,
     surface,
 )
+from probreg.inference.uncertainty.information import BlockEstimate, expected_part
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import Model
 from probreg.numerics.frame import map_of_columns
-from probreg.numerics.linalg import weighted_gram
 from probreg.system.progress import progress_bar
 
 
@@ -154,22 +154,17 @@ def _expected_information(model: Model, gamma: Array, log_aux: Array) -> Array:
     """Return the expected information of (vec gamma), plus the curvature of the
     prior."""
     assert isinstance(model.likelihood, SmoothLikelihood)
-    T = map_of_columns(model.design.frame.T, model.shape[1])
-    d = model.design
-    beta = model.design.frame.to_raw(gamma)
-    values = {
-        **model.fixed,
-        **{a: float(np.exp(u)) for a, u in zip(model.unknown, log_aux)},
-    }
+    frame = model.design.frame
+    beta = frame.to_raw(gamma)
+    values = {**model.fixed, **dict(zip(model.unknown, np.exp(log_aux).tolist()))}
+    every = tuple(range(model.shape[1]))
+    at = BlockEstimate(model.likelihood, frame, beta, values, every)
+    T = map_of_columns(frame.T, model.shape[1])
     with np.errstate(all="ignore"):
-        rows = model.likelihood.at_rows(values, d.precision) | model.given(d)
-        W = model.likelihood.information(model.eta(beta), **rows)
-        W = times_weights(W, d.weights)
-        return (
-            # I + P over gamma: sum_i w_i (u_i kron I) W_i (u_i kron I)' + T'P T, as d beta = T d gamma.
-            weighted_gram(d.frame.rows(d.X), W)
-            + T.T @ model.joint.curvature(beta, model.likelihood.noise(values)) @ T
-        )
+        (information,) = model.design.fold(partial(expected_part, at=at))
+        noise = model.likelihood.noise(values)
+        # I + P over gamma: d beta = T d gamma
+        return np.asarray(information + T.T @ model.joint.curvature(beta, noise) @ T)
 
 
 def _require_derivatives(model: Model, solution: Solution, kind: str) -> None:
