@@ -41,7 +41,6 @@ from probreg.inference.modes.maximise import maximise
 from probreg.model.model import Model
 from probreg.numerics.linalg import Arrow
 from probreg.priors import (
-    AuxPrior,
     BlockPrior,
     Flat,
     GaussianPrior,
@@ -86,7 +85,7 @@ class ArrowLaplaceSurface(EvidenceSurface):
         outer: tuple[str, ...] | None = None,
     ) -> None:
         self.model, self.groups, self.criterion = model, groups, criterion
-        self.outer = model.unknown if outer is None else outer
+        self._outer = model.unknown if outer is None else outer
         inside = {j for g in groups.groups for j in g.columns}
         with_other_prior = [
             j for j in np.flatnonzero(model.joint.informative) if j not in inside
@@ -98,6 +97,10 @@ class ArrowLaplaceSurface(EvidenceSurface):
             model, self.layout.columns, self.layout.centre, model.design.block
         )
         self._last: ArrowMode | None = None
+
+    @property
+    def outer(self) -> tuple[str, ...]:
+        return self._outer
 
     # ---- which coordinates are integrated ---------------------------------------------------------------------------
 
@@ -167,15 +170,6 @@ class ArrowLaplaceSurface(EvidenceSurface):
         return np.asarray(start + self._of_outer @ outer)
 
     @property
-    def priors(self) -> list[AuxPrior]:
-        """The priors of the hyperparameters and of outer nuisance parameters, in the
-        order of theta."""
-        return [
-            *self.groups.priors,
-            *(self.model.aux_prior(name) for name in self.outer),
-        ]
-
-    @property
     def _inner_aux(self) -> tuple[str, ...]:
         """Nuisance parameters that are integrated."""
         return tuple(name for name in self.model.unknown if name not in self.outer)
@@ -224,7 +218,7 @@ class ArrowLaplaceSurface(EvidenceSurface):
             raise NoMode(
                 f"the evidence has no mode to be approximated about at scales {np.exp(theta[: len(self.groups.priors)])}"
             )
-        return top.point._replace(H=H)  # type: ignore[no-any-return]
+        return top.point._replace(H=H)
 
     def _start(self, roots: ArrowRoots) -> Parts:
         """The coefficients of the last mode in the coordinates of these roots; without
@@ -558,15 +552,13 @@ class ArrowLaplaceSurface(EvidenceSurface):
             typical = roots.weights_of(self.rows.gram(np.maximum(mode.rows.W, 0.0)))
             points += [
                 np.append(
-                    np.where(
-                        self.groups.scaling, -0.5 * np.log(typical * r), other_hyper
-                    ),
+                    self.groups.at_scales(other_hyper, -0.5 * np.log(typical * r), 0.0),
                     log_aux,
                 )
                 for r in (10.0, 1.0, 0.1, 0.01, 0.001)
             ]
         values = self.values(np.array(points))
-        return [points[int(np.argmax(np.where(np.isnan(values), -np.inf, values)))]]
+        return [points[int(np.argmax(np.nan_to_num(values, nan=-np.inf)))]]
 
 
 class _Slopes(NamedTuple):

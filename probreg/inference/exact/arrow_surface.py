@@ -18,7 +18,7 @@ guides the search.
 """
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -41,7 +41,6 @@ from probreg.inference.exact.sparse_roots import sparse_factor
 from probreg.inference.modes.arrow_rows import Parts
 from probreg.model.model import Model
 from probreg.numerics.linalg import Arrow, SparseArrow
-from probreg.priors import AuxPrior
 
 _LOG_2PI = float(np.log(2.0 * np.pi))
 MEMORY = 64 * 2**20  # bytes of factors in memory at once
@@ -139,21 +138,6 @@ class ArrowSurface(EvidenceSurface):
         """Whether one value takes more than a millisecond."""
         G, K, r = self.moments.gram.cross.shape
         return G * K * (K + r) ** 2 + r**3 > _DEAR
-
-    @property
-    def priors(self) -> list[AuxPrior]:
-        """The priors of the hyperparameters and of sigma, in the order of theta."""
-        return self.groups.priors + [
-            self.model.aux_prior(a) for a in self.model.unknown
-        ]
-
-    def log_noise(self, theta: Array) -> Array:
-        """log 1 / sigma^2 (S,) at theta (S, d)."""
-        if self.model.unknown:
-            return -2.0 * theta[:, -1]
-        return np.full(
-            len(theta), -2.0 * np.log(self.model.fixed[self.model.noise_scale])
-        )
 
     # ---- the value ----------------------------------------------------------------------------------------------------
 
@@ -394,22 +378,15 @@ class ArrowSurface(EvidenceSurface):
             for r in np.logspace(-8, 6, 15)[::stride]
         ]
         values = self.values(np.array(points))
-        best = points[int(np.argmax(np.where(np.isnan(values), -np.inf, values)))]
+        best = points[int(np.argmax(np.nan_to_num(values, nan=-np.inf)))]
         has_one_scale = self.groups.scales == 1 and len(self.groups.priors) == 1
         if has_one_scale or not self.model.unknown or self._sparse is not None:
             return [best]
         # among the points nearest to this noise, take the best
         distance = np.abs(np.array(points)[:, -1] - np.log(0.3 * self.response_scale))
         nearest = np.flatnonzero(distance <= distance.min() + _SAME_NOISE)
-        second = points[
-            nearest[
-                int(
-                    np.argmax(
-                        np.where(np.isnan(values[nearest]), -np.inf, values[nearest])
-                    )
-                )
-            ]
-        ]
+        near_values = np.nan_to_num(values[nearest], nan=-np.inf)
+        second = points[nearest[int(np.argmax(near_values))]]
         return [best] if second is best else [best, second]
 
     def beyond(self, theta: Array, vanished: Array, start: Array) -> list[Array]:
@@ -418,24 +395,14 @@ class ArrowSurface(EvidenceSurface):
     def _at_ratio(self, other_hyper: Array, ratio: float) -> Array:
         """Return scales at which the data have 1 / ratio times the weight of the prior,
         given the other hyperparameters."""
-        unknown = bool(self.model.unknown)
         typical = self.layout.roots(other_hyper[None]).weights_of(self.moments.gram)
-        relative = np.array(
-            [g.base.sigma_units for g in self.groups.groups], dtype=float
-        )[self.groups.group_of]
-        unit = np.where(
-            self.groups.scaling, -0.5 * np.log(typical * ratio), other_hyper
+        at_scales = partial(
+            self.groups.at_scales, other_hyper, -0.5 * np.log(typical * ratio)
         )
-        theta = np.append(unit, 0.0) if unknown else unit
-        if not unknown:
-            sigma = float(self.model.fixed[self.model.noise_scale])
-            return np.where(
-                self.groups.scaling,
-                unit + (1.0 - relative) * np.log(sigma),
-                other_hyper,
-            )
+        if self.model.noise_held is not None:
+            return at_scales(np.log(self.model.noise_held))
         # sigma^2 = (RSS + |u|^2) / n at sigma = 1, in ratios of scales
-        nodes = self.at_nodes(theta[None])
+        nodes = self.at_nodes(np.append(at_scales(0.0), 0.0)[None])
         counted = self.moments.weight - len(self.layout.flat) * (
             self.criterion == "REML"
         )
@@ -443,9 +410,4 @@ class ArrowSurface(EvidenceSurface):
         log_sigma = 0.5 * np.log(
             max(float(nodes.penalised[0]), smallest) / max(counted, 1.0)
         )
-        return np.append(
-            np.where(
-                self.groups.scaling, unit + (1.0 - relative) * log_sigma, other_hyper
-            ),
-            log_sigma,
-        )
+        return np.append(at_scales(log_sigma), log_sigma)

@@ -30,7 +30,6 @@ from probreg.inference.exact.arrow_quadrature import points_obstacle
 from probreg.inference.exact.arrow_surface import ArrowSurface
 from probreg.inference.exact.evidence_problem import EvidenceProblem
 from probreg.inference.exact.gaussian_surface import (
-    GaussianSurface,
     LikelihoodCriterion,
 )
 from probreg.inference.exact.joint_covariance import joint_covariance
@@ -38,20 +37,15 @@ from probreg.inference.exact.laplace_surface import LaplaceMode
 from probreg.inference.exact.latent_groups import NoMode
 from probreg.inference.exact.profiled_surface import ProfiledSurface
 from probreg.inference.modes.closed_form import (
-    ILL,
-    ClosedForm,
-    Conditional,
     PriorRows,
     posterior_given_sigma,
     require_full_rank,
-    solution_given,
 )
 from probreg.inference.notes import Topic, important_note, routine_note
 from probreg.inference.varying import explain_unidentified
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import Model
 from probreg.numerics.frame import map_of_columns
-from probreg.numerics.linalg import condition_of
 from probreg.priors import (
     GaussianPrior,
     HierarchicalPrior,
@@ -286,12 +280,6 @@ class Evidence(Method):
             inner = Resolved(model, self._solver(problem.model), solution=solution)
         else:
             inner = self._inner.resolve(model, rng)
-            if isinstance(inner.method, ClosedForm) and isinstance(
-                surface, GaussianSurface
-            ):
-                inner = inner._replace(
-                    solution=_from_surface(surface, theta, inner.model)
-                )
         if inner.method.target != "mode":
             return inner
         if isinstance(surface, ProfiledSurface):
@@ -318,33 +306,6 @@ def _solution_of(resolved: Resolved, rng: np.random.Generator) -> Solution:
     if resolved.solution is not None:
         return resolved.solution
     return resolved.method.solve(resolved.model, rng)
-
-
-def _from_surface(
-    surface: GaussianSurface, theta: Array, model: Model
-) -> Solution | None:
-    """Return the closed form at the estimated scales, from the decomposition of the
-    search.
-
-    None if it would lose digits compared with a reduction of rows and prior, or save no
-    work.
-    """
-    moments = model.design.moments
-    # independent prior rows do not worsen the condition number or the rank of the
-    # columns
-    is_same = (
-        surface.groups.scalar
-        and model.design is surface.model.design
-        and not model.design.is_lazy
-    )
-    if not is_same or moments.rank.dropped or condition_of(moments.R) >= ILL:
-        return None
-    mean, covariance, rss = surface.posterior(theta)
-    # its triangular factor is not used
-    given = Conditional(
-        np.zeros((0, 0)), exact=(mean, rss), inverse=covariance, known=moments.rank
-    )
-    return solution_given(model, given, len(surface.inside))[0]
 
 
 def _at_profile(solution: Solution, mode: LaplaceMode) -> Solution:

@@ -36,7 +36,6 @@ from probreg.inference.exact.one_scale import LOG_2PI, OneScale
 from probreg.kernels.ridge import DIGITS
 from probreg.model.model import Model
 from probreg.numerics.linalg import inverse_upper, solve_upper
-from probreg.priors import AuxPrior
 
 LikelihoodCriterion = Literal["REML", "ML"]
 MEMORY = 16 * 2**20  # bytes of factors in memory at once
@@ -169,14 +168,6 @@ class GaussianSurface(EvidenceSurface):
     def hypers(self) -> int:
         """The number of hyperparameters, without sigma."""
         return len(self.groups.priors)
-
-    def log_noise(self, theta: Array) -> Array:
-        """log 1 / sigma^2 (S,) at theta (S, d)."""
-        if self.model.unknown:
-            return -2.0 * theta[:, -1]
-        return np.full(
-            len(theta), -2.0 * np.log(self.model.fixed[self.model.noise_scale])
-        )
 
     @cached_property
     def _relative(self) -> Array:
@@ -403,13 +394,6 @@ class GaussianSurface(EvidenceSurface):
         R = np.linalg.qr(rows, mode="r")
         return np.asarray(2.0 * np.log(np.abs(np.diagonal(R, axis1=1, axis2=2))).sum(1))
 
-    @cached_property
-    def priors(self) -> list[AuxPrior]:
-        """The priors of the hyperparameters and of sigma, in the order of theta."""
-        return self.groups.priors + [
-            self.model.aux_prior(a) for a in self.model.unknown
-        ]
-
     def blocks_of(self, theta: Array) -> list[Array]:
         """Return the numbers of nodes theta (S, d) in blocks whose factors fit in
         memory, with similar coordinates together."""
@@ -478,33 +462,6 @@ class GaussianSurface(EvidenceSurface):
             )
         return c, G, F
 
-    def mean(self, theta: Array) -> Array:
-        """The posterior mean (p,) of beta given theta."""
-        c, G, _ = self.coefficients
-        return c + G @ self.at_nodes(theta[None], spread=False).mean[0]
-
-    def posterior(self, theta: Array) -> tuple[Array, Array, float]:
-        """Return mean (p,) and covariance (p, p) of beta given theta, in units of
-        sigma^2, and the least penalised sum of squares.
-
-        They equal the reduction of rows and prior together, but come from the one
-        decomposition of all scales.
-        """
-        nodes, noise, (c, G, F) = (
-            self.at_nodes(theta[None]),
-            float(np.exp(self.log_noise(theta[None])[0])),
-            self.coefficients,
-        )
-        T = nodes.T[0]
-        # beta = c + G (mean + T u) + sigma F v with u and v standard normal
-        A = np.hstack([np.sqrt(noise) * (G * T if T.ndim == 1 else G @ T), F])
-        # RSS + |m|^2 / noise, m being in prior standard deviations
-        return (
-            c + G @ nodes.mean[0],
-            A @ A.T,
-            float(nodes.rss[0] + self._reduced.rest + nodes.size[0] / noise),
-        )
-
     def starts(self) -> list[Array]:
         """The best of a grid of common ratios of noise to prior, with sigma at its
         maximum given each.
@@ -520,7 +477,7 @@ class GaussianSurface(EvidenceSurface):
             typical = np.square(W * base).sum() / W.shape[1] or 1.0
             points += list(self._at_ratios(other_hyper, typical * _RATIOS))
         values = self.values(np.array(points))
-        best = points[int(np.argmax(np.where(np.isnan(values), -np.inf, values)))]
+        best = points[int(np.argmax(np.nan_to_num(values, nan=-np.inf)))]
         if (self.groups.scales == 1 and self.hypers == 1) or not self.model.unknown:
             return [best]
         third = np.log(0.3 * self.response_scale)

@@ -38,7 +38,7 @@ from probreg.inference.modes.newton import find_mode, rough_log_aux, sample_of_r
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import LocalModel, Model
 from probreg.numerics.frame import map_of_columns, with_aux
-from probreg.priors import AuxPrior, Flat, GaussianPrior, SmoothPrior, WholePrior
+from probreg.priors import Flat, GaussianPrior, SmoothPrior, WholePrior
 
 _LOG_2PI = float(np.log(2.0 * np.pi))
 _KEPT = 10**7  # numbers, 80 MB, of curvatures in the cache of modes
@@ -75,7 +75,7 @@ class LaplaceSurface(EvidenceSurface):
         outer: tuple[str, ...] | None = None,
     ) -> None:
         self.model, self.groups, self._prior_at = model, groups, prior_at
-        self.outer = model.unknown if outer is None else outer
+        self._outer = model.unknown if outer is None else outer
         (_, m), start = model.shape, 0
         self._repeats = groups.repeats(m)
         self._roots = np.zeros((model.shape[0] * m, int(self._repeats.sum())))
@@ -91,6 +91,10 @@ class LaplaceSurface(EvidenceSurface):
             start += len(index)
         self._last: LaplaceMode | None = None
         self._kept: dict[bytes, LaplaceMode] = {}
+
+    @property
+    def outer(self) -> tuple[str, ...]:
+        return self._outer
 
     def __call__(self, theta: Array) -> EvidencePoint:
         mode = self.mode(theta)
@@ -183,15 +187,6 @@ class LaplaceSurface(EvidenceSurface):
             )
             @ root
         )
-
-    @property
-    def priors(self) -> list[AuxPrior]:
-        """The priors of the hyperparameters and of outer nuisance parameters, in the
-        order of theta."""
-        return [
-            *self.groups.priors,
-            *(self.model.aux_prior(name) for name in self.outer),
-        ]
 
     def mode(self, theta: Array, tol: float = _TOL) -> LaplaceMode:
         """The mode by Newton's method, from the cached mode nearest to theta."""

@@ -18,6 +18,7 @@ import numpy as np
 from probreg.errors import Incompatible
 from probreg.inference.base import Array
 from probreg.inference.covariance import ParameterCovariance
+from probreg.model.model import Model
 from probreg.numerics.frame import vec_entries
 from probreg.priors import (
     AuxPrior,
@@ -251,6 +252,8 @@ class EvidenceSurface(ABC):
 
     tol: float
     secant: bool = True
+    model: Model
+    groups: LatentGroups
 
     @abstractmethod
     def __call__(self, theta: Array) -> EvidencePoint: ...
@@ -264,10 +267,25 @@ class EvidenceSurface(ABC):
         """Starts of a search."""
 
     @property
-    @abstractmethod
+    def outer(self) -> tuple[str, ...]:
+        """Nuisance parameters with logs in theta, after the hyperparameters."""
+        return self.model.unknown
+
+    @property
     def priors(self) -> list[AuxPrior]:
         """The priors of the coordinates of theta that are logs of positive numbers, in
         order."""
+        return [
+            *self.groups.priors,
+            *(self.model.aux_prior(name) for name in self.outer),
+        ]
+
+    def log_noise(self, theta: Array) -> Array:
+        """log 1 / sigma^2 (S,) of a Gaussian likelihood at theta (S, d)."""
+        sigma = self.model.noise_held
+        if sigma is None:
+            return -2.0 * theta[:, -1]
+        return np.full(len(theta), -2.0 * np.log(sigma))
 
     @property
     @abstractmethod

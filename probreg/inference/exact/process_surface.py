@@ -36,7 +36,6 @@ from probreg.inference.exact.latent_groups import (
 from probreg.kernels.pairs import RowPairs
 from probreg.kernels.row_values import root_at_rows
 from probreg.model.model import Model
-from probreg.priors import AuxPrior
 from probreg.priors.gaussian_process import FunctionValues, UnknownLength
 
 _LOG_2PI = float(np.log(2.0 * np.pi))
@@ -178,9 +177,7 @@ class ProcessSurface(EvidenceSurface):
         return V, slopes_of_V
 
     def _sigma(self, theta: Array) -> float:
-        if self.model.unknown:
-            return float(np.exp(theta[-1]))
-        return float(self.model.fixed[self.model.noise_scale])
+        return float(np.exp(-0.5 * self.log_noise(theta[None])[0]))
 
     def _factor(self, V: Array, sigma: float) -> _Factor | None:
         """None if V, or the noise, is not positive up to rounding: the noise is too
@@ -315,13 +312,6 @@ class ProcessSurface(EvidenceSurface):
         )
         return float(np.sqrt(np.mean(residual**2))) or 1.0
 
-    @property
-    def priors(self) -> list[AuxPrior]:
-        """The priors of the hyperparameters and of sigma, in the order of theta."""
-        return self.groups.priors + [
-            self.model.aux_prior(a) for a in self.model.unknown
-        ]
-
     def starts(self) -> list[Array]:
         """The best of a grid over lengths and shares of the variance, first for a
         sample of the rows, then for all."""
@@ -353,9 +343,7 @@ class ProcessSurface(EvidenceSurface):
                     np.append(theta, np.log(sigma)) if self.model.unknown else theta
                 )
         values = sampled.values(np.array(points))
-        order = np.argsort(-np.where(np.isnan(values), -np.inf, values), kind="stable")[
-            :_BEST
-        ]
+        order = np.argsort(-np.nan_to_num(values, nan=-np.inf), kind="stable")[:_BEST]
         return [points[i] for i in order]
 
 

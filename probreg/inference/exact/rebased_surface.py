@@ -22,7 +22,6 @@ from probreg.inference.exact.latent_groups import (
     with_priors,
 )
 from probreg.model.model import Model
-from probreg.priors import AuxPrior
 from probreg.priors.gaussian_process import UnknownLength
 
 _STEP = 0.01  # of a log
@@ -49,16 +48,20 @@ class RebasedSurface(EvidenceSurface):
             self.tol = 1e-5
         else:
             self.tol = 1e-4
-        self._aux = [model.aux_prior(a) for a in outer]
+        self._outer = outer
         inside = [
             isinstance(g.prior, UnknownLength) and name != "amplitude"
             for g in groups.groups
             for name in g.hyper
         ]
-        self.inside = np.array([*inside, *[False] * len(self._aux)])
+        self.inside = np.array([*inside, *[False] * len(outer)])
         self._made: dict[tuple[float, ...], EvidenceSurface] = {}
         # logs of the values at which anchors are selected
         self._chosen: Array | None = None
+
+    @property
+    def outer(self) -> tuple[str, ...]:
+        return self._outer
 
     def choose_at(self, theta: Array) -> bool:
         """Select anchors at the lengths of theta from now on."""
@@ -69,11 +72,6 @@ class RebasedSurface(EvidenceSurface):
     @property
     def response_scale(self) -> float:
         return self.model.design.moments.y_scale or 1.0
-
-    @property
-    def priors(self) -> list[AuxPrior]:
-        """The priors of the hyperparameters and of `outer`, in the order of theta."""
-        return [*self.groups.priors, *self._aux]
 
     def _at(self, logs: Array) -> EvidenceSurface:
         key = tuple(logs.tolist())
@@ -175,6 +173,6 @@ class RebasedSurface(EvidenceSurface):
                 theta[self.inside], theta[~self.inside] = lengths, inner
                 points.append(theta)
         values = self.values(np.array(points))
-        best = points[int(np.argmax(np.where(np.isnan(values), -np.inf, values)))]
+        best = points[int(np.argmax(np.nan_to_num(values, nan=-np.inf)))]
         self.choose_at(best)
         return [best]
