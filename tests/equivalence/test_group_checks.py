@@ -15,7 +15,6 @@ from tests.equivalence.test_group_prediction import DATA, chance, mode, posterio
 
 TESTS = (
     "autocorrelation",
-    "curvature",
     "normality",
     "group_effects",
     "heteroscedasticity",

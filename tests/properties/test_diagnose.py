@@ -210,8 +210,6 @@ BROKEN = [
     ("reset", bent),
     pytest.param("reset", lambda rng: bent(rng, "poisson"), marks=pytest.mark.slow),
     pytest.param("reset", lambda rng: bent(rng, "bernoulli"), marks=pytest.mark.slow),
-    ("curvature", bent),
-    pytest.param("curvature", lambda rng: bent(rng, "student"), marks=pytest.mark.slow),
     ("dispersion", overdispersed),
     ("dispersion", clustered),
     ("distribution", zeros),

@@ -118,7 +118,6 @@ LEVELS = {
     "reset": 0.01,
     "autocorrelation": 0.01,
     "dispersion": 0.02,
-    "curvature": 0.01,
     "leverage": 0.05,
 }
 LEVELS |= dict.fromkeys(("cook", "dfbetas"), UNCOMMON)

@@ -29,9 +29,7 @@ from probreg.assess.after.distribution import (
 )
 from probreg.assess.after.exactness import ExactnessDiagnostic as ExactnessDiagnostic
 from probreg.assess.after.functional_form import (
-    CurvatureDiagnostic as CurvatureDiagnostic,
     ResetDiagnostic as ResetDiagnostic,
-    curvature as curvature,
     reset as reset,
 )
 from probreg.assess.after.group_effects import (

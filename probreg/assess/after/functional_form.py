@@ -1,7 +1,5 @@
 """Tests of the functional form by score tests of added variables: RESET, and the square of each column."""
 
-from collections.abc import Callable
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -16,10 +14,8 @@ from probreg.assess.after.replicates import (
     found_by,
     simulated_p_value,
 )
-from probreg.assess.before import terms
 from probreg.assess.findings import Finding
 from probreg.fits.fit import Fit
-from probreg.formula.text import column_written
 from probreg.numerics.linalg import rank_of, triangular
 from probreg.system.terminal import format_number, format_p
 
@@ -43,20 +39,6 @@ class Added(NamedTuple):
         else:
             distribution = f"F({self.q}, {format_number(self.df, 4)})"
         return f"{distribution} = {format_number(self.statistic, 3)}, {format_p(self.p_value)}{self.how}"
-
-
-def with_simulated_p_value(
-    fit: Fit, test: Added | None, columns: Callable[[Replicates], Array]
-) -> Added | None:
-    """Return the score test with its p-value from data simulated from the model instead of from the chi-square limit."""
-    if test is None or test.df is not None or not drawable(fit):
-        return test
-    p = simulated_p_value(
-        fit,
-        lambda replicates: score_statistic(replicates, columns(replicates)),
-        test.p_value,
-    )
-    return test._replace(p_value=p, how=found_by(p))
 
 
 def score_statistic(replicates: Replicates, G: Array) -> Array:
@@ -156,13 +138,16 @@ def reset(fit: Fit, power: int = 3) -> Added | None:
     pieces = local(fit)
     centred = fit.model.design.intercept is not None
     test = added_test(pieces, powers(pieces.eta, pieces.w, power, centred))
-    return with_simulated_p_value(
-        fit,
-        test,
-        lambda replicates: powers(
-            replicates.eta, np.ones(replicates.eta.shape[1]), power, centred
-        ),
-    )
+    if test is None or test.df is not None or not drawable(fit):
+        return test
+
+    def statistic(replicates: Replicates) -> Array:
+        ones = np.ones(replicates.eta.shape[1])
+        columns = powers(replicates.eta, ones, power, centred)
+        return score_statistic(replicates, columns)
+
+    p = simulated_p_value(fit, statistic, test.p_value)
+    return test._replace(p_value=p, how=found_by(p))
 
 
 def powers(eta: Array, w: Array, power: int, centred: bool) -> Array:
@@ -179,84 +164,3 @@ def powers(eta: Array, w: Array, power: int, centred: bool) -> Array:
     return np.concatenate(
         [eta[..., None] ** q * np.eye(m) for q in range(2, power + 1)], -1
     )
-
-
-@DIAGNOSTICS.register
-class CurvatureDiagnostic(Diagnostic):
-    """The square of each numeric column as an added column; the smallest p-value times their number (Bonferroni). It is the
-    test of `reset`, column by column.
-
-    >>> import probreg as pr
-    >>> x = np.linspace(0.0, 3.0, 40)
-    >>> fit = pr.fit(pr.Model.from_arrays(x, (x - 1) ** 2 + np.sin(40 * x), columns=["dose"]))
-    >>> CurvatureDiagnostic().run(fit)[0].columns
-    ('dose',)
-    """
-
-    name = "curvature"
-    title = "Nonlinearity test"
-    when = "flat or normal priors, numeric columns"
-    picture = "plot.diagnose"
-
-    def applies(self, fit: Fit) -> str | None:
-        reason = local_obstacle(fit) or zero_weight_obstacle(fit)
-        if reason is None and not _numeric_columns(fit):
-            return "no numeric column"
-        return reason
-
-    def run(self, fit: Fit) -> list[Finding]:
-        tests = curvature(fit)
-        if not tests:
-            return self.report_ok("the squares of all numeric columns are in the model")
-        p = {name: min(1.0, len(tests) * test.p_value) for name, test in tests.items()}
-        order = sorted(p, key=lambda name: p[name])
-        nonlinear = tuple(name for name in order if p[name] < SIGNIFICANT)
-        worst = order[0]
-        result = "no sign of a nonlinear effect"
-        if nonlinear:
-            result = f"the effect of {', '.join(nonlinear)} may be nonlinear"
-        variable = column_written(worst) if worst in fit.model.design.read else worst
-        return self.report_p_value(
-            f"{result}, {format_p(p[worst])} for the square of {worst} (Bonferroni over {len(tests)})",
-            f"use bs({variable}, df=4) or add I({variable}**2)",
-            statistic=tests[worst].statistic,
-            p_value=p[worst],
-            columns=nonlinear,
-        )
-
-
-def curvature(fit: Fit) -> dict[str, Added]:
-    """Test the square of each numeric column that is a term, unless the model contains it."""
-    pieces = local(fit)
-    design = fit.model.design
-    m = fit.model.shape[1]
-    tests: dict[str, Added] = {}
-    for name, j in _numeric_columns(fit).items():
-        x = design.X[:, j]
-        if design.intercept is not None:
-            square = ((x - x.mean()) / x.std()) ** 2
-        else:
-            square = (x / np.abs(x).max()) ** 2
-        columns = square[:, None, None] * np.eye(m)
-        test = with_simulated_p_value(
-            fit, added_test(pieces, columns), partial(_of_rows, columns)
-        )
-        if test is not None:
-            tests[name] = test
-    return tests
-
-
-def _of_rows(columns: np.ndarray, replicates: Replicates) -> np.ndarray:
-    """Columns (n, m, q) of the design, at the rows of the data sets."""
-    return columns[replicates.rows][None]
-
-
-def _numeric_columns(fit: Fit) -> dict[str, int]:
-    """Return the terms with one column of at least four values."""
-    X = fit.model.design.X[:10_000]
-    single_columns = {
-        t: positions[0]
-        for t, positions in terms(fit.model.design).items()
-        if len(positions) == 1 and t != "Intercept"
-    }
-    return {t: j for t, j in single_columns.items() if len(np.unique(X[:, j])) >= 4}
