@@ -401,6 +401,10 @@ class OfClasses(Likelihood):
     def tally(self, y: Array) -> Array:
         """Return the counts of each class, (..., n, K)."""
 
+    def absent_outcomes(self, y: Array) -> Array:
+        """(K,) bool: classes that occur in no row of y."""
+        return self.tally(y).sum(0) == 0
+
 
 class OfTrials(OfClasses):
     """y counts the trials of a row: the successes, or the counts of each class. One row is one observation."""

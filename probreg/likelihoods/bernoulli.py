@@ -10,17 +10,11 @@ from probreg.errors import DataError, row_error
 from probreg.likelihoods.base import (
     LIKELIHOODS,
     Array,
-    ExponentialFamily,
     Level,
     Likelihood,
-    MayDiverge,
-    OfClasses,
-    Recession,
 )
-from probreg.likelihoods.binomial import Binomial
-from probreg.likelihoods.links import LOGIT
+from probreg.likelihoods.binomial import Binomial, LogitLikelihood
 from probreg.likelihoods.response import (
-    absent_codes,
     codes,
     finite_response,
     one_of,
@@ -51,7 +45,7 @@ def _row_hessian(y: float, eta: float, t: Array) -> float:
 
 @LIKELIHOODS.register
 @dataclass(frozen=True)
-class Bernoulli(ExponentialFamily, MayDiverge, OfClasses):
+class Bernoulli(LogitLikelihood):
     """One of two classes, P(y = 1) = 1 / (1 + exp(-eta)): log p = y eta - log(1 + exp(eta)).
 
     Parameters
@@ -69,9 +63,6 @@ class Bernoulli(ExponentialFamily, MayDiverge, OfClasses):
 
     name = "bernoulli"
     support = np.arange(2.0)
-    link = LOGIT
-    canonical = True
-    concave = True
     binary = True
     compiled_density = CompiledDensity(
         _evaluate_row, hessian=_row_hessian, product=_product
@@ -130,9 +121,6 @@ class Bernoulli(ExponentialFamily, MayDiverge, OfClasses):
     def classes(self) -> tuple[str, ...]:
         return str(self.levels[0]), str(self.levels[1])
 
-    def absent_outcomes(self, y: Array) -> Array:
-        return absent_codes(y, 2)
-
     def infinite_intercept(self, absent: Array, rows: int) -> str:
         return (
             f"a Bernoulli response has two levels; this one is constant ({self.levels[int(absent[0])]!r}): "
@@ -157,19 +145,8 @@ class Bernoulli(ExponentialFamily, MayDiverge, OfClasses):
     def cdf(self, y: Array, eta: Array, **aux: Any) -> Array:
         return np.where(y < 0, 0.0, np.where(y < 1, self.mean(-eta), 1.0))
 
-    def variance(self, mu: Array, **aux: Any) -> Array:
-        return mu * (1.0 - mu)
-
-    def variance_slope(self, mu: Array, **aux: Any) -> Array:
-        return 1.0 - 2.0 * mu
-
     def sample(self, rng: np.random.Generator, eta: Array, **aux: Any) -> Array:
         return (rng.random(eta.shape[:-1]) < self.mean(eta)).astype(float)
-
-    def recession(self, y: Array) -> Recession:
-        # log expit(s x d) never falls where s x d >= 0, s = 1 for the event and -1 for the other level.
-        sign = np.where(y > 0.5, 1.0, -1.0)
-        return Recession(np.arange(len(y)), sign[:, None], np.zeros(len(y), bool))
 
     def pymc(self, eta: Any, **aux: Any) -> tuple[Any, dict[str, Any]]:
         import pymc as pm

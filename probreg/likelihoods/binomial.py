@@ -14,6 +14,7 @@ from probreg.likelihoods.base import (
     ExponentialFamily,
     Level,
     MayDiverge,
+    OfClasses,
     OfTrials,
     Recession,
     require_trials,
@@ -39,9 +40,29 @@ def _row_hessian(y: Array, eta: float, t: Array) -> float:
     return y[1] * e / ((1.0 + e) * (1.0 + e))
 
 
+class LogitLikelihood(ExponentialFamily, OfClasses, MayDiverge):
+    """Two classes, P(event) = 1 / (1 + exp(-eta)), once in a row or in each of its trials."""
+
+    link, canonical, concave = LOGIT, True, True
+
+    def variance(self, mu: Array, **aux: Any) -> Array:
+        return mu * (1.0 - mu)
+
+    def variance_slope(self, mu: Array, **aux: Any) -> Array:
+        return 1.0 - 2.0 * mu
+
+    def recession(self, y: Array) -> Recession:
+        other, k = self.tally(y).T
+        n = other + k
+        rows = np.flatnonzero(n > 0)
+        # k = n requires x d >= 0 and k = 0 requires x d <= 0; in between the likelihood falls on both sides, so x d = 0.
+        inner = ((k > 0) & (k < n))[rows]
+        return Recession(rows, np.where(k > 0, 1.0, -1.0)[rows, None], inner)
+
+
 @LIKELIHOODS.register
 @dataclass(frozen=True)
-class Binomial(ExponentialFamily, MayDiverge, OfTrials):
+class Binomial(LogitLikelihood, OfTrials):
     """Successes k of n trials with P(success) = p = 1 / (1 + exp(-eta)): binomial counts.
 
     log p(k) = log (n over k) + k log p + (n - k) log(1 - p).
@@ -67,7 +88,6 @@ class Binomial(ExponentialFamily, MayDiverge, OfTrials):
     classes = ("failure", "success")
     levels = ()
     support = np.arange(500.0)
-    link, canonical, concave = LOGIT, True, True
     compiled_density = CompiledDensity(_evaluate_row, hessian=_row_hessian)
 
     def prepare(
@@ -140,9 +160,6 @@ class Binomial(ExponentialFamily, MayDiverge, OfTrials):
         n = np.asarray(y)[..., 1]
         return np.stack([n - k, k], -1)
 
-    def absent_outcomes(self, y: Array) -> Array:
-        return self.tally(y).sum(0) == 0
-
     def infinite_intercept(self, absent: Array, rows: int) -> str:
         return (
             f"{'no' if absent[1] else 'every'} trial of {rows} rows is a success: the probability is estimated as "
@@ -198,12 +215,6 @@ class Binomial(ExponentialFamily, MayDiverge, OfTrials):
         )
         return np.where(k < 0, 0.0, np.where(k >= n, 1.0, inside))
 
-    def variance(self, mu: Array, **aux: Any) -> Array:
-        return mu * (1.0 - mu)
-
-    def variance_slope(self, mu: Array, **aux: Any) -> Array:
-        return 1.0 - 2.0 * mu
-
     def sample(self, rng: np.random.Generator, eta: Array, **known: Any) -> Array:
         n = np.broadcast_to(self.size(**known), eta.shape[:-1])
         return np.stack(
@@ -213,14 +224,6 @@ class Binomial(ExponentialFamily, MayDiverge, OfTrials):
             ],
             -1,
         )
-
-    def recession(self, y: Array) -> Recession:
-        k = y[:, 0]
-        n = y[:, 1]
-        rows = np.flatnonzero(n > 0)
-        # k = n requires x d >= 0 and k = 0 requires x d <= 0; in between the likelihood falls on both sides, so x d = 0.
-        inner = ((k > 0) & (k < n))[rows]
-        return Recession(rows, np.where(k > 0, 1.0, -1.0)[rows, None], inner)
 
     def pymc(self, eta: Any, **known: Any) -> tuple[Any, dict[str, Any]]:
         import pymc as pm

@@ -1,7 +1,7 @@
 """A response with K unordered classes: softmax regression."""
 
 from dataclasses import dataclass
-from math import exp, log
+from math import log
 from typing import Any, Self
 
 import numpy as np
@@ -12,15 +12,12 @@ from probreg.likelihoods.base import (
     Array,
     Level,
     Likelihood,
-    Recession,
-    ValueGradHessian,
 )
 from probreg.likelihoods.multinomial import Multinomial
-from probreg.likelihoods.response import absent_codes, codes, refuse, response_levels
+from probreg.likelihoods.response import codes, refuse, response_levels
 from probreg.likelihoods.softmax import SoftmaxLikelihood, curve_of
-from probreg.likelihoods.softmax_scores import apply_contrasts, scores_of
+from probreg.likelihoods.softmax_scores import apply_contrasts, exponentiate, scores_of
 from probreg.numerics.compiled.density import CompiledDensity
-from probreg.numerics.special import log_softmax
 
 
 def _tile(y: Array, eta: Array, t: Array, log_p: Array, slope: Array) -> None:
@@ -31,15 +28,11 @@ def _tile(y: Array, eta: Array, t: Array, log_p: Array, slope: Array) -> None:
     p = np.zeros((K, b))
     total = np.zeros(b)
     scores_of(eta, t, b, p, total)
-    for i in range(b):
-        total[i] = 0.0
     for k in range(K):
         f = p[k]
         for i in range(b):
-            d = f[i]
-            log_p[i] = d if y[i] == k else log_p[i]
-            f[i] = exp(d)
-            total[i] += f[i]
+            log_p[i] = f[i] if y[i] == k else log_p[i]
+    exponentiate(p, b, total)
     for i in range(b):
         # log p = f_y - log sum_k exp f_k, f less its largest.
         log_p[i] -= log(total[i])
@@ -131,9 +124,6 @@ class Categorical(SoftmaxLikelihood):
     def response(self, y: Array) -> Array:
         return (np.asarray(y)[..., None] == np.arange(len(self.levels))).astype(float)
 
-    def absent_outcomes(self, y: Array) -> Array:
-        return absent_codes(y, len(self.levels))
-
     def tally(self, y: Array) -> Array:
         return self.response(y)
 
@@ -141,52 +131,10 @@ class Categorical(SoftmaxLikelihood):
     def support(self) -> Array:
         return np.arange(float(len(self.levels)))
 
-    def initial_eta(self, y: Array) -> tuple[Array, dict[str, float]]:
-        return np.zeros((len(y), self.width)), {}
-
-    def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
-        log_p = log_softmax(self.scores(eta), -1)
-        index = np.broadcast_to(np.asarray(y, int), log_p.shape[:-1])
-        return np.take_along_axis(log_p, index[..., None], -1)[..., 0]
-
     def sample(self, rng: np.random.Generator, eta: Array, **aux: Any) -> Array:
         u = rng.random((*eta.shape[:-1], 1))
         # The inverse distribution function: the number of k with P(class <= k) < u.
         return (self.mean(eta)[..., :-1].cumsum(-1) < u).sum(-1).astype(float)
-
-    def score(self, y: Array, eta: Array, **aux: Any) -> Array:
-        # d log p / d eta = C'(e_y - p)
-        return (self.response(y) - self.mean(eta)) @ self.contrast
-
-    def information(self, eta: Array, **aux: Any) -> Array:
-        return self._information(self.mean(eta))
-
-    def information_slope(self, eta: Array, **aux: Any) -> Array:
-        return self._third(self.mean(eta))
-
-    def value_grad_hessian(self, y: Array, eta: Array, **aux: Any) -> ValueGradHessian:
-        log_p = log_softmax(self.scores(eta), -1)
-        p = np.exp(log_p)
-        index = np.asarray(y, int)
-        rows = np.arange(len(index))
-        residual = -p
-        residual[rows, index] += 1.0
-        return ValueGradHessian(
-            log_p[rows, index], residual @ self.contrast, self._information(p)
-        )
-
-    def recession(self, y: Array) -> Recession:
-        index = np.asarray(y, int)
-        k = len(self.levels)
-        rows, alternative = (a.ravel() for a in np.indices((len(index), k)))
-        keep = alternative != index[rows]
-        rows = rows[keep]
-        alternative = alternative[keep]
-        # log p_y never falls where (f_y - f_k) grows for every other class k: (C_y - C_k)'x d >= 0.
-        C = self.contrast
-        return Recession(
-            rows, C[index[rows]] - C[alternative], np.zeros(len(rows), bool)
-        )
 
     def pymc(self, eta: Any, **aux: Any) -> tuple[Any, dict[str, Any]]:
         import pymc as pm

@@ -1,7 +1,7 @@
 """Counts by class: softmax regression in which a row counts."""
 
 from dataclasses import dataclass
-from math import exp, log
+from math import log
 from typing import Any, Self
 
 import numpy as np
@@ -12,15 +12,13 @@ from probreg.likelihoods.base import (
     Array,
     Level,
     OfTrials,
-    Recession,
-    ValueGradHessian,
     require_trials,
 )
 from probreg.likelihoods.response import refuse, whole_counts
 from probreg.likelihoods.softmax import SoftmaxLikelihood, curve_of
-from probreg.likelihoods.softmax_scores import apply_contrasts, scores_of
+from probreg.likelihoods.softmax_scores import apply_contrasts, exponentiate, scores_of
 from probreg.numerics.compiled.density import CompiledDensity
-from probreg.numerics.special import gammaln, log_softmax
+from probreg.numerics.special import gammaln
 
 
 def _tile(y: Array, eta: Array, t: Array, log_p: Array, slope: Array) -> None:
@@ -33,16 +31,13 @@ def _tile(y: Array, eta: Array, t: Array, log_p: Array, slope: Array) -> None:
     n = np.zeros(b)
     scores_of(eta, t, b, p, total)
     for i in range(b):
-        total[i] = 0.0
         log_p[i] = 0.0
     for k in range(K):
         f = p[k]
         for i in range(b):
-            d = f[i]
-            log_p[i] += y[i, k] * d
+            log_p[i] += y[i, k] * f[i]
             n[i] += y[i, k]
-            f[i] = exp(d)
-            total[i] += f[i]
+    exponentiate(p, b, total)
     for i in range(b):
         # log p = sum_k y_k f_k - n log sum_k exp f_k, without the multinomial coefficient.
         log_p[i] -= n[i] * log(total[i])
@@ -137,27 +132,18 @@ class Multinomial(SoftmaxLikelihood, OfTrials):
     def tally(self, y: Array) -> Array:
         return np.asarray(y)
 
-    def absent_outcomes(self, y: Array) -> Array:
-        return np.asarray(y).sum(0) == 0
-
     def response(self, y: Array) -> Array:
         with np.errstate(invalid="ignore"):  # no share of no trials
             return np.asarray(y) / np.asarray(y).sum(-1, keepdims=True)
 
     def size(self, **known: Any) -> Any:
-        """Return n from the given values."""
         return require_trials("Multinomial", known)
 
     def mean_name(self, response: str) -> str:
         return f"P(class), {response}"
 
-    def initial_eta(self, y: Array) -> tuple[Array, dict[str, float]]:
-        return np.zeros((len(y), self.width)), {}
-
     def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
-        return (np.asarray(y) * log_softmax(self.scores(eta), -1)).sum(
-            -1
-        ) + self.base_measure(y)
+        return super().log_prob(y, eta) + self.base_measure(y)
 
     def base_measure(self, y: Array) -> Array:
         """log (n! / (y_1! ... y_K!))."""
@@ -167,40 +153,6 @@ class Multinomial(SoftmaxLikelihood, OfTrials):
     def sample(self, rng: np.random.Generator, eta: Array, **known: Any) -> Array:
         n = np.broadcast_to(self.size(**known), eta.shape[:-1])
         return rng.multinomial(n.astype(np.int64), self.mean(eta)).astype(float)
-
-    def score(self, y: Array, eta: Array, **aux: Any) -> Array:
-        y = np.asarray(y)
-        return (y - y.sum(-1, keepdims=True) * self.mean(eta)) @ self.contrast
-
-    def information(self, eta: Array, **known: Any) -> Array:
-        # n C'(diag p - pp')C
-        return self.size(**known)[..., None, None] * self._information(self.mean(eta))
-
-    def information_slope(self, eta: Array, **known: Any) -> Array:
-        return self.size(**known)[..., None, None, None] * self._third(self.mean(eta))
-
-    def value_grad_hessian(self, y: Array, eta: Array, **aux: Any) -> ValueGradHessian:
-        log_p = log_softmax(self.scores(eta), -1)
-        n = y.sum(-1)
-        p = np.exp(log_p)
-        h = n[:, None, None] * self._information(p)
-        return ValueGradHessian(
-            (y * log_p).sum(-1) + self.base_measure(y),
-            (y - n[:, None] * p) @ self.contrast,
-            h,
-        )
-
-    def recession(self, y: Array) -> Recession:
-        C = self.contrast
-        positive = y > 0
-        # If both classes were observed, f_k - f_j stays constant; if only one was, its f may only grow relative to the other.
-        pairs = np.array([(k, j) for k in range(len(C)) for j in range(k)])
-        first = positive[:, pairs[:, 0]]
-        second = positive[:, pairs[:, 1]]
-        rows, pair = np.nonzero(first | second)
-        side = np.where(first[rows, pair], 1.0, -1.0)[:, None]
-        c = side * (C[pairs[pair, 0]] - C[pairs[pair, 1]])
-        return Recession(rows, c, (first & second)[rows, pair])
 
     def pymc(self, eta: Any, **known: Any) -> tuple[Any, dict[str, Any]]:
         import pymc as pm

@@ -181,11 +181,6 @@ def codes(values: np.ndarray, levels: Sequence[Level]) -> np.ndarray:
     return positions
 
 
-def absent_codes(y: np.ndarray, n_levels: int) -> np.ndarray:
-    """(n_levels,) bool: codes that occur nowhere in y."""
-    return np.bincount(np.asarray(y, int), minlength=n_levels) == 0
-
-
 def one_of(levels: Sequence[Level], wanted: Level, role: str) -> Level:
     """Return the requested level, by value or by its text."""
     if not isinstance(wanted, str | int | float | np.generic):

@@ -1,7 +1,6 @@
 """The base class of responses in K unordered classes: the softmax, its contrasts, its compiled functions."""
 
 from dataclasses import dataclass, replace
-from math import exp
 from typing import Any, Self
 
 import numpy as np
@@ -14,12 +13,14 @@ from probreg.likelihoods.base import (
     Level,
     MayDiverge,
     OfClasses,
+    Recession,
     SmoothLikelihood,
+    ValueGradHessian,
 )
 from probreg.likelihoods.links import LOGIT
 from probreg.likelihoods.response import one_of
-from probreg.likelihoods.softmax_scores import apply_contrasts, scores_of
-from probreg.numerics.special import logsumexp, softmax
+from probreg.likelihoods.softmax_scores import apply_contrasts, exponentiate, scores_of
+from probreg.numerics.special import log_softmax, logsumexp, softmax
 
 _MANY = 2**15  # numbers from which compiled code is loaded, as their quantiles load it
 
@@ -32,13 +33,7 @@ def curve_of(eta: Array, t: Array, b: int, curve: Array) -> None:
     total = np.zeros(b)
     mean = np.zeros((m, b))
     scores_of(eta, t, b, p, total)
-    for i in range(b):
-        total[i] = 0.0
-    for k in range(K):
-        f = p[k]
-        for i in range(b):
-            f[i] = exp(f[i])
-            total[i] += f[i]
+    exponentiate(p, b, total)
     for k in range(K):
         f = p[k]
         for i in range(b):
@@ -63,7 +58,7 @@ def curve_of(eta: Array, t: Array, b: int, curve: Array) -> None:
 
 
 @dataclass(frozen=True)
-class SoftmaxLikelihood(SmoothLikelihood, MayDiverge, OfClasses):
+class SoftmaxLikelihood(SmoothLikelihood, OfClasses, MayDiverge):
     """P(class k) = exp(f_k) / sum_l exp(f_l) with f = C eta: K classes on K - 1 linear predictors.
 
     A common shift of all f changes nothing, so the K columns are written through a (K, K - 1) contrast C.
@@ -225,6 +220,53 @@ class SoftmaxLikelihood(SmoothLikelihood, MayDiverge, OfClasses):
         """The third cumulants of the contrasts: sum_k p_k c_k c_k c_k, with c_k = C_k - sum p C."""
         c = self.contrast - (p @ self.contrast)[..., None, :]
         return np.einsum("...k,...ka,...kb,...kc->...abc", p, c, c, c, optimize=True)
+
+    def initial_eta(self, y: Array) -> tuple[Array, dict[str, float]]:
+        return np.zeros((len(y), self.width)), {}
+
+    def size(self, **known: Any) -> Any:
+        """Return the number of trials n of each row, from the given values."""
+        return 1.0
+
+    def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
+        return (self.tally(y) * log_softmax(self.scores(eta), -1)).sum(-1)
+
+    def score(self, y: Array, eta: Array, **aux: Any) -> Array:
+        # d log p / d eta = C'(y - n p)
+        counts = self.tally(y)
+        return (counts - counts.sum(-1, keepdims=True) * self.mean(eta)) @ self.contrast
+
+    def information(self, eta: Array, **known: Any) -> Array:
+        # n C'(diag p - pp')C
+        n = np.asarray(self.size(**known))
+        return n[..., None, None] * self._information(self.mean(eta))
+
+    def information_slope(self, eta: Array, **known: Any) -> Array:
+        n = np.asarray(self.size(**known))
+        return n[..., None, None, None] * self._third(self.mean(eta))
+
+    def value_grad_hessian(self, y: Array, eta: Array, **aux: Any) -> ValueGradHessian:
+        counts = self.tally(y)
+        n = counts.sum(-1)
+        log_p = log_softmax(self.scores(eta), -1)
+        p = np.exp(log_p)
+        return ValueGradHessian(
+            (counts * log_p).sum(-1) + self.base_measure(y),
+            (counts - n[:, None] * p) @ self.contrast,
+            n[:, None, None] * self._information(p),
+        )
+
+    def recession(self, y: Array) -> Recession:
+        C = self.contrast
+        positive = self.tally(y) > 0
+        # If both classes were observed, f_k - f_j stays constant; if only one was, its f may only grow relative to the other.
+        pairs = np.array([(k, j) for k in range(len(C)) for j in range(k)])
+        first = positive[:, pairs[:, 0]]
+        second = positive[:, pairs[:, 1]]
+        rows, pair = np.nonzero(first | second)
+        side = np.where(first[rows, pair], 1.0, -1.0)[:, None]
+        c = side * (C[pairs[pair, 0]] - C[pairs[pair, 1]])
+        return Recession(rows, c, (first & second)[rows, pair])
 
     def settings(self, **aux: Any) -> tuple[Any, ...]:
         return tuple(self.contrast.ravel())

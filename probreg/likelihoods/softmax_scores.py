@@ -1,5 +1,7 @@
 """The scores of classes under their contrasts, for adjacent rows: plain functions that compiled code inlines."""
 
+from math import exp
+
 from probreg.likelihoods.base import Array
 
 
@@ -41,3 +43,14 @@ def apply_contrasts(f: Array, t: Array, b: int, out: Array) -> None:
                 weight = t[k * m + c]
                 for i in range(b):
                     s[i] += weight * g[i]
+
+
+def exponentiate(p: Array, b: int, total: Array) -> None:
+    """Replace scores p (K, b) by their exponentials, and write the sum over the classes to `total` (b,)."""
+    for i in range(b):
+        total[i] = 0.0
+    for k in range(p.shape[0]):
+        f = p[k]
+        for i in range(b):
+            f[i] = exp(f[i])
+            total[i] += f[i]
