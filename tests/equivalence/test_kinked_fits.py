@@ -698,3 +698,33 @@ def test_equations_that_no_way_solves_end_in_words(monkeypatch) -> None:
         monkeypatch.setattr(kink_systems, name, fails)
     with pytest.raises(pr.NotConverged, match="double precision"):
         kink_systems.saddle_solver(np.eye(2), np.ones((2, 1)))(np.ones(2), np.ones(1))
+
+
+@pytest.mark.parametrize("sigma", [1.0, pr.priors.InverseGamma(2.0, 1.0)], ids=str)
+def test_a_constant_response_has_a_power_loss_fit(sigma):
+    """24 r^(p-1) p / sigma^p = (3 - r) / 4 for the residual r = 3 - b, and the maximum over sigma."""
+    model = pr.Model.from_formula(
+        "y ~ 1",
+        {"y": np.full(24, 3.0)},
+        likelihood="power",
+        prior={"Intercept": pr.Normal(2.0)},
+        aux={"sigma": sigma},
+    )
+    fit = pr.fit(model)
+    assert fit.solution.status.name == "CONVERGED"
+    r = 3.0 - float(np.ravel(fit.coef)[0])
+    scale = fit.aux["sigma"]
+    assert 24 * 1.5 * np.sqrt(r) / scale**1.5 == pytest.approx(
+        (3.0 - r) / 4.0,
+        rel=1e-4,  # the curvature is 20 times the expected one
+    )
+
+
+def test_a_cubic_loss_has_no_curvature_at_an_exact_fit():
+    x = np.linspace(-1.0, 1.0, 24)
+    for y in (np.full(24, 3.0), 3.0 + 2.0 * x):
+        model = pr.Model.from_arrays(
+            x, y, likelihood=pr.likelihoods.PowerNoise(3.0), aux={"sigma": 1.0}
+        )
+        with pytest.raises(pr.errors.NotConverged, match="exactly"):
+            pr.fit(model)

@@ -14,6 +14,7 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
+from scipy import optimize
 from scipy.linalg import lapack, qr
 
 from probreg.data import Design
@@ -50,7 +51,7 @@ from probreg.inference.modes.existence import (
     separation_by_block,
     separation_message,
 )
-from probreg.inference.modes.maximise import maximise
+from probreg.inference.modes.maximise import Maximum, maximise
 from probreg.inference.modes.separation import Separation
 from probreg.inference.notes import Note
 from probreg.likelihoods import MayDiverge, SmoothLikelihood
@@ -122,6 +123,8 @@ def find_mode(
         refine=refine if has_many_rows else None,
         evaluates_last=not has_many_rows,
     )
+    if top.status is Status.STEP_LIMIT and model.likelihood.expected_curvature:
+        top = _finish_by_bfgs(model, top, tol)
     gamma = top.x[: p * m].reshape(p, m)
     return Mode(gamma, top.x[p * m :], top.point, top.decrement, top.steps, top.status)
 
@@ -212,6 +215,26 @@ def _bad_start(local: LocalModel, n: float) -> bool:
         or not np.isfinite(local.value)
         or bool(local.gradient @ step > 100.0 * n)
     )
+
+
+def _finish_by_bfgs(model: Model, top: Maximum, tol: float) -> Maximum:
+    """Continue a search by BFGS: where residuals are nearly zero, the second derivative is far above the expected one of
+    Newton's steps."""
+
+    def negative(x: Array) -> tuple[float, Array]:
+        point = _evaluate(model, x)
+        return -point.value, -point.gradient
+
+    found = optimize.minimize(
+        negative, top.x, jac=True, method="BFGS", options={"gtol": 0.01 * tol}
+    )
+    point = _evaluate(model, found.x)
+    step, convex = newton_step(point)
+    decrement = float(np.sqrt(max(point.gradient @ step, 0.0)))
+    if not convex or decrement >= tol:
+        return top
+    steps = top.steps + int(found.nit)
+    return Maximum(found.x, point, decrement, steps, Status.CONVERGED)
 
 
 def _bfgs_passes(
@@ -536,6 +559,16 @@ def unbounded_density_message(model: Model) -> str | None:
     )
 
 
+def exact_fit_message(model: Model, mode: Mode) -> str | None:
+    """Return that the loss has no curvature at an exact fit, or None if some residual is not zero."""
+    if model.likelihood.noise_scale is None or not interpolates(model):
+        return None
+    return (
+        f"newton: the columns reproduce the response exactly, where the curvature of {model.likelihood.named} likelihood is zero, so "
+        "that coefficients have no standard errors. Least squares (likelihood='gaussian') has the same fit."
+    )
+
+
 def vanishing_noise_message(model: Model, mode: Mode) -> str | None:
     """Return the message for a search that ends at a vanishing noise scale, or None."""
     name = model.likelihood.noise_scale
@@ -701,6 +734,7 @@ def _rank_deficient_covariance(
         if root is None:
             raise NotConverged(
                 unbounded_density_message(model)
+                or exact_fit_message(model, mode)
                 or "newton: the curvature at the end is not positive definite: try another start, or give a prior"
             )
         return DenseCovariance(frame, m, log_names(model), root=root), None
