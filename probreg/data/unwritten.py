@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from probreg.data.grouped_columns import GroupColumns
 from probreg.data.terms.grouped import GroupedTerm
@@ -22,8 +23,33 @@ UNWRITTEN = 64 * 10**6  # bytes from which columns are left unwritten
 MOST = 2 * 10**9  # bytes that may be written out if an algorithm needs an array
 
 
+class Unwritten(NDArrayOperatorsMixin):
+    """A matrix that multiplies arrays; every other function and operator of NumPy writes it out."""
+
+    ndim = 2
+    dtype = np.dtype(float)
+    T: Any
+
+    def __rmatmul__(self, A: Array) -> Array:
+        return np.asarray((self.T @ np.asarray(A).T).T)
+
+    def __array_ufunc__(
+        self, ufunc: np.ufunc, method: str, *args: Any, **options: Any
+    ) -> Any:
+        if ufunc is np.matmul:  # array @ this
+            return args[1].__rmatmul__(args[0])
+        return getattr(ufunc, method)(*_write_out(args), **options)
+
+    def __array_function__(
+        self, func: Callable[..., Any], types: Any, args: Any, kwargs: Any
+    ) -> Any:
+        if func is np.dot and not kwargs:
+            return args[0] @ args[1]
+        return func(*_write_out(args), **kwargs)
+
+
 @dataclass(frozen=True, eq=False)
-class LazyColumns:
+class LazyColumns(Unwritten):
     """[head, Z_1, Z_2, ...] as an array of floats (n, p) that multiplies and gives rows and columns.
 
     With `firsts`, the columns of Z_k start at column firsts[k], and the columns of the head take the remaining places.
@@ -38,10 +64,6 @@ class LazyColumns:
     head: Array  # (n, q)
     tail: tuple[GroupColumns, ...]
     firsts: tuple[int, ...] | None = None
-
-    __array_priority__ = 100.0  # array @ this calls this class
-    ndim = 2
-    dtype = np.dtype(float)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -172,31 +194,6 @@ class LazyColumns:
             )
         return product.reshape(len(self), *B.shape[1:])
 
-    def __rmatmul__(self, A: Array) -> Array:
-        return (self.T @ np.asarray(A).T).T
-
-    # elementwise operations write them out
-
-    def __pow__(self, power: float) -> Array:
-        return np.asarray(np.asarray(self) ** power)
-
-    def __add__(self, other: Array | float) -> Array:
-        return np.asarray(np.asarray(self) + other)
-
-    def __sub__(self, other: Array | float) -> Array:
-        return np.asarray(np.asarray(self) - other)
-
-    def __rsub__(self, other: Array | float) -> Array:
-        return np.asarray(other - np.asarray(self))
-
-    def __mul__(self, other: Array | float) -> Array:
-        return np.asarray(np.asarray(self) * other)
-
-    def __truediv__(self, other: Array | float) -> Array:
-        return np.asarray(np.asarray(self) / other)
-
-    __radd__, __rmul__ = __add__, __mul__
-
     def without_effects(self, rows: Sequence[Array | None]) -> "LazyColumns":
         """Return the matrix with zeros in the columns of each term of varying effects at its rows (n,) bool; None for no rows."""
         pairs = zip(self.tail, rows, strict=True)
@@ -216,13 +213,6 @@ class LazyColumns:
             for k in range(c.effects):
                 matrix[np.arange(n), place + k] = c.Z[:, k]
         return matrix if dtype is None else matrix.astype(dtype)
-
-    def __array_function__(
-        self, func: Callable[..., Any], types: Any, args: Any, kwargs: Any
-    ) -> Any:
-        if func is np.dot and not kwargs:
-            return args[0] @ args[1]
-        return func(*_write_out(args), **kwargs)
 
     def mean(self, axis: int) -> Array:
         """Return the mean of each column (axis 0)."""
@@ -259,12 +249,10 @@ class LazyColumns:
 
 
 @dataclass(frozen=True, eq=False)
-class Transposed:
+class Transposed(Unwritten):
     """The transpose X' of unwritten columns, for matrix products."""
 
     of: LazyColumns
-
-    __array_priority__ = 100.0
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -286,13 +274,6 @@ class Transposed:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         return np.asarray(self.of, dtype=dtype).T
 
-    def __array_function__(
-        self, func: Callable[..., Any], types: Any, args: Any, kwargs: Any
-    ) -> Any:
-        if func is np.dot and not kwargs:
-            return args[0] @ args[1]
-        return func(*_write_out(args), **kwargs)
-
 
 def _write_out(args: Sequence[Any]) -> list[Any]:
     """Write out the unwritten columns among arguments, nested lists included."""
@@ -303,7 +284,7 @@ def _write_out(args: Sequence[Any]) -> list[Any]:
             _write_out(a)
             if nested
             else np.asarray(a)
-            if isinstance(a, LazyColumns | Transposed)
+            if isinstance(a, Unwritten)
             else a
         )
     return arguments

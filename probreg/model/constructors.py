@@ -36,9 +36,6 @@ from probreg.data.weights import (
     RowWeights,
     WeightsLike,
     kind_of_blocks,
-    precision,
-    read_weights,
-    sampling,
 )
 from probreg.errors import DataError, Incompatible, rows_named
 from probreg.formula.terms import Counted
@@ -231,19 +228,6 @@ class FromData(ABC):
             _resolve_optional_likelihood(likelihood)
             or response_of_counts(None, None if trials is None else "p")[0]
         )
-        if isinstance(X, np.memmap) and groups:
-            raise Incompatible(
-                "groups= needs the rows in memory, and X is a memory map: pass np.asarray(X), or use from_files"
-            )
-        if isinstance(X, np.memmap):
-            from probreg.data.blocks.slices import slices
-
-            kind, values = read_weights(weights)
-            return cls.from_blocks(
-                slices(X, y, values, offset, trials), columns=columns, intercept=intercept, likelihood=names,
-                prior=prior, aux=aux, event=event, reference=reference, response=response, width=X.shape[1] if X.ndim == 2 else 1,
-                weights={"precision": precision, "sampling": sampling}.get(kind),
-            )  # fmt: skip
         design = from_arrays(
             X, columns=columns, intercept=intercept, response=response, offset=offset, weights=weights,
         )  # fmt: skip
@@ -376,7 +360,6 @@ class FromData(ABC):
         event: Level | None = None,
         reference: Level | None = None,
         response: str | None = None,
-        width: int | None = None,
         progress: bool | None = None,
     ) -> Self:
         """A model of rows that come in blocks (X, y), one at a time, with weights, offset and trials if there are any.
@@ -408,8 +391,6 @@ class FromData(ABC):
             The base class of a softmax.
         response : str, optional
             The name of y; by default the name of the column y, or "y".
-        width : int, optional
-            The number of columns, if the first block is costly to make twice.
         progress : bool, optional
             Whether a bar of each pass is shown; by default after a second, at a terminal or in a notebook.
 
@@ -426,23 +407,21 @@ class FromData(ABC):
         Model: the mean of y, with Gaussian noise of standard deviation sigma
           rows 4 of blocks, columns Intercept, dose; prior flat; sigma ~ reference
         """
-        from probreg.data.blocks.parts import Here
-        from probreg.data.blocks.slices import array_blocks
+        from probreg.data.blocks.arrays import array_blocks
         from probreg.model.from_parts import from_array_blocks
 
         resolved = _resolve_likelihood(likelihood)
         kind = kind_of_blocks(weights)
         choices = Choices(resolved, prior, aux, event, reference)
         compose = partial(of_rows, resolved)
-        making, arrays = array_blocks(
+        making, parts = array_blocks(
             blocks,
             columns=columns,
             intercept=intercept,
-            width=width,
             kind=kind,
             compose=compose,
+            progress=progress,
         )
-        parts = Here(arrays, making.name, progress)
         return cls._from_choices(
             choices, from_array_blocks(making, parts, choices, response=response or "y")
         )
@@ -520,94 +499,6 @@ class FromData(ABC):
             formula, frame, choices, weights=weights, offset=offset, missing=missing
         )
         return cls._from_choices(choices, read)
-
-    @classmethod
-    @only_known
-    def from_dask_arrays(
-        cls,
-        X: Any,
-        y: Any,
-        *,
-        client: Any = None,
-        columns: Sequence[str] | None = None,
-        intercept: bool = True,
-        likelihood: Likelihood | LikelihoodName = GAUSSIAN,
-        prior: PriorLike = FLAT,
-        aux: AuxLike = MappingProxyType({}),
-        weights: Any = None,
-        offset: Any = None,
-        trials: Any = None,
-        event: Level | None = None,
-        reference: Level | None = None,
-        response: str | None = None,
-    ) -> Self:
-        """A model of dask arrays that stay on the workers of a cluster.
-
-        Parameters
-        ----------
-        X : dask array (n, q)
-            The columns.
-        y : dask array (n,) or (n, K)
-            The response, or counts by class.
-        client : dask.distributed.Client, optional
-            As in `from_dask`.
-        columns : sequence of str, optional
-            Names of the columns; x1, x2, ... without it.
-        intercept : bool
-            Whether a column of ones is put in front.
-        likelihood : Likelihood or str
-            A likelihood, or its name in `LIKELIHOODS`.
-        prior : Prior or str or mapping
-            One prior for every column but the intercept, or a mapping from columns to priors; each an object or its text,
-            such as "normal(2.5)". "weak" is Normal(2.5, scaled=True): N(0, 2.5 sd(y)/sd(x)), sd(y) being 1 without a noise
-            scale.
-        aux : mapping
-            From a nuisance parameter to a number (held fixed) or to a prior (unknown), an object or its text.
-        weights : dask array (n,) or RowWeights, optional
-            As in `from_arrays`, cut where X is.
-        offset : dask array (n,) or (n, m), optional
-            Cut where X is.
-        trials : dask array (n,), optional
-            Cut where X is.
-        event : level, optional
-            The modelled level of a Bernoulli response; without it the one that sorts last.
-        reference : level, optional
-            The base class of a softmax.
-        response : str, optional
-            The name of y; by default the name of the column y, or "y".
-
-        Returns
-        -------
-        Model
-            The model.
-
-        Raises
-        ------
-        DataError
-            As in `from_dask`.
-        Incompatible
-            When dask is not installed.
-        """
-        from probreg.data.blocks.frames import array_parts
-        from probreg.data.blocks.slices import array_blocks
-        from probreg.model.from_parts import from_array_blocks
-
-        resolved = _resolve_likelihood(likelihood)
-        choices = Choices(resolved, prior, aux, event, reference)
-        kind, values = read_weights(weights)
-        parts = array_parts(X, y, values, offset, trials, client)
-        making, _ = array_blocks(
-            (),
-            columns=columns,
-            intercept=intercept,
-            width=X.shape[1] if X.ndim == 2 else 1,
-            kind=kind,
-            compose=partial(of_rows, resolved),
-        )
-        making = replace(making, name=parts.name)
-        return cls._from_choices(
-            choices, from_array_blocks(making, parts, choices, response=response or "y")
-        )
 
     @classmethod
     @only_known

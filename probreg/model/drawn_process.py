@@ -11,10 +11,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from probreg.data import Design
 from probreg.errors import DataError, Incompatible
 from probreg.kernels.anchored import AnchoredBasis
 from probreg.kernels.row_values import RowValues, root_at_rows
 from probreg.kernels.sums import RowSums, covariance_left, root_left
+from probreg.model.group_effects import inputs_of
 from probreg.priors.gaussian_process import FunctionValues, nodes_of
 
 Array = np.ndarray
@@ -81,11 +83,13 @@ class DrawnProcess:
                 np.einsum("pq,spm->sqm", node_basis.T, self.at_rows[mine][:, places]),
             )
 
-    def moments(self, rows: Array, columns: Array) -> tuple[Array, Array] | None:
-        """The mean (S, n, m) that the columns (n, a) lack and the variance (S, n), at rows; None where all are among those of the fit."""
-        off = np.flatnonzero(~columns.any(1))
+    def moments(self, design: Design) -> tuple[Array | float, Array | None]:
+        """The mean (S, n, m) that the columns lack and the variance (S, n), at the rows of a design; 0 and None where all are among those
+        of the fit."""
+        rows = inputs_of(design, self.key)
+        off = np.flatnonzero(~design.X[:, self.columns].any(1))
         if not len(off):
-            return None
+            return 0.0, None
         mean = np.zeros((len(self.table), len(rows), self.at_rows.shape[2]))
         variance = np.zeros((len(self.table), len(rows)))
         for mine, node_basis, u in self._distinct_nodes:
@@ -95,11 +99,6 @@ class DrawnProcess:
                 :, None
             ] * node_basis.variance_left(rows[off], phi)
         return mean, variance
-
-    def variance(self, rows: Array, columns: Array) -> Array | None:
-        """(S, n), or None where there is none."""
-        moments = self.moments(rows, columns)
-        return None if moments is None else moments[1]
 
     def covariance(self, sums: RowSums, weights: list[Any]) -> Array:
         raise Incompatible(

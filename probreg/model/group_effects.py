@@ -61,36 +61,29 @@ class GroupEffects:
     def key(self) -> str:
         return self.term.key
 
-    def variance(self, rows: Array, phi: Array) -> Array | None:
-        """z'S z (S, n), zero at rows of known groups; None where there are no others."""
+    def moments(self, design: Design) -> tuple[float, Array | None]:
+        """The mean 0, and z'S z (S, n), zero at rows of known groups; None where there are no others."""
+        rows = inputs_of(design, self.key)
         new = self.is_new(rows)
         if not new.any():
-            return None
+            return 0.0, None
         variances = np.zeros((len(self.roots), len(rows)))
         # z'S z = |Lambda'z|^2
         variances[:, new] = np.square(
             np.einsum("nk,skl->snl", rows[new, 1:], self.roots)
         ).sum(-1)
-        return variances if variances.any() else None
+        return 0.0, variances if variances.any() else None
 
     def is_new(self, rows: Array) -> Array:
-        """(n,) bool: rows of a new group at which its effects count."""
-        return (rows[:, 0] >= len(self.term.levels)) & rows[:, 1:].any(1)
+        """(...,) bool: rows of a new group at which its effects count."""
+        return (rows[..., 0] >= len(self.term.levels)) & rows[..., 1:].any(-1)
 
     def draws(self, rows: Array, scores: Any) -> Array | float:
         """z'b_g (S, n, m) at rows, one b_g for each new group, atom and predictor; scores(k) gives standard normal noise (S, k, m)."""
-        new = np.flatnonzero(self.is_new(rows))
-        if not len(new):
+        if not self.is_new(rows).any():
             return 0.0
-        groups, place = np.unique(rows[new, 0], return_inverse=True)
-        K = len(self.term.effects)
-        u = scores(len(groups) * K)
-        S, _, m = u.shape
-        # b_g = Lambda u_g
-        b = self._effects(u.reshape(S, len(groups), K, m))
-        effects = np.zeros((S, len(rows), m))
-        effects[:, new] = np.einsum("nk,snkm->snm", rows[new, 1:], b[:, place])
-        return effects
+        every = slice(None)
+        return self._draw_sums(RowSums.values(rows), scores).at(every, every)
 
     # ---- sums over rows, as of a process ---------------------------------------------------------------------------
 
@@ -113,47 +106,41 @@ class GroupEffects:
         self, sums: RowSums, weights: list[Any], size: int, rng: np.random.Generator
     ) -> Array | float:
         """Draws (S, E) of weighted sums."""
-        joint_draws = self.joint(sums, size, len(weights), rng)
-        draws = joint_draws.at(slice(None), slice(None))
-        if isinstance(draws, float):
-            return draws
+        every = slice(None)
+        draws = self.joint(sums, size, len(weights), rng).at(every, every)
         return np.asarray(sum((A @ draws[..., k].T).T for k, A in enumerate(weights)))
 
     def joint(
         self, sums: RowSums, size: int, width: int, rng: np.random.Generator
-    ) -> "GroupSums":
+    ) -> "LinearSums":
         """Draws of all sums."""
+        return self._draw_sums(sums, lambda k: rng.standard_normal((size, k, width)))
+
+    def _draw_sums(self, sums: RowSums, scores: Any) -> "LinearSums":
         M, groups = self._effects_in(sums)
         K = len(self.term.effects)
-        u = rng.standard_normal((size, groups, K, width))
-        return GroupSums(M, self._effects(u).reshape(size, groups * K, width))
-
-    def _effects(self, u: Array) -> Array:
-        """Lambda u_g (S, G, K, m) of standard normal u; zeros for other linear predictors."""
-        S, _, K, m = u.shape
-        b = np.einsum("skl,sglm->sgkm", np.broadcast_to(self.roots, (S, K, K)), u)
-        if self.predictor is None:
-            return b
-        return b * (np.arange(m) == self.predictor)
+        u = scores(groups * K)
+        S, _, m = u.shape
+        # b_g = Lambda u_g, and zeros for other linear predictors
+        b = np.einsum(
+            "skl,sglm->sgkm",
+            np.broadcast_to(self.roots, (S, K, K)),
+            u.reshape(S, groups, K, m),
+        )
+        if self.predictor is not None:
+            b = b * (np.arange(m) == self.predictor)
+        return LinearSums(M, b.reshape(S, groups * K, m))
 
     def new_in(self, sums: RowSums) -> bool:
         """Whether effects of a new group are in some sum."""
-        return bool(
-            (
-                (sums.coefficients != 0)
-                & (sums.rows[..., 0] >= len(self.term.levels))
-                & sums.rows[..., 1:].any(-1)
-            ).any()
-        )
+        return bool(((sums.coefficients != 0) & self.is_new(sums.rows)).any())
 
     def _effects_in(self, sums: RowSums) -> tuple[Any, int]:
         """The sums as a sparse matrix M (n, H K) over the effects of H new groups, and H."""
         from scipy.sparse import csr_array
 
         K = len(self.term.effects)
-        i, k = np.nonzero(
-            (sums.coefficients != 0) & (sums.rows[..., 0] >= len(self.term.levels))
-        )
+        i, k = np.nonzero((sums.coefficients != 0) & self.is_new(sums.rows))
         rows = sums.rows[i, k]
         groups, place = np.unique(rows[:, 0], return_inverse=True)
         values = sums.coefficients[i, k][:, None] * rows[:, 1:]
@@ -172,27 +159,31 @@ def weights_of(predictor: int | None, weights: list[Any]) -> list[Any]:
 
 
 @dataclass(frozen=True, eq=False)
-class GroupSums:
-    """Draws of sums: M (n, H K) times effects (S, H K, m)."""
+class LinearSums:
+    """Draws of sums: a matrix (n, r), dense or sparse, times standard normal or other draws (S, r, m)."""
 
-    M: Any
-    b: Array
+    matrix: Any
+    draws: Array
 
     @property
     def empty(self) -> bool:
-        return not self.M.nnz
+        return not self.matrix.shape[1]
 
-    def at(self, sums: slice, atoms: slice) -> Array | float:
+    def at(self, sums: slice, atoms: slice) -> Array:
         """Of some sums for some atoms, (S', n', m)."""
-        b = self.b[atoms]
-        if self.empty:
-            return 0.0
-        S, r, m = b.shape
-        return np.moveaxis(
-            (self.M[sums] @ np.moveaxis(b, 1, 0).reshape(r, S * m)).reshape(-1, S, m),
-            0,
-            1,
+        draws = self.draws[atoms]
+        S, r, m = draws.shape
+        product = self.matrix[sums] @ np.moveaxis(draws, 1, 0).reshape(r, S * m)
+        return np.moveaxis(product.reshape(product.shape[0], S, m), 0, 1)
+
+
+def inputs_of(design: Design, key: str) -> Array:
+    """Return the inputs of a term at the rows of a design; raise DataError if they are missing."""
+    if key not in design.inputs:
+        raise DataError(
+            f"{key}: these rows do not hold what enters it: give them as new data"
         )
+    return np.asarray(design.inputs[key])
 
 
 # ---- which groups are meant ----------------------------------------------------------------------------------------------
@@ -281,14 +272,14 @@ def rows_of_groups(
             _refuse_unseen(term, design, groups_of[key], labels or {})
         return design
     unseen = {
-        key: _inputs(design, key)[:, 0] >= len(term.levels)
+        key: inputs_of(design, key)[:, 0] >= len(term.levels)
         for key, term in terms.items()
     }
     mixed = np.any(list(unseen.values()), axis=0)
     inputs = dict(design.inputs)
     without = dict[str, Array]()
     for key, term in terms.items():
-        rows = np.array(_inputs(design, key))
+        rows = np.array(inputs_of(design, key))
         how = groups_of[key]
         if how in (None, "known"):
             _refuse_unseen(term, design, how, labels or {})
@@ -328,7 +319,7 @@ def refuse_unseen(design: Design, labels: Mapping[str, Array], message: str) -> 
 
 
 def _new_group_rows(term: GroupedTerm, design: Design) -> Array:
-    return np.flatnonzero(_inputs(design, term.key)[:, 0] >= len(term.levels))
+    return np.flatnonzero(inputs_of(design, term.key)[:, 0] >= len(term.levels))
 
 
 def _refuse_unseen(
@@ -357,14 +348,6 @@ def _describe_new_group(
     else:
         label = ""
     return f"row {row} is of {term.group}{label}, which the fit has not met"
-
-
-def _inputs(design: Design, key: str) -> Array:
-    if key not in design.inputs:
-        raise DataError(
-            f"{key}: these rows do not hold their groups: give them as new data"
-        )
-    return np.asarray(design.inputs[key])
 
 
 def group_levels(recipe: ColumnRecipe, name: str) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ of anchors this is the process given its values there, exactly; for hsgp v(x) = 
 they have too much of it, since they are not a projection.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from math import ceil
@@ -19,12 +19,17 @@ from probreg.data import Design
 from probreg.data.rows import full_weights
 from probreg.data.terms.grouped import GroupedTerm
 from probreg.data.terms.process import ProcessTerm
-from probreg.errors import DataError, Incompatible
+from probreg.errors import Incompatible
 from probreg.kernels import KernelBasis
 from probreg.kernels.spectral import SineBasis
 from probreg.kernels.sums import ON_SPAN, RowSums, covariance_left, root_left
 from probreg.model.drawn_process import DrawnProcess, DrawnSums
-from probreg.model.group_effects import GroupEffects, GroupSums, weights_of
+from probreg.model.group_effects import (
+    GroupEffects,
+    LinearSums,
+    inputs_of,
+    weights_of,
+)
 from probreg.model.model import Model
 from probreg.model.pymc_graph import hyper_at, hyper_names
 from probreg.numerics.special import ndtri
@@ -70,16 +75,18 @@ class ResidualProcess:
     sines: "VaryingSines | None" = None
     predictor: int | None = None
 
-    def variance(self, rows: Array, phi: Array) -> Array | None:
-        """s^2 v(x), (S, n) or (1, n), at rows with the columns phi; None where all are in the span."""
+    def moments(self, design: Design) -> tuple[float, Array | None]:
+        """The mean 0, and s^2 v(x), (S, n) or (1, n), at the rows of a design; None where all are in the span."""
+        rows = inputs_of(design, self.key)
+        phi = design.X[:, self.columns]
         if self.sines is not None:
-            return self.sines.variance(phi)
+            return 0.0, self.sines.variance(phi)
         v = self.basis.variance_left(rows, phi)
         v = np.where(v > ON_SPAN * self.basis.kernel.diagonal(rows), v, 0.0)
         scale = self._known_scale(v)
         if scale is None or not v.any():
-            return None
-        return np.square(scale)[:, None] * v
+            return 0.0, None
+        return 0.0, np.square(scale)[:, None] * v
 
     def covariance(self, sums: RowSums, weights: list[Any]) -> Array:
         """E[s^2] sum_l A_l C A_l' (E, E), over linear predictors l that are independent of one another."""
@@ -94,24 +101,22 @@ class ResidualProcess:
         """Draws (S, E) of weighted sums."""
         value, vector = np.linalg.eigh(self._of_weighted(sums, weights))
         root = vector * np.sqrt(np.maximum(value, 0.0))
-        if self.scale is None:
-            scale = np.ones(1)
-        else:
-            scale = self.scale
+        scale = np.ones(1) if self.scale is None else self.scale
         return scale[:, None] * (
             normal_scores(rng, size, len(root), 1)[..., 0] @ root.T
         )
 
     def joint(
         self, sums: RowSums, size: int, width: int, rng: np.random.Generator
-    ) -> "RootSums":
+    ) -> LinearSums:
         """Draws of all sums."""
         G = root_left(self.basis, sums)
         scale = self._known_scale(np.abs(G).sum(0))
         z = normal_scores(rng, size, width, len(G))
         if self.predictor is not None:
             z = z * (np.arange(width) == self.predictor)[:, None]
-        return RootSums((np.ones(1) if scale is None else scale)[:, None, None] * z, G)
+        z = (np.ones(1) if scale is None else scale)[:, None, None] * z
+        return LinearSums(G.T, np.moveaxis(z, 1, 2))
 
     def _of_weighted(self, sums: RowSums, weights: list[Any]) -> Array:
         if self.scale is None:
@@ -189,34 +194,28 @@ class OffSpan:
         return sum(draws, 0.0)
 
     def moments(self, design: Design) -> tuple[Array | float, Array | None]:
-        """The mean (S, n, m), 0 where there is none, and the variance of each linear predictor at the rows of a design."""
-        drawn_processes = [p for p in self.processes if isinstance(p, DrawnProcess)]
-        pairs = [
-            p.moments(inputs_of(design, p.key), design.X[:, p.columns])
-            for p in drawn_processes
-        ]
-        other_variance = OffSpan(
-            tuple(p for p in self.processes if not isinstance(p, DrawnProcess))
-        ).variance(design)
-        means = [pair[0] for pair in pairs if pair is not None]
-        variances = [*(pair[1] for pair in pairs if pair is not None), other_variance]
-        return sum(means[1:], means[0]) if means else 0.0, _sum_of(
-            [v for v in variances if v is not None]
-        )
+        """The mean (S, n, m), 0 where there is none, and the variance of each linear predictor at the rows of a design.
 
-    def variance(self, design: Design) -> Array | None:
-        """Of each linear predictor at the rows of a design, (S, n) or (1, n), or (S, n, m) where they differ; None where every row is
-        in the span."""
+        The variance is (S, n) or (1, n), or (S, n, m) where predictors differ; None where every row is in the span.
+        """
+        means = list[Array | float]()
         variances = list[Array]()
         for p in self.processes:
-            v = p.variance(inputs_of(design, p.key), _columns_of(design, p))
-            if v is not None:
-                variances.append(
-                    v
-                    if p.predictor is None
-                    else v[..., None] * (np.arange(self._width) == p.predictor)
-                )
-        return _sum_of(variances)
+            mean, variance = p.moments(design)
+            means.append(mean)
+            if variance is not None and p.predictor is not None:
+                of_predictor = np.arange(self._width) == p.predictor
+                variance = variance[..., None] * of_predictor
+            if variance is not None:
+                variances.append(variance)
+        if any(v.ndim == 3 for v in variances):
+            variances = [v if v.ndim == 3 else v[..., None] for v in variances]
+        total = sum(variances[1:], variances[0]) if variances else None
+        return sum(means, 0.0), total
+
+    def variance(self, design: Design) -> Array | None:
+        """The variance of `moments`."""
+        return self.moments(design)[1]
 
     @property
     def _width(self) -> int:
@@ -263,26 +262,10 @@ class OffSpan:
 
 
 @dataclass(frozen=True, eq=False)
-class RootSums:
-    """Draws of sums as products of z (S, m, r) and a root G (r, n)."""
-
-    z: Array
-    G: Array
-
-    @property
-    def empty(self) -> bool:
-        return not len(self.G)
-
-    def at(self, sums: slice, atoms: slice) -> Array:
-        """Of some sums for some atoms, (S', n', m)."""
-        return np.moveaxis(self.z[atoms] @ self.G[:, sums], 1, 2)
-
-
-@dataclass(frozen=True, eq=False)
 class JointDraws:
     """Draws of all sums, of each term."""
 
-    parts: tuple[RootSums | DrawnSums | GroupSums, ...]
+    parts: tuple[LinearSums | DrawnSums, ...]
 
     @property
     def empty(self) -> bool:
@@ -292,33 +275,6 @@ class JointDraws:
     def at(self, sums: slice, atoms: slice) -> Array | float:
         """The draws of some sums for some atoms, (S', n', m)."""
         return sum((part.at(sums, atoms) for part in self.parts), 0.0)
-
-
-def _sum_of(variances: list[Array]) -> Array | None:
-    """The sum of variances (S, n) of all linear predictors and (S, n, m) of each; None of none."""
-    if any(v.ndim == 3 for v in variances):
-        variances = [v if v.ndim == 3 else v[..., None] for v in variances]
-    if variances:
-        return sum(variances[1:], variances[0])
-    return None
-
-
-def _columns_of(
-    design: Design, p: ResidualProcess | DrawnProcess | GroupEffects
-) -> Array:
-    """Return the columns (n, q) of a process; effects of groups need their inputs only."""
-    if isinstance(p, GroupEffects):
-        return np.empty((design.n, 0))
-    return design.X[:, p.columns]
-
-
-def inputs_of(design: Design, key: str) -> Array:
-    """Return the inputs of a term at the rows of a design; raise DataError if they are missing."""
-    if key not in design.inputs:
-        raise DataError(
-            f"{key}: these rows do not hold what enters it: give them as new data"
-        )
-    return np.asarray(design.inputs[key])
 
 
 # ---- from a model -------------------------------------------------------------------------------------------------------
@@ -338,106 +294,162 @@ def off_span(
     noise : array (S,) or float
         The noise scale of each atom, for priors in its units.
     """
-    if not model.design.recipe.processes and not model.design.recipe.grouped:
-        return None
-    present = set(model.design.columns)
-    terms = [
-        t
-        for t in model.design.recipe.processes.values()
-        if present.issuperset(t.columns)
-    ]
+    recipe = model.design.recipe
     place = {c: j for j, c in enumerate(model.design.columns)}
-    places = [[place[c] for c in t.columns] for t in terms]
-    processes = [
-        _of_values(model, t, j, draws)
-        or _of_sines(model, t, j, draws, k)
-        or ResidualProcess(
-            t.key, t.basis, j, _prior_scale(model, j, draws, noise, k), predictor=k
-        )
-        for t, j in zip(terms, places)
-        for k in _predictors(model, j)
-        if draws is not None or not _has_own_sines(t, k)
-    ]
-    all_processes = (*processes, *_of_groups(model, present, draws, noise))
-    return OffSpan(all_processes) if all_processes else None
-
-
-def _has_own_sines(term: ProcessTerm, predictor: int | None) -> bool:
-    """Whether a linear predictor has its own hyperparameters of a process through sines, which its prior holds: what the sines lack of
-    k(x, x) within their range is below the error of the basis, and is not added."""
-    return (
-        predictor is not None and isinstance(term.basis, SineBasis) and term.basis.plain
-    )
-
-
-def _predictors(model: Model, columns: list[int]) -> list[int | None]:
-    """Return the linear predictors with a separate prior of these columns; None if all share one."""
-    return [
-        b.predictor for b in model.joint.blocks if set(columns) <= set(b.columns)
-    ] or [None]
-
-
-def _of_groups(
-    model: Model,
-    present: set[str],
-    draws: Mapping[str, Array] | None,
-    noise: Array | float,
-) -> list[GroupEffects]:
-    place = {c: j for j, c in enumerate(model.design.columns)}
-    effects = []
-    for term in model.design.recipe.grouped.values():
-        if present.issuperset(term.columns):
-            columns = [place[c] for c in term.columns]
-            effects += [
-                GroupEffects(
-                    term,
-                    columns,
-                    partial(_group_roots, model, term, columns, draws, noise, k),
-                    k,
-                )
-                for k in _predictors(model, columns)
-            ]
-    return effects
-
-
-def _group_roots(
-    model: Model,
-    term: GroupedTerm,
-    columns: list[int],
-    draws: Mapping[str, Array] | None,
-    noise: Array | float,
-    predictor: int | None,
-) -> Array:
-    """Lambda (S, K, K) of the effects of a group on a linear predictor at each atom; S is 1 where all have the same."""
-    K = len(term.effects)
-    for i, b in enumerate(model.joint.blocks):
-        prior: Any = b.prior
-        if not set(columns) <= set(b.columns) or b.predictor != predictor:
+    processes = list[ResidualProcess | DrawnProcess | GroupEffects]()
+    for term in (*recipe.processes.values(), *recipe.grouped.values()):
+        if not all(c in place for c in term.columns):
             continue
-        if isinstance(prior, VaryingEffects) and (draws is not None or not prior.hyper):
-            if draws is None or not prior.hyper:
-                return prior.root(np.zeros(0))[0][None]
-            inside = hyper_at(model.joint, model.design, i, draws)
+        columns = [place[c] for c in term.columns]
+        numbers: list[int | None] = [
+            i
+            for i, b in enumerate(model.joint.blocks)
+            if set(columns) <= set(b.columns)
+        ]
+        for number in numbers or [None]:
+            block = _TermPrior(model, number, columns, draws, noise)
+            if isinstance(term, GroupedTerm):
+                root = partial(block.group_root, term)
+                processes.append(GroupEffects(term, columns, root, block.predictor))
+            else:
+                processes += block.processes(term)
+    return OffSpan(tuple(processes)) if processes else None
+
+
+@dataclass(frozen=True, eq=False)
+class _TermPrior:
+    """The block of the prior that holds the columns of a term, at draws of its hyperparameters; `number` is None without one."""
+
+    model: Model
+    number: int | None
+    columns: list[int]
+    draws: Mapping[str, Array] | None
+    noise: Array | float
+
+    @property
+    def block(self) -> BlockPrior:
+        assert self.number is not None
+        return self.model.joint.blocks[self.number]
+
+    @property
+    def prior(self) -> Any:
+        """Its prior; None without one."""
+        return None if self.number is None else self.block.prior
+
+    @property
+    def predictor(self) -> int | None:
+        """The linear predictor that it is of; None for all."""
+        return None if self.number is None else self.block.predictor
+
+    @property
+    def names(self) -> dict[str, str]:
+        """The names in draws of its hyperparameters."""
+        joint = hyper_names(self.model.joint, self.model.design)
+        return joint[self.number]  # type: ignore[index]
+
+    def hyper(self) -> dict[str, Array]:
+        """The draws (S,) of its hyperparameters."""
+        assert self.draws is not None
+        draws = self.draws
+        return {k: np.asarray(draws[v], dtype=float) for k, v in self.names.items()}
+
+    def processes(self, term: ProcessTerm) -> Iterator[ResidualProcess | DrawnProcess]:
+        """Yield the residual process of a term.
+
+        Sines with hyperparameters of their own for a linear predictor need draws of these: what sines lack of k(x, x) within their
+        range is below the error of the basis, and is not added.
+        """
+        prior = self.prior
+        is_whole = prior is not None and set(self.columns) == set(self.block.columns)
+        if is_whole and self.draws is not None and isinstance(prior, FunctionValues):
+            values = self.hyper()
+            beta = self.draws["beta"]
+            amplitude = prior.amplitude_at(values) * np.ones(len(beta))
+            table = np.stack([values[name] for name, _ in prior.unknown], 1)
+            at_rows = beta[:, self.columns]
+            yield DrawnProcess(term.key, prior, self.columns, amplitude, table, at_rows)
+        elif is_whole and self.draws is not None and isinstance(prior, SineProcess):
+            yield self._sines(term, prior)
+        elif (
+            self.draws is not None
+            or self.predictor is None
+            or not (isinstance(term.basis, SineBasis) and term.basis.plain)
+        ):
+            yield ResidualProcess(
+                term.key,
+                term.basis,
+                self.columns,
+                self.scale,
+                predictor=self.predictor,
+            )
+
+    def _sines(self, term: ProcessTerm, prior: SineProcess) -> ResidualProcess:
+        """Return the residual process of a term with hyperparameters drawn along with the coefficients of its sines."""
+        values = self.hyper()
+        table = np.stack(list(values.values()), 1)
+        amplitude = prior.amplitude_at(values) * np.ones(len(table))
+        # k(x, x) does not depend on lengths
+        is_length_only = all(is_length(name) for name, _ in prior.unknown)
+        rows = (table[:1] if is_length_only else table).tolist()
+        bound = np.array(
+            [prior.kernel_at(**dict(zip(values, row))).bound for row in rows]
+        )
+        scales = np.exp(prior.log_scales_at(np.log(table), len(self.columns)))
+        middle = {name: float(np.median(v)) for name, v in values.items()}
+        basis = prior.basis_at(prior.kernel_at(**middle), None)
+        sines = VaryingSines(np.square(amplitude) * bound, np.square(scales))
+        return ResidualProcess(
+            term.key, basis, self.columns, amplitude, sines, self.predictor
+        )
+
+    @property
+    def scale(self) -> Array | None:
+        """s of each atom, (S,) or (1,); None unless these columns have a normal prior with one scale."""
+        prior = self.prior
+        if prior is None:
+            return None
+        spread: Array | float = self.noise if prior.sigma_units else 1.0
+        if isinstance(prior, HierarchicalPrior):
+            if (
+                self.draws is None
+                or any(h.each for h in prior.hyper.values())
+                or not all(name in self.draws for name in self.names.values())
+            ):
+                return None
+            draws = {k: self.draws[name] for k, name in self.names.items()}
+            spread = np.asarray(prior.spread(**draws)) * spread
+            prior = prior.base
+        places = [self.block.columns.index(j) for j in self.columns]
+        base_scale = _one_scale(prior, len(self.block.columns), places)
+        return None if base_scale is None else np.atleast_1d(base_scale * spread)
+
+    def group_root(self, term: GroupedTerm) -> Array:
+        """Lambda (S, K, K) of the effects of a group at each atom; S is 1 where all have the same."""
+        K = len(term.effects)
+        prior = self.prior
+        if isinstance(prior, VaryingEffects) and not prior.hyper:
+            return prior.root(np.zeros(0))[0][None]
+        if isinstance(prior, VaryingEffects) and self.draws is not None:
+            joint = self.model.joint
+            assert self.number is not None
+            inside = hyper_at(joint, self.model.design, self.number, self.draws)
             logs = [np.log(np.asarray(inside[k], dtype=float)) for k in prior.hyper]
             # draws of an integral stand at few nodes
-            nodes, node_index = np.unique(
-                np.column_stack(logs), axis=0, return_inverse=True
+            nodes, index = np.unique(np.column_stack(logs), axis=0, return_inverse=True)
+            return np.stack([prior.root(node)[0] for node in nodes])[index.ravel()]
+        if isinstance(prior, GaussianPrior):
+            q = len(self.block.columns)
+            places = [self.block.columns.index(j) for j in self.columns]
+            if not np.any(prior.center(q)[places]):
+                unit = np.reshape(self.noise if prior.sigma_units else 1.0, (-1, 1, 1))
+                return _given_root(prior, q, places[:K])[None] * unit
+        scale = self.scale
+        if scale is None:
+            raise Incompatible(
+                f"{term.key}: effects of a new group are not known, for the prior is not normal with one covariance. Ask for "
+                "groups='typical', or fit all rows together where this is an update"
             )
-            return np.stack([prior.root(node)[0] for node in nodes])[node_index.ravel()]
-        block_places = [b.columns.index(j) for j in columns]
-        if isinstance(prior, GaussianPrior) and not np.any(
-            prior.center(len(b.columns))[block_places]
-        ):
-            return _given_root(prior, len(b.columns), block_places[:K])[
-                None
-            ] * np.reshape(noise if prior.sigma_units else 1.0, (-1, 1, 1))
-        scale = _prior_scale(model, columns, draws, noise, predictor)
-        if scale is not None:
-            return scale[:, None, None] * np.eye(K)
-    raise Incompatible(
-        f"{term.key}: effects of a new group are not known, for the prior is not normal with one covariance. Ask for "
-        "groups='typical', or fit all rows together where this is an update"
-    )
+        return scale[:, None, None] * np.eye(K)
 
 
 def _given_root(prior: GaussianPrior, q: int, places: list[int]) -> Array:
@@ -449,123 +461,6 @@ def _given_root(prior: GaussianPrior, q: int, places: list[int]) -> Array:
     if root is not None and len(root) == len(places):
         return np.asarray(root)
     return np.linalg.cholesky(np.linalg.inv(prior.precision(q))[np.ix_(places, places)])
-
-
-def _of_values(
-    model: Model,
-    term: ProcessTerm,
-    columns: list[int],
-    draws: Mapping[str, Array] | None,
-) -> DrawnProcess | None:
-    """Return the process of a term with drawn values and hyperparameters, or None."""
-    for i, b in enumerate(model.joint.blocks):
-        if (
-            isinstance(b.prior, FunctionValues)
-            and set(columns) == set(b.columns)
-            and draws is not None
-        ):
-            names = hyper_names(model.joint, model.design)[i]
-            values = {
-                name: np.asarray(draws[label], dtype=float)
-                for name, label in names.items()
-            }
-            amplitude = np.asarray(b.prior.amplitude_at(values), dtype=float) * np.ones(
-                len(draws["beta"])
-            )
-            table = np.stack([values[name] for name, _ in b.prior.unknown], 1)
-            return DrawnProcess(
-                term.key, b.prior, columns, amplitude, table, draws["beta"][:, columns]
-            )
-    return None
-
-
-def _of_sines(
-    model: Model,
-    term: ProcessTerm,
-    columns: list[int],
-    draws: Mapping[str, Array] | None,
-    predictor: int | None,
-) -> ResidualProcess | None:
-    """Return the residual process of a term with hyperparameters drawn along with the coefficients of its sines, or None."""
-    for i, b in enumerate(model.joint.blocks):
-        prior = b.prior
-        if (
-            not isinstance(prior, SineProcess)
-            or set(columns) != set(b.columns)
-            or b.predictor != predictor
-        ):
-            continue
-        if draws is None:
-            continue
-        names = hyper_names(model.joint, model.design)[i]
-        values = {
-            name: np.asarray(draws[label], dtype=float) for name, label in names.items()
-        }
-        amplitude = np.asarray(prior.amplitude_at(values), dtype=float) * np.ones(
-            len(draws["beta"])
-        )
-        table = np.stack(list(values.values()), 1)
-        lengths = all(
-            is_length(name) for name, _ in prior.unknown
-        )  # on which k(x, x) does not depend
-        rows = [
-            dict(zip(values, row)) for row in (table[:1] if lengths else table).tolist()
-        ]
-        bound = np.array([prior.kernel_at(**row).bound for row in rows])
-        scales = np.exp(prior.log_scales_at(np.log(table), len(columns)))
-        middle = prior.kernel_at(
-            **{name: float(np.median(v)) for name, v in values.items()}
-        )
-        sines = VaryingSines(np.square(amplitude) * bound, np.square(scales))
-        return ResidualProcess(
-            term.key, prior.basis_at(middle, None), columns, amplitude, sines, predictor
-        )
-    return None
-
-
-def _prior_scale(
-    model: Model,
-    columns: list[int],
-    draws: Mapping[str, Array] | None,
-    noise: Array | float,
-    predictor: int | None = None,
-) -> Array | None:
-    """s of each atom, (S,) or (1,); None unless these columns have a normal prior with one scale."""
-    for i, b in enumerate(model.joint.blocks):
-        if set(columns) <= set(b.columns) and b.predictor == predictor:
-            tau = _block_scale(
-                model, i, b, [b.columns.index(j) for j in columns], draws
-            )
-            if tau is None:
-                return None
-            return np.atleast_1d(tau * (noise if b.prior.sigma_units else 1.0))
-    return None
-
-
-def _block_scale(
-    model: Model,
-    i: int,
-    block: BlockPrior,
-    places: list[int],
-    draws: Mapping[str, Array] | None,
-) -> Array | float | None:
-    """tau (S,) or a number: the scale of a normal prior, times the factor of its hyperparameters."""
-    prior: Any = block.prior
-    spread: Array | float = 1.0
-    if isinstance(prior, HierarchicalPrior):
-        names = hyper_names(model.joint, model.design)[i]
-        if (
-            draws is None
-            or any(h.each for h in prior.hyper.values())
-            or not all(k in draws for k in names.values())
-        ):
-            return None
-        spread = np.asarray(
-            prior.spread(**{name: draws[label] for name, label in names.items()})
-        )
-        prior = prior.base
-    base_scale = _one_scale(prior, len(block.columns), places)
-    return None if base_scale is None else base_scale * spread
 
 
 def _one_scale(prior: Any, q: int, places: list[int]) -> float | None:

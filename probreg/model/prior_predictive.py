@@ -4,7 +4,7 @@ A flat prior has no draws. Quantities that need it are missing, with a note: wit
 no means, without one of sigma no outcomes; the effect of a column with a proper prior is always known.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -22,7 +22,7 @@ from probreg.likelihoods import (
 from probreg.model.pymc_graph import hyper_names
 from probreg.priors import AuxPrior, JointPrior
 from probreg.priors.marginal import size_quantiles
-from probreg.system.terminal import clean_lines, truncate_lines
+from probreg.system.terminal import clean_lines, few_names, truncate_lines
 from probreg.tables.notebook import notebook_html
 
 Array = np.ndarray
@@ -42,8 +42,6 @@ class ColumnEffect:
     most: float
     sentence: str
     error: float = 0.0
-    effect: str = ""  # what moves, in words that the columns share
-    told: str = ""  # the numbers of this column, in words
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +100,7 @@ class PriorPredictive:
     @property
     def _description(self) -> list[str]:
         """The effect of each column, the range of outcomes, and the quantities that are missing."""
-        lines = truncate_lines(_describe_moves(self.moves), ".moves") or [
+        lines = truncate_lines([m.sentence for m in self.moves], ".moves") or [
             "no column has a proper prior"
         ]
         if self.y is not None:
@@ -177,27 +175,11 @@ def _no_means(
     """Return the note that explains missing means and outcomes, and the priors that would give them."""
     proper = {columns[j] for b in prior.blocks if b.prior.proper for j in b.columns}
     flat = [c for c in lacking if c not in proper]
-    relative = [c for c in lacking if c in proper]
-    if flat:
-        reasons = [f"the prior of {_list_first(flat)} is flat"]
-    else:
-        reasons = []
-    reasons += (
-        [
-            f"that of {_list_first(relative)} is in units of {improper[0]}, whose prior is improper"
-        ]
-        if relative
-        else []
-    )
+    reasons = [f"the prior of {few_names(flat)} is flat"] if flat else []
+    reasons += [f"the prior of {name} is improper" for name in improper]
     give = [f"{{{flat[0]!r}: Normal(...)}}"] if flat else []
     give += [f"aux={{{improper[0]!r}: HalfNormal(1.0)}}"] if improper else []
     return f"no means or outcomes: {'; '.join(reasons)}; give a proper one, e.g. {' and '.join(give)}"
-
-
-def _list_first(names: Sequence[str]) -> str:
-    return ", ".join(names[:5]) + (
-        f" and {len(names) - 5} more" if len(names) > 5 else ""
-    )
 
 
 def _aux_draws(
@@ -364,30 +346,7 @@ def _move(
         error_note = ""
     before, _, unit = says.partition(" {}")
     sentence = f"one sd of {column} ({sd:.3g}) {before} {upper:.3g}{unit} {sure} (typically {_format_size(typical, share)}){error_note}"
-    numbers = f"{upper:.3g}{unit}, typically {_format_size(typical, share)}{error_note}"
-    return ColumnEffect(
-        column, sd, typical, upper, sentence, error, f"{before}, {sure}", numbers
-    )
-
-
-def _describe_moves(moves: Sequence[ColumnEffect]) -> list[str]:
-    """Return the lines about the columns: a sentence for a single column, else a shared head and one line per column."""
-    shared: dict[str, list[ColumnEffect]] = {}
-    for m in moves:
-        shared.setdefault(m.effect, []).append(m)
-    lines = []
-    for effect, members in shared.items():
-        lines += (
-            [members[0].sentence]
-            if len(members) == 1
-            else [f"one sd of a column {effect}:"]
-        )
-        lines += (
-            [f"  {m.column} (sd {m.sd:.3g}): {m.told}" for m in members]
-            if len(members) > 1
-            else []
-        )
-    return lines
+    return ColumnEffect(column, sd, typical, upper, sentence, error)
 
 
 def _effect(

@@ -84,34 +84,6 @@ def test_workers_know_a_parquet_file_by_its_footer(tmp_path):
         pr.fit(model)
 
 
-def test_a_memory_map_that_was_written_over_is_refused(tmp_path):
-    rng = np.random.default_rng(1)
-    X, y = rng.normal(size=(500, 2)), rng.integers(0, 2, 500)
-    path = tmp_path / "X.npy"
-    np.save(path, X)
-    model = pr.Model.from_arrays(
-        np.load(path, mmap_mode="r"), y, likelihood="bernoulli"
-    )
-    first = pr.fit(model).coef
-    np.save(tmp_path / "other.npy", X[::-1])
-    os.replace(tmp_path / "other.npy", path)  # the map still has the old file
-    assert pr.fit(model).coef.equals(first)
-    model = pr.Model.from_arrays(
-        np.load(path, mmap_mode="r"), y, likelihood="bernoulli"
-    )
-    before = path.stat()
-    written = np.load(path, mmap_mode="r+")
-    written[:] = X
-    written.flush()
-    os.utime(
-        path, ns=(before.st_atime_ns, before.st_mtime_ns + 1)
-    )  # a clock that ticks between the two
-    with pytest.raises(
-        pr.DataError, match=r"X\.npy was written over since the model was made"
-    ):
-        pr.fit(model)
-
-
 def test_what_is_no_plain_file_is_refused(tmp_path):
     os.mkfifo(tmp_path / "pipe.csv")
     (tmp_path / "zero.csv").symlink_to("/dev/zero")

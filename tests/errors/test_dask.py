@@ -113,22 +113,6 @@ def test_a_file_with_a_bad_value_is_named_and_an_object_store_is_not_a_path(tmp_
         pr.Model.from_dask("y ~ x", "s3://rows")
 
 
-def test_arrays_that_do_not_fit_together_are_refused():
-    X, y = da.ones((40, 2), chunks=10), da.ones(39, chunks=10)
-    with pytest.raises(pr.DataError, match="X has 40 rows and y has 39"):
-        pr.Model.from_dask_arrays(X, y)
-    with pytest.raises(pr.DataError, match="y is a dask array, got ndarray"):
-        pr.Model.from_dask_arrays(X, np.ones(40))
-    bad = np.ones((40, 2))
-    bad[33, 1] = np.nan
-    with pytest.raises(
-        pr.DataError, match=r"partition 3 .*column 'x2' holds nan in row 3"
-    ):
-        pr.Model.from_dask_arrays(
-            da.from_array(bad, chunks=10), da.arange(40, chunks=10)
-        )
-
-
 def test_a_client_is_a_client():
     with pytest.raises(pr.Incompatible, match="'a cluster'"):
         far(clean(), client="a cluster")

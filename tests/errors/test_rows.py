@@ -329,15 +329,6 @@ def test_blocks_that_do_not_fit() -> None:
         pr.Model.from_blocks([(X, y)], columns=["a", "a"])
 
 
-@pytest.mark.parametrize("name", ["y", "weights", "offset"])
-@pytest.mark.parametrize("value", [2.0, np.ones(3)])
-def test_what_does_not_fit_a_memory_map(tmp_path: Path, name: str, value: Any) -> None:
-    np.save(tmp_path / "X.npy", np.ones((4, 2)))
-    given = {"y": np.arange(4.0)} | {name: value}
-    with pytest.raises(pr.DataError, match=f"X has 4 rows and {name} has shape"):
-        pr.Model.from_arrays(np.load(tmp_path / "X.npy", mmap_mode="r"), **given)
-
-
 # ---- what needs rows in memory says so -----------------------------------------------------------------------------------
 
 
@@ -567,23 +558,6 @@ def test_memory_does_not_grow_with_the_rows(tmp_path: Path, likelihood: str) -> 
         large < 1.6 * small
     )  # of three times the rows: a block more or less may be in the threads' hands
     assert large < 1_200_000 * 3 * 8  # the columns alone, in memory
-
-
-@pytest.mark.slow
-def test_a_memory_map_stays_on_disk(tmp_path: Path) -> None:
-    n = 800_000  # some 25 MB are worked on at a time
-    X = np.random.default_rng(0).normal(size=(n, 8))
-    np.save(tmp_path / "X.npy", X)
-    y = (X[:, 0] > 0.3).astype(float) * (np.arange(n) % 3 > 0)
-    del X
-    tracemalloc.start()
-    model = pr.Model.from_arrays(
-        np.load(tmp_path / "X.npy", mmap_mode="r"), y, likelihood="bernoulli"
-    )
-    pr.fit(model)
-    most = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert most < 0.8 * n * 8 * 8  # below the size of X
 
 
 def test_methods_that_are_offered_instead_can_fit_rows_by_the_block() -> None:

@@ -25,11 +25,6 @@ def file(folder):
     return path
 
 
-def mapped(folder):
-    np.save(folder / "X.npy", X[:, None])
-    return np.load(folder / "X.npy", mmap_mode="r")
-
-
 DOORS = {
     "arrays": lambda folder: pr.Model.from_arrays(X, Y, weights=HALF),
     "recipe": lambda folder: pr.ols(X, Y, weights=HALF),
@@ -43,7 +38,6 @@ DOORS = {
     "blocks": lambda folder: pr.Model.from_blocks(
         [(X[:3], Y[:3], HALF[:3]), (X[3:], Y[3:], HALF[3:])]
     ),
-    "memory map": lambda folder: pr.Model.from_arrays(mapped(folder), Y, weights=HALF),
     "at": lambda folder: LINE.at(X, Y, weights=HALF),
     "update": lambda folder: pr.fit(LINE, "conjugate").update(X, Y, weights=HALF),
 }
@@ -61,27 +55,19 @@ def test_plain_weights_with_fractions_are_refused_at_the_door(door, tmp_path):
     importlib.util.find_spec("dask") is None, reason="rows on a cluster need dask"
 )
 def test_rows_on_a_cluster_say_the_kind_of_their_weights_too():
-    import dask.array as da
     import dask.dataframe as dd
     import pandas as pd
 
     frame = dd.from_pandas(pd.DataFrame(FRAME), npartitions=2)
-    arrays = [da.from_array(v, chunks=3) for v in (X[:, None], Y, HALF)]
     with pytest.raises(pr.DataError, match=THREE):
         pr.Model.from_dask("y ~ x", frame, weights="w")
-    with pytest.raises(pr.DataError, match=THREE):
-        pr.Model.from_dask_arrays(*arrays[:2], weights=arrays[2])
     for kind in (pr.weights.precision, pr.weights.sampling):
         here = pr.fit(pr.Model.from_arrays(X, Y, weights=kind(HALF)))
-        afar = (
-            pr.Model.from_dask("y ~ x", frame, weights=kind("w")),
-            pr.Model.from_dask_arrays(*arrays[:2], weights=kind(arrays[2])),
-        )
-        for model in afar:
-            found = pr.fit(model)
-            np.testing.assert_allclose(found.coef, here.coef, rtol=1e-9)
-            np.testing.assert_allclose(found.std_error, here.std_error, rtol=1e-8)
-            assert model.design.total == 6
+        model = pr.Model.from_dask("y ~ x", frame, weights=kind("w"))
+        found = pr.fit(model)
+        np.testing.assert_allclose(found.coef, here.coef, rtol=1e-9)
+        np.testing.assert_allclose(found.std_error, here.std_error, rtol=1e-8)
+        assert model.design.total == 6
 
 
 @pytest.mark.parametrize("kind", ["", "precision:", "sampling:"])

@@ -160,28 +160,6 @@ def test_every_method_that_sums_gives_the_answers_of_one_machine(
     close(a.solution.scale.matrix(), b.solution.scale.matrix())
 
 
-def test_a_model_of_arrays_gives_the_answers_of_one_machine(client):
-    X, y = DATA[["x", "exposure"]].to_numpy(), DATA["poisson"].to_numpy()
-    w, offset = DATA["w"].to_numpy(), 0.1 * DATA["exposure"].to_numpy()
-    cut = [
-        da.from_array(v, chunks=c)
-        for v, c in ((X, (500, 1)), (y, 400), (w, 1200), (offset, 300))
-    ]
-    far = pr.Model.from_dask_arrays(
-        *cut[:2],
-        client=client,
-        columns=["x", "e"],
-        likelihood="poisson",
-        weights=cut[2],
-        offset=cut[3],
-    )
-    near = pr.Model.from_arrays(
-        X, y, columns=["x", "e"], likelihood="poisson", weights=w, offset=offset
-    )
-    assert far.design.columns == ("Intercept", "x", "e")
-    close(pr.fit(far).solution.beta, pr.fit(near).solution.beta)
-
-
 def test_parquet_files_give_the_model_of_from_files_to_the_sampled_row(
     client, tmp_path
 ):

@@ -1,8 +1,9 @@
 """Laws of the posterior of the length of an exact process: quadrature of its formula, stated lengths, files, refusals."""
 
-from functools import partial
+from functools import types
 
 import numpy as np
+import partial
 import pytest
 
 import probreg as pr
@@ -116,7 +117,10 @@ def test_each_draw_goes_on_as_the_process_of_its_own_length(fitted):
     draws = fitted.solution.draws.flat
     (process,) = off_span(fitted.model, draws, SIGMA).processes
     rows = np.array([[1.3], [12.0], [0.4]])
-    mean, variance = process.moments(rows, process.basis.values(rows))
+    X = np.zeros((3, 1 + max(process.columns)))
+    X[:, process.columns] = process.basis.values(rows)
+    design = types.SimpleNamespace(inputs={process.key: rows}, X=X)
+    mean, variance = process.moments(design)
     A = process.basis.anchors
     for s in (0, 777):
         k = RBF(draws["length[gp(x)]"][s])

@@ -541,9 +541,7 @@ def test_blocks_of_tables_go_by_their_names() -> None:
     )
 
 
-def test_a_categorical_response_keeps_its_order_in_blocks_and_beside_a_memory_map(
-    tmp_path: Path,
-) -> None:
+def test_a_categorical_response_keeps_its_order_in_blocks() -> None:
     data = table()
     X, hit = (
         data[["x", "z"]].to_numpy(),
@@ -553,33 +551,6 @@ def test_a_categorical_response_keeps_its_order_in_blocks_and_beside_a_memory_ma
     assert here.likelihood == pr.Bernoulli(levels=("yes", "no"))
     same_fit(
         here, pr.Model.from_blocks(cut(50, X, hit), likelihood="bernoulli"), "newton"
-    )
-    np.save(tmp_path / "X.npy", X)
-    stored = np.load(tmp_path / "X.npy", mmap_mode="r")
-    same_fit(here, pr.Model.from_arrays(stored, hit, likelihood="bernoulli"), "newton")
-    same_fit(
-        pr.Model.from_arrays(X[:, 0], data.y),
-        pr.Model.from_arrays(stored[:, 0], data.y),
-        "auto",
-    )
-
-
-# ---- memory maps ---------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("intercept", [True, False])
-def test_a_memory_map_is_read_by_the_block(tmp_path: Path, intercept: bool) -> None:
-    X, y = rows_for(pr.Poisson(), 5000)
-    np.save(tmp_path / "X.npy", X)
-    stored = np.load(tmp_path / "X.npy", mmap_mode="r")
-    here = pr.Model.from_arrays(X, y, likelihood="poisson", intercept=intercept)
-    there = pr.Model.from_arrays(stored, y, likelihood="poisson", intercept=intercept)
-    assert there.design.source is not None
-    assert "memory map" in repr(there)
-    same_fit(here, there, "newton")
-    assert (
-        pr.Model.from_arrays(np.array(stored), y, likelihood="poisson").design.source
-        is None
     )
 
 

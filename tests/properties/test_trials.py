@@ -280,19 +280,6 @@ def test_every_spelling_is_one_model(way, likelihood, tmp_path):
     np.testing.assert_allclose(fit.covariance("HC1"), base.covariance("HC1"), rtol=1e-8)
 
 
-def test_a_memory_map_brings_its_trials(tmp_path):
-    np.save(tmp_path / "X.npy", X)
-    far = pr.Model.from_arrays(
-        np.load(tmp_path / "X.npy", mmap_mode="r"),
-        K,
-        trials=TRIALS,
-        likelihood="binomial",
-    )
-    assert far.design.source is not None
-    near = pr.fit(pr.Model.from_arrays(X, K, trials=TRIALS, likelihood="binomial"))
-    np.testing.assert_allclose(pr.fit(far).solution.beta, near.solution.beta, rtol=1e-9)
-
-
 def test_a_one_hot_response_is_that_of_its_classes():
     y = np.random.default_rng(1).integers(0, 3, N)
     hot = pr.fit(pr.Model.from_arrays(X, np.eye(3)[y], likelihood="categorical"))

@@ -22,7 +22,6 @@ FREE = {"options", "settings", "client", "blocks", "at", "variables", "aux"}
 # A noise scale is a number, one per draw or one per row, as it was given.
 OTHERS = {
     "Model.from_dask",
-    "Model.from_dask_arrays",
     "Model.to_pymc",
     "Model.from_blocks",
     "Model.noise",

@@ -1,1 +1,1 @@
-"""Rows that are not in memory: blocks, files, memory maps, dask."""
+"""Rows that are not in memory: blocks, files, dask."""

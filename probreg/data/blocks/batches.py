@@ -144,10 +144,7 @@ class FormulaBlocks:
     unit: float = 1.0
     apart: bool = False  # columns of groups are left unwritten
 
-    def __call__(
-        self, number: int, part: Any, tally: Tally | None = None
-    ) -> Generator[Block]:
-        tally = tally or Tally()
+    def __call__(self, number: int, part: Any, tally: Tally) -> Generator[Block]:
         start = first_row(self.starts, number)
         with closing(self.selection.tables(tables_of(part, number), tally)) as selected:
             for whole, file in selected:
@@ -231,9 +228,7 @@ class KeptBlocks:
     blocks: FormulaBlocks
     _kept: list[Block] = field(default_factory=list, compare=False, repr=False)
 
-    def __call__(
-        self, number: int, part: Files, tally: Tally | None = None
-    ) -> Generator[Block]:
+    def __call__(self, number: int, part: Files, tally: Tally) -> Generator[Block]:
         if not self._kept:
             self._kept.append(join_blocks(list(self.blocks(number, part, tally))))
         part.require_unchanged()

@@ -251,7 +251,7 @@ def files_of(
             f"files are given as a path, a folder or a list of these, got {type(wrong[0]).__name__}"
         )
     formats = tuple(dict.fromkeys(FORMATS.values()))
-    if format is not None and format not in formats:
+    if format is not None and not (isinstance(format, str) and format in formats):
         raise DataError(
             f"format={brief(format)} is not known; take {', '.join(map(repr, formats))}, or leave it to the names"
         )

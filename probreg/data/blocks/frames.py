@@ -84,7 +84,7 @@ def frame_of(data: Any, client: Any, *, complete: bool) -> TableRows | OnDisk:
     if not isinstance(data, dataframe.DataFrame):
         raise DataError(
             f"met {type(data).__module__}.{type(data).__qualname__}; a dask DataFrame or the path of Parquet files is taken: "
-            "for arrays use Model.from_dask_arrays, for a table in memory Model.from_formula"
+            "for arrays use dask.dataframe.from_dask_array, for a table in memory Model.from_formula"
         )
     name = f"a dask DataFrame of {_format_partitions(data.npartitions)}"
     return TableRows(data, name, client, complete)
@@ -102,70 +102,6 @@ def _paths(data: Any) -> list[str | Path]:
             f"{remote[0]} is not a path on a disk: read it with dask.dataframe.read_parquet and pass the DataFrame"
         )
     return list(paths)
-
-
-def array_parts(
-    X: Any, y: Any, weights: Any, offset: Any, trials: Any, client: Any
-) -> Partitions:
-    """The partitions (X, y, weights, offset, trials) of dask arrays, split like X. DataError if the shapes do not match."""
-    delayed = dask().delayed
-    _check_client(client)
-    from dask.array import Array
-
-    arrays = {"X": X, "y": y, "weights": weights, "offset": offset, "trials": trials}
-    for name, values in arrays.items():
-        if not isinstance(values, Array) and not (
-            values is None and name in ("weights", "offset", "trials")
-        ):
-            raise DataError(
-                f"{name} is a dask array, got {type(values).__name__}: convert it with dask.array.from_array, in the chunks of X"
-            )
-    short = [
-        name
-        for name, values in arrays.items()
-        if values is not None and not values.ndim
-    ]
-    if short:
-        raise DataError(
-            f"{short[0]} has one value per row of X, got a dask array of shape ()"
-        )
-    if X.ndim not in (1, 2):
-        raise DataError(
-            f"X is a matrix (rows, columns), got a dask array of shape {X.shape}"
-        )
-    cut = [None if v is None else _cut_like(X, v, name) for name, v in arrays.items()]
-    rows = zip(
-        *([None] * X.numblocks[0] if v is None else v.to_delayed().ravel() for v in cut)
-    )
-    together = delayed(lambda *arrays: arrays, pure=False)
-    return Partitions(
-        tuple(together(*row) for row in rows),
-        f"dask arrays of {_format_partitions(X.numblocks[0])}",
-        client,
-    )
-
-
-def _cut_like(X: Any, values: Any, name: str) -> Any:
-    """Return the array in chunks of whole rows, equal to the chunks of X if their lengths are known."""
-    if values.ndim == 2 and values.numblocks[1] > 1:
-        rows = values.rechunk({1: -1})
-    else:
-        rows = values
-    if any(
-        size != size for size in (*X.chunks[0], *rows.chunks[0])
-    ):  # nan: unknown lengths
-        if rows.numblocks[0] != X.numblocks[0]:
-            raise DataError(
-                f"X has {X.numblocks[0]} chunks of unknown length and {name} has {rows.numblocks[0]}: they must match"
-            )
-        return rows
-    if len(rows) != len(X):
-        raise DataError(
-            f"X has {len(X)} rows and {name} has {len(rows)}: they must match"
-        )
-    if rows.chunks[0] == X.chunks[0]:
-        return rows
-    return rows.rechunk({0: X.chunks[0]})
 
 
 def _format_partitions(partitions: int) -> str:

@@ -51,9 +51,7 @@ class Here:
 class PartBlocks(Protocol):
     """Make the blocks of a part, with its number, and count what is left out in `tally`."""
 
-    def __call__(
-        self, number: int, part: Any, tally: Tally | None = None
-    ) -> Iterable[Block]: ...
+    def __call__(self, number: int, part: Any, tally: Tally) -> Iterable[Block]: ...
 
 
 class Pass(NamedTuple):

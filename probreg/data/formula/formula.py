@@ -27,7 +27,6 @@ from probreg.data.rows import (
     complete,
     one_per_row,
     refuse_infinite,
-    refuse_missing,
     require,
 )
 from probreg.data.weights import WeightKind, read_weights
@@ -47,7 +46,7 @@ from probreg.formula.terms import (
 )
 from probreg.formula.text import quote_name
 
-_TRIES = 500  # parts of the rows of weight 0 that are read one by one (about a second) before the others are left blank
+_TRIES = 500  # rows of weight 0 that are read one by one (about a second); the others are left blank
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,16 +166,8 @@ def read_formula(
     inputs = inputs_of_functions(parts, table, memory, tuple(recipe.entering)) | of_bars
     unused = None
     if not counted.all():
-        offset_column = names.get("offset")
-        omitted = replace(all_rows.take(~counted), counts=None)
-        unused = _columns_without_weight(
-            parts,
-            omitted,
-            memory,
-            columns,
-            inputs,
-            lambda has_trials: _offset_of(added, offset_column, has_trials, memory),
-        )
+        omitted = all_rows.take(~counted)
+        unused = _read_unused(recipe, omitted, names.get("offset"), inputs)
         unused = replace(unused, places=np.flatnonzero(~counted))
     return Reading(
         recipe=recipe,
@@ -266,108 +257,61 @@ def _offset_of(
     return numeric(added, table, memory.transforms, training=training)
 
 
-def _columns_without_weight(
-    parts: FormulaLayout,
+def _read_unused(
+    recipe: Recipe,
     table: DataTable,
-    memory: Memory,
-    columns: tuple[str, ...],
-    inputs_by_term: Mapping[str, np.ndarray],
-    offset: Callable[[DataTable], np.ndarray | None],
+    offset_column: str | None,
+    inputs: Mapping[str, np.ndarray],
 ) -> Unused:
     """Return the columns of rows of weight 0 with transforms learned from the other rows; nan if undefined (an unknown level).
 
-    `inputs_by_term` are the inputs of the other rows; the first of them replaces the inputs of a row without any.
+    `inputs` are the inputs of the other rows; the first of them replaces the inputs of a row without any.
     """
-    keys = tuple(
-        key for key in inputs_by_term if key not in {bar.key for bar in parts.bars}
-    )
-
-    def rows(rows_read: DataTable) -> Unused:
-        refuse_missing(rows_read.only(parts.variables))
-        refuse_infinite(rows_read.only(parts.variables))
-        X, _, of_bars = lay_out_with_bars(
-            parts, rows_read, memory, training=False, codes=True
-        )
-        inputs = inputs_of_functions(parts, rows_read, memory, keys) | of_bars
-        eta = offset(rows_read)
-        return Unused(
-            np.arange(0),
-            X,
-            None if eta is None else eta[:, None],
-            None,
-            rows_read.rows,
-            inputs,
-        )
-
-    def blank(unread: DataTable) -> Unused:
-        n = len(unread.rows)
-        inputs = {key: np.repeat(x[:1], n, axis=0) for key, x in inputs_by_term.items()}
-        if offset(table.take(np.arange(0))) is None:
-            eta = None
-        else:
-            eta = np.full((n, 1), np.nan)
-        return Unused(
-            np.arange(0),
-            np.full((n, len(columns)), np.nan),
-            eta,
-            None,
-            unread.rows,
-            inputs,
-        )
-
-    def response(rows_read: DataTable) -> np.ndarray:
-        return np.asarray(response_values(parts, rows_read, memory, training=False))
-
-    def no_response(unread: DataTable) -> np.ndarray:
-        return np.full(
-            (len(unread.rows), len(parts.outcome))
-            if parts.counted
-            else len(unread.rows),
-            np.nan,
-            dtype=object,
-        )
-
-    read = _by_part(rows, blank, table)
-    y = _by_part(response, no_response, table)
-    unused = read[0]
-    if len(read) > 1:
-        unused = Unused(
-            unused.places,
-            np.concatenate([np.asarray(part.X) for part in read]),
-            None
-            if unused.offset is None
-            else np.concatenate(
-                [part.offset for part in read if part.offset is not None]
-            ),
-            None,
-            table.rows,
-            {
-                key: np.concatenate([part.inputs[key] for part in read])
-                for key in unused.inputs
-            },
-        )
-    return replace(unused, y=np.concatenate(y))
+    n = len(table.rows)
+    readable = _are_readable(recipe.matrix, table)
+    known = table.take(readable).columns
+    given = table.columns.get(offset_column or "")
+    offset = None
+    if given is not None or recipe.added is not None:
+        offset = np.full((n, 1), np.nan)
+    X: Any = np.full((n, len(recipe.columns)), np.nan)
+    row_inputs = {
+        key: np.repeat(x[:1], n, axis=0)
+        for key, x in inputs.items()
+        if key in recipe.processes or key in recipe.grouped
+    }
+    if readable.any():
+        matrix = recipe.matrix(known)
+        X = matrix if readable.all() else X
+        if not readable.all():
+            X[readable] = matrix
+        for key, x in recipe.inputs_at(known).items():
+            row_inputs[key][readable] = x
+        if offset is not None:
+            values = recipe.offset_at(known) if given is None else given[readable]
+            offset[readable, 0] = values
+    answered = _are_readable(recipe.outcome_at, table)
+    y = np.full(n, np.nan, dtype=object)
+    if answered.any():
+        outcome = np.asarray(recipe.outcome_at(table.take(answered).columns))
+        y = np.full((n, *outcome.shape[1:]), np.nan, dtype=object)
+        y[answered] = outcome
+    return Unused(np.arange(0), X, offset, y, table.rows, row_inputs)
 
 
-def _by_part[T](
-    read: Callable[[DataTable], T], blank: Callable[[DataTable], T], table: DataTable
-) -> list[T]:
-    """Read the rows in the largest groups that can be read; a row that cannot be read becomes `blank`."""
-    parts = list[T]()
-    waiting = [table]
-    tries = 0
-    while waiting:
-        part = waiting.pop()
-        tries = tries + 1
-        n = len(part.rows)
-        try:
-            parts.append(read(part))
-        except DataError:
-            if n == 1 or tries > _TRIES:
-                parts.append(blank(part))
-                continue
-            waiting += [part.take(np.arange(n // 2, n)), part.take(np.arange(n // 2))]
-    return parts
+def _are_readable(read: Callable[[Any], Any], table: DataTable) -> np.ndarray:
+    """Return which rows (n,) can be read: all at once, or at most 500 of them one by one."""
+    try:
+        read(table.columns)
+    except DataError:
+        rows = np.arange(len(table.rows))
+        if len(rows) == 1:
+            return np.zeros(1, dtype=bool)
+        parts = [
+            _are_readable(read, table.take(rows[i : i + 1])) for i in rows[:_TRIES]
+        ]
+        return np.concatenate([*parts, np.zeros(len(rows[_TRIES:]), dtype=bool)])
+    return np.ones(len(table.rows), dtype=bool)
 
 
 def written_out(formula: str, table: DataTable, weights: Any, offset: Any) -> str:

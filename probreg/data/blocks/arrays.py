@@ -1,0 +1,156 @@
+"""Blocks of rows from arrays with matching rows, one block at a time."""
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from probreg.arguments.arrays import as_array
+from probreg.arguments.scalars import shown_value
+from probreg.data.array_columns import PlainColumns
+from probreg.data.blocks.block import Array, Block, by_kind
+from probreg.data.blocks.parts import Here
+from probreg.data.blocks.survey import Tally
+from probreg.data.checked_arrays import (
+    INTERCEPT,
+    as_offset,
+    as_response,
+    as_weights_of_some,
+    names_of,
+    weights_without_empty_trials,
+)
+from probreg.data.formula.columns import read_columns
+from probreg.data.weights import WeightKind
+from probreg.errors import DataError, rows_named
+
+_NONE: Any = object()
+
+
+@dataclass(frozen=True, eq=False)
+class ArrayBlocks:
+    """The blocks of rows from arrays that a part yields.
+
+    A block is (X, y), (X, y, weights), (X, y, weights, offset) or (X, y, weights, offset, trials). `compose` combines successes and
+    trials, and returns the kind of counted response, if any.
+    """
+
+    recipe: PlainColumns
+    compose: Callable[[Array, Any], tuple[Array, str | None]]
+    encode: Callable[[Array], Array] = np.asarray
+    kind: WeightKind = "frequency"
+    # factor of the weights, so that sampling weights sum to the number of rows
+    unit: float = 1.0
+
+    def __call__(self, number: int, part: Any, tally: Tally) -> Iterator[Block]:
+        start = seen = 0  # rows that count, and all rows
+        for i, arrays in enumerate(part()):
+            try:
+                block = self._block(arrays, tally)
+            except DataError as error:
+                raise DataError(
+                    f"block {i}, whose rows start at row {seen}: {error}"
+                ) from None
+            yield block._replace(start=start)
+            start = start + block.rows
+            seen = seen + len(arrays[0])
+
+    def _block(self, arrays: Sequence[Any], tally: Tally) -> Block:
+        refuse_part(arrays)
+        X, y, weights, offset, trials = (*arrays, None, None, None)[:5]
+        X = self._matrix(X)
+        if len(X):
+            y, declared = as_response(y)
+        else:
+            y = as_array(y, "y")
+            declared = None
+        if y.shape[:1] != X.shape[:1] or y.ndim > 2:
+            raise DataError(
+                f"X has {len(X)} rows and y has shape {y.shape}: they must match"
+            )
+        y, counts = self.compose(y, trials)
+        w = weights_without_empty_trials(
+            y, counts, as_weights_of_some(weights, len(X), self.kind)
+        )
+        weights, precision = by_kind(self.kind, None if w is None else self.unit * w)
+        block = Block(X, y, weights, as_offset(offset, len(X)), precision=precision)
+        rows = None
+        # rows of weight 0 are left out before their response is encoded
+        if w is not None and (w == 0).any():
+            rows = np.flatnonzero(w > 0)
+            block = block.part(rows)
+        if not block.rows:
+            return block
+        tally.orders.add(declared)
+        with rows_named(rows):
+            return block._replace(y=self.encode(block.y))
+
+    def _matrix(self, X: Any) -> Array:
+        """Return the columns of an array by position, or of a table by name."""
+        return self.recipe.matrix(X if _is_table(X) and len(X) else as_array(X, "X"))
+
+
+def array_blocks(
+    blocks: Any, *, columns: Sequence[str] | None, intercept: bool, kind: WeightKind,
+    compose: Callable[[Array, Any], tuple[Array, str | None]], progress: bool | None,
+) -> tuple[ArrayBlocks, Here]:  # fmt: skip
+    """Return the function that reads blocks, and the blocks as a part; names of columns come from the first block unless they are given."""
+    if isinstance(blocks, type) or not (
+        callable(blocks) or isinstance(blocks, Sequence)
+    ):
+        raise DataError(
+            f"blocks is a list of (X, y) or a function that starts them anew, since a fit reads them more than once; "
+            f"got {shown_value(blocks)}: pass lambda: ... instead"
+        )
+    if callable(blocks) and not _takes_nothing(blocks):
+        raise DataError(
+            "blocks is a function without arguments, which starts the blocks anew; pass lambda: ..."
+        )
+    parts = blocks if callable(blocks) else partial(iter, blocks)
+    if columns is None:
+        columns = _names(parts)
+    names = names_of(columns, 0, intercept=intercept)
+    recipe = PlainColumns(((INTERCEPT,) if intercept else ()) + names, intercept)
+    return ArrayBlocks(recipe, compose, kind=kind), Here(parts, "blocks", progress)
+
+
+def _names(parts: Callable[[], Iterable[Sequence[Any]]]) -> list[str]:
+    """The names of a table's columns in the first block; x1, x2, ... for an array."""
+    blocks = parts()
+    if not isinstance(blocks, Iterable) or (
+        isinstance(blocks, np.ndarray) and not blocks.ndim
+    ):
+        raise DataError(f"blocks() yields blocks (X, y), got {type(blocks).__name__}")
+    first = next(iter(blocks), _NONE)
+    if first is _NONE:
+        raise DataError("no block of rows was given; give at least one (X, y)")
+    refuse_part(first)
+    if _is_table(first[0]):
+        return list(read_columns(first[0]))
+    X = as_array(first[0], "X")
+    return [f"x{j + 1}" for j in range(X.shape[1] if X.ndim == 2 else 1)]
+
+
+def _takes_nothing(function: Callable[..., Any]) -> bool:
+    """Whether the signature of a function allows a call without arguments."""
+    try:
+        inspect.signature(function).bind()
+    except TypeError:
+        return False
+    except ValueError:  # a builtin without a signature
+        return True
+    return True
+
+
+def refuse_part(part: Any) -> None:
+    """Raise DataError for an invalid block of rows."""
+    if not isinstance(part, tuple | list) or not 2 <= len(part) <= 5:
+        raise DataError(
+            f"a block is (X, y), (X, y, weights), (X, y, weights, offset) or (X, y, weights, offset, trials), got {type(part).__name__}"
+        )
+
+
+def _is_table(X: Any) -> bool:
+    return isinstance(X, Mapping) or getattr(X, "columns", None) is not None
