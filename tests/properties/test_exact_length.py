@@ -1,9 +1,9 @@
 """Laws of the posterior of the length of an exact process: quadrature of its formula, stated lengths, files, refusals."""
 
-from functools import types
+import types
+from functools import partial
 
 import numpy as np
-import partial
 import pytest
 
 import probreg as pr
