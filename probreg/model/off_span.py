@@ -297,7 +297,11 @@ def off_span(
     recipe = model.design.recipe
     place = {c: j for j, c in enumerate(model.design.columns)}
     processes = list[ResidualProcess | DrawnProcess | GroupEffects]()
-    for term in (*recipe.processes.values(), *recipe.grouped.values()):
+    terms: list[ProcessTerm | GroupedTerm] = [
+        *recipe.processes.values(),
+        *recipe.grouped.values(),
+    ]
+    for term in terms:
         if not all(c in place for c in term.columns):
             continue
         columns = [place[c] for c in term.columns]
