@@ -13,7 +13,7 @@ from probreg.priors.location_scale import (
     common_scale,
     remove_least_shift,
 )
-from probreg.priors.penalties.spelling import asides_of, read_penalty, settings_of
+from probreg.priors.penalties.spelling import read_penalty
 
 _ROOT_HALF_PI = np.sqrt(np.pi / 2.0)
 
@@ -121,9 +121,7 @@ class ElasticNet(AbsoluteAndSquare):
         >>> ElasticNet.from_elastic_net(alpha=1.0, l1_ratio=0.5, of="sklearn", n=1, sigma=1.0)
         ElasticNet(scale=1.0, ratio=0.5, location=0.0, sigma_units=False, scaled=False)
         """
-        read = read_penalty(
-            settings_of(settings), of=of, ridge=False, **asides_of(settings)
-        )
+        read = read_penalty(of=of, ridge=False, **settings)
         square = read.sigma() ** 2 if read.relative else 1.0
         l1 = read.l1 / square
         l2 = read.l2 / square

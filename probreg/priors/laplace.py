@@ -9,7 +9,7 @@ from probreg.arguments.scalars import Flag
 from probreg.errors import DataError
 from probreg.priors.base import PRIORS, Penalty, PerColumn, Scale
 from probreg.priors.elastic_net import AbsoluteAndSquare
-from probreg.priors.penalties.spelling import asides_of, read_penalty, settings_of
+from probreg.priors.penalties.spelling import read_penalty
 
 
 @PRIORS.register
@@ -62,9 +62,7 @@ class Laplace(AbsoluteAndSquare):
         >>> Laplace.from_lasso(alpha=0.25, of="sklearn", n=8, sigma=2.0).scale
         2.0
         """
-        read = read_penalty(
-            settings_of(settings), of=of, ridge=False, **asides_of(settings)
-        )
+        read = read_penalty(of=of, ridge=False, **settings)
         if read.l2:
             raise DataError(
                 f"this penalty has a part in w^2 of weight {read.l2:g}: see ElasticNet.from_elastic_net"

@@ -19,7 +19,7 @@ from probreg.priors.base import (
     Scale,
 )
 from probreg.priors.location_scale import LocationScale, common_size
-from probreg.priors.penalties.spelling import asides_of, read_penalty, settings_of
+from probreg.priors.penalties.spelling import read_penalty
 
 _LOG_2PI = float(np.log(2.0 * np.pi))
 
@@ -93,9 +93,7 @@ class Normal(LocationScale, GaussianPrior):
         >>> Normal.from_ridge(C=4.0, of="sklearn", likelihood="bernoulli").scale
         2.0
         """
-        read = read_penalty(
-            settings_of(settings), of=of, ridge=True, **asides_of(settings)
-        )
+        read = read_penalty(of=of, ridge=True, **settings)
         if read.l1:
             raise DataError(
                 f"this penalty has a part in |w| of weight {read.l1:g}: see ElasticNet.from_elastic_net"

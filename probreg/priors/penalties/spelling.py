@@ -122,6 +122,15 @@ class Spellings:
 # ---- from a prior to the packages --------------------------------------------------------------------------------------
 
 
+# how packages call a family: glmnet's argument, glum's name, statsmodels' model
+_NAMES = {
+    "gaussian": ("", "normal", "OLS"),
+    "bernoulli": ("family='binomial', ", "binomial", "GLM(family=Binomial())"),
+    "categorical": ("family='multinomial', ", "", ""),
+    "poisson": ("family='poisson', ", "poisson", "GLM(family=Poisson())"),
+}
+
+
 def spell(
     l1: float, l2: float, at: Setting, *, intercept: bool = True
 ) -> tuple[Spelling, ...]:
@@ -137,142 +146,81 @@ def spell(
         square = _require_known(at.sigma) ** 2  # weights beside RSS / 2
         l1 = l1 * square
         l2 = l2 * square
-    sums, means = (
-        (_sums_gaussian, _means_gaussian)
-        if at.family == "gaussian"
-        else (_spell_sums, _means)
-    )
-    per_row = () if at.n is None else means(l1 / at.n, l2 / at.n, at, intercept)
-    return (*sums(l1, l2, at, intercept), *per_row)
+    calls = _calls_of_sums(l1, l2, at, intercept)
+    if at.n is not None:
+        calls += _calls_of_means(l1 / at.n, l2 / at.n, at, intercept)
+    return tuple(calls)
 
 
-def _sums_gaussian(
-    a: float, b: float, at: Setting, intercept: bool
-) -> tuple[Spelling, ...]:
-    criterion = "RSS + lam1 |w|_1 + lam2 |w|^2"
-    text = Spelling(
-        "rss",
-        f"lam1={2 * a:.12g}, lam2={b:.12g}",
-        criterion,
-        {"lam1": 2 * a, "lam2": b},
-    )
-    if a:
-        return (text,)
-    call = f"Ridge(alpha={b:.12g}{_fit(intercept)})"
-    return (text, Spelling("sklearn", call, "RSS + alpha |w|^2", {"alpha": b}))
-
-
-def _means_gaussian(
-    a: float, b: float, at: Setting, intercept: bool
-) -> tuple[Spelling, ...]:
-    total, ratio = _blend(a, b)
-    mixed = "RSS/(2N) + alpha (l1_ratio |w|_1 + (1 - l1_ratio)/2 |w|^2)"
-    fit = _fit(intercept)
-    said = []
-    if a and not b:
-        said.append(
-            Spelling(
-                "sklearn",
-                f"Lasso(alpha={a:.12g}{fit})",
-                "RSS/(2N) + alpha |w|_1",
-                {"alpha": a},
-            )
-        )
-    elif a:
-        call = f"ElasticNet(alpha={total:.12g}, l1_ratio={ratio:.12g}{fit})"
-        said.append(
-            Spelling("sklearn", call, mixed, {"alpha": total, "l1_ratio": ratio})
-        )
-    if at.y_sd is not None:
-        lam, alpha = _blend(a, b * at.y_sd)
-        criterion = (
-            "RSS/(2N) + lambda (alpha |w|_1 + (1 - alpha)/2 |w|^2 / s), s the sd of y"
-        )
-        said.append(_glmnet("", lam, alpha, criterion, intercept))
-    return (
-        *said,
-        _glum("normal", total, ratio, mixed, fit),
-        _statsmodels("OLS", total, ratio, mixed, intercept),
-    )
-
-
-def _spell_sums(
+def _calls_of_sums(
     l1: float, l2: float, at: Setting, intercept: bool
-) -> tuple[Spelling, ...]:
-    said = []
+) -> list[Spelling]:
+    """The calls whose criterion adds over the rows."""
+    fit = "" if intercept else ", fit_intercept=False"
+    calls = []
+    if at.family == "gaussian":
+        lams = {"lam1": 2 * l1, "lam2": l2}
+        criterion = "RSS + lam1 |w|_1 + lam2 |w|^2"
+        calls.append(Spelling("rss", _arguments(lams), criterion, lams))
+        if not l1:
+            alpha = {"alpha": l2}
+            call = f"Ridge({_arguments(alpha)}{fit})"
+            calls.append(Spelling("sklearn", call, "RSS + alpha |w|^2", alpha))
     if at.family in ("bernoulli", "categorical"):
         weight, share = _blend(l1, l2 / at.squares)
-        if not l1:
-            more = ""
-        else:
-            more = f", l1_ratio={share:.12g}, solver='saga'"
+        mixed = f", l1_ratio={share:.12g}, solver='saga'" if l1 else ""
+        call = f"LogisticRegression(C={1 / weight:.12g}{mixed}{fit})"
         criterion = "-C log L + l1_ratio |w|_1 + (1 - l1_ratio)/2 |w|^2"
-        call = f"LogisticRegression(C={1 / weight:.12g}{more}{_fit(intercept)})"
-        said.append(
-            Spelling("sklearn", call, criterion, {"C": 1 / weight, "l1_ratio": share})
-        )
+        settings = {"C": 1 / weight, "l1_ratio": share}
+        calls.append(Spelling("sklearn", call, criterion, settings))
     if at.family in ("bernoulli", "poisson") and not l2:
         kind = {"bernoulli": "Logit", "poisson": "Poisson"}[at.family]
         call = f"{kind}.fit_regularized(method='l1', alpha={_vector(l1, intercept)})"
-        said.append(
-            Spelling("statsmodels l1", call, "-log L + alpha |w|_1", {"alpha": l1})
-        )
-    return tuple(said)
+        criterion = "-log L + alpha |w|_1"
+        calls.append(Spelling("statsmodels l1", call, criterion, {"alpha": l1}))
+    return calls
 
 
-def _means(a: float, b: float, at: Setting, intercept: bool) -> tuple[Spelling, ...]:
+def _calls_of_means(a: float, b: float, at: Setting, intercept: bool) -> list[Spelling]:
+    """The calls whose criterion is per observation."""
+    fit = "" if intercept else ", fit_intercept=False"
+    gaussian = at.family == "gaussian"
+    loss = "RSS/(2N)" if gaussian else "-log L / N"
+    in_glmnet, in_glum, in_statsmodels = _NAMES[at.family]
     total, ratio = _blend(a, b)
-    mixed = "-log L / N + alpha (l1_ratio |w|_1 + (1 - l1_ratio)/2 |w|^2)"
-    fit = _fit(intercept)
-    said = []
-    if at.family == "poisson" and not a:
-        call = f"PoissonRegressor(alpha={total:.12g}{fit})"
-        said.append(
-            Spelling("sklearn", call, "-log L / N + alpha/2 |w|^2", {"alpha": total})
-        )
-    name = {
-        "bernoulli": "binomial",
-        "categorical": "multinomial",
-        "poisson": "poisson",
-    }[at.family]
-    criterion = "-log L / N + lambda (alpha |w|_1 + (1 - alpha)/2 |w|^2)"
-    said.append(_glmnet(f"family='{name}', ", total, ratio, criterion, intercept))
-    if at.family == "categorical":
-        return tuple(said)
-    family = {
-        "bernoulli": "GLM(family=Binomial())",
-        "poisson": "GLM(family=Poisson())",
-    }[at.family]
-    return (
-        *said,
-        _glum(name, total, ratio, mixed, fit),
-        _statsmodels(family, total, ratio, mixed, intercept),
-    )
+    mixed = f"{loss} + alpha (l1_ratio |w|_1 + (1 - l1_ratio)/2 |w|^2)"
+    settings = {"alpha": total, "l1_ratio": ratio}
+    alone = {"alpha": total}
+    calls = []
+    if gaussian and a and b:
+        call = f"ElasticNet({_arguments(settings)}{fit})"
+        calls.append(Spelling("sklearn", call, mixed, settings))
+    elif gaussian and a:
+        call = f"Lasso({_arguments(alone)}{fit})"
+        calls.append(Spelling("sklearn", call, "RSS/(2N) + alpha |w|_1", alone))
+    elif at.family == "poisson" and not a:
+        call = f"PoissonRegressor({_arguments(alone)}{fit})"
+        calls.append(Spelling("sklearn", call, "-log L / N + alpha/2 |w|^2", alone))
+    if not gaussian or at.y_sd is not None:
+        lam, alpha = _blend(a, b * at.y_sd if gaussian else b)  # type: ignore[operator]
+        numbers = {"lambda": lam, "alpha": alpha}
+        intercept_text = "" if intercept else ", intercept=FALSE"
+        call = f"glmnet({in_glmnet}{_arguments(numbers)}, standardize=FALSE{intercept_text})"
+        unit = " / s), s the sd of y" if gaussian else ")"
+        criterion = f"{loss} + lambda (alpha |w|_1 + (1 - alpha)/2 |w|^2{unit}"
+        calls.append(Spelling("glmnet", call, criterion, numbers))
+    if in_glum:
+        call = f"GeneralizedLinearRegressor(family='{in_glum}', {_arguments(settings)}{fit})"
+        calls.append(Spelling("glum", call, mixed, settings))
+        alpha_text = _vector(total, intercept)
+        call = f"{in_statsmodels}.fit_regularized('elastic_net', alpha={alpha_text}, L1_wt={ratio:.12g})"
+        numbers = {"alpha": total, "L1_wt": ratio}
+        calls.append(Spelling("statsmodels", call, mixed, numbers))
+    return calls
 
 
-def _fit(intercept: bool) -> str:
-    return "" if intercept else ", fit_intercept=False"
-
-
-def _glmnet(
-    family: str, lam: float, alpha: float, criterion: str, intercept: bool
-) -> Spelling:
-    call = f"glmnet({family}lambda={lam:.12g}, alpha={alpha:.12g}, standardize=FALSE{'' if intercept else ', intercept=FALSE'})"
-    return Spelling("glmnet", call, criterion, {"lambda": lam, "alpha": alpha})
-
-
-def _glum(
-    family: str, total: float, ratio: float, criterion: str, fit: str
-) -> Spelling:
-    call = f"GeneralizedLinearRegressor(family='{family}', alpha={total:.12g}, l1_ratio={ratio:.12g}{fit})"
-    return Spelling("glum", call, criterion, {"alpha": total, "l1_ratio": ratio})
-
-
-def _statsmodels(
-    model: str, total: float, ratio: float, criterion: str, intercept: bool
-) -> Spelling:
-    call = f"{model}.fit_regularized('elastic_net', alpha={_vector(total, intercept)}, L1_wt={ratio:.12g})"
-    return Spelling("statsmodels", call, criterion, {"alpha": total, "L1_wt": ratio})
+def _arguments(settings: Mapping[str, float]) -> str:
+    return ", ".join(f"{name}={value:.12g}" for name, value in settings.items())
 
 
 def _vector(value: float, intercept: bool) -> str:
@@ -411,21 +359,7 @@ class Read:
         return _require_known(self.at.sigma)
 
 
-_ASIDES = ("model", "likelihood", "n", "sigma", "y_sd", "standardize")
-
-
-def settings_of(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The numbers of the penalty itself."""
-    return {k: v for k, v in given.items() if k not in _ASIDES}
-
-
-def asides_of(given: Mapping[str, Any]) -> dict[str, Any]:
-    """What is said of the data."""
-    return {k: v for k, v in given.items() if k in _ASIDES}
-
-
 def read_penalty(
-    settings: Mapping[str, Any],
     *,
     of: str,
     ridge: bool,
@@ -435,8 +369,9 @@ def read_penalty(
     sigma: float | None = None,
     y_sd: float | None = None,
     standardize: bool = False,
+    **settings: Any,
 ) -> Read:
-    """A package's own settings; what they need of the data is given as numbers or read off a Model.
+    """A package's own settings; the numbers of the data that they need are arguments or those of a Model.
 
     `standardize` is an option of glmnet alone.
     """
