@@ -34,7 +34,6 @@ from probreg.tables.formats import format_p_value, format_rounded
 Beneath = Literal["se", "interval", "p"]
 Cell = tuple[str, str]  # a number, and its error or interval
 Row = Mapping[str, float]  # of a summary, with "value" and "error"
-STARS = ((0.001, "***"), (0.01, "**"), (0.05, "*"))
 _STATISTICS = {
     "nobs": "N", "r_squared": "R²", "adjusted_r_squared": "adjusted R²", "residual_sd": "sigma",
     "log_likelihood": "log-likelihood", "aic": "AIC", "bic": "BIC",
@@ -70,9 +69,7 @@ def table(
     exp: Flag = False,
     digits: Count = 3,
     keep: Names | None = None,
-    order: Names | None = None,
     rename: Mapping[str, str] | None = None,
-    stars: Flag = False,
     title: Word | None = None,
 ) -> Table:
     """Return a regression table for publication: a column per fit, standard errors beneath the coefficients, and fit statistics.
@@ -99,13 +96,9 @@ def table(
         Significant digits of the smallest standard error in a line, by which the whole line is rounded; of each number where
         they are ratios.
     keep : str or list of str, optional
-        The coefficients that are shown, by column or by "column: outcome"; all by default.
-    order : str or list of str, optional
-        Coefficients that come first.
+        The coefficients that are shown, in this order, by column or by "column: outcome"; all by default.
     rename : mapping from str to str, optional
         Names of coefficients in the table, by their names in the fits.
-    stars : bool
-        Whether p below 0.05, 0.01 and 0.001 has one, two and three stars; a note explains them.
     title : str, optional
         By default the response, where all fits have the same.
 
@@ -117,7 +110,7 @@ def table(
     Raises
     ------
     DataError
-        For a name in keep, order, rename or covariance that is none of the table.
+        For a name in keep, rename or covariance that is none of the table.
     Incompatible
         Where a fit has no such intervals, covariance or ratios.
 
@@ -146,10 +139,8 @@ def table(
     names = dict(rename or {})
     _check_labels(columns, names, "rename")
     entries = {
-        _rename_label(label, names): _coefficient_cells(
-            label, columns, beneath, digits, stars=stars
-        )
-        for label in _select_labels(columns, _as_list(keep), _as_list(order))
+        _rename_label(label, names): _coefficient_cells(label, columns, beneath, digits)
+        for label in _select_labels(columns, _as_list(keep))
     }
     for label in dict.fromkeys(label for c in columns for label in c.smooths):
         if keep is None or label in _as_list(keep):
@@ -173,7 +164,7 @@ def table(
     return Table(
         (Column(title, [line[0] for line in lines]), *numbers),
         rules=(len(coefficients),) if statistics else (),
-        notes=_table_notes(columns, beneath, prob, stars=stars),
+        notes=_table_notes(columns, beneath, prob),
         source=".to_pandas(); keep= chooses coefficients",
     )
 
@@ -309,22 +300,13 @@ def _check_labels(columns: Sequence[_FitColumn], names: Any, argument: str) -> N
             )
 
 
-def _select_labels(
-    columns: Sequence[_FitColumn], keep: list[str], order: list[str]
-) -> list[str]:
-    """The labels in `keep`, or all; the ones in `order` first."""
+def _select_labels(columns: Sequence[_FitColumn], keep: list[str]) -> list[str]:
+    """The labels in `keep`, in its order, or all."""
     _check_labels(columns, keep, "keep")
-    _check_labels(columns, order, "order")
-
-    def place(label: str) -> int:
-        return next((i for i, o in enumerate(order) if _is_one(label, [o])), len(order))
-
     labels = dict.fromkeys(label for c in columns for label in c.rows)
-    return sorted((x for x in labels if not keep or _is_one(x, keep)), key=place)
-
-
-def _is_one(label: str, names: Sequence[str]) -> bool:
-    return label in names or label.split(": ")[0] in names
+    if not keep:
+        return list(labels)
+    return [x for name in keep for x in labels if name in (x, x.split(": ")[0])]
 
 
 def _rename_label(label: str, names: Mapping[str, str]) -> str:
@@ -342,7 +324,7 @@ def _statistic_labels(columns: Sequence[_FitColumn]) -> list[str]:
 
 
 def _coefficient_cells(
-    label: str, columns: Sequence[_FitColumn], beneath: str, digits: int, *, stars: bool
+    label: str, columns: Sequence[_FitColumn], beneath: str, digits: int
 ) -> list[Cell]:
     """The cells of one coefficient; the decimal places give the smallest error its digits."""
     rows = [c.rows.get(label) for c in columns]
@@ -354,10 +336,7 @@ def _coefficient_cells(
             return f"{value:#.{digits}g}".rstrip(".")
         return format_rounded(value, places) if value else "0"
 
-    return [
-        ("", "") if row is None else _cell(row, write, beneath, stars=stars)
-        for row in rows
-    ]
+    return [("", "") if row is None else _cell(row, write, beneath) for row in rows]
 
 
 def _decimal_places(rows: Sequence[Row], digits: int) -> int:
@@ -369,14 +348,10 @@ def _decimal_places(rows: Sequence[Row], digits: int) -> int:
     return digits - 1 - int(np.floor(np.log10(smallest)))
 
 
-def _cell(
-    row: Row, write: Callable[[float], str], beneath: str, *, stars: bool
-) -> Cell:
+def _cell(row: Row, write: Callable[[float], str], beneath: str) -> Cell:
     if not np.isfinite(row["value"]):
         return ("no estimate" if np.isnan(row["value"]) else "inf"), ""
-    p = row.get("p_value", np.nan)
-    mark = next((s for level, s in STARS if stars and p < level), "")
-    return write(row["value"]) + mark, _beneath(row, write, beneath)
+    return write(row["value"]), _beneath(row, write, beneath)
 
 
 def _beneath(row: Row, write: Callable[[float], str], beneath: str) -> str:
@@ -407,7 +382,7 @@ def _format_edf(edf: float) -> str:
 
 
 def _table_notes(
-    columns: Sequence[_FitColumn], beneath: str, prob: float, *, stars: bool
+    columns: Sequence[_FitColumn], beneath: str, prob: float
 ) -> tuple[str, ...]:
     posterior = [c.name for c in columns if c.fit.target == "posterior"]
     if beneath == "se":
@@ -427,10 +402,6 @@ def _table_notes(
         notes.append(f"Coefficients are {' and '.join(ratios)}.")
     notes += [_describe_fit(c) for c in columns]
     notes += _noise_scales(columns)
-    if stars:
-        notes.append(
-            "* p < 0.05, ** p < 0.01, *** p < 0.001; a mode under a prior and a posterior have no p."
-        )
     models = {c.name: c.fit.described["models"] for c in columns}
     if len({*models.values()}) == 1:
         notes.append(f"Models {next(iter(models.values()))}.")
