@@ -1,5 +1,6 @@
 """Empty cells and levels with a single observation, in columns of 0 and 1."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -36,17 +37,13 @@ class CellsCheck(Check):
         places = _two_valued(design, weights > 0)
         if not len(places):
             return self.report_not_applicable("no column takes the values 0 and 1")
-        single = self._single(design, places, weights)
-        empty = self._empty(model, places, weights)
         findings: list[Finding] = []
-        names = [design.columns[j] for j in places]
-        for term, columns in terms_of(design, names).items():
-            for by_column, description in (
-                (single, "with only one observation"),
-                (empty, f"without observations of some {design.response}"),
-            ):
-                term_findings = [f for c in columns for f in by_column.get(c, [])]
-                findings += self._report_term(term, term_findings, description)
+        for description, remedy, sentences in _describe_cells(model, places, weights):
+            for term, columns in terms_of(design, sentences).items():
+                sentence = sentences[columns[0]]
+                if len(columns) > 1:
+                    sentence = f"{term} has {len(columns)} levels {description}: {few_of(columns)}"
+                findings += self.report(Verdict.WARNING, sentence, remedy, columns)
         if findings:
             return findings
         if isinstance(model.likelihood, OfClasses):
@@ -55,49 +52,33 @@ class CellsCheck(Check):
             text = "every level has at least two observations"
         return self.report_ok(f"{text} ({len(places)} columns)")
 
-    def _report_term(
-        self, term: str, findings: list[Finding], description: str
-    ) -> list[Finding]:
-        """Return the findings of one term: a single column as it is, several in one sentence."""
-        columns = list(dict.fromkeys(c for f in findings for c in f.columns))
-        if len(columns) < 2:
-            return findings
-        sentence = f"{term} has {len(columns)} levels {description}: {few_of(columns)}"
-        return self.report(Verdict.WARNING, sentence, findings[0].remedy, columns)
 
-    def _single(
-        self, design: Design, places: Array, weights: Array
-    ) -> dict[str, list[Finding]]:
-        """Return the findings of columns that are 0 or 1 in one observation only."""
-        findings = dict[str, list[Finding]]()
-        counts = _sums_by_value(design, places, weights[:, None])[..., 0]
-        remedy = "merge the level with another one, or give the column a prior"
-        for k, v in np.argwhere(counts == 1):
-            column = design.columns[places[k]]
-            sentence = f"only one observation has {column} = {v}"
-            finding = self.report(Verdict.WARNING, sentence, remedy, (column,))
-            findings.setdefault(column, []).extend(finding)
-        return findings
-
-    def _empty(
-        self, model: Model, places: Array, weights: Array
-    ) -> dict[str, list[Finding]]:
-        """Return the findings of columns that are 0 or 1 in no row of some class."""
-        likelihood = model.likelihood
-        design = model.design
-        findings = dict[str, list[Finding]]()
-        if not isinstance(likelihood, OfClasses):
-            return findings
-        tally = (weights > 0)[:, None] * likelihood.tally(design.observed)
-        counts = _sums_by_value(design, places, tally)
-        remedy = "merge levels, or give the column a prior; see separation"
-        for k, v in np.argwhere((counts == 0).any(-1)):
-            column = design.columns[places[k]]
-            classes = [likelihood.classes[c] for c in np.flatnonzero(counts[k, v] == 0)]
-            sentence = f"no row has {column} = {v} and {design.response} = {' or '.join(classes)}"
-            finding = self.report(Verdict.WARNING, sentence, remedy, (column,))
-            findings.setdefault(column, []).extend(finding)
-        return findings
+def _describe_cells(
+    model: Model, places: Array, weights: Array
+) -> Iterator[tuple[str, str, dict[str, str]]]:
+    """Yield a description of small cells and of empty ones, each with its remedy and a sentence for each column."""
+    design = model.design
+    likelihood = model.likelihood
+    counts = _sums_by_value(design, places, weights[:, None])[..., 0]
+    sentences = {}
+    for k, v in np.argwhere(counts == 1):
+        column = design.columns[places[k]]
+        sentences[column] = f"only one observation has {column} = {v}"
+    remedy = "merge the level with another one, or give the column a prior"
+    yield "with only one observation", remedy, sentences
+    if not isinstance(likelihood, OfClasses):
+        return
+    tally = (weights > 0)[:, None] * likelihood.tally(design.observed)
+    counts = _sums_by_value(design, places, tally)
+    sentences = {}
+    for k, v in np.argwhere((counts == 0).any(-1)):
+        column = design.columns[places[k]]
+        classes = [likelihood.classes[c] for c in np.flatnonzero(counts[k, v] == 0)]
+        sentences[column] = (
+            f"no row has {column} = {v} and {design.response} = {' or '.join(classes)}"
+        )
+    remedy = "merge levels, or give the column a prior; see separation"
+    yield f"without observations of some {design.response}", remedy, sentences
 
 
 def _two_valued(design: Design, used: Array) -> Array:
