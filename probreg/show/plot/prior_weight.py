@@ -183,6 +183,8 @@ def _density(distribution: Any, x: Array) -> Array | None:
         if not (np.isfinite([centre, sd]).all() and sd > 0):
             return None
         return np.exp(-0.5 * ((x - centre) / sd) ** 2)
+    from scipy.stats import gaussian_kde
+
     # Silverman's width from the quartiles, which heavy tails do not change
     low, high = np.quantile(distribution, [0.25, 0.75])
     width = (
@@ -190,7 +192,5 @@ def _density(distribution: Any, x: Array) -> Array | None:
     )
     if not width > 0:
         return None
-    edges = np.linspace(x[0] - 5 * width, x[-1] + 5 * width, 2048)
-    counts, _ = np.histogram(distribution, edges)
-    middle = 0.5 * (edges[1:] + edges[:-1])
-    return np.exp(-0.5 * ((x[:, None] - middle) / width) ** 2) @ counts
+    spread = distribution.std(ddof=1)
+    return np.asarray(gaussian_kde(distribution, width / spread)(x))

@@ -9,7 +9,6 @@ from probreg.comparison.same_question import method_name
 from probreg.data.formula.functions import TermFunction, functions_called
 from probreg.errors import DataError
 from probreg.fits.fit import Fit
-from probreg.fits.smooth_functions import POINTS
 from probreg.show.plot.style import (
     GREY,
     LIGHT,
@@ -82,42 +81,27 @@ def smooth(
     ['x']
     """
     functions = functions_called(fit.model.design, term)
-    shown = [
-        f
-        for f in functions
-        if len(f.inputs) == 1 or (len(f.inputs) in POINTS and not derivative)
-    ]
+    most_inputs = 1 if derivative else 2
+    shown = [f for f in functions if len(f.inputs) <= most_inputs]
     if not shown:
-        if derivative:
-            reason = "only derivatives of functions of one column are drawn"
-        else:
-            reason = "only functions of up to two columns are drawn"
+        what = "derivatives of functions of one column"
+        if not derivative:
+            what = "functions of up to two columns"
         raise DataError(
-            f"{reason}, and {functions[0].label} has {len(functions[0].inputs)}; fit.smooth(at=...) has the numbers"
+            f"only {what} are drawn, and {functions[0].label} has {len(functions[0].inputs)}; fit.smooth(at=...) has the numbers"
         )
     outcomes = fit.model.likelihood.outcomes or (None,)
-    panels = [
-        (f, o, sd)
-        for f in shown
-        for o in outcomes
-        for sd in ((False, True) if len(f.inputs) == 2 else (False,))
-    ]
+    panels = [(f, o) for f in shown for o in outcomes]
     drawn_panels = panels[:_MOST]
-    across = min(
-        len(drawn_panels), _ACROSS if not any(sd for *_, sd in drawn_panels) else 2
-    )
+    across = min(len(drawn_panels), _ACROSS)
     down = -(-len(drawn_panels) // across)
-    fig, axes = paper(
-        down,
-        across,
-        size=(3.0 * across + (3.0 if across == 1 else 0.6), 2.7 * down + 0.8),
-        figsize=figsize,
-    )
+    size = (3.0 * across + (3.0 if across == 1 else 0.6), 2.7 * down + 0.8)
+    fig, axes = paper(down, across, size=size, figsize=figsize)
     curves = {
         f.label: fit.smooth(f.label, prob, derivative=derivative)
-        for f in dict.fromkeys(f for f, *_ in drawn_panels)
+        for f, _ in drawn_panels
     }
-    for ax, (f, outcome, sd) in zip(axes.flat, drawn_panels):
+    for ax, (f, outcome) in zip(axes.flat, drawn_panels):
         data = curves[f.label]
         name = f.label
         if outcome is not None:
@@ -126,21 +110,23 @@ def smooth(
         rows = f.points_of(fit.model.design)
         label(ax, x=shorten(f.inputs[0], 32))
         if len(f.inputs) == 2:
-            _draw_surface(fig, ax, data, rows, sd)
-            title = shorten(f"sd of {name}" if sd else name, 34)
-            label(ax, y=shorten(f.inputs[1], 32), title=title)
-            continue
-        _draw_curve(ax, data, rows, derivative)
+            _draw_surface(fig, ax, data, rows)
+            label(ax, y=shorten(f.inputs[1], 32))
+        else:
+            _draw_curve(ax, data, rows, derivative)
         if len(panels) > 1:
             label(ax, title=shorten(name, 34))
     for ax in axes.flat[len(drawn_panels) :]:
         ax.set_visible(False)
-    _same_height(axes, drawn_panels)
     if len(drawn_panels[0][0].inputs) == 1:
         label(axes[0, 0], y=_axis(fit, drawn_panels[0][0], derivative))
         top_legend(fig, axes[0, 0])
-    hidden = len(panels) - len(drawn_panels)
-    footnote(fig, _caption(fit, curves, prob, hidden, len(functions) - len(shown)))
+    notes = [_describe_bands(fit, prob)]
+    if len(panels) > _MOST:
+        notes.append(f"{len(panels) - _MOST} more panels can be named")
+    if len(shown) < len(functions):
+        notes.append(f"{len(functions) - len(shown)} functions of more columns are not drawn")  # fmt: skip
+    footnote(fig, "; ".join(notes))
     return fig
 
 
@@ -181,46 +167,25 @@ def _draw_curve(ax: Any, data: Any, points: Array, derivative: bool) -> None:
         ax.plot(points[:, 0], y, "|", transform=axis, rasterized=many, **style)
 
 
-def _draw_surface(fig: Any, ax: Any, data: Any, points: Array, sd: bool) -> None:
-    """Draw the function of two columns, or its standard deviation, as filled contours with the rows as dots."""
+def _draw_surface(fig: Any, ax: Any, data: Any, points: Array) -> None:
+    """Draw the function of two columns as filled contours with the rows as dots."""
     size = int(np.sqrt(data.sizes["point"]))
     x, z = (data["x"].values[:, j].reshape(size, size) for j in (0, 1))
-    values = data["sd" if sd else "estimate"].values.reshape(size, size)
+    values = data["estimate"].values.reshape(size, size)
     high = float(values.max()) + 1e-12 * (float(np.abs(values).max()) or 1.0)
     levels = np.linspace(float(values.min()), high, _LEVELS)
-    shade = ax.contourf(x, z, values, levels=levels, cmap="Greys" if sd else "cividis")
-    lines = {"levels": levels[::3], "linewidths": 0.6}
-    ax.contour(x, z, values, colors=GREY if sd else "white", **lines)
+    shade = ax.contourf(x, z, values, levels=levels, cmap="cividis")
+    ax.contour(x, z, values, levels=levels[::3], colors="white", linewidths=0.6)
     fig.colorbar(shade, ax=ax, shrink=0.9, format="%.3g").ax.tick_params(labelsize=7)
     if len(points):
         dots = {"color": mark(1).color, "markersize": 2.5}
         ax.plot(*points.T, ".", rasterized=len(points) > MANY, **dots)
 
 
-def _same_height(axes: Any, panels: list[Any]) -> None:
-    """Give functions of the same term the same vertical scale."""
-    curves = [(ax, f) for ax, (f, *_) in zip(axes.flat, panels) if len(f.inputs) == 1]
-    if curves and len({f.term_name for _, f in curves}) == 1:
-        low, high = np.array([ax.get_ylim() for ax, _ in curves]).T
-        for ax, _ in curves:
-            ax.set_ylim(low.min(), high.max())
-
-
-def _caption(fit: Fit, curves: Any, prob: float, hidden: int, undrawn: int) -> str:
-    edf = fit.smooths["edf"]
-    spent = ", ".join(
-        f"{name} {edf[name]:.3g}"
-        for name in list(curves)[:_ACROSS]
-        if np.isfinite(edf[name])
-    )
+def _describe_bands(fit: Fit, prob: float) -> str:
+    source = "scales taken as known"
     if fit.target == "posterior":
-        law = "posterior draws"
-    else:
-        law = "scales taken as known"
-    if fit.solution.conditional is not None:
-        law = "joint with the scales"
-    parts = [f"{method_name(fit)}, {100 * prob:g} % bands ({law})"]
-    parts += [f"effective degrees of freedom {spent}"] if spent else []
-    parts += [f"{hidden} more panels can be named"] if hidden else []
-    parts += [f"{undrawn} functions of more columns are not drawn"] if undrawn else []
-    return "; ".join(parts)
+        source = "posterior draws"
+    elif fit.solution.conditional is not None:
+        source = "joint with the scales"
+    return f"{method_name(fit)}, {100 * prob:g} % bands ({source})"
