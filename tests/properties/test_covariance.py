@@ -410,7 +410,7 @@ def test_the_compiled_engine_has_the_models_density_and_its_gradient(
     model = model_of(which)
     density, rng, apart = SampledDensity.of(model), np.random.default_rng(0), []
     assert len(density.at.loose) == (0 if centred else len(chosen))
-    names = [name for b in density.blocks for name in b.labels.values()]
+    names = [h.label for b in density.blocks for h in b.hyper]
 
     def vector(x: Array) -> Array:
         values = density.unfold(x)

@@ -8,7 +8,7 @@ the hyperparameters, and theta under the prior at typical values; a centred one 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -216,34 +216,33 @@ class Root:
         return value, slope, np.einsum("dkl,kl->d", self.slopes, log_slopes)
 
 
+class LogHyper(NamedTuple):
+    """The log of a hyperparameter among the coordinates."""
+
+    name: str
+    label: str  # as it is reported
+    prior: AuxPrior
+    place: slice
+    shape: tuple[int, ...]
+
+    def take(self, logs: Array) -> Array:
+        """Its values, from the logs of all hyperparameters."""
+        return logs[self.place].reshape(self.shape)
+
+
 @dataclass(frozen=True, eq=False)
 class ScaledBlock:
-    """A block with hyperparameters, and the places of their logs."""
+    """A block with hyperparameters."""
 
     prior: HierarchicalPrior
-    hyper: Mapping[str, AuxPrior]  # priors of its hyperparameters
-    labels: Mapping[str, str]  # reported names of these
-    shapes: Mapping[str, tuple[int, ...]]
-    first: int  # place of its first log
+    hyper: tuple[LogHyper, ...]
     part: PriorPart  # of theta, or of centred coefficients
     loose: StretchedBlock | None
 
     @cached_property
-    def places(self) -> dict[str, slice]:
-        """The places of the logs of each hyperparameter."""
-        sizes = [int(np.prod(shape)) for shape in self.shapes.values()]
-        ends = self.first + np.cumsum(sizes)
-        return {
-            name: slice(int(end - size), int(end))
-            for name, size, end in zip(self.shapes, sizes, ends)
-        }
-
-    def logs_of(self, logs: Array) -> dict[str, Array]:
-        """The logs of each hyperparameter in its shape."""
-        return {
-            name: logs[place].reshape(self.shapes[name])
-            for name, place in self.places.items()
-        }
+    def span(self) -> slice:
+        """The places of its logs."""
+        return slice(self.hyper[0].place.start, self.hyper[-1].place.stop)
 
     @cached_property
     def _typical(self) -> tuple[Array, Array]:
@@ -256,31 +255,26 @@ class ScaledBlock:
 
     def scale(self, logs: Array) -> Factor | Root:
         """The map from theta, or from the prior at scale 1, to the coefficients."""
-        values = self.logs_of(logs)
         prior = self.prior
         q = self.part.shape[0]
         location, below = self._typical
         if isinstance(prior, LatentPrior):
-            flat = logs[self.first : self.first + len(values)]
-            root = prior.root(flat)
+            root = prior.root(logs[self.span])
             if root is not None:
                 return Root(*root)
-            scales = prior.log_scales(flat, q)
-            return Factor(
-                scales.value[:, None] - below,
-                tuple(s[:, None] for s in scales.slopes.T),
-                location,
-            )
-        slopes = []
-        for name in values:
+            scales = prior.log_scales(logs[self.span], q)
+            slopes = tuple(s[:, None] for s in scales.slopes.T)
+            return Factor(scales.value[:, None] - below, slopes, location)
+        parts = []
+        for h in self.hyper:
             moved: Any = {
-                k: np.exp(v + (1j * _TINY if k == name else 0.0))
-                for k, v in values.items()
+                k.name: np.exp(k.take(logs) + (1j * _TINY if k is h else 0.0))
+                for k in self.hyper
             }
             spread = np.asarray(prior.spread(**moved))
-            slopes.append(spread.imag / spread.real / _TINY)
-        columns = [_columns_first(s, q) for s in (np.log(spread.real), *slopes)]
-        return Factor(columns[0] - below, tuple(columns[1:]), location)
+            parts.append(_columns_first(spread.imag / spread.real / _TINY, q))
+        log = _columns_first(np.log(spread.real), q)
+        return Factor(log - below, tuple(parts), location)
 
 
 def _columns_first(values: Array, q: int) -> Array:
@@ -323,11 +317,13 @@ class SampledDensity:
             if block is not None:
                 base = base.times(block.spread)
             part = PriorPart.of(b, base, model.shape[1])
-            each = part.shape[:1] if part.shape[1] == 1 else part.shape[::-1]
-            shapes = {k: each if h.each else () for k, h in prior.hyper.items()}
-            hyper = {k: h.prior for k, h in prior.hyper.items()}
-            blocks.append(ScaledBlock(prior, hyper, names, shapes, first, part, block))
-            first += sum(int(np.prod(shape)) for shape in shapes.values())
+            hyper = []
+            for k, h in prior.hyper.items():
+                shape = part.shape[::-1][part.shape[1] == 1 :] if h.each else ()
+                place = slice(first, first + int(np.prod(shape)))
+                hyper.append(LogHyper(k, names[k], h.prior, place, shape))
+                first = place.stop
+            blocks.append(ScaledBlock(prior, tuple(hyper), part, block))
         return tuple(blocks)
 
     @cached_property
@@ -362,10 +358,6 @@ class SampledDensity:
         return n, np.setdiff1d(np.arange(len(self.at.centre)), n)
 
     @cached_property
-    def _fixed(self) -> dict[str, float]:
-        return self.model.fixed
-
-    @cached_property
     def _noise(self) -> int | None:
         """The place of the log noise scale in theta, if it is unknown."""
         model = self.model
@@ -376,13 +368,12 @@ class SampledDensity:
     @cached_property
     def middle(self) -> Array:
         """Logs of typical hyperparameters."""
-        logs = [np.zeros(0)]
-        for b, typical in zip(self.blocks, self.at.typical):
-            logs += [
-                np.full(b.shapes[name], np.log(typical[name])).ravel()
-                for name in b.shapes
-            ]
-        return np.concatenate(logs)
+        logs = [
+            np.full(h.place.stop - h.place.start, np.log(typical[h.name]))
+            for b, typical in zip(self.blocks, self.at.typical)
+            for h in b.hyper
+        ]
+        return np.concatenate([np.zeros(0), *logs])
 
     @property
     def size(self) -> int:
@@ -398,33 +389,32 @@ class SampledDensity:
             z = rng.uniform(-1, 1, k)
         return np.r_[z, self.middle + _ABOUT * rng.standard_normal(len(self.middle))]
 
-    def _point(self, theta: Array, scales: list[Factor | Root]) -> Array:
-        """(vec beta, log aux): loose blocks are scaled, and the others follow by their regression on these."""
-        if not self.at.loose:
-            return theta
-        point = theta.copy()
-        for b, scale in zip(self.blocks, scales):
-            if b.loose is not None:
-                e = b.part.entries
-                point[e] = scale.apply(theta[e].reshape(b.part.shape)).ravel()
-        n, f = self._loose
-        point[f] += self.at.follow.dot(point[n] - self.at.centre[n])
-        return point
+    @cached_property
+    def _fixed(self) -> dict[str, float]:
+        return self.model.fixed
 
-    def _aux(self, point: Array) -> dict[str, Any]:
+    def _point(self, x: Array) -> "Point":
+        """Loose blocks are scaled, and the others follow by their regression on these."""
         model = self.model
-        k = model.shape[0] * model.shape[1]
-        return {**self._fixed, **dict(zip(model.unknown, np.exp(point[k:])))}
+        k = self.at.A.shape[1]
+        theta = self.at.centre + self._map[0].dot(x[:k])
+        scales = [b.scale(x[k:]) for b in self.blocks]
+        values = theta
+        if self.at.loose:
+            values = theta.copy()
+            for b, scale in zip(self.blocks, scales):
+                if b.loose is not None:
+                    e = b.part.entries
+                    values[e] = scale.apply(theta[e].reshape(b.part.shape)).ravel()
+            n, f = self._loose
+            values[f] += self.at.follow.dot(values[n] - self.at.centre[n])
+        log_aux = values[model.shape[0] * model.shape[1] :]
+        aux = {**self._fixed, **dict(zip(model.unknown, np.exp(log_aux)))}
+        return Point(x[k:], theta, scales, values, aux)
 
     def log_prob(self, x: Array) -> tuple[float, Array]:
         """The log density and its gradient."""
-        A, A_transposed = self._map
-        k = self.at.A.shape[1]
-        logs = x[k:]
-        theta = self.at.centre + A.dot(x[:k])
-        scales = [b.scale(logs) for b in self.blocks]
-        point = self._point(theta, scales)
-        aux = self._aux(point)
+        logs, theta, scales, point, aux = self._point(x)
         slopes = np.zeros(len(point))  # over (vec beta, log aux)
         over_theta = np.zeros(len(point))  # of the priors of loose blocks
         over_logs = np.zeros(len(logs))
@@ -444,11 +434,11 @@ class SampledDensity:
         for part in self._parts:
             add(part, point, 1.0, slopes)
         for b, scale in zip(self.blocks, scales):
-            for name, log in b.logs_of(logs).items():
-                prior = b.hyper[name]
+            for h in b.hyper:
+                log = h.take(logs)
                 v: Any = np.exp(log)
-                value += float((prior.log_prob(v) + log).sum())
-                over_logs[b.places[name]] += np.ravel(prior.slopes(v)[0])
+                value += float((h.prior.log_prob(v) + log).sum())
+                over_logs[h.place] += np.ravel(h.prior.slopes(v)[0])
             if b.loose is not None:
                 add(b.part, theta, 1.0, over_theta)
             elif isinstance(scale, Root):
@@ -456,10 +446,10 @@ class SampledDensity:
                 log_p, slope, over = scale.centred(point[e].reshape(b.part.shape))
                 value += log_p
                 slopes[e] += slope.ravel()
-                over_logs[b.first : b.first + len(over)] += over
+                over_logs[b.span] += over
             else:
                 tau = float(np.exp(scale.log[0, 0]))
-                over_logs[b.first] += add(b.part, point, tau, slopes)
+                over_logs[b.span] += add(b.part, point, tau, slopes)
         n, f = self._loose
         if len(n):
             # beta_f = theta_f + follow (beta_n - centre_n): indirect slopes of the loose entries
@@ -471,9 +461,9 @@ class SampledDensity:
                 inside, outside = (v[e].reshape(b.part.shape) for v in (theta, slopes))
                 pulled, over_hyper = scale.pull_back(inside, outside)
                 over_theta[e] += pulled.ravel()
-                for (name, place), v in zip(b.places.items(), over_hyper):
-                    over_logs[place] += v.T.ravel() if b.shapes[name] else v.sum()
-        return float(value), np.concatenate([A_transposed.dot(over_theta), over_logs])
+                for h, over in zip(b.hyper, over_hyper):
+                    over_logs[h.place] += over.T.ravel() if h.shape else over.sum()
+        return float(value), np.concatenate([self._map[1].dot(over_theta), over_logs])
 
     def _aux_priors(self, aux: Mapping[str, Any], slopes: Array) -> float:
         """log p(v) + log v of nuisance parameters v, as a density of log v."""
@@ -489,32 +479,25 @@ class SampledDensity:
 
     def unfold(self, x: Array) -> dict[str, Array]:
         """`beta` (..., p, m), every unknown aux, and the reported hyperparameters of x (..., size)."""
+        if x.ndim > 1:
+            parts = [self.unfold(v) for v in x]
+            return {name: np.stack([p[name] for p in parts]) for name in parts[0]}
         model = self.model
-        k = self.at.A.shape[1]
-        theta = self.at.centre + x[..., :k] @ self.at.A.T
-        values: dict[str, Any] = {}
-        if self.blocks:
-            logs = x[..., k:].reshape(-1, x.shape[-1] - k)
-            points = [
-                self._point(t, [b.scale(u) for b in self.blocks])
-                for t, u in zip(theta.reshape(len(logs), -1), logs)
-            ]
-            theta = np.array(points).reshape(theta.shape)
-        q = model.shape[0] * model.shape[1]
-        values["beta"] = np.ascontiguousarray(
-            theta[..., :q].reshape((*x.shape[:-1], *model.shape))
-        )
-        values |= {
-            a: np.asarray(np.exp(theta[..., q + i]))
-            for i, a in enumerate(model.unknown)
-        }
+        point = self._point(x)
+        beta = point.values[: model.shape[0] * model.shape[1]].reshape(model.shape)
+        values = {"beta": beta} | {a: np.asarray(point.aux[a]) for a in model.unknown}
         for b in self.blocks:
-            hyper = {
-                name: np.exp(x[..., k + place.start : k + place.stop]).reshape(
-                    (*x.shape[:-1], *b.shapes[name])
-                )
-                for name, place in b.places.items()
-            }
+            hyper = {h.name: np.exp(h.take(point.logs)) for h in b.hyper}
             natural = b.prior.natural(hyper)
-            values |= {b.labels[name]: np.asarray(v) for name, v in natural.items()}
+            values |= {h.label: np.asarray(natural[h.name], float) for h in b.hyper}
         return values
+
+
+class Point(NamedTuple):
+    """A point x by its parts."""
+
+    logs: Array  # of hyperparameters
+    theta: Array
+    scales: list[Factor | Root]
+    values: Array  # (vec beta, log aux)
+    aux: dict[str, Any]

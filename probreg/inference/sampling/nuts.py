@@ -208,8 +208,9 @@ class PyMC(NUTS):
         with Interrupts(), model.to_pymc():
             tree: Any = pm.sample(
                 self.draws, tune=self.tune, chains=self.chains, cores=threads(), random_seed=int(rng.integers(2**31)),
-                progressbar=bool(self.progress), quiet=not self.progress, nuts_sampler="nutpie", target_accept=self.target_accept,
+                progressbar=bool(self.progress), quiet=not self.progress, nuts_sampler="nutpie",
                 compute_convergence_checks=False,
+                nuts={"adaptation": "low_rank", "target_accept": self.target_accept},
             )  # fmt: skip
         posterior = {name: v.to_numpy() for name, v in tree["posterior"].items()}
         posterior["beta"] = coefficients_of_reported(model, posterior["beta"])
