@@ -28,6 +28,7 @@ from probreg.inference.base import Array, Status
 from probreg.inference.exact.arrow_layout import ArrowLayout
 from probreg.inference.exact.arrow_roots import ArrowRoots
 from probreg.inference.exact.gaussian_surface import LikelihoodCriterion
+from probreg.inference.exact.laplace_surface import prior_log_det_slopes
 from probreg.inference.exact.latent_groups import (
     EvidencePoint,
     EvidenceSurface,
@@ -42,10 +43,7 @@ from probreg.model.model import Model
 from probreg.numerics.linalg import Arrow
 from probreg.priors import (
     BlockPrior,
-    Flat,
-    GaussianPrior,
     SmoothPrior,
-    WholePrior,
 )
 
 _LOG_2PI = float(np.log(2.0 * np.pi))
@@ -53,7 +51,6 @@ _STEPS = 100
 _TOL = 1e-6  # of a mode, in standard errors, before the last step squares it: log |H| is of first order in the error
 _ROUGH = 1e-4  # tolerance of modes for weights only, from so many rows on
 _MANY = 20_000
-_NEAR = 1e-4  # step of differences of a prior's curvature
 _FAR = 100.0  # largest change of a scale, as a factor, for which its coordinates are rescaled
 
 
@@ -369,32 +366,17 @@ class ArrowLaplaceSurface(EvidenceSurface):
         return g, h
 
     def _prior_log_det(self, c: Array, corner: Array) -> Array:
-        """The part of grad log |H|^(1/2) from the priors of the other coordinates,
-        (H^-1)_jj d h_j / 2."""
-        slopes = np.zeros(len(corner))
-        S = np.diagonal(corner)
-        for b, entries in self._blocks():
-            if isinstance(b.prior, SmoothPrior) and not isinstance(
-                b.prior, GaussianPrior | Flat | WholePrior
-            ):
-                x = c[entries, 0].reshape(len(b.columns), -1)
-                h = _NEAR * np.sqrt(S[entries]).reshape(x.shape)
-                slopes[entries] = (
-                    S[entries]
-                    * (
-                        (b.prior.slopes(x - h)[1] - b.prior.slopes(x + h)[1]) / (4 * h)
-                    ).ravel()
-                )
-        for i, name in enumerate(self._inner_aux):
-            k = len(c) - len(self.model.unknown) + i
-            value = float(np.exp(self._log_aux(c)[i]))
-            prior = self.model.aux_prior(name)
-            curvatures = [
-                -prior.slopes(value * float(np.exp(step)))[1]
-                for step in (_NEAR, -_NEAR)
-            ]
-            slopes[k] = S[k] * (curvatures[0] - curvatures[1]) / (4 * _NEAR)
-        return slopes
+        """The part of grad log |H|^(1/2) from the priors of the other coordinates."""
+        blocks = [
+            (b.prior, c[entries, 0].reshape(len(b.columns), -1), entries)
+            for b, entries in self._blocks()
+        ]
+        start = len(c) - len(self.model.unknown)
+        aux = [
+            (self.model.aux_prior(name), float(np.exp(c[start + i, 0])), start + i)
+            for i, name in enumerate(self._inner_aux)
+        ]
+        return prior_log_det_slopes(np.diagonal(corner), blocks, aux)
 
     # ---- value and slopes -------------------------------------------------------------------------------------------
 

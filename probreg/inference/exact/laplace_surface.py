@@ -13,7 +13,7 @@ and coefficients, d f / d o = d l / d o - g'(d (mode, o) / d o) and d mode / d o
 H_o. The Hessian keeps H fixed, and only guides the search.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -38,7 +38,7 @@ from probreg.inference.modes.newton import find_mode, rough_log_aux, sample_of_r
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import LocalModel, Model
 from probreg.numerics.frame import map_of_columns, with_aux
-from probreg.priors import Flat, GaussianPrior, SmoothPrior, WholePrior
+from probreg.priors import AuxPrior, Flat, GaussianPrior, Prior, SmoothPrior, WholePrior
 
 _LOG_2PI = float(np.log(2.0 * np.pi))
 _KEPT = 10**7  # numbers, 80 MB, of curvatures in the cache of modes
@@ -345,24 +345,41 @@ def log_det_gradient(
         partial(_log_det_sums, model=model, beta=beta, aux=aux, root=root)
     )
     gradient = np.concatenate([np.ravel(part) for part in parts])
-    S = np.square(root).sum(1)
-    k = beta.size
-    for i, (name, value) in enumerate(aux.items()):
-        prior = model.aux_prior(name)
-        curvatures = [
-            -prior.slopes(value * float(np.exp(h)))[1] for h in (_NEAR, -_NEAR)
-        ]
-        gradient[k + i] += S[k + i] * (curvatures[0] - curvatures[1]) / (4 * _NEAR)
-    for b in model.joint.blocks:
-        if isinstance(b.prior, SmoothPrior) and not isinstance(
-            b.prior, GaussianPrior | Flat | WholePrior
+    m, k = beta.shape[1], beta.size
+    blocks = [(b.prior, b.take(beta), b.entries(m)) for b in model.joint.blocks]
+    logs = [
+        (model.aux_prior(name), value, k + i)
+        for i, (name, value) in enumerate(aux.items())
+    ]
+    return gradient + prior_log_det_slopes(np.square(root).sum(1), blocks, logs)
+
+
+def prior_log_det_slopes(
+    S: Array,
+    blocks: Iterable[tuple[Prior, Array, Array]],
+    aux: Iterable[tuple[AuxPrior, float, int]],
+) -> Array:
+    """Return the part of grad log |H|^(1/2) from the priors, (H^-1)_jj d c_j / 2 with
+    c_j the curvature of an entry and S the diagonal of H^-1.
+
+    `blocks` has priors with their coefficients (q, m) and entries, `aux` priors of
+    nuisance parameters with their values and entries.
+    """
+    slopes = np.zeros(len(S))
+    for prior, x, entries in blocks:
+        if isinstance(prior, SmoothPrior) and not isinstance(
+            prior, GaussianPrior | Flat | WholePrior
         ):
-            inside = b.take(beta)
-            entries = b.entries(beta.shape[1])
-            h = _NEAR * np.sqrt(S[entries]).reshape(inside.shape)
-            slope = b.prior.slopes(inside - h)[1] - b.prior.slopes(inside + h)[1]
-            gradient[entries] += S[entries] * (slope / (4 * h)).ravel()
-    return gradient
+            h = _NEAR * np.sqrt(S[entries]).reshape(x.shape)
+            change = prior.slopes(x - h)[1] - prior.slopes(x + h)[1]
+            slopes[entries] = S[entries] * (change / (4 * h)).ravel()
+    for aux_prior, value, k in aux:
+        up, down = (
+            -aux_prior.slopes(value * float(np.exp(step)))[1]
+            for step in (_NEAR, -_NEAR)
+        )
+        slopes[k] = S[k] * (up - down) / (4 * _NEAR)
+    return slopes
 
 
 def _log_det_sums(

@@ -13,7 +13,7 @@ holds for all rows or the sample has none, which proves that all rows have none
 (constraint generation).
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Literal, NamedTuple
@@ -299,10 +299,18 @@ class PosteriorLines:
         if not (np.isfinite(length) and length > 0):
             return False
         d = direction / length
-        t = _ERRORS / np.sqrt(max(float(d @ H @ d), 1e-300))
-        while np.isnan(value := self.value(self.point + t * d)) and t > 2.0 * _FAR:
-            t = max(t / 16.0, _FAR)
-        return bool(value >= self.top - _FALL)
+        return rises_along(self.value, self.point, self.top, d, float(d @ H @ d))
+
+
+def rises_along(
+    value: Callable[[Array], float], x: Array, top: float, d: Array, curvature: float
+) -> bool:
+    """Whether a function has hardly decreased from its value `top` at x, at four standard
+    errors along d, or at the nearest distance with finite values."""
+    t = _ERRORS / np.sqrt(max(curvature, 1e-300))
+    while np.isnan(value_at_t := value(x + t * d)) and t > 2.0 * _FAR:
+        t = max(t / 16.0, _FAR)
+    return bool(value_at_t >= top - _FALL)
 
 
 def _flat_directions(lines: PosteriorLines, H: Array, step: Array) -> Array:

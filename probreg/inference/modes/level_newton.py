@@ -18,11 +18,11 @@ from typing import NamedTuple
 import numpy as np
 
 from probreg.data.grouped_columns import ArrowGram
-from probreg.data.rows import full_weights, minus_offset
 from probreg.inference.base import Array
 from probreg.inference.modes.arrow_rows import ArrowRows
 from probreg.inference.modes.level_rows import LevelRows, ScaledArrow, level_rows
 from probreg.inference.modes.maximise import Maximum, maximise
+from probreg.inference.modes.newton import rough_log_aux, rough_regression
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import Model
 
@@ -142,21 +142,12 @@ class LevelProblem:
         """Return the weighted regression of the likelihood's rough eta on the
         columns."""
         model, (G, r) = self.model, self.sizes
-        likelihood = model.likelihood
-        design = model.design
-        assert isinstance(likelihood, SmoothLikelihood)
-        eta, aux = likelihood.initial_eta(design.observed)
         point = np.zeros(G + r + len(model.unknown))
-        point[G + r :] = np.log([aux[name] for name in model.unknown])
-        if not eta.any() and design.offset is None:
+        point[G + r :] = rough_log_aux(model)
+        rough = rough_regression(model, model.design)
+        if rough is None:
             return point
-        target = minus_offset(eta, design.offset)
-        values = likelihood.at_rows(
-            {**aux, **model.fixed}, design.precision
-        ) | model.given(design)
-        weight = np.einsum(
-            "nkk->n", likelihood.information(eta, **values)
-        ) * full_weights(design.weights, design.n)
+        target, weight = rough
         lead_moments, border_moments = self.rows.columns.cross(weight[:, None] * target)
         gradient = np.concatenate([lead_moments.ravel(), border_moments.ravel()])
         step, _ = arrow_step(gradient, self.rows.columns.gram(weight))

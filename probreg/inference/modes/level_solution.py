@@ -13,6 +13,7 @@ from probreg.inference.modes.existence import (
     divergence_status,
     may_diverge_along,
     notes_of_mode,
+    rises_along,
     separation_message,
 )
 from probreg.inference.modes.level_newton import (
@@ -32,11 +33,6 @@ _FAR = 12.0  # |eta| beyond which a fitted probability is within 6e-6 of 0 or 1:
 _SINGULAR = (
     1e-13  # relative to the diagonal: a smaller pivot of the curvature is rounding
 )
-_ERRORS = (
-    4.0  # length of a line in standard errors, at which a quadratic decreases by 8
-)
-_FALL = 1e-3  # smallest decrease of the log posterior there if a maximum exists
-_OUT = 30.0  # shortest line if the log posterior is not finite farther out
 
 
 def solve_levels(
@@ -129,14 +125,22 @@ def _check_divergence(problem: LevelProblem, mode: Maximum) -> Divergence | None
     """Return nuisance parameters along which the log posterior does not decrease; see
     `find_divergence`."""
     model, (G, r) = problem.model, problem.sizes
+
+    def value(x: Array) -> float:
+        return problem.local(x).value
+
     sides = dict[str, int]()
     for name in may_diverge_along(model)[0]:
         i = r + model.unknown.index(name)
         line = np.zeros(len(mode.x))
         line[G + i] = 1.0
-        distance = _ERRORS / np.sqrt(max(float(mode.point.gram.rest[i, i]), 1e-300))
+        curvature = float(mode.point.gram.rest[i, i])
         sides[name] = next(
-            (side for side in (-1, 1) if _rises(problem, mode, side * line, distance)),
+            (
+                side
+                for side in (-1, 1)
+                if rises_along(value, mode.x, mode.point.value, side * line, curvature)
+            ),
             0,
         )
     if not any(sides.values()):
@@ -146,17 +150,6 @@ def _check_divergence(problem: LevelProblem, mode: Maximum) -> Divergence | None
         tuple(name for name, side in sides.items() if side == s) for s in (-1, 1)
     )
     return Divergence(none, (), to_zero, to_infinity)
-
-
-def _rises(problem: LevelProblem, mode: Maximum, line: Array, distance: float) -> bool:
-    """Whether the log posterior has hardly decreased at this distance, or at the
-    nearest one with finite values."""
-    while (
-        np.isnan(value := problem.local(mode.x + distance * line).value)
-        and distance > 2.0 * _OUT
-    ):
-        distance = max(distance / 16.0, _OUT)
-    return bool(value >= mode.point.value - _FALL)
 
 
 def _factor(gram: ArrowGram) -> ScaledArrow | None:

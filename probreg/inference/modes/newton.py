@@ -408,24 +408,15 @@ def _initial_point(model: Model) -> tuple[Array, Array]:
     """Return the weighted regression of the likelihood's rough eta on the standardised
     columns."""
     design = model.design.sample
-    likelihood = model.likelihood
     log_aux = rough_log_aux(model)
     if not design.n and model.of_moments:
         return design.frame.from_raw(
             design.moments.least_squares()[0][:, None]
         ), log_aux
-    assert isinstance(likelihood, SmoothLikelihood)
-    eta, aux = likelihood.initial_eta(design.observed)
-    if not eta.any() and design.offset is None:
+    rough = rough_regression(model, design)
+    if rough is None:
         return np.zeros(model.shape), log_aux
-    target = minus_offset(eta, design.offset)
-    values = likelihood.at_rows({**aux, **model.fixed}, design.precision) | model.given(
-        design
-    )
-    weight = likelihood.information(eta, **values)
-    weight = np.einsum("nkk->n", weight) * (
-        1.0 if design.weights is None else design.weights
-    )
+    target, weight = rough
 
     def part(rows: slice, X: Array) -> tuple[Array, Array]:
         U = model.design.frame.rows(X)
@@ -435,6 +426,22 @@ def _initial_point(model: Model) -> tuple[Array, Array]:
     # gamma = argmin sum_i v_i |eta_i - offset_i - u_i gamma|^2, v_i = w_i tr W_i at the rough eta: one step of IRLS.
     H, slope = sum_over_blocks(design.X, part)
     return np.linalg.lstsq(H, slope, rcond=1e-10)[0], log_aux
+
+
+def rough_regression(model: Model, design: Design) -> tuple[Array, Array] | None:
+    """Return the likelihood's rough eta (n, m) minus the offset, and the weights (n,) of
+    a regression on it; None if both are zero."""
+    likelihood = model.likelihood
+    assert isinstance(likelihood, SmoothLikelihood)
+    eta, aux = likelihood.initial_eta(design.observed)
+    if not eta.any() and design.offset is None:
+        return None
+    values = likelihood.at_rows({**aux, **model.fixed}, design.precision) | model.given(
+        design
+    )
+    weight = np.einsum("nkk->n", likelihood.information(eta, **values))
+    weight = weight * full_weights(design.weights, design.n)
+    return minus_offset(eta, design.offset), weight
 
 
 def rough_log_aux(model: Model) -> Array:
