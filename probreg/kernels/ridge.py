@@ -170,13 +170,6 @@ class RidgePath:
             self._residual_response[0] @ self._residual_response[0]
         )
 
-    def rss_slope(self, lam: ArrayLike) -> Array:
-        """d RSS / d log lam (L,) = 2 sum (lam z / (d + lam))^2 d / (d + lam)."""
-        lams = self._lam(lam)[:, None]
-        return 2.0 * (
-            np.square(lams * self.z / (self.d + lams)) * self.d / (self.d + lams)
-        ).sum(1)
-
     def loo_residuals(self, lam: ArrayLike) -> Array:
         """y_i less its prediction from all other rows (L, n), lam the same: e_i = alpha_i / [(K + lam I)^-1]_ii.
 

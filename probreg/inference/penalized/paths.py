@@ -50,7 +50,6 @@ from probreg.inference.penalized.degrees import (
     information_of,
     smooth_prior_curvature,
 )
-from probreg.inference.penalized.newton_path import NextMode, next_mode
 from probreg.inference.penalized.nonsmooth import NonsmoothTerms
 from probreg.inference.penalized.nonsmooth_search import (
     SearchCoordinates,
@@ -60,7 +59,12 @@ from probreg.inference.penalized.nonsmooth_search import (
 )
 from probreg.inference.penalized.proximal_newton import ProximalNewton, kinked_solution
 from probreg.inference.penalized.ridge_modes import JointRidgeModes, RidgeModes
-from probreg.inference.penalized.standard_rows import PriorAt, StandardRows
+from probreg.inference.penalized.standard_rows import (
+    NextMode,
+    PriorAt,
+    StandardRows,
+    next_mode,
+)
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model.likelihood_sums import value_grad_hessian
 from probreg.model.model import Model

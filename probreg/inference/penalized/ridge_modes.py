@@ -324,6 +324,8 @@ class JointRidgeModes(RidgeModes):
     def solve_all(cls, model: Model, scales: Array) -> "JointRidgeModes | None":
         """Return None for other models, if sigma has no mode at some scale, or several
         at the strongest prior."""
+        from scipy.optimize.elementwise import find_root
+
         if not _raw_under_unknown_noise(model):
             return None
         modes = cls(model, scales=np.sort(scales))
@@ -347,31 +349,13 @@ class JointRidgeModes(RidgeModes):
         for i in np.flatnonzero(falls.sum(1) > 1):
             crossings = np.flatnonzero(falls[i])
             index[i] = crossings[np.abs(crossings - index[i - 1]).argmin()]
-        u = modes._root_between(edges[index], edges[index + 1], s2)
-        if u is None:
-            return None
-        return replace(modes, noise=np.exp(u / 2.0))
-
-    def _root_between(self, low: Array, high: Array, s2: Array) -> Array | None:
-        """Newton's method on F, halved to stay in the bracket."""
-        path = self.reduced_path
-        total = self.model.design.total
-        u = (low + high) / 2.0
-        for _ in range(100):
-            lam = np.exp(u) / s2
-            rss = path.rss(lam)
-            slope = path.rss_slope(lam)
-            F = np.log(rss / total) - u
-            low = np.where(F > 0, u, low)
-            high = np.where(F > 0, high, u)
-            new = u - F / (slope / rss - 1.0)
-            new = np.where((new >= low) & (new <= high), new, (low + high) / 2.0)
-            if (np.abs(new - u) <= _ENOUGH * np.maximum(np.abs(u), 1.0)).all():
-                return new
-            u = new
-        if bool((high - low <= 1e-12 * np.maximum(np.abs(u), 1.0)).all()):
-            return u
-        return None
+        root = find_root(
+            lambda u, s2: np.log(path.rss(np.exp(u) / s2) / total) - u,
+            (edges[index], edges[index + 1]),
+            args=(s2,),
+            tolerances={"xatol": _ENOUGH, "xrtol": _ENOUGH},
+        )
+        return replace(modes, noise=np.exp(root.x / 2.0))
 
     def lam(self, scales: Array) -> Array:
         return np.square(self.sigma(scales) / np.asarray(scales, dtype=float))

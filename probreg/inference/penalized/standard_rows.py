@@ -26,6 +26,9 @@ from probreg.model.likelihood_sums import COMPILED
 from probreg.model.model import LocalModel, Model, prior_derivatives
 from probreg.numerics.linalg import weighted_gram
 
+_ROUNDS = 10  # passes over the rows from one mode to the next
+_SQUARED = 1e-7  # of sqrt(n) standard errors: a decrement, whose square is the distance from the mode after the step
+
 
 class DerivativesAtRows(NamedTuple):
     """log p_i (n,) with gradient (n, m + a) and negative Hessian over z_i, without
@@ -226,3 +229,53 @@ def inverses(H: Array) -> tuple[Array, Array]:
     sound = value[:, 0] > 1e-10 * value[:, -1]
     value = np.where(sound[:, None], value, 1.0)
     return (vector / value[:, None, :]) @ vector.swapaxes(1, 2) / unit, sound
+
+
+class NextMode(NamedTuple):
+    """A mode with the log-likelihood and the prior at this point, and its distance from
+    the maximum in standard errors."""
+
+    point: Array
+    likelihood: LocalModel
+    prior: LocalModel
+    decrement: float
+
+
+def next_mode(
+    rows: StandardRows, model: Model, point: Array, likelihood: LocalModel
+) -> NextMode | None:
+    """Return the mode of `model` from a point with the log-likelihood there; None in
+    case of doubt.
+
+    The model differs from the model of the rows only in its prior, so the first step needs no pass over the rows.
+    """
+    prior = PriorAt(rows, model)
+    tol = _SQUARED * max(1.0, np.sqrt(model.design.total))
+    with np.errstate(
+        all="ignore"
+    ):  # too long a step gives inf or nan, which marks doubt
+        for _ in range(_ROUNDS):
+            about = prior.local(point)
+            g = likelihood.gradient + about.gradient
+            H = likelihood.curvature + about.curvature
+            if not (np.isfinite(g).all() and np.isfinite(H).all()):
+                return None
+            inverse, sound = inverses(H[None])
+            if not sound[0]:
+                return None
+            step = inverse[0] @ g
+            # lambda^2 = g'H^-1 g
+            decrement = float(np.sqrt(max(g @ step, 0.0)))
+            point = point + step
+            if decrement < tol:
+                if rows.in_doubt(point):
+                    return None
+                # the log-likelihood after the step, by its expansion
+                bend = likelihood.curvature @ step
+                value = likelihood.value + step @ (likelihood.gradient - 0.5 * bend)
+                shifted = LocalModel(
+                    value, likelihood.gradient - bend, likelihood.curvature
+                )
+                return NextMode(point, shifted, prior.local(point), decrement)
+            likelihood = rows.local(point)
+    return None
