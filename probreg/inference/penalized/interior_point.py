@@ -17,6 +17,7 @@ Sources: Mehrotra 1992; Portnoy & Koenker 1997 for quantile regression.
 """
 
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -80,24 +81,15 @@ class Hinges:
             return h
         return np.bincount(self.rows, self.sign * h, minlength=len(self.base))
 
-    def states(
-        self,
-        alpha: Array,
-        complement: Array,
-        u: Array,
-        z: Array,
-        dalpha: Array,
-        du: Array,
-        dz: Array,
-    ) -> NDArray[np.int8]:
-        """Return the state of each row (see `polish`) from one step: of two factors
-        with a vanishing product, the one that decreased more.
+    def states(self, ratio: Array) -> NDArray[np.int8]:
+        """Return the state of each row (see `polish`) from the last step over the numbers it changed (4, hinges): of two factors
+        with a vanishing product, the one that decreased more is zero.
 
         The ratio of a number to its previous value tends to 0 or 1, in any units
         (El-Bakry, Tapia & Zhang 1994)."""
         states = np.zeros(len(self.base), dtype=np.int8)
-        full = -dalpha / complement < du / u
-        is_off = dalpha / alpha < dz / z
+        full = ratio[1] < ratio[2]
+        is_off = ratio[0] < ratio[3]
         if not self.shift.any():
             states[self.rows] = np.where(full, 2, np.where(is_off, -2, 1))
             return states
@@ -109,6 +101,18 @@ class Hinges:
         states[self.rows[full & ~is_off]] = 2 * sign[full & ~is_off]
         return states
 
+    def start(self, t: Array, floor: float) -> Array:
+        """alpha, s - alpha, u and z at the start (4, hinges): every hinge has the same relative position, and u, z exceed
+        their kinks by `floor`."""
+        # alpha = s/2 if a row has two hinges; if it has one, a = 0 unless that is close to
+        # an end of its box.
+        share = np.full(len(t), 0.5)
+        if not self.shift.any():
+            share = np.clip(-self.base[self.rows] / self.slope, 0.1, 0.9)
+        above = np.maximum(t, 0) + floor
+        below = np.maximum(-t, 0) + floor
+        return np.stack([share * self.slope, (1 - share) * self.slope, above, below])
+
     def weights(self, D: Array) -> Array:
         if self.whole:
             return D
@@ -117,17 +121,20 @@ class Hinges:
 
 class Inside(NamedTuple):
     """The state of a method: b (p,), a (n,) within its box, the number of steps, and
-    (alpha, s - alpha, u, z) of the hinges to continue.
+    alpha, s - alpha, u, z of the hinges (4, hinges) to continue.
 
     states (n,) is a guess of the states at the start of `polish`."""
 
     b: Array
     a: Array
     steps: int
-    hinges: tuple[Array, Array, Array, Array] | None = None
+    hinges: Array | None = None
     states: NDArray[np.int8] | None = None
 
 
+@np.errstate(
+    over="ignore", invalid="ignore"
+)  # in a problem without a minimum b runs to infinity
 def interior_point(
     problem: KinkProblem,
     system: NewtonSystem,
@@ -137,148 +144,83 @@ def interior_point(
     max_steps: int,
 ) -> Inside:
     """Minimise a `KinkProblem` to a relative gap `tol`, from start.b; the caller
-    certifies the result.
-
-    At the start every hinge has the same relative position, and u, z exceed their kinks
-    by the mean size of residuals.
-    """
+    certifies the result."""
     hinges = Hinges.of(problem.loss)
-    slope = hinges.slope
-    shift = hinges.shift
     b = start.b
     steps = start.steps
     r = problem.y - problem.X @ b
-    t = hinges.of_rows(r) - shift
+    t = hinges.of_rows(r) - hinges.shift
     spread = float(np.abs(t).mean()) if len(t) else 0.0
     floor = max(spread, PERFECT * float(np.abs(problem.y).max(initial=0.0))) or 1.0
-    alpha, complement, u, z = start.hinges or _initial_hinges(hinges, t, floor)
-    a = hinges.base + hinges.to_rows(alpha)
+    points = start.hinges
+    if points is None:
+        points = hinges.start(t, floor)
+    a = hinges.base + hinges.to_rows(points[0])
     largest = np.maximum(problem.loss.up, problem.loss.down)
     size = float(largest @ (np.abs(problem.y) + floor))
-    separate_steps = (
-        not problem.P.any()
-    )  # a linear programme: primal and dual steps may have different lengths
     states = None
     for steps in range(start.steps, max_steps + 1):
-        slack = problem.slack(b, a)
+        alpha, complement, u, z = points
         gap = float(complement @ u + alpha @ z)
-        loss = float(slope @ u) + float(hinges.base @ r)
+        loss = float(hinges.slope @ u) + float(hinges.base @ r)
         feasible = np.all(np.abs(u - z - t) <= 1e-3 * floor)
         if (
             feasible and gap <= tol * abs(loss) + ROUNDING * size
         ) or steps == max_steps:
             break
-        D = 1.0 / (u / complement + z / alpha)
         try:
-            system.factor(hinges.weights(D))
+            system.factor(hinges.weights(1.0 / (u / complement + z / alpha)))
         except LinAlgError:
             break
-        # Predictor: target products of zero.
-        move = system.solve(hinges.to_rows(D * t), slack)
-        dalpha = D * (hinges.of_rows(move.r) + t)
-        c1, c2 = _corrected_products(
-            alpha, complement, u, z, dalpha, gap, separate_steps
+        direction = partial(_direction, system, hinges, points, t, problem.slack(b, a))
+        _, moves = direction(0.0, 0.0)
+        # Mehrotra: center by the cube of the predictor's remaining gap, and correct for
+        # the products of its steps.
+        after = points + step_lengths(problem, points, moves) * moves
+        remaining = float(after[1] @ after[2] + after[0] @ after[3])
+        target = (remaining / gap) ** 3 * gap / (2 * len(t)) if gap > 0 else 0.0
+        db, moves = direction(
+            target - moves[0] * moves[3], target - moves[1] * moves[2]
         )
-        h = t + c1 / alpha - c2 / complement
-        move = system.solve(hinges.to_rows(D * h), slack)
-        dalpha = D * (hinges.of_rows(move.r) + h)
-        du = c2 / complement - u + u / complement * dalpha
-        dz = c1 / alpha - z - z / alpha * dalpha
-        primal_step, dual_step = lengths(
-            alpha, complement, u, z, dalpha, du, dz, separate_steps
-        )
-        if not np.isfinite(primal_step + dual_step) or not np.all(np.isfinite(move.b)):
+        lengths = step_lengths(problem, points, moves)
+        if not (np.isfinite(lengths).all() and np.isfinite(db).all()):
             break
-        states = hinges.states(
-            alpha,
-            complement,
-            u,
-            z,
-            dual_step * dalpha,
-            primal_step * du,
-            primal_step * dz,
-        )
-        b = b + primal_step * move.b
-        alpha = alpha + dual_step * dalpha
-        complement = complement - dual_step * dalpha
-        u = u + primal_step * du
-        z = z + primal_step * dz
-        a = hinges.base + hinges.to_rows(alpha)
+        moves = lengths * moves
+        states = hinges.states(moves / points)
+        b = b + lengths[2] * db
+        points = points + moves
+        a = hinges.base + hinges.to_rows(points[0])
         r = problem.y - problem.X @ b
-        t = hinges.of_rows(r) - shift
-    return Inside(b, a, steps, (alpha, complement, u, z), states)
+        t = hinges.of_rows(r) - hinges.shift
+    return Inside(b, a, steps, points, states)
 
 
-def _initial_hinges(
-    hinges: Hinges, t: Array, floor: float
-) -> tuple[Array, Array, Array, Array]:
-    """Return alpha, s - alpha, u and z at the start."""
-    slope = hinges.slope
-    # alpha = s/2 if a row has two hinges; if it has one, a = 0 unless that is close to
-    # an end of its box.
-    if hinges.shift.any():
-        share = np.full(len(slope), 0.5)
-    else:
-        share = np.clip(-hinges.base[hinges.rows] / slope, 0.1, 0.9)
-    return (
-        share * slope,
-        (1 - share) * slope,
-        np.maximum(t, 0) + floor,
-        np.maximum(-t, 0) + floor,
-    )
-
-
-def _corrected_products(
-    alpha: Array,
-    complement: Array,
-    u: Array,
-    z: Array,
-    dalpha: Array,
-    gap: float,
-    separate_steps: bool,
+def _direction(
+    system: NewtonSystem,
+    hinges: Hinges,
+    points: Array,
+    t: Array,
+    slack: Array,
+    c1: Array | float,
+    c2: Array | float,
 ) -> tuple[Array, Array]:
-    """Return c1 and c2, the products of the corrector, from the step dalpha of the predictor."""
-    du = u * (dalpha / complement - 1.0)
-    dz = -z * (1.0 + dalpha / alpha)
-    primal_step, dual_step = lengths(
-        alpha, complement, u, z, dalpha, du, dz, separate_steps
-    )
-    remaining = float(
-        (complement - dual_step * dalpha) @ (u + primal_step * du)
-        + (alpha + dual_step * dalpha) @ (z + primal_step * dz)
-    )
-    # Mehrotra: centre by the cube of the predictor's remaining gap, and correct for
-    # the products of its steps.
-    if gap > 0:
-        target = (remaining / gap) ** 3 * gap / (2 * len(alpha))
-    else:
-        target = 0.0
-    return target - dalpha * dz, target + dalpha * du
+    """Return the Newton step of b, and of alpha, s - alpha, u and z (4, hinges), to the products c1 = alpha z and
+    c2 = (s - alpha) u."""
+    alpha, complement, u, z = points
+    D = 1.0 / (u / complement + z / alpha)
+    h = t + c1 / alpha - c2 / complement
+    db, dr = system.solve(hinges.to_rows(D * h), slack)
+    dalpha = D * (hinges.of_rows(dr) + h)
+    du = c2 / complement - u + u / complement * dalpha
+    dz = c1 / alpha - z - z / alpha * dalpha
+    return db, np.stack([dalpha, -dalpha, du, dz])
 
 
-def lengths(
-    alpha: Array,
-    complement: Array,
-    u: Array,
-    z: Array,
-    dalpha: Array,
-    du: Array,
-    dz: Array,
-    separate_steps: bool,
-) -> tuple[float, float]:
-    """Return the maximal (primal, dual) step lengths, at most 1, that keep positive
-    numbers positive."""
+def step_lengths(problem: KinkProblem, points: Array, moves: Array) -> Array:
+    """Return the maximal step lengths (4, 1), at most 1, that keep positive numbers positive: alike for the dual ones and for the
+    primal ones, and in a linear programme these two may differ."""
     # x + t dx >= 0 if and only if t max(-dx/x) <= 1.
-    primal = max(
-        float(np.max(-du / u, initial=0.0)), float(np.max(-dz / z, initial=0.0))
-    )
-    dual = max(
-        float(np.max(-dalpha / alpha, initial=0.0)),
-        float(np.max(dalpha / complement, initial=0.0)),
-    )
-    primal_step, dual_step = (
-        min(1.0, TO_THE_WALL / max(v, 1e-300)) for v in (primal, dual)
-    )
-    if separate_steps:
-        return (primal_step, dual_step)
-    return (min(primal_step, dual_step), min(primal_step, dual_step))
+    worst = np.max(-moves / points, axis=1, initial=1e-300).reshape(2, 2).max(axis=1)
+    if problem.P.any():
+        worst[:] = worst.max()
+    return np.repeat(np.minimum(1.0, TO_THE_WALL / worst), 2)[:, None]

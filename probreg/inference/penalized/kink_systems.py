@@ -13,7 +13,7 @@ become X db = error there, the equations of an active set.
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +27,7 @@ from scipy.linalg import (
 )
 from scipy.linalg.lapack import dsycon, dsytrf, dsytrs
 
-from probreg.errors import Incompatible, NotConverged
+from probreg.errors import Incompatible
 from probreg.inference.penalized.kinks import KinkProblem
 from probreg.numerics.linalg import (
     inverse_upper,
@@ -45,22 +45,14 @@ PROPER = 1e-10  # relative to the largest pivot of a precision matrix: a smaller
 ROUNDING = 64 * float(np.finfo(float).eps)
 
 
-class Direction(NamedTuple):
-    """A Newton step: of b, of the dual weights a, and of the residuals r."""
-
-    b: Array
-    a: Array
-    r: Array
-
-
 class NewtonSystem(Protocol):
     """The equations X'da - P db = -slack, da = D dr + w, dr = -X db, for a sequence of
-    D. In `active` D is infinite on `rows` and zero elsewhere: (slack, error) -> (db,
+    D; `solve` returns db and dr. In `active` D is infinite on `rows` and zero elsewhere: (slack, error) -> (db,
     da), X'da - P db = -slack, X db = error on them, da = 0 elsewhere."""
 
     def start(self) -> Array: ...
     def factor(self, D: Array) -> None: ...
-    def solve(self, w: Array, slack: Array) -> Direction: ...
+    def solve(self, w: Array, slack: Array) -> tuple[Array, Array]: ...
     def active(
         self, rows: NDArray[np.intp]
     ) -> Callable[[Array, Array], tuple[Array, Array]]: ...
@@ -117,15 +109,13 @@ class ByColumns:
         )
 
     def factor(self, D: Array) -> None:
-        self.D = D
         self.L = cho_factor(
             weighted_gram(self.Z, D) + self.Q, lower=True, check_finite=False
         )
 
-    def solve(self, w: Array, slack: Array) -> Direction:
+    def solve(self, w: Array, slack: Array) -> tuple[Array, Array]:
         theta = cho_solve(self.L, w @ self.Z + slack @ self.T, check_finite=False)
-        dr = -(self.Z @ theta)
-        return Direction(self.T @ theta, self.D * dr + w, dr)
+        return self.T @ theta, -(self.Z @ theta)
 
     def active(
         self, rows: NDArray[np.intp]
@@ -155,69 +145,23 @@ class ByColumns:
 def saddle_solver(A: Array, F: Array) -> Callable[[Array, Array], tuple[Array, Array]]:
     """(h, k) -> x, z of A x + F z = h, F'x = k, for A (m, m) positive semidefinite, F (m, f), and h, k in the range.
 
-    By Cholesky if it is accurate, else by symmetric elimination, else the least-norm
-    least-squares solution."""
+    By symmetric elimination if it is accurate, else the least-norm least-squares solution."""
     m, f = F.shape
     W = np.block([[A, F], [F.T, np.zeros((f, f))]])
     norm = np.abs(W).sum(axis=1).max(initial=0.0)
-
-    def cholesky_steps() -> Callable[[Array], Array]:
-        L = cholesky(A, lower=True, check_finite=False)
-        G = solve_triangular(L, F, lower=True, check_finite=False)
-        S = cholesky(G.T @ G, lower=True, check_finite=False)
-        for pivots in (np.diagonal(L), np.diagonal(S)):
-            if pivots.min(initial=1.0) ** 2 <= SINGULAR * pivots.max(initial=1.0) ** 2:
-                raise LinAlgError
-
-        def solve(h: Array) -> Array:
-            # F'A^-1 F z = F'A^-1 h - k,   A x = h - F z
-            g = solve_triangular(L, h[:m], lower=True, check_finite=False)
-            z = cho_solve((S, True), G.T @ g - h[m:], check_finite=False)
-            return np.concatenate(
-                [
-                    solve_triangular(
-                        L, g - G @ z, lower=True, trans="T", check_finite=False
-                    ),
-                    z,
-                ]
-            )
-
-        return solve
-
-    def elimination_steps() -> Callable[[Array], Array]:
-        factor, pivots, info = dsytrf(W, lower=1, lwork=64 * max(len(W), 1))
-        if info > 0 or dsycon(factor, pivots, norm, lower=1)[0] <= SINGULAR:
-            raise LinAlgError
-        return lambda h: np.asarray(dsytrs(factor, pivots, h, lower=1)[0])
-
-    def shortest_steps() -> Callable[[Array], Array]:
-        return lambda h: np.asarray(
-            lstsq(W, h, cond=SINGULAR, lapack_driver="gelsy")[0]
-        )
-
-    solvers = [cholesky_steps, elimination_steps, shortest_steps]
-    ready: list[Callable[[Array], Array]] = []
+    factor, pivots, info = dsytrf(W, lower=1, lwork=64 * max(len(W), 1))
+    regular = info == 0 and dsycon(factor, pivots, norm, lower=1)[0] > SINGULAR
 
     def solve(h: Array, k: Array) -> tuple[Array, Array]:
-        if not len(W):
-            return h, k
+        nonlocal regular
         right = np.concatenate([h, k])
-        while True:
-            try:
-                if not ready:
-                    ready.append(solvers[0]())
-                x = ready[0](right)
-                scale = np.abs(x).max() * norm + np.abs(right).max()
-                if len(solvers) == 1 or np.abs(W @ x - right).max() <= ROUNDING * scale:
-                    return x[:m], x[m:]
-            except LinAlgError as error:
-                if len(solvers) == 1:
-                    raise NotConverged(
-                        "interior_point: double precision cannot solve the equations of the rows on kinks: rescale columns and "
-                        "response to similar units"
-                    ) from error
-            solvers.pop(0)
-            ready.clear()
+        if regular:
+            x = np.asarray(dsytrs(factor, pivots, right, lower=1)[0])
+            scale = np.abs(x).max() * norm + np.abs(right).max()
+            regular = bool(np.abs(W @ x - right).max() <= ROUNDING * scale)
+        if not regular:
+            x = np.asarray(lstsq(W, right, cond=SINGULAR, lapack_driver="gelsy")[0])
+        return x[:m], x[m:]
 
     return solve
 
@@ -339,7 +283,7 @@ class ByRows:
             self.L, self.S[:, None] * self.F, lower=True, check_finite=False
         )
 
-    def solve(self, w: Array, slack: Array) -> Direction:
+    def solve(self, w: Array, slack: Array) -> tuple[Array, Array]:
         # With slack_p = 0 restored by P_p^-1 slack_p:   da = S L'^-1 (g - G db_f), g = L^-1 (S^-1 w - S X_p P_p^-1 slack_p),
         # G'G db_f = G'g + slack_f.
         X = self.problem.X
@@ -361,7 +305,7 @@ class ByRows:
         )
         db = self.inverse(da @ X + slack)
         db[self.flat] = self.unit * flat
-        return Direction(db, da, -(self.K @ da + prior_part + self.F @ flat))
+        return db, -(self.K @ da + prior_part + self.F @ flat)
 
     def active(
         self, rows: NDArray[np.intp]
