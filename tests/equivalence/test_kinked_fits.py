@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import norm
 
 import probreg as pr
-from probreg.inference.penalized import kink_systems, piecewise_linear
+from probreg.inference.penalized import piecewise_linear
 from probreg.kernels import RBF, Linear
 from probreg.likelihoods import (
     AbsoluteLoss,
@@ -688,16 +688,6 @@ def test_a_search_that_stalls_does_not_ask_for_more_steps_alone(monkeypatch) -> 
         fit = pr.fit(model)
     assert fit.solution.status.is_unfinished
     assert not fit.solution.status.good
-
-
-def test_equations_that_no_way_solves_end_in_words(monkeypatch) -> None:
-    def fails(*given, **options):
-        raise np.linalg.LinAlgError
-
-    for name in ("cholesky", "dsytrf", "lstsq"):
-        monkeypatch.setattr(kink_systems, name, fails)
-    with pytest.raises(pr.NotConverged, match="double precision"):
-        kink_systems.saddle_solver(np.eye(2), np.ones((2, 1)))(np.ones(2), np.ones(1))
 
 
 @pytest.mark.parametrize("sigma", [1.0, pr.priors.InverseGamma(2.0, 1.0)], ids=str)

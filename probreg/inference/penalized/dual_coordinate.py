@@ -1,14 +1,13 @@
 """Dual coordinate descent for a piecewise linear loss with a normal prior, compiled:
 this module imports numba and is imported on use.
 
-maximise over a   a'e - eps'|a| - a'K a/2,   -down <= a <= up,   and 1'a = 0 where one flat column is an offset.
+maximise over a   a'e - eps'|a| - a'K a/2,   -down <= a <= up,   and 1'a = 0, for one flat column, the offset.
 
 K = X P^-1 X' (n, n), e = y - X c. The residuals without the offset, r = e - K a, are
 updated. Raising a_i gains r_i - eps_i or, below zero, r_i + eps_i; lowering it loses
-the same with eps_i of the other side. With an offset only pairs of dual weights can
+the same with eps_i of the other side. Only pairs of dual weights can
 change, one up and one down (sequential minimal optimisation): i is the row with the
-largest gain, j the row with the largest gain by second order. Sources: Fan, Chen & Lin
-2005 for pairs, Ho & Lin 2012 without an offset.
+largest gain, j the row with the largest gain by second order. Source: Fan, Chen & Lin 2005.
 """
 
 import numpy as np
@@ -34,26 +33,22 @@ def dual_coordinate(
     tol: float,
     max_steps: int,
 ) -> Inside:
-    """Return a solution with residual errors of at most `tol` of their spread, for at
-    most one flat column, a constant."""
+    """Return a solution with residual errors of at most `tol` of their spread, for one
+    flat column, a constant."""
     up, down, eps = (np.ascontiguousarray(side) for side in problem.loss)
     e = problem.y - problem.X @ problem.centre
     a = np.zeros(len(e)) if start is None else start.a.copy()
-    r = e - rows.K @ a if a.any() else e.copy()
-    offset = bool(rows.flat.any())
-    spread = (
-        float(np.abs(e - np.median(e)).mean() if offset else np.abs(e).mean()) or 1.0
-    )
-    descend = descend_pairs if offset else descend_singles
-    steps = descend(rows.K, r, a, up, down, eps, tol * spread, max_steps)
+    r = e - rows.K @ a
+    spread = float(np.abs(e - np.median(e)).mean()) or 1.0
+    steps = descend_pairs(rows.K, r, a, up, down, eps, tol * spread, max_steps)
     b = problem.centre + rows.inverse(a @ problem.X)
-    if offset:
-        # The offset lies between the largest gain of raising a dual weight and the
-        # smallest loss of lowering one.
-        gain = np.where(a < up, r - np.where(a >= 0, eps, -eps), -np.inf).max()
-        loss = np.where(a > -down, r - np.where(a > 0, eps, -eps), np.inf).min()
-        ends = [t for t in (gain, loss) if np.isfinite(t)]
-        b[rows.flat] += np.mean(ends) / problem.X[0, rows.flat] if ends else 0.0
+    # The offset lies between the largest gain of raising a dual weight and the
+    # smallest loss of lowering one.
+    gain = np.where(a < up, r - np.where(a >= 0, eps, -eps), -np.inf).max()
+    loss = np.where(a > -down, r - np.where(a > 0, eps, -eps), np.inf).min()
+    ends = [t for t in (gain, loss) if np.isfinite(t)]
+    if ends:
+        b[rows.flat] += np.mean(ends) / problem.X[0, rows.flat]
     return Inside(b, a, steps + (0 if start is None else start.steps))
 
 
@@ -146,51 +141,4 @@ def descend_pairs(
             _snap_to_end(j, a, up, down)
         for k in range(n):
             r[k] -= step * (row[k] - row_j[k])
-    return steps + 1
-
-
-@compiled
-def descend_singles(
-    K: Array,
-    r: Array,
-    a: Array,
-    up: Array,
-    down: Array,
-    eps: Array,
-    tol: float,
-    steps: int,
-) -> int:
-    """Update the dual weight of largest gain, without an offset, until no residual
-    error exceeds tol; in place."""
-    n = r.size
-    for done in range(steps):
-        i = -1
-        best = 0.0
-        worst = 0.0
-        to = 0.0
-        for k in range(n):
-            # argmax over one a_k: soft threshold of r_k + K_kk a_k by eps_k over K_kk, within the box.
-            curve = K[k, k]
-            if curve <= 0.0:
-                continue
-            z = r[k] + curve * a[k]
-            new = 0.0
-            if z > eps[k]:
-                new = min((z - eps[k]) / curve, up[k])
-            elif z < -eps[k]:
-                new = max((z + eps[k]) / curve, -down[k])
-            move = curve * abs(new - a[k])
-            if move > worst:
-                worst = move
-            if move * move > best * curve:
-                i = k
-                best = move * move / curve
-                to = new
-        if i < 0 or worst <= tol:
-            return done
-        step = to - a[i]
-        row = K[i]
-        a[i] = to
-        for k in range(n):
-            r[k] -= step * row[k]
     return steps + 1

@@ -171,56 +171,38 @@ def _solution(
 ) -> PiecewiseLinearSolution:
     """Return the result, at the midpoint of the solutions if these form an interval."""
     b, a, steps, polished, certificate = solved
-    up, down, _ = problem.loss
-    low, high = problem.loss.ends(a)
-    free = (low == high) & (up + down > 0)
-    bound = (a != 0) & ~free
 
     def result(
         b: Array, certificate: Certificate | None = None
     ) -> PiecewiseLinearSolution:
         primal, gap, violation, rounding = certificate or problem.certify(b, a)
-        ok = (
-            gap <= tol * abs(primal) + ROUNDINGS * rounding
-            and violation <= SMALL_VIOLATION
-        )
+        small_gap = gap <= tol * abs(primal) + ROUNDINGS * rounding
+        converged = small_gap and violation <= SMALL_VIOLATION
         return PiecewiseLinearSolution(
-            b,
-            a,
-            primal,
-            primal - gap,
-            gap,
-            violation,
-            steps,
-            polished,
-            ok,
-            free,
-            bound,
-            True,
-            None,
+            b, a, primal, gap, violation, steps, polished, converged
         )
 
     mode = result(b, certificate)
-    N = face(problem, free)
+    low, high = problem.loss.ends(a)
+    weighted = problem.loss.up + problem.loss.down > 0
+    N = face(problem, (low == high) & weighted)
     if not N.shape[1]:
         return mode
     if N.shape[1] > 1:
         return replace(mode, unique=False)
     d = N[:, 0]
-    start, stop = flat_interval(problem.X, problem.y, problem.loss, mode, d)
+    start, stop = flat_interval(problem.X, problem.y, problem.loss, b, a, d)
     if (stop - start) * float(
         problem.reach[1] @ np.abs(d)
     ) <= ROUNDINGS * EPS * problem.size:
         return mode  # rows on a kink without a constraint end the interval at its start
     if np.isfinite(start + stop):
-        middle = result(b + d * (start + stop) / 2)
-    else:
-        middle = mode
+        mode = result(b + d * (start + stop) / 2)
     if np.count_nonzero(d) > 1:
-        return replace(middle, unique=False)
+        return replace(mode, unique=False)
     j = int(np.abs(d).argmax())
-    ends = sorted((float(b[j] + start * d[j]), float(b[j] + stop * d[j])))
-    return replace(middle, unique=False, offset_interval=(ends[0], ends[1]))
+    first, last = sorted(b[j] + t * d[j] for t in (start, stop))
+    return replace(mode, unique=False, offset_interval=(float(first), float(last)))
 
 
 def face(problem: KinkProblem, free: NDArray[np.bool_]) -> Array:

@@ -190,9 +190,9 @@ class ByRows:
 
     @property
     def offset_alone(self) -> bool:
-        """Whether there are no flat columns, or only one, a nonzero constant."""
+        """Whether there is one flat column, a nonzero constant."""
         X = self.problem.X[:, self.flat]
-        return X.shape[1] == 0 or (X.shape[1] == 1 and bool(np.ptp(X) == 0 != X[0, 0]))
+        return X.shape[1] == 1 and bool(np.ptp(X) == 0 != X[0, 0])
 
     @property
     def proper(self) -> bool:

@@ -15,7 +15,7 @@ Young), zero at the solution:
 gap = sum_i l_i(r_i) + eps_i |a_i| - a_i r_i.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -50,10 +50,6 @@ class PiecewiseLinear(NamedTuple):
         # One of the two hinges is zero because epsilon >= 0.
         excess = np.maximum(np.abs(r) - self.epsilon, 0.0)
         return np.where(r > 0, self.up, self.down) * excess
-
-    def rows(self, rows_: Array | slice) -> "PiecewiseLinear":
-        """The losses of some of the rows."""
-        return PiecewiseLinear(*(side[rows_] for side in self))
 
     def gaps(self, r: Array, a: Array) -> Array:
         """l_i(r_i) + eps_i |a_i| - a_i r_i (n,), zero if a_i is a slope of the loss at
@@ -95,8 +91,7 @@ class PiecewiseLinearSolution:
     largest of three: |X'a - P(beta - c)|_j over sum_i |x_ij| max(up, down)_i, the
     distance of a from its box over its width, and the smaller of two: how far a
     residual lies on the wrong side of a kink over |y_i| + sum_j |x_ij b_j| + eps_i and
-    their median, or how far a is from the end of its box. free (n,): strictly inside
-    the box, the residual on a kink; bound (n,): at its end, not at zero. unique:
+    their median, or how far a is from the end of its box. unique:
     whether beta is the only solution. offset_interval: the interval of a coefficient if
     the solutions differ only in it; beta is its midpoint unless a side is infinite.
     """
@@ -104,16 +99,26 @@ class PiecewiseLinearSolution:
     beta: Array
     dual: Array
     primal: float
-    dual_value: float
     gap: float
     violation: float
     steps: int
     polished: bool
     converged: bool
-    free: Mask
-    bound: Mask
-    unique: bool
-    offset_interval: tuple[float, float] | None
+    unique: bool = True
+    offset_interval: tuple[float, float] | None = None
+
+    @property
+    def dual_value(self) -> float:
+        return self.primal - self.gap
+
+    def scaled(self, factor: float) -> "PiecewiseLinearSolution":
+        """Return the solution for this multiple of the loss and the precision."""
+        return replace(
+            self,
+            dual=self.dual * factor,
+            primal=self.primal * factor,
+            gap=self.gap * factor,
+        )
 
 
 class Certificate(NamedTuple):
@@ -243,10 +248,11 @@ def flat_interval(
     X: Array,
     y: Array,
     loss: PiecewiseLinear,
-    mode: PiecewiseLinearSolution,
+    b: Array,
+    a: Array,
     direction: Array,
 ) -> tuple[float, float]:
-    """Return the interval of t at which mode.beta + t direction has the same objective,
+    """Return the interval of t at which b + t direction has the same objective as the solution (b, a),
     for a direction with a flat prior.
 
     A point is optimal if and only if, for some optimal dual, each dual weight is a
@@ -255,13 +261,12 @@ def flat_interval(
 
     >>> y, one = np.array([0.0, 1.0, 4.0, 9.0]), np.ones(4)
     >>> half = PiecewiseLinear(one / 2, one / 2, 0 * one)
-    >>> mode = PiecewiseLinearSolution(np.array([2.5]), np.array([-0.5, -0.5, 0.5, 0.5]), 6, 6, 0, 0, 0, True, True, one < 0, one > 0, False, None)
-    >>> flat_interval(one[:, None], y, half, mode, np.ones(1))
+    >>> flat_interval(one[:, None], y, half, np.array([2.5]), np.array([-0.5, -0.5, 0.5, 0.5]), np.ones(1))
     (-1.5, 1.5)
     """
-    r = y - X @ mode.beta
+    r = y - X @ b
     s = X @ direction
-    low, high = loss.ends(mode.dual)
+    low, high = loss.ends(a)
     moves = np.abs(s) > 1e-11 * np.abs(X).max(axis=0) @ np.abs(direction)
     # r - t s within [low, high], row by row.
     with np.errstate(invalid="ignore"):

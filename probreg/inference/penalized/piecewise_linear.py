@@ -43,9 +43,8 @@ from probreg.inference.penalized.kink_mode import (
 from probreg.likelihoods import PiecewiseLinearLikelihood
 from probreg.model.model import LocalModel, Model
 from probreg.numerics.linalg import rank_of, triangular
-from probreg.priors import GaussianPrior, Reference
+from probreg.priors import GaussianPrior
 
-_NOTHING = 1e-12  # relative to the size of the response: a smaller scale is rounding
 _TUBE = "epsilon"  # the nuisance parameter for the half-width of a tube
 _NARROW = -60.0  # log of the width of a negligible tube
 _GRID = np.linspace(np.log(1e-3), np.log(10.0), 37)
@@ -253,14 +252,7 @@ class Programme:
                 replace(solved, beta=beta),
                 self.steps + solved.steps,
             )
-        minimum = self._solved[key]
-        return replace(
-            minimum,
-            dual=minimum.dual * unit,
-            primal=minimum.primal * unit,
-            dual_value=minimum.dual_value * unit,
-            gap=minimum.gap * unit,
-        )
+        return self._solved[key].scaled(unit)
 
     def slope(self, log_aux: Array) -> Array:
         """d f / d log aux of f = max over gamma of the log posterior, at the mode by
@@ -284,36 +276,6 @@ class Programme:
                 np.abs(minimum.dual).sum() - self.w @ np.abs(score)
             )
         return slope
-
-    def most_likely_scale(self, log_aux: Array) -> Array | None:
-        """The log of the only unknown scale under flat priors by its formula; None if
-        there is none, or no residuals."""
-        model = self.model
-        if (
-            not self.flat
-            or len(log_aux) > 1
-            or _TUBE in model.unknown
-            or not isinstance(model.aux_prior(model.unknown[0]), Reference)
-        ):
-            return None
-        unit = {**model.fixed, model.unknown[0]: 1.0}
-        r = self.y - self.U @ self.mode(log_aux).beta[self.kept]
-        up, down, tube = self.likelihood.slopes(
-            **self.likelihood.at_rows(unit, model.design.precision)
-        )
-        S = float(
-            self.w
-            @ (up * np.maximum(r - tube, 0.0) + down * np.maximum(-r - tube, 0.0))
-        )
-        n = float(self.w.sum())
-        unit_slopes = self.likelihood.slopes(**unit)
-        k = 1.0 / unit_slopes.up + 1.0 / unit_slopes.down
-        e = float(unit_slopes.tube)
-        # n s k / (2 e + s k) = S / s: s = (S + (S^2 + 8 n e S / k)^(1/2)) / (2 n)
-        s = (S + float(np.sqrt(S * S + 8.0 * n * e * S / k))) / (2.0 * n)
-        if s > _NOTHING * float(np.abs(self.y).max()):
-            return np.array([np.log(s)])
-        return None
 
 
 def loss_of_rows(model: Model, values: Mapping[str, float]) -> PiecewiseLinear:
@@ -357,11 +319,6 @@ def kinked_mode(
     log_aux = np.log([spread[a] for a in model.unknown])
     if _TUBE in model.unknown:
         log_aux = _maximise_over_tube(programme, log_aux)
-    elif (
-        model.unknown
-        and (found_scale := programme.most_likely_scale(log_aux)) is not None
-    ):
-        log_aux = found_scale
     elif model.unknown:
         within = bool(model.likelihood.insensitive)
         log_aux = _maximise_over(

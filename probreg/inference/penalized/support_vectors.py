@@ -79,14 +79,7 @@ class SupportVectors(InteriorPoint):
             model, aux={**model.aux, "scale": FoundValue(c)}, prior=_times(model, tau)
         )
         # loss / c + |b|^2 / (2 tau^2) is the objective at unit scales divided by C c
-        factor = 1.0 / (self.C * c)
-        minimum = replace(
-            minimum,
-            dual=minimum.dual * factor,
-            primal=minimum.primal * factor,
-            dual_value=minimum.dual_value * factor,
-            gap=minimum.gap * factor,
-        )
+        minimum = minimum.scaled(1.0 / (self.C * c))
         if minimum.converged:
             status = Status.CONVERGED
         else:
