@@ -4,7 +4,6 @@ import difflib
 import functools
 import inspect
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from probreg.errors import Incompatible
 
@@ -45,29 +44,6 @@ def only_known[**P, R](function: Callable[P, R]) -> Callable[P, R]:
 def keywords_of(signature: inspect.Signature) -> list[str]:
     """Return the names by which arguments can be given."""
     return [name for name in signature.parameters if name not in ("cls", "self")]
-
-
-def taken_by(signature: inspect.Signature) -> str:
-    """Describe the arguments: first those by position, then those by name.
-
-    >>> taken_by(inspect.signature(sorted))
-    'iterable; by name key, reverse'
-    """
-    by_position: list[str] = []
-    by_name: list[str] = []
-    stars: dict[Any, str] = {
-        inspect.Parameter.VAR_POSITIONAL: "*",
-        inspect.Parameter.VAR_KEYWORD: "**",
-    }
-    for p in signature.parameters.values():
-        if p.name in ("cls", "self"):
-            continue
-        group = by_name if p.kind in (p.KEYWORD_ONLY, p.VAR_KEYWORD) else by_position
-        group.append(stars.get(p.kind, "") + p.name)
-    positions = ", ".join(by_position) or "no argument by place"
-    if not by_name:
-        return positions
-    return f"{positions}; by name {', '.join(by_name)}"
 
 
 def refuse_unknown(function: str, names: Iterable[str], keywords: list[str]) -> None:

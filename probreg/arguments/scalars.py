@@ -37,7 +37,6 @@ import numpy as np
 from probreg.arguments.keywords import (
     keywords_of,
     refuse_unknown,
-    taken_by,
     with_article,
 )
 from probreg.errors import DataError, Incompatible, ProbregError
@@ -480,7 +479,7 @@ def check_arguments[F: Callable[..., Any]](fn: F) -> F:
             if not free:
                 refuse_unknown(fn.__name__, named, keywords_of(signature))
             raise Incompatible(
-                f"{fn.__name__}: {error}; it takes {taken_by(signature)}"
+                f"{fn.__name__}: {error}; it takes {', '.join(keywords_of(signature))}"
             ) from None
         for name, value in bound.arguments.items():
             if name in declared:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from probreg.data.moments import Moments, refuse_too_wide
-from probreg.data.moments_origin import Origin, write_moments
+from probreg.data.moments_origin import Origin, read_numbers, write_moments
 from probreg.data.terms.grouped import GroupedTerm, joined_terms
 from probreg.data.unwritten import LazyColumns
 from probreg.errors import DataError
@@ -344,33 +344,24 @@ def arrow_moments_of(
     from scipy.sparse import coo_array
 
     q = sum(len(term.levels) * len(term.effects) for term in terms)
-    try:
-        border, totals, value = (
-            np.array(state[name], dtype=float) for name in ("border", "totals", "value")
+    entries = np.shape(state.get("row", ()))
+    shapes = dict.fromkeys(("row", "column", "value"), entries)
+    shapes |= {"border": (q, head.p + 1), "totals": (q, 2)}
+    border, totals, value, row, column = (
+        read_numbers(
+            f"the saved moments are damaged: {name}", state.get(name), shapes[name]
         )
-        row, column = (
-            np.array(state[name], dtype=np.intp) for name in ("row", "column")
+        for name in ("border", "totals", "value", "row", "column")
+    )
+    places = np.stack([row, column]).astype(np.intp)
+    if (places < 0).any() or (places >= q).any():
+        raise DataError(
+            f"the saved moments are damaged: a product is of a column beyond the {q} by group"
         )
-        if (
-            border.shape != (q, head.p + 1)
-            or totals.shape != (q, 2)
-            or not row.shape == column.shape == value.shape
-        ):
-            raise ValueError(
-                f"sums of shapes {border.shape} and {totals.shape} are not those of {q} columns by group"
-            )
-        if len(row) and not (
-            min(row.min(), column.min()) >= 0 and max(row.max(), column.max()) < q
-        ):
-            raise ValueError(f"a product is of a column beyond the {q} by group")
-        if not all(np.isfinite(array).all() for array in (border, totals, value)):
-            raise ValueError("not all of its numbers are finite")
-    except (KeyError, TypeError, ValueError) as error:
-        raise DataError(f"the saved moments are damaged: {error}") from None
     return ArrowMoments(
         head,
         terms,
-        coo_array((value, (row, column)), shape=(q, q)).tocsr(),
+        coo_array((value, tuple(places)), shape=(q, q)).tocsr(),
         border,
         totals,
     )

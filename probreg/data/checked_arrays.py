@@ -1,13 +1,13 @@
 """Check arrays from users: names, columns, response, offset, weights and trials. Errors name the row and the value."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from probreg.arguments.arrays import as_array, floats
 from probreg.data.weights import WeightKind, check_values
-from probreg.errors import DataError
+from probreg.errors import DataError, such_rows
 from probreg.numerics.linalg import map_blocks, row_blocks
 
 Array = np.ndarray
@@ -105,11 +105,6 @@ def own_name(y: Any) -> str:
     return "y"
 
 
-def of_trials(response: str) -> str:
-    """Describe `p(s, t)` as "s of t"."""
-    return response.removeprefix("p(").removesuffix(")").replace(", ", " of ", 1)
-
-
 def as_matrix(X: Array, names: Sequence[str], *, ones: bool = False) -> Array:
     """Return finite floats (n, len(names)), after a column of ones if `ones`: copied and checked in one pass."""
     if X.dtype.kind not in "fiub":
@@ -203,20 +198,21 @@ def with_trials(successes: Any, trials: Any, n: int) -> Array:
         raise DataError(
             f"successes and trials have one value per row: expected ({n},), got {s.shape} and {t.shape}"
         )
-    wrong = ~(
-        (s >= 0)
-        & (t < 2.0**53)
-        & (s <= t)
-        & (np.floor(s) == s)
-        & (np.floor(t) == t)
-        & np.isfinite(t)
-    )
-    bad = np.flatnonzero(wrong)
-    if len(bad):
-        raise DataError(
-            f"row {bad[0]} has {s[bad[0]]:g} successes in {t[bad[0]]:g} trials; they are whole numbers with 0 <= successes <= trials"
-        )
+    check_trials(s, t, lambda i: f"row {i}")
     return np.stack([s, t], 1)
+
+
+def check_trials(successes: Array, trials: Array, row: Callable[[int], str]) -> None:
+    """Raise DataError for the first row without whole numbers 0 <= successes <= trials; `row` names it."""
+    whole = (np.floor(successes) == successes) & (np.floor(trials) == trials)
+    in_range = (successes >= 0) & (successes <= trials) & (trials < 2.0**53)
+    bad = np.flatnonzero(~(whole & in_range))
+    if len(bad):
+        i = int(bad[0])
+        raise DataError(
+            f"{row(i)} has {successes[i]:g} successes in {trials[i]:g} trials ({such_rows(len(bad))}); they are whole numbers "
+            "with 0 <= successes <= trials"
+        )
 
 
 def as_trials(trials: Any, n: int) -> Array | None:

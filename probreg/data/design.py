@@ -19,7 +19,6 @@ from probreg.data.checked_arrays import (
     as_offset,
     as_trials,
     check_intercept,
-    of_trials,
     weights_without_empty_trials,
 )
 from probreg.data.frame import Frame
@@ -192,7 +191,7 @@ class Design:
         if self.n:
             rows = f"{self.n} rows"
         else:
-            rows = self.rows_absent.removeprefix("this model ")
+            rows = self._rows_place
         shown = self.shown_columns
         if len(shown) > _SHOWN:
             suffix = f" and {len(shown) - _SHOWN} more in .columns"
@@ -309,20 +308,21 @@ class Design:
     @property
     def rows_absent(self) -> str:
         """The reason that no rows are in memory."""
+        return f"this model {self._rows_place}"
+
+    @property
+    def _rows_place(self) -> str:
         if self.source is not None:
-            return f"this model reads its rows by the block ({self.source.name})"
+            return f"reads its rows by the block ({self.source.name})"
         if self.of_moments:
-            return "this model is of moments and holds no rows"
+            return "is of moments and holds no rows"
         held = [
             term.short
             for term in self.recipe.processes.values()
             if term.basis.holds_rows
         ]
-        if held:
-            but = f" but those of the basis of {' and '.join(held)}"
-        else:
-            but = ""
-        return f"this model holds no rows{but}, since it was saved without its rows"
+        but = f" but those of the basis of {' and '.join(held)}" if held else ""
+        return f"holds no rows{but}, since it was saved without its rows"
 
     @property
     def rows_needed(self) -> str:
@@ -698,14 +698,9 @@ class Design:
     def frame(self) -> Frame:
         """The coordinates of Newton steps, curvature and covariances: `basis` with the `mix` of ill-conditioned columns."""
         sample = self._sample_rows
-        names = {c for term in self.recipe.terms for c in term.columns}
-        if not names:
-            plain = None
-        else:
-            plain = np.flatnonzero([c not in names for c in self.columns])
-        if len(sample):
-            return self.basis.with_mix(sample, plain)
-        return self.basis
+        of_terms = self.of_terms
+        plain = np.flatnonzero(~of_terms) if of_terms.any() else None
+        return self.basis.with_mix(sample, plain) if len(sample) else self.basis
 
     @cached_property
     def basis(self) -> Frame:
@@ -824,9 +819,7 @@ def from_reading(reading: Any) -> tuple[Design, Array, tuple[Any, ...] | None]:
         columns=recipe.columns,
         free=np.array([c == INTERCEPT for c in recipe.columns], dtype=bool),
         recipe=recipe,
-        response=of_trials(recipe.response)
-        if reading.counted == "p"
-        else recipe.response,
+        response=recipe.layout.title,
         offset=as_offset(reading.offset, len(reading.X)),
         labels=reading.rows,
         notes=(

@@ -1,7 +1,6 @@
 """The columns of a Gaussian process of all columns of an array, without a formula."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self
@@ -193,10 +192,8 @@ def design_of_kernel(
             name = basis or chosen_basis(x, is_known, basis_settings)
             made = made_basis(start, x, name, **basis_settings)
         term = ProcessTerm(key, key, made, is_known, names)
-        if len(x) != len(inputs):
-            phi = _columns_where_known(term, inputs, w)
-        elif phi is None:
-            phi = term.columns_at(x)
+        if phi is None or len(x) != len(inputs):
+            phi = term.columns_at(inputs)
     recipe = KernelColumns(term, names, intercept)
     return replace(
         plain,
@@ -204,7 +201,7 @@ def design_of_kernel(
         columns=recipe.columns,
         free=np.array([c == INTERCEPT for c in recipe.columns]),
         recipe=recipe,
-        inputs={key: np.where(np.isfinite(phi).all(1)[:, None], inputs, x[:1])},
+        inputs={key: inputs},
         notes=term.notes,
     )
 
@@ -222,20 +219,6 @@ def _starting_kernel(
     if is_named and _has_length(read):
         return at_starting_length(read, x)
     return read.resolved(with_spread(x, counts), names)
-
-
-def _columns_where_known(term: ProcessTerm, x: Array, w: Array | None) -> Array:
-    """Return the columns at rows (n, d) with weights w; nan at a row of weight 0 outside the range of the basis."""
-    columns = np.full((len(x), term.basis.size), np.nan)
-    if w is None:
-        counted = np.ones(len(x), dtype=bool)
-    else:
-        counted = w > 0
-    columns[counted] = term.columns_at(x[counted])
-    for i in np.flatnonzero(~counted):
-        with suppress(DataError):
-            columns[i] = term.columns_at(x[i : i + 1])[0]
-    return columns
 
 
 def _has_length(kernel: CovarianceFunction) -> bool:

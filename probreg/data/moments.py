@@ -4,7 +4,7 @@ If the first column is all ones, sums of squares are about the means: the factor
 equal to the factor of the columns, except for its first row.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -162,25 +162,6 @@ class Moments:
         plain = cls.of(X, y, weights=weights, columns=columns)
         log_precision = float(copies @ np.log(precision))
         return replace(plain, factor=moments.factor, log_precision=log_precision)
-
-    @classmethod
-    def from_blocks(
-        cls, blocks: Iterable[tuple[ArrayLike, ...]], *, columns: Sequence[str]
-    ) -> Self:
-        """Compute the moments of blocks of rows (X, y) or (X, y, weights) without keeping the blocks.
-
-        >>> Moments.from_blocks([([[1.0]], [1.0]), ([[1.0]], [3.0])], columns=["const"]).y_mean
-        2.0
-        """
-        total: Self | None = None
-        for X, y, *options in blocks:
-            part = cls.of(
-                X, y, weights=options[0] if options else None, columns=columns
-            )
-            total = part if total is None else total + part
-        if total is None:
-            raise DataError("no block of rows was given; give at least one (X, y).")
-        return total
 
     def times(self, unit: float) -> Self:
         """The moments with every weight multiplied by `unit`."""

@@ -161,7 +161,7 @@ def checked_arrays(path: Any, content: Mapping[str, Any]) -> dict[str, Array]:
     p = len(columns)  # type: ignore[arg-type]
     sizes = {"": (), "p": (p,), "q q": (p + 1, p + 1), "2": (2,)}
     arrays = {
-        name: _read_numbers(f"{path}: {name}", content.get(name), sizes[shape])
+        name: read_numbers(f"{path}: {name}", content.get(name), sizes[shape])
         for name, shape in MOMENT_SHAPES.items()
     }
     upper = (np.tril(arrays[k], -1) == 0 for k in ("factor", "factor_low"))
@@ -178,7 +178,8 @@ def checked_arrays(path: Any, content: Mapping[str, Any]) -> dict[str, Array]:
     return arrays | {"columns": np.array(columns, dtype=str)}
 
 
-def _read_numbers(name: str, value: Any, shape: tuple[int, ...] | None) -> Array:
+def read_numbers(name: str, value: Any, shape: tuple[int, ...] | None) -> Array:
+    """Return finite numbers of this shape, of any shape for None. DataError for other content."""
     try:
         numbers = np.array(value, dtype=float)
     except (ValueError, TypeError):
@@ -217,4 +218,4 @@ def _encode_array(value: Any) -> Any:
 def _restore_array(table: dict[str, Any]) -> Any:
     if set(table) != {_ARRAY}:
         return table
-    return _read_numbers("basis of the moments", table[_ARRAY], None)
+    return read_numbers("basis of the moments", table[_ARRAY], None)

@@ -227,23 +227,3 @@ def check_counts(counts: np.ndarray, *, term: str, table: DataTable) -> None:
             f"the response {term!r} holds {counts[row, column]:g} in row {table.rows[row]} "
             f"({such_rows(len(np.unique(bad[:, 0])))}); counts are whole numbers and not negative"
         )
-
-
-def check_trials(counts: np.ndarray, *, term: str, table: DataTable) -> None:
-    """Check trials: whole numbers with 0 <= successes <= trials in every row (n, 2)."""
-    successes, trials = counts.T
-    wrong = (
-        (successes % 1 != 0)
-        | (trials % 1 != 0)
-        | (successes < 0)
-        | (successes > trials)
-    )
-    bad = np.flatnonzero(wrong)
-    if len(bad):
-        i = bad[0]
-        problem = (
-            f"{successes[i]:g} successes in {trials[i]:g} trials in row {table.rows[i]}"
-        )
-        raise DataError(
-            f"the response {term!r} has {problem} ({such_rows(len(bad))}); both are whole numbers, 0 <= successes <= trials"
-        )

@@ -86,13 +86,15 @@ class FormulaLayout:
     bars: tuple["Bar", ...] = ()
     offset: str | None = None  # the sum of its offset(...)
     notes: tuple[str, ...] = ()
+    # "p" for successes of trials, "counts" for counts by class, None for a response with one value per row
+    counted: Counted | None = None
 
     @property
-    def counted(self) -> Counted | None:
-        """ "p" for successes of trials, "counts" for counts by class, None for a response with one value per row."""
-        if len(self.outcome) == 1:
-            return None
-        return "p" if self.response.startswith("p(") else "counts"
+    def title(self) -> str:
+        """The response in words: "s of t" for p(s, t)."""
+        if self.counted == "p":
+            return " of ".join(e.column or e.text for e in self.outcome)
+        return self.response
 
     @property
     def trials(self) -> tuple[Expression, ...]:
@@ -214,6 +216,7 @@ def parse_formula(text: str) -> FormulaLayout:
         sum_of_terms.bars,
         joined_offsets(*sum_of_terms.offsets),
         tuple(dict.fromkeys(reader.notes)),
+        _counted_kind(response.expression),
     )
 
 
@@ -243,6 +246,12 @@ def _find_response(left: Terms, text: str) -> Factor:
             "such as y, log(y), {y1 - y2}, p(successes, trials) or counts(a, b, c)"
         )
     return factors[0]
+
+
+def _counted_kind(expression: Expression) -> Counted | None:
+    if expression.function == "p":
+        return "p"
+    return "counts" if expression.function == "counts" else None
 
 
 def _parse_response_parts(expression: Expression) -> tuple[Expression, ...]:

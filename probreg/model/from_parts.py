@@ -60,7 +60,7 @@ def from_tables(
         choices,
         likelihood,
         declared=chosen.declared_levels,
-        response=chosen.response,
+        response=chosen.parts.title,
     )
     notes = (*notes, *design.notes, *likelihood_notes)
     return replace(design, notes=notes), bound

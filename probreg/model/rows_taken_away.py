@@ -77,11 +77,11 @@ def model_without(model: Model, removed: Model) -> Model:
                     else remaining[remaining > 0],
                 ),
             )
-    mine, theirs = _moments_of_both(model, removed)
+    mine: Any = model.moments
     design = replace(
         before, X=before.X[:0], y=np.zeros(0), offset=None if before.offset is None else before.offset[:0], weights=None,
         precision=None, labels=None, inputs={}, read={}, unused=None, source=None, kept_by_trials=None, of_moments=True,
-        kept=mine - theirs,
+        kept=mine - removed.moments,
     )  # fmt: skip
     try:
         return replace(model, design=design)
@@ -99,8 +99,8 @@ def model_with(model: Model, added: Model) -> Model:
         raise DataError(
             "rows are added by a model of the same columns and the same likelihood"
         )
-    mine, theirs = _moments_of_both(model, added)
-    design = design_of_moments(mine + theirs)
+    mine: Any = model.moments
+    design = design_of_moments(mine + added.moments)
     prior = model.prior
     if isinstance(prior, Mapping):  # by columns, of which terms may have more
         old = model.design.recipe.grouped
@@ -111,11 +111,6 @@ def model_with(model: Model, added: Model) -> Model:
             for key, p in prior.items()
         }
     return replace(model, design=design, prior=prior)
-
-
-def _moments_of_both(model: Model, removed: Model) -> tuple[Any, Any]:
-    """Return the moments of both models."""
-    return model.moments, removed.moments
 
 
 def require_gaussian_noise(model: Model) -> None:

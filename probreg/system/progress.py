@@ -15,7 +15,6 @@ import os
 import sys
 import threading
 import time
-from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -27,7 +26,6 @@ from probreg.system.terminal import visible
 
 _QUIET = 1.0  # seconds before a bar appears
 _EVERY = 0.1  # seconds between two drawings
-_LOGGED = 5.0  # seconds between two lines without a terminal
 _DEEP = 3  # largest number of bars at a time
 
 
@@ -171,9 +169,9 @@ def _display_for(show: bool | None) -> "_Display | None":
     wait = _QUIET if show is None else 0.0
     if _in_notebook():
         return _Display(_Notebook, wait)
-    if sys.stderr is not None and sys.stderr.isatty():
+    if show or (sys.stderr is not None and sys.stderr.isatty()):
         return _Display(_Terminal, wait)
-    return None if show is None else _Display(_Lines, wait)
+    return None
 
 
 def _in_notebook() -> bool:
@@ -183,35 +181,25 @@ def _in_notebook() -> bool:
     return getattr(shell, "kernel", None) is not None
 
 
-class _Drawing(ABC):
-    """A place to draw bars; it is created, used and closed in one thread."""
-
-    @abstractmethod
-    def draw(self, tasks: list[Task]) -> None:
-        """Draw the bars of these tasks, replacing the previous ones."""
-
-    @abstractmethod
-    def end(self, tasks: list[Task]) -> None:
-        """Remove the bars."""
-
-
-class _Terminal(_Drawing):
-    """Bars by rich, removed at the end; other output to stderr appears above them."""
+class _Terminal:
+    """Bars by rich, removed at the end; other output to stderr appears above them. A file or a pipe has the last bars only."""
 
     def __init__(self) -> None:
         from rich.console import Console
         from rich.live import Live
 
+        console = Console(stderr=True)
         self.live = Live(
-            console=Console(stderr=True),
+            console=console,
             auto_refresh=False,
-            transient=True,
+            transient=console.is_terminal,
             redirect_stdout=False,
             redirect_stderr=True,
         )
         self.live.start()
 
     def draw(self, tasks: list[Task]) -> None:
+        """Draw the bars of these tasks, replacing the previous ones."""
         from rich.progress_bar import ProgressBar
         from rich.table import Table
         from rich.text import Text
@@ -226,11 +214,12 @@ class _Terminal(_Drawing):
             )
         self.live.update(grid, refresh=True)
 
-    def end(self, tasks: list[Task]) -> None:
+    def end(self) -> None:
+        """Remove the bars."""
         self.live.stop()
 
 
-class _Notebook(_Drawing):
+class _Notebook:
     """Bars of HTML in the output of the cell, without widgets."""
 
     def __init__(self) -> None:
@@ -242,7 +231,7 @@ class _Notebook(_Drawing):
     def draw(self, tasks: list[Task]) -> None:
         self.handle.update(self.HTML("".join(map(_html_row, tasks))))
 
-    def end(self, tasks: list[Task]) -> None:
+    def end(self) -> None:
         self.handle.update(self.HTML(""))
 
 
@@ -254,32 +243,10 @@ def _html_row(t: Task) -> str:
     return f"<div>{html.escape(visible(t.name))} <progress{much}></progress> {html.escape(t.words)}</div>"
 
 
-class _Lines(_Drawing):
-    """A line every few seconds, and one at the end, for a file or a pipe."""
-
-    def __init__(self) -> None:
-        self.last = time.monotonic()
-
-    def draw(self, tasks: list[Task]) -> None:
-        now = time.monotonic()
-        if tasks and now - self.last >= _LOGGED:
-            self.last = now
-            self._write(tasks)
-
-    def end(self, tasks: list[Task]) -> None:
-        self._write(tasks)
-
-    def _write(self, tasks: list[Task]) -> None:
-        sys.stderr.write(
-            "; ".join(f"{visible(t.name)}: {t.words}" for t in tasks) + "\n"
-        )
-        sys.stderr.flush()
-
-
 class _Display:
     """The open tasks, outermost first, and the thread that draws them after `wait` seconds."""
 
-    def __init__(self, drawing: type[_Drawing], wait: float) -> None:
+    def __init__(self, drawing: type[_Terminal | _Notebook], wait: float) -> None:
         self.drawing, self.wait = drawing, wait
         self.tasks: list[Task] = []
         self.first: Task | None = None
@@ -309,11 +276,12 @@ class _Display:
         with suppress(OSError, ValueError):  # the terminal or stderr was closed
             drawing = self.drawing()
             try:
-                while not self.ended.is_set():
+                drawing.draw(self._lasting_tasks())
+                while not self.ended.wait(_EVERY):
                     drawing.draw(self._lasting_tasks())
-                    self.ended.wait(_EVERY)
             finally:
-                drawing.end([t for t in [self.first] if t is not None])
+                drawing.draw([t for t in [self.first] if t is not None])
+                drawing.end()
 
     def _lasting_tasks(self) -> list[Task]:
         """Return the tasks that have run for a second; shorter ones would only flicker."""

@@ -366,9 +366,9 @@ def test_offsets(offset, message):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"s": [6, 0, 0, 0, 0, 0]}, "6 successes in 5 trials in row 0"),
-        ({"s": [0, 0.5, 0, 0, 0, 0]}, "0.5 successes in 5 trials in row 1"),
-        ({"s": [0, 0, -1, 0, 0, 0]}, "-1 successes in 5 trials in row 2"),
+        ({"s": [6, 0, 0, 0, 0, 0]}, "row 0 has 6 successes in 5 trials"),
+        ({"s": [0, 0.5, 0, 0, 0, 0]}, "row 1 has 0.5 successes in 5 trials"),
+        ({"s": [0, 0, -1, 0, 0, 0]}, "row 2 has -1 successes in 5 trials"),
     ],
 )
 def test_trials(change, message):
@@ -436,13 +436,13 @@ def test_a_recipe_whose_state_was_changed():
         return other
 
     cases = [
-        (lambda s: s.pop("state"), "'state' is missing"),
+        (lambda s: s.pop("state"), "a saved state holds"),
         (lambda s: s.update(state=[]), "holds 'transforms' and 'levels'"),
         (
             lambda s: s.update(formula=3),
-            "its formula, its offset and its column of weights as text",
+            "not a saved recipe",
         ),
-        (lambda s: s.update(columns="abc"), "in a list of texts"),
+        (lambda s: s.update(columns="abc"), "not a saved recipe"),
         (
             lambda s: s["state"]["transforms"].clear(),
             r"no saved state for 'poly\(x, 2\)'",
@@ -480,11 +480,11 @@ def test_a_recipe_whose_state_was_changed():
         ),
         (
             lambda s: s["state"]["levels"].update(g=[open]),
-            "levels of 'g' are not a list",
+            "lists of texts and numbers",
         ),
         (
             lambda s: s["state"]["levels"].update(g="abc"),
-            "levels of 'g' are not a list",
+            "lists of texts and numbers",
         ),
         (lambda s: s["columns"].reverse(), "does not make its own columns"),
     ]

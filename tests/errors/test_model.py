@@ -223,12 +223,12 @@ TRIALS = [
     (
         {"trials": np.full(N, 2)},
         pr.DataError,
-        "row 3 has 3 successes in 2 trials; .* 0 <= successes <= trials",
+        "row 3 has 3 successes in 2 trials .*; .* 0 <= successes <= trials",
     ),
     (
         {"trials": np.full(N, 4.5)},
         pr.DataError,
-        "row 0 has 0 successes in 4.5 trials; they are whole numbers",
+        "row 0 has 0 successes in 4.5 trials .*; they are whole numbers",
     ),
     (
         {"trials": np.full(3, 9)},

@@ -169,11 +169,11 @@ def test_warnings_have_one_door():
     [
         (
             lambda: pr.predictions(FIT, TABLE),
-            "predictions: too many positional arguments; it takes fit; by name .*",
+            "predictions: too many positional arguments; it takes fit, .*",
         ),
         (
             lambda: pr.svr(X, Y),
-            "svr: missing a required .*'C'; it takes x, data; by name C, epsilon, .*options",
+            "svr: missing a required .*'C'; it takes x, data, C, epsilon, .*options",
         ),
     ],
 )

@@ -18,7 +18,6 @@ from probreg.data.blocks.partition import tables_of
 from probreg.data.blocks.parts import Here, Parts
 from probreg.data.blocks.stream import ahead
 from probreg.data.blocks.survey import Orders
-from probreg.data.checked_arrays import of_trials
 from probreg.data.formula.bars import (
     different_in_every_row,
     in_order,
@@ -33,7 +32,6 @@ from probreg.data.formula.columns import (
 )
 from probreg.data.formula.evaluate import (
     is_truth,
-    learn_streamed,
     read_coding,
     refuse_unstreamed,
 )
@@ -42,7 +40,6 @@ from probreg.data.formula.layout import (
     Level,
     Memory,
     factor_levels,
-    lay_out,
     level_column,
     plain_level,
     refuse_malformed_numbers,
@@ -50,9 +47,8 @@ from probreg.data.formula.layout import (
 )
 from probreg.data.formula.recipe import (
     Recipe,
-    read_bars,
+    lay_out_with_bars,
     require_response,
-    with_columns_of,
     write_state,
 )
 from probreg.data.rows import Missing, require, row_weights
@@ -78,13 +74,6 @@ class Plan:
     offset: str | None
     weights: str | None
     kind: WeightKind = "frequency"
-
-    @property
-    def response(self) -> str:
-        """The name of the response."""
-        if self.parts.counted == "p":
-            return of_trials(self.parts.response)
-        return self.parts.response
 
     @cached_property
     def factors(self) -> dict[str, Expression]:
@@ -393,13 +382,10 @@ def _recipe(plan: Plan, table: DataTable, memory: Memory) -> Recipe:
                 table=table,
             ),
         )
-    for expression in parts.every_factor.values():
-        learn_streamed(expression, table, memory.transforms)
     with np.errstate(all="ignore"):
-        _, columns = lay_out(parts, table, memory, training=True)
-    columns = with_columns_of(
-        read_bars(parts, table, memory, training=True)[1], columns, parts
-    )
+        columns = lay_out_with_bars(
+            parts, replace(table, streamed=True), memory, training=True, lazy=True
+        )[1]
     state = write_state(memory)
     return Recipe(
         parts.text,

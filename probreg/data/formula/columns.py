@@ -42,6 +42,7 @@ class DataTable:
     columns: Mapping[str, Any]
     rows: np.ndarray
     counts: np.ndarray | None = None
+    streamed: bool = False  # a sample of rows that are read in blocks
 
     def take(self, keep: np.ndarray) -> "DataTable":
         """Return the rows at positions `keep` with their labels."""

@@ -63,16 +63,6 @@ def evaluate_expression(
         )
 
 
-def learn_streamed(expression: Expression, table: DataTable, state: State) -> None:
-    """Write the state of a process into `state`, learned from a sample of rows that are read in blocks."""
-    call = expression.process
-    if call is not None and expression.written() not in state:
-        with np.errstate(all="ignore"):
-            _Evaluation(expression, table, state, training=True).learn(
-                call, streamed=True
-            )
-
-
 def refuse_unstreamed(expression: Expression) -> None:
     """Raise DataError for a process with a basis that cannot be built from rows that are read in blocks."""
     call = expression.process
@@ -253,7 +243,18 @@ class _Evaluation:
         """Return the columns of a process, at its kept basis."""
         key = self.of.written(call)
         if self.training and key not in self.state:
-            self.learn(call)
+            parts = tuple(map(self.of.written, call.args))
+            process = learned_process(
+                self.inputs(call),
+                literal_arguments(call, len(call.args))[1],
+                key=key,
+                short=f"{function_of(call)}({', '.join(parts)})",
+                inputs=parts,
+                rows=self.table.rows,
+                streamed=self.table.streamed,
+                counts=self.table.counts,
+            )
+            self.state[key] = {"process": process}
         term = process_in(self.state, key)
         return Basis.number_columns(term.columns_at(self.inputs(call), self.table.rows))
 
@@ -283,22 +284,6 @@ class _Evaluation:
             )
         columns = term_of(self.state[key], key).columns_at(x, column, self.table.rows)
         return Basis(tuple(columns), np.column_stack(list(columns.values())))
-
-    def learn(self, call: ast.Call, *, streamed: bool = False) -> None:
-        """Write the process of a call into the state."""
-        key = self.of.written(call)
-        parts = tuple(map(self.of.written, call.args))
-        process = learned_process(
-            self.inputs(call),
-            literal_arguments(call, len(call.args))[1],
-            key=key,
-            short=f"{function_of(call)}({', '.join(parts)})",
-            inputs=parts,
-            rows=self.table.rows,
-            streamed=streamed,
-            counts=self.table.counts,
-        )
-        self.state[key] = {"process": process}
 
     def inputs(self, call: ast.Call) -> np.ndarray:
         """Return the inputs of a smooth function or a process (n, d): one column for each of its arguments."""

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from probreg.arguments.arrays import reads_as_number
-from probreg.data.checked_arrays import INTERCEPT
+from probreg.data.checked_arrays import INTERCEPT, check_trials
 from probreg.data.formula.coded import coded_factors, level_columns
 from probreg.data.formula.columns import EXACT, DataTable, kind_of
 from probreg.data.formula.contrasts import (
@@ -29,7 +29,7 @@ from probreg.data.formula.contrasts import (
 from probreg.data.formula.evaluate import evaluate_expression, is_truth, read_coding
 from probreg.data.formula.transforms import Basis, State
 from probreg.data.grouped_columns import GroupColumns
-from probreg.data.rows import check_counts, check_trials, labels, refuse_not_finite
+from probreg.data.rows import check_counts, labels, refuse_not_finite
 from probreg.data.unwritten import LazyColumns
 from probreg.errors import DataError, require_unicode
 from probreg.formula.expression import Expression
@@ -258,8 +258,13 @@ def counts_at(
     counts = np.stack(
         [numeric(part, table, learned, training=training) for part in parts.outcome], 1
     )
-    check = check_trials if parts.counted == "p" else check_counts
-    check(counts, term=parts.response, table=table)
+    if parts.counted == "p":
+        successes, trials = counts.T
+        check_trials(
+            successes, trials, lambda i: f"{parts.response}: row {table.rows[i]}"
+        )
+    else:
+        check_counts(counts, term=parts.response, table=table)
     return counts
 
 

@@ -6,7 +6,7 @@ by hand, so a file can contain wrong numbers but never code.
 
 import copy
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self
@@ -301,29 +301,23 @@ class Recipe(ColumnRecipe):
     @classmethod
     def from_json(cls, saved: Mapping[str, Any]) -> Self:
         """Return the recipe that `to_json` wrote; its texts are checked against the whitelist again, and nothing is executed."""
-        try:
-            formula, offset, columns, state = (
-                saved[key] for key in ("formula", "offset", "columns", "state")
-            )
-        except (KeyError, TypeError) as error:
-            raise DataError(f"this is not a saved recipe: {error} is missing") from None
-        weights = saved.get("weights")
+        formula, offset, columns, weights = (
+            saved.get(key) for key in ("formula", "offset", "columns", "weights")
+        )
         if (
             not isinstance(formula, str)
             or not isinstance(offset, str | None)
             or not isinstance(weights, str | None)
+            or not isinstance(columns, list | tuple)
+            or not all(isinstance(name, str) for name in columns)
         ):
             raise DataError(
-                "a saved recipe holds its formula, its offset and its column of weights as text"
+                "this is not a saved recipe: expected a formula, an offset, weights and columns as text"
             )
-        if not isinstance(columns, list | tuple) or not all(
-            isinstance(name, str) for name in columns
-        ):
-            raise DataError("a saved recipe names its columns in a list of texts")
         parts = parse_formula(formula)
         if offset is not None:
             parse_expression(offset)
-        held = write_state(read_state(state))
+        held = write_state(read_state(saved.get("state")))
         return cls(
             formula,
             parts.response,
@@ -353,31 +347,16 @@ def lay_out_with_bars(
     Columns of bars are unwritten if `lazy`, and factors of many levels stay codes if `codes`.
     """
     X, columns = lay_out(parts, table, memory, training=training, codes=codes)
-    inputs, terms = read_bars(parts, table, memory, training=training)
-    columns = with_columns_of(terms, columns, parts)
-    if terms:
-        X = beside_groups(X, [(term, inputs[term.key]) for term in terms], lazy=lazy)
-    return X, columns, inputs
-
-
-def read_bars(
-    parts: FormulaLayout, table: DataTable, memory: Memory, *, training: bool
-) -> tuple[dict[str, np.ndarray], list[GroupedTerm]]:
-    """Return the inputs of each bar, and the terms that the training rows define."""
+    if not parts.bars:
+        return X, columns, {}
     inputs = {
         bar.key: read_bar(bar, table, memory, training=training) for bar in parts.bars
     }
-    return inputs, [term_of_bar(bar, memory) for bar in parts.bars]
-
-
-def with_columns_of(
-    terms: Sequence[GroupedTerm], columns: tuple[str, ...], parts: FormulaLayout
-) -> tuple[str, ...]:
-    """Return the columns of a formula followed by the columns of its bars. DataError for repeated names."""
-    names = (*columns, *(c for term in terms for c in term.columns))
-    if terms:
-        refuse_repeated(names, parts)
-    return names
+    terms = [term_of_bar(bar, memory) for bar in parts.bars]
+    columns = (*columns, *(c for term in terms for c in term.columns))
+    refuse_repeated(columns, parts)
+    X = beside_groups(X, [(term, inputs[term.key]) for term in terms], lazy=lazy)
+    return X, columns, inputs
 
 
 def inputs_of_functions(
@@ -439,25 +418,19 @@ def write_state(memory: Memory) -> dict[str, Any]:
 
 def read_state(state: Any) -> Memory:
     """Return the memory that `write_state` wrote, as new objects; DataError for anything except plain, finite data."""
-    if not isinstance(state, Mapping) or set(state) != {"transforms", "levels"}:
-        raise DataError(
-            "a saved state holds 'transforms' and 'levels', and nothing else"
-        )
-    transforms = state["transforms"]
-    levels = state["levels"]
-    if not isinstance(transforms, Mapping) or not all(
-        isinstance(entry, Mapping) for entry in transforms.values()
+    parts = state if isinstance(state, Mapping) else {}
+    transforms, levels = parts.get("transforms"), parts.get("levels")
+    if (
+        set(parts) != {"transforms", "levels"}
+        or not isinstance(transforms, Mapping)
+        or not isinstance(levels, Mapping)
+        or not all(isinstance(entry, Mapping) for entry in transforms.values())
+        or not all(isinstance(listed, list | tuple) for listed in levels.values())
+        or not all(isinstance(v, Level) for listed in levels.values() for v in listed)
     ):
-        raise DataError("the saved state of the transforms is not a table of tables")
-    if not isinstance(levels, Mapping):
-        raise DataError("the saved levels are not a table of lists")
-    for text, listed in levels.items():
-        if not isinstance(listed, list | tuple) or not all(
-            isinstance(level, Level) for level in listed
-        ):
-            raise DataError(
-                f"the saved levels of {text!r} are not a list of texts and numbers"
-            )
+        raise DataError(
+            "a saved state holds 'transforms' and 'levels', a table of tables and a table of lists of texts and numbers"
+        )
     return Memory(
         {key: _read_transform(key, entry) for key, entry in transforms.items()},
         {key: list(listed) for key, listed in levels.items()},

@@ -107,13 +107,11 @@ class ProcessTerm:
     def columns_at(self, x: Array, rows: Any = None) -> Array:
         """Return phi (n, q) at inputs x (n, d) of rows labelled `rows`. DataError names the first invalid row."""
         with prefix_errors(self.key):
-            self._require_in_range(x, range(len(x)) if rows is None else rows)
+            beyond = self.basis.first_beyond(x)
+            if beyond is not None:
+                rows = range(len(x)) if rows is None else rows
+                raise beyond_range(beyond, self.inputs, rows)
             return self.basis.columns_at(x)
-
-    def _require_in_range(self, x: Array, rows: Any) -> None:
-        beyond = self.basis.first_beyond(x)
-        if beyond is not None:
-            raise beyond_range(beyond, np.array(self.basis.ends), self.inputs, rows)
 
     def with_basis(self, basis: KernelBasis, *, length_found: bool = False) -> Self:
         """Return the term with another basis of as many inputs; `length_found` means that a search found its length."""
@@ -138,34 +136,25 @@ class ProcessTerm:
 
 def process_of(state: Mapping[str, Any], key: str) -> ProcessTerm:
     """Return the term that `to_state` wrote; DataError for a damaged state."""
-    short = state.get("short")
-    inputs = state.get("inputs")
-    length_known = state.get("length_known")
-    if not isinstance(inputs, list | tuple) or not all(
-        isinstance(name, str) for name in inputs
+    damage = f"the saved state of {key!r} is damaged"
+    short, inputs, length_known = (
+        state.get(name) for name in ("short", "inputs", "length_known")
+    )
+    if (
+        not isinstance(inputs, list | tuple)
+        or not all(isinstance(name, str) for name in inputs)
+        or not isinstance(short, str)
+        or not isinstance(length_known, bool)
     ):
-        raise DataError(
-            f"the saved state of {key!r} is damaged: its inputs are not a list of texts"
-        )
-    if not isinstance(short, str) or not isinstance(length_known, bool):
-        raise DataError(
-            f"the saved state of {key!r} is damaged: it lacks its name, or whether its length is known"
-        )
+        raise DataError(f"{damage}: expected its name, inputs and length_known")
     try:
         term_basis = basis_from_spec(state["basis"])
     except (ProbregError, KeyError, TypeError, ValueError, AttributeError) as error:
-        raise DataError(f"the saved state of {key!r} is damaged: {error}") from None
-    if not all(
-        np.isfinite(v).all()
-        for v in term_basis.spec().values()
-        if isinstance(v, np.ndarray)
-    ):
+        raise DataError(f"{damage}: {error}") from None
+    arrays = [v for v in term_basis.spec().values() if isinstance(v, np.ndarray)]
+    if term_basis.width != len(inputs) or not all(np.isfinite(v).all() for v in arrays):
         raise DataError(
-            f"the saved state of {key!r} is damaged: its basis holds numbers that are not finite"
-        )
-    if term_basis.width != len(inputs):
-        raise DataError(
-            f"the saved state of {key!r} is damaged: its basis takes another number of columns"
+            f"{damage}: expected a basis of finite numbers of {len(inputs)} inputs"
         )
     return ProcessTerm(key, short, term_basis, length_known, tuple(inputs))
 
@@ -354,23 +343,14 @@ def _refuse_settings(
             excess = Beyond(
                 int(i), int(j), float(x[i, j]), float(low[j]), float(high[j])
             )
-            raise beyond_range(excess, np.stack([low, high], 1), inputs, rows)
+            raise beyond_range(excess, inputs, rows)
 
 
-def beyond_range(
-    beyond: Beyond, ends: Array, inputs: Sequence[str], rows: Any
-) -> DataError:
-    """Return the error for a value outside the range (d, 2) of a basis, with a sufficient range."""
-    ends = ends.copy()
-    ends[beyond.column] = min(beyond.low, beyond.value), max(beyond.high, beyond.value)
-    ends_shown = [f"({_outward(low, -1)}, {_outward(high, 1)})" for low, high in ends]
-    if len(ends_shown) == 1:
-        wider = ends_shown[0]
-    else:
-        wider = f"[{', '.join(ends_shown)}]"
+def beyond_range(beyond: Beyond, inputs: Sequence[str], rows: Any) -> DataError:
+    """Return the error for a value outside the range of a basis."""
     return DataError(
         f"{inputs[beyond.column]} is {beyond.value:g} in row {rows[beyond.row]}, beyond the range {beyond.low:g} to "
-        f"{beyond.high:g} of its sines: fit it with range={wider}"
+        f"{beyond.high:g} of its sines: fit it with a range= that holds it"
     )
 
 
@@ -381,16 +361,3 @@ def prefix_errors(key: str) -> Iterator[None]:
         yield
     except ProbregError as error:
         raise type(error)(f"{key}: {error}") from None
-
-
-def _outward(value: float, side: int) -> str:
-    """Format an end of a range in few digits, rounded outward.
-
-    >>> _outward(4.123456789, 1), _outward(-1.0, -1)
-    ('4.12346', '-1')
-    """
-    if value == 0:
-        return "0"
-    step = 10.0 ** (np.floor(np.log10(abs(value))) - 5)  # of the sixth digit
-    short = float(f"{value:.6g}")
-    return f"{short if side * (short - value) >= 0 else short + side * step:.6g}"
