@@ -4,7 +4,7 @@ A `Fit` returns labelled arrays and tables. The estimates come from the solution
 new rows from `prediction`.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -17,7 +17,6 @@ from probreg.arguments.scalars import (
     Flag,
     Natural,
     Probability,
-    Real,
     Seed,
     Word,
     Workers,
@@ -447,11 +446,10 @@ class Fit(FitStatistics):
         *,
         covariance: CovarianceLike | None = None,
         exp: Flag = False,
-        null: Real | Mapping[str, float] = 0.0,
     ) -> DataFrame:
         """Return a table with one row per coefficient, auxiliary parameter and sampled prior scale.
 
-        Numbers are unrounded; printing adds a header and a footer. The statistic is (estimate - null) / std_error, "t" where least
+        Numbers are unrounded; printing adds a header and a footer. The statistic is estimate / std_error, "t" where least
         squares has degrees of freedom and "z" elsewhere, and p is two-sided. A mode under a prior has no test, because its error rate
         would not be controlled. The footer has R² (McFadden's for classes and counts), deviance, log-likelihood, AIC and BIC, where
         the fit has them.
@@ -467,8 +465,6 @@ class Fit(FitStatistics):
         exp : bool
             Whether to exponentiate coefficients and interval ends into odds ratios (logit link) or rate ratios (log link).
             std_error is then by the delta method, and statistic and p are unchanged; a posterior has the median.
-        null : float or mapping
-            The value of each coefficient under the null hypothesis, or a mapping by name; coefficients without a name are zero.
 
         Returns
         -------
@@ -480,15 +476,13 @@ class Fit(FitStatistics):
         Raises
         ------
         Incompatible
-            For exp=True with an identity link or a highest-density interval, and for a null of a posterior.
-        DataError
-            For a null that names an unknown coefficient.
+            For exp=True with an identity link or a highest-density interval.
 
         Examples
         --------
         >>> model = Model.from_arrays([2.0, 3.0, 4.0, 6.0], [5.0, 7.0, 9.0, 13.5], columns=["x"])
-        >>> fit(model).summary(null={"x": 2.0}).loc["x", ["estimate", "statistic", "p_value"]].round(3).tolist()
-        [2.129, 2.598, 0.122]
+        >>> fit(model).summary().loc["x", ["estimate", "statistic"]].round(3).tolist()
+        [2.129, 43.013]
         """
         from probreg.fits.summary import Asked, summary_table
 
@@ -511,7 +505,7 @@ class Fit(FitStatistics):
         return summary_table(
             self,
             self.coef.values,
-            Asked(interval, prob, error, None if normal else df, exp, null),
+            Asked(interval, prob, error, None if normal else df, exp),
         )
 
     # ---- effects of groups -------------------------------------------------------------------------------------------

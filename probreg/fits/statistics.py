@@ -2,14 +2,13 @@
 
 import contextlib
 from abc import abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from probreg.arguments.scalars import Flag, Probability, Real, Word, check_arguments
+from probreg.arguments.scalars import Flag, Probability, Word, check_arguments
 from probreg.arguments.types import CovarianceLike, DataArray, DataFrame
 from probreg.data.rows import plus_offset
 from probreg.errors import Incompatible, ProbregError
@@ -386,7 +385,6 @@ class FitStatistics(Fitted):
         *,
         covariance: CovarianceLike | None = None,
         exp: Flag = False,
-        null: Real | Mapping[str, float] = 0.0,
     ) -> DataFrame:
         """Return the table of coefficients."""
 
@@ -403,7 +401,6 @@ class FitStatistics(Fitted):
         *,
         covariance: CovarianceLike | None = None,
         exp: Flag = False,
-        null: Real | Mapping[str, float] = 0.0,
     ) -> DataFrame:
         """Return one row per coefficient with the column names of R's broom (broom.mixed for random effects), unrounded.
 
@@ -416,8 +413,6 @@ class FitStatistics(Fitted):
         covariance : str or DataArray, optional
             As in `summary`.
         exp : bool
-            As in `summary`.
-        null : float or mapping
             As in `summary`.
 
         Returns
@@ -437,7 +432,7 @@ class FitStatistics(Fitted):
         0  Intercept    0.6429   0.0843
         1          x    2.1286   0.0005
         """
-        summary = self.summary(prob, kind, covariance=covariance, exp=exp, null=null)
+        summary = self.summary(prob, kind, covariance=covariance, exp=exp)
         table = summary.iloc[: len(self.parameter_names)]
         if "p_value" not in table and self.target == "mode":
             table = table.assign(statistic=np.nan, p_value=np.nan)

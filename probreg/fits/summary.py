@@ -23,7 +23,6 @@ from probreg.fits.goodness import (
 )
 from probreg.fits.inference_data import (
     coefficient_index,
-    parameter_names,
     reported_coefficients,
 )
 from probreg.fits.smooth_functions import describe_smooths
@@ -77,14 +76,13 @@ _FORMATS: Mapping[str, Callable[[float], str]] = {
 
 
 class Asked(NamedTuple):
-    """Options of a summary: intervals, standard errors (p,) or (p, outcomes), degrees of freedom of t, ratios, nulls."""
+    """Options of a summary: intervals, standard errors (p,) or (p, outcomes), degrees of freedom of t, ratios."""
 
     interval: IntervalKind
     prob: float
     error: Array
     df: Array | float | None
     exp: bool
-    null: float | Mapping[str, float]
 
 
 class Summary(pd.DataFrame):
@@ -116,7 +114,6 @@ class Summary(pd.DataFrame):
 def summary_table(fit: FitStatistics, coef: Array, options: Asked) -> Summary:
     """Return one row per coefficient, outcome by outcome, then the nuisance parameters and sampled scales."""
     is_posterior = fit.target == "posterior"
-    null = null_values(fit, options.null)
     no_test = None
     if is_posterior:
         columns: dict[str, Array] = {"mean": coef, "sd": options.error}
@@ -124,7 +121,7 @@ def summary_table(fit: FitStatistics, coef: Array, options: Asked) -> Summary:
         no_test = why_no_test(fit, own_errors=options.interval.given is None)
         columns = {"estimate": coef, "std_error": options.error}
         if no_test is None:
-            columns |= _test_columns(fit, coef - null, options)
+            columns |= _test_columns(fit, coef, options)
     columns["lower"], columns["upper"] = options.interval.ends(options.prob)
     if options.exp:
         columns = _ratios(fit, columns, options.interval)
@@ -149,13 +146,11 @@ def summary_table(fit: FitStatistics, coef: Array, options: Asked) -> Summary:
     return table
 
 
-def _test_columns(
-    fit: FitStatistics, distance: Array, options: Asked
-) -> dict[str, Array]:
+def _test_columns(fit: FitStatistics, coef: Array, options: Asked) -> dict[str, Array]:
     """Return the Wald statistic of each coefficient, its degrees of freedom if they differ, and p."""
     with np.errstate(divide="ignore", invalid="ignore"):
         t = np.where(
-            (options.error > 0) & (not exact_fit(fit)), distance / options.error, np.nan
+            (options.error > 0) & (not exact_fit(fit)), coef / options.error, np.nan
         )
     if (
         fit.solution.effect_scales is not None
@@ -180,7 +175,6 @@ def _table_attributes(
         attrs["no_p_value"] = no_test
     elif fit.target == "mode":
         attrs["statistic"] = "z" if options.df is None else "t"
-        attrs["null"] = null_words(options.null)
         if isinstance(options.df, np.ndarray):
             attrs["df"] = "Satterthwaite"
         elif options.df is not None:
@@ -197,53 +191,6 @@ def two_sided(t: Array, df: Array | float | None) -> Array:
     [0.05]
     """
     return np.asarray(2.0 * (ndtr(-np.abs(t)) if df is None else stdtr(df, -np.abs(t))))
-
-
-def null_values(fit: FitStatistics, null: float | Mapping[str, float]) -> Array:
-    """Return the value of each coefficient under the null, in the shape of the coefficients. DataError for an unknown name."""
-    names = parameter_names(fit.model)
-    shape = (len(fit.model.design.head), max(1, len(fit.model.likelihood.outcomes)))
-    values = np.zeros(len(names))
-    if isinstance(null, Mapping):
-        for name, value in null.items():
-            places = [
-                i
-                for i, full in enumerate(names)
-                if name in (full, fit.model.design.head_columns[i // shape[1]])
-            ]
-            if not places:
-                raise DataError(
-                    f"null= names {name!r}, which is no coefficient; there are: {', '.join(names[:12])}"
-                )
-            values[places] = _check_null(name, value)
-    else:
-        values[:] = _check_null("null", null)
-    if fit.target == "posterior" and values.any():
-        raise Incompatible(
-            "null= is that of a p-value; of a posterior ask pr.hypothesis(fit, 'x > 1') for a probability"
-        )
-    return values.reshape(shape if fit.model.likelihood.outcomes else shape[:1])
-
-
-def _check_null(name: str, value: Any) -> float:
-    if not isinstance(value, int | float | np.number) or not np.isfinite(value):
-        raise DataError(
-            f"null= is a finite number, or a mapping from names to numbers; {name!r} is {value!r}"
-        )
-    return float(value)
-
-
-def null_words(null: float | Mapping[str, float]) -> str:
-    """Return a description of the null hypothesis.
-
-    >>> null_words(0.0), null_words({"x": 1.0})
-    ('coefficient = 0', 'x = 1, others = 0')
-    """
-    if isinstance(null, Mapping):
-        return ", ".join(
-            [*(f"{k} = {float(v):g}" for k, v in null.items()), "others = 0"]
-        )
-    return f"coefficient = {float(null):g}"
 
 
 def _ratios(
@@ -422,7 +369,7 @@ def _describe_intervals(fit: FitStatistics, table: pd.DataFrame) -> str:
             distribution += f" with {df}'s df"
         elif df is not None:
             distribution += f"({df:g})"
-        text += f"; {distribution} and two-sided p for {attrs['null']}"
+        text += f"; {distribution} and two-sided p for coefficient = 0"
     return text
 
 

@@ -65,12 +65,10 @@ def test_the_statistics_are_those_of_their_definitions(likelihood):
 def test_p_values_are_both_tails_of_the_statistic(likelihood):
     fit = ml(likelihood)
     working = has_working_errors(fit)
-    table = fit.summary(null=0.1, covariance="HC0" if working else None).iloc[
-        : fit.coef.size
-    ]
+    table = fit.summary(covariance="HC0" if working else None).iloc[: fit.coef.size]
     law = stats.norm if table.attrs["statistic"] == "z" else stats.t(table.attrs["df"])
     np.testing.assert_allclose(
-        table["statistic"], (table["estimate"] - 0.1) / table["std_error"], rtol=1e-12
+        table["statistic"], table["estimate"] / table["std_error"], rtol=1e-12
     )
     np.testing.assert_allclose(
         table["p_value"], 2 * law.sf(table["statistic"].abs()), rtol=1e-9
@@ -186,31 +184,6 @@ def test_ratios_of_a_posterior_have_the_median():
     assert "sd" not in table
     with pytest.raises(pr.Incompatible, match="highest-density"):
         fit.summary(kind="hdi", exp=True)
-    with pytest.raises(pr.Incompatible, match="hypothesis"):
-        fit.summary(null=1.0)
-
-
-def test_nulls_are_stated_by_number_and_by_name():
-    fit = pr.fit(pr.Model.from_formula(LINE, STACK))
-    table = fit.summary(null={"air_flow": 1.0})
-    agreed = pr.hypothesis(fit, "air_flow = 1")["t"]
-    assert table.loc["air_flow", ["statistic", "p_value"]].tolist() == pytest.approx(
-        [agreed.statistic, agreed.p]
-    )
-    assert "p for air_flow = 1, others = 0" in repr(table)
-    three = ml(pr.Categorical())
-    by_column, by_one = (
-        three.summary(null={"x1": 1.0}),
-        three.summary(null={"x1: 2": 1.0}),
-    )
-    assert (by_column["statistic"] != by_one["statistic"]).sum() == 1
-    with pytest.raises(
-        pr.DataError,
-        match="'z', which is no coefficient; there are: Intercept, air_flow",
-    ):
-        fit.summary(null={"z": 1.0})
-    with pytest.raises(pr.DataError, match="finite number"):
-        fit.summary(null="x")
 
 
 def test_least_squares_has_the_numbers_of_statsmodels():
