@@ -360,10 +360,6 @@ class ProximalLikelihood(DifferentiableLikelihood):
 
     concave = expected_curvature = True
 
-    @abstractmethod
-    def prox(self, y: Array, eta: Array, step: float, **aux: Any) -> Array:
-        """argmin over x (n, m) of -log p(y | x) + |x - eta|^2 / (2 step)."""
-
 
 class MayDiverge(Likelihood):
     """A likelihood with a maximum that may be at infinity: a linear programme detects separation."""

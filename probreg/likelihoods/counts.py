@@ -5,8 +5,6 @@ from typing import Any, Self
 
 import numpy as np
 
-from probreg.arguments.keywords import with_article
-from probreg.errors import row_error, such_rows
 from probreg.likelihoods.base import (
     Array,
     ExponentialFamily,
@@ -15,7 +13,7 @@ from probreg.likelihoods.base import (
     Recession,
 )
 from probreg.likelihoods.links import LOG
-from probreg.likelihoods.response import exact_counts, finite_response, refuse
+from probreg.likelihoods.response import finite_response, refuse, whole_counts
 
 
 class CountLikelihood(ExponentialFamily, MayDiverge):
@@ -45,13 +43,7 @@ class CountLikelihood(ExponentialFamily, MayDiverge):
 
     def encode(self, values: Array) -> Array:
         kind = type(self).__name__
-        y = finite_response(values, kind)
-        bad = np.flatnonzero((y < 0) | (y % 1 != 0))
-        if len(bad):
-            before = f"{with_article(kind)} response is a count 0, 1, 2, ...; "
-            after = f" holds {y[bad[0]]:g}"
-            raise row_error(before, bad[0], f"{after} ({such_rows(len(bad))})")
-        return exact_counts(y, kind)
+        return whole_counts(finite_response(values, kind), kind)
 
     def describe(self, response: str) -> str:
         return f"the mean count of {response} on the log scale"

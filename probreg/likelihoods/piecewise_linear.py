@@ -123,15 +123,6 @@ class PiecewiseLinearLikelihood(AdditiveNoise, ProximalLikelihood):
         edge = np.abs(np.abs(r) - tube) <= _ROUNDING * (np.abs(y) + np.abs(mean) + tube)
         return np.where(edge, np.copysign(tube, r), r)
 
-    def prox(self, y: Array, eta: Array, step: float, **aux: Any) -> Array:
-        # the residual v = y - eta is drawn towards the tube: to v - step up above it, no farther than its edge
-        slopes = self.slopes(**aux)
-        v = y - eta[..., 0]
-        above = np.maximum(v - step * slopes.up, slopes.tube)
-        below = np.minimum(v + step * slopes.down, -slopes.tube)
-        r = np.where(v > slopes.tube, above, np.where(v < -slopes.tube, below, v))
-        return (y - r)[..., None]
-
     def cdf(self, y: Array, eta: Array, **aux: Any) -> Array:
         slopes = self.slopes(**aux)
         r = y - eta[..., 0]

@@ -53,18 +53,6 @@ def finite_response(values: np.ndarray, kind: str, *, copy: bool = True) -> np.n
     return y
 
 
-def exact_counts(y: np.ndarray, kind: str) -> np.ndarray:
-    """The counts as they are. DataError for one so large that double precision skips whole numbers next to it."""
-    too_large = np.argwhere(y >= _WHOLE)
-    if len(too_large):
-        raise row_error(
-            f"{with_article(kind)} response holds counts below 2^53 = {_WHOLE:.0f}; ",
-            too_large[0, 0],
-            f" holds {y[tuple(too_large[0])]:g}: larger ones are not exact in double precision",
-        )
-    return y
-
-
 def whole_counts(values: np.ndarray, kind: str) -> np.ndarray:
     """Whole numbers that are not negative, as floats of any shape. DataError names the first row with another value."""
     y = floats(values, f"{with_article(kind)} response", ", and it holds counts")
@@ -78,7 +66,14 @@ def whole_counts(values: np.ndarray, kind: str) -> np.ndarray:
             bad[0, 0],
             f" holds {y.reshape(rows.shape)[tuple(bad[0])]:g} ({such_rows(len(np.unique(bad[:, 0])))})",
         )
-    return exact_counts(y, kind)
+    too_large = np.argwhere(y >= _WHOLE)
+    if len(too_large):
+        raise row_error(
+            f"{with_article(kind)} response holds counts below 2^53 = {_WHOLE:.0f}; ",
+            too_large[0, 0],
+            f" holds {y[tuple(too_large[0])]:g}: larger ones are not exact in double precision",
+        )
+    return y
 
 
 def check_variation(y: np.ndarray) -> None:

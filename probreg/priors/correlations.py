@@ -35,9 +35,8 @@ class PartialCorrelation(AuxPrior):
 
     Examples
     --------
-    >>> prior = PartialCorrelation(1.0)  # p(r) = 1/2
-    >>> float(np.exp(prior.log_prob_of_correlation(np.array(0.3))).round(9))
-    0.5
+    >>> float(PartialCorrelation(1.0).log_prob(np.array(1.0)).round(6))  # log(1/2)
+    -0.693147
     """
 
     shape: Positive = 1.0
@@ -53,16 +52,6 @@ class PartialCorrelation(AuxPrior):
         b = self.shape
         log_cosh = np.logaddexp(t, -t) - np.log(2.0)
         return -2.0 * b * log_cosh - (2.0 * b - 1.0) * np.log(2.0) - betaln(b, b)
-
-    def log_prob_of_correlation(self, r: Array) -> Array:
-        """log p(r), elementwise."""
-        # x = (1 + r) / 2 ~ Beta(b, b), dx = dr / 2: p(r) = (1 - r^2)^(b - 1) / (2^(2 b - 1) B(b, b))
-        b = self.shape
-        return (
-            (b - 1.0) * np.log1p(-np.square(r))
-            - (2.0 * b - 1.0) * np.log(2.0)
-            - betaln(b, b)
-        )
 
     def slopes(self, v: float) -> tuple[float, float]:
         # d/dt [-2 b log cosh t] = -2 b tanh t
@@ -100,8 +89,8 @@ class LKJ(NamedSettings):
 
     Examples
     --------
-    >>> float(np.exp(LKJ(1.0).log_prob(np.array([[1.0, 0.3], [0.3, 1.0]]))).round(9))  # uniform on (-1, 1)
-    0.5
+    >>> LKJ(2.0).partial(given=0, size=3)
+    PartialCorrelation(shape=2.5)
     """
 
     eta: Positive = 1.0
@@ -115,25 +104,6 @@ class LKJ(NamedSettings):
     def partial(self, given: int, size: int) -> PartialCorrelation:
         """The prior of a partial correlation of two of `size` effects given so many others."""
         return PartialCorrelation(self.eta + 0.5 * (size - 2 - given))
-
-    def log_prob(self, R: Array) -> Array:
-        """log p(R) of matrices (..., K, K), as a density of the entries below the diagonal."""
-        K = R.shape[-1]
-        k = np.arange(1, K)
-        # p(R) = det(R)^(eta - 1) / c, c = prod_(k = 1)^(K - 1) [2^(2 b_k - 1) B(b_k, b_k)]^(K - k), b_k = eta + (K - k - 1) / 2
-        b = self.eta + 0.5 * (K - k - 1)
-        log_c = ((K - k) * ((2.0 * b - 1.0) * np.log(2.0) + betaln(b, b))).sum()
-        return (self.eta - 1.0) * np.linalg.slogdet(R)[1] - log_c
-
-    def sample(self, rng: np.random.Generator, size: int, K: int) -> Array:
-        """Correlation matrices (size, K, K)."""
-        t = [
-            np.log(self.partial(j, K).sample(rng, size))
-            for i in range(K)
-            for j in range(i)
-        ]
-        T = root_of(np.array(t).reshape(-1, size), K)
-        return T @ np.swapaxes(T, -1, -2)
 
 
 def pairs_of(K: int) -> tuple[tuple[int, int], ...]:

@@ -29,7 +29,6 @@ from probreg.priors.correlations import (
 )
 from probreg.priors.group_normal import GroupNormal
 from probreg.priors.latent import Hyper, LatentPrior, LogScales
-from probreg.priors.mixture import ScaleMixture
 from probreg.priors.normal import Normal
 from probreg.priors.positive import AuxPrior, Reference
 
@@ -418,12 +417,6 @@ class VaryingEffects(LatentPrior):
             return Normal(tuple(self.spread(**values).tolist()))
         root = self.root_of_groups({name: float(v) for name, v in values.items()})
         return GroupNormal(tuple(map(tuple, root.tolist())), self.groups)
-
-    def prior_of_column(self, j: int) -> Prior:
-        sd = self.sds[j % len(self.effects)]
-        if isinstance(sd, AuxPrior):
-            return ScaleMixture(Normal(1.0), sd)
-        return Normal(sd)
 
     def log_prob(self, beta: Array, unit: Array | float = 1.0) -> Array:
         raise DataError(

@@ -1,17 +1,16 @@
 """The g-prior: the prior precision is 1/g times the precision from the data, so that units do not matter."""
 
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from probreg.arguments.scalars import Flag, Positive
+from probreg.arguments.scalars import Positive
 from probreg.errors import DataError
 from probreg.priors.base import PRIORS, Array, DataDependentPrior, Prior, PriorData
 from probreg.priors.mixture import ScaleMixture
 from probreg.priors.normal import Normal
-from probreg.priors.positive import AuxPrior, InverseGamma
+from probreg.priors.positive import AuxPrior
 
-_MEDIUM = float(np.sqrt(2.0) / 4.0)  # BayesFactor's rscaleCont = "medium"
 _ALONE = 1e-12  # of its own variation: a column with less left beside the others is a combination of them
 
 
@@ -27,12 +26,8 @@ class GPrior(DataDependentPrior):
     Parameters
     ----------
     g : float or AuxPrior, optional
-        A number, a prior of tau = sqrt(g / n), or None for g = n, the information of one observation.
-    jzs : bool
-        Whether it is the Jeffreys-Zellner-Siow prior g/n ~ InverseGamma(1/2, r^2 / 2): a multivariate Cauchy with scale
-        matrix r^2 n (sigma^2 / i) (X'WX)^-1.
-    r : float
-        Its scale; sqrt(2)/4 is the "medium" scale of the R package BayesFactor.
+        A number, a prior of tau = sqrt(g / n), or None for g = n, the information of one observation. InverseGamma(1/2, r^2 / 2)
+        is the Jeffreys-Zellner-Siow prior of scale r in the R package BayesFactor.
 
     References
     ----------
@@ -47,18 +42,8 @@ class GPrior(DataDependentPrior):
     """
 
     g: Positive | AuxPrior | None = None
-    _: KW_ONLY
-    jzs: Flag = False
-    r: Positive = _MEDIUM
 
     name = "g_prior"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.jzs and self.g is not None:
-            raise DataError(
-                f"a GPrior has a g or, with jzs=True, a prior of it, not both; got g={self.g!r}"
-            )
 
     def rescale_stated(self, factor: float) -> "GPrior | None":
         if self.g is None or isinstance(self.g, AuxPrior):
@@ -67,8 +52,6 @@ class GPrior(DataDependentPrior):
 
     def prepare(self, rows: PriorData) -> Prior:
         unit = unit_information_normal(rows, self.name)
-        if self.jzs:
-            return ScaleMixture(unit, InverseGamma(0.5, self.r**2 / 2.0))
         if isinstance(self.g, AuxPrior):
             return ScaleMixture(unit, self.g)
         if self.g is None:

@@ -168,13 +168,7 @@ class JointPrior:
 
     def log_prob(self, beta: Array, sigma: Array | float = 1.0) -> Array:
         """Shape (...,); `sigma` reaches the priors that are stated in its units."""
-        # log p(beta) = sum of log p(beta_b) over blocks, which are independent given sigma.
-        total = np.zeros(beta.shape[:-2])
-        for b in self.blocks:
-            total = total + b.prior.log_prob(
-                self._argument(b, beta), sigma if b.prior.sigma_units else 1.0
-            )
-        return total
+        return self.log_prob_given(beta, {}, sigma)
 
     def log_prob_given(
         self,
@@ -186,6 +180,7 @@ class JointPrior:
     ) -> Array:
         """The same (...,), where a block that is not `known` without its hyperparameters is given those at its number in `hyper`,
         (...,) each; with `proper` of proper blocks alone that are known."""
+        # log p(beta) = sum of log p(beta_b) over blocks, which are independent given sigma.
         total = np.zeros(beta.shape[:-2])
         for i, b in enumerate(self.blocks):
             inside = self._argument(b, beta)

@@ -61,10 +61,6 @@ class HierarchicalPrior(Prior):
             for name, h in self.hyper.items()
         }
 
-    def prior_of_column(self, j: int) -> Prior | None:
-        """Return the prior of the coefficient of column j alone if it is simpler than the prior of the block, else None."""
-        return None
-
     @abstractmethod
     def spread(self, **values: Any) -> Any:
         """Return the factor of the scales of `base` at these hyperparameters, numbers or symbols: one factor for all, or one of

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from probreg.arguments.scalars import Flag, Matrix, Positive, read_argument
+from probreg.arguments.scalars import Flag, Matrix
 from probreg.errors import DataError
 from probreg.numerics.compiled.density import CompiledDensity
 from probreg.priors.base import (
@@ -100,17 +100,6 @@ class Normal(LocationScale, GaussianPrior):
             )
         scale = read.stretch * read.l2**-0.5
         return cls(scale, sigma_units=read.relative, scaled=read.standardized)
-
-    @classmethod
-    def from_svr(cls, *, C: float, scale: float) -> "Normal":
-        """Return the prior with the mode of scikit-learn's SVR(C=C) under `EpsilonInsensitive` of this scale: a variance of C scale.
-
-        >>> Normal.from_svr(C=8.0, scale=0.5).scale
-        2.0
-        """
-        read_argument("C", C, Positive)
-        read_argument("scale", scale, Positive)
-        return cls((C * scale) ** 0.5)
 
     @property
     def size(self) -> int | None:

@@ -117,7 +117,6 @@ def test_scales_follow_the_residuals_and_a_posterior_waits_for_them(tmp_path) ->
     assert fit.model.joint.blocks[-1].prior.scale == pytest.approx(
         np.sqrt(C * c), rel=1e-9
     )
-    assert pr.Normal.from_svr(C=C, scale=c).scale == pytest.approx(np.sqrt(C * c))
     opened = pr.load_fit(fit.save(tmp_path / "svr.nc", rows=True))
     for model in (fit.model, opened.model):
         with pytest.raises(pr.Incompatible, match="with_aux"):

@@ -76,7 +76,11 @@ def test_draws_of_an_elastic_net_follow_its_density(ratio):
     assert found.pvalue > 0.01
 
 
-HIERARCHICAL = [Normal(pr.priors.HalfCauchy(0.5)), GPrior(jzs=True), Horseshoe()]
+HIERARCHICAL = [
+    Normal(pr.priors.HalfCauchy(0.5)),
+    GPrior(pr.priors.InverseGamma(0.5, 1 / 16)),
+    Horseshoe(),
+]
 
 
 @pytest.mark.parametrize("prior", HIERARCHICAL, ids=lambda p: p.name)

@@ -146,8 +146,8 @@ RESPONSES = [
         "row 5 holds 0.25. For shares of several trials give",
     ),
     ("bernoulli", put(TWO, 5, np.nan), "row 5 of the response holds nan"),
-    ("poisson", put(COUNT, 2, -1.0), "count 0, 1, 2, ...; row 2 holds -1"),
-    ("poisson", put(COUNT, 2, 0.5), "count 0, 1, 2, ...; row 2 holds 0.5"),
+    ("poisson", put(COUNT, 2, -1.0), "counts 0, 1, 2, ...; row 2 holds -1"),
+    ("poisson", put(COUNT, 2, 0.5), "counts 0, 1, 2, ...; row 2 holds 0.5"),
     ("poisson", np.zeros(N), "the response is 0 in every one of 12 rows"),
     (
         "categorical",

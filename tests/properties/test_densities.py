@@ -479,7 +479,10 @@ def test_a_correlation_is_a_beta_variable_between_minus_one_and_one():
 
     prior, r = PartialCorrelation(1.7), np.array([-0.9, -0.2, 0.0, 0.55])
     expected = stats.beta.logpdf((1 + r) / 2, 1.7, 1.7) - np.log(2)
-    np.testing.assert_allclose(prior.log_prob_of_correlation(r), expected, rtol=1e-12)
+    # v = ((1 + r) / (1 - r))^(1/2) has dv / dr = v / (1 - r^2)
+    v = np.sqrt((1 + r) / (1 - r))
+    found = prior.log_prob(v) + np.log(v / (1 - r**2))
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
 def test_the_curvature_of_a_power_is_the_expected_one():

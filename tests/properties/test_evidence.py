@@ -36,7 +36,7 @@ UNKNOWN = [
         Normal(precision_matrix=PRECISION, location=0.1),
         pr.priors.InverseGamma(1.5, 0.4),
     ),
-    GPrior(jzs=True),
+    GPrior(pr.priors.InverseGamma(0.5, 1 / 16)),
     R2(1.5, 2.5),
     {
         "x1": Normal(pr.priors.Exponential(0.7)),
@@ -371,7 +371,11 @@ def test_weights_are_copies():
             Evidence(),
             "bounded support",
         ),
-        (gaussian(GPrior(jzs=True)), Evidence(per_column=True), "independent columns"),
+        (
+            gaussian(GPrior(pr.priors.InverseGamma(0.5, 1 / 16))),
+            Evidence(per_column=True),
+            "independent columns",
+        ),
         (
             model_for(pr.StudentT(), Normal(pr.priors.Reference(), sigma_units=True)),
             Evidence(),

@@ -40,7 +40,7 @@ UNKNOWN = [
         Normal(precision_matrix=PRECISION, location=(0.3, -0.2, 0.1)),
         pr.priors.HalfCauchy(0.5),
     ),
-    GPrior(jzs=True),
+    GPrior(pr.priors.InverseGamma(0.5, 1 / 16)),
     R2(1.5, 2.5),
     pr.Laplace(pr.priors.HalfStudentT(0.6, nu=3.3), location=-0.2),
     Horseshoe((0.7, 1.6, 1.1), tau=0.4, slab=3.0),

@@ -217,22 +217,6 @@ def test_expansion_is_the_slope_and_the_expected_curvature(likelihood):
 
 
 @kinked
-def test_prox_minimises_the_loss_and_the_squared_distance(likelihood):
-    y, eta = rows(likelihood, 12)
-    aux = auxiliaries(likelihood)
-    for step in (0.05, 0.4, 3.0):
-        x = likelihood.prox(y, eta, step, **aux)
-
-        def cost(z: Array, step: float = step) -> Array:
-            return -likelihood.log_prob(y, z, **aux) + np.square(z - eta)[:, 0] / (
-                2.0 * step
-            )
-
-        for away in (-1e-3, 1e-3, -0.5, 0.5):
-            assert (cost(x) < cost(x + away)).all()
-
-
-@kinked
 def test_the_variance_of_a_response_is_that_of_the_density(likelihood):
     aux, (y, w) = auxiliaries(likelihood), nodes(likelihood, 0.3)
     p = w * np.exp(likelihood.log_prob(y, np.full((len(y), 1), 0.3), **aux))

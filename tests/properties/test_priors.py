@@ -675,7 +675,11 @@ def test_the_zellner_siow_prior_is_a_multivariate_cauchy():
         [[1.0, 0.5, 0.0], [0.0, 2.0, 0.3], [0.0, 0.0, 0.7]]
     )
     prior = (
-        pr.Model.from_arrays(X, X[:, 0], prior=GPrior(jzs=True)).joint.blocks[-1].prior
+        pr.Model.from_arrays(
+            X, X[:, 0], prior=GPrior(pr.priors.InverseGamma(0.5, 1 / 16))
+        )
+        .joint.blocks[-1]
+        .prior
     )
     Xc = X - X.mean(0)
     S = UNIT**2 * 40 / 8 * np.linalg.inv(Xc.T @ Xc)
