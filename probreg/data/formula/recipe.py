@@ -301,8 +301,9 @@ class Recipe(ColumnRecipe):
     @classmethod
     def from_json(cls, saved: Mapping[str, Any]) -> Self:
         """Return the recipe that `to_json` wrote; its texts are checked against the whitelist again, and nothing is executed."""
+        content = saved if isinstance(saved, Mapping) else {}
         formula, offset, columns, weights = (
-            saved.get(key) for key in ("formula", "offset", "columns", "weights")
+            content.get(key) for key in ("formula", "offset", "columns", "weights")
         )
         if (
             not isinstance(formula, str)
