@@ -18,12 +18,12 @@ class EpsilonInsensitive(PiecewiseLinearLikelihood):
 
     Parameters
     ----------
-    epsilon : float or None
-        Half the width of the tube, at least 0; None estimates it with the scale, where the share outside is nu of nu-SVR.
+    epsilon : float
+        Half the width of the tube, at least 0.
 
     References
     ----------
-    Vapnik 1995; Schölkopf, Smola, Williamson & Bartlett 2000 (nu).
+    Vapnik 1995.
 
     Examples
     --------
@@ -32,7 +32,7 @@ class EpsilonInsensitive(PiecewiseLinearLikelihood):
     -1.693147
     """
 
-    epsilon: NonNegative | None = 0.1
+    epsilon: NonNegative = 0.1
 
     name = "epsilon_insensitive"
     centre = "centre"
@@ -40,30 +40,12 @@ class EpsilonInsensitive(PiecewiseLinearLikelihood):
     working = "standard errors are those of a density that is uniform within epsilon; covariance('HC0') takes that of the residuals in its place"
     wider = "fit a StudentT likelihood, which allows far responses"
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.epsilon is None:
-            # of one instance: what is estimated, where it may run to, and that rows are summed by NumPy
-            object.__setattr__(self, "aux", ("scale", "epsilon"))
-            object.__setattr__(
-                self, "at_zero", {"epsilon": "the likelihood of AbsoluteLoss"}
-            )
-            object.__setattr__(self, "compiled_density", None)
-
     @property
-    def insensitive(self) -> float | None:  # type: ignore[override]
+    def insensitive(self) -> float:  # type: ignore[override]
         return self.epsilon
 
     def slopes(self, **aux: Any) -> Slopes:
-        if self.epsilon is None:
-            tube = aux["epsilon"]
-        else:
-            tube = self.epsilon
-        return Slopes(1.0 / aux["scale"], 1.0 / aux["scale"], tube)
+        return Slopes(1.0 / aux["scale"], 1.0 / aux["scale"], self.epsilon)
 
     def describe(self, response: str) -> str:
-        if self.epsilon is None:
-            within = "an estimated epsilon"
-        else:
-            within = f"{self.epsilon:g}"
-        return f"the centre of {response}, with noise that does not count within {within}, and of this scale beyond"
+        return f"the centre of {response}, with noise that does not count within {self.epsilon:g}, and of this scale beyond"

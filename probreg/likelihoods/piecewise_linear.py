@@ -47,8 +47,7 @@ def _evaluate_row(y: float, eta: float, t: Array) -> tuple[float, float, float]:
 class PiecewiseLinearLikelihood(AdditiveNoise, ProximalLikelihood):
     """p(y | eta) = exp(-up max(r - tube, 0) - down max(-r - tube, 0)) / Z with r = y - eta.
 
-    A family defines its slopes as functions of the nuisance parameters: the first is a scale, by which both slopes are
-    divided, and a second, if there is one, the half-width of the tube.
+    A family defines its slopes as functions of its nuisance parameter, a scale by which both slopes are divided.
     """
 
     compiled_density = CompiledDensity(_evaluate_row)
@@ -67,7 +66,7 @@ class PiecewiseLinearLikelihood(AdditiveNoise, ProximalLikelihood):
         return -_loss(y - eta[..., 0], slopes) - np.log(slopes.mass)
 
     def dispersion(self, aux: Mapping[str, float]) -> float:
-        # both slopes are divided by the first nuisance parameter: what is left is the loss beyond the tube, in units of y
+        # both slopes are divided by the scale: what is left is the loss beyond the tube, in units of y
         return float(aux[self.aux[0]])
 
     def score(self, y: Array, eta: Array, **aux: Any) -> Array:
@@ -103,16 +102,11 @@ class PiecewiseLinearLikelihood(AdditiveNoise, ProximalLikelihood):
         Z = slopes.mass
         P = slopes.outside
         n = len(y)
-        gradient = np.zeros((n, 1 + len(self.aux)))
-        H = np.zeros((n, 1 + len(self.aux), 1 + len(self.aux)))
+        gradient = np.zeros((n, 2))
+        H = np.zeros((n, 2, 2))
         # d/d eta = pull, d/d log s = loss - P, and their expected squares (up + down) / Z and 2 P - P^2; their product has mean 0
         gradient[:, 0], H[:, 0, 0] = pull, (slopes.up + slopes.down) / Z
         gradient[:, 1], H[:, 1, 1] = loss - P, 2.0 * P - P * P
-        if len(self.aux) > 1:
-            # d/d log tube = tube (|pull| - 2 / Z); E |pull| loss = 2 / Z, E pull^2 = (up + down) / Z
-            gradient[:, 2] = slopes.tube * (np.abs(pull) - 2.0 / Z)
-            H[:, 1, 2] = H[:, 2, 1] = slopes.tube * (1.0 - P) * 2.0 / Z
-            H[:, 2, 2] = slopes.tube**2 * ((slopes.up + slopes.down) / Z - 4.0 / Z**2)
         return ValueGradHessian(-loss - np.log(Z), gradient, H)
 
     def residuals(self, y: Array, eta: Array, **aux: Any) -> Array:

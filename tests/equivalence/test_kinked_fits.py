@@ -227,28 +227,6 @@ def test_the_sandwich_counts_the_density_of_the_residuals_at_the_quantile() -> N
     assert any("bootstrap" in note for note in map(str, few.solution.notes))
 
 
-@pytest.mark.slow
-def test_an_estimated_tube_leaves_the_share_of_its_likelihood_outside() -> None:
-    rng = np.random.default_rng(3)
-    likelihood = EpsilonInsensitive(0.8)
-    x = rng.normal(size=120)
-    y = likelihood.sample(rng, (1.0 + 0.5 * x)[:, None], scale=0.5)
-    fit = pr.fit(pr.Model.from_arrays(x, y, likelihood=EpsilonInsensitive(None)))
-    c, epsilon = fit.aux["scale"], fit.aux["epsilon"]
-    assert epsilon == pytest.approx(0.8, abs=0.4)  # a standard error is 0.2
-    r = np.abs(y - fit.predict(x)["mean"].values)
-    nu = (
-        c / (epsilon + c)
-    )  # nu of nu-SVR: at most that share outside, at least that share on or beyond the edge
-    assert (r > epsilon + 1e-7).mean() <= nu <= (r >= epsilon - 1e-7).mean()
-    above = pr.fit(pr.Model.from_arrays(x, y, likelihood=EpsilonInsensitive(epsilon)))
-    for factor in (0.95, 1.05):
-        other = pr.fit(
-            pr.Model.from_arrays(x, y, likelihood=EpsilonInsensitive(factor * epsilon))
-        )
-        assert other.log_likelihood < above.log_likelihood
-
-
 def test_weights_offsets_and_precisions_are_those_of_the_rows() -> None:
     x, y = rows(50)
     w = np.random.default_rng(1).integers(1, 4, 50)

@@ -40,7 +40,7 @@ from .cases import (
 )
 
 # with the same trials in every row, and with trials that vary; with a tube that is given, and one that is estimated
-CASES = [*LIKELIHOOD_CASES, pr.Binomial(), pr.likelihoods.EpsilonInsensitive(None)]
+CASES = [*LIKELIHOOD_CASES, pr.Binomial()]
 every = pytest.mark.parametrize("likelihood", CASES, ids=named)
 registered = pytest.mark.parametrize("likelihood", LIKELIHOOD_CASES, ids=named)
 

@@ -1,14 +1,12 @@
 """Posterior modes of likelihoods that are piecewise linear in the residual: quantile,
 absolute and tube losses by an interior point.
 
-Given the nuisance parameters the mode over beta is a convex quadratic programme with a
-certificate. The nuisance parameters, on
-their log scale, maximise the profile f(log aux) = max over beta of the log posterior.
-Its slope is the slope of the
-log posterior at the maximising beta (the envelope theorem).
+Given the scale the mode over beta is a convex quadratic programme with a
+certificate. The log of the scale maximises the profile f(log scale) = max over beta of the log posterior.
+Its slope is the slope of the log posterior at the maximising beta (the envelope theorem).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -41,14 +39,11 @@ from probreg.inference.penalized.kink_mode import (
     solve_piecewise_linear,
 )
 from probreg.likelihoods import PiecewiseLinearLikelihood
-from probreg.model.model import LocalModel, Model
+from probreg.model.model import Model
 from probreg.numerics.linalg import rank_of, triangular
 from probreg.priors import GaussianPrior
 
-_TUBE = "epsilon"  # the nuisance parameter for the half-width of a tube
-_NARROW = -60.0  # log of the width of a negligible tube
-_GRID = np.linspace(np.log(1e-3), np.log(10.0), 37)
-# a log: a nuisance parameter this far below its start runs to 0
+# a log: a scale this far below its start runs to 0
 _RUN_OUT = 30.0
 _STEP = 1.0  # a log, while the maximum is being bracketed
 
@@ -185,62 +180,39 @@ def _not_unique(
 
 
 class Programme:
-    """The mode over gamma, the coefficients of standardised columns, given the nuisance parameters."""
+    """The mode over gamma, the coefficients of standardised columns, given the scale."""
 
     def __init__(self, model: Model, tol: float, max_steps: int) -> None:
         design = model.design
-        likelihood = model.likelihood
-        assert isinstance(
-            likelihood, PiecewiseLinearLikelihood
-        )  # checked in `obstacle`
-        self.model, self.likelihood, self.tol, self.max_steps = (
-            model,
-            likelihood,
-            tol,
-            max_steps,
-        )
+        self.model = model
+        self.tol = tol
+        self.max_steps = max_steps
         U = design.frame.rows(design.X)
         self.kept = _without_combinations(model, U)
-        self.U, self.y = U[:, self.kept], minus_offset(design.observed, design.offset)
-        self.w, self.centre = (
-            full_weights(design.weights, design.n),
-            design.frame.T_inverse @ model.joint.center,
-        )
-        self.flat, self.steps = not model.joint.informative.any(), 0
+        self.U = U[:, self.kept]
+        self.y = minus_offset(design.observed, design.offset)
+        self.centre = design.frame.T_inverse @ model.joint.center
+        self.flat = not model.joint.informative.any()
+        self.steps = 0
         self._solved: dict[bytes, PiecewiseLinearSolution] = {}
-
-    def __call__(self, log_aux: Array) -> tuple[PiecewiseLinearSolution, LocalModel]:
-        """The mode, and the log posterior at it over (gamma, log aux)."""
-        minimum = self.mode(log_aux)
-        aux = dict(zip(self.model.unknown, np.exp(log_aux).tolist()))
-        return minimum, self.model.value_grad_hessian_standardised(
-            minimum.beta[:, None], **aux
-        )
 
     def mode(self, log_aux: Array) -> PiecewiseLinearSolution:
         """The mode over gamma."""
         model = self.model
-        values = {
-            **self.model.fixed,
-            **dict(zip(self.model.unknown, np.exp(log_aux).tolist())),
-        }
+        values = {**model.fixed, **_aux_at(model, log_aux)}
         up, down, tube = loss_of_rows(model, values)
         # with flat priors any multiple of the loss has the same minimum: in units of
-        # its slopes it is solved once for each tube
+        # its slopes it is solved once
         unit = float(np.max(up)) if self.flat else 1.0
-        if self.flat:
-            key = tube.tobytes()
-        else:
-            key = log_aux.tobytes()
+        key = b"" if self.flat else log_aux.tobytes()
         if key not in self._solved:
             T = model.design.frame.T
             P = T.T @ model.joint.precision(model.noise(values)) @ T
             k = self.kept
-            loss = PiecewiseLinear(up / unit, down / unit, tube)
             solved = solve_piecewise_linear(
                 self.U,
                 self.y,
-                loss,
+                PiecewiseLinear(up / unit, down / unit, tube),
                 P[np.ix_(k, k)],
                 self.centre[k],
                 tol=self.tol,
@@ -248,34 +220,51 @@ class Programme:
             )
             beta = np.zeros(len(P))
             beta[k] = solved.beta
-            self._solved[key], self.steps = (
-                replace(solved, beta=beta),
-                self.steps + solved.steps,
-            )
+            self._solved[key] = replace(solved, beta=beta)
+            self.steps += solved.steps
         return self._solved[key].scaled(unit)
 
-    def slope(self, log_aux: Array) -> Array:
-        """d f / d log aux of f = max over gamma of the log posterior, at the mode by
+    def slope(self, log_scale: float) -> float:
+        """d f / d log scale of f = max over gamma of the log posterior, at the mode by
         the envelope theorem."""
-        minimum = self.mode(log_aux)
-        names = self.model.unknown
-        aux = dict(zip(names, np.exp(log_aux).tolist()))
-        slope = (
-            self.model.gradient_standardised(minimum.beta[:, None], **aux)
-            .gradient[len(minimum.beta) :]
-            .copy()
+        log_aux = np.array([log_scale])
+        gamma = self.mode(log_aux).beta[:, None]
+        aux = _aux_at(self.model, log_aux)
+        return float(self.model.gradient_standardised(gamma, **aux).gradient[-1])
+
+    def best_scale(self, start: float) -> float:
+        """The log of the scale at which the slope is 0, searched outwards from `start`."""
+        low = high = start
+        while self.slope(high) > 0:
+            low = high
+            high = high + _STEP
+        while self.slope(low) < 0:
+            high = low
+            low = low - _STEP
+            if start - low > _RUN_OUT:
+                raise NotConverged(_vanishing_scale(self.model))
+        if low == high:
+            return low
+        return float(
+            scipy.optimize.brentq(self.slope, low, high, xtol=1e-13, rtol=1e-14)
         )
-        if _TUBE in names:
-            # rows on an edge of the tube contribute by their multipliers, not by a
-            # slope: sum |a_i| instead of sum w_i |score_i|
-            values = {**self.model.fixed, **aux}
-            score = self.likelihood.score(
-                self.y, (self.U @ minimum.beta[self.kept])[:, None], **values
-            )[:, 0]
-            slope[names.index(_TUBE)] += aux[_TUBE] * (
-                np.abs(minimum.dual).sum() - self.w @ np.abs(score)
-            )
-        return slope
+
+
+def _aux_at(model: Model, log_aux: Array) -> dict[str, float]:
+    return dict(zip(model.unknown, np.exp(log_aux).tolist()))
+
+
+def _vanishing_scale(model: Model) -> str:
+    """Return why the scale runs to 0."""
+    name = model.unknown[0]
+    if model.likelihood.insensitive:
+        cause = "no residual is outside the tube. Use a smaller epsilon"
+    else:
+        cause = "the columns reproduce the response. Use fewer columns"
+    return (
+        f"interior_point: {name} runs to 0, because {cause}, fix {name}, or give it a proper prior with little mass near 0, "
+        "such as InverseGamma"
+    )
 
 
 def loss_of_rows(model: Model, values: Mapping[str, float]) -> PiecewiseLinear:
@@ -317,26 +306,14 @@ def kinked_mode(
     assert isinstance(model.likelihood, PiecewiseLinearLikelihood)
     spread = model.likelihood.initial_eta(programme.y)[1]
     log_aux = np.log([spread[a] for a in model.unknown])
-    if _TUBE in model.unknown:
-        log_aux = _maximise_over_tube(programme, log_aux)
-    elif model.unknown:
-        within = bool(model.likelihood.insensitive)
-        log_aux = _maximise_over(
-            programme.slope, log_aux, 0, model.unknown[0], within=within
-        )
-    minimum, local = programme(log_aux)
-    if minimum.converged:
-        status = Status.CONVERGED
-    else:
-        status = Status.STALLED
-    return Mode(
-        minimum.beta[:, None],
-        log_aux,
-        local,
-        minimum.violation,
-        programme.steps,
-        status,
-    ), minimum
+    if model.unknown:
+        log_aux = np.array([programme.best_scale(float(log_aux[0]))])
+    minimum = programme.mode(log_aux)
+    gamma = minimum.beta[:, None]
+    local = model.value_grad_hessian_standardised(gamma, **_aux_at(model, log_aux))
+    status = Status.CONVERGED if minimum.converged else Status.STALLED
+    mode = Mode(gamma, log_aux, local, minimum.violation, programme.steps, status)
+    return mode, minimum
 
 
 def any_mode(model: Model, *, tol: float, max_steps: int = 100) -> Mode:
@@ -345,114 +322,3 @@ def any_mode(model: Model, *, tol: float, max_steps: int = 100) -> Mode:
     if isinstance(model.likelihood, PiecewiseLinearLikelihood):
         return kinked_mode(model)[0]
     return find_mode(model, tol=tol, max_steps=max_steps)
-
-
-def _maximise_over(
-    slope: Callable[[Array], Array],
-    start: Array,
-    i: int,
-    name: str,
-    *,
-    within: bool = False,
-) -> Array:
-    """Return the point at which the slope over entry i is 0, searched outwards from
-    `start`; the other entries are fixed.
-
-    `within`: a fixed tube, in which a scale may run to 0 because no residual is outside
-    it.
-    """
-
-    def along(u: float) -> Array:
-        return np.where(np.arange(len(start)) == i, u, start)
-
-    def slope_at(u: float) -> float:
-        return float(slope(along(u))[i])
-
-    low = high = float(start[i])
-    while slope_at(high) > 0:
-        low = high
-        high = high + _STEP
-    while slope_at(low) < 0:
-        low, high = low - _STEP, low
-        if start[i] - low > _RUN_OUT:
-            raise NotConverged((_WITHIN if within else _EXACT).format(name))
-    return along(
-        scipy.optimize.brentq(slope_at, low, high, xtol=1e-13, rtol=1e-14)
-        if low < high
-        else low
-    )
-
-
-def _maximise_over_tube(programme: Programme, start: Array) -> Array:
-    """Return log aux with the best half-width of the tube, by a grid of its log with
-    the best scale at each, then a root search.
-
-    f has several maxima. The grid is in units of the absolute deviations from the
-    median regression.
-    """
-    names = programme.model.unknown
-    i = names.index(_TUBE)
-
-    def best_scale(u: float) -> Array:
-        point = np.where(np.arange(len(start)) == i, u, start)
-        if len(names) == 1:
-            return point
-        return _maximise_over(programme.slope, point, 1 - i, names[1 - i])
-
-    first = programme.mode(np.where(np.arange(len(start)) == i, _NARROW, start)).beta[
-        programme.kept
-    ]
-    r = np.abs(programme.y - programme.U @ first)
-    unit = float(np.log(programme.w @ r / programme.w.sum()))
-
-    def values(grid: Array) -> list[float]:
-        """f on a grid, up to the point where all rows are in the tube and the scale
-        runs to 0."""
-        values_of_f: list[float] = []
-        for u in grid:
-            try:
-                values_of_f.append(programme(best_scale(u))[1].value)
-            except NotConverged:
-                break
-        return values_of_f
-
-    grid = unit + _GRID
-    values_of_f = values(grid)
-    k = int(np.argmax(values_of_f)) if values_of_f else 0
-    if 0 < len(values_of_f) - 1 == k:
-        raise NotConverged(_UNIFORM)
-    if k == 0:
-        raise NotConverged(_NO_TUBE)
-    for _ in range(_ZOOMS):
-        grid = np.linspace(grid[k - 1], grid[k + 1], 11)
-        k = min(max(int(np.argmax(values(grid))), 1), 9)
-
-    def slope(u: float) -> float:
-        return float(programme.slope(best_scale(u))[i])
-
-    low = grid[k - 1]
-    high = grid[k + 1]
-    return best_scale(
-        scipy.optimize.brentq(slope, low, high, xtol=1e-13)
-        if slope(low) > 0 > slope(high)
-        else grid[k]
-    )
-
-
-_ZOOMS = 7  # refinements of the grid about its best point, because likelihoods of few rows have many close maxima
-_UNIFORM = (
-    "interior_point: scale runs to 0, because the noise is nearly uniform within epsilon. Give scale a proper prior with little mass "
-    "near 0, such as InverseGamma, or fix epsilon"
-)
-_NO_TUBE = (
-    "interior_point: epsilon runs to 0, where the likelihood equals AbsoluteLoss. Fit AbsoluteLoss, fix epsilon, or give it a proper "
-    "prior with little mass near 0, such as InverseGamma"
-)
-_WITHIN = (
-    "interior_point: {0} runs to 0, because no residual is outside the tube. Use a smaller epsilon, fix {0}, or give it a proper "
-    "prior with little mass near 0, such as InverseGamma"
-)
-_EXACT = (
-    "interior_point: {0} runs to 0, because the columns reproduce the response. Use fewer columns, fix {0}, or give it a proper "
-    "prior with little mass near 0, such as InverseGamma"
-)
