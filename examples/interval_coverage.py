@@ -19,15 +19,6 @@ fits = {
 
 slopes = interval_panel(fits, "temperature", kinds=["wald", "HC3", "profile", "score"])
 print(slopes, "\n")
-print(
-    interval_panel(
-        fits["ML"],
-        at={"temperature": [50.0]},
-        kinds=["wald", "HC3", "profile", "score"],
-    ),
-    "\n",
-)
-
 few = coverage(model, fits["ML"], kinds=["wald", "HC3"], reps=300, seed=1)
 some = coverage(model, fits["ML"], kinds=["profile"], reps=60, seed=1)
 many = coverage(model, fits["ML"], kinds=["wald", "HC3"], n=230, reps=150, seed=2)

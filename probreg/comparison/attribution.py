@@ -1,28 +1,31 @@
 """The difference of two fits as a sum over causes: the priors along a path between their modes, then the methods."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from rich.cells import cell_len
 
 from probreg.arguments.scalars import check_arguments
 from probreg.arguments.types import DataFrame, Dataset
 from probreg.comparison.cause_text import missing_estimate, share_text
 from probreg.comparison.causes import MODEL, Cause, SpecificCause
-from probreg.comparison.differences import (
-    find_differences,
-    has_monte_carlo_error,
-    structural_differences,
-    summary,
+from probreg.comparison.differences import FitPair, has_monte_carlo_error, summary
+from probreg.comparison.method_steps import (
+    Estimates,
+    Step,
+    exact_posterior,
+    method_steps,
 )
-from probreg.comparison.method_steps import Estimates, exact_posterior, method_steps
 from probreg.comparison.numbers import by_outcome
-from probreg.comparison.path_between import groups_of, obstacle
-from probreg.comparison.path_integral import Found, integrate_path
+from probreg.comparison.path_integral import (
+    PathShares,
+    changing_groups,
+    integrate_path,
+    path_obstacle,
+)
 from probreg.comparison.prior_path import PriorPath
 from probreg.comparison.same_question import (
     differing_terms,
@@ -32,23 +35,21 @@ from probreg.comparison.same_question import (
 from probreg.comparison.scale_steps import scale_steps
 from probreg.errors import DataError
 from probreg.fits.fit import Fit
-from probreg.fits.goodness import exact_fit
 from probreg.inference.modes.wide import refuse_written_out
-from probreg.system.terminal import WIDTH, clean_lines
-from probreg.tables import Column, Table
-from probreg.tables.notebook import notebook_html
+from probreg.tables import Column, PrintsTable, Table
 
 Array = np.ndarray
 _EXACT = 5e-9  # SE, to which shares are known; what is left of a sum is in the largest
 _ROUNDING = 1e-9  # SE: a share that is rounding
 _SLIGHT = 0.01  # SE, and of the log SE ratio: a smaller difference is reported as none
 _Z = 1.96  # standard errors between an estimate and the end of its interval
-_LONG = 10  # parameters in a print
-_LABEL = 24  # cells for the names of parameters
+_LONG = 7  # parameters in a print
+_CAUSES = 3  # of each of them
+_SHOWN = 5e-4  # SE, from which a share is not printed as 0
 
 
-@dataclass(frozen=True, eq=False)
-class Explanation:
+@dataclass(frozen=True, eq=False, repr=False)
+class Explanation(PrintsTable):
     """The difference of two fits as a sum over causes; the result of `explain`.
 
     Parameters
@@ -170,72 +171,37 @@ class Explanation:
             {q: self.shares[q].to_pandas() for q in ("shift", "log_se")}, axis=1
         )
 
-    def _tables(self) -> list[Table]:
-        """The shares of each quantity for the parameters that differ most; causes that do not fit are one column."""
-        rows = self._by_size(self.sizes.max(axis=1))[:_LONG]
-        rows = [p for p in self.sizes.index if p in set(rows)]
-        causes = self._by_size(self.sizes.max(axis=0))
-        heads = {c.label: _column_heading(c) for c in self.causes}
-        widths = [max(6, *map(cell_len, heads[cause])) + 2 for cause in causes]
-        n = int((np.cumsum(widths) <= WIDTH - _LABEL - 17).sum())
-        shown = [c for c in self.sizes.columns if c in causes[:n]]
-        tables = []
-        for quantity, total, head in (
-            ("shift", "difference", f"shift, in SE of {self.names[0]}"),
-            ("log_se", "log_se_ratio", "log of the SE ratio"),
-        ):
-            if self.shares[total].isnull().all():
-                continue
-            shares = self.shares[quantity].to_pandas()
-            cells = shares[shown]
-            if n < len(causes):
-                remainder = shares.drop(columns=shown).sum(axis=1, min_count=1)
-                cells = cells.assign(others=remainder)
-            columns = [Column("parameter", [*map(str, rows)])]
-            for cause in cells:
-                group, name = heads.get(str(cause), ("", str(cause)))
-                values = cells.loc[rows, cause].tolist()
-                columns.append(Column(name, values, "estimate", format_share, group))
-            sums = self.shares[total].sel(param=rows).values.tolist()
-            columns.append(Column("sum", sums, "estimate", format_share))
-            tables.append(Table(tuple(columns), head=("", head)))
-        return tables
-
-    @staticmethod
-    def _by_size(sizes: Any) -> list[Any]:
-        return list(sizes.sort_values(ascending=False, kind="stable").index)
-
-    def __repr__(self) -> str:
-        lines = [
-            line for table in self._tables() for line in (*table.head, *table.lines())
-        ]
-        omitted = len(self.sizes) - _LONG
-        if omitted > 0:
-            lines.append(f"{omitted} more parameters in .shares")
-        missing = (self.shares["baseline"] + self.shares["other"]).isnull().to_pandas()
-        # parameters without an estimate come first
-        largest = self._by_size(self.sizes.max(axis=1).mask(missing, np.inf))[:3]
-        sentences = (self.sentences[str(p)] for p in self.sizes.index if p in largest)
-        return clean_lines(self._title("cause by cause"), *lines, "", *sentences)
-
-    def _repr_html_(self) -> str:
-        parts = [part for table in self._tables() for part in (table.head[1], table)]
-        sentences = list(self.sentences.values())
-        folded = {f"{len(sentences) - _LONG} more parameters": sentences[_LONG:]}
-        return notebook_html([self._title()], parts, sentences[:_LONG], folded=folded)
-
-    def _title(self, how: str = "") -> str:
+    @property
+    def _display_table(self) -> Table:
+        """The shares of the parameters that differ most, by size, with their sums; the sentences of the largest are notes."""
+        order = self.sizes.max(axis=1).sort_values(ascending=False, kind="stable").index
+        rows = []
+        for param in [p for p in self.sizes.index if p in order[:_LONG]]:
+            row = self.shares.sel(param=param)
+            sizes = self.sizes.loc[param].sort_values(ascending=False, kind="stable")
+            causes = sizes.index[sizes >= _SHOWN]
+            for cause in causes[:_CAUSES]:
+                share = row.sel(cause=cause)
+                rows.append((param, cause, share["shift"], share["log_se"]))
+            if len(causes) > _CAUSES:
+                others = row.sel(cause=causes[_CAUSES:]).sum("cause")
+                rows.append((param, "others", others["shift"], others["log_se"]))
+            rows.append((param, "sum", row["difference"], row["log_se_ratio"]))
+        shift, log_se = [[float(row[i]) for row in rows] for i in (2, 3)]
+        columns = (
+            Column("parameter", [str(row[0]) for row in rows]),
+            Column("cause", [str(row[1]) for row in rows]),
+            Column(f"shift, SE of {self.names[0]}", shift, "estimate", format_share),
+            Column("log SE ratio", log_se, "estimate", format_share),
+        )
         a, b = self.names
-        title = f"{b} less {a}" + (f", {how}" if how else "")
-        return f"{title}: {self.without_path}" if self.without_path else title
-
-
-def _column_heading(cause: SpecificCause) -> tuple[str, str]:
-    """Return a heading in two lines."""
-    if cause.subject and cause.cause in (Cause.PRIOR, Cause.PARAMETER_PRIOR):
-        return "prior of", cause.subject
-    first, _, last = cause.label.rpartition(" ")
-    return first, last
+        title = f"{b} less {a}, cause by cause"
+        if self.without_path:
+            title += f": {self.without_path}"
+        missing = (self.shares["baseline"] + self.shares["other"]).isnull().to_pandas()
+        first = [*order[missing[order]], *order[~missing[order]]][:3]
+        notes = tuple(self.sentences[str(p)] for p in first)
+        return Table(columns, 2, head=(title,), notes=notes, source=".shares")
 
 
 def format_share(value: float) -> str:
@@ -328,139 +294,126 @@ def explain(
     refuse_unlike(first, base, second, second_fit, differing_terms((base, second_fit)))
     for fit in (base, second_fit):
         refuse_written_out(fit.solution, "explain")
-    return explain_fits(base, second_fit, (first, second), _EXACT)
+    return explain_fits(FitPair((first, second), base, second_fit), _EXACT)
 
 
-def explain_fits(a: Fit, b: Fit, names: tuple[str, str], tol: float) -> Explanation:
+def explain_fits(pair: FitPair, tol: float) -> Explanation:
     """Explain the difference of two fits of the same rows, with shares that are summed to `tol` SE."""
+    a, b = pair.fits
     aux = tuple(
         name
         for name in a.solution.aux
         if name in b.solution.aux and a.model.likelihood == b.model.likelihood
     )
-    params = _parameters(a, aux)
-    params_b = _parameters(b, aux)
-    differing = differing_terms((a, b))
-    common = [p for p, c in params.items() if p in params_b and c not in differing]
-    ends = tuple(
-        _select(_estimates(fit, aux), list(names_of), common)
-        for fit, names_of in ((a, params), (b, params_b))
-    )
-    structure = structural_differences(a, b, names)
-    reason = "; ".join(structure.values()) or obstacle(a, b)
-    path_shares = None
-    if not reason:
-        path = PriorPath(a.model, b.model, groups_of(a, b), aux)
-        start, end = _initial_theta(path, a), _initial_theta(path, b)
-        path_shares = integrate_path(path, start, end, tol)
-    shares: dict[SpecificCause, tuple[Array, Array]] | None = None
+    estimates = [Estimates.of(fit, aux) for fit in pair.fits]
+    places = [_places(fit, aux) for fit in pair.fits]
+    differing = differing_terms(pair.fits)
+    common = [
+        param
+        for param, (_, column) in places[0].items()
+        if param in places[1] and column not in differing
+    ]
+    first, second = [
+        all_values.take([place[param][0] for param in common])
+        for all_values, place in zip(estimates, places)
+    ]
+    reason = "; ".join(pair.structure.values()) or path_obstacle(a, b)
+    found = None
     chance_known = True
-    if path_shares is not None:
-        shares, chance_known = _shares_along_path(a, b, path_shares, ends, aux)
-    elif a.model.design.columns == b.model.design.columns and not structure:
-        shares = scale_steps(a, b, aux)
-    if path_shares is None and shares is not None:
+    shares: dict[SpecificCause, Step] | None = None
+    if not reason:
+        path = PriorPath.between(a.model, b.model, changing_groups(a, b), aux)
+        ends = [
+            np.append(
+                np.linalg.solve(path.columns, fit.solution.beta.ravel()),
+                np.log([fit.aux[name] for name in path.held]),
+            )
+            for fit in pair.fits
+        ]
+        found = integrate_path(path, ends[0], ends[1], tol)
+        reason = "no smooth path joins the two modes"
+    if found is not None:
+        shares, chance_known = _shares_along_path(pair, found, (first, second), aux)
+    elif a.model.design.columns == b.model.design.columns and not pair.structure:
+        shares = scale_steps(pair, aux)
+    if shares is not None:
         reason = ""
-    if shares is None:
-        reason = reason or "no smooth path joins the two modes"
-        cause = SpecificCause(Cause.SEVERAL, _joint_label(a, b, structure, ends))
-        shares = {cause: _difference(*ends)}
-    missing = {
-        name: ": ".join((cause.value, text))
-        for name, fit, values in zip(names, (a, b), ends)
-        if np.isnan(values.value).any()
-        for cause, text in [missing_estimate(fit)]
-    }
-    data = _shares_dataset(common, shares, ends)
-    return Explanation(names, data, tuple(shares), reason, missing, chance_known)
+    else:
+        cause = SpecificCause(Cause.SEVERAL, _joint_label(pair, first, second))
+        shares = {cause: first.step_to(second)}
+    missing = {}
+    for name, fit, values in zip(pair.names, pair.fits, (first, second)):
+        if np.isnan(values.value).any():
+            lost, text = missing_estimate(fit)
+            missing[name] = f"{lost.value}: {text}"
+    data = _shares_dataset(common, shares, first, second)
+    return Explanation(pair.names, data, tuple(shares), reason, missing, chance_known)
 
 
-def _parameters(fit: Fit, aux: tuple[str, ...]) -> dict[str, str]:
-    """Return the parameters in the order of the table, with the column of each coefficient."""
+def _places(fit: Fit, aux: tuple[str, ...]) -> dict[str, tuple[int, str]]:
+    """Return the place of each parameter in the order of the table, and the column of each coefficient."""
     names = map(str, by_outcome(fit.model, fit.parameter_names))
-    columns = fit.model.design.head_columns
     outcomes = fit.model.likelihood.outcomes or ("",)
-    return dict(zip((*names, *aux), (*columns * len(outcomes), *[""] * len(aux))))
+    columns = [*fit.model.design.head_columns * len(outcomes), *[""] * len(aux)]
+    return dict(zip((*names, *aux), enumerate(columns)))
 
 
-def _select(estimates: Estimates, names: list[str], params: list[str]) -> Estimates:
-    indices = [names.index(param) for param in params]
-    return Estimates(estimates.value[indices], estimates.error[indices])
-
-
-def _estimates(fit: Fit, aux: tuple[str, ...]) -> Estimates:
-    """Return the estimates of a fit; without errors if these are rounding."""
-    estimates = Estimates.of(fit, aux)
-    if exact_fit(fit):
-        return replace(estimates, error=np.full_like(estimates.error, np.nan))
-    return estimates
-
-
-def _difference(a: Estimates, b: Estimates) -> tuple[Array, Array]:
-    """Return the difference of the estimates and the log of the ratio of the errors."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return b.value - a.value, np.log(b.error / a.error)
-
-
-def _joint_label(
-    a: Fit,
-    b: Fit,
-    structure: Mapping[Cause, str],
-    ends: tuple[Estimates, ...],
-) -> str:
+def _joint_label(pair: FitPair, first: Estimates, second: Estimates) -> str:
     """Return the label of the one share of two fits without a path: all differences of their models, and the method if a mean is
     compared with a mode, or RSS / df with RSS / n."""
-    differ = find_differences(a, b)
+    differ = pair.differences
     labels = [SpecificCause(c, s).label for c, s in differ.items() if c in MODEL]
-    labels = [*(cause.value for cause in structure), *sorted(labels)]
-    both_errors = bool(np.isfinite(ends[0].error * ends[1].error).any())
-    by_method = Cause.SUMMARY in differ and "posterior" in (summary(a), summary(b))
+    labels = [*(cause.value for cause in pair.structure), *sorted(labels)]
+    both_errors = bool(np.isfinite(first.error * second.error).any())
+    by_method = Cause.SUMMARY in differ and "posterior" in map(summary, pair.fits)
     if by_method or not labels or (Cause.SMALL_SAMPLE in differ and both_errors):
         labels.append("method")
-    if Cause.COVARIANCE in differ and both_errors and a.target == b.target == "mode":
+    modes = {fit.target for fit in pair.fits} == {"mode"}
+    if Cause.COVARIANCE in differ and both_errors and modes:
         labels.append("covariance")
     return " and ".join(labels)
 
 
 def _shares_dataset(
     params: list[str],
-    shares: Mapping[SpecificCause, tuple[Array, Array]],
-    ends: tuple[Estimates, ...],
+    shares: Mapping[SpecificCause, Step],
+    first: Estimates,
+    second: Estimates,
 ) -> Any:
     import xarray as xr
 
-    difference, log_se_ratio = _difference(*ends)
-    shape = (-1, len(params))
+    difference, log_se_ratio = first.step_to(second)
+    shape = (2, -1, len(params))
+    steps = np.array([*zip(*shares.values())], dtype=float).reshape(shape)
     with np.errstate(divide="ignore", invalid="ignore"):
-        shift = np.array([s / ends[0].error for s, _ in shares.values()]).reshape(shape)
-        difference = difference / ends[0].error
-    log_se = np.array([r for _, r in shares.values()]).reshape(shape)
+        shift = steps[0] / first.error
+        difference = difference / first.error
     numbers = {
-        "shift": (("param", "cause"), shift.T), "log_se": (("param", "cause"), log_se.T),
+        "shift": (("param", "cause"), shift.T), "log_se": (("param", "cause"), steps[1].T),
         "difference": ("param", difference), "log_se_ratio": ("param", log_se_ratio),
-        "baseline": ("param", ends[0].value), "other": ("param", ends[1].value),
-        "baseline_se": ("param", ends[0].error), "other_se": ("param", ends[1].error),
+        "baseline": ("param", first.value), "other": ("param", second.value),
+        "baseline_se": ("param", first.error), "other_se": ("param", second.error),
     }  # fmt: skip
     return xr.Dataset(numbers, {"param": params, "cause": [c.label for c in shares]})
 
 
 def _shares_along_path(
-    a: Fit, b: Fit, path: Found, ends: tuple[Estimates, ...], aux: tuple[str, ...]
-) -> tuple[dict[SpecificCause, tuple[Array, Array]], bool]:
-    """Return the shares of the priors, then the steps of b's method minus the steps of a's method, without rounding; and whether exact results
-    separate Monte Carlo error from the shape of the posterior."""
+    pair: FitPair,
+    path: PathShares,
+    ends: tuple[Estimates, Estimates],
+    aux: tuple[str, ...],
+) -> tuple[dict[SpecificCause, Step], bool]:
+    """Return the shares of the priors, then the steps of the second method minus those of the first, without rounding; and whether
+    exact results separate Monte Carlo error from the shape of the posterior."""
     separable = True
     shares = dict(zip(path.causes, zip(path.shift, path.log_ratio)))
-    alike = not path.causes
-    shape = shape_cause(a, b)
-    for sign, fit, other_fit, estimates, value, log_se in zip(
-        (-1.0, 1.0), (a, b), (b, a), ends, path.ends, path.log_se, strict=True
-    ):
-        exact = exact_posterior(fit, other_fit, alike, aux)
+    for i, sign in enumerate((-1.0, 1.0)):
+        fit, other_fit = pair.fits[i], pair.fits[1 - i]
+        exact = exact_posterior(fit, other_fit, not path.causes, aux)
         separable &= exact is not None or not has_monte_carlo_error(fit)
-        mode = Estimates(value, np.exp(log_se))
-        for cause, step in method_steps(fit, estimates, mode, exact, aux).items():
-            key = SpecificCause(shape if cause is Cause.SKEWNESS else cause)
+        mode = Estimates(path.ends[i], np.exp(path.log_se[i]))
+        for cause, step in method_steps(fit, ends[i], mode, exact, aux).items():
+            key = SpecificCause(pair.shape_cause if cause is Cause.SKEWNESS else cause)
             before = shares.get(key, (0.0, 0.0))
             shares[key] = (before[0] + sign * step[0], before[1] + sign * step[1])
     se = ends[0].error
@@ -471,18 +424,3 @@ def _shares_along_path(
         or np.nanmax(np.abs([s / se, r]), initial=0.0) > _ROUNDING
     }
     return nonzero, separable
-
-
-def shape_cause(a: Fit, b: Fit) -> Cause:
-    """Return why the mean of a posterior is not the other estimate: skewness, or a normal approximation in one of them."""
-    if {"normal at the mode", "posterior"} <= {summary(a), summary(b)}:
-        return Cause.APPROXIMATION
-    return Cause.SKEWNESS
-
-
-def _initial_theta(path: PriorPath, fit: Fit) -> Array:
-    """Return the estimate of (vec gamma, log aux); nuisance parameters unknown to the fit are fixed on its side."""
-    aux = [np.log(fit.aux[name]) for name in path.like.unknown]
-    return np.concatenate(
-        [np.linalg.solve(path.columns, fit.solution.beta.ravel()), aux]
-    )

@@ -7,7 +7,11 @@ import numpy as np
 
 from probreg.comparison.causes import Cause, SpecificCause
 from probreg.comparison.differences import summary
-from probreg.comparison.prior_terms import aux_prior_words, stated_hyper, stated_model
+from probreg.comparison.prior_terms import (
+    aux_prior_words,
+    scale_prior_words,
+    scale_priors,
+)
 from probreg.comparison.same_question import method_name
 from probreg.fits.fit import Fit
 from probreg.inference import Status
@@ -47,33 +51,18 @@ def missing_estimate(fit: Fit) -> tuple[Cause, str]:
     return (Cause.SEPARATION if separated else Cause.IDENTIFICATION), text
 
 
-def evidence_text(
-    cause: SpecificCause,
-    fits: Mapping[str, Fit],
-    rows: Mapping[str, Mapping[str, Any]],
-    priors: Mapping[str, str],
-) -> str:
-    """Return the settings of each fit that a cause concerns.
-
-    `rows` are the numbers of one parameter by fit, `priors` the text of the prior of the column that `cause` names.
-    """
-    settings = {
-        name: priors.get(name) or _setting(cause, fit, rows[name])
-        for name, fit in fits.items()
-    }
-    return ", ".join(f"{setting} in {name}" for name, setting in settings.items())
-
-
-def _setting(cause: SpecificCause, fit: Fit, row: Mapping[str, Any]) -> str:
+def setting_text(cause: SpecificCause, fit: Fit, row: Mapping[str, Any]) -> str:
+    """Return the setting of a fit that a cause concerns; `row` has its numbers of one parameter."""
     s = fit.solution
     match cause.cause:
         case Cause.PRIOR:
-            return cut_text(prior_line(stated_model(fit)), 80)
+            return cut_text(prior_line(fit.stated_model), 80)
         case Cause.PARAMETER_PRIOR | Cause.FIXED_PARAMETER:
-            return aux_prior_words(stated_model(fit), cause.subject)
+            return aux_prior_words(fit.stated_model, cause.subject)
         case Cause.SCALE_PRIOR:
-            prior = stated_hyper(fit).get(cause.subject, "held")
-            return f"{prior} for {cause.subject}"
+            prior = scale_priors(fit).get(cause.subject)
+            text = "held" if prior is None else scale_prior_words(prior)
+            return f"{text} for {cause.subject}"
         case Cause.LIKELIHOOD:
             return repr(fit.model.likelihood)
         case Cause.MEAN_DF | Cause.SCALE_UNCERTAINTY:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from types import MappingProxyType
+from typing import Any
 
 from probreg.arguments.scalars import (
     Flag,
@@ -13,14 +13,12 @@ from probreg.arguments.scalars import (
     check_arguments,
     shown_value,
 )
-from probreg.arguments.types import DataFrame, Dataset
-from probreg.assess.guarantee import RiskBounds
+from probreg.arguments.types import DataFrame
+from probreg.assess.guarantee import guarantee as bound_risks
 from probreg.comparison.attributed_causes import Attribution, attribute_differences
-from probreg.comparison.guarantees import guarantee_notes, guarantees_of
 from probreg.comparison.notes import notes
-from probreg.comparison.numbers import NUMBERS, WORDS, dataset
-from probreg.comparison.prior_terms import sklearn_estimator
-from probreg.comparison.rendering import as_html, text
+from probreg.comparison.numbers import FitTable, dataset
+from probreg.comparison.rendering import comparison_html, comparison_text
 from probreg.comparison.same_question import (
     check_kind,
     differing_terms,
@@ -32,8 +30,8 @@ from probreg.fits.fit import Fit
 from probreg.inference.modes.wide import refuse_written_out
 
 
-@dataclass(frozen=True, eq=False)
-class Comparison:
+@dataclass(frozen=True, eq=False, repr=False)
+class Comparison(FitTable):
     """Estimates of several fits and their differences from a baseline, over (fit, param), unrounded; the result of `compare`.
 
     Parameters
@@ -46,8 +44,7 @@ class Comparison:
         Probability of every interval.
     data : Dataset (fit, param)
         estimate; error (SE of a mode, SD of a posterior; see the coordinate `error_name`); lower, upper, kind;
-        difference = (estimate - baseline) / SE of the baseline; se_ratio = error / baseline's; prior (raw units);
-        penalty (its negative log in words), weight (of the penalty), lam (in RSS + lam R, Gaussian only); prior_weight,
+        difference = (estimate - baseline) / SE of the baseline; se_ratio = error / baseline's; prior; prior_weight,
         (P H^-1)_jj (of sigma P / H over log sigma, with the prior of coefficients in its units); mcse (Monte Carlo
         error of a mean) and skewness (of a posterior). nan: does not exist, or is not defined.
     apart : float
@@ -63,10 +60,8 @@ class Comparison:
         Every cause with its shares and evidence.
     smooths : DataFrame
         The smooth functions of each fit: effective degrees of freedom, columns and scales.
-    spellings : dict
-        For each fit with a prior that is a penalty of scikit-learn, the estimator with its alpha or C.
     notes : tuple of str
-        Notes for reading the table: missing values with their reasons, sigma, equivalent penalties.
+        Notes for reading the table: missing values with their reasons, sigma, guarantees.
 
     Examples
     --------
@@ -80,49 +75,14 @@ class Comparison:
     ('ridge: prior of x: shift -0.8 SE, SE ratio 0.917',)
     """
 
-    fits: Mapping[str, Fit]
-    baseline: str
-    prob: float
-    data: Dataset
-    apart: float = 0.1
-    guarantees: Mapping[str, RiskBounds] = MappingProxyType({})
-
-    def to_pandas(self) -> DataFrame:
-        """One row per parameter; columns (fit, quantity), as a MultiIndex; unrounded."""
-        import pandas as pd
-
-        columns = {
-            (f, q): self.data[q].sel(fit=f).values
-            for f in self.fits
-            for q in (*NUMBERS, *WORDS)
-        }
-        table = pd.DataFrame(
-            columns, index=pd.Index(self.data["param"].values, name="param")
-        )
-        table.columns = pd.MultiIndex.from_tuples(
-            list(columns), names=["fit", "quantity"]
-        )
-        table.attrs = dict(self.data.attrs)
-        return table
-
-    def tidy(self) -> DataFrame:
-        """One row per parameter and fit, every quantity a column; unrounded."""
-        order = [
-            "param",
-            "fit",
-            *(v for v in self.data.coords if v not in ("param", "fit")),
-            *NUMBERS,
-            *WORDS,
-        ]
-        table = self.data.transpose("param", "fit").to_dataframe().reset_index()[order]
-        table.attrs = dict(self.data.attrs)
-        return table
-
     @cached_property
     def reasons(self) -> dict[str, tuple[str, ...]]:
         """A sentence for each parameter and fit with an estimate or interval end more than `apart` SE from the baseline's: the share
         of the largest cause, or the differences between the fits if no path connects them."""
-        return {p: tuple(texts.values()) for p, texts in self._reasons.items()}
+        sentences: dict[str, tuple[str, ...]] = {}
+        for a in self.attributions:
+            sentences[a.param] = (*sentences.get(a.param, ()), a.sentence)
+        return sentences
 
     @cached_property
     def causes(self) -> DataFrame:
@@ -145,72 +105,27 @@ class Comparison:
                 c.log_se,
                 c.evidence,
             )
-            for attribution in self._attributions
+            for attribution in self.attributions
             for c in attribution.causes
         ]
         columns = ["param", "fit", "cause", "shift", "log_se", "evidence"]
         return pd.DataFrame(rows, columns=columns)
 
     @cached_property
-    def _attributions(self) -> list[Attribution]:
+    def attributions(self) -> list[Attribution]:
+        """The causes of the difference of each parameter and fit, in the order of the table."""
         return attribute_differences(self)
 
     @cached_property
-    def _reasons(self) -> dict[str, dict[str, str]]:
-        """By parameter, in the order of the table, the sentence of each fit."""
-        sentences: dict[str, dict[str, str]] = {}
-        order = list(map(str, self.data["param"].values))
-        for attribution in sorted(
-            self._attributions, key=lambda a: order.index(a.param)
-        ):
-            sentences.setdefault(attribution.param, {})[attribution.fit] = (
-                attribution.sentence
-            )
-        return sentences
-
-    @cached_property
-    def smooths(self) -> DataFrame:
-        """One row for each smooth function and fit: edf, columns and tau, as in `fit.smooths`; empty where there are none."""
-        import pandas as pd
-
-        tables = {name: fit.smooths for name, fit in self.fits.items()}
-        tables = {name: table for name, table in tables.items() if len(table)} or tables
-        table = pd.concat(tables, names=["fit"]).swaplevel()
-        order = {
-            name: i
-            for i, name in enumerate(
-                dict.fromkeys(table.index.get_level_values("function"))
-            )
-        }
-        return table.iloc[
-            [
-                i
-                for _, i in sorted(
-                    (order[f], i) for i, (f, _) in enumerate(table.index)
-                )
-            ]
-        ]
-
-    @cached_property
-    def spellings(self) -> dict[str, str]:
-        """For each fit with a prior that is a penalty of scikit-learn: the estimator with its alpha or C."""
-        texts = {name: sklearn_estimator(fit) for name, fit in self.fits.items()}
-        return {name: s for name, s in texts.items() if s}
-
-    @cached_property
     def notes(self) -> tuple[str, ...]:
-        """Notes for reading the table: missing values with their reasons, sigma, equivalent penalties."""
-        return (
-            *notes(self, self.spellings),
-            *(guarantee_notes(self.guarantees) if self.guarantees else ()),
-        )
+        """Notes for reading the table: missing values with their reasons, sigma, guarantees."""
+        return tuple(notes(self))
 
     def __repr__(self) -> str:
-        guarantees = guarantee_notes(self.guarantees) if self.guarantees else ()
-        return text(self, self._reasons, self.notes, self.spellings, guarantees)
+        return comparison_text(self, self.attributions)
 
     def _repr_html_(self) -> str:
-        return as_html(self, self._reasons, self.notes, self.spellings)
+        return comparison_html(self, self.attributions, self.notes)
 
 
 @check_arguments
@@ -264,10 +179,7 @@ def compare(
     0.0454545454545454...
     """
     several = fits_by_name(fits, "compare")
-    if baseline is None:
-        base = next(iter(several))
-    else:
-        base = baseline
+    base = next(iter(several)) if baseline is None else baseline
     if base not in several:
         raise DataError(
             f"baseline {base!r} is not among the fits: {', '.join(several)}"
@@ -281,11 +193,15 @@ def compare(
         raise DataError(
             f"guarantee is a mapping of settings such as {{'y_range': (0, 1)}}, or True, got {shown_value(guarantee)}"
         )
-    settings = {} if guarantee is True else guarantee
-    if isinstance(settings, Mapping):
-        promised = guarantees_of(several, settings)
-    else:
-        promised = {}
-    return Comparison(
-        several, base, prob, dataset(several, base, prob, kind), apart, promised
-    )
+    bounds = {}
+    if guarantee or isinstance(guarantee, Mapping):
+        settings: dict[str, Any] = (
+            dict(guarantee) if isinstance(guarantee, Mapping) else {}
+        )
+        delta = settings.get("delta", 0.05)
+        if isinstance(delta, float):
+            settings["delta"] = delta / len(several)  # all bounds are valid at once
+        for name, fit in several.items():
+            bounds[name] = bound_risks(fit, **settings)
+    data = dataset(several, base, prob, kind)
+    return Comparison(several, base, prob, data, apart, bounds)

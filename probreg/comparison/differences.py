@@ -1,11 +1,14 @@
 """Differences between two fits: facts of their models and methods. Only a difference can be a cause."""
 
+import contextlib
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from probreg.comparison.causes import Cause
-from probreg.comparison.prior_terms import stated_hyper, stated_model
+from probreg.comparison.prior_terms import scale_priors
 from probreg.comparison.same_question import differing_terms, shorten_names
 from probreg.data import Design
 from probreg.data.rows import full_weights
@@ -18,10 +21,38 @@ from probreg.model.model import Model
 Array = np.ndarray
 
 
+@dataclass(frozen=True, eq=False)
+class FitPair:
+    """Two fits of the same rows, the baseline first, with their names and their differences."""
+
+    names: tuple[str, str]
+    base: Fit
+    fit: Fit
+
+    @property
+    def fits(self) -> tuple[Fit, Fit]:
+        return self.base, self.fit
+
+    @cached_property
+    def differences(self) -> dict[Cause, str]:
+        return find_differences(self.base, self.fit)
+
+    @cached_property
+    def structure(self) -> dict[Cause, str]:
+        return structural_differences(self.base, self.fit, self.names)
+
+    @property
+    def shape_cause(self) -> Cause:
+        """Why the mean of a posterior is not the other estimate: skewness, or a normal approximation in one of them."""
+        if {"normal at the mode", "posterior"} <= set(map(summary, self.fits)):
+            return Cause.APPROXIMATION
+        return Cause.SKEWNESS
+
+
 def find_differences(base: Fit, fit: Fit) -> dict[Cause, str]:
     """Return the causes in which two fits differ, with the nuisance parameter that a cause concerns."""
-    a = stated_model(base)
-    b = stated_model(fit)
+    a = base.stated_model
+    b = fit.stated_model
     prior_of = [
         name
         for name in a.unknown
@@ -43,7 +74,7 @@ def find_differences(base: Fit, fit: Fit) -> dict[Cause, str]:
         Cause.MONTE_CARLO: base is not fit
         and (has_monte_carlo_error(base) or has_monte_carlo_error(fit)),
     }
-    hyper = stated_hyper(base), stated_hyper(fit)
+    hyper = scale_priors(base), scale_priors(fit)
     scales = [n for n in {**hyper[0], **hyper[1]} if hyper[0].get(n) != hyper[1].get(n)]
     subjects = {
         Cause.FIXED_PARAMETER: fixed,
@@ -124,21 +155,17 @@ def _terms_by_cause(
 
 def _weights_difference(base: Fit, fit: Fit, names: tuple[str, str]) -> str:
     """Return the difference in the weights of rows in memory, in words; "" if there is none."""
-    designs = (base.model.design, fit.model.design)
-    if not all(d.n for d in designs):
+    d = base.model.design
+    e = fit.model.design
+    if not (d.n and e.n):
         return ""
-    kinds = [d.weight_kind if d.weighted else "no" for d in designs]
+    kinds = [design.weight_kind if design.weighted else "no" for design in (d, e)]
     if kinds[0] != kinds[1]:
-        return ", ".join(
-            f"{kind} weights in {name}" for kind, name in zip(kinds, names)
-        )
-    unequal = 0
-    for attribute in ("weights", "precision"):
-        first, second = (full_weights(getattr(d, attribute), d.n) for d in designs)
-        unequal += int((first != second).sum())
-    if unequal:
-        return f"other {kinds[0]} weights in {unequal} of {designs[0].n} rows"
-    return ""
+        return f"{kinds[0]} weights in {names[0]}, {kinds[1]} weights in {names[1]}"
+    unequal = (full_weights(d.weights, d.n) != full_weights(e.weights, e.n)).sum()
+    first, second = full_weights(d.precision, d.n), full_weights(e.precision, e.n)
+    unequal += (first != second).sum()
+    return f"other {kinds[0]} weights in {unequal} of {d.n} rows" if unequal else ""
 
 
 def _effect_differences(base: Fit, fit: Fit) -> dict[Cause, bool]:
@@ -160,7 +187,7 @@ def _effect_differences(base: Fit, fit: Fit) -> dict[Cause, bool]:
         and (estimated[1] or sampled[1]),
         Cause.SCALE_UNCERTAINTY: (estimated[0] and sampled[1])
         or (sampled[0] and estimated[1]),
-        Cause.SCALE_PRIOR: stated_hyper(base) != stated_hyper(fit),
+        Cause.SCALE_PRIOR: scale_priors(base) != scale_priors(fit),
     }
 
 
@@ -200,10 +227,13 @@ def _covariance_kind(fit: Fit) -> str:
 def same_prior(base: Fit, fit: Fit) -> bool:
     """Return whether the priors have the same density on common columns, however specified: log p differs by a constant at the
     two estimates and about them, at both values of sigma."""
-    a = stated_model(base)
-    b = stated_model(fit)
-    if a is b or _equal(a.prior, b.prior):
+    a = base.stated_model
+    b = fit.stated_model
+    if a is b:
         return True
+    with contextlib.suppress(ValueError):  # arrays
+        if a.prior == b.prior:
+            return True
     if has_effects(a) and has_effects(
         b
     ):  # the priors of the effects are the priors of their standard deviations
@@ -263,13 +293,6 @@ def _head_priors(model: Model) -> dict[tuple[Any, ...], object]:
         for b in model.joint.blocks
         if model.design.grouped_of(b.columns) is None
     }
-
-
-def _equal(first: object, second: object) -> bool:
-    try:
-        return bool(first == second)
-    except ValueError:  # arrays
-        return False
 
 
 def _is_constant(gap: Array) -> bool:

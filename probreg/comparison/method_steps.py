@@ -1,6 +1,6 @@
 """Steps of a method from the mode of its model: the estimate minus the mode, and the log ratio of its error to the curvature's."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import scipy
@@ -9,8 +9,8 @@ from probreg.comparison.causes import Cause
 from probreg.comparison.differences import has_monte_carlo_error, summary
 from probreg.comparison.numbers import by_outcome
 from probreg.comparison.prior_terms import inverse_or_nan
-from probreg.comparison.prior_terms_by_entry import PriorSide
 from probreg.fits.fit import Fit, fit as fit_model
+from probreg.fits.goodness import exact_fit
 from probreg.fits.inference_data import reported_coefficients
 from probreg.inference import Conjugate, Quadrature, Status
 from probreg.inference.uncertainty.covariance import reported_words
@@ -34,18 +34,24 @@ class Estimates:
 
     @classmethod
     def of(cls, fit: Fit, aux: tuple[str, ...]) -> "Estimates":
-        """Coefficients, outcome by outcome, then these nuisance parameters."""
+        """Coefficients, outcome by outcome, then these nuisance parameters; without errors if these are rounding."""
         s = fit.solution
         value, error = (
             by_outcome(fit.model, np.asarray(v.values, dtype=float).ravel())
             for v in (fit.coef, fit.std_error)
         )
-        aux_values = np.array(
-            [[s.aux[a], s.aux_sd.get(a, np.nan)] for a in aux]
-        ).reshape(-1, 2)
-        return cls(
-            np.append(value, aux_values[:, 0]), np.append(error, aux_values[:, 1])
-        )
+        value = np.append(value, [s.aux[name] for name in aux])
+        error = np.append(error, [s.aux_sd.get(name, np.nan) for name in aux])
+        return cls(value, np.full(error.shape, np.nan) if exact_fit(fit) else error)
+
+    def take(self, places: list[int]) -> "Estimates":
+        """Some of the parameters."""
+        return Estimates(self.value[places], self.error[places])
+
+    def step_to(self, other: "Estimates") -> Step:
+        """The difference of the estimates and the log of the ratio of the errors."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return other.value - self.value, np.log(other.error / self.error)
 
 
 def method_steps(
@@ -59,9 +65,7 @@ def method_steps(
 
     `exact` is the mean and standard deviation of the posterior of this model, where a formula gives it.
     """
-    with np.errstate(divide="ignore", invalid="ignore"):
-        gap = estimates.value - mode.value
-        spread = np.log(estimates.error / mode.error)
+    gap, spread = mode.step_to(estimates)
     if fit.target == "mode":
         return _of_a_mode(fit, gap, spread)
     coefficient = np.arange(len(gap)) < len(gap) - len(aux)
@@ -75,27 +79,21 @@ def method_steps(
         return _by_shape(gap, spread, widened, small)
     troubled = has_bad_chains(fit, aux)
     if exact is not None:
-        shape = _by_shape(
-            exact.value - mode.value, np.log(exact.error / mode.error), widened, small
-        )
-        remainder = estimates.value - exact.value, np.log(estimates.error / exact.error)
+        shape = _by_shape(*mode.step_to(exact), widened, small)
+        remainder = exact.step_to(estimates)
     else:
         # of 2 J means and standard deviations one lies beyond z errors by chance in 1 of 100 fits (Sidak 1967)
         z = float(
             scipy.stats.norm.isf(0.5 * -np.expm1(np.log1p(-FALSE) / (2 * len(gap))))
         )
         of_mean, of_sd = monte_carlo_error(fit, aux)
+        by_chance = (
+            np.abs(gap - small[0]) <= z * of_mean * estimates.error,
+            np.abs(spread - small[1]) <= z * of_sd,
+        )
         remainder = (
-            np.where(
-                troubled | (np.abs(gap - small[0]) <= z * of_mean * estimates.error),
-                gap - small[0],
-                0.0,
-            ),
-            np.where(
-                troubled | (np.abs(spread - small[1]) <= z * of_sd),
-                spread - small[1],
-                0.0,
-            ),
+            np.where(troubled | by_chance[0], gap - small[0], 0.0),
+            np.where(troubled | by_chance[1], spread - small[1], 0.0),
         )
         shape = _by_shape(gap - remainder[0], spread - remainder[1], widened, small)
     unreliable = np.where(troubled, remainder, 0.0)
@@ -135,14 +133,15 @@ def _degrees_of_freedom(model: Model, mode: Estimates, aux: tuple[str, ...]) -> 
     index = size - len(aux) + aux.index(name)
     k = model.shape[0]
     sigma = float(mode.value[index])
-    side = PriorSide(model.joint, 1)
     F = np.asarray(model.design.moments.factor, dtype=float)[:, :k]
     N = model.design.moments.weight + float(
-        (side.relative * model.joint.informative).sum()
+        (model.joint.sigma_units & model.joint.informative).sum()
     )
-    P = side.terms(mode.value[:k, None], sigma)[1].H
+    P = model.joint.curvature(mode.value[:k, None], sigma)
     g = k - float(
-        np.trace(inverse_or_nan(F.T @ F / sigma**2 + P) @ (P * (1.0 - side.relative)))
+        np.trace(
+            inverse_or_nan(F.T @ F / sigma**2 + P) @ (P * ~model.joint.sigma_units)
+        )
     )
 
     def of_prior(x: float) -> tuple[float, float]:
@@ -177,27 +176,24 @@ def _of_a_mode(fit: Fit, gap: Array, spread: Array) -> dict[Cause, Step]:
     """Return the steps of a mode: degrees of freedom, a sandwich or replicates in place of the curvature, and early stopping."""
     s = fit.solution
     none = np.zeros(len(gap))
-    kind = str(reported_words(fit.model, fit.method, s)["kind"])
-    if (
-        s.df is not None and s.replicates is None
-    ):  # s^2 = RSS / (n - rank) in place of RSS / n, sigma itself too
+    if s.replicates is not None:
+        # a standard deviation of R replicates has the relative error 1 / sqrt(2 R)
+        by_chance = np.abs(spread) <= 3.0 * (2.0 * len(s.replicates["coef"])) ** -0.5
+        return {
+            Cause.CONVERGENCE: (gap, none),
+            Cause.MONTE_CARLO: (none, np.where(by_chance, spread, 0.0)),
+            Cause.COVARIANCE: (none, np.where(by_chance, 0.0, spread)),
+        }
+    if s.df is not None:  # s^2 = RSS / (n - rank) in place of RSS / n, sigma itself too
         aux = np.arange(len(gap)) >= fit.coef.size
         return {
             Cause.SMALL_SAMPLE: (np.where(aux, gap, 0.0), spread),
             Cause.CONVERGENCE: (np.where(aux, 0.0, gap), none),
         }
-    if s.replicates is not None:
-        # a standard deviation of R replicates has the relative error 1 / sqrt(2 R)
-        by_chance = np.abs(spread) <= 3.0 * (2.0 * len(s.replicates["coef"])) ** -0.5
-        steps = {Cause.COVARIANCE: (none, np.where(by_chance, 0.0, spread))}
-        return {
-            Cause.CONVERGENCE: (gap, none),
-            Cause.MONTE_CARLO: (none, np.where(by_chance, spread, 0.0)),
-            **steps,
-        }
-    if kind not in ("classical", "expected", "observed"):
-        return {Cause.CONVERGENCE: (gap, none), Cause.COVARIANCE: (none, spread)}
-    return {Cause.CONVERGENCE: (gap, spread)}
+    kind = str(reported_words(fit.model, fit.method, s)["kind"])
+    if kind in ("classical", "expected", "observed"):
+        return {Cause.CONVERGENCE: (gap, spread)}
+    return {Cause.CONVERGENCE: (gap, none), Cause.COVARIANCE: (none, spread)}
 
 
 def monte_carlo_error(fit: Fit, aux: tuple[str, ...]) -> tuple[Array, Array]:
@@ -208,20 +204,11 @@ def monte_carlo_error(fit: Fit, aux: tuple[str, ...]) -> tuple[Array, Array]:
         return np.full(size, stats["mcse_mean"]), np.full(size, stats["mcse_sd"])
     if not fit.method.makes_chains:
         return np.zeros(size), np.zeros(size)
-    table = fit.summary()
-    keys = (*range(fit.coef.size), *aux)
-    bulk = dict(
-        zip(
-            (*range(fit.coef.size), *fit.solution.aux),
-            table["ess_bulk"].to_numpy(float),
-        )
-    )
     beta = reported_coefficients(fit.model, fit.solution.posterior["beta"])
     beta = by_outcome(fit.model, beta.reshape(*beta.shape[:2], -1))
     draws = [*np.moveaxis(beta, -1, 0), *(fit.solution.posterior[name] for name in aux)]
-    return np.array([bulk[key] for key in keys]) ** -0.5, np.array(
-        [error_of_log_sd(chains) for chains in draws]
-    )
+    ess = _summary_column(fit, aux, "ess_bulk")
+    return ess**-0.5, np.array([error_of_log_sd(chains) for chains in draws])
 
 
 def error_of_log_sd(draws: Array) -> float:
@@ -243,33 +230,27 @@ def error_of_log_sd(draws: Array) -> float:
     )
 
 
-def _r_hats(fit: Fit) -> list[float]:
-    """Return R-hat of every parameter of a posterior sampled by chains; empty for other fits."""
-    if not fit.method.makes_chains:
-        return []
-    return list(fit.summary()["r_hat"])
-
-
-def _is_troubled(fit: Fit) -> bool:
-    """Return whether all draws are unreliable, by the status or by many divergences."""
-    draws = fit.solution.draws
-    if fit.solution.status in (Status.UNMIXED, Status.UNSETTLED):
-        return True
-    if draws is None:
-        return False
-    divergences = int(np.sum(draws.stats.get("diverging", 0)))
-    return divergences > _MANY_DIVERGENCES * draws.count
+def _summary_column(fit: Fit, aux: tuple[str, ...], column: str) -> Array:
+    """Return a column of the summary for the coefficients and some nuisance parameters, (J,)."""
+    keys = (*range(fit.coef.size), *fit.solution.scalars)
+    values = dict(zip(keys, fit.summary()[column].to_numpy(float)))
+    return np.array([values[key] for key in (*range(fit.coef.size), *aux)])
 
 
 def has_bad_chains(fit: Fit, aux: tuple[str, ...]) -> Array:
     """Return the parameters (J,) for which the chains are bad by status, many divergences or R-hat."""
-    if _is_troubled(fit):
-        return np.ones(fit.coef.size + len(aux), bool)
-    values = _r_hats(fit)
-    if not values:
-        return np.zeros(fit.coef.size + len(aux), bool)
-    by_key = dict(zip((*range(fit.coef.size), *fit.solution.aux), values))
-    return np.array([by_key[key] > 1.01 for key in (*range(fit.coef.size), *aux)])
+    none = np.zeros(fit.coef.size + len(aux), bool)
+    draws = fit.solution.draws
+    if fit.solution.status in (Status.UNMIXED, Status.UNSETTLED):
+        return ~none
+    if draws is None:
+        return none
+    divergences = int(np.sum(draws.stats.get("diverging", 0)))
+    if divergences > _MANY_DIVERGENCES * draws.count:
+        return ~none
+    if not fit.method.makes_chains:
+        return none
+    return _summary_column(fit, aux, "r_hat") > 1.01
 
 
 def exact_posterior(
@@ -279,16 +260,12 @@ def exact_posterior(
     otherwise by the conjugate formula or the integral over sigma; only for a fit with Monte Carlo error."""
     if fit.target != "posterior" or not has_monte_carlo_error(fit):
         return None
-    if (
-        alike
-        and summary(other_fit) == "posterior"
-        and not has_monte_carlo_error(other_fit)
-    ):
+    exact_summary = summary(other_fit) == "posterior"
+    if alike and exact_summary and not has_monte_carlo_error(other_fit):
         return Estimates.of(other_fit, aux)
+    if fit.model.design.weight_kind == "sampling":
+        return None
     for method in (Conjugate(draws=1), Quadrature(draws=1)):
-        if (
-            method.obstacle(fit.model) is None
-            and fit.model.design.weight_kind != "sampling"
-        ):
-            return Estimates.of(fit_model(replace(fit.model), method), aux)
+        if method.obstacle(fit.model) is None:
+            return Estimates.of(fit_model(fit.model, method), aux)
     return None

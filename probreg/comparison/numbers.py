@@ -1,16 +1,16 @@
 """The numbers of the table, unrounded: one Dataset over (fit, param), read from the fits; nothing is fitted again."""
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from dataclasses import dataclass
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
-from probreg.comparison.prior_terms import (
-    flat_hyper,
-    priors,
-    stated_hyper,
-    stated_model,
-)
+from probreg.arguments.types import DataFrame, Dataset
+from probreg.assess.guarantee import RiskBounds
+from probreg.comparison.prior_terms import describe_priors
 from probreg.comparison.same_question import differing_terms, number_of_observations
 from probreg.fits.fit import Fit
 from probreg.fits.goodness import exact_fit
@@ -21,31 +21,63 @@ from probreg.model.model import Model
 
 Array = np.ndarray
 NUMBERS = (
-    "estimate", "error", "lower", "upper", "difference", "se_ratio", "weight", "lam", "prior_weight", "mcse", "skewness"
+    "estimate", "error", "lower", "upper", "difference", "se_ratio", "prior_weight", "mcse", "skewness"
 )  # fmt: skip
-WORDS = ("kind", "prior", "penalty")
+WORDS = ("kind", "prior")
 
 
-class FitTable(Protocol):
-    """Fits by name with their numbers: the part of a comparison that its reasons and its text need."""
+@dataclass(frozen=True, eq=False)
+class FitTable:
+    """Fits by name with their numbers: the part of a comparison that its causes, its notes and its text are made of."""
 
-    @property
-    def fits(self) -> Mapping[str, Fit]: ...
+    fits: Mapping[str, Fit]
+    baseline: str
+    prob: float
+    data: Dataset
+    apart: float = 0.1
+    guarantees: Mapping[str, RiskBounds] = MappingProxyType({})
 
-    @property
-    def baseline(self) -> str: ...
+    def to_pandas(self) -> DataFrame:
+        """One row per parameter; columns (fit, quantity), as a MultiIndex; unrounded."""
+        import pandas as pd
 
-    @property
-    def prob(self) -> float: ...
+        columns = {
+            (f, q): self.data[q].sel(fit=f).values
+            for f in self.fits
+            for q in (*NUMBERS, *WORDS)
+        }
+        table = pd.DataFrame(
+            columns, index=pd.Index(self.data["param"].values, name="param")
+        )
+        table.columns = pd.MultiIndex.from_tuples(
+            list(columns), names=["fit", "quantity"]
+        )
+        table.attrs = dict(self.data.attrs)
+        return table
 
-    @property
-    def apart(self) -> float: ...
+    def tidy(self) -> DataFrame:
+        """One row per parameter and fit, every quantity a column; unrounded."""
+        order = [
+            "param",
+            "fit",
+            *(v for v in self.data.coords if v not in ("param", "fit")),
+            *NUMBERS,
+            *WORDS,
+        ]
+        table = self.data.transpose("param", "fit").to_dataframe().reset_index()[order]
+        table.attrs = dict(self.data.attrs)
+        return table
 
-    @property
-    def data(self) -> Any: ...
+    @cached_property
+    def smooths(self) -> DataFrame:
+        """One row for each smooth function and fit: edf, columns and tau, as in `fit.smooths`; empty where there are none."""
+        import pandas as pd
 
-    @property
-    def smooths(self) -> Any: ...
+        tables = {name: fit.smooths for name, fit in self.fits.items()}
+        tables = {name: table for name, table in tables.items() if len(table)} or tables
+        table = pd.concat(tables, names=["fit"]).swaplevel()
+        order = pd.factorize(table.index.get_level_values("function"))[0]
+        return table.iloc[order.argsort(kind="stable")]
 
 
 def dataset(fits: Mapping[str, Fit], base: str, prob: float, kind: str | None) -> Any:
@@ -53,42 +85,37 @@ def dataset(fits: Mapping[str, Fit], base: str, prob: float, kind: str | None) -
     import pandas as pd
     import xarray as xr
 
-    frames = {
-        name: pd.DataFrame(_fit_columns(fit, prob, kind)).set_index("param")
-        for name, fit in fits.items()
-    }
     omitted = differing_terms(fits.values())
-    if omitted:
-        outside = {
-            name: [c not in omitted for c in _of_columns(fits[name], frame)]
-            for name, frame in frames.items()
-        }
-        frames = {name: frame[outside[name]] for name, frame in frames.items()}
-    index = _union_of_parameters(fits, frames, omitted)
-    names = list(index)
-    first = frames[base].reindex(names)
+    frames = {}
+    for name, fit in fits.items():
+        frame = _fit_frame(fit, prob, kind)
+        is_omitted = frame["coef"].isin(omitted) & (frame["role"] == "coefficient")
+        frames[name] = frame[~is_omitted]
+    # coefficients by outcome, then the others
+    union = pd.concat(frames.values())[["coef", "outcome", "role"]]
+    union = union[~union.index.duplicated()]
+    outcomes = fits[base].model.likelihood.outcomes or ("",)
+    place = union["outcome"].map({name: i for i, name in enumerate(outcomes)})
+    place = place.where(union["role"] == "coefficient", len(outcomes))
+    union = union.iloc[place.to_numpy().argsort(kind="stable")]
+    first = frames[base].reindex(union.index)
     for name in frames:
-        frame = frames[name].reindex(names)
+        frame = frames[name].reindex(union.index)
         frame["difference"] = (frame["estimate"] - first["estimate"]) / first["error"]
         frame["se_ratio"] = frame["error"] / first["error"]
         frame.loc[unlike(fits[base], fits[name]), ["difference", "se_ratio"]] = np.nan
         frames[name] = frame
+    dims = ("fit", "param")
     data = {
-        q: (("fit", "param"), np.array([f[q].to_numpy(float) for f in frames.values()]))
+        q: (dims, np.array([f[q].to_numpy(float) for f in frames.values()]))
         for q in NUMBERS
     }
     text = {
-        q: (
-            ("fit", "param"),
-            np.array([f[q].fillna("").to_numpy(object) for f in frames.values()]),
-        )
+        q: (dims, np.array([f[q].fillna("").to_numpy(object) for f in frames.values()]))
         for q in WORDS
     }
-    coords: dict[str, Any] = {"fit": list(fits), "param": names}
-    coords |= {
-        key: ("param", [row[i] for row in index.values()])
-        for i, key in enumerate(("coef", "outcome", "role"))
-    }
+    coords: dict[str, Any] = {"fit": list(fits), "param": list(union.index)}
+    coords |= {key: ("param", union[key].tolist()) for key in union}
     facts = pd.DataFrame(
         [
             {
@@ -112,38 +139,6 @@ def dataset(fits: Mapping[str, Fit], base: str, prob: float, kind: str | None) -
     )
 
 
-def _union_of_parameters(
-    fits: Mapping[str, Fit], frames: Mapping[str, Any], omitted: frozenset[str]
-) -> dict[str, tuple[str, str, str]]:
-    """Return the parameters of all fits with their column, outcome and role: coefficients by outcome, then the others."""
-    union: dict[str, tuple[str, str, str]] = {}
-    outcomes = next(iter(fits.values())).model.likelihood.outcomes or ("",)
-    for name, fit in fits.items():
-        columns = [c for c in fit.model.design.head_columns if c not in omitted]
-        coefficients = [(c, o, "coefficient") for o in outcomes for c in columns]
-        params = list(map(str, frames[name].index))
-        auxiliary = [(p, "", "auxiliary") for p in params[len(coefficients) :]]
-        for param, row in zip(params, coefficients + auxiliary, strict=True):
-            union.setdefault(param, row)
-    order = {o: i for i, o in enumerate(outcomes)}
-    return dict(
-        sorted(
-            union.items(),
-            key=lambda entry: (
-                order[entry[1][1]] if entry[1][2] == "coefficient" else len(order)
-            ),
-        )
-    )
-
-
-def _of_columns(fit: Fit, frame: Any) -> list[str]:
-    """The column of each row of a frame, outcome by outcome; empty for other parameters."""
-    design = fit.model.design
-    outcomes = fit.model.likelihood.outcomes or ("",)
-    columns = [c for _ in outcomes for c in design.head_columns]
-    return columns + [""] * (len(frame) - len(columns))
-
-
 def unlike(base: Fit, fit: Fit) -> list[str]:
     """Auxiliary parameters that share a name only: sigma is a standard deviation in one likelihood, a scale in another."""
     a = base.model.likelihood
@@ -153,68 +148,51 @@ def unlike(base: Fit, fit: Fit) -> list[str]:
     return []
 
 
-def _fit_columns(fit: Fit, prob: float, kind: str | None) -> dict[str, Any]:
-    """Return each quantity of one fit as a list over its parameters."""
+def _fit_frame(fit: Fit, prob: float, kind: str | None) -> Any:
+    """Return the quantities of one fit, a row for each parameter with its column, outcome and role."""
+    import pandas as pd
+
     if kind not in KINDS[fit.target]:
         kind = fit.default_kind
+    s = fit.solution
     k = fit.coef.size
     scalars = scalars_compared(fit)
-    positions = [
-        k + i for i, name in enumerate(fit.solution.scalars) if name in scalars
-    ]
-    table = fit.summary(prob, kind).iloc[
-        [*range(k), *positions]
-    ]  # other scales of priors that were sampled are no parameters
-    if fit.target == "posterior":
-        value, error = ("mean", "sd")
-    else:
-        value, error = ("estimate", "std_error")
-    values = table[[value, error, "lower", "upper"]].to_numpy(float)
-    values = (
-        np.where([False, True, True, True], np.nan, values)
-        if exact_fit(fit)
-        else values
-    )  # these are rounding
-    names = [*by_outcome(fit.model, fit.parameter_names), *scalars]
-    if "ess_bulk" in table:
-        ess = table["ess_bulk"].to_numpy(float)
-    else:
-        ess = np.full(len(names), np.nan)
-    # The kind of interval that `Fit.aux_interval` gives.
-    if fit.solution.draws is not None or kind not in ("t", "wald"):
-        aux_kind = kind
-    else:
-        if fit.solution.df and kind != "wald":
-            aux_kind = "chi-square"
-        else:
-            aux_kind = "log-wald"
-    kinds = [
-        "atanh-wald" if aux_kind == "log-wald" and name.startswith("cor(") else aux_kind
-        for name in scalars
-    ]
-    columns: dict[str, Any] = {
-        "param": names, "estimate": values[:, 0], "error": values[:, 1], "lower": values[:, 2], "upper": values[:, 3],
-        "mcse": values[:, 1] * _mcse(fit, ess), "skewness": _marginal_skewness(fit),
-        "kind": [kind] * k + kinds, **_with_effects(priors(fit), fit, scalars, k),
-    }  # fmt: skip
-    held = {
-        name: v
-        for name, v in held_scales(stated_model(fit)).items()
-        if name not in scalars
-    }
-    held |= {
-        name: v for name, v in fit.model.fixed.items() if name not in fit.solution.hyper
-    }
-    blank = {q: [np.nan] * len(held) for q in columns} | {
-        q: [""] * len(held) for q in WORDS
-    }
-    blank |= {
-        "param": list(held),
-        "estimate": list(held.values()),
-        "kind": ["held"] * len(held),
-    }
-    blank["prior"] = [f"held at {v:g}" for v in held.values()]
-    return {q: [*v, *blank[q]] for q, v in columns.items()}
+    # other scales of priors that were sampled are no parameters
+    positions = [k + i for i, name in enumerate(s.scalars) if name in scalars]
+    table = fit.summary(prob, kind).iloc[[*range(k), *positions]]
+    names = ("mean", "sd") if fit.target == "posterior" else ("estimate", "std_error")
+    frame = table[[*names, "lower", "upper"]].astype(float)
+    frame.columns = ["estimate", "error", "lower", "upper"]
+    frame.index = [*map(str, by_outcome(fit.model, fit.parameter_names)), *scalars]
+    if exact_fit(fit):  # these are rounding
+        frame[["error", "lower", "upper"]] = np.nan
+    mcse = np.full(len(frame), s.stats.get("mcse_mean", np.nan))
+    if "ess_bulk" in table and "mcse_mean" not in s.stats:
+        mcse = table["ess_bulk"].to_numpy(float) ** -0.5
+    frame["mcse"] = frame["error"] * mcse
+    frame["skewness"] = _marginal_skewness(fit)
+    frame["kind"] = kind
+    if s.draws is None and kind in ("t", "wald"):  # as `Fit.aux_interval` gives
+        of_aux = "chi-square" if s.df and kind != "wald" else "log-wald"
+        for name in scalars:
+            is_bounded = of_aux == "log-wald" and name.startswith("cor(")
+            frame.loc[name, "kind"] = "atanh-wald" if is_bounded else of_aux
+    outcomes = fit.model.likelihood.outcomes or ("",)
+    columns = fit.model.design.head_columns
+    frame["coef"] = [*columns * len(outcomes), *scalars]
+    frame["outcome"] = [*np.repeat(outcomes, len(columns)), *[""] * len(scalars)]
+    frame["role"] = ["coefficient"] * k + ["auxiliary"] * len(scalars)
+    frame["prior"], frame["prior_weight"] = describe_priors(fit, scalars)
+    held = held_scales(fit.stated_model)
+    held = {name: v for name, v in held.items() if name not in scalars}
+    held |= {name: v for name, v in fit.model.fixed.items() if name not in s.hyper}
+    rows = [
+        {"estimate": v, "kind": "held", "coef": name, "outcome": "", "role": "auxiliary", "prior": f"held at {v:g}"}
+        for name, v in held.items()
+    ]  # fmt: skip
+    if rows:
+        frame = pd.concat([frame, pd.DataFrame(rows, index=list(held))])
+    return frame
 
 
 def scalars_compared(fit: Fit) -> list[str]:
@@ -224,36 +202,6 @@ def scalars_compared(fit: Fit) -> list[str]:
         for n in fit.solution.scalars
         if n.startswith(OF_EFFECTS) or n in fit.solution.aux or n in fit.solution.hyper
     ]
-
-
-def _with_effects(
-    columns: dict[str, list[Any]], fit: Fit, names: list[str], k: int
-) -> dict[str, list[Any]]:
-    """Return the columns for k coefficients and nuisance parameters, with rows for the covariance of effects between them."""
-    aux = dict(zip(fit.solution.aux, range(k, k + len(fit.solution.aux))))
-    hyperparameters = stated_hyper(fit)
-    flat = flat_hyper(fit)
-    extended: dict[str, list[Any]] = {q: v[:k] for q, v in columns.items()}
-    for name in names:
-        for q, v in extended.items():
-            empty: Any = "" if q in WORDS else np.nan
-            if q == "prior_weight" and name in flat:
-                empty = 0.0
-            v.append(
-                columns[q][aux[name]]
-                if name in aux
-                else hyperparameters.get(name, "")
-                if q == "prior"
-                else empty
-            )
-    return extended
-
-
-def _mcse(fit: Fit, ess: Array) -> Array:
-    """Monte Carlo standard error of each mean in standard deviations; nan if a formula gave it."""
-    if "mcse_mean" in fit.solution.stats:
-        return np.full(ess.shape, fit.solution.stats["mcse_mean"])
-    return ess**-0.5
 
 
 def by_outcome(model: Model, values: Any) -> Array:

@@ -1,28 +1,128 @@
-"""The integral of the shares along a path of priors: Gauss-Legendre nodes on intervals that are halved until the shares
-sum to the distance between the modes at their ends."""
+"""The integral of the shares along a path of priors, where one connects the modes of two fits.
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+Gauss-Legendre rules of 8, 16, 32, ... nodes are applied until the shares sum to the distance between the modes at the ends.
+"""
+
+import re
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import eigh
 
 from probreg.comparison.causes import SpecificCause
-from probreg.comparison.prior_path import FIRST, LAST, PathPoint, PriorPath
+from probreg.comparison.prior_path import (
+    FIRST,
+    LAST,
+    EntryTerms,
+    PathPoint,
+    PriorPath,
+)
+from probreg.comparison.same_question import shorten_names
+from probreg.fits.fit import Fit
+from probreg.fits.goodness import exact_fit
+from probreg.inference import Status
+from probreg.inference.base import has_effects
+from probreg.likelihoods import SmoothLikelihood
 from probreg.numerics.linalg import one_blas_thread
 
 Array = np.ndarray
-_NODES = 8  # in each interval
-_INTERVALS = 24  # halved at most
-_PATIENCE = 4  # halvings over which the error has to fall by half
+_MOST = 300  # coefficients of a path: of more the systems take seconds
+_MANY = 12  # columns with priors of their own up to which each is a cause; of more each term of a formula
+_NODES = (8, 16, 32, 64, 128)
+_NEAREST = 8  # known modes through which the start of a search is interpolated
 _MILD = 0.5  # log ratio of curvatures up to which t serves as it is
 _CLOSED = 1e-6  # what is left of a sum, in SE, at which a path is known; it goes with the largest share
 
 
-class Found(NamedTuple):
-    """A path: its ends and the shares, over the parameters of the table (J,) and the parts (K,)."""
+def path_obstacle(a: Fit, b: Fit) -> str:
+    """Return why no path of priors connects the modes of two fits; "" if a path may exist."""
+    model = a.model
+    likelihood = model.likelihood
+    if model.design.columns != b.model.design.columns:
+        return "the columns are in another order"
+    if likelihood != b.model.likelihood:
+        return "the likelihoods differ"
+    if has_effects(model) or has_effects(b.model):
+        return "the standard deviations of effects are found from the rows"
+    if exact_fit(a) or exact_fit(b):
+        return "one of them meets every response exactly"
+    reason = _obstacle_of_fit(a) or _obstacle_of_fit(b)
+    if reason:
+        return reason
+    if not isinstance(likelihood, SmoothLikelihood) or likelihood.expected_curvature:
+        return f"the {likelihood.name} likelihood is not twice differentiable"
+    reachable = model.design.reachable or b.model.design.reachable
+    if not (likelihood.least_squares or reachable):
+        return model.design.rows_absent
+    if model.shape[0] * model.shape[1] > _MOST:
+        return f"more than {_MOST} coefficients"
+    return ""
+
+
+def _obstacle_of_fit(fit: Fit) -> str:
+    """Return why a path of priors cannot start at the mode of a fit, or ""."""
+    s = fit.solution
+    lost = s.status in (Status.NO_MAXIMUM, Status.NOT_IDENTIFIED, Status.AT_ZERO)
+    if lost or (s.not_estimable is not None and s.not_estimable.any()):
+        return "one of them has no estimate"
+    if min(s.aux.values(), default=1.0) <= 0:
+        return "a nuisance parameter is 0"
+    if not fit.method.probabilities:
+        return f"{fit.method.name} has no likelihood at its answer"
+    if not fit.model.joint.smooth:
+        return "a prior has a kink or an unknown scale"
+    priors = [fit.model.aux_prior(name) for name in fit.model.unknown]
+    if any(prior.has_bounded_support for prior in priors):
+        return "the prior of a nuisance parameter has an edge"
+    return ""
+
+
+def changing_groups(a: Fit, b: Fit) -> dict[str, tuple[int, ...]]:
+    """The sets of columns with different priors in the two fits, by name: columns that a prior ties together are one set,
+    and with very many columns each term of the formula is one set."""
+    model = a.model
+    (p, m), changed = model.shape, np.zeros(model.shape[0], bool)
+    rng = np.random.default_rng(0)
+    places = [f.solution.beta for f in (a, b)]
+    size = np.abs(places[0]) + np.abs(places[1]) + 1e-3
+    places += [place + size * rng.normal(size=size.shape) for place in places]
+    tied = np.eye(p, dtype=bool)
+    for point in places:
+        for sigma in [f.model.noise(f.aux) for f in (a, b)]:
+            sides = [EntryTerms.of(f.model.joint, point, sigma) for f in (a, b)]
+            for first, second in zip(sides[0][1:], sides[1][1:]):
+                bound = 1e-9 * (np.abs(first) + np.abs(second))
+                changed |= (np.abs(first - second) > bound).reshape(p, -1).any(1)
+            for side in sides:
+                tied |= (side.H.reshape(p, m, p, m) != 0).any((1, 3))
+    smooth = {c: t.name for t in model.design.recipe.terms for c in t.columns}
+    columns = model.design.columns
+    # without the levels of factors
+    terms = [smooth.get(c) or re.sub(r"\[[^\]]*\]", "", c) for c in columns]
+    many = changed.sum() > _MANY
+    for i, j in zip(*np.triu_indices(p, 1)):
+        if terms[i] == terms[j] and (many or columns[i] in smooth):
+            tied[i, j] = tied[j, i] = True
+    from scipy.sparse.csgraph import connected_components
+
+    number = connected_components(tied, directed=False)[1]
+    groups = {}
+    for n in dict.fromkeys(number[changed]):
+        indices = tuple(map(int, np.flatnonzero(number == n)))
+        names = list(dict.fromkeys(terms[i] for i in indices))
+        if len(indices) == p > 1 and len(names) > 1:
+            name = "all coefficients"
+        elif len(names) < len(indices) != 1:
+            name = shorten_names(names, 3)
+        else:
+            name = shorten_names([columns[i] for i in indices], 3)
+        groups[name] = indices
+    return groups
+
+
+class PathShares(NamedTuple):
+    """A path: its ends and the shares, over the parameters of the table (J,) and the causes (K,)."""
 
     causes: tuple[SpecificCause, ...]  # (K,)
     ends: tuple[Array, Array]  # modes (J,)
@@ -34,202 +134,96 @@ class Found(NamedTuple):
 @one_blas_thread()
 def integrate_path(
     path: PriorPath, start: Array, end: Array, tol: float
-) -> Found | None:
+) -> PathShares | None:
     """Return the shares, refined until they sum to the shift to `tol` SE and to the log SE ratio to `tol`; None if there is no smooth
     path from the mode near `start` to the mode near `end`."""
     first = path.mode(start, FIRST)
     last = path.mode(end, LAST)
     if first is None or last is None:
         return None
-    H = path.local(first, FIRST).curvature, path.local(last, LAST).curvature
-    ends = path.ends_of(first, FIRST, H[0]), path.ends_of(last, LAST, H[1])
-    if ends[0] is None or ends[1] is None:
+    H = first[1].curvature, last[1].curvature
+    a, b = path.reported(first[0], FIRST, H[0]), path.reported(last[0], LAST, H[1])
+    if a is None or b is None:
         return None
-    se = np.exp(ends[0][1])
-    none = np.zeros((len(path.causes), len(ends[0][0])))
-    pieces: list[_Piece] | None = (
-        []
-        if not path.causes
-        else _pieces(path, (first, last), H, (ends[0][:2], ends[1][:2]))
-    )
-    errors_left = list[float]()
-    for _ in range(_INTERVALS):
-        if pieces is None or any(piece.slopes is None for piece in pieces):
-            return None
-        errors = [piece.error(se) for piece in pieces]
-        errors_left.append(sum(errors))
-        # done, or what is left is rounding: halves have no less of it
-        if errors_left[-1] < tol or (
-            len(errors_left) > 1 and _CLOSED > errors_left[-1] > 0.7 * errors_left[-2]
-        ):
-            break
-        if (
-            len(errors_left) > _PATIENCE
-            and errors_left[-1] > 0.5 * errors_left[-_PATIENCE]
-        ):
-            return None  # the mode jumps: nothing falls however short the intervals
-        halves = pieces.pop(int(np.argmax(errors))).halves()
-        pieces = None if halves is None else pieces + halves
-    if pieces is None or any(piece.slopes is None for piece in pieces):
+    unit = np.array([np.exp(a[1]), np.ones(len(a[1]))])  # the baseline's SE
+    total = np.array([b[0] - a[0], b[1] - a[1]])
+    shares = np.zeros((2, len(path.causes), total.shape[1]))
+    if path.causes:
+        # what is held at one end is held with the precision that the other end has: half of it in the middle
+        units = {
+            name: float(abs(H[int(name in path.a.fixed)][i, i]))
+            for i, name in enumerate(path.held, start=len(path.columns))
+        }
+        path = replace(path, units=units)
+        steep = _steepness(path, first[0], H[0]), _steepness(path, last[0], H[1], -1.0)
+        known = {0.0: first[0], 1.0: last[0]}
+        before = np.inf
+        for n in _NODES:
+            rule = _apply_rule(path, n, steep, known)
+            if rule is None:
+                return None
+            shares = rule
+            error = float(np.abs((total - shares.sum(1)) / unit).max())
+            # done, or what is left is rounding
+            if error < tol or 0.7 * before < error < _CLOSED:
+                break
+            if n > _NODES[1] and error > 0.5 * before:
+                return None  # the mode jumps
+            before = error
+    remainder = total - shares.sum(1)
+    if not np.abs(remainder / unit).max() < max(_CLOSED, tol):
         return None
-    shift, ratio = (
-        sum((piece.sums[i] for piece in pieces), none.copy()) for i in (0, 1)
-    )
-    remainder = [
-        ends[1][0] - ends[0][0] - shift.sum(0),
-        ends[1][1] - ends[0][1] - ratio.sum(0),
-    ]
-    if not max(
-        float(np.abs(remainder[0] / se).max()), float(np.abs(remainder[1]).max())
-    ) < max(_CLOSED, tol):
-        return None
-    for part, addition in zip((shift, ratio), remainder):
+    for part, addition in zip(shares, remainder):
         if len(part):
-            part[np.abs(part).argmax(0), np.arange(len(se))] += addition
-    return Found(
-        path.causes, (ends[0][0], ends[1][0]), (ends[0][1], ends[1][1]), shift, ratio
-    )
+            part[np.abs(part).argmax(0), np.arange(len(addition))] += addition
+    return PathShares(path.causes, (a[0], b[0]), (a[1], b[1]), *shares)
 
 
-def _pieces(
-    path: PriorPath, modes: tuple[Array, Array], H: tuple[Array, Array], ends: "Ends"
-) -> "list[_Piece] | None":
-    """Return the whole path, or with strong priors its two halves, each with its own scale."""
-    # what is held at one end is held with the precision that the other end has: half of it in the middle
-    curvatures = [
-        np.abs(np.diagonal(H[int(name in path.a.fixed)])) for name in path.like.unknown
-    ]
-    units = {
-        name: float(d[i])
-        for i, (name, d) in enumerate(zip(path.like.unknown, curvatures), start=path.k)
-    }
-    path = replace(path, units=units)
-    steep = _steepness(path, modes[0], H[0], 1), _steepness(path, modes[1], H[1], 0)
-    piece = _Piece(path, steep, (0.0, 1.0), modes, ends)
-    return [piece] if max(steep) < _MILD else piece.halves()
-
-
-def _steepness(path: PriorPath, theta: Array, H: Array, side: int) -> float:
-    """Return log(1 + the largest ratio of the curvature of the other side's priors to the whole curvature at one end)."""
-    k = path.k
-    change = path.sides(theta)[side][1].scale_rows(path.members.sum(0))
-    largest = eigh(
-        path.columns.T @ change.H @ path.columns, H[:k, :k], eigvals_only=True
-    )[-1]
-    for name in path.changing_aux:
-        i = k + path.like.unknown.index(name)
-        largest = max(
-            largest, -path.aux_terms(name, float(theta[i]))[side, 1] / abs(H[i, i])
-        )
+def _steepness(path: PriorPath, theta: Array, H: Array, sign: float = 1.0) -> float:
+    """Return log(1 + the largest ratio of the added curvature of the other side's priors to the whole curvature at one end)."""
+    k = len(path.columns)
+    a, b = path.sides(theta)
+    change = sign * path.over_theta(b.combine(1.0, a, -1.0))[1][:k, :k]
+    largest = eigh(change, H[:k, :k], eigvals_only=True)[-1]
+    for cause in path.causes[len(path.members) :]:
+        i = k + list(path.held).index(cause.subject)
+        second = path.aux_terms(cause.subject, float(theta[i]))[int(sign > 0), 2]
+        largest = max(largest, -second / abs(H[i, i]))
     return float(np.log1p(max(largest, 0.0)))
 
 
-Ends = tuple[tuple[Array, Array], tuple[Array, Array]]
+def _apply_rule(
+    path: PriorPath, n: int, steep: tuple[float, float], known: dict[float, Array]
+) -> Array | None:
+    """Return the shares (2, K, J) by n nodes in s from 0 to 1, on each half if the path is steep; None if a mode is not found.
 
+    t = expm1(2 c s) / expm1(c) / 2 up to the middle and the mirror image beyond, so that a prior which settles all within
+    t of exp(-c) is met by few nodes; t = s where nothing is steep. Modes found are added to `known`.
+    """
+    from scipy.interpolate import krogh_interpolate
 
-@dataclass(frozen=True, eq=False)
-class _Piece:
-    """A part of a path between two modes, in s from 0 to 1: t = expm1(2 c s) / expm1(c) / 2 up to the middle and the mirror
-    image beyond, so that a prior which settles all within t of exp(-c) is met by few nodes; t = s where nothing is steep."""
-
-    path: PriorPath
-    steep: tuple[float, float]
-    at: tuple[float, float]
-    modes: tuple[Array, Array]
-    ends: Ends  # values and log SE (J,) at both
-    met: dict[float, Array] = field(default_factory=dict)  # modes found within
-
-    def _path_weights(self, s: float) -> tuple[PathPoint, float]:
-        """Return the weights at s, and dt / ds."""
-        if max(self.steep) < _MILD:
-            return PathPoint(1.0 - s, s), 1.0
-        first = s < 0.5
-        if first:
-            c = self.steep[0]
-            x = s
-        else:
-            c = self.steep[1]
-            x = 1.0 - s
-        c = max(c, 1e-3)
-        t = 0.5 * np.expm1(2.0 * c * x) / np.expm1(c)
-        slope = c * np.exp(2.0 * c * x) / np.expm1(c)
-        return (PathPoint(1.0 - t, t) if first else PathPoint(t, 1.0 - t)), float(slope)
-
-    @cached_property
-    def slopes(self) -> tuple[Array, Array] | None:
-        """The integrals (K, J) of both derivatives; None if a mode is not found."""
-        low, high = self.at
-        modes = dict(zip(self.at, self.modes))
-        total = np.zeros(())
-        for x, w in zip(*np.polynomial.legendre.leggauss(_NODES)):
-            s = 0.5 * (low + high) + 0.5 * (high - low) * x
-            t, rate = self._path_weights(s)
-            theta = self.path.mode(_interpolate_modes(modes, s), t)
-            if theta is None:
-                derivatives = None
-            else:
-                derivatives = self.path.slopes(theta, t)
-            if theta is None or derivatives is None:
+    mild = max(steep) < _MILD
+    nodes, weights = np.polynomial.legendre.leggauss(n)
+    total = np.zeros(())
+    for half in (0,) if mild else (0, 1):
+        c = max(steep[half], 1e-3)
+        for x, w in zip(0.5 * (1.0 + nodes), 0.5 * weights):
+            if mild:
+                s, t, rate = x, PathPoint(1.0 - x, x), 1.0
+            else:  # x from the end of this half to the middle
+                s = 0.5 * x if half == 0 else 1.0 - 0.5 * x
+                weight = 0.5 * float(np.expm1(c * x) / np.expm1(c))
+                other = 1.0 - weight
+                t = PathPoint(other, weight) if half == 0 else PathPoint(weight, other)
+                rate = 0.5 * float(c * np.exp(c * x) / np.expm1(c))
+            near = sorted(known, key=lambda v, s=s: abs(v - s))[:_NEAREST]  # type: ignore[misc]
+            start = krogh_interpolate(near, [known[v] for v in near], s)
+            mode = path.mode(start, t)
+            if mode is None:
                 return None
-            modes[s] = theta
-            total = total + 0.5 * (high - low) * w * rate * np.array(derivatives)
-        self.met.update(modes)
-        return total[0], total[1]
-
-    @property
-    def sums(self) -> tuple[Array, Array]:
-        assert self.slopes is not None  # the caller checks this first
-        return self.slopes
-
-    def error(self, se: Array) -> float:
-        """The error of the shares, in SE or in log SE, whichever is larger."""
-        remainder = [b - a - part.sum(0) for a, b, part in zip(*self.ends, self.sums)]
-        return max(
-            float(np.abs(remainder[0] / se).max()), float(np.abs(remainder[1]).max())
-        )
-
-    def halves(self) -> "list[_Piece] | None":
-        """Return both halves; None if there is no mode between them."""
-        middle = 0.5 * (self.at[0] + self.at[1])
-        t, _ = self._path_weights(middle)
-        theta = self.path.mode(
-            _interpolate_modes(self.met or dict(zip(self.at, self.modes)), middle), t
-        )
-        if theta is None:
-            end = None
-        else:
-            end = self.path.ends_of(theta, t, self.path.local(theta, t).curvature)
-        if theta is None or end is None:
-            return None
-        first = (self.at[0], middle)
-        last = (middle, self.at[1])
-        return [
-            _Piece(
-                self.path,
-                self.steep,
-                first,
-                (self.modes[0], theta),
-                (self.ends[0], end[:2]),
-            ),
-            _Piece(
-                self.path,
-                self.steep,
-                last,
-                (theta, self.modes[1]),
-                (end[:2], self.ends[1]),
-            ),
-        ]
-
-
-def _interpolate_modes(known_modes: Mapping[float, Array], s: float) -> Array:
-    """Interpolate theta at s by the polynomial through the known modes."""
-    points = np.array(list(known_modes))
-    modes = np.array(list(known_modes.values()))
-    same = np.flatnonzero(points == s)
-    if same.size:
-        return np.asarray(modes[same[0]])
-    # theta(s) = sum_i w_i theta_i / (s - s_i) / sum_i w_i / (s - s_i), w_i = 1 / prod_(j != i) (s_i - s_j)
-    gaps = points[:, None] - points
-    np.fill_diagonal(gaps, 1.0)
-    weight = 1.0 / (gaps.prod(1) * (s - points))
-    return np.asarray(weight @ modes / weight.sum())
+            known[s] = mode[0]
+            slopes = path.slopes(mode[0], t, mode[1].curvature)
+            if slopes is None:
+                return None
+            total = total + w * rate * np.array(slopes)
+    return np.asarray(total)

@@ -22,17 +22,16 @@ import numpy as np
 
 from probreg.comparison.causes import Cause, SpecificCause
 from probreg.comparison.numbers import by_outcome
-from probreg.comparison.prior_terms_by_entry import PriorSide, PriorTerms
-from probreg.inference.modes.newton import newton_step
+from probreg.comparison.prior_terms import inverse_or_nan
+from probreg.inference.uncertainty.constrained import Surface
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model import likelihood_sums as sums
 from probreg.model.model import LocalModel, Model
 from probreg.numerics.frame import map_of_columns, map_of_predictors, vec_entries
 from probreg.priors import Flat
+from probreg.priors.joint import JointPrior, location_of
 
 Array = np.ndarray
-MOST = 300  # coefficients and nuisance parameters of a path: of more the systems take seconds
-_LONGEST = 10.0  # of a step in the log of a nuisance parameter
 _STEP = 0.02  # of differences of sixth order of a prior's curvature, in standard errors
 
 
@@ -47,445 +46,373 @@ FIRST = PathPoint(1.0, 0.0)
 LAST = PathPoint(0.0, 1.0)
 
 
+class EntryTerms(NamedTuple):
+    """log p(beta | sigma) with its derivatives by entry of vec beta: over the entry itself, and its part of those over log sigma."""
+
+    value: Array
+    slope: Array  # (k,)
+    log_sigma: Array  # (k,), sums to the slope over log sigma
+    log_sigma_curvature: Array  # (k,), sums to the negative second derivative over it
+    mixed: Array  # (k,), negative mixed derivative
+    H: Array  # (k, k), negative
+
+    @classmethod
+    def of(cls, joint: JointPrior, beta: Array, sigma: float) -> "EntryTerms":
+        k, m = beta.size, beta.shape[1]
+        log_p, g, H = joint.value_grad_hessian(beta, sigma)
+        g, H = g[:k], H[:k, :k]
+        in_units = np.zeros(k)
+        r = np.zeros(k)
+        for b in joint.blocks:
+            if b.prior.sigma_units:
+                entries = b.entries(m)
+                in_units[entries] = 1.0
+                centre = np.repeat(location_of(b), b.width(m))
+                r[entries] = beta.ravel()[entries] - centre
+        # in units of sigma log p = f(r / sigma) - k log sigma: -r'g - k, r'H r - r'g and g - H r, entry by entry
+        Hr = H @ r
+        value = np.asarray(log_p)
+        return cls(value, g, -r * g - in_units, r * Hr - r * g, in_units * (g - Hr), H)
+
+    def combine(
+        self, weight: float, other: "EntryTerms", second: float
+    ) -> "EntryTerms":
+        """Return the sum with these two weights."""
+        pairs = zip(self, other, strict=True)
+        return EntryTerms._make([weight * x + second * y for x, y in pairs])
+
+
 @dataclass(frozen=True, eq=False)
 class PriorPath:
     """The models between a and b, which share likelihood, columns and rows.
 
-    `groups` maps names to sets of columns; the priors of a set are one part; `params` are the nuisance parameters of the table;
-    `units` is the unit of the precision w of each nuisance parameter that one side fixes.
+    Their rows are those of `rows`. Every nuisance parameter is unknown unless both fix it at one value. vec beta = `columns` vec gamma;
+    `report` (J, k + a) maps theta to the table, with nuisance parameters on the log scale; `members` (K, k) are the entries of the
+    groups of columns with changing priors; `held` are log values on each side that fixes a parameter, by unknown parameter;
+    `noise_index` is the index of log sigma in theta, if it is unknown; `units` is the unit of the precision w of each parameter.
     """
 
     a: Model
     b: Model
-    groups: Mapping[str, tuple[int, ...]]
-    params: tuple[str, ...]
+    rows: Model
+    columns: Array
+    report: Array
+    members: Array
+    causes: tuple[SpecificCause, ...]
+    held: Mapping[str, tuple[float | None, float | None]]
+    noise_index: int | None
     units: Mapping[str, float] = MappingProxyType({})
 
-    # ---- coordinates and parts ----------------------------------------------------------------------------------------
+    @classmethod
+    def between(
+        cls,
+        a: Model,
+        b: Model,
+        groups: Mapping[str, tuple[int, ...]],
+        params: tuple[str, ...],
+    ) -> "PriorPath":
+        """The path between two models: `groups` maps names to sets of columns, `params` are the nuisance parameters of the table."""
+        rows = a if a.design.reachable else b
+        p, m = rows.shape
+        # columns stay raw where there are moments only
+        T = rows.design.frame.T if rows.design.reachable else np.eye(p)
+        columns = map_of_columns(T, m)
+        likelihood = rows.likelihood
+        unknown = [
+            name
+            for name in likelihood.aux
+            if name not in a.fixed or a.fixed[name] != b.fixed.get(name)
+        ]
+        D = likelihood.contrast_matrix
+        entries = vec_entries(rows.design.head, len(D))
+        R = (map_of_predictors(D, p) @ columns)[entries]
+        report = np.zeros((len(R) + len(params), p * m + len(unknown)))
+        report[: len(R), : p * m] = R[by_outcome(rows, np.arange(len(R)))]
+        members = np.zeros((len(groups), p * m))
+        for entry, indices in zip(members, groups.values()):
+            entry[vec_entries(indices, m)] = 1.0
+        causes = [SpecificCause(Cause.PRIOR, name) for name in groups]
+        held: dict[str, tuple[float | None, float | None]] = {}
+        for i, name in enumerate(unknown, start=p * m):
+            if name in params:
+                report[len(R) + params.index(name), i] = 1.0
+            first, second = [
+                float(np.log(model.fixed[name])) if name in model.fixed else None
+                for model in (a, b)
+            ]
+            held[name] = first, second
+            if held[name] != (None, None):
+                causes.append(SpecificCause(Cause.FIXED_PARAMETER, name))
+            elif a.aux_prior(name) != b.aux_prior(name):
+                causes.append(SpecificCause(Cause.PARAMETER_PRIOR, name))
+        noise_index = None
+        if likelihood.noise_scale in unknown:
+            noise_index = p * m + unknown.index(likelihood.noise_scale)
+        return cls(
+            a, b, rows, columns, report, members, tuple(causes), held, noise_index
+        )
 
     @cached_property
     def like(self) -> Model:
-        """The likelihood alone; every nuisance parameter is unknown unless both sides fix it at one value."""
-        rows = self.a if self.a.design.reachable else self.b
-        same = {
-            name: v for name, v in self.a.fixed.items() if self.b.fixed.get(name) == v
-        }
-        return replace(rows, prior=Flat(), aux=same)
+        """The likelihood alone."""
+        aux = {k: v for k, v in self.rows.fixed.items() if k not in self.held}
+        return replace(self.rows, prior=Flat(), aux=aux)
 
-    @cached_property
-    def k(self) -> int:
-        return int(np.prod(self.like.shape))
-
-    @cached_property
-    def T(self) -> Array:
-        """(p, p), beta = T gamma; columns stay raw where there are moments only."""
-        if self.like.design.reachable:
-            return self.like.design.frame.T
-        return np.eye(self.like.shape[0])
-
-    @cached_property
-    def columns(self) -> Array:
-        """(p m, p m), vec beta = S vec gamma."""
-        return map_of_columns(self.T, self.like.shape[1])
-
-    @cached_property
-    def reporting_matrix(self) -> Array:
-        """Return the matrix (J, k + a) from theta to the table, with nuisance parameters on the log scale."""
-        k = self.k
-        a = len(self.like.unknown)
-        D = self.like.likelihood.contrast_matrix
-        R = (map_of_predictors(D, self.like.shape[0]) @ self.columns)[
-            vec_entries(self.like.design.head, len(D))
-        ]
-        R = R[by_outcome(self.like, np.arange(len(R)))]
-        matrix = np.zeros((len(R) + len(self.params), k + a))
-        matrix[: len(R), :k] = R
-        for i, name in enumerate(self.params):
-            matrix[len(R) + i, k + self.like.unknown.index(name)] = 1.0
-        return matrix
-
-    @cached_property
-    def members(self) -> Array:
-        """(K, p m): the entries of vec beta of each group."""
-        matrix = np.zeros((len(self.groups), self.k))
-        for row, indices in zip(matrix, self.groups.values()):
-            row[vec_entries(indices, self.like.shape[1])] = 1.0
-        return matrix
-
-    @cached_property
-    def changing_aux(self) -> tuple[str, ...]:
-        """Return the nuisance parameters with different priors or fixed values."""
-        return tuple(
-            name
-            for name in self.like.unknown
-            if self._fixed_logs(name) != (None, None)
-            or self.a.aux_prior(name) != self.b.aux_prior(name)
-        )
-
-    def _fixed_logs(self, name: str) -> tuple[float | None, float | None]:
-        """Return log v on each side that fixes the parameter at v, else None."""
-        a, b = (
-            float(np.log(m.fixed[name])) if name in m.fixed else None
-            for m in (self.a, self.b)
-        )
-        return a, b
-
-    @cached_property
-    def causes(self) -> tuple[SpecificCause, ...]:
-        fixed = [self._fixed_logs(name) != (None, None) for name in self.changing_aux]
-        kinds = [Cause.FIXED_PARAMETER if f else Cause.PARAMETER_PRIOR for f in fixed]
-        return (
-            *(SpecificCause(Cause.PRIOR, name) for name in self.groups),
-            *map(SpecificCause, kinds, self.changing_aux),
-        )
+    def parameters(self, theta: Array) -> tuple[Array, dict[str, float]]:
+        """The coefficients (p, m), and all nuisance parameters by name."""
+        k = len(self.columns)
+        beta = (self.columns @ theta[:k]).reshape(self.rows.shape)
+        aux = dict(zip(self.held, np.exp(theta[k:]).tolist()))
+        return beta, {**self.rows.fixed, **aux}
 
     # ---- the log posterior at t ---------------------------------------------------------------------------------------
 
-    def _aux_at(self, theta: Array) -> dict[str, float]:
-        return {
-            name: float(np.exp(u))
-            for name, u in zip(self.like.unknown, theta[self.k :])
-        }
+    def _least_squares(self, theta: Array) -> tuple[Array, Array, float, float]:
+        """F and r = z - F gamma of the moments, sigma^-2 and S = RSS + r'r."""
+        moments = self.rows.design.moments
+        F = np.asarray(moments.R, dtype=float) @ self.columns
+        r = np.asarray(moments.z, dtype=float) - F @ theta[: len(F.T)]
+        sigma = self.parameters(theta)[1][self.rows.noise_scale]
+        return F, r, sigma**-2.0, float(moments.factor[-1, -1]) ** 2 + float(r @ r)
 
-    def _local_likelihood(self, theta: Array) -> LocalModel:
-        """Return log p(y | theta) with its derivatives; from moments for a Gaussian model."""
-        gamma = theta[: self.k].reshape(self.like.shape)
-        aux = self._aux_at(theta)
-        if not self.like.likelihood.least_squares:
-            return self.like.value_grad_hessian_standardised(gamma, **aux)
-        F, r, w, S = self._least_squares_terms(theta)
-        # log p = -W log sigma - S / (2 sigma^2), S = RSS + r'r, r = z - F gamma
-        W = self.like.design.moments.weight
+    def _likelihood(self, theta: Array) -> LocalModel:
+        """log p(y | theta) with its derivatives; from moments for a Gaussian model."""
+        if not self.rows.likelihood.least_squares:
+            aux = self.parameters(theta)[1]
+            gamma = theta[: len(self.columns)].reshape(self.rows.shape)
+            unknown = {name: aux[name] for name in self.held}
+            return self.like.value_grad_hessian_standardised(gamma, **unknown)
+        # log p = -W log sigma - S / (2 sigma^2)
+        F, r, w, S = self._least_squares(theta)
+        W = self.rows.design.moments.weight
         value = 0.5 * (W * float(np.log(w)) - S * w)
         g = F.T @ r * w
         H = F.T @ F * w
-        if not aux:
-            return LocalModel(value, g, H)
-        cross = 2.0 * g[:, None]
-        return LocalModel(
-            value,
-            np.append(g, S * w - W),
-            np.block([[H, cross], [cross.T, np.array([[2.0 * S * w]])]]),
+        if self.held:
+            cross = 2.0 * g[:, None]
+            g = np.append(g, S * w - W)
+            H = np.block([[H, cross], [cross.T, np.array([[2.0 * S * w]])]])
+        return LocalModel(value, g, H)
+
+    def sides(self, theta: Array) -> tuple[EntryTerms, EntryTerms]:
+        """The log priors of coefficients of both models with their derivatives."""
+        beta, aux = self.parameters(theta)
+        sigma = self.rows.likelihood.noise(aux)
+        return (
+            EntryTerms.of(self.a.joint, beta, sigma),
+            EntryTerms.of(self.b.joint, beta, sigma),
         )
 
-    def _least_squares_terms(self, theta: Array) -> tuple[Array, Array, float, float]:
-        moments = self.like.design.moments
-        F = np.asarray(moments.R, dtype=float) @ self.T
-        r = np.asarray(moments.z, dtype=float) - F @ theta[: self.k]
-        sigma = self.like.noise(self._aux_at(theta))
-        return F, r, sigma**-2.0, float(moments.factor[-1, -1]) ** 2 + float(r @ r)
-
-    def _curvature_slopes(self, theta: Array, directions: Array, onto: Array) -> Array:
-        """(K, J): how a'H a of the likelihood changes along each direction, a the columns of `onto`."""
-        k = self.k
-        aux = self._aux_at(theta)
-        likelihood = self.like.likelihood
-        if not likelihood.least_squares:
-            assert isinstance(
-                likelihood, SmoothLikelihood
-            )  # those without have no path
-            fn = partial(
-                sums.curvature_slopes, likelihood=likelihood, unknown=self.like.unknown,
-                gamma=theta[:k].reshape(self.like.shape), frame=self.like.design.frame, aux_values={**self.like.fixed, **aux},
-                direction=directions, onto=onto,
-            )  # fmt: skip
-            return np.asarray(self.like.design.fold(fn)[0])
-        if not aux:
-            return np.zeros((directions.shape[1], onto.shape[1]))
-        F, r, w, S = self._least_squares_terms(theta)
-        Fa = F @ onto[:k]
-        Fv = F @ directions[:k]
-        u = onto[k]
-        du = directions[k]
-        # H = [F'F w, 2 F'r w; ., 2 S w] with dw = -2 w du, dr = -F d gamma, dS = 2 r'dr
-        square = (Fa**2).sum(0)
-        pull = r @ Fa
-        drift = r @ Fv
-        slopes = -2.0 * w * du[:, None] * (square + 4.0 * pull * u + 2.0 * S * u**2)
-        return slopes - 4.0 * w * (Fv.T @ Fa * u + drift[:, None] * u**2)
-
-    @cached_property
-    def priors(self) -> tuple[PriorSide, PriorSide]:
-        """The priors of both models."""
-        return PriorSide(self.a.joint, self.like.shape[1]), PriorSide(
-            self.b.joint, self.like.shape[1]
-        )
-
-    def sides(
-        self, theta: Array
-    ) -> tuple[tuple[float, PriorTerms], tuple[float, PriorTerms]]:
-        """log p(beta | sigma) of both with its terms."""
-        beta = (self.columns @ theta[: self.k]).reshape(self.like.shape)
-        a, b = self.priors
-        sigma = self.like.noise(self._aux_at(theta))
-        return a.terms(beta, sigma), b.terms(beta, sigma)
-
-    def _local_prior(self, theta: Array, t: PathPoint) -> tuple[float, PriorTerms]:
-        """Return the log prior at t and its terms; terms equal on both sides keep weight 1."""
-        (a, first), (b, second) = self.sides(theta)
-        weighted = first.scale_rows(np.full(self.k, t.a)).plus(
-            second.scale_rows(np.full(self.k, t.b))
-        )
-        return sum(w * v for w, v in zip(t, (a, b)) if w), weighted
-
-    def _aux_prior_weights(self, name: str, t: PathPoint) -> Array:
-        """Return the weight of the prior of a nuisance parameter on each side."""
-        return np.array(
-            [0.0 if name in m.fixed else w for m, w in zip((self.a, self.b), t)]
-        )
+    def over_theta(self, terms: EntryTerms) -> tuple[Array, Array]:
+        """Gradient and negative Hessian over theta of the log prior of coefficients."""
+        k = len(self.columns)
+        g = np.zeros(self.report.shape[1])
+        H = np.zeros((len(g), len(g)))
+        g[:k] = self.columns.T @ terms.slope
+        H[:k, :k] = self.columns.T @ terms.H @ self.columns
+        q = self.noise_index
+        if q is not None:
+            g[q] = terms.log_sigma.sum()
+            H[q, q] = terms.log_sigma_curvature.sum()
+            H[:k, q] = H[q, :k] = self.columns.T @ terms.mixed
+        return g, H
 
     def aux_terms(self, name: str, u: float) -> Array:
-        """(2, 2): slope and second derivative of either side's log p over u = log v."""
-        slopes = [
-            (0.0, 0.0)
-            if name in m.fixed
-            else m.aux_prior(name).slopes(float(np.exp(u)))
-            for m in (self.a, self.b)
-        ]
-        return np.array(slopes)
+        """(2, 3): log p over u = log v on either side, its slope and second derivative; 0 on a side that fixes the parameter."""
+        terms = np.zeros((2, 3))
+        for row, model in zip(terms, (self.a, self.b)):
+            if name not in model.fixed:
+                prior = model.aux_prior(name)
+                v = float(np.exp(u))
+                row[:] = float(prior.log_prob(np.asarray(v))) + u, *prior.slopes(v)
+        return terms
 
-    def _fixing_precision(self, name: str, t: PathPoint) -> tuple[float, float, float]:
+    def _holding(self, name: str, t: PathPoint) -> tuple[float, float, float]:
         """Return the precision that fixes the parameter, its derivative by t, and the centre; 0 if it is free."""
-        start, end = self._fixed_logs(name)
+        start, end = self.held[name]
         if start is not None and end is not None:
             return np.inf, 0.0, start + t.b * (end - start)
+        unit = self.units.get(name, 1.0)
         if end is not None:  # t / (1 - t)
-            if t.a > 0:
-                return (t.b / t.a, t.a**-2.0, end)
-            return (np.inf, np.inf, end)
-        if start is not None:
-            if t.b > 0:
-                return (t.a / t.b, -(t.b**-2.0), start)
-            return (np.inf, np.inf, start)
-        return 0.0, 0.0, 0.0
+            weights, centre = (t.b, t.a, unit), end
+        elif start is not None:
+            weights, centre = (t.a, t.b, -unit), start
+        else:
+            return 0.0, 0.0, 0.0
+        weight, other, slope = weights
+        if other == 0.0:
+            return np.inf, np.inf, centre
+        return unit * weight / other, slope / other**2, centre
 
     def local(self, theta: Array, t: PathPoint) -> LocalModel:
         """log p_t with its gradient and negative Hessian."""
-        (value, g, H), (log_p, prior), k = (
-            self._local_likelihood(theta),
-            self._local_prior(theta, t),
-            self.k,
-        )
-        value = value + log_p
-        g = g.copy()
-        H = H.copy()
-        g[:k] += self.columns.T @ prior.g
-        H[:k, :k] += self.columns.T @ prior.H @ self.columns
-        q = self._log_sigma_index
-        if q is not None:
-            cross = self.columns.T @ prior.cross
-            g[q] += prior.g_scale.sum()
-            H[q, q] += prior.h_scale.sum()
-            H[:k, q] += cross
-            H[q, :k] += cross
-        for i, name in enumerate(self.like.unknown, start=k):
-            weights = self._aux_prior_weights(name, t)
-            u = float(theta[i])
-            slope = weights @ self.aux_terms(name, u)
-            w, _, centre = self._fixing_precision(name, t)
-            if np.isfinite(w):
-                w = w * self.units.get(name, 1.0)
-            else:
-                w = 0.0
-            log_priors = [
-                float(m.aux_prior(name).log_prob(np.exp(u))) + u if x else 0.0
-                for x, m in zip(weights, (self.a, self.b))
-            ]
-            value += float(weights @ log_priors) - 0.5 * w * (centre - u) ** 2
-            g[i] += slope[0] + w * (centre - u)
-            H[i, i] += w - slope[1]
+        value, g, H = self._likelihood(theta)
+        a, b = self.sides(theta)
+        prior = a.combine(t.a, b, t.b)
+        slope, curvature = self.over_theta(prior)
+        value = value + float(prior.value)
+        g = g + slope
+        H = H + curvature
+        for i, name in enumerate(self.held, start=len(self.columns)):
+            w, _, centre = self._holding(name, t)
+            w = w if np.isfinite(w) else 0.0
+            gap = centre - theta[i]
+            of_prior = np.array(t) @ self.aux_terms(name, float(theta[i]))
+            value += of_prior[0] - 0.5 * w * gap**2
+            g[i] += of_prior[1] + w * gap
+            H[i, i] += w - of_prior[2]
         return LocalModel(value, g, H)
 
-    @cached_property
-    def _log_sigma_index(self) -> int | None:
-        """Return the index of log sigma in theta, or None."""
-        name = self.like.likelihood.noise_scale
-        if name in self.like.unknown:
-            return self.k + self.like.unknown.index(name)
-        return None
-
-    def _free(self, t: PathPoint) -> Array:
+    def free(self, t: PathPoint) -> Array:
         """(k + a,) bool: the parameters that are not fixed at this t."""
-        held = [
-            np.isinf(self._fixing_precision(name, t)[0]) for name in self.like.unknown
-        ]
-        return ~np.concatenate([np.zeros(self.k, bool), np.array(held, bool)])
+        precision = [self._holding(name, t)[0] for name in self.held]
+        return np.append(np.ones(len(self.columns), bool), np.isfinite(precision))
 
-    def mode(self, start: Array, t: PathPoint) -> Array | None:
-        """theta(t) by Newton's method, steps halved until log p_t rises, near the mode until the decrement falls; None if it does
-        not."""
-        free = self._free(t)
+    def mode(self, start: Array, t: PathPoint) -> tuple[Array, LocalModel] | None:
+        """theta(t) with the log posterior there, by Newton steps; None if they do not lead to a maximum."""
+        free = self.free(t)
         theta = start.copy()
-        for i in np.flatnonzero(~free):
-            theta[i] = self._fixing_precision(self.like.unknown[i - self.k], t)[2]
-        best = -np.inf
-        before = np.inf
-        slope = np.inf
-        step = np.zeros(int(free.sum()))
-        size = 1.0
-        logs = np.flatnonzero(free) >= self.k
-        for _ in range(100):
-            candidate = theta.copy()
-            candidate[free] += size * step
-            with np.errstate(all="ignore"):
-                value, g, H = self.local(candidate, t)
-            if np.isfinite(value) and np.isfinite(g).all() and np.isfinite(H).all():
-                new, convex = newton_step(
-                    LocalModel(value, g[free], H[np.ix_(free, free)])
-                )
-                decrement = float(np.sqrt(max(g[free] @ new, 0.0)))
-                if slope > 1e-4:
-                    rises = value >= best + 1e-4 * size * slope
-                else:
-                    rises = decrement < max(before, 1e-9)
-                if rises or np.isinf(slope):
-                    # a step in a log that leaves double precision is none
-                    theta = candidate
-                    step = new
-                    size = min(
-                        1.0,
-                        _LONGEST / max(float(np.abs(new[logs]).max(initial=0.0)), 1.0),
-                    )
-                    if convex and (
-                        decrement < 1e-7
-                        or (decrement < 1e-5 and decrement > 0.5 * before)
-                    ):
-                        theta[free] += step  # the error squares
-                        return theta
-                    best = value
-                    before = decrement
-                    slope = decrement**2
-                    continue
-            size *= 0.5
-            if size < 1e-4:
-                return None
-        return None
+        for i, name in enumerate(self.held, start=len(self.columns)):
+            if not free[i]:
+                theta[i] = self._holding(name, t)[2]
+        directions = np.eye(len(theta))[:, free]
+        return _PathSurface(self.rows, directions, self, t).maximise(theta, directions)
 
     # ---- the slopes by t ----------------------------------------------------------------------------------------------
 
-    def ends_of(
+    def reported(
         self, theta: Array, t: PathPoint, H: Array
     ) -> tuple[Array, Array, Array] | None:
         """Values and log SE of the table at a mode, and the covariance of theta; fixed parameters have none."""
-        free = self._free(t)
-        H = H[np.ix_(free, free)]
-        d = np.sqrt(np.abs(np.diagonal(H)))
-        if (d > 0).all():
-            scaled = H / np.outer(d, d)
-        else:
-            scaled = np.full(H.shape, np.nan)
-        if not np.isfinite(scaled).all() or np.linalg.eigvalsh(scaled)[0] < 1e-12:
+        free = np.ix_(self.free(t), self.free(t))
+        V = np.zeros(H.shape)
+        V[free] = inverse_or_nan(H[free])
+        if np.isnan(V).any():
             return None
-        V = np.zeros((len(free), len(free)))
-        V[np.ix_(free, free)] = np.linalg.inv(scaled) / np.outer(d, d)
-        value = self.reporting_matrix @ theta
-        n = len(self.params)
+        value = self.report @ theta
         with np.errstate(divide="ignore", invalid="ignore"):
-            log_se = 0.5 * np.log(
-                np.einsum(
-                    "ji,ik,jk->j", self.reporting_matrix, V, self.reporting_matrix
-                )
-            )
-        if n:  # sd(v) = v sd(log v)
-            log_se[-n:] += value[-n:]
-            value[-n:] = np.exp(value[-n:])
+            log_se = 0.5 * np.log(((self.report @ V) * self.report).sum(1))
+        logs = self.report[:, len(self.columns) :].any(1)
+        log_se[logs] += value[logs]  # sd(v) = v sd(log v)
+        value[logs] = np.exp(value[logs])
         return value, log_se, V
 
-    def slopes(self, theta: Array, t: PathPoint) -> tuple[Array, Array] | None:
-        """d / dt of values and log SE, part by part, inside the path."""
-        H = self.local(theta, t).curvature
-        at_mode = self.ends_of(theta, t, H)
+    def slopes(
+        self, theta: Array, t: PathPoint, H: Array
+    ) -> tuple[Array, Array] | None:
+        """d / dt of values and log SE, cause by cause, inside the path."""
+        at_mode = self.reported(theta, t, H)
         if at_mode is None:
             return None
-        (value, _, V), k, n = at_mode, self.k, len(self.params)
-        (_, a), (_, b) = self.sides(theta)
-        change = b.plus(a.scale_rows(-np.ones(k)))
-        onto = V @ self.reporting_matrix.T
+        value, _, V = at_mode
+        k = len(self.columns)
+        a, b = self.sides(theta)
+        change = b.combine(1.0, a, -1.0)
+        onto = V @ self.report.T
         B = self.columns @ onto[:k]
         C = self.members
-        q = self._log_sigma_index
+        q = self.noise_index
         # g_k and a'P_k a of the groups of columns, P_k the change of their own curvature
         g = np.zeros((len(self.causes), len(theta)))
-        g[: len(C), :k] = (C * change.g) @ self.columns
-        curvature_changes = np.zeros((len(self.causes), len(value)))
-        curvature_changes[: len(C)] = C @ ((change.H @ B) * B)
+        g[: len(C), :k] = (C * change.slope) @ self.columns
+        squares = np.zeros((len(self.causes), len(value)))
+        squares[: len(C)] = C @ ((change.H @ B) * B)
         if q is not None:
-            g[: len(C), q] = C @ change.g_scale
-            curvature_changes[: len(C)] += (C @ change.h_scale)[:, None] * onto[
-                q
-            ] ** 2 + 2.0 * (C * change.cross) @ B * onto[q]
+            g[: len(C), q] = C @ change.log_sigma
+            own = (C @ change.log_sigma_curvature)[:, None] * onto[q] ** 2
+            squares[: len(C)] += own + 2.0 * (C * change.mixed) @ B * onto[q]
         directions = np.zeros((len(theta), len(self.causes)))
-        for row, name in enumerate(self.changing_aux, start=len(C)):
-            i = k + self.like.unknown.index(name)
-            start, end = self._fixed_logs(name)
-            if (
-                start is not None and end is not None
-            ):  # d theta = -H^-1 H_u du of the others
+        for row, cause in enumerate(self.causes[len(C) :], start=len(C)):
+            name = cause.subject
+            i = k + list(self.held).index(name)
+            start, end = self.held[name]
+            if start is not None and end is not None:
+                # d theta = -H^-1 H_u du of the others
                 directions[i, row] = end - start
                 directions[:, row] -= V @ H[:, i] * (end - start)
                 continue
-            slope = np.subtract(*self.aux_terms(name, float(theta[i]))[::-1])
-            _, dw, centre = self._fixing_precision(name, t)
-            dw *= self.units.get(name, 1.0)
-            g[row, i] = slope[0] + dw * (centre - theta[i])
-            curvature_changes[row] = (dw - slope[1]) * onto[i] ** 2
+            first, second = self.aux_terms(name, float(theta[i]))
+            _, dw, centre = self._holding(name, t)
+            g[row, i] = second[1] - first[1] + dw * (centre - theta[i])
+            squares[row] = (dw - second[2] + first[2]) * onto[i] ** 2
         directions = directions + V @ g.T
-        third = self._curvature_slopes(theta, directions, onto) + self._prior_slopes(
-            theta, t, H, directions, onto
-        )
-        shift = (self.reporting_matrix @ directions).T
-        variance = np.einsum("ji,ij->j", self.reporting_matrix, onto)
-        log_ratio = -0.5 * (curvature_changes + third) / variance
-        if n:
-            log_ratio[:, -n:] += shift[:, -n:]
-            shift[:, -n:] *= value[-n:]
+        third = self._likelihood_slopes(theta, directions, onto)
+        third += self._prior_slopes(theta, t, H, directions, onto)
+        shift = (self.report @ directions).T
+        log_ratio = -0.5 * (squares + third) / (self.report * onto.T).sum(1)
+        logs = self.report[:, k:].any(1)
+        log_ratio[:, logs] += shift[:, logs]
+        shift[:, logs] *= value[logs]
         return shift, log_ratio
+
+    def _likelihood_slopes(self, theta: Array, directions: Array, onto: Array) -> Array:
+        """(K, J): how a'H a of the likelihood changes along each direction, a the columns of `onto`."""
+        k = len(self.columns)
+        likelihood = self.rows.likelihood
+        if not likelihood.least_squares:
+            assert isinstance(likelihood, SmoothLikelihood)  # others have no path
+            fn = partial(
+                sums.curvature_slopes, likelihood=likelihood, unknown=tuple(self.held), gamma=theta[:k].reshape(self.rows.shape),
+                frame=self.rows.design.frame, aux_values=self.parameters(theta)[1], direction=directions, onto=onto,
+            )  # fmt: skip
+            return np.array(self.rows.design.fold(fn)[0])
+        if self.noise_index is None:
+            return np.zeros((directions.shape[1], onto.shape[1]))
+        F, r, w, S = self._least_squares(theta)
+        Fa = F @ onto[:k]
+        Fv = F @ directions[:k]
+        u = onto[k]
+        du = directions[k][:, None]
+        # H = [F'F w, 2 F'r w; ., 2 S w] with dw = -2 w du, dr = -F d gamma, dS = 2 r'dr
+        square = (Fa**2).sum(0) + 4.0 * (r @ Fa) * u + 2.0 * S * u**2
+        moved = Fv.T @ Fa * u + (r @ Fv)[:, None] * u**2
+        return np.asarray(-2.0 * w * du * square - 4.0 * w * moved)
 
     def _prior_slopes(
         self, theta: Array, t: PathPoint, H: Array, directions: Array, onto: Array
     ) -> Array:
-        """The same as `_curvature_slopes` of the priors at t, by differences; 0 where they are quadratic."""
+        """The same of the priors at t, by differences; 0 where they are quadratic."""
         slopes = np.zeros((directions.shape[1], onto.shape[1]))
-        for i, name in enumerate(self.like.unknown, start=self.k):
-            weights = self._aux_prior_weights(name, t)
-            u = float(theta[i])
-            slope = _sixth_order(
-                lambda x, w=weights, u=u, aux_name=name: (
-                    w @ self.aux_terms(aux_name, u + x)[:, 1]
-                ),  # type: ignore[misc]
-                _STEP,
-            )
+        for i, name in enumerate(self.held, start=len(self.columns)):
+
+            def curvature(x: float, i: int = i, name: str = name) -> float:
+                return float(np.array(t) @ self.aux_terms(name, theta[i] + x)[:, 2])
+
+            slope = _sixth_order(curvature, _STEP)
             slopes -= slope * np.outer(directions[i], onto[i] ** 2)
-        if all(
-            m.joint.gaussian
-            and (self._log_sigma_index is None or not m.joint.sigma_units.any())
-            for m in (self.a, self.b)
-        ):
+        quadratic = self.a.joint.gaussian and self.b.joint.gaussian
+        if self.noise_index is not None:
+            in_units = self.a.joint.sigma_units | self.b.joint.sigma_units
+            quadratic = quadratic and not in_units.any()
+        if quadratic:
             return slopes
         size = np.sqrt(np.abs(np.diagonal(H)))
         for row, v in enumerate(directions.T):
             largest = float(np.abs(v * size).max())
+
+            def squares(x: float, v: Array = v) -> Array:
+                a, b = self.sides(theta + x * v)
+                P = self.over_theta(a.combine(t.a, b, t.b))[1]
+                return np.asarray(((P @ onto) * onto).sum(0))
+
             if largest > 0:
-                slopes[row] += _sixth_order(
-                    lambda x, v=v: self._prior_squares(theta + x * v, t, onto),  # type: ignore[misc]
-                    _STEP / largest,
-                )
+                slopes[row] += _sixth_order(squares, _STEP / largest)
         return slopes
 
-    def _prior_squares(self, theta: Array, t: PathPoint, onto: Array) -> Array:
-        """a'P a for each column a of `onto`, P the curvature of the priors of coefficients at t."""
-        (_, prior), q = self._local_prior(theta, t), self._log_sigma_index
-        B = self.columns @ onto[: self.k]
-        squares = ((prior.H @ B) * B).sum(0)
-        if q is not None:
-            squares += (
-                prior.h_scale.sum() * onto[q] ** 2 + 2.0 * (prior.cross @ B) * onto[q]
-            )
-        return np.asarray(squares)
+
+@dataclass(frozen=True, eq=False)
+class _PathSurface(Surface):
+    """log p_t over theta."""
+
+    path: PriorPath
+    t: PathPoint
+
+    def evaluate(self, theta: Array) -> LocalModel:
+        with np.errstate(all="ignore"):
+            return self.path.local(theta, self.t)
 
 
 def _sixth_order(f: Callable[[float], Any], h: float) -> Any:
     """f'(0) = [45 (f(h) - f(-h)) - 9 (f(2 h) - f(-2 h)) + f(3 h) - f(-3 h)] / (60 h) + O(h^6)."""
-    return sum(
-        c * (f(n * h) - f(-n * h)) for n, c in ((1, 45.0), (2, -9.0), (3, 1.0))
-    ) / (60.0 * h)
+    weights = ((1, 45.0), (2, -9.0), (3, 1.0))
+    return sum([c * (f(n * h) - f(-n * h)) for n, c in weights]) / (60.0 * h)

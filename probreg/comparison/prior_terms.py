@@ -1,28 +1,20 @@
-"""The prior of a fit: its description, the equivalent penalty, the scikit-learn estimator and the prior's weight.
+"""The prior of a fit: its description and its weight.
 
 With P and H the curvatures of the log prior and of the log posterior over the coefficients at the estimate, the prior
 weight of a coefficient is (P H^-1)_jj, with the other coefficients re-estimated: for independent priors the posterior variance in
 units of the prior's, which sums to the number of coefficients determined by the prior (MacKay 1992).
 """
 
-from dataclasses import fields, replace
-from functools import singledispatch
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from probreg.comparison.same_question import number_of_observations
-from probreg.errors import DataError, Incompatible
 from probreg.fits.fit import Fit
 from probreg.fits.inference_data import reported_matrix
 from probreg.inference.varying import hyper_of_blocks, natural_names
 from probreg.likelihoods import (
-    Bernoulli,
-    Gaussian,
-    OfTrials,
-    Poisson,
     SmoothLikelihood,
-    SoftmaxLikelihood,
 )
 from probreg.model.model import Model
 from probreg.model.prior_words import written_prior
@@ -30,175 +22,45 @@ from probreg.priors import (
     AffinePrior,
     AuxPrior,
     Flat,
-    GroupLaplace,
-    HierarchicalPrior,
-    Horseshoe,
     JointPrior,
-    LocationScale,
-    Normal,
-    Prior,
-    ProximalPrior,
     Reference,
-    ScaleMixture,
     SmoothPrior,
 )
 
 Array = np.ndarray
 
 
-# ---- words and penalties -----------------------------------------------------------------------------------------------
+# ---- words --------------------------------------------------------------------------------------------------------------
 
 
-def priors(fit: Fit) -> dict[str, list[Any]]:
-    """Return prior, penalty, weight, lam and prior weight of every estimated parameter, in the order of the summary."""
+def _coefficient_priors(fit: Fit) -> Array:
+    """Describe the prior of each reported coefficient, (p, outcomes or 1) of text."""
     model = fit.model
-    sigma = fit.model.noise(fit.aux)
-    p = model.shape[0]
-    copies = len(model.likelihood.outcomes) or 1
-    text = np.full((p, copies), "flat", dtype=object)
-    penalty = np.full((p, copies), "", dtype=object)
-    weight = np.zeros((p, copies))
-    lam = np.full((p, copies), 0.0 if model.likelihood.least_squares else np.nan)
+    texts = np.full(
+        (model.shape[0], len(model.likelihood.outcomes) or 1), "flat", object
+    )
     for b in model.joint.blocks:
-        q = len(b.columns)
-        texts = _describe_column_priors(b.prior, q, sigma)
-        read = in_raw_units(b.prior, sigma).as_penalty(q)
-        for i, j in enumerate(b.columns):
-            entries = j, slice(None) if b.predictor is None else b.predictor
-            text[entries] = texts[i]
-            if read is not None:
-                penalty[entries], weight[entries] = (
-                    f"{read.name}: {read.weight[i]:.4g} {read.form}",
-                    read.weight[i],
-                )
-                lam[entries] += read.in_rss(sigma)[i]  # nan without an RSS
-    settled, aux_weight = prior_weights(fit)
-    unknown = list(fit.solution.aux)
-    head = model.design.head
-    return {
-        "prior": text[head].T.ravel().tolist()
-        + [_aux_words(model, a) for a in unknown],
-        "penalty": penalty[head].T.ravel().tolist() + [""] * len(unknown),
-        "weight": [*weight[head].T.ravel(), *[np.nan] * len(unknown)],
-        "lam": [*lam[head].T.ravel(), *[np.nan] * len(unknown)],
-        "prior_weight": [*settled.T.ravel(), *aux_weight],
-    }
-
-
-def in_raw_units(prior: Prior, sigma: float) -> Prior:
-    """Return the same prior at this sigma, with its scale in units of the coefficient."""
-    if not prior.sigma_units:
-        return prior
-    scaled: Any = prior.times(sigma)
-    if isinstance(scaled, ScaleMixture):
-        base: Any = scaled.base
-        return replace(scaled, base=replace(base, sigma_units=False))
-    return replace(scaled, sigma_units=False)
-
-
-def _describe_column_priors(prior: Prior, q: int, sigma: float) -> list[str]:
-    """Describe the prior of each of q columns as specified, and in raw units if it is in units of sigma.
-
-    >>> _describe_column_priors(Normal(0.05, sigma_units=True), 1, 2.0), _describe_column_priors(Normal(0.05), 1, 2.0)
-    (['Normal(0.05 sigma) = Normal(0.1)'], ['Normal(0.05)'])
-    """
-    if isinstance(prior, HierarchicalPrior) and prior.sigma_units:
-        return words(
-            prior, q, " sigma"
-        )  # long enough without its raw scale, which is unknown anyway
-    raw = words(in_raw_units(prior, sigma), q)
-    if not prior.sigma_units:
-        return raw
-    descriptions = words(prior, q, " sigma")
-    return [
-        f"{prior.name} in units of sigma" if a == b else f"{a} = {b}"
-        for a, b in zip(descriptions, raw)
-    ]
-
-
-@singledispatch
-def words(prior: Prior, q: int, unit: str = "") -> list[str]:
-    """Describe the prior of each of its q columns, with the unit after the scale."""
-    return [prior.name] * q
-
-
-@words.register
-def _(prior: Flat, q: int, unit: str = "") -> list[str]:
-    return ["flat"] * q
-
-
-@words.register
-def _(prior: Normal, q: int, unit: str = "") -> list[str]:
-    if prior.precision_matrix is None:
-        return _describe_affine_prior("Normal", prior, q, unit)
-    sd = np.sqrt(np.diagonal(np.linalg.inv(np.array(prior.precision_matrix))))
-    return _describe_affine_prior(
-        "correlated Normal",
-        replace(prior, precision_matrix=None, scale=tuple(sd)),
-        q,
-        unit,
-    )
-
-
-@words.register
-def _(prior: LocationScale, q: int, unit: str = "") -> list[str]:
-    shape_fields = [
-        f
-        for f in fields(prior)  # type: ignore[arg-type]
-        if f.name not in ("scale", "location", "sigma_units", "scaled")
-    ]
-    shape = "".join(f", {f.name}={getattr(prior, f.name):g}" for f in shape_fields)
-    return _describe_affine_prior(type(prior).__name__, prior, q, unit, shape)
-
-
-@words.register
-def _(prior: GroupLaplace, q: int, unit: str = "") -> list[str]:
-    size = {int(j): len(g) for g in prior.members(q) for j in g}
-    return [
-        f"{w} in a group of {size[j]}" if size[j] > 1 else w
-        for j, w in enumerate(_describe_affine_prior("GroupLaplace", prior, q, unit))
-    ]
-
-
-@words.register
-def _(prior: ScaleMixture, q: int, unit: str = "") -> list[str]:
-    return [
-        f"{w} times tau, tau ~ {written_prior(prior.tau)}"
-        for w in words(prior.base, q, unit)
-    ]
-
-
-@words.register
-def _(prior: Horseshoe, q: int, unit: str = "") -> list[str]:
-    scale = np.broadcast_to(np.asarray(prior.scale), q).tolist()
-    return [
-        f"Horseshoe({s:.4g}{unit}, tau={prior.tau:.4g}, slab={prior.slab:.4g})"
-        for s in scale
-    ]
-
-
-def _describe_affine_prior(
-    name: str, prior: AffinePrior, q: int, unit: str, shape: str = ""
-) -> list[str]:
-    centre, scale = (
-        np.broadcast_to(np.asarray(v), q).tolist()
-        for v in (prior.location, prior.scales)
-    )
-    return [
-        f"{name}({s:.4g}{unit}{shape}{f', location={a:.4g}' if a else ''})"
-        for a, s in zip(centre, scale)
-    ]
-
-
-def _aux_words(model: Model, name: str) -> str:
-    prior_text = aux_prior_words(model, name)
-    if name == model.likelihood.noise_scale and model.joint.sigma_units.any():
-        return f"{prior_text} times p(beta | sigma)"
-    return prior_text
+        prior: Any = b.prior
+        priors = [prior] * len(b.columns)
+        if isinstance(prior, AffinePrior) and prior.size is not None:
+            scale = np.broadcast_to(prior.scales, len(b.columns))
+            location = np.broadcast_to(np.asarray(prior.location), len(b.columns))
+            if getattr(prior, "precision_matrix", None) is None:
+                affine: Any = prior
+                priors = [
+                    replace(affine, scale=s, location=a)
+                    for s, a in zip(scale.tolist(), location.tolist())
+                ]
+        if not isinstance(prior, Flat):
+            units = " in units of sigma" if prior.sigma_units else ""
+            predictor = slice(None) if b.predictor is None else b.predictor
+            for j, of_column in zip(b.columns, priors):
+                texts[j, predictor] = written_prior(of_column) + units
+    return texts[model.design.head]
 
 
 def aux_prior_words(model: Model, name: str) -> str:
-    """The prior of an unknown auxiliary parameter.
+    """The prior of an auxiliary parameter.
 
     >>> from probreg.priors import HalfNormal
     >>> aux_prior_words(Model.from_arrays([1.0, 2.0], [0.0, 1.0], aux={"sigma": HalfNormal(2.0)}), "sigma")
@@ -206,52 +68,45 @@ def aux_prior_words(model: Model, name: str) -> str:
     """
     if name in model.fixed:
         return f"held at {model.fixed[name]:.4g}"
-    prior: Any = model.aux_prior(name)
+    prior = model.aux_prior(name)
     if isinstance(prior, Reference):
         return f"p({name}) ∝ 1/{name}"
     return written_prior(prior)
 
 
-def stated_hyper(fit: Fit) -> dict[str, str]:
-    """The prior of each standard deviation and correlation of effects, and of a noise scale next to them, in words."""
-    model = stated_model(fit)
-    has_scales = fit.solution.effect_scales is not None or bool(
-        model.design.recipe.grouped
-    )
-    if has_scales:
-        texts = {name: aux_prior_words(model, name) for name in model.unknown}
-    else:
-        texts = {}
-    for i, prior, _ in hyper_of_blocks(model):
-        for name, reported in (natural_names(model, i, prior) or {}).items():
-            texts[reported] = hyper_words(prior.hyper[name].prior)
-    return texts
+def scale_priors(fit: Fit) -> dict[str, AuxPrior]:
+    """The prior of each standard deviation and correlation of effects, and of a noise scale next to them."""
+    model = fit.stated_model
+    priors = {}
+    if fit.solution.effect_scales is not None or model.design.recipe.grouped:
+        priors = {name: model.aux_prior(name) for name in model.unknown}
+    for i, block_prior, _ in hyper_of_blocks(model):
+        names = natural_names(model, i, block_prior) or {}
+        priors |= {names[name]: block_prior.hyper[name].prior for name in names}
+    return priors
 
 
-def flat_hyper(fit: Fit) -> set[str]:
-    """Return the standard deviations, correlations and nuisance parameters with the reference prior."""
-    model = stated_model(fit)
-    free = [name for name in model.unknown if name not in model.fixed]
-    flat = {name for name in free if isinstance(model.aux_prior(name), Reference)}
-    for i, prior, _ in hyper_of_blocks(model):
-        for name, reported in (natural_names(model, i, prior) or {}).items():
-            if isinstance(prior.hyper[name].prior, Reference):
-                flat.add(reported)
-    return flat
+def scale_prior_words(prior: AuxPrior) -> str:
+    """Describe the prior of a scale; a reference prior is flat on the scale of the search."""
+    return "flat" if isinstance(prior, Reference) else written_prior(prior)
 
 
-def stated_model(fit: Fit) -> Model:
-    """Return the model as stated, also for a fit that fixes scales at their evidence estimates."""
-    if fit.solution.effect_scales is None:
-        return fit.model
-    return fit.solution.effect_scales.stated
-
-
-def hyper_words(prior: AuxPrior) -> str:
-    """Describe the prior of a hyperparameter; a reference prior is flat on the scale of the search."""
-    if isinstance(prior, Reference):
-        return "flat"
-    return written_prior(prior)
+def describe_priors(fit: Fit, scalars: list[str]) -> tuple[list[str], list[float]]:
+    """Return the prior in words and its weight, for the coefficients outcome by outcome and some other parameters."""
+    weights, aux_weights = prior_weights(fit)
+    weight_of = dict(zip(fit.solution.aux, aux_weights))
+    of_scales = scale_priors(fit)
+    texts = _coefficient_priors(fit).T.ravel().tolist()
+    numbers = weights.T.ravel().tolist()
+    for name in scalars:
+        prior = of_scales.get(name)
+        no_weight = 0.0 if isinstance(prior, Reference) else np.nan
+        numbers.append(weight_of.get(name, no_weight))
+        if name in fit.solution.aux:
+            texts.append(aux_prior_words(fit.model, name))
+        else:
+            texts.append("" if prior is None else scale_prior_words(prior))
+    return texts, numbers
 
 
 # ---- the weight of the prior --------------------------------------------------------------------------------------------
@@ -330,15 +185,12 @@ def prior_curvature_of_fit(fit: Fit) -> Array:
     for b in fit.model.joint.blocks:
         entries = b.entries(beta.shape[1])
         unit = sigma if b.prior.sigma_units else 1.0
-        P[np.ix_(entries, entries)] = _prior_curvature(b.prior, b.take(beta), unit)
+        H = np.diag(np.full(len(entries), np.nan))
+        if isinstance(b.prior, SmoothPrior):
+            # negative in the tails of a Student-t, which are convex
+            H = b.prior.derivatives(b.take(beta), unit)[1]
+        P[np.ix_(entries, entries)] = H
     return P
-
-
-def _prior_curvature(prior: Prior, beta: Array, unit: float) -> Array:
-    """Return the negative Hessian of log p of a block (q, m), negative in the tails of a Student-t, which are convex."""
-    if isinstance(prior, SmoothPrior):
-        return prior.derivatives(beta, unit)[1]
-    return np.diag(np.full(beta.size, np.nan))
 
 
 def information_of_fit(fit: Fit) -> tuple[Array, Array]:
@@ -350,9 +202,9 @@ def information_of_fit(fit: Fit) -> tuple[Array, Array]:
     if model.likelihood.least_squares:
         F = np.asarray(model.design.moments.factor, dtype=float)
         sigma = fit.aux[model.noise_scale]
-        return F[:, :k].T @ F[:, :k] / sigma**2, np.full(
-            len(s.aux), 2.0 * rss_at(fit) / sigma**2
-        )
+        rss = float(np.square(F @ np.append(s.beta[:, 0], -1.0)).sum())
+        J_aux = np.full(len(s.aux), 2.0 * rss / sigma**2)
+        return F[:, :k].T @ F[:, :k] / sigma**2, J_aux
     if rowless(fit) or not isinstance(model.likelihood, SmoothLikelihood):
         return np.full((k, k), np.nan), np.full(len(s.aux), np.nan)
     H = (
@@ -361,23 +213,6 @@ def information_of_fit(fit: Fit) -> tuple[Array, Array]:
         .curvature
     )
     return H[:k, :k], np.diagonal(H)[k:]
-
-
-def rss_at(fit: Fit) -> float:
-    """||y - X beta||^2 at the estimate of a Gaussian model, from its moments."""
-    F = np.asarray(fit.model.design.moments.factor, dtype=float)
-    return float(np.square(F @ np.append(fit.solution.beta[:, 0], -1.0)).sum())
-
-
-def kinked_columns(model: Model) -> set[str]:
-    """Return the columns with a prior that has a kink, and no curvature there.
-
-    >>> from probreg.priors import Laplace
-    >>> kinked_columns(Model.from_arrays([[1.0], [2.0]], [0.0, 1.0], columns=["x"], prior=Laplace(1.0)))
-    {'x'}
-    """
-    blocks = [b for b in model.joint.blocks if isinstance(b.prior, ProximalPrior)]
-    return {model.design.columns[j] for b in blocks for j in b.columns}
 
 
 def rowless(fit: Fit) -> bool:
@@ -404,42 +239,3 @@ def inverse_or_nan(H: Array) -> Array:
     if not np.isfinite(scaled).all() or np.linalg.eigvalsh(scaled)[0] < 1e-13:
         return np.full(H.shape, np.nan)
     return np.linalg.inv(scaled) / np.outer(d, d)
-
-
-# ---- the spelling of scikit-learn --------------------------------------------------------------------------------------
-
-
-def sklearn_estimator(fit: Fit) -> str:
-    """Return the scikit-learn estimator with its minimum at the mode of this model, "" if there is none.
-
-    The conditions are one scale for all columns, location 0, the intercept free, and sigma
-    determined (given, cancelled by a prior in its units, or at its mode).
-    """
-    model = fit.model
-    relative = bool(model.joint.sigma_units.any())
-    settled = (
-        not model.unknown or fit.target == "mode" or (model.joint.gaussian and relative)
-    )
-    symmetric = (
-        isinstance(model.likelihood, SoftmaxLikelihood) and model.likelihood.symmetric
-    )
-    served = isinstance(model.likelihood, Gaussian | Bernoulli | Poisson) or symmetric
-    if (
-        model.design.offset is not None
-        or number_of_observations(fit) is None
-        or not (served and settled)
-    ):
-        return ""
-    try:
-        penalty = model.penalty(sigma=fit.model.noise(fit.aux, None))
-    except (DataError, Incompatible):
-        return ""
-    calls = [row.call for row in penalty.rows if row.package == "sklearn"]
-    if isinstance(model.likelihood, OfTrials):
-        for_trials = " of a row for each trial"
-    else:
-        for_trials = ""
-    weighted = model.design.weights is not None or model.design.precision is not None
-    if calls:
-        return calls[0] + for_trials + " with sample_weight" * weighted
-    return ""

@@ -6,6 +6,7 @@ variance in units of the prior's. The sum of 1 minus it is the effective number 
 H^-1 grad log p(beta) is the first-order bias of a mode: the derivative of the estimate over the strength of the prior.
 """
 
+import contextlib
 import warnings
 from dataclasses import dataclass, replace
 from typing import Any
@@ -177,13 +178,11 @@ def _prior_pull(fit: Fit) -> Array:
             # d log p(beta) / d beta, block by block; priors of blocks are independent.
             b.put(slope, _slope_of(b.prior, b.take(s.beta), unit))
     H = prior_curvature_of_fit(fit) + information_of_fit(fit)[0]
-    if not (np.isfinite(H).all() and np.isfinite(slope).all()):
-        return np.full(fit.coef.size, np.nan)
-    try:
-        # One Newton step: H^-1 d log p(beta) / d beta is the shift of the estimate by the prior.
-        pull = np.linalg.solve(H, slope.ravel()).reshape(s.beta.shape)
-    except np.linalg.LinAlgError:
-        return np.full(fit.coef.size, np.nan)
+    pull = np.full(s.beta.shape, np.nan)
+    if np.isfinite(H).all() and np.isfinite(slope).all():
+        # one Newton step: H^-1 d log p(beta) / d beta is the shift of the estimate by the prior
+        with contextlib.suppress(np.linalg.LinAlgError):
+            pull = np.linalg.solve(H, slope.ravel()).reshape(s.beta.shape)
     return reported_coefficients(model, pull).ravel()
 
 
@@ -200,13 +199,11 @@ def _conflict(fit: Fit, ml: Array, se: Array) -> Array:
     """P(|b - centre| >= |ml - centre|) for b drawn from the prior and then estimated with this standard error, centred at
     the prior's median; nan where the prior is flat or has no draws, or there is no estimate."""
     model = fit.model
-    p = model.shape[0]
-    k = fit.coef.size // model.shape[0]
+    p, m = model.shape
+    k = fit.coef.size // p
     p_values = np.full((p, k), np.nan)
     rng = np.random.default_rng([fit.seed, 3])
     sigma = fit.model.noise(fit.aux)
-    ml = ml.reshape(p, k)
-    se = se.reshape(p, k)
     for b in model.joint.blocks:
         where = list(b.columns)
         if isinstance(b.prior, Flat) or model.design.of_terms[where].all():
@@ -215,33 +212,19 @@ def _conflict(fit: Fit, ml: Array, se: Array) -> Array:
             continue  # a penalty of all classes, which has no draws
         try:
             unit = sigma if b.prior.sigma_units else 1.0
-            draws = b.prior.sample(
-                rng, (_DRAWS, len(where), b.width(model.shape[1])), unit
-            )
+            draws = b.prior.sample(rng, (_DRAWS, len(where), b.width(m)), unit)
         except ProbregError:
             continue  # a prior known up to a constant only
-        if b.predictor is not None:  # predictors are outcomes then
-            predictor = b.predictor
-            expected = draws[..., 0] + se[where, predictor] * rng.standard_normal(
-                draws.shape[:-1]
-            )
-            distance = np.abs(ml[where, predictor] - np.median(draws[..., 0], axis=0))
-            beyond = (
-                np.abs(expected - np.median(draws[..., 0], axis=0)) >= distance
-            ).mean(0)
-            p_values[where, predictor] = np.where(
-                np.isfinite(ml[where, predictor]) & np.isfinite(se[where, predictor]),
-                beyond,
-                np.nan,
-            )
-            continue
-        reported = outcomes_of(model, draws).reshape(len(draws), len(where), k)
-        centre = np.median(reported, axis=0)
-        # The prior predictive of the estimate: beta ~ prior, b | beta ~ N(beta, se^2) (Box 1980; Evans & Moshonov
-        # 2006).
-        expected = reported + se[where] * rng.standard_normal(reported.shape)
-        beyond = (np.abs(expected - centre) >= np.abs(ml[where] - centre)).mean(0)
-        p_values[where] = np.where(
-            np.isfinite(ml[where]) & np.isfinite(se[where]), beyond, np.nan
+        outcomes = list(range(k)) if b.predictor is None else [b.predictor]
+        if b.predictor is None:
+            draws = outcomes_of(model, draws).reshape(len(draws), len(where), k)
+        estimate, error = (
+            values.reshape(p, k)[np.ix_(where, outcomes)] for values in (ml, se)
         )
+        # the prior predictive of the estimate: beta ~ prior, b | beta ~ N(beta, se^2) (Box 1980; Evans & Moshonov 2006)
+        centre = np.median(draws, axis=0)
+        expected = draws + error * rng.standard_normal(draws.shape)
+        beyond = (np.abs(expected - centre) >= np.abs(estimate - centre)).mean(0)
+        beyond[~np.isfinite(estimate + error)] = np.nan
+        p_values[np.ix_(where, outcomes)] = beyond
     return p_values.ravel()

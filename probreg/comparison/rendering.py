@@ -4,134 +4,208 @@ The text has at most 40 lines of 110 columns; with many parameters it has only t
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
+import numpy as np
 from rich.cells import cell_len
 
-from probreg.comparison.notes import terms_note
+from probreg.comparison.attributed_causes import Attribution
+from probreg.comparison.notes import design_notes, guarantee_notes
 from probreg.comparison.numbers import FitTable
-from probreg.comparison.printed_table import (
-    LARGEST,
-    columns_of_terms,
-    differences,
-    parameter_table,
-    parameters_printed,
-)
+from probreg.comparison.prior_terms import rowless
 from probreg.fits.fit import Fit
 from probreg.inference.uncertainty.intervals.kinds import KIND_WORDS
 from probreg.inference.varying import OF_EFFECTS
 from probreg.model.prior_words import prior_line
-from probreg.system.terminal import clean_lines, cut_text
+from probreg.system.terminal import clean_lines, cut_text, percent
 from probreg.tables import Column, Table
-from probreg.tables.formats import format_fixed
+from probreg.tables.formats import decimals, format_fixed, format_rounded
 from probreg.tables.notebook import notebook_html
 
-Reasons = Mapping[str, Mapping[str, str]]
+Array = np.ndarray
 LINES = 40  # of the text
-MOST = 3  # reasons that are printed
-MANY = 8  # fits with a line of their own in the head
+LONG = 60  # parameters that are all printed
+LARGEST = 20  # of more parameters, those with the largest differences
+_REASONS = 3  # that are printed
+_FITS = 8  # with a line of their own in the head
+COLUMNS = {
+    "": "text", "fit": "text", "estimate": "estimate", "SE | SD": "error", "lower": "interval", "upper": "interval",
+    "diff / SE": "estimate", "SE ratio": "estimate", "prior": "text", "prior weight": "estimate",
+}  # fmt: skip
 
 
-def text(
-    fit_table: FitTable,
-    reasons_by_parameter: Reasons,
-    notes: Sequence[str],
-    spellings: Mapping[str, str],
-    guarantees: Sequence[str] = (),
-) -> str:
-    """Return the comparison as lines of text; `reasons_by_parameter` has a sentence by parameter and fit, `guarantees` are printed in full."""
-    head = [*_header(fit_table, spellings), ""]
-    reasons = _largest_differences(fit_table, reasons_by_parameter)
-    below = [*_smooth_lines(fit_table), *_design_notes(fit_table)]
+def comparison_text(table: FitTable, attributions: Sequence[Attribution]) -> str:
+    """Return the comparison as lines of text; guarantees are printed in full."""
+    smooths = printed_smooths(table)
+    reasons = _largest_reasons(table, attributions)
+    head = [*_header(table), ""]
+    below = ["", *smooths.lines(LARGEST + 2)] if len(smooths) else []
+    below += design_notes(table)
     if reasons:
-        below += ["", "Why they differ", *(f"  {reason}" for reason in reasons)]
-    if guarantees:
-        below += ["", *guarantees]
-    below += _omitted_counts(
-        sum(map(len, reasons_by_parameter.values())) - len(reasons), notes
-    )
+        below += ["", "Why they differ", *[f"  {reason}" for reason in reasons]]
+    if table.guarantees:
+        below += ["", *guarantee_notes(table.guarantees)]
+    below += ["", "all reasons in .reasons, notes in .notes" if reasons else "notes in .notes"]  # fmt: skip
     used = clean_lines(*head, *below).count("\n") + 1
-    auxiliary = int((fit_table.data["role"].values != "coefficient").sum())
-    room = (LINES - used - 4) // len(fit_table.fits)  # parameters
-    params = parameters_printed(fit_table, room, max(min(LARGEST, room - auxiliary), 3))
-    table = parameter_table(fit_table, params, without=("prior",))
-    omitted = _omitted_parameters(fit_table, params)
-    lines = table.lines(max(LINES - used - len(omitted), 10))
+    auxiliary = int((table.data["role"].values != "coefficient").sum())
+    room = (LINES - used - 4) // len(table.fits)  # parameters
+    limit = max(min(LARGEST, room - auxiliary), 3)
+    params = parameters_printed(table, room, limit)
+    omitted = _omitted_parameters(table, params)
+    estimates = parameter_table(table, params, without=("prior",))
+    lines = estimates.lines(max(LINES - used - len(omitted), 10))
     return clean_lines(*head, *lines, *omitted, *below)
 
 
-def as_html(
-    fit_table: FitTable,
-    reasons_by_parameter: Reasons,
-    notes: Sequence[str],
-    spellings: Mapping[str, str],
+def comparison_html(
+    table: FitTable, attributions: Sequence[Attribution], notes: Sequence[str]
 ) -> str:
     """Return the comparison as HTML; long tables, further reasons and the notes open on a click."""
-    params = parameters_printed(fit_table)
-    tables = [parameter_table(fit_table, params)]
-    smooths = printed_smooths(fit_table)
-    if len(smooths):
-        tables.append(smooths)
-    reasons = _largest_differences(fit_table, reasons_by_parameter)
-    remaining = [
-        f"{p}, {s}"
-        for p, fit_reasons in reasons_by_parameter.items()
-        for s in fit_reasons.values()
-    ]
+    params = parameters_printed(table)
+    tables = [parameter_table(table, params), printed_smooths(table)]
+    reasons = _largest_reasons(table, attributions)
+    remaining = [f"{a.param}, {a.sentence}" for a in attributions]
     remaining = [reason for reason in remaining if reason not in reasons]
-    foot = [line for line in _omitted_parameters(fit_table, params) if line]
-    foot += _design_notes(fit_table)
+    foot = [*_omitted_parameters(table, params)[1:], *design_notes(table)]
     if reasons:
         foot.append("Why they differ")
-    folded = {f"{len(remaining)} more reasons": remaining, "Notes": list(notes)}
-    return notebook_html(
-        _header(fit_table, spellings), tables, reasons, foot=foot, folded=folded
+    folded = {
+        f"{len(remaining)} more reasons": remaining,
+        "Notes": list(notes),
+    }
+    shown = [t for t in tables if len(t)]
+    return notebook_html(_header(table), shown, reasons, foot=foot, folded=folded)
+
+
+def parameter_table(
+    table: FitTable, params: Sequence[int], without: Sequence[str] = ()
+) -> Table:
+    """Return the rows of these parameters, without empty columns and the columns in `without`."""
+    values = {str(q): v.values for q, v in table.data.data_vars.items()}
+    rows = []
+    for j in params:
+        label = {"": str(table.data["param"].values[j])}
+        places = decimals(values["error"][:, j])  # of the smallest standard error
+        for i, (name, fit) in enumerate(table.fits.items()):
+            label["fit"] = name if fit.solution.status.good else f"{name} (!)"
+            entry = {q: v[i, j] for q, v in values.items()}
+            baseline = name == table.baseline
+            rows.append(label | _format_entry(entry, places, fit, baseline=baseline))
+    omitted = list(without)
+    if not table.data["prior_weight"].fillna(1.0).any():
+        omitted += ["prior", "prior weight"]
+    if len(table.fits) == 1:
+        omitted += ["fit", "diff / SE", "SE ratio"]
+    columns = []
+    for name, kind in COLUMNS.items():
+        cells = [row.get(name, "") for row in rows]
+        if name not in omitted and (any(cells) or not name):
+            columns.append(Column(name, cells, kind))  # type: ignore[arg-type]
+    labels = 2 if len(table.fits) > 1 else 1
+    return Table(tuple(columns), labels, source=".to_pandas()")
+
+
+def _format_entry(
+    entry: Mapping[str, Any], places: int, fit: Fit, *, baseline: bool
+) -> dict[str, str]:
+    """Return the cells of one parameter of one fit."""
+    if entry["kind"] == "held":
+        value = f"{entry['estimate']:g}"
+        return {"estimate": value, "SE | SD": "held", "prior": entry["prior"]}
+    if entry["kind"] == "":
+        return {"estimate": "not in it"}
+    if entry["prior"] == "flat":
+        weight = "flat"
+    elif not np.isnan(entry["prior_weight"]):
+        weight = percent(entry["prior_weight"])
+    else:
+        weight = "not known" if rowless(fit) else "not defined"
+    cells = {"prior": str(entry["prior"]), "prior weight": weight}
+    if np.isnan(entry["estimate"]):
+        return cells | {"estimate": "does not exist"}
+    for q in ("estimate", "lower", "upper"):
+        cells[q] = format_rounded(entry[q], places)
+    cells["SE | SD"] = "none"
+    if np.isfinite(entry["error"]):
+        name = "SD" if fit.target == "posterior" else "SE"
+        cells["SE | SD"] = f"{format_rounded(entry['error'], places)} {name}"
+    if not baseline and np.isfinite(entry["difference"]):
+        cells["diff / SE"] = f"{round(entry['difference'], 2) + 0.0:+.2f}"
+    if not baseline and entry["se_ratio"] > 0:
+        cells["SE ratio"] = f"{entry['se_ratio']:.3f}"
+    return cells
+
+
+def _distances(table: FitTable) -> Array:
+    """(fit, param): distance from the baseline, max(|difference| / SE, |log SE ratio|).
+
+    It is inf if exactly one of the two has no estimate or an estimate of 0, and 0 if it is not defined.
+    """
+    data = table.data
+    estimate = data["estimate"].values
+    base = data["estimate"].sel(fit=table.baseline).values
+    ratio = data["se_ratio"].values
+    size = np.fmax(
+        np.abs(data["difference"].values),
+        np.abs(np.log(np.where(ratio > 0, ratio, 1.0))),
     )
+    unlike = (np.isnan(estimate) != np.isnan(base)) | ((estimate == 0.0) != (base == 0))
+    unlike &= data["kind"].values != ""
+    return np.where(unlike, np.inf, np.nan_to_num(size, posinf=0.0))
 
 
-def _largest_differences(
-    fit_table: FitTable, reasons_by_parameter: Reasons
-) -> list[str]:
+def parameters_printed(
+    table: FitTable, long: int = LONG, limit: int = LARGEST
+) -> list[int]:
+    """Numbers of the printed parameters in their order, without the columns of smooth functions and processes.
+
+    If there are more than `long`, these are the `limit` coefficients with the largest differences, and all auxiliary parameters.
+    """
+    coefficient = table.data["role"].values == "coefficient"
+    shown = ~_columns_of_terms(table)
+    if shown.sum() > long:
+        candidates = np.flatnonzero(coefficient & shown)
+        size = _distances(table).max(0)[candidates]
+        shown = ~coefficient
+        shown[candidates[np.argsort(-size, kind="stable")[:limit]]] = True
+    return [int(j) for j in np.flatnonzero(shown)]
+
+
+def _columns_of_terms(table: FitTable) -> Array:
+    """(param,) bool: coefficients of smooth functions and processes in any of the fits."""
+    designs = [fit.model.design for fit in table.fits.values()]
+    columns = [c for d in designs for c, term in zip(d.columns, d.of_terms) if term]
+    coefficient = table.data["role"] == "coefficient"
+    return (table.data["coef"].isin(columns) & coefficient).values
+
+
+def _largest_reasons(table: FitTable, attributions: Sequence[Attribution]) -> list[str]:
     """One sentence for each parameter that differs, the largest difference first; standard deviations and correlations of
     effects come after coefficients."""
-    size = differences(fit_table)
-    names = list(map(str, fit_table.data["param"].values))
-    fits = list(fit_table.fits)
+    names = list(map(str, table.data["param"].values))
+    roles = dict(zip(names, table.data["role"].values))
     has_effects = any(name.startswith(OF_EFFECTS) for name in names)
-    scales = (
-        {a for fit in fit_table.fits.values() for a in fit.aux}
-        if has_effects
-        else set()
-    )
+    size = _distances(table)
     ranked = []
-    for param, sentences in reasons_by_parameter.items():
-        sizes = {f: size[fits.index(f), names.index(param)] for f in sentences}
-        fit = max(sizes, key=lambda name: sizes[name])
-        if sizes[fit] >= fit_table.apart:
-            last = param in scales or param.startswith(OF_EFFECTS)
-            ranked.append((last, -sizes[fit], f"{param}, {sentences[fit]}"))
-    return [sentence for *_, sentence in sorted(ranked, key=lambda r: r[:2])[:MOST]]
+    for a in attributions:
+        i = list(table.fits).index(a.fit)
+        distance = size[i, names.index(a.param)]
+        if distance >= table.apart:
+            last = has_effects and roles[a.param] != "coefficient"
+            ranked.append((last, -distance, a))
+    ranked.sort(key=lambda entry: entry[:2])
+    sentences = dict[str, str]()
+    for *_, a in ranked:
+        sentences.setdefault(a.param, f"{a.param}, {a.sentence}")
+    return list(sentences.values())[:_REASONS]
 
 
-def _omitted_counts(n_reasons: int, notes: Sequence[str]) -> list[str]:
-    """Return the numbers of reasons and notes that are not printed."""
-    counts = []
-    if n_reasons == 1:
-        counts.append("a further reason in .reasons")
-    elif n_reasons:
-        counts.append(f"{n_reasons} more reasons in .reasons")
-    if len(notes) == 1:
-        counts.append("a note in .notes")
-    elif notes:
-        counts.append(f"{len(notes)} notes in .notes")
-    return ["", "; ".join(counts)] if counts else []
-
-
-def _omitted_parameters(fit_table: FitTable, params: Sequence[int]) -> list[str]:
-    """Return the numbers of parameters that are not in the table."""
-    terms = int(columns_of_terms(fit_table).sum())
-    n = len(fit_table.fits)
-    n_hidden = fit_table.data.sizes["param"] - len(params) - terms
-    lines = []
+def _omitted_parameters(table: FitTable, params: Sequence[int]) -> list[str]:
+    """Return the numbers of parameters that are not in the table, after an empty line."""
+    terms = int(_columns_of_terms(table).sum())
+    n = len(table.fits)
+    n_hidden = table.data.sizes["param"] - len(params) - terms
+    lines = [""]
     if n_hidden:
         order = "these have the largest differences" if n > 1 else "these are the first"
         lines.append(
@@ -141,89 +215,65 @@ def _omitted_parameters(fit_table: FitTable, params: Sequence[int]) -> list[str]
         lines.append(
             f"{terms} coefficients of smooth functions and processes, {terms * n} rows, in .to_pandas()"
         )
-    return ["", *lines] if lines else []
+    return lines if len(lines) > 1 else []
 
 
-def _design_notes(fit_table: FitTable) -> list[str]:
-    """The notes on rows that were dropped and columns that are not compared."""
-    notes = [note for fit in fit_table.fits.values() for note in fit.model.design.notes]
-    return [*dict.fromkeys(notes), *terms_note(fit_table)]
-
-
-def _header(fit_table: FitTable, spellings: Mapping[str, str]) -> list[str]:
-    """Return the model, the number of rows, and a line for each fit."""
-    attrs = fit_table.data.attrs
-    d = fit_table.fits[fit_table.baseline].model.design
+def _header(table: FitTable) -> list[str]:
+    """Return the model, the number of rows, and a line for each fit: method, intervals, seed, model, prior and status."""
+    attrs = table.data.attrs
+    d = table.fits[table.baseline].model.design
     n = attrs.get("observations")
     size = "rows not kept" if n is None else f"{n:g} observations"
     if n is not None and d.n and d.n != n:
         size += f" in {d.n} rows"
-    if fit_table.data[["lower", "upper"]].notnull().to_dataarray().any():
-        size += f"; {100 * fit_table.prob:g} % intervals"
-    if len(fit_table.fits) > 1:
-        size += f"; diff / SE and SE ratio are against {fit_table.baseline}"
+    if table.data[["lower", "upper"]].notnull().to_dataarray().any():
+        size += f"; {100 * table.prob:g} % intervals"
+    if len(table.fits) > 1:
+        size += f"; diff / SE and SE ratio are against {table.baseline}"
     lines = [attrs["models"], size]
-    width = max(map(cell_len, fit_table.fits))
-    for name, fit in list(fit_table.fits.items())[:MANY]:
+    width = max(map(cell_len, table.fits))
+    for name, fit in list(table.fits.items())[:_FITS]:
+        described = fit.described
+        method = described["method"]
+        parts = [method, f"{kinds_of_intervals(table, name)} intervals"]
+        if fit.target == "posterior":
+            parts.append(f"seed {fit.seed}")
+        if described["models"] != attrs["models"]:
+            parts.append(described["models"])
+        if not fit.model.flat:
+            parts.append(f"prior {prior_line(fit.stated_model)}")
+        status = fit.solution.status.value
+        if not fit.solution.status.good:
+            status = f"(!) {cut_text(described['status'])}"
         blank = " " * (width - cell_len(name))
-        lines.append(f"  {name}{blank}  {_fit_line(fit_table, name, fit)}")
-        if name in spellings:
-            mode = "its mode is " if fit.target == "posterior" else ""
-            lines[-1] += f"; {mode}scikit-learn's {spellings[name]}"
-    if len(fit_table.fits) > MANY:
-        lines.append(f"  {len(fit_table.fits) - MANY} more fits in .fits")
+        lines.append(f"  {name}{blank}  {', '.join(parts)}; {status}")
+    if len(table.fits) > _FITS:
+        lines.append(f"  {len(table.fits) - _FITS} more fits in .fits")
     return lines
 
 
-def _fit_line(fit_table: FitTable, name: str, fit: Fit) -> str:
-    """Method, kind of intervals, seed, model, prior and status of one fit."""
-    method = fit.described["method"]
-    parts = [method, f"{kinds_of_intervals(fit_table, name)} intervals"]
-    if fit.target == "posterior":
-        parts.append(f"seed {fit.seed}")
-    if fit.described["models"] != fit_table.data.attrs["models"]:
-        parts.append(fit.described["models"])
-    if not fit.model.flat:
-        parts.append(f"prior {prior_line(fit.stated_model)}")
-    if fit.solution.status.good:
-        status = fit.solution.status.value
-    else:
-        status = f"(!) {cut_text(fit.described['status'])}"
-    return f"{', '.join(parts)}; {status}"
-
-
-def kinds_of_intervals(
-    fit_table: FitTable, name: str, params: Sequence[str] | None = None
-) -> str:
+def kinds_of_intervals(table: FitTable, name: str) -> str:
     """The kind of interval of the coefficients of a fit, in brackets the other kinds of other parameters; "no" for none."""
-    data = fit_table.data.sel(fit=name)
-    if params is not None:
-        data = data.sel(param=list(params))
+    data = table.data.sel(fit=name)
     has_interval = data["lower"].notnull() | data["upper"].notnull()
-    data = data.isel(param=has_interval.values)
-    first = ""
     names_by_words: dict[str, list[str]] = {}
-    for param, kind in zip(data["param"].values, data["kind"].values):
-        words = KIND_WORDS.get(kind, "")
-        first = first or words
-        if words and words != first:
-            names_by_words.setdefault(words, []).append(str(param))
-    brackets = [
-        f"{', '.join(names)}: {words}" for words, names in names_by_words.items()
-    ]
-    if brackets:
-        return f"{first} ({', '.join(brackets)})"
-    return first or "no"
+    for param, kind in zip(
+        data["param"].values[has_interval], data["kind"].values[has_interval]
+    ):
+        if kind in KIND_WORDS:
+            names_by_words.setdefault(KIND_WORDS[kind], []).append(str(param))
+    if not names_by_words:
+        return "no"
+    first, *others = names_by_words
+    brackets = [f"{', '.join(names_by_words[words])}: {words}" for words in others]
+    return f"{first} ({', '.join(brackets)})" if brackets else first
 
 
-def _smooth_lines(fit_table: FitTable) -> list[str]:
-    table = printed_smooths(fit_table)
-    return ["", *table.lines(LARGEST + 2)] if len(table) else []
-
-
-def printed_smooths(fit_table: FitTable) -> Table:
+def printed_smooths(table: FitTable) -> Table:
     """The smooth functions by fit: effective degrees of freedom, number of columns, and the scales of the blocks."""
-    smooths = fit_table.smooths
+    if not any(fit.model.design.recipe.terms for fit in table.fits.values()):
+        return Table(())
+    smooths = table.smooths
     columns = [
         Column("smooth function", [*map(str, smooths.index.get_level_values(0))]),
         Column("fit", [*map(str, smooths.index.get_level_values(1))]),

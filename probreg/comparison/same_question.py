@@ -184,15 +184,15 @@ def number_of_observations(fit: Fit) -> float | None:
     return fit.solution.stats.get("n")
 
 
-def shorten_names(names: Iterable[str]) -> str:
+def shorten_names(names: Iterable[str], limit: int = _MANY) -> str:
     """Return names as a list in a sentence, of many names the first.
 
     >>> shorten_names(["x", "z"]), shorten_names(f"x{j}" for j in range(10))
     ('x, z', 'x0, x1, x2, x3, x4, x5, x6, x7 and 2 more')
     """
     listed = list(names)
-    omitted = len(listed) - _MANY
-    return ", ".join(listed[:_MANY]) + (f" and {omitted} more" if omitted > 0 else "")
+    omitted = len(listed) - limit
+    return ", ".join(listed[:limit]) + (f" and {omitted} more" if omitted > 0 else "")
 
 
 def _format_value(value: Any, second: Any) -> str:

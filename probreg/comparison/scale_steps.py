@@ -9,12 +9,9 @@ other priors too, the second step changes all priors.
 
 from itertools import pairwise
 
-import numpy as np
-
 from probreg.comparison.causes import Cause, SpecificCause
-from probreg.comparison.differences import find_differences
+from probreg.comparison.differences import FitPair
 from probreg.comparison.method_steps import Estimates, Step
-from probreg.comparison.prior_terms import stated_model
 from probreg.errors import ProbregError
 from probreg.fits.fit import Fit, fit as fit_model
 from probreg.inference import Evidence
@@ -25,10 +22,11 @@ _OTHER = {Cause.LIKELIHOOD, Cause.PARAMETER_PRIOR, Cause.FIXED_PARAMETER}
 
 
 def scale_steps(
-    a: Fit, b: Fit, aux: tuple[str, ...]
+    pair: FitPair, aux: tuple[str, ...]
 ) -> dict[SpecificCause, Step] | None:
-    """Return the steps of the estimates and of log SE from a to b by cause; None if they differ in more, or a step has no maximum."""
-    causes = set(find_differences(a, b))
+    """Return the steps of the estimates and of log SE by cause; None if the fits differ in more, or a step has no maximum."""
+    a, b = pair.fits
+    causes = set(pair.differences)
     if a.target == b.target == "mode" and Cause.COVARIANCE in causes:
         return None
     if not (has_effects(a.model) and has_effects(b.model)):
@@ -56,28 +54,20 @@ def _rank(fit: Fit) -> int:
 def _steps(
     a: Fit, b: Fit, differ: set[Cause], aux: tuple[str, ...]
 ) -> dict[SpecificCause, Step] | None:
+    """Return the steps from a to b, which is later in the order: each is to a fit that changes one thing."""
     both_priors = Cause.PRIOR in differ  # of coefficients and scales in one step
-    causes = [
-        cause
-        for cause in _ORDER
-        if cause in differ or (both_priors and cause is Cause.SCALE_PRIOR)
-    ]
+    changing = differ | ({Cause.SCALE_PRIOR} if both_priors else set())
+    causes = [cause for cause in _ORDER if cause in changing]
     estimates = [Estimates.of(a, aux)]
     try:
         for cause in causes[:-1]:
-            model = stated_model(a if cause is Cause.MEAN_DF else b)
+            model = (a if cause is Cause.MEAN_DF else b).stated_model
             estimates.append(Estimates.of(fit_model(model, Evidence()), aux))
     except ProbregError:
         return None
     estimates.append(Estimates.of(b, aux))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        steps = [
-            (end.value - start.value, np.log(end.error / start.error))
-            for start, end in pairwise(estimates)
-        ]
-    return {
-        SpecificCause(
-            Cause.PRIOR if both_priors and cause is Cause.SCALE_PRIOR else cause
-        ): step
-        for cause, step in zip(causes, steps, strict=True)
-    }
+    steps = {}
+    for cause, (start, end) in zip(causes, pairwise(estimates), strict=True):
+        of_all = both_priors and cause is Cause.SCALE_PRIOR
+        steps[SpecificCause(Cause.PRIOR if of_all else cause)] = start.step_to(end)
+    return steps

@@ -365,7 +365,7 @@ def test_questions_that_cannot_be_answered_say_why():
         comparisons(fit, {"g": 3})
     with pytest.raises(pr.DataError, match=r"'x' is a number: .* got 'pairwise'"):
         comparisons(fit, {"x": "pairwise"})
-    with pytest.raises(pr.DataError, match="measure is one of"):
+    with pytest.raises(pr.DataError, match="measure is 'difference'"):
         comparisons(fit, "x", measure="relative")
     with pytest.raises(pr.DataError, match="by='d' is no variable"):
         predictions(fit, by="d")

@@ -10,7 +10,6 @@ from scipy.stats import norm, t as student
 
 import probreg as pr
 from probreg.assess.conformal import Split
-from probreg.comparison.interval_panel import interval_panel
 from probreg.data.kernel_columns import design_of_kernel
 from probreg.errors import DataError, Incompatible, ProbregWarning
 from probreg.fits.prediction import off_span_of
@@ -601,20 +600,6 @@ def test_a_prior_without_one_scale_says_nothing_off_its_rows():
             match=r"gp\(x, length=1.0\): its prior is not normal with one scale",
         ):
             ask()
-
-
-def test_a_panel_at_a_row_off_the_basis_is_refused():
-    fit = pr.fit(
-        Model.from_formula(
-            "y ~ gp(x, length=1.0)",
-            TABLE,
-            prior={"gp(x)": pr.Normal(1.0)},
-            aux={"sigma": 0.3},
-        )
-    )
-    with pytest.raises(Incompatible, match=r"fit\.predict gives its interval"):
-        interval_panel({"gp": fit}, at={"x": [10.0]})
-    interval_panel({"gp": fit}, at={"x": [1.0]})
 
 
 def test_a_negative_variance_that_is_no_rounding_is_an_error():

@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-import statsmodels.api as sm
 from scipy import stats
 from scipy.special import expit
 
@@ -20,7 +19,6 @@ from probreg.inference.uncertainty.bootstrap import Bootstrap
 from probreg.priors import Normal
 
 Array = np.ndarray
-ROW = np.array([[0.6, -0.4]])
 
 
 def rows(n: int = 40, seed: int = 5) -> Array:
@@ -72,10 +70,10 @@ def test_what_a_fit_does_not_have_stands_with_the_reason():
     found = interval_panel(
         {"ML": pr.fit(binary()), "posterior": pr.fit(binary(), "laplace")}, "x1"
     ).table["reason"]
-    assert "Student's t goes with least squares" in found["ML", "t"]
-    assert "a mode has none" in found["ML", "eti"]
-    assert "no replicates" in found["ML", "bootstrap"]
-    assert "a posterior is none" in found["posterior", "profile"]
+    for fit, kind in (("ML", "t"), ("ML", "eti"), ("ML", "bootstrap")):
+        assert kind in found[fit, kind]
+    assert "profile" in found["posterior", "profile"]
+    assert found["ML", "wald"] == found["posterior", "eti"] == ""
 
 
 def test_a_class_is_named_with_its_column():
@@ -102,84 +100,6 @@ def test_kinds_of_ones_own():
     assert widths[1] / widths[0] == pytest.approx(t / z, rel=1e-12)
 
 
-# ---- at a row ------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("intercept", [True, False])
-@pytest.mark.parametrize("make", [gaussian, binary])
-def test_the_mean_at_a_row_is_that_of_predict(make, intercept):
-    fit = pr.fit(make(intercept=intercept))
-    found, said = interval_panel(fit, at=ROW, prob=0.9), fit.predict(ROW, 0.9)
-    line = found.table.loc[(fit.method.name, fit.default_kind)]
-    for ours, theirs in (
-        ("estimate", "mean"),
-        ("lower", "mean_lower"),
-        ("upper", "mean_upper"),
-    ):
-        assert line[ours] == pytest.approx(said[theirs].item(), rel=1e-10)
-    new = found.table.loc[(fit.method.name, "new observation")]
-    if make is binary:
-        assert np.isnan([new["lower"], new["upper"]]).all()
-        assert "one of two classes" in new["reason"]
-    else:
-        assert (new["lower"], new["upper"]) == (
-            said["new_lower"].item(),
-            said["new_upper"].item(),
-        )
-
-
-def test_the_mean_of_a_posterior_at_a_row():
-    """All draws and those that predict keeps of them: a 2.5 % quantile of 1,000 draws has a standard error of 0.005 here."""
-    fit = pr.fit(binary(prior=Normal(1.0)), "laplace")
-    line, said = (
-        interval_panel(fit, at=ROW).table.loc[("laplace", "eti")],
-        fit.predict(ROW),
-    )
-    assert line["lower"] == pytest.approx(said["mean_lower"].item(), abs=0.02)
-    assert line["upper"] == pytest.approx(said["mean_upper"].item(), abs=0.02)
-    assert line["estimate"] == said["mean"].item()
-
-
-def test_a_profile_at_a_row_inverts_the_likelihood_ratio():
-    """With the linear predictor at the row held at an end, the maximum is z^2/2 below the top, by another program."""
-    model = binary()
-    found = interval_panel(pr.fit(model), at=ROW, prob=0.9, kinds=["profile"])
-    X, y, x = model.design.X, model.design.y, np.r_[1.0, ROW[0]]
-    top = sm.GLM(y, X, family=sm.families.Binomial()).fit(tol=1e-14).llf
-    for end in found.table.loc[("newton", "profile"), ["lower", "upper"]]:
-        eta = float(np.log(end / (1 - end)))
-        held = sm.GLM(
-            y,
-            X[:, 1:] - np.outer(X[:, 0], x[1:]),
-            family=sm.families.Binomial(),
-            offset=np.full(len(y), eta),
-        )
-        drop = 2 * (top - held.fit(tol=1e-14).llf)
-        assert drop == pytest.approx(stats.chi2.ppf(0.9, 1), rel=1e-6)
-
-
-def test_a_robust_interval_at_a_row_is_the_delta_method():
-    fit = pr.fit(gaussian())
-    line = interval_panel(fit, at=ROW, kinds=["HC3"]).table.loc[("closed_form", "HC3")]
-    x = np.r_[1.0, ROW[0]]
-    half = stats.t.ppf(0.975, 37) * np.sqrt(x @ fit.covariance("HC3").values @ x)
-    assert line["width"] == pytest.approx(2 * half, rel=1e-9)
-
-
-def test_an_offset_counts_at_a_row():
-    rng = np.random.default_rng(0)
-    table = pd.DataFrame({"x": rng.normal(size=50), "t": rng.uniform(1, 5, 50)})
-    table["y"] = rng.poisson(table.t * np.exp(0.5 * table.x))
-    fit = pr.fit(
-        pr.Model.from_formula("y ~ x", table, likelihood="poisson", offset="np.log(t)")
-    )
-    line, said = (
-        interval_panel(fit, at=table.iloc[[3]]).table.loc[("newton", "wald")],
-        fit.predict(table.iloc[[3]]),
-    )
-    assert line["upper"] == pytest.approx(said["mean_upper"].item(), rel=1e-10)
-
-
 # ---- special cases -------------------------------------------------------------------------------------------------
 
 
@@ -192,21 +112,6 @@ def test_a_separated_fit_has_one_end():
     line = found.table.loc[("newton", "profile")]
     assert np.isfinite(line["lower"])
     assert line["upper"] == np.inf
-    between, beyond = (
-        interval_panel(fit, at=[[v]], kinds=["wald", "profile"]).table
-        for v in (2.4, 6.0)
-    )
-    assert "nothing to predict from" in beyond["reason"]["newton", "new observation"]
-    assert tuple(between.loc[("newton", "profile"), ["lower", "upper"]]) == (
-        0.0,
-        1.0,
-    )  # the step may be on either side
-    assert (
-        0.5
-        < beyond["lower"]["newton", "profile"]
-        < beyond["upper"]["newton", "profile"]
-        == 1.0
-    )
 
 
 def test_a_bootstrap_stands_beside_its_curvature():
@@ -223,7 +128,7 @@ def test_it_prints():
         {"ML": pr.fit(binary()), "<b>": pr.fit(binary(), "laplace")}, "x1"
     )
     assert "95 % intervals of x1" in repr(found)
-    assert "ML t: no degrees of freedom" in repr(found)
+    assert "no interval: ML t: " in repr(found)
     assert "&lt;b&gt;" in found._repr_html_()
     assert "<b> eti" not in found._repr_html_()
 

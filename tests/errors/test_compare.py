@@ -176,25 +176,6 @@ def test_an_unknown_prior_is_called_by_its_name():
     assert "not defined" in repr(c)
 
 
-def test_many_penalties_and_names_are_not_all_printed():
-    """A scale for each of 80 columns would be a note for each."""
-    many = np.random.default_rng(0).normal(size=(100, 80))
-    model = pr.Model.from_arrays(
-        many,
-        many @ np.ones(80),
-        prior=pr.Normal(tuple(np.linspace(1, 2, 80))),
-        aux={"sigma": 1.0},
-    )
-    notes = compare([pr.fit(model)]).notes
-    assert sum("penalty ridge" in n for n in notes) == 20
-    assert any("60 more penalties in .to_pandas()" in n for n in notes)
-    one = compare([pr.fit(model.with_prior(pr.Normal(1.0)))]).notes
-    assert any(
-        n.endswith("on " + ", ".join(f"x{j}" for j in range(1, 21)) + " and 60 more")
-        for n in one
-    )
-
-
 def test_a_perfect_fit_has_a_table_without_warnings():
     """Residuals of 0, or of rounding, give errors against which next to nothing can be measured."""
     exact = pr.Model.from_arrays(X, X[:, 0], columns=["x"])

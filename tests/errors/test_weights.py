@@ -228,9 +228,6 @@ def test_a_penalty_under_precisions_is_that_beside_the_weighted_rss():
         (A * w[:, None]).T @ A + 16.0 * np.eye(x.shape[1]), (A * w[:, None]).T @ b
     )
     np.testing.assert_allclose(pr.fit(model).coef.values[1:], slope, rtol=1e-9)
-    assert pr.compare({"ridge": pr.fit(model)}).spellings == {
-        "ridge": "Ridge(alpha=16) with sample_weight"
-    }
     lasso = model.with_prior(pr.Laplace(0.5)).penalty()
     assert [r.package for r in lasso.rows] == ["rss"]
 

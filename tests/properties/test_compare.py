@@ -2,7 +2,6 @@
 scikit-learn. Null: the table adds nothing of its own to what the fits say."""
 
 import re
-import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -131,7 +130,6 @@ def test_permuting_the_fits_permutes_the_columns(model):
 def test_a_flat_prior_has_no_weight(model):
     c = compare([pr.fit(model), pr.fit(model, "newton")])
     assert (c.data["prior_weight"] == 0.0).all()
-    assert not c.spellings
     assert "weight" not in repr(c).splitlines()[5]
 
 
@@ -161,8 +159,6 @@ def test_weights_on_an_orthonormal_design_are_known():
     np.testing.assert_allclose(
         data["prior_weight"], expected, rtol=1e-10
     )  # one QR of a well conditioned design
-    np.testing.assert_allclose(data["lam"], sigma**2 / np.array(tau) ** 2, rtol=EXACT)
-    np.testing.assert_allclose(data["weight"], 0.5 / np.array(tau) ** 2, rtol=EXACT)
 
 
 def test_the_prior_weight_is_posterior_over_prior_variance(model):
@@ -297,150 +293,13 @@ def test_the_prior_weight_of_log_concave_priors_lies_between_zero_and_one(model,
     assert np.isnan(g).sum() + ((g >= 0) & (g <= 1)).sum() == g.size
 
 
-def test_a_kinked_prior_has_a_penalty_and_no_curvature():
+def test_a_kinked_prior_has_no_curvature():
     model = gaussian(prior=pr.Laplace(0.5), aux={"sigma": 1.5})
     fit = pr.Fit(model, pr.Newton(), pr.fit(model.with_prior(pr.Normal(0.5))).solution)
     c = compare({"ML": pr.fit(gaussian()), "lasso": fit})
     here = c.data.sel(fit="lasso", param="b")
     assert np.isnan(here["prior_weight"])
-    assert here["weight"] == 2.0
-    assert here["lam"] == pytest.approx(2 * 1.5**2 * 2.0, rel=EXACT)
-    assert "lasso: 2 |w|" in str(here["penalty"].item())
-    assert "kinked" in repr(c).split("Why they differ")[0]
-
-
-# ---- the same penalty in the spelling of scikit-learn ------------------------------------------------------------------
-
-
-def sklearn(said: str, X, y, **settings):
-    """The estimator that the table names, fitted with tight tolerances: (intercept, coefficients)."""
-    from sklearn import linear_model
-
-    name, inside = re.match(r"(\w+)\(([^)]*)\)", said).groups()
-    named = dict(part.split("=") for part in inside.split(", "))
-    given = {
-        k: {"False": False}.get(v, v.strip("'") if "'" in v else None)
-        for k, v in named.items()
-    }
-    given = {k: float(named[k]) if v is None else v for k, v in given.items()}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # its deprecations are not ours
-        fitted = getattr(linear_model, name)(**given, **settings).fit(X, y)
-    return np.vstack(
-        [np.atleast_1d(fitted.intercept_)[None], np.atleast_2d(fitted.coef_).T]
-    )
-
-
-CLOSE = 1e-6  # both solve to about 1e-9; alpha and C are printed to twelve digits
-
-
-@pytest.mark.parametrize(
-    "options", [{"aux": {"sigma": 1.7}}, {}, {"sigma_units": True}]
-)
-def test_ridge_is_scikit_learns(options):
-    X, y = rows()
-    c = compare([ols(X, y), ridge(X, y, scale=0.3, **options)])
-    name = list(c.fits)[1]
-    assert c.spellings[name] in repr(c)
-    np.testing.assert_allclose(
-        c.fits[name].coef.values[:, None], sklearn(c.spellings[name], X, y), rtol=CLOSE
-    )
-
-
-def test_ridge_without_intercept_is_scikit_learns():
-    X, y = rows()
-    c = compare([ridge(X, y, scale=0.3, sigma_units=True, intercept=False)])
-    said = c.spellings["closed_form"]
-    assert said.endswith("fit_intercept=False)")
-    np.testing.assert_allclose(
-        c.fits["closed_form"].coef.values[:, None], sklearn(said, X, y)[1:], rtol=CLOSE
-    )
-
-
-@pytest.mark.parametrize("name", ["binary", "symmetric", "counts"])
-def test_a_normal_prior_is_scikit_learns_penalty(name):
-    made = MODELS[name]()
-    X = made.design.X[:, 1:]
-    c = pair(made, pr.Normal(0.4))
-    other = sklearn(
-        c.spellings["prior"],
-        X,
-        made.design.observed,
-        tol=1e-12,
-        max_iter=20_000,
-        solver="newton-cholesky",
-    )
-    np.testing.assert_allclose(
-        c.fits["prior"].coef.values.reshape(other.shape), other, rtol=CLOSE, atol=CLOSE
-    )
-
-
-@pytest.mark.parametrize(
-    ("model", "prior"),
-    [
-        (gaussian(), pr.Normal((0.1, 0.2, 0.3))),  # three penalties
-        (gaussian(), {"a": pr.Normal(1.0)}),  # two columns without one
-        (gaussian(), pr.Normal(1.0, location=0.5)),
-        (
-            binary(),
-            {c: pr.Normal(1.0) for c in ("Intercept", "x1", "x2", "x3")},
-        ),  # its intercept is never penalised
-        (classes(False), pr.Normal(1.0)),  # a softmax against a reference class
-    ],
-)
-def test_what_scikit_learn_cannot_say_is_not_spelled(model, prior):
-    assert pair(model, prior, "newton").spellings == {}
-
-
-@pytest.mark.parametrize("name", ["gaussian", "binary"])
-def test_a_laplace_prior_is_scikit_learns_lasso(name):
-    """No step of 1e-3 from what the spelled estimator finds raises the log posterior, and it has kinks in use."""
-    X, y = rows()
-    U = (X - X.mean(0)) / X.std(0)
-    if name == "gaussian":
-        model, settings = (
-            pr.Model.from_arrays(U, y, prior=pr.Laplace(0.03), aux={"sigma": 1.3}),
-            {"tol": 1e-10},
-        )
-    else:
-        model = pr.Model.from_arrays(
-            U,
-            (y > np.median(y)).astype(int),
-            likelihood="bernoulli",
-            prior=pr.Laplace(0.08),
-        )
-        settings = {"tol": 1e-10, "max_iter": 10_000}
-        settings |= (
-            {}
-            if tuple(map(int, sklearn_version().split(".")[:2])) >= (1, 8)
-            else {"penalty": "elasticnet"}
-        )
-    fit = pr.Fit(model, pr.Newton(), pr.fit(model.with_prior(pr.Normal(0.5))).solution)
-    found = sklearn(
-        compare({"lasso": fit}).spellings["lasso"], U, model.design.observed, **settings
-    )
-    assert (found == 0.0).any()
-    assert (found[1:] != 0.0).any()
-    best = float(model.log_posterior(found))
-    for j in range(4):
-        for step in (-1e-3, 1e-3):
-            assert float(model.log_posterior(found + step * np.eye(4)[:, [j]])) < best
-
-
-def sklearn_version() -> str:
-    import sklearn
-
-    return sklearn.__version__
-
-
-def test_an_uncertain_sigma_settles_no_alpha():
-    model = gaussian(prior=pr.Normal(0.3))
-    assert compare([pr.fit(model, "quadrature")]).spellings == {}
-    conjugate = pr.fit(gaussian(prior=pr.Normal(0.3, sigma_units=True)), "conjugate")
-    said = compare([conjugate]).spellings["conjugate"]
-    np.testing.assert_allclose(
-        conjugate.coef.values[:, None], sklearn(said, *rows()), rtol=CLOSE
-    )
+    assert "not defined" in repr(c).split("Why they differ")[0]
 
 
 # ---- text --------------------------------------------------------------------------------------------------------------
@@ -448,7 +307,8 @@ def test_an_uncertain_sigma_settles_no_alpha():
 
 @pytest.mark.parametrize("render", ["__repr__", "_repr_html_"])
 def test_prints_say_what_is_modelled(render):
-    said = getattr(pair(binary(event="no"), pr.Normal(0.4)), render)()
+    both = pair(binary(event="no"), pr.Normal(0.4))
+    said = getattr(both, render)()
     for part in (
         "P(answer = no)",
         "the other level is yes",
@@ -457,7 +317,6 @@ def test_prints_say_what_is_modelled(render):
         "Wald",
         "newton",
         "Normal(0.4) on",
-        "C=0.16",
     ):
         assert part in said
 
@@ -602,24 +461,10 @@ def test_a_small_sample_explains_no_other_sigma():
     }
 
 
-def test_a_scale_in_units_of_sigma_is_said_in_both_units():
+def test_a_scale_in_units_of_sigma_has_its_unit():
     c = held_back()
     said = c.data["prior"].sel(fit="tight", param="x1").item()
-    assert (
-        said
-        == f"Normal(0.05 sigma) = Normal({0.05 * c.fits['tight'].aux['sigma']:.4g})"
-    )
-    P = ((400.0, 0.0), (0.0, 100.0))
-    model = (
-        c.fits["ML"]
-        .model.with_prior(pr.Normal(precision_matrix=P, sigma_units=True))
-        .with_aux(sigma=2.0)
-    )
-    texts = compare([pr.fit(model)]).data["prior"].values[0, 1:3].tolist()
-    assert texts == [
-        "correlated Normal(0.05 sigma) = correlated Normal(0.1)",
-        "correlated Normal(0.1 sigma) = correlated Normal(0.2)",
-    ]
+    assert said == "Normal(0.05) in units of sigma"
 
 
 def test_notes_carry_those_of_the_rows_and_of_the_method(tmp_path):
@@ -682,7 +527,8 @@ def wide(p: int = 100) -> dict[str, pr.Fit]:
 @pytest.mark.slow
 def test_of_many_parameters_the_largest_shifts_are_printed():
     c = compare(wide())
-    shift = np.abs(c.data["difference"].sel(fit="half").values[:-1])
+    half = c.data.sel(fit="half")
+    shift = np.fmax(abs(half["difference"]), abs(np.log(half["se_ratio"]))).values[:-1]
     largest = set(c.data["param"].values[:-1][np.argsort(-shift)[:20]].tolist()) | {
         "sigma"
     }
@@ -697,8 +543,6 @@ def test_of_many_parameters_the_largest_shifts_are_printed():
     assert set(re.findall(r"^  (\S+), half: ", repr(c), re.M)) <= largest
     assert len(c.reasons) > 50
     assert len(c.to_pandas()) == 102
-    assert "and 29 more" not in repr(c)  # 49 penalised columns are still listed
-    assert "x49" in " ".join(c.notes)
     assert "more parameters" in repr(compare({"ML": c.fits["ML"]}))
 
 
@@ -746,7 +590,7 @@ def test_saved_fits_compare(tmp_path):
     live = {"ML": pr.fit(binary()), "mode": pr.fit(binary(prior=pr.Normal(0.4)))}
     read = {k: pr.load_fit(f.save(tmp_path / f"{k}.nc")) for k, f in live.items()}
     there, here = compare(read), compare(live)
-    for quantity in ("estimate", "error", "lower", "upper", "difference", "weight"):
+    for quantity in ("estimate", "error", "lower", "upper", "difference"):
         np.testing.assert_allclose(
             there.data[quantity], here.data[quantity], rtol=EXACT
         )
@@ -754,7 +598,6 @@ def test_saved_fits_compare(tmp_path):
     slope = there.data["param"].values[1]
     assert "prior: Normal(0.4) in mode, flat in ML" in there.reasons[slope][0]
     assert "prior" in there.causes.query("param == 'Intercept'")["cause"].values
-    assert there.spellings == here.spellings
     exact = pr.fit(gaussian(prior=pr.Normal(0.3), aux={"sigma": 1.2}))
     again = pr.load_fit(exact.save(tmp_path / "exact.nc"))
     np.testing.assert_allclose(

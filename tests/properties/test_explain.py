@@ -181,18 +181,18 @@ def test_one_prior_is_the_whole_however_strong(likelihood, scale):
 def test_slopes_along_the_path_are_those_of_modes_and_errors(likelihood):
     a = model_for(likelihood, n=60, aux={})
     b = a.with_prior({"x1": pr.priors.Cauchy(0.4), "x2": pr.Normal(0.4, location=0.2)})
-    path = PriorPath(a, b, {"one": (1,), "two": (2,)}, a.unknown)
-    start = np.zeros(path.k + len(a.unknown))
-    middle = path.mode(path.mode(start, FIRST), PathPoint(0.5, 0.5))
+    path = PriorPath.between(a, b, {"one": (1,), "two": (2,)}, a.unknown)
+    start = np.zeros(path.report.shape[1])
+    middle, local = path.mode(path.mode(start, FIRST)[0], PathPoint(0.5, 0.5))
 
     def at(t):
         w = PathPoint(0.5 - t[0], 0.5 + t[0])
-        theta = path.mode(middle, w)
-        return np.array(path.ends_of(theta, w, path.local(theta, w).curvature)[:2])
+        theta, near = path.mode(middle, w)
+        return np.array(path.reported(theta, w, near.curvature)[:2])
 
     expected = gradient(at, np.zeros(1))[..., 0]
-    found = np.sum(path.slopes(middle, PathPoint(0.5, 0.5)), axis=1)
-    np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-8)
+    slopes = path.slopes(middle, PathPoint(0.5, 0.5), local.curvature)
+    np.testing.assert_allclose(np.sum(slopes, axis=1), expected, rtol=1e-7, atol=1e-8)
 
 
 def test_methods_have_their_steps():

@@ -238,9 +238,9 @@ def _of_delta(
     z, G, rows = _linearised_all(fit, quantities, scale, request.sample)
     _estimable(fit, G)
     cov, df, words = _covariance_of(fit, G, request, rows if left is None else None)
-    covariance_kind = f"{words.get('kind', 'given')} covariance"
-    if rows is not None and "influence" not in covariance_kind:
-        covariance_kind += " and the sampling of the rows"
+    source = f"{words.get('kind', 'given')} covariance"
+    if rows is not None and "influence" not in source:
+        source += " and the sampling of the rows"
     if left is not None:
         cov = cov + left.covariance(fit, [q.terms for q in quantities], scale.link)
         if rows is not None:
@@ -248,77 +248,41 @@ def _of_delta(
     se = np.sqrt(np.diagonal(cov))
     if exact_fit(fit):  # the residuals are rounding, and so are the standard errors
         se = np.full_like(se, np.nan)
-    effect_df = None
+    distribution = "normal" if df is None else f"Student-t ({df:g} degrees of freedom)"
+    test_df: float | Array | None = df
     if request.covariance is None and left is None and _is_linear(fit, scale):
-        effect_df = _satterthwaite_of_effects(fit, G, cov, rows)
-    test_df = df if effect_df is None else effect_df
-    if request.family is None:
-        tests = None
-        critical = quantile(request.prob, test_df)
-    else:
-        tests = _together(fit, request.family, z, cov, test_df, request.prob)
-        critical = tests.critical
-    half = critical * se
-    error = se * np.abs(scale.back.slope(z))
-    if posterior:
-        error = error * _sd_of_t(df)
+        own_df = _satterthwaite(fit, G, cov, rows)
+        if own_df is not None:
+            test_df = own_df
+            low, high = own_df.min(), own_df.max()
+            ends = (
+                f"{low:.4g}" if high - low < 0.01 * high else f"{low:.4g} to {high:.4g}"
+            )
+            distribution = f"Student-t (Satterthwaite's {ends} degrees of freedom)"
     if np.isnan(se).all():
-        kind = _missing_interval_kind(fit)
+        kind = f"none: {fit.method.name} carries no standard errors here"
+        if exact_fit(fit):
+            kind = "none: the fit is exact, its residuals are rounding"
     elif posterior:
-        kind = f"{_reference_distribution(df, effect_df)}, exact"
+        kind = f"{distribution}, exact"
     else:
-        kind = _wald_kind(
-            _reference_distribution(df, effect_df), scale, covariance_kind
-        )
-    back = scale.back.inverse
-    columns = {
-        "estimate": back(z),
-        "sd" if posterior else "std_error": error,
-        "lower": back(z - half),
-        "upper": back(z + half),
-    }
-    if tests is not None:
-        columns = columns | {"p_unadjusted": tests.alone, "p_value": tests.p}
-        kind = f"simultaneous, {tests.words}; {kind}"
-    return columns, kind, cov, None, rows is not None
-
-
-def _sd_of_t(df: float | None) -> float:
-    """Return the standard deviation of Student's t distribution, 1 for the normal."""
-    if df is None:
-        return 1.0
-    if df > 2:
-        return float(np.sqrt(df / (df - 2.0)))
-    return np.inf
-
-
-def _reference_distribution(df: float | None, effect_df: Array | None) -> str:
-    """Describe the reference distribution: `effect_df` are degrees of freedom of each effect, `df` of all."""
-    if effect_df is not None:
-        low = effect_df.min()
-        high = effect_df.max()
-        numbers = f"{low:.4g}"
-        if np.ptp(effect_df) >= 0.01 * high:
-            numbers = f"{low:.4g} to {high:.4g}"
-        return f"Student-t (Satterthwaite's {numbers} degrees of freedom)"
-    if df is None:
-        return "normal"
-    return f"Student-t ({df:g} degrees of freedom)"
-
-
-def _wald_kind(distribution: str, scale: Scale, covariance_kind: str) -> str:
-    """Describe Wald intervals by their distribution, scale and covariance."""
-    where = ""
-    if scale.back is not IDENTITY:
-        where = f" on the {scale.link.name} scale"
-    return f"{distribution} Wald{where}, delta method, {covariance_kind}"
-
-
-def _missing_interval_kind(fit: Fit) -> str:
-    """Explain why a fit has no standard errors."""
-    if exact_fit(fit):
-        return "none: the fit is exact, its residuals are rounding"
-    return f"none: {fit.method.name} carries no standard errors here"
+        where = "" if scale.back is IDENTITY else f" on the {scale.link.name} scale"
+        kind = f"{distribution} Wald{where}, delta method, {source}"
+    error = se * np.abs(scale.back.slope(z))
+    if posterior and df is not None:  # the standard deviation of Student's t
+        error = error * (np.sqrt(df / (df - 2.0)) if df > 2 else np.inf)
+    columns = {"estimate": scale.back.inverse(z)}
+    columns["sd" if posterior else "std_error"] = error
+    tests = {}
+    critical = quantile(request.prob, test_df)
+    if request.family is not None:
+        together = _adjust(fit, request.family, z, cov, test_df, request.prob)
+        critical = together.critical
+        tests = {"p_unadjusted": together.alone, "p_value": together.p}
+        kind = f"simultaneous, {together.words}; {kind}"
+    columns["lower"] = scale.back.inverse(z - critical * se)
+    columns["upper"] = scale.back.inverse(z + critical * se)
+    return columns | tests, kind, cov, None, rows is not None
 
 
 def _covariance_of(
@@ -359,28 +323,22 @@ def _by_influence(
 ) -> tuple[Array, float | None, Mapping[str, Any]]:
     check_estimator(fit.method, kind)
     check_settings(request.clusters, request.lags, "stata", kind)
+    codes: list[Array] = []
     if kind == "cluster":
         codes = group_codes(request.clusters, fit.model.design, request.data)
-    else:
-        codes = []
+    settings = Settings(codes, request.lags)
     cov, df, words = influence_covariance(
-        fit.model, fit.solution, G, rows, kind, Settings(codes, request.lags)
+        fit.model, fit.solution, G, rows, kind, settings
     )
-    return (
-        cov,
-        None if fit.solution.df is None else df,
-        words,
-    )  # as in intervals: t goes with least squares
+    # as in intervals: t goes with least squares
+    return cov, None if fit.solution.df is None else df, words
 
 
-def _joined_df(total: Array, of_rows: Array, df: Array, units: float) -> Array:
-    """Satterthwaite's degrees of freedom of the sum of two independent variances."""
-    estimate_variance = total - of_rows
-    return np.asarray(total**2 / (estimate_variance**2 / df + of_rows**2 / units))
-
-
-def _satterthwaite(fit: Fit, G: Array) -> Array | None:
-    """Degrees of freedom of combinations G (R, p) of the flat coefficients of REML; None for others, and with effects of groups."""
+def _satterthwaite(
+    fit: Fit, G: Array, cov: Array, rows: SampledRows | None
+) -> Array | None:
+    """Satterthwaite's degrees of freedom of effects with gradients G (R, p) in the flat coefficients of REML, and of the sampling of
+    the rows; None for others, and with effects of groups."""
     scales = fit.solution.effect_scales
     head = fit.model.design.head
     if (
@@ -390,24 +348,18 @@ def _satterthwaite(fit: Fit, G: Array) -> Array | None:
     ):
         return None
     df = satterthwaite(scales).df(G[:, head])
-    if (df > 0).all() and np.isfinite(df).all():
+    if not ((df > 0).all() and np.isfinite(df).all()):
+        return None
+    if rows is None:
         return df
-    return None
+    # of the sum of two independent variances
+    total = cov.diagonal()
+    of_rows = rows.covariance().diagonal()
+    parts = (total - of_rows) ** 2 / df + of_rows**2 / (rows.count - 1.0)
+    return np.asarray(total**2 / parts)
 
 
-def _satterthwaite_of_effects(
-    fit: Fit, G: Array, cov: Array, rows: SampledRows | None
-) -> Array | None:
-    """Return Satterthwaite's degrees of freedom of each effect, including the sampling of the rows."""
-    df = _satterthwaite(fit, G)
-    if df is None or rows is None:
-        return df
-    return _joined_df(
-        cov.diagonal(), rows.covariance().diagonal(), df, rows.count - 1.0
-    )
-
-
-def _together(
+def _adjust(
     fit: Fit,
     family: Family,
     z: Array,
@@ -466,12 +418,9 @@ def _linearise_effect(
             moves = (
                 moves + term.sign * moves_of_rows(h, a, q.groups, sample.units) / slope
             )
-    estimate = value.ravel(), gradient.reshape(value.size, -1)
-    return _LinearEffect(
-        *estimate,
-        None if sample is None else moves.reshape(len(moves), -1),
-        size.ravel(),
-    )
+    flat_moves = None if sample is None else moves.reshape(len(moves), -1)
+    flat_gradient = gradient.reshape(value.size, -1)
+    return _LinearEffect(value.ravel(), flat_gradient, flat_moves, size.ravel())
 
 
 def _linearised_all(
@@ -495,10 +444,7 @@ def _linearised_all(
         moves, np.concatenate([f.size for f in effects]), sample.units
     ):
         return z, G, None
-    if sample.here is None:
-        eta = None
-    else:
-        eta = sample.here.eta(fit.solution.beta)
+    eta = None if sample.here is None else sample.here.eta(fit.solution.beta)
     return z, G, SampledRows(moves, sample.units, sample.trials, sample.clusters, eta)
 
 
@@ -509,46 +455,44 @@ def _of_draws(
     request: EffectRequest,
     off_span: EffectSums | None,
 ) -> Found:
+    """Return the effects of a posterior from its draws."""
     posterior = atoms(fit)
     rng = np.random.default_rng([fit.seed, 7])
     size = len(posterior["beta"])
-    linear = off_span is not None and _is_linear(fit, scale)
-    if off_span is None or linear:
-        joint = None
-    else:
+    linear = _is_linear(fit, scale)
+    joint = None
+    if off_span is not None and not linear:
         joint = (off_span, off_span.joint(fit, size, rng))
     z = np.concatenate(_effect_draws(fit, quantities, scale, posterior, joint), 1)
     if off_span is not None and linear:
-        z = z + off_span.draws_of_linear(
-            fit, [q.terms for q in quantities], scale.link, size, rng
-        )
-    if request.sample is None:
-        rows = None
-    else:
+        terms = [q.terms for q in quantities]
+        z = z + off_span.draws_of_linear(fit, terms, scale.link, size, rng)
+    rows = None
+    if request.sample is not None:
         rows = _linearised_all(fit, quantities, scale, request.sample, off_span)[2]
     kind = f"equal-tailed, from {len(z)} draws"
-    estimate = scale.back.inverse(z).mean(0)
     if rows is not None:
-        z = z + _row_noise(rows, fit.seed, size)
-        kind = f"{kind} of the parameters and of the sample of rows"
+        kind += " of the parameters and of the sample of rows"
+    estimate = scale.back.inverse(z).mean(0)
+    columns, cov, shown = _spread_of_draws(fit, z, rows, scale, request.prob)
+    columns = {"estimate": estimate, "sd": columns.pop("error"), **columns}
+    return columns, kind, cov, shown, rows is not None
+
+
+def _spread_of_draws(
+    fit: Fit, z: Array, rows: SampledRows | None, scale: Scale, prob: float
+) -> tuple[dict[str, Array], Array, Array]:
+    """Return the spread of draws z (S, R) on the scale of the link: error, lower and upper as shown, the covariance of z, and the
+    draws as shown. For sampled rows their sampling error is added: the normal limit of the Bayesian bootstrap of the averages."""
+    if rows is not None:
+        value, vector = np.linalg.eigh(rows.covariance())
+        root = vector * np.sqrt(np.where(value > 0.0, value, 0.0))
+        rng = np.random.default_rng([fit.seed, 8])
+        z = z + rng.standard_normal((len(z), len(value))) @ root.T
     shown = scale.back.inverse(z)
-    lower, upper = equal_tail(shown, request.prob)
-    columns = {
-        "estimate": estimate,
-        "sd": sample_sd(shown),
-        "lower": lower,
-        "upper": upper,
-    }
-    return columns, kind, sample_covariance(z), shown, rows is not None
-
-
-def _row_noise(rows: SampledRows, seed: int, size: int) -> Array:
-    """Return draws (S, R) of the sampling error of the rows: the normal limit of the Bayesian bootstrap of the averages."""
-    value, vector = np.linalg.eigh(rows.covariance())
-    root = vector * np.sqrt(np.where(value > 0.0, value, 0.0))
-    return np.asarray(
-        np.random.default_rng([seed, 8]).standard_normal((size, len(value))) @ root.T
-    )
+    lower, upper = equal_tail(shown, prob)
+    columns = {"error": sample_sd(shown), "lower": lower, "upper": upper}
+    return columns, sample_covariance(z), shown
 
 
 def _of_asymptotic(
@@ -565,8 +509,6 @@ def _of_asymptotic(
     sampled = off_span.joint(fit, S, rng)
     if sampled.empty:
         return _of_delta(fit, quantities, scale, request, None)
-    prob = request.prob
-    family = request.family
     _, G, rows = _linearised_all(fit, quantities, scale, request.sample)
     _estimable(fit, G)
     V, _, words = fit.spread(
@@ -577,41 +519,33 @@ def _of_asymptotic(
     )
     beta, aux = asymptotic(replace(fit.solution, scale=V), rng)
     held = {a: np.full((S, 1), v) for a, v in fit.model.fixed.items()}
-    estimate = {
-        "beta": np.broadcast_to(fit.solution.beta, (S, *fit.solution.beta.shape))
-    }
-    estimate |= {a: np.full((S, 1), v) for a, v in fit.aux.items()}
     joint = (off_span, sampled)
-    z = np.concatenate(
-        _effect_draws(fit, quantities, scale, {"beta": beta, **held, **aux}, joint), 1
-    )
+    draws = {"beta": beta, **held, **aux}
+    z = np.concatenate(_effect_draws(fit, quantities, scale, draws, joint), 1)
     # the average of the mean over the process, then its contrast: link(E b) - link(E a)
-    middle = [
-        _contrast([scale.link.forward(a.mean(0)) for a in effect_means]).ravel()
-        for effect_means in _averages(fit, quantities, estimate, joint)
-    ]
-    if rows is not None:
-        z = z + _row_noise(rows, fit.seed, S)
-    shown = scale.back.inverse(z)
+    estimate = {a: np.full((S, 1), v) for a, v in fit.aux.items()}
+    estimate["beta"] = np.broadcast_to(fit.solution.beta, beta.shape)
+    center = np.concatenate(
+        [
+            _contrast([scale.link.forward(a.mean(0)) for a in effect_means]).ravel()
+            for effect_means in _averages(fit, quantities, estimate, joint)
+        ]
+    )
+    columns, cov, _ = _spread_of_draws(fit, z, rows, scale, request.prob)
     inverse = scale.back.inverse
-    lower, upper = equal_tail(shown, prob)
-    error = shown.std(0, ddof=1)
     source = f"{words.get('kind', 'given')} covariance"
     source += "" if rows is None else " and the sampling of the rows"
     kind = f"equal-tailed, from {S} draws of the normal distribution of the estimate, {source}"
     if not V.has_errors:
-        error = lower = upper = np.full(len(error), np.nan)
+        columns = dict.fromkeys(columns, np.full(len(center), np.nan))
         kind = f"none: {fit.method.name} carries no standard errors here"
-    center = np.concatenate(middle)
-    cov = np.atleast_2d(np.cov(z.T))
     columns = {
         "estimate": inverse(center),
-        "std_error": error,
-        "lower": lower,
-        "upper": upper,
+        "std_error": columns.pop("error"),
+        **columns,
     }
-    if family is not None:
-        together = _together(fit, family, center, cov, None, prob)
+    if request.family is not None:
+        together = _adjust(fit, request.family, center, cov, None, request.prob)
         half = together.critical * np.sqrt(np.diagonal(cov))
         columns |= {"lower": inverse(center - half), "upper": inverse(center + half)}
         columns |= {"p_unadjusted": together.alone, "p_value": together.p}

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from probreg.arguments.scalars import (
     Names,
@@ -60,13 +60,13 @@ def predictions(
     data: TableLike | None = None,
     at: Mapping[str, Any] | None = None,
     by: Names | None = (),
-    grid: Word | None = None,
+    grid: Literal["balanced"] | None = None,
     groups: GroupsLike | ArrayLike | tuple[str, str] = "typical",
     prob: Probability = 0.95,
     covariance: CovarianceLike | None = None,
     lags: Natural | None = None,
-    average_over: Word | None = None,
-    unit: Word | None = None,
+    average_over: Literal["population", "sample"] | None = None,
+    unit: Literal["trial", "row"] | None = None,
 ) -> Effects:
     """Average the mean response over rows, sum_i w_i E[y | x_i] / sum_i w_i, for each class of a softmax.
 
@@ -146,18 +146,18 @@ def comparisons(
     fit: Fit,
     variables: Names | Mapping[str, Any] | None = None,
     *,
-    measure: Word = "difference",
+    measure: Literal["difference", "ratio", "odds_ratio"] = "difference",
     data: TableLike | None = None,
     at: Mapping[str, Any] | None = None,
     by: Names | None = (),
-    grid: Word | None = None,
+    grid: Literal["balanced"] | None = None,
     groups: GroupsLike | ArrayLike | tuple[str, str] = "typical",
     adjust: Word | None = None,
     prob: Probability = 0.95,
     covariance: CovarianceLike | None = None,
     lags: Natural | None = None,
-    average_over: Word | None = None,
-    unit: Word | None = None,
+    average_over: Literal["population", "sample"] | None = None,
+    unit: Literal["trial", "row"] | None = None,
 ) -> Effects:
     """Compare the average of E[y | x_i] with a variable at b with the average at a, all else equal.
 
@@ -223,10 +223,6 @@ def comparisons(
     >>> comparisons(fit(model), "g").table[["contrast", "estimate"]].values.tolist()
     [['b against a', 4.0]]
     """
-    if measure not in MEASURES:
-        raise DataError(
-            f"measure is one of {', '.join(map(repr, MEASURES))}, got {measure!r}"
-        )
     check_adjust(adjust)
     setup = _prepare(
         fit, data, at, by, grid, groups, prob, covariance, lags, average_over, unit
@@ -260,8 +256,8 @@ def slopes(
     prob: Probability = 0.95,
     covariance: CovarianceLike | None = None,
     lags: Natural | None = None,
-    average_over: Word | None = None,
-    unit: Word | None = None,
+    average_over: Literal["population", "sample"] | None = None,
+    unit: Literal["trial", "row"] | None = None,
 ) -> Effects:
     """Average d E[y | x_i] / d v over rows: the average marginal effect of a numeric variable v, through all its columns.
 
@@ -348,17 +344,23 @@ def _prepare(
     unit: str | None,
 ) -> _Setup:
     """Check the arguments that predictions, comparisons and slopes share, and return the rows to average over."""
-    _check_average_over(average_over, grid)
-    _check_grid(grid)
+    if average_over == "population" and grid is not None:
+        raise DataError(
+            "average_over='population' averages over the rows of the model, and grid= replaces them: leave one of the two out"
+        )
     clustered = isinstance(covariance, str) and covariance == "cluster"
-    _check_groups(groups, clustered)
-    request = EffectRequest(
-        prob,
-        covariance,
-        clusters=groups if clustered else None,
-        lags=lags,
-        data=data if clustered else None,
-    )
+    is_word = isinstance(groups, str) and groups in ("typical", "known", "new")
+    if not clustered and not is_word and not isinstance(groups, Mapping):
+        raise DataError(
+            f"groups is 'known', 'new' or 'typical', or with covariance='cluster' the labels of clusters; got {shown_value(groups)}"
+        )
+    if clustered and isinstance(groups, str) and groups == "typical":
+        raise DataError(
+            "covariance='cluster' needs groups=: a column's name, one label per row, or a pair of these"
+        )
+    request = EffectRequest(prob, covariance, lags=lags)
+    if clustered:
+        request = replace(request, clusters=groups, data=data)
     keys = (by,) if isinstance(by, str) else tuple(by or ())
     effects_of: GroupsLike = "typical" if clustered else groups
     rows = _population(fit, data, keys, effects_of, grid, unit)
@@ -367,36 +369,6 @@ def _prepare(
         request = replace(request, sample=_sample(rows))
     names, row_sets = row_groups(rows, keys)
     return _Setup(request, rows, names, row_sets)
-
-
-def _check_average_over(average_over: str | None, grid: str | None) -> None:
-    if average_over not in (None, "population", "sample"):
-        raise DataError(
-            f"average_over is 'population' or 'sample', got {average_over!r}"
-        )
-    if average_over == "population" and grid is not None:
-        raise DataError(
-            "average_over='population' averages over the rows of the model, and grid= replaces them: leave one of the two out"
-        )
-
-
-def _check_grid(grid: str | None) -> None:
-    if grid not in (None, "balanced"):
-        raise DataError(
-            f"grid is None (the rows as they are) or 'balanced', got {grid!r}"
-        )
-
-
-def _check_groups(groups: Any, clustered: bool) -> None:
-    word = isinstance(groups, str) and groups in ("typical", "known", "new")
-    if not clustered and not word and not isinstance(groups, Mapping):
-        raise DataError(
-            f"groups is 'known', 'new' or 'typical', or with covariance='cluster' the labels of clusters; got {shown_value(groups)}"
-        )
-    if clustered and isinstance(groups, str) and groups == "typical":
-        raise DataError(
-            "covariance='cluster' needs groups=: a column's name, one label per row, or a pair of these"
-        )
 
 
 def _sample(rows: Population) -> RowSample:
@@ -436,26 +408,21 @@ def _population(
             raise DataError(
                 f"by={name!r} names groups, which are all alike with groups={groups!r}; use groups='known'"
             )
-    fill = groups == "typical"
-    trials = _trials(fit, unit)
-    rows = population(fit.model.design, data, keys, fill=fill, trials=trials)
+    trials = trials_of(fit.model)
+    if unit == "trial" and trials is None:
+        raise DataError(
+            f"unit='trial' is for rows that count trials, and each row of this model is one observation ({fit.model.likelihood.named})"
+        )
+    rows = population(
+        fit.model.design,
+        data,
+        keys,
+        fill=groups == "typical",
+        trials=None if unit == "row" else trials,
+    )
     if grid:
         rows = balance_levels(rows)
     return rows.with_groups(groups)
-
-
-def _trials(fit: Fit, unit: str | None) -> Any:
-    """Return the trials (n,) of the rows if the averages are over trials."""
-    if unit not in (None, "trial", "row"):
-        raise DataError(f"unit is 'trial' or 'row', got {unit!r}")
-    model = fit.model
-    if not isinstance(model.likelihood, OfTrials):
-        if unit == "trial":
-            raise DataError(
-                f"unit='trial' is for rows that count trials, and each row of this model is one observation ({model.likelihood.named})"
-            )
-        return None
-    return None if unit == "row" else trials_of(model)
 
 
 def _all_pairs(rows: Population, requested: Mapping[str, Any]) -> int | None:

@@ -1,6 +1,6 @@
 """Hypotheses on a fit: `dispatch` parses the text, and each kind of test has its own module.
 
-`point_estimate` (by `restricted`) and `posterior` test coefficients, `scales` and `variance` standard deviations and correlations of
+`point_estimate` (by `restricted`) and `posterior` test coefficients, `scales` standard deviations and correlations of
 effects by group, `linearity` smooth functions.
 """
 

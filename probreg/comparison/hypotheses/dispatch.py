@@ -11,12 +11,7 @@ from probreg.comparison.hypotheses.point_estimate import of_limit, of_mode
 from probreg.comparison.hypotheses.posterior import of_posterior
 from probreg.comparison.hypotheses.restricted import estimable
 from probreg.comparison.hypotheses.result import Hypothesis, over_own
-from probreg.comparison.hypotheses.scales import (
-    ScaleTest,
-    of_scale,
-    parse_scale_test,
-)
-from probreg.comparison.hypotheses.variance import asks_variance, of_variance
+from probreg.comparison.hypotheses.scales import of_scale, parse_scale_test
 from probreg.data.formula.variables import terms
 from probreg.errors import DataError, Incompatible
 from probreg.fits.fit import Fit
@@ -39,7 +34,6 @@ def hypothesis(
     data: TableLike | None = None,
     tests: Names = ("wald", "likelihood"),
     adjust: Word | None = None,
-    bootstrap: Natural | None = None,
 ) -> Hypothesis:
     """Test the hypothesis `text`, L beta = r, or compute the probability of L beta > r; "s(x) is linear" tests a smooth function.
 
@@ -80,9 +74,6 @@ def hypothesis(
         For several equalities of a maximum likelihood fit: `estimates` gain the p-value of each alone (p_unadjusted), the adjusted p_value, and
         simultaneous intervals. "single-step" uses their joint distribution.
 
-    bootstrap : int, optional
-        For "sd(x | g) = 0": the number of responses drawn under the null; both models are fitted to each.
-
     Returns
     -------
     Hypothesis
@@ -122,17 +113,15 @@ def hypothesis(
         raise DataError(
             "groups=, lags= and data= go with covariance='cluster' or covariance='HAC'"
         )
-    if bootstrap is not None and not asks_variance(text):
-        raise Incompatible(
-            "bootstrap= is for a standard deviation of effects by group, such as 'sd(x | g) = 0'"
-        )
-    scale = None if asks_variance(text) else parse_scale_test(fit, text)
-    if asks_variance(text) or scale is not None or asks_linearity(text):
+    scale = parse_scale_test(fit, text)
+    if scale is not None or asks_linearity(text):
         if adjust is not None or covariance is not None:
             raise Incompatible(
                 "adjust= and covariance= are for coefficients: a test of a scale, or of a smooth function, is one test"
             )
-        return _test_scale(fit, text, scale, prob, bootstrap)
+        if scale is None:
+            return of_function(fit, text)
+        return of_scale(fit, text, scale, prob)
     read = _parse_restrictions(fit, text)
     if fit.target == "posterior":
         if covariance is not None:
@@ -154,21 +143,6 @@ def hypothesis(
     return of_mode(
         fit, text, read, prob=prob, covariance=given, tests=chosen, adjust=adjust
     )
-
-
-def _test_scale(
-    fit: Fit,
-    text: str,
-    scale: ScaleTest | None,
-    prob: float,
-    bootstrap: int | None,
-) -> Hypothesis:
-    """Test a scale of a prior, a standard deviation of effects by group, or a smooth function."""
-    if scale is not None:
-        return of_scale(fit, text, scale, prob)
-    if asks_variance(text):
-        return of_variance(fit, text, bootstrap)
-    return of_function(fit, text)
 
 
 def _parse_restrictions(fit: Fit, text: str) -> list[Restriction]:

@@ -211,14 +211,6 @@ def _why_no_likelihood_tests(fit: Fit) -> str | None:
     return without_likelihood(fit.model.design.weight_kind, test_names)
 
 
-def _satterthwaite(fit: Fit) -> Satterthwaite | None:
-    """Return Satterthwaite's approximate degrees of freedom under REML."""
-    scales = fit.solution.effect_scales
-    if scales is None or why_no_satterthwaite(fit.solution):
-        return None
-    return satterthwaite(scales)
-
-
 def _describe_scales(c: Combinations) -> tuple[str, ...]:
     """Notes on the tests of a mode under a prior, or at scales found by evidence."""
     if not flat_at_found_scales(c.fit) or c.has_prior:

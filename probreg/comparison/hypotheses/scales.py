@@ -2,6 +2,8 @@
 
 A posterior gives the probability of an inequality. At scales found by evidence an equality inside the parameters has the likelihood
 ratio 2 (f(top) - max f given the value), f the criterion over theta, which is chi-square(1) under the null; restricted if the fit is.
+A standard deviation of zero is on the boundary: with c correlations of the effect the ratio is an equal mixture of chi2(c) and
+chi2(c + 1) (Self & Liang 1987; Stram & Lee 1994), which is conservative in small samples.
 """
 
 import re
@@ -18,6 +20,7 @@ from probreg.formula.text import shown_formula
 from probreg.inference.uncertainty.found_scales import ratio_at
 from probreg.inference.uncertainty.intervals.arithmetic import equal_tail, sample_sd
 
+_NONE = 1e-10  # of the standard deviation that was found: no effect
 _ASKED = re.compile(
     r"(?P<name>.*[^<>=])(?P<relation><=|>=|==|=|<|>)\s*(?P<value>[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?)"
 )
@@ -93,6 +96,19 @@ def _of_draws(fit: Fit, text: str, question: ScaleTest, prob: float) -> Hypothes
     )
 
 
+def mixture_p(statistic: float, correlations: int) -> float:
+    """P(T >= t) of the mixture of chi2(c) and chi2(c + 1), half each; chi2(0) is zero.
+
+    >>> round(mixture_p(2.705543, 0), 6)
+    0.05
+    """
+    if statistic <= 0:
+        return 1.0
+    c = correlations
+    upper = float(scipy.stats.chi2.sf(statistic, c + 1))
+    return 0.5 * upper + (0.5 * float(scipy.stats.chi2.sf(statistic, c)) if c else 0.0)
+
+
 def _of_ratio(fit: Fit, text: str, question: ScaleTest, prob: float) -> Hypothesis:
     scales = fit.solution.effect_scales
     if scales is None or question.name not in scales.values:
@@ -103,30 +119,45 @@ def _of_ratio(fit: Fit, text: str, question: ScaleTest, prob: float) -> Hypothes
         raise Incompatible(
             f"there is no test of {text!r}: a likelihood ratio is of an equality; a posterior has the probability of an inequality"
         )
-    statistic = ratio_at(scales, question.name, question.value)
     name = "RLRT" if scales.criterion == "REML" else "LR"
-    lower, upper = fit.aux_interval(question.name, prob)
-    columns = {
-        "estimate": scales.values[question.name],
-        "lower": float(lower),
-        "upper": float(upper),
-    }
-    test = Test(
-        name, statistic, "chi2", (1.0,), float(scipy.stats.chi2.sf(statistic, 1))
-    )
-    if scales.stated.likelihood.least_squares:
-        about = ""
+    estimate = scales.values[question.name]
+    columns = {"estimate": estimate}
+    notes = []
+    if question.value == 0.0 and question.name.startswith("sd("):
+        statistic = 0.0
+        if estimate > 0:
+            statistic = ratio_at(scales, question.name, _NONE * estimate)
+            statistic = max(statistic, 0.0)
+        c = _correlations_of(fit, question.name)
+        p = mixture_p(statistic, c)
+        df = (float(c), c + 1.0)
+        test = Test(name, statistic, f"chi2 mixture {c}:{c + 1}", df, p)
+        notes.append(
+            f"the p-value is of half chi-square({c}) and half chi-square({c + 1}): a standard deviation of zero is on the boundary"
+        )
     else:
-        about = "the likelihoods are by Laplace's method"
+        statistic = ratio_at(scales, question.name, question.value)
+        p = float(scipy.stats.chi2.sf(statistic, 1))
+        test = Test(name, statistic, "chi2", (1.0,), p)
+        lower, upper = fit.aux_interval(question.name, prob)
+        columns |= {"lower": float(lower), "upper": float(upper)}
     if scales.points > 1:
-        about = f"the likelihoods are by {scales.points} points of adaptive quadrature"
-    return Hypothesis(
-        text,
-        question.words,
-        _combination_table(question, columns),
-        {name: test},
-        notes=(about,) if about else (),
-    )
+        notes.append(
+            f"the likelihoods are by {scales.points} points of adaptive quadrature"
+        )
+    elif not scales.stated.likelihood.least_squares:
+        notes.append("the likelihoods are by Laplace's method")
+    table = _combination_table(question, columns)
+    return Hypothesis(text, question.words, table, {name: test}, notes=tuple(notes))
+
+
+def _correlations_of(fit: Fit, name: str) -> int:
+    """Return the number of correlations of the effect with this standard deviation."""
+    for term in fit.model.design.recipe.grouped.values():
+        names = [f"sd({effect} | {term.group})" for effect in term.effects]
+        if term.correlated and any(name.startswith(of_effect) for of_effect in names):
+            return len(names) - 1
+    return 0
 
 
 def _combination_table(question: ScaleTest, columns: dict[str, Any]) -> Any:

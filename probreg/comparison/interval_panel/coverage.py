@@ -74,24 +74,16 @@ class Coverage(PrintsTable):
 
 def _verdict(result: Coverage, kind: str) -> str:
     off = result.off.xs(kind, level="kind")
-    failed = result.failures.get(kind, {})
-    if failed:
-        failures = "; no interval: " + ", ".join(
-            f"{n} {reason}" for reason, n in failed.items()
-        )
-    else:
-        failures = ""
+    failed = [f"{n} {reason}" for reason, n in result.failures.get(kind, {}).items()]
+    failures = f"; no interval: {', '.join(failed)}" if failed else ""
     if off.isna().all():
         return f"{kind}: never{failures}"
     worst = str(off.abs().idxmax())
-    held = result.table.loc[(worst, kind), "held"]
     if abs(off[worst]) <= _FAR:
         return f"{kind}: as claimed, to {_FAR:g} Monte Carlo errors{failures}"
-    if off[worst] < 0:
-        word = "holds less than claimed"
-    else:
-        word = "holds more than claimed"
-    return f"{kind}: {word}, {percent(held)} of {worst} ({off[worst]:+.1f} Monte Carlo errors){failures}"
+    word = "less" if off[worst] < 0 else "more"
+    held = percent(result.table.loc[(worst, kind), "held"])
+    return f"{kind}: holds {word} than claimed, {held} of {worst} ({off[worst]:+.1f} Monte Carlo errors){failures}"
 
 
 class _Job(NamedTuple):
@@ -278,19 +270,31 @@ def _once(job: _Job, rng: np.random.Generator) -> Ends:
     if job.n is not None:
         design = design.take(rng.integers(design.n, size=job.n))
     simulated = replace(job.model, design=design)
-    parameters = simulated.likelihood.at_rows(
-        job.aux, design.precision
-    ) | simulated.given(design)
+    parameters = simulated.likelihood.at_rows(job.aux, design.precision)
+    parameters |= simulated.given(design)
     y = simulated.likelihood.sample(rng, simulated.eta(job.beta), **parameters)
     data = replace(simulated, design=replace(design, y=y, kept=None))
-    fits = {}
+    fits: dict[Any, Fit | str] = {}
     seed = int(rng.integers(2**31))
-    ends = {}
+    ends: dict[str, tuple[Array, Array] | str] = {}
     for name, interval in job.kinds.items():
         method = interval.method_for(data)
         if method not in fits:
             fits[method] = _fit_or_error(data, method, seed)
-        ends[name] = _interval_or_error(fits[method], interval, job.prob)
+        estimate = fits[method]
+        if isinstance(estimate, str):
+            ends[name] = estimate
+            continue
+        cause = "no value"
+        try:
+            ends[name] = interval.of(estimate, job.prob)
+        except Incompatible:
+            raise  # true of every data set: the question is wrong
+        except ProbregError as error:
+            ends[name] = (np.array([np.nan]),) * 2
+            cause = type(error).__name__
+        if np.isnan(np.array(ends[name])).any():
+            ends[name] = _CAUSES.get(estimate.solution.status, cause)
     return ends
 
 
@@ -301,23 +305,6 @@ def _fit_or_error(model: Model, method: str | Method, seed: int) -> Fit | str:
             return fit(model, METHODS.resolve(method), seed=seed)
         except (ProbregError, np.linalg.LinAlgError) as error:
             return type(error).__name__
-
-
-def _interval_or_error(
-    estimate: Fit | str, interval: Interval, prob: float
-) -> tuple[Array, Array] | str:
-    if isinstance(estimate, str):
-        return estimate
-    try:
-        lower, upper = interval.of(estimate, prob)
-    except Incompatible:
-        raise  # true of every data set: the question is wrong
-    except ProbregError as error:
-        return _CAUSES.get(estimate.solution.status, type(error).__name__)
-    is_finite = not (np.isnan(lower) | np.isnan(upper)).any()
-    if is_finite:
-        return (lower, upper)
-    return _CAUSES.get(estimate.solution.status, "no value")
 
 
 _CAUSES = {
@@ -332,31 +319,28 @@ _CAUSES = {
 def _coverage_table(truth: Mapping[str, float], ends: Mapping[str, list[Any]]) -> Any:
     import pandas as pd
 
-    rows = {}
+    frames = {}
     for kind, pairs in ends.items():
-        low, high = (
-            np.array([p[i] for p in pairs]).reshape(-1, len(truth)) for i in (0, 1)
-        )
-        for j, (name, value) in enumerate(truth.items()):
-            rows[name, kind] = _coverage_statistics(low[:, j], high[:, j], value)
-    table = pd.DataFrame.from_dict(rows, orient="index")
-    table.index = pd.MultiIndex.from_tuples(list(rows), names=["coef", "kind"])
-    return table.loc[[(name, kind) for name in truth for kind in ends]]
-
-
-def _coverage_statistics(low: Array, high: Array, value: float) -> dict[str, float]:
-    if not len(low):
-        return dict.fromkeys(("held", "mcse", "above", "below", "width"), np.nan) | {
-            "count": 0
+        ends_of_kind = np.array(pairs, dtype=float).reshape(-1, 2, len(truth))
+        low, high = ends_of_kind[:, 0], ends_of_kind[:, 1]
+        value = np.array(list(truth.values()))
+        columns = {"held": (low <= value) & (value <= high), "above": value > high}
+        columns |= {"below": value < low}
+        with warnings.catch_warnings(), np.errstate(invalid="ignore"):
+            warnings.simplefilter(
+                "ignore", RuntimeWarning
+            )  # no data set has an interval
+            shares = {name: x.mean(0) for name, x in columns.items()}
+            width = np.median(high - low, axis=0)
+            mcse = np.sqrt(shares["held"] * (1 - shares["held"]) / len(low))
+        held = shares.pop("held")
+        frame = {
+            "held": held,
+            "mcse": mcse,
+            **shares,
+            "width": width,
+            "count": len(low),
         }
-    held = float(((low <= value) & (value <= high)).mean())
-    with np.errstate(invalid="ignore"):
-        width = float(np.median(high - low))
-    return {
-        "held": held,
-        "mcse": float(np.sqrt(held * (1 - held) / len(low))),
-        "above": float((value > high).mean()),
-        "below": float((value < low).mean()),
-        "width": width,
-        "count": len(low),
-    }
+        frames[kind] = pd.DataFrame(frame, index=pd.Index(truth, name="coef"))
+    table = pd.concat(frames, names=["kind"]).swaplevel()
+    return table.loc[[(name, kind) for name in truth for kind in ends]]

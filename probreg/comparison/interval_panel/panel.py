@@ -1,4 +1,4 @@
-"""The panel: every interval of one quantity, side by side."""
+"""The panel: every interval of one coefficient, side by side."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -7,26 +7,17 @@ from typing import Any
 import numpy as np
 
 from probreg.arguments.scalars import Probability, check_arguments
-from probreg.arguments.types import DataFrame, RowsLike
+from probreg.arguments.types import DataFrame
 from probreg.comparison.interval_panel.kinds import Interval, parse_kinds
-from probreg.comparison.interval_panel.quantity import (
-    Estimand,
-    at_row,
-    coefficient,
-    interval_ends_or_reason,
-)
-from probreg.comparison.same_question import named_as_text
-from probreg.errors import DataError, Incompatible, NotConverged
+from probreg.comparison.same_question import fits_by_name
+from probreg.errors import DataError, ProbregError
 from probreg.fits.fit import Fit
 from probreg.tables import PrintsTable, Table
-
-NEW = "new observation"
-SHOWN = ["estimate", "lower", "upper", "width"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class IntervalPanel(PrintsTable):
-    """Intervals of one quantity; the result of `interval_panel`.
+    """Intervals of one coefficient; the result of `interval_panel`.
 
     `table` has a row per (fit, kind) with estimate, lower, upper, width and `reason`, which
     explains why an interval is missing and is empty otherwise."""
@@ -44,44 +35,39 @@ class IntervalPanel(PrintsTable):
     @property
     def missing_reasons(self) -> tuple[str, ...]:
         """The reasons for missing intervals, one sentence for each reason."""
-        kinds_by_reason: dict[str, dict[str, list[str]]] = {}
-        for (fit, kind), reason in self.table["reason"].items():
-            if reason:
-                kinds_by_reason.setdefault(reason, {}).setdefault(fit, []).append(kind)
+        missing = self.table[self.table["reason"] != ""]
+        by_reason = missing.groupby("reason", sort=False).groups
         return tuple(
-            "; ".join(f"{fit} {', '.join(kinds)}" for fit, kinds in fit_kinds.items())
-            + f": {reason}"
-            for reason, fit_kinds in kinds_by_reason.items()
+            f"{', '.join(' '.join(row) for row in rows)}: {reason}"
+            for reason, rows in by_reason.items()
         )
 
     @property
     def _display_table(self) -> Table:
         head = f"{100 * self.prob:g} % intervals of {self.quantity}"
         notes = tuple(f"no interval: {reason}" for reason in self.missing_reasons)
-        return Table.from_pandas(self.held[SHOWN], head=(head,), notes=notes)
+        shown = self.held[["estimate", "lower", "upper", "width"]]
+        return Table.from_pandas(shown, head=(head,), notes=notes)
 
 
 @check_arguments
 def interval_panel(
     fits: Fit | Mapping[str, Fit],
-    coef: str | None = None,
+    coef: str,
     *,
-    at: RowsLike | None = None,
     prob: Probability = 0.95,
     kinds: Iterable[str] | Mapping[str, Interval] | None = None,
 ) -> IntervalPanel:
-    """Return every available interval of each fit for one coefficient, or for the mean at one row `at`.
+    """Return every available interval of each fit for one coefficient.
 
-    Kinds that a fit does not have are in the table with the reason.
+    Kinds that a fit does not have are in the table with the reason. `fit.predict` has the intervals of the mean at a row.
 
     Parameters
     ----------
     fits : Fit or mapping from str to Fit
         One fit, or several by name.
-    coef : str, optional
+    coef : str
         A name of `fit.parameter_names` ("x", or "x: b" for class b).
-    at : table or array, optional
-        One row of data as for `predict`, with the interval of a new observation next to the intervals of the mean.
     prob : float
         Probability of every interval, between 0 and 1.
     kinds : iterable of str, or mapping, optional
@@ -95,9 +81,7 @@ def interval_panel(
     Raises
     ------
     DataError
-        For an unknown coefficient or kind, or not exactly one of coef and at.
-    Incompatible
-        For unordered classes.
+        For an unknown coefficient or kind.
 
     Examples
     --------
@@ -106,104 +90,41 @@ def interval_panel(
     >>> found.table["width"].round(3).tolist()
     [2.555, 1.164, nan]
     """
-    several = _fits_by_name(fits)
-    if (coef is None) == (at is None):
-        raise DataError(
-            "interval_panel is of one quantity: give the name of a coefficient, or one row at="
-        )
-    if coef is not None and not isinstance(coef, str):
-        raise DataError(
-            f"coef is the name of a coefficient, got {type(coef).__name__}; a row of data is given as at="
-        )
-    intervals = parse_kinds(kinds)
-    quantities = {
-        n: at_row(f, at) if coef is None else coefficient(f, coef)
-        for n, f in several.items()
-    }
-    rows = []
-    for name, q in quantities.items():
-        if coef is not None:
-            new = []
-        else:
-            new = [_new(name, several[name], at, prob)]
-        estimate = new[0][2] if new else q.estimate
-        for kind, interval in intervals.items():
-            lower, upper, reason = interval_ends_or_reason(q, interval, prob)
-            rows.append(
-                (
-                    name,
-                    kind,
-                    estimate,
-                    q.to_reported_scale(lower),
-                    q.to_reported_scale(upper),
-                    reason,
-                )
-            )
-        rows += new
-    description, unit = _describe_estimand(next(iter(quantities.values())), coef)
-    return IntervalPanel(description, unit, prob, _interval_table(rows))
-
-
-def _describe_estimand(q: Estimand, coef: str | None) -> tuple[str, str]:
-    """Return the name of the quantity and its unit."""
-    model = q.origin.model
-    link = q.origin.model.likelihood.link.name
-    y = model.design.response
-    if coef is None:
-        return (
-            f"the mean of {y} at the row",
-            f"units of {y}" if link == "identity" else f"mean of {y}",
-        )
-    if link == "identity":
-        scale = f"units of {y}"
-    else:
-        scale = f"{link} of the mean of {y}"
-    return coef, f"{scale} per unit of {model.design.columns[q.column]}"
-
-
-def _fits_by_name(fits: Fit | Mapping[str, Fit]) -> dict[str, Fit]:
-    if isinstance(fits, Fit):
-        several = {fits.method.name: fits}
-    else:
-        several = {named_as_text(n): fit for n, fit in dict(fits).items()}
-    if not several:
-        raise DataError("interval_panel needs at least one fit")
-    wrong = [n for n, f in several.items() if not isinstance(f, Fit)]
-    if wrong:
-        raise Incompatible(
-            f"interval_panel takes a Fit or a mapping of names to Fits, and {wrong[0]!r} is a {type(several[wrong[0]]).__name__}"
-        )
-    return several
-
-
-def _new(
-    name: str, fit: Fit, at: Any, prob: float
-) -> tuple[str, str, float, float, float, str]:
-    try:
-        prediction = fit.predict(at, prob)
-    except NotConverged as why:
-        return name, NEW, np.nan, np.nan, np.nan, str(why)
-    if "new_lower" not in prediction:
-        return (
-            name,
-            NEW,
-            float(prediction["mean"].values[0]),
-            np.nan,
-            np.nan,
-            str(prediction.attrs["kind"]),
-        )
-    mean, lower, upper = (
-        float(prediction[v].values[0]) for v in ("mean", "new_lower", "new_upper")
-    )
-    return name, NEW, mean, lower, upper, ""
-
-
-def _interval_table(rows: list[tuple[Any, ...]]) -> Any:
     import pandas as pd
 
-    table = pd.DataFrame(
-        rows, columns=["fit", "kind", "estimate", "lower", "upper", "reason"]
-    ).set_index(["fit", "kind"])
-    with np.errstate(invalid="ignore"):
-        table.insert(3, "width", table["upper"] - table["lower"])
-    return table
+    several = {fits.method.name: fits} if isinstance(fits, Fit) else fits
+    several = fits_by_name(several, "interval_panel")
+    intervals = parse_kinds(kinds)
+    rows = {}
+    for name, fit in several.items():
+        names = fit.parameter_names
+        if coef not in names:
+            hint = ""
+            if fit.model.likelihood.outcomes:
+                hint = " (a class is named too, as in 'x: b')"
+            raise DataError(
+                f"no coefficient is called {coef!r}; there are: {', '.join(names[:20])}{hint}"
+            )
+        j = names.index(coef)
+        for kind, interval in intervals.items():
+            lower = upper = np.nan
+            try:
+                lower, upper = (float(end[j]) for end in interval.of(fit, prob))
+            except ProbregError as error:
+                reason = str(error)
+            else:
+                missing = np.isnan(lower) or np.isnan(upper)
+                reason = "no estimate of it exists" if missing else ""
+            estimate = float(fit.coef.values.ravel()[j])
+            width = np.float64(upper) - lower
+            rows[name, kind] = estimate, lower, upper, width, reason
+    table = pd.DataFrame.from_dict(
+        rows, orient="index", columns=["estimate", "lower", "upper", "width", "reason"]
+    )
+    table.index = pd.MultiIndex.from_tuples(list(rows), names=["fit", "kind"])
+    model = next(iter(several.values())).model
+    y = model.design.response
+    link = model.likelihood.link.name
+    scale = f"units of {y}" if link == "identity" else f"{link} of the mean of {y}"
+    unit = f"{scale} per unit of {coef.split(': ')[0]}"
+    return IntervalPanel(coef, unit, prob, table)

@@ -19,9 +19,9 @@ import numpy as np
 
 from probreg.data import Design
 from probreg.data.rows import full_weights, plus_offset
-from probreg.errors import DataError, ProbregError
+from probreg.errors import ProbregError
 from probreg.inference import METHODS, Status
-from probreg.inference.modes.newton import find_mode, newton_step
+from probreg.inference.modes.newton import find_mode
 from probreg.inference.modes.separation import separation
 from probreg.inference.penalized.degrees import smooth_prior_curvature
 from probreg.inference.penalized.left_out_modes import RowsInParts
@@ -35,11 +35,8 @@ from probreg.priors import Flat
 from probreg.system.progress import each_of
 
 Array = np.ndarray
-STEP_AT_MODE = 1e-4  # standard errors: the step after a shorter one is about its square
 _DIVERGING = 12.0  # |eta| from which a maximum is checked for separation
 _BLOCK = 4_000_000  # numbers of the curvatures without each row, 32 MB
-_STEPS = 40
-_LONGEST_STEP = 3.0  # standard errors
 
 
 class RowModes(NamedTuple):
@@ -249,35 +246,25 @@ def _refit_without_row(
 
     Newton steps start at the mode of all rows. If they fail, a new search starts from its own initial point.
     """
-    d = model.design
-    shape = model.shape
-    try:
-        remaining = replace(model, design=replace(d, weights=_weights_without(d, row)))
-    except DataError:
-        return None
-    k = shape[0] * shape[1]
+    start = tuple(map(tuple, beta.tolist()))
     log_aux = np.log([aux[a] for a in model.unknown])
-    point = np.append(d.frame.from_raw(beta), log_aux)
-    for _ in range(_STEPS):
-        gamma = point[:k].reshape(shape)
-        values = _exponentiate(model, point[k:])
-        with np.errstate(all="ignore"):  # without a maximum the point diverges
-            local = remaining.value_grad_hessian_standardised(gamma, **values)
-        if not (np.isfinite(local.curvature).all() and np.isfinite(local.value)):
-            break
-        step, convex = newton_step(local)
-        size = float(np.sqrt(max(local.gradient @ step, 0.0)))
-        if size > 0:
-            point = point + step * min(1.0, _LONGEST_STEP / size)
-        if convex and size < STEP_AT_MODE:
-            return _unless_diverging(remaining, point[:k].reshape(shape), point[k:])
     try:
-        mode = find_mode(remaining)
+        weights = _weights_without(model.design, row)
+        model = replace(model, design=replace(model.design, weights=weights))
+        mode = find_mode(model, start=start, log_aux=log_aux)
+        if mode.status is not Status.CONVERGED:
+            mode = find_mode(model)
     except ProbregError:
         return None
     if mode.status is not Status.CONVERGED:
         return None
-    return _unless_diverging(remaining, mode.gamma, mode.log_aux)
+    beta = model.design.frame.to_raw(mode.gamma)
+    if isinstance(model.likelihood, MayDiverge) and not model.joint.informative.all():
+        # the search may have stopped only because the likelihood is flat towards infinity
+        diverges = float(np.abs(model.eta(beta)).max()) > _DIVERGING
+        if diverges and separation(model):
+            return None
+    return beta, dict(zip(model.unknown, np.exp(mode.log_aux).tolist()))
 
 
 def _weights_without(design: Design, row: int) -> Array:
@@ -288,20 +275,3 @@ def _weights_without(design: Design, row: int) -> Array:
         return weights * (np.count_nonzero(weights) / weights.sum())
     weights[row] = max(weights[row] - 1.0, 0.0)
     return weights
-
-
-def _unless_diverging(
-    model: Model, gamma: Array, log_aux: Array
-) -> tuple[Array, dict[str, float]] | None:
-    """Return the mode, or None if the search stopped only because the likelihood is flat towards infinity."""
-    beta = model.design.frame.to_raw(gamma)
-    bounded = model.joint.informative.all()
-    if isinstance(model.likelihood, MayDiverge) and not bounded:
-        diverges = float(np.abs(model.eta(beta)).max()) > _DIVERGING
-        if diverges and separation(model):
-            return None
-    return beta, _exponentiate(model, log_aux)
-
-
-def _exponentiate(model: Model, log_aux: Array) -> dict[str, float]:
-    return {a: float(np.exp(u)) for a, u in zip(model.unknown, log_aux)}

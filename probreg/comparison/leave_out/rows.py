@@ -13,19 +13,19 @@ import numpy as np
 from scipy.special import gammaln
 
 from probreg.comparison.leave_out.modes import (
-    STEP_AT_MODE,
     modes_without_rows,
     refit_without_rows,
     relative_move,
     rows_in_doubt,
 )
+from probreg.comparison.same_question import shorten_names
 from probreg.data.rows import full_weights
 from probreg.fits.fit import Fit
 from probreg.fits.inference_data import observation_rows
 from probreg.fits.leave_one_out import PARETO_LIMIT, left_out_rows
 from probreg.fits.prediction import atom_count, predictive
 from probreg.inference import ClosedForm
-from probreg.inference.base import held_at_limits
+from probreg.inference.base import Solution, held_at_limits
 from probreg.inference.modes.newton import newton_step
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import Model
@@ -34,8 +34,12 @@ from probreg.priors.base import GaussianPrior
 from probreg.priors.covariance import VaryingEffects
 
 Array = np.ndarray
+_STEP_AT_MODE = (
+    1e-4  # standard errors: the step after a shorter one is about its square
+)
 _BLOCK = 2_000_000  # draws times rows at once, 16 MB
 _MOST_REFITS = 3000
+_LABELS = 5  # rows in a warning
 _REFIT_ALL = 500  # rows up to which each is refitted
 _ALLOWED = 0.01  # nats: error of one Newton step in the sum over rows
 
@@ -54,22 +58,29 @@ class LeftOut:
 def leave_one_out(fit: Fit) -> LeftOut:
     """Return log p(y_i | y without i) of every observation; nan, with the reason, where there is none."""
     model = fit.model
+    s = fit.solution
     if fit.target == "posterior":
-        is_known = fit.solution.posterior.elliptical and model.likelihood.least_squares
-        if is_known and ("sigma2_scale" in fit.solution.stats or not model.unknown):
-            return _closed_form(fit, _conjugate_density(fit))
-        return _importance_sampling(fit)
+        is_known = s.posterior.elliptical and model.likelihood.least_squares
+        if not is_known or ("sigma2_scale" not in s.stats and model.unknown):
+            return _importance_sampling(fit)
+        unit = s.stats["sigma2_scale"] if s.df is not None else model.noise() ** 2
+        return _closed_form(fit, s, unit)
     reference = all(model.aux_prior(a).name == "reference" for a in model.unknown)
     flat = not model.joint.informative.any()
     if model.likelihood.least_squares and flat and reference:
-        return _closed_form(fit, _least_squares_density(fit))
+        # the hat matrix, whatever the method of the fit
+        s = ClosedForm().solve(model, np.random.default_rng(0))
+        unit = model.noise(s.aux) ** 2
+        if s.df is not None:
+            unit = s.stats["rss"] / s.df
+        return _closed_form(fit, s, unit)
     if not isinstance(model.likelihood, SmoothLikelihood) or not model.joint.smooth:
         return _no_leave_one_out(
             fit,
             "this mode has no leave-one-out: its posterior is not smooth; give heldout=, or choose its scale by tune(by='cv')",
         )
     if _normal_at_known_scales(fit):
-        return _closed_form(fit, _normal_mode_density(fit))
+        return _closed_form(fit, s, model.noise(s.aux) ** 2)
     return _refit(fit)
 
 
@@ -81,26 +92,44 @@ def _no_leave_one_out(fit: Fit, reason: str) -> LeftOut:
 # ---- closed forms ------------------------------------------------------------------------------------------------------
 
 
-def _residuals(model: Model, beta: Array, V: Array) -> tuple[Array, Array]:
-    """Return sqrt(w_i) e_i and 1 - h_i of one observation of each row with precision w_i, h_i = w_i V_i with V (n,) = x_i'V x_i;
-    nan for a row that alone decides a coefficient."""
-    root = _root_precision(model)
-    deletion_variance = 1.0 - _left_out_weight(model) * root**2 * V
-    e = root * (model.design.observed - model.eta(beta)[:, 0])
-    return e, np.where(deletion_variance < 1e-10, np.nan, deletion_variance)
+def _closed_form(fit: Fit, s: Solution, unit: float) -> LeftOut:
+    """Return the density of each row at the estimate or under the posterior without it.
 
-
-def _root_precision(model: Model) -> Array:
-    """Return the roots of the precisions, (n,): y_i times it has noise of standard deviation sigma, and density p(y_i) over it."""
-    w = model.design.precision
-    return np.ones(model.design.n) if w is None else np.sqrt(w)
-
-
-def _left_out_weight(model: Model) -> Array | float:
-    """Return the weight of one observation: 1 for frequencies, the whole sampling weight otherwise."""
-    if model.design.weight_kind == "sampling":
-        return full_weights(model.design.weights, model.design.n)
-    return 1.0
+    The covariance of the solution is V `unit`; h_i = w_i x_i'V x_i of one observation of precision w_i, and y_i - x_i b_(i) =
+    e_i / (1 - h_i) in units of w_i^(-1/2); nan for a row that alone decides a coefficient.
+    """
+    model = fit.model
+    d = model.design
+    n = d.total
+    root = np.sqrt(full_weights(d.precision, d.n))
+    left_out: Array | float = (
+        1.0  # weight of one observation: 1 for frequencies, the whole sampling weight otherwise
+    )
+    if d.weight_kind == "sampling":
+        left_out = full_weights(d.weights, d.n)
+    V = (s.conditional or s.scale).of_rows(d.X)[:, 0, 0] / unit
+    rest = 1.0 - left_out * root**2 * V
+    rest = np.where(rest < 1e-10, np.nan, rest)
+    e = root * (d.observed - model.eta(s.beta)[:, 0])
+    gap = e / rest
+    if fit.target == "posterior" and s.df is not None:
+        # Student-t on 2 a - 1 degrees of freedom about x_i m_(i), scale^2 = b_(i) / a_(i) / (1 - h_i), where
+        # 2 b_(i) = 2 b - w_i e_i^2 / (1 - h_i), and s.df unit = 2 a (b / a) = 2 b
+        df = s.df - 1.0
+        log_p = log_student(gap, df, (s.df * unit - e**2 / rest) / df / rest)
+    elif fit.target == "posterior":
+        log_p = log_normal(gap, unit / rest)  # N(x_i m_(i), sigma^2 / (1 - h_i))
+    else:
+        # N(x_i b_(i), sigma^2), with n sigma^2 = RSS where it is unknown: without a of the row
+        # RSS_(i) = RSS - a w_i e_i^2 / (1 - h_i), of the weight n - a
+        variance = model.noise(s.aux) ** 2
+        if model.unknown:
+            variance = (n * variance - left_out * e**2 / rest) / (n - left_out)
+        log_p = log_normal(gap, variance)
+    held = fit.target == "mode" and fit.solution.stats.get("ratios_found")
+    method = "closed form at held scales" if held else "closed form"
+    # densities of y_i sqrt(w_i) as densities of the observations
+    return _by_observation(fit, log_p + np.log(root), method)
 
 
 def log_normal(gap: Array, variance: Array | float) -> Array:
@@ -113,65 +142,6 @@ def log_student(gap: Array, df: float, variance: Array) -> Array:
     constant = gammaln((df + 1.0) / 2.0) - gammaln(df / 2.0) - 0.5 * np.log(df * np.pi)
     density = constant - 0.5 * np.log(variance)
     return np.asarray(density - (df + 1.0) / 2.0 * np.log1p(gap**2 / (df * variance)))
-
-
-def _least_squares_density(fit: Fit) -> Array:
-    """log N(y_i; x_i b(-i), RSS(-i) / (n - 1)), or with the given sigma."""
-    model = fit.model
-    n = model.design.total
-    # the hat matrix, whatever the method of the fit
-    s = ClosedForm().solve(model, np.random.default_rng(0))
-    sigma = model.noise(s.aux)
-    unit = sigma**2 if s.df is None else s.stats["rss"] / s.df
-    e, deletion_variance = _residuals(
-        model, s.beta, s.scale.of_rows(model.design.X)[:, 0, 0] / unit
-    )
-    if not model.unknown:
-        return log_normal(e / deletion_variance, sigma**2)
-    # n sigma_ml^2 = RSS; without a of the row RSS_(i) = RSS - a w_i e_i^2 / (1 - h_i), of the weight n - a.
-    a = _left_out_weight(model)
-    return log_normal(
-        e / deletion_variance, (n * sigma**2 - a * e**2 / deletion_variance) / (n - a)
-    )
-
-
-def _normal_mode_density(fit: Fit) -> Array:
-    """log N(y_i; x_i b(-i), sigma^2), which is exact: the mode is linear in y."""
-    s = fit.solution
-    variance = fit.model.noise(s.aux) ** 2
-    V = (s.conditional or s.scale).of_rows(fit.model.design.X)[:, 0, 0] / variance
-    # y_i - x_i b_(i) = e_i / (1 - h_i), in units of w_i^(-1/2)
-    e, deletion_variance = _residuals(fit.model, s.beta, V)
-    return log_normal(e / deletion_variance, variance)
-
-
-def _conjugate_density(fit: Fit) -> Array:
-    """Student-t on 2a - 1 degrees of freedom about x_i m(-i), scale^2 = b(-i) / a(-i) / (1 - h_i); normal with known sigma."""
-    s = fit.solution
-    model = fit.model
-    if s.df is None:
-        unit = model.fixed[model.noise_scale] ** 2
-    else:
-        unit = s.stats["sigma2_scale"]
-    V = (s.conditional or s.scale).of_rows(model.design.X)[:, 0, 0] / unit
-    e, deletion_variance = _residuals(model, s.beta, V)
-    if s.df is None:
-        # y_i | others ~ N(x_i m_(i), sigma^2 / (1 - h_i)), in units of w_i^(-1/2).
-        return log_normal(e / deletion_variance, unit / deletion_variance)
-    # 2 a_(i) = 2 a - 1, 2 b_(i) = 2 b - w_i e_i^2 / (1 - h_i), and s.df unit = 2 a (b / a) = 2 b.
-    df = s.df - 1.0
-    return log_student(
-        e / deletion_variance,
-        df,
-        (s.df * unit - e**2 / deletion_variance) / df / deletion_variance,
-    )
-
-
-def _closed_form(fit: Fit, log_p: Array) -> LeftOut:
-    """Return the densities (n,) of y_i sqrt(w_i) as densities of the observations."""
-    held = fit.target == "mode" and fit.solution.stats.get("ratios_found")
-    method = "closed form at held scales" if held else "closed form"
-    return _by_observation(fit, log_p + np.log(_root_precision(fit.model)), method)
 
 
 def normal_given_scales(prior: object, *, drawn: bool) -> bool:
@@ -212,12 +182,11 @@ def _by_observation(fit: Fit, log_p: Array, method: str) -> LeftOut:
     else:
         reason = "Newton steps found no mode"
     plural = "s" if len(missing) > 1 else ""
-    warning = f"without row{plural} {_first_labels(names[missing])} {reason}, so there is no sum over rows"
+    rows_missing = shorten_names(map(str, names[missing]), _LABELS)
+    warning = (
+        f"without row{plural} {rows_missing} {reason}, so there is no sum over rows"
+    )
     return LeftOut(elpd, method, (warning,))
-
-
-def _first_labels(labels: Array) -> str:
-    return ", ".join(map(str, labels[:5])) + (" ..." if len(labels) > 5 else "")
 
 
 # ---- refits ------------------------------------------------------------------------------------------------------------
@@ -270,7 +239,7 @@ def _has_relative_prior(model: Model) -> bool:
 def _is_at_mode(model: Model, beta: Array, aux: dict[str, float]) -> bool:
     local = model.value_grad_hessian(beta, **aux)
     step, convex = newton_step(local)
-    return convex and float(local.gradient @ step) < STEP_AT_MODE**2
+    return convex and float(local.gradient @ step) < _STEP_AT_MODE**2
 
 
 def _newton_step(
@@ -307,14 +276,15 @@ def _log_prob(
 def _importance_sampling(fit: Fit) -> LeftOut:
     result = fit.once(left_out_rows)
     unreliable = result.k > PARETO_LIMIT
-    if not unreliable.any():
-        return LeftOut(result.elpd, "PSIS", (), result.lppd)
-    labels = fit.tree["log_likelihood"]["obs"].to_numpy()
-    warning = (
-        f"Pareto k is above {PARETO_LIMIT} for {unreliable.sum()} of {len(labels)} observations "
-        f"({_first_labels(labels[unreliable])}): their terms are not reliable"
-    )
-    return LeftOut(result.elpd, "PSIS", (warning,), result.lppd)
+    warnings: tuple[str, ...] = ()
+    if unreliable.any():
+        labels = fit.tree["log_likelihood"]["obs"].to_numpy()
+        listed = shorten_names(map(str, labels[unreliable]), _LABELS)
+        warnings = (
+            f"Pareto k is above {PARETO_LIMIT} for {unreliable.sum()} of {len(labels)} observations ({listed}): "
+            "their terms are not reliable",
+        )
+    return LeftOut(result.elpd, "PSIS", warnings, result.lppd)
 
 
 def log_mean_density(fit: Fit) -> Array:

@@ -14,7 +14,7 @@ import scipy
 
 from probreg.arguments.types import DataFrame
 from probreg.comparison.hypotheses.restricted import likelihood_limit
-from probreg.comparison.hypotheses.variance import mixture_p
+from probreg.comparison.hypotheses.scales import mixture_p
 from probreg.errors import Incompatible
 from probreg.fits.fit import Fit
 from probreg.fits.goodness import (

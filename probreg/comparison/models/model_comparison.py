@@ -219,72 +219,43 @@ def compare_models(
     mean  2  27.24    -13.98
     """
     several = fits_by_name(fits, "compare_models")
-    for fit in several.values():
-        if test is not None or leave_out is not None:
-            if leave_out is None:
-                feature = "a likelihood ratio test"
-            else:
-                feature = "leave-one-group-out"
-            refuse_sampling(fit.model.design.weight_kind, feature)
     base = next(iter(several))
+    feature = "leave-one-out" if leave_out is None else "leave-one-group-out"
     for name, fit in several.items():
+        if test is not None or leave_out is not None:
+            asked = "a likelihood ratio test" if leave_out is None else feature
+            refuse_sampling(fit.model.design.weight_kind, asked)
         refuse_other_data(base, several[base], name, fit)
     tests = None
     ratio_notes: tuple[str, ...] = ()
     if test is not None:
         tests, ratio_notes = likelihood_ratios(several)
-    size = max(len(observation_rows(fit.model)[0]) for fit in several.values())
+    labels = None if leave_out is None else group_labels_of(several, leave_out)
+    groups = [] if labels is None else list(dict.fromkeys(labels.tolist()))
+    size = len(groups) or max(
+        len(observation_rows(fit.model)[0]) for fit in several.values()
+    )
+    out = {}
+    rows = {}
     with progress_bar("compare_models, fits", len(several), show=progress) as bar:
-        if leave_out is None:
-            out = {
-                name: _left_out(fit, size) for name, fit in bar.over(several.items())
-            }
-        else:
-            labels = group_labels_of(several, leave_out)
-            out = {
-                name: _group_left_out(fit, leave_out, labels)
-                for name, fit in bar.over(several.items())
-            }
-        rows = {
-            name: _model_row(fit, out[name], heldout) for name, fit in several.items()
-        }
-    if leave_out is None:
-        result = _comparison(several, out, rows)
-    else:
-        rows = {
-            name: row | {"p_loo": np.nan} for name, row in rows.items()
-        }  # of rows, not of groups
-        result = _of_groups(_comparison(several, out, rows), leave_out, labels)
+        for name, fit in bar.over(several.items()):
+            design = fit.model.design
+            obstacle = _unusable(fit) or design.rows_obstacle(feature, _INSTEAD)
+            if obstacle is not None:
+                out[name] = LeftOut(np.full(size, np.nan), "none", (obstacle,))
+            elif leave_out is None or labels is None:
+                out[name] = leave_one_out(fit)
+            else:
+                out[name] = leave_group_out(fit, leave_out, labels)
+            rows[name] = _model_row(fit, out[name], heldout)
+            if leave_out is not None:
+                rows[name]["p_loo"] = np.nan  # of rows, not of groups
+    result = _comparison(several, out, rows)
+    if leave_out is not None:
+        pointwise = result.pointwise.rename(obs=leave_out)
+        result = replace(result, pointwise=pointwise.assign_coords({leave_out: groups}))
+        result.table.attrs["what"] += f"; each of {len(groups)} groups ({leave_out}) is left out"  # fmt: skip
     return replace(result, tests=tests, notes=(*result.notes, *ratio_notes))
-
-
-def _left_out(fit: Fit, size: int) -> LeftOut:
-    """Return the leave-one-out densities of `size` observations; `size` is 0 if no fit has its rows in memory."""
-    obstacle = _unusable(fit) or fit.model.design.rows_obstacle(
-        "leave-one-out", _INSTEAD
-    )
-    if obstacle is None:
-        return leave_one_out(fit)
-    return LeftOut(np.full(size, np.nan), "none", (obstacle,))
-
-
-def _group_left_out(fit: Fit, group: str, labels: Array) -> LeftOut:
-    obstacle = _unusable(fit) or fit.model.design.rows_obstacle(
-        "leave-one-group-out", _INSTEAD
-    )
-    if obstacle is None:
-        return leave_group_out(fit, group, labels)
-    return LeftOut(
-        np.full(len(dict.fromkeys(labels.tolist())), np.nan), "none", (obstacle,)
-    )
-
-
-def _of_groups(result: ModelComparison, group: str, labels: Array) -> ModelComparison:
-    """Return the comparison with the names of the left-out groups."""
-    names = list(dict.fromkeys(labels.tolist()))
-    pointwise = result.pointwise.rename(obs=group).assign_coords({group: names})
-    result.table.attrs["what"] += f"; each of {len(names)} groups ({group}) is left out"
-    return replace(result, pointwise=pointwise)
 
 
 _INSTEAD = "give heldout=, or compare them on a part that fits in memory"
@@ -318,37 +289,32 @@ def _comparison(
     table = pd.DataFrame(rows).T.infer_objects()
     if _restricted_apart(fits):
         table["log_evidence"] = np.nan
-    if len(log_density):
-        total = log_density.sum(0)
-    else:
-        total = np.full(len(fits), np.nan)
-    weight = _sampling_weight(next(iter(fits.values())))
+    total = log_density.sum(0) if len(log_density) else np.full(len(fits), np.nan)
+    first = next(iter(fits.values()))
+    weight = _sampling_weight(first)
     if weight is not None and len(log_density):
         pointwise = pointwise.assign_coords(sampling_weight=("obs", weight))
     scored = np.isfinite(total)
+    if scored.any():
+        order = np.argsort(-np.where(scored, total, -np.inf), kind="stable")
+        gaps = [
+            _sum_and_error(one - log_density[:, order[0]], weight)
+            for one in log_density.T
+        ]
+        table["elpd_diff"], table["se_diff"] = np.array(gaps).T
+        of_scored = [fit for fit, yes in zip(fits.values(), scored) if yes]
+        weights = _shared_weights(log_density[:, scored], of_scored, weight)
+        table.loc[scored, "weight"] = weights
+        table = table.iloc[order]
+    design = first.model.design
+    table.attrs["what"] = (
+        f"{design.response}: {design.total:g} observations, {len(fits)} fit{'s' * (len(fits) > 1)}"
+    )
     notes = [
         f"{name}: {warning}" for name, o in left_out.items() for warning in o.warnings
     ]
-    if scored.any():
-        best = int(np.nanargmax(np.where(scored, total, np.nan)))
-        gaps = [
-            _sum_and_error(log_density[:, j] - log_density[:, best], weight)
-            for j in range(len(total))
-        ]
-        table["elpd_diff"], table["se_diff"] = np.array(gaps).T
-        table.loc[scored, "weight"] = _shared_weights(
-            log_density[:, scored],
-            [fits[name] for name in np.array(list(fits))[scored]],
-            weight,
-        )
-        table = table.iloc[np.argsort(-np.where(scored, total, -np.inf), kind="stable")]
-    first = next(iter(fits.values())).model
-    table.attrs["what"] = (
-        f"{first.design.response}: {first.design.total:g} observations, {len(fits)} fit{'s' * (len(fits) > 1)}"
-    )
-    return ModelComparison(
-        table, pointwise, (*notes, *_comparison_notes(fits, first.design.total))
-    )
+    notes += _comparison_notes(fits, design.total)
+    return ModelComparison(table, pointwise, tuple(notes))
 
 
 def _sampling_weight(fit: Fit) -> Array | None:
@@ -388,30 +354,31 @@ def _shared_weights(
 
 
 def _is_same_model(first: Fit, second: Fit) -> bool:
+    """Whether two fits of the same rows have one model and report the same summary of it."""
     a = first.model
     b = second.model
-    if a is b:
-        return first.target == second.target
-    alike = (
-        first.target == second.target
-        and a.likelihood == b.likelihood
-        and a.design.columns == b.design.columns
-    )
-    if not (
-        alike
-        and repr(a.joint) == repr(b.joint)
-        and a.fixed == b.fixed
-        and repr(a.aux) == repr(b.aux)
-    ):
+    if first.target != second.target:
         return False
+    if a is b:
+        return True
     x = a.design
     y = b.design
+    facts = [
+        (
+            m.likelihood,
+            m.design.columns,
+            repr(m.joint),
+            m.fixed,
+            repr(m.aux),
+            m.design.n,
+        )
+        for m in (a, b)
+    ]
+    if facts[0] != facts[1]:
+        return False
     offsets = [np.zeros((d.n, 1)) if d.offset is None else d.offset for d in (x, y)]
-    return (
-        x.n == y.n
-        and np.array_equal(offsets[0], offsets[1])
-        and np.array_equal(np.asarray(x.X), np.asarray(y.X))
-    )
+    same_columns = np.array_equal(np.asarray(x.X), np.asarray(y.X))
+    return same_columns and np.array_equal(offsets[0], offsets[1])
 
 
 def _comparison_notes(fits: Mapping[str, Fit], n: float) -> list[str]:
@@ -453,20 +420,12 @@ def _comparison_notes(fits: Mapping[str, Fit], n: float) -> list[str]:
 
 def _flat_apart(fits: Mapping[str, Fit]) -> bool:
     """Return whether the evidences belong to models with different flat columns."""
-    maximum_likelihood = [
-        f
+    flat_columns = {
+        tuple(np.compress(~f.model.joint.informative, f.model.design.columns))
         for f in fits.values()
         if np.isfinite(f.solution.stats.get("log_evidence", np.nan))
-    ]
-    return (
-        len(
-            {
-                tuple(np.compress(~f.model.joint.informative, f.model.design.columns))
-                for f in maximum_likelihood
-            }
-        )
-        > 1
-    )
+    }
+    return len(flat_columns) > 1
 
 
 def _restricted_apart(fits: Mapping[str, Fit]) -> bool:
@@ -476,77 +435,38 @@ def _restricted_apart(fits: Mapping[str, Fit]) -> bool:
     )
 
 
-def _log_likelihood_or_nan(fit: Fit) -> float:
-    """Return the log likelihood at the estimate; nan for unusable fits, REML (no likelihood of y) and sampling weights."""
-    scales = fit.solution.effect_scales
-    restricted = (
-        scales is not None and scales.criterion == "REML" and fit.target == "mode"
-    )
-    without = (
-        restricted
-        or fit.model.design.weight_kind == "sampling"
-        or _unusable(fit) is not None
-    )
-    return np.nan if without else fit.log_likelihood
-
-
 def _model_row(fit: Fit, left_out: LeftOut, heldout: Any) -> dict[str, Any]:
-    elpd, se = _sum_and_error(left_out.elpd, _sampling_weight(fit))
-    # k, log_lik, AIC, AICc, BIC: of a maximum likelihood fit, else nan with the likelihood at the estimate.
-    n = fit.model.design.total
+    """Return the numbers of one fit: k and criteria of maximum likelihood, its evidence and predictive scores; nan if there are none."""
+    design = fit.model.design
     scales = fit.solution.effect_scales
-    sampled = fit.model.design.weight_kind == "sampling"
-    if sampled or why_no_criterion(fit) is not None or _unusable(fit) is not None:
-        log_lik = _log_likelihood_or_nan(fit)
-        criteria = {
-            "k": np.nan,
-            "log_lik": log_lik,
-            "AIC": np.nan,
-            "AICc": np.nan,
-            "BIC": np.nan,
-        }
-    else:
-        k = fit.n_parameters
-        if n > k + 1:
-            small = 2.0 * k * (k + 1) / (n - k - 1)
-        else:
-            small = np.inf
-        criteria = {
-            "k": k,
-            # with effects by group log p(y | beta, scales), from which the effects are integrated out
-            "log_lik": fit.log_likelihood,
-            "AIC": fit.aic,
-            "AICc": fit.aic + small if scales is None else np.nan,
-            "BIC": fit.bic,
-        }
-    row: dict[str, Any] = {
-        **criteria,
-        "log_evidence": fit.solution.stats.get("log_evidence", np.nan),
-    }
+    sampled = design.weight_kind == "sampling"
     usable = _unusable(fit) is None
-    inside = usable and fit.model.design.n > 0
-    row |= {
-        "elpd_loo": elpd,
-        "se_loo": se,
-        "elpd_diff": np.nan,
-        "se_diff": np.nan,
-        "weight": np.nan,
-    }
-    if left_out.within is not None or not inside:
+    restricted = False  # without a likelihood of y
+    if scales is not None and fit.target == "mode":
+        restricted = scales.criterion == "REML"
+    row: dict[str, Any] = dict.fromkeys(("k", "log_lik", "AIC", "AICc", "BIC"), np.nan)
+    if usable and not sampled and not restricted:
+        row["log_lik"] = fit.log_likelihood
+    if usable and not sampled and why_no_criterion(fit) is None:
+        # with effects by group log p(y | beta, scales), from which the effects are integrated out
+        k = fit.n_parameters
+        row |= {"k": k, "log_lik": fit.log_likelihood, "AIC": fit.aic, "BIC": fit.bic}
+        if scales is None:
+            rest = design.total - k - 1
+            row["AICc"] = fit.aic + (2.0 * k * (k + 1) / rest if rest > 0 else np.inf)
+    row["log_evidence"] = fit.solution.stats.get("log_evidence", np.nan)
+    elpd, se = _sum_and_error(left_out.elpd, _sampling_weight(fit))
+    row |= {"elpd_loo": elpd, "se_loo": se}
+    row |= dict.fromkeys(("elpd_diff", "se_diff", "weight", "p_loo"), np.nan)
+    if usable and design.n > 0:
         within = left_out.within
-    else:
-        within = log_mean_density(fit)
-    if inside and within is not None:
+        within = log_mean_density(fit) if within is None else within
         row["p_loo"] = float(within.sum()) - elpd
-    else:
-        row["p_loo"] = np.nan
     if heldout is not None:
+        score = (np.nan, np.nan)
         if usable:
-            row["heldout"], row["se_heldout"] = _sum_and_error(
-                held_out_log_density(fit, heldout)
-            )
-        else:
-            row["heldout"], row["se_heldout"] = (np.nan, np.nan)
+            score = _sum_and_error(held_out_log_density(fit, heldout))
+        row["heldout"], row["se_heldout"] = score
     return row | {"method": fit.described["method"], "loo": left_out.method}
 
 
@@ -571,20 +491,16 @@ def held_out_log_density(fit: Fit, data: Any) -> Array:
         from probreg.data.formula.columns import read_columns
 
         table = read_columns(data)
-        counts = isinstance(likelihood, OfTrials) and bool(likelihood.levels)
-        if isinstance(likelihood, OfTrials) and counts:
+        response_names: tuple[str, ...] = (design.response,)
+        if isinstance(likelihood, OfTrials) and likelihood.levels:
             response_names = likelihood.classes
-        else:
-            response_names = (design.response,)
         absent = [name for name in response_names if name not in table]
         if absent:
             raise DataError(
                 f"heldout has no column {absent[0]!r}, the response; it has: {', '.join(table)}"
             )
-        if counts:
-            values = np.stack([np.asarray(table[c]) for c in response_names], 1)
-        else:
-            values = table[design.response]
+        columns = [np.asarray(table[name]) for name in response_names]
+        values = columns[0] if len(columns) == 1 else np.stack(columns, 1)
     with rows_named(own_labels(data, len(values))):
         y = likelihood.encode(np.asarray(values))
     return fit.predictive(data).log_prob(y)

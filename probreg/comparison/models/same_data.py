@@ -9,7 +9,7 @@ from probreg.data import Block
 from probreg.data.rows import full_weights
 from probreg.errors import DataError, Incompatible
 from probreg.fits.fit import Fit
-from probreg.likelihoods import OfTrials
+from probreg.likelihoods import Likelihood, OfTrials
 
 Array = np.ndarray
 
@@ -56,75 +56,55 @@ def refuse_other_data(base: str, first: Fit, name: str, second: Fit) -> None:
 
 def _difference(first: Fit, second: Fit) -> str:
     """The first row in which the responses or the weights differ."""
-    pairs = (
-        ("response", _response_levels),
-        ("weights", _observation_weights),
-        ("precisions", _precisions),
-    )
-    for quantity, x, y in (
-        (quantity, read_column(first), read_column(second))
-        for quantity, read_column in pairs
-    ):
+    readers = {
+        "response": _response_levels,
+        "weights": lambda fit: full_weights(
+            fit.model.design.weights, fit.model.design.n
+        ),
+        "precisions": lambda fit: full_weights(
+            fit.model.design.precision, fit.model.design.n
+        ),
+    }
+    for quantity, read in readers.items():
+        x, y = read(first), read(second)
+        if x.shape != y.shape:
+            return f"the {quantity} has shape {x.shape} against {y.shape}"
         if not np.array_equal(x, y):
-            if x.shape != y.shape:
-                return f"the {quantity} has {_describe_response_shape(x)} in a row against {_describe_response_shape(y)}"
-            where = int(np.argmax((x != y).reshape(len(x), -1).any(1)))
-            return f"the {quantity} of row {first.model.design.row_name(where)} is {x[where]} against {y[where]}"
+            row = int(np.argmax((x != y).reshape(len(x), -1).any(1)))
+            return f"the {quantity} of row {first.model.design.row_name(row)} is {x[row]} against {y[row]}"
     return ""
-
-
-def _describe_response_shape(y: Array) -> str:
-    if y.ndim == 1:
-        return "one value"
-    return f"{y.shape[1]} numbers"
 
 
 def _total_difference(first: Fit, second: Fit) -> str:
     """The same for rows that are read in blocks, compared by sums over them; another order of the rows is no difference."""
-    x = _totals(first)
-    y = _totals(second)
-    unlike = [
-        k
-        for k in sorted({*x, *y})
-        if not np.isclose(x.get(k, 0.0), y.get(k, 0.0), rtol=1e-9, atol=0.0)
-    ]
-    if unlike:
-        return f"{unlike[0]} is {x.get(unlike[0], 0.0):.12g} against {y.get(unlike[0], 0.0):.12g}"
+    x, y = _totals(first), _totals(second)
+    for name in sorted({*x, *y}):
+        a, b = x.get(name, 0.0), y.get(name, 0.0)
+        if not np.isclose(a, b, rtol=1e-9, atol=0.0):
+            return f"{name} is {a:.12g} against {b:.12g}"
     return ""
 
 
 def _totals(fit: Fit) -> dict[str, float]:
-    """The rows of each level, or sums of powers of the response, in words."""
+    """The weight of each level, or sums of powers of the response, in words."""
     likelihood = fit.model.likelihood
-    levels = () if isinstance(likelihood, OfTrials) else likelihood.levels
+    (sums,) = fit.model.design.fold(partial(_block_totals, likelihood=likelihood))
+    levels = likelihood.levels
     if isinstance(likelihood, OfTrials):
-        (sums,) = fit.model.design.fold(partial(_tallies, likelihood=likelihood))
-        return dict(
-            zip((f"the number of {c!r}" for c in likelihood.classes), sums.tolist())
-        )
-    words = [f"the weight of {level!r}" for level in map(str, levels)] or [
-        "the sum of y",
-        "the sum of y^2",
-        "the sum of precisions",
-    ]
-    (moments,) = fit.model.design.fold(partial(_powers, levels=len(levels)))
-    return dict(zip(words, moments.tolist()))
+        levels = likelihood.classes
+    words = [f"the weight of {str(level)!r}" for level in levels]
+    words = words or ["the sum of y", "the sum of y^2", "the sum of precisions"]
+    return dict(zip(words, sums.tolist()))
 
 
-def _tallies(block: Block, *, likelihood: OfTrials) -> tuple[Array]:
+def _block_totals(block: Block, *, likelihood: Likelihood) -> tuple[Array]:
     w = full_weights(block.weights, block.rows)
-    return (w @ likelihood.tally(block.y),)
-
-
-def _powers(block: Block, *, levels: int) -> tuple[Array]:
-    w = full_weights(block.weights, block.rows)
-    if levels:
-        return (np.bincount(block.y.astype(int), w, levels),)
-    if block.precision is None:
-        precise = block.rows
-    else:
-        precise = block.precision.sum()
-    return (np.array([w @ block.y, w @ block.y**2, precise]),)
+    if isinstance(likelihood, OfTrials):
+        return (w @ likelihood.tally(block.y),)
+    if likelihood.levels:
+        return (np.bincount(block.y.astype(int), w, len(likelihood.levels)),)
+    precision = full_weights(block.precision, block.rows).sum()
+    return (np.array([w @ block.y, w @ block.y**2, precision]),)
 
 
 def _response_levels(fit: Fit) -> Array:
@@ -136,16 +116,6 @@ def _response_levels(fit: Fit) -> Array:
     names: Any = np.empty(len(levels), dtype=object)
     names[:] = [str(v) for v in levels]
     return names[y.astype(int)]
-
-
-def _observation_weights(fit: Fit) -> Array:
-    d = fit.model.design
-    return full_weights(d.weights, d.n)
-
-
-def _precisions(fit: Fit) -> Array:
-    d = fit.model.design
-    return np.ones(d.n) if d.precision is None else d.precision
 
 
 def _describe_size(fit: Fit) -> str:

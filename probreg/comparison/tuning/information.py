@@ -42,6 +42,16 @@ class _Counted(Criterion):
     def obstacle(self, model: Model, loss: PredictionLoss) -> str | None:
         return None
 
+    def assess(self, path: PathSolution, ask: Request) -> Assessment:
+        price = "2" if self.name == "aic" else f"log({path.base.design.total:g})"
+        description = f"{self.name.upper()} = -2 log p(y | mode) + {price} k, k the effective degrees of freedom of the coefficients"
+        if path.aux:
+            description += f", plus {len(path.aux)} for {', '.join(path.aux)}"
+        score = getattr(criteria(path), self.name)
+        no_error = np.full(len(score), np.nan)
+        columns = {"log_likelihood": path.log_lik}
+        return Assessment(score, description, no_error, columns)
+
 
 @CRITERIA.register
 @dataclass(frozen=True)
@@ -50,9 +60,6 @@ class AIC(_Counted):
 
     name = "aic"
 
-    def assess(self, path: PathSolution, ask: Request) -> Assessment:
-        return _criterion_assessment(path, "AIC", "2", criteria(path).aic)
-
 
 @CRITERIA.register
 @dataclass(frozen=True)
@@ -60,11 +67,6 @@ class BIC(_Counted):
     """-2 log p(y | mode) + log(n) k, n the observations, k as for AIC (Schwarz 1978; Zou, Hastie & Tibshirani 2007)."""
 
     name = "bic"
-
-    def assess(self, path: PathSolution, ask: Request) -> Assessment:
-        return _criterion_assessment(
-            path, "BIC", f"log({path.base.design.total:g})", criteria(path).bic
-        )
 
 
 @CRITERIA.register
@@ -96,19 +98,3 @@ class GCV(Criterion):
             "the generalised cross-validation score n RSS / (n - df)^2 of the mode"
         )
         return Assessment(score, description, np.full(len(score), np.nan), {"rss": rss})
-
-
-def _criterion_assessment(
-    path: PathSolution, name: str, price: str, score: Array
-) -> Assessment:
-    if path.aux:
-        aux_note = f", plus {len(path.aux)} for {', '.join(path.aux)}"
-    else:
-        aux_note = ""
-    description = f"{name} = -2 log p(y | mode) + {price} k, k the effective degrees of freedom of the coefficients{aux_note}"
-    return Assessment(
-        score,
-        description,
-        np.full(len(score), np.nan),
-        {"log_likelihood": path.log_lik},
-    )

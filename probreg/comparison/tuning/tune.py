@@ -11,6 +11,7 @@ from probreg.comparison.tuning.criteria import (
     CRITERIA,
     LOSSES,
     Array,
+    Assessment,
     Criterion,
     PredictionLoss,
     Request,
@@ -25,14 +26,6 @@ from probreg.system.progress import progress_bar
 from probreg.system.terminal import clean_lines
 from probreg.tables import Table
 from probreg.tables.notebook import notebook_html
-
-_BOUND = (
-    "the prior was bound to all rows once, on standardised columns to their spread: it is the same density whichever rows "
-    "are held out",
-)
-_WITHIN = (
-    "takes the strongest prior whose score is within one standard error of the least: "
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,10 +71,7 @@ class TuningResult:
     def _describe_best(self) -> str:
         """Describe the selected scale and its score."""
         row = self.table.loc[self.scale]
-        if np.isfinite(row["se"]):
-            error = f" (SE {row['se']:.4g})"
-        else:
-            error = ""
+        error = f" (SE {row['se']:.4g})" if np.isfinite(row["se"]) else ""
         return f"scale {self.scale:.5g}: score {row['score']:.5g}{error}, effective degrees of freedom {row['df']:.4g}"
 
 
@@ -148,6 +138,8 @@ def tune(
       scale 1: score 2.6135, effective degrees of freedom 1.992
       note: columns with a flat prior count with density 1: the evidence compares scales, not models
     """
+    import pandas as pd
+
     refuse_sampling(model.design.weight_kind, "a choice of scale")
     if model.design.recipe.grouped:
         raise Incompatible(
@@ -156,77 +148,6 @@ def tune(
         )
     criterion = CRITERIA.resolve(by)
     loss = LOSSES.resolve(score)
-    _check_criterion(model, criterion, loss, rule)
-    if not criterion.deals and (groups is not None or not _is_default(folds)):
-        raise DataError(
-            f"folds= and groups= go with cv; {criterion.name} deals no folds"
-        )
-    with progress_bar("tune", show=progress):
-        solution = modes(model, grid_of(model, scales, criterion.grid))
-        reason = criterion.obstacle(model, loss)
-        if reason is not None:
-            raise Incompatible(reason)
-        if criterion.of_modes and solution.seen is not None:
-            judged = solution.seen
-        else:
-            judged = solution
-        assessment = criterion.assess(judged, Request(loss, folds, groups, seed, model))
-    if not np.isfinite(assessment.score).any():
-        raise NotConverged(
-            f"{criterion.name} has a score at no scale: {solution.status[-1].value}"
-        )
-    best = int(np.nanargmin(assessment.score))
-    # Scales increase: the least with score <= min score + its standard error   (Hastie et al. 2009, section 7.10).
-    if rule == "min":
-        i = best
-    else:
-        i = int(
-            np.flatnonzero(
-                assessment.score <= assessment.score[best] + assessment.se[best]
-            )[0]
-        )
-    missing = int(np.isnan(assessment.score).sum())
-    return TuningResult(
-        model=replace(
-            rescale_original(solution.base, float(solution.scales[i])),
-            scales_compared=len(solution.scales),
-        ),
-        scale=float(solution.scales[i]),
-        table=_score_table(
-            solution.scales,
-            {
-                "score": assessment.score,
-                "se": assessment.se,
-                "df": solution.df,
-                **assessment.columns,
-                **solution.aux,
-            },
-        ),
-        description=("minimises " if rule == "min" else _WITHIN)
-        + assessment.description,
-        criterion=criterion,
-        rule=rule,
-        notes=(
-            *(_BOUND if criterion.holds_out else ()),
-            *assessment.notes,
-            *_edges(solution.scales, i),
-            *(
-                (f"{missing} of {len(assessment.score)} scales have no score",)
-                if missing
-                else ()
-            ),
-        ),
-        parts=_label_scores(model, criterion, solution.scales, assessment.parts),
-    )
-
-
-def _is_default(folds: Any) -> bool:
-    return isinstance(folds, int) and folds == 10
-
-
-def _check_criterion(
-    model: Model, criterion: Criterion, loss: PredictionLoss, rule: str
-) -> None:
     if rule == "1se" and not criterion.holds_out and criterion.name != "psis":
         raise DataError(
             f"{criterion.name} has no standard error, so no one-standard-error rule: use rule='min', or cv"
@@ -235,21 +156,72 @@ def _check_criterion(
         raise DataError(
             f"score={loss.name!r} goes with cv and loo; {criterion.name} has a score of its own"
         )
-
-
-def _edges(scales: Array, i: int) -> tuple[str, ...]:
-    if len(scales) > 1 and i in (0, len(scales) - 1):
-        way = "smallest" if i == 0 else "largest"
-        return (
-            f"the chosen scale is the {way} of the grid: the least score may lie beyond it, so give other scales=",
+    default_folds = isinstance(folds, int) and folds == 10
+    if not criterion.deals and (groups is not None or not default_folds):
+        raise DataError(
+            f"folds= and groups= go with cv; {criterion.name} deals no folds"
         )
-    return ()
+    with progress_bar("tune", show=progress):
+        solution = modes(model, grid_of(model, scales, criterion.grid))
+        reason = criterion.obstacle(model, loss)
+        if reason is not None:
+            raise Incompatible(reason)
+        judged = solution
+        if criterion.of_modes and solution.seen is not None:
+            judged = solution.seen
+        assessment = criterion.assess(judged, Request(loss, folds, groups, seed, model))
+    if not np.isfinite(assessment.score).any():
+        raise NotConverged(
+            f"{criterion.name} has a score at no scale: {solution.status[-1].value}"
+        )
+    i = int(np.nanargmin(assessment.score))
+    description = f"minimises {assessment.description}"
+    if rule == "1se":
+        # Scales increase: the least with score <= min score + its standard error   (Hastie et al. 2009, section 7.10).
+        limit = assessment.score[i] + assessment.se[i]
+        i = int(np.flatnonzero(assessment.score <= limit)[0])
+        description = f"takes the strongest prior whose score is within one standard error of the least: {assessment.description}"
+    scale = float(solution.scales[i])
+    chosen = rescale_original(solution.base, scale)
+    return TuningResult(
+        model=replace(chosen, scales_compared=len(solution.scales)),
+        scale=scale,
+        table=pd.DataFrame(
+            {
+                "score": assessment.score,
+                "se": assessment.se,
+                "df": solution.df,
+                **assessment.columns,
+                **solution.aux,
+            },
+            index=pd.Index(solution.scales, name="scale"),
+        ),
+        description=description,
+        criterion=criterion,
+        rule=rule,
+        notes=_notes(criterion, assessment, i),
+        parts=_label_scores(model, criterion, solution.scales, assessment.parts),
+    )
 
 
-def _score_table(scales: Array, columns: dict[str, Array]) -> Any:
-    import pandas as pd
-
-    return pd.DataFrame(columns, index=pd.Index(scales, name="scale"))
+def _notes(criterion: Criterion, assessment: Assessment, i: int) -> tuple[str, ...]:
+    n = len(assessment.score)
+    notes = list(assessment.notes)
+    if criterion.holds_out:
+        notes.insert(
+            0,
+            "the prior was bound to all rows once, on standardised columns to their spread: it is the same density whichever "
+            "rows are held out",
+        )
+    if n > 1 and i in (0, n - 1):
+        end = "smallest" if i == 0 else "largest"
+        notes.append(
+            f"the chosen scale is the {end} of the grid: the least score may lie beyond it, so give other scales="
+        )
+    missing = int(np.isnan(assessment.score).sum())
+    if missing:
+        notes.append(f"{missing} of {n} scales have no score")
+    return tuple(notes)
 
 
 def _label_scores(
@@ -260,12 +232,9 @@ def _label_scores(
 
     if parts is None:
         return None
+    coords: dict[str, Any] = {"scale": scales}
     if criterion.deals:
-        return xr.DataArray(
-            parts,
-            {"scale": scales, "fold": np.arange(parts.shape[1])},
-            ("scale", "fold"),
-            name="score",
-        )
-    coords = {"scale": scales, "obs": model.design.row_names}
+        coords["fold"] = np.arange(parts.shape[1])
+    else:
+        coords["obs"] = model.design.row_names
     return xr.DataArray(parts, coords, tuple(coords), name="score")

@@ -13,8 +13,12 @@ from probreg.arguments.types import TableLike
 from probreg.assess.after import DIAGNOSTICS, diagnose
 from probreg.assess.before import Finding, Findings, check
 from probreg.comparison import Comparison, compare
-from probreg.comparison.printed_table import parameter_table, parameters_printed
-from probreg.comparison.rendering import kinds_of_intervals, printed_smooths
+from probreg.comparison.rendering import (
+    kinds_of_intervals,
+    parameter_table,
+    parameters_printed,
+    printed_smooths,
+)
 from probreg.comparison.same_question import fits_by_name
 from probreg.data.formula.variables import categories
 from probreg.errors import DataError

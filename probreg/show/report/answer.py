@@ -5,7 +5,7 @@ effect is exp(c' beta) times the odds or the count, or c' beta in units of the r
 """
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from scipy.special import ndtr, stdtr
@@ -404,7 +404,7 @@ def _average_effects(
     likelihood = fit.model.likelihood
     response = fit.model.design.response
     is_ratio = likelihood.link is LOG and not likelihood.outcomes
-    scale = "ratio" if is_ratio else "difference"
+    scale: Literal["ratio", "difference"] = "ratio" if is_ratio else "difference"
     words = {m.contrast: _move_words(population_rows, m) for m in contrasts}
     averaged = f"averaged over {population_rows.n} rows"
     if population_rows.trials:
