@@ -17,48 +17,35 @@ _SAME_WEIGHTS = "Give both models the same weights; fits under different weights
 
 def fits_by_name(fits: Any, verb: str) -> dict[str, Fit]:
     """The fits by name, for the function `verb`. DataError for anything but a mapping or a list of fits, and for none."""
-    if isinstance(fits, Fit):
-        raise DataError(
-            f"{verb} takes several fits: a mapping such as {{'ML': ml, 'posterior': post}}, not a single Fit"
-        )
     if not isinstance(fits, Mapping | list | tuple):
         raise DataError(
-            f"{verb} takes a mapping from names to fits, or a list of fits, got {type(fits).__name__}"
+            f"{verb} takes a mapping from names to fits, such as {{'ML': ml, 'posterior': post}}, or a list of fits, got {type(fits).__name__}"
         )
-    for name, fit in fits.items() if isinstance(fits, Mapping) else enumerate(fits):
+    named = dict(fits if isinstance(fits, Mapping) else enumerate(fits))
+    if not named:
+        raise DataError(f"{verb}: there is no fit; give one or more")
+    for name, fit in named.items():
         if not isinstance(fit, Fit):
             raise DataError(
                 f"{verb} takes fits, and {name!r} is of type {type(fit).__name__}; make one with fit(model)"
             )
-        if isinstance(fits, Mapping) and not isinstance(
-            name, str | int | float | np.number
-        ):
-            raise DataError(
-                f"{verb}: the fits are named by texts or numbers, got the name {name!r}"
-            )
-    if not fits:
-        raise DataError(
-            f"{verb}: there is no fit; give one or more, such as {{'ML': fit(model)}}"
-        )
     if not isinstance(fits, Mapping):
         return by_method(fits)
-    by_name = {named_as_text(name): fit for name, fit in fits.items()}
-    if len(by_name) < len(fits):
+    by_name = {named_as_text(name): fit for name, fit in named.items()}
+    if len(by_name) < len(named):
         raise DataError(
             f"{verb}: two fits have the same name as texts: {', '.join(map(repr, fits))}"
         )
     return by_name
 
 
-def named_as_text(name: Any) -> Any:
+def named_as_text(name: Any) -> str:
     """Return the name of a fit as text, also if it is a number.
 
     >>> named_as_text(0.5), named_as_text("ML"), named_as_text(np.float64(0.9))
     ('0.5', 'ML', '0.9')
     """
-    if isinstance(name, int | float | np.number):
-        return repr(name.item() if isinstance(name, np.number) else name)
-    return name
+    return str(name.item() if isinstance(name, np.number) else name)
 
 
 def method_name(fit: Fit) -> str:
@@ -134,27 +121,34 @@ def refuse_unlike(
             )
     if d is e or not in_memory:
         return
-    columns_first = d.X
-    right = e.X
+    X = [d.X, e.X]
     if omitted or d.columns != e.columns:
         common = [c for c in d.columns if c in set(e.columns) - omitted]
-        columns_first, right = (
-            g.X[:, [g.columns.index(c) for c in common]] for g in (d, e)
-        )
-    for fact, x, y in (
-        ("response", d.y, e.y),
-        ("columns", columns_first, right),
-        ("offset", d.offset, e.offset),
-    ):
-        if x is y or (x is not None and y is not None and np.array_equal(x, y)):
-            continue
-        if x is None or y is None:
-            where = "one of them has none"
-        else:
-            where = f"first in row {d.row_name(_first_row(x, y))}"
-        raise DataError(
-            f"{base!r} and {name!r} cannot stand in one table, their rows differ in the {fact} ({where})"
-        )
+        X = [g.X[:, [g.columns.index(c) for c in common]] for g in (d, e)]
+    for fact, (x, y) in {
+        "response": (d.y, e.y),
+        "columns": X,
+        "offset": (d.offset, e.offset),
+    }.items():
+        where = "one of them has none"
+        if x is not None and y is not None:
+            row = first_difference(x, y)
+            where = "" if row is None else f"first in row {d.row_name(row)}"
+        elif x is y:
+            where = ""
+        if where:
+            raise DataError(
+                f"{base!r} and {name!r} cannot stand in one table, their rows differ in the {fact} ({where})"
+            )
+
+
+def first_difference(x: Array, y: Array) -> int | None:
+    """Return the first row in which two arrays differ, None if they are equal; 0 if they have other shapes."""
+    if x is y or np.array_equal(x, y):
+        return None
+    if x.shape != y.shape:
+        return 0
+    return int(np.argmax((x != y).reshape(len(x), -1).any(1)))
 
 
 def _facts(fit: Fit, in_memory: bool) -> dict[str, Any]:
@@ -197,25 +191,12 @@ def shorten_names(names: Iterable[str], limit: int = _MANY) -> str:
 
 def _format_value(value: Any, second: Any) -> str:
     """Format a value for a sentence; of many names, only the first that is missing in the other fit."""
+    if isinstance(value, float):
+        return f"{value:.15g}"
     if not isinstance(value, tuple):
-        if isinstance(value, float):
-            return f"{value:.15g}"
         return str(value)
-    if len(value) > _MANY:
-        differing = [name for name in value if name not in second]
-    else:
-        differing = []
-    few = (differing or value)[:_MANY]
-    omitted = len(value) - len(few)
-    return ", ".join(map(str, few)) + f" and {omitted} more" * (omitted > 0)
-
-
-def _first_row(x: Array, y: Array) -> int:
-    if x.shape == y.shape:
-        unlike = (x != y).reshape(len(x), -1)
-    else:
-        unlike = np.ones((1, 1))
-    return int(np.argmax(unlike.any(1)))
+    differing = [name for name in value if name not in second]
+    return shorten_names(map(str, differing if len(value) > _MANY else value))
 
 
 def check_kind(fits: Mapping[str, Fit], kind: str | None) -> None:

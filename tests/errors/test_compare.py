@@ -19,7 +19,7 @@ FIT = ols(X, Y, columns=["x"])
     [
         ({}, "compare: there is no fit"),
         ([], "compare: there is no fit"),
-        (FIT, "not a single Fit"),
+        (FIT, "got Fit"),
         ("ML", "got str"),
         ({"ML": FIT, "model": FIT.model}, "'model' is of type Model"),
         ([FIT, 3.0], "1 is of type float"),

@@ -271,11 +271,11 @@ def test_kinds_that_there_are_not():
         pr.DataError, match="no interval is called 'wold'; there are: t, wald"
     ):
         interval_panel(line(), "x1", kinds=["wold"])
-    with pytest.raises(pr.DataError, match=r"write \['t'\]"):
+    with pytest.raises(pr.DataError, match=r"such as \['t'\]"):
         interval_panel(line(), "x1", kinds="t")
     with pytest.raises(pr.DataError, match="kinds is empty"):
         interval_panel(line(), "x1", kinds=[])
-    with pytest.raises(pr.Incompatible, match="'a' is a str"):
+    with pytest.raises(pr.DataError, match="no interval is called 'a'"):
         interval_panel(line(), "x1", kinds={"a": "t"})
 
 

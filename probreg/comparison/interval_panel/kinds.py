@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from probreg.arguments.scalars import check_fields, shown_value
-from probreg.errors import DataError, Incompatible
+from probreg.errors import DataError
 from probreg.fits.fit import Fit
 from probreg.inference import Bootstrap, Conjugate, Method, MethodName
 from probreg.model.model import Model
@@ -87,25 +87,18 @@ def parse_kinds(
     """Return the intervals by name. DataError for an unknown name."""
     if kinds is None:
         return dict(INTERVALS)
-    if isinstance(kinds, str):
-        raise DataError(f"kinds are several: write [{kinds!r}]")
-    if not isinstance(kinds, Iterable):
-        raise DataError(
-            f"kinds is a list of names or a mapping to Interval(...), got {shown_value(kinds)}"
-        )
     if isinstance(kinds, Mapping):
-        wrong = [k for k, v in kinds.items() if not isinstance(v, Interval)]
-        if wrong:
-            raise Incompatible(
-                f"kinds maps names to Interval(...), and {wrong[0]!r} is a {type(kinds[wrong[0]]).__name__}"
-            )
-        return dict(kinds)
-    listed = list(kinds)
-    wrong = [k for k in listed if k not in INTERVALS]
-    if wrong:
+        chosen = dict(kinds)
+    elif isinstance(kinds, Iterable) and not isinstance(kinds, str):
+        chosen = {kind: INTERVALS.get(kind) for kind in kinds}
+    else:
         raise DataError(
-            f"no interval is called {wrong[0]!r}; there are: {', '.join(INTERVALS)}, or a mapping to Interval(...)"
+            f"kinds is a list of names, such as ['t'], or a mapping to Interval(...), got {shown_value(kinds)}"
         )
-    if not listed:
-        raise DataError("kinds is empty: name at least one interval")
-    return {k: INTERVALS[k] for k in listed}
+    wrong = [kind for kind, v in chosen.items() if not isinstance(v, Interval)]
+    if wrong or not chosen:
+        found = f"no interval is called {wrong[0]!r}" if wrong else "kinds is empty"
+        raise DataError(
+            f"{found}; there are: {', '.join(INTERVALS)}, or a mapping to Interval(...)"
+        )
+    return chosen

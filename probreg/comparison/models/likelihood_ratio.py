@@ -148,38 +148,30 @@ def _candidate(name: str, fit: Fit) -> _Candidate:
 def _require_alike(small: _Candidate, large: _Candidate) -> None:
     """Raise Incompatible unless both have the same likelihood, offset and criterion."""
     pair = f"no likelihood ratio of {large.name!r} against {small.name!r}"
-    if small.criterion != large.criterion:
-        raise Incompatible(
-            f"{pair}: one is fitted by REML and the other by ML. Fit effects by group with Evidence(criterion='ML')"
-        )
+    models = small.model, large.model
+    offsets = [
+        np.zeros(1) if model.design.offset is None else model.design.offset
+        for model in models
+    ]
+    facts = {
+        "criterion": [small.criterion, large.criterion],
+        "likelihood": [model.likelihood for model in models],
+        "fixed parameters": [model.fixed for model in models],
+        "offset": [
+            0,
+            int(np.any(offsets[0] != offsets[1])),
+        ],  # of the same rows, or none
+    }
+    if small.found and large.found:
+        facts["points of quadrature"] = [small.found.points, large.found.points]
+    for fact, (a, b) in facts.items():
+        if a != b:
+            values = "" if fact == "offset" else f", {a!r} and {b!r}"
+            raise Incompatible(f"{pair}: they differ in their {fact}{values}")
     if small.criterion == "REML" and set(small.flat) != set(large.flat):
         raise Incompatible(
             f"{pair}: restricted likelihoods (REML) of other flat columns are of other data. Fit both with Evidence(criterion='ML')"
         )
-    a = small.model
-    b = large.model
-    if a.likelihood != b.likelihood:
-        raise Incompatible(
-            f"{pair}: the likelihoods differ, {a.likelihood!r} and {b.likelihood!r}"
-        )
-    if a.fixed != b.fixed:
-        held = [
-            ", ".join(f"{name} = {value:g}" for name, value in m.fixed.items())
-            or "nothing"
-            for m in (a, b)
-        ]
-        raise Incompatible(
-            f"{pair}: {held[0]} is held fixed in one, {held[1]} in the other"
-        )
-    if small.found and large.found and small.found.points != large.found.points:
-        raise Incompatible(
-            f"{pair}: they are by {small.found.points} and {large.found.points} points of quadrature"
-        )
-    first, two = (
-        np.zeros(1) if m.design.offset is None else m.design.offset for m in (a, b)
-    )
-    if np.any(first != two):  # of the same rows, or none
-        raise Incompatible(f"{pair}: their offsets differ")
 
 
 def _require_nested(small: _Candidate, large: _Candidate) -> None:

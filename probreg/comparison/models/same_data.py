@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from probreg.comparison.same_question import first_difference
 from probreg.data import Block
 from probreg.data.rows import full_weights
 from probreg.errors import DataError, Incompatible
@@ -69,8 +70,8 @@ def _difference(first: Fit, second: Fit) -> str:
         x, y = read(first), read(second)
         if x.shape != y.shape:
             return f"the {quantity} has shape {x.shape} against {y.shape}"
-        if not np.array_equal(x, y):
-            row = int(np.argmax((x != y).reshape(len(x), -1).any(1)))
+        row = first_difference(x, y)
+        if row is not None:
             return f"the {quantity} of row {first.model.design.row_name(row)} is {x[row]} against {y[row]}"
     return ""
 
