@@ -32,7 +32,6 @@ class Cause(Enum):
     SEVERAL = "several causes"
 
 
-STRUCTURE = (Cause.COLUMNS, Cause.GROUP_EFFECTS, Cause.SMOOTHS, Cause.WEIGHTS)
 MODEL = (
     Cause.MEAN_DF, Cause.SCALE_UNCERTAINTY, Cause.SCALE_PRIOR, Cause.LIKELIHOOD, Cause.PRIOR, Cause.FIXED_PARAMETER,
     Cause.PARAMETER_PRIOR,

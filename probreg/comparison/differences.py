@@ -53,39 +53,30 @@ def find_differences(base: Fit, fit: Fit) -> dict[Cause, str]:
     """Return the causes in which two fits differ, with the nuisance parameter that a cause concerns."""
     a = base.stated_model
     b = fit.stated_model
-    prior_of = [
-        name
-        for name in a.unknown
-        if name in b.unknown and a.aux_prior(name) != b.aux_prior(name)
-    ]
-    fixed = []
-    if a.likelihood == b.likelihood:
-        names = (*a.fixed, *b.fixed)
-        fixed = [name for name in names if a.fixed.get(name) != b.fixed.get(name)]
-    differs = {
-        **_effect_differences(base, fit),
-        Cause.LIKELIHOOD: a.likelihood != b.likelihood,
-        Cause.PRIOR: not same_prior(base, fit),
-        Cause.FIXED_PARAMETER: bool(fixed),
-        Cause.PARAMETER_PRIOR: bool(prior_of),
+    differs = dict.fromkeys(_effect_differences(base, fit), "")
+    if Cause.SCALE_PRIOR in differs:
+        first, second = scale_priors(base), scale_priors(fit)
+        differs[Cause.SCALE_PRIOR] = next(
+            name for name in first | second if first.get(name) != second.get(name)
+        )
+    if a.likelihood != b.likelihood:
+        differs[Cause.LIKELIHOOD] = ""
+    if not same_prior(base, fit):
+        differs[Cause.PRIOR] = ""
+    for name in a.likelihood.aux:
+        if a.likelihood == b.likelihood and a.fixed.get(name) != b.fixed.get(name):
+            differs.setdefault(Cause.FIXED_PARAMETER, name)
+    for name in a.unknown:
+        if name in b.unknown and a.aux_prior(name) != b.aux_prior(name):
+            differs.setdefault(Cause.PARAMETER_PRIOR, name)
+    of_methods = {
         Cause.SUMMARY: summary(base) != summary(fit),
         Cause.COVARIANCE: _covariance_kind(base) != _covariance_kind(fit),
         Cause.SMALL_SAMPLE: (base.solution.df is None) != (fit.solution.df is None),
         Cause.MONTE_CARLO: base is not fit
         and (has_monte_carlo_error(base) or has_monte_carlo_error(fit)),
     }
-    hyper = scale_priors(base), scale_priors(fit)
-    scales = [n for n in {**hyper[0], **hyper[1]} if hyper[0].get(n) != hyper[1].get(n)]
-    subjects = {
-        Cause.FIXED_PARAMETER: fixed,
-        Cause.PARAMETER_PRIOR: prior_of,
-        Cause.SCALE_PRIOR: scales,
-    }
-    return {
-        cause: next(iter(subjects.get(cause, ())), "")
-        for cause, yes in differs.items()
-        if yes
-    }
+    return differs | {cause: "" for cause, yes in of_methods.items() if yes}
 
 
 def structural_differences(
@@ -113,18 +104,14 @@ def structural_differences(
     texts: dict[Cause, str] = {}
     for cause in (Cause.COLUMNS, Cause.GROUP_EFFECTS, Cause.SMOOTHS):
         first, second = terms[0][cause], terms[1][cause]
-        parts = [
-            f"{shorten_names(only)} only in {name}"
-            for name, only in zip(
-                names,
-                (
-                    [term for term in first if term not in second],
-                    [term for term in second if term not in first],
-                ),
-            )
-            if only
-        ]
-        if cause is Cause.SMOOTHS and (common := [x for x in first if x in second]):
+        both = set(first) & set(second)
+        parts = []
+        for name, own in zip(names, (first, second)):
+            only = [term for term in own if term not in both]
+            if only:
+                parts.append(f"{shorten_names(only)} only in {name}")
+        if cause is Cause.SMOOTHS and both:
+            common = [term for term in first if term in both]
             parts.append(f"other columns for {shorten_names(common)}")
         if parts:
             texts[cause] = "; ".join(parts)
@@ -168,27 +155,26 @@ def _weights_difference(base: Fit, fit: Fit, names: tuple[str, str]) -> str:
     return f"other {kinds[0]} weights in {unequal} of {d.n} rows" if unequal else ""
 
 
-def _effect_differences(base: Fit, fit: Fit) -> dict[Cause, bool]:
+def _effect_differences(base: Fit, fit: Fit) -> list[Cause]:
     """Return the differences of two fits with effects by group: ML takes the coefficients of the mean as known, a maximum takes the
     scales as known, and the priors of the scales may differ."""
     if not (has_effects(base.model) and has_effects(fit.model)):
-        return {}
-    scales_found = [f.solution.effect_scales for f in (base, fit)]
-    ml = [scales is not None and scales.criterion == "ML" for scales in scales_found]
-    estimated = [scales is not None for scales in scales_found]
-    sampled = [
-        f.target == "posterior"
-        and any(name.startswith(OF_EFFECTS) for name in f.solution.scalars)
-        for f in (base, fit)
-    ]
-    return {
-        Cause.MEAN_DF: ml[0] != ml[1]
-        and (estimated[0] or sampled[0])
-        and (estimated[1] or sampled[1]),
-        Cause.SCALE_UNCERTAINTY: (estimated[0] and sampled[1])
-        or (sampled[0] and estimated[1]),
-        Cause.SCALE_PRIOR: scale_priors(base) != scale_priors(fit),
-    }
+        return []
+    ml, found, sampled = [], [], []
+    for f in (base, fit):
+        scales = f.solution.effect_scales
+        found.append(scales is not None)
+        ml.append(scales is not None and scales.criterion == "ML")
+        names = [name for name in f.solution.scalars if name.startswith(OF_EFFECTS)]
+        sampled.append(f.target == "posterior" and bool(names))
+    differs = []
+    if ml[0] != ml[1] and all(x or y for x, y in zip(found, sampled)):
+        differs.append(Cause.MEAN_DF)
+    if (found[0] and sampled[1]) or (sampled[0] and found[1]):
+        differs.append(Cause.SCALE_UNCERTAINTY)
+    if scale_priors(base) != scale_priors(fit):
+        differs.append(Cause.SCALE_PRIOR)
+    return differs
 
 
 def summary(fit: Fit) -> str:

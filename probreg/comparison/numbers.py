@@ -39,21 +39,13 @@ class FitTable:
 
     def to_pandas(self) -> DataFrame:
         """One row per parameter; columns (fit, quantity), as a MultiIndex; unrounded."""
-        import pandas as pd
-
-        columns = {
-            (f, q): self.data[q].sel(fit=f).values
-            for f in self.fits
-            for q in (*NUMBERS, *WORDS)
-        }
-        table = pd.DataFrame(
-            columns, index=pd.Index(self.data["param"].values, name="param")
-        )
-        table.columns = pd.MultiIndex.from_tuples(
-            list(columns), names=["fit", "quantity"]
-        )
+        names = [*NUMBERS, *WORDS]
+        table = self.data[names].reset_coords(drop=True).to_dataframe().unstack("fit")
+        table = table.swaplevel(axis=1).reindex(index=self.data["param"].values)
+        table = table[[(fit, name) for fit in self.fits for name in names]]
+        table.columns.names = ["fit", "quantity"]
         table.attrs = dict(self.data.attrs)
-        return table
+        return table.rename_axis(index="param")
 
     def tidy(self) -> DataFrame:
         """One row per parameter and fit, every quantity a column; unrounded."""

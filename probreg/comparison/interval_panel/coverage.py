@@ -21,7 +21,7 @@ from probreg.comparison.interval_panel.kinds import Interval, parse_kinds
 from probreg.data.weights import refuse_sampling
 from probreg.errors import DataError, Incompatible, ProbregError
 from probreg.fits.fit import Fit, fit
-from probreg.fits.inference_data import reported_coefficients
+from probreg.fits.inference_data import parameter_names, reported_coefficients
 from probreg.inference import METHODS, Auto, Method, Status
 from probreg.model.model import Model
 from probreg.numerics.linalg import one_blas_thread
@@ -171,7 +171,7 @@ def coverage(
             workers=workers,
             show=progress,
         )
-    names = _coefficient_names(model)
+    names = parameter_names(model)
     values = dict(zip(names, map(float, reported_coefficients(model, beta).ravel())))
     failures = {
         k: dict(Counter(str(e[k]) for e in ends if isinstance(e[k], str)))
@@ -222,13 +222,6 @@ def _expand_frequencies(model: Model) -> Model:
     )
 
 
-def _coefficient_names(model: Model) -> list[str]:
-    outcomes = model.likelihood.outcomes
-    if outcomes:
-        return [f"{c}: {o}" for c in model.design.head_columns for o in outcomes]
-    return list(model.design.head_columns)
-
-
 def _true(
     model: Model, truth: Fit | Mapping[str, float]
 ) -> tuple[Array, dict[str, float]]:
@@ -248,7 +241,7 @@ def _true(
         raise Incompatible(
             f"truth is a Fit or values by name, got {type(truth).__name__}"
         )
-    names = _coefficient_names(model)
+    names = parameter_names(model)
     width = len(model.likelihood.outcomes) or 1
     expected = [*names, *(a for a in model.likelihood.aux if a not in model.fixed)]
     wrong = (set(expected) - set(truth)) | (set(truth) - {*expected, *model.fixed})

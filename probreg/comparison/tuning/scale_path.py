@@ -24,7 +24,6 @@ from probreg.errors import DataError, Incompatible, ProbregWarning, warn_caller
 from probreg.fits.fit import Fit, fit
 from probreg.fits.inference_data import (
     coefficient_dims,
-    label_coefficients,
     model_coordinates,
     reported_coefficients,
 )
@@ -174,24 +173,6 @@ class RegularisationPath:
             ml_fit = fit(replace(self.model, prior=Flat()))
         return ml_fit if ml_fit.solution.status.good else None
 
-    @cached_property
-    def center(self) -> Any:
-        """The other end, DataArray (coef[, outcome]): the prior's location, nan for columns that it leaves free."""
-        location = np.full(self.model.shape, np.nan)
-        for b in self.model.joint.blocks:
-            if not isinstance(b.prior, Flat):
-                this: Any = b.prior
-                # As the scale goes to 0 the mode goes to b, the prior's location.
-                b.put(
-                    location,
-                    np.broadcast_to(
-                        np.asarray(this.location, dtype=float), len(b.columns)
-                    )[:, None],
-                )
-        return label_coefficients(
-            self.model, reported_coefficients(self.model, location)
-        )
-
     def __repr__(self) -> str:
         head, *lines_below = self._summary_lines()
         return clean_lines(head, *(f"  {line}" for line in lines_below))
@@ -209,20 +190,16 @@ class RegularisationPath:
             f"{len(scales)} modes, every scale of {coefficient_prior_line(self.model)}, times {scales[0]:.4g} to {scales[-1]:.4g}",
         ]
         if bad < len(scales):
-            df = self.data["df"].values
-            spent = f"effective degrees of freedom {np.nanmin(df):.4g} to {np.nanmax(df):.4g}"
-            smallest = f"least AIC at {self._best_scale('AIC')}, least BIC at {self._best_scale('BIC')}"
-            largest = ""
-            if "log_evidence" in self.data:
-                largest = f", most evidence at {self.scales[np.nanargmax(self.data['log_evidence'].values)]:.4g}"
-            lines.append(f"{spent}; {smallest}{largest}")
-        return [
-            *lines,
-            *([f"note: {bad} modes were not found (variable status)"] if bad else []),
-        ]
-
-    def _best_scale(self, name: str) -> str:
-        return f"{self.scales[np.nanargmin(self.data[name].values)]:.4g}"
+            data = self.data
+            df = data["df"].values
+            best = {q: scales[np.nanargmin(data[q].values)] for q in ("AIC", "BIC")}
+            lines.append(
+                f"effective degrees of freedom {np.nanmin(df):.4g} to {np.nanmax(df):.4g}; "
+                f"least AIC at {best['AIC']:.4g}, least BIC at {best['BIC']:.4g}"
+            )
+        if bad:
+            lines.append(f"note: {bad} modes were not found (variable status)")
+        return lines
 
 
 @check_arguments
