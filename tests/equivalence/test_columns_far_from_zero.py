@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 import probreg as pr
+from probreg.inference.sampling.reparameterisation import reparameterise
 from probreg.likelihoods import EpsilonInsensitive, Quantile
 from probreg.priors import ElasticNet, ExponentialPower, GroupLaplace
 
@@ -94,3 +95,38 @@ def test_rows_of_files(tmp_path):
     np.testing.assert_allclose(slopes(fitted(1e6)), expected, atol=1e-6)
     with pytest.raises(pr.DataError, match="'x'"):
         fitted(2e13)
+
+
+def horseshoe_model(shift, likelihood="gaussian"):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3))
+    y = X @ [1.0, 0.0, 0.5] + rng.normal(size=60)
+    if likelihood == "bernoulli":
+        y = (y > 0).astype(int)
+    X[:, 0] += shift
+    columns = ("a", "b", "c")
+    return pr.Model.from_arrays(
+        X,
+        y,
+        columns=list(columns),
+        likelihood=likelihood,
+        prior={columns: pr.priors.Horseshoe()},
+    )
+
+
+@pytest.mark.parametrize("likelihood", ["gaussian", "bernoulli"])
+@pytest.mark.parametrize("shift", [1e3, 1e6, 1e9])
+def test_coordinates_of_a_sampler_do_not_depend_on_the_origin(shift, likelihood):
+    """The intercept follows the slopes, so that its scale and its value at slopes of zero stay the same."""
+    here = reparameterise(horseshoe_model(0.0, likelihood))
+    there = reparameterise(horseshoe_model(shift, likelihood))
+    np.testing.assert_allclose(there.A, here.A, atol=1e-5)
+    # an intercept of 1e9 has seven digits behind the point
+    np.testing.assert_allclose(there.centre, here.centre, atol=1e-5)
+    assert there.follow[0, 0] == pytest.approx(here.follow[0, 0] - shift)
+
+
+@pytest.mark.filterwarnings("ignore::probreg.ProbregWarning")
+def test_a_horseshoe_starts_at_columns_far_from_zero():
+    fit = pr.fit(horseshoe_model(1e9), pr.NUTS(draws=20, tune=50, chains=1), seed=1)
+    assert np.isfinite(fit.coef).all()

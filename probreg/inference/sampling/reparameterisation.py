@@ -234,16 +234,20 @@ def _with_noncentred(
     n = np.concatenate([b.entries for b in loose])
     f = np.setdiff1d(np.arange(len(coordinates.centre)), n)
     # The regression of the others f on the loose entries n, for a normal with
-    # covariance S:
+    # covariance S = A A':
     # E[beta_f | beta_n] = centre_f + follow (beta_n - centre_n), follow = S_fn S_nn^-1,
-    # cov(beta_f | beta_n) = S_ff - follow S_nf = A_ff A_ff'.
+    # cov(beta_f | beta_n) = (A_f - follow A_n)(A_f - follow A_n)', in roots, because the
+    # variance of an intercept far from the rows has no digits for a difference.
     S = coordinates.A @ coordinates.A.T
-    follow = np.linalg.solve(
-        _to_unit_diagonal(S[np.ix_(n, n)]), S[np.ix_(n, f)] / _sizes(S, n)[:, None]
-    ).T / _sizes(S, n)
+    size = np.sqrt(np.diagonal(S)[n])
+    Q, R = np.linalg.qr((coordinates.A[n] / size[:, None]).T)
+    others = coordinates.A[f]
+    follow = np.linalg.solve(R, (others @ Q).T).T / size
+    for _ in range(2):  # the second time removes what rounding left
+        others = others - (others @ Q) @ Q.T
     A = np.zeros_like(S)
     centre = coordinates.centre.copy()
-    A[np.ix_(f, f)] = _root(S[np.ix_(f, f)] - follow @ S[np.ix_(n, f)])
+    A[np.ix_(f, f)] = factor_of(others.T).T
     for b in loose:
         prior = model.joint.blocks[b.block].prior
         if isinstance(prior, ScaleMixture):
@@ -252,6 +256,7 @@ def _with_noncentred(
             # Non-centred: z = (theta - location) / sd under the prior at the typical scale.
             A[b.entries, b.entries] = _prior_sd(model, b)
             centre[b.entries] = b.location
+    centre[f] += follow @ (centre[n] - coordinates.centre[n])
     return replace(
         coordinates, A=A[:, A.any(0)], centre=centre, loose=loose, follow=follow
     )
@@ -273,10 +278,6 @@ def _prior_sd(model: Model, b: StretchedBlock) -> Array:
         np.repeat(sd * b.spread, model.joint.blocks[b.block].width(model.shape[1]))
         * unit
     )
-
-
-def _sizes(S: Array, n: Array) -> Array:
-    return np.sqrt(np.diagonal(S)[n])
 
 
 def _to_unit_diagonal(S: Array) -> Array:
