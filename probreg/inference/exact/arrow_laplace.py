@@ -26,7 +26,7 @@ from scipy.linalg import solve_triangular
 from probreg.data.grouped_columns import ArrowGram
 from probreg.inference.base import Array, Status
 from probreg.inference.exact.arrow_layout import ArrowLayout
-from probreg.inference.exact.arrow_roots import ArrowRoots
+from probreg.inference.exact.arrow_roots import ArrowRoots, inner_products
 from probreg.inference.exact.gaussian_surface import LikelihoodCriterion
 from probreg.inference.exact.laplace_surface import prior_log_det_slopes
 from probreg.inference.exact.latent_groups import (
@@ -423,20 +423,11 @@ class ArrowLaplaceSurface(EvidenceSurface):
         settled = roots.settled(gram, pulls)
         # the derivative of the mode: M du = M H^-1 (dM's - M'X'WX dM u); z_i'P z_j / 2
         # with z = X (dM u + M dM's)
-        turned = roots.turned(mode.x, d)
-        dL_s = roots.transposed_root_changes(xs, d)
-        M_dL_s = _one(roots.forth(dL_s[0][None], dL_s[1][None]))
-        z_slopes = turned[0] + M_dL_s[0], turned[1] + M_dL_s[1]
+        turned, dL_s, z_slopes = roots.fit_changes(mode.x, xs, d)
         of_both = gram.times(*z_slopes)
         half = mode.H.half(*_one(roots.back(*of_both)), k)
-        square = (
-            np.tensordot(z_slopes[0], of_both[0], ((0, 1), (0, 1)))
-            + z_slopes[1].T @ of_both[1]
-        )
         information = 0.5 * (
-            square
-            - np.tensordot(half[0], half[0], ((0, 1), (0, 1)))
-            - half[1].T @ half[1]
+            inner_products(z_slopes, of_both) - inner_products(half, half)
         )
         if k == self._size:
             return _Slopes(gradient, -information, settled)
@@ -450,11 +441,7 @@ class ArrowLaplaceSurface(EvidenceSurface):
         across = -gram.times(turned[0] + follow[0], turned[1] + follow[1])[1][k:]
         # the curvature of max_x log p over the coordinates that are not integrated
         half = mode.H.half(*_one(roots.back(gram.cross[..., k:], gram.rest[:, k:])), k)
-        profile_curvature = (
-            gram.rest[k:, k:]
-            - np.tensordot(half[0], half[0], ((0, 1), (0, 1)))
-            - half[1].T @ half[1]
-        )
+        profile_curvature = gram.rest[k:, k:] - inner_products(half, half)
         root = self._of_outer
         outer = xv[1][k:, 0]
         hessian = np.block(

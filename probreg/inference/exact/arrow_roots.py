@@ -38,6 +38,11 @@ class BlockRoots(NamedTuple):
     slopes: Array  # (d, K, K) or (d, q)
 
 
+def inner_products(x: Parts, y: Parts) -> Array:
+    """x'y (s, t) of columns x and y."""
+    return np.asarray(np.tensordot(x[0], y[0], ((0, 1), (0, 1))) + x[1].T @ y[1])
+
+
 @dataclass(frozen=True, eq=False)
 class ArrowRoots:
     """The roots of the leading blocks and of the border; d hyperparameters."""
@@ -72,17 +77,7 @@ class ArrowRoots:
 
     def right(self, B: Array) -> Array:
         """B M (S, x, r) of B (S, x, r), over the border columns."""
-        product = np.array(B)
-        for root in self.rest:
-            place = root.block.place
-            part = B[..., root.block.place]
-            if root.block.repeated:
-                product[..., place] = (
-                    part.reshape(len(B), -1, root.block.size) @ root.value
-                ).reshape(part.shape)
-            else:
-                product[..., place] = part * root.value[:, None]
-        return product
+        return self._through(B.swapaxes(-1, -2), transpose=True).swapaxes(-1, -2)
 
     def transposed_right(self, B: Array) -> Array:
         """B M' (x, r) of B (x, r), at the first node."""
@@ -214,14 +209,13 @@ class ArrowRoots:
             relative += float((root.value[0] * pull).sum()) if root.relative else 0.0
         return slopes, relative
 
-    def turned(self, u: Parts, d: int) -> Parts:
-        """dL u of each of d hyperparameters, columns (G, K, d) and (r, d); the last is
-        along log sigma if d is one more."""
-        return self._root_changes(u, d, back=False)
-
-    def transposed_root_changes(self, s: Parts, d: int) -> Parts:
-        """dL's of each of d hyperparameters."""
-        return self._root_changes(s, d, back=True)
+    def fit_changes(self, u: Parts, s: Parts, d: int) -> tuple[Parts, Parts, Parts]:
+        """dM u, dM's and dM u + M dM's of each of d hyperparameters, columns (G, K, d)
+        and (r, d); the last one is along log sigma if d is one more."""
+        turned = self._root_changes(u, d, back=False)
+        back = self._root_changes(s, d, back=True)
+        a, c = self.forth(back[0][None], back[1][None])
+        return turned, back, (turned[0] + a[0], turned[1] + c[0])
 
     def _root_changes(self, x: Parts, d: int, *, back: bool) -> Parts:
         lead = np.zeros((*x[0].shape[:2], d))

@@ -27,7 +27,7 @@ import scipy
 from probreg.data.arrow_sums import ArrowSums
 from probreg.inference.base import Array
 from probreg.inference.exact.arrow_layout import ArrowLayout
-from probreg.inference.exact.arrow_roots import ArrowRoots
+from probreg.inference.exact.arrow_roots import ArrowRoots, inner_products
 from probreg.inference.exact.gaussian_surface import LikelihoodCriterion
 from probreg.inference.exact.latent_groups import (
     EvidencePoint,
@@ -309,10 +309,7 @@ class ArrowSurface(EvidenceSurface):
         """z_i'P z_j / 2 with z_i = (d V / d theta_i) P y and P = W - W X M H^-1 M'X'W, V the covariance of y."""
         unknown = bool(self.model.unknown)
         d = len(self.groups.priors) + unknown
-        (a, c), dL_s = roots.turned(u, d), roots.transposed_root_changes(s, d)
-        M_dL_s = roots.forth(dL_s[0][None], dL_s[1][None])
-        a = a + M_dL_s[0][0]
-        c = c + M_dL_s[1][0]
+        a, c = roots.fit_changes(u, s, d)[2]
         y = np.zeros((1, a.shape[-1]))
         if (
             unknown
@@ -325,21 +322,16 @@ class ArrowSurface(EvidenceSurface):
         lead_products, border_products = self._gram_times(a, c)
         of_y = (np.tensordot(zy[..., 0], a, 2) + xy[:, 0] @ c)[None]
         square = (
-            np.tensordot(a, lead_products, ((0, 1), (0, 1)))
-            + c.T @ border_products
+            inner_products((a, c), (lead_products, border_products))
             + of_y.T @ y
             + y.T @ of_y
             + yy * y.T @ y
         )
-        dL_s = roots.back(
+        cross = roots.back(
             noise * (lead_products + zy * y), noise * (border_products + xy * y)
         )
-        half = H.half(dL_s[0][0], dL_s[1][0])
-        return 0.5 * (
-            noise * square
-            - np.tensordot(half[0], half[0], ((0, 1), (0, 1)))
-            - half[1].T @ half[1]
-        )
+        half = H.half(cross[0][0], cross[1][0])
+        return 0.5 * (noise * square - inner_products(half, half))
 
     def _with_left(
         self, nodes: ArrowNodes, gradient: Array, hessian: Array

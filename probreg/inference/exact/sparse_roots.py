@@ -57,4 +57,4 @@ def sparse_factor(
         blocks = None
     else:
         blocks = (first.repeats, first.size)
-    return SparseArrow(D, E, F, blocks).side_by_side()
+    return SparseArrow(D, E, F, blocks)

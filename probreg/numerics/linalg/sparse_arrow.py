@@ -51,7 +51,6 @@ class SparseArrow:
         self.C = scipy.sparse.csr_array(blocks_of(block_inverse) @ E)
         S = (self.C.T @ self.C).toarray()
         self.rest = corner_of(np.subtract(F, S, out=S), blocks)
-        self._lead = False
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -63,39 +62,24 @@ class SparseArrow:
         """How many numbers the factor contains in addition to its blocks."""
         return int(self.C.nnz) + self.rest.numbers
 
-    def side_by_side(self) -> "SparseArrow":
-        """Return an arrow with a leading axis of length one in its results."""
-        arrow = object.__new__(SparseArrow)
-        arrow.__dict__ = {**self.__dict__, "_lead": True}
-        return arrow
-
     def at(self, s: int | NDArray[np.intp]) -> "SparseArrow":
-        """Return this arrow, without its leading axis if s is a number."""
-        if not isinstance(s, int | np.integer):
-            return self
-        arrow = object.__new__(SparseArrow)
-        arrow.__dict__ = {**self.__dict__, "_lead": False}
-        return arrow
+        """Return this arrow: all nodes have the same factor."""
+        return self
 
     def log_det(self, k: int | None = None) -> Array:
         """log |H|, with the first k columns of the border alone where k is given."""
         blocks = np.log(np.diagonal(self.L, axis1=-2, axis2=-1)).sum()
-        log_det = 2.0 * (
-            blocks + self.rest.log_diagonal(self.C.shape[1] if k is None else k)
+        return np.asarray(
+            2.0 * (blocks + self.rest.log_diagonal(self.C.shape[1] if k is None else k))
         )
-        if self._lead:
-            return np.array([log_det])
-        return np.asarray(log_det)
 
     def half(self, a: Array, c: Array, k: int | None = None) -> tuple[Array, Array]:
         """[[L, 0], [C', T]]^-1 of columns a (..., G, K, s) and c (..., r, s)."""
-        y = _forward(self.L, self._wide(a, 4))
+        y = _forward(self.L, a)
         across = _multiply(
             self._leading_border(k).T, y.reshape(*y.shape[:-3], -1, y.shape[-1])
         )
-        return y, self._solve_corner(
-            self._wide(c, 3)[..., :k, :] - across, transposed=False
-        )
+        return y, self._solve_corner(c[..., :k, :] - across, transposed=False)
 
     def solve(self, a: Array, c: Array, k: int | None = None) -> tuple[Array, Array]:
         """H^-1 of columns a (..., G, K, s) and c (..., r, s), as of the first k columns of the border."""
@@ -105,14 +89,14 @@ class SparseArrow:
         self, a: Array, c: Array, k: int | None = None
     ) -> tuple[Array, Array]:
         """[[L', C], [0, T']]^-1 of columns: of standard normal ones draws from N(0, H^-1)."""
-        c = self._solve_corner(self._wide(c, 3), transposed=True)
+        c = self._solve_corner(c, transposed=True)
         border_product = _multiply(self._leading_border(k), c)
         G, K, _ = self.shape
         border_product = border_product.reshape(
             *border_product.shape[:-2], G, K, border_product.shape[-1]
         )
         return _backward(
-            self.L, np.subtract(self._wide(a, 4), border_product, out=border_product)
+            self.L, np.subtract(a, border_product, out=border_product)
         ), c  # in place: it may be large
 
     def inverse_blocks(self, k: int | None = None) -> tuple[Array, Array]:
@@ -141,10 +125,6 @@ class SparseArrow:
         if k is None or k == self.C.shape[1]:
             return self.C
         return self.C[:, :k]
-
-    def _wide(self, x: Array, ndim: int) -> Array:
-        """With the leading axis where results have one."""
-        return x[None] if self._lead and x.ndim < ndim else x
 
 
 def blocks_of(blocks: Array) -> Any:
