@@ -67,9 +67,13 @@ def lags(
     Lagged(X=array([[2., 1.], [3., 2.]]), y=array([1. , 1.5]), columns=('lag0', 'lag1'))
     """
     values = _signal("s", s)
-    y = values if target is None else _signal("target", target)
-    _same_length("s", values, "target", y)
-    _room(len(values), m, delay, own=target is None)
+    y = values if target is None else _signal("target", target, len(values))
+    if delay == 0 and target is None:
+        raise DataError("delay is 0: y would be the first column of X; give a target")
+    if m + delay > len(values):
+        raise DataError(
+            f"{m} lags from {delay} on need {m + delay} values, there are {len(values)}: take fewer lags"
+        )
     first = m + delay - 1
     past = values[: len(values) - delay]
     X = np.ascontiguousarray(np.lib.stride_tricks.sliding_window_view(past, m)[:, ::-1])
@@ -112,73 +116,31 @@ def echo_return_loss(d: ArrayLike, e: ArrayLike, *, window: Count) -> Array:
     array([ 0., 20., 20.])
     """
     heard = _signal("d", d)
-    residual = _signal("e", e)
-    _same_length("d", heard, "e", residual)
+    residual = _signal("e", e, len(heard))
     if window > len(heard):
         raise DataError(
             f"window is {window}: need a number of rounds from 1 to {len(heard)}, the length of the signals"
         )
-    with np.errstate(
-        divide="ignore", invalid="ignore"
-    ):  # silence: the docstring says what it gives
+    with np.errstate(divide="ignore", invalid="ignore"):  # silence has no decibels
         return _decibels(heard, window) - _decibels(residual, window)
 
 
 def _decibels(v: Array, window: int) -> Array:
     """10 log10 of the sliding sums of v^2, scaled so that no square overflows."""
     top = float(np.abs(v).max()) or 1.0
-    return np.asarray(
-        10 * np.log10(_sliding_sums((v / top) ** 2, window)) + 20 * np.log10(top)
-    )
+    squares = np.lib.stride_tricks.sliding_window_view((v / top) ** 2, window)
+    return np.asarray(10 * np.log10(squares.sum(-1)) + 20 * np.log10(top))
 
 
-def _sliding_sums(v: Array, window: int) -> Array:
-    """Sums of `window` neighbours of v >= 0, each within a few units of rounding of its own size.
-
-    A window is the end of one block and the start of the next. Differences of one running sum would lose the digits of
-    a residual that is small relative to the earlier signal.
-    """
-    blocks = np.append(v, np.zeros(-len(v) % window)).reshape(-1, window)
-    start = np.cumsum(blocks, axis=1).ravel()
-    end = np.cumsum(blocks[:, ::-1], axis=1)[:, ::-1].ravel()
-    k = np.arange(len(v) - window + 1)
-    return np.where(k % window == 0, end[k], end[k] + start[k + window - 1])
-
-
-def _signal(name: str, values: ArrayLike) -> Array:
+def _signal(name: str, values: ArrayLike, length: int | None = None) -> Array:
     """A signal as floats (n,), after its checks."""
     v = floats(values, name)
-    if v.ndim != 1:
-        raise DataError(
-            f"{name} has shape {v.shape}: a signal is one row of values (n,); pass one channel"
-        )
+    if v.ndim != 1 or len(v) != (length or len(v)):
+        expected = "(n,)" if length is None else f"({length},)"
+        raise DataError(f"{name} has shape {v.shape}: expected one channel {expected}")
     if not np.isfinite(v).all():
         t = int(np.argmin(np.isfinite(v)))
         raise DataError(
             f"{name}[{t}] is {v[t]:g}: lags need every value; fill it or cut the signal there"
         )
     return v
-
-
-def _same_length(a: str, first: Array, b: str, second: Array) -> None:
-    if len(first) != len(second):
-        raise DataError(
-            f"{a} has {len(first)} values, {b} has {len(second)}: they are heard together, so need as many"
-        )
-
-
-def _room(n: int, m: int, delay: int, *, own: bool) -> None:
-    """Whether m lags from `delay` on leave a row of n values."""
-    if delay < own:
-        raise DataError(
-            f"delay is {delay}: need {int(own)} or more"
-            + (
-                "; with 0, y would be the first column of X: give a target"
-                if delay == 0
-                else ""
-            )
-        )
-    if m + delay > n:
-        raise DataError(
-            f"{m} lags from {delay} on need {m + delay} values, there are {n}: take fewer lags"
-        )
