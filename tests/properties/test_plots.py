@@ -122,7 +122,7 @@ def test_coefficients_show_every_parameter_with_its_numbers(fits, likelihood, ta
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("likelihood", LIKELIHOODS)
-def test_fitted_draws_the_curve_of_predict_along_the_clearest_variable(
+def test_fitted_draws_the_curve_of_predict_along_the_first_variable(
     fits, likelihood, target
 ):
     fit = fits[likelihood, target]

@@ -7,14 +7,13 @@ import numpy as np
 
 from probreg.arguments.scalars import Probability, check_arguments
 from probreg.fits.fit import Fit
+from probreg.fits.goodness import estimate_name
 from probreg.show.plot.style import (
     DASHED,
     GREY,
     LIGHT,
     SMALL,
     Size,
-    axes_size,
-    estimate_word,
     few_ticks,
     footnote,
     label,
@@ -78,7 +77,7 @@ def coefficients(
     smooth = {name for fit in several.values() for name in _smooth_coefficients(fit)}
     parameters = [name for name in all_names if name not in smooth] or all_names
     shown = parameters[:MOST]
-    names = [f"{name} ({estimate_word(fit)})" for name, fit in several.items()]
+    names = [f"{name} ({estimate_name(fit)})" for name, fit in several.items()]
     cols = 1 + (len(shown) > 4) + (len(shown) > 16)
     rows = -(-len(shown) // cols)
     height = rows * (0.46 + 0.2 * len(tables)) + 0.5
@@ -133,8 +132,7 @@ def _draw_parameter(ax: Any, name: str, rows: list[Array | None]) -> None:
     """Draw the intervals of one parameter, one line for each fit; an infinite end is an arrow."""
     few_ticks(ax)
     _set_limits(ax, rows)
-    arrow = 5 if ax.get_title(loc="right") else 0  # letters next to the name
-    label(ax, title=shorten(name, max(int(axes_size(ax)[0] * 13.5) - arrow, 8)))
+    label(ax, title=name)
     ax.spines["left"].set_visible(False)
     ax.tick_params(axis="y", length=0)
     for i, row in enumerate(rows):
@@ -158,7 +156,7 @@ def _draw_parameter(ax: Any, name: str, rows: list[Array | None]) -> None:
 
 
 def _set_limits(ax: Any, rows: list[Array | None]) -> None:
-    """Make room for every interval; mark zero by a line if it is near and by an arrow towards it otherwise."""
+    """Make room for every interval; mark zero by a line if it is near."""
     ends = np.concatenate([[], *(row for row in rows if row is not None)])
     ends = ends[np.isfinite(ends)]
     if not len(ends):
@@ -171,8 +169,5 @@ def _set_limits(ax: Any, rows: list[Array | None]) -> None:
         low = min(low, 0.0)
         high = max(high, 0.0)
         ax.axvline(0.0, color=GREY, linewidth=0.9, linestyle=DASHED, zorder=0)
-    else:
-        arrow = "← 0" if low > 0 else "0 →"
-        ax.set_title(arrow, fontsize=SMALL, color=GREY, loc="right")
     pad = _PAD * ((high - low) or abs(high) or 1.0)
     ax.set_xlim(low - pad, high + pad)

@@ -55,7 +55,7 @@ def fitted(
     fits : Fit or mapping from str to Fit
         One fit, or several by name.
     variable : str, optional
-        By default the one with the largest Wald statistic over its range.
+        By default the first numeric one with more than two values.
     data : table, optional
         The table of the fit, if the variables cannot be read back from its columns.
     prob : float

@@ -8,7 +8,6 @@ import numpy as np
 
 from probreg.comparison.same_question import by_method, named_as_text
 from probreg.fits.fit import Fit
-from probreg.fits.goodness import tested_at_found_scales
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -59,17 +58,6 @@ def named_fits(fits: "Fit | Mapping[str, Fit]") -> dict[str, Fit]:
     if isinstance(fits, Fit):
         return by_method([fits])
     return {named_as_text(n): fit for n, fit in dict(fits).items()}
-
-
-def estimate_word(fit: Fit) -> str:
-    """Name the estimate of a fit."""
-    if fit.target == "posterior":
-        return "posterior mean"
-    if fit.solution.effect_scales is not None and tested_at_found_scales(fit):
-        return f"{fit.solution.effect_scales.criterion} estimate"
-    if fit.model.flat:
-        return "ML estimate"
-    return "posterior mode"
 
 
 def fitted_name(fit: Fit) -> str:

@@ -59,7 +59,7 @@ class Shown(NamedTuple):
 def curve_picture(
     fits: Mapping[str, Fit], prob: float, data: Any, variable: str | None
 ) -> Shown:
-    """The fitted curve over the data, along `variable` or the clearest one."""
+    """The fitted curve over the data, along `variable` or the first numeric one."""
     likelihood = next(iter(fits.values())).model.likelihood
     quantity = likelihood.centre.capitalize()
     if isinstance(likelihood, OfClasses):
