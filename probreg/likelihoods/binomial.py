@@ -116,11 +116,8 @@ class Binomial(LogitLikelihood, OfTrials):
                 "a Binomial response is successes out of trials: write p(successes, trials) in a formula, or pass trials="
             )
         if values.ndim == 1:
-            _zero_one(values, self.trials)
-            values = np.stack(
-                [values.astype(float), np.full(len(values), float(self.trials or 1))],
-                -1,
-            )
+            k = whole_counts(values, "Binomial")
+            values = np.stack([k, np.full(len(k), float(self.trials))], -1)
         y = whole_counts(values, "Binomial")
         if y.ndim != 2 or y.shape[1] != 2:
             raise DataError(
@@ -129,7 +126,7 @@ class Binomial(LogitLikelihood, OfTrials):
         bad = np.flatnonzero(y[:, 0] > y[:, 1])
         if len(bad):
             i = bad[0]
-            message = f" has {y[i, 0]:g} successes in {y[i, 1]:g} trials; they are whole numbers with 0 <= successes <= trials"
+            message = f" has {y[i, 0]:g} successes in {y[i, 1]:g} trials; expected at most as many: write p(successes, trials) in a formula, or pass trials="
             raise row_error("", i, message)
         if self.trials is not None and len(
             bad := np.flatnonzero(y[:, 1] != self.trials)
@@ -232,19 +229,3 @@ class Binomial(LogitLikelihood, OfTrials):
             "logit_p": eta[:, 0],
             "n": np.asarray(self.size(**known)).astype(int),
         }
-
-
-def _zero_one(values: Array, trials: int | None) -> None:
-    """Values (n,) that a Binomial of so many trials counts; an error about shares or text names the alternative."""
-    if values.dtype.kind not in "fiub":
-        message = f" holds {values[0] if len(values) else ''!r}. For two levels use Bernoulli."
-        raise row_error("a Binomial response is numeric; ", 0, message)
-    wrong = ~((values >= 0) & (values <= (trials or 1)) & (np.floor(values) == values))
-    bad = np.flatnonzero(wrong)
-    if len(bad):
-        raise row_error(
-            "",
-            bad[0],
-            f" of a Binomial response holds {values[bad[0]]:g}, out of {trials} trial{'s' * (trials != 1)}: write "
-            "p(successes, trials) in a formula, or pass trials=",
-        )

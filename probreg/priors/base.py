@@ -26,7 +26,9 @@ from probreg.priors.positive import AUX_PRIORS, AuxPrior
 from probreg.registry import Registry
 
 PRIORS: Registry["Prior"] = Registry(
-    "prior", parts=(AUX_PRIORS, CORRELATION_PRIORS, KERNELS)
+    "prior",
+    parts=(AUX_PRIORS, CORRELATION_PRIORS, KERNELS),
+    words={"weak": "weak takes no settings: write weak"},
 )
 
 Array = np.ndarray
@@ -143,10 +145,6 @@ class Prior(NamedSettings, ABC):
     def as_penalty(self, q: int, unit: float = 1.0) -> Penalty | None:
         """The penalty of q columns that its mode minimises, at this unit of its scales; None when it is flat or has none."""
 
-    def penalty(self, model: Any) -> Any:
-        """This prior as a penalty on the columns of a Model, in the spelling of every package that has one."""
-        return model.with_prior(self).penalty()
-
     @property
     def data_dependent(self) -> bool:
         """Whether it is relative to the rows or has an unknown scale, so that it needs `prepare`."""
@@ -233,6 +231,14 @@ class WholePrior(SmoothPrior):
     """One density of all columns and predictors together, given alone; PyMC takes it as a potential on flat coefficients."""
 
     whole = True
+
+    def slopes(self, beta: Array, unit: float = 1.0) -> tuple[Array, Array]:
+        g, H = self.derivatives(beta)
+        return g.reshape(beta.shape), -np.diagonal(H).reshape(beta.shape)
+
+    @abstractmethod
+    def derivatives(self, beta: Array, unit: float = 1.0) -> tuple[Array, Array]:
+        """Gradient of log p (p m,) and its negative Hessian (p m, p m) over vec(beta)."""
 
     @abstractmethod
     def potential(self, beta: Any) -> Any:

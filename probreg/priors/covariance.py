@@ -337,24 +337,22 @@ class VaryingEffects(LatentPrior):
 
     # ---- the prior of the coefficients ---------------------------------------------------------------------------
 
+    def _log_sds(self, logs: Array) -> list[float]:
+        """log sd of each effect, held or among the logs of the hyperparameters."""
+        log_of = dict(zip(self.hyper, logs))
+        return [
+            log_of[n] if n in log_of else float(np.log(v))  # type: ignore[arg-type]
+            for n, v in zip(self._hyper_values, self.sds)
+        ]
+
     def root(self, logs: Array) -> tuple[Array, Array]:
         """Lambda (K, K) and d Lambda / d logs (d, K, K) at the logs (d,) of the hyperparameters, in their order."""
         K = len(self.effects)
+        sd = np.exp(self._log_sds(logs))
         log_of = dict(zip(self.hyper, logs))
-        names = list(self._hyper_values)
-        hyper_values = list[Any](self._hyper_values.values())
-        sd = np.exp(
-            [
-                log_of[n] if n in log_of else np.log(v)
-                for n, v in zip(names[:K], hyper_values)
-            ]
-        )
-        t = np.array(
-            [
-                log_of[n] if n in log_of else np.arctanh(v)
-                for n, v in zip(names[K:], hyper_values[K:])
-            ]
-        )
+        cors = list(self._hyper_values.items())[K:]
+        held = lambda v: np.arctanh(float(v))
+        t = np.array([log_of[n] if n in log_of else held(v) for n, v in cors])
         T, slopes = root_slopes(t, K)
         D = sd[:, None]
         unknown_sds = [
@@ -397,13 +395,8 @@ class VaryingEffects(LatentPrior):
         if not self.diagonal:
             raise Incompatible("correlated effects have a root and no scales")
         K = len(self.effects)
-        log_of = dict(zip(self.hyper, logs))
+        log_sd = self._log_sds(logs)
         unknown_sds = [k for k, v in enumerate(self.sds) if isinstance(v, AuxPrior)]
-        scales: list[Any] = list(self.sds)
-        log_sd = [
-            log_of[n] if n in log_of else np.log(v)
-            for n, v in zip(self._hyper_values, scales)
-        ]
         slopes = np.zeros((self.groups, K, len(logs)))
         slopes[:, unknown_sds, np.arange(len(unknown_sds))] = 1.0
         return LogScales(

@@ -87,10 +87,6 @@ class FisherPrior(WholePrior):
         ]
         return np.array(log_dets).reshape(lead)
 
-    def slopes(self, beta: Array, unit: float = 1.0) -> tuple[Array, Array]:
-        g, H = self.derivatives(beta)
-        return g.reshape(beta.shape), -np.diagonal(H).reshape(beta.shape)
-
     def derivatives(self, beta: Array, unit: float = 1.0) -> tuple[Array, Array]:
         """The gradient is exact, the curvature a central difference of it, each coefficient moved in its own units."""
         information, g = self.fisher(beta)

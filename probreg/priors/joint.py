@@ -246,18 +246,19 @@ class JointPrior:
     @cached_property
     def informative(self) -> Array:
         """(p,) bool: columns with a prior that is not flat."""
-        is_informative = np.zeros(self.p, bool)
-        for b in self.blocks:
-            is_informative[list(b.columns)] = not isinstance(b.prior, Flat)
-        return is_informative
+        return self._by_column(lambda prior: not isinstance(prior, Flat))
 
     @cached_property
     def sigma_units(self) -> Array:
         """(p,) bool: columns with a scale in units of sigma."""
-        in_units = np.zeros(self.p, bool)
+        return self._by_column(lambda prior: prior.sigma_units)
+
+    def _by_column(self, holds: Callable[[Prior], bool]) -> Array:
+        """(p,) bool: whether it holds of the prior of each column."""
+        is_true = np.zeros(self.p, bool)
         for b in self.blocks:
-            in_units[list(b.columns)] = b.prior.sigma_units
-        return in_units
+            is_true[list(b.columns)] = holds(b.prior)
+        return is_true
 
     @property
     def apart(self) -> bool:

@@ -77,12 +77,6 @@ class MultivariateNormal(WholePrior):
             - 0.5 * len(P) * _LOG_2PI
         )
 
-    def slopes(self, beta: Array, unit: float = 1.0) -> tuple[Array, Array]:
-        P = np.array(self.precision)
-        return -(P @ self._away(beta)).reshape(beta.shape), -np.diagonal(P).reshape(
-            beta.shape
-        )
-
     def derivatives(self, beta: Array, unit: float = 1.0) -> tuple[Array, Array]:
         P = np.array(self.precision)
         return -P @ self._away(beta), P

@@ -9,7 +9,7 @@ from probreg.priors.base import PRIORS, Prior
 from probreg.priors.joint import Key
 from probreg.priors.positive import AUX_PRIORS, AuxPrior
 from probreg.priors.weak import WEAK, PriorLike
-from probreg.registry import Registry, finite_number, split_arguments, split_assignment
+from probreg.registry import finite_number, split_arguments, split_assignment
 
 AuxLike = Mapping[str, float | str | AuxPrior] | str
 
@@ -96,15 +96,4 @@ def parse_aux(text: str) -> dict[str, float | AuxPrior]:
 
 
 def _parse_alone(text: str) -> Prior:
-    name = text.partition("(")[0].strip()
-    if name == "weak":
-        if text.strip() != "weak":
-            raise DataError(f"weak takes no settings, got {text.strip()!r}: write weak")
-        return WEAK
-    if name in PRIORS or name in {cls.__name__ for cls in PRIORS.values()}:
-        return PRIORS.parse(text)
-    registry: Registry[Any] = Registry("prior", words=PRIORS.words)
-    registry.update(
-        {**PRIORS, "weak": type(WEAK)}
-    )  # so that a name close to "weak" is answered with it
-    return registry.parse(text)
+    return WEAK if text.strip() == "weak" else PRIORS.parse(text)

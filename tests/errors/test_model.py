@@ -264,12 +264,12 @@ TRIALS = [
     (
         {"likelihood": "binomial"},
         pr.DataError,
-        "row 2 of a Binomial response holds 2, out of 1 trial: write p.successes",
+        "row 2 has 2 successes in 1 trials; expected at most as many: write p.successes",
     ),
     (
         {"likelihood": pr.Binomial(trials=2)},
         pr.DataError,
-        "row 3 of a Binomial response holds 3, out of 2 trials",
+        "row 3 has 3 successes in 2 trials",
     ),
     (
         {"likelihood": pr.Binomial(trials=9), "trials": np.full(N, 8)},

@@ -28,7 +28,7 @@ REFUSED: dict[str, tuple[Any, float, str]] = {
     "binomial": (
         pr.Binomial(5),
         9.0,
-        "row {} of a Binomial response holds 9, out of 5",
+        "row {} has 9 successes in 5 trials",
     ),
 }
 CASES = pytest.mark.parametrize("case", REFUSED)

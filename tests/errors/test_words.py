@@ -184,12 +184,8 @@ def test_arguments_that_are_missing_or_too_many_are_answered_with_those_there_ar
         call()
 
 
-def test_weak_is_among_the_priors_of_the_command_line():
+def test_weak_takes_no_settings():
     from probreg.priors.text import parse_prior
 
-    with pytest.raises(
-        pr.errors.ProbregError, match=r"did you mean 'weak'\? There are: .*, weak"
-    ):
-        parse_prior("week")
-    with pytest.raises(pr.errors.DataError, match=r"weak takes no settings.*weak\(3\)"):
+    with pytest.raises(pr.errors.ProbregError, match="weak takes no settings"):
         parse_prior("x=weak(3)")

@@ -71,7 +71,7 @@ def raw(prior: Any) -> tuple[type, float, float]:
 @each
 def test_every_spelling_reads_back_as_the_prior(family, prior):
     m = model(family, prior)
-    found = prior.penalty(m)
+    found = m.with_prior(prior).penalty()
     assert {r.package for r in found.rows} >= {"glmnet"} | (
         set() if family == "poisson" else {"sklearn"}
     )
@@ -96,7 +96,7 @@ def test_every_spelling_reads_back_as_the_prior(family, prior):
 
 @each
 def test_the_calls_carry_the_numbers(family, prior):
-    for row in prior.penalty(model(family, prior)).rows:
+    for row in model(family, prior).with_prior(prior).penalty().rows:
         written = [float(v) for v in re.findall(r"=(?:\[0, )?([0-9.e+-]+)", row.call)]
         for value in row.settings.values():
             assert (
@@ -149,12 +149,12 @@ def of_sklearn(
 def test_scikit_learn_finds_the_mode(family, prior):
     m = model(family, prior)
     row = (
-        prior.penalty(m)["sklearn"]
+        m.with_prior(prior).penalty()["sklearn"]
         if family != "poisson" or isinstance(prior, pr.Normal)
         else None
     )
     if row is None:
-        assert "sklearn" not in {r.package for r in prior.penalty(m).rows}
+        assert "sklearn" not in {r.package for r in m.with_prior(prior).penalty().rows}
         return
     intercept, coef = of_sklearn(family, row, *data(family))
     if family == "categorical":
@@ -174,7 +174,7 @@ def test_scikit_learn_finds_the_mode_of_two_classes(prior):
     m = pr.Model.from_arrays(
         X, y, likelihood=pr.Categorical(symmetric=True), prior=prior
     )
-    row = prior.penalty(m)["sklearn"]
+    row = m.with_prior(prior).penalty()["sklearn"]
     again = READERS[type(prior)](of="sklearn", model=m, **dict(row.settings))
     assert raw(again) == (
         type(prior),
@@ -199,7 +199,7 @@ def test_statsmodels_finds_the_mode(family, prior):
     X, y = data(family)
     m, C = model(family, prior), sm.add_constant(X)
     alpha = np.r_[0.0, np.full(Q, 1.0)]
-    s = prior.penalty(m)["statsmodels"].settings
+    s = m.with_prior(prior).penalty()["statsmodels"].settings
     if family == "gaussian":
         if not s["L1_wt"]:
             # its ridge shortcut takes no vector of weights; one descent on centred columns stands for the constant
@@ -274,7 +274,7 @@ def test_glum_finds_the_mode(family, prior):
     glum = pytest.importorskip(
         "glum", reason="glum is not installed (pip install probreg[dev])"
     )
-    s = prior.penalty(model(family, prior))["glum"]
+    s = model(family, prior).with_prior(prior).penalty()["glum"]
     name = re.findall(r"family='(\w+)'", s.call)[0]
     X, y = data(family)
     fit = glum.GeneralizedLinearRegressor(

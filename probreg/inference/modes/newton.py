@@ -14,7 +14,7 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from scipy import optimize
+import scipy
 from scipy.linalg import lapack, qr
 
 from probreg.data import Design
@@ -225,7 +225,7 @@ def _finish_by_bfgs(model: Model, top: Maximum, tol: float) -> Maximum:
         point = _evaluate(model, x)
         return -point.value, -point.gradient
 
-    found = optimize.minimize(
+    found = scipy.optimize.minimize(
         negative, top.x, jac=True, method="BFGS", options={"gtol": 0.01 * tol}
     )
     point = _evaluate(model, found.x)

@@ -6,10 +6,9 @@ import numpy as np
 
 from probreg.errors import Incompatible
 from probreg.priors.base import Prior
-from probreg.priors.elastic_net import ElasticNet
+from probreg.priors.elastic_net import AbsoluteAndSquare
 from probreg.priors.flat import Flat
 from probreg.priors.joint import JointPrior
-from probreg.priors.laplace import Laplace
 from probreg.priors.normal import Normal
 
 
@@ -34,7 +33,7 @@ def one_penalty(
 
 
 def _penalty_weights(prior: Prior, q: int) -> tuple[float, float, bool] | None:
-    if not isinstance(prior, Normal | Laplace | ElasticNet) or np.any(prior.location):
+    if not isinstance(prior, Normal | AbsoluteAndSquare) or np.any(prior.location):
         return None
     if isinstance(prior, Normal):
         P = prior.precision(q)
@@ -43,13 +42,9 @@ def _penalty_weights(prior: Prior, q: int) -> tuple[float, float, bool] | None:
         if np.any(np.diag(l2) != P):
             return None
     else:
-        if isinstance(prior, ElasticNet):
-            share = prior.ratio
-        else:
-            share = 1.0
         scale = np.broadcast_to(prior.scales, q)
-        l1 = share / scale
-        l2 = (1.0 - share) / scale**2
+        l1 = prior.ratio / scale
+        l2 = (1.0 - prior.ratio) / scale**2
     # scales that are meant to be equal may differ in their last bits
     if np.ptp(l1) > 1e-13 * l1.max() or np.ptp(l2) > 1e-13 * l2.max():
         return None
