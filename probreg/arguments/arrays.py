@@ -121,17 +121,9 @@ def _of_objects(values: Array, label: str) -> Array:
     try:
         return values.astype(float)
     except OverflowError:
-        place = next(
-            i
-            for i, v in enumerate(values.flat)
-            if isinstance(v, int) and v.bit_length() > 1023
-        )
-        where = ", ".join(
-            f"{w} {i}"
-            for w, i in zip(("row", "column"), np.unravel_index(place, values.shape))
-        )
+        large = [isinstance(v, int) and v.bit_length() > 1023 for v in values.flat]
         raise DataError(
-            f"{label} holds a number in {where} that is beyond 1.8e308, the largest a float holds"
+            f"{label} holds a number in row {np.argmax(large) // max(values[0].size, 1)} that is beyond 1.8e308, the largest a float holds"
         ) from None
 
 

@@ -56,9 +56,14 @@ def log_lik(
         log_p = likelihood.log_prob(
             rows.y, rows.eta(beta), **likelihood.at_rows(aux_values, rows.precision)
         )
-        return ((log_p if rows.weights is None else log_p * rows.weights).sum(-1),)
+        return (_weighted_sum(log_p, rows.weights),)
 
     return block.sweep(part, width=max(beta.shape[-2], beta.size // beta.shape[-2]))
+
+
+def _weighted_sum(values: Array, weights: Array | None) -> Array:
+    """sum_i w_i v_i (...) of values (..., n)."""
+    return np.asarray((values if weights is None else values * weights).sum(-1))
 
 
 def saturated_gain(
@@ -76,7 +81,7 @@ def saturated_gain(
             rows.y, likelihood.saturated_predictor(rows.y), **aux_rows
         )
         gain = gain - likelihood.log_prob(rows.y, rows.eta(beta), **aux_rows)
-        return ((gain if rows.weights is None else gain * rows.weights).sum(-1),)
+        return (_weighted_sum(gain, rows.weights),)
 
     return block.sweep(part, width=beta.shape[-2])
 
@@ -86,11 +91,8 @@ def residual_squares(block: Block, *, beta: Array) -> Sums:
 
     def part(rows: Block) -> Sums:
         r = rows.y - rows.eta(beta)[..., 0]
-        if rows.precision is None:
-            square = r * r
-        else:
-            square = rows.precision * r * r
-        return ((square if rows.weights is None else square * rows.weights).sum(-1),)
+        square = r * r if rows.precision is None else rows.precision * r * r
+        return (_weighted_sum(square, rows.weights),)
 
     return block.sweep(part, width=beta.shape[-2])
 
@@ -457,28 +459,23 @@ def trials(block: Block, *, likelihood: Likelihood) -> Sums:
 
 def largest_predictor(block: Block, *, beta: Array) -> float:
     """The largest |eta| of any row; parts are put together by their maximum."""
-    peaks: list[float] = []
-
-    def part(rows: Block) -> Sums:
-        eta = rows.eta(beta)
-        peaks.append(max(float(eta.max()), -float(eta.min())))
-        return ()
-
-    block.sweep(part)
-    return max(peaks)
+    return _largest(block, lambda rows: np.abs(rows.eta(beta)))
 
 
 def largest_block(block: Block, *, root: Array) -> float:
     """The largest |x_i root| of any row; parts are put together by their maximum."""
+    return _largest(block, lambda rows: np.linalg.norm(np.dot(rows.X, root), axis=1))
+
+
+def _largest(block: Block, fn: Callable[[Block], Array]) -> float:
     peaks: list[float] = []
 
     def part(rows: Block) -> Sums:
-        Z = np.dot(rows.X, root)
-        peaks.append(float(np.einsum("ij,ij->i", Z, Z).max(initial=0.0)))
+        peaks.append(float(fn(rows).max(initial=0.0)))
         return ()
 
     block.sweep(part)
-    return float(np.sqrt(max(peaks)))
+    return max(peaks)
 
 
 def log_lik_of_moments(moments: AnyMoments, beta: Array, sigma: Array) -> Array:

@@ -851,23 +851,6 @@ class Model(FromData):
         """
         return self.in_frame(gamma, self.design.frame, aux)
 
-    def gradient_standardised(self, gamma: Array, **aux: float) -> LocalModel:
-        """The gradient alone over (vec gamma, log aux), at a third of the cost.
-
-        Parameters
-        ----------
-        gamma : array (p, m)
-            Coefficients of the standardised columns, beta = T gamma.
-        **aux : float
-            Unknown nuisance parameters by name.
-
-        Returns
-        -------
-        LocalModel
-            `gradient` (k,); the value is nan and the curvature empty.
-        """
-        return self.in_frame(gamma, self.design.frame, aux, curved=False)
-
     def in_frame(
         self, gamma: Array, frame: Frame, aux: Aux, *, curved: bool = True
     ) -> LocalModel:

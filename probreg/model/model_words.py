@@ -3,7 +3,6 @@
 import numpy as np
 
 from probreg.data import Design
-from probreg.model.prior_predictive import one_sd_moves
 from probreg.model.prior_words import Stated, coefficient_prior_line, written_prior
 from probreg.priors import Normal, Reference, joint
 from probreg.priors.joint import first_of
@@ -72,16 +71,6 @@ def weak_words(model: Stated) -> list[str]:
         units = f"{WEAK_FACTOR:g} sd({model.design.response})/sd(x)"
     else:
         units = f"{WEAK_FACTOR:g}/sd(x)"
-    if noisy:
-        spread = model.design.y_scale * np.sqrt(
-            model.design.total / max(model.design.total - 1.0, 1.0)
-        )
-    else:
-        spread = 1.0
-    moves = one_sd_moves(
-        model.likelihood, WEAK_FACTOR * float(spread), model.design.response
-    )
     return [
-        f"weak prior: normal with scale {units}: {', '.join(scale_words)}{remainder}",
-        f"weak prior: one sd of a column {moves}",
+        f"weak prior: normal with scale {units}: {', '.join(scale_words)}{remainder}"
     ]

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy
 
 from probreg.data import Design
 from probreg.likelihoods import (
@@ -26,7 +25,6 @@ from probreg.system.terminal import clean_lines, few_names, truncate_lines
 from probreg.tables.notebook import notebook_html
 
 Array = np.ndarray
-_FOR_WORDS = 20_000  # draws behind two numbers of three digits
 
 
 @dataclass(frozen=True, eq=False)
@@ -295,24 +293,6 @@ def _moves(
                 )
             )
     return tuple(effects)
-
-
-def one_sd_moves(
-    likelihood: Likelihood, scale: float, response: str, prob: float = 0.95
-) -> str:
-    """Return a sentence about one sd of a column with a normal coefficient of this scale on standardised columns."""
-    z = np.array(
-        [[scipy.stats.norm.ppf(0.75)], [scipy.stats.norm.ppf((1.0 + prob) / 2.0)]]
-    )  # |z| is below with probability 1/2, and prob
-    if likelihood.width > 1:
-        z = np.random.default_rng(0).standard_normal((_FOR_WORDS, likelihood.width))
-    size, says = _effect(likelihood, scale * z, response, "")
-    if likelihood.width == 1:
-        typical, upper = size
-    else:
-        typical, upper = np.quantile(size, [0.5, prob])
-    shown = _format_size(float(typical), isinstance(likelihood, OfClasses))
-    return f"{says.format(f'{upper:.3g}')} with prior probability {100 * prob:g} % (typically {shown})"
 
 
 def _median_and_quantile(size: Array, prob: float) -> tuple[Array, float]:

@@ -1,6 +1,5 @@
 """Bars of formulas by a second route: the columns as products of indicators, new rows, tables of every kind, saved recipes."""
 
-import itertools
 import json
 
 import numpy as np
@@ -12,9 +11,8 @@ import pytest
 import probreg as pr
 from probreg.data.formula.formula import read_formula
 from probreg.data.formula.recipe import Recipe
-from probreg.data.formula.variables import grouping_levels, terms
+from probreg.data.formula.variables import terms
 from probreg.data.saved_recipe import recipe_from_json
-from probreg.data.terms.grouped import joined_levels, split_levels
 
 RNG = np.random.default_rng(16)
 N = 48
@@ -232,13 +230,6 @@ def test_numbers_are_groups_however_a_table_stores_them():
     assert decimals.grouped["(1 | dose)"].levels == ("0.5", "1.5", "2")
 
 
-@pytest.mark.parametrize(
-    "parts", list(itertools.product(["a", "a:b", "", "c\\", ":", "\\:"], repeat=2))
-)
-def test_combined_levels_are_told_apart(parts):
-    assert split_levels(joined_levels(parts)) == parts
-
-
 def test_colons_in_levels_do_not_join_groups():
     clash = DATA | {
         "a": np.tile(["p:q", "p"], N // 2),
@@ -246,8 +237,6 @@ def test_colons_in_levels_do_not_join_groups():
     }
     term = read_formula("y ~ (1 | a:b)", clash).recipe.grouped["(1 | a:b)"]
     assert term.levels == (r"p:q\:r", r"p\:q:r")
-    model = pr.Model.from_formula("y ~ 1 + (1 | a:b)", clash)
-    assert grouping_levels(model.design) == {"a": ("p", "p:q"), "b": ("q:r", "r")}
 
 
 @pytest.mark.parametrize("key", ["x | g", "(x | g)", "x|g", "( 1+x |g )", "1 + x | g"])

@@ -230,7 +230,7 @@ def test_a_count_that_is_none_in_the_last_block(tmp_path: Path) -> None:
     y[89_999] = -1.0
     path = stored(tmp_path / "a.parquet", y=y, x=np.arange(90_000.0) % 3)
     refused(
-        r"of a\.parquet: a Poisson response is a count.*holds -1",
+        r"of a\.parquet: a Poisson response .*holds -1",
         "y ~ x",
         path,
         likelihood="poisson",
@@ -518,7 +518,7 @@ def test_progress_is_a_line_on_stderr_and_silence_otherwise(
         pr.Model.from_files("y ~ x", path, progress=progress)
         out, err = capsys.readouterr()
         assert out == ""
-        assert ("a.parquet, rows: 70,000, " in err) == wanted
+        assert ("a.parquet, rows" in err and "70,000, " in err) == wanted
         assert bool(err) == wanted
 
 

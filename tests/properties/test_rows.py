@@ -58,7 +58,6 @@ def same_model(here: pr.Model, there: pr.Model, rng: np.random.Generator) -> Non
     for at in (
         pr.Model.value_grad_hessian,
         pr.Model.value_grad_hessian_standardised,
-        pr.Model.gradient_standardised,
     ):
         found, wanted = at(there, beta, **aux), at(here, beta, **aux)
         if at is pr.Model.value_grad_hessian:

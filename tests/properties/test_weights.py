@@ -94,12 +94,12 @@ def test_compiled_sums_and_samplers_have_the_same_density(likelihood, monkeypatc
     sigma = np.linspace(0.5, 1.5, 5)
     plain, slopes = (
         m.log_lik(beta, sigma=sigma),
-        m.gradient_standardised(beta[0], sigma=0.8),
+        m.in_frame(beta[0], m.design.frame, {"sigma": 0.8}, curved=False),
     )
     monkeypatch.setattr(sums, "COMPILED", 1)
     np.testing.assert_allclose(m.log_lik(beta, sigma=sigma), plain, rtol=1e-12)
     np.testing.assert_allclose(
-        m.gradient_standardised(beta[0], sigma=0.8).gradient,
+        m.in_frame(beta[0], m.design.frame, {"sigma": 0.8}, curved=False).gradient,
         slopes.gradient,
         rtol=1e-10,
         atol=1e-12,

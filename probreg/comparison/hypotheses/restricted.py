@@ -235,7 +235,9 @@ def _score_statistic(
     )
     (information,) = model.design.fold(partial(expected_part, at=estimate))
     gamma = model.design.frame.from_raw(mode.beta)
-    g = model.gradient_standardised(gamma, **mode.aux).gradient[: mode.beta.size]
+    g = model.in_frame(gamma, model.design.frame, mode.aux, curved=False).gradient[
+        : mode.beta.size
+    ]
     if not singular:
         return float(g @ np.linalg.solve(information, g))
     value, vector = np.linalg.eigh(information)

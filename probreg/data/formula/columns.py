@@ -341,7 +341,6 @@ def _from_xarray(data: Any) -> DataTable:
 
     if not isinstance(data, xr.Dataset):
         raise _not_a_table(data)
-    vectors = {str(name): data[name] for name in data.variables if data[name].ndim == 1}
     dims = {str(d) for name in data.data_vars for d in data[name].dims}
     if len(dims) != 1 or any(data[name].ndim != 1 for name in data.data_vars):
         raise DataError(
@@ -350,13 +349,12 @@ def _from_xarray(data: Any) -> DataTable:
         )
     (dim,) = dims
     columns = {
-        name: _from_array(values.values)
-        for name, values in vectors.items()
-        if values.dims == (dim,)
+        str(name): _from_array(data[name].values)
+        for name in data.variables
+        if data[name].dims == (dim,)
     }
-    return DataTable(
-        columns, data[dim].values if dim in data.coords else np.arange(data.sizes[dim])
-    )
+    rows = data[dim].values if dim in data.coords else np.arange(data.sizes[dim])
+    return DataTable(columns, rows)
 
 
 def _from_structured(data: np.ndarray) -> DataTable:

@@ -74,21 +74,6 @@ def categories(design: Design) -> dict[str, list[Any]]:
     return levels_by_variable
 
 
-def grouping_levels(design: Design) -> dict[str, tuple[str, ...]]:
-    """Return the levels seen in training, as text, of each grouping column.
-
-    >>> from probreg import Model
-    >>> data = {"y": [1.0, 2.0, 4.0, 3.0], "g": ["a", "b", "c", "a"]}
-    >>> grouping_levels(Model.from_formula("y ~ 1 + (1 | g)", data).design)
-    {'g': ('a', 'b', 'c')}
-    """
-    return {
-        name: levels
-        for term in design.recipe.grouped.values()
-        for name, levels in term.levels_by_column().items()
-    }
-
-
 def rows_of(design: Design, data: Any, names: Sequence[str]) -> dict[str, Any]:
     """Return the named columns of the given table at the rows that the design kept."""
     from probreg.data.formula.columns import read_table

@@ -4,7 +4,6 @@ Its columns are z_i at the group of row i: G groups times K effects, group by gr
 which a design keeps as `inputs` (n, 1 + K): the number of the group, then z_i. New groups are numbered from G on.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -17,7 +16,6 @@ from probreg.errors import DataError
 from probreg.system.memory import in_bytes, physical_memory
 
 Array = np.ndarray
-_COLON = re.compile(r"\\.|:", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -108,17 +106,6 @@ class GroupedTerm:
         new = [f"new {k + 1}" for k in range(max(int(codes.max(initial=0)) + 1 - G, 0))]
         return np.array([*self.levels, *new], dtype=object)[codes]
 
-    def levels_by_column(self) -> dict[str, tuple[str, ...]]:
-        """Return the levels of each grouping column, in the order of the groups."""
-        parts = [
-            split_levels(level) if len(self.factors) > 1 else (level,)
-            for level in self.levels
-        ]
-        return {
-            name: tuple(dict.fromkeys(levels))
-            for name, levels in zip(self.factors, zip(*parts))
-        }
-
     def to_state(self) -> dict[str, Any]:
         """Return the term as plain data."""
         return {
@@ -139,24 +126,6 @@ def joined_levels(parts: Sequence[str]) -> str:
     if len(parts) == 1:
         return parts[0]
     return ":".join(part.replace("\\", "\\\\").replace(":", "\\:") for part in parts)
-
-
-def split_levels(level: str) -> tuple[str, ...]:
-    r"""The levels of several columns that `joined_levels` joined.
-
-    >>> split_levels(joined_levels(["a:b", "c\\"]))
-    ('a:b', 'c\\')
-    """
-    parts = list[str]()
-    start = 0
-    while start <= len(level):  # up to each unescaped colon
-        stop = next(
-            (m.start() for m in _COLON.finditer(level, start) if m[0] == ":"),
-            len(level),
-        )
-        parts.append(re.sub(r"\\(.)", r"\1", level[start:stop], flags=re.DOTALL))
-        start = stop + 1
-    return tuple(parts)
 
 
 def joined_terms(

@@ -283,15 +283,6 @@ def starting_length(x: Array) -> float:
     return 1.0
 
 
-def default_basis(x: Array, length_known: bool) -> str:
-    """Exact up to 2,000 distinct rows; above, cholesky for a known length, and sines for an unknown one of up to three inputs."""
-    if len(distinct_rows(x)) <= DEFAULT_EXACT:
-        return "exact"
-    if length_known or x.shape[1] > MOST_SINES:
-        return "cholesky"
-    return "hsgp"
-
-
 def refuse_holding(words: Mapping[str, Any], key: str) -> None:
     """Raise DataError for a basis built on all rows if they are read in blocks."""
     kind = words.get("basis")
@@ -304,7 +295,10 @@ def refuse_holding(words: Mapping[str, Any], key: str) -> None:
 def chosen_basis(
     x: Array, length_known: bool, settings: Mapping[str, Any], *, streamed: bool = False
 ) -> str:
-    """Return the basis of a term without `basis=`: sines if a setting of sines is given or rows are `streamed`, else the default."""
+    """Return the basis of a term without `basis=`: sines if a setting of sines is given or rows are `streamed`.
+
+    Else exact up to 2,000 distinct rows; above, cholesky for a known length, and sines for an unknown one of up to three inputs.
+    """
     if streamed:
         if x.shape[1] > MOST_SINES:
             raise DataError(
@@ -319,7 +313,9 @@ def chosen_basis(
         raise DataError(
             f"{next(iter(settings))}= is of a basis that is named beside it: write basis={kinds}"
         )
-    return default_basis(x, length_known)
+    if len(distinct_rows(x)) <= DEFAULT_EXACT:
+        return "exact"
+    return "cholesky" if length_known or x.shape[1] > MOST_SINES else "hsgp"
 
 
 # ---- sentences -----------------------------------------------------------------------------------------------------------

@@ -298,15 +298,12 @@ def _slope(model: Model, point: Array) -> Array:
 
 def _evaluate(model: Model, point: Array, *, curved: bool = True) -> LocalModel:
     k = model.shape[0] * model.shape[1]
-    if curved:
-        look = model.value_grad_hessian_standardised
-    else:
-        look = model.gradient_standardised
     with np.errstate(all="ignore"):  # too long a step gives inf or nan, and is halved
         # NumPy floats overflow to inf, where powers of Python floats raise
         # OverflowError
         aux = {a: np.float64(np.exp(u)) for a, u in zip(model.unknown, point[k:])}
-        local = look(point[:k].reshape(model.shape), **aux)
+        gamma = point[:k].reshape(model.shape)
+        local = model.in_frame(gamma, model.design.frame, aux, curved=curved)
     if np.isfinite(local.curvature).all():
         return local
     return local._replace(value=np.nan)

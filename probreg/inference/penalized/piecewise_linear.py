@@ -230,7 +230,8 @@ class Programme:
         log_aux = np.array([log_scale])
         gamma = self.mode(log_aux).beta[:, None]
         aux = _aux_at(self.model, log_aux)
-        return float(self.model.gradient_standardised(gamma, **aux).gradient[-1])
+        frame = self.model.design.frame
+        return float(self.model.in_frame(gamma, frame, aux, curved=False).gradient[-1])
 
     def best_scale(self, start: float) -> float:
         """The log of the scale at which the slope is 0, searched outwards from `start`."""
