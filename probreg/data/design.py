@@ -78,11 +78,6 @@ class ColumnRecipe(ABC):
         return ()
 
     @property
-    def written(self) -> tuple[tuple[str, ...], ...]:
-        """The factors of each term of a formula."""
-        return ()
-
-    @property
     def learned(self) -> tuple[str, ...]:
         """The terms with columns that depend on the training rows."""
         return ()

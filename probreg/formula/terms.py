@@ -347,18 +347,8 @@ def has_dot(text: str) -> bool:
     return bool(PythonText(text).dots)
 
 
-def expand(text: str, names: tuple[str, ...]) -> str:
+def expand(text: str, names: Sequence[str]) -> str:
     """Return the formula with `.` on the right side replaced by `names`, quoted if necessary."""
-    _, right, _ = _parse_sides(text)
-    for bar in _bars_of(right):
-        if any(_is_dot(node) for node in ast.walk(bar)):
-            raise DataError(
-                f"{shown_formula(text)} has '.' within a bar; name the columns that vary, and those of the groups"
-            )
-    if any(map(_is_dot, ast.walk(right))) and not names:
-        raise DataError(
-            f"'.' in {shown_formula(text)} stands for all other columns, and there are none"
-        )
     sum_of_names = " + ".join(map(column_written, names))
     start = len(left_of(text))
     for place in reversed(PythonText(text).dots):
@@ -367,48 +357,29 @@ def expand(text: str, names: tuple[str, ...]) -> str:
     return text
 
 
-def _is_dot(node: ast.AST) -> bool:
-    return isinstance(node, ast.Constant) and node.value is ...
-
-
-def _bars_of(tree: ast.expr) -> list[ast.BinOp]:
-    return [
-        node
-        for node in ast.walk(tree)
-        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr | ast.BitXor)
-    ]
-
-
 def left_of(text: str) -> str:
     """The text before the ~ of a formula."""
     return text[: PythonText(text).ends[0]]
 
 
-def grouping_columns(text: str) -> tuple[str, ...]:
-    """The names behind the bars of a formula."""
-    _, right, alias = _parse_sides(text)
-    names = (
-        alias.get(node.id, node.id)
-        for bar in _bars_of(right)
-        for node in ast.walk(bar.right)
-        if isinstance(node, ast.Name)
-    )
-    return tuple(dict.fromkeys(names))
+def taken_columns(text: str) -> set[str]:
+    """The columns that `.` does not stand for: those of the response, of the offsets and behind the bars.
 
-
-def offset_variables(text: str) -> set[str]:
-    """The columns that the offset(...) of a formula read."""
-    _, right, alias = _parse_sides(text)
-    reader = _Reader(text, alias)
-    offsets = [
-        reader.read(node)
-        for node in ast.walk(right)
-        if isinstance(node, ast.Call) and reader.is_offset(node)
-    ]
-    expressions = [
-        parse_expression(part) for terms in offsets for part in terms.offsets
-    ]
-    return {name for part in expressions for name in part.variables}
+    >>> sorted(taken_columns("y ~ . + offset(log(days)) + (1 | g)"))
+    ['days', 'g', 'y']
+    """
+    others = "others"
+    while others in text:
+        others += "_"
+    parts = parse_formula(expand(text, (others,)))
+    for bar in parts.bars:
+        if others in (*bar.effects.variables, *bar.group):
+            raise DataError(
+                f"{shown_formula(text)} has '.' within a bar; name the columns that vary, and those of the groups"
+            )
+    offset = parse_expression(parts.offset).variables if parts.offset else ()
+    groups = (name for bar in parts.bars for name in bar.group)
+    return {*parts.outcome_variables, *offset, *groups}
 
 
 # ---- from a syntax tree to terms ---------------------------------------------------------------------------------------

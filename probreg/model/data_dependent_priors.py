@@ -10,11 +10,11 @@ import numpy as np
 
 from probreg.data import Block, Design, Moments
 from probreg.data.design import moments_of
+from probreg.data.formula.variables import terms
 from probreg.errors import DataError
 from probreg.likelihoods import DifferentiableLikelihood, Likelihood, OfTrials
 from probreg.model import likelihood_sums as sums
 from probreg.priors import PriorData
-from probreg.priors.joint import columns_called
 
 Array = np.ndarray
 _STILL = 2e-13  # sd over size: `imprecise_columns` in units of the range, which is some 5 sds; below it a column is constant
@@ -56,17 +56,8 @@ def terms_of_columns(design: Design) -> tuple[str, ...]:
     >>> terms_of_columns(Model.from_formula("y ~ g + x", data).design)
     ('Intercept', 'g', 'g', 'x')
     """
-    term_names = {c: c for c in design.columns}
-    for term in design.recipe.written:
-        term_names |= {
-            design.columns[j]: ":".join(term)
-            for j in columns_called(":".join(term), design.columns)
-        }
-    # a smooth function or a process is one term, by its own columns
-    term_names |= {
-        c: t.name for t in design.recipe.terms for c in t.columns if c in term_names
-    }
-    return tuple(term_names[c] for c in design.columns)
+    names = {j: name for name, places in terms(design).items() for j in places}
+    return tuple(names[j] for j in range(len(design.columns)))
 
 
 def column_spreads(design: Design) -> Array:

@@ -37,14 +37,12 @@ from probreg.formula.terms import (
     Counted,
     FormulaLayout,
     expand,
-    grouping_columns,
     has_dot,
     joined_offsets,
-    left_of,
-    offset_variables,
     parse_formula,
+    taken_columns,
 )
-from probreg.formula.text import quote_name
+from probreg.formula.text import quote_name, shown_formula
 
 _TRIES = 500  # rows of weight 0 that are read one by one (about a second); the others are left blank
 
@@ -318,13 +316,17 @@ def written_out(formula: str, table: DataTable, weights: Any, offset: Any) -> st
     """Return the formula with `.` replaced by the columns that are not response, weights, offset or grouping factors."""
     if not has_dot(formula):
         return formula
-    taken = set(parse_formula(f"{left_of(formula)} ~ 1").outcome_variables)
+    taken = taken_columns(formula)
     taken |= {weights} if isinstance(weights, str) else set()
     taken |= (
         set(parse_expression(offset).variables) if isinstance(offset, str) else set()
     )
-    taken |= set(grouping_columns(formula)) | offset_variables(formula)
-    return expand(formula, tuple(name for name in table.columns if name not in taken))
+    names = tuple(name for name in table.columns if name not in taken)
+    if not names:
+        raise DataError(
+            f"'.' in {shown_formula(formula)} stands for all other columns, and there are none"
+        )
+    return expand(formula, names)
 
 
 def _with_arguments(

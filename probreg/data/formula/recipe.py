@@ -196,12 +196,6 @@ class Recipe(ColumnRecipe):
         return reads[0] if terms == [(reads[0],)] else None
 
     @cached_property
-    def written(self) -> tuple[tuple[str, ...], ...]:
-        """The factors of each term, as the names of its columns call them."""
-        parts = self.layout
-        return tuple(tuple(map(parts.called, term)) for term in parts.terms)
-
-    @cached_property
     def processes(self) -> Mapping[str, ProcessTerm]:
         """The Gaussian processes among its terms, by the term as written."""
         held = {
