@@ -21,7 +21,6 @@ from probreg.numerics.linalg import (
     triangular,
     weighted_gram,
 )
-from probreg.numerics.linalg.corrected import corrected_factor
 
 EPS = np.finfo(float).eps
 
@@ -336,36 +335,3 @@ def test_an_error_in_a_block_is_raised():
 
     with pytest.raises(ZeroDivisionError):
         map_blocks(bad, row_blocks(100_000, 20))
-
-
-@pytest.mark.parametrize("spread", [1.0, 30.0, 100.0, 1e6])
-def test_a_corrected_factor_is_that_of_reflections_in_extended_precision(spread):
-    """Or there is none, where columns are near to dependent."""
-    rng = np.random.default_rng(3)
-    A = rng.normal(size=(60, 9)) * 10.0 ** rng.integers(-30, 30, 9)
-    A[:, 4] = A[:, 2] * (1.0 + rng.normal(size=60) / spread)
-    F, G = corrected_factor(A), factors.householder(A)
-    size = np.linalg.norm(A, axis=0).astype(np.longdouble)
-    if spread >= 1e6:
-        assert F is None
-        return
-    # what reflections round: their own condition times 2^-64, where LAPACK's factor alone is off by 2^-53
-    assert (
-        float((np.abs(F - G) / size).max())
-        < 8 * factors.condition_of(G.astype(float)) * 2.0**-64
-    )
-    half = np.sqrt(np.linspace(0.1, 2.0, 60).astype(np.longdouble))[:, None] * A
-    np.testing.assert_allclose(
-        (corrected_factor(half) / size).astype(float),
-        (factors.householder(half) / size).astype(float),
-        atol=1e-17 * spread,
-    )
-
-
-def test_a_corrected_factor_is_of_finite_columns_no_more_than_rows():
-    A = np.random.default_rng(0).normal(size=(12, 4))
-    A[3, 2] = np.nan
-    with np.errstate(invalid="ignore"):
-        assert corrected_factor(A) is None
-    assert corrected_factor(np.ones((3, 4))) is None
-    assert corrected_factor(np.zeros((5, 2))) is None

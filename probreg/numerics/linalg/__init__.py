@@ -2,7 +2,7 @@
 
 A Gaussian model needs only the upper triangular factor F of the rows of A = [X y], F'F = A' diag(w) A. It is
 computed without A'A of an ill-conditioned A; rows are processed in blocks that fit in cache and are shared by
-the cores. A file imports only from those before it: blocks and corrected, factors, then tall, doubled and arrow (strangers), copied behind
+the cores. A file imports only from those before it: blocks, factors, then tall, doubled and arrow (strangers), copied behind
 tall and sparse_arrow behind arrow.
 """
 

@@ -10,12 +10,10 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import lapack
 
 from probreg.numerics.linalg.blocks import one_blas_thread
-from probreg.numerics.linalg.corrected import corrected_factor
 
 Array = NDArray[Any]
 
-_FEW = 2_000  # n q^2 up to which reflections in extended precision are the quickest
-EXTENDED = 200_000  # n q^2 up to which a factor is found in extended precision, one or two milliseconds
+EXTENDED = 40_000  # n q^2 up to which a factor is found in extended precision, in half a millisecond
 
 
 def solve_upper(R: Array, b: Array, *, transpose: bool = False) -> Array:
@@ -85,18 +83,9 @@ def factor_of(A: Array) -> Array:
     """The factor of A by Householder QR, square even when A has fewer rows than columns."""
     q = A.shape[1]
     if A.dtype == np.longdouble and A.size * q <= EXTENDED:
-        return extended_factor(A)
+        return householder(A)
     R = np.linalg.qr(A.astype(float, copy=False), mode="r")
     return positive_diagonal(np.vstack([R, np.zeros((q - len(R), q))]))
-
-
-def extended_factor(A: Array) -> Array:
-    """Return the square factor in extended precision, by a correction of LAPACK's factor if that is faster and accurate enough."""
-    if A.size * A.shape[1] > _FEW:
-        factor = corrected_factor(A)
-    else:
-        factor = None
-    return householder(A) if factor is None else factor
 
 
 def householder(A: Array) -> Array:
@@ -118,7 +107,7 @@ def householder(A: Array) -> Array:
 
 
 def extended_root(A: Array, w: Array | None) -> Array:
-    return extended_factor(
+    return householder(
         A if w is None else A * np.sqrt(w.astype(np.longdouble))[:, None]
     )
 
