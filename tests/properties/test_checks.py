@@ -117,7 +117,6 @@ BROKEN = [
         Verdict.NOTE,
         ("bad", "a"),
     ),
-    ("scale", lambda: with_column(1e6 * np.cos(np.arange(N))), Verdict.NOTE, ("bad",)),
     (
         "scale",
         lambda: with_column(1e-4 * np.cos(np.arange(N)), prior=Normal(1.0)),

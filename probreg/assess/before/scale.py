@@ -16,7 +16,6 @@ from probreg.priors import AffinePrior, BlockPrior, GaussianPrior, joint
 from probreg.priors.joint import first_of
 
 Array = np.ndarray
-APART = 1e4  # ratio of standard deviations that is noted
 NEAR_ONE = (
     0.1,
     10.0,
@@ -30,7 +29,7 @@ _ROUNDING = 1e-13  # sd over size of a constant column
 
 @CHECKS.register
 class ScaleCheck(Check):
-    """Reports nearly constant columns, columns with very different scales, and priors on the raw columns that
+    """Reports nearly constant columns, and priors on the raw columns that
     allow hardly any effect, or that are stated for columns far from unit scale.
 
     >>> from probreg.priors import Normal
@@ -47,7 +46,6 @@ class ScaleCheck(Check):
     def run(self, model: Model) -> list[Finding]:
         spreads = _spreads(model)
         findings = self._report_constant_columns(model, spreads)
-        findings += self._report_different_scales(model, spreads)
         d = model.design
         outcomes = model.likelihood.predictors_apart
         # priors as stated, before their scales are bound to the rows
@@ -71,21 +69,6 @@ class ScaleCheck(Check):
             )
             findings += self.report(Verdict.WARNING, sentence, remedy, (name,))
         return findings
-
-    def _report_different_scales(
-        self, model: Model, spreads: "_Spreads"
-    ) -> list[Finding]:
-        varied = np.flatnonzero(spreads.varies & ~model.design.of_terms)
-        if len(varied) < 2:
-            return []
-        sd = spreads.scale[varied]
-        ratio = sd.max() / sd.min()
-        if ratio < APART:
-            return []
-        names = [model.design.columns[varied[i]] for i in (sd.argmax(), sd.argmin())]
-        sentence = f"the standard deviations of {names[0]} and {names[1]} differ by a factor of {ratio:.3g}"
-        remedy = "change a unit to make their coefficients comparable; the estimates are not affected"
-        return self.report(Verdict.NOTE, sentence, remedy, names)
 
     def _report_prior_effect(
         self, model: Model, spreads: "_Spreads", block: BlockPrior, relative: bool

@@ -1,4 +1,4 @@
-"""Smooth functions with their bands: one panel for each function, two for a function of two columns."""
+"""Smooth functions with their bands, one panel for each function."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -42,8 +42,8 @@ def smooth(
     """Draw smooth functions over their range: the estimate, a pointwise and a simultaneous band, the data as a rug.
 
     A smooth function is centred: its mean over the rows is zero. The dark band contains each value with probability `prob`, the
-    light one the whole function. There is one panel for each function (each level of `by=`), for each outcome of a softmax, and
-    two for a function of two columns: the estimate and its standard deviation. `fit.smooth` has the numbers.
+    light one the whole function. There is one panel for each function (each level of `by=`) and each outcome of a softmax; a
+    function of two columns has contours. `fit.smooth` has the numbers.
 
     Parameters
     ----------

@@ -30,14 +30,6 @@ Array = np.ndarray
 ALL = 8  # columns up to which all are named
 FEW = 6  # named columns among more: those with the largest coefficients
 _PANELS = 6  # outcomes
-_CRITERIA = {
-    "cv": "held-out {loss}\nper observation",
-    "loo": "leave-one-out {loss}\nper observation",
-    "psis": "leave-one-out negative log\npredictive density per observation",
-    "evidence": "negative log evidence (nats)",
-    "aic": "AIC",
-    "bic": "BIC",
-}
 
 
 @check_arguments
@@ -213,7 +205,7 @@ def tune(found: TuningResult, *, figsize: Size | None = None) -> "Figure":
     >>> from probreg.comparison.tuning import tune as tuned
     >>> model = pr.Model.from_formula("stack_loss ~ .", pr.load_dataset("stackloss"), prior=pr.Normal(1.0, scaled=True))
     >>> tune(tuned(model, "aic")).axes[0].get_ylabel()
-    'AIC'
+    'score: aic'
     """
     table = found.table
     scales = np.asarray(table.index, dtype=float)
@@ -247,11 +239,8 @@ def tune(found: TuningResult, *, figsize: Size | None = None) -> "Figure":
         pad = 0.08 * (high - low)
         ax.set_ylim(low - spread - pad, high + pad)
     _draw_degrees(ax, scales, np.asarray(table["df"], dtype=float))
-    name = found.criterion.name
-    word = "held-out " if name == "cv" else "leave-one-out "
-    loss = found.description.split(word)[-1].split(" per ")[0]
     x = "factor on the scales of the prior (small: strong prior)"
-    label(ax, x=x, y=_CRITERIA.get(name, name).format(loss=loss))
+    label(ax, x=x, y=f"score: {found.criterion.name}")
     top_legend(fig, axes)
     footnote(fig, plain_text(found.description))
     return fig
