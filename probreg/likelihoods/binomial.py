@@ -117,7 +117,7 @@ class Binomial(LogitLikelihood, OfTrials):
             )
         if values.ndim == 1:
             k = whole_counts(values, "Binomial")
-            values = np.stack([k, np.full(len(k), float(self.trials))], -1)
+            values = np.stack([k, np.full(len(k), float(self.trials or 1))], -1)
         y = whole_counts(values, "Binomial")
         if y.ndim != 2 or y.shape[1] != 2:
             raise DataError(

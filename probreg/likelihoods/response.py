@@ -207,15 +207,9 @@ def _distinct_levels(values: np.ndarray) -> list[Level]:
     values = np.asarray(values)
     if values.dtype.kind not in "fiub":
         return list({_level(v) for v in values.tolist()})
-    # Few levels are the rule: sorting what is left after the first rows' levels are taken out is cheap.
-    head = np.unique(values[:1000])
-    if len(head) < 20:
-        remaining = values[~np.isin(values, head)]
-    else:
-        remaining = values
-    distinct = np.union1d(head, remaining).tolist()
     return [
-        int(v) if isinstance(v, float) and v.is_integer() else v for v in distinct
+        int(v) if isinstance(v, float) and v.is_integer() else v
+        for v in np.unique(values).tolist()
     ]  # 1.0 reads as 1
 
 

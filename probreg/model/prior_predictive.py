@@ -263,10 +263,12 @@ def _moves(
                 continue
             unit = 1.0 if in_units or sigma is None else sigma
             sizes = None
-            if likelihood.width == 1 and not (
-                b.prior.sigma_units and isinstance(unit, AuxPrior)
-            ):
-                sizes = size_quantiles(b.prior, i, q, unit, (0.5, prob))
+            if isinstance(unit, AuxPrior):
+                known_unit = None if b.prior.sigma_units else 1.0
+            else:
+                known_unit = unit
+            if likelihood.width == 1 and known_unit is not None:
+                sizes = size_quantiles(b.prior, i, q, known_unit, (0.5, prob))
             if sizes is not None:
                 steps = spread[j] * sizes[:, None]
                 error = 0.0

@@ -392,7 +392,14 @@ class SineProcess(ProcessPrior):
         shape: tuple[int, ...],
         unit: Array | float = 1.0,
     ) -> Array:
-        return _sample_coefficients(self, rng, shape)
+        """Hyperparameters from their priors, then coefficients (..., q, m)."""
+        lead = int(np.prod(shape[:-2]))
+        draws = np.empty((lead, *shape[-2:]))
+        hyper_draws = drawn_hyper(self, rng, lead)
+        for i in range(lead):
+            values = {name: float(v[i]) for name, v in hyper_draws.items()}
+            draws[i] = self.given(**values).sample(rng, shape[-2:])
+        return draws.reshape(shape)
 
 
 @dataclass(frozen=True, eq=False)
@@ -498,7 +505,7 @@ class FunctionValues(UnknownLength):
     ) -> Array:
         """Hyperparameters from their priors, then values (..., a, m)."""
         lead = int(np.prod(shape[:-2]))
-        draws = np.empty((int(np.prod(shape[:-2])), *shape[-2:]))
+        draws = np.empty((lead, *shape[-2:]))
         hyper_draws = drawn_hyper(self, rng, lead)
         for i in range(lead):
             values = {name: float(v[i]) for name, v in hyper_draws.items()}
@@ -530,18 +537,3 @@ def drawn_hyper(
             "the hyperparameters of this process have an improper prior, so there are no draws; give proper ones"
         )
     return {name: h.prior.sample(rng, size) for name, h in prior.hyper.items()}
-
-
-def _sample_coefficients(
-    prior: SineProcess, rng: np.random.Generator, shape: tuple[int, ...]
-) -> Array:
-    """Hyperparameters from their priors, then coefficients (..., q, m)."""
-    lead = int(np.prod(shape[:-2]))
-    hyper_draws = drawn_hyper(prior, rng, lead)
-    priors = [
-        prior.given(**{name: float(v[i]) for name, v in hyper_draws.items()})
-        for i in range(lead)
-    ]
-    return np.array([prior_at.sample(rng, shape[-2:]) for prior_at in priors]).reshape(
-        shape
-    )

@@ -1,6 +1,6 @@
 """The multivariate double-exponential prior of groups of columns: the group lasso."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
@@ -257,42 +257,28 @@ def _is_by_place(groups: Groups | None) -> bool:
 
 def _read_groups(given: Any) -> Groups:
     """Groups as tuples of names, or of places. DataError for anything else, an empty group, and a column in two of them."""
-    if isinstance(given, Mapping):
-        listed = list(given.values())
-    else:
-        listed = given
-    if isinstance(listed, str) or not isinstance(listed, Sequence | np.ndarray):
+    listed = given.values() if isinstance(given, Mapping) else given
+    try:
+        groups = tuple((g,) if isinstance(g, str) else tuple(g) for g in listed)
+    except TypeError:
+        groups = ()
+    members = [j for g in groups for j in g]
+    are_names = all(isinstance(j, str) for j in members)
+    are_places = all(isinstance(j, int | np.integer) and j >= 0 for j in members)
+    if (
+        isinstance(listed, str)
+        or not (groups and all(groups))
+        or not (are_names or are_places)
+    ):
         raise DataError(
             f"groups= is a sequence of groups, each of columns by name, got {shown_value(given)}"
         )
-    groups = tuple(_read_group(g) for g in listed)
-    kinds = {type(j) for g in groups for j in g}
-    if not groups or len(kinds) > 1:
-        raise DataError(
-            f"groups= has groups of names, or of places, not of both or none; got {shown_value(given)}"
-        )
-    members = [j for g in groups for j in g]
     for j in members:
         if members.count(j) > 1:
-            raise DataError(
-                f"{j!r} stands in two groups, and a column is in one: name it once"
-            )
+            raise DataError(f"{j!r} is in two groups: name it once")
+    if are_places:
+        return tuple(tuple(int(j) for j in g) for g in groups)
     return groups
-
-
-def _read_group(given: Any) -> Any:
-    members = (given,) if isinstance(given, str) else given
-    try:
-        out = tuple(j if isinstance(j, str) else int(j) for j in members)
-    except (TypeError, ValueError):
-        out = ()
-    if not out or any(
-        not isinstance(j, str) and (j != k or j < 0) for j, k in zip(out, members)
-    ):
-        raise DataError(
-            f"a group is a sequence of columns by name, got {shown_value(given)}"
-        )
-    return out
 
 
 def _group_columns(

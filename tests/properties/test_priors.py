@@ -432,13 +432,13 @@ def test_groups_are_terms_columns_or_places():
 def test_groups_that_cannot_be():
     X = np.random.default_rng(0).normal(size=(9, 3))
     for groups, said in (
-        ([["a", "b"], ["b", "c"]], "'b' stands in two groups"),
+        ([["a", "b"], ["b", "c"]], "'b' is in two groups"),
         ([["a", "d"]], "'d', which is no column under this prior: a, b, c"),
         ([[0, 5]], "has column 5, and there are 3"),
-        ([["a", 1]], "names, or of places"),
+        ([["a", 1]], "a sequence of groups"),
         ("ab", "a sequence of groups"),
-        ([[]], "a group is a sequence of columns"),
-        ([[0.5]], "a group is a sequence of columns"),
+        ([[]], "a sequence of groups"),
+        ([[0.5]], "a sequence of groups"),
     ):
         with pytest.raises(pr.DataError, match=said):
             pr.Model.from_arrays(
