@@ -225,12 +225,7 @@ def expm1_over_x(log_ratio: Array) -> Array:
 
 
 @check_arguments
-def explain(
-    a: Fit | Mapping[str, Fit],
-    b: Fit | None = None,
-    *,
-    names: tuple[str, str] | None = None,
-) -> Explanation:
+def explain(a: Fit | Mapping[str, Fit], b: Fit | None = None) -> Explanation:
     """Attribute the differences of estimates and standard errors between two fits to causes, as shares that add up.
 
     All log priors that differ change together, from the priors of a to the priors of b: with weight t the mode theta(t) of log p(y | theta) +
@@ -242,11 +237,10 @@ def explain(
     Parameters
     ----------
     a : Fit or mapping
-        The baseline; its standard errors are the unit of the shifts. Or a mapping with both fits, {"ML": a, "posterior": b}, without b.
+        The baseline; its standard errors are the unit of the shifts. Or a mapping with both fits, {"ML": a, "posterior": b},
+        without b, which names them.
     b : Fit
         The other fit, of the same rows.
-    names : pair of str, optional
-        Names of the two fits in the table and the plot; by default their methods.
 
     Returns
     -------
@@ -259,7 +253,7 @@ def explain(
     Raises
     ------
     DataError
-        For fits that do not share response, rows, levels and link; for anything but two fits, or two unlike names.
+        For fits that do not share response, rows, levels and link; for anything but two fits.
 
     References
     ----------
@@ -273,23 +267,12 @@ def explain(
     >>> found.shares["shift"].sel(param="x", cause="prior of x").round(3).item()  # (21 / (21 + 4) - 1) 1.095 sqrt(21)
     -0.803
     """
-    if isinstance(a, Mapping) == (b is not None) or (
-        isinstance(a, Mapping) and (names is not None or len(a) != 2)
-    ):
+    fits = a if isinstance(a, Mapping) else [a, b]
+    if (isinstance(a, Mapping) and b is not None) or len(fits) != 2 or None in fits:
         raise DataError(
-            "explain takes two fits: explain(ml, posterior), with names=('ML', 'posterior') or not, "
-            "or explain({'ML': ml, 'posterior': posterior}); compare takes more"
+            "explain takes two fits: explain(ml, posterior), or explain({'ML': ml, 'posterior': posterior}); compare takes more"
         )
-    several = fits_by_name(a if isinstance(a, Mapping) else [a, b], "explain")
-    if names is not None:
-        if not (
-            isinstance(names, tuple | list)
-            and len(names) == len({*map(str, names)}) == 2
-        ):
-            raise DataError(
-                f"names is a pair of unlike texts, such as ('ML', 'posterior'), got {names!r}"
-            )
-        several = dict(zip(map(str, names), several.values()))
+    several = fits_by_name(fits, "explain")
     (first, base), (second, second_fit) = several.items()
     refuse_unlike(first, base, second, second_fit, differing_terms((base, second_fit)))
     for fit in (base, second_fit):

@@ -438,7 +438,6 @@ REFUSED = {
     "HC2": lambda: SAMPLED.covariance("HC2"),
     "classical": lambda: SAMPLED.covariance("classical"),
     "observed": lambda: SAMPLED.covariance("observed"),
-    "ratio": lambda: pr.hypothesis(SAMPLED, "a = 0", tests="likelihood"),
     "diagnostics": lambda: pr.diagnose(SAMPLED),
     "measures": lambda: pr.influence_measures(SAMPLED),
     "choice": lambda: pr.tune(SAMPLED.model.with_prior(Normal(1.0)), "loo"),

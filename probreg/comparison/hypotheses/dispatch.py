@@ -1,10 +1,8 @@
 """Parse the text of a hypothesis on a fit and run the matching test of this package."""
 
-from collections.abc import Sequence
-
 import numpy as np
 
-from probreg.arguments.scalars import Names, Natural, Probability, Word, check_arguments
+from probreg.arguments.scalars import Natural, Probability, Word, check_arguments
 from probreg.arguments.types import ArrayLike, CovarianceLike, TableLike
 from probreg.comparison.hypotheses.linearity import asks_linearity, of_function
 from probreg.comparison.hypotheses.point_estimate import of_limit, of_mode
@@ -32,7 +30,6 @@ def hypothesis(
     groups: str | ArrayLike | tuple[str, str] | None = None,
     lags: Natural | None = None,
     data: TableLike | None = None,
-    tests: Names = ("wald", "likelihood"),
     adjust: Word | None = None,
 ) -> Hypothesis:
     """Test the hypothesis `text`, L beta = r, or compute the probability of L beta > r; "s(x) is linear" tests a smooth function.
@@ -61,15 +58,13 @@ def hypothesis(
         Probability of every interval, between 0 and 1.
     covariance : str or DataArray, optional
         The name of a kind such as "HC3", "cluster" or "HAC", or the result of `fit.covariance(...)`. It replaces the fit's own and
-        leaves Wald's test alone, as `tests="wald"` does.
+        leaves Wald's test alone.
     groups : str or array (n,) or pair of these, optional
         For covariance="cluster", as in `fit.covariance`.
     lags : int, optional
         For covariance="HAC", as in `fit.covariance`.
     data : table, optional
         The table that has the column named by `groups`.
-    tests : str or list of str
-        "wald", "likelihood" or both.
     adjust : {"holm", "bonferroni", "single-step"}, optional
         For several equalities of a maximum likelihood fit: `estimates` gain the p-value of each alone (p_unadjusted), the adjusted p_value, and
         simultaneous intervals. "single-step" uses their joint distribution.
@@ -131,18 +126,14 @@ def hypothesis(
         if adjust is not None:
             raise Incompatible(NO_TESTS)
         return of_posterior(fit, text, read, prob=prob)
-    chosen = _parse_tests(tests)
     if unbounded and _touches_limit(fit, read):
-        wald = covariance is not None or adjust is not None
-        if wald or "likelihood" not in chosen:
+        if covariance is not None or adjust is not None:
             require_predictive(fit.solution, fit.method)
         return of_limit(fit, text, read)
     given = None
     if covariance is not None:
         given = fit.spread(covariance, groups=groups, data=data, lags=lags)
-    return of_mode(
-        fit, text, read, prob=prob, covariance=given, tests=chosen, adjust=adjust
-    )
+    return of_mode(fit, text, read, prob=prob, covariance=given, adjust=adjust)
 
 
 def _parse_restrictions(fit: Fit, text: str) -> list[Restriction]:
@@ -188,13 +179,3 @@ def _touches_limit(fit: Fit, read: list[Restriction]) -> bool:
     return bool(
         (np.abs(L) @ fit.solution.not_estimable[fit.model.design.head].ravel()).any()
     )
-
-
-def _parse_tests(tests: str | Sequence[str]) -> tuple[str, ...]:
-    chosen = (tests,) if isinstance(tests, str) else tuple(tests)
-    wrong = [t for t in chosen if t not in ("wald", "likelihood")]
-    if wrong:
-        raise DataError(
-            f"tests are 'wald' and 'likelihood' (the ratio and the score), got {wrong[0]!r}"
-        )
-    return chosen

@@ -19,7 +19,7 @@ from probreg.comparison.hypotheses.result import (
     restriction_table,
 )
 from probreg.data.weights import without_likelihood
-from probreg.errors import Incompatible
+from probreg.errors import Incompatible, NotConverged
 from probreg.fits.fit import Fit
 from probreg.fits.goodness import exact_fit, flat_at_found_scales, has_tests
 from probreg.formula.hypothesis import Restriction, matrix
@@ -116,7 +116,6 @@ def of_mode(
     *,
     prob: float,
     covariance: Spread | None,
-    tests: tuple[str, ...],
     adjust: str | None,
 ) -> Hypothesis:
     """The tests of restrictions on a maximum likelihood estimate, or on the mode of a posterior."""
@@ -139,18 +138,18 @@ def of_mode(
     test_results = wald(restrictions, fit.solution.beta.ravel(), c.spread[0], df)
     absent = _why_no_likelihood_tests(fit)
     if absent is not None:
-        if "wald" not in tests:
-            raise Incompatible(absent)
         notes += (absent,)
-    if "likelihood" in tests and covariance is None and not notes:
-        extra_tests = likelihood_tests(fit, restrictions)
-        test_results += extra_tests
-        if not extra_tests:
-            notes += (
-                f"no likelihood ratio and no score test, which need the rows: {fit.model.design.rows_absent}",
-            )
-    if "wald" not in tests:
-        test_results = [t for t in test_results if t.name in ("LR", "score")]
+    if covariance is None and not notes:
+        try:
+            extra_tests = likelihood_tests(fit, restrictions)
+        except NotConverged as error:
+            notes += (str(error),)
+        else:
+            test_results += extra_tests
+            if not extra_tests:
+                notes += (
+                    f"no likelihood ratio and no score test, which need the rows: {fit.model.design.rows_absent}",
+                )
     null = describe_null(fit, read)
     result = Hypothesis(
         text, null, estimates, {t.name: t for t in test_results}, notes=notes

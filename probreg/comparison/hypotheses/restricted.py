@@ -203,7 +203,7 @@ def restricted_mode(fit: Fit, restrictions: Restrictions) -> Restricted:
     if top is None:
         raise NotConverged(
             "the model under the hypothesis has no maximum that Newton steps find, so there is no likelihood ratio. "
-            f"{'Give' if unbounded else "Ask for tests='wald', or give"} a prior and ask the posterior"
+            "Give a prior and ask the posterior"
         )
     return Restricted(*_to_raw(model, top[0]))
 

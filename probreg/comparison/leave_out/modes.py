@@ -40,16 +40,10 @@ _BLOCK = 4_000_000  # numbers of the curvatures without each row, 32 MB
 
 
 class RowModes(NamedTuple):
-    """The mode without each row: its linear predictor eta (n, m) at the row, and nuisance parameters (n,) each.
-
-    The closed form adds the leverage h (n,), and the least penalised sum of squares `rss` (n,) with its degrees of freedom.
-    """
+    """The mode without each row: its linear predictor eta (n, m) at the row, and nuisance parameters (n,) each."""
 
     eta: Array
     aux: dict[str, Array]
-    h: Array | None = None
-    rss: Array | None = None
-    df: float = 0.0
 
 
 # ---- closed form and one Newton step -------------------------------------------------------------------------------
@@ -78,13 +72,7 @@ def ridge_without_rows(ridge: RidgeModes, scales: Array) -> list[RowModes]:
     if model.unknown:
         aux = {model.noise_scale: np.sqrt(np.maximum(leave_out.rss, 0.0) / power)}
     return [
-        RowModes(
-            eta[i][:, None],
-            {a: v[i] for a, v in aux.items()},
-            1.0 - leave_out.rest[i],
-            leave_out.rss[i],
-            power - model.shape[0],
-        )
+        RowModes(eta[i][:, None], {a: v[i] for a, v in aux.items()})
         for i in range(len(scales))
     ]
 

@@ -153,7 +153,7 @@ def _require_alike(small: _Candidate, large: _Candidate) -> None:
         np.zeros(1) if model.design.offset is None else model.design.offset
         for model in models
     ]
-    facts = {
+    facts: dict[str, list[Any]] = {
         "criterion": [small.criterion, large.criterion],
         "likelihood": [model.likelihood for model in models],
         "fixed parameters": [model.fixed for model in models],

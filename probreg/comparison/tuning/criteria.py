@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from probreg.errors import Incompatible, NotConverged
+from probreg.errors import NotConverged
 from probreg.inference import PathSolution, mode_path
 from probreg.likelihoods import Likelihood, OfTrials
 from probreg.model.model import Model
@@ -96,21 +96,6 @@ class ZeroOneLoss(PredictionLoss):
         # 1[y is not argmax_k p_k]; of two classes the event where p > 1/2.
         likely = mean.argmax(-1) if mean.ndim == eta.ndim else mean > 0.5
         return (likely != y).astype(float)
-
-
-@LOSSES.register
-@dataclass(frozen=True)
-class PredictiveDensityLoss(PredictionLoss):
-    """-log of the posterior predictive density, beta (and sigma) integrated out: by leave-one-out in closed form only."""
-
-    name, title = "predictive", "negative log posterior predictive density"
-
-    def __call__(
-        self, likelihood: Likelihood, y: Array, eta: Array, aux: Mapping[str, Any]
-    ) -> Array:
-        raise Incompatible(
-            "the predictive density integrates over the coefficients: it has no value at a point prediction"
-        )
 
 
 CRITERIA: Registry["Criterion"] = Registry("criterion")

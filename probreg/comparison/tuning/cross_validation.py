@@ -251,10 +251,6 @@ class CrossValidation(Criterion):
     deals = True
 
     def obstacle(self, model: Model, loss: PredictionLoss) -> str | None:
-        if loss.name == "predictive":
-            return (
-                "cv judges the mode's own prediction: score='predictive' goes with loo"
-            )
         return loss.obstacle(model.likelihood)
 
     def assess(self, path: PathSolution, ask: Request) -> Assessment:

@@ -19,7 +19,6 @@ from probreg.comparison.leave_out.modes import (
     ridge_without_rows,
     rows_in_doubt,
 )
-from probreg.comparison.leave_out.rows import log_normal, log_student
 from probreg.comparison.tuning.criteria import (
     CRITERIA,
     Array,
@@ -117,11 +116,6 @@ class LeaveOneOut(Criterion):
         reason = model.design.rows_obstacle("loo")
         if reason is not None:
             return reason
-        if loss.name == "predictive" and not has_closed_form(model):
-            return (
-                "score='predictive' is closed form for Gaussian models with normal priors, sigma held or in their units, and "
-                "this model is not one. The leave-one-out of a posterior is by='psis'"
-            )
         return loss.obstacle(model.likelihood)
 
     def assess(self, path: PathSolution, ask: Request) -> Assessment:
@@ -138,8 +132,7 @@ class LeaveOneOut(Criterion):
         weight = full_weights(model.design.weights, model.design.n)
         score, se = mean_and_error(parts, weight, weight.sum())
         method, notes = _describe_method(model, refits, parts.size)
-        subject = "" if ask.loss.name == "predictive" else " of the mode"
-        description = f"the mean leave-one-out {ask.loss.title} per observation{subject}, {method}"
+        description = f"the mean leave-one-out {ask.loss.title} per observation of the mode, {method}"
         return Assessment(score, description, se, parts=parts, notes=notes)
 
 
@@ -168,8 +161,6 @@ def _losses(
     modes = exact
     if modes is None:
         modes = modes_without_rows(at_scale, beta, aux)
-    if loss.name == "predictive":
-        return predictive_loss(model, modes), 0
     losses = _losses_at(model, loss, modes)
     # with more coefficients than rows or a kink, refits are expensive
     few_rows = model.design.n <= model.shape[0] * model.shape[1]
@@ -199,20 +190,6 @@ def _losses_at(
     aux: Mapping[str, Any] = {**model.fixed, **modes.aux}
     parameters = model.likelihood.at_rows(aux, precision)
     return np.array(loss(model.likelihood, d.observed[rows], modes.eta, parameters))
-
-
-def predictive_loss(model: Model, modes: RowModes) -> Array:
-    """Return -log p(y_i | y without i) (n,), beta and sigma integrated out: normal with sigma held, Student-t else."""
-    assert modes.h is not None  # the closed form
-    assert modes.rss is not None
-    w = 1.0 if model.design.precision is None else model.design.precision
-    e = model.design.observed - modes.eta[:, 0]
-    precision = (1.0 - modes.h) * w
-    if not model.unknown:
-        # y_i | others ~ N(x_i'b_(i), sigma^2 / (w_i (1 - h_i))).
-        return -log_normal(e, model.fixed[model.noise_scale] ** 2 / precision)
-    # y_i | others is Student-t on nu = n - 1 + q - p about x_i'b_(i), scale^2 = RSS_(i) / nu / (w_i (1 - h_i)).
-    return -log_student(e, modes.df, modes.rss / modes.df / precision)
 
 
 def _describe_method(

@@ -109,7 +109,7 @@ def tune(
     rule : {"min", "1se"}
         "1se" takes the strongest prior with a score within one standard error of the minimum.
     score : str or PredictionLoss
-        The loss of a held-out observation: "log", "squared", "zero_one", or "predictive" with loo.
+        The loss of a held-out observation: "log", "squared" or "zero_one".
     seed : int
         Seed of the folds.
     progress : bool, optional
