@@ -137,10 +137,10 @@ def _first_evaluation(
     tol: float,
 ) -> tuple[Array, LocalModel]:
     """Return the first point of the search, refined from a sample if there are many rows, and its local model."""
-    gamma, rough, H = _start(model, start)
+    gamma, log_aux, H = _start(model, start, log_aux)
     if curvature is not None and model.design.count >= _SMALL:
         H = curvature
-    point = np.concatenate([gamma.ravel(), rough if log_aux is None else log_aux])
+    point = np.concatenate([gamma.ravel(), log_aux])
     if H is not None:
         point = _bfgs_passes(model, point, _slope(model, point), H, tol)
     local = _evaluate(model, point)
@@ -338,7 +338,9 @@ def newton_step(local: LocalModel) -> tuple[Array, bool]:
 
 
 def _start(
-    model: Model, start: tuple[tuple[float, ...], ...] | None
+    model: Model,
+    start: tuple[tuple[float, ...], ...] | None,
+    log_aux: Array | None,
 ) -> tuple[Array, Array, Array | None]:
     """Return coefficients, log aux and, if a sample of the rows gave one, an
     approximate curvature for all rows.
@@ -350,7 +352,9 @@ def _start(
     design = model.design
     if start is not None:
         beta = check_start(model, start)
-        return design.frame.from_raw(beta), rough_log_aux(model), None
+        if log_aux is None:
+            log_aux = rough_log_aux(model)
+        return design.frame.from_raw(beta), log_aux, None
     sample = sample_of_rows(model)
     if sample is None:
         return *_initial_point(model), None

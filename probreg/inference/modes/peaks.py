@@ -39,6 +39,7 @@ _LOG_SCALE_DROPS = (
     3.0,
 )  # logs: rows of one cluster have a smaller noise scale
 _MAX_COLUMNS = 10  # with more columns an exact fit has rows of several clusters
+_ROUGH = 1e-3  # of a mode of a sample, in standard errors: it is a start only
 _MAX_ROWS = 500  # with more rows the search uses a sample, in which a cluster of 5 % of the rows has 25
 _LINE_POINTS = 24  # points between a starting point and a mode
 _N_NAMED = 3  # coefficients that describe a mode
@@ -147,10 +148,10 @@ def add_peaks(model: Model, first: Peak, *, tol: float, max_steps: int) -> list[
             np.random.default_rng(0).choice(design.n, _MAX_ROWS, replace=False)
         )
         part = replace(model.with_prior_frozen, design=design.take(rows))
-        try:
-            sample_peaks = find_peaks(part, "", tol=tol, max_steps=max_steps)
-        except (ProbregError, np.linalg.LinAlgError):  # the sample has no mode
+        near = _find_peak_from(part, first.centre, tol=_ROUGH, max_steps=max_steps)
+        if near is None:  # the sample has no mode
             return peaks
+        sample_peaks = add_peaks(part, near, tol=_ROUGH, max_steps=max_steps)
         starts = np.array(
             [
                 p.centre
@@ -261,10 +262,11 @@ def _starting_points(model: Model, first: Peak) -> Array:
     design = model.design
     y = minus_offset(design.observed, design.offset)
     size = min(design.n, model.shape[0])
-    rows = [rng.choice(design.n, size, replace=False) for _ in range(_N_SUBSETS)]
-    exact = np.stack(
-        [np.linalg.lstsq(np.asarray(design.X[r]), y[r], rcond=None)[0] for r in rows]
+    rows = np.array(
+        [rng.choice(design.n, size, replace=False) for _ in range(_N_SUBSETS)]
     )
+    X = np.asarray(design.X[rows.ravel()]).reshape(*rows.shape, -1)
+    exact = (np.linalg.pinv(X) @ y[rows][..., None])[..., 0]
     scales = _LOG_SCALE_DROPS if model.unknown else _LOG_SCALE_DROPS[:1]
     parts = [
         np.hstack([exact, np.tile(mode[k:] - drop, (len(exact), 1))]) for drop in scales

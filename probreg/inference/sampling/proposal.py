@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.linalg import solve_triangular
 from scipy.special import gammaln
 
 from probreg.inference.base import Array, times_root
@@ -70,11 +69,7 @@ class Component:
 
     def log_density(self, z: Array) -> Array:
         """log of the sum of count times density (n,) at z (n, d)."""
-        difference = (z - self.centre).T
-        if self._lower:
-            t = solve_triangular(self.root, difference, lower=True)
-        else:
-            t = np.linalg.solve(self.root, difference)
+        t = self._inverse @ (z - self.centre).T
         square = np.einsum("dn,dn->n", t, t)
         dim = len(self.centre)
         parts = [
@@ -84,8 +79,9 @@ class Component:
         return np.asarray(np.logaddexp.reduce(parts, axis=0)) - self._log_det
 
     @cached_property
-    def _lower(self) -> bool:
-        return bool((np.triu(self.root, 1) == 0.0).all())
+    def _inverse(self) -> Array:
+        """The inverse of the root, for which a product is faster than a solution."""
+        return np.linalg.inv(self.root)
 
     @cached_property
     def _log_det(self) -> float:
@@ -110,7 +106,11 @@ class Stretch:
         """z (n, d) of u, or u of z with the sign -1."""
         theta = z @ self.root.T
         theta[:, : self.k] *= np.exp(sign * self.delta(z))[:, None]
-        return np.linalg.solve(self.root, theta.T).T
+        return theta @ self._inverse.T
+
+    @cached_property
+    def _inverse(self) -> Array:
+        return np.linalg.inv(self.root)
 
 
 @dataclass(frozen=True, eq=False)
