@@ -23,7 +23,6 @@ from scipy.linalg import solve_triangular
 from probreg.data.rows import full_weights, minus_offset
 from probreg.inference.base import Array
 from probreg.inference.modes.normal_columns import independent_normals
-from probreg.inference.modes.partialled_out import FEW
 from probreg.kernels.ridge import RidgePath, path_beside
 from probreg.model.model import Model
 from probreg.model.off_span import variance_left_at_rows
@@ -104,11 +103,10 @@ class RidgeModes:
         flat = np.flatnonzero(~self.model.joint.informative)
         if not len(flat):
             return flat
-        R = triangular(
-            self.model.design.moments.R[:, flat]
-            if self._by_moments
-            else self._weighted_columns(flat)
-        )
+        if self._tall:
+            R = triangular(self.model.design.moments.R[:, flat])
+        else:
+            R = triangular(self._weighted_columns(flat))
         return flat[list(rank_of(R).kept)]
 
     @property
@@ -123,10 +121,6 @@ class RidgeModes:
         """Whether a triangular factor of the rows is smaller than the rows."""
         return not 0 < self.model.design.n <= 2 * len(self.columns)
 
-    @property
-    def _by_moments(self) -> bool:
-        return not self.model.design.n or (self._tall and len(self.columns) <= FEW)
-
     @cached_property
     def _roots(self) -> Array | None:
         """W^(1/2) (n, 1)."""
@@ -135,18 +129,7 @@ class RidgeModes:
 
     def _weighted_columns(self, columns: Array) -> Array:
         """W^(1/2) X_J."""
-        if len(columns):
-            first = int(columns[0])
-            last = int(columns[-1]) + 1
-        else:
-            first, last = (0, 0)
-        # contiguous columns are a view, not a copy
-        side = (
-            slice(first, last)
-            if last - first == len(columns) and (np.diff(columns) == 1).all()
-            else columns
-        )
-        A = np.asarray(self.model.design.X[:, side], dtype=float)
+        A = np.asarray(self.model.design.X[:, columns], dtype=float)
         return A if self._roots is None else A * self._roots
 
     @cached_property
@@ -173,13 +156,8 @@ class RidgeModes:
     @cached_property
     def _factor(self) -> Array:
         """The triangular factor of W^(1/2) [X_F X_G y - offset]."""
-        if self._by_moments:
-            moments = self.model.design.moments
-            F = triangular(moments.factor[:, [*self.flat, *self.columns, moments.p]])
-        else:
-            F = triangular(
-                self._weighted_columns(np.r_[self.flat, self.columns]), self._response
-            )
+        moments = self.model.design.moments
+        F = triangular(moments.factor[:, [*self.flat, *self.columns, moments.p]])
         return np.asarray(F, dtype=float)
 
     @cached_property
