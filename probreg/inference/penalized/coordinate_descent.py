@@ -91,6 +91,15 @@ class Lasso:
         yy = float(parts.yy - 2 * parts.c @ a + a @ Ga)
         return cls(parts, center, penalty, units[parts.columns], parts.c - Ga, yy)
 
+    def at_scale(self, s: float) -> "Lasso":
+        """Return the problem with every scale of the prior times s."""
+        penalty = replace(
+            self.penalty,
+            metric=self.penalty.metric / s,
+            ridge=self.penalty.ridge / s**2,
+        )
+        return replace(self, penalty=penalty)
+
     def penalty_at(self, sigma: float) -> KinkedPenalty:
         """sigma^2 times -log prior."""
         # With r / sigma for r, sigma^2 (a |r| + l r^2 / 2) is sigma a |r| + l r^2 / 2.
@@ -358,15 +367,19 @@ class CoordinateDescent(Method):
         return solution_of(lasso, model, joint)
 
 
+def status_of(lasso: Lasso, joint: Joint, tol: float) -> Status:
+    """Return whether the mode fulfils its certificate, up to rounding of the residuals."""
+    rounding = 1e-12 * float(np.sqrt(lasso.yy)) / joint.sigma
+    if joint.kkt <= max(tol, rounding):
+        return Status.CONVERGED
+    return Status.STEP_LIMIT
+
+
 def solution_of(
     lasso: Lasso, model: Model, joint: Joint, tol: float = 1e-8
 ) -> Solution:
     """Return the mode as a solution with its certificates."""
-    rounding = 1e-12 * float(np.sqrt(lasso.yy)) / joint.sigma
-    if joint.kkt <= max(tol, rounding):
-        status = Status.CONVERGED
-    else:
-        status = Status.STEP_LIMIT
+    status = status_of(lasso, joint, tol)
     stats = {
         "n": lasso.parts.weight,
         "rss": joint.given.rss,
@@ -388,10 +401,7 @@ def solution_of(
         *((_local_mode_note(model),) if has_raw_units else ()),
         *local_notes(model),
     )
-    if model.unknown:
-        aux = {model.noise_scale: joint.sigma}
-    else:
-        aux = {}
+    aux = dict.fromkeys(model.unknown, joint.sigma)
     solution = kinked_solution(
         model, lasso.beta(joint.given.r), aux, status, stats=stats, notes=notes
     )

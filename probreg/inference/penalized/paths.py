@@ -27,7 +27,6 @@ all columns at every scale, finds those left out by mistake.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,6 +42,7 @@ from probreg.inference.penalized.coordinate_descent import (
     Joint,
     Lasso,
     solve_joint,
+    status_of,
 )
 from probreg.inference.penalized.degrees import (
     degrees_of_freedom,
@@ -66,7 +66,6 @@ from probreg.inference.penalized.standard_rows import (
     next_mode,
 )
 from probreg.likelihoods import SmoothLikelihood
-from probreg.model.likelihood_sums import value_grad_hessian
 from probreg.model.model import Model
 from probreg.numerics.linalg import one_blas_thread
 from probreg.priors import HierarchicalPrior, Prior
@@ -116,13 +115,7 @@ def lasso_steps(model: Model, scales: Iterable[float], tol: float) -> list[Step]
     # correlations with the residuals, and the penalty
     previous: tuple[Array, Any] | None = None
     for s in scales:
-        at_unit = base.penalty
-        lasso = replace(
-            base,
-            penalty=replace(
-                at_unit, metric=at_unit.metric / s, ridge=at_unit.ridge / s**2
-            ),
-        )
+        lasso = base.at_scale(s)
         if sigma is not None:
             sigma_now = sigma
         else:
@@ -134,14 +127,8 @@ def lasso_steps(model: Model, scales: Iterable[float], tol: float) -> list[Step]
         start = joint.given
         sigma = joint.sigma if model.unknown else None
         previous = joint.given.gradient, lasso.penalty_at(joint.sigma)
-        if sigma is None:
-            aux = {}
-        else:
-            aux = {model.noise_scale: sigma}
-        if joint.kkt <= max(tol, 1e-12 * float(np.sqrt(lasso.yy)) / joint.sigma):
-            status = Status.CONVERGED
-        else:
-            status = Status.STEP_LIMIT
+        aux = dict.fromkeys(model.unknown, joint.sigma)
+        status = status_of(lasso, joint, tol)
         log_lik = _log_lik(model, joint.given.rss, joint.sigma)
         df = _degrees(lasso, joint)
         steps.append(
@@ -466,50 +453,26 @@ def _first_scale(model: Model) -> float:
     with the scale, so this takes several rounds.
     """
     scale = 1e-9
-    walk = _walk(model)
-    nonsmooth = NonsmoothTerms.of(model)
-    m = nonsmooth.shape[1]
-    penalty = nonsmooth.penalty.repeated(m)
+    lasso = Lasso.of(model) if _walk(model) is lasso_steps else None
     for _ in range(20):
-        step = walk(model, np.array([scale]), 1e-8)[0]
-        slope = _slopes(model, step).reshape(model.shape)
-        if model.joint.contrast is not None:
-            slope = slope @ model.joint.contrast.T
-        if nonsmooth.in_sigma_units.any():
-            slope = (
-                slope
-                * np.where(nonsmooth.in_sigma_units, step.aux[model.noise_scale], 1.0)[
-                    :, None
-                ]
-            )
-        # beta_g leaves its kink where |D_g^-1 d log p / d beta_g| = 1 / s, D_g its metric at scale 1.
-        new = 1.0 / max(
-            float(penalty.norm(penalty.in_metric(slope.ravel())).max()),
-            float(np.finfo(float).tiny),
-        )
+        if lasso is not None:
+            scaled = lasso.at_scale(scale)
+            joint = solve_joint(scaled, model, scaled.start(), sigma=None, tol=1e-8)
+            gradient = joint.given.gradient
+            penalty = scaled.penalty_at(joint.sigma)
+        else:
+            search = SearchCoordinates(rescale_model(model, scale))
+            start = start_of(search, None)
+            mode = minimise_nonsmooth(search, start, tol=1e-8, max_steps=100)
+            gradient = mode.at.gradient
+            penalty = search.penalty
+        # A group leaves its kink where |D^-1 gradient| = 1, D proportional to 1 / scale.
+        largest = float(penalty.norm(penalty.in_metric(gradient)).max())
+        new = scale / max(largest, float(np.finfo(float).tiny))
         if abs(new - scale) <= 1e-10 * new:
             break
         scale = new
     return scale
-
-
-def _slopes(model: Model, step: Step) -> Array:
-    """d log p(y | beta) / d vec beta, (p m,)."""
-    values = {**model.fixed, **step.aux}
-    if model.likelihood.least_squares and not model.design.n:
-        G, c, _ = model.design.moments.gram
-        return (c - G @ step.beta[:, 0]) / values[model.noise_scale] ** 2
-    assert isinstance(model.likelihood, SmoothLikelihood)
-    gradient_of_block = partial(
-        value_grad_hessian,
-        likelihood=model.likelihood,
-        unknown=(),
-        gamma=step.beta,
-        frame=None,
-        aux_values=values,
-        curved=False,
-    )
-    return np.asarray(model.design.fold(gradient_of_block)[1]).ravel()
 
 
 def _spectrum(model: Model) -> tuple[float, float]:
