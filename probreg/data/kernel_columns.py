@@ -1,6 +1,7 @@
 """The columns of a Gaussian process of all columns of an array, without a formula."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self
@@ -192,8 +193,10 @@ def design_of_kernel(
             name = basis or chosen_basis(x, is_known, basis_settings)
             made = made_basis(start, x, name, **basis_settings)
         term = ProcessTerm(key, key, made, is_known, names)
-        if phi is None or len(x) != len(inputs):
-            phi = term.columns_at(inputs)
+        if phi is None:
+            phi = term.columns_at(x)
+        if w is not None and len(x) != len(inputs):
+            phi = _with_unused_rows(term, phi, inputs, w)
     recipe = KernelColumns(term, names, intercept)
     return replace(
         plain,
@@ -201,7 +204,7 @@ def design_of_kernel(
         columns=recipe.columns,
         free=np.array([c == INTERCEPT for c in recipe.columns]),
         recipe=recipe,
-        inputs={key: inputs},
+        inputs={key: np.where(np.isfinite(phi).all(1)[:, None], inputs, x[:1])},
         notes=term.notes,
     )
 
@@ -219,6 +222,16 @@ def _starting_kernel(
     if is_named and _has_length(read):
         return at_starting_length(read, x)
     return read.resolved(with_spread(x, counts), names)
+
+
+def _with_unused_rows(term: ProcessTerm, phi: Array, x: Array, w: Array) -> Array:
+    """Return the columns phi of rows with weight at their places; nan at a row of weight 0 outside the range of the basis."""
+    columns = np.full((len(x), term.basis.size), np.nan)
+    columns[w > 0] = phi
+    for i in np.flatnonzero(w == 0):
+        with suppress(DataError):
+            columns[i] = term.columns_at(x[i : i + 1])[0]
+    return columns
 
 
 def _has_length(kernel: CovarianceFunction) -> bool:

@@ -4,7 +4,7 @@ Weights and offsets may be absent: None means weights of 1 and an offset of 0.""
 
 import difflib
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -94,14 +94,19 @@ def missing_by_column(table: DataTable) -> dict[str, Array]:
     return {name: where for name, where in missing.items() if where.any()}
 
 
+def check_missing(action: Any) -> None:
+    """Raise DataError for an unknown way to treat missing values."""
+    if not isinstance(action, str) or action not in get_args(Missing):
+        raise DataError(
+            f"missing={brief(action)} is not known; take 'raise' (an error names the rows) or 'drop'"
+        )
+
+
 def complete(
     table: DataTable, action: Missing
 ) -> tuple[DataTable, tuple[Any, ...], tuple[str, ...]]:
     """Return the rows without missing values, the labels of the other rows, and a sentence with their number."""
-    if not isinstance(action, str) or action not in ("raise", "drop"):
-        raise DataError(
-            f"missing={brief(action)} is not known; take 'raise' (an error names the rows) or 'drop'"
-        )
+    check_missing(action)
     missing = missing_by_column(table)
     if not missing:
         return table, (), ()

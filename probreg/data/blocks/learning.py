@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from probreg.arguments.arrays import brief, reads_as_number
+from probreg.arguments.arrays import reads_as_number
 from probreg.data.blocks.batches import Selection, first_row
 from probreg.data.blocks.block import SAMPLE, Array
 from probreg.data.blocks.files import Files, Tables
@@ -35,7 +35,7 @@ from probreg.data.formula.evaluate import (
     read_coding,
     refuse_unstreamed,
 )
-from probreg.data.formula.formula import numbers_as_text, whole_offset, written_out
+from probreg.data.formula.formula import numbers_as_text, parse_with
 from probreg.data.formula.layout import (
     Level,
     Memory,
@@ -51,11 +51,11 @@ from probreg.data.formula.recipe import (
     require_response,
     write_state,
 )
-from probreg.data.rows import Missing, require, row_weights
+from probreg.data.rows import Missing, check_missing, row_weights
 from probreg.data.weights import WeightKind
 from probreg.errors import DataError
-from probreg.formula.expression import Expression, parse_expression
-from probreg.formula.terms import FormulaLayout, parse_formula
+from probreg.formula.expression import Expression
+from probreg.formula.terms import FormulaLayout
 from probreg.system.progress import progress_bar
 
 Group = tuple[str, ...]
@@ -145,20 +145,12 @@ def plan(
             raise DataError(
                 f"{word}= is a column's name{' or an expression' * (word == 'offset')} in the files, got {type_name}"
             )
-    if not isinstance(missing, str) or missing not in ("raise", "drop"):
-        raise DataError(
-            f"missing={brief(missing)} is not known; take 'raise' (an error names the rows) or 'drop'"
-        )
+    check_missing(missing)
     header = DataTable(dict.fromkeys(files.names()), np.arange(0))
-    parts = parse_formula(written_out(formula, header, weights, offset))
-    for expression in parts.every_factor.values():
+    parts, offset, added, names = parse_with(formula, header, weights, offset)
+    factors = parts.every_factor.values()
+    for expression in factors:
         refuse_unstreamed(expression)
-    offset = whole_offset(parts, offset)
-    added = parse_expression(offset) if offset else None
-    outcome = tuple(name for part in parts.outcome for name in part.variables)
-    further = (*(added.variables if added else ()), *((weights,) if weights else ()))
-    names = tuple(dict.fromkeys((*outcome, *parts.variables, *further)))
-    require(header, names)
     if any(part.learns for part in parts.outcome) or (
         added is not None and added.learns
     ):
@@ -166,25 +158,12 @@ def plan(
             "a response or an offset that learns from the rows, such as center(y), is not read by the block"
         )
     if isinstance(files, Files):
-        coded = [
-            e.category for e in parts.every_factor.values() if e.coding_call is not None
-        ]
-        groups = [name for bar in parts.bars for name in bar.group]
-        groups += [
-            name
-            for e in parts.every_factor.values()
-            if e.names_labels
-            for name in e.variables
-        ]
-        coded += (
-            [parts.outcome[0].column] if classes and len(parts.outcome) == 1 else []
-        )
-        files = replace(
-            files,
-            labels=tuple(
-                dict.fromkeys(name for name in (*coded, *groups) if name is not None)
-            ),
-        )
+        labels = {e.category for e in factors if e.coding_call is not None}
+        labels |= {name for bar in parts.bars for name in bar.group}
+        labels |= {name for e in factors if e.names_labels for name in e.variables}
+        if classes and len(parts.outcome) == 1:
+            labels.add(parts.outcome[0].column)
+        files = replace(files, labels=tuple(name for name in labels if name))
     first = _first(files, names)
     if not len(first.rows):
         raise DataError(
@@ -192,17 +171,10 @@ def plan(
         )
     kinds = {name: kind_of(values) for name, values in first.columns.items()}
     require_response(parts, first)
-    expressions = [
-        e for e in (*parts.every_factor.values(), *parts.outcome) if e.column is None
-    ]
-    for name in (
-        *(
-            name
-            for e in (*expressions, *filter(None, [added]))
-            for name in e.numeric_columns
-        ),
-        *((weights,) if weights else ()),
-    ):
+    computed = [e for e in (*factors, *parts.outcome) if e.column is None]
+    computed += [added] if added else []
+    numbers = [name for e in computed for name in e.numeric_columns]
+    for name in [*numbers, *([weights] if weights else [])]:
         if kinds[name] in ("text", "levels"):
             raise _no_numbers(files, name)
     trials = tuple(part.column or "" for part in parts.trials)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -103,27 +103,9 @@ def read_formula(
     kind, weights = read_weights(weights)
     _refuse_wide_dot(formula, data)
     table = read_table(data)
-    parts = _parse_written(formula, table, weights, offset)
-    offset = whole_offset(parts, offset)
-    if isinstance(offset, str):
-        added = parse_expression(offset)
-    else:
-        added = None
-    weight_columns = (weights,) if isinstance(weights, str) else ()
-    outcome = tuple(name for part in parts.outcome for name in part.variables)
-    used = tuple(
-        dict.fromkeys(
-            (
-                *outcome,
-                *parts.variables,
-                *(added.variables if added else ()),
-                *weight_columns,
-            )
-        )
-    )
-    require(table, used)
+    parts, offset, added, used = parse_with(formula, table, weights, offset)
     table, names = _with_arguments(table, used, weights, offset)
-    weight = weight_columns[0] if weight_columns else names.get("weights")
+    weight = weights if isinstance(weights, str) else names.get("weights")
     all_rows, dropped = table, ()
     notes: tuple[str, ...] = ()
     if not (isinstance(missing, str) and missing == "raise"):
@@ -159,7 +141,7 @@ def read_formula(
         variables=parts.variables,
         offset=offset if isinstance(offset, str) else None,
         state=write_state(memory),
-        weights=weight_columns[0] if weight_columns else None,
+        weights=weights if isinstance(weights, str) else None,
     )
     inputs = inputs_of_functions(parts, table, memory, tuple(recipe.entering)) | of_bars
     unused = None
@@ -191,12 +173,24 @@ def read_formula(
     )
 
 
-def _parse_written(
+class ParsedFormula(NamedTuple):
+    """The parts of a formula with its offset: an expression (`added` if it is one) or an array, and the columns that it uses."""
+
+    parts: FormulaLayout
+    offset: Any
+    added: Expression | None
+    names: tuple[str, ...]
+
+
+def parse_with(
     formula: str, table: DataTable, weights: Any, offset: Any
-) -> FormulaLayout:
-    """Parse a formula with its `.` written out; a DataError suggests backquotes for names with spaces."""
+) -> ParsedFormula:
+    """Parse a formula with its `.` written out; DataError for columns that the table lacks.
+
+    An error suggests backquotes for names with spaces.
+    """
     try:
-        return parse_formula(written_out(formula, table, weights, offset))
+        parts = parse_formula(_written_out(formula, table, weights, offset))
     except DataError as error:
         # a column name of several words, without backquotes
         bare = [name for name in table.columns if " " in name and name in str(formula)]
@@ -205,6 +199,18 @@ def _parse_written(
         raise DataError(
             f"{error}; write {quote_name(max(bare, key=len))} in backquotes"
         ) from None
+    if parts.offset is not None and not isinstance(offset, str | None):
+        raise DataError(
+            f"the formula has offset({parts.offset}), and offset= is an array: make the array a column and write both as one"
+        )
+    if parts.offset is not None:
+        offset = joined_offsets(parts.offset, offset)
+    added = parse_expression(offset) if isinstance(offset, str) else None
+    names = [*parts.outcome_variables, *parts.variables]
+    names += [*(added.variables if added else ())]
+    names += [weights] if isinstance(weights, str) else []
+    require(table, names)
+    return ParsedFormula(parts, offset, added, tuple(dict.fromkeys(names)))
 
 
 def _refuse_wide_dot(formula: Any, data: Any) -> None:
@@ -215,17 +221,6 @@ def _refuse_wide_dot(formula: Any, data: Any) -> None:
             f"'.' stands for most of the {len(names):,} columns of the table, and a formula makes at most {MOST_COLUMNS:,}: give the "
             "columns to Model.from_arrays"
         )
-
-
-def whole_offset(parts: FormulaLayout, offset: Any) -> Any:
-    """Combine the offset of a formula and the argument `offset` into one expression or one array."""
-    if parts.offset is None:
-        return offset
-    if offset is not None and not isinstance(offset, str):
-        raise DataError(
-            f"the formula has offset({parts.offset}), and offset= is an array: make the array a column and write both as one"
-        )
-    return joined_offsets(parts.offset, offset)
 
 
 def _is_counted(table: DataTable, weight: str | None, kind: WeightKind) -> np.ndarray:
@@ -312,7 +307,7 @@ def _are_readable(read: Callable[[Any], Any], table: DataTable) -> np.ndarray:
     return np.ones(len(table.rows), dtype=bool)
 
 
-def written_out(formula: str, table: DataTable, weights: Any, offset: Any) -> str:
+def _written_out(formula: str, table: DataTable, weights: Any, offset: Any) -> str:
     """Return the formula with `.` replaced by the columns that are not response, weights, offset or grouping factors."""
     if not has_dot(formula):
         return formula
