@@ -10,6 +10,7 @@ Sources: Cody & Waite 1980 for the reduction of the argument; Muller et al., Han
 import math
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
@@ -30,11 +31,11 @@ _LN2_HIGH, _LN2_LOW = (
 )  # the first has 20 bits: times an integer it is exact
 _ROUND = 6755399441055744.0  # 1.5 2^52: adding it rounds to an integer, stored in the last bits
 _ROUND_BITS = 0x4338000000000000
-_EXP = tuple(
-    1.0 / math.factorial(k) for k in range(14)
+_EXP = np.array(
+    [1.0 / math.factorial(k) for k in range(14)]
 )  # |r| <= log(2) / 2: the next term is 4e-18
-_LOG = tuple(
-    2.0 / (2 * k + 1) for k in range(12)
+_LOG = np.array(
+    [2.0 / (2 * k + 1) for k in range(12)]
 )  # of 2 atanh(s), s^2 <= 0.0295: the next term is 3e-18
 _HALF_ROOT_BITS = 0x3FE6A09E667F3BCD  # sqrt(1/2)
 _TOP, _BOTTOM = 709.782712893384, -708.3964185322641
@@ -73,17 +74,8 @@ def exp(x: float) -> float:
     # r = x - k log 2 with log 2 in two parts, |r| <= log(2) / 2; e^r = 1 + r + r^2 (1/2! + r/3! + ...).
     r = (inside - n * _LN2_HIGH) - n * _LN2_LOW
     p = _EXP[13]
-    p = p * r + _EXP[12]
-    p = p * r + _EXP[11]
-    p = p * r + _EXP[10]
-    p = p * r + _EXP[9]
-    p = p * r + _EXP[8]
-    p = p * r + _EXP[7]
-    p = p * r + _EXP[6]
-    p = p * r + _EXP[5]
-    p = p * r + _EXP[4]
-    p = p * r + _EXP[3]
-    p = p * r + _EXP[2]
+    for i in range(12, 1, -1):
+        p = p * r + _EXP[i]
     half = (
         k >> 1
     )  # in two factors, because 2^1024 overflows although 2^1024 e^r may not
@@ -105,16 +97,8 @@ def log(x: float) -> float:
     s = f / (2.0 + f)
     z = s * s
     p = _LOG[11]
-    p = p * z + _LOG[10]
-    p = p * z + _LOG[9]
-    p = p * z + _LOG[8]
-    p = p * z + _LOG[7]
-    p = p * z + _LOG[6]
-    p = p * z + _LOG[5]
-    p = p * z + _LOG[4]
-    p = p * z + _LOG[3]
-    p = p * z + _LOG[2]
-    p = p * z + _LOG[1]
+    for i in range(10, 0, -1):
+        p = p * z + _LOG[i]
     # With m = 1 + f, s = f / (2 + f): log m = 2 (s + s^3/3 + s^5/5 + ...) = f - (h - s (h + z p)), h = f^2 / 2.
     h = 0.5 * f * f
     value = k * _LN2_HIGH - ((h - (s * (h + p * z) + k * _LN2_LOW)) - f)

@@ -44,35 +44,15 @@ def _scaled_erfcx(t: Array) -> Array:
 
 
 _interpolated: Any = chebyshev.chebinterpolate
-_P = tuple(
-    map(float, chebyshev.cheb2poly(_interpolated(_scaled_erfcx, 20)))
-)  # to 4e-15 of the value
+_P = chebyshev.cheb2poly(_interpolated(_scaled_erfcx, 20))  # to 4e-15 of the value
 
 
 @inlined
 def _erfcx_polynomial(t: float) -> float:
     """Return the polynomial `_P` at t by Horner's rule."""
     p = _P[20]
-    p = p * t + _P[19]
-    p = p * t + _P[18]
-    p = p * t + _P[17]
-    p = p * t + _P[16]
-    p = p * t + _P[15]
-    p = p * t + _P[14]
-    p = p * t + _P[13]
-    p = p * t + _P[12]
-    p = p * t + _P[11]
-    p = p * t + _P[10]
-    p = p * t + _P[9]
-    p = p * t + _P[8]
-    p = p * t + _P[7]
-    p = p * t + _P[6]
-    p = p * t + _P[5]
-    p = p * t + _P[4]
-    p = p * t + _P[3]
-    p = p * t + _P[2]
-    p = p * t + _P[1]
-    p = p * t + _P[0]
+    for k in range(19, -1, -1):
+        p = p * t + _P[k]
     return p
 
 
