@@ -38,7 +38,7 @@ class CovarianceFunction(ABC):
 
     Notes
     -----
-    A subclass defines `matrix` and `slopes` at pairs of rows, `bound`, `stationary` and `density`. Fields named in
+    A subclass defines `matrix` at pairs of rows, `bound` and `stationary`, `slopes` if it has hyperparameters, and `density` if it is known. Fields named in
     `hyperparameters` are positive numbers, or tuples of one per column.
     """
 
@@ -64,13 +64,13 @@ class CovarianceFunction(ABC):
     def matrix(self, pairs: RowPairs) -> Array:
         """k at these pairs, an array of their shape."""
 
-    @abstractmethod
     def slopes(self, pairs: RowPairs) -> dict[str, Array]:
         """dk / d log h at these pairs, for every hyperparameter h by its name in `hyper`."""
+        return {}
 
-    @abstractmethod
     def density(self, omega: Array) -> Array | None:
         """S(omega) at frequencies (n, d), int S(w) exp(i w'r) dw / (2 pi)^d = k(r); None where there is none, or it is not known."""
+        return None
 
     def __call__(self, x: ArrayLike, z: ArrayLike | None = None) -> Array:
         """The matrix k(x_i, z_j) (n, m) of rows x (n, d) and z (m, d), or of x with itself."""

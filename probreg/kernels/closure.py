@@ -137,9 +137,6 @@ class Product(Composite):
             )
         return found
 
-    def density(self, omega: Array) -> Array | None:
-        return None  # a convolution of theirs
-
     def __repr__(self) -> str:
         return " * ".join(
             f"({part})" if isinstance(part, Sum) else repr(part) for part in self.parts
@@ -247,9 +244,6 @@ class Power(Composite):
             name: outer * slope for name, slope in self.parts[0].slopes(pairs).items()
         }
 
-    def density(self, omega: Array) -> Array | None:
-        return None
-
     def __repr__(self) -> str:
         return f"({self.parts[0]}) ** {self.power}"
 
@@ -308,9 +302,6 @@ class OnColumns(Composite):
 
     def slopes(self, pairs: RowPairs) -> dict[str, Array]:
         return self.parts[0].slopes(self._selected_pairs(pairs))
-
-    def density(self, omega: Array) -> Array | None:
-        return None  # it does not fall off in the other columns
 
     def __repr__(self) -> str:
         if not isinstance(self.parts[0], Sum | Product | Scaled):

@@ -27,18 +27,9 @@ Offset = Annotated[
 ]
 
 
-class NonStationary(CovarianceFunction):
-    """k(x, z) is no function of x - z, so there is no spectrum."""
-
-    stationary = False
-
-    def density(self, omega: Array) -> Array | None:
-        return None
-
-
 @KERNELS.register
 @dataclass(frozen=True)
-class Linear(NonStationary):
+class Linear(CovarianceFunction):
     """The linear covariance function x'z: straight lines through the origin, as by a normal prior on coefficients.
 
     Examples
@@ -49,17 +40,15 @@ class Linear(NonStationary):
 
     name = "linear"
     bound = math.inf
+    stationary = False
 
     def matrix(self, pairs: RowPairs) -> Array:
         return pairs.products()
 
-    def slopes(self, pairs: RowPairs) -> dict[str, Array]:
-        return {}
-
 
 @KERNELS.register
 @dataclass(frozen=True)
-class Polynomial(NonStationary):
+class Polynomial(CovarianceFunction):
     """The polynomial covariance function (x'z + offset)^degree: all products of up to `degree` columns.
 
     Parameters
@@ -81,6 +70,7 @@ class Polynomial(NonStationary):
     name = "polynomial"
     hyperparameters = ("offset",)
     bound = math.inf
+    stationary = False
 
     def matrix(self, pairs: RowPairs) -> Array:
         return (pairs.products() + self.offset) ** self.degree
@@ -95,7 +85,7 @@ class Polynomial(NonStationary):
 
 
 @dataclass(frozen=True)
-class CustomFunction(NonStationary):
+class CustomFunction(CovarianceFunction):
     """A custom covariance function; each of its matrices is checked for negative eigenvalues.
 
     It has no hyperparameters and is not saved; a subclass of `CovarianceFunction` has and is: docs/how-to/kernel.md.
@@ -120,6 +110,7 @@ class CustomFunction(NonStationary):
 
     name = "custom"
     bound = math.inf
+    stationary = False
 
     def __post_init__(self) -> None:
         if not callable(self.function):
@@ -158,6 +149,3 @@ class CustomFunction(NonStationary):
             i, j = np.argwhere(~np.isfinite(K))[0]
             raise DataError(f"k(x, z) is {K[i, j]} for row {i} of x and row {j} of z")
         return K
-
-    def slopes(self, pairs: RowPairs) -> dict[str, Array]:
-        return {}

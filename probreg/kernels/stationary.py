@@ -277,9 +277,6 @@ class Periodic(CovarianceFunction):
             "length": 4.0 * k * squares / self.length**2,
         }
 
-    def density(self, omega: Array) -> Array | None:
-        return None
-
 
 @KERNELS.register
 @dataclass(frozen=True)
@@ -313,6 +310,3 @@ class Constant(CovarianceFunction):
 
     def slopes(self, pairs: RowPairs) -> dict[str, Array]:
         return {"variance": self.matrix(pairs)}
-
-    def density(self, omega: Array) -> Array | None:
-        return None  # all of it stands at frequency 0

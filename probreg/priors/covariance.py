@@ -370,16 +370,12 @@ class VaryingEffects(LatentPrior):
         rows = rows_of_root(r, s, len(self.effects))
         K = range(len(self.effects))
         root_rows = [[sds[i] * rows[i][j] if j <= i else 0.0 for j in K] for i in K]
-        if all(
-            isinstance(v, int | float | np.number)
-            or (np.ndim(v) == 0 and isinstance(v, np.ndarray))
-            for row in root_rows
-            for v in row
-        ):
+        try:
             return np.array(root_rows, dtype=float)
-        import pytensor.tensor as pt
+        except (TypeError, ValueError):  # symbols
+            import pytensor.tensor as pt
 
-        return pt.stacklists(root_rows)
+            return pt.stacklists(root_rows)
 
     def spread(self, **values: Any) -> Any:
         """The standard deviation (q,) of each column, whatever the correlations."""
@@ -473,11 +469,8 @@ class VaryingEffects(LatentPrior):
 
 def _tanh_sech(v: Any) -> tuple[Any, Any]:
     """tanh(t) and sech(t) at v = exp(t), numbers or symbols."""
-    if isinstance(v, int | float | np.number | np.ndarray):
-        t = np.log(v)
-        return np.tanh(t), 1.0 / np.cosh(t)
-    # tanh(log v) = (v^2 - 1) / (v^2 + 1), sech(log v) = 2 v / (v^2 + 1)
-    return (v * v - 1.0) / (v * v + 1.0), 2.0 * v / (v * v + 1.0)
+    total = v + 1.0 / v
+    return (v - 1.0 / v) / total, 2.0 / total
 
 
 def _wide(v: Any) -> Any:
