@@ -317,7 +317,7 @@ def sampled_compiled(likelihood: Any, prior: Any) -> pr.Model | None:
 def affine_density_as_python_runs_it(model: pr.Model, dense: SampledDensity) -> Any:
     """The one function that the compiled chains call, before it is compiled; its loops over rows and entries are."""
     assert dense.rows is not None
-    target = affine_density(model, dense.at, dense.rows)
+    target = affine_density(dense)
     whole = build.plain_log_density(*target.parts)
 
     def log_prob(z: Array) -> tuple[float, Array]:

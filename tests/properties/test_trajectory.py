@@ -288,7 +288,7 @@ def test_the_compiled_density_of_classes_of_locations_and_of_heavy_tails_is_the_
     assert compiled_whole(model)
     found = SampledDensity.of(model)
     assert found.rows is not None
-    target = affine_density(model, found.at, found.rows)
+    target = affine_density(found)
     arrays = (*target.data, *Work.of(target.data))
     table = table_of(arrays)
     z, slopes = (
@@ -314,7 +314,7 @@ def test_chains_that_call_python_draw_from_the_same_posterior() -> None:
     )
     found = SampledDensity.of(model)
     assert found.rows is not None
-    d, target = found.at.A.shape[1], affine_density(model, found.at, found.rows)
+    d, target = found.at.A.shape[1], affine_density(found)
     plain = Density(
         d,
         found.log_prob,

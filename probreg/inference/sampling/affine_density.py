@@ -6,15 +6,13 @@ lock: the rows by the likelihood's compiled density, normal priors as one quadra
 of z, and other priors of independent coefficients by their compiled density.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from probreg.inference.base import Array
-from probreg.inference.sampling.reparameterisation import Reparameterisation
-from probreg.inference.sampling.row_sums import RowArrays
+from probreg.inference.sampling.density import PriorPart, SampledDensity
 from probreg.likelihoods import DifferentiableLikelihood
 from probreg.model.model import Model
 from probreg.numerics.compiled import AffineData, CompiledDensity, log_density_of
@@ -52,29 +50,46 @@ def compiled_whole(model: Model) -> bool:
     )
 
 
-def affine_density(
-    model: Model, affine: Reparameterisation, rows: RowArrays
-) -> CompiledTarget:
+def affine_density(sampled: SampledDensity) -> CompiledTarget:
     """Return the target of a model for which `compiled_whole` is true."""
-    priors = [b for b in model.joint.blocks if not isinstance(b.prior, Flat)]
-    quadratic = [b for b in priors if isinstance(b.prior, GaussianPrior)]
-    other_blocks = [b for b in priors if not isinstance(b.prior, GaussianPrior)]
+    model, A, rows = sampled.model, sampled.at.A, sampled.rows
     likelihood = model.likelihood
     assert isinstance(likelihood, DifferentiableLikelihood)  # it has compiled rows
+    assert rows is not None
+    m = model.shape[1]
     unit = float(likelihood.noise(model.fixed))
-    t = np.array(likelihood.settings(**model.fixed), dtype=float)
-    density = _prior_density(other_blocks[0]) if other_blocks else None
-    settings: tuple[float, ...] = density[1] if density else ()
-    top, pull, Q = _quadratic(model, affine, quadratic, unit)
+    priors = [b for b in model.joint.blocks if not isinstance(b.prior, Flat)]
+    others = [b for b in priors if not isinstance(b.prior, GaussianPrior)]
+    normal = [PriorPart.of(b, b.prior, m) for b in priors if b not in others]
+
+    def log_normal(z: Array) -> tuple[float, Array]:
+        theta = sampled.at.centre + A @ z
+        slopes = np.zeros(len(theta))
+        parts = [p.add(theta, unit if p.relative else 1.0, slopes)[0] for p in normal]
+        return sum(parts), A.T @ slopes
+
+    # normal priors: log p = top - pull'z - z'Q z / 2
+    top, slope = log_normal(np.zeros(A.shape[1]))
+    Q = np.array([slope - log_normal(e)[1] for e in np.eye(A.shape[1])])
+    entries = [np.zeros(0, dtype=np.int64), *(b.entries(m) for b in others)]
+    location, scale = [np.zeros(0)], [np.zeros(0)]
+    for b in others:
+        prior: Any = b.prior
+        for parts, v in (
+            (location, prior.location),
+            (scale, prior.scales * (unit if prior.sigma_units else 1.0)),
+        ):
+            by_column = np.broadcast_to(np.asarray(v, dtype=float), len(b.columns))
+            parts.append(np.repeat(by_column, b.width(m)))
+    density, settings = (others and _prior_density(others[0])) or (None, ())
     arrays = (
-        rows.tiles, rows.y, rows.w, rows.offset, t, affine.centre, affine.A, pull, Q, *_entries(model, other_blocks, unit),
+        rows.tiles, rows.y, rows.w, rows.offset, np.array(likelihood.settings(**model.fixed), dtype=float), sampled.at.centre, A,
+        -slope, Q, np.concatenate(entries).astype(np.int64), np.concatenate(location), np.concatenate(scale),
         np.array(settings, dtype=float), np.array([top + rows.constant]),
     )  # fmt: skip
     # The C function needs writable arrays in C order.
     data = AffineData(*(np.require(v, requirements=("C", "W")) for v in arrays))
-    return CompiledTarget(
-        (rows.density, rows.y.ndim > 1, density[0] if density else None), data
-    )
+    return CompiledTarget((rows.density, rows.y.ndim > 1, density), data)
 
 
 def _prior_density(
@@ -86,58 +101,3 @@ def _prior_density(
     if not isinstance(prior, LocationScale) or prior.compiled_density is None:
         return None
     return prior.compiled_density, tuple(prior.settings)
-
-
-def _quadratic(
-    model: Model, affine: Reparameterisation, blocks: Sequence[BlockPrior], unit: float
-) -> tuple[float, Array, Array]:
-    """Return constant, pull and Q of the normal priors' log density: constant - pull'z
-    - z'Qz / 2."""
-    d = affine.A.shape[1]
-    top = 0.0
-    pull = np.zeros(d)
-    Q = np.zeros((d, d))
-    for b in blocks:
-        # log p = top - (theta - c)'P(theta - c) / (2 u^2), theta = centre + A z: with r = centre - c,
-        # pull = A'P r / u^2, Q = A'P A / u^2, constant = top - r'P r / (2 u^2).
-        prior: Any = b.prior
-        q = len(b.columns)
-        u = unit if prior.sigma_units else 1.0
-        entries = b.entries(model.shape[1])
-        P = prior.precision(q) / u**2
-        c = prior.center(q)[:, None]
-        m = b.width(model.shape[1])
-        A = affine.A[entries].reshape(q, m * d)
-        r = affine.centre[entries].reshape(q, m) - c
-        PA = (P @ A).reshape(q * m, d)
-        pull += r.ravel() @ PA
-        Q += A.reshape(q * m, d).T @ PA
-        top += float(prior.log_prob(np.broadcast_to(c, (q, m)), u)) - 0.5 * float(
-            (r * (P @ r)).sum()
-        )
-    return top, pull, Q
-
-
-def _entries(
-    model: Model, blocks: Sequence[BlockPrior], unit: float
-) -> tuple[Array, Array, Array]:
-    """Return the positions in theta of the other priors' coefficients, with their
-    locations and scales."""
-    m = model.shape[1]
-    entries = [np.zeros(0, dtype=np.int64)]
-    location = [np.zeros(0)]
-    scale = [np.zeros(0)]
-    for b in blocks:
-        prior: Any = b.prior
-        entries.append(b.entries(m).astype(np.int64))
-        for parts, v in (
-            (location, prior.location),
-            (scale, prior.scales * (unit if prior.sigma_units else 1.0)),
-        ):
-            parts.append(
-                np.repeat(
-                    np.broadcast_to(np.asarray(v, dtype=float), len(b.columns)),
-                    b.width(m),
-                )
-            )
-    return np.concatenate(entries), np.concatenate(location), np.concatenate(scale)

@@ -329,7 +329,7 @@ def _modes(model: Model) -> list[Peak]:
 def _density(sampled: SampledDensity) -> Density:
     target = None
     if sampled.rows is not None and compiled_whole(sampled.model):
-        target = affine_density(sampled.model, sampled.at, sampled.rows)
+        target = affine_density(sampled)
     return Density(
         sampled.size,
         sampled.log_prob,
