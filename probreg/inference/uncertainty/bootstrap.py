@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -36,17 +35,13 @@ INTERVALS = ("percentile", "bca", "studentised")
 
 
 class Replicate(NamedTuple):
-    """One replicate: reported coefficients (p, D), infinite for a divergent estimate
-    and nan without one."""
+    """One replicate: values by name, among them the reported coefficients "coef" (p, D), infinite for a divergent estimate and
+    nan without one, and nuisance parameters."""
 
-    coef: Array
-    std_error: Array | None
-    aux: Mapping[str, tuple[float, float]]  # value, standard error
-    beta: Array | None  # (p, m), None unless every coefficient has an estimate
-    failure: str
-    scales: Mapping[str, float] = MappingProxyType(
-        {}
-    )  # estimated by evidence in this replicate
+    values: Mapping[str, Array]
+    beta: Array | None = None  # (p, m), None unless every coefficient has an estimate
+    failure: str = ""
+    scales: tuple[str, ...] = ()  # names of scales that evidence estimated
 
 
 @METHODS.register
@@ -273,42 +268,40 @@ def _replicate(
 ) -> Replicate:
     D = model.likelihood.contrast_matrix
     missing = np.full((model.shape[0], len(D)), np.nan)
+    values = {"coef": missing} | ({"std_error": missing} if error_kinds[0] else {})
     try:
         s = method.solve(model, rng)
         if error_kinds[0]:
-            errors = _errors(model, s, robust=error_kinds[1])
-        else:
-            errors = None
+            values["std_error"] = _errors(model, s, robust=error_kinds[1])
     except (ProbregError, np.linalg.LinAlgError) as error:
-        return Replicate(missing, missing, {}, None, type(error).__name__)
+        return Replicate(values, failure=type(error).__name__)
     if s.status.is_unfinished:
-        return Replicate(missing, missing, {}, None, s.status.name)
+        return Replicate(values, failure=s.status.name)
     if model.joint.contrast is None:
         coef = s.beta @ D.T
     else:
         coef = model.joint.scores(s.beta)
-    if s.not_estimable is None:
-        not_estimable = np.zeros_like(missing, dtype=bool)
-    else:
-        not_estimable = s.not_estimable
-    coef = np.where(
-        not_estimable,
-        np.copysign(np.inf, coef) if s.status is Status.NO_MAXIMUM else np.nan,
-        coef,
-    )
-    newly_missing = not_estimable
+    newly_missing = np.zeros_like(missing, dtype=bool)
+    if s.not_estimable is not None:
+        diverged = s.status is Status.NO_MAXIMUM
+        at_end = np.copysign(np.inf, coef) if diverged else missing
+        coef = np.where(s.not_estimable, at_end, coef)
+        newly_missing = s.not_estimable
     if base.not_estimable is not None:
-        newly_missing = not_estimable & ~base.not_estimable
+        newly_missing = newly_missing & ~base.not_estimable
         coef = np.where(base.not_estimable, np.nan, coef)
-    aux = {a: (v, s.aux_sd.get(a, np.nan)) for a, v in s.aux.items()}
+    values["coef"] = coef
+    for a, v in s.aux.items():
+        values[a] = np.array(v)
+        values[f"{a}_std_error"] = np.array(s.aux_sd.get(a, np.nan))
     scales = {} if s.effect_scales is None else s.effect_scales.values
+    values |= {name: np.array(v) for name, v in scales.items()}
+    failed = newly_missing.any()
     return Replicate(
-        coef,
-        errors,
-        aux,
-        None if newly_missing.any() else s.beta,
-        s.status.name if newly_missing.any() else "",
-        scales,
+        values,
+        None if failed else s.beta,
+        s.status.name if failed else "",
+        tuple(scales),
     )
 
 
@@ -342,25 +335,22 @@ def _gather_replicates(
             f"bootstrap: {len(runs) - len(estimated)} of {len(runs)} replicates have no estimate ({_failure_counts(failures)}): give a prior, "
             "or resample by kind='parametric'"
         )
-    replicates: dict[str, Array] = {"coef": np.stack([r.coef for r in runs])}
+    scales = next((list(r.scales) for r in runs if r.scales), [])
+    names = ["coef", *scales]
+    if error_kinds[0]:
+        names.append("std_error")
     # Flipping the signs of residuals keeps their size, so a wild bootstrap does not
     # vary a noise scale.
-    for a in model.unknown:
-        if method.kind == "wild":
-            replicates[a] = replicates[f"{a}_std_error"] = np.full(len(runs), np.nan)
-            continue
-        replicates[a] = np.array([r.aux.get(a, (np.nan, np.nan))[0] for r in runs])
-        replicates[f"{a}_std_error"] = np.array(
-            [r.aux.get(a, (np.nan, np.nan))[1] for r in runs]
-        )
-    scales = next((list(r.scales) for r in runs if r.scales), [])
-    replicates |= {
-        name: np.array([r.scales.get(name, np.nan) for r in runs]) for name in scales
+    of_aux = [name for a in model.unknown for name in (a, f"{a}_std_error")]
+    if method.kind != "wild":
+        names += of_aux
+    replicates = {
+        name: np.stack([r.values.get(name, np.array(np.nan)) for r in runs])
+        for name in names
     }
+    if method.kind == "wild":
+        replicates |= dict.fromkeys(of_aux, np.full(len(runs), np.nan))
     if error_kinds[0]:
-        replicates["std_error"] = np.stack(
-            [r.std_error for r in runs if r.std_error is not None]
-        )
         replicates["own_std_error"] = _errors(model, estimate, robust=error_kinds[1])
     replicates |= {
         f"{a}_own_std_error": np.array(estimate.aux_sd[a]) for a in model.unknown
@@ -379,8 +369,7 @@ def _gather_replicates(
     )
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = [
-            [np.log(r.aux.get(a, (np.nan,))[0]) for a in model.unknown]
-            for r in estimated
+            [np.log(r.values.get(a, np.nan)) for a in model.unknown] for r in estimated
         ]
     joint = bool(model.unknown) and method.kind != "wild" and np.isfinite(logs).all()
     return replace(
