@@ -190,7 +190,12 @@ def test_independent_draws_are_no_chains() -> None:
 # ---- laws of every registered method that makes chains --------------------------------------------------------------
 
 MAKERS = pytest.mark.parametrize(
-    "name", [name for name, cls in METHODS.items() if cls.makes_chains]
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.slow) if name == "pymc" else name
+        for name, cls in METHODS.items()
+        if cls.makes_chains
+    ],
 )
 WEIGHTS, OFFSET = np.arange(30) % 3 + 1, np.cos(np.arange(30.0))
 POSTERIORS = {

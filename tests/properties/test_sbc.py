@@ -255,7 +255,9 @@ def test_laplace_of_a_softmax_deviates_on_few_rows():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "name", [name for name, cls in METHODS.items() if cls.makes_chains]
+    "name",
+    # PyMC compiles each of the models anew
+    [name for name, cls in METHODS.items() if cls.makes_chains and name != "pymc"],
 )
 def test_chains_are_calibrated_where_laplace_is_not(name):
     method = (

@@ -43,7 +43,7 @@ from probreg.inference.exact.rebased_surface import RebasedSurface
 from probreg.inference.notes import Note, Topic, important_note, routine_note
 from probreg.inference.sampling.importance import (
     all_proper,
-    batched_log_lik,
+    log_lik_of_draws,
     reliable,
     resample_systematically,
     smooth_weights,
@@ -478,7 +478,7 @@ def _weight_jointly(
     point = np.concatenate(points)
     beta, aux = _split(model, point)
     # p(y, beta, aux, theta) / (q(theta) q(beta, aux | theta)), aux and the scales as densities of their logs.
-    log_w = batched_log_lik(model, beta, aux) + log_prior - log_q
+    log_w = log_lik_of_draws(model, beta, aux) + log_prior - log_q
     log_w += (log_prior_of_logs(theta, problem.surface.priors) - nodes.log_q.ravel())[
         node_of_point
     ]

@@ -149,7 +149,6 @@ def _pareto(x: Array) -> tuple[float, float]:
     return (n * shape + 0.5 * _PRIOR) / (n + _PRIOR), -shape / best
 
 
-_BATCH = 500  # points in one evaluation of the density, which bounds the memory
 _ROUNDS = (
     0.125,
     0.25,
@@ -275,14 +274,13 @@ class Importance(Method):
     def weigh(self, model: Model, rng: np.random.Generator) -> Weighted:
         """Return the weighted points before resampling and checks. Incompatible if
         there is no mode."""
-        return self._weigh(
-            model,
-            find_peaks(model, self.name, tol=self.tol, max_steps=self.max_steps),
-            rng,
-        )[0]
+        return self._weigh(model, self._peaks(model), rng)[0]
+
+    def _peaks(self, model: Model) -> list[Peak]:
+        return find_peaks(model, self.name, tol=self.tol, max_steps=self.max_steps)
 
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
-        peaks = find_peaks(model, self.name, tol=self.tol, max_steps=self.max_steps)
+        peaks = self._peaks(model)
         weighted, z, mean_z = self._weigh(model, peaks, rng)
         peak = peaks[0]
         if not weighted.k_hat <= self.limit:
@@ -469,7 +467,8 @@ def _at_points(model: Model, peak: Peak, z: Array) -> _Points:
     with np.errstate(over="ignore"):
         aux = {a: np.exp(log_aux[:, i]) for i, a in enumerate(model.unknown)}
     with np.errstate(all="ignore"):  # far points overflow to weight zero
-        log_p = _log_posterior(model, beta, aux) + log_aux.sum(1)
+        log_p = log_lik_of_draws(model, beta, aux) + model.log_prior(beta, **aux)
+        log_p = log_p + log_aux.sum(1)
     return _Points(z, beta, log_aux, np.where(np.isnan(log_p), -np.inf, log_p))
 
 
@@ -528,24 +527,8 @@ def resample_systematically(
     return np.minimum(np.searchsorted(total, comb, side="right"), len(weight) - 1)
 
 
-def _log_posterior(model: Model, beta: Array, aux: dict[str, Array]) -> Array:
-    """log p(y | beta, aux) + log p(beta, aux)."""
-    return batched_log_lik(model, beta, aux) + model.log_prior(beta, **aux)
-
-
-def batched_log_lik(model: Model, beta: Array, aux: dict[str, Array]) -> Array:
-    """Return log p(y | beta, aux) of draws beta (S, p, m), in batches."""
-    log_lik = np.empty(len(beta))
-    for start in range(0, len(beta), _BATCH):
-        batch = slice(start, start + _BATCH)
-        log_lik[batch] = _log_lik(
-            model, beta[batch], {a: v[batch] for a, v in aux.items()}
-        )
-    return log_lik
-
-
-def _log_lik(model: Model, beta: Array, aux: dict[str, Array]) -> Array:
-    """log p(y | beta, aux); for a Gaussian from the moments of the rows."""
+def log_lik_of_draws(model: Model, beta: Array, aux: dict[str, Array]) -> Array:
+    """Return log p(y | beta, aux) of draws beta (S, p, m); for a Gaussian from the moments of the rows."""
     if not model.likelihood.least_squares:
         return model.log_lik(beta, **aux)
     sigma = np.asarray(model.noise(aux))

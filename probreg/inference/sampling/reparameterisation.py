@@ -30,7 +30,7 @@ from probreg.inference.modes.closed_form import (
     posterior_given_sigma,
 )
 from probreg.inference.penalized.piecewise_linear import any_mode
-from probreg.likelihoods import DifferentiableLikelihood, ProximalLikelihood
+from probreg.likelihoods import ProximalLikelihood
 from probreg.model.model import Model
 from probreg.model.pymc_graph import unit_prior
 from probreg.numerics.frame import map_of_columns, with_aux
@@ -44,7 +44,6 @@ from probreg.priors import (
     LatentPrior,
     Normal,
     Prior,
-    Reference,
     ScaleMixture,
     WholePrior,
 )
@@ -110,8 +109,6 @@ def whiten(model: Model) -> Reparameterisation:
 def _by_mode(model: Model) -> Reparameterisation | None:
     """Return the normal at the mode over (vec beta, log aux); None if no mode is
     near."""
-    if not isinstance(model.likelihood, DifferentiableLikelihood):
-        return None
     kinked = isinstance(
         model.likelihood, ProximalLikelihood
     )  # its steps would be those of an interior point
@@ -280,20 +277,13 @@ def _prior_sd(model: Model, b: StretchedBlock) -> Array:
     )
 
 
-def _to_unit_diagonal(S: Array) -> Array:
-    """Scale to unit diagonal."""
-    d = np.sqrt(np.diagonal(S))
-    return S / np.outer(d, d)
-
-
 def _root(S: Array) -> Array:
     """L with L L' = S, computed at unit diagonal; a small multiple of the diagonal
     covers lost digits."""
     d = np.sqrt(np.diagonal(S))
     # S = D C D with C of unit diagonal: L = D chol(C).
-    return d[:, None] * np.linalg.cholesky(
-        _to_unit_diagonal(S) + 1e-12 * np.eye(len(S))
-    )
+    C = S / np.outer(d, d) + 1e-12 * np.eye(len(S))
+    return d[:, None] * np.linalg.cholesky(C)
 
 
 # ---- typical scales ----------------------------------------------------------------------------------------------------
@@ -389,14 +379,9 @@ def _by_evidence(model: Model) -> list[tuple[dict[str, float], float]] | None:
     """Return (hyperparameters, share of the coefficients determined by the data) of
     each latent prior at the maximum of the evidence.
 
-    Other priors are replaced by normal ones, and bounded ones by reference priors. None
-    if there is no maximum.
+    Other priors are replaced by normal ones. None if there is no maximum.
     """
-    normal_model = replace(
-        model,
-        prior=_all_normal(model),
-        aux={**model.aux, **{a: Reference() for a in _bounded_aux(model)}},
-    )
+    normal_model = replace(model, prior=_all_normal(model))
     if Evidence().obstacle(normal_model) is not None:
         return None
     problem = EvidenceProblem(normal_model, False)
@@ -426,24 +411,15 @@ def _share_settled(group: LatentGroup, effective: Array, predictors: int) -> flo
     return float(effective[scales].sum() / (effects_per_scale * max(scales.sum(), 1)))
 
 
-def _bounded_aux(model: Model) -> list[str]:
-    return [a for a in model.unknown if model.aux_prior(a).has_bounded_support]
-
-
 def _all_normal(model: Model) -> dict[Key, Prior]:
     blocks = list[BlockPrior]()
     for b in model.joint.blocks:
         prior = b.prior
         if isinstance(prior, ScaleMixture):
-            prior = ScaleMixture(
-                _normal(prior.base),
-                Reference() if prior.tau.has_bounded_support else prior.tau,
-            )
-        blocks.append(
-            replace(
-                b, prior=prior if isinstance(prior, LatentPrior) else _normal(prior)
-            )
-        )
+            prior = ScaleMixture(_normal(prior.base), prior.tau)
+        elif not isinstance(prior, LatentPrior):
+            prior = _normal(prior)
+        blocks.append(replace(b, prior=prior))
     return mapping_of(blocks, model.design.columns)
 
 

@@ -58,7 +58,7 @@ DEFINITIONS = {
     "HC3": f"{_HC}, u the score of an observation over (1 - leverage)",
     "cluster": "sandwich V M V, M the sum over groups of s s', s the sum of the scores of a group",
     "HAC": "sandwich V M V, M with the products of scores up to `lags` rows apart, Bartlett weights 1 - l/(lags + 1)",
-    "bootstrap": "the covariance of the replicates with an estimate",
+    "bootstrap": "the covariance of the replicates that have an estimate",
     "joint": "the inverse of minus the second derivatives of the criterion over scales and nuisance parameters, propagated to the "
     "coefficients, plus their covariance given these",
     "conditional": "the covariance of the coefficients given the estimated scales and nuisance parameters",
@@ -146,51 +146,43 @@ def reported_words(model: Model, method: Method, solution: Solution) -> Words:
     """Describe the covariance in a solution of the model."""
     if solution.draws is not None:
         return {"kind": "posterior", "definition": "the covariance of the posterior"}
-    return {
-        **_label_penalised(model, _of_mode(model, method, solution)),
-        **_df(solution.df),
-    }
+    missing = _why_no_covariance(model, method, solution)
+    words: Words = {"kind": "none", "definition": missing}
+    if not missing:
+        kind = _kind_of_mode(method, solution)
+        words = _label_penalised(model, {"kind": kind, "definition": DEFINITIONS[kind]})
+    return {**words, **_df(solution.df)}
 
 
-def _of_mode(model: Model, method: Method, solution: Solution) -> Words:
-    if solution.sandwich:
-        return {"kind": solution.sandwich, "definition": DEFINITIONS[solution.sandwich]}
-    if solution.replicates is not None:
-        return {
-            "kind": "bootstrap",
-            "definition": "the covariance of the replicates that have an estimate",
-        }
+def _why_no_covariance(model: Model, method: Method, solution: Solution) -> str:
+    """Return why a mode has no covariance; "" if it has one."""
+    if solution.sandwich or solution.replicates is not None:
+        return ""
     if not method.probabilities:
-        return {"kind": "none", "definition": f"{method.name} has no standard errors"}
-    if not np.isfinite(solution.scale.diagonal()).any() and isinstance(
-        method, ProximalNewton | CoordinateDescent
-    ):
-        return {"kind": "none", "definition": no_errors(model)}
-    if (
-        isinstance(method, InteriorPoint)
-        and not np.isfinite(solution.scale.diagonal()).any()
-    ):
-        return {
-            "kind": "none",
-            "definition": "no covariance: the sandwich cannot be computed",
-        }
+        return f"{method.name} has no standard errors"
+    if np.isfinite(solution.scale.diagonal()).any():
+        return ""
+    if isinstance(method, ProximalNewton | CoordinateDescent):
+        return no_errors(model)
     if isinstance(method, InteriorPoint):
-        return {"kind": "expected", "definition": DEFINITIONS["expected"]}
+        return "no covariance: the sandwich cannot be computed"
+    return ""
+
+
+def _kind_of_mode(method: Method, solution: Solution) -> str:
+    if solution.sandwich:
+        return solution.sandwich
+    if solution.replicates is not None:
+        return "bootstrap"
+    if isinstance(method, InteriorPoint):
+        return "expected"
     if solution.scales is not None:
-        if solution.conditional is None:
-            kind = "conditional"
-        else:
-            kind = "joint"
-        return {"kind": kind, "definition": DEFINITIONS[kind]}
-    if isinstance(method, ClosedForm) or (
-        isinstance(method, Stochastic) and solution.df is not None
-    ):
-        if solution.df is None:
-            kind = "expected"
-        else:
-            kind = "classical"
-        return {"kind": kind, "definition": DEFINITIONS[kind]}
-    return {"kind": "observed", "definition": DEFINITIONS["observed"]}
+        return "conditional" if solution.conditional is None else "joint"
+    if isinstance(method, ClosedForm) and solution.df is None:
+        return "expected"
+    if isinstance(method, ClosedForm | Stochastic) and solution.df is not None:
+        return "classical"
+    return "observed"
 
 
 @one_blas_thread()

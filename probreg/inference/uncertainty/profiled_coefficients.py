@@ -11,16 +11,12 @@ minimum and maximum over theta of b_j(theta) -+ sqrt(C_jj (z^2 - 2 (f(top) -
 f(theta)))): one search for each end.
 """
 
-from dataclasses import dataclass
-from functools import cached_property
-
 import numpy as np
 import scipy
 
 from probreg.data.rows import Array
 from probreg.errors import Incompatible
 from probreg.inference.exact.evidence_problem import EvidenceProblem
-from probreg.inference.exact.latent_groups import EvidenceSurface
 from probreg.inference.uncertainty.found_scales import head_estimate
 from probreg.inference.varying import FoundScales
 from probreg.numerics.linalg import one_blas_thread
@@ -60,97 +56,67 @@ def profiled_coefficients(
     if reason:
         raise Incompatible(reason)
     problem = EvidenceProblem(scales.stated, False, criterion="ML")
-    h = len(scales.stated.design.head)
     ends = [
-        [_End(scales, problem, problem.surface, j, side, z).value for j in range(h)]
+        [
+            _end(scales, problem, j, side, z)
+            for j in range(len(scales.stated.design.head))
+        ]
         for side in (-1, 1)
     ]
     return np.array(ends[0]), np.array(ends[1])
 
 
-@dataclass(frozen=True, eq=False)
-class _End:
-    """One end of the interval of one coefficient."""
+def _end(
+    scales: FoundScales, problem: EvidenceProblem, j: int, side: int, z: float
+) -> float:
+    """Return one end of the interval of one coefficient: the farther one among searches from the estimate and from
+    vanished scales."""
+    surface = problem.surface
+    top = surface(scales.theta).value
+    steps = _STEP * np.eye(len(scales.theta))
 
-    found: FoundScales
-    problem: EvidenceProblem
-    surface: EvidenceSurface
-    j: int
-    side: int
-    z: float
+    def estimate(theta: Array) -> Array:
+        beta, C = head_estimate(problem, theta)
+        return np.array([beta[j], C[j, j]])
 
-    @cached_property
-    def value(self) -> float:
-        """The farther end among searches from the estimate and from vanished scales."""
-        starts = [self.found.theta]
-        if self.found.vanished.any():
-            if self.problem.noise:
-                log_sigma = self.found.theta[-1]
-            else:
-                log_sigma = np.log(self.surface.response_scale)
-            starts.append(
-                np.where(self.found.vanished, log_sigma + _BACK, self.found.theta)
-            )
-        return self.side * max(self._search(start) for start in starts)
-
-    @cached_property
-    def top(self) -> float:
-        return self.surface(self.found.theta).value
-
-    @cached_property
-    def _root(self) -> Array:
-        """R with theta = start + R w: steps of one standard error, or of 1 without
-        one."""
-        A = self.found.covariance
-        d = len(self.found.theta)
-        R = np.eye(d)
-        free = np.flatnonzero(np.isfinite(np.diagonal(A)))
-        R[np.ix_(free, free)] = np.linalg.cholesky(A[np.ix_(free, free)])
-        return R
-
-    def _search(self, start: Array) -> float:
-        R = self._root
-
-        def lost(w: Array) -> tuple[float, Array]:
-            value, slope = self._reach(start + R @ w)
-            return -value, -R.T @ slope
-
-        begin = lost(np.zeros(len(start)))[0]
-        if not np.isfinite(begin):
-            return -np.inf
-        return float(
-            -min(
-                begin,
-                scipy.optimize.minimize(
-                    lost,
-                    np.zeros(len(start)),
-                    jac=True,
-                    method="BFGS",
-                    options={"gtol": 1e-7 * (1.0 + abs(begin))},
-                ).fun,
-            )
-        )
-
-    def _reach(self, theta: Array) -> tuple[float, Array]:
+    def reach(theta: Array) -> tuple[float, Array]:
         """side b_j + sqrt(C_jj r), r = z^2 - 2 (f(top) - f(theta)), and its slopes;
         -inf if r is negative."""
-        local = self.surface(theta)
-        r = self.z**2 - 2.0 * (self.top - local.value)
+        local = surface(theta)
+        r = z**2 - 2.0 * (top - local.value)
         if not np.isfinite(r) or r <= 0.0:
             return -np.inf, np.zeros(len(theta))
-        b, v = self._estimate(theta)
-        up, down = (
-            np.array(
-                [self._estimate(theta + s * e) for e in np.eye(len(theta)) * _STEP]
-            )
-            for s in (1.0, -1.0)
-        )
-        db, dv = ((up - down) / (2.0 * _STEP)).T
-        reach = float(np.sqrt(v * r))
-        return self.side * b + reach, self.side * db + (
-            r * dv + v * 2.0 * local.gradient
-        ) / (2.0 * reach)
+        b, v = estimate(theta)
+        moves = [estimate(theta + e) - estimate(theta - e) for e in steps]
+        db, dv = np.transpose(moves) / (2.0 * _STEP)
+        root = float(np.sqrt(v * r))
+        slopes = side * db + (r * dv + v * 2.0 * local.gradient) / (2.0 * root)
+        return side * b + root, slopes
 
-    def _estimate(self, theta: Array) -> tuple[float, float]:
-        beta, C = head_estimate(self.problem, theta)
-        return float(beta[self.j]), float(C[self.j, self.j])
+    # theta = start + R w: steps of one standard error, or of 1 without one
+    R = np.eye(len(scales.theta))
+    free = np.flatnonzero(np.isfinite(np.diagonal(scales.covariance)))
+    R[np.ix_(free, free)] = np.linalg.cholesky(scales.covariance[np.ix_(free, free)])
+
+    def search(start: Array) -> float:
+        def lost(w: Array) -> tuple[float, Array]:
+            value, slope = reach(start + R @ w)
+            return -value, -R.T @ slope
+
+        w = np.zeros(len(start))
+        begin = lost(w)[0]
+        if not np.isfinite(begin):
+            return -np.inf
+        options = {"gtol": 1e-7 * (1.0 + abs(begin))}
+        minimum = scipy.optimize.minimize(lost, w, jac=True, options=options)  # BFGS
+        return float(-min(begin, minimum.fun))
+
+    farthest = search(scales.theta)
+    if scales.vanished.any():
+        if problem.noise:
+            log_sigma = scales.theta[-1]
+        else:
+            log_sigma = np.log(surface.response_scale)
+        start = np.where(scales.vanished, log_sigma + _BACK, scales.theta)
+        farthest = max(farthest, search(start))
+    return side * farthest

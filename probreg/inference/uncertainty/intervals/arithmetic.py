@@ -216,66 +216,63 @@ def studentised_interval(
     return estimate - lower * error, estimate - upper * error
 
 
+def ends_of_replicates(
+    kind: str,
+    values: Array,
+    estimate: float,
+    prob: float,
+    *,
+    acceleration: Array | None,
+    errors: Array | None,
+    error: Array | None,
+) -> tuple[float, float]:
+    """Return ends of one kind from replicates (R,) of an estimate; `errors` are their standard errors and `error` its own.
+
+    Incompatible if the kind needs one that is missing.
+    """
+    missing = {"bca": acceleration is None, "studentised": errors is None}
+    if missing.get(kind):
+        raise Incompatible(
+            f"these replicates lack the numbers that a {kind} interval needs: fit with Bootstrap(interval={kind!r}) "
+            "a model with two derivatives of the log posterior"
+        )
+    if kind == "bca":
+        return bca(values, estimate, float(acceleration), prob)  # type: ignore[arg-type]
+    if kind == "studentised":
+        return studentised_interval(values, errors, estimate, float(error), prob)  # type: ignore[arg-type]
+    return percentile(values, prob)
+
+
 def of_replicates(
     replicates: Mapping[str, Array], kind: str, estimate: Array, prob: float
 ) -> tuple[Array, Array]:
-    """Return ends of one kind for each coefficient (p, D). Incompatible if the
-    replicates lack the necessary values."""
-    lower = np.empty(estimate.shape)
-    upper = np.empty(estimate.shape)
-    _has(replicates, kind, "")
+    """Return ends of one kind for each coefficient (p, D)."""
+    ends = np.empty((2, *estimate.shape))
     for entry in np.ndindex(estimate.shape):
-        values = replicates["coef"][(slice(None), *entry)]
-        if kind == "bca":
-            ends = bca(
-                values,
-                float(estimate[entry]),
-                float(replicates["acceleration"][entry]),
-                prob,
+        every = (slice(None), *entry)
+        acceleration, errors, error = (
+            replicates[name][place] if name in replicates else None
+            for name, place in (
+                ("acceleration", entry),
+                ("std_error", every),
+                ("own_std_error", entry),
             )
-        elif kind == "studentised":
-            errors = replicates["std_error"][(slice(None), *entry)]
-            own_error = replicates["own_std_error"][entry]
-            ends = studentised_interval(
-                values, errors, float(estimate[entry]), float(own_error), prob
-            )
-        else:
-            ends = percentile(values, prob)
-        lower[entry], upper[entry] = ends
-    return lower, upper
+        )
+        ends[every] = ends_of_replicates(
+            kind, replicates["coef"][every], float(estimate[entry]), prob, acceleration=acceleration, errors=errors, error=error
+        )  # fmt: skip
+    return ends[0], ends[1]
 
 
 def of_positive_replicates(
     replicates: Mapping[str, Array], kind: str, name: str, estimate: float, prob: float
 ) -> tuple[float, float]:
     """Return ends of one kind for a positive parameter, computed on its log scale."""
-    _has(replicates, kind, f"{name}_")
-    with np.errstate(divide="ignore"):
-        values = np.log(replicates[name])
-        centre = float(np.log(estimate))
-    if kind == "bca":
-        ends = bca(values, centre, float(replicates[f"{name}_acceleration"]), prob)
-    elif kind == "studentised":
-        with np.errstate(
-            invalid="ignore"
-        ):  # a replicate with an exact fit has sigma = 0, and no t
-            errors = replicates[f"{name}_std_error"] / replicates[name]
-        ends = studentised_interval(
-            values,
-            errors,
-            centre,
-            float(replicates[f"{name}_own_std_error"]) / estimate,
-            prob,
-        )
-    else:
-        ends = percentile(values, prob)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        # a replicate with an exact fit has sigma = 0, and no t
+        errors = replicates[f"{name}_std_error"] / replicates[name]
+        ends = ends_of_replicates(
+            kind, np.log(replicates[name]), float(np.log(estimate)), prob, errors=errors,
+            acceleration=replicates.get(f"{name}_acceleration"), error=replicates[f"{name}_own_std_error"] / estimate,
+        )  # fmt: skip
     return float(np.exp(ends[0])), float(np.exp(ends[1]))
-
-
-def _has(replicates: Mapping[str, Array], kind: str, prefix: str) -> None:
-    needed = {"bca": f"{prefix}acceleration", "studentised": f"{prefix}std_error"}
-    if kind in needed and needed[kind] not in replicates:
-        raise Incompatible(
-            f"these replicates have no {needed[kind]}, which a {kind} interval needs: fit with Bootstrap(interval={kind!r}) "
-            "a model with two derivatives of the log posterior"
-        )

@@ -168,13 +168,13 @@ class IntervalKind(ABC):
     given: GivenCovariance | None = None
 
     @property
-    @abstractmethod
     def words(self) -> dict[str, Any]:
         """The basis of the interval."""
+        return {}
 
-    @abstractmethod
     def refuse(self) -> None:
         """Raise NotConverged or Incompatible if the interval would be nan."""
+        self.of.require_estimate()
 
     @abstractmethod
     def ends(self, prob: float) -> tuple[Array, Array]:
@@ -202,9 +202,9 @@ class SymmetricInterval(IntervalKind):
         }
 
     def refuse(self) -> None:
+        super().refuse()
         intervals = self.of
         s = self.of.solution
-        intervals.require_estimate()
         if self.given is not None:
             return
         if has_nonsmooth_terms(intervals.model):
@@ -306,9 +306,6 @@ class ReplicatedInterval(IntervalKind):
         }
         return words | {"failed": int(self.of.solution.stats["failed"])}
 
-    def refuse(self) -> None:
-        self.of.require_estimate()
-
     def ends(self, prob: float) -> tuple[Array, Array]:
         beta = self.of.reported.beta
         lower, upper = of_replicates(
@@ -347,13 +344,6 @@ class ReplicatedInterval(IntervalKind):
 class PosteriorInterval(IntervalKind):
     """Intervals of a posterior, equal-tailed ("eti") or of highest density ("hdi"):
     exact for known marginals, else from draws."""
-
-    @property
-    def words(self) -> dict[str, Any]:
-        return {}
-
-    def refuse(self) -> None:
-        self.of.require_estimate()
 
     def ends(self, prob: float) -> tuple[Array, Array]:
         s = self.of.solution
