@@ -263,7 +263,7 @@ def test_intervals_that_need_replicates():
     fit = pr.fit(fitted().model, Bootstrap(reps=20))
     with pytest.raises(
         pr.Incompatible,
-        match=r"no std_error, .*fit with Bootstrap\(interval='studentised'\)",
+        match=r"studentised interval needs: fit with Bootstrap\(interval='studentised'\)",
     ):
         fit.interval(kind="studentised")
     assert np.isfinite(

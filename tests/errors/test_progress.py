@@ -348,7 +348,7 @@ def test_every_verb_has_a_bar_that_can_be_refused(
 def test_every_public_function_with_a_bar_is_among_them() -> None:
     takes = {
         name for name in pr.__all__ if "progress" in _parameters(getattr(pr, name))
-    }
+    } - {"PyMC"}  # which has the bar of PyMC
     assert {name.lower().replace("fit", "bootstrap") for name in takes} == {
         verb.split()[0].strip(",") for verb in VERBS
     }

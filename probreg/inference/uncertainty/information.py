@@ -1,7 +1,6 @@
 """Curvature, scores and leverages at an estimate, in well-scaled coordinates.
 
-theta = (vec beta, log aux) is written as theta = frame phi plus a constant, where phi
-runs over the identified directions on standardised columns. Covariances of an estimate
+phi runs over the identified directions of (vec gamma, log aux), gamma on standardised columns. Covariances of an estimate
 and its one-step changes use them.
 """
 
@@ -24,6 +23,7 @@ from probreg.inference.covariance import (
 from probreg.inference.modes.newton_method import Newton
 from probreg.inference.modes.wide import refuse_written_out
 from probreg.inference.penalized.piecewise_linear import InteriorPoint
+from probreg.inference.uncertainty.constrained import identified_basis
 from probreg.inference.uncertainty.kink_density import curvature_at_kinks
 from probreg.likelihoods import DifferentiableLikelihood, PiecewiseLinearLikelihood
 from probreg.model.model import Model
@@ -84,29 +84,7 @@ class Estimate:
     @cached_property
     def inside(self) -> Array:
         """(p m + a, r): (vec gamma, log aux) = inside phi, gamma on standardised columns."""
-        p = self.model.shape[0]
-        N = self.solution.null_space
-        Q = np.eye(p)
-        if N is not None:
-            Q = np.linalg.qr(self.model.design.frame.from_raw(N), mode="complete")[0][
-                :, N.shape[1] :
-            ]
-        return self._with_aux(Q)
-
-    @cached_property
-    def frame(self) -> Array:
-        """(p m + a, r): theta = frame phi; least-norm coefficients for collinear
-        columns."""
-        N = self.solution.null_space
-        T = self.model.design.frame.T
-        if N is None:
-            outer = T
-        else:
-            outer = T - N @ np.linalg.pinv(N) @ T
-        return self._with_aux(outer) @ self.inside
-
-    def _with_aux(self, A: Array) -> Array:
-        return with_aux(map_of_columns(A, self.model.shape[1]), len(self.model.unknown))
+        return identified_basis(self.model, self.solution)
 
     @property
     def size(self) -> int:
@@ -241,11 +219,8 @@ class Estimate:
         D = map_of_predictors(
             self.model.likelihood.contrast_matrix, self.model.shape[0]
         )
-        V = (
-            self.inside
-            @ self.inverse_observed
-            @ (with_aux(D, len(self.model.unknown)) @ self.frame).T
-        )
+        raw = with_aux(D, len(self.model.unknown)) @ self.of_root(self.bread).raw_root()
+        V = self.inside @ self.bread @ raw.T
 
         def part(block: Block) -> tuple[Array, Array]:
             rows = RowDerivatives(self.at, block)
