@@ -123,7 +123,7 @@ def _of_objects(values: Array, label: str) -> Array:
     except OverflowError:
         large = [isinstance(v, int) and v.bit_length() > 1023 for v in values.flat]
         raise DataError(
-            f"{label} holds a number in row {np.argmax(large) // max(values[0].size, 1)} that is beyond 1.8e308, the largest a float holds"
+            f"{label} holds a number in row {np.argmax(large) // max(np.size(values[0]), 1)} that is beyond 1.8e308, the largest a float holds"
         ) from None
 
 
