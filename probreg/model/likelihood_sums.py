@@ -148,7 +148,7 @@ def _log_lik_sums(
     def part(rows: Block) -> Sums:
         X, y, w, offset = plain_rows(rows, rows.X, m)
         log_lik_values = np.zeros(len(points_beta))
-        values(X, y, w, offset, points_beta, t, 0, log_lik_values)
+        values(X, y, w, offset, points_beta, t, log_lik_values)
         return (log_lik_values + _base_measure(rows, likelihood),)
 
     return (

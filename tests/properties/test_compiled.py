@@ -227,7 +227,6 @@ def test_a_compiled_density_is_the_numpy_density(likelihood, weighted, offset, n
         r["offset"],
         points,
         np.stack([r["t"]] * 70),
-        extra,
         total,
     )
     np.testing.assert_allclose(total - 1.0, value, **close)

@@ -52,24 +52,17 @@ def loops_of(density: CompiledDensity) -> Loops:
     evaluate = None
     if density.tile is not None:
         tile = _inline(_vectorise_density(density.tile), _AS_WRITTEN)
-        parts = {
-            "tile": tile,
-            "total": _inline(_bound(loops.total_of_tile, {"tile": tile})),
-        }
     else:
         row = {"row": _inline(_vectorise_density(_row_function(density)), _AS_WRITTEN)}
-        tile, total = (
-            _inline(_bound(f, row)) for f in (loops.tile_of_rows, loops.total_of_rows)
-        )
+        tile = _inline(_bound(loops.tile_of_rows, row))
         evaluate = _store_function(loops.each_value, row, name)
-        parts = {"tile": tile, "total": total}
+    parts = {"tile": tile}
     parts["weigh"], curved = _inline(loops.weigh), None
     if density.product is None:
         parts["summed"] = _inline(_bound(loops.sum_of_tile, parts))
     else:
         products = _products(density.product)
         parts["summed"] = _inline(_bound(loops.sum_of_products, products))
-        parts["total"] = _inline(_bound(loops.total_of_products, products))
     if density.hessian is not None:
         hessians = _inline(_vectorise_density(density.hessian), _AS_WRITTEN)
         if density.tile is not None:

@@ -1,4 +1,4 @@
-"""Loops over rows shared by all densities: templates, in which a density replaces `tile`, `total`, `row` and `hessian`.
+"""Loops over rows shared by all densities: templates, in which a density replaces `tile`, `summed`, `row` and `hessian`.
 
 `probreg.numerics.compiled.build` compiles one copy of each per density. X comes in tiles (T, p, b), rows innermost, so that all of the
 arithmetic is on consecutive numbers and a tile is read once while it stays in the first cache; or as it is (n, p).
@@ -18,8 +18,7 @@ C = 128  # rows in a tile whose columns are multiplied by each other: two copies
 # The density; replaced under these names before compilation.
 row: Any = None  # (y, eta, t) -> log p, its slope over eta, its slope over log aux
 tile: Any = None  # the same of a tile of rows, (y, eta, t, log p, slopes)
-total: Any = None  # the sum over a tile, with weights
-summed: Any = None  # the same, with the slopes, and the weights in them
+summed: Any = None  # the sum over a tile, with the slopes, and the weights in both
 product: Any = None  # (y, eta, t) -> a, e, slope, with log p = a - log(1 + e)
 log1p: Any = None  # of compiled code
 hessian: Any = None  # (y, eta, t) -> the negative second derivative over eta
@@ -35,32 +34,6 @@ def tile_of_rows(y: Array, eta: Array, t: Array, log_p: Array, slope: Array) -> 
     )  # also stored without a nuisance parameter, so that only one loop is compiled
     for i in range(y.shape[0]):
         log_p[i], s[i], s_aux[i] = row(y[i], e[i], t)
-
-
-def total_of_rows(
-    y: Array, eta: Array, w: Array, t: Array, log_p: Array, slope: Array
-) -> float:
-    """Return sum_i w_i log p of the rows of a tile."""
-    e = eta[0]
-    value = 0.0
-    if w.size:
-        for i in range(y.shape[0]):
-            value += w[i] * row(y[i], e[i], t)[0]
-    else:
-        for i in range(y.shape[0]):
-            value += row(y[i], e[i], t)[0]
-    return value
-
-
-def total_of_tile(
-    y: Array, eta: Array, w: Array, t: Array, log_p: Array, slope: Array
-) -> float:
-    """Return the sum of `total_of_rows` for a density of tiles."""
-    tile(y, eta, t, log_p, slope)
-    value = 0.0
-    for i in range(y.shape[0]):
-        value += log_p[i] * (w[i] if w.size else 1.0)
-    return value
 
 
 def sum_of_tile(
@@ -98,25 +71,6 @@ def sum_of_products(
     for i in range(n):
         value += a[i]
     return value - sum_of_log1p(e, n)
-
-
-def total_of_products(
-    y: Array, eta: Array, w: Array, t: Array, log_p: Array, slope: Array
-) -> float:
-    """Return `total_of_rows` in the same way."""
-    value = 0.0
-    n = y.shape[0]
-    f = eta[0]
-    if w.size:
-        for i in range(n):
-            a, e, _ = product(y[i], f[i], t)
-            value += w[i] * (a - log1p(e))
-        return value
-    for i in range(n):
-        a, e, _ = product(y[i], f[i], t)
-        value += a
-        log_p[i] = e
-    return value - sum_of_log1p(log_p, n)
 
 
 def sum_of_log1p(e: Array, n: int) -> float:
@@ -274,7 +228,6 @@ def values(
     offset: Array,
     beta: Array,
     t: Array,
-    extra: int,
     out: Array,
 ) -> None:
     """sum_i w_i log p_i at each of S points beta (S, m, p) with t (S, k): added to `out` (S,)."""
@@ -284,16 +237,13 @@ def values(
     group = max(
         1, 64 // m
     )  # points that share a matrix product in the second-level cache
-    slope = np.empty((m + extra, B))
-    log_p = np.empty(B)
-    none = np.empty(0)
+    slope = np.empty((m + 1, B))
+    log_p = np.empty((2, B))
     for start in range(0, n, B):
         stop = min(start + B, n)
         rows = X[start:stop]
         here = y[start:stop]
-        v = none
-        if w.size:
-            v = w[start:stop]
+        v = w[start:stop]
         for a in range(0, S, group):
             some = beta[a : a + group]
             g = some.shape[0]
@@ -301,7 +251,7 @@ def values(
             for s in range(g):
                 if offset.shape[0]:
                     eta[s] += offset[:, start:stop]
-                out[a + s] += total(here, eta[s], v, t[a + s], log_p, slope)
+                out[a + s] += summed(here, eta[s], v, t[a + s], log_p, slope)
 
 
 def each_value(y: Array, eta: Array, t: Array) -> None:
