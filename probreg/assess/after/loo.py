@@ -14,6 +14,7 @@ from probreg.assess.after.base import (
 from probreg.assess.after.observed import uniforms
 from probreg.assess.before.response import two_values_obstacle
 from probreg.assess.findings import Finding, Verdict
+from probreg.assess.simulation.uniform import describe_departure
 from probreg.data import Design
 from probreg.data.rows import plus_offset
 from probreg.fits.fit import Fit
@@ -89,7 +90,6 @@ class LeaveOneOutDiagnostic(Diagnostic):
 
 
 _AT_ONCE = 2_000_000  # numbers of one block of rows
-_WIDE = 2.0  # standard errors of mean or variance at which a departure is described
 
 
 def loo_pit(fit: Fit) -> Array:
@@ -162,22 +162,12 @@ class LooPitDiagnostic(Diagnostic):
 
         u = loo_pit(fit)
         p = float(array_stats.uniformity_test(u, method="pot_c")[0])
-        tilt = (u.mean() - 0.5) * np.sqrt(12 * len(u))
-        spread = (12 * u.var() - 1) * np.sqrt(1.25 * len(u))
+        spread = float(12.0 * u.var())
         result = "the predictive distributions are calibrated"
         if p < SIGNIFICANT:
-            result = _describe_departure(float(tilt), float(spread))
+            result = describe_departure("predictions", u.mean(), spread, len(u))
         remedy = other_spread(fit)
         if isinstance(fit.model.likelihood.support, str):
             remedy = heavier_tails(fit)
         sentence = f"{result}, {format_p(p)}"
         return self.report_p_value(sentence, remedy, statistic=spread, p_value=p)
-
-
-def _describe_departure(tilt: float, spread: float) -> str:
-    parts = []
-    if abs(tilt) > _WIDE:
-        parts.append(f"predictions are too {'low' if tilt > 0 else 'high'}")
-    if abs(spread) > _WIDE:
-        parts.append(f"predictions are too {'narrow' if spread > 0 else 'wide'}")
-    return " and ".join(parts) or "predictions have the wrong shape"

@@ -18,7 +18,11 @@ from probreg.arguments.scalars import (
     check_arguments,
 )
 from probreg.assess.simulation.simulate import draw, unroll_rows
-from probreg.assess.simulation.uniform import simultaneous, uniformity
+from probreg.assess.simulation.uniform import (
+    describe_departure,
+    simultaneous,
+    uniformity,
+)
 from probreg.errors import DataError, Incompatible, ProbregError
 from probreg.fits.inference_data import reported_coefficients
 from probreg.inference import METHODS, Auto, Method, MethodName, Solution
@@ -32,7 +36,6 @@ Array = np.ndarray
 LOG_LIKELIHOOD = "log_likelihood"
 # with which all quantities together stay inside their bands, under the null
 PROB = 0.95
-_TILT = 3.0  # standard errors of the mean or variance of ranks that name the shape of a departure
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -122,7 +125,7 @@ class SBC(PrintsTable):
         p = self.p_value.values
         n = len(share)
         words = [
-            "" if q >= self.level else _describe_departure(m, s, n)
+            "" if q >= self.level else describe_departure("draws", m, s, n)
             for q, m, s in zip(p, mean, spread)
         ]
         columns = {"p_value": p, "mean_rank": mean, "spread": spread, "reading": words}
@@ -188,19 +191,6 @@ def _p(p: float) -> str:
 
 def _p_cell(p: float) -> str:
     return _p(p).removeprefix("p ").removeprefix("= ")
-
-
-def _describe_departure(mean: float, spread: float, n: int) -> str:
-    """Describe a departure from the mean and the spread of the ranks; under H0 they have these standard errors."""
-    # Var mean = 1 / (12 n); the variance of a sample variance over its square is (kurtosis - 1) / n = (9/5 - 1) / n.
-    tilt = (mean - 0.5) * np.sqrt(12.0 * n)
-    width = (spread - 1.0) * np.sqrt(1.25 * n)
-    words = []
-    if abs(tilt) > _TILT:
-        words.append(f"draws lie too {'low' if tilt > 0 else 'high'}")
-    if abs(width) > _TILT:
-        words.append(f"draws are too {'narrow' if width > 0 else 'wide'}")
-    return " and ".join(words) or "the shape of the draws is wrong"
 
 
 @check_arguments
