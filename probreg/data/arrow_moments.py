@@ -19,8 +19,7 @@ from probreg.data.terms.grouped import GroupedTerm, joined_terms
 from probreg.data.unwritten import LazyColumns
 from probreg.errors import DataError
 from probreg.numerics.linalg import triangular
-from probreg.system.terminal import clean_lines
-from probreg.tables.notebook import notebook_html
+from probreg.tables.notebook import PrintsLines
 
 Array = np.ndarray
 _GONE = (
@@ -29,8 +28,8 @@ _GONE = (
 SUMS_BY_GROUP = ("row", "column", "value", "border", "totals")  # of `to_arrays`
 
 
-@dataclass(frozen=True, eq=False)
-class ArrowMoments:
+@dataclass(frozen=True, eq=False, repr=False)
+class ArrowMoments(PrintsLines):
     """The moments of y ~ N(X beta + Z b, sigma^2 / w), Z of q = sum of G K columns by group.
 
     `head` are the moments of [X y], `inside` is Z'WZ (q, q), sparse, and `border` Z'W[X y] (q, h + 1). `totals` (q, 2) are sums of Z and
@@ -79,13 +78,6 @@ class ArrowMoments:
         )
 
     # ---- description --------------------------------------------------------------------------------------------------
-
-    def __repr__(self) -> str:
-        return clean_lines(*self._summary_lines)
-
-    def _repr_html_(self) -> str:
-        head, *lines = self._summary_lines
-        return notebook_html([head], notes=lines)
 
     @property
     def _summary_lines(self) -> list[str]:

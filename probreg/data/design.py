@@ -33,8 +33,7 @@ from probreg.data.unwritten import LazyColumns, contiguous
 from probreg.data.weights import WeightKind
 from probreg.errors import DataError, Incompatible
 from probreg.kernels import KernelBasis
-from probreg.system.terminal import clean_lines
-from probreg.tables.notebook import notebook_html
+from probreg.tables.notebook import PrintsLines
 
 Array = np.ndarray
 AnyMoments = Moments | ArrowMoments
@@ -134,8 +133,8 @@ class ColumnRecipe(ABC):
         return None
 
 
-@dataclass(frozen=True, eq=False)
-class Design:
+@dataclass(frozen=True, eq=False, repr=False)
+class Design(PrintsLines):
     """X (n, p), y (n,) or (n, c) as numbers, and the other values of the rows that a likelihood needs.
 
     `free` (p,) marks columns that a prior affects only if it names them (the intercept); `offset` (n, 1) or (n, m)
@@ -172,13 +171,6 @@ class Design:
     read: Mapping[str, Any] = field(
         default_factory=dict
     )  # (n,) each: the variables that a formula read, by reference
-
-    def __repr__(self) -> str:
-        return clean_lines(*self._summary_lines)
-
-    def _repr_html_(self) -> str:
-        head, *lines = self._summary_lines
-        return notebook_html([head], notes=lines)
 
     @property
     def _summary_lines(self) -> list[str]:

@@ -89,20 +89,14 @@ def moments_of_levels(
 ) -> Moments:
     """Return the moments of all columns; only the columns of smaller factors become arrays."""
     refuse_too_wide(len(columns))
-    k, lead, border = select_leading_part(X)
-    other_parts = [indicators(part) for j, part in enumerate(X.tail) if j != k]
-    V = np.column_stack([*other_parts, X.head, y])
     copies = full_weights(weights, len(y))
     total = float(copies.sum())
-    if precision is None:
-        squares = weights
-    else:
-        squares = copies * precision
+    squares = weights if precision is None else copies * precision
     mean, scale = spreads_of_columns(X, copies)
+    lead, border, within = _within_largest(X, y, squares)
     order = np.append(border, len(columns))
     y_mean = float(copies @ y / total)
     y_scale = float(np.sqrt(copies @ np.square(y - y_mean) / total))
-    within = within_levels(X.tail[k], V, squares, np.zeros(len(lead)))
     # [diag(sqrt d), sqrt(d) m; 0, F] with its columns in their places
     root = np.sqrt(within.weight)
     q = len(lead)
@@ -111,10 +105,7 @@ def moments_of_levels(
     stack[:q, order] = root[:, None] * within.means
     stack[q:, order] = np.asarray(within.factor, dtype=float)
     factor = triangular(stack)
-    if precision is None:
-        log_precision = 0.0
-    else:
-        log_precision = float(copies @ np.log(precision))
+    log_precision = 0.0 if precision is None else float(copies @ np.log(precision))
     return Moments(
         factor, len(y), total, columns, mean, scale, y_mean, y_scale, log_precision
     )
@@ -133,12 +124,15 @@ def spreads_of_columns(X: LazyColumns, weights: Array) -> tuple[Array, Array]:
 
 def dropped_beside_levels(X: LazyColumns, y: Array, weights: Array | None) -> Array:
     """Return the places of other columns that are combinations of the levels of the largest factor and of earlier columns."""
+    _, border, within = _within_largest(X, y, weights)
+    return border[list(rank_of(within.factor[:-1, :-1]).dropped)]
+
+
+def _within_largest(
+    X: LazyColumns, y: Array, weights: Array | None
+) -> tuple[Array, Array, Within]:
+    """Return the places of the largest factor and of the other columns, and the residuals of these and y within its levels."""
     k, lead, border = select_leading_part(X)
     other_parts = [indicators(part) for j, part in enumerate(X.tail) if j != k]
-    within = within_levels(
-        X.tail[k],
-        np.column_stack([*other_parts, X.head, y]),
-        weights,
-        np.zeros(len(lead)),
-    )
-    return border[list(rank_of(within.factor[:-1, :-1]).dropped)]
+    V = np.column_stack([*other_parts, X.head, y])
+    return lead, border, within_levels(X.tail[k], V, weights, np.zeros(len(lead)))

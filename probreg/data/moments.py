@@ -28,8 +28,7 @@ from probreg.numerics.linalg import (
     solve_upper,
     triangular,
 )
-from probreg.system.terminal import clean_lines
-from probreg.tables.notebook import notebook_html
+from probreg.tables.notebook import PrintsLines
 
 Array = NDArray[Any]
 MOST = 10_000  # columns: a matrix of this many rows and columns takes 0.8 GB, and about ten are needed
@@ -41,8 +40,8 @@ FEW_DIGITS = (
 )
 
 
-@dataclass(frozen=True, eq=False)
-class Moments:
+@dataclass(frozen=True, eq=False, repr=False)
+class Moments(PrintsLines):
     """The sufficient statistics of y ~ N(X beta, sigma^2 / w): the triangular factor F of sqrt(w) [X y].
 
     F'F = [X y]' diag(w) [X y], and F = [[R, z], [0, sqrt(RSS)]] with R (p, p) and z = Q'y (p,), so that
@@ -68,13 +67,6 @@ class Moments:
     y_scale: float
     log_precision: float = 0.0
     origin: Origin | None = None
-
-    def __repr__(self) -> str:
-        return clean_lines(*self._summary_lines)
-
-    def _repr_html_(self) -> str:
-        head, *lines = self._summary_lines
-        return notebook_html([head], notes=lines)
 
     @property
     def _summary_lines(self) -> list[str]:

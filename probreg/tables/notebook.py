@@ -1,9 +1,11 @@
 """HTML for notebooks: a heading, tables and notes, with every text escaped."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
+from probreg.system.terminal import clean_lines
 from probreg.tables.content import TableContent
 from probreg.tables.html import table_html
 
@@ -39,6 +41,22 @@ def notebook_html(
         if len(part):
             parts.append(_details(title, _part_html(part)))
     return f'<div style="{_STYLE}">{"".join(parts)}</div>'
+
+
+class PrintsLines(ABC):
+    """An object that prints as lines of text; a notebook shows the first as heading and the others as a list."""
+
+    @property
+    @abstractmethod
+    def _summary_lines(self) -> list[str]:
+        """The lines, at least one."""
+
+    def __repr__(self) -> str:
+        return clean_lines(*self._summary_lines)
+
+    def _repr_html_(self) -> str:
+        head, *lines = self._summary_lines
+        return notebook_html([head], notes=lines)
 
 
 def _part_html(part: Any) -> str:
