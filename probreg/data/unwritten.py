@@ -38,6 +38,8 @@ class Unwritten(NDArrayOperatorsMixin):
     ) -> Any:
         if ufunc is np.matmul:  # array @ this
             return args[1].__rmatmul__(args[0])
+        if any(isinstance(o, Unwritten) for o in options.get("out", ())):
+            del options["out"]  # X += 1 rebinds X to an array
         return getattr(ufunc, method)(*_write_out(args), **options)
 
     def __array_function__(
