@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import probreg as pr
-from probreg.inference.exact.arrow_estimate import arrow_estimate
+from probreg.inference.exact.arrow_draws import arrow_estimate
 from probreg.inference.exact.evidence_problem import EvidenceProblem
 from probreg.inference.exact.joint_covariance import joint_covariance
 from probreg.inference.exact.profiled_surface import ProfiledSurface

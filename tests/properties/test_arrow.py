@@ -10,8 +10,7 @@ import probreg as pr
 from probreg.data.grouped_columns import ArrowColumns, GroupColumns
 from probreg.errors import Incompatible
 from probreg.inference.covariance import ArrowCovariance
-from probreg.inference.exact.arrow_draws import posterior_by_arrow
-from probreg.inference.exact.arrow_estimate import arrow_estimate
+from probreg.inference.exact.arrow_draws import arrow_estimate, posterior_by_arrow
 from probreg.inference.exact.arrow_laplace import ArrowLaplaceSurface
 from probreg.inference.exact.arrow_quadrature import ArrowQuadratureSurface
 from probreg.inference.exact.arrow_surface import ArrowSurface

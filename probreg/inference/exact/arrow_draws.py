@@ -7,16 +7,19 @@ first order.
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from probreg.inference.base import Array
 from probreg.inference.covariance import ArrowCovariance
 from probreg.inference.exact.arrow_laplace import ArrowLaplaceSurface, ArrowMode
+from probreg.inference.exact.arrow_layout import ArrowLayout
+from probreg.inference.exact.arrow_roots import ArrowRoots
 from probreg.inference.exact.arrow_surface import ArrowNodes, ArrowSurface
 from probreg.inference.exact.latent_groups import NodeMixture
 from probreg.inference.modes.arrow_rows import Parts
-from probreg.numerics.linalg import Arrow
+from probreg.numerics.linalg import Arrow, SparseArrow
 
 _LOG_2PI = float(np.log(2.0 * np.pi))
 _RANK = 1e-14  # relative to the largest: smallest variance of an axis that is kept
@@ -45,7 +48,7 @@ def posterior_by_arrow(
         nodes = surface.at_nodes(theta[part])
         w = weight[part]
         mean[part] = surface.coefficients(nodes, *nodes.mean)[..., 0].T
-        in_frame, blocks = _axes(surface, nodes)
+        in_frame, blocks = _axes(layout, nodes.roots, nodes.factor)
         axes = frame.to_raw(in_frame.reshape(p, -1)).reshape(in_frame.shape)
         sd[part] = np.square(axes).sum(1).T
         sd[part[:, None], layout.places.ravel()] += (
@@ -76,24 +79,54 @@ def posterior_by_arrow(
     return NodeMixture(beta, centre, covariance, weight, mean, np.sqrt(sd))
 
 
-def _axes(surface: ArrowSurface, nodes: ArrowNodes) -> tuple[Array, Array]:
-    """(p, r, S) in the frame and (S, G, K, K): the covariance of beta at a node is axes axes' plus blocks blocks' by group."""
-    G, K, r = nodes.factor.shape
-    eye = np.eye(r)
-    axes = nodes.factor.solve_transposed(np.zeros((G, K, r)), eye)
-    blocks = nodes.factor.solve_transposed(
+def _axes(
+    layout: ArrowLayout, roots: ArrowRoots, H: Arrow | SparseArrow
+) -> tuple[Array, Array]:
+    """(p m, r, S) in the frame and (S, G, K, K): the covariance of vec beta at a node is axes axes' plus blocks blocks' by group."""
+    G, K, r = H.shape
+    S = len(roots.lead)
+    # [[L', C], [0, T']]^-1: its first columns are the blocks L_g'^-1, its last ones of rank r
+    in_columns = roots.forth(*H.solve_transposed(np.zeros((G, K, r)), np.eye(r)))
+    blocks = H.solve_transposed(
         np.broadcast_to(np.eye(K), (G, K, K)), np.zeros((r, K))
     )[0]
-    S = len(nodes.log_noise)
-    in_columns = nodes.roots.forth(*axes)
     flat = (
         np.moveaxis(part, 0, -1).reshape(*part.shape[1:-1], r * S)
         for part in in_columns
     )
-    size = surface.layout.model.shape[0] * surface.layout.model.shape[1]
-    return surface.layout.coordinates(*flat).reshape(size, r, S), nodes.roots.lead[
-        :, None
-    ] @ blocks
+    p, m = layout.model.shape
+    return layout.coordinates(*flat).reshape(p * m, r, S), roots.lead[:, None] @ blocks
+
+
+class ArrowEstimate(NamedTuple):
+    """The mean of the coefficients given the hyperparameters, and their covariance."""
+
+    beta: Array  # (p, m)
+    scale: ArrowCovariance
+
+
+def arrow_estimate(
+    surface: ArrowSurface | ArrowLaplaceSurface, theta: Array
+) -> ArrowEstimate:
+    """Return the estimate at the hyperparameters theta."""
+    layout = surface.layout
+    if isinstance(surface, ArrowSurface):
+        nodes = surface.at_nodes(theta[None])
+        beta = surface.coefficients(nodes, *nodes.mean)[:, 0]
+        roots, H = nodes.roots, nodes.factor.at(0)
+    else:
+        mode = surface.mode(theta)
+        beta = layout.beta_of(mode.roots, mode.x)[..., 0]
+        roots, H = mode.roots, surface.factor(mode)
+    axes, blocks = _axes(layout, roots, H)
+    scale = ArrowCovariance(
+        layout.frame_of_all,
+        layout.model.shape[1],
+        places=layout.places,
+        blocks=blocks[0],
+        low=axes[..., 0],
+    )
+    return ArrowEstimate(beta, scale)
 
 
 def _deviations(
@@ -166,21 +199,11 @@ class ArrowLaw:
         """Return the log prior (S,) of standard points z, with aux as densities of
         their logs, beta (S, p, m) and log aux."""
         surface, (G, K, r) = self.surface, self.at.H.shape
-        (p, m), a, q = (
-            surface.model.shape,
-            len(surface.model.unknown),
-            surface.layout.shape[2],
-        )
+        a, q = len(surface.model.unknown), surface.layout.shape[2]
         H: Arrow = self.at.H
         x = H.solve_transposed(z[:, : G * K].T.reshape(G, K, -1), z[:, G * K :].T)
         x = x[0] + self.at.x[0] - self.follow[0], x[1] + self.at.x[1] - self.follow[1]
-        in_columns = self.at.roots.forth(x[0][None], x[1][None])
-        beta = (
-            surface.layout.coefficients(in_columns[0][0], in_columns[1][0]).reshape(
-                p, m, -1
-            )
-            + surface.layout.centre[:, None, None]
-        )
+        beta = surface.layout.beta_of(self.at.roots, x)
         # N(u; 0, I), the other priors, and the density 1 of raw flat coefficients
         log_prior = -0.5 * (
             np.square(x[0]).sum((0, 1))
@@ -189,5 +212,5 @@ class ArrowLaw:
         )
         log_prior += [surface.log_prior(column[:, None]) for column in x[1].T]
         if surface.layout.flat:
-            log_prior += m * np.linalg.slogdet(surface.layout.T)[1]
+            log_prior += surface.model.shape[1] * np.linalg.slogdet(surface.layout.T)[1]
         return log_prior, np.moveaxis(beta, -1, 0), x[1][r - a :].T

@@ -24,6 +24,7 @@ from probreg.errors import Incompatible
 from probreg.inference.base import Array
 from probreg.inference.exact.arrow_roots import ArrowRoots, BlockRoots, LatentBlock
 from probreg.inference.exact.latent_groups import LatentGroup, LatentGroups
+from probreg.inference.modes.arrow_rows import Parts
 from probreg.inference.modes.closed_form import combinations
 from probreg.model.model import Model
 from probreg.numerics.frame import vec_entries
@@ -293,6 +294,12 @@ class ArrowLayout:
             len(flat), m, s
         )
         return beta.reshape(p * m, s)
+
+    def beta_of(self, roots: ArrowRoots, x: Parts) -> Array:
+        """The coefficients (p, m, s) of coordinates of the roots, at one node."""
+        a, c = roots.forth(x[0][None], x[1][None])
+        beta = self.coefficients(a[0], c[0]).reshape(*self.model.shape, -1)
+        return np.asarray(beta + self.centre[:, None, None])
 
     def coordinates(self, a: Array, c: Array) -> Array:
         """The same in the frame of all columns, (p m, s)."""

@@ -23,7 +23,7 @@ from probreg.inference.base import (
     with_found_scales,
 )
 from probreg.inference.covariance import DenseCovariance, root_of_curvature
-from probreg.inference.exact.arrow_estimate import ArrowEstimate, arrow_estimate
+from probreg.inference.exact.arrow_draws import ArrowEstimate, arrow_estimate
 from probreg.inference.exact.arrow_laplace import ArrowLaplaceSurface
 from probreg.inference.exact.arrow_layout import require_flat_rank, require_memory
 from probreg.inference.exact.arrow_quadrature import points_obstacle

@@ -51,18 +51,10 @@ class PassData:
         return self.model.likelihood
 
     def take(self, order: Array | slice) -> "PassData":
-        if self.offset is None:
-            offset = None
-        else:
-            offset = self.offset[order]
-        if self.weights is None:
-            weights = None
-        else:
-            weights = self.weights[order]
-        if self.precision is None:
-            precision = None
-        else:
-            precision = self.precision[order]
+        offset, weights, precision = (
+            None if part is None else part[order]
+            for part in (self.offset, self.weights, self.precision)
+        )
         return replace(
             self,
             U=self.U[order],

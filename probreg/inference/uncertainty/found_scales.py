@@ -17,7 +17,7 @@ import scipy
 from probreg.data.frame import Frame
 from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.inference.base import Array, Solution
-from probreg.inference.exact.arrow_estimate import arrow_estimate
+from probreg.inference.exact.arrow_draws import arrow_estimate
 from probreg.inference.exact.arrow_surface import ArrowSurface
 from probreg.inference.exact.evidence_problem import EvidenceProblem
 from probreg.inference.modes.closed_form import (
