@@ -108,19 +108,15 @@ def dataset(fits: Mapping[str, Fit], base: str, prob: float, kind: str | None) -
     }
     coords: dict[str, Any] = {"fit": list(fits), "param": list(union.index)}
     coords |= {key: ("param", union[key].tolist()) for key in union}
-    facts = pd.DataFrame(
-        [
-            {
-                "method": f.method.name,
-                "target": f.target,
-                "error_name": "SD" if f.target == "posterior" else "SE",
-                "status": f.described["status"],
-                "seed": f.seed,
-            }
-            for f in fits.values()
-        ]
-    )
-    coords |= {key: ("fit", facts[key].tolist()) for key in facts}
+    several = fits.values()
+    facts = {
+        "method": [f.method.name for f in several],
+        "target": [f.target for f in several],
+        "error_name": ["SD" if f.target == "posterior" else "SE" for f in several],
+        "status": [f.described["status"] for f in several],
+        "seed": [f.seed for f in several],
+    }
+    coords |= {key: ("fit", values) for key, values in facts.items()}
     model = fits[base].model
     attrs = {
         "models": fits[base].described["models"], "response": model.design.response,

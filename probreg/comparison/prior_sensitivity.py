@@ -173,19 +173,16 @@ def _mode_at(model: Model, method: Method, c: float, seed: int) -> _ModeAt:
             mode = fit_model(model.with_prior(prior), method, seed=seed)
             beta = mode.coef.values.ravel()
         except (ProbregError, np.linalg.LinAlgError, ArithmeticError):
-            nothing = np.full(_n_reported(model), np.nan)
+            nothing = np.full(
+                model.shape[0] * (len(model.likelihood.outcomes) or 1), np.nan
+            )
             return _ModeAt(nothing, nothing, nothing)
         try:
             ends = mode.interval(_PROB)
         except ProbregError:  # no standard errors: a kink
-            return _ModeAt(
-                beta, np.full(beta.shape, np.nan), np.full(beta.shape, np.nan)
-            )
+            nothing = np.full(beta.shape, np.nan)
+            return _ModeAt(beta, nothing, nothing)
     return _ModeAt(beta, ends["lower"].values.ravel(), ends["upper"].values.ravel())
-
-
-def _n_reported(model: Model) -> int:
-    return model.shape[0] * (len(model.likelihood.outcomes) or 1)
 
 
 def _crossings(

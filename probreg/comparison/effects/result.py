@@ -84,13 +84,6 @@ class Effects(PrintsTable):
         return Table.from_pandas(self.table, index=False, head=(self.what, how))
 
 
-class Family(NamedTuple):
-    """Contrasts with simultaneous inference: the adjustment, and the number of levels if they are all pairs of these."""
-
-    adjust: str
-    pairs_of: int | None
-
-
 @dataclass(frozen=True, eq=False)
 class AveragedEffect:
     """One set of effects over groups, with its `labels`; with two targets, the second minus the first."""
@@ -122,14 +115,18 @@ class RowSample:
 
 @dataclass(frozen=True)
 class EffectRequest:
-    """How effects are evaluated: probability, covariance kind with its settings, family and sample."""
+    """How effects are evaluated: probability, covariance kind with its settings, adjustment for several tests and sample.
+
+    `pairs_of` is the number of levels if the effects are all pairs of these.
+    """
 
     prob: float
     covariance: Any = None
     clusters: Any = None  # labels of "cluster"
     lags: int | None = None
     data: Any = None  # the table of the labels
-    family: Family | None = None
+    adjust: str | None = None
+    pairs_of: int | None = None
     sample: RowSample | None = None
 
 
@@ -152,7 +149,7 @@ def evaluate_effects(
 ) -> Effects:
     """Return the table of these quantities, by the delta method for a mode and from the draws for a posterior.
 
-    A family adds p-values and simultaneous intervals; for sampled rows the standard errors include the sampling of the rows.
+    An adjustment adds p-values and simultaneous intervals; for sampled rows the standard errors include the sampling of the rows.
     """
     import pandas as pd
 
@@ -162,7 +159,7 @@ def evaluate_effects(
         raise Incompatible(
             "covariance= is for point estimates: the intervals of a posterior come from its draws"
         )
-    if request.family is not None and posterior is not None:
+    if request.adjust is not None and posterior is not None:
         raise Incompatible(NO_TESTS)
     by_draws = posterior is not None and not (
         posterior.elliptical and _is_linear(fit, scale)
@@ -275,8 +272,8 @@ def _of_delta(
     columns["sd" if posterior else "std_error"] = error
     tests = {}
     critical = quantile(request.prob, test_df)
-    if request.family is not None:
-        together = _adjust(fit, request.family, z, cov, test_df, request.prob)
+    if request.adjust is not None:
+        together = _adjust(fit, request, z, cov, test_df)
         critical = together.critical
         tests = {"p_unadjusted": together.alone, "p_value": together.p}
         kind = f"simultaneous, {together.words}; {kind}"
@@ -360,18 +357,19 @@ def _satterthwaite(
 
 
 def _adjust(
-    fit: Fit,
-    family: Family,
-    z: Array,
-    cov: Array,
-    df: float | Array | None,
-    prob: float,
+    fit: Fit, request: EffectRequest, z: Array, cov: Array, df: float | Array | None
 ) -> AdjustedTests:
     """Return the adjustment of the tests z = 0; raise Incompatible if there are no tests."""
+    assert request.adjust is not None  # callers ask first
     se = np.sqrt(np.diagonal(cov))
     require_tests(has_tests(fit), se)
     return adjust_tests(
-        z / se, cov, df, prob=prob, adjust=family.adjust, pairs_of=family.pairs_of
+        z / se,
+        cov,
+        df,
+        prob=request.prob,
+        adjust=request.adjust,
+        pairs_of=request.pairs_of,
     )
 
 
@@ -544,8 +542,8 @@ def _of_asymptotic(
         "std_error": columns.pop("error"),
         **columns,
     }
-    if request.family is not None:
-        together = _adjust(fit, request.family, center, cov, None, request.prob)
+    if request.adjust is not None:
+        together = _adjust(fit, request, center, cov, None)
         half = together.critical * np.sqrt(np.diagonal(cov))
         columns |= {"lower": inverse(center - half), "upper": inverse(center + half)}
         columns |= {"p_unadjusted": together.alone, "p_value": together.p}

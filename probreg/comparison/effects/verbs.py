@@ -20,7 +20,6 @@ from probreg.comparison.effects.result import (
     AveragedEffect,
     EffectRequest,
     Effects,
-    Family,
     RowSample,
     Scale,
     evaluate_effects,
@@ -239,8 +238,8 @@ def comparisons(
     description = f"{scale.name} of averages of {_mean_of(fit)} over {setup.rows.what}"
     request = setup.request
     if adjust is not None:
-        family = Family(adjust, _all_pairs(setup.rows, changes))
-        request = replace(request, family=family)
+        pairs_of = _all_pairs(setup.rows, changes)
+        request = replace(request, adjust=adjust, pairs_of=pairs_of)
     return evaluate_effects(fit, effects, scale, request, what=description)
 
 

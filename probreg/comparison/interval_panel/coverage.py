@@ -158,54 +158,36 @@ def coverage(
     True
     """
     refuse_sampling(model.design.weight_kind, "coverage")
-    intervals = parse_kinds(_default_kinds(model) if kinds is None else kinds)
-    _possible(model, intervals)
+    if kinds is None:
+        is_least_squares = Auto().choose(model)[0].name == "closed_form" and model.flat
+        kinds = ["t" if is_least_squares else "wald", "HC3", "profile", "score"]
+    intervals = parse_kinds(kinds)
+    for name, interval in intervals.items():
+        reason = METHODS.resolve(interval.method_for(model)).obstacle(model)
+        if reason:
+            raise Incompatible(f"{name}: {reason}")
     beta, aux = _true(model, truth)
     job = _Job(_expand_frequencies(model), beta, aux, intervals, prob, n)
     with one_blas_thread():
-        seeds = [np.random.default_rng([seed, k]) for k in range(reps)]
         ends = each_of(
             partial(_once, job),
-            seeds,
+            [np.random.default_rng([seed, k]) for k in range(reps)],
             "coverage, data sets",
             workers=workers,
             show=progress,
         )
     names = parameter_names(model)
     values = dict(zip(names, map(float, reported_coefficients(model, beta).ravel())))
-    failures = {
-        k: dict(Counter(str(e[k]) for e in ends if isinstance(e[k], str)))
-        for k in intervals
-    }
-    table = _coverage_table(
-        values,
-        {k: [e[k] for e in ends if not isinstance(e[k], str)] for k in intervals},
-    )
+    found: dict[str, list[Any]] = {}
+    failures = {}
+    for kind in intervals:
+        found[kind] = [e[kind] for e in ends if not isinstance(e[kind], str)]
+        causes = Counter(str(e[kind]) for e in ends if isinstance(e[kind], str))
+        if causes:
+            failures[kind] = dict(causes)
+    table = _coverage_table(values, found)
     rows = job.model.design.n if n is None else n
-    return Coverage(
-        job.prob,
-        reps,
-        rows,
-        values | dict(aux),
-        table,
-        {k: v for k, v in failures.items() if v},
-    )
-
-
-def _default_kinds(model: Model) -> list[str]:
-    method, _ = Auto().choose(model)
-    t = method.name == "closed_form" and model.flat
-    return ["t" if t else "wald", "HC3", "profile", "score"]
-
-
-def _possible(model: Model, intervals: Mapping[str, Interval]) -> None:
-    for name, interval in intervals.items():
-        method = METHODS.resolve(interval.method_for(model))
-        if not isinstance(method, Method):
-            raise Incompatible(f"the method of {name} is no Method: {method!r}")
-        reason = method.obstacle(model)
-        if reason:
-            raise Incompatible(f"{name}: {reason}")
+    return Coverage(prob, reps, rows, values | dict(aux), table, failures)
 
 
 def _expand_frequencies(model: Model) -> Model:

@@ -198,11 +198,21 @@ def _refit(fit: Fit) -> LeftOut:
     n = model.design.n
     beta = fit.solution.beta
     aux = {a: fit.solution.aux[a] for a in model.unknown}
-    shared = _same_prior_without_row(fit, model)
+    weights = model.design.weights
+    # whether priors are the same without a row, and weights count observations
+    shared = (
+        model.design.weight_kind != "sampling"
+        and (weights is None or bool((weights % 1 == 0).all()))
+        and fit.solution.effect_scales is None
+        and not _has_relative_prior(model)
+    )
     log_p = np.full(n, np.nan)
     rows = np.arange(n)
-    if shared and n > _REFIT_ALL and _is_at_mode(model, beta, aux):
-        log_p, rows = _newton_step(model, beta, aux)
+    if shared and n > _REFIT_ALL:
+        local = model.value_grad_hessian(beta, **aux)
+        step, convex = newton_step(local)
+        if convex and float(local.gradient @ step) < _STEP_AT_MODE**2:
+            log_p, rows = _newton_step(model, beta, aux)
     if len(rows) > _MOST_REFITS:
         many = f"{len(rows)} of {n} rows need a refit"
         return _no_leave_one_out(
@@ -210,36 +220,16 @@ def _refit(fit: Fit) -> LeftOut:
         )
     modes = refit_without_rows(model, beta, aux, rows, shared=shared)
     log_p[rows] = _log_prob(model, modes.eta, modes.aux, rows)
+    method = f"one Newton step, {len(rows)} of {n} rows refitted"
     if len(rows) == n:
         method = f"{n} refits"
-    else:
-        method = f"one Newton step, {len(rows)} of {n} rows refitted"
     return _by_observation(fit, log_p, method)
-
-
-def _same_prior_without_row(fit: Fit, model: Model) -> bool:
-    """Return whether priors are the same without a row, and weights count observations."""
-    w = model.design.weights
-    if model.design.weight_kind == "sampling":
-        return False
-    is_whole = w is None or bool((w % 1 == 0).all())
-    return (
-        is_whole
-        and fit.solution.effect_scales is None
-        and not _has_relative_prior(model)
-    )
 
 
 def _has_relative_prior(model: Model) -> bool:
     prior = model.prior
     priors = [prior] if isinstance(prior, Prior) else prior.values()
     return any(p.data_dependent for p in priors)
-
-
-def _is_at_mode(model: Model, beta: Array, aux: dict[str, float]) -> bool:
-    local = model.value_grad_hessian(beta, **aux)
-    step, convex = newton_step(local)
-    return convex and float(local.gradient @ step) < _STEP_AT_MODE**2
 
 
 def _newton_step(

@@ -388,28 +388,26 @@ def _comparison_notes(fits: Mapping[str, Fit], n: float) -> list[str]:
             "sampling weights: elpd_loo is sum_i w_i log p(y_i | other rows), w of sum n, an estimate for the population; a "
             "pseudo-likelihood has no AIC or BIC"
         )
-    reasons = {
-        name: reason
-        for name, f in fits.items()
-        if (reason := why_no_criterion(f)) is not None
-    }
-    restricted = [name for name, reason in reasons.items() if reason == NOT_OF_REML]
+    reasons = {name: why_no_criterion(f) for name, f in fits.items()}
+    restricted = [name for name, why in reasons.items() if why == NOT_OF_REML]
     if restricted:
         notes.append(f"{', '.join(restricted)}: {NOT_OF_REML}")
-    penalised = [name for name, reason in reasons.items() if reason != NOT_OF_REML]
+    penalised = [
+        name for name, why in reasons.items() if why not in (None, NOT_OF_REML)
+    ]
     if penalised:
         notes.append(
             f"{', '.join(penalised)}: no AIC or BIC, which count the parameters of a maximum likelihood fit; under a prior "
             "each counts by less than one"
         )
-    if _flat_apart(fits):
-        notes.append(
-            "log_evidence: the models differ in flat columns, which count with density 1 in their units; judge them by elpd"
-        )
     if _restricted_apart(fits):
-        notes[-1] = (
+        notes.append(
             "log_evidence: restricted likelihoods (REML) of models with other flat columns are of other data, and are not shown. "
             "Fit them with pr.Evidence(criterion='ML'), or judge them by elpd"
+        )
+    elif _flat_apart(fits):
+        notes.append(
+            "log_evidence: the models differ in flat columns, which count with density 1 in their units; judge them by elpd"
         )
     if n < 100:
         notes.append(
