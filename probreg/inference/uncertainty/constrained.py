@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
+import scipy
 
 from probreg.errors import NotConverged
 from probreg.inference.base import Array, Solution
@@ -86,15 +87,9 @@ class Surface:
 def _within_reach(step: Array, theta: Array) -> Array:
     """Limit a step to twice the size of theta; without curvature a Newton step is
     arbitrary."""
-    largest = float(np.abs(step).max(initial=0.0))
-    if largest == 0.0:
-        return step
-    length = largest * float(
-        np.linalg.norm(step / largest)
-    )  # the square of a divergent step overflows
-    if length <= _reach(theta):
-        return step
-    return step * (_reach(theta) / length)
+    # BLAS scales a norm, so that a divergent step does not overflow
+    length = float(scipy.linalg.norm(step, check_finite=False))
+    return step * min(1.0, _reach(theta) / length) if length > 0.0 else step
 
 
 def _reach(theta: Array) -> float:
