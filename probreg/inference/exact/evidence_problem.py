@@ -686,14 +686,15 @@ class EvidenceProblem:
             if not isinstance(g.prior, ProcessPrior)
         ]
         notes = [routine_note(Topic.SCALES, value)]
-        if not self.exact and self.model.likelihood.curvature_jumps:
+        likelihood = self.model.likelihood
+        if isinstance(likelihood, SmoothLikelihood) and likelihood.curvature_jumps:
             notes.append(
                 important_note(
                     Topic.SCALES,
                     "a local maximum: {name} jumps at scales where a residual passes the threshold of {likelihood} likelihood, and "
                     "may be some tenths higher at other scales",
                     name=name,
-                    likelihood=self.model.likelihood.named,
+                    likelihood=likelihood.named,
                 )
             )
         if scales:

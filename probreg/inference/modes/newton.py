@@ -123,7 +123,11 @@ def find_mode(
         refine=refine if has_many_rows else None,
         evaluates_last=not has_many_rows,
     )
-    if top.status is Status.STEP_LIMIT and model.likelihood.expected_curvature:
+    likelihood = model.likelihood
+    is_expected = (
+        isinstance(likelihood, SmoothLikelihood) and likelihood.expected_curvature
+    )
+    if top.status is Status.STEP_LIMIT and is_expected:
         top = _finish_by_bfgs(model, top, tol)
     gamma = top.x[: p * m].reshape(p, m)
     return Mode(gamma, top.x[p * m :], top.point, top.decrement, top.steps, top.status)
