@@ -260,6 +260,7 @@ NEEDS: dict[str, Callable[[], dict[str, Any]]] = {
     "kernel": lambda: {"kernel": pr.kernels.RBF()},
     "K": lambda: {"K": np.eye(8)},
     "Phi": lambda: {"Phi": X},
+    "coef": lambda: {"coef": "Intercept"},
     "lam": lambda: {"lam": 1.0},
     "C": lambda: {"C": 1.0},
     "epsilon": lambda: {"epsilon": 0.1},

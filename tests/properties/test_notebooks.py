@@ -90,8 +90,7 @@ WIDE = pr.Model.from_arrays(RNG.normal(size=(80, 40)), RNG.normal(size=80))
 @pytest.mark.parametrize("make", [
     lambda: pr.fit(WIDE),
     lambda: pr.compare({"ML": pr.fit(WIDE), "mode": pr.fit(WIDE.with_prior(pr.Normal(0.1)))}),
-    lambda: pr.explain(pr.fit(WIDE), pr.fit(WIDE.with_prior(pr.Normal(0.1)))),
-], ids=["fit", "comparison", "explanation"])  # fmt: skip
+], ids=["fit", "comparison"])  # fmt: skip
 def test_long_pages_fold_and_lose_nothing(make):
     said = make()._repr_html_()
     front, _, folded = said.partition("<details>")
