@@ -45,14 +45,6 @@ class Solved(NamedTuple):
     certificate: Certificate | None = None
 
 
-class Polished(NamedTuple):
-    """A point of the active set method; `settled` if no row contradicts its state."""
-
-    b: Array
-    a: Array
-    settled: bool
-
-
 def active_set(problem: KinkProblem, b: Array, a: Array) -> States:
     """Return the state of each row near the solution: of two factors with a vanishing
     product, the relatively smaller one is zero."""
@@ -73,9 +65,9 @@ def active_set(problem: KinkProblem, b: Array, a: Array) -> States:
 
 def polish(
     problem: KinkProblem, system: NewtonSystem, b: Array, a: Array, state: States
-) -> Polished:
-    """Return the minimum given its states, which change from `state` until none is
-    contradicted; start from (b, a)."""
+) -> tuple[Array, Array, bool]:
+    """Return b and a of the minimum given its states, which change from `state` until none is
+    contradicted, and whether none is; start from (b, a)."""
     up, down, eps = problem.loss
     single = eps == 0  # both kinks are one
     tolerance = SLIGHT * problem.units(b)
@@ -132,10 +124,12 @@ def polish(
         new[(state == 0) & (r > eps + tolerance) & (up > 0)] = 1
         new[(state == 0) & (r < -eps - tolerance) & (down > 0)] = -1
         if np.array_equal(new, state):
-            return Polished(
-                b, np.clip(a, -down, up), True
+            return (
+                b,
+                np.clip(a, -down, up),
+                True,
             )  # from at most SLIGHT beyond the box; the certificate uses this point
         if new.tobytes() in visited:
             break
         state = new
-    return Polished(b, a, False)
+    return b, a, False

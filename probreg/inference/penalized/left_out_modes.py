@@ -216,13 +216,16 @@ class RowsInParts:
 
     def _predictions(self, points: Array, good: Array) -> FromOtherRows:
         m = self.rows.model.shape[1]
-        k = points.shape[1] - len(self.rows.unknown)
+        k = points.shape[1] - len(self.rows.model.unknown)
         points = np.where(good[:, None], points, np.nan)
         eta = np.full((len(self.rest), m), np.nan)
         for j in np.flatnonzero(good):
             eta[self.slices[j]] = self.rows.eta(points[j], self.slices[j])
         return FromOtherRows(
             eta,
-            {a: np.exp(points[:, k + i]) for i, a in enumerate(self.rows.unknown)},
+            {
+                a: np.exp(points[:, k + i])
+                for i, a in enumerate(self.rows.model.unknown)
+            },
             good,
         )

@@ -217,12 +217,10 @@ def _check_separation(model: Model, beta: Array, status: Status, steps: int) -> 
     """Check separation by flat columns, only if the fit looks like divergence."""
     if not model.likelihood.may_diverge or model.joint.informative.all():
         return None
-    if (
-        status is Status.CONVERGED
-        and steps < 15
-        and _largest_direction(model, beta) < _FAR
-    ):
-        return None
+    if status is Status.CONVERGED and steps < 15:
+        eta_size = partial(largest_predictor, beta=beta)
+        if float(model.design.fold(eta_size, max)) < _FAR:
+            return None
     return separation_by_block(model)[0] or None
 
 
@@ -240,8 +238,3 @@ def _check_divergence(
             gamma, **aux
         )
     return check_divergence(model, gamma, log_aux, local)
-
-
-def _largest_direction(model: Model, beta: Array) -> float:
-    """Return the largest |eta| of any row."""
-    return float(model.design.fold(partial(largest_predictor, beta=beta), max))

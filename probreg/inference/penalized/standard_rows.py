@@ -72,20 +72,12 @@ class StandardRows:
         )
 
     @cached_property
-    def unknown(self) -> tuple[str, ...]:
-        return self.model.unknown
-
-    @cached_property
-    def _fixed(self) -> dict[str, float]:
-        return self.model.fixed
-
-    @cached_property
     def _pick(self) -> list[int]:
         """Indices of the derivatives over z among those over (eta, log of all aux)."""
         m = self.model.shape[1]
         return [
             *range(m),
-            *(m + self.model.likelihood.aux.index(name) for name in self.unknown),
+            *(m + self.model.likelihood.aux.index(name) for name in self.model.unknown),
         ]
 
     def beta(self, point: Array) -> Array:
@@ -96,13 +88,15 @@ class StandardRows:
     def point(self, beta: Array, aux: Mapping[str, float]) -> Array:
         """The point of coefficients on the raw columns."""
         gamma = self.basis.T_inverse @ beta
-        return np.concatenate([gamma.ravel(), np.log([aux[a] for a in self.unknown])])
+        return np.concatenate(
+            [gamma.ravel(), np.log([aux[a] for a in self.model.unknown])]
+        )
 
     def aux(self, point: Array) -> dict[str, float]:
         """Unknown nuisance parameters as NumPy floats, which overflow to inf without an
         exception."""
         p, m = self.model.shape
-        return dict(zip(self.unknown, np.exp(point[p * m :])))
+        return dict(zip(self.model.unknown, np.exp(point[p * m :])))
 
     def eta(self, point: Array, rows: slice = slice(None)) -> Array:
         """(n, m)."""
@@ -115,8 +109,8 @@ class StandardRows:
         model = self.model
         design = self.model.design
         assert isinstance(model.likelihood, SmoothLikelihood)
-        values = model.likelihood.at_rows({**self._fixed, **aux}, design.precision)
-        if not self.unknown:
+        values = model.likelihood.at_rows({**self.model.fixed, **aux}, design.precision)
+        if not self.model.unknown:
             return model.likelihood.score(design.observed, eta, **values)
         return model.likelihood.value_grad_hessian(
             design.observed, eta, **values
@@ -129,7 +123,7 @@ class StandardRows:
         pick = self._pick
         assert isinstance(model.likelihood, SmoothLikelihood)
         values = model.likelihood.at_rows(
-            {**self._fixed, **self.aux(point)}, design.precision
+            {**self.model.fixed, **self.aux(point)}, design.precision
         )
         value, g, h = model.likelihood.value_grad_hessian(
             design.observed, self.eta(point), **values
@@ -177,7 +171,7 @@ class StandardRows:
         design = self.model.design
         assert isinstance(model.likelihood, SmoothLikelihood)
         values = model.likelihood.at_rows(
-            {**self._fixed, **self.aux(point)}, design.precision
+            {**self.model.fixed, **self.aux(point)}, design.precision
         ) | model.given(design)
         W = model.likelihood.information(self.eta(point), **values)
         return weighted_gram(self.U, times_weights(W, design.weights))
@@ -212,7 +206,7 @@ class PriorAt:
     def slopes(self, about: Array, local: LocalModel, points: Array) -> Array:
         """Return the gradients (K, k + a) at points, with `local` the prior at `about`;
         exact for a quadratic."""
-        if self.model.joint.gaussian and not self.rows.unknown:
+        if self.model.joint.gaussian and not self.rows.model.unknown:
             return local.gradient - (points - about) @ local.curvature
         return np.stack([self.local(point).gradient for point in points])
 
