@@ -450,8 +450,7 @@ class ExponentialFamily(UnivariateLikelihood, SmoothLikelihood):
         return 1.0
 
     def mean(self, eta: Array, **known: Any) -> Array:
-        with np.errstate(over="ignore"):  # exp of more than 709 is inf
-            return self.link.inverse(eta[..., 0])
+        return self.link.inverse(eta[..., 0])
 
     def response_variance(self, eta: Array, **known: Any) -> Array | None:
         return self.variance(self.mean(eta), **known) / self.size(**known)
@@ -459,46 +458,27 @@ class ExponentialFamily(UnivariateLikelihood, SmoothLikelihood):
     def score(self, y: Array, eta: Array, **aux: Any) -> Array:
         # d log p / d eta = (y - n mu) theta', theta' = 1 for the canonical link.
         residual = self.drawn(y) - self.size(**self.given(y)) * self.mean(eta)
-        return (residual if self.canonical else residual * self._natural(eta, aux)[0])[
-            ..., None
-        ]
+        return (residual * self._natural(eta, aux)[0])[..., None]
 
     def information(self, eta: Array, **known: Any) -> Array:
         # W = n mu'^2 / V = n mu' theta'.
-        mu = self.mean(eta)
-        if self.canonical:  # mu' = V
-            return (self.size(**known) * self.variance(mu, **known))[..., None, None]
-        return (
-            self.size(**known)
-            * self.link.slope(eta[..., 0])
-            * self._natural(eta, known)[0]
-        )[..., None, None]
+        slope = self.link.slope(eta[..., 0]) * self._natural(eta, known)[0]
+        return (self.size(**known) * slope)[..., None, None]
 
     def information_slope(self, eta: Array, **known: Any) -> Array:
-        mu = self.mean(eta)
-        n = self.size(**known)
-        if self.canonical:
-            return (n * self.variance_slope(mu, **known) * self.variance(mu, **known))[
-                ..., None, None, None
-            ]
-        # dW / d eta = n (mu'' theta' + mu' theta''), of the canonical link n V'V.
+        # dW / d eta = n (mu'' theta' + mu' theta'').
         first, second = self._natural(eta, known)
         e = eta[..., 0]
-        return (n * (self.link.hessian(e) * first + self.link.slope(e) * second))[
-            ..., None, None, None
-        ]
+        slope = self.link.hessian(e) * first + self.link.slope(e) * second
+        return (self.size(**known) * slope)[..., None, None, None]
 
     def value_grad_hessian(self, y: Array, eta: Array, **aux: Any) -> ValueGradHessian:
         n = self.size(**self.given(y))
         residual = self.drawn(y) - n * self.mean(eta)
-        if self.canonical:
-            g = residual
-            h = n * self.variance(self.mean(eta), **aux)
-        else:
-            first, second = self._natural(eta, aux)
-            # -d^2 log p / d eta^2 = n mu' theta' - (y - n mu) theta''.
-            g = residual * first
-            h = n * self.link.slope(eta[..., 0]) * first - residual * second
+        # -d^2 log p / d eta^2 = n mu' theta' - (y - n mu) theta''.
+        first, second = self._natural(eta, aux)
+        g = residual * first
+        h = n * self.link.slope(eta[..., 0]) * first - residual * second
         if not self.aux:
             return ValueGradHessian(
                 self.log_prob(y, eta, **aux), g[:, None], h[:, None, None]
@@ -524,8 +504,10 @@ class ExponentialFamily(UnivariateLikelihood, SmoothLikelihood):
             f"{type(self).__name__} has {', '.join(self.aux)}, and no derivatives over it"
         )
 
-    def _natural(self, eta: Array, aux: Mapping[str, Any]) -> tuple[Array, Array]:
-        """theta' = mu' / V and theta'' = mu'' / V - mu'^2 V' / V^2, over eta."""
+    def _natural(self, eta: Array, aux: Mapping[str, Any]) -> tuple[Any, Any]:
+        """theta' = mu' / V and theta'' = mu'' / V - mu'^2 V' / V^2, over eta; 1 and 0 for the canonical link."""
+        if self.canonical:
+            return 1.0, 0.0
         e = eta[..., 0]
         mu = self.mean(eta)
         V = self.variance(mu, **aux)

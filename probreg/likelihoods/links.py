@@ -28,6 +28,11 @@ class Link:
     ratio: str = ""
 
 
+def _exp(eta: np.ndarray) -> np.ndarray:
+    with np.errstate(over="ignore"):  # exp of more than 709 is inf
+        return np.exp(eta)
+
+
 def _expit(eta: np.ndarray) -> np.ndarray:
     """1 / (1 + e^-eta), in one new array: the pages of each array of a megabyte cost more time than the exp."""
     u = np.array(eta, float)
@@ -46,7 +51,7 @@ def _logistic(eta: np.ndarray) -> np.ndarray:
 
 
 IDENTITY = Link("identity", lambda m: m, lambda e: e, np.ones_like, np.zeros_like)
-LOG = Link("log", np.log, np.exp, np.exp, np.exp, "rate ratio")
+LOG = Link("log", np.log, _exp, _exp, _exp, "rate ratio")
 # expit'' = expit' (1 - 2 expit) = -expit' tanh(eta / 2).
 LOGIT = Link(
     "logit",
