@@ -469,7 +469,9 @@ class ExponentialFamily(UnivariateLikelihood, SmoothLikelihood):
         # dW / d eta = n (mu'' theta' + mu' theta'').
         first, second = self._natural(eta, known)
         e = eta[..., 0]
-        slope = self.link.hessian(e) * first + self.link.slope(e) * second
+        slope = self.link.hessian(e) * first
+        if not self.canonical:
+            slope = slope + self.link.slope(e) * second
         return (self.size(**known) * slope)[..., None, None, None]
 
     def value_grad_hessian(self, y: Array, eta: Array, **aux: Any) -> ValueGradHessian:
@@ -478,7 +480,9 @@ class ExponentialFamily(UnivariateLikelihood, SmoothLikelihood):
         # -d^2 log p / d eta^2 = n mu' theta' - (y - n mu) theta''.
         first, second = self._natural(eta, aux)
         g = residual * first
-        h = n * self.link.slope(eta[..., 0]) * first - residual * second
+        h = n * self.link.slope(eta[..., 0]) * first
+        if not self.canonical:  # a residual may be infinite
+            h = h - residual * second
         if not self.aux:
             return ValueGradHessian(
                 self.log_prob(y, eta, **aux), g[:, None], h[:, None, None]
