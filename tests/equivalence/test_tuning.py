@@ -668,7 +668,7 @@ def test_every_criterion_says_what_it_minimised_and_gives_the_model_with_that_pr
     assert f"Choice: {made.description}" in unfolded(made)
 
 
-@pytest.mark.parametrize("score", sorted(set(LOSSES) - {"predictive"}))
+@pytest.mark.parametrize("score", sorted(LOSSES))
 def test_losses_of_classes(score):
     made = tune(
         model_of(pr.Normal(1.0), "categorical", 60), folds=3, scales=[0.5], score=score
