@@ -61,11 +61,7 @@ class Surface:
             part = LocalModel(
                 local.value, Z.T @ local.gradient, Z.T @ local.curvature @ Z
             )
-            if Z.shape[1]:
-                inner, _ = newton_step(part)
-            else:
-                inner = np.zeros(0)
-                _ = True
+            inner = newton_step(part)[0] if Z.shape[1] else np.zeros(0)
             step = _within_reach(Z @ inner, theta)
             gain = float(local.gradient @ step)
             next_point = _uphill(self, theta, step, local, gain)
