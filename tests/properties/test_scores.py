@@ -590,7 +590,7 @@ def test_a_fit_and_classes_have_their_panels():
     )
     titles = [ax.get_title(loc="left") for ax in classes.axes if ax.get_visible()]
     assert titles[:3] == ["class 0", "class 1", "class 2"]
-    with pytest.raises(pr.Incompatible, match="residuals"):
+    with pytest.raises(pr.Incompatible, match="diagnose"):
         reliability(
             pr.fit(pr.Model.from_arrays(np.arange(5.0), [1.0, 2.0, 2.5, 4.0, 6.0]))
         )
