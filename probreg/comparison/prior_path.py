@@ -173,7 +173,12 @@ class PriorPath:
         F = np.asarray(moments.R, dtype=float) @ self.columns
         r = np.asarray(moments.z, dtype=float) - F @ theta[: len(F.T)]
         sigma = self.parameters(theta)[1][self.rows.noise_scale]
-        return F, r, sigma**-2.0, float(moments.factor[-1, -1]) ** 2 + float(r @ r)
+        return (
+            F,
+            r,
+            float(np.power(sigma, -2.0)),
+            float(moments.factor[-1, -1]) ** 2 + float(r @ r),
+        )
 
     def _likelihood(self, theta: Array) -> LocalModel:
         """log p(y | theta) with its derivatives; from moments for a Gaussian model."""

@@ -1372,7 +1372,7 @@ def fit(
         The model to fit.
     method : str or Method
         A name in `METHODS`, or a Method with its settings, such as `NUTS(draws=2000)`. Names are "auto", "closed_form",
-        "newton", "conjugate", "quadrature", "integrate", "laplace", "importance", "nuts", "posterior",
+        "newton", "conjugate", "quadrature", "integrate", "laplace", "importance", "nuts", "pymc", "posterior",
         "coordinate_descent", "proximal_newton", "interior_point", "evidence", "sgd", "lms", "perceptron" and "bootstrap".
     seed : int
         Seed of all random numbers, at least 0.

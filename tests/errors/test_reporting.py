@@ -110,7 +110,7 @@ def test_leaving_a_row_out_is_a_fit_without_it_where_the_prior_is_relative_to_ro
 def test_a_panel_of_an_exact_fit_and_of_a_row_in_the_wrong_place(table):
     exact = pr.ols("w ~ x", table.assign(w=2.0 * table["x"]))
     assert "x" in repr(pr.interval_panel(exact, "x"))
-    with pytest.raises(DataError, match="at="):
+    with pytest.raises(DataError, match="DataFrame"):
         pr.interval_panel(exact, table.iloc[:1])
 
 

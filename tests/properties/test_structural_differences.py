@@ -79,7 +79,6 @@ def test_an_omitted_variable_is_a_cause(likelihood, prior, baseline):
     found = pr.explain(
         fits[baseline],
         fits["all" if baseline == "less" else "less"],
-        names=("one", "other"),
     )
     assert found.shares["cause"].values.tolist() == ["columns"]
     assert not any("x2" in str(p) for p in found.shares["param"].values)

@@ -491,9 +491,7 @@ def test_a_print_reads_no_rows_that_are_elsewhere(likelihood):
     X, y = rows_for(likelihood)
     blocks, read = [(X[:30], y[:30]), (X[30:], y[30:])], []
     there = pr.fit(
-        pr.Model.from_blocks(
-            lambda: read.append(1) or blocks, likelihood=likelihood, width=3
-        )
+        pr.Model.from_blocks(lambda: read.append(1) or blocks, likelihood=likelihood)
     )
     here, passes = ml(likelihood), len(read)
     said = repr(there)

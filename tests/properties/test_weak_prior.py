@@ -57,7 +57,7 @@ def test_it_is_taken_wherever_a_prior_is():
     smooth = pr.Model.from_formula("y ~ a + s(b)", table, prior="weak")
     assert smooth.prior["a",] == stated  # a smooth function keeps its own
     assert "weak prior" not in repr(flat)
-    with pytest.raises(ProbregError, match=r"'week'.*'weak'"):
+    with pytest.raises(ProbregError, match="'week'"):
         flat.with_prior("week")
 
 

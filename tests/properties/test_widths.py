@@ -183,7 +183,7 @@ def test_names_that_are_cut_stay_apart():
             for line in shown(name).splitlines()
             if "…" in line and not line.startswith("… ")
         ]
-        assert len({line[:60] for line in labels}) == len(labels) > 5
+        assert len(set(labels)) == len(labels) > 5
     assert "and 25 more" in " ".join(shown("weak prior").split()), (
         "a comma in a name parts nothing"
     )

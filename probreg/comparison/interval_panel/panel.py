@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from probreg.arguments.keywords import with_article
 from probreg.arguments.scalars import Probability, check_arguments
 from probreg.arguments.types import DataFrame
 from probreg.comparison.interval_panel.kinds import Interval, parse_kinds
@@ -92,6 +93,10 @@ def interval_panel(
     """
     import pandas as pd
 
+    if not isinstance(coef, str):
+        raise DataError(
+            f"interval_panel: coef is the name of a coefficient, not {with_article(type(coef).__name__)}"
+        )
     several = {fits.method.name: fits} if isinstance(fits, Fit) else fits
     several = fits_by_name(several, "interval_panel")
     intervals = parse_kinds(kinds)

@@ -24,7 +24,7 @@ import numpy as np
 
 from probreg.data.grouped_columns import GroupColumns
 from probreg.inference.base import Array
-from probreg.inference.modes.linear_programme import SLACK, STRICT, maximise
+from probreg.inference.modes.linear_programme import SLACK, STRICT, maximise_linear
 from probreg.numerics.linalg import inverse_upper, rank_of, triangular
 
 _PAIRS = 500  # pairs that join the linear programme in a round
@@ -189,7 +189,7 @@ def _climb(part: LevelCone) -> Array | None:
     size = float(np.linalg.norm(gains, axis=1).sum())
     normals = np.zeros((0, part.X.shape[1]))
     while True:
-        b = maximise(gain, normals)
+        b = maximise_linear(gain, normals)
         if gain @ b <= SLACK * max(size, 1.0):
             return None
         pairs = _violated_pairs(part, b)

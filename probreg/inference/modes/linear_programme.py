@@ -9,7 +9,7 @@ SLACK = 1e-9  # a margin above -SLACK is not negative; constraints have unit nor
 STRICT = 1e-7  # a margin above it is positive; directions lie in the box [-1, 1]
 
 
-def maximise(gain: Array, normals: Array) -> Array:
+def maximise_linear(gain: Array, normals: Array) -> Array:
     """argmax gain'v subject to normals v >= 0 and -1 <= v <= 1."""
     from scipy.optimize import linprog
 

@@ -27,7 +27,7 @@ from probreg.inference.modes.level_separation import (
     level_directions,
     sorted_cone,
 )
-from probreg.inference.modes.linear_programme import SLACK, STRICT, maximise
+from probreg.inference.modes.linear_programme import SLACK, STRICT, maximise_linear
 from probreg.likelihoods import MayDiverge, Recession
 from probreg.model.model import Model
 from probreg.numerics.linalg import inverse_upper, rank_of, triangular
@@ -148,7 +148,7 @@ class Cone:
             ).ravel()
         )
         while True:
-            step = inside @ maximise(
+            step = inside @ maximise_linear(
                 gain, np.unique((self.normals(used) @ inside).round(14), axis=0)
             )
             delta = step.reshape(self.shape)
@@ -529,6 +529,6 @@ def escapes(model: Model) -> Array:
         goal = goal / np.linalg.norm(goal)
         for side, sign in enumerate((-1.0, 1.0)):
             reached[side, j, d] = (
-                sign * (goal @ maximise(sign * goal, normals)) > _MOVES
+                sign * (goal @ maximise_linear(sign * goal, normals)) > _MOVES
             )
     return reached

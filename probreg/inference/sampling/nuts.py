@@ -185,6 +185,11 @@ class PyMC(NUTS):
     References
     ----------
     Abril-Pla et al. 2023.
+
+    Examples
+    --------
+    >>> PyMC(draws=500, chains=2).tune
+    1000
     """
 
     tune: Count = 1000
