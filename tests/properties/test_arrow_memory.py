@@ -4,6 +4,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
+import scipy.sparse  # noqa: F401  an import is no memory of a fit
 
 import probreg as pr
 from probreg.data import unwritten

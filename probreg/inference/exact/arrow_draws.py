@@ -86,7 +86,9 @@ def _axes(
     G, K, r = H.shape
     S = len(roots.lead)
     # [[L', C], [0, T']]^-1: its first columns are the blocks L_g'^-1, its last ones of rank r
-    in_columns = roots.forth(*H.solve_transposed(np.zeros((G, K, r)), np.eye(r)))
+    in_columns = roots.forth(
+        *H.solve_transposed(np.broadcast_to(0.0, (G, K, r)), np.eye(r))
+    )
     blocks = H.solve_transposed(
         np.broadcast_to(np.eye(K), (G, K, K)), np.zeros((r, K))
     )[0]
