@@ -18,7 +18,7 @@ from scipy import sparse
 from scipy.sparse.linalg import splu
 
 import probreg as pr
-from probreg.assess.before import separation
+from probreg.diagnostics.before import separation
 
 
 def rows(n: int, levels: int, seed: int = 0) -> dict[str, Any]:

@@ -7,8 +7,8 @@ simulation at the fitted parameters shows which of them have their nominal cover
 import numpy as np
 
 import probreg as pr
-from probreg.assess.conformal import Split, conformal
 from probreg.comparison.interval_panel import coverage, interval_panel
+from probreg.diagnostics.conformal import Split, conformal
 
 orings = pr.load_dataset("challenger")
 model = pr.Model.from_formula("damage ~ temperature", orings, likelihood=pr.Bernoulli())

@@ -7,10 +7,10 @@ interval on the logit is to be trusted on so few rows, what the prior did, and h
 import numpy as np
 
 import probreg as pr
-from probreg.assess.after import diagnose
 from probreg.comparison import compare_models
 from probreg.comparison.effects import comparisons, predictions, slopes
 from probreg.comparison.hypotheses import hypothesis
+from probreg.diagnostics.after import diagnose
 
 launches = pr.load_dataset("challenger")
 model = pr.Model.from_formula(

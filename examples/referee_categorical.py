@@ -9,10 +9,10 @@ errors that do not trust the model, and whether a prior would have changed anyth
 import numpy as np
 
 import probreg as pr
-from probreg.assess.after import diagnose
 from probreg.comparison import compare_models
 from probreg.comparison.effects import comparisons, predictions, slopes
 from probreg.comparison.hypotheses import hypothesis
+from probreg.diagnostics.after import diagnose
 
 poll = pr.load_dataset("anes96")
 camp = np.array(

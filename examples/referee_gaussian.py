@@ -8,10 +8,10 @@ something else, and whether the third variable should be there at all.
 import numpy as np
 
 import probreg as pr
-from probreg.assess.after import diagnose
 from probreg.comparison import compare_models
 from probreg.comparison.effects import comparisons, predictions
 from probreg.comparison.hypotheses import hypothesis
+from probreg.diagnostics.after import diagnose
 
 plant = pr.load_dataset("stackloss")
 model = pr.Model.from_formula(

@@ -7,23 +7,6 @@ from . import (
     priors as priors,
     scores as scores,
 )
-from .assess.after import diagnose as diagnose
-from .assess.after.influence import influence_measures as influence_measures
-from .assess.after.power_scaling import power_scaling as power_scaling
-from .assess.after.residuals import residuals as residuals
-from .assess.before import check as check
-from .assess.bias_variance import (
-    Truth as Truth,
-    bias_variance as bias_variance,
-)
-from .assess.conformal import (
-    JackknifePlus as JackknifePlus,
-    Split as Split,
-)
-from .assess.conformal.conformal import conformal as conformal
-from .assess.guarantee.guarantee import guarantee as guarantee
-from .assess.simulation.sbc import sbc as sbc
-from .assess.simulation.simulate import simulate as simulate
 from .comparison import (
     Comparison as Comparison,
     compare as compare,
@@ -54,6 +37,23 @@ from .datasets import (
     list_datasets as list_datasets,
     load_dataset as load_dataset,
 )
+from .diagnostics.after import diagnose as diagnose
+from .diagnostics.after.influence import influence_measures as influence_measures
+from .diagnostics.after.power_scaling import power_scaling as power_scaling
+from .diagnostics.after.residuals import residuals as residuals
+from .diagnostics.before import check as check
+from .diagnostics.bias_variance import (
+    Truth as Truth,
+    bias_variance as bias_variance,
+)
+from .diagnostics.conformal import (
+    JackknifePlus as JackknifePlus,
+    Split as Split,
+)
+from .diagnostics.conformal.conformal import conformal as conformal
+from .diagnostics.guarantee.guarantee import guarantee as guarantee
+from .diagnostics.simulation.sbc import sbc as sbc
+from .diagnostics.simulation.simulate import simulate as simulate
 from .errors import (
     DataError as DataError,
     Incompatible as Incompatible,

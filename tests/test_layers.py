@@ -16,7 +16,9 @@ LAYERS = [
     {"arguments", "system", "formula"},  # what users give; the machine; text
     {"tables"},  # typed columns and their formats
     {"registry", "datasets"},  # how a new piece is found; tables to try things on
-    {"numerics", "scores"},  # arithmetic that knows no model
+    {"special"},  # special functions, imported on use
+    {"linalg", "scores"},  # arithmetic that knows no model
+    {"compiled"},  # loops over rows in machine code
     {
         "kernels"
     },  # covariance functions, their bases and the ridge path: arrays in, arrays out
@@ -29,7 +31,7 @@ LAYERS = [
     {"model"},  # their sum
     {"inference"},  # from a model to plain arrays
     {"fits"},  # arrays with names, predictions, files
-    {"recipes", "assess"},  # one line for a known model; whether to believe a fit
+    {"recipes", "diagnostics"},  # one line for a known model; whether to believe a fit
     {"comparison"},  # between fits and within them
     {"show"},  # pictures, reports, the command line
     {

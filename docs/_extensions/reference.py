@@ -34,7 +34,7 @@ TOP = {
             "Curves": ["gam", "gp", "kernel_ridge"],
         },
     ),
-    "assess": (
+    "diagnostics": (
         "Checks and diagnostics",
         "What to ask before a fit, after it, and of a method.",
         {

@@ -14,7 +14,6 @@ from probreg.arguments.scalars import (
     shown_value,
 )
 from probreg.arguments.types import DataFrame
-from probreg.assess.guarantee import guarantee as bound_risks
 from probreg.comparison.attributed_causes import Attribution, attribute_differences
 from probreg.comparison.notes import notes
 from probreg.comparison.numbers import FitTable, dataset
@@ -25,6 +24,7 @@ from probreg.comparison.same_question import (
     fits_by_name,
     refuse_unlike,
 )
+from probreg.diagnostics.guarantee import guarantee as bound_risks
 from probreg.errors import DataError
 from probreg.fits.fit import Fit
 from probreg.inference.modes.wide import refuse_written_out

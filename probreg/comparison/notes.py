@@ -4,10 +4,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from probreg.assess.guarantee import RiskBounds
 from probreg.comparison.numbers import FitTable, unlike
 from probreg.comparison.prior_terms import rowless
 from probreg.comparison.same_question import differing_terms, shorten_names
+from probreg.diagnostics.guarantee import RiskBounds
 
 _NAMES = 20  # in a note
 _WEIGHT_NOTE = (

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from probreg.arguments.types import DataFrame, Dataset
-from probreg.assess.guarantee import RiskBounds
 from probreg.comparison.prior_terms import describe_priors
 from probreg.comparison.same_question import differing_terms, number_of_observations
+from probreg.diagnostics.guarantee import RiskBounds
 from probreg.fits.fit import Fit
 from probreg.fits.goodness import exact_fit
 from probreg.fits.inference_data import reported_coefficients

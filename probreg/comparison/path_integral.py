@@ -24,7 +24,7 @@ from probreg.fits.goodness import exact_fit
 from probreg.inference import Status
 from probreg.inference.base import has_effects
 from probreg.likelihoods import SmoothLikelihood
-from probreg.numerics.linalg import one_blas_thread
+from probreg.linalg import one_blas_thread
 
 Array = np.ndarray
 _MOST = 300  # coefficients of a path: of more the systems take seconds

@@ -25,9 +25,9 @@ from probreg.comparison.numbers import by_outcome
 from probreg.comparison.prior_terms import inverse_or_nan
 from probreg.inference.uncertainty.constrained import Surface
 from probreg.likelihoods import SmoothLikelihood
+from probreg.linalg.vec import map_of_columns, map_of_predictors, vec_entries
 from probreg.model import likelihood_sums as sums
 from probreg.model.model import LocalModel, Model
-from probreg.numerics.frame import map_of_columns, map_of_predictors, vec_entries
 from probreg.priors import Flat
 from probreg.priors.joint import JointPrior, location_of
 

@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 
 from probreg.arguments.scalars import check_arguments
-from probreg.assess.after.power_scaling import has_prior, power_scaling
 from probreg.comparison.prior_terms import (
     information_of_fit,
     prior_curvature_of_fit,
     prior_weights,
 )
 from probreg.data.weights import refuse_sampling
+from probreg.diagnostics.after.power_scaling import has_prior, power_scaling
 from probreg.errors import Incompatible, NotConverged, ProbregError, ProbregWarning
 from probreg.fits.fit import Fit, fit as fit_model
 from probreg.fits.inference_data import reported_coefficients

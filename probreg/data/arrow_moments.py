@@ -18,7 +18,7 @@ from probreg.data.moments_origin import Origin, read_numbers, write_moments
 from probreg.data.terms.grouped import GroupedTerm, joined_terms
 from probreg.data.unwritten import LazyColumns
 from probreg.errors import DataError
-from probreg.numerics.linalg import triangular
+from probreg.linalg import triangular
 from probreg.tables.notebook import PrintsLines
 
 Array = np.ndarray

@@ -8,7 +8,7 @@ import numpy as np
 from probreg.arguments.arrays import as_array, floats
 from probreg.data.weights import WeightKind, check_values
 from probreg.errors import DataError, such_rows
-from probreg.numerics.linalg import map_blocks, row_blocks
+from probreg.linalg import map_blocks, row_blocks
 
 Array = np.ndarray
 INTERCEPT = "Intercept"  # the name of the column of ones

@@ -7,7 +7,7 @@ import numpy as np
 from scipy.linalg import lapack, solve_triangular
 
 from probreg.data.moments import refuse_too_wide
-from probreg.numerics.linalg import condition_of, factor_of, inverse_upper, rank_of
+from probreg.linalg import condition_of, factor_of, inverse_upper, rank_of
 
 Array = np.ndarray
 _CONSTANT = 1e-14  # sd / |mean| of a column at or below which its variation is rounding

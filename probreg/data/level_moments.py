@@ -16,7 +16,7 @@ from probreg.data.moments import Moments, refuse_too_wide
 from probreg.data.rows import full_weights
 from probreg.data.unwritten import LazyColumns
 from probreg.errors import DataError
-from probreg.numerics.linalg import rank_of, triangular
+from probreg.linalg import rank_of, triangular
 
 Array = np.ndarray
 

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from probreg.data.moments_origin import Origin, write_moments
 from probreg.errors import DataError, such_rows, warn_caller
-from probreg.numerics.linalg import (
+from probreg.linalg import (
     EXTENDED,
     ColumnRank,
     condition_of,
@@ -192,7 +192,7 @@ class Moments(PrintsLines):
 
     @cached_property
     def rank(self) -> ColumnRank:
-        """The columns of X that are combinations of earlier ones; see `probreg.numerics.linalg.rank_of`."""
+        """The columns of X that are combinations of earlier ones; see `probreg.linalg.rank_of`."""
         return rank_of(self.R)
 
     @cached_property

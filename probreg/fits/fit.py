@@ -63,6 +63,7 @@ from probreg.inference.uncertainty.clusters import SmallSample, group_codes
 from probreg.inference.varying import OF_EFFECTS, hyper_of_blocks
 from probreg.likelihoods import AbsoluteLoss, OfTrials, Quantile
 from probreg.likelihoods.links import IDENTITY
+from probreg.linalg import limit_threads
 from probreg.model.compatibility import require_digits, with_precision
 from probreg.model.group_effects import (
     GroupsLike,
@@ -79,7 +80,6 @@ from probreg.model.rows_taken_away import (
     require_gaussian_noise,
     require_rows_left,
 )
-from probreg.numerics.linalg import limit_threads
 from probreg.priors import Flat
 from probreg.system.disk import destination
 from probreg.system.interrupts import Interrupts

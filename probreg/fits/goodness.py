@@ -19,10 +19,10 @@ from probreg.fits.fitted import Fitted, has_working_errors
 from probreg.inference import METHODS
 from probreg.inference.base import Status, positive_limits
 from probreg.inference.modes.closed_form import open_directions
+from probreg.linalg import triangular
 from probreg.model import likelihood_sums as sums
 from probreg.model.model import Model
-from probreg.numerics.linalg import triangular
-from probreg.numerics.special import fdtrc
+from probreg.special import fdtrc
 
 Array = np.ndarray
 

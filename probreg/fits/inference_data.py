@@ -25,6 +25,7 @@ from probreg.inference.base import (
 )
 from probreg.inference.uncertainty.asymptotic import asymptotic, has_standard_error
 from probreg.likelihoods import OfTrials
+from probreg.linalg.blocks import map_blocks
 from probreg.model.drawn_prior import (
     blocks_given_scales,
     log_prior_of_draws,
@@ -33,7 +34,6 @@ from probreg.model.drawn_prior import (
 )
 from probreg.model.model import Model
 from probreg.model.term_variables import response_name
-from probreg.numerics.linalg.blocks import map_blocks
 
 Array = np.ndarray
 _AT_ONCE = (

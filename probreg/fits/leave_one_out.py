@@ -14,9 +14,9 @@ from probreg.data import Block
 from probreg.errors import DataError, Incompatible
 from probreg.fits.inference_data import observation_rows
 from probreg.inference.sampling.rank_measures import ess_mean
+from probreg.linalg.blocks import on_all_cores
 from probreg.model.model import Model
 from probreg.model.row_densities import RowDensities
-from probreg.numerics.linalg.blocks import on_all_cores
 
 Array = np.ndarray
 PARETO_LIMIT = 0.7  # Pareto k above which importance sampling is not reliable
@@ -65,7 +65,7 @@ def _leave_out(
     """Compute the same for the log-likelihood (b, S) of each slice of rows; `shape` is (S, n)."""
     from scipy.special import ndtri
 
-    from probreg.numerics.compiled.pareto import leave_each_row_out
+    from probreg.compiled.pareto import leave_each_row_out
 
     S, n = shape
     if S < FEWEST:

@@ -40,6 +40,7 @@ from probreg.likelihoods import (
 )
 from probreg.likelihoods.links import IDENTITY
 from probreg.likelihoods.location_scale import AdditiveNoise
+from probreg.linalg import on_all_cores, one_blas_thread
 from probreg.model.model import Model
 from probreg.model.off_span import (
     OffSpan,
@@ -50,7 +51,6 @@ from probreg.model.off_span import (
     off_span,
 )
 from probreg.model.predictive import Predictive
-from probreg.numerics.linalg import on_all_cores, one_blas_thread
 
 Array = np.ndarray
 _NUMBERS = 500_000  # draws times rows in memory at a time

@@ -22,7 +22,7 @@ from probreg.likelihoods import (
     UnivariateLikelihood,
 )
 from probreg.model.predictive import Predictive
-from probreg.numerics.special import ndtri
+from probreg.special import ndtri
 
 Array = np.ndarray
 _ROUNDING = 1e-12  # relative to the largest response: a smaller sigma is rounding error

@@ -20,12 +20,12 @@ from probreg.inference.modes.wide import refuse_written_out
 from probreg.inference.penalized.degrees import degrees_by_coefficient, degrees_by_draw
 from probreg.inference.uncertainty.intervals.arithmetic import equal_tail, quantile
 from probreg.likelihoods import SmoothLikelihood
+from probreg.linalg import one_blas_thread
+from probreg.linalg.vec import vec_entries
 from probreg.model.drawn_process import DrawnProcess
 from probreg.model.model import Model
 from probreg.model.off_span import off_span
 from probreg.model.pymc_graph import hyper_names
-from probreg.numerics.frame import vec_entries
-from probreg.numerics.linalg import one_blas_thread
 from probreg.priors import Flat, GaussianPrior, HierarchicalPrior
 
 Array = np.ndarray

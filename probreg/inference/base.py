@@ -34,11 +34,11 @@ from probreg.inference.notes import (
 from probreg.inference.status import Status as Status
 from probreg.inference.varying import OF_EFFECTS, FoundScales
 from probreg.likelihoods import Likelihood
+from probreg.linalg import rank_of, triangular
+from probreg.linalg.vec import between_outcomes, map_of_predictors, vec_entries
 from probreg.model.found import FoundValue
 from probreg.model.model import Model
 from probreg.model.term_priors import interpolation
-from probreg.numerics.frame import between_outcomes, map_of_predictors, vec_entries
-from probreg.numerics.linalg import rank_of, triangular
 from probreg.priors import PRIORS, Flat, HierarchicalPrior, Prior, Reference
 from probreg.registry import Registry
 

@@ -16,8 +16,8 @@ import numpy as np
 from probreg.data.frame import Frame
 from probreg.data.unwritten import LazyColumns
 from probreg.errors import DataError
-from probreg.numerics.linalg import factor_of, inverse_upper
-from probreg.numerics.on_request import LazyArray
+from probreg.linalg import factor_of, inverse_upper
+from probreg.linalg.lazy_array import LazyArray
 from probreg.system.memory import in_bytes, physical_memory
 
 Array = np.ndarray

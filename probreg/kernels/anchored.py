@@ -16,8 +16,8 @@ from probreg.kernels.base import CovarianceFunction
 from probreg.kernels.basis import BASES, Beyond, KernelBasis, distinct_rows, resolved_at
 from probreg.kernels.definite import refuse_indefinite
 from probreg.kernels.pairs import Array, RowPairs
-from probreg.numerics.linalg import inverse_upper, one_blas_thread
-from probreg.numerics.on_request import LazyArray
+from probreg.linalg import inverse_upper, one_blas_thread
+from probreg.linalg.lazy_array import LazyArray
 
 MOST_EXACT = 5000  # distinct rows: a matrix of 0.2 GB, whose eigenvectors take a minute
 MOST_CHOLESKY = 2000  # anchors that are taken unasked, where

@@ -18,7 +18,7 @@ from probreg.arguments.types import ArrayLike
 from probreg.errors import DataError
 from probreg.kernels.base import CovarianceFunction, kernel_from_spec, read_kernel
 from probreg.kernels.pairs import Array, RowPairs, read_rows
-from probreg.numerics.on_request import LazyArray
+from probreg.linalg.lazy_array import LazyArray
 
 # distinct rows up to which a basis is exact unless it is said otherwise
 DEFAULT_EXACT = 2000

@@ -23,8 +23,8 @@ from probreg.kernels.anchored import (
 from probreg.kernels.base import CovarianceFunction
 from probreg.kernels.basis import Beyond, KernelBasis, resolved_at
 from probreg.kernels.pairs import Array, RowPairs
-from probreg.numerics.linalg import inverse_upper
-from probreg.numerics.on_request import LazyArray
+from probreg.linalg import inverse_upper
+from probreg.linalg.lazy_array import LazyArray
 
 _PIVOT = 32  # n eps max k(x, x): a smaller pivot is off by its own size, and its column explains more off the rows than there is
 

@@ -15,7 +15,7 @@ from probreg.arguments.scalars import Columns, Flag, Positive
 from probreg.errors import DataError
 from probreg.kernels.base import KERNELS, CovarianceFunction
 from probreg.kernels.pairs import Array, RowPairs
-from probreg.numerics.special import gammaln
+from probreg.special import gammaln
 
 Length = Annotated[float | tuple[float, ...], Columns(positive=True)]
 _SMOOTHNESS = (0.5, 1.5, 2.5)

@@ -22,9 +22,9 @@ import numpy as np
 
 from probreg.arguments.keywords import with_article
 from probreg.arguments.scalars import RegistryName, check_fields
+from probreg.compiled.density import CompiledDensity, forget_inherited
 from probreg.errors import DataError
 from probreg.likelihoods.links import Link
-from probreg.numerics.compiled.density import CompiledDensity, forget_inherited
 from probreg.registry import Registry
 
 # on the link scale, where a mean at the edge of its range has its likelihood

@@ -6,6 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from probreg.compiled.density import CompiledDensity
 from probreg.errors import DataError, row_error
 from probreg.likelihoods.base import (
     LIKELIHOODS,
@@ -21,7 +22,6 @@ from probreg.likelihoods.response import (
     refuse,
     response_levels,
 )
-from probreg.numerics.compiled.density import CompiledDensity
 
 
 def _product(y: float, eta: float, t: Array) -> tuple[float, float, float]:

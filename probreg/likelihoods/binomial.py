@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from probreg.arguments.scalars import Count
+from probreg.compiled.density import CompiledDensity
 from probreg.errors import DataError, row_error
 from probreg.likelihoods.base import (
     LIKELIHOODS,
@@ -21,8 +22,7 @@ from probreg.likelihoods.base import (
 )
 from probreg.likelihoods.links import LOGIT
 from probreg.likelihoods.response import refuse, whole_counts
-from probreg.numerics.compiled.density import CompiledDensity
-from probreg.numerics.special import betainc, gammaln
+from probreg.special import betainc, gammaln
 
 
 def _evaluate_row(y: Array, eta: float, t: Array) -> tuple[float, float, float]:

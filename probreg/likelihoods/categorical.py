@@ -6,6 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from probreg.compiled.density import CompiledDensity
 from probreg.errors import DataError, row_error
 from probreg.likelihoods.base import (
     LIKELIHOODS,
@@ -17,7 +18,6 @@ from probreg.likelihoods.multinomial import Multinomial
 from probreg.likelihoods.response import codes, refuse, response_levels
 from probreg.likelihoods.softmax import SoftmaxLikelihood, curve_of
 from probreg.likelihoods.softmax_scores import apply_contrasts, exponentiate, scores_of
-from probreg.numerics.compiled.density import CompiledDensity
 
 
 def _tile(y: Array, eta: Array, t: Array, log_p: Array, slope: Array) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 from probreg.likelihoods.base import LIKELIHOODS, Array
 from probreg.likelihoods.location_scale import LocationScaleLikelihood
 from probreg.likelihoods.mixtures import of_normals
-from probreg.numerics.special import ndtr
+from probreg.special import ndtr
 
 _LOG_ROOT_2PI = 0.5 * np.log(2.0 * np.pi)
 

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 
 from probreg.arguments.scalars import Positive
+from probreg.compiled.density import CompiledDensity
 from probreg.likelihoods.base import LIKELIHOODS, Array
 from probreg.likelihoods.location_scale import LocationScaleLikelihood
-from probreg.numerics.compiled.density import CompiledDensity
-from probreg.numerics.special import ndtr, ndtri
+from probreg.special import ndtr, ndtri
 
 _ROOT_2PI = float(np.sqrt(2.0 * np.pi))
 

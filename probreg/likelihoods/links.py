@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from probreg.numerics.special import logit
+from probreg.special import logit
 
 Elementwise = Callable[[np.ndarray], np.ndarray]
 

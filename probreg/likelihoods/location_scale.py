@@ -6,6 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from probreg.compiled.custom_density import CustomDensity
 from probreg.likelihoods.base import (
     Array,
     Level,
@@ -15,7 +16,6 @@ from probreg.likelihoods.base import (
 )
 from probreg.likelihoods.links import IDENTITY
 from probreg.likelihoods.response import check_variation, finite_response, refuse
-from probreg.numerics.custom_density import CustomDensity
 
 
 class AdditiveNoise(UnivariateLikelihood):

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from probreg.likelihoods.base import Array
-from probreg.numerics.special import ndtri
+from probreg.special import ndtri
 
 _ALMOST = 1.0 - 1e-10  # above it the rounding error of the sum decides the count
 
@@ -14,7 +14,7 @@ def of_normals(
     prob: float, eta: Array, aux: Mapping[str, Array], share: Array
 ) -> Array:
     """The quantiles (n,) of sum_s w_s N(eta_s, sigma_s^2), eta (S, n, 1); nan if the search does not converge."""
-    from probreg.numerics.compiled.mixtures import normal_mixture_quantiles
+    from probreg.compiled.mixtures import normal_mixture_quantiles
 
     # the upper tail of y is the lower one of -y
     if prob <= 0.5:
@@ -36,7 +36,7 @@ def of_poissons(
     prob: float, eta: Array, aux: Mapping[str, Array], share: Array
 ) -> Array:
     """The quantiles (n,) of sum_s w_s Poisson(exp(eta_s)), eta (S, n, 1); nan for a mean above 300, which needs many terms."""
-    from probreg.numerics.compiled.mixtures import MOST, poisson_mixture_quantiles
+    from probreg.compiled.mixtures import MOST, poisson_mixture_quantiles
 
     eta = eta[..., 0].T
     few = eta.max(1) <= np.log(MOST)  # nan too is left to the general search

@@ -6,6 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from probreg.compiled.density import CompiledDensity
 from probreg.errors import DataError
 from probreg.likelihoods.base import (
     LIKELIHOODS,
@@ -17,8 +18,7 @@ from probreg.likelihoods.base import (
 from probreg.likelihoods.response import refuse, whole_counts
 from probreg.likelihoods.softmax import SoftmaxLikelihood, curve_of
 from probreg.likelihoods.softmax_scores import apply_contrasts, exponentiate, scores_of
-from probreg.numerics.compiled.density import CompiledDensity
-from probreg.numerics.special import gammaln
+from probreg.special import gammaln
 
 
 def _tile(y: Array, eta: Array, t: Array, log_p: Array, slope: Array) -> None:

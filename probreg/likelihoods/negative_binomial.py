@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from probreg.compiled.density import CompiledDensity
 from probreg.likelihoods.base import LIKELIHOODS, Array
 from probreg.likelihoods.counts import CountLikelihood
-from probreg.numerics.compiled.density import CompiledDensity
-from probreg.numerics.special import betainc, expit, gammaln, pdtr
+from probreg.special import betainc, expit, gammaln, pdtr
 
 # log Gamma(x) = (x - 1/2) log x - x + log(2 pi) / 2 + 1/(12 x) - 1/(360 x^3) + ..., DLMF 5.11.1, and its derivatives 5.11.2:
 # at x >= 10 the term after these is below 1e-15.

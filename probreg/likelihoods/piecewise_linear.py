@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from probreg.compiled.density import CompiledDensity
 from probreg.likelihoods.base import Array, ProximalLikelihood, ValueGradHessian
 from probreg.likelihoods.location_scale import AdditiveNoise
-from probreg.numerics.compiled.density import CompiledDensity
 
 _ROUNDING = 1e-11  # of the size of a response and its fitted value
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from probreg.compiled.density import CompiledDensity
 from probreg.likelihoods.base import LIKELIHOODS, Array
 from probreg.likelihoods.counts import CountLikelihood
 from probreg.likelihoods.mixtures import of_poissons
-from probreg.numerics.compiled.density import CompiledDensity
-from probreg.numerics.special import gammaln, pdtr
+from probreg.special import gammaln, pdtr
 
 
 def _evaluate_row(y: float, eta: float, t: Array) -> tuple[float, float, float]:

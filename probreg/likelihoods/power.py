@@ -7,10 +7,10 @@ from typing import Annotated, Any
 import numpy as np
 
 from probreg.arguments.scalars import Number
+from probreg.compiled.density import CompiledDensity
 from probreg.likelihoods.base import LIKELIHOODS, Array, ValueGradHessian
 from probreg.likelihoods.location_scale import LocationScaleLikelihood
-from probreg.numerics.compiled.density import CompiledDensity
-from probreg.numerics.special import gammaincc, gammaln
+from probreg.special import gammaincc, gammaln
 
 
 def _evaluate_row(y: float, eta: float, t: Array) -> tuple[float, float, float]:

@@ -20,7 +20,7 @@ from probreg.likelihoods.base import (
 from probreg.likelihoods.links import LOGIT
 from probreg.likelihoods.response import one_of
 from probreg.likelihoods.softmax_scores import apply_contrasts, exponentiate, scores_of
-from probreg.numerics.special import log_softmax, logsumexp, softmax
+from probreg.special import log_softmax, logsumexp, softmax
 
 _MANY = 2**15  # numbers from which compiled code is loaded, as their quantiles load it
 

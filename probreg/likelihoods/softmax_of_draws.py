@@ -7,9 +7,9 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from probreg.compiled.cache import cached_njit
+from probreg.compiled.elementary import exp
 from probreg.likelihoods.softmax_scores import scores_of
-from probreg.numerics.compiled.cache import cached_njit
-from probreg.numerics.compiled.elementary import exp
 
 Array = NDArray[np.float64]
 _scores = njit(nogil=True)(scores_of)

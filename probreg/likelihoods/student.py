@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from probreg.arguments.scalars import Positive
+from probreg.compiled.density import CompiledDensity
 from probreg.likelihoods.base import LIKELIHOODS, Array
 from probreg.likelihoods.location_scale import LocationScaleLikelihood
-from probreg.numerics.compiled.density import CompiledDensity
-from probreg.numerics.special import gammaln, stdtr
+from probreg.special import gammaln, stdtr
 
 
 def _evaluate_row(y: float, eta: float, t: Array) -> tuple[float, float, float]:

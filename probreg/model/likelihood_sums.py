@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from probreg.compiled import CompiledDensity, loops_of
 from probreg.data import AnyMoments, ArrowMoments, Block, Frame, Moments
 from probreg.data.rows import plus_offset, times_weights
 from probreg.likelihoods import DifferentiableLikelihood, Likelihood
-from probreg.numerics.compiled import CompiledDensity, loops_of
-from probreg.numerics.linalg import weighted_gram
+from probreg.linalg import weighted_gram
 
 Array = np.ndarray
 Sums = tuple[Array, ...]

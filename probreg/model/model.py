@@ -47,6 +47,7 @@ from probreg.likelihoods import (
     OfTrials,
     SoftmaxLikelihood,
 )
+from probreg.linalg.vec import map_of_columns, with_aux
 from probreg.model import likelihood_sums as sums
 from probreg.model.compatibility import (
     check_joint,
@@ -65,7 +66,6 @@ from probreg.model.constructors import FLAT, FromData
 from probreg.model.data_dependent_priors import rows_for
 from probreg.model.group_effects import refuse_unseen
 from probreg.model.term_priors import bound_terms
-from probreg.numerics.frame import map_of_columns, with_aux
 from probreg.priors import (
     AuxPrior,
     Flat,

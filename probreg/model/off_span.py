@@ -32,12 +32,12 @@ from probreg.model.group_effects import (
 )
 from probreg.model.model import Model
 from probreg.model.pymc_graph import hyper_at, hyper_names
-from probreg.numerics.special import ndtri
 from probreg.priors import HierarchicalPrior
 from probreg.priors.base import GaussianPrior
 from probreg.priors.covariance import VaryingEffects
 from probreg.priors.gaussian_process import FunctionValues, SineProcess, is_length
 from probreg.priors.joint import BlockPrior
+from probreg.special import ndtri
 
 Array = np.ndarray
 _POINTS = 1024  # of a low-discrepancy sequence, for several linear predictors at once

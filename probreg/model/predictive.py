@@ -16,7 +16,7 @@ from probreg.errors import Incompatible
 from probreg.likelihoods import Likelihood, OfClasses, UnivariateLikelihood
 from probreg.likelihoods.links import LOG
 from probreg.likelihoods.location_scale import AdditiveNoise
-from probreg.numerics.special import logsumexp
+from probreg.special import logsumexp
 from probreg.tables import Column, PrintsTable, Table
 
 Array = np.ndarray

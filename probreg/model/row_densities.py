@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
+from probreg.compiled import loops_of
 from probreg.data import Block
 from probreg.likelihoods import DifferentiableLikelihood, Likelihood
 from probreg.model.likelihood_sums import (
@@ -16,7 +17,6 @@ from probreg.model.likelihood_sums import (
     plain_rows,
     settings_at,
 )
-from probreg.numerics.compiled import loops_of
 
 Array = np.ndarray
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.special import rel_entr, softmax
 
-from probreg.numerics.linalg import merge
+from probreg.linalg import merge
 from probreg.online.losses import Loss
 from probreg.online.updates import Array, Geometry
 

@@ -13,7 +13,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 import probreg.online.losses as losses
-from probreg.numerics.compiled.cache import cached_njit
+from probreg.compiled.cache import cached_njit
 from probreg.online.updates import IMPLICIT, NORMALISED, Setup
 
 Array = NDArray[Any]

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 import probreg.online.comparator as hindsight
 from probreg.arguments.arrays import floats
 from probreg.errors import DataError, Incompatible
-from probreg.numerics.linalg import triangular
+from probreg.linalg import triangular
 from probreg.online.experts import Aggregate
 from probreg.online.kernel_learners import KernelLearner
 from probreg.online.learner import Gradient, Learner

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from probreg.arguments.scalars import NonNegative, Number, check_fields
 from probreg.errors import DataError
-from probreg.numerics.linalg import inverse_upper, merge
+from probreg.linalg import inverse_upper, merge
 from probreg.online.learner import Learner, checked_row, require_finite_loss
 from probreg.online.losses import SQUARED, Loss
 from probreg.online.updates import Array, Info, RoundArrays, State

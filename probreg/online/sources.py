@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from probreg.arguments.arrays import floats
 from probreg.errors import DataError
-from probreg.numerics.linalg import row_blocks
+from probreg.linalg import row_blocks
 from probreg.online.rounds import pass_order
 from probreg.online.updates import Array
 

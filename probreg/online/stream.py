@@ -7,7 +7,7 @@ import numpy as np
 
 from probreg.arguments.scalars import Count, Flag, Seed, check_arguments, check_fields
 from probreg.errors import DataError, warn_caller
-from probreg.numerics.linalg import merge, triangular
+from probreg.linalg import merge, triangular
 from probreg.online.learner import (
     Diverged,
     Gradient,

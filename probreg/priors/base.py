@@ -20,7 +20,7 @@ import numpy as np
 from probreg.arguments.scalars import Columns, NamedSettings
 from probreg.errors import DataError
 from probreg.kernels import KERNELS, KernelBasis
-from probreg.numerics.frame import map_of_columns
+from probreg.linalg.vec import map_of_columns
 from probreg.priors.correlations import CORRELATION_PRIORS
 from probreg.priors.positive import AUX_PRIORS, AuxPrior
 from probreg.registry import Registry

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from probreg.arguments.scalars import NamedSettings, Positive
-from probreg.numerics.special import betaln
 from probreg.priors.positive import AuxPrior
 from probreg.registry import Registry
+from probreg.special import betaln
 
 Array = np.ndarray
 CORRELATION_PRIORS: Registry["LKJ"] = Registry("prior of correlations")

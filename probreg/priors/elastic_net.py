@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 
 from probreg.arguments.scalars import Flag, Share
-from probreg.numerics.special import erfcx, log_ndtr, ndtri_exp
 from probreg.priors.base import PRIORS, Array, Penalty, PerColumn, Scale
 from probreg.priors.location_scale import (
     ProximalLocationScale,
@@ -14,6 +13,7 @@ from probreg.priors.location_scale import (
     remove_least_shift,
 )
 from probreg.priors.penalties.spelling import read_penalty
+from probreg.special import erfcx, log_ndtr, ndtri_exp
 
 _ROOT_HALF_PI = np.sqrt(np.pi / 2.0)
 

@@ -6,9 +6,9 @@ from typing import Annotated, Any
 import numpy as np
 
 from probreg.arguments.scalars import Flag, Number
-from probreg.numerics.special import gammaincc, gammaln
 from probreg.priors.base import PRIORS, Array, Penalty, PerColumn, Scale
 from probreg.priors.location_scale import ProximalLocationScale
+from probreg.special import gammaincc, gammaln
 
 _TINY = np.finfo(
     float

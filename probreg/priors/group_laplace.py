@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 
 from probreg.arguments.scalars import Flag, shown_value
+from probreg.compiled.custom_density import CustomDensity
 from probreg.errors import DataError
-from probreg.numerics.custom_density import CustomDensity
-from probreg.numerics.special import gammaln
 from probreg.priors.base import (
     PRIORS,
     Array,
@@ -23,6 +22,7 @@ from probreg.priors.base import (
 )
 from probreg.priors.joint import columns_called
 from probreg.priors.location_scale import AffinePrior
+from probreg.special import gammaln
 
 _NEWTON = 100  # steps, of which a few are made
 Groups = tuple[tuple[str, ...], ...] | tuple[tuple[int, ...], ...]

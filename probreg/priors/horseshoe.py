@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from probreg.arguments.scalars import Flag, Positive
-from probreg.numerics.special import logsumexp
 from probreg.priors.base import PRIORS, Array, PositivePerColumn, Prior, PriorData
 from probreg.priors.latent import HierarchicalPrior, Hyper
 from probreg.priors.normal import Normal
 from probreg.priors.positive import HalfCauchy
+from probreg.special import logsumexp
 
 _STEP = 0.2  # of the trapezoidal rule over log s: analytic for |Im| < pi/4, so that the error is exp(-pi^2 / 0.4) = 2e-11
 _MOST = 2_000_000  # numbers held at once

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from probreg.compiled.custom_density import opaque_function
 from probreg.errors import DataError
-from probreg.numerics.custom_density import opaque_function
 from probreg.priors.base import (
     PRIORS,
     Array,

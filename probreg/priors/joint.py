@@ -10,7 +10,7 @@ import numpy as np
 
 from probreg.arguments.scalars import shown_value
 from probreg.errors import DataError, Incompatible
-from probreg.numerics.frame import map_of_columns, vec_entries
+from probreg.linalg.vec import map_of_columns, vec_entries
 from probreg.priors.base import (
     Array,
     DataDependentPrior,

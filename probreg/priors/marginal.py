@@ -3,9 +3,9 @@
 import numpy as np
 import scipy
 
-from probreg.numerics.special import ndtr
 from probreg.priors.base import Array, GaussianPrior, Prior
 from probreg.priors.location_scale import LocationScale
+from probreg.special import ndtr
 
 
 def size_quantiles(

@@ -8,10 +8,10 @@ import numpy as np
 
 from probreg.arguments.scalars import Flag
 from probreg.errors import DataError
-from probreg.numerics.special import logsumexp
 from probreg.priors.base import Array, Prior
 from probreg.priors.latent import Hyper, LatentPrior, LogScales
 from probreg.priors.positive import AuxPrior
+from probreg.special import logsumexp
 
 _MOST = 2e6  # numbers held at once by the quadrature
 _FAR, _GONE = (

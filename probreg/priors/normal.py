@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from probreg.arguments.scalars import Flag, Matrix
+from probreg.compiled.density import CompiledDensity
 from probreg.errors import DataError
-from probreg.numerics.compiled.density import CompiledDensity
 from probreg.priors.base import (
     PRIORS,
     Array,

@@ -18,8 +18,8 @@ from probreg.arguments.scalars import (
     Real,
 )
 from probreg.errors import DataError
-from probreg.numerics.special import gammaln
 from probreg.registry import Registry
+from probreg.special import gammaln
 
 AUX_PRIORS: Registry["AuxPrior"] = Registry("prior of a scale")
 

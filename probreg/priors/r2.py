@@ -6,11 +6,11 @@ from typing import Annotated, Any
 import numpy as np
 
 from probreg.arguments.scalars import Number, Positive
-from probreg.numerics.special import betaln
 from probreg.priors.base import PRIORS, Array, DataDependentPrior, Prior, PriorData
 from probreg.priors.g_prior import unit_information_normal
 from probreg.priors.mixture import ScaleMixture
 from probreg.priors.positive import AUX_PRIORS, AuxPrior
+from probreg.special import betaln
 
 # Beyond these the scale of a signal runs over more powers of ten than there are numbers, and no sampler comes home.
 Shape = Annotated[float, Number(0.01, 1e4, closed=(True, True))]

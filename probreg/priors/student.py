@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from probreg.arguments.scalars import Flag, Positive
-from probreg.numerics.compiled.density import CompiledDensity
-from probreg.numerics.special import gammaln, stdtr
+from probreg.compiled.density import CompiledDensity
 from probreg.priors.base import PRIORS, Array, Penalty, PerColumn, Scale
 from probreg.priors.location_scale import SmoothLocationScale, common_scale
+from probreg.special import gammaln, stdtr
 
 
 def _evaluate_row(y: float, r: float, t: Array) -> tuple[float, float, float]:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from probreg.numerics.linalg import Arrow, SparseArrow
+from probreg.linalg import Arrow, SparseArrow
 
 SHAPES = [(5, 1, 3), (4, 2, 2), (3, 3, 1), (2, 8, 4), (1, 2, 5)]
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import probreg as pr
-from probreg.assess.bias_variance import Truth, bias_variance
+from probreg.diagnostics.bias_variance import Truth, bias_variance
 from probreg.show.plot.bias_variance import bias_variance as picture
 
 Array = np.ndarray

@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 import probreg as pr
-from probreg.assess.conformal import SCORES, JackknifePlus, Split, conformal
-from probreg.assess.conformal.base import ConformalRank
+from probreg.diagnostics.conformal import SCORES, JackknifePlus, Split, conformal
+from probreg.diagnostics.conformal.base import ConformalRank
 from probreg.priors import Normal
 from tests.conftest import covering
 
@@ -293,7 +293,9 @@ def test_blocks_of_rows_change_nothing(monkeypatch):
     ]
     new = np.random.default_rng(0).normal(size=(57, 2))
     whole = [f.predict(new) for f in found]
-    monkeypatch.setattr(sys.modules["probreg.assess.conformal.base"], "_NUMBERS", 20)
+    monkeypatch.setattr(
+        sys.modules["probreg.diagnostics.conformal.base"], "_NUMBERS", 20
+    )
     for f, expected in zip(found, whole):
         for part in expected.data_vars:  # products of other shapes round otherwise
             np.testing.assert_allclose(f.predict(new)[part], expected[part], rtol=1e-12)

@@ -9,7 +9,7 @@ from probreg.inference.uncertainty.intervals.arithmetic import (
     mean_and_sd,
     quantile_pair,
 )
-from probreg.numerics.linalg.blocks import limit_threads
+from probreg.linalg.blocks import limit_threads
 
 S, ROWS = 4_000, 12  # together beyond what NumPy sorts
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from probreg.numerics.frame import (
+from probreg.linalg.vec import (
     map_of_columns,
     map_of_predictors,
     vec_entries,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.linalg import lapack
 
-from probreg.numerics.linalg import (
+from probreg.linalg import (
     downdate,
     factors,
     inverse_upper,

@@ -10,7 +10,7 @@ import pytest
 
 from probreg.data.moments import Moments
 from probreg.errors import DataError
-from probreg.numerics.linalg import inverse_upper
+from probreg.linalg import inverse_upper
 from tests.conftest import reference_path
 
 

@@ -20,7 +20,7 @@ print(twice(21.0), sum(twice.stats.cache_hits.values()), sum(twice.stats.cache_m
 @pytest.fixture
 def folder(tmp_path) -> Path:
     (tmp_path / "twice.py").write_text(
-        "from probreg.numerics.compiled.cache import cached_njit\n\n\n@cached_njit(nogil=True)\ndef twice(x):\n    return 2.0 * x\n"
+        "from probreg.compiled.cache import cached_njit\n\n\n@cached_njit(nogil=True)\ndef twice(x):\n    return 2.0 * x\n"
     )
     return tmp_path
 
@@ -66,10 +66,10 @@ def test_a_file_cut_short_is_made_anew(once, kind, size, folder, monkeypatch):
 
 
 def test_every_kept_function_of_the_package_is_kept_so():
+    from probreg.compiled import loops_of
+    from probreg.compiled.cache import _Rebuilt
     from probreg.inference.penalized import coordinate_loops
     from probreg.likelihoods import Poisson
-    from probreg.numerics.compiled import loops_of
-    from probreg.numerics.compiled.cache import _Rebuilt
     from probreg.online import first_order_loops, second_order_loops
 
     made = [
@@ -88,7 +88,7 @@ def test_every_kept_function_of_the_package_is_kept_so():
 def test_a_full_disk_does_not_stop_the_arithmetic(tmp_path, monkeypatch):
     from numba.core.caching import FunctionCache
 
-    from probreg.numerics.compiled.cache import cached_njit
+    from probreg.compiled.cache import cached_njit
 
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")

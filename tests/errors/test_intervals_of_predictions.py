@@ -6,8 +6,8 @@ import pytest
 from scipy.stats import gennorm, laplace, norm, poisson, t as student
 
 import probreg as pr
-from probreg.assess.conformal import Split, conformal
 from probreg.comparison.interval_panel import Interval, coverage, interval_panel
+from probreg.diagnostics.conformal import Split, conformal
 from probreg.likelihoods import Quantile
 from probreg.model.predictive import Predictive
 from probreg.priors import Normal

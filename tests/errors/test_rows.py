@@ -20,7 +20,7 @@ import pytest
 
 import probreg as pr
 from probreg.data.blocks.stream import ahead, beside_each_other
-from probreg.numerics.linalg import threads
+from probreg.linalg import threads
 
 pa = pytest.importorskip("pyarrow")
 csv, feather, parquet = (

@@ -16,10 +16,15 @@ import pandas as pd
 import pytest
 
 import probreg as pr
-from probreg.assess.after.functional_form import reset
-from probreg.assess.before import condition_indices, design_leverage, separation, vif
 from probreg.comparison.tuning.leave_one_out import PSIS
 from probreg.data import PlainColumns
+from probreg.diagnostics.after.functional_form import reset
+from probreg.diagnostics.before import (
+    condition_indices,
+    design_leverage,
+    separation,
+    vif,
+)
 from probreg.inference.uncertainty.information import (
     estimate_of,
     expected_part,

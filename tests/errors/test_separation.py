@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import probreg as pr
-from probreg.assess.before import Verdict, separation
-from probreg.assess.before.separation import SeparationCheck
+from probreg.diagnostics.before import Verdict, separation
+from probreg.diagnostics.before.separation import SeparationCheck
 from probreg.fits.fit import fit
 from probreg.likelihoods import Categorical
 from probreg.model.model import Model

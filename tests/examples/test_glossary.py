@@ -8,7 +8,7 @@ import textwrap
 import pytest
 
 import probreg as pr
-from probreg.assess.after import CHECKS, DIAGNOSTICS
+from probreg.diagnostics.after import CHECKS, DIAGNOSTICS
 
 PAGE = pathlib.Path(__file__).parents[2] / "docs" / "glossary.md"
 

@@ -28,9 +28,9 @@ from probreg.arguments.scalars import (
     Whole,
     parse_annotation,
 )
-from probreg.assess.conformal.base import KINDS
 from probreg.comparison.tuning import RegularisationPath
 from probreg.comparison.tuning.criteria import CRITERIA, LOSSES
+from probreg.diagnostics.conformal.base import KINDS
 from probreg.inference import METHODS
 from probreg.kernels import KERNELS
 from probreg.likelihoods import LIKELIHOODS

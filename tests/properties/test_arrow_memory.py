@@ -11,8 +11,8 @@ from probreg.data import unwritten
 from probreg.inference.exact import arrow_surface
 from probreg.inference.exact.arrow_layout import require_memory
 from probreg.inference.exact.evidence_problem import EvidenceProblem
+from probreg.linalg.corner import NestedCorner
 from probreg.model.model import Model
-from probreg.numerics.linalg.corner import NestedCorner
 
 CROSSED, NESTED = "y ~ 1 + (1 | a) + (1 | b)", "y ~ 1 + (1 | a / b / c)"
 

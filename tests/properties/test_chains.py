@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import probreg as pr
-from probreg.assess.before import Verdict
+from probreg.diagnostics.before import Verdict
 from probreg.inference import METHODS, Draws, Method, Solution, Status
 from probreg.inference.sampling import convergence
 from probreg.inference.sampling.convergence import (

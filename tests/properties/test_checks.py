@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import probreg as pr
-from probreg.assess.before import (
+from probreg.diagnostics.before import (
     CHECKS,
     Finding,
     Findings,

@@ -11,12 +11,7 @@ import numpy as np
 import pytest
 
 import probreg as pr
-from probreg.errors import DataError, Incompatible
-from probreg.inference.sampling.affine_density import affine_density, compiled_whole
-from probreg.inference.sampling.density import SampledDensity, compiled_obstacle
-from probreg.inference.sampling.reparameterisation import whiten
-from probreg.likelihoods import DifferentiableLikelihood, ProximalLikelihood
-from probreg.numerics.compiled import (
+from probreg.compiled import (
     CompiledDensity,
     Work,
     build,
@@ -25,7 +20,12 @@ from probreg.numerics.compiled import (
     tiles_of,
     work_of,
 )
-from probreg.numerics.compiled.loops import B
+from probreg.compiled.loops import B
+from probreg.errors import DataError, Incompatible
+from probreg.inference.sampling.affine_density import affine_density, compiled_whole
+from probreg.inference.sampling.density import SampledDensity, compiled_obstacle
+from probreg.inference.sampling.reparameterisation import whiten
+from probreg.likelihoods import DifferentiableLikelihood, ProximalLikelihood
 from probreg.priors import ExponentialPower
 from probreg.priors.location_scale import LocationScale
 from tests.pymc_density import density_of
@@ -64,7 +64,7 @@ EPS = np.finfo(float).eps
 def over(name: str, x: Array) -> Array:
     from numba import njit
 
-    from probreg.numerics.compiled.elementary import VECTOR
+    from probreg.compiled.elementary import VECTOR
 
     f = VECTOR[getattr(math, name)]
     out = np.empty_like(x)
@@ -550,7 +550,7 @@ def test_a_changed_density_is_another_name_on_disk():
 def test_compiled_code_is_found_again_by_the_next_process(tmp_path):
     code = (
         "import numpy as np, probreg as pr\n"
-        "from probreg.numerics.compiled import loops_of, tiles_of, work_of\n"
+        "from probreg.compiled import loops_of, tiles_of, work_of\n"
         "g = loops_of(pr.Poisson.compiled_density).gradient\n"
         "X = tiles_of(np.ones((600, 2))); out = np.empty(2)\n"
         "g(X, np.ones(600), np.zeros(0), np.zeros((0, 600)), np.ones((2, 1)), np.zeros(0), out, *work_of(X, 1))\n"

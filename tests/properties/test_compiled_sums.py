@@ -217,7 +217,7 @@ def test_parts_add_up(monkeypatch: Any) -> None:
     found = []
     monkeypatch.setattr(sums, "COMPILED", 0)
     for threads in (1, None):
-        with pr.numerics.linalg.limit_threads(threads):
+        with pr.linalg.limit_threads(threads):
             found.append(call())
     for a, b in zip(*found):
         assert np.array_equal(a, b)

@@ -11,8 +11,8 @@ import probreg as pr
 from probreg.data.blocks.block import SAMPLE
 from probreg.inference import Newton
 from probreg.likelihoods import LIKELIHOODS, ProximalLikelihood
+from probreg.linalg import threads
 from probreg.model import likelihood_sums as sums
-from probreg.numerics.linalg import threads
 
 dd = pytest.importorskip("dask.dataframe", reason="dask with pandas is not installed")
 da = pytest.importorskip("dask.array", reason="dask is not installed")

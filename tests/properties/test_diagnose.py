@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 import probreg as pr
-from probreg.assess.after import (
+from probreg.diagnostics.after import (
     DIAGNOSTICS,
     catalogue_markdown,
     diagnose,
@@ -18,11 +18,11 @@ from probreg.assess.after import (
     reset,
     residuals,
 )
-from probreg.assess.after.autocorrelation import durbin_watson_test
-from probreg.assess.after.dispersion import count_dispersion
-from probreg.assess.after.distribution import normal_shape
-from probreg.assess.after.local import local
-from probreg.assess.before import CHECKS, Verdict, check
+from probreg.diagnostics.after.autocorrelation import durbin_watson_test
+from probreg.diagnostics.after.dispersion import count_dispersion
+from probreg.diagnostics.after.distribution import normal_shape
+from probreg.diagnostics.after.local import local
+from probreg.diagnostics.before import CHECKS, Verdict, check
 from probreg.likelihoods import ProximalLikelihood
 
 from .cases import LIKELIHOOD_CASES, covering, model_for, named, own, proper_aux

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 import probreg as pr
-from probreg.assess.after.power_scaling import (
+from probreg.comparison.differences import same_prior
+from probreg.diagnostics.after.power_scaling import (
     PowerScalingDiagnostic,
     power_scaling,
     sensitivity,
 )
-from probreg.comparison.differences import same_prior
 from probreg.errors import Incompatible
 from probreg.inference import Draws, Integrate
 from probreg.inference.exact.evidence_problem import EvidenceProblem

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import probreg as pr
-from probreg.assess.before import separation
 from probreg.data.formula import coded
 from probreg.data.unwritten import LazyColumns
+from probreg.diagnostics.before import separation
 from probreg.errors import ProbregWarning
 from probreg.inference.base import Status
 from probreg.inference.covariance import ArrowCovariance

@@ -11,7 +11,7 @@ import pytest
 import probreg as pr
 from probreg.data.terms.smooths import ThinPlate
 from probreg.inference.modes.newton_method import Newton
-from probreg.numerics.linalg import limit_threads
+from probreg.linalg import limit_threads
 
 N, P = 60_000, 20
 

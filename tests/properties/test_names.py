@@ -8,8 +8,8 @@ import pytest
 from formulaic import Formula
 
 import probreg as pr
-from probreg.assess.before import terms
 from probreg.data.formula.formula import read_formula
+from probreg.diagnostics.before import terms
 from probreg.errors import DataError
 from probreg.formula.terms import parse_formula
 from probreg.formula.text import quote_name, unquote_name

@@ -9,13 +9,13 @@ from numpy.testing import assert_allclose
 from scipy.special import ndtr, pdtr
 
 import probreg as pr
-from probreg.assess.after import DIAGNOSTICS, diagnose, power_scaling
-from probreg.assess.after.loo import loo_pit
-from probreg.assess.after.observed import uniforms
-from probreg.assess.after.power_scaling import sensitivity
-from probreg.assess.after.predictive_checks import predictive_checks
-from probreg.assess.before import Verdict
-from probreg.assess.simulation import simulate
+from probreg.diagnostics.after import DIAGNOSTICS, diagnose, power_scaling
+from probreg.diagnostics.after.loo import loo_pit
+from probreg.diagnostics.after.observed import uniforms
+from probreg.diagnostics.after.power_scaling import sensitivity
+from probreg.diagnostics.after.predictive_checks import predictive_checks
+from probreg.diagnostics.before import Verdict
+from probreg.diagnostics.simulation import simulate
 from probreg.inference import Draws, LaplaceApproximation
 from probreg.likelihoods import SmoothLikelihood
 from tests.properties.cases import LIKELIHOOD_CASES, dkw, model_for, named, own

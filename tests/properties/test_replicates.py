@@ -9,23 +9,27 @@ import pytest
 from scipy import stats
 
 import probreg as pr
-from probreg.assess.after import DIAGNOSTICS, influence_measures
-from probreg.assess.after.functional_form import added_test, powers, score_statistic
-from probreg.assess.after.influence import (
+from probreg.diagnostics.after import DIAGNOSTICS, influence_measures
+from probreg.diagnostics.after.functional_form import (
+    added_test,
+    powers,
+    score_statistic,
+)
+from probreg.diagnostics.after.influence import (
     RARE,
     UNCOMMON,
     largest_cook as largest_cook,
     largest_dfbetas as largest_dfbetas,
 )
-from probreg.assess.after.local import local
-from probreg.assess.after.observed import rows_of_observations
-from probreg.assess.after.replicates import (
+from probreg.diagnostics.after.local import local
+from probreg.diagnostics.after.observed import rows_of_observations
+from probreg.diagnostics.after.replicates import (
     _draw_replicates,
     _observed_replicate,
     drawable,
     simulated_p_value,
 )
-from probreg.assess.before import CHECKS, Verdict
+from probreg.diagnostics.before import CHECKS, Verdict
 from probreg.likelihoods import OfTrials, SmoothLikelihood
 
 from .cases import LIKELIHOOD_CASES, given_for, model_for, named, recipe_of

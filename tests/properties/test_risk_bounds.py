@@ -7,10 +7,10 @@ import pytest
 
 import probreg as pr
 from probreg import bounds
-from probreg.assess.guarantee import RiskBounds
-from probreg.assess.guarantee.judged import Judged
-from probreg.assess.guarantee.losses import losses_for
-from probreg.assess.guarantee.norm_ball import ball_lines
+from probreg.diagnostics.guarantee import RiskBounds
+from probreg.diagnostics.guarantee.judged import Judged
+from probreg.diagnostics.guarantee.losses import losses_for
+from probreg.diagnostics.guarantee.norm_ball import ball_lines
 
 from .cases import LIKELIHOOD_CASES, model_for, named, proper_aux
 

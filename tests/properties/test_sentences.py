@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import probreg as pr
-from probreg.assess.after import DIAGNOSTICS
-from probreg.assess.before import Verdict
+from probreg.diagnostics.after import DIAGNOSTICS
+from probreg.diagnostics.before import Verdict
 
 RNG = np.random.default_rng(0)
 N = 300

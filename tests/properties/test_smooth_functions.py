@@ -7,8 +7,8 @@ import pytest
 from scipy import stats
 
 import probreg as pr
-from probreg.assess.before import terms
 from probreg.data.formula.functions import term_functions
+from probreg.diagnostics.before import terms
 from probreg.errors import DataError, Incompatible
 from tests.conftest import reference_path
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import probreg as pr
+from probreg.compiled import AffineData, Work
 from probreg.inference.sampling import chains, trajectory
 from probreg.inference.sampling.affine_density import (
     CompiledTarget,
@@ -16,8 +17,7 @@ from probreg.inference.sampling.affine_density import (
     compiled_whole,
 )
 from probreg.inference.sampling.density import SampledDensity
-from probreg.numerics.compiled import AffineData, Work
-from probreg.numerics.linalg import limit_threads
+from probreg.linalg import limit_threads
 from probreg.system.interrupts import Interrupts
 
 from .cases import Array
@@ -282,7 +282,7 @@ def test_the_compiled_chains_are_those_of_models_that_are_compiled_whole() -> No
 def test_the_compiled_density_of_classes_of_locations_and_of_heavy_tails_is_the_plain_one(
     y: Any, given: Any
 ) -> None:
-    from probreg.numerics.compiled.addresses import table_of
+    from probreg.compiled.addresses import table_of
 
     model = pr.Model.from_arrays(X, y, **given)
     assert compiled_whole(model)

@@ -9,10 +9,10 @@ from scipy import stats
 from scipy.special import gammaln
 
 import probreg as pr
-from probreg.assess.after import residuals
-from probreg.assess.after.influence import influence_measures
-from probreg.assess.conformal import SCORES, Split, conformal
 from probreg.comparison.models.model_comparison import held_out_log_density
+from probreg.diagnostics.after import residuals
+from probreg.diagnostics.after.influence import influence_measures
+from probreg.diagnostics.conformal import SCORES, Split, conformal
 
 N = 40
 RNG = np.random.default_rng(12)

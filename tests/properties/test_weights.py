@@ -696,7 +696,7 @@ def test_leave_one_out_repeats_the_rows_or_multiplies_them(monkeypatch):
 
 
 def test_a_jackknife_of_precisions_is_that_of_all_refits():
-    from probreg.assess.conformal import conformal
+    from probreg.diagnostics.conformal import conformal
 
     new, at = np.array([[0.3, -0.2], [1.5, 0.4]]), np.array([4.0, 0.25])
     fit = pr.fit(model())
@@ -722,7 +722,7 @@ def test_a_jackknife_of_precisions_is_that_of_all_refits():
 def test_conformal_intervals_hold_their_share_at_every_precision(score):
     """Skewed errors of very unequal size: 0.8 of rows of low and of high precision alike, each to five standard errors of
     150 data sets; one width for all would hold nearly all of the one and few of the other."""
-    from probreg.assess.conformal import Split, conformal
+    from probreg.diagnostics.conformal import Split, conformal
 
     rng, held = np.random.default_rng(8), []
     for _ in range(150):
@@ -746,7 +746,7 @@ def test_conformal_intervals_hold_their_share_at_every_precision(score):
 
 
 def test_rows_kept_apart_bring_their_precisions():
-    from probreg.assess.conformal import conformal
+    from probreg.diagnostics.conformal import conformal
 
     fit = pr.fit(
         pr.Model.from_arrays(X[:12], Y[:12], weights=pr.weights.precision(W[:12]))

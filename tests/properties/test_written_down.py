@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import probreg as pr
-from probreg.assess.after import DIAGNOSTICS
-from probreg.assess.before import CHECKS
+from probreg.diagnostics.after import DIAGNOSTICS
+from probreg.diagnostics.before import CHECKS
 from probreg.inference import METHODS
 from probreg.likelihoods import OfTrials, ProximalLikelihood
 

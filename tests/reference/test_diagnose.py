@@ -9,23 +9,23 @@ import pytest
 from scipy import stats
 
 import probreg as pr
-from probreg.assess.after import (
+from probreg.diagnostics.after import (
     DIAGNOSTICS,
     hosmer_lemeshow,
     influence_measures,
     reset,
     residuals,
 )
-from probreg.assess.after.autocorrelation import (
+from probreg.diagnostics.after.autocorrelation import (
     _mean_and_variance,
     durbin_watson,
     durbin_watson_test,
     ljung_box,
 )
-from probreg.assess.after.dispersion import count_dispersion
-from probreg.assess.after.distribution import jarque_bera
-from probreg.assess.after.heteroscedasticity import breusch_pagan, white
-from probreg.assess.before import condition_indices, vif
+from probreg.diagnostics.after.dispersion import count_dispersion
+from probreg.diagnostics.after.distribution import jarque_bera
+from probreg.diagnostics.after.heteroscedasticity import breusch_pagan, white
+from probreg.diagnostics.before import condition_indices, vif
 
 sm = pytest.importorskip("statsmodels.api")
 RTOL = 1e-8
@@ -286,7 +286,7 @@ def test_durbin_watson_of_many_rows_is_near_its_exact_tail(monkeypatch, rng):
     fit = pr.fit(pr.Model.from_arrays(x, x + rng.normal(size=150)))
     exact = durbin_watson_test(fit)
     monkeypatch.setattr(
-        sys.modules["probreg.assess.after.autocorrelation"], "_EXACT", 10
+        sys.modules["probreg.diagnostics.after.autocorrelation"], "_EXACT", 10
     )
     # the normal approximation with exact mean and variance leaves a skewness of order 1/n
     assert durbin_watson_test(fit).p_value == pytest.approx(exact.p_value, abs=0.01)

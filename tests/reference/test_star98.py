@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import probreg as pr
-from probreg.assess.after import residuals
-from probreg.assess.after.influence import influence_measures
+from probreg.diagnostics.after import residuals
+from probreg.diagnostics.after.influence import influence_measures
 
 FORMULA = "p(NABOVE, NABOVE + NBELOW) ~ LOWINC + PERASIAN + PERBLACK + PERHISP"
 

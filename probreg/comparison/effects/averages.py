@@ -14,8 +14,8 @@ import numpy as np
 from probreg.data.rows import plus_offset
 from probreg.kernels.sums import RowSums
 from probreg.likelihoods import Likelihood, UnivariateLikelihood
+from probreg.linalg import on_all_cores
 from probreg.model.model import Model
-from probreg.numerics.linalg import on_all_cores
 
 Array = np.ndarray
 Aux = Mapping[str, Array]

@@ -49,8 +49,8 @@ from probreg.inference.uncertainty.multiplicity import (
     require_tests,
 )
 from probreg.likelihoods.links import IDENTITY, LOG, Link
+from probreg.linalg.vec import map_of_columns
 from probreg.model.off_span import JointDraws
-from probreg.numerics.frame import map_of_columns
 from probreg.tables import PrintsTable, Table
 
 Array = np.ndarray

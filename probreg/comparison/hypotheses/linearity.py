@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from probreg.assess.after.linearity import LinearityTest, linearity_test
 from probreg.comparison.hypotheses.result import Hypothesis, Test
 from probreg.data.formula.functions import functions_called, term_functions
+from probreg.diagnostics.after.linearity import LinearityTest, linearity_test
 from probreg.fits.fit import Fit
 
 _LINEAR = " is linear"

@@ -26,8 +26,8 @@ from probreg.inference.uncertainty.constrained import (
 )
 from probreg.inference.uncertainty.information import BlockEstimate, expected_part
 from probreg.likelihoods import SmoothLikelihood
+from probreg.linalg.vec import map_of_columns
 from probreg.model.model import Model
-from probreg.numerics.frame import map_of_columns
 
 Array = np.ndarray
 _NONE = 1e-8  # of the largest information: a row below it has none, because its response is certain in the limit

@@ -23,8 +23,8 @@ from probreg.errors import DataError, Incompatible, ProbregError
 from probreg.fits.fit import Fit, fit
 from probreg.fits.inference_data import parameter_names, reported_coefficients
 from probreg.inference import METHODS, Auto, Method, Status
+from probreg.linalg import one_blas_thread
 from probreg.model.model import Model
-from probreg.numerics.linalg import one_blas_thread
 from probreg.system.progress import each_of
 from probreg.system.terminal import percent
 from probreg.tables import PrintsTable, Table

@@ -28,9 +28,9 @@ from probreg.inference.penalized.left_out_modes import RowsInParts
 from probreg.inference.penalized.nonsmooth import NonsmoothTerms
 from probreg.inference.penalized.ridge_modes import RidgeModes
 from probreg.likelihoods import MayDiverge, SmoothLikelihood
+from probreg.linalg import one_blas_thread
+from probreg.linalg.vec import between_outcomes
 from probreg.model.model import Model
-from probreg.numerics.frame import between_outcomes
-from probreg.numerics.linalg import one_blas_thread
 from probreg.priors import Flat
 from probreg.system.progress import each_of
 

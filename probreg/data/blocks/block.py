@@ -16,7 +16,7 @@ import numpy as np
 from probreg.data.rows import plus_offset
 from probreg.data.unwritten import stack_rows
 from probreg.data.weights import WeightKind
-from probreg.numerics.linalg import map_blocks, row_blocks
+from probreg.linalg import map_blocks, row_blocks
 
 Array = np.ndarray
 Sums = tuple[Array, ...]

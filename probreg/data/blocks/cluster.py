@@ -13,7 +13,7 @@ from functools import partial, reduce
 from typing import Any
 
 from probreg.errors import Incompatible, ProbregError
-from probreg.numerics.linalg import limit_threads, one_blas_thread
+from probreg.linalg import limit_threads, one_blas_thread
 
 _AT_ONCE = 8  # results that one task of the tree combines
 

@@ -28,7 +28,7 @@ from probreg.data.formula.columns import (
     with_plain_dtype,
 )
 from probreg.errors import DataError
-from probreg.numerics.linalg import threads
+from probreg.linalg import threads
 from probreg.system.disk import Stamp, require_plain
 
 FORMATS = {

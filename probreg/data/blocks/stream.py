@@ -14,7 +14,7 @@ from threading import Lock
 from typing import Any
 
 from probreg.data.blocks.block import Block
-from probreg.numerics.linalg import limit_threads, one_blas_thread, threads
+from probreg.linalg import limit_threads, one_blas_thread, threads
 from probreg.system.progress import progress_bar
 
 _WORKERS = 8  # blocks that are worked on at a time, at most: each is in memory

@@ -17,7 +17,7 @@ import numpy as np
 import scipy
 
 from probreg.errors import DataError
-from probreg.numerics.linalg import map_blocks, one_blas_thread
+from probreg.linalg import map_blocks, one_blas_thread
 
 Array = np.ndarray
 _TOGETHER = 2**18  # distances between rows and knots that are worked out at once: 2 MB

@@ -19,7 +19,7 @@ from probreg.inference.exact.arrow_roots import ArrowRoots
 from probreg.inference.exact.arrow_surface import ArrowNodes, ArrowSurface
 from probreg.inference.exact.latent_groups import NodeMixture
 from probreg.inference.modes.arrow_rows import Parts
-from probreg.numerics.linalg import Arrow, SparseArrow
+from probreg.linalg import Arrow, SparseArrow
 
 _LOG_2PI = float(np.log(2.0 * np.pi))
 _RANK = 1e-14  # relative to the largest: smallest variance of an axis that is kept

@@ -39,8 +39,8 @@ from probreg.inference.exact.latent_groups import (
 )
 from probreg.inference.modes.arrow_rows import ArrowRows, Inverse, Parts, RowSlopes
 from probreg.inference.modes.maximise import maximise
+from probreg.linalg import Arrow
 from probreg.model.model import Model
-from probreg.numerics.linalg import Arrow
 from probreg.priors import (
     BlockPrior,
     SmoothPrior,

@@ -26,9 +26,9 @@ from probreg.inference.exact.arrow_roots import ArrowRoots, BlockRoots, LatentBl
 from probreg.inference.exact.latent_groups import LatentGroup, LatentGroups
 from probreg.inference.modes.arrow_rows import Parts
 from probreg.inference.modes.closed_form import combinations
+from probreg.linalg import rank_of
+from probreg.linalg.vec import vec_entries
 from probreg.model.model import Model
-from probreg.numerics.frame import vec_entries
-from probreg.numerics.linalg import rank_of
 from probreg.system.memory import in_bytes, physical_memory
 
 _FAR = 1e4  # standard deviations from zero: relative errors of about 1e-5 of a standard deviation, ten times farther 1e-3

@@ -14,7 +14,7 @@ from probreg.data.grouped_columns import ArrowGram
 from probreg.inference.base import Array
 from probreg.inference.exact.latent_groups import LatentGroup
 from probreg.inference.modes.arrow_rows import Parts
-from probreg.numerics.linalg import Arrow
+from probreg.linalg import Arrow
 
 
 class LatentBlock(NamedTuple):

@@ -39,8 +39,8 @@ from probreg.inference.exact.latent_groups import (
 from probreg.inference.exact.layout_sums import sums_of_moments, sums_of_rows
 from probreg.inference.exact.sparse_roots import sparse_factor
 from probreg.inference.modes.arrow_rows import Parts
+from probreg.linalg import Arrow, SparseArrow
 from probreg.model.model import Model
-from probreg.numerics.linalg import Arrow, SparseArrow
 
 _LOG_2PI = float(np.log(2.0 * np.pi))
 MEMORY = 64 * 2**20  # bytes of factors in memory at once

@@ -44,8 +44,8 @@ from probreg.inference.modes.closed_form import (
 from probreg.inference.notes import Topic, important_note, routine_note
 from probreg.inference.varying import explain_unidentified
 from probreg.likelihoods import SmoothLikelihood
+from probreg.linalg.vec import map_of_columns
 from probreg.model.model import Model
-from probreg.numerics.frame import map_of_columns
 from probreg.priors import (
     GaussianPrior,
     HierarchicalPrior,

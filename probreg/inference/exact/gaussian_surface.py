@@ -34,8 +34,8 @@ from probreg.inference.exact.latent_groups import (
 )
 from probreg.inference.exact.one_scale import LOG_2PI, OneScale
 from probreg.kernels.ridge import DIGITS
+from probreg.linalg import inverse_upper, solve_upper
 from probreg.model.model import Model
-from probreg.numerics.linalg import inverse_upper, solve_upper
 
 LikelihoodCriterion = Literal["REML", "ML"]
 MEMORY = 16 * 2**20  # bytes of factors in memory at once

@@ -45,8 +45,8 @@ from probreg.inference.sampling.importance import (
     reliable,
 )
 from probreg.likelihoods import SmoothLikelihood
+from probreg.linalg import one_blas_thread
 from probreg.model.model import Model
-from probreg.numerics.linalg import one_blas_thread
 
 _MOST = 8  # hyperparameters up to which a few hundred nodes cover their posterior
 _NODES = 1024  # total, by default

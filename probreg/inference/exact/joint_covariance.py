@@ -26,9 +26,9 @@ from probreg.inference.exact.latent_groups import LatentGroup
 from probreg.inference.varying import FoundScales
 from probreg.kernels.pairs import RowPairs
 from probreg.likelihoods import SmoothLikelihood
+from probreg.linalg import one_blas_thread
+from probreg.linalg.vec import vec_entries
 from probreg.model.model import Model
-from probreg.numerics.frame import vec_entries
-from probreg.numerics.linalg import one_blas_thread
 from probreg.priors.gaussian_process import ProcessPrior, UnknownLength
 
 _RANK = 1e-5  # relative to the largest singular value of the columns of a process: below it rounding of f dominates

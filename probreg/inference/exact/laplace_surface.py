@@ -36,8 +36,8 @@ from probreg.inference.exact.latent_groups import (
 )
 from probreg.inference.modes.newton import find_mode, rough_log_aux, sample_of_rows
 from probreg.likelihoods import SmoothLikelihood
+from probreg.linalg.vec import map_of_columns, with_aux
 from probreg.model.model import LocalModel, Model
-from probreg.numerics.frame import map_of_columns, with_aux
 from probreg.priors import AuxPrior, Flat, GaussianPrior, Prior, SmoothPrior, WholePrior
 
 _LOG_2PI = float(np.log(2.0 * np.pi))

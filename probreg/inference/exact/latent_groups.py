@@ -18,8 +18,8 @@ import numpy as np
 from probreg.errors import Incompatible
 from probreg.inference.base import Array
 from probreg.inference.covariance import ParameterCovariance
+from probreg.linalg.vec import vec_entries
 from probreg.model.model import Model
-from probreg.numerics.frame import vec_entries
 from probreg.priors import (
     AuxPrior,
     BlockPrior,

@@ -19,8 +19,8 @@ from probreg.inference.base import Array, Status
 from probreg.inference.exact.laplace_surface import LaplaceMode, LaplaceSurface
 from probreg.inference.modes.maximise import maximise
 from probreg.inference.modes.newton import newton_step
+from probreg.linalg.vec import vec_entries
 from probreg.model.model import LocalModel
-from probreg.numerics.frame import vec_entries
 
 _LOG_2PI = float(np.log(2.0 * np.pi))
 _STEPS = 100

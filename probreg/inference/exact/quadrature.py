@@ -28,8 +28,8 @@ from probreg.inference.modes.closed_form import (
 )
 from probreg.inference.notes import Topic, important_note, routine_note
 from probreg.likelihoods import Gaussian
+from probreg.linalg import merge, solve_upper
 from probreg.model.model import Model
-from probreg.numerics.linalg import merge, solve_upper
 from probreg.priors import AuxPrior, GaussianPrior
 from probreg.system.terminal import few_names
 

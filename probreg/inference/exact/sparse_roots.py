@@ -12,7 +12,7 @@ import scipy
 
 from probreg.data.grouped_columns import ArrowGram
 from probreg.inference.exact.arrow_roots import ArrowRoots
-from probreg.numerics.linalg import SparseArrow, blocks_of
+from probreg.linalg import SparseArrow, blocks_of
 
 
 def _right(roots: ArrowRoots, r: int) -> Any:

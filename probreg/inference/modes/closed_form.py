@@ -37,8 +37,7 @@ from probreg.inference.modes.level_squares import LevelSquares, least_squares_of
 from probreg.inference.modes.wide import rotate_to_rows
 from probreg.inference.notes import Note, Topic, important_note
 from probreg.likelihoods import Gaussian
-from probreg.model.model import Model
-from probreg.numerics.linalg import (
+from probreg.linalg import (
     ColumnRank,
     condition_of,
     inverse_upper,
@@ -49,7 +48,8 @@ from probreg.numerics.linalg import (
     solve_upper,
     triangular,
 )
-from probreg.numerics.linalg.doubled import ResidualProducts as Sums
+from probreg.linalg.doubled import ResidualProducts as Sums
+from probreg.model.model import Model
 from probreg.priors import FisherPrior, GaussianPrior, JointPrior
 
 ILL = 1e3  # condition number of the columns, scaled to unit length, above which coefficients are refine_solution

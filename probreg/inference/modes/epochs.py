@@ -15,8 +15,8 @@ import numpy as np
 from probreg.data.rows import full_weights, plus_offset
 from probreg.inference.base import Array
 from probreg.likelihoods import SmoothLikelihood
+from probreg.linalg import map_blocks, row_blocks, weighted_gram
 from probreg.model.model import Model
-from probreg.numerics.linalg import map_blocks, row_blocks, weighted_gram
 
 _SAMPLE = 10_000  # rows that determine the mean curvature, which only bounds the step
 

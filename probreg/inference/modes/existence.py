@@ -38,9 +38,9 @@ from probreg.inference.notes import (
     routine_note,
 )
 from probreg.likelihoods import DifferentiableLikelihood, MayDiverge
+from probreg.linalg.vec import map_of_columns
 from probreg.model.likelihood_sums import largest_block
 from probreg.model.model import LocalModel, Model
-from probreg.numerics.frame import map_of_columns
 from probreg.priors import Flat, GaussianPrior, Prior, ProximalPrior
 from probreg.system.terminal import few_names
 

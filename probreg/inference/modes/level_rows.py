@@ -21,8 +21,8 @@ from probreg.data.unwritten import LazyColumns
 from probreg.inference.base import Array
 from probreg.inference.covariance import ArrowCovariance
 from probreg.inference.modes.normal_columns import NormalColumns, normal_columns
+from probreg.linalg import Arrow
 from probreg.model.model import Model
-from probreg.numerics.linalg import Arrow
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,7 +25,7 @@ import numpy as np
 from probreg.data.grouped_columns import GroupColumns
 from probreg.inference.base import Array
 from probreg.inference.modes.linear_programme import SLACK, STRICT, maximise_linear
-from probreg.numerics.linalg import inverse_upper, rank_of, triangular
+from probreg.linalg import inverse_upper, rank_of, triangular
 
 _PAIRS = 500  # pairs that join the linear programme in a round
 _TINY = 1e-12  # norm of a difference of two rows of orthonormal columns, below which they are equal

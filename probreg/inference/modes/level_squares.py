@@ -24,8 +24,8 @@ from probreg.errors import DataError
 from probreg.inference.base import Array
 from probreg.inference.covariance import ArrowCovariance
 from probreg.inference.modes.level_rows import LevelRows, level_rows
+from probreg.linalg import inverse_upper, merge, rank_of, solve_upper
 from probreg.model.model import Model
-from probreg.numerics.linalg import inverse_upper, merge, rank_of, solve_upper
 
 
 class LevelSquares(NamedTuple):

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from probreg.inference.base import Array, Status
-from probreg.numerics.halving import halvings
+from probreg.linalg.halving import halvings
 
 _ROUNDING = 1e-5  # of a decrement, in standard errors: below it, the remainder after a Newton step is rounding
 _FLAT = 1e-4  # of g'H^-1 g: below it the gradient, not the value, decides whether a step is accepted

@@ -55,10 +55,10 @@ from probreg.inference.modes.maximise import Maximum, maximise
 from probreg.inference.modes.separation import Separation
 from probreg.inference.notes import Note
 from probreg.likelihoods import MayDiverge, SmoothLikelihood
+from probreg.linalg import one_blas_thread, sum_over_blocks, weighted_gram
+from probreg.linalg.vec import map_of_columns, with_aux
 from probreg.model.likelihood_sums import largest_predictor, sample_of
 from probreg.model.model import LocalModel, Model
-from probreg.numerics.frame import map_of_columns, with_aux
-from probreg.numerics.linalg import one_blas_thread, sum_over_blocks, weighted_gram
 
 _VANISHED = 1e-30  # relative to the sd of y; no data have so many digits
 _FAR = 12.0  # |eta| beyond which a fitted probability is within 6e-6 of 0 or 1: check whether a maximum exists

@@ -20,14 +20,14 @@ from probreg.data import Design
 from probreg.data.rows import minus_offset
 from probreg.errors import DataError
 from probreg.inference.base import Array
-from probreg.model.model import Model
-from probreg.numerics.linalg import (
+from probreg.linalg import (
     map_blocks,
     rank_of,
     row_blocks,
     solve_upper,
     triangular,
 )
+from probreg.model.model import Model
 
 _SPARSE = 16  # one row in so many estimates the norms of columns
 _MILD = 0.1  # largest share of a column's square in the flat columns, for which G is corrected after the sum

@@ -19,8 +19,8 @@ from probreg.inference.modes.newton import Mode, find_mode, solution_at
 from probreg.inference.notes import Topic, important_note, routine_note
 from probreg.inference.penalized.piecewise_linear import any_mode
 from probreg.likelihoods import SmoothLikelihood
+from probreg.linalg import one_blas_thread
 from probreg.model.model import Model
-from probreg.numerics.linalg import one_blas_thread
 from probreg.priors import Flat
 from probreg.system.terminal import percent
 

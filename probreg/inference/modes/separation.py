@@ -29,9 +29,9 @@ from probreg.inference.modes.level_separation import (
 )
 from probreg.inference.modes.linear_programme import SLACK, STRICT, maximise_linear
 from probreg.likelihoods import MayDiverge, Recession
+from probreg.linalg import inverse_upper, rank_of, triangular
+from probreg.linalg.doubled import doubled_product
 from probreg.model.model import Model
-from probreg.numerics.linalg import inverse_upper, rank_of, triangular
-from probreg.numerics.linalg.doubled import doubled_product
 
 Array = np.ndarray
 _DOUBLED = 1e7  # rows times squared columns, a quarter of a second of products in doubled precision

@@ -40,8 +40,8 @@ from probreg.inference.modes.epochs import (
 from probreg.inference.modes.newton import Mode, newton_step, solution_at
 from probreg.inference.notes import Topic, important_note, routine_note
 from probreg.likelihoods import Gaussian, SmoothLikelihood
+from probreg.linalg import one_blas_thread, row_blocks
 from probreg.model.model import Model
-from probreg.numerics.linalg import one_blas_thread, row_blocks
 from probreg.online.stream import SMALL
 from probreg.priors import GaussianPrior
 

@@ -21,9 +21,9 @@ from probreg.errors import DataError
 from probreg.inference.base import Array, Solution
 from probreg.inference.covariance import FactoredCovariance, ParameterCovariance
 from probreg.inference.modes.normal_columns import independent_normals
+from probreg.linalg import one_blas_thread
+from probreg.linalg.vec import map_of_columns
 from probreg.model.model import Model
-from probreg.numerics.frame import map_of_columns
-from probreg.numerics.linalg import one_blas_thread
 from probreg.priors import AuxPrior, Normal, Prior
 from probreg.priors.joint import Key
 

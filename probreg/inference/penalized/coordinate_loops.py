@@ -5,7 +5,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from probreg.numerics.compiled.cache import cached_njit
+from probreg.compiled.cache import cached_njit
 
 Array = NDArray[np.float64]
 _MATH = {"reassoc", "contract", "nsz"}

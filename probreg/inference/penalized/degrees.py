@@ -19,10 +19,10 @@ from probreg.data.rows import times_weights
 from probreg.inference.base import Array, Draws
 from probreg.inference.penalized.nonsmooth import NonsmoothTerms, smooth_part
 from probreg.likelihoods import SmoothLikelihood
+from probreg.linalg import weighted_gram
+from probreg.linalg.vec import vec_entries
 from probreg.model.model import Model
 from probreg.model.pymc_graph import hyper_at, hyper_names
-from probreg.numerics.frame import vec_entries
-from probreg.numerics.linalg import weighted_gram
 from probreg.priors import Flat, HierarchicalPrior, SmoothPrior
 from probreg.priors.joint import BlockPrior, JointPrior
 

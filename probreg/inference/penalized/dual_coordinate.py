@@ -14,10 +14,10 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from probreg.compiled.cache import cached_njit
 from probreg.inference.penalized.interior_point import Inside
 from probreg.inference.penalized.kink_systems import ByRows
 from probreg.inference.penalized.kinks import KinkProblem
-from probreg.numerics.compiled.cache import cached_njit
 
 Array = NDArray[np.float64]
 compiled = cached_njit(nogil=True, fastmath={"reassoc", "contract", "nsz"})

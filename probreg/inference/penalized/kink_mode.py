@@ -20,7 +20,7 @@ from probreg.inference.penalized.kinks import (
     flat_interval as flat_interval,
 )
 from probreg.inference.penalized.known_sides import solve_known_sides
-from probreg.numerics.linalg import one_blas_thread
+from probreg.linalg import one_blas_thread
 
 Array = NDArray[np.float64]
 

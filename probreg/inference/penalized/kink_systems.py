@@ -29,7 +29,7 @@ from scipy.linalg.lapack import dsycon, dsytrf, dsytrs
 
 from probreg.errors import Incompatible
 from probreg.inference.penalized.kinks import KinkProblem
-from probreg.numerics.linalg import (
+from probreg.linalg import (
     inverse_upper,
     merge,
     rank_of,

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from probreg.numerics.linalg import sum_over_blocks
+from probreg.linalg import sum_over_blocks
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]

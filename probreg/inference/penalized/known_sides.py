@@ -18,7 +18,7 @@ from probreg.errors import Incompatible
 from probreg.inference.penalized.kink_polish import Solved
 from probreg.inference.penalized.kink_systems import ByColumns
 from probreg.inference.penalized.kinks import KinkProblem, PiecewiseLinear
-from probreg.numerics.linalg import map_blocks, row_blocks
+from probreg.linalg import map_blocks, row_blocks
 
 Array = NDArray[np.float64]
 

@@ -14,8 +14,8 @@ import numpy as np
 from probreg.data import Frame
 from probreg.inference.base import Array
 from probreg.inference.penalized.penalty import KinkedPenalty
+from probreg.linalg.vec import between_outcomes
 from probreg.model.model import Model
-from probreg.numerics.frame import between_outcomes
 from probreg.priors import Flat, ProximalPrior
 from probreg.priors.joint import PENALTY_OF_CLASSES, JointPrior, mapping_of
 

@@ -27,10 +27,10 @@ from probreg.inference.penalized.nonsmooth import (
 )
 from probreg.inference.penalized.penalty import KinkedPenalty
 from probreg.likelihoods import SmoothLikelihood
+from probreg.linalg import one_blas_thread
+from probreg.linalg.halving import halvings
+from probreg.linalg.vec import map_of_columns
 from probreg.model.model import Model
-from probreg.numerics.frame import map_of_columns
-from probreg.numerics.halving import halvings
-from probreg.numerics.linalg import one_blas_thread
 from probreg.priors import ExponentialPower, Normal, ProximalPrior
 from probreg.priors.joint import BlockPrior, mapping_of
 

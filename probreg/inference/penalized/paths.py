@@ -66,8 +66,8 @@ from probreg.inference.penalized.standard_rows import (
     next_mode,
 )
 from probreg.likelihoods import SmoothLikelihood
+from probreg.linalg import one_blas_thread
 from probreg.model.model import Model
-from probreg.numerics.linalg import one_blas_thread
 from probreg.priors import HierarchicalPrior, Prior
 from probreg.priors.joint import mapping_of
 from probreg.system.progress import progress_bar

@@ -39,8 +39,8 @@ from probreg.inference.penalized.kink_mode import (
     solve_piecewise_linear,
 )
 from probreg.likelihoods import PiecewiseLinearLikelihood
+from probreg.linalg import rank_of, triangular
 from probreg.model.model import Model
-from probreg.numerics.linalg import rank_of, triangular
 from probreg.priors import GaussianPrior
 
 # a log: a scale this far below its start runs to 0

@@ -24,9 +24,9 @@ from probreg.data.rows import full_weights, minus_offset
 from probreg.inference.base import Array
 from probreg.inference.modes.normal_columns import independent_normals
 from probreg.kernels.ridge import RidgePath, path_beside
+from probreg.linalg import rank_of, triangular
 from probreg.model.model import Model
 from probreg.model.off_span import variance_left_at_rows
-from probreg.numerics.linalg import rank_of, triangular
 from probreg.priors import Reference
 
 

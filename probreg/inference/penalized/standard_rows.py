@@ -22,9 +22,9 @@ from probreg.inference.base import Array
 from probreg.inference.modes.existence import may_diverge_along
 from probreg.inference.modes.newton import response_shift
 from probreg.likelihoods import MayDiverge, SmoothLikelihood
+from probreg.linalg import weighted_gram
 from probreg.model.likelihood_sums import COMPILED
 from probreg.model.model import LocalModel, Model, prior_derivatives
-from probreg.numerics.linalg import weighted_gram
 
 _ROUNDS = 10  # passes over the rows from one mode to the next
 _SQUARED = 1e-7  # of sqrt(n) standard errors: a decrement, whose square is the distance from the mode after the step

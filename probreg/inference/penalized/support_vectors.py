@@ -41,9 +41,9 @@ from probreg.inference.penalized.piecewise_linear import (
 )  # fmt: skip
 from probreg.kernels.pairs import RowPairs
 from probreg.likelihoods import PiecewiseLinearLikelihood
+from probreg.linalg.lazy_array import LazyArray
 from probreg.model.found import FoundValue
 from probreg.model.model import Model
-from probreg.numerics.on_request import LazyArray
 from probreg.priors import Normal, Prior
 from probreg.priors.joint import Key
 

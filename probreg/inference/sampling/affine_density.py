@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from probreg.compiled import AffineData, CompiledDensity, log_density_of
 from probreg.inference.base import Array
 from probreg.inference.sampling.density import PriorPart, SampledDensity
 from probreg.likelihoods import DifferentiableLikelihood
 from probreg.model.model import Model
-from probreg.numerics.compiled import AffineData, CompiledDensity, log_density_of
 from probreg.priors import BlockPrior, Flat, GaussianPrior
 from probreg.priors.location_scale import LocationScale
 

@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from probreg.compiled import Work, compile_stored
 from probreg.errors import NotConverged
 from probreg.inference.base import Array
 from probreg.inference.sampling import trajectory
 from probreg.inference.sampling.affine_density import CompiledTarget
-from probreg.numerics.compiled import Work, compile_stored
-from probreg.numerics.linalg import one_blas_thread, threads
+from probreg.linalg import one_blas_thread, threads
 from probreg.system.interrupts import Interrupts
 from probreg.system.progress import progress_bar
 
@@ -189,7 +189,7 @@ class _Walker:
         number: int,
         seed: np.random.SeedSequence,
     ) -> None:
-        from probreg.numerics.compiled.addresses import source_of, table_of
+        from probreg.compiled.addresses import source_of, table_of
 
         t = trajectory
         once = (t.kinetic, t.leapfrog, t.extend, t.transition, t.adapt)

@@ -59,9 +59,9 @@ from probreg.inference.sampling.reparameterisation import (
 )
 from probreg.inference.sampling.working import with_corrected_intervals
 from probreg.likelihoods import SmoothLikelihood
+from probreg.linalg import threads
 from probreg.model.model import Model
 from probreg.model.pymc_graph import hyper_names
-from probreg.numerics.linalg import threads
 from probreg.priors import HierarchicalPrior, SmoothPrior
 from probreg.priors.joint import PENALTY_OF_CLASSES
 from probreg.system.interrupts import Interrupts

@@ -7,7 +7,7 @@ ArviZ's, which takes long to import; a test compares them.
 
 import numpy as np
 
-from probreg.numerics.special import ndtri
+from probreg.special import ndtri
 
 Array = np.ndarray
 _TAILS = (0.05, 0.95)

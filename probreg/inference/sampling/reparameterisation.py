@@ -31,10 +31,10 @@ from probreg.inference.modes.closed_form import (
 )
 from probreg.inference.penalized.piecewise_linear import any_mode
 from probreg.likelihoods import ProximalLikelihood
+from probreg.linalg import factor_of, merge
+from probreg.linalg.vec import map_of_columns, with_aux
 from probreg.model.model import Model
 from probreg.model.pymc_graph import unit_prior
-from probreg.numerics.frame import map_of_columns, with_aux
-from probreg.numerics.linalg import factor_of, merge
 from probreg.priors import (
     BlockPrior,
     ExponentialPower,

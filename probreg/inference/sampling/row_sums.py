@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from probreg.compiled import CompiledDensity, loops_of, tiles_of, work_of
 from probreg.data.rows import plus_offset
 from probreg.errors import Incompatible
 from probreg.inference.base import Array
 from probreg.likelihoods import DifferentiableLikelihood
 from probreg.model.model import Model
-from probreg.numerics.compiled import CompiledDensity, loops_of, tiles_of, work_of
 
 # (theta, aux, slopes to add to) -> value, theta = (vec beta, log aux)
 Sum = Callable[[Array, Mapping[str, float], Array], float]

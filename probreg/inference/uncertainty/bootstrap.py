@@ -26,9 +26,9 @@ from probreg.inference.notes import Note, Topic, important_note, without_topic
 from probreg.inference.uncertainty.covariance import covariance_of_kind
 from probreg.inference.uncertainty.information import estimate_of
 from probreg.inference.uncertainty.resample import SAMPLERS, Source
+from probreg.linalg import one_blas_thread
+from probreg.linalg.vec import vec_entries
 from probreg.model.model import Model
-from probreg.numerics.frame import vec_entries
-from probreg.numerics.linalg import one_blas_thread
 from probreg.system.progress import each_of
 
 INTERVALS = ("percentile", "bca", "studentised")

@@ -14,10 +14,10 @@ import scipy
 from probreg.errors import NotConverged
 from probreg.inference.base import Array, Solution
 from probreg.inference.modes.newton import newton_step
+from probreg.linalg import one_blas_thread
+from probreg.linalg.halving import halvings
+from probreg.linalg.vec import map_of_columns, with_aux
 from probreg.model.model import LocalModel, Model
-from probreg.numerics.frame import map_of_columns, with_aux
-from probreg.numerics.halving import halvings
-from probreg.numerics.linalg import one_blas_thread
 
 _STEPS = 100
 _GAIN = 1e-12  # predicted gain of the log posterior in the last step, which then has an error of about its square

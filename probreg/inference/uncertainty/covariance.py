@@ -37,8 +37,8 @@ from probreg.inference.uncertainty.clusters import (
 from probreg.inference.uncertainty.information import Estimate, estimate_of
 from probreg.inference.varying import FoundScales
 from probreg.likelihoods import ProximalLikelihood
+from probreg.linalg import one_blas_thread
 from probreg.model.model import Model
-from probreg.numerics.linalg import one_blas_thread
 from probreg.priors import Flat
 from probreg.system.terminal import few_names
 

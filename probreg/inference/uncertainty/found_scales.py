@@ -28,8 +28,8 @@ from probreg.inference.modes.closed_form import (
 )
 from probreg.inference.uncertainty.intervals.arithmetic import quantile
 from probreg.inference.varying import FoundScales
+from probreg.linalg import one_blas_thread
 from probreg.model.model import Model
-from probreg.numerics.linalg import one_blas_thread
 from probreg.priors.gaussian_process import ProcessPrior
 
 # of a log sd: the sd is then less than an error from 0, where its log has no normal distribution

@@ -40,8 +40,8 @@ from probreg.inference.uncertainty.information import (
     estimate_of,
 )
 from probreg.likelihoods import OfTrials
+from probreg.linalg import one_blas_thread, row_blocks
 from probreg.model.model import Model
-from probreg.numerics.linalg import one_blas_thread, row_blocks
 
 INFLUENCE = (
     *SANDWICHES,

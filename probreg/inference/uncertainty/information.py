@@ -26,9 +26,9 @@ from probreg.inference.penalized.piecewise_linear import InteriorPoint
 from probreg.inference.uncertainty.constrained import identified_basis
 from probreg.inference.uncertainty.kink_density import curvature_at_kinks
 from probreg.likelihoods import DifferentiableLikelihood, PiecewiseLinearLikelihood
+from probreg.linalg import row_blocks, weighted_gram
+from probreg.linalg.vec import map_of_columns, map_of_predictors, with_aux
 from probreg.model.model import Model
-from probreg.numerics.frame import map_of_columns, map_of_predictors, with_aux
-from probreg.numerics.linalg import row_blocks, weighted_gram
 
 _AT_ZERO = "the likelihood has no curvature there: use fewer columns or more rows, or fix sigma (aux={'sigma': ...})"
 _FULL = 1e-10  # 1 - leverage below which a row determines its own fit

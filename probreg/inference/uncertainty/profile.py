@@ -24,8 +24,8 @@ from probreg.inference.uncertainty.constrained import (
 )
 from probreg.inference.uncertainty.information import BlockEstimate, expected_part
 from probreg.likelihoods import SmoothLikelihood
+from probreg.linalg.vec import map_of_columns
 from probreg.model.model import Model
-from probreg.numerics.frame import map_of_columns
 from probreg.system.progress import progress_bar
 
 

@@ -19,7 +19,7 @@ from probreg.errors import Incompatible
 from probreg.inference.exact.evidence_problem import EvidenceProblem
 from probreg.inference.uncertainty.found_scales import head_estimate
 from probreg.inference.varying import FoundScales
-from probreg.numerics.linalg import one_blas_thread
+from probreg.linalg import one_blas_thread
 
 _STEP = 1e-4  # of theta, for central differences of an estimate, with an error of about 1e-8
 _BACK = np.log(0.3)  # start for a vanished scale relative to the noise

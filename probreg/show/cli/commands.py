@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 import probreg
-from probreg.assess.before import Findings, Verdict
 from probreg.comparison import Comparison, compare, compare_models
 from probreg.datasets import describe_dataset, list_datasets, load_dataset
+from probreg.diagnostics.before import Findings, Verdict
 from probreg.errors import ProbregError
 from probreg.fits.fit import Fit, fit as fit_model, load_fit
 from probreg.inference import METHODS, NUTS, Evidence
@@ -308,7 +308,7 @@ def _fit_of_source(options: Namespace) -> tuple[Fit, Any]:
 
 def _note_response(model: Model) -> None:
     """A note on the standard error if the response is unusual for the likelihood."""
-    from probreg.assess.before.response import ResponseCheck
+    from probreg.diagnostics.before.response import ResponseCheck
 
     for finding in ResponseCheck().run(model):
         if finding.verdict > Verdict.OK:

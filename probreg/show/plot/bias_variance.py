@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from probreg.arguments.scalars import check_arguments
-from probreg.assess.bias_variance import BiasVariance
+from probreg.diagnostics.bias_variance import BiasVariance
 from probreg.errors import Incompatible
 from probreg.show.plot.style import (
     GREY,

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from probreg.arguments.scalars import check_arguments
-from probreg.assess.after.influence import influence_measures
-from probreg.assess.after.local import local_obstacle
 from probreg.comparison.same_question import method_name
+from probreg.diagnostics.after.influence import influence_measures
+from probreg.diagnostics.after.local import local_obstacle
 from probreg.fits.fit import Fit
 from probreg.fits.residuals import quantile_residuals
 from probreg.likelihoods import OfClasses, OfTrials, UnivariateLikelihood

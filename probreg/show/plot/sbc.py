@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from probreg.arguments.scalars import check_arguments
-from probreg.assess.simulation import SBC
+from probreg.diagnostics.simulation import SBC
 from probreg.show.plot.style import (
     DASHED,
     GREY,

@@ -10,8 +10,6 @@ from typing import Any
 
 from probreg.arguments.scalars import Flag, Names, Probability, Word, check_arguments
 from probreg.arguments.types import TableLike
-from probreg.assess.after import DIAGNOSTICS, diagnose
-from probreg.assess.before import Finding, Findings, check
 from probreg.comparison import Comparison, compare
 from probreg.comparison.rendering import (
     kinds_of_intervals,
@@ -21,6 +19,8 @@ from probreg.comparison.rendering import (
 )
 from probreg.comparison.same_question import fits_by_name
 from probreg.data.formula.variables import categories
+from probreg.diagnostics.after import DIAGNOSTICS, diagnose
+from probreg.diagnostics.before import Finding, Findings, check
 from probreg.errors import DataError
 from probreg.fits.fit import Fit
 from probreg.show.report.answer import answer

@@ -27,8 +27,8 @@ from probreg.inference.uncertainty.intervals.arithmetic import equal_tail, quant
 from probreg.inference.uncertainty.intervals.kinds import KIND_WORDS
 from probreg.likelihoods import Likelihood, OfTrials
 from probreg.likelihoods.links import LOG, LOGIT
+from probreg.linalg.vec import map_of_columns
 from probreg.model.model import Model
-from probreg.numerics.frame import map_of_columns
 from probreg.system.terminal import format_probability
 from probreg.tables.formats import decimals, format_rounded
 

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from probreg.assess.before import Finding
 from probreg.data import ArrayColumns
+from probreg.diagnostics.before import Finding
 from probreg.fits.fit import Fit
 from probreg.fits.goodness import estimate_name
 from probreg.model.model import Model

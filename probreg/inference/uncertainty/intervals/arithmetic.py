@@ -8,7 +8,7 @@ import numpy as np
 
 from probreg.arguments.scalars import check_prob
 from probreg.errors import Incompatible
-from probreg.numerics.special import ndtr, ndtri, stdtrit
+from probreg.special import ndtr, ndtri, stdtrit
 
 Array = np.ndarray
 FEW = 2**15  # numbers that NumPy sorts before compiled code is loaded
@@ -75,7 +75,7 @@ def quantile_pair(draws: Array, low: float, high: float) -> tuple[Array, Array]:
     if draws.size < FEW or len(draws) < 2:
         lower, upper = np.quantile(draws, [low, high], axis=0)
         return lower, upper
-    from probreg.numerics.compiled.quantiles import quantiles_of_rows
+    from probreg.compiled.quantiles import quantiles_of_rows
 
     S = len(draws)
     shape = draws.shape[1:]
@@ -99,7 +99,7 @@ def mean_and_sd(draws: Array) -> tuple[Array, Array]:
             return mean, draws.std(0, ddof=1) if len(draws) > 1 else np.full_like(
                 mean, np.nan
             )
-    from probreg.numerics.compiled.quantiles import moments_of_rows
+    from probreg.compiled.quantiles import moments_of_rows
 
     shape = draws.shape[1:]
     rows = _side_by_side(draws)

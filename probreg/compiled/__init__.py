@@ -1,0 +1,16 @@
+"""Densities compiled to machine code: a likelihood or a prior writes its log density as plain arithmetic on numbers (a
+`CompiledDensity`), and one set of loops over rows, compiled for each, sums it and its slopes without the interpreter's lock.
+
+numba is imported on the first use; its machine code is kept on disk, next to these files or in the user's cache.
+"""
+
+from probreg.compiled.affine import AffineData as AffineData, Work as Work
+from probreg.compiled.build import (
+    Loops as Loops,
+    compile_stored as compile_stored,
+    entries_of as entries_of,
+    log_density_of as log_density_of,
+    loops_of as loops_of,
+)
+from probreg.compiled.density import CompiledDensity as CompiledDensity
+from probreg.compiled.tiles import tiles_of as tiles_of, work_of as work_of

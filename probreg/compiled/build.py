@@ -1,0 +1,265 @@
+"""Compile the loops of a density: one copy of each template with the density inserted, kept on disk.
+
+The name of the copy contains a digest of the density's code, so that numba finds a stored copy in the next process, and
+never one of a density that has changed.
+"""
+
+import hashlib
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from types import CodeType, FunctionType
+from typing import Any, NamedTuple
+
+from probreg.compiled.density import CompiledDensity
+from probreg.errors import Incompatible
+
+_SUMS = {
+    "reassoc",
+    "contract",
+    "nsz",
+}  # sums may be taken in another order; infinities and nan are kept
+_AS_WRITTEN = {"contract"}
+_HOW: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+_INNER = _HOW | {
+    "no_cpython_wrapper": True,
+    "no_cfunc_wrapper": True,
+}  # only compiled code calls them
+
+
+class Loops(NamedTuple):
+    """The compiled templates of `probreg.compiled.loops` for one likelihood: see there."""
+
+    gradient: Callable[..., float]
+    slopes: Callable[..., float]
+    values: Callable[..., None]
+    curved: Callable[..., float] | None  # if the density has its own curvature
+    each: Callable[..., None] | None  # if the density is one of rows
+
+
+@cache
+def loops_of(density: CompiledDensity) -> Loops:
+    """Return the compiled loops of a likelihood's density.
+
+    The first use compiles each, which takes about a second. Incompatible for densities that cannot be compiled.
+    """
+    from probreg.compiled import loops
+
+    if density.unfit:
+        raise Incompatible(f"this density cannot be compiled: {density.unfit}")
+
+    name = _digest(density)
+    evaluate = None
+    if density.tile is not None:
+        tile = _inline(_vectorise_density(density.tile), _AS_WRITTEN)
+    else:
+        row = {"row": _inline(_vectorise_density(_row_function(density)), _AS_WRITTEN)}
+        tile = _inline(_bound(loops.tile_of_rows, row))
+        evaluate = _store_function(loops.each_value, row, name)
+    parts = {"tile": tile}
+    parts["weigh"], curved = _inline(loops.weigh), None
+    if density.product is None:
+        parts["summed"] = _inline(_bound(loops.sum_of_tile, parts))
+    else:
+        products = _products(density.product)
+        parts["summed"] = _inline(_bound(loops.sum_of_products, products))
+    if density.hessian is not None:
+        hessians = _inline(_vectorise_density(density.hessian), _AS_WRITTEN)
+        if density.tile is not None:
+            parts["hessians"] = hessians
+        else:
+            parts["hessians"] = _inline(
+                _bound(loops.hessians_of_rows, {"hessian": hessians})
+            )
+        shared = (loops.predictors, loops.weighted_products)
+        curved = _store_function(
+            loops.curved, parts | {f.__name__: _inline(f) for f in shared}, name
+        )
+    passes = {f.__name__: _inline(f) for f in (loops.add_products, loops.add_slopes)}
+    gradient = _store_function(loops.gradient, parts | passes, name)
+    slopes = _store_function(loops.row_slopes, parts, name)
+    values = _store_function(loops.values, parts, name)
+    return Loops(gradient, slopes, values, curved, evaluate)
+
+
+def _products(product: Callable[..., Any]) -> dict[str, Any]:
+    """Return the functions that a sum over a tile by products calls."""
+    from probreg.compiled import elementary, loops
+
+    log1p = {"log1p": elementary.log1p}
+    return {
+        "product": _inline(_vectorise_density(product), _AS_WRITTEN),
+        "sum_of_log1p": _inline(_bound(loops.sum_of_log1p, log1p)),
+        **log1p,
+    }
+
+
+@cache
+def entries_of(density: CompiledDensity) -> Callable[..., tuple[float, float]]:
+    """Return the compiled sum of a prior's density over coefficients."""
+    from probreg.compiled import loops
+
+    return _store_function(
+        loops.entries,
+        {"row": _inline(_vectorise_density(_row_function(density)), _AS_WRITTEN)},
+        _digest(density),
+    )
+
+
+@cache
+def log_density_of(
+    density: CompiledDensity, several: bool, values: CompiledDensity | None
+) -> Any:
+    """`affine.affine_log_density` of a likelihood's density, with `several` numbers or one as the response of a row, and of a prior's density of
+    entries, if any: a C function of the addresses of z, the slopes and a table of arrays (`addresses.table_of`)."""
+    from numba import types
+
+    from probreg.compiled.addresses import arrays_at
+    from probreg.compiled.affine import AffineData, Work
+    from probreg.compiled.cache import cached_cfunc
+
+    number = types.float64
+    place = types.int64
+    line, table, tiles, places = (
+        types.Array(t, k, "C")
+        for t, k in ((number, 1), (number, 2), (number, 3), (place, 1))
+    )
+    y = table if several else line
+    data = types.NamedTuple(
+        (tiles, y, line, table, line, line, table, line, table, places, *[line] * 4),
+        AffineData,
+    )
+    work = types.NamedTuple((table, table, table, table, line, line), Work)
+    pointer = types.CPointer(number)
+    plain = plain_log_density(density, several, values)
+    compiled_function = _bound(plain, {"arrays": arrays_at(types.Tuple((data, work)))})
+    return cached_cfunc(
+        number(pointer, pointer, place), error_model="numpy", fastmath=_SUMS
+    )(compiled_function)
+
+
+def plain_log_density(
+    density: CompiledDensity, several: bool, other: CompiledDensity | None
+) -> Any:
+    """Return `affine_log_density` before compilation, so that Python can call it."""
+    from probreg.compiled import affine
+
+    parts = {
+        "gradient": loops_of(density).gradient,
+        "entries": None if other is None else entries_of(other),
+    }
+    # numba checks only the file of the template for changes
+    files = b"".join(
+        Path(__file__).with_name(f).read_bytes() for f in ("loops.py", "addresses.py")
+    )
+    each = (
+        _digest(density),
+        str(several),
+        _digest(other) if other is not None else "none",
+    )
+    name = hashlib.sha256(" ".join(each).encode() + files).hexdigest()[:16]
+    return _bound(affine.affine_log_density, parts, f"_{name}")
+
+
+@cache
+def compile_stored(
+    f: Callable[..., Any],
+    called: tuple[Callable[..., Any], ...],
+    once: tuple[Callable[..., Any], ...],
+) -> Any:
+    """Compile a function of a module and keep it on disk, with the functions of the same file that it calls, in an order in which
+    each calls only those before it. Those that are called `once` become part of their caller before types are found: numba hands each
+    function with all that it calls to LLVM again. `uniform` and `density_at` come from `addresses`."""
+    from numba import njit
+
+    from probreg.compiled import addresses
+    from probreg.compiled.cache import cached_njit
+
+    parts: dict[str, Any] = {
+        "uniform": addresses.uniform,
+        "density_at": addresses.density_at,
+    }
+    for g in called:
+        parts[g.__name__] = njit(inline="always" if g in once else "never", **_INNER)(
+            _bound(g, parts)
+        )
+    seen = hashlib.sha256(Path(addresses.__file__).read_bytes()).hexdigest()[
+        :16
+    ]  # numba checks only the file of f for changes
+    return cached_njit(no_cfunc_wrapper=True, **_HOW)(_bound(f, parts, f"_{seen}"))
+
+
+def _row_function(density: CompiledDensity) -> Callable[..., Any]:
+    assert density.row is not None
+    return density.row
+
+
+def _vectorise_density(plain: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the plain function with the vectorisable exp, log and log1p in place of `math.exp` etc., and the functions that it
+    calls likewise."""
+    from probreg.compiled.elementary import VECTOR
+
+    used = {
+        k: plain.__globals__[k]
+        for k in plain.__code__.co_names
+        if k in plain.__globals__
+    }
+    parts = {k: VECTOR[v] for k, v in used.items() if callable(v) and v in VECTOR}
+    namespace = {
+        k: _inline(_vectorise_density(v), _AS_WRITTEN)
+        for k, v in used.items()
+        if isinstance(v, FunctionType)
+    }
+    return _bound(plain, parts | namespace)
+
+
+def _bound(f: Callable[..., Any], parts: dict[str, Any], name: str = "") -> Any:
+    """Return the same code with `parts` as its globals."""
+    assert isinstance(f, FunctionType)
+    function = FunctionType(
+        f.__code__, {**f.__globals__, **parts}, f.__name__, f.__defaults__
+    )
+    function.__module__, function.__qualname__ = f.__module__, f.__qualname__ + name
+    return function
+
+
+def _inline(f: Callable[..., Any], fastmath: set[str] = _SUMS) -> Any:
+    from numba import njit
+
+    return njit(forceinline=True, fastmath=fastmath, **_INNER)(f)
+
+
+def _store_function(f: Callable[..., Any], parts: dict[str, Any], name: str) -> Any:
+    from probreg.compiled.cache import cached_njit
+
+    return cached_njit(no_cfunc_wrapper=True, fastmath=_SUMS, **_HOW)(
+        _bound(f, parts, f"_{name}")
+    )
+
+
+def _digest(density: CompiledDensity) -> str:
+    """Return a digest of the density's code, the numbers it names, and the files that numba does not check for changes."""
+    digest = hashlib.sha256((Path(__file__).with_name("elementary.py")).read_bytes())
+    digest.update(Path(__file__).read_bytes())
+    for f in density:
+        if f is not None:
+            digest.update(repr(_code_of_function(f)).encode())
+    return digest.hexdigest()[:16]
+
+
+def _code_of_function(f: Callable[..., Any]) -> tuple[Any, ...]:
+    """Return the code of a plain function, the numbers it names and the functions it calls."""
+    assert isinstance(f, FunctionType)
+    constants = {k: f.__globals__[k] for k in f.__code__.co_names if k in f.__globals__}
+    numbers = {k: v for k, v in constants.items() if isinstance(v, int | float)}
+    callees = [
+        _code_of_function(constants[k])
+        for k in sorted(constants)
+        if isinstance(constants[k], FunctionType)
+    ]
+    return f.__name__, _code(f.__code__), sorted(numbers.items()), callees
+
+
+def _code(code: CodeType) -> tuple[Any, ...]:
+    inner = tuple(_code(c) if isinstance(c, CodeType) else c for c in code.co_consts)
+    return code.co_code, code.co_names, inner

@@ -1,0 +1,402 @@
+"""Loops over rows shared by all densities: templates, in which a density replaces `tile`, `summed`, `row` and `hessian`.
+
+`probreg.compiled.build` compiles one copy of each per density. X comes in tiles (T, p, b), rows innermost, so that all of the
+arithmetic is on consecutive numbers and a tile is read once while it stays in the first cache; or as it is (n, p).
+Weights of shape (0,) and offsets of shape (0, n) mean none. y is (n,), or (n, c) if a row's response is c numbers.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+B = 512  # rows in a tile: with 20 columns 80 kB, and the work arrays stay in the first cache
+C = 128  # rows in a tile whose columns are multiplied by each other: two copies stay in the first cache
+
+
+# The density; replaced under these names before compilation.
+row: Any = None  # (y, eta, t) -> log p, its slope over eta, its slope over log aux
+tile: Any = None  # the same of a tile of rows, (y, eta, t, log p, slopes)
+summed: Any = None  # the sum over a tile, with the slopes, and the weights in both
+product: Any = None  # (y, eta, t) -> a, e, slope, with log p = a - log(1 + e)
+log1p: Any = None  # of compiled code
+hessian: Any = None  # (y, eta, t) -> the negative second derivative over eta
+hessians: Any = None  # the same of a tile of rows
+
+
+def tile_of_rows(y: Array, eta: Array, t: Array, log_p: Array, slope: Array) -> None:
+    """Evaluate a row's density over the rows of a tile."""
+    e, s, s_aux = (
+        eta[0],
+        slope[0],
+        slope[1],
+    )  # also stored without a nuisance parameter, so that only one loop is compiled
+    for i in range(y.shape[0]):
+        log_p[i], s[i], s_aux[i] = row(y[i], e[i], t)
+
+
+def sum_of_tile(
+    y: Array, eta: Array, w: Array, t: Array, log_p: Array, slope: Array
+) -> float:
+    """Return sum_i w_i log p of the rows of a tile; write the slopes, times the weights, to `slope`."""
+    tile(y, eta, t, log_p[0], slope)
+    if w.size:
+        weigh(w, log_p[:1])
+        weigh(w, slope)
+    value = 0.0
+    for i in range(y.shape[0]):
+        value += log_p[0, i]
+    return value
+
+
+def sum_of_products(
+    y: Array, eta: Array, w: Array, t: Array, log_p: Array, slope: Array
+) -> float:
+    """Return `sum_of_tile` for log p_i = a_i - log(1 + e_i), e_i in [0, 1], with one logarithm per tile without weights."""
+    # A logarithm a row was 28 of the 65 us of a logistic gradient at (10^4, 11).
+    value = 0.0
+    n = y.shape[0]
+    f = eta[0]
+    s = slope[0]
+    a = log_p[0]
+    e = log_p[1]
+    for i in range(n):
+        a[i], e[i], s[i] = product(y[i], f[i], t)
+    if w.size:
+        for i in range(n):
+            s[i] *= w[i]
+            value += w[i] * (a[i] - log1p(e[i]))
+        return value
+    for i in range(n):
+        value += a[i]
+    return value - sum_of_log1p(e, n)
+
+
+def sum_of_log1p(e: Array, n: int) -> float:
+    """Return sum_i log(1 + e_i) of at most 1,000 numbers in [0, 1], which are overwritten."""
+    # sum log(1 + e) = log1p(q), 1 + q = prod (1 + e) <= 2^n, by halves: (1 + e)(1 + f) = 1 + (e + f + e f). No digits are lost,
+    # since no term is negative.
+    while n > 1:
+        half = (n + 1) // 2
+        for i in range(n - half):
+            e[i] += e[half + i] + e[i] * e[half + i]
+        n = half
+    return log1p(e[0])
+
+
+def add_products(X: Array, beta: Array, c: int, b: int, e: Array) -> None:
+    """Add X' beta_c to e over b rows, for a tile X (p, >= b)."""
+    p = X.shape[0]
+    for j in range(
+        0, p - 3, 4
+    ):  # four columns at a time: e is read and written once for them
+        x0 = X[j]
+        x1 = X[j + 1]
+        x2 = X[j + 2]
+        x3 = X[j + 3]
+        b0 = beta[j, c]
+        b1 = beta[j + 1, c]
+        b2 = beta[j + 2, c]
+        b3 = beta[j + 3, c]
+        for i in range(b):
+            e[i] += x0[i] * b0 + x1[i] * b1 + x2[i] * b2 + x3[i] * b3
+    for j in range(p - p % 4, p):
+        x0 = X[j]
+        b0 = beta[j, c]
+        for i in range(b):
+            e[i] += x0[i] * b0
+
+
+def add_slopes(X: Array, s: Array, c: int, m: int, b: int, out: Array) -> None:
+    """Add sum_i x_ij s_i over b rows to the entry of each column j and predictor c in out."""
+    p = X.shape[0]
+    for j in range(0, p - 3, 4):
+        x0 = X[j]
+        x1 = X[j + 1]
+        x2 = X[j + 2]
+        x3 = X[j + 3]
+        u0 = 0.0
+        u1 = 0.0
+        u2 = 0.0
+        u3 = 0.0
+        for i in range(b):
+            u0 += x0[i] * s[i]
+            u1 += x1[i] * s[i]
+            u2 += x2[i] * s[i]
+            u3 += x3[i] * s[i]
+        k0 = j * m + c
+        out[k0] += u0
+        out[k0 + m] += u1
+        out[k0 + 2 * m] += u2
+        out[k0 + 3 * m] += u3
+    for j in range(p - p % 4, p):
+        x0 = X[j]
+        u0 = 0.0
+        for i in range(b):
+            u0 += x0[i] * s[i]
+        out[j * m + c] += u0
+
+
+def gradient(
+    tiles: Array, y: Array, w: Array, offset: Array, beta: Array, t: Array, out: Array, eta: Array, slope: Array, log_p: Array
+) -> float:  # fmt: skip
+    """sum_i w_i log p_i at beta (p, m); its slopes over vec(beta), and over log aux behind them, go into `out`. The last three are
+    written to: see `tiles.work_of`."""
+    p = tiles.shape[1]
+    m = beta.shape[1]
+    b = tiles.shape[2]
+    extra = out.size - p * m
+    for j in range(out.size):
+        out[j] = 0.0
+    value = 0.0
+    for k in range(tiles.shape[0]):
+        X = tiles[k]
+        start = k * b
+        if start + b <= y.shape[0]:
+            here = b
+        else:
+            here = y.shape[0] - start
+        for c in range(m):
+            # eta_c = X beta_c + offset_c
+            e = eta[c]
+            if offset.shape[0]:
+                f = offset[c]
+                for i in range(here):
+                    e[i] = f[start + i]
+            else:
+                for i in range(here):
+                    e[i] = 0.0
+            add_products(X, beta, c, here, e)
+        value += summed(
+            y[start : start + here], eta, w[start : start + here], t, log_p, slope
+        )
+        for c in range(m):
+            # d/d beta_jc = sum_i w_i x_ij d log p_i / d eta_ic
+            add_slopes(X, slope[c], c, m, here, out)
+        for c in range(extra):
+            s = slope[m + c]
+            up = 0.0
+            for i in range(here):
+                up += s[i]
+            out[p * m + c] += up
+    return value
+
+
+def row_slopes(
+    X: Array, y: Array, w: Array, offset: Array, beta: Array, t: Array, out: Array
+) -> float:
+    """The same from X (n, p) as it is, for a single pass: beta (m, p), offset (m, n), `out` (m p + extra,) by predictor."""
+    n = X.shape[0]
+    p = X.shape[1]
+    m = beta.shape[0]
+    extra = out.size - m * p
+    slope = np.empty((m + 1, B))
+    log_p = np.empty((1, B))
+    out[:] = 0.0
+    value = 0.0
+    for start in range(0, n, B):
+        stop = min(start + B, n)
+        rows = X[start:stop]
+        # eta = beta X' + offset, a row of it for each predictor.
+        eta = np.dot(beta, rows.T)
+        if offset.shape[0]:
+            eta += offset[:, start:stop]
+        tile(y[start:stop], eta, t, log_p[0], slope)
+        if w.size:
+            weigh(w[start:stop], log_p)
+            weigh(w[start:stop], slope)
+        part = 0.0
+        for i in range(stop - start):
+            part += log_p[0, i]
+        value += part
+        for c in range(m):
+            out[c * p : (c + 1) * p] += np.dot(slope[c, : stop - start], rows)
+        for c in range(extra):
+            s = slope[m + c]
+            up = 0.0
+            for i in range(stop - start):
+                up += s[i]
+            out[m * p + c] += up
+    return value
+
+
+def values(
+    X: Array,
+    y: Array,
+    w: Array,
+    offset: Array,
+    beta: Array,
+    t: Array,
+    out: Array,
+) -> None:
+    """sum_i w_i log p_i at each of S points beta (S, m, p) with t (S, k): added to `out` (S,)."""
+    n, p = X.shape
+    S = beta.shape[0]
+    m = beta.shape[1]
+    group = max(
+        1, 64 // m
+    )  # points that share a matrix product in the second-level cache
+    slope = np.empty((m + 1, B))
+    log_p = np.empty((2, B))
+    for start in range(0, n, B):
+        stop = min(start + B, n)
+        rows = X[start:stop]
+        here = y[start:stop]
+        v = w[start:stop]
+        for a in range(0, S, group):
+            some = beta[a : a + group]
+            g = some.shape[0]
+            eta = np.dot(some.reshape((g * m, p)), rows.T).reshape((g, m, stop - start))
+            for s in range(g):
+                if offset.shape[0]:
+                    eta[s] += offset[:, start:stop]
+                out[a + s] += summed(here, eta[s], v, t[a + s], log_p, slope)
+
+
+def each_value(y: Array, eta: Array, t: Array) -> None:
+    """log p of each row at each of S points with t (S, k), in place of the predictors eta (n, S)."""
+    for i in range(y.shape[0]):
+        e = eta[i]
+        for s in range(e.size):
+            e[s] = row(y[i], e[s], t[s])[0]
+
+
+def hessians_of_rows(y: Array, eta: Array, t: Array, curve: Array) -> None:
+    """Evaluate a row's curvature over the rows of a tile."""
+    e = eta[0]
+    c = curve[0]
+    for i in range(y.shape[0]):
+        c[i] = hessian(y[i], e[i], t)
+
+
+def predictors(
+    U: Array, beta: Array, offset: Array, start: int, b: int, eta: Array
+) -> None:
+    """Compute eta = X beta + offset of the b rows from `start`; their columns are in U (>= p, >= b)."""
+    for c in range(beta.shape[0]):
+        e = eta[c]
+        if offset.shape[0]:
+            f = offset[c]
+            for i in range(b):
+                e[i] = f[start + i]
+        else:
+            e[:] = 0.0
+        for j in range(beta.shape[1]):
+            u = U[j]
+            slant = beta[c, j]
+            for i in range(b):
+                e[i] += u[i] * slant
+
+
+def weigh(w: Array, rows: Array) -> None:
+    """Multiply each of `rows` (k, >= b) by the weights w (b,)."""
+    for k in range(rows.shape[0]):
+        r = rows[k]
+        for i in range(w.size):
+            r[i] *= w[i]
+
+
+def weighted_products(U: Array, V: Array, s: Array, b: int, G: Array) -> None:
+    """G += U diag(s) U' over b rows, its upper triangle, two columns by two: four sums for four numbers read."""
+    q = U.shape[0]
+    for j in range(q):
+        u = U[j]
+        v = V[j]
+        for i in range(b):
+            v[i] = u[i] * s[i]
+    # G_jk = sum_i s_i u_ji u_ki
+    for j in range(0, q, 2):
+        v0 = V[j]
+        v1 = V[j + 1]
+        for k in range(j, q, 2):
+            u0 = U[k]
+            u1 = U[k + 1]
+            g00 = 0.0
+            g01 = 0.0
+            g10 = 0.0
+            g11 = 0.0
+            for i in range(b):
+                g00 += v0[i] * u0[i]
+                g01 += v0[i] * u1[i]
+                g10 += v1[i] * u0[i]
+                g11 += v1[i] * u1[i]
+            G[j, k] += g00
+            G[j, k + 1] += g01
+            G[j + 1, k] += g10
+            G[j + 1, k + 1] += g11
+
+
+def curved(
+    X: Array,
+    y: Array,
+    w: Array,
+    offset: Array,
+    beta: Array,
+    t: Array,
+    out: Array,
+    H: Array,
+) -> float:
+    """As `slopes` without nuisance parameters, and X' W X with W the curvature of each row: H (pairs, q, q), q being p made
+    even, a block for each pair of predictors c <= d, of which the upper triangle is filled."""
+    n = X.shape[0]
+    p = X.shape[1]
+    m = beta.shape[0]
+    q = H.shape[1]
+    U = np.zeros((q, C))
+    V = np.zeros((q, C))
+    eta = np.zeros((m, C))
+    slope = np.empty((m + 1, C))
+    log_p = np.empty((1, C))
+    curve = np.zeros((H.shape[0], C))
+    out[:] = 0.0
+    H[:] = 0.0
+    value = 0.0
+    for start in range(0, n, C):
+        b = min(C, n - start)
+        for i in range(b):
+            x = X[start + i]
+            for j in range(p):
+                U[j, i] = x[j]
+        predictors(U, beta, offset, start, b, eta)
+        tile(y[start : start + b], eta, t, log_p[0], slope)
+        hessians(y[start : start + b], eta, t, curve)
+        if w.size:
+            v = w[start : start + b]
+            weigh(v, log_p)
+            weigh(v, slope)
+            weigh(v, curve)
+        part = 0.0
+        for i in range(b):
+            part += log_p[0, i]
+        value += part
+        for c in range(m):
+            s = slope[c]
+            for j in range(p):
+                u = U[j]
+                up = 0.0
+                for i in range(b):
+                    up += u[i] * s[i]
+                out[c * p + j] += up
+        for k in range(H.shape[0]):
+            # H_cd = sum_i w_i h_i^(cd) x_i x_i', h_i^(cd) = -d^2 log p_i / d eta_ic d eta_id.
+            weighted_products(U, V, curve[k], b, H[k])
+    return value
+
+
+def entries(
+    theta: Array, at: Array, location: Array, scale: Array, t: Array, out: Array
+) -> tuple[float, float]:
+    """sum_k log p(r_k) - log scale_k over the entries `at` of theta, r = (theta - location) / scale, and its slope over the
+    log of a factor of every scale; slopes over theta are added to `out`."""
+    value, unit = 0.0, 0.0
+    for k in range(at.size):
+        j = int(at[k])
+        s = scale[k]
+        # log p(theta_j) = f(r) - log s: d/d theta_j = f'(r) / s, and -r f'(r) - 1 over the log of a factor of s.
+        r = (theta[j] - location[k]) / s
+        log_p, up, _ = row(0.0, r, t)
+        value += log_p - np.log(s)
+        out[j] += up / s
+        unit -= r * up + 1.0
+    return value, unit

@@ -1,0 +1,382 @@
+"""Influence of single rows: leverage, studentised residuals, Cook's distance, DFFITS and DFBETAS."""
+
+from collections.abc import Sequence
+from math import nan
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.special import chdtr, fdtr
+
+from probreg.arguments.scalars import check_arguments
+from probreg.arguments.types import Dataset
+from probreg.data.weights import refuse_sampling
+from probreg.diagnostics.after.base import DIAGNOSTICS, Diagnostic, reachable
+from probreg.diagnostics.after.local import Local, local, local_obstacle
+from probreg.diagnostics.after.replicates import (
+    LEAST,
+    Replicates,
+    Statistic,
+    drawable,
+    simulated_p_value,
+)
+from probreg.diagnostics.after.residuals import deviance
+from probreg.diagnostics.before.design_leverage import (
+    ALONE,
+    HALF,
+    HIGH,
+    TIMES,
+    design_leverage,
+    far_rows,
+    list_first,
+)
+from probreg.diagnostics.findings import Finding, Verdict
+from probreg.errors import Incompatible
+from probreg.fits.fit import Fit
+from probreg.fits.inference_data import coefficient_dims, model_coordinates, row_labels
+from probreg.system.terminal import percent
+
+Array = np.ndarray
+# shares of samples of the model with as large a measure, for a note and for a warning
+UNCOMMON, RARE = 0.1, 0.01
+
+
+class DeletionDiagnostic(Diagnostic):
+    """A measure of the change without a row: a note from `noted` on if fewer than one in ten samples of the model have as large a
+    measure, a warning from `warned` on if fewer than one in a hundred do. Among few rows one always has a large measure."""
+
+    when = "flat or normal priors"
+    picture = "plot.diagnose"
+    noted: ClassVar[float]
+    warned: ClassVar[float]
+
+    def applies(self, fit: Fit) -> str | None:
+        reason = local_obstacle(fit)
+        if reason is None and fit.model.design.total <= fit.model.shape[0] + 1:
+            return "too few observations"
+        return reason
+
+    def report_singular_rows(self, fit: Fit, pieces: Local) -> list[Finding]:
+        """Return the finding of rows without which some coefficient has no estimate, so that the measure is nan."""
+        rows = np.flatnonzero(np.isnan(pieces.cook) & (pieces.w > 0))
+        if not len(rows):
+            return []
+        names = fit.model.design.row_names[rows]
+        sentence = f"a coefficient has no estimate without row {names[0]}"
+        if len(rows) > 1:
+            sentence += f" ({len(rows) - 1} more: {list_first(names[1:])})"
+        remedy = "check the row; drop its column, or give it a prior"
+        return self.report(Verdict.NOTE, sentence, remedy, rows=names.tolist())
+
+    def simulated_share(self, fit: Fit, largest: Statistic) -> float:
+        """Return the share of samples of the model with as large a measure; nan if they cannot be drawn."""
+        if drawable(fit):
+            return simulated_p_value(fit, largest)
+        return nan
+
+    def report_influence(
+        self,
+        sentence: str,
+        size: float,
+        share: float,
+        rows: Sequence[object],
+        columns: Sequence[str] = (),
+    ) -> list[Finding]:
+        """Return the finding of rows with the largest measure `size`, which this share of samples of the model reach."""
+        if share == share:
+            bound = "at most " * (share <= LEAST)
+            sentence += f"; {bound}{percent(share, 2)} of samples of the model have as large a change"
+        if share >= UNCOMMON:
+            return self.report_ok(sentence, statistic=size, p_value=share)
+        verdict = Verdict.WARNING
+        if size < self.warned or share >= RARE:
+            verdict = Verdict.NOTE
+        several = len(rows) > 1
+        remedy = f"check the row{'s' * several}, and report the fit without {'them' if several else 'it'} too"
+        return self.report(
+            verdict,
+            sentence,
+            remedy,
+            columns,
+            rows=rows,
+            statistic=size,
+            p_value=share,
+        )
+
+
+@check_arguments
+def influence_measures(fit: Fit) -> Dataset:
+    """Return the change of the estimate without one observation of each row, and related measures.
+
+    They are exact for least squares, otherwise one Newton step from the estimate. A posterior is evaluated at its mean.
+    Values are nan for rows with leverage 1, and for rows of weight 0, which have leverage 0. For a softmax internal, studentised
+    and dffits are lengths, without a sign.
+
+    Parameters
+    ----------
+    fit : Fit
+        A fit.
+
+    Returns
+    -------
+    Dataset (obs)
+        leverage: h_i, the diagonal of the hat matrix (its trace over the predictors of a softmax); internal: the
+        residual over its estimated standard deviation sqrt(1 - h_i); studentised: the same with sigma estimated without
+        the observation, for other likelihoods the deletion residual of Williams (1987); cook: Cook's distance; dffits:
+        change of the linear predictor in its standard errors; dfbetas (obs, coef): change beta - beta_(i) in standard
+        errors.
+
+    Raises
+    ------
+    DataError
+        Without rows.
+    NotConverged
+        Without an estimate.
+    Incompatible
+        With a prior that is not quadratic.
+
+    References
+    ----------
+    Belsley, Kuh & Welsch 1980; Pregibon 1981; Williams 1987.
+
+    Examples
+    --------
+    >>> import probreg as pr
+    >>> fit = pr.fit(pr.Model.from_arrays([1.0, 2.0, 3.0, 9.0], [1.0, 2.0, 2.0, 7.0]))
+    >>> influence_measures(fit)["leverage"].round(3).values.tolist()
+    [0.445, 0.329, 0.265, 0.961]
+    """
+    import xarray as xr
+
+    reachable(fit)
+    refuse_sampling(fit.model.design.weight_kind, "influence measures")
+    reason = local_obstacle(fit)
+    if reason is not None:
+        raise Incompatible(f"influence measures: {reason}")
+    pieces = local(fit)
+    betas = dfbetas(fit, pieces)
+    design = fit.model.design
+    variables: dict[str, Any] = {
+        "leverage": design.by_row(pieces.leverage, 0.0),
+        "internal": pieces.internally_studentised,
+        "studentised": externally_studentised(fit, pieces),
+        "cook": pieces.cook,
+        "dffits": dffits(pieces),
+    }
+    dims = ("obs", *coefficient_dims(fit.model))
+    table: dict[str, Any] = {
+        k: ("obs", v if k == "leverage" else design.by_row(v))
+        for k, v in variables.items()
+    }
+    table |= {"dfbetas": (dims, design.by_row(betas))}
+    attrs = {"coefficients": pieces.size, "method": fit.method.name}
+    return xr.Dataset(
+        table,
+        {"obs": row_labels(None, design.whole), **model_coordinates(fit.model)},
+        attrs,
+    )
+
+
+def externally_studentised(fit: Fit, pieces: Local) -> Array:
+    """Externally studentised residuals (n,): t-distributed with n - p - 1 degrees of freedom for least squares."""
+    if pieces.df is not None:
+        with np.errstate(all="ignore"):  # 0 / 0 where no degree of freedom is left
+            return np.asarray(pieces.internally_studentised / pieces.without)
+    extra = (pieces.u * pieces.deletion_scores).sum(1) - (pieces.u**2).sum(
+        1
+    )  # h u^2 / (1 - h)
+    dev = deviance(fit, pieces.eta)
+    length = np.sqrt(dev**2 + extra)
+    if pieces.u.shape[1] > 1:
+        return length
+    return np.sign(pieces.u[:, 0]) * length
+
+
+def dffits(pieces: Local) -> Array:
+    """Change of the fitted linear predictor in its standard errors without the observation, (n,)."""
+    k = pieces.Q.shape[2]
+    with np.errstate(all="ignore"):
+        length = np.sqrt(k * pieces.cook) / pieces.without
+    if pieces.u.shape[1] > 1:
+        return length
+    return np.sign(pieces.u[:, 0]) * length
+
+
+def dfbetas(fit: Fit, pieces: Local) -> Array:
+    """Changes of the reported coefficients in their standard errors without the observation, (n, p) or (n, p, D)."""
+    display = fit.model.likelihood.contrast_matrix
+    change = np.einsum("npm,dm->npd", pieces.change, display)
+    spread = np.einsum("pmk,dm->pdk", pieces.back, display)
+    error = np.sqrt(pieces.dispersion * (spread**2).sum(-1))
+    with np.errstate(all="ignore"):  # a column that was dropped has no error
+        scaled = change / (error * pieces.without[:, None, None])
+    if fit.solution.not_estimable is not None:
+        scaled = np.where(fit.solution.not_estimable, np.nan, scaled)
+    scaled = scaled[:, fit.model.design.head]
+    if fit.model.likelihood.outcomes:
+        return scaled
+    return scaled[..., 0]
+
+
+@DIAGNOSTICS.register
+class LeverageDiagnostic(Diagnostic):
+    """Reports rows with a leverage of at least 0.5 and four times the mean that also have a large leverage in the design.
+
+    The leverage includes the information of each row and the prior (see `influence_measures`). A large count has a large
+    leverage because of its precision, which is no fault.
+
+    >>> import probreg as pr
+    >>> fit = pr.fit(pr.Model.from_arrays([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 9.0], range(10)))
+    >>> LeverageDiagnostic().run(fit)[0].rows
+    (9,)
+    """
+
+    name = "leverage"
+    title = "Leverage"
+    when = "flat or normal priors"
+    picture = "plot.diagnose"
+    replaces = "design_leverage"
+
+    def applies(self, fit: Fit) -> str | None:
+        return local_obstacle(fit)
+
+    def run(self, fit: Fit) -> list[Finding]:
+        pieces = local(fit)
+        h = pieces.leverage / fit.model.shape[1]
+        names = fit.model.design.row_names
+        in_design = design_leverage(fit.model)
+        mean = float(pieces.w @ in_design / pieces.total)
+        is_far = (in_design >= max(HIGH, TIMES * mean)) | (h >= ALONE)
+        w = np.where(is_far, pieces.w, 0.0)
+        mean = float(pieces.w @ h / pieces.total)
+        leverage_report = far_rows(h, w, names, minimum=HALF, mean=mean)
+        if leverage_report.rows:
+            return self.report(
+                leverage_report.verdict,
+                leverage_report.sentence,
+                leverage_report.remedy,
+                rows=leverage_report.rows,
+            )
+        top = int(np.argmax(np.where(pieces.w > 0, h, -1.0)))
+        sentence = f"largest leverage {h[top]:.3g}, row {names[top]}"
+        if h[top] >= HALF:
+            sentence += ", because of its precision and not its columns"
+        return self.report_ok(sentence)
+
+
+@DIAGNOSTICS.register
+class CookDiagnostic(DeletionDiagnostic):
+    """Reports rows with a large Cook's distance, and the confidence ellipsoid that has the estimate without the row on its edge:
+    its content is P(F < D) for F on (k, n - k) degrees of freedom, or for chi-square(k) / k if sigma is not estimated.
+
+    >>> import probreg as pr
+    >>> x = np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 30.0])
+    >>> CookDiagnostic().run(pr.fit(pr.Model.from_arrays(x, np.minimum(x, 4.0))))[0].rows
+    (8,)
+    """
+
+    name = "cook"
+    title = "Cook's distance"
+    # Cook & Weisberg (1982): look at rows from 0.5 on; from 1 on they are always important
+    noted, warned = 0.5, 1.0
+
+    def run(self, fit: Fit) -> list[Finding]:
+        pieces = local(fit)
+        D = np.nan_to_num(pieces.cook, nan=-1.0)
+        order = [i for i in np.argsort(-D) if D[i] >= self.noted]
+        top = float(D.max())
+        findings = self.report_singular_rows(fit, pieces)
+        if not order:
+            return findings or self.report_ok(
+                f"largest distance {top:.3g}", statistic=top
+            )
+        names = fit.model.design.row_names[order]
+        inside = content(pieces, top)
+        edge = f"to the edge of the {percent(inside, 2)}"
+        if inside > 0.99:
+            edge = "out of the 99 %"
+        sentence = f"D = {top:.3g}: without row {names[0]} the estimate moves {edge} confidence ellipsoid"
+        if len(order) > 1:
+            sentence += f"; {len(order) - 1} more: {list_first(names[1:])}"
+        share = self.simulated_share(fit, largest_cook)
+        return findings + self.report_influence(sentence, top, share, names.tolist())
+
+
+def largest_cook(replicates: Replicates) -> Array:
+    """The largest Cook's distance (beta - beta_(i))' A (beta - beta_(i)) / (k dispersion) of each data set, (S,)."""
+    # D_i = d_i'A d_i / (k phi), d_i = beta - beta_(i), A the penalised curvature, phi the dispersion   (Cook 1977).
+    A = replicates.data_curvature + replicates.P
+    square = np.einsum(
+        "snk,skl,snl->sn", replicates.change, A, replicates.change, optimize=True
+    )
+    return np.asarray(square.max(1) / (replicates.Z.shape[2] * replicates.dispersion))
+
+
+def content(pieces: Local, distance: float) -> float:
+    """Return the probability content of the confidence ellipsoid with an estimate at this distance on its edge."""
+    # d'A d / (k phi) is F on (k, df) with phi estimated on df degrees of freedom, chi^2 on k over k with phi known.
+    k = pieces.Q.shape[2]
+    if pieces.df is not None and pieces.df > 0:
+        return float(fdtr(k, pieces.df, distance))
+    return float(chdtr(k, k * distance))
+
+
+@DIAGNOSTICS.register
+class DfbetasDiagnostic(DeletionDiagnostic):
+    """Reports coefficients that change by one standard error or more without a single observation (DFBETAS, Belsley, Kuh & Welsch
+    1980, section 2.1), each with the row that changes it most.
+
+    >>> import probreg as pr
+    >>> x = np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 30.0])
+    >>> fit = pr.fit(pr.Model.from_arrays(x, np.minimum(x, 4.0) + np.sin(9 * x) / 5))
+    >>> DfbetasDiagnostic().run(fit)[0].rows
+    (8,)
+    """
+
+    name = "dfbetas"
+    title = "DFBETAS"
+    # standard errors; two move an estimate out of its 95 % interval
+    noted, warned = 1.0, 2.0
+
+    def run(self, fit: Fit) -> list[Finding]:
+        pieces = local(fit)
+        moves = np.nan_to_num(dfbetas(fit, pieces)).reshape(fit.model.design.n, -1)
+        row = np.abs(moves).argmax(0)
+        largest = moves[row, np.arange(moves.shape[1])]
+        size = np.abs(largest)
+        order = [j for j in np.argsort(-size) if size[j] >= self.noted]
+        top = float(size.max())
+        findings = self.report_singular_rows(fit, pieces)
+        if not order:
+            sentence = f"largest change of a coefficient {top:.2g} standard errors"
+            return findings or self.report_ok(sentence, statistic=top)
+        labels = fit.model.design.row_names
+        names = fit.parameter_names
+        parts = [
+            f"{names[j]} by {-largest[j]:+.2g} without row {labels[row[j]]}"
+            for j in order[:4]
+        ]
+        sentence = f"coefficients change by standard errors: {', '.join(parts)}{', ...' * (len(order) > 4)}"
+        rows = list(dict.fromkeys(labels[row[order]].tolist()))
+        outcomes = max(len(fit.model.likelihood.outcomes), 1)
+        columns = [fit.model.design.head_columns[j // outcomes] for j in order]
+        coefficient_map = pieces.back[fit.model.design.head]
+        contrast = fit.model.likelihood.contrast_matrix
+        C = np.einsum("pmk,dm->pdk", coefficient_map, contrast).reshape(
+            -1, coefficient_map.shape[2]
+        )
+        share = self.simulated_share(
+            fit, lambda replicates: largest_dfbetas(replicates, C)
+        )
+        columns = list(dict.fromkeys(columns))
+        return findings + self.report_influence(sentence, top, share, rows, columns)
+
+
+def largest_dfbetas(replicates: Replicates, C: Array) -> Array:
+    """The largest |DFBETAS| of each data set, (S,), for reported coefficients that change by C (k,) times the change of phi."""
+    shift = np.einsum("jk,snk->snj", C, replicates.change, optimize=True)
+    # standard errors without the observation: sqrt(dispersion C A^-1 C') times sigma_(i) / sigma
+    variance = np.einsum("jk,skl,jl->sj", C, replicates.covariance, C, optimize=True)
+    error = np.sqrt(replicates.dispersion[:, None] * variance)
+    with np.errstate(all="ignore"):  # a column that was dropped has no error
+        size = np.abs(shift) / (error[:, None, :] * replicates.without[..., None])
+    return np.asarray(np.nan_to_num(size, nan=0.0, posinf=0.0).max((1, 2)))

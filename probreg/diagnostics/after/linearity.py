@@ -1,0 +1,298 @@
+"""Tests that smooth functions are linear, and whether their basis is large enough.
+
+H0: tau = 0 in f = flat columns + Z u, u ~ N(0, tau^2 I). This is on the boundary of the parameter space, where -2 log of a
+likelihood ratio is not chi-square. The scales of other smooth functions are taken as known, relative to sigma.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from probreg.data.formula.functions import TermFunction, term_functions
+from probreg.diagnostics.after.base import DIAGNOSTICS, Diagnostic
+from probreg.diagnostics.before.term_columns import few_of
+from probreg.diagnostics.findings import Finding, Verdict
+from probreg.errors import Incompatible
+from probreg.fits.fit import Fit, fit as fit_model
+from probreg.inference.modes.newton_method import Newton
+from probreg.inference.penalized.degrees import information_of
+from probreg.inference.uncertainty.information import estimate_of
+from probreg.likelihoods import SmoothLikelihood
+from probreg.linalg import triangular
+from probreg.linalg.vec import vec_entries
+from probreg.model.model import Model
+from probreg.priors import Flat, GaussianPrior, Normal
+from probreg.priors.joint import mapping_of
+from probreg.system.terminal import format_p
+
+Array = np.ndarray
+SIMULATED = 20_000  # draws of the statistic under the null: the least p is 5e-5
+_RATIOS = 150  # values of tau^2 / sigma^2 among which the likelihood is maximised
+_HELD = 1e-5  # of a standard error: a scale at which coefficients are zero to 1e-10
+USED_UP = 0.95  # share of effective degrees of freedom above which a basis is too small
+
+
+@dataclass(frozen=True)
+class LinearityTest:
+    """A test of tau = 0: `name` is "RLRT" or "score"; p is simulated from the null distribution of the statistic."""
+
+    name: str
+    statistic: float
+    p: float
+
+
+@DIAGNOSTICS.register
+class LinearityDiagnostic(Diagnostic):
+    """The test of tau = 0 for each smooth function, and a note if the basis of one is too small.
+
+    >>> import probreg as pr
+    >>> x = np.linspace(0.0, 6.0, 40)
+    >>> fit = pr.fit(pr.Model.from_formula("y ~ s(x)", {"x": x, "y": np.sin(x) + 0.3 * np.cos(40.0 * x)}))
+    >>> LinearityDiagnostic().run(fit)[0].sentence
+    's(x): not linear (p = 5e-05)'
+    """
+
+    name = "linearity"
+    title = "Linearity test of smooths"
+    target = "mode"
+    when = "formulas with smooth functions, at estimated or given scales"
+    picture = "plot.smooth"
+
+    def applies(self, fit: Fit) -> str | None:
+        if term_functions(fit.model.design):
+            return None
+        return "the model has no smooth function"
+
+    def run(self, fit: Fit) -> list[Finding]:
+        functions = term_functions(fit.model.design)
+        reason = linearity_obstacle(fit, functions)
+        if reason is None:
+            p = {f.label: linearity_test(fit, [f]).p for f in functions}
+            sentence = _describe_p_values(p, functions)
+            findings = self.report_ok(sentence, p_value=min(p.values()))
+        else:
+            findings = self.report_ok(f"no test, because {reason}")
+        table = fit.smooths
+        full = table.index[table["edf"] > USED_UP * table["columns"]].tolist()
+        if full and all(f.of.blocks for f in functions):
+            edf = f"{table['edf'][full[0]]:.3g} of {table['columns'][full[0]]}"
+            first = f" for {full[0]}" * (len(full) > 1)
+            sentence = f"the basis of {few_of(full)} is too small: {edf} effective degrees of freedom{first}"
+            remedy = "use a larger k, and check whether the function changes"
+            findings += self.report(Verdict.NOTE, sentence, remedy)
+        return findings
+
+
+def _describe_p_values(p: dict[str, float], functions: Sequence[TermFunction]) -> str:
+    null = "linear"
+    if not all(f.of.flat for f in functions):
+        null = "constant"
+        if any(f.of.flat for f in functions):
+            null = "in the span of its flat columns"
+    parts = []
+    for names, verb, worst in (
+        ([n for n in p if p[n] < 0.05], "not ", max),
+        ([n for n in p if not p[n] < 0.05], "compatible with ", min),
+    ):
+        if names:
+            value = format_p(worst(p[n] for n in names))
+            parts.append(f"{few_of(names)}: {verb}{null} ({value})")
+    return "; ".join(parts)
+
+
+# ---- the tests -----------------------------------------------------------------------------------------------------------
+
+
+def linearity_obstacle(fit: Fit, functions: Sequence[TermFunction]) -> str | None:
+    """Return why there is no test that these functions are straight lines, or None."""
+    model = fit.model
+    s = fit.solution
+    if fit.target != "mode" or s.draws is not None:
+        return "it needs a point estimate: fit by evidence"
+    if any(not isinstance(b.prior, Flat | GaussianPrior) for b in model.joint.blocks):
+        return "it needs normal priors with given or estimated scales"
+    if not isinstance(model.likelihood, SmoothLikelihood) or not (
+        model.likelihood.least_squares or model.design.n
+    ):
+        return f"it needs the rows of a smooth likelihood, and {model.likelihood.name if model.design.n else model.design.rows_absent}"
+    if not np.isfinite(s.beta).all() or s.null_space is not None:
+        return "the coefficients are not all identified"
+    if not all(f.of.blocks for f in functions):
+        return "a function has no range block"
+    if model.likelihood.least_squares and _degrees_left(fit, functions) < 1:
+        return "no degrees of freedom are left for sigma"
+    return None
+
+
+def linearity_test(fit: Fit, functions: Sequence[TermFunction]) -> LinearityTest:
+    """Test that the range blocks of these functions are zero, together.
+
+    For a Gaussian likelihood it is the restricted likelihood ratio of tau = 0 against a common tau > 0, with its exact finite-sample
+    distribution (Crainiceanu & Ruppert 2004). For others it is the same ratio for the normal distribution of the scores at the fit
+    without the blocks (Zhang & Lin 2003 for these scores). Incompatible if there is no test.
+    """
+    reason = linearity_obstacle(fit, functions)
+    if reason is not None:
+        raise Incompatible(
+            f"there is no test that {functions[0].label} is linear: {reason}"
+        )
+    rng = np.random.default_rng(0)
+    if fit.model.likelihood.least_squares:
+        return _restricted_ratio(fit, functions, rng)
+    return _score_test(fit, functions, rng)
+
+
+def _range_columns(fit: Fit, functions: Sequence[TermFunction]) -> Array:
+    """The columns of the range blocks."""
+    number = {name: j for j, name in enumerate(fit.model.design.columns)}
+    return np.array(
+        [number[c] for f in functions for block in f.of.blocks for c in block]
+    )
+
+
+def _degrees_left(fit: Fit, functions: Sequence[TermFunction]) -> float:
+    """n - flat columns - columns of the blocks."""
+    flat = int((~fit.model.joint.informative).sum())
+    return (
+        float(fit.model.design.moments.weight)
+        - flat
+        - len(_range_columns(fit, functions))
+    )
+
+
+def _restricted_ratio(
+    fit: Fit, functions: Sequence[TermFunction], rng: np.random.Generator
+) -> LinearityTest:
+    """RLRT = sup over lam of (n - p) log(D(0) / D(lam)) - sum_s log(1 + lam mu_s), D(lam) = sum_s w_s^2 / (1 + lam mu_s) + r.
+
+    mu are the eigenvalues of Z'P Z, w the coordinates of y on their axes, r the remaining sum of squares, and P the projection off the other
+    columns; under the null w_s^2 / sigma^2 ~ chi2(1), r / sigma^2 ~ chi2(n - p - K), all independent.
+    """
+    model = fit.model
+    Z = _range_columns(fit, functions)
+    p = model.shape[0]
+    others_than_terms = np.setdiff1d(np.arange(p), Z)
+    sigma = model.noise(fit.aux)
+    F = np.asarray(model.design.moments.factor, dtype=float)
+    # sigma^2 times the precision of other blocks is a constant under the null: rows that are added, so that y'P y is their RSS.
+    L, U = np.linalg.eigh(
+        model.joint.precision(sigma)[np.ix_(others_than_terms, others_than_terms)]
+    )
+    root = sigma * np.sqrt(np.maximum(L, 0.0))[:, None] * U.T
+    rows = np.zeros((len(root), p + 1))
+    rows[:, others_than_terms] = root
+    order = [*others_than_terms, *Z, p]
+    T = np.asarray(triangular(np.vstack([F, rows])[:, order]), dtype=float)
+    a = len(others_than_terms)
+    b = p
+    # T_bb L = U diag(sqrt mu) V': w = U' T_by.
+    axes, size, _ = np.linalg.svd(T[a:b, a:b] @ _shape(fit, Z))
+    mu = size**2
+    w2 = np.square(axes.T @ T[a:b, b])
+    residual = float(T[b, b] ** 2)
+    keep = mu > 1e-12 * mu[0]
+    mu = mu[keep]
+    w2 = w2[keep]
+    df = _degrees_left(fit, functions) + (~keep).sum()
+    ratios = np.geomspace(1e-2 / mu[0], 1e4 / mu[-1], _RATIOS)
+    observed = _sup(mu, w2[None], np.array([residual]), df, ratios)[0]
+    null = _sup(
+        mu,
+        rng.chisquare(1.0, (SIMULATED, len(mu))),
+        rng.chisquare(df, SIMULATED),
+        df,
+        ratios,
+    )
+    return LinearityTest("RLRT", float(observed), _p_value(null, observed))
+
+
+def _shape(fit: Fit, Z: Array) -> Array:
+    """L (K, K) with u = tau L v, v ~ N(0, I): each block's prior up to its scale, the identity except for sines of a process."""
+    scales = np.ones(fit.model.shape[0])
+    for block in fit.model.joint.blocks:
+        if isinstance(block.prior, GaussianPrior):
+            precision = block.prior.independent(len(block.columns))
+        else:
+            precision = None
+        if (
+            precision is not None
+            and np.isfinite(precision).all()
+            and precision.max() > 0
+        ):
+            scales[list(block.columns)] = precision / precision.max()
+    return np.diag(scales[Z])
+
+
+def _sup(mu: Array, w2: Array, residual: Array, df: float, ratios: Array) -> Array:
+    """sup over lam >= 0 of twice the restricted log-likelihood ratio, for each row of w2 (S, K), left (S,)."""
+    shrunk = 1.0 / (1.0 + np.outer(mu, ratios))
+    D = w2 @ shrunk + residual[:, None]
+    D0 = w2.sum(1) + residual
+    value = (df + len(mu)) * (np.log(D0)[:, None] - np.log(D)) + np.log(shrunk).sum(0)
+    return np.maximum(value.max(1), 0.0)
+
+
+def _score_test(
+    fit: Fit, functions: Sequence[TermFunction], rng: np.random.Generator
+) -> LinearityTest:
+    """The likelihood ratio of tau = 0 for the normal distribution of Z's, s the scores of the rows at the fit without the blocks.
+
+    Z's ~ N(0, B + tau^2 B B) with B = J_zz - J_zo (J_oo + P_oo)^-1 J_oz: on the axes of B, of eigenvalues mu, w_s^2 / (1 + tau^2
+    mu_s) ~ chi2(1). J is the expected information, o the other columns and P their prior's precision.
+    """
+    model = _without(fit, functions)
+    Z = _range_columns(fit, functions)
+    null = fit_model(model, Newton())
+    m = model.shape[1]
+    estimate = estimate_of(model, null.solution, "a score test", in_memory=True)
+    scores = estimate.scores[:, :m] * estimate.weights[:, None]
+    g = (model.design.X[:, Z].T @ scores).ravel()
+    beta = null.solution.beta
+    aux = null.solution.aux
+    J = information_of(model, beta, None, **aux)
+    P = model.joint.curvature(beta, model.noise(aux))
+    z = vec_entries(tuple(Z), m)
+    o = vec_entries(tuple(np.setdiff1d(np.arange(model.shape[0]), Z)), m)
+    inner = J[np.ix_(o, o)] + P[np.ix_(o, o)]
+    B = J[np.ix_(z, z)] - J[np.ix_(z, o)] @ np.linalg.solve(inner, J[np.ix_(o, z)])
+    L = np.kron(_shape(fit, Z), np.eye(m))
+    g = L.T @ g
+    B = L.T @ B @ L
+    mu, V = np.linalg.eigh(B)
+    keep = mu > 1e-12 * mu[-1]
+    mu, w2 = mu[keep], np.square(V[:, keep].T @ g) / mu[keep]
+    ratios = np.geomspace(1e-2 / mu[-1], 1e4 / mu[0], _RATIOS)
+    observed = _sup_of_scores(mu, w2[None], ratios)[0]
+    simulated = _sup_of_scores(mu, rng.chisquare(1.0, (SIMULATED, len(mu))), ratios)
+    return LinearityTest("score", float(observed), _p_value(simulated, observed))
+
+
+def _sup_of_scores(mu: Array, w2: Array, ratios: Array) -> Array:
+    """sup over lam >= 0 of sum_s w_s^2 lam mu_s / (1 + lam mu_s) - log(1 + lam mu_s), for each row of w2 (S, K)."""
+    shrunk = 1.0 / (1.0 + np.outer(mu, ratios))
+    value = w2 @ (1.0 - shrunk) + np.log(shrunk).sum(0)
+    return np.maximum(value.max(1), 0.0)
+
+
+def _without(fit: Fit, functions: Sequence[TermFunction]) -> Model:
+    """Return the model with the tested blocks fixed at zero, by scales of 1e-5 of the smallest standard error."""
+    model = fit.model
+    Z = _range_columns(fit, functions)
+    columns = fit.model.design.columns
+    J = information_of(model, fit.solution.beta, None, **fit.solution.aux)
+    remaining = [
+        b
+        for b in model.joint.blocks
+        if b.stated and not set(b.columns) & set(Z.tolist())
+    ]
+    prior = mapping_of(remaining, columns)
+    prior[tuple(columns[j] for j in Z)] = Normal(
+        _HELD / float(np.sqrt(np.diagonal(J).max()))
+    )
+    return model.with_prior(prior)
+
+
+def _p_value(null: Array, observed: float) -> float:
+    """(1 + number of draws at least as large) / (1 + draws): the p-value from simulated data, never zero."""
+    return float((1 + (null >= observed - 1e-12).sum()) / (1 + len(null)))

@@ -1,0 +1,224 @@
+"""Power scaling: the sensitivity of a posterior to the strength of its prior and of its likelihood.
+
+The posterior with the prior (or the likelihood) to the power alpha is the given one with importance weights p^(alpha - 1).
+The sensitivity of a parameter is the slope of the distance between both over log2 alpha at alpha = 1. The distance is
+the root of the cumulative Jensen-Shannon divergence, between 0 and 1 in any units of the parameter (Kallioinen,
+Paananen, Bürkner & Vehtari 2024).
+"""
+
+from typing import Any
+
+import numpy as np
+
+from probreg.arguments.scalars import check_arguments
+from probreg.arguments.types import DataFrame
+from probreg.diagnostics.after.base import DIAGNOSTICS, Diagnostic
+from probreg.diagnostics.findings import Finding, Verdict
+from probreg.errors import Incompatible
+from probreg.fits.fit import Fit
+from probreg.fits.inference_data import reported_coefficients
+from probreg.fits.leave_one_out import FEWEST, leave_rows_out
+from probreg.inference.sampling.rank_measures import ess_tail
+from probreg.model.drawn_prior import log_prior_of_draws, needed_hyper
+
+Array = np.ndarray
+SENSITIVE = 0.05  # Kallioinen et al.: look at larger ones; a normal mean moves by 1/6 sd for alpha = 2
+_BOTH, _ALONE = "prior and data both decide", "the prior alone decides"
+_STEP = 0.01  # of alpha, to both sides
+
+
+def sensitivity(draws: Array, log_density: Array) -> Array:
+    """Slope over log2 alpha at alpha = 1 of the distance that p^(alpha - 1) moves the distribution of each parameter.
+
+    `draws` (S, k) are of the posterior, `log_density` (S,) is log p of the part that is scaled at each; returns (k,).
+
+    >>> z = np.random.default_rng(0).normal(size=(4000, 2))
+    >>> bool(sensitivity(z, -2.0 * (z[:, 0] - 1.0) ** 2)[0] > 10 * sensitivity(z, -2.0 * (z[:, 0] - 1.0) ** 2)[1])
+    True
+    """
+    from arviz_stats.base import array_stats
+
+    if not np.ptp(log_density) > 0:
+        return np.zeros(draws.shape[1])
+    values = draws.T[:, None]  # (parameter, chain, draw)
+    lower, upper = (
+        np.broadcast_to(
+            np.exp(_log_weights(step * log_density, log_density)), values.shape
+        )
+        for step in (-_STEP, _STEP)
+    )
+    varied = np.ptp(draws, axis=0) > 0
+    slopes = np.full(draws.shape[1], np.nan)
+    slopes[varied] = array_stats.power_scale_sense(
+        values[varied], lower[varied], upper[varied], 1.0 - _STEP, 1.0 + _STEP
+    )
+    return slopes
+
+
+def _log_weights(log_w: Array, log_density: Array) -> Array:
+    """Logarithms of importance weights (S,) up to a constant, their largest ones Pareto-smoothed where there are enough of them."""
+    if len(log_w) < FEWEST:
+        return log_w - log_w.max()
+    efficiency = ess_tail(log_density[None]) / len(log_w)
+    return leave_rows_out(
+        -log_w[:, None], efficiency=efficiency, weights=True
+    ).log_weights[0]
+
+
+@check_arguments
+def power_scaling(fit: Fit) -> DataFrame:
+    """Sensitivity of each coefficient and nuisance parameter to the powers of prior and likelihood.
+
+    Hyperparameters of a process are included; columns of smooth functions are left out. Only proper parts of the prior are
+    scaled. It does not need the rows if the model has its moments.
+
+    Parameters
+    ----------
+    fit : Fit
+        A posterior.
+
+    Returns
+    -------
+    DataFrame
+        `prior` and `likelihood`, slopes as in `sensitivity`, and `reading`: "" where the prior matters little, "the
+        prior alone decides" where it moves the parameter and the data hardly do, "prior and data both decide" where both do.
+
+    Raises
+    ------
+    Incompatible
+        For a point estimate and for a model without a proper prior.
+
+    Examples
+    --------
+    >>> import probreg as pr
+    >>> model = pr.Model.from_arrays([1.0, 2.0, 3.0, 4.0], [1.1, 1.9, 3.2, 3.9], columns=["x"], aux={"sigma": 0.2})
+    >>> power_scaling(pr.fit(model.with_prior(pr.Normal(0.02)), "conjugate")).loc["x", "reading"]
+    'prior and data both decide'
+    """
+    import pandas as pd
+
+    if fit.solution.draws is None:
+        raise Incompatible(
+            f"power scaling needs draws of a posterior, and {fit.method.name} gives a mode; use laplace"
+        )
+    if not has_prior(fit):
+        raise Incompatible(
+            "every prior of this model is flat or improper: there is no prior to scale"
+        )
+    draws = fit.solution.draws.flat
+    design = fit.model.design
+    beta = draws["beta"]
+    aux = {a: draws[a] for a in fit.model.unknown}
+    aux_and_hyper = aux | {
+        name: draws[name]
+        for names in needed_hyper(fit.model).values()
+        for name in names.values()
+    }
+    alone = np.repeat(
+        ~design.of_terms[design.head], len(fit.parameter_names) // len(design.head)
+    )
+    reported = reported_coefficients(fit.model, beta).reshape(len(beta), -1)[:, alone]
+    values = np.column_stack([reported, *aux_and_hyper.values()])
+    if not values.shape[1]:
+        raise Incompatible("every coefficient belongs to a smooth function")
+    prior = sensitivity(values, log_prior_of_draws(fit.model, draws, proper=True))
+    likelihood = sensitivity(values, fit.model.log_lik(beta, **aux))
+    index = pd.Index(
+        [*np.array(fit.parameter_names)[alone], *aux_and_hyper], name="parameter"
+    )
+    table = pd.DataFrame({"prior": prior, "likelihood": likelihood}, index=index)
+    table["reading"] = [
+        _classify_sensitivity(p, lik) for p, lik in zip(prior, likelihood)
+    ]
+    return table
+
+
+def has_prior(fit: Fit) -> bool:
+    """Return whether some part of the prior is proper."""
+    model = fit.model
+    return any(b.prior.proper for b in model.joint.blocks) or any(
+        model.aux_prior(a).proper for a in model.unknown
+    )
+
+
+def _classify_sensitivity(prior: float, likelihood: float) -> str:
+    if prior < SENSITIVE:
+        return ""
+    return _BOTH if likelihood >= SENSITIVE else _ALONE
+
+
+@DIAGNOSTICS.register
+class PowerScalingDiagnostic(Diagnostic):
+    """Reports parameters with a sensitivity to the power of the prior of 0.05 or more, and whether they are sensitive to the
+    power of the likelihood too (Kallioinen et al. 2024). `power_scaling(fit)` has the numbers; `prior_data_conflict` tests
+    whether prior and data contradict each other."""
+
+    name = "power_scaling"
+    title = "Prior sensitivity"
+    target = "posterior"
+    rows = False
+    picture = "plot.coefficients"
+
+    def applies(self, fit: Fit) -> str | None:
+        if not has_prior(fit):
+            return "every prior is flat or improper"
+        design = fit.model.design
+        model = fit.model
+        if design.of_terms.all() and not model.unknown and not needed_hyper(model):
+            return "every coefficient belongs to a smooth function"
+        if design.reachable or model.likelihood.least_squares:  # moments are enough
+            return None
+        return design.rows_absent
+
+    def run(self, fit: Fit) -> list[Finding]:
+        table = power_scaling(fit).sort_values("prior", ascending=False, kind="stable")
+        hyper = {
+            name
+            for names in needed_hyper(fit.model).values()
+            for name in names.values()
+        }
+        alone = table["reading"] == _ALONE
+        governing = table.index.isin(list(hyper))
+        findings: list[Finding] = []
+        for rows, verdict, meaning, remedy in (
+            (
+                table["reading"] == _BOTH,
+                Verdict.NOTE,
+                "prior and data both determine",
+                "justify the prior, and report the result under a wider one too",
+            ),
+            (
+                alone & ~governing,
+                Verdict.WARNING,
+                "the prior alone determines",
+                "report it as an assumption, or collect data on it",
+            ),
+            (
+                alone & governing,
+                Verdict.NOTE,
+                "the prior alone determines the hyperparameters",
+                "justify their prior, and compare the function under another one",
+            ),
+        ):
+            sensitive = table[rows]
+            if len(sensitive):
+                sentence = f"{meaning} {_list_parameters(sensitive)}"
+                columns = [str(name) for name in sensitive.index]
+                largest = sensitive["prior"].max()
+                findings += self.report(
+                    verdict, sentence, remedy, columns, statistic=largest
+                )
+        worst = float(table["prior"].max())
+        sentence = (
+            f"largest sensitivity to the prior {worst:.2g} (good below {SENSITIVE})"
+        )
+        return findings or self.report_ok(sentence, statistic=worst)
+
+
+def _list_parameters(table: Any) -> str:
+    first = [
+        f"{name} ({row.prior:.2f}, {row.likelihood:.2f})"
+        for name, row in table.head(5).iterrows()
+    ]
+    suffix = f" and {len(table) - 5} more" if len(table) > 5 else ""
+    return f"{', '.join(first)}{suffix} (sensitivities to prior and data)"

@@ -1,0 +1,66 @@
+"""Checks of a model before a fit, one topic per file. To add a check, write its file and import it here."""
+
+from probreg.arguments.scalars import Flag, check_arguments
+from probreg.diagnostics.before.base import CHECKS as CHECKS, Check as Check
+from probreg.diagnostics.before.cells import CellsCheck as CellsCheck
+from probreg.diagnostics.before.collinearity import (
+    CollinearityCheck as CollinearityCheck,
+    condition_indices as condition_indices,
+    vif as vif,
+)
+from probreg.diagnostics.before.design_leverage import (
+    DesignLeverageCheck as DesignLeverageCheck,
+    design_leverage as design_leverage,
+)
+from probreg.diagnostics.before.event import EventCheck as EventCheck
+from probreg.diagnostics.before.groups import GroupsCheck as GroupsCheck
+from probreg.diagnostics.before.processes import ProcessCheck as ProcessCheck
+from probreg.diagnostics.before.rank import RankCheck as RankCheck
+from probreg.diagnostics.before.response import ResponseCheck as ResponseCheck
+from probreg.diagnostics.before.rows import RowsCheck as RowsCheck
+from probreg.diagnostics.before.scale import ScaleCheck as ScaleCheck
+from probreg.diagnostics.before.separation import SeparationCheck as SeparationCheck
+from probreg.diagnostics.before.term_columns import terms as terms
+from probreg.diagnostics.findings import (
+    Finding as Finding,
+    Findings as Findings,
+    Verdict as Verdict,
+)
+from probreg.inference.modes.separation import (
+    Separation as Separation,
+    separation as separation,
+)
+from probreg.model.model import Model
+
+
+@check_arguments
+def check(model: Model, *, cheap: Flag = False, verbose: Flag = False) -> Findings:
+    """Check a model before it is fitted; findings are in order of severity.
+
+    It prints the findings that need attention and the number of checks that passed.
+
+    Parameters
+    ----------
+    model : Model
+        A model.
+    cheap : bool
+        Run only the cheap checks.
+    verbose : bool
+        Print the checks that passed or do not apply too, as `.show(verbose=True)` does.
+
+    Returns
+    -------
+    Findings
+        Each with its verdict, sentence and remedy.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> check(Model.from_arrays(np.array([1.0, 2.0, 3.0]), [0, 0, 1], likelihood="bernoulli")).worst.name
+    'PROBLEM'
+    """
+    model.design.need_rows("a check before the fit")
+    findings = [
+        f for cls in CHECKS.values() if cls.cheap or not cheap for f in cls().run(model)
+    ]
+    return Findings.of(findings, CHECKS, verbose=verbose)

@@ -1,0 +1,73 @@
+"""Identification of the standard deviations of effects that vary by a group."""
+
+import numpy as np
+
+from probreg.data.terms.grouped import GroupedTerm
+from probreg.diagnostics.before.base import CHECKS, Check
+from probreg.diagnostics.findings import Finding, Verdict
+from probreg.inference.varying import explain_unidentified, has_improper_sd
+from probreg.model.model import Model
+
+Array = np.ndarray
+FEW_LEVELS = 5  # groups below which their standard deviation is poorly estimated (Gelman & Hill 2007, section 12.9)
+_SAME = 1e-12  # of the largest value: less is no variation
+
+
+@CHECKS.register
+class GroupsCheck(Check):
+    """Reports groups with one row each, where their standard deviation and sigma are not identified, fewer than 5 groups, and
+    slopes of variables that do not vary within groups.
+
+    >>> data = {"y": [1.0, 2.0, 4.0, 3.0], "x": [0.0, 1.0, 0.0, 1.0], "g": ["a", "a", "b", "b"]}
+    >>> GroupsCheck().run(Model.from_formula("y ~ x + (1 | g)", data))[0].sentence
+    '(1 | g): the standard deviation over 2 groups is poorly estimated'
+    """
+
+    name = "groups"
+    title = "Groups"
+
+    def run(self, model: Model) -> list[Finding]:
+        terms = model.design.recipe.grouped
+        if not terms:
+            return self.report_not_applicable("no effect varies by a group")
+        findings: list[Finding] = []
+        for key, term in terms.items():
+            if has_improper_sd(model, term) and key in model.design.inputs:
+                findings += self._check_term(model, term, model.design.inputs[key])
+        return findings or self.report_ok("the standard deviations over groups are identified")  # fmt: skip
+
+    def _check_term(
+        self, model: Model, term: GroupedTerm, inputs: Array
+    ) -> list[Finding]:
+        G = term.shape[0]
+        sentence = explain_unidentified(model, term)
+        if sentence is not None:
+            hold = f"fix {model.noise_scale}, " if model.noise_unknown else ""
+            remedy = f"leave the term out, {hold}or collect several rows of each group"
+            return self.report(Verdict.PROBLEM, sentence, remedy)
+        findings: list[Finding] = []
+        if G < FEW_LEVELS:
+            sentence = f"{term.key}: the standard deviation over {G} groups is poorly estimated"
+            remedy = f"use {term.group} as a factor, or give sd a proper prior"
+            findings += self.report(Verdict.WARNING, sentence, remedy)
+        if len(term.effects) == 1:
+            return findings
+        for effect, z in zip(term.effects, inputs.T[1:]):
+            if not _is_constant(z) and not _varies_within(inputs[:, 0], z):
+                sentence = f"{term.key}: {effect} does not vary within {term.group}, so its group effect is part of the intercept's"
+                remedy = f"leave {effect} out of the term, and keep it as a column"
+                findings += self.report(Verdict.WARNING, sentence, remedy)
+        return findings
+
+
+def _is_constant(z: Array) -> bool:
+    return bool(np.ptp(z) <= _SAME * np.abs(z).max(initial=0.0))
+
+
+def _varies_within(codes: Array, z: Array) -> bool:
+    """Return whether z takes several values in some group."""
+    order = np.argsort(codes, kind="stable")
+    starts = np.flatnonzero(np.r_[True, np.diff(codes[order]) != 0])
+    low = np.minimum.reduceat(z[order], starts)
+    high = np.maximum.reduceat(z[order], starts)
+    return bool((high - low > _SAME * np.abs(z).max()).any())

@@ -1,0 +1,198 @@
+"""Scales of the columns, and the effect that a prior scale allows for each of them."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from probreg.data.level_moments import spreads_of_columns
+from probreg.data.rows import full_weights
+from probreg.data.unwritten import LazyColumns
+from probreg.diagnostics.before.base import CHECKS, Check
+from probreg.diagnostics.before.rank import surplus
+from probreg.diagnostics.before.term_columns import few_of
+from probreg.diagnostics.findings import Finding, Verdict
+from probreg.model.model import Model
+from probreg.priors import AffinePrior, BlockPrior, GaussianPrior, joint
+from probreg.priors.joint import first_of
+
+Array = np.ndarray
+NEAR_ONE = (
+    0.1,
+    10.0,
+)  # standard deviations for which one prior scale has a similar meaning
+PINNED = (
+    0.01  # a prior that allows a smaller effect of one sd nearly fixes the coefficient
+)
+STILL = 1e-6  # sd over size below which a column has fewer than ten significant digits of variation
+_ROUNDING = 1e-13  # sd over size of a constant column
+
+
+@CHECKS.register
+class ScaleCheck(Check):
+    """Reports nearly constant columns, and priors on the raw columns that
+    allow hardly any effect, or that are stated for columns far from unit scale.
+
+    >>> from probreg.priors import Normal
+    >>> X = np.arange(4.0)[:, None] / 1000
+    >>> y = [0, 1, 0, 1]
+    >>> model = Model.from_arrays(X, y, columns=["dose"], likelihood="bernoulli", prior=Normal(1.0))
+    >>> print(ScaleCheck().run(model)[0].sentence)
+    under the normal prior one sd of dose (0.00112) changes the linear predictor by about 0.00112: it nearly fixes the coefficient
+    """
+
+    name = "scale"
+    title = "Scales"
+
+    def run(self, model: Model) -> list[Finding]:
+        spreads = _spreads(model)
+        findings = self._report_constant_columns(model, spreads)
+        d = model.design
+        outcomes = model.likelihood.predictors_apart
+        # priors as stated, before their scales are bound to the rows
+        stated_blocks = joint(model.prior, d.columns, d.free, outcomes=outcomes).blocks
+        for block, before in zip(first_of(model.joint.blocks), first_of(stated_blocks)):
+            # columns of smooth functions have no unit
+            if not d.of_terms[list(block.columns)].all():
+                relative = before.prior.data_dependent
+                findings += self._report_prior_effect(model, spreads, block, relative)
+        return findings or self.report_ok("columns and priors have comparable scales")
+
+    def _report_constant_columns(
+        self, model: Model, spreads: "_Spreads"
+    ) -> list[Finding]:
+        findings: list[Finding] = []
+        for j in np.flatnonzero(spreads.varies & (spreads.relative < STILL)):
+            name = model.design.columns[j]
+            sentence = f"{name} is nearly constant: it varies by {spreads.scale[j]:.3g} around {spreads.mean[j]:.6g}"
+            remedy = (
+                "subtract a constant before you store the data, because digits are lost"
+            )
+            findings += self.report(Verdict.WARNING, sentence, remedy, (name,))
+        return findings
+
+    def _report_prior_effect(
+        self, model: Model, spreads: "_Spreads", block: BlockPrior, relative: bool
+    ) -> list[Finding]:
+        """Compare the effect of one sd that a prior allows with 1 on the link scale, sigma, or the sd of y."""
+        scale = prior_scale(block)
+        if scale is None:
+            return []
+        sd = spreads.scale
+        unit = 1.0
+        if model.likelihood.noise_scale is not None and not block.prior.sigma_units:
+            unit = spreads.y_scale
+        is_far = (sd > 0) & ((sd < NEAR_ONE[0]) | (sd > NEAR_ONE[1]))
+        rows = model.design.sample.X
+        pinned = []
+        moderate = []
+        for s, j in zip(scale, block.columns, strict=True):
+            if not sd[j] > 0 or _is_indicator(rows, j) or not (relative or is_far[j]):
+                continue
+            effect = s * sd[j]
+            if effect < PINNED * unit:
+                pinned.append((effect, j))
+            elif not relative:
+                moderate.append((effect, j))
+        findings: list[Finding] = []
+        for effects, verdict in ((pinned, Verdict.WARNING), (moderate, Verdict.NOTE)):
+            if effects:
+                findings += self._report_effects(model, spreads, block, effects, verdict, relative)  # fmt: skip
+        return findings
+
+    def _report_effects(
+        self,
+        model: Model,
+        spreads: "_Spreads",
+        block: BlockPrior,
+        effects: list[tuple[float, int]],
+        verdict: Verdict,
+        relative: bool,
+    ) -> list[Finding]:
+        columns = [model.design.columns[j] for _, j in effects]
+        sizes = [size for size, _ in effects]
+        single = len(effects) == 1
+        names = few_of(columns)
+        change = f"{min(sizes):.3g} to {max(sizes):.3g}"
+        if single:
+            names = f"{names} ({spreads.scale[effects[0][1]]:.3g})"
+            change = f"about {sizes[0]:.3g}"
+        if block.prior.sigma_units:
+            change += " sigma"
+        elif model.likelihood.noise_scale is not None:
+            change += f" (sd of {model.design.response}: {spreads.y_scale:.3g})"
+        verb = "changes" if single else "change"
+        sentence = f"under the {block.prior.name} prior one sd of {names} {verb} the linear predictor by {change}"
+        if verdict is Verdict.WARNING:
+            sentence += f": it nearly fixes the coefficient{'s' * (not single)}"
+        remedy = "use a larger scale"
+        if not relative:
+            remedy = (
+                "give a scale in the units of each column, or standardise the columns"
+            )
+            remedy += " (scaled=True)" * isinstance(block.prior, AffinePrior)
+        return self.report(verdict, sentence, remedy, columns)
+
+
+class _Spreads(NamedTuple):
+    mean: Array  # (p,)
+    scale: Array  # (p,), divisor n
+    y_scale: float
+
+    @property
+    def relative(self) -> Array:
+        """The standard deviation of each column over its root mean square."""
+        size = np.hypot(self.mean, self.scale)
+        return self.scale / np.where(size > 0, size, 1.0)
+
+    @property
+    def varies(self) -> Array:
+        return self.relative > _ROUNDING
+
+
+def _spreads(model: Model) -> _Spreads:
+    """Return means and standard deviations, without products of columns if there are far more columns than rows."""
+    d = model.design
+    if isinstance(d.X, LazyColumns) and d.coded:
+        mean, scale = spreads_of_columns(d.X, full_weights(d.weights, d.n))
+        return _Spreads(mean, scale, d.y_scale if d.observed.ndim == 1 else np.nan)
+    if surplus(model) is None:
+        return _Spreads(d.moments.mean, d.moments.scale, d.moments.y_scale)
+    w = full_weights(d.weights, d.n)
+    mean = w @ d.X / w.sum()
+    scale = np.sqrt(w @ (d.X - mean) ** 2 / w.sum())
+    y = d.observed
+    if y.ndim == 1:
+        y_scale = float(np.sqrt(w @ (y - w @ y / w.sum()) ** 2 / w.sum()))
+    else:
+        y_scale = np.nan
+    return _Spreads(mean, scale, y_scale)
+
+
+def prior_scale(block: BlockPrior) -> Array | None:
+    """Return one scale for each column of a block, or None if its prior has none.
+
+    >>> from probreg.priors import Normal
+    >>> from probreg.priors.joint import BlockPrior
+    >>> prior_scale(BlockPrior(Normal(2.0), (1, 2)))
+    array([2., 2.])
+    """
+    q = len(block.columns)
+    match block.prior:
+        case GaussianPrior() as prior if (sd := prior.independent(q)) is not None:
+            if np.isfinite(sd).all():
+                return np.asarray(sd)
+            return None
+        case GaussianPrior() as prior if np.all(
+            diagonal := np.diag(prior.precision(q))
+        ):
+            return np.asarray(diagonal**-0.5)
+        case AffinePrior() as prior:
+            return np.broadcast_to(prior.scales, q)
+    return None
+
+
+def _is_indicator(X: Array, j: int) -> bool:
+    if isinstance(X, LazyColumns) and X.of_indicators and j not in X.head_places:
+        return True
+    x = X[:, j]
+    return bool(np.all((x == 0) | (x == 1)))

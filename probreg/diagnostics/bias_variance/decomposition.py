@@ -1,0 +1,273 @@
+"""Bias-variance decomposition of a model for a known truth: error = variance + bias^2, over simulated responses.
+
+Responses are simulated from the truth at the rows of the design, each set is fitted, and the predicted means are compared
+with the true ones. If the fit is linear in y, bias and variance have a closed form.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from probreg.arguments.scalars import Count, Flag, Seed, check_arguments
+from probreg.arguments.types import ArrayLike, RowsLike
+from probreg.data import Design
+from probreg.data.weights import refuse_sampling
+from probreg.diagnostics.bias_variance.simulation import (
+    DecompositionParts,
+    decompose_linear,
+    linear,
+    moments,
+    shares,
+    simulate_predictions,
+)
+from probreg.diagnostics.bias_variance.truth import (
+    Mean,
+    Truth,
+    linear_predictors,
+    noise_variance,
+    with_known_aux,
+)
+from probreg.errors import DataError, Incompatible
+from probreg.fits.fit import Fit
+from probreg.inference import METHODS, Method, MethodName
+from probreg.likelihoods import Likelihood
+from probreg.model.model import Model
+from probreg.priors import Flat, Normal
+from probreg.priors.joint import mapping_of
+from probreg.system.terminal import clean_lines
+from probreg.tables import Table
+from probreg.tables.formats import format_digits
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class BiasVariance:
+    """error = variance + bias2 row by row and on average, E[(g - f)^2] = Var(g) + (E g - f)^2; result of `bias_variance`.
+
+    `data`: Dataset over (obs), with (scale) in front for a sweep and (level) behind for classes: truth f, fitted = E g,
+    bias, bias2, variance, error, noise = Var(y), and Monte Carlo standard errors bias_se, variance_se, error_se (zero in
+    closed form). `average`: the same over the rows, summed over levels, with new_error = error + noise, the expected
+    squared error at a new response; df = trace of the smoother where there is one. In squared units of y.
+    """
+
+    data: Any
+    average: Any
+    how: Literal["closed form", "simulation"]
+    reps: int
+    response: str
+
+    @property
+    def best(self) -> float:
+        """The scale with the smallest average error. Incompatible without a sweep."""
+        if "scale" not in self.average.dims:
+            raise Incompatible("there is one scale only: pass scales= to bias_variance")
+        return float(
+            self.average["scale"][int(np.argmin(self.average["error"].values))]
+        )
+
+    def __str__(self) -> str:
+        if self.how == "closed form":
+            source = "in closed form"
+        else:
+            source = f"from {self.reps} simulated responses"
+        names = [
+            n
+            for n in (
+                "bias2",
+                "variance",
+                "error",
+                "error_se",
+                "noise",
+                "new_error",
+                "df",
+            )
+            if n in self.average
+        ]
+        part = self.average[names]
+        if part.dims:
+            table = part.to_dataframe()
+        else:
+            table = part.expand_dims(at=["average"]).to_dataframe()
+        n_failed = int(self.average["failed"].sum())
+        if n_failed:
+            note = [f"note: {n_failed} fits without an estimate are left out"]
+        else:
+            note = []
+        head = f"squared error of the mean of {self.response}, average over {self.data.sizes['obs']} rows, {source}"
+        shown = Table.from_pandas(table, number=format_digits(4))
+        return clean_lines(head, *shown.lines(), *note)
+
+
+@check_arguments
+def bias_variance(
+    model: Model,
+    truth: Truth | Fit | Mean | ArrayLike,
+    x: RowsLike | None = None,
+    *,
+    method: Method | MethodName = "auto",
+    reps: Count = 200,
+    scales: Sequence[float] | None = None,
+    seed: Seed = 0,
+    progress: Flag | None = None,
+) -> BiasVariance:
+    """Bias E[g] - f and variance Var[g] of the predicted mean g at the rows `x` when the truth is f.
+
+    With "auto" a Gaussian model with a prior that does not depend on y is a linear smoother g = S y + c. Then bias S f + c -
+    f and variance sigma^2 |S_i|^2 are exact. Otherwise, and for any named method, `reps` responses are drawn, the same
+    for every scale, and fitted. Moments over the draws have divisor `reps`, so that the identity is exact. The
+    bias^2 so estimated is too high by variance / reps, and the noise of a method's own draws counts as variance. Rows
+    of precision w have the noise variance sigma^2 / w, and new rows `x` sigma^2; averages count each row once.
+
+    Parameters
+    ----------
+    model : Model
+        A model.
+    truth : array (p,) or (p, m), Fit, callable or Truth
+        Coefficients, a Fit (of this model or of a richer one at the same rows), a function of the variables, or a
+        `Truth`, which also takes nuisance parameters.
+    x : table or array (n, q), optional
+        The rows; the training rows by default.
+    method : str or Method
+        The method of the fits.
+    reps : int
+        Number of responses drawn.
+    scales : sequence of float, optional
+        They multiply the scales of the prior (of Normal(1.0), in place of a flat one) and give a sweep.
+    seed : int
+        Seed of all random numbers.
+    progress : bool, optional
+        Whether a bar is shown; by default after a second, at a terminal or in a notebook.
+
+    Returns
+    -------
+    BiasVariance
+        `data` has bias and variance of each row.
+
+    Raises
+    ------
+    DataError
+        If the truth has the wrong shape, is outside the range of a mean or has no sigma.
+    Incompatible
+        If the method cannot fit the model.
+    NotConverged
+        If fewer than two fits have an estimate.
+
+    References
+    ----------
+    Geman, Bienenstock & Doursat 1992.
+
+    Examples
+    --------
+    >>> model = Model.from_arrays([[-1.0], [0.0], [1.0]], [1.0, 2.0, 4.0], columns=["x"], prior=Normal(1.0), aux={"sigma": 1.0})
+    >>> found = bias_variance(model, [0.0, 3.0])  # x'x = 2 and a penalty of 1: two thirds of the slope are left
+    >>> found.data["bias"].values.round(6), found.data["variance"].values.round(6)
+    (array([ 1.,  0., -1.]), array([0.555556, 0.333333, 0.555556]))
+    """
+    model.design.need_rows("a simulation of responses")
+    refuse_sampling(model.design.weight_kind, "a simulation of responses")
+    if x is not None:
+        model.design.need_columns_elsewhere("a simulation at other rows")
+    target = model.design if x is None else model.design.at(x)
+    known_truth = with_known_aux(truth, model)
+    eta, eta_x = linear_predictors(known_truth, model, target, x)
+    if scales is None:
+        models = [model]
+    else:
+        models = [times(model, s) for s in checked_scales(scales)]
+    f = model.likelihood.mean(eta_x, **known_truth.aux)
+    if method == "auto" and all(linear(m) for m in models):
+        parts = [
+            decompose_linear(m, eta, target, f, model.noise(known_truth.aux))
+            for m in models
+        ]
+        how: Literal["closed form", "simulation"] = "closed form"
+    else:
+        draws = simulate_predictions(
+            models,
+            eta,
+            known_truth.aux,
+            target,
+            METHODS.resolve(method),
+            reps,
+            seed,
+            progress,
+        )
+        parts = [moments(g, f, shares(target)) for g in draws]
+        how = "simulation"
+    noise = noise_variance(
+        model.likelihood,
+        eta_x,
+        model.likelihood.at_rows(known_truth.aux, target.precision),
+        seed,
+        model.given(target),
+    )
+    data, average = _tables(parts, f, noise, target, model.likelihood, scales)
+    return BiasVariance(data, average, how, reps, model.design.response)
+
+
+def checked_scales(scales: Any) -> list[float]:
+    values = np.asarray(scales)
+    if (
+        values.dtype.kind not in "fiu"
+        or values.ndim != 1
+        or not len(values)
+        or not (np.isfinite(values) & (values > 0)).all()
+    ):
+        raise DataError(f"scales={scales!r}: expected positive finite numbers")
+    return [float(s) for s in values]
+
+
+def times(model: Model, factor: float) -> Model:
+    """Return the model with every scale of its prior multiplied; Normal(factor) in place of a flat prior."""
+    blocks = [b for b in model.joint.blocks if not isinstance(b.prior, Flat)]
+    if not blocks:
+        return model.with_prior(Normal(factor))
+    if blocks[0].prior.whole:
+        return model.with_prior(blocks[0].prior.times(factor))
+    scaled = [replace(b, prior=b.prior.times(factor)) for b in blocks]
+    return model.with_prior(mapping_of(scaled, model.design.columns))
+
+
+def _tables(
+    parts: list[DecompositionParts],
+    f: Array,
+    noise: Array,
+    target: Design,
+    likelihood: Likelihood,
+    scales: Sequence[float] | None,
+) -> tuple[Any, Any]:
+    import xarray as xr
+
+    inner = ("obs",) if f.ndim == 1 else ("obs", "level")
+    coords: dict[str, Any] = {"obs": target.row_names}
+    if f.ndim == 2:
+        coords["level"] = [str(v) for v in likelihood.levels]
+    lead: tuple[str, ...] = () if scales is None else ("scale",)
+    if scales is None:
+        front = {}
+    else:
+        front = {"scale": np.asarray(scales, dtype=float)}
+
+    def stack_values(values: list[Any]) -> Array:
+        if scales is None:
+            return np.asarray(values[0])
+        return np.stack([np.asarray(v) for v in values])
+
+    variables_ = {
+        k: ((*lead, *inner), stack_values([p.rows[k] for p in parts]))
+        for k in parts[0].rows
+    }
+    data = xr.Dataset(
+        {"truth": (inner, f), "noise": (inner, noise), **variables_},
+        {**front, **coords},
+    )
+    # E (y_new - g)^2 = Var y_new + E (g - f)^2, y_new independent of the rows behind g.
+    level = float((noise.reshape(len(noise), -1).sum(1) * shares(target)).sum())
+    averages = {
+        k: (lead, stack_values([p.average[k] for p in parts])) for k in parts[0].average
+    }
+    average = xr.Dataset(averages, front)
+    return data, average.assign(noise=level, new_error=average["error"] + level)

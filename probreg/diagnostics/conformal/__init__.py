@@ -1,0 +1,14 @@
+"""Conformal intervals: they contain a new response with the given probability for any model, if rows are exchangeable.
+
+A score measures the distance of a response from its prediction. The scores of rows that the fit has not used have a
+quantile of order `prob`, and the responses with at most that score are the conformal interval or set (Vovk, Gammerman &
+Shafer 2005). The model determines only its length.
+"""
+
+from probreg.diagnostics.conformal.conformal import (
+    Conformal as Conformal,
+    conformal as conformal,
+)
+from probreg.diagnostics.conformal.jackknife import JackknifePlus as JackknifePlus
+from probreg.diagnostics.conformal.scores import SCORES as SCORES, Score as Score
+from probreg.diagnostics.conformal.split import Split as Split

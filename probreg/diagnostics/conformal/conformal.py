@@ -1,0 +1,246 @@
+"""Conformal intervals: the function `conformal` and its result."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from probreg.arguments.scalars import Flag, Probability, check_arguments
+from probreg.arguments.types import ArrayLike, Dataset, RowsLike
+from probreg.data import ArrayColumns, Design
+from probreg.data.weights import RowWeights
+from probreg.diagnostics.conformal.base import (
+    KINDS,
+    Calibrated,
+    ConformalMethod,
+    blocks,
+)
+from probreg.errors import DataError, Incompatible
+from probreg.fits.fit import Fit
+from probreg.fits.inference_data import row_labels
+from probreg.model.compatibility import has_array_weights, with_precision
+from probreg.model.group_effects import refuse_unseen
+from probreg.model.model import Model
+from probreg.system.progress import progress_bar
+from probreg.system.terminal import clean_lines
+from probreg.tables.notebook import notebook_html
+
+
+@dataclass(frozen=True, eq=False)
+class Conformal:
+    """Conformal intervals, or sets of classes, of a fit: `predict` returns them, `guarantee` states their condition."""
+
+    kind: ConformalMethod
+    prob: float
+    calibrated: Calibrated
+
+    @property
+    def fit(self) -> Fit:
+        """The fit behind the intervals; for a split the refit on a part of the rows."""
+        return self.calibrated.fit
+
+    @property
+    def guarantee(self) -> str:
+        return f"the {self._what} {self.calibrated.guarantee}"
+
+    @property
+    def _what(self) -> str:
+        if self.fit.model.likelihood.levels:
+            return "set"
+        return "interval"
+
+    def predict(
+        self,
+        data: RowsLike | None = None,
+        *,
+        offset: ArrayLike | None = None,
+        weights: RowWeights | None = None,
+        trials: ArrayLike | None = None,
+    ) -> Dataset:
+        """Return a Dataset over (obs) with mean, lower and upper, by default at the rows of the fit; for classes over
+        (obs, level) with mean, their probabilities, and `set`, True for the classes in the set. For rows that count trials the
+        mean is per trial, and lower and upper are successes out of the row's trials (`trials` at new rows).
+
+        Attributes prob, kind, score, guarantee. DataError as in `Fit.predict`.
+        """
+        import xarray as xr
+
+        design = _design(self.fit.model, data, offset, weights, trials)
+        with progress_bar("conformal, blocks of rows") as bar:
+            parts = [
+                self.calibrated.region(part)
+                for part in bar.over(blocks(design, self.calibrated.per_row))
+            ]
+        columns = {k: np.concatenate([part[k] for part in parts]) for k in parts[0]}
+        dims = ("obs", "level") if "set" in columns else ("obs",)
+        coords: dict[str, Any] = {"obs": row_labels(data, design)}
+        if "set" in columns:
+            coords["level"] = [str(v) for v in self.fit.model.likelihood.levels]
+        attrs = {
+            "prob": self.prob,
+            "kind": self.kind.name,
+            "score": self.calibrated.measure,
+        }
+        attrs["guarantee"] = self.guarantee
+        return xr.Dataset({k: (dims, v) for k, v in columns.items()}, coords, attrs)
+
+    def __repr__(self) -> str:
+        return clean_lines(*self._region_lines)
+
+    @property
+    def _region_lines(self) -> list[str]:
+        """Describe the regions, their calibration and their guarantee."""
+        c = self.calibrated
+        head = f"{self.kind.name} conformal {self._what}s of probability {self.prob:g} around {self.fit.method.name}"
+        return [
+            head,
+            f"{c.count} calibration rows; {c.measure}",
+            self.guarantee,
+            *(f"note: {n}" for n in c.notes),
+        ]
+
+    def _repr_html_(self) -> str:
+        return notebook_html(self._region_lines)
+
+
+@check_arguments
+def conformal(
+    fit: Fit,
+    data: RowsLike | None = None,
+    *,
+    y: ArrayLike | None = None,
+    offset: ArrayLike | None = None,
+    weights: RowWeights | None = None,
+    trials: ArrayLike | None = None,
+    prob: Probability = 0.9,
+    kind: str | ConformalMethod = "split",
+    progress: Flag | None = None,
+) -> Conformal:
+    """Return intervals that contain a new response with probability `prob` for any model, if rows are exchangeable.
+
+    A row of frequency weight w counts as w rows; with precisions w scores are in units of 1 / sqrt(w); sampling weights raise
+    an error.
+
+    Parameters
+    ----------
+    fit : Fit
+        A fit.
+    data : table or array (n, q), optional
+        Rows that the fit has not used: a split then needs no refit.
+    y : array (n,), optional
+        Their response (successes of `trials`); by default the column of that name in `data`.
+    offset : array (n,), optional
+        Offset of each row of `data`.
+    weights : RowWeights, optional
+        Precisions of `data`, `pr.weights.precision(w)`.
+    trials : array (n,), optional
+        Number of trials in each row of `data`.
+    prob : float
+        Probability, between 0 and 1.
+    kind : str or ConformalMethod
+        "split" (any fit: `Split(share, score, seed)` refits a part of the rows and calibrates on the others) or
+        "jackknife+" (least squares and ridge on all rows, with the guarantee 2 prob - 1).
+    progress : bool, optional
+        Show a progress bar; by default after a second, in a terminal or a notebook.
+
+    Returns
+    -------
+    Conformal
+        `predict` returns the intervals at new rows.
+
+    Raises
+    ------
+    DataError
+        For too few rows.
+    Incompatible
+        If the kind does not apply.
+    NotConverged
+        If the part of the rows has no estimate.
+
+    Examples
+    --------
+    >>> import probreg as pr
+    >>> x = np.linspace(0.0, 1.0, 40)
+    >>> found = conformal(pr.ols(x, 2 * x + np.sin(40 * x)), prob=0.8)
+    >>> found.calibrated.count, found.predict([[0.5]])["upper"].round(3).item()
+    (20, 1.858)
+    """
+    chosen = KINDS.resolve(kind)
+    if not isinstance(chosen, ConformalMethod):
+        raise Incompatible(
+            f"kind is one of {', '.join(sorted(KINDS))}, or a value such as Split(share=0.7), got {kind!r}"
+        )
+    for name, value in (
+        ("y", y),
+        ("offset", offset),
+        ("weights", weights),
+        ("trials", trials),
+    ):
+        if data is None and value is not None:
+            raise DataError(
+                f"{name}= needs data=: pass the rows that the fit has not used"
+            )
+    # the marks of type II likelihood
+    chosen_by_evidence = {"log_evidence", "log_likelihood_of_scales"} & set(
+        fit.solution.stats
+    )
+    if data is None and fit.target == "mode" and chosen_by_evidence:
+        raise Incompatible(
+            "the prior's scale was estimated by evidence on all rows, including the calibration rows, so there is no guarantee. "
+            "Fit a part of the rows and pass the others, conformal(fit, data), or fix the scale"
+        )
+    if data is None:
+        unseen = None
+    else:
+        unseen = unseen_rows(fit.model, data, y, offset, weights, trials)
+    with progress_bar("conformal", show=progress):
+        return Conformal(chosen, prob, chosen.calibrate(fit, unseen, prob))
+
+
+def unseen_rows(
+    model: Model, data: Any, y: Any, offset: Any, weights: Any, trials: Any
+) -> Design:
+    """Return rows with their response, coded as in the model."""
+    if y is None and isinstance(model.design.recipe, ArrayColumns):
+        y = _response_column(model, data)
+    row_weights = weights
+    if row_weights is None and has_array_weights(model.design):
+        # every row calibrates once
+        row_weights = np.ones(model.design.at(data, offset=offset).n)
+    design = model.at(data, y, offset=offset, trials=trials, weights=row_weights).design
+    return with_precision(
+        design, weights, data, model.likelihood, model.design.weight_kind
+    )
+
+
+def _response_column(model: Model, data: Any) -> Any:
+    name = model.design.response
+    try:
+        return data[name]
+    except (KeyError, TypeError, IndexError, ValueError):
+        raise DataError(
+            f"the data have no column {name!r}: pass the response as y="
+        ) from None
+
+
+def _design(model: Model, data: Any, offset: Any, weights: Any, trials: Any) -> Design:
+    if data is not None:
+        target = model.design.at(data, offset=offset, trials=trials)
+        if (
+            target.recipe.grouped
+        ):  # rows of other groups are not exchangeable with those that calibrate
+            refuse_unseen(
+                target,
+                target.recipe.groups_at(data),
+                "conformal intervals are for rows like the calibration rows",
+            )
+        return with_precision(
+            target, weights, data, model.likelihood, model.design.weight_kind
+        )
+    for name, value in (("offset", offset), ("weights", weights), ("trials", trials)):
+        if value is not None:
+            raise DataError(
+                f"{name}= needs new data; the rows of the fit have their own {name}"
+            )
+    model.design.need_rows("a prediction without data", "pass data=")
+    return model.design.whole

@@ -1,0 +1,238 @@
+"""Generalisation bounds: the function `guarantee` and its result."""
+
+from dataclasses import dataclass
+
+from probreg.arguments.scalars import (
+    Count,
+    Fraction,
+    Positive,
+    Seed,
+    Several,
+    check_arguments,
+)
+from probreg.arguments.types import ArrayLike, RowsLike
+from probreg.diagnostics.conformal.conformal import unseen_rows
+from probreg.diagnostics.guarantee.class_bounds import dimension_lines, draw_lines
+from probreg.diagnostics.guarantee.held_out import fold_lines, split_lines, unseen_lines
+from probreg.diagnostics.guarantee.judged import (
+    BoundLine,
+    Judged,
+    independent_rows,
+    refuse_same_rows,
+    scale_from_rows,
+)
+from probreg.diagnostics.guarantee.losses import (
+    BoundedLoss,
+    LossName,
+    losses_for,
+    read_range,
+)
+from probreg.diagnostics.guarantee.norm_ball import ball_lines
+from probreg.errors import DataError
+from probreg.fits.fit import Fit
+from probreg.fits.prediction import require_predictive
+from probreg.likelihoods import OfClasses
+from probreg.scores.assumptions import Assumption
+from probreg.system.terminal import clean_lines
+from probreg.tables.notebook import notebook_html
+
+
+@dataclass(frozen=True, eq=False)
+class RiskBounds:
+    """Upper bounds of the risk of a fit on new rows by several theorems, hold-out first; result of `guarantee`.
+
+    Parameters
+    ----------
+    fit : Fit
+        The fit.
+    losses : tuple of BoundedLoss
+        The losses, each with its largest value.
+    lines : tuple of BoundLine
+        Each with its `bound`, or the reason `why` there is none.
+    assumptions : tuple of Assumption
+        The assumptions of all bounds.
+    delta : float
+        The probability with which each bound may fail, taken by itself.
+    """
+
+    fit: Fit
+    losses: tuple[BoundedLoss, ...]
+    lines: tuple[BoundLine, ...]
+    assumptions: tuple[Assumption, ...]
+    delta: float
+
+    @property
+    def held_out(self) -> BoundLine:
+        """The first line: the hold-out bound, or the reason why there is none."""
+        return self.lines[0]
+
+    def __repr__(self) -> str:
+        return clean_lines(*self._bound_lines)
+
+    @property
+    def _bound_lines(self) -> list[str]:
+        """Describe the scope, each loss with a line for each theorem, and the assumptions."""
+        lines = []
+        for loss in self.losses:
+            if loss.middle is None:
+                middle = ""
+            else:
+                middle = f"; at the middle of the range at most {loss.middle:.4g}"
+            lines.append(f"{loss.words}, at most {loss.most:.4g}{middle}")
+            lines += self._lines_of_loss(loss)
+        own_assumptions = {
+            str(a): None
+            for line in self.lines
+            if line.bound is not None
+            for a in line.bound.assumptions
+        }
+        shared = dict.fromkeys(map(str, self.assumptions)) | own_assumptions
+        head = f"bounds for {self.fit.method.name}, each with probability {1 - self.delta:.4g}"
+        return [head, *lines, *shared]
+
+    def _lines_of_loss(self, loss: BoundedLoss) -> list[str]:
+        """Return a line for each theorem; a note shared by consecutive lines follows the last of them."""
+        lines = [line for line in self.lines if line.loss == loss.name]
+        text_lines = []
+        for line, later in zip(lines, [*lines[1:], None]):
+            text_lines.append(f"  {line.description}")
+            if later is None or later.notes != line.notes:
+                text_lines += [f"    {note}" for note in line.notes]
+        return text_lines
+
+    def _repr_html_(self) -> str:
+        head, *lines_below = self._bound_lines
+        return notebook_html([head], notes=[line.strip() for line in lines_below])
+
+
+@check_arguments
+def guarantee(
+    fit: Fit,
+    y_range: ArrayLike | None = None,
+    delta: Fraction = 0.05,
+    *,
+    data: RowsLike | None = None,
+    y: ArrayLike | None = None,
+    holdout: Fraction = 0.5,
+    folds: Several | None = None,
+    loss: LossName | None = None,
+    chosen_from: Count | None = 1,
+    row_norm: Positive | None = None,
+    draws: Count = 4000,
+    seed: Seed = 0,
+) -> RiskBounds:
+    """Bound the mean loss of a fit on new rows, by every theorem with valid assumptions; hold-out first.
+
+    Predictions are clipped to y_range, so that the loss is bounded. Each bound is valid with probability 1 - delta over
+    independent rows by itself: to use the smallest of k of them, pass delta / k.
+
+    Parameters
+    ----------
+    fit : Fit
+        A fit. Weights of its rows are frequencies.
+    y_range : pair of float, optional
+        (lo, hi): the possible values of the response, known before the rows; needed for numbers and counts. A range taken from
+        the sample raises an error.
+    delta : float
+        The probability with which a bound may fail.
+    data : table or array (n, q), optional
+        Rows that the fit has not used: the hold-out bound then needs no refit.
+    y : array (n,), optional
+        Their response; by default the column of that name in `data`.
+    holdout : float
+        The random share of rows that the refit leaves out.
+    folds : int, optional
+        K: adds a line for the mean risk of K fits without a fold.
+    loss : str, optional
+        "squared" (the default of numbers), "absolute", "insensitive" where the likelihood has an epsilon; "zero_one" and
+        "brier" of classes, both by default.
+    chosen_from : int or None
+        How many scales of the prior were compared on these rows, from a grid fixed before them: 1 where it was stated,
+        None where it was chosen freely. Scales found by evidence on the rows count as chosen freely, and those that `tune`
+        chose unless this is at least the number that it compared.
+    row_norm : float, optional
+        r, with ||x|| <= r for every row there can be: the norm of its columns, each in units of its prior's scale over the
+        root mean square of these scales. Covariance functions with an end know theirs.
+    draws : int
+        Number of posterior draws for the PAC-Bayes bound.
+    seed : int
+        Seed of the split, the folds and the draws.
+
+    Returns
+    -------
+    RiskBounds
+        `lines`, each with its bound or the reason why there is none.
+
+    Raises
+    ------
+    DataError
+        For a y outside y_range, with its row, a range that was taken from the sample, and data that are the rows of the fit.
+    Incompatible
+        For weights that are not frequencies, and a method without probabilities.
+    NotConverged
+        If a part of the rows has no estimate.
+
+    References
+    ----------
+    Mohri, Rostamizadeh & Talwalkar 2018; Maurer & Pontil 2009.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import probreg as pr
+    >>> x = np.linspace(0.0, 1.0, 400)
+    >>> found = guarantee(pr.ols(x, 0.5 + 0.4 * np.sin(6 * x)), y_range=(0.0, 1.0))
+    >>> found.held_out.bound.theorem, round(found.held_out.bound.value, 2)
+    ('hold-out of 200 rows', 0.08)
+    """
+    if data is None and y is not None:
+        raise DataError("y= needs data=: pass the rows that the fit has not used")
+    require_predictive(fit.solution, fit.method)
+    design = independent_rows(fit)
+    lik = fit.model.likelihood
+    losses = losses_for(lik, fit.model.design, y_range, loss)
+    if isinstance(lik, OfClasses):
+        ends = None
+    else:
+        ends = read_range(y_range, fit.model.design)
+    if scale_from_rows(fit) or (
+        chosen_from is not None and chosen_from < fit.model.scales_compared
+    ):
+        chosen_from = None
+    judged = Judged(
+        fit, design, losses, ends, delta, chosen_from, row_norm, draws, seed
+    )
+    if data is None:
+        lines = split_lines(judged, holdout)
+    else:
+        new = unseen_rows(fit.model, data, y, None, None, None)
+        refuse_same_rows(fit.model.design, new)
+        losses_for(lik, new, y_range, loss)  # of the new rows too
+        lines = unseen_lines(
+            judged, fit, new, "it is for the fit itself, on unused rows"
+        )
+    lines += fold_lines(judged, folds) if folds else []
+    lines += ball_lines(judged) + dimension_lines(judged) + draw_lines(judged)
+    return RiskBounds(fit, losses, tuple(lines), _common_assumptions(judged), delta)
+
+
+def _common_assumptions(judged: Judged) -> tuple[Assumption, ...]:
+    """Return the assumptions that all bounds share."""
+    assumptions = []
+    if judged.y_range is not None:
+        (lo, hi), y = judged.y_range, judged.design.observed
+        if y.min() == lo and y.max() == hi:
+            range_note = ", although these rows have its ends"
+        else:
+            range_note = ""
+        statement = f"{judged.design.response} lies in [{lo:g}, {hi:g}], known before the rows{range_note}"
+        assumptions.append(Assumption(statement, None, None))
+    if judged.chosen_from is not None:
+        assumptions.append(
+            Assumption(
+                "the model was chosen before the rows, except for the scales in chosen_from",
+                None,
+                None,
+            )
+        )
+    return tuple(assumptions)

@@ -1,0 +1,43 @@
+"""Triangular factors and weighted Gram matrices of tall arrays: numbers only, no statistics.
+
+A Gaussian model needs only the upper triangular factor F of the rows of A = [X y], F'F = A' diag(w) A. It is
+computed without A'A of an ill-conditioned A; rows are processed in blocks that fit in cache and are shared by
+the cores. A file imports only from those before it: blocks, factors, then tall, doubled and arrow (strangers), copied behind
+tall and sparse_arrow behind arrow.
+"""
+
+from probreg.linalg.arrow import Arrow as Arrow
+from probreg.linalg.blocks import (
+    limit_threads as limit_threads,
+    map_blocks as map_blocks,
+    on_all_cores as on_all_cores,
+    one_blas_thread as one_blas_thread,
+    row_blocks as row_blocks,
+    sum_over_blocks as sum_over_blocks,
+    threads as threads,
+    weighted_gram as weighted_gram,
+)
+from probreg.linalg.doubled import (
+    refine as refine,
+    residual_sums as residual_sums,
+)
+from probreg.linalg.factors import (
+    EXTENDED as EXTENDED,
+    ColumnRank as ColumnRank,
+    condition_of as condition_of,
+    downdate as downdate,
+    factor_of as factor_of,
+    inverse_upper as inverse_upper,
+    merge as merge,
+    rank_of as rank_of,
+    solve_upper as solve_upper,
+)
+from probreg.linalg.sparse_arrow import (
+    SparseArrow as SparseArrow,
+    blocks_of as blocks_of,
+)
+from probreg.linalg.tall import (
+    Reduction as Reduction,
+    reduce_rows as reduce_rows,
+    triangular as triangular,
+)

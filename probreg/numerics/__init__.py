@@ -1,1 +1,0 @@
-"""Arithmetic without statistics: linear algebra and compiled loops."""
