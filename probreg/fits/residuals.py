@@ -46,10 +46,10 @@ def labelled_residuals(fit: Fitted, kind: str) -> Any:
         raise DataError(
             f"residuals are of kind {', '.join(KINDS)}, and influence_measures(fit) has studentised ones; got {kind!r}"
         )
-    reachable(fit)
+    require_rows_and_estimate(fit)
     if kind == "quantile":
         refuse_sampling(fit.model.design.weight_kind, "a quantile residual")
-    if kind != "response" and (obstacle := noiseless(fit)) is not None:
+    if kind != "response" and (obstacle := noiseless_obstacle(fit)) is not None:
         raise Incompatible(f"{kind} residuals: {obstacle}")
     residuals = KINDS[kind](fit)
     likelihood = fit.model.likelihood
@@ -73,7 +73,7 @@ def labelled_residuals(fit: Fitted, kind: str) -> Any:
     )
 
 
-def noiseless(fit: Fitted) -> str | None:
+def noiseless_obstacle(fit: Fitted) -> str | None:
     """Return why all residuals are zero up to rounding, or None if they are not."""
     sigma = fit.model.noise(fit.aux, None)
     y = fit.model.design.observed
@@ -91,7 +91,7 @@ def rounding_error(fit: Fitted) -> float:
     return max(_SPREAD, _ROUNDING * float(y / sigma))
 
 
-def reachable(fit: Fitted) -> None:
+def require_rows_and_estimate(fit: Fitted) -> None:
     """Raise DataError for a fit without rows, NotConverged without an estimate, Incompatible without probabilities."""
     fit.model.design.need_rows("a number for each row")
     require_predictive(fit.solution, fit.method)

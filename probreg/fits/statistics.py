@@ -31,7 +31,7 @@ from probreg.fits.goodness import (
 )
 from probreg.fits.inference_data import row_labels
 from probreg.fits.prediction import require_predictive
-from probreg.fits.residuals import labelled_residuals, reachable
+from probreg.fits.residuals import labelled_residuals, require_rows_and_estimate
 from probreg.fits.smooth_functions import degrees_of_functions
 from probreg.fits.variance_shares import VarianceShares, variance_shares
 from probreg.inference.base import has_effects
@@ -336,7 +336,7 @@ class FitStatistics(Fitted):
         """
         import xarray as xr
 
-        reachable(self)
+        require_rows_and_estimate(self)
         design = self.model.design.whole
         likelihood = self.model.likelihood
         eta = plus_offset(design.X @ self.solution.beta, design.offset)

@@ -41,7 +41,7 @@ class Rate:
     Parameters
     ----------
     step : float
-        Positive; inf for no bound of a passive one.
+        Positive, or inf.
     power : float
         Not negative; 0 is a constant step.
     kind : int

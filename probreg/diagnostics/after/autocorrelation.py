@@ -11,7 +11,7 @@ from probreg.diagnostics.after.base import (
     Diagnostic,
     robust_errors,
 )
-from probreg.diagnostics.after.observed import zero_weight_obstacle
+from probreg.diagnostics.after.observed import countable_obstacle
 from probreg.diagnostics.after.replicates import drawable, found_by, simulated_p_value
 from probreg.diagnostics.after.residuals import (
     constant_obstacle,
@@ -60,7 +60,7 @@ class AutocorrelationDiagnostic(Diagnostic):
             return "classes have no single residual"
         if not isinstance(likelihood, SmoothLikelihood):
             return "this likelihood has no Pearson residual"
-        return zero_weight_obstacle(fit, minimum=12)
+        return countable_obstacle(fit, minimum=12)
 
     def run(self, fit: Fit) -> list[Finding]:
         design = fit.model.design

@@ -9,7 +9,10 @@ from probreg.diagnostics.before import CHECKS
 from probreg.diagnostics.findings import Finding, Reporter, Verdict
 from probreg.fits.fit import Fit
 from probreg.fits.inference_data import reported_coefficients
-from probreg.fits.residuals import noiseless as noiseless, reachable as reachable
+from probreg.fits.residuals import (
+    noiseless_obstacle as noiseless_obstacle,
+    require_rows_and_estimate as require_rows_and_estimate,
+)
 from probreg.inference import Status
 from probreg.inference.modes.newton_method import Newton
 from probreg.likelihoods import OfClasses, OfTrials
@@ -52,7 +55,7 @@ class Diagnostic(Reporter):
         if self.rows:
             if not fit.model.design.n:
                 return fit.model.design.rows_absent
-            reason = noiseless(fit)
+            reason = noiseless_obstacle(fit)
             if reason is not None:
                 return reason
         return self.applies(fit)

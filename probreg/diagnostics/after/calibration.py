@@ -8,7 +8,7 @@ from scipy.special import chdtrc
 from probreg.diagnostics.after.base import DIAGNOSTICS, SIGNIFICANT, Diagnostic
 from probreg.diagnostics.after.observed import (
     rows_of_observations,
-    zero_weight_obstacle,
+    countable_obstacle,
 )
 from probreg.diagnostics.findings import Finding
 from probreg.fits.fit import Fit
@@ -48,7 +48,7 @@ class CalibrationDiagnostic(Diagnostic):
     def applies(self, fit: Fit) -> str | None:
         if not isinstance(fit.model.likelihood, OfClasses):
             return f"{fit.model.likelihood.named} response has no class probabilities; see distribution"
-        reason = zero_weight_obstacle(fit, minimum=_LEAST)
+        reason = countable_obstacle(fit, minimum=_LEAST)
         if reason is not None:
             return reason
         if len(np.unique(fit.once(_probabilities)[:, -1].round(12))) > 3:

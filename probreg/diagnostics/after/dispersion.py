@@ -17,7 +17,7 @@ from probreg.diagnostics.after.base import (
 from probreg.diagnostics.after.local import local, local_obstacle
 from probreg.diagnostics.after.observed import (
     rows_of_observations,
-    zero_weight_obstacle,
+    countable_obstacle,
 )
 from probreg.diagnostics.after.replicates import (
     Replicates,
@@ -90,7 +90,7 @@ class DispersionDiagnostic(Diagnostic):
         likelihood = fit.model.likelihood
         if not isinstance(likelihood, CountLikelihood | OfClasses):
             return f"the mean of {likelihood.named} response does not determine its variance"
-        reason = local_obstacle(fit) or zero_weight_obstacle(fit)
+        reason = local_obstacle(fit) or countable_obstacle(fit)
         if reason is not None or not isinstance(likelihood, OfClasses):
             return reason
         trials = isinstance(likelihood, OfTrials)

@@ -14,7 +14,7 @@ from probreg.diagnostics.after.base import (
 )
 from probreg.diagnostics.after.observed import (
     rows_of_observations,
-    zero_weight_obstacle,
+    countable_obstacle,
 )
 from probreg.diagnostics.after.residuals import (
     constant_obstacle,
@@ -65,7 +65,7 @@ class NormalityDiagnostic(Diagnostic):
     def applies(self, fit: Fit) -> str | None:
         if not fit.model.likelihood.least_squares:
             return f"{fit.model.likelihood.named} response has no normal noise; see distribution"
-        return two_values_obstacle(fit.model) or zero_weight_obstacle(fit)
+        return two_values_obstacle(fit.model) or countable_obstacle(fit)
 
     def run(self, fit: Fit) -> list[Finding]:
         residuals = counted_residuals(fit, "pearson")[rows_of_observations(fit)]
@@ -149,7 +149,7 @@ class DistributionDiagnostic(Diagnostic):
             return "classes have no distribution beyond their probabilities; see calibration"
         if likelihood.working:
             return f"{likelihood.named} density represents a loss, and the response need not have it"
-        return two_values_obstacle(fit.model) or zero_weight_obstacle(fit)
+        return two_values_obstacle(fit.model) or countable_obstacle(fit)
 
     def run(self, fit: Fit) -> list[Finding]:
         residuals = quantile_residuals(fit, rows_of_observations(fit))

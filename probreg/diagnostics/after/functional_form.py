@@ -7,7 +7,7 @@ from scipy.special import chdtrc, fdtrc
 
 from probreg.diagnostics.after.base import DIAGNOSTICS, SIGNIFICANT, Diagnostic
 from probreg.diagnostics.after.local import Local, local, local_obstacle
-from probreg.diagnostics.after.observed import zero_weight_obstacle
+from probreg.diagnostics.after.observed import countable_obstacle
 from probreg.diagnostics.after.replicates import (
     Replicates,
     drawable,
@@ -110,7 +110,7 @@ class ResetDiagnostic(Diagnostic):
     picture = "plot.diagnose"
 
     def applies(self, fit: Fit) -> str | None:
-        return local_obstacle(fit) or zero_weight_obstacle(fit)
+        return local_obstacle(fit) or countable_obstacle(fit)
 
     def run(self, fit: Fit) -> list[Finding]:
         test = reset(fit)

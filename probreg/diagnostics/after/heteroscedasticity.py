@@ -13,7 +13,7 @@ from probreg.diagnostics.after.base import (
 )
 from probreg.diagnostics.after.observed import (
     rows_of_observations,
-    zero_weight_obstacle,
+    countable_obstacle,
 )
 from probreg.diagnostics.after.residuals import (
     constant_obstacle,
@@ -67,7 +67,7 @@ class HeteroscedasticityDiagnostic(Diagnostic):
             return f"{likelihood.named} density represents a loss, which needs no constant variance; see HC0 errors"
         if len(fit.model.design.head) == int(fit.model.design.intercept is not None):
             return "no column besides the intercept"
-        return two_values_obstacle(fit.model) or zero_weight_obstacle(fit, minimum=10)
+        return two_values_obstacle(fit.model) or countable_obstacle(fit, minimum=10)
 
     def run(self, fit: Fit) -> list[Finding]:
         rows = rows_of_observations(fit)

@@ -10,7 +10,11 @@ from scipy.special import chdtr, fdtr
 from probreg.arguments.scalars import check_arguments
 from probreg.arguments.types import Dataset
 from probreg.data.weights import refuse_sampling
-from probreg.diagnostics.after.base import DIAGNOSTICS, Diagnostic, reachable
+from probreg.diagnostics.after.base import (
+    DIAGNOSTICS,
+    Diagnostic,
+    require_rows_and_estimate,
+)
 from probreg.diagnostics.after.local import Local, local, local_obstacle
 from probreg.diagnostics.after.replicates import (
     LEAST,
@@ -147,7 +151,7 @@ def influence_measures(fit: Fit) -> Dataset:
     """
     import xarray as xr
 
-    reachable(fit)
+    require_rows_and_estimate(fit)
     refuse_sampling(fit.model.design.weight_kind, "influence measures")
     reason = local_obstacle(fit)
     if reason is not None:

@@ -18,7 +18,12 @@ import numpy as np
 from probreg.data import Frame
 from probreg.data.rows import full_weights, plus_offset
 from probreg.fits.fit import Fit
-from probreg.fits.residuals import counted_residuals, noiseless, roots, rounding_error
+from probreg.fits.residuals import (
+    counted_residuals,
+    noiseless_obstacle,
+    roots,
+    rounding_error,
+)
 from probreg.likelihoods import SmoothLikelihood
 from probreg.linalg.vec import map_of_columns
 from probreg.priors import Flat, GaussianPrior, HierarchicalPrior
@@ -191,7 +196,7 @@ def local_obstacle(fit: Fit) -> str | None:
             isinstance(p, HierarchicalPrior) for p in families
         )
         return f"the {', '.join(names)} prior is not quadratic, so the estimate without a row has no formula; use a flat or a normal prior"
-    reason = noiseless(fit)
+    reason = noiseless_obstacle(fit)
     if reason is not None:
         return reason
     if _has_free_sigma(fit):

@@ -12,18 +12,16 @@ Array = np.ndarray
 _MOST = 1_000_000
 
 
-def zero_weight_obstacle(fit: Fit, minimum: int = 8) -> str | None:
+def countable_obstacle(fit: Fit, minimum: int = 8) -> str | None:
     """Return why the observations of a fit cannot be counted one by one, or are too few for a test; otherwise None."""
     design = fit.model.design
     if design.weights is not None and (design.weights % 1 != 0).any():
-        return "weights are no whole numbers, so that observations cannot be counted"
+        return "weights are not whole numbers, so that observations cannot be counted"
     if design.total > _MOST:
-        return (
-            f"there are more than {_MOST:,} observations, where a test finds any trifle"
-        )
+        return f"there are more than {_MOST:,} observations, and a test would find differences of no importance"
     free = design.total - design.moments.rank.rank
     if free < minimum:
-        return f"only {free:g} observations are left beside the coefficients, and {minimum} are needed"
+        return f"only {free:g} observations remain after the coefficients, and {minimum} are needed"
     return None
 
 

@@ -12,7 +12,7 @@ from probreg.diagnostics.after.base import (
 )
 from probreg.diagnostics.after.influence import externally_studentised
 from probreg.diagnostics.after.local import local, local_obstacle
-from probreg.diagnostics.after.observed import zero_weight_obstacle
+from probreg.diagnostics.after.observed import countable_obstacle
 from probreg.diagnostics.after.residuals import predictor, tails
 from probreg.diagnostics.before.design_leverage import list_first
 from probreg.diagnostics.before.response import two_values_obstacle
@@ -45,7 +45,7 @@ class OutlierDiagnostic(Diagnostic):
     picture = "plot.diagnose"
 
     def applies(self, fit: Fit) -> str | None:
-        return zero_weight_obstacle(fit)
+        return countable_obstacle(fit)
 
     def run(self, fit: Fit) -> list[Finding]:
         w = fit.model.design.weights

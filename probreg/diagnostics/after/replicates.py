@@ -21,7 +21,7 @@ from probreg.diagnostics.after.local import Local, local, local_obstacle
 from probreg.diagnostics.after.observed import (
     canonical_order,
     rows_of_observations,
-    zero_weight_obstacle,
+    countable_obstacle,
 )
 from probreg.fits.fit import Fit
 from probreg.likelihoods import SmoothLikelihood
@@ -149,9 +149,7 @@ def found_by(p: float) -> str:
 def drawable(fit: Fit) -> bool:
     """Return whether null distributions can and should be drawn: for few observations that can be counted one by one."""
     design = fit.model.design
-    single = (
-        local_obstacle(fit) is None and zero_weight_obstacle(fit, minimum=1) is None
-    )
+    single = local_obstacle(fit) is None and countable_obstacle(fit, minimum=1) is None
     return (
         single
         and design.weight_kind != "sampling"
