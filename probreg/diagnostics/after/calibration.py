@@ -7,8 +7,8 @@ from scipy.special import chdtrc
 
 from probreg.diagnostics.after.base import DIAGNOSTICS, SIGNIFICANT, Diagnostic
 from probreg.diagnostics.after.observed import (
-    rows_of_observations,
     countable_obstacle,
+    rows_of_observations,
 )
 from probreg.diagnostics.findings import Finding
 from probreg.fits.fit import Fit

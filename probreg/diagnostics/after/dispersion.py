@@ -16,8 +16,8 @@ from probreg.diagnostics.after.base import (
 )
 from probreg.diagnostics.after.local import local, local_obstacle
 from probreg.diagnostics.after.observed import (
-    rows_of_observations,
     countable_obstacle,
+    rows_of_observations,
 )
 from probreg.diagnostics.after.replicates import (
     Replicates,

@@ -12,8 +12,8 @@ from probreg.diagnostics.after.base import (
     robust_errors,
 )
 from probreg.diagnostics.after.observed import (
-    rows_of_observations,
     countable_obstacle,
+    rows_of_observations,
 )
 from probreg.diagnostics.after.residuals import (
     constant_obstacle,

@@ -20,8 +20,8 @@ import numpy as np
 from probreg.diagnostics.after.local import Local, local, local_obstacle
 from probreg.diagnostics.after.observed import (
     canonical_order,
-    rows_of_observations,
     countable_obstacle,
+    rows_of_observations,
 )
 from probreg.fits.fit import Fit
 from probreg.likelihoods import SmoothLikelihood
