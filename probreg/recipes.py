@@ -4,7 +4,7 @@
 `Model.from_formula` and `Model.from_arrays` (weights, offset, columns, ...). No penalty unless asked.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -730,16 +730,14 @@ def poisson(x: str | ArrayLike, data: RowsLike, **options: Any) -> Fit:
 
 @check_arguments
 def gam(
-    x: str,
-    data: TableLike,
-    *,
-    likelihood: Likelihood | LikelihoodName = "gaussian",
-    **options: Any,
-) -> Fit:
-    """A generalised additive model: smooth functions at the top of the evidence (REML).
+    x: str, data: TableLike, *, df: Positive | Mapping[str, float] | None = None, sp: Positive | Mapping[str, float] | None = None,
+    likelihood: Likelihood | LikelihoodName = "gaussian", **options: Any,
+) -> Fit:  # fmt: skip
+    """A generalised additive model: smooth functions at the top of the evidence (REML), or of stated smoothness.
 
     The mode of log p(y | eta) - sum_j |u_j|^2 / (2 tau_j^2), eta the sum of the functions and of the other columns, u_j
-    the coefficients of a range. Every tau and sigma maximise the evidence p(y | tau, sigma).
+    the coefficients of a range. By default every tau and sigma maximise the evidence p(y | tau, sigma). With `df` or
+    `sp` Gaussian noise has sigma^2 = (RSS + penalty) / (n - flat columns), its restricted maximum.
 
     Parameters
     ----------
@@ -747,6 +745,13 @@ def gam(
         A formula such as "y ~ g + s(x, by=g) + t2(lon, lat)".
     data : table
         The table for the formula.
+    df : float or mapping from str to float, optional
+        Effective degrees of freedom of each function, as `fit.smooths` has them: between its flat columns (1 for
+        `s(x)`, the line; the intercept is not counted) and all of them. One number, or one by term or function. Blocks
+        of one function share a scale.
+    sp : float or mapping from str to float, optional
+        In place of `df`: weights of the penalties J(f) in RSS + sum_j sp_j J_j(f), or in -2 log L + sum_j sp_j J_j(f).
+        `fit.model.penalty()` says what J is, and reads them back; of `s(x)` it is the integral of f''(x)^2.
     likelihood : Likelihood or str
         A likelihood, or its name in `LIKELIHOODS`.
     **options
@@ -760,7 +765,9 @@ def gam(
     Raises
     ------
     DataError
-        For data that cannot be read, and for a formula without smooth functions.
+        For data that cannot be read, a formula without smooth functions, and degrees of freedom out of range.
+    Incompatible
+        For `df` and `sp` at once, and for a penalty that has no single weight.
 
     References
     ----------
@@ -771,15 +778,23 @@ def gam(
     >>> import numpy as np
     >>> x = np.linspace(0.0, 6.0, 40)
     >>> table = {"x": x, "y": np.sin(x) + 0.1 * np.cos(40.0 * x)}
-    >>> gam("y ~ s(x)", table).method.name
-    'closed_form'
+    >>> float(gam("y ~ s(x)", table, df=4.0).smooths.loc["s(x)", "edf"].round(6))
+    4.0
     """
+    from probreg.fits.given_smoothness import fit_with_degrees, fit_with_penalty
+
     model = Model.from_formula(x, data, likelihood=likelihood, **options)
     if not term_functions(model.design):
         raise DataError(
             f"the formula {x!r} has no smooth function: write y ~ s(x), s(x, by=g) or t2(x, z)"
         )
-    return fit(model, "evidence")
+    if df is not None and sp is not None:
+        raise Incompatible("df= and sp= both state the smoothness: give one of them")
+    if df is not None:
+        return fit_with_degrees(model, df)
+    if sp is None:
+        return fit(model, "evidence")
+    return fit_with_penalty(model, sp)
 
 
 @check_arguments

@@ -58,10 +58,12 @@ FORMULAS = [
     "y ~ C(b)",
     "y ~ C(g, contr.treatment(base='c'))",
     "y ~ C(g, contr.treatment('c'), levels=['d', 'c', 'b', 'a'])",
+    "y ~ C(g, contr.SAS)",
     "y ~ C(g, Treatment('c'))",
     "y ~ C(g, Sum)*x",
     "y ~ C(g, contr.sum)*x",
-    "y ~ C(g) + C(h, contr.sum)",
+    "y ~ C(g, contr.helmert(scale=True)) + C(h, contr.sum)",
+    "y ~ C(g, contr.diff(backward=False))",
     "y ~ C(k, contr.poly(scores=[1, 2, 4, 8]))",
     "y ~ C(g, [[1, 0, 0], [0, 1, 0], [0, 0, 1], [-1, -1, -1]])",
     "y ~ poly(`my col`, 2):g + np.log(z)",
@@ -208,9 +210,9 @@ def test_declared_order_of_levels_is_kept():
         "y ~ scale(x, scale=False) + scale(z, center=2, scale=3)",
         "y ~ 0 + g*h*b",
         "y ~ g + h + g:h:b",
-        "y ~ C(g, contr.poly):C(h, contr.sum)",
+        "y ~ C(g, contr.helmert(reverse=False, scale=True)):C(h, contr.SAS)",
         "y ~ C(g, spans_intercept=False) + C(k, [[1, 0], [0, 1], [1, 1], [0, 0]])",
-        "y ~ 0 + C(g, contr.poly)*x + C(h, contr.sum)",
+        "y ~ 0 + C(g, contr.poly)*x + C(h, contr.diff)",
     ],
 )
 def test_columns_and_names_are_those_of_formulaic(formula, data):
@@ -226,7 +228,10 @@ def test_contrasts_are_those_of_the_textbook():
     data = {"y": [1.0, 2.0, 3.0], "g": ["a", "b", "c"]}
     by_hand = {
         "treatment": [[0, 0], [1, 0], [0, 1]],
+        "SAS": [[1, 0], [0, 1], [0, 0]],
         "sum": [[1, 0], [0, 1], [-1, -1]],
+        "helmert": [[-1, -1], [1, -1], [0, 2]],
+        "diff": [[-2 / 3, -1 / 3], [1 / 3, -1 / 3], [1 / 3, 2 / 3]],
         "poly": [
             [-np.sqrt(1 / 2), np.sqrt(1 / 6)],
             [0, -np.sqrt(4 / 6)],

@@ -159,7 +159,7 @@ def test_a_tampered_recipe_is_refused(term):
         ("y ~ log(x, x)", "log takes 1 argument and no keywords"),
         ("y ~ bs(x, df=s)", "the piece 's' .* is a number, a text, or a list"),
         ("y ~ bs(x, spam=1)", "bs takes one column, then df, knots"),
-        ("y ~ C(g, contr.poly(spam=1))", "contr.poly takes scores"),
+        ("y ~ C(g, contr.helmert(spam=1))", "contr.helmert takes reverse, scale"),
         ("y ~ x +", "cannot be read: a term is expected"),
         ("y ~ x z", "cannot be read"),
         ("y ~ x)", r"'\)' closes no bracket at letter 6"),

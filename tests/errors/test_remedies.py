@@ -24,6 +24,7 @@ def model_of(right: str, **options: Any) -> pr.Model:
         (lambda: model_of("s(x)", prior={1: pr.Normal(1.0)}).joint, r"got 1: Intercept, s\(x\) \(9 columns\)$"),
         (lambda: model_of("te(x, z)"), r"write t2\(x, z\)$"),
         (lambda: model_of("s(x, m=2)"), r"^'s\(x, m=2\)': s takes columns, then k=, bs=, by=, got m=$"),
+        (lambda: pr.gam("y ~ s(x)", ROWS, df=1), r"^df of s\(x\) is above 1 \(its flat columns\) and below 9 \(all of its columns\), got 1$"),
         (lambda: pr.hypothesis(pr.fit(model_of("s(x)", prior=PROPER), "posterior", seed=1), "s(x) is linear"), "fit by evidence$"),
         (lambda: pr.fit(model_of("s(x)", prior=PROPER), pr.Integrate(nodes=3), seed=1), r"8 nodes are too few .* use more"),
         (lambda: pr.kernel_ridge(X, X, kernel=lambda x, z: x @ z.T, lam=1.0), r"f\(x, z\) it is pr\.kernels\.CustomFunction\(f\)$"),

@@ -1,4 +1,4 @@
-"""Generalised additive models: the fit at the top of the evidence, and penalties in the units of integrals and differences."""
+"""Generalised additive models of stated smoothness: degrees of freedom, penalties in other packages' units, and back."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ import pytest
 import probreg as pr
 from probreg.data.formula.functions import term_functions
 from probreg.data.terms.smooths import ThinPlate
-from probreg.errors import DataError
+from probreg.errors import DataError, Incompatible
 
 from .cases import smooth_rows
 
@@ -25,6 +25,41 @@ def test_without_more_it_is_the_fit_at_the_top_of_the_evidence() -> None:
     np.testing.assert_array_equal(gam("g + s(x)").coef, pr.fit(model).coef)
 
 
+@pytest.mark.parametrize("likelihood", Y)
+def test_each_function_spends_what_was_asked(likelihood: str) -> None:
+    df = {"s(x)": 5.0, "s(z)": 2.5}
+    times = 2.0 if likelihood == "categorical" else 1.0  # predictors
+    found = gam(
+        "s(x) + s(z, k=6)", likelihood, df={k: v * times for k, v in df.items()}
+    )
+    np.testing.assert_allclose(
+        found.smooths["edf"], np.array([5.0, 2.5]) * times, rtol=1e-7
+    )
+    assert str(found.notes[0]).startswith("smooth functions at df = ")
+
+
+def test_one_number_is_for_all_and_blocks_of_a_function_share_a_scale() -> None:
+    found = gam("g + s(x, k=6, by=g) + t2(w, z, k=4)", df=4.5)
+    np.testing.assert_allclose(found.smooths["edf"], 4.5, rtol=1e-8)
+    assert len(set(found.smooths.loc["t2(w, z, k=4)", "tau"])) == 1
+
+
+def test_at_its_own_degrees_of_freedom_it_is_the_fit_of_the_evidence() -> None:
+    reml = gam("s(x)")
+    found = gam("s(x)", df=float(reml.smooths.loc["s(x)", "edf"]))
+    np.testing.assert_allclose(found.coef, reml.coef, rtol=1e-6)
+    np.testing.assert_allclose(
+        found.covariance(), reml.covariance("conditional"), rtol=1e-5
+    )
+    assert found.aux["sigma"] == pytest.approx(reml.aux["sigma"], rel=1e-8)
+
+
+def test_sigma_that_is_held_stays() -> None:
+    found = gam("s(x)", df=4.0, aux={"sigma": 0.5})
+    assert found.aux["sigma"] == 0.5
+    assert found.smooths.loc["s(x)", "edf"] == pytest.approx(4.0, rel=1e-8)
+
+
 # ---- penalties -----------------------------------------------------------------------------------------------------------
 
 
@@ -35,13 +70,7 @@ def test_the_penalty_is_that_of_a_smoothing_spline() -> None:
     x = np.sort(TABLE["x"])[:40]
     y = np.sin(x) + 0.3 * np.random.default_rng(1).normal(size=40)
     for sp in (0.01, 1.0):
-        model = pr.Model.from_formula("y ~ s(x, k=40)", {"x": x, "y": y})
-        (f,) = term_functions(model.design)
-        tau = (sp * f.term.basis.penalty.unit) ** -0.5
-        prior = {"s(x, k=40)": pr.Normal(tau, sigma_units=True)}
-        found = pr.fit(model.with_prior(prior))
-        settings = found.model.penalty()["s(x, k=40)"].settings
-        assert settings["sp"] == pytest.approx(sp)
+        found = pr.gam("y ~ s(x, k=40)", {"x": x, "y": y}, sp=sp)
         np.testing.assert_allclose(
             found.predict()["mean"], make_smoothing_spline(x, y, lam=sp)(x), atol=1e-7
         )
@@ -84,6 +113,86 @@ def test_the_penalty_of_b_splines_is_a_sum_of_squared_differences() -> None:
         )
 
 
-def test_a_formula_without_smooth_functions_is_an_error() -> None:
-    with pytest.raises(DataError, match="has no smooth function"):
-        gam("x")
+@pytest.mark.parametrize("likelihood", ["gaussian", "bernoulli", "poisson"])
+def test_penalties_are_read_back(likelihood: str) -> None:
+    found = gam("s(x) + s(z, k=6)", likelihood, df=3.0)
+    spelled = found.model.penalty()
+    again = gam(
+        "s(x) + s(z, k=6)",
+        likelihood,
+        sp={k: spelled[k].settings["sp"] for k in ("s(x)", "s(z, k=6)")},
+    )
+    np.testing.assert_allclose(again.coef, found.coef, rtol=1e-6, atol=1e-9)
+    assert spelled["s(x)"].criterion.startswith(
+        "RSS + " if likelihood == "gaussian" else "-2 log L + "
+    )
+
+
+@pytest.mark.parametrize(
+    ("terms", "more", "error", "said"),
+    [
+        ("x", {}, DataError, "has no smooth function: write y ~ s\\(x\\)"),
+        (
+            "s(x)",
+            {"df": 9.0},
+            DataError,
+            "df of s\\(x\\) is above 1 .* and below 9 .*, got 9",
+        ),
+        ("s(x)", {"df": 1.0}, DataError, "df of s\\(x\\) is above 1"),
+        (
+            "s(x)",
+            {"df": 3.0, "sp": 1.0},
+            Incompatible,
+            "df= and sp= both state the smoothness",
+        ),
+        (
+            "s(x)",
+            {"sp": {"s(x)": -1.0}},
+            DataError,
+            "sp of s\\(x\\) is a positive number, got -1",
+        ),
+        (
+            "s(x)",
+            {"sp": -1.0},
+            DataError,
+            "sp is a positive finite number or a mapping, got -1",
+        ),
+        (
+            "s(x)",
+            {"df": {"s(x)": "many"}},
+            DataError,
+            "df of s\\(x\\) is a number, got 'many'",
+        ),
+        ("s(x) + s(z)", {"df": {"s(x)": 3.0}}, DataError, "s\\(z\\) is missing"),
+        ("s(x)", {"df": {"s(w)": 3.0}}, DataError, "'s\\(w\\)' is no smooth function"),
+        (
+            "t2(x, z, k=4)",
+            {"sp": 1.0},
+            Incompatible,
+            "has no penalty of one weight: give df=",
+        ),
+        (
+            "s(x)",
+            {"df": 3.0, "prior": {"s(x)": pr.Normal(1.0)}},
+            DataError,
+            "s\\(x\\) has a prior of its own",
+        ),
+        (
+            "x + s(x)",
+            {"df": 3.0},
+            Incompatible,
+            "is a combination of others: see pr.check",
+        ),
+        (
+            "s(x)",
+            {"df": 3.0, "aux": {"sigma": pr.HalfNormal(1.0)}},
+            Incompatible,
+            "sigma held or at its restricted maximum",
+        ),
+    ],
+)
+def test_what_cannot_be_asked_is_one_sentence(
+    terms: str, more: dict, error: type, said: str
+) -> None:
+    with pytest.raises(error, match=said):
+        gam(terms, **more)
