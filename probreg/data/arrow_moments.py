@@ -336,7 +336,9 @@ def arrow_moments_of(
     from scipy.sparse import coo_array
 
     q = sum(len(term.levels) * len(term.effects) for term in terms)
-    entries = np.shape(state.get("row", ()))
+    rows = state.get("row", ())
+    # a damaged list may have lists of several lengths, which have no shape
+    entries: tuple[int, ...] = (len(rows),) if hasattr(rows, "__len__") else ()
     shapes = dict.fromkeys(("row", "column", "value"), entries)
     shapes |= {"border": (q, head.p + 1), "totals": (q, 2)}
     border, totals, value, row, column = (

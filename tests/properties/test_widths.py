@@ -24,6 +24,7 @@ WORDS = {
     "Shape",
     "ProbregError",
     "PrintsTable",
+    "PrintsLines",
     "Note",
 }  # sentences, which others print
 LINES = 40  # of a print

@@ -24,7 +24,7 @@ from probreg.inference import METHODS, Status
 from probreg.inference.modes.newton import find_mode
 from probreg.inference.modes.separation import separation
 from probreg.inference.penalized.degrees import smooth_prior_curvature
-from probreg.inference.penalized.left_out_modes import RowsInParts
+from probreg.inference.penalized.left_out_modes import LeftOutParts
 from probreg.inference.penalized.nonsmooth import NonsmoothTerms
 from probreg.inference.penalized.ridge_modes import RidgeModes
 from probreg.likelihoods import MayDiverge, SmoothLikelihood
@@ -218,7 +218,7 @@ def _refit_at_once(
         block = slice(start, start + step)
         part = np.full(n, -1)
         part[rows[block]] = np.arange(len(rows[block]))
-        parts = RowsInParts.of(model, part, np.maximum(weight - 1.0, 0.0))
+        parts = LeftOutParts.of(model, part, np.maximum(weight - 1.0, 0.0))
         if parts is None:
             return
         modes, _ = parts.without(model, parts.rows.point(beta, aux))

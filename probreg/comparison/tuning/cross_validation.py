@@ -24,7 +24,7 @@ from probreg.data import Design
 from probreg.data.rows import full_weights, plus_offset
 from probreg.errors import DataError, such_rows
 from probreg.inference import PathSolution
-from probreg.inference.penalized.left_out_modes import RowsInParts
+from probreg.inference.penalized.left_out_modes import LeftOutParts
 from probreg.inference.uncertainty.clusters import group_codes
 from probreg.model.model import Model
 from probreg.system.progress import each_of, progress_bar
@@ -164,7 +164,7 @@ def losses_by_fold(solution: PathSolution, fold: Array, loss: PredictionLoss) ->
     if solution.closed:
         parts = None
     else:
-        parts = RowsInParts.of(model, fold)
+        parts = LeftOutParts.of(model, fold)
     if parts is not None:
         doubt = _by_shared_curvature(solution, parts, loss, losses)
     else:
@@ -185,7 +185,7 @@ def losses_by_fold(solution: PathSolution, fold: Array, loss: PredictionLoss) ->
 
 
 def _by_shared_curvature(
-    path: PathSolution, parts: RowsInParts, loss: PredictionLoss, losses: Array
+    path: PathSolution, parts: LeftOutParts, loss: PredictionLoss, losses: Array
 ) -> Array:
     """Fill in the losses (S, n) and return the folds (S, K) in doubt."""
     model = parts.rows.model

@@ -54,7 +54,7 @@ class PartBlocks(Protocol):
     def __call__(self, number: int, part: Any, tally: Tally) -> Iterable[Block]: ...
 
 
-class Pass(NamedTuple):
+class PartsPass(NamedTuple):
     """The result of a pass, the number of its rows, and the counts of rows that were left out."""
 
     total: Any
@@ -68,27 +68,29 @@ def pass_over(
     fn: Callable[[Block], Any],
     add: Callable[[Any, Any], Any],
     rows: int | None = None,
-) -> Pass:
+) -> PartsPass:
     """Return fn of every block of every part, combined by `add`; the total is None if there is no block."""
     bar = {"name": parts.name, "rows": rows, "progress": parts.progress}
     return parts.reduce(
         partial(_pass_over_part, blocks, fn, add, bar), partial(_join_passes, add)
-    ) or Pass(None, 0, Tally())
+    ) or PartsPass(None, 0, Tally())
 
 
 def _pass_over_part(
     blocks: PartBlocks, fn: Callable[[Block], Any], add: Callable[[Any, Any], Any], bar: dict[str, Any],
     number: int, part: Any,
-) -> Pass:  # fmt: skip
+) -> PartsPass:  # fmt: skip
     tally = Tally()
     total, rows = one_pass(blocks(number, part, tally), fn, add, **bar)
-    return Pass(total, rows, tally)
+    return PartsPass(total, rows, tally)
 
 
-def _join_passes(add: Callable[[Any, Any], Any], a: Pass, b: Pass) -> Pass:
+def _join_passes(
+    add: Callable[[Any, Any], Any], a: PartsPass, b: PartsPass
+) -> PartsPass:
     totals = [x.total for x in (a, b) if x.total is not None]
     total = add(*totals) if len(totals) == 2 else next(iter(totals), None)
-    return Pass(total, a.rows + b.rows, a.tally + b.tally)
+    return PartsPass(total, a.rows + b.rows, a.tally + b.tally)
 
 
 @dataclass(frozen=True, eq=False)

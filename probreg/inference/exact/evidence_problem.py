@@ -379,16 +379,15 @@ class EvidenceProblem:
     def maximise(self, max_steps: int) -> EvidenceMaximum:
         """Return the maximum of the evidence; raise an error if there is none."""
         search, top, start = self._search_starts(max_steps)
-        unbounded = self._diverging_scales(top, start)
         for _ in range(_ROUNDS):
-            if unbounded or not self.surface.choose_at(top.theta):
+            if not self.surface.choose_at(top.theta):
                 break
             repeated = search(top.theta)
             settled = float(np.abs(repeated.theta - top.theta).max()) < _STILL
             top = repeated._replace(ended=repeated.ended or (settled and top.ended))
             if settled:
                 break
-        unbounded = unbounded or self._diverging_scales(top, start)
+        unbounded = self._diverging_scales(top, start)
         if unbounded:
             return self._fix_diverging(top, unbounded, start)
         self._require_maximum(top, max_steps)

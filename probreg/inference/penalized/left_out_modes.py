@@ -38,7 +38,7 @@ class FromOtherRows(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class RowsInParts:
+class LeftOutParts:
     """Rows sorted by their parts: part k is `slices[k]`, and `rest` (r,) is the weight
     that remains when it is left out."""
 
@@ -51,7 +51,7 @@ class RowsInParts:
     @classmethod
     def of(
         cls, model: Model, part: Array, kept_weights: Array | None = None
-    ) -> "RowsInParts | None":
+    ) -> "LeftOutParts | None":
         """`part` (n,) is the number of each row's part, -1 for none; None if
         `StandardRows` does not apply."""
         inside = np.flatnonzero(part >= 0)

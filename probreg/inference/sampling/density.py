@@ -152,7 +152,7 @@ class PriorPart:
 
 
 @dataclass(frozen=True, eq=False)
-class Factor:
+class ScaleFactor:
     """beta = location + exp(log) (theta - location), elementwise over (q, m)."""
 
     log: Array
@@ -253,7 +253,7 @@ class ScaledBlock:
         location = self.loose.location.reshape(self.part.shape)[:, :1]
         return location, np.log(np.broadcast_to(self.loose.spread, q))[:, None]
 
-    def scale(self, logs: Array) -> Factor | Root:
+    def scale(self, logs: Array) -> ScaleFactor | Root:
         """The map from theta, or from the prior at scale 1, to the coefficients."""
         prior = self.prior
         q = self.part.shape[0]
@@ -264,7 +264,7 @@ class ScaledBlock:
                 return Root(*root)
             scales = prior.log_scales(logs[self.span], q)
             slopes = tuple(s[:, None] for s in scales.slopes.T)
-            return Factor(scales.value[:, None] - below, slopes, location)
+            return ScaleFactor(scales.value[:, None] - below, slopes, location)
         parts = []
         for h in self.hyper:
             moved: Any = {
@@ -274,7 +274,7 @@ class ScaledBlock:
             spread = np.asarray(prior.spread(**moved))
             parts.append(_columns_first(spread.imag / spread.real / _TINY, q))
         log = _columns_first(np.log(spread.real), q)
-        return Factor(log - below, tuple(parts), location)
+        return ScaleFactor(log - below, tuple(parts), location)
 
 
 def _columns_first(values: Array, q: int) -> Array:
@@ -498,6 +498,6 @@ class Point(NamedTuple):
 
     logs: Array  # of hyperparameters
     theta: Array
-    scales: list[Factor | Root]
+    scales: list[ScaleFactor | Root]
     values: Array  # (vec beta, log aux)
     aux: dict[str, Any]
