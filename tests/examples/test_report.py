@@ -158,7 +158,7 @@ def test_nasty_names_are_text(tmp_path):
     )
     assert "script" not in found.tags
     assert not [k for k, _ in found.attributes if k.startswith("on")]
-    assert found.tags.count("img") == 5
+    assert found.tags.count("img") == 4
     assert nasty in found.text
     assert "b&amp;<i>" in found.text
 
@@ -206,7 +206,7 @@ def test_every_likelihood_makes_a_page(likelihood, tmp_path):
         "posterior": pr.fit(model, pr.LaplaceApproximation(draws=400)),
     }
     found = read(report(fits, tmp_path / "page.html").read_text(encoding="utf-8"))
-    assert found.tags.count("img") == 5
+    assert found.tags.count("img") == 4
     assert "No picture" not in found.text
 
 
@@ -248,7 +248,7 @@ def test_a_picture_of_a_transformed_variable_needs_no_table(tmp_path):
     )
     assert "pass data=" not in found.text
     assert "2 of 344 rows were dropped" in found.text
-    assert found.tags.count("img") == 4
+    assert found.tags.count("img") == 3
 
 
 def test_a_saved_fit_makes_a_page_without_its_rows(tmp_path):

@@ -305,8 +305,8 @@ def chains_under_a_scale_mixture(m):
     return (
         quiet(m),
         quiet(m.with_prior(mixture), pr.NUTS(draws=500, tune=500, chains=2), 3),
-        {"prior", "skewness", "sampler"},
-    )  # some steps diverge
+        {"prior", "skewness", "small sample", "sampler"},
+    )  # some steps diverge; sigma is integrated out, with tails that few draws can tell
 
 
 def uneven_noise(m):
@@ -411,6 +411,7 @@ def test_causes_have_evidence_and_shares_if_a_path_connects_the_fits(bench):
             assert known or row.cause in BY_RULE | {
                 "likelihood",
                 "skewness",
+                "small sample",
                 "sampler",
             }, (name, row.cause)
 
