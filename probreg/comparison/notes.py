@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from probreg.comparison.numbers import FitTable, unlike
+from probreg.comparison.numbers import FitTable, incomparable_parameters
 from probreg.comparison.prior_terms import rowless
 from probreg.comparison.same_question import differing_terms, shorten_names
 from probreg.diagnostics.guarantee import RiskBounds
@@ -50,7 +50,7 @@ def _fit_notes(table: FitTable, name: str) -> list[str]:
         names = shorten_names(missing, _NAMES)
         texts.append(f"no estimate of {names} exists: {fit.described['status']}")
     texts += fit.described["notes"]
-    incomparable = unlike(table.fits[table.baseline], fit)
+    incomparable = incomparable_parameters(table.fits[table.baseline], fit)
     if incomparable:
         texts.append(
             f"no difference is given for {', '.join(incomparable)}, which is not the same quantity under the likelihood of {table.baseline}"

@@ -20,10 +20,12 @@ from probreg.inference.varying import OF_EFFECTS, held_scales
 from probreg.model.model import Model
 
 Array = np.ndarray
-NUMBERS = (
+# To add a quantity to `compare`: name it here, compute it in `_fit_frame` (in `dataset` if it needs the baseline) and describe it
+# in the docstring of `Comparison`. To print it, give it a heading in `rendering.COLUMN_KINDS` and a cell in `rendering._format_entry`.
+NUMERIC_QUANTITIES = (
     "estimate", "error", "lower", "upper", "difference", "se_ratio", "prior_weight", "mcse", "skewness"
 )  # fmt: skip
-WORDS = ("kind", "prior")
+TEXT_QUANTITIES = ("kind", "prior")
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +41,7 @@ class FitTable:
 
     def to_pandas(self) -> DataFrame:
         """One row per parameter; columns (fit, quantity), as a MultiIndex; unrounded."""
-        names = [*NUMBERS, *WORDS]
+        names = [*NUMERIC_QUANTITIES, *TEXT_QUANTITIES]
         table = self.data[names].reset_coords(drop=True).to_dataframe().unstack("fit")
         table = table.swaplevel(axis=1).reindex(index=self.data["param"].values)
         table = table[[(fit, name) for fit in self.fits for name in names]]
@@ -53,8 +55,8 @@ class FitTable:
             "param",
             "fit",
             *(v for v in self.data.coords if v not in ("param", "fit")),
-            *NUMBERS,
-            *WORDS,
+            *NUMERIC_QUANTITIES,
+            *TEXT_QUANTITIES,
         ]
         table = self.data.transpose("param", "fit").to_dataframe().reset_index()[order]
         table.attrs = dict(self.data.attrs)
@@ -73,7 +75,7 @@ class FitTable:
 
 
 def dataset(fits: Mapping[str, Fit], base: str, prob: float, kind: str | None) -> Any:
-    """NUMBERS and WORDS over (fit, param), differences and ratios against the fit named `base`."""
+    """Return all quantities over (fit, param), differences and ratios against the fit named `base`."""
     import pandas as pd
     import xarray as xr
 
@@ -95,16 +97,17 @@ def dataset(fits: Mapping[str, Fit], base: str, prob: float, kind: str | None) -
         frame = frames[name].reindex(union.index)
         frame["difference"] = (frame["estimate"] - first["estimate"]) / first["error"]
         frame["se_ratio"] = frame["error"] / first["error"]
-        frame.loc[unlike(fits[base], fits[name]), ["difference", "se_ratio"]] = np.nan
+        incomparable = incomparable_parameters(fits[base], fits[name])
+        frame.loc[incomparable, ["difference", "se_ratio"]] = np.nan
         frames[name] = frame
     dims = ("fit", "param")
     data = {
         q: (dims, np.array([f[q].to_numpy(float) for f in frames.values()]))
-        for q in NUMBERS
+        for q in NUMERIC_QUANTITIES
     }
     text = {
         q: (dims, np.array([f[q].fillna("").to_numpy(object) for f in frames.values()]))
-        for q in WORDS
+        for q in TEXT_QUANTITIES
     }
     coords: dict[str, Any] = {"fit": list(fits), "param": list(union.index)}
     coords |= {key: ("param", union[key].tolist()) for key in union}
@@ -127,13 +130,12 @@ def dataset(fits: Mapping[str, Fit], base: str, prob: float, kind: str | None) -
     )
 
 
-def unlike(base: Fit, fit: Fit) -> list[str]:
-    """Auxiliary parameters that share a name only: sigma is a standard deviation in one likelihood, a scale in another."""
+def incomparable_parameters(base: Fit, fit: Fit) -> list[str]:
+    """Return the nuisance parameters with the same name under different likelihoods: sigma is a standard deviation in one, a scale in
+    another."""
     a = base.model.likelihood
     b = fit.model.likelihood
-    if a != b:
-        return [name for name in b.aux if name in a.aux]
-    return []
+    return [] if a == b else [name for name in b.aux if name in a.aux]
 
 
 def _fit_frame(fit: Fit, prob: float, kind: str | None) -> Any:

@@ -3,7 +3,7 @@
 The text has at most 40 lines of 110 columns; with many parameters it has only the ones with the largest differences.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from probreg.inference.varying import OF_EFFECTS
 from probreg.model.prior_words import prior_line
 from probreg.system.terminal import clean_lines, cut_text, percent
 from probreg.tables import Column, Table
+from probreg.tables.content import Kind
 from probreg.tables.formats import decimals, format_fixed, format_rounded
 from probreg.tables.notebook import notebook_html
 
@@ -28,7 +29,8 @@ LONG = 60  # parameters that are all printed
 LARGEST = 20  # of more parameters, those with the largest differences
 _REASONS = 3  # that are printed
 _FITS = 8  # with a line of their own in the head
-COLUMNS = {
+# the heading of each printed column with the kind of its cells
+COLUMN_KINDS: Mapping[str, Kind] = {
     "": "text", "fit": "text", "estimate": "estimate", "SE | SD": "error", "lower": "interval", "upper": "interval",
     "diff / SE": "estimate", "SE ratio": "estimate", "prior": "text", "prior weight": "estimate",
 }  # fmt: skip
@@ -52,7 +54,9 @@ def comparison_text(table: FitTable, attributions: Sequence[Attribution]) -> str
     limit = max(min(LARGEST, room - auxiliary), 3)
     params = parameters_printed(table, room, limit)
     omitted = _omitted_parameters(table, params)
-    estimates = parameter_table(table, params, without=("prior",))
+    # the prior of each fit is in the head
+    headings = [name for name in COLUMN_KINDS if name != "prior"]
+    estimates = parameter_table(table, params, headings)
     lines = estimates.lines(max(LINES - used - len(omitted), 10))
     return clean_lines(*head, *lines, *omitted, *below)
 
@@ -78,9 +82,9 @@ def comparison_html(
 
 
 def parameter_table(
-    table: FitTable, params: Sequence[int], without: Sequence[str] = ()
+    table: FitTable, params: Sequence[int], headings: Iterable[str] = COLUMN_KINDS
 ) -> Table:
-    """Return the rows of these parameters, without empty columns and the columns in `without`."""
+    """Return the rows of these parameters, with the columns of these headings that are not empty."""
     values = {str(q): v.values for q, v in table.data.data_vars.items()}
     rows = []
     for j in params:
@@ -91,16 +95,14 @@ def parameter_table(
             entry = {q: v[i, j] for q, v in values.items()}
             baseline = name == table.baseline
             rows.append(label | _format_entry(entry, places, fit, baseline=baseline))
-    omitted = list(without)
+    omitted = ["fit"] if len(table.fits) == 1 else []
     if not table.data["prior_weight"].fillna(1.0).any():
         omitted += ["prior", "prior weight"]
-    if len(table.fits) == 1:
-        omitted += ["fit", "diff / SE", "SE ratio"]
     columns = []
-    for name, kind in COLUMNS.items():
+    for name in headings:
         cells = [row.get(name, "") for row in rows]
         if name not in omitted and (any(cells) or not name):
-            columns.append(Column(name, cells, kind))  # type: ignore[arg-type]
+            columns.append(Column(name, cells, COLUMN_KINDS[name]))
     labels = 2 if len(table.fits) > 1 else 1
     return Table(tuple(columns), labels, source=".to_pandas()")
 

@@ -52,6 +52,9 @@ SECTIONS = {
 # effects described in sentences by default; the others are only in the table
 _SENTENCES = 8
 _REASONS = 6  # differences that are explained, the largest first
+# columns of the comparison in the answer and in the section on differences
+_ESTIMATES = ("", "fit", "estimate", "SE | SD", "lower", "upper", "prior weight")
+_DIFFERENCES = ("", "fit", "diff / SE", "SE ratio", "prior weight")
 
 
 @check_arguments
@@ -229,7 +232,7 @@ def _answer(
         "sentences": [e.sentence for e in sentences],
         "more": result.effects[len(sentences) :],
         "remarks": result.remarks,
-        "estimates": _parameters(comparison, without=("diff / SE", "SE ratio")),
+        "estimates": _parameters(comparison, _ESTIMATES),
         "kinds": "; ".join(f"{n}: {kinds_of_intervals(comparison, n)}" for n in fits),
         "smooths": printed_smooths(comparison),
         "pictures": pictures
@@ -238,10 +241,10 @@ def _answer(
     }
 
 
-def _parameters(comparison: Comparison, without: Sequence[str]) -> Table:
-    """The table of the comparison without some of its columns."""
+def _parameters(comparison: Comparison, headings: Sequence[str]) -> Table:
+    """Return the table of the comparison with the columns of these headings."""
     params = parameters_printed(comparison)
-    table = parameter_table(comparison, params, without=("prior", *without))
+    table = parameter_table(comparison, params, headings)
     omitted = comparison.data.sizes["param"] - len(params)
     if not omitted:
         return table
@@ -257,9 +260,7 @@ def _comparison(comparison: Comparison) -> dict[str, Any]:
     order = sorted(comparison.reasons, key=lambda p: -float(largest.sel(param=p)))
     reasons = [(p, s) for p in order for s in comparison.reasons[p]]
     return {
-        "table": _parameters(
-            comparison, without=("estimate", "SE | SD", "lower", "upper")
-        ),
+        "table": _parameters(comparison, _DIFFERENCES),
         "baseline": comparison.baseline,
         "reasons": reasons[:_REASONS],
         "more": len(reasons) - _REASONS,
