@@ -10,7 +10,11 @@ import numpy as np
 
 from probreg.arguments.scalars import check_arguments
 from probreg.arguments.types import DataFrame, Dataset
-from probreg.comparison.cause_text import missing_estimate, share_text
+from probreg.comparison.cause_text import (
+    SMALLEST_SHARE,
+    missing_estimate,
+    share_text,
+)
 from probreg.comparison.causes import MODEL, Cause, SpecificCause
 from probreg.comparison.differences import FitPair, has_monte_carlo_error, summary
 from probreg.comparison.method_steps import (
@@ -45,7 +49,6 @@ _SLIGHT = 0.01  # SE, and of the log SE ratio: a smaller difference is reported 
 _Z = 1.96  # standard errors between an estimate and the end of its interval
 _LONG = 7  # parameters in a print
 _CAUSES = 3  # of each of them
-_SHOWN = 5e-4  # SE, from which a share is not printed as 0
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -179,7 +182,7 @@ class Explanation(PrintsTable):
         for param in [p for p in self.sizes.index if p in order[:_LONG]]:
             row = self.shares.sel(param=param)
             sizes = self.sizes.loc[param].sort_values(ascending=False, kind="stable")
-            causes = sizes.index[sizes >= _SHOWN]
+            causes = sizes.index[sizes >= SMALLEST_SHARE]
             for cause in causes[:_CAUSES]:
                 share = row.sel(cause=cause)
                 rows.append((param, cause, share["shift"], share["log_se"]))
@@ -200,8 +203,10 @@ class Explanation(PrintsTable):
             title += f": {self.without_path}"
         missing = (self.shares["baseline"] + self.shares["other"]).isnull().to_pandas()
         first = [*order[missing[order]], *order[~missing[order]]][:3]
-        notes = tuple(self.sentences[str(p)] for p in first)
-        return Table(columns, 2, head=(title,), notes=notes, source=".shares")
+        notes = [self.sentences[str(p)] for p in first]
+        if len(order) > _LONG:
+            notes.append(f"{len(order) - _LONG} more parameters in .shares")
+        return Table(columns, 2, head=(title,), notes=tuple(notes), source=".shares")
 
 
 def format_share(value: float) -> str:

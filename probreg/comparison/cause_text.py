@@ -20,6 +20,8 @@ from probreg.inference.uncertainty.intervals.kinds import KIND_WORDS
 from probreg.model.prior_words import prior_line
 from probreg.system.terminal import cut_text
 
+# SE, or of the log SE ratio, from which a share is not printed as 0: it has three decimals
+SMALLEST_SHARE = 5e-4
 _SUMMARIES = {
     "mode": "mode",
     "normal at the mode": "normal approximation at the mode",
@@ -30,17 +32,21 @@ _SUMMARIES = {
 def share_text(
     label: str, shift: float, log_se: float, difference: float, log_ratio: float
 ) -> str:
-    """Describe the share of a cause in a difference of estimates (in SE) and in the log of an SE ratio.
+    """Describe the share of a cause in a difference of estimates (in SE) and in the log of an SE ratio, without a share of zero.
 
-    >>> share_text("skewness", 0.2, 0.001, 0.25, -0.1), share_text("prior of x", -0.94, -0.5, -0.94, -0.5)
-    ('skewness: shift +0.2 of +0.25 SE, SE ratio 1 of 0.905', 'prior of x: shift -0.94 SE, SE ratio 0.607')
+    >>> share_text("skewness", 0.2, 0.0001, 0.25, -0.1), share_text("covariance", 0.0, 0.1, 0.25, 0.1)
+    ('skewness: shift +0.2 of +0.25 SE', 'covariance: SE ratio 1.11')
     """
-    shifts = [f"{v:+.2g}" for v in (shift, difference)]
-    text = f"{label}: shift {' of '.join(dict.fromkeys(shifts))} SE"
-    ratios = [f"{np.exp(v):.3g}" for v in (log_se, log_ratio) if np.isfinite(v)]
-    if set(ratios) <= {"1"}:
-        return text
-    return f"{text}, SE ratio {' of '.join(dict.fromkeys(ratios))}"
+    shifts = dict.fromkeys(f"{v:+.2g}" for v in (shift, difference))
+    ratios = dict.fromkeys(
+        f"{np.exp(v):.3g}" for v in (log_se, log_ratio) if np.isfinite(v)
+    )
+    parts = []
+    if abs(log_se) >= SMALLEST_SHARE:
+        parts.append(f"SE ratio {' of '.join(ratios)}")
+    if abs(shift) >= SMALLEST_SHARE or not parts:
+        parts.insert(0, f"shift {' of '.join(shifts)} SE")
+    return f"{label}: {', '.join(parts)}"
 
 
 def missing_estimate(fit: Fit) -> tuple[Cause, str]:

@@ -411,6 +411,9 @@ def test_prints_are_short_and_sentences_name_the_largest():
         f"prior of {found.largest('x3').removeprefix('prior of ')}"
         in found.sentences["x3"]
     )
+    printed = {line.split()[0] for line in lines} & set(found.sentences)
+    for text in (repr(found), found._repr_html_()):
+        assert f"{len(found.sentences) - len(printed)} more" in text
     assert "<table" in found._repr_html_()
 
 
