@@ -124,7 +124,7 @@ def structural_differences(
 def _terms_by_cause(
     design: Design, differing: frozenset[str]
 ) -> dict[Cause, list[str]]:
-    """Return the plain columns, the effects by group, and the smooth functions with columns in `moved`."""
+    """Return the plain columns, the effects by group, and the smooth functions with columns in `differing`."""
     recipe = design.recipe
     in_terms = {c for term in recipe.terms for c in term.columns}
     grouped = {c for term in recipe.grouped.values() for c in term.columns}

@@ -13,9 +13,7 @@ import numpy as np
 from probreg.fits.fit import Fit
 from probreg.fits.inference_data import reported_matrix
 from probreg.inference.varying import hyper_of_blocks, natural_names
-from probreg.likelihoods import (
-    SmoothLikelihood,
-)
+from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import Model
 from probreg.model.prior_words import written_prior
 from probreg.priors import (
@@ -126,9 +124,9 @@ def prior_weights(fit: Fit) -> tuple[Array, list[float]]:
             (len(model.design.head), len(model.likelihood.outcomes) or 1)
         ), [0.0] * len(P_aux)
     P, (J, J_aux) = prior_curvature_of_fit(fit), information_of_fit(fit)
-    touched = np.repeat(informative, model.shape[1])
+    has_prior = np.repeat(informative, model.shape[1])
     weights = _curvature_by_outcome(
-        fit, np.where(touched[:, None], P @ inverse_or_nan(P + J), 0.0)
+        fit, np.where(has_prior[:, None], P @ inverse_or_nan(P + J), 0.0)
     )
     # (p m,) bool: the log prior of the block that a coefficient belongs to curves downward, in a block of independent
     # entries the log prior of the coefficient itself.

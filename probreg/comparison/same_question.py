@@ -12,7 +12,9 @@ from probreg.inference.uncertainty.intervals.kinds import KINDS
 
 Array = np.ndarray
 _MANY = 8  # names in a sentence
-_SAME_WEIGHTS = "Give both models the same weights; fits under different weights are read side by side by the summary() of each"
+_SAME_WEIGHTS = (
+    "Give both models the same weights, or compare the summary() of each fit."
+)
 
 
 def fits_by_name(fits: Any, verb: str) -> dict[str, Fit]:
@@ -116,7 +118,7 @@ def refuse_unlike(
         b = second_facts[fact]
         if a is not None and b is not None and a != b:
             raise DataError(
-                f"{base!r} and {name!r} cannot stand in one table, they differ in their {fact}: {_format_value(a, b)} against {_format_value(b, a)}. "
+                f"cannot compare {base!r} and {name!r}: they differ in their {fact}: {_format_value(a, b)} against {_format_value(b, a)}. "
                 f"{_SAME_WEIGHTS if fact == 'kinds of weights' else 'Fit both to the same rows.'}"
             )
     if d is e or not in_memory:
@@ -138,7 +140,7 @@ def refuse_unlike(
             where = ""
         if where:
             raise DataError(
-                f"{base!r} and {name!r} cannot stand in one table, their rows differ in the {fact} ({where})"
+                f"cannot compare {base!r} and {name!r}: their rows differ in the {fact} ({where})"
             )
 
 
@@ -160,7 +162,8 @@ def _facts(fit: Fit, in_memory: bool) -> dict[str, Any]:
     likelihood = fit.model.likelihood
     facts = {
         "response": design.response,
-        "levels": (likelihood.levels, likelihood.outcomes),
+        "levels": likelihood.levels,
+        "levels with coefficients": likelihood.outcomes,
         "link": likelihood.link,
     }
     if in_memory:
@@ -190,13 +193,15 @@ def shorten_names(names: Iterable[str], limit: int = _MANY) -> str:
 
 
 def _format_value(value: Any, second: Any) -> str:
-    """Format a value for a sentence; of many names, only the first that is missing in the other fit."""
+    """Format a value for a sentence; of many names, their number and those that the other fit does not have."""
     if isinstance(value, float):
         return f"{value:.15g}"
     if not isinstance(value, tuple):
         return str(value)
-    differing = [name for name in value if name not in second]
-    return shorten_names(map(str, differing if len(value) > _MANY else value))
+    if len(value) <= _MANY:
+        return shorten_names(map(str, value))
+    differing = shorten_names([str(name) for name in value if name not in second])
+    return f"{len(value)} values" + (f" with {differing}" if differing else "")
 
 
 def check_kind(fits: Mapping[str, Fit], kind: str | None) -> None:

@@ -1,4 +1,4 @@
-"""What must not stand in one table, and what the refusal says."""
+"""Fits that `compare` refuses, and the errors."""
 
 from dataclasses import replace
 
@@ -93,6 +93,14 @@ def test_another_event_or_reference_is_refused():
     three = ["a", "b", "c", "a", "c", "b"]
     with pytest.raises(pr.DataError, match="differ in their levels"):
         compare([softmax(X, three), softmax(X, three, reference="c")])
+
+
+def test_of_many_levels_those_of_one_fit_are_named():
+    x = np.arange(40.0)
+    levels = [f"level {i % 20}" for i in range(40)]
+    other = ["level 1", *levels[1:20], "level 1", *levels[21:]]
+    with pytest.raises(pr.DataError, match="20 values with level 0 against 19 values"):
+        compare([softmax(x, levels), softmax(x, other)])
 
 
 def test_settings_that_do_not_exist():

@@ -20,8 +20,8 @@ from probreg.formula.text import shown_formula
 from probreg.inference.uncertainty.found_scales import ratio_at
 from probreg.inference.uncertainty.intervals.arithmetic import equal_tail, sample_sd
 
-_NONE = 1e-10  # of the standard deviation that was found: no effect
-_ASKED = re.compile(
+_NO_EFFECT = 1e-10  # of the estimated standard deviation
+_SCALE_TEST = re.compile(
     r"(?P<name>.*[^<>=])(?P<relation><=|>=|==|=|<|>)\s*(?P<value>[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?)"
 )
 
@@ -41,7 +41,7 @@ class ScaleTest(NamedTuple):
 def parse_scale_test(fit: Fit, text: Any) -> ScaleTest | None:
     """Return the hypothesis on a scale, or None if the text is about coefficients. DataError for a scale that this fit does not have."""
     if isinstance(text, str):
-        parsed = _ASKED.fullmatch(text.strip())
+        parsed = _SCALE_TEST.fullmatch(text.strip())
     else:
         parsed = None
     if parsed is None or (scale_name := parsed["name"].strip()) in fit.parameter_names:
@@ -126,7 +126,7 @@ def _of_ratio(fit: Fit, text: str, question: ScaleTest, prob: float) -> Hypothes
     if question.value == 0.0 and question.name.startswith("sd("):
         statistic = 0.0
         if estimate > 0:
-            statistic = ratio_at(scales, question.name, _NONE * estimate)
+            statistic = ratio_at(scales, question.name, _NO_EFFECT * estimate)
             statistic = max(statistic, 0.0)
         c = _correlations_of(fit, question.name)
         p = mixture_p(statistic, c)

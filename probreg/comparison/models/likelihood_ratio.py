@@ -167,7 +167,9 @@ def _require_alike(small: _Candidate, large: _Candidate) -> None:
     for fact, (a, b) in facts.items():
         if a != b:
             values = "" if fact == "offset" else f", {a!r} and {b!r}"
-            raise Incompatible(f"{pair}: they differ in their {fact}{values}")
+            raise Incompatible(
+                f"{pair}: they differ in their {fact}{values}. Fit both alike, effects by group with Evidence(criterion='ML')"
+            )
     if small.criterion == "REML" and set(small.flat) != set(large.flat):
         raise Incompatible(
             f"{pair}: restricted likelihoods (REML) of other flat columns are of other data. Fit both with Evidence(criterion='ML')"

@@ -40,14 +40,13 @@ from probreg.model.prior_words import coefficient_prior_line
 from probreg.priors import Flat
 from probreg.priors.base import PositivePerColumn
 from probreg.system.progress import progress_bar
-from probreg.system.terminal import clean_lines
-from probreg.tables.notebook import notebook_html
+from probreg.tables.notebook import PrintsLines
 
 DF = "trace(H (H + P)^-1) over the coefficients off their kinks, H the information, P the curvature of -log prior, given aux"
 
 
-@dataclass(frozen=True, eq=False)
-class RegularisationPath:
+@dataclass(frozen=True, eq=False, repr=False)
+class RegularisationPath(PrintsLines):
     """The modes of a model along a grid of scales; `data` is a Dataset over (scale, coef[, outcome]).
 
     `data` contains beta; df, the effective degrees of freedom; log_likelihood at the mode; AIC and BIC, with k = df + unknown
@@ -173,14 +172,7 @@ class RegularisationPath:
             ml_fit = fit(replace(self.model, prior=Flat()))
         return ml_fit if ml_fit.solution.status.good else None
 
-    def __repr__(self) -> str:
-        head, *lines_below = self._summary_lines()
-        return clean_lines(head, *(f"  {line}" for line in lines_below))
-
-    def _repr_html_(self) -> str:
-        head, *lines_below = self._summary_lines()
-        return notebook_html([head], notes=lines_below)
-
+    @property
     def _summary_lines(self) -> list[str]:
         """The model of the path, its scales, and the scale at the minimum of each criterion."""
         scales = self.scales

@@ -122,11 +122,8 @@ def ratio_at(scales: FoundScales, name: str, value: float) -> float:
         )
     path = ScaleProfile(_problem_of(scales, name), scales, k)
     coordinate = float(np.arctanh(value) if correlation else np.log(value))
-    return 2.0 * path.fall(
-        path.maximum(
-            coordinate, [scales.theta, *path.problem.groups.branches(scales.theta)]
-        )[1]
-    )
+    starts = [scales.theta, *path.problem.groups.branches(scales.theta)]
+    return float(2.0 * path.fall(path.maximum(coordinate, starts)[1]))
 
 
 def _problem_of(scales: FoundScales, name: str) -> EvidenceProblem:
