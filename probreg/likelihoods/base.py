@@ -457,8 +457,9 @@ class ExponentialFamily(UnivariateLikelihood, SmoothLikelihood):
 
     def score(self, y: Array, eta: Array, **aux: Any) -> Array:
         # d log p / d eta = (y - n mu) theta', theta' = 1 for the canonical link.
-        residual = self.drawn(y) - self.size(**self.given(y)) * self.mean(eta)
-        return (residual * self._natural(eta, aux)[0])[..., None]
+        n = self.size(**self.given(y))
+        slope = self._natural(eta, aux)[0]
+        return ((self.drawn(y) - n * self.mean(eta)) * slope)[..., None]
 
     def information(self, eta: Array, **known: Any) -> Array:
         # W = n mu'^2 / V = n mu' theta'.
@@ -479,10 +480,10 @@ class ExponentialFamily(UnivariateLikelihood, SmoothLikelihood):
         residual = self.drawn(y) - n * self.mean(eta)
         # -d^2 log p / d eta^2 = n mu' theta' - (y - n mu) theta''.
         first, second = self._natural(eta, aux)
-        g = residual * first
         h = n * self.link.slope(eta[..., 0]) * first
         if not self.canonical:  # a residual may be infinite
             h = h - residual * second
+        g = np.multiply(residual, first, out=residual)
         if not self.aux:
             return ValueGradHessian(
                 self.log_prob(y, eta, **aux), g[:, None], h[:, None, None]

@@ -138,9 +138,9 @@ class Bernoulli(LogitLikelihood):
 
     def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
         s = np.where(np.asarray(y) > 0.5, eta[..., 0], -eta[..., 0])
-        return np.minimum(s, 0.0) - np.log1p(
-            np.exp(-np.abs(s))
-        )  # log expit(s), four times scipy's speed
+        # log expit(s) = min(s, 0) - log(1 + e^-|s|)
+        u = np.asarray(np.exp(-np.abs(s)))
+        return np.minimum(s, 0.0) - np.log1p(u, out=u)
 
     def cdf(self, y: Array, eta: Array, **aux: Any) -> Array:
         return np.where(y < 0, 0.0, np.where(y < 1, self.mean(-eta), 1.0))

@@ -47,7 +47,7 @@ def _logistic(eta: np.ndarray) -> np.ndarray:
     """mu (1 - mu), without the difference that loses the digits of a mean near 1."""
     # mu (1 - mu) = u / (1 + u)^2 with u = e^-|eta|
     u = np.exp(-np.abs(eta))
-    return u / np.square(1.0 + u)
+    return u / (1.0 + u) ** 2
 
 
 IDENTITY = Link("identity", lambda m: m, lambda e: e, np.ones_like, np.zeros_like)

@@ -204,17 +204,16 @@ class SoftmaxLikelihood(SmoothLikelihood, OfClasses, MayDiverge):
         slope = np.eye(k) - softmax(p_others, -1)
         return f - logsumexp(p_others, -1), slope @ self.contrast
 
-    def _information(self, p: Array) -> Array:
+    def _information(self, p: Array, n: Any) -> Array:
+        """n C'(diag p - pp')C of n trials (..., 1) with probabilities p (..., K)."""
         C = self.contrast
-        if not self.symmetric:
-            q = p @ C  # the probabilities of the classes that have a predictor
-            return q[..., None] * (np.eye(self.width) - q[..., None, :])
-        # C'(diag p - pp')C
-        mixed = p @ C
-        return (
-            np.einsum("...k,ka,kb->...ab", p, C, C, optimize=True)
-            - mixed[..., :, None] * mixed[..., None, :]
-        )
+        q = p @ C
+        if (
+            not self.symmetric
+        ):  # q are the probabilities of the classes with a predictor
+            return (n * q)[..., None] * (np.eye(self.width) - q[..., None, :])
+        squares = np.einsum("...k,ka,kb->...ab", n * p, C, C, optimize=True)
+        return squares - (n * q)[..., :, None] * q[..., None, :]
 
     def _third(self, p: Array) -> Array:
         """The third cumulants of the contrasts: sum_k p_k c_k c_k c_k, with c_k = C_k - sum p C."""
@@ -229,17 +228,17 @@ class SoftmaxLikelihood(SmoothLikelihood, OfClasses, MayDiverge):
         return 1.0
 
     def log_prob(self, y: Array, eta: Array, **aux: Any) -> Array:
-        return (self.tally(y) * log_softmax(self.scores(eta), -1)).sum(-1)
+        log_p = log_softmax(self.scores(eta), -1)
+        return np.einsum("...k,...k->...", self.tally(y), log_p)
 
     def score(self, y: Array, eta: Array, **aux: Any) -> Array:
         # d log p / d eta = C'(y - n p)
-        counts = self.tally(y)
-        return (counts - counts.sum(-1, keepdims=True) * self.mean(eta)) @ self.contrast
+        n = np.asarray(self.size(**self.given(y)))[..., None]
+        return (self.tally(y) - n * self.mean(eta)) @ self.contrast
 
     def information(self, eta: Array, **known: Any) -> Array:
-        # n C'(diag p - pp')C
-        n = np.asarray(self.size(**known))
-        return n[..., None, None] * self._information(self.mean(eta))
+        n = np.asarray(self.size(**known))[..., None]
+        return self._information(self.mean(eta), n)
 
     def information_slope(self, eta: Array, **known: Any) -> Array:
         n = np.asarray(self.size(**known))
@@ -247,13 +246,13 @@ class SoftmaxLikelihood(SmoothLikelihood, OfClasses, MayDiverge):
 
     def value_grad_hessian(self, y: Array, eta: Array, **aux: Any) -> ValueGradHessian:
         counts = self.tally(y)
-        n = counts.sum(-1)
+        n = np.asarray(self.size(**self.given(y)))[..., None]
         log_p = log_softmax(self.scores(eta), -1)
         p = np.exp(log_p)
         return ValueGradHessian(
-            (counts * log_p).sum(-1) + self.base_measure(y),
-            (counts - n[:, None] * p) @ self.contrast,
-            n[:, None, None] * self._information(p),
+            np.einsum("...k,...k->...", counts, log_p) + self.base_measure(y),
+            (counts - n * p) @ self.contrast,
+            self._information(p, n),
         )
 
     def recession(self, y: Array) -> Recession:
