@@ -21,6 +21,7 @@ from probreg.likelihoods import (
     SmoothLikelihood,
     UnivariateLikelihood,
 )
+from probreg.likelihoods.location_scale import AdditiveNoise
 from probreg.registry import Registry
 
 from .cases import (
@@ -39,7 +40,7 @@ from .cases import (
     slope,
 )
 
-# with the same trials in every row, and with trials that vary; with a tube that is given, and one that is estimated
+# with the same trials in every row, and with trials that vary
 CASES = [*LIKELIHOOD_CASES, pr.Binomial()]
 every = pytest.mark.parametrize("likelihood", CASES, ids=named)
 registered = pytest.mark.parametrize("likelihood", LIKELIHOOD_CASES, ids=named)
@@ -563,6 +564,18 @@ def test_pymc_says_the_same_density(likelihood, weighted):
         np.testing.assert_allclose(
             logp(point), model.log_posterior(beta, **values), rtol=1e-12
         )
+
+
+@of_kind(AdditiveNoise)
+def test_draws_of_pymc_follow_the_distribution_function(likelihood):
+    import pymc as pm
+
+    n, aux = 4000, auxiliaries(likelihood)
+    eta = np.linspace(-2.0, 2.0, n)[:, None]
+    kind, parameters = likelihood.pymc(eta, **aux)
+    y = pm.draw(kind.dist(**parameters), random_seed=1, mode="FAST_COMPILE")
+    shares = np.sort(likelihood.cdf(y, eta, **aux))
+    assert np.abs(shares - (np.arange(n) + 0.5) / n).max() < dkw(n)
 
 
 @pytest.mark.parametrize("levels", [3, 5])
