@@ -88,7 +88,7 @@ def parsed(path: pathlib.Path) -> ast.Module:
 
 
 def imports(path: pathlib.Path) -> list[tuple[str, str]]:
-    """Rooms of probreg that a file imports, with the line that does."""
+    """Packages of probreg that a file imports, with the line that does."""
     found = []
     for node in ast.walk(parsed(path)):
         if isinstance(node, ast.ImportFrom) and (node.module or "") == "probreg":
@@ -109,11 +109,15 @@ def imports(path: pathlib.Path) -> list[tuple[str, str]]:
 def test_imports_go_down():
     wrong = []
     for path in ROOT.rglob("*.py"):
-        room = path.relative_to(ROOT).parts[0].removesuffix(".py")
-        if room in ("__init__", "__main__"):
+        package = path.relative_to(ROOT).parts[0].removesuffix(".py")
+        if package in ("__init__", "__main__"):
             continue
         for other, line in imports(path):
-            if other != room and other != "__version__" and RANK[other] >= RANK[room]:
+            if (
+                other != package
+                and other != "__version__"
+                and RANK[other] >= RANK[package]
+            ):
                 wrong.append(f"{path.relative_to(ROOT)}: {line}")
     assert not wrong
 
@@ -170,10 +174,10 @@ def test_every_package_that_is_imported_is_declared():
     }
     wrong = []
     for path in ROOT.rglob("*.py"):
-        room = path.relative_to(ROOT).parts[0]
+        package = path.relative_to(ROOT).parts[0]
         allowed = (
             declared
-            | (extras["sklearn"] if room == "sklearn" else set())
+            | (extras["sklearn"] if package == "sklearn" else set())
             | (extras["dask"] if path.parent.name == "blocks" else set())
         )
         for node in ast.walk(parsed(path)):
@@ -196,13 +200,13 @@ def test_every_package_that_is_imported_is_declared():
     assert not wrong
 
 
-def test_every_room_has_its_place():
-    rooms = {
+def test_every_package_has_its_layer():
+    packages = {
         p.name.removesuffix(".py")
         for p in ROOT.iterdir()
         if p.suffix == ".py" or (p / "__init__.py").exists()
     }
-    assert rooms - {"__init__", "__main__"} <= set(RANK)
+    assert packages - {"__init__", "__main__"} <= set(RANK)
 
 
 def test_imports_lists_of_data_sets_fits_of_arrays_and_a_posterior_load_only_what_they_need():
