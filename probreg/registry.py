@@ -1,7 +1,7 @@
-"""Names for the things one can add: likelihoods, priors, methods, checks.
+"""Classes by name: likelihoods, priors, methods, checks.
 
-A registry also writes a frozen dataclass as plain data (`to_spec`) and reads it back (`from_spec`): a saved fit
-holds names and numbers, never code.
+A registry also writes a frozen dataclass as plain data (`to_spec`) and reads it back (`from_spec`): a file with a fit
+contains names and numbers, and no code.
 """
 
 import dataclasses
@@ -26,7 +26,7 @@ _BOOLEANS = {"true": True, "false": False}
 
 
 class Registry[T](MutableMapping[str, type[T]]):
-    """A mapping from name to class that knows what kind of thing it holds, and says so when asked for what it lacks.
+    """A mapping from name to class; the error for an unknown name suggests a close one and lists all.
 
     >>> class Shape: name = "square"
     >>> shapes = Registry("shape")
@@ -44,20 +44,21 @@ class Registry[T](MutableMapping[str, type[T]]):
         words: Mapping[str, str] = MappingProxyType({}),
         files: str = "",
     ) -> None:
-        """`words`: what other packages call it, and what to write here. `files`: a module that imports every file that registers
-        something here, and that is imported when a name is not there yet, or all names are asked for."""
+        """`words`: names in other packages, with the advice what to write here. `files`: a module that imports every file that
+        registers a class here; the registry imports it at the first name that it lacks, or when it lists all names."""
         self.kind, self.words = kind, words
-        # where a field that is itself a registered thing is looked up
+        # instances without settings, by name
+        self.presets: dict[str, T] = {}
+        # registries of the classes that a field may hold
         self.parts: tuple[Registry[Any], ...] = parts
         self._classes: dict[str, type[T]] = {}
         self._files = files
 
     def register[C: type](self, cls: C) -> C:
         name = cls.name  # type: ignore[attr-defined]  # every registered class carries its name
-        room = self._files.rpartition(".")[0]
-        if not (
-            room and cls.__module__.startswith(f"{room}.")
-        ):  # a class of a user comes after those of the room
+        package = self._files.rpartition(".")[0]
+        # a class of a user comes after those of the package
+        if not (package and cls.__module__.startswith(f"{package}.")):
             self._import_all()
         if name in self._classes:
             raise ProbregError(f"two {self.kind}s are called {name!r}")
@@ -105,18 +106,19 @@ class Registry[T](MutableMapping[str, type[T]]):
         meant = self.words.get(normalised_name(str(name)))
         if meant is not None:
             return f"no {self.kind} is called {name!r}: {meant}"
-        near = difflib.get_close_matches(str(name), self, n=1)
+        names = sorted([*self, *self.presets])
+        near = difflib.get_close_matches(str(name), names, n=1)
         hint = f"; did you mean {near[0]!r}?" if near else "."
-        return f"no {self.kind} is called {name!r}{hint} There are: {', '.join(sorted(self))}"
+        return f"no {self.kind} is called {name!r}{hint} There are: {', '.join(names)}"
 
     def resolve(self, spec: "str | T") -> T:
-        """An instance from a name (with its defaults) or the instance itself."""
+        """Return an instance with default settings from a name, or the instance itself."""
         return self[spec]() if isinstance(spec, str) else spec
 
     def parse(self, text: str) -> T:
-        """The thing that a call in text describes, such as `normal(2.5)`, `student(2.5, nu=4)` or `normal(half_normal(1))`.
+        """Return the instance that a call in text describes, such as `normal(2.5)`, `student(2.5, nu=4)` or `normal(half_normal(1))`.
 
-        Nothing is evaluated: the grammar is a registered name and numbers, booleans or calls of `parts` in parentheses.
+        It evaluates no code: the grammar is a registered name and numbers, booleans or calls of `parts` in parentheses.
         """
         match = _CALL.fullmatch(text)
         if match is None:
@@ -124,6 +126,12 @@ class Registry[T](MutableMapping[str, type[T]]):
                 f"{text.strip()!r} is not understood as a {self.kind}; write a name and numbers, such as normal(2.5)"
             )
         name = match["name"]
+        if name in self.presets:
+            if match["arguments"]:
+                raise DataError(
+                    f"{text.strip()!r}: {name} takes no settings, write {name}"
+                )
+            return self.presets[name]
         by_class = {
             cls.__name__: cls for cls in self.values()
         }  # Normal(2.5), as the library prints it
@@ -163,7 +171,7 @@ class Registry[T](MutableMapping[str, type[T]]):
         return finite_number(text, whole)
 
     def to_spec(self, thing: T) -> dict[str, Any]:
-        """The name and the fields of a registered frozen dataclass, as plain JSON-able data."""
+        """Return the name and the fields of a registered frozen dataclass as plain data for JSON."""
         fields = {
             f.name: getattr(thing, f.name)
             for f in dataclasses.fields(thing)  # type: ignore[arg-type]
@@ -184,10 +192,10 @@ class Registry[T](MutableMapping[str, type[T]]):
         return _plain(value)
 
     def from_spec(self, spec: Mapping[str, Any]) -> T:
-        """The thing that `to_spec` wrote; only registered classes can come back."""
+        """Return the instance of a registered class that `to_spec` wrote."""
         if not isinstance(spec, Mapping) or not isinstance(spec.get("name"), str):
             raise ProbregError(
-                f"a {self.kind} is saved by its name and fields, and this is neither: {spec!r:.60}"
+                f"a saved {self.kind} is a mapping with its name and fields, got {spec!r:.60}"
             )
         cls = self[spec["name"]]
         known = {f.name for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
@@ -254,22 +262,22 @@ def finite_number(text: str, whole: str) -> float:
 
 
 def names_from(files: str) -> Callable[[str], Any]:
-    """`__getattr__` of a room: the names that its `__init__` leaves to the module `files`, which is imported when one is used, or when
-    all are asked for by `from room import *`.
+    """Return a `__getattr__` of a package for the names that are in the module `files`: it imports the module at the first use of
+    one of them, and for `from package import *`.
 
     >>> names_from("probreg.errors")("DataError").__name__
     'DataError'
     """
-    room = files.rpartition(".")[0]
+    package = files.rpartition(".")[0]
 
     def lookup(name: str) -> Any:
         if name == "__all__":
             return public_names(
-                {**vars(import_module(files)), **vars(import_module(room))}
+                {**vars(import_module(files)), **vars(import_module(package))}
             )
         if not name.startswith("_") and hasattr(module := import_module(files), name):
             return getattr(module, name)
-        raise AttributeError(f"module {room!r} has no attribute {name!r}")
+        raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
     return lookup
 
@@ -284,14 +292,14 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def public_names(room: Mapping[str, object]) -> list[str]:
-    """What `dir` of a room lists: its names, without the files that they are in.
+def public_names(package: Mapping[str, object]) -> list[str]:
+    """Return the names that `dir` of a package lists, without its modules.
 
     >>> public_names({"np": difflib, "_Hidden": int, "Normal": int})
     ['Normal']
     """
     return [
         name
-        for name, of in room.items()
+        for name, of in package.items()
         if not name.startswith("_") and not isinstance(of, ModuleType)
     ]

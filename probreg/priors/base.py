@@ -26,9 +26,7 @@ from probreg.priors.positive import AUX_PRIORS, AuxPrior
 from probreg.registry import Registry
 
 PRIORS: Registry["Prior"] = Registry(
-    "prior",
-    parts=(AUX_PRIORS, CORRELATION_PRIORS, KERNELS),
-    words={"weak": "weak takes no settings: write weak"},
+    "prior", parts=(AUX_PRIORS, CORRELATION_PRIORS, KERNELS)
 )
 
 Array = np.ndarray

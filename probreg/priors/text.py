@@ -8,7 +8,7 @@ from probreg.errors import DataError
 from probreg.priors.base import PRIORS, Prior
 from probreg.priors.joint import Key
 from probreg.priors.positive import AUX_PRIORS, AuxPrior
-from probreg.priors.weak import WEAK, PriorLike
+from probreg.priors.weak import PriorLike
 from probreg.registry import finite_number, split_arguments, split_assignment
 
 AuxLike = Mapping[str, float | str | AuxPrior] | str
@@ -22,7 +22,7 @@ def read_prior(spec: PriorLike) -> Any:
     """
     if isinstance(spec, Mapping):
         return {
-            key: _parse_alone(prior) if isinstance(prior, str) else prior
+            key: PRIORS.parse(prior) if isinstance(prior, str) else prior
             for key, prior in spec.items()
         }
     return parse_prior(spec) if isinstance(spec, str) else spec
@@ -60,7 +60,7 @@ def parse_prior(text: str) -> Prior | dict[Key, Prior]:
     """
     parts = [split_assignment(part) for part in split_arguments(text)]
     if len(parts) == 1 and parts[0][0] is None:
-        return _parse_alone(parts[0][1])
+        return PRIORS.parse(parts[0][1])
     by_key: dict[Key, Prior] = {}
     for key, value in parts:
         if key is None:
@@ -69,7 +69,7 @@ def parse_prior(text: str) -> Prior | dict[Key, Prior]:
             )
         if key in by_key:
             raise DataError(f"the column {key!r} has two priors in {text!r}")
-        by_key[key] = _parse_alone(value)
+        by_key[key] = PRIORS.parse(value)
     return by_key
 
 
@@ -93,7 +93,3 @@ def parse_aux(text: str) -> dict[str, float | AuxPrior]:
         else:
             values[name] = finite_number(value, part)
     return values
-
-
-def _parse_alone(text: str) -> Prior:
-    return WEAK if text.strip() == "weak" else PRIORS.parse(text)

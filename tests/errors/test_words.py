@@ -10,7 +10,7 @@ import pytest
 
 import probreg as pr
 from probreg import online
-from probreg.errors import Incompatible, ProbregError
+from probreg.errors import DataError, Incompatible, ProbregError
 
 X, Y = (
     np.array([[0.0], [1.0], [2.0], [3.0], [4.0]]),
@@ -187,5 +187,7 @@ def test_arguments_that_are_missing_or_too_many_are_answered_with_those_there_ar
 def test_weak_takes_no_settings():
     from probreg.priors.text import parse_prior
 
-    with pytest.raises(pr.errors.ProbregError, match="weak takes no settings"):
+    with pytest.raises(DataError, match="weak takes no settings"):
         parse_prior("x=weak(3)")
+    with pytest.raises(pr.errors.ProbregError, match="mean 'weak'"):
+        parse_prior("weka")
