@@ -394,10 +394,13 @@ class SampledDensity:
         return self.model.fixed
 
     def _point(self, x: Array) -> "Point":
-        """Loose blocks are scaled, and the others follow by their regression on these."""
+        """The point x (size,), or without blocks that of each x (S, size).
+
+        Loose blocks are scaled, and the others follow by their regression on these.
+        """
         model = self.model
         k = self.at.A.shape[1]
-        theta = self.at.centre + self._map[0].dot(x[:k])
+        theta = self.at.centre + self._map[0].dot(x[..., :k].T).T
         scales = [b.scale(x[k:]) for b in self.blocks]
         values = theta
         if self.at.loose:
@@ -408,7 +411,7 @@ class SampledDensity:
                     values[e] = scale.apply(theta[e].reshape(b.part.shape)).ravel()
             n, f = self._loose
             values[f] += self.at.follow.dot(values[n] - self.at.centre[n])
-        log_aux = values[model.shape[0] * model.shape[1] :]
+        log_aux = values.T[model.shape[0] * model.shape[1] :]
         aux = {**self._fixed, **dict(zip(model.unknown, np.exp(log_aux)))}
         return Point(x[k:], theta, scales, values, aux)
 
@@ -478,13 +481,14 @@ class SampledDensity:
         return value
 
     def unfold(self, x: Array) -> dict[str, Array]:
-        """`beta` (..., p, m), every unknown aux, and the reported hyperparameters of x (..., size)."""
-        if x.ndim > 1:
+        """`beta` (..., p, m), every unknown aux, and the reported hyperparameters of x (size,) or (S, size)."""
+        if x.ndim > 1 and self.blocks:
             parts = [self.unfold(v) for v in x]
             return {name: np.stack([p[name] for p in parts]) for name in parts[0]}
         model = self.model
         point = self._point(x)
-        beta = point.values[: model.shape[0] * model.shape[1]].reshape(model.shape)
+        p, m = model.shape
+        beta = point.values[..., : p * m].reshape(*x.shape[:-1], p, m)
         values = {"beta": beta} | {a: np.asarray(point.aux[a]) for a in model.unknown}
         for b in self.blocks:
             hyper = {h.name: np.exp(h.take(point.logs)) for h in b.hyper}
