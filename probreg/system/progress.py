@@ -66,15 +66,15 @@ class Task:
         """Return the finished share, the elapsed time and the estimated remaining time."""
         spent = time.monotonic() - self.start
         if self.total is None:
-            part = f"{self.done:,}"
+            part = f"{self.done:,}, " if self.done else ""
         else:
-            part = f"{self.done:,} of {self.total:,}"
+            part = f"{self.done:,} of {self.total:,}, "
         remaining = ""
         if self.total and 0 < self.done < self.total:
             remaining = (
                 f", about {_clock(spent * (self.total - self.done) / self.done)} left"
             )
-        return f"{part}, {_clock(spent)}{remaining}"
+        return f"{part}{_clock(spent)}{remaining}"
 
 
 def _clock(seconds: float) -> str:

@@ -315,6 +315,22 @@ def test_profile_intervals_have_a_bar_within_that_of_who_asks(
     assert met == [("profile intervals", 3)]
 
 
+def test_pymc_has_a_bar_while_it_compiles(terminal: Any, monkeypatch: Any) -> None:
+    import pymc
+
+    met: list[Any] = []
+
+    def sample(*_: Any, **__: Any) -> None:
+        met.append(progress._CURRENT.get())
+        raise TimeoutError
+
+    monkeypatch.setattr(pymc, "sample", sample)
+    with terminal(), pytest.raises(TimeoutError):
+        pr.fit(FEW, "pymc")
+    assert met[0].shown
+    assert "compilation" in met[0].name
+
+
 def _reported(show: bool | None) -> None:
     with tempfile.TemporaryDirectory() as folder:
         pr.report({"ML": FITTED}, f"{folder}/page.html", progress=show)

@@ -65,6 +65,7 @@ from probreg.model.pymc_graph import hyper_names
 from probreg.priors import HierarchicalPrior, SmoothPrior
 from probreg.priors.joint import PENALTY_OF_CLASSES
 from probreg.system.interrupts import Interrupts
+from probreg.system.progress import progress_bar
 from probreg.system.terminal import percent
 
 
@@ -144,14 +145,15 @@ class NUTS(Method):
 
     @property
     def by_pymc(self) -> "PyMC":
-        """PyMC's sampler with these settings."""
-        return PyMC(self.draws, 1000, self.chains, self.target_accept, self.progress)
+        """PyMC's sampler with these settings, and at least its default warm-up steps."""
+        tune = max(self.tune, PyMC.tune)
+        return PyMC(self.draws, tune, self.chains, self.target_accept, self.progress)
 
     def solve(self, model: Model, rng: np.random.Generator) -> Solution:
         if compiled_obstacle(model) is not None:
             return self.by_pymc.solve(model, rng)
         model, notes = with_proper_correlations(model)
-        _require_proper(model)
+        _require_proper(model, self.name)
         seed = int(rng.integers(2**31))
         with Interrupts() as interrupts:
             densities, remarks = _densities(model)
@@ -180,7 +182,8 @@ class PyMC(NUTS):
     target_accept : float
         Target for the mean acceptance probability, between 0 and 1.
     progress : bool, optional
-        Whether to show PyMC's bar.
+        Whether to show bars; True adds that of PyMC. By default after a second, at a
+        terminal or in a notebook.
 
     References
     ----------
@@ -209,8 +212,9 @@ class PyMC(NUTS):
         import pymc as pm
 
         model, notes = with_proper_correlations(model)
-        _require_proper(model)
-        with Interrupts(), model.to_pymc():
+        _require_proper(model, self.name)
+        bar = progress_bar("compilation and draws by PyMC", show=self.progress)
+        with Interrupts(), bar, model.to_pymc():
             tree: Any = pm.sample(
                 self.draws, tune=self.tune, chains=self.chains, cores=threads(), random_seed=int(rng.integers(2**31)),
                 progressbar=bool(self.progress), quiet=not self.progress, nuts_sampler="nutpie",
@@ -346,7 +350,7 @@ def _density(sampled: SampledDensity) -> Density:
     )
 
 
-def _require_proper(model: Model) -> None:
+def _require_proper(model: Model, method: str) -> None:
     """Raise Incompatible if the posterior is improper: columns without an estimate or
     prior, separation, or a noise scale that goes to zero. A sampler would not converge,
     but return draws."""
@@ -356,12 +360,12 @@ def _require_proper(model: Model) -> None:
             moments, PriorRows.of(replace(model, prior=proxy_prior(model)).joint), 1.0
         ),
         model,
-        "nuts",
+        method,
     )
     separated = separation(model)
     if separated:
         raise Incompatible(
-            f"nuts: the posterior is improper: {separated.kind} separation by {', '.join(separated.labels)}, with flat priors; "
+            f"{method}: the posterior is improper: {separated.kind} separation by {', '.join(separated.labels)}, with flat priors; "
             "give these columns a proper prior such as Normal(2.5)"
         )
     if (
@@ -369,7 +373,7 @@ def _require_proper(model: Model) -> None:
         and (divergence := _find_divergence(model)) is not None
     ):
         raise Incompatible(
-            f"nuts: the posterior is improper: {divergence.words}, with a flat prior; give a proper one such as Normal(2.5)"
+            f"{method}: the posterior is improper: {divergence.words}, with a flat prior; give a proper one such as Normal(2.5)"
         )
 
 
