@@ -74,7 +74,7 @@ def _obstacle_of_fit(fit: Fit) -> str:
         return "a prior has a kink or an unknown scale"
     priors = [fit.model.aux_prior(name) for name in fit.model.unknown]
     if any(prior.has_bounded_support for prior in priors):
-        return "the prior of a nuisance parameter has an edge"
+        return "the prior of a nuisance parameter has bounded support"
     return ""
 
 

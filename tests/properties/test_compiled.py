@@ -607,7 +607,7 @@ def test_what_has_no_compiled_density_is_sampled_by_pymc_and_printed_so():
     )
     assert fit.method.name == "nuts"
     assert other.method.name == "pymc"
-    assert "prior of x1, x2, x3 has no slopes" in " ".join(other.described["notes"])
+    assert "prior of x1, x2, x3" in " ".join(other.described["notes"])
     assert set(fit.tree.groups) == set(other.tree.groups)
     assert set(fit.tree["sample_stats"].data_vars) == set(
         other.tree["sample_stats"].data_vars
@@ -622,18 +622,24 @@ def test_what_has_no_compiled_density_is_sampled_by_pymc_and_printed_so():
             pr.Bernoulli(),
             ExponentialPower(1.0, q=0.5),
             {},
-            "prior of x1, x2, x3 has no slopes",
+            "prior of x1, x2, x3",
         ),
         (
             pr.Gaussian(),
             pr.Normal(1.0),
             {"sigma": pr.priors.Uniform(0.1, 5.0)},
-            "the prior of sigma has an edge",
+            "prior of sigma",
         ),
     ],
 )
 def test_the_reason_for_pymc_names_the_part(likelihood, prior, aux, words):
     assert words in (compiled_obstacle(model_for(likelihood, prior, aux=aux)) or "")
+
+
+def test_pymc_has_the_settings_of_nuts_and_a_long_warm_up():
+    settings = {"draws": 7, "chains": 3, "target_accept": 0.7, "progress": False}
+    assert pr.NUTS(**settings).by_pymc == pr.PyMC(**settings)
+    assert pr.NUTS(tune=2000, **settings).by_pymc.tune == 2000
 
 
 @pytest.mark.filterwarnings("ignore::probreg.errors.ProbregWarning")

@@ -25,12 +25,10 @@ from probreg.system.progress import progress_bar
 
 _FIRST, _LAST = 0.15, 0.5  # shares of the warm-up before and after the windows
 _WINDOW = 25  # draws in the first window
-_KNOWN = {
-    True: 50.0,
-    False: 5.0,
-}  # prior weight of a variance of 1 in draws, for whitened and for other coordinates
+# prior weight of a variance of 1 in draws, for whitened and for other coordinates
+_PRIOR_WEIGHT = {True: 50.0, False: 5.0}
 _TRIES = 100
-_LOOK = 0.1  # seconds between two checks for an interrupt
+_CHECK_EVERY = 0.1  # seconds between two checks for an interrupt
 _STEP = 0.8  # the first step; an acceptance of 0 divides it by four
 
 
@@ -96,7 +94,7 @@ def sample(
             # an interrupt while a thread starts leaves a thread unknown to the pool,
             # which ends by `halt`
             running = [pool.submit(w.chain) for w in walkers]
-            while wait(running, timeout=_LOOK).not_done:
+            while wait(running, timeout=_CHECK_EVERY).not_done:
                 interrupts.check()
                 bar.done = int(shared.done.sum())
         finally:
@@ -237,7 +235,7 @@ class _Walker:
 
     def chain(self) -> tuple[Array, Array]:
         """Return the draws after the warm-up with their statistics, or those before an interrupt."""
-        known = _KNOWN[self.density.whitened]
+        weight = _PRIOR_WEIGHT[self.density.whitened]
         for length, ends in windows(self.settings.tune):
             _, draws, _ = self.draw(length, self.settings.target_accept)
             if self.shared.halt[0]:
@@ -245,8 +243,8 @@ class _Walker:
             if ends:
                 # M^-1 = (n s^2 + k 1) / (n + k): the variances of the window, shrunk to
                 # the 1 of whitened coordinates.
-                self.w[trajectory.MASS] = (length * draws.var(0) + known) / (
-                    length + known
+                self.w[trajectory.MASS] = (length * draws.var(0) + weight) / (
+                    length + weight
                 )
                 self.state = _restart_state(math.exp(self.state[trajectory.LOG_MEAN]))
         return self.draw(self.settings.draws, -1.0)[1:]

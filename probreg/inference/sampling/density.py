@@ -74,10 +74,10 @@ def compiled_obstacle(model: Model) -> str | None:
             prior = prior.base
         cusp = isinstance(prior, ProximalPrior) and not prior.convex
         if cusp or not isinstance(prior, SmoothPrior | ProximalPrior | Flat):
-            return f"the {prior.name} prior of {model.design.called(b.columns)} has no slopes"
+            return f"the {prior.name} prior of {model.design.called(b.columns)} has no slopes or subgradients"
         if isinstance(prior, WholePrior):
             return f"the {prior.name} prior needs the information of all rows"
-    return f"the prior of {bounded[0]} has an edge" if bounded else None
+    return f"the prior of {bounded[0]} has bounded support" if bounded else None
 
 
 # ---- priors --------------------------------------------------------------------------------------------------------------
@@ -366,7 +366,7 @@ class SampledDensity:
         return model.shape[0] * model.shape[1] + model.unknown.index(model.noise_scale)
 
     @cached_property
-    def middle(self) -> Array:
+    def typical_logs(self) -> Array:
         """Logs of typical hyperparameters."""
         logs = [
             np.full(h.place.stop - h.place.start, np.log(typical[h.name]))
@@ -378,7 +378,7 @@ class SampledDensity:
     @property
     def size(self) -> int:
         """The length of x."""
-        return self.at.A.shape[1] + len(self.middle)
+        return self.at.A.shape[1] + len(self.typical_logs)
 
     def start(self, rng: np.random.Generator) -> Array:
         """A random start, near typical values of hyperparameters."""
@@ -387,7 +387,9 @@ class SampledDensity:
             z = rng.standard_normal(k)
         else:
             z = rng.uniform(-1, 1, k)
-        return np.r_[z, self.middle + _ABOUT * rng.standard_normal(len(self.middle))]
+        return np.r_[
+            z, self.typical_logs + _ABOUT * rng.standard_normal(len(self.typical_logs))
+        ]
 
     @cached_property
     def _fixed(self) -> dict[str, float]:
