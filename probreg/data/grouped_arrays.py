@@ -1,6 +1,6 @@
 """Varying effects from arrays: the table and the formula that a matrix, labels of groups and columns of effects make."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -76,15 +76,14 @@ class Grouped:
             )
 
     @property
-    def columns(self) -> dict[str, Any]:
-        """The columns of the effects, and the labels of the groups, by name."""
-        columns = {self.name: read_columns({self.name: self.labels})[self.name]}
+    def effect_columns(self) -> dict[str, Array]:
+        """The columns of Z by name."""
         if self.Z is None:
             if self.effects is not None and len(self.effects):
                 raise DataError(
                     f"Grouped {self.name!r} names the effects {', '.join(self.effects)} and has no Z"
                 )
-            return columns
+            return {}
         names = self.effects
         plain = from_arrays(self.Z, columns=names, intercept=False, response="y")
         has_names = getattr(self.Z, "columns", getattr(self.Z, "name", None))
@@ -95,12 +94,12 @@ class Grouped:
             raise DataError(
                 f"Z of the groups {self.name!r} has a column called 'Intercept'; intercept=True makes one"
             )
-        return dict(zip(names, plain.X.T)) | columns
+        return dict(zip(names, plain.X.T))
 
-    def write_term(self, columns: Sequence[str]) -> str:
+    def write_term(self, effects: Iterable[str]) -> str:
         """Return the term of a formula with these columns of effects."""
-        effects = [column_written(name) for name in columns]
-        left = " + ".join(effects if self.intercept else ["0", *effects]) or "1"
+        written = [column_written(name) for name in effects]
+        left = " + ".join(written if self.intercept else ["0", *written]) or "1"
         return (
             f"({left} {'|' if self.correlated else '||'} {column_written(self.name)})"
         )
@@ -129,19 +128,26 @@ def with_groups(design: Design, groups: Any) -> Design:
     }
     terms = ["1" if plain.intercept else "0", *map(column_written, plain.given)]
     for g in group_list:
-        for name, values in g.columns.items():
+        labels = read_columns({g.name: g.labels})[g.name]
+        for name, values in [*g.effect_columns.items(), (g.name, labels)]:
             if len(values) != design.n:
                 raise DataError(
                     f"X has {design.n} rows and column {name!r} of the groups {g.name!r} has {len(values)}: they must match"
                 )
-            earlier = table.setdefault(name, values)
-            if earlier is not values and not np.array_equal(earlier, values):
+            earlier = np.asarray(table.setdefault(name, values), dtype=object)
+            differs = np.flatnonzero(earlier != np.asarray(values, dtype=object))
+            if len(differs) and table[name] is not values:
+                i = differs[0]
                 raise DataError(
-                    f"groups: two different columns are called {name!r}; give one another name by name= or effects="
+                    f"groups: two columns are called {name!r}, with {earlier[i]!s} and {values[i]!s} in row {i}; give one another name "
+                    "by name= or effects="
                 )
-        terms.append(g.write_term([name for name in g.columns if name != g.name]))
-    table[design.response] = np.zeros(design.n)
-    formula = f"{column_written(design.response)} ~ {' + '.join(terms)}"
+        terms.append(g.write_term(g.effect_columns))
+    response = design.response
+    while response in table:  # the formula needs a name that no predictor has
+        response += "="
+    table[response] = np.zeros(design.n)
+    formula = f"{column_written(response)} ~ {' + '.join(terms)}"
     reading = read_formula(formula, table)
     columns = reading.recipe.columns
     return replace(

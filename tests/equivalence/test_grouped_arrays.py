@@ -201,7 +201,7 @@ def test_fits_of_both_are_one_and_come_back_from_files(rows, tmp_path):
             lambda: pr.Grouped(Y),
             "column 'g' holds a different number in each of its 60 rows",
         ),
-        (lambda: pr.Grouped(SITE, name="x1"), "two different columns are called 'x1'"),
+        (lambda: pr.Grouped(SITE, name="x1"), "two columns are called 'x1'.* in row 0"),
         (lambda: pr.Grouped(SITE, name=""), "Grouped name is empty"),
         (lambda: pr.Grouped(SITE, name=3), "Grouped name is .*3"),
         (
@@ -214,7 +214,7 @@ def test_fits_of_both_are_one_and_come_back_from_files(rows, tmp_path):
         (lambda: pr.Grouped(SITE, X, effects=["x1", "Intercept"]), "'Intercept'"),
         (
             lambda: pr.Grouped(SITE, X, effects=["x2", "x1"]),
-            "two different columns are called 'x2'",
+            "two columns are called 'x2'.* in row 0",
         ),
         (
             lambda: [pr.Grouped(SITE), pr.Grouped(SITE)],
@@ -222,14 +222,25 @@ def test_fits_of_both_are_one_and_come_back_from_files(rows, tmp_path):
         ),
         (
             lambda: [pr.Grouped(SITE), pr.Grouped(SUBJECT, X, intercept=False)],
-            "two different columns are called 'g'",
+            "two columns are called 'g', with .* and 308 in row 0",
         ),
         (lambda: pr.Grouped(SITE, np.full((N, 1), np.nan)), "holds nan in row 0"),
+        (lambda: pr.Grouped(SITE, {"g": Y}), "two columns are called 'g'"),
     ],
 )
 def test_groups_that_cannot_be_used(groups, message):
     with pytest.raises(pr.DataError, match=message):
         pr.Model.from_arrays(X, Y, groups=groups() if callable(groups) else groups)
+
+
+def test_a_predictor_may_be_called_like_the_response():
+    a = pr.Model.from_arrays(NAMED(X), Y, groups=[pr.Grouped(SITE)])
+    X_y = pd.DataFrame(X, columns=["a", "y"])
+    b = pr.Model.from_arrays(X_y, Y, groups=[pr.Grouped(SITE)])
+    assert b.design.response == "y"
+    assert b.design.columns[:3] == ("Intercept", "a", "y")
+    np.testing.assert_array_equal(a.design.X, b.design.X)
+    np.testing.assert_array_equal(a.design.y, b.design.y)
 
 
 def test_new_rows_need_names():

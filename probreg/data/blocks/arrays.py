@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from probreg.arguments.arrays import as_array
-from probreg.arguments.scalars import shown_value
 from probreg.data.array_columns import PlainColumns
 from probreg.data.blocks.block import Array, Block, by_kind
 from probreg.data.blocks.parts import Here
@@ -102,7 +101,7 @@ def array_blocks(
     ):
         raise DataError(
             f"blocks is a list of (X, y) or a function that starts them anew, since a fit reads them more than once; "
-            f"got {shown_value(blocks)}: pass lambda: ... instead"
+            f"got {type(blocks).__name__}: pass lambda: ... instead"
         )
     if callable(blocks) and not _takes_nothing(blocks):
         raise DataError(
