@@ -161,6 +161,20 @@ def test_rows_of_weight_0_keep_their_places():
     )
 
 
+@pytest.mark.parametrize("offset", [None, "z"])
+def test_a_row_of_weight_0_that_cannot_be_read_leaves_the_others_readable(offset):
+    many = pd.concat(
+        [ROWS, ROWS.sample(2000, replace=True, random_state=0).assign(w=0)]
+    )
+    many.iloc[[40, 1900], 1] = np.nan, np.inf  # z
+    formula = "y ~ z" if offset is None else "y ~ x"
+    data = many.reset_index(drop=True)
+    design = pr.Model.from_formula(formula, data, weights="w", offset=offset).design
+    unreadable = np.isnan(design.whole.X).any(1)
+    assert np.flatnonzero(unreadable).tolist() == [40, 1900]
+    assert (design.whole.y is None) and np.isfinite(design.unused.y).all()
+
+
 def test_a_response_that_is_transformed_learns_with_the_weights():
     weighted, copied = (
         pr.Model.from_formula("scale(y) ~ x", d, weights=w)

@@ -44,7 +44,9 @@ from probreg.formula.terms import (
 )
 from probreg.formula.text import quote_name, shown_formula
 
-_TRIES = 500  # rows of weight 0 that are read one by one (about a second); the others are left blank
+_TRIES = (
+    500  # halvings of the rows of weight 0 (about a second); the others are left blank
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -261,8 +263,11 @@ def _read_unused(
     `inputs` are the inputs of the other rows; the first of them replaces the inputs of a row without any.
     """
     n = len(table.rows)
-    readable = _are_readable(recipe.matrix, table)
-    known = table.take(readable).columns
+
+    def read(columns: Any) -> tuple[np.ndarray, np.ndarray | None]:
+        return recipe.matrix(columns), recipe.offset_at(columns)
+
+    readable = _are_readable(read, table)
     given = table.columns.get(offset_column or "")
     offset = None
     if given is not None or recipe.added is not None:
@@ -274,15 +279,15 @@ def _read_unused(
         if key in recipe.processes or key in recipe.grouped
     }
     if readable.any():
-        matrix = recipe.matrix(known)
+        known = table.take(readable).columns
+        matrix, added = read(known)
         X = matrix if readable.all() else X
         if not readable.all():
             X[readable] = matrix
         for key, x in recipe.inputs_at(known).items():
             row_inputs[key][readable] = x
         if offset is not None:
-            values = recipe.offset_at(known) if given is None else given[readable]
-            offset[readable, 0] = values
+            offset[readable, 0] = added if given is None else given[readable]
     answered = _are_readable(recipe.outcome_at, table)
     y = np.full(n, np.nan, dtype=object)
     if answered.any():
@@ -293,18 +298,20 @@ def _read_unused(
 
 
 def _are_readable(read: Callable[[Any], Any], table: DataTable) -> np.ndarray:
-    """Return which rows (n,) can be read: all at once, or at most 500 of them one by one."""
-    try:
-        read(table.columns)
-    except DataError:
-        rows = np.arange(len(table.rows))
-        if len(rows) == 1:
-            return np.zeros(1, dtype=bool)
-        parts = [
-            _are_readable(read, table.take(rows[i : i + 1])) for i in rows[:_TRIES]
-        ]
-        return np.concatenate([*parts, np.zeros(len(rows[_TRIES:]), dtype=bool)])
-    return np.ones(len(table.rows), dtype=bool)
+    """Return which rows (n,) can be read; parts with a row that cannot are halved, at most 500 times."""
+    readable = np.zeros(len(table.rows), dtype=bool)
+    parts = [np.arange(len(table.rows))]
+    tries = 0
+    while parts:
+        rows = parts.pop()
+        try:
+            read(table.take(rows).columns)
+            readable[rows] = True
+        except DataError:
+            tries += 1
+            if len(rows) > 1 and tries <= _TRIES:
+                parts += np.array_split(rows, 2)[::-1]
+    return readable
 
 
 def _written_out(formula: str, table: DataTable, weights: Any, offset: Any) -> str:
