@@ -51,6 +51,11 @@ class Finding:
     title: str = ""
 
     @property
+    def mark(self) -> str:
+        """The mark of the verdict, or – if the check does not apply."""
+        return self.verdict.mark if self.applies else "–"
+
+    @property
     def advice(self) -> str:
         """The remedy and the picture to look at."""
         parts = [self.remedy]
@@ -61,7 +66,7 @@ class Finding:
     @property
     def lines(self) -> list[str]:
         """The finding in one line, and the remedy in a second one."""
-        lines = [f"{self.verdict.mark} {self.title or self.check}: {self.sentence}"]
+        lines = [f"{self.mark} {self.title or self.check}: {self.sentence}"]
         if self.advice:
             lines.append(f"    → {self.advice}")
         return lines
@@ -213,7 +218,7 @@ class Findings:
 
 def _as_table(findings: Sequence[Finding]) -> Table:
     columns = (
-        Column("verdict", [f"{f.verdict.mark} {f.verdict.name}" for f in findings]),
+        Column("verdict", [f"{f.mark} {f.verdict.name}" for f in findings]),
         Column("check", [f.title or f.check for f in findings]),
         Column("finding", [f.sentence for f in findings]),
         Column("remedy", [f.advice for f in findings]),

@@ -44,7 +44,7 @@ def labelled_residuals(fit: Fitted, kind: str) -> Any:
 
     if kind not in KINDS:
         raise DataError(
-            f"residuals are of kind {', '.join(KINDS)}, and influence_measures(fit) has studentised ones; got {kind!r}"
+            f"kind={kind!r}: expected {', '.join(KINDS)}; influence_measures(fit) has internally and externally studentised residuals (standardised and studentised in R)"
         )
     require_rows_and_estimate(fit)
     if kind == "quantile":
@@ -83,7 +83,7 @@ def noiseless_obstacle(fit: Fitted) -> str | None:
 
 
 def rounding_error(fit: Fitted) -> float:
-    """Return the size, in units of sigma, below which differences of standardised residuals are rounding error."""
+    """Return the size, in units of sigma, below which differences of Pearson residuals are rounding error."""
     sigma = fit.model.noise(fit.aux, None)
     if sigma is None:
         return _SPREAD

@@ -41,7 +41,7 @@ class Rate:
     Parameters
     ----------
     step : float
-        Positive, or inf.
+        Positive.
     power : float
         Not negative; 0 is a constant step.
     kind : int
@@ -55,7 +55,7 @@ class Rate:
     0.25
     """
 
-    step: scalars.Limit
+    step: scalars.Positive
     power: scalars.NonNegative = 0.0
     kind: Annotated[int, scalars.Whole(PLAIN, IMPLICIT)] = PLAIN
     eps: scalars.NonNegative = 0.0

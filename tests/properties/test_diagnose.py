@@ -285,6 +285,7 @@ def test_every_diagnostic_applies_somewhere_and_says_why_not_elsewhere(
     for f in with_reasons:
         assert f.sentence
         assert f.remedy or f.verdict <= Verdict.NOTE
+        assert f.lines[0].startswith("–") != f.applies
     skipped = {
         f.check for f in with_reasons if not f.applies and f.check in DIAGNOSTICS
     }
@@ -553,7 +554,7 @@ def test_residuals_add_up_as_they_should(clean):
 
 def test_what_cannot_be_answered_is_said(tmp_path, clean):
     gauss, softmax = clean["gaussian"][0], clean["categorical"][0]
-    with pytest.raises(pr.DataError, match="got 'rawest'"):
+    with pytest.raises(pr.DataError, match="rawest"):
         residuals(gauss, "rawest")
     with pytest.raises(
         pr.Incompatible,

@@ -138,7 +138,7 @@ def count_dispersion(fit: Fit) -> Dispersion:
     """
     pieces = local(fit)
     likelihood = fit.model.likelihood
-    w = local(fit).w
+    w = pieces.w
     assert isinstance(likelihood, CountLikelihood)
     mu = likelihood.mean(pieces.eta)
     v = likelihood.variance(mu, **fit.aux)

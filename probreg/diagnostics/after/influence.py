@@ -1,4 +1,4 @@
-"""Influence of single rows: leverage, studentised residuals, Cook's distance, DFFITS and DFBETAS."""
+"""Influence of single rows: leverage, internally and externally studentised residuals, Cook's distance, DFFITS and DFBETAS."""
 
 from collections.abc import Sequence
 from math import nan
@@ -124,8 +124,8 @@ def influence_measures(fit: Fit) -> Dataset:
     -------
     Dataset (obs)
         leverage: h_i, the diagonal of the hat matrix (its trace over the predictors of a softmax); internal: the
-        residual over its estimated standard deviation sqrt(1 - h_i); studentised: the same with sigma estimated without
-        the observation, for other likelihoods the deletion residual of Williams (1987); cook: Cook's distance; dffits:
+        internally studentised residual, which is the Pearson residual over sqrt(1 - h_i); studentised: the externally
+        studentised one, with sigma estimated without the observation, for other likelihoods the deletion residual of Williams (1987); cook: Cook's distance; dffits:
         change of the linear predictor in its standard errors; dfbetas (obs, coef): change beta - beta_(i) in standard
         errors.
 

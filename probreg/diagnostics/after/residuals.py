@@ -20,7 +20,7 @@ from probreg.system.terminal import format_number
 
 
 def constant_obstacle(fit: Fit, values: np.ndarray) -> str | None:
-    """Return that a test does not apply because standardised residuals, or their squares, are all equal; otherwise None."""
+    """Return that a test does not apply because all residuals, or all their squares, are equal; otherwise None."""
     if np.ptp(values) > rounding_error(fit):
         return None
     return f"the residuals or their squares are constant ({format_number(values[0], 3)}), and the test compares them"

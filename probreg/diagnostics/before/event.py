@@ -24,7 +24,7 @@ class EventCheck(Check):
     >>> y = ["no", "yes", "no", "yes"]
     >>> model = Model.from_arrays(np.arange(4.0), y, likelihood="bernoulli", event="yes")
     >>> for f in EventCheck().run(model): print(f.verdict.name, f.sentence)
-    OK models P(y = yes) on the logit scale; the other level is no; counts: no: 2, yes: 2
+    OK the model is for P(y = yes) on the logit scale; the other level is no; counts: no: 2, yes: 2
     NOTE 2 observations of y = yes for 1 coefficient: 2 per coefficient, fewer than 5
     """
 
@@ -34,7 +34,7 @@ class EventCheck(Check):
     def run(self, model: Model) -> list[Finding]:
         likelihood = model.likelihood
         design = model.design
-        sentence = f"models {likelihood.describe(design.response)}"
+        sentence = f"the model is for {likelihood.describe(design.response)}"
         if not isinstance(likelihood, OfClasses):
             return self.report_ok(sentence)
         w = full_weights(design.weights, len(design.observed))

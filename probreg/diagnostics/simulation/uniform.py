@@ -118,7 +118,7 @@ def uniformity(counts: Array, positions: Array, n: int) -> float:
 
 
 def describe_departure(what: str, mean: float, spread: float, n: int) -> str:
-    """Say how n values in (0, 1), of this mean and this variance over that of uniform ones, depart from uniform.
+    """Describe how n values in (0, 1), from their mean and the ratio of their variance to 1/12, depart from uniform.
 
     >>> describe_departure("draws", 0.5, 2.0, 100)
     'draws are too narrow'

@@ -158,7 +158,7 @@ def _draw_with_smooth(ax: Any, x: Array, y: Array) -> None:
 def _draw_quantiles(ax: Any, z: Array) -> None:
     """Draw sorted z against normal quantiles, the band of a normal sample, and the diagonal."""
     middle, lower, upper = normal_order(len(z), BAND)
-    words = f"{100 * BAND:g} % of a normal sample, pointwise"
+    words = f"{100 * BAND:g} % band of a normal sample, pointwise"
     band = {"color": LIGHT, "alpha": 0.7, "linewidth": 0}
     ax.fill_between(middle, lower, upper, label=words, **band)
     ax.plot(middle, middle, color=GREY, linewidth=0.9, linestyle=DASHED)
@@ -169,7 +169,7 @@ def _draw_quantiles(ax: Any, z: Array) -> None:
 def _draw_spread(ax: Any, fit: Fit, seen: Observations, z: Array) -> None:
     """Draw the roots of absolute quantile residuals against the fitted mean, and their average for normal noise."""
     normal = {"color": GREY, "linewidth": 0.9, "linestyle": DASHED, "zorder": 0}
-    ax.axhline(_NORMAL, label="normal noise, on average", **normal)
+    ax.axhline(_NORMAL, label="mean for normal noise", **normal)
     _draw_with_smooth(ax, seen.mean, np.sqrt(np.abs(z)))
     ax.set_ylim(0.0, None)
     label(ax, x=fitted_name(fit), y="root of |quantile residual|")
@@ -224,6 +224,7 @@ def _draw_leverage(ax: Any, fit: Fit) -> None:
         collinear = 0 if null is None else null.shape[1]
         _draw_contours(ax, h, r, fit.model.shape[0] - collinear)
     label(ax, x="leverage", y="internally studentised residual" + " (length)" * several)
+    ax.margins(y=0.12)  # for the labels of rows; contours set their own limits
     boxes: list[Any] = []
     for i in np.argsort(-np.nan_to_num(cook, nan=-1.0))[:_NAMED]:
         inward = 1 if h[i] <= np.mean(ax.get_xlim()) else -1

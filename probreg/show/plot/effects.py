@@ -104,6 +104,8 @@ def effects(
         ax.tick_params(axis="y", length=0)
     label(axes[0, 0], y=shorten(factor.replace("`", ""), 32))
     words = f"{_name_centres(fit)} and {100 * prob:g} % intervals of effects"
+    if fit.model.likelihood.link.name != "identity" or fit.model.likelihood.outcomes:
+        words += ", on the scale of the linear predictor"
     if len(order) < len(grouped.levels):
         words += f"; {len(order)} of {len(grouped.levels)} groups, those with the smallest and the largest {titles[0]}"
     footnote(fig, words)

@@ -96,7 +96,9 @@ def smooth(
     across = min(len(drawn_panels), _ACROSS)
     down = -(-len(drawn_panels) // across)
     size = (3.0 * across + (3.0 if across == 1 else 0.6), 2.7 * down + 0.8)
-    fig, axes = paper(down, across, size=size, figsize=figsize)
+    # functions of the same term, such as those of the levels of by=, have the same vertical scale
+    one_term = len({f.term_name for f, _ in drawn_panels}) == 1
+    fig, axes = paper(down, across, size=size, figsize=figsize, sharey=one_term)
     curves = {
         f.label: fit.smooth(f.label, prob, derivative=derivative)
         for f, _ in drawn_panels
@@ -114,14 +116,17 @@ def smooth(
             label(ax, y=shorten(f.inputs[1], 32))
         else:
             _draw_curve(ax, data, rows, derivative)
-        if len(panels) > 1:
+        if len(panels) > 1 or len(f.inputs) == 2:
             label(ax, title=shorten(name, 34))
     for ax in axes.flat[len(drawn_panels) :]:
         ax.set_visible(False)
-    if len(drawn_panels[0][0].inputs) == 1:
-        label(axes[0, 0], y=_axis(fit, drawn_panels[0][0], derivative))
-        top_legend(fig, axes[0, 0])
-    notes = [_describe_bands(fit, prob)]
+    notes = [method_name(fit)]
+    lines = [(ax, f) for ax, (f, _) in zip(axes.flat, drawn_panels) if len(f.inputs) == 1]  # fmt: skip
+    if lines:
+        ax, f = lines[0]
+        label(ax, y=_axis(fit, f, derivative))
+        top_legend(fig, ax)
+        notes = [_describe_bands(fit, prob)]
     if len(panels) > _MOST:
         notes.append(f"{len(panels) - _MOST} more panels can be named")
     if len(shown) < len(functions):

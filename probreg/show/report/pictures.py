@@ -118,7 +118,7 @@ def influence_picture(fits: Mapping[str, Fit]) -> list[Shown]:
                 0.0,
             )
         ]
-    caption = f"{judged}: what the prior and the data say of each coefficient, and both together."
+    caption = f"{judged}: prior, likelihood and posterior density of each coefficient."
     return [picture_of(title, caption, alt, lambda: prior_weight(fit))]
 
 
