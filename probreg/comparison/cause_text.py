@@ -67,8 +67,9 @@ def setting_text(cause: SpecificCause, fit: Fit, row: Mapping[str, Any]) -> str:
             return aux_prior_words(fit.stated_model, cause.subject)
         case Cause.SCALE_PRIOR:
             prior = scale_priors(fit).get(cause.subject)
-            text = "held" if prior is None else scale_prior_words(prior)
-            return f"{text} for {cause.subject}"
+            if prior is None:
+                return f"{cause.subject} not estimated"
+            return f"{scale_prior_words(prior)} for {cause.subject}"
         case Cause.LIKELIHOOD:
             return repr(fit.model.likelihood)
         case Cause.MEAN_DF | Cause.SCALE_UNCERTAINTY:
