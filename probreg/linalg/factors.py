@@ -13,7 +13,7 @@ from probreg.linalg.blocks import one_blas_thread
 
 Array = NDArray[Any]
 
-EXTENDED = 40_000  # n q^2 up to which a factor is found in extended precision, in half a millisecond
+EXTENDED = 200_000  # n q^2 up to which a factor is computed in extended precision, in one or two milliseconds
 
 
 def solve_upper(R: Array, b: Array, *, transpose: bool = False) -> Array:

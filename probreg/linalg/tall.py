@@ -51,7 +51,7 @@ def triangular(
     X (n, p), y (n,) or (n, k), weights (n,) >= 0. Three ways, chosen by size and by the condition number of the columns of X
     scaled to unit norm:
 
-    - n q^2 <= 4e4: Householder QR in extended precision; F is then `longdouble`.
+    - n q^2 <= 2e5: Householder QR in extended precision; F is then `longdouble`.
     - condition below 1e7: Cholesky factor of the Gram matrix; once if the condition is below 30, and the columns of y are
       then refined on their residuals unless they are far from the span of X; else a second time for X R^-1 (CholeskyQR2).
     - otherwise, for exact collinearity and for at most two rows by column: Householder QR of one block of rows after the other (TSQR).

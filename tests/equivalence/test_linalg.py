@@ -51,6 +51,19 @@ def answers(F):
     )
 
 
+@pytest.mark.parametrize("shift, noise", [(1e5, 1.0), (0.0, 1e-7)])
+def test_hard_columns_of_moderate_size_keep_the_digits_of_extended_precision(
+    shift, noise
+):
+    """Between 40,000 and 200,000 products only mild columns are reduced in double precision, which loses two digits here."""
+    X, y, _ = tall(n=900, p=11, shift=shift, noise=noise)
+    for computed, expected in zip(answers(triangular(X, y)), precise(X, y)):
+        np.testing.assert_allclose(computed, expected, rtol=20 * EPS)
+    mild = tall(n=900, p=11)[:2]
+    for computed, expected in zip(answers(triangular(*mild)), precise(*mild)):
+        np.testing.assert_allclose(computed, expected, rtol=100 * EPS)
+
+
 # shift -> way taken: one Cholesky, one with refined y, CholeskyQR2, CholeskyQR2, TSQR
 @pytest.mark.parametrize("shift", [0.0, 3.0, 1e2, 1e4, 1e8])
 @pytest.mark.parametrize("noise", [1.0, 1e-4])
