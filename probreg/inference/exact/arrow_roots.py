@@ -76,7 +76,7 @@ class ArrowRoots:
         return 0
 
     def right(self, B: Array) -> Array:
-        """B M (S, x, r) of B (S, x, r), over the border columns."""
+        """B M (S, x, r) of B (x, r) or (S, x, r), over the border columns."""
         return self._through(B.swapaxes(-1, -2), transpose=True).swapaxes(-1, -2)
 
     def transposed_right(self, B: Array) -> Array:
@@ -100,9 +100,7 @@ class ArrowRoots:
         )
         D = (D.reshape(S, G * K, K) @ self.lead).reshape(S, G, K, K)
         E = self.right(self._left(gram.cross).reshape(S, G * K, r)).reshape(S, G, K, r)
-        F = self.right(
-            self.right(np.broadcast_to(gram.rest, (S, r, r))).swapaxes(-1, -2)
-        )
+        F = self.right(self.right(gram.rest).swapaxes(-1, -2))
         if noise is not None:
             D, E, F = (
                 noise.reshape(S, *[1] * (part.ndim - 1)) * part for part in (D, E, F)
@@ -125,7 +123,8 @@ class ArrowRoots:
 
     def _through(self, c: Array, *, transpose: bool) -> Array:
         S = len(self.lead)
-        product = np.array(np.broadcast_to(c, (S, *c.shape[-2:])))
+        product = np.empty((S, *c.shape[-2:]))
+        product[:] = c
         for root in self.rest:
             b = root.block
             part = product[:, b.place]

@@ -8,7 +8,7 @@ import numpy as np
 
 from probreg.inference.base import Array
 from probreg.model.model import Model
-from probreg.priors import Flat, GaussianPrior
+from probreg.priors import Flat, GaussianPrior, Prior
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,9 +34,11 @@ class NormalColumns:
         return int((self.precision > 0).sum())
 
 
-def normal_columns(model: Model) -> NormalColumns | None:
-    """Return the prior by column; None if it does not consist of independent normal
-    priors."""
+def normal_columns(
+    model: Model, flat: tuple[type[Prior], ...] = (Flat,)
+) -> NormalColumns | None:
+    """Return the prior by column, with priors of the classes `flat` as flat ones; None if the others are not independent
+    normal priors."""
     if model.joint.apart:
         return None
     p = model.shape[0]
@@ -44,7 +46,7 @@ def normal_columns(model: Model) -> NormalColumns | None:
     sd = np.full(p, np.inf)
     relative = np.zeros(p, dtype=bool)
     for b in model.joint.blocks:
-        if isinstance(b.prior, Flat):
+        if isinstance(b.prior, flat):
             continue
         if isinstance(b.prior, GaussianPrior):
             sd_of_block = b.prior.independent(len(b.columns))

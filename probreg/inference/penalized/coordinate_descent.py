@@ -34,7 +34,7 @@ from probreg.inference.notes import (
     routine_note,
 )
 from probreg.inference.penalized.active_set import minimise
-from probreg.inference.penalized.nonsmooth import NonsmoothTerms, smooth_part
+from probreg.inference.penalized.nonsmooth import NonsmoothTerms
 from probreg.inference.penalized.penalty import KinkedPenalty
 from probreg.inference.penalized.proximal_newton import (
     kinked_solution,
@@ -43,8 +43,16 @@ from probreg.inference.penalized.proximal_newton import (
 )
 from probreg.likelihoods import Gaussian
 from probreg.model.model import Model
-from probreg.priors import ElasticNet, GroupLaplace, Laplace, Normal
+from probreg.priors import (
+    ElasticNet,
+    Flat,
+    GroupLaplace,
+    Laplace,
+    Normal,
+    ProximalPrior,
+)
 
+_FLAT_OR_KINKED = (Flat, ProximalPrior)
 _MOST = 60  # maximal number of values of sigma
 _ENOUGH = 100  # passes of descent over all rows of G, which cost about as much as the systems of as many coordinates
 
@@ -75,7 +83,7 @@ class Lasso:
     def of(cls, model: Model, parts: PartialledOut | None = None) -> "Lasso":
         parts = partial_out(model) if parts is None else parts
         terms = NonsmoothTerms.of(model)
-        normals = normal_columns(smooth_part(model))
+        normals = normal_columns(model, _FLAT_OR_KINKED)
         assert normals is not None  # checked in `obstacle`
         all_columns = replace(
             terms.penalty,
@@ -357,7 +365,7 @@ class CoordinateDescent(Method):
         )
         if reason:
             return reason
-        if normal_columns(smooth_part(model)) is None:
+        if normal_columns(model, _FLAT_OR_KINKED) is None:
             return f"{self.name} needs normal priors of independent coefficients; with a precision matrix use proximal_newton"
         return None
 

@@ -168,11 +168,13 @@ def interior_point(
             feasible and gap <= tol * abs(loss) + ROUNDING * size
         ) or steps == max_steps:
             break
+        D = 1.0 / (u / complement + z / alpha)
         try:
-            system.factor(hinges.weights(1.0 / (u / complement + z / alpha)))
+            system.factor(hinges.weights(D))
         except LinAlgError:
             break
-        direction = partial(_direction, system, hinges, points, t, problem.slack(b, a))
+        slack = problem.slack(b, a)
+        direction = partial(_direction, system, hinges, points, D, t, slack)
         _, moves = direction(0.0, 0.0)
         # Mehrotra: center by the cube of the predictor's remaining gap, and correct for
         # the products of its steps.
@@ -199,6 +201,7 @@ def _direction(
     system: NewtonSystem,
     hinges: Hinges,
     points: Array,
+    D: Array,
     t: Array,
     slack: Array,
     c1: Array | float,
@@ -207,7 +210,6 @@ def _direction(
     """Return the Newton step of b, and of alpha, s - alpha, u and z (4, hinges), to the products c1 = alpha z and
     c2 = (s - alpha) u."""
     alpha, complement, u, z = points
-    D = 1.0 / (u / complement + z / alpha)
     h = t + c1 / alpha - c2 / complement
     db, dr = system.solve(hinges.to_rows(D * h), slack)
     dalpha = D * (hinges.of_rows(dr) + h)

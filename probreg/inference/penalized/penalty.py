@@ -8,7 +8,7 @@ eigenvectors of H the minimiser of this plus |z| is the root of one equation in 
 """
 
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, reduce
 
 import numpy as np
 
@@ -159,10 +159,8 @@ class KinkedPenalty:
         shift = np.where(self.exponent == 1, 0.0, rounding)
         shifts = [0.0, -shift, shift] if shift.any() else [0.0]
         slopes = [self.slope(x + s) for s in shifts]
-        g = np.maximum(
-            gradient + np.min(slopes, axis=0), -gradient - np.max(slopes, axis=0)
-        )
-        g = np.maximum(g, 0.0)
+        low, high = reduce(np.minimum, slopes), reduce(np.maximum, slopes)
+        g = np.maximum(np.maximum(gradient + low, -gradient - high), 0.0)
         # At the kink of |u| the subdifferential is D times the unit ball: (1 - 1/|b|)_+ b remains of b = D^-1 gradient.
         # At the cusp of a power below 1 it is everything.
         length = self.norm(np.where(at_kink, self.in_metric(g), 0.0))

@@ -46,6 +46,7 @@ from probreg.priors import GaussianPrior
 # a log: a scale this far below its start runs to 0
 _RUN_OUT = 30.0
 _STEP = 1.0  # a log, while the maximum is being bracketed
+_ROUNDING = 1e-13  # of the slope by row, and with it of the log of a scale
 
 
 @METHODS.register
@@ -235,7 +236,12 @@ class Programme:
 
     def best_scale(self, start: float) -> float:
         """The log of the scale at which the slope is 0, searched outwards from `start`."""
-        low = high = start
+        n = self.model.design.total
+        # with flat priors and no tube the slope is S / scale - n, of root log(S / n)
+        share = 1.0 + self.slope(start) / n
+        low = high = start + float(np.log(max(share, np.exp(-_RUN_OUT))))
+        if abs(self.slope(low)) <= _ROUNDING * n:
+            return low
         while self.slope(high) > 0:
             low = high
             high = high + _STEP
