@@ -535,6 +535,20 @@ def test_a_picture_has_a_panel_for_each_function(
     assert len(drawn) == panels
 
 
+def test_functions_of_one_term_have_the_same_vertical_scale() -> None:
+    by_level = pr.plot.smooth(pr.fit(model_of("g + s(x, k=5, by=g)"))).axes
+    assert len({ax.get_ylim() for ax in by_level}) == 1
+    terms = pr.plot.smooth(pr.fit(model_of("s(x) + s(w)"))).axes
+    assert len({ax.get_ylim() for ax in terms}) == 2
+
+
+def test_a_curve_after_a_surface_has_a_name_and_a_legend() -> None:
+    figure = pr.plot.smooth(pr.fit(model_of("t2(x, z, k=4) + s(w)")))
+    curve = next(ax for ax in figure.axes if ax.get_xlabel() == "w")
+    assert curve.get_ylabel() == "s(w)"
+    assert figure.legends
+
+
 def test_a_picture_draws_the_numbers_of_the_fit() -> None:
     fit = pr.fit(model_of("s(x)"))
     for derivative in (False, True):
