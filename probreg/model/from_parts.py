@@ -1,7 +1,7 @@
 """Designs of rows in parts: files, blocks of arrays, and the partitions of a dask collection.
 
-One pass surveys the rows (see `probreg.data.blocks.survey`), and for a Gaussian model takes their moments on the way, after which
-its rows are not needed again. One more before it collects levels and evenly spaced rows, where the formula learns from the rows.
+One pass surveys the rows (see `probreg.data.blocks.survey`) and computes the moments of a Gaussian model, whose fits then need no rows.
+If the formula has categories or transforms that learn, a pass before it collects levels and evenly spaced rows.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from probreg.data.blocks.arrays import ArrayBlocks
 from probreg.data.blocks.batches import FormulaBlocks, KeptBlocks, encode_values
 from probreg.data.blocks.files import Files, Tables
 from probreg.data.blocks.learning import learn_recipe, plan
-from probreg.data.blocks.parts import Here, Parts, RowsInParts, pass_over
+from probreg.data.blocks.parts import LocalPart, Parts, RowsInParts, pass_over
 from probreg.data.blocks.survey import Orders, Survey, survey_of
 from probreg.data.design import AnyMoments, arrow_moments_of_rows, moments_of
 from probreg.data.unwritten import written_where_small
@@ -95,7 +95,7 @@ def from_parts(
     first: Any = blocks
     if isinstance(blocks, FormulaBlocks) and likelihood.least_squares:
         # columns of groups stay unwritten where their moments are taken by group
-        first = replace(blocks, apart=bool(recipe.grouped))
+        first = replace(blocks, lazy=bool(recipe.grouped))
     fn = partial(survey_of, moments=moments_by(recipe, likelihood))
     total, _, tally = pass_over(parts, first, fn, add)
     if total is None:
@@ -116,7 +116,7 @@ def from_parts(
     )
     final: Any = replace(blocks, encode=partial(encode_values, bound.encode), unit=unit)
     if (
-        isinstance(parts, Here)
+        isinstance(parts, LocalPart)
         and isinstance(parts.part, Files)
         and survey.n * len(recipe.columns) <= _KEPT
     ):
@@ -136,8 +136,7 @@ def from_parts(
 def of_survey(
     likelihood: Likelihood, survey: Survey
 ) -> tuple[Likelihood, tuple[str, ...]]:
-    """The likelihood of rows that were surveyed, which may count (`of_rows` has asked whether it can), and what was taken for
-    it in words."""
+    """The likelihood of the surveyed rows, which may be counts (`of_rows` has checked that it allows them), and notes on the choice."""
     if survey.values.ndim == 1:
         return likelihood, ()
     return response_of_counts(
@@ -153,8 +152,10 @@ def _prepare(
     blocks: FormulaBlocks | ArrayBlocks,
     parts: Parts,
 ) -> Likelihood:
-    """The likelihood prepared for the responses of a survey. One that it refuses is looked for in one more pass: the survey
-    knows the value, and not its row."""
+    """The likelihood prepared for the responses of a survey.
+
+    If it raises an error about a value, one more pass finds the row, because a survey keeps values without their rows.
+    """
     try:
         return choices.prepare_likelihood(likelihood, survey.response, levels)
     except DataError as error:

@@ -181,7 +181,7 @@ def inputs_of(design: Design, key: str) -> Array:
     """Return the inputs of a term at the rows of a design; raise DataError if they are missing."""
     if key not in design.inputs:
         raise DataError(
-            f"{key}: these rows do not hold what enters it: give them as new data"
+            f"{key}: the inputs of these rows were not kept; give the rows as new data"
         )
     return np.asarray(design.inputs[key])
 

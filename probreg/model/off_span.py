@@ -62,8 +62,7 @@ class ResidualProcess:
     scale : array (S,) or None
         s of each atom, one for all atoms where S is 1; None where the prior of the columns is not normal with one scale.
     sines : VaryingSines or None
-        The scales of sines with hyperparameters that differ between atoms; `basis` is then at their medians, which judge sums over
-        rows are judged.
+        The scales of sines with hyperparameters that differ between atoms; `basis` is then at their medians, for sums over rows.
     predictor : int or None
         The linear predictor; None where all have such processes.
     """
@@ -322,7 +321,7 @@ def off_span(
 
 @dataclass(frozen=True, eq=False)
 class _TermPrior:
-    """The block of the prior that holds the columns of a term, at draws of its hyperparameters; `number` is None without one."""
+    """The block of the prior with the columns of a term, at draws of its hyperparameters; `number` is None if there is no such block."""
 
     model: Model
     number: int | None
@@ -342,12 +341,12 @@ class _TermPrior:
 
     @property
     def predictor(self) -> int | None:
-        """The linear predictor that it is of; None for all."""
+        """The linear predictor of the block; None for all."""
         return None if self.number is None else self.block.predictor
 
     @property
     def names(self) -> dict[str, str]:
-        """The names in draws of its hyperparameters."""
+        """The name of each hyperparameter in the draws."""
         joint = hyper_names(self.model.joint, self.model.design)
         return joint[self.number]  # type: ignore[index]
 

@@ -11,7 +11,7 @@ import numpy as np
 from probreg.arguments.arrays import as_array
 from probreg.data.array_columns import PlainColumns
 from probreg.data.blocks.block import Array, Block, by_kind
-from probreg.data.blocks.parts import Here
+from probreg.data.blocks.parts import LocalPart
 from probreg.data.blocks.survey import Tally
 from probreg.data.checked_arrays import (
     INTERCEPT,
@@ -30,7 +30,7 @@ _NONE: Any = object()
 
 @dataclass(frozen=True, eq=False)
 class ArrayBlocks:
-    """The blocks of rows from arrays that a part yields.
+    """The blocks of a part that yields arrays.
 
     A block is (X, y), (X, y, weights), (X, y, weights, offset) or (X, y, weights, offset, trials). `compose` combines successes and
     trials, and returns the kind of counted response, if any.
@@ -94,8 +94,11 @@ class ArrayBlocks:
 def array_blocks(
     blocks: Any, *, columns: Sequence[str] | None, intercept: bool, kind: WeightKind,
     compose: Callable[[Array, Any], tuple[Array, str | None]], progress: bool | None,
-) -> tuple[ArrayBlocks, Here]:  # fmt: skip
-    """Return the function that reads blocks, and the blocks as a part; names of columns come from the first block unless they are given."""
+) -> tuple[ArrayBlocks, LocalPart]:  # fmt: skip
+    """Return the function that makes blocks from arrays, and the arrays as a part.
+
+    The names of the columns come from the first block unless they are given.
+    """
     if isinstance(blocks, type) or not (
         callable(blocks) or isinstance(blocks, Sequence)
     ):
@@ -112,7 +115,7 @@ def array_blocks(
         columns = _names(parts)
     names = names_of(columns, 0, intercept=intercept)
     recipe = PlainColumns(((INTERCEPT,) if intercept else ()) + names, intercept)
-    return ArrayBlocks(recipe, compose, kind=kind), Here(parts, "blocks", progress)
+    return ArrayBlocks(recipe, compose, kind=kind), LocalPart(parts, "blocks", progress)
 
 
 def _names(parts: Callable[[], Iterable[Sequence[Any]]]) -> list[str]:

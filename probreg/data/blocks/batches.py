@@ -11,7 +11,7 @@ import numpy as np
 from probreg.data.blocks.block import Array, Block, by_kind, join_blocks
 from probreg.data.blocks.files import Files, Tables
 from probreg.data.blocks.partition import tables_of
-from probreg.data.blocks.parts import APART
+from probreg.data.blocks.parts import ASSUMED_ROWS
 from probreg.data.blocks.survey import Tally
 from probreg.data.checked_arrays import weights_without_empty_trials
 from probreg.data.formula.columns import DataTable, kind_of, missing_values
@@ -128,7 +128,7 @@ def name_rows(table: DataTable, file: str) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class FormulaBlocks:
-    """The blocks of rows that a recipe makes of the rows of a part; each call starts a pass.
+    """The blocks that a recipe makes of the rows of a part; each call starts a pass.
 
     `encode` turns response values into numbers; `weights` names a column. Rows without trials are left out.
     `starts` are the numbers of the parts' first rows, if known.
@@ -142,7 +142,7 @@ class FormulaBlocks:
     starts: tuple[int, ...] | None = None
     # factor of the weights, so that sampling weights sum to the number of rows
     unit: float = 1.0
-    apart: bool = False  # columns of groups are left unwritten
+    lazy: bool = False  # whether columns of groups stay unwritten
 
     def __call__(self, number: int, part: Any, tally: Tally) -> Generator[Block]:
         start = first_row(self.starts, number)
@@ -156,7 +156,7 @@ class FormulaBlocks:
 
     def _cut(self, table: DataTable) -> Generator[DataTable]:
         """Split a table into parts that give blocks of moderate size if groups have columns."""
-        by_column = self._parts.bars and not self.apart
+        by_column = self._parts.bars and not self.lazy
         if by_column:
             size = max(_NUMBERS // max(len(self.recipe.columns), 1), 1)
         else:
@@ -209,7 +209,7 @@ class FormulaBlocks:
 
     def _matrix(self, table: DataTable) -> Array:
         X, columns, _ = lay_out_with_bars(
-            self._parts, table, self._memory, training=False, lazy=self.apart
+            self._parts, table, self._memory, training=False, lazy=self.lazy
         )
         if columns != self.recipe.columns:
             raise DataError(
@@ -237,7 +237,7 @@ class KeptBlocks:
 
 def first_row(starts: tuple[int, ...] | None, number: int) -> int:
     """Return the number of the first row of a part."""
-    return number * APART if starts is None else starts[number]
+    return number * ASSUMED_ROWS if starts is None else starts[number]
 
 
 def _is_finite(values: Any) -> bool:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from probreg.arguments.arrays import brief, reads_as_number
-from probreg.data.blocks.parts import Here, Parts
+from probreg.data.blocks.parts import LocalPart, Parts
 from probreg.data.formula.columns import (
     EXACT,
     DataTable,
@@ -115,7 +115,7 @@ class Files:
 
     def parts(self, names: Sequence[str]) -> Parts:
         """The files as one part of rows."""
-        return Here(self, self.name, self.progress)
+        return LocalPart(self, self.name, self.progress)
 
     def batches(self, names: Sequence[str]) -> Generator[Batch]:
         """All rows of the named columns, in order. DataError for a file that lacks one or cannot be read."""
@@ -159,7 +159,7 @@ class Files:
 
     @contextmanager
     def _name_cell(self, path: Path, types: Mapping[str, Any]) -> Iterator[None]:
-        """Name the first cell of a CSV that makes a column of numbers unreadable."""
+        """Raise a DataError for the first cell of a CSV that is not a number, in a column of numbers that pyarrow cannot read."""
         import pyarrow as pa
 
         try:

@@ -1,4 +1,4 @@
-"""Collections of dask as partitions of rows: data frames, Parquet files that its workers read, and arrays."""
+"""Collections of dask as partitions of rows: data frames, and Parquet files that its workers read."""
 
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass

@@ -15,7 +15,7 @@ from probreg.data.blocks.batches import Selection, first_row
 from probreg.data.blocks.block import SAMPLE, Array
 from probreg.data.blocks.files import Files, Tables
 from probreg.data.blocks.partition import tables_of
-from probreg.data.blocks.parts import Here, Parts
+from probreg.data.blocks.parts import LocalPart, Parts
 from probreg.data.blocks.stream import ahead
 from probreg.data.blocks.survey import Orders
 from probreg.data.formula.bars import (
@@ -241,20 +241,20 @@ def learn_recipe(
     if not plan.needs_scan:
         return _plain_recipe(plan), None, plan.parts.notes
     starts = None
-    if plan.learning and not isinstance(parts, Here):
+    if plan.learning and not isinstance(parts, LocalPart):
         rows = parts.reduce(partial(_count_rows, plan.selection), or_)
         starts = tuple(accumulate((rows[k] for k in range(len(rows) - 1)), initial=0))
     variables = (plan.parts.every_factor[text].variables for text in plan.learning)
-    empty = Seen(
+    empty = Scan(
         plan.factors,
         tuple(dict.fromkeys(name for names in variables for name in names)),
         tuple(dict.fromkeys(bar.group for bar in plan.parts.bars)),
     )
     bar = {"name": f"{parts.name}, rows", "show": parts.progress}
-    seen: Seen = parts.reduce(
-        partial(_scan_part, plan.selection, empty, starts, bar), Seen.joined
+    scan: Scan = parts.reduce(
+        partial(_scan_part, plan.selection, empty, starts, bar), Scan.joined
     )
-    recipe, notes = _recipe_of_scan(plan, seen)
+    recipe, notes = _recipe_of_scan(plan, scan)
     return recipe, starts, notes
 
 
@@ -264,43 +264,43 @@ def _count_rows(selection: Selection, number: int, part: Any) -> dict[int, int]:
 
 
 def _scan_part(
-    selection: Selection, empty: "Seen", starts: tuple[int, ...] | None, bar: dict[str, Any],
+    selection: Selection, empty: "Scan", starts: tuple[int, ...] | None, bar: dict[str, Any],
     number: int, part: Any,
-) -> "Seen":  # fmt: skip
+) -> "Scan":  # fmt: skip
     """Return the levels, evenly spaced rows and extreme values of one part."""
-    seen = empty.joined(empty)  # of its own: tasks of one process share `empty`
+    scan = empty.joined(empty)  # of its own: tasks of one process share `empty`
     start = first_row(starts, number)
     with (
         progress_bar(**bar) as task,
         closing(ahead(selection.tables(tables_of(part, number)))) as tables,
     ):
         for table, _ in tables:
-            seen.add(table, start + seen.rows)
-            task.done = seen.rows
-    return seen
+            scan.add(table, start + scan.rows)
+            task.done = scan.rows
+    return scan
 
 
-def _recipe_of_scan(plan: Plan, seen: "Seen") -> tuple[Recipe, tuple[str, ...]]:
+def _recipe_of_scan(plan: Plan, scan: "Scan") -> tuple[Recipe, tuple[str, ...]]:
     """Return the recipe that follows from one pass over all rows, and notes on how it was learned."""
-    if not seen.rows:
+    if not scan.rows:
         raise _none_complete(plan.files)
     for text, factor in plan.factors.items():
-        found = list(seen.levels[text].values)
-        if factor.coding_call is None and all(isinstance(v, str) for v in found):
+        present = list(scan.levels[text].values)
+        if factor.coding_call is None and all(isinstance(v, str) for v in present):
             refuse_malformed_numbers(
-                text, found, seen.rows, partial(_place_of, plan, text)
+                text, present, scan.rows, partial(_place_of, plan, text)
             )
     levels = {
-        text: seen.training_levels(text, _is_ordered(plan, factor))
+        text: scan.training_levels(text, _is_ordered(plan, factor))
         for text, factor in plan.factors.items()
     }
-    ordered = {name: plan.files.declared_order(name) for name in seen.columns}
-    groups = {group: seen.group_levels(group, ordered) for group in seen.groups}
+    ordered = {name: plan.files.declared_order(name) for name in scan.columns}
+    groups = {group: scan.group_levels(group, ordered) for group in scan.groups}
     recipe = _recipe(
-        plan, seen.sample(), Memory(levels=levels | plan.truths, groups=groups)
+        plan, scan.sample(), Memory(levels=levels | plan.truths, groups=groups)
     )
     notes = (note for term in recipe.processes.values() for note in term.notes)
-    return recipe, (*plan.parts.notes, *_notes(plan, seen, levels, groups), *notes)
+    return recipe, (*plan.parts.notes, *_notes(plan, scan, levels, groups), *notes)
 
 
 def _place_of(plan: Plan, text: str, level: Any) -> str:
@@ -381,7 +381,7 @@ def _is_ordered(plan: Plan, factor: Expression) -> bool:
 
 def _notes(
     plan: Plan,
-    seen: "Seen",
+    scan: "Scan",
     levels: Mapping[str, list[Level]],
     groups: Mapping[Group, Group],
 ) -> Iterator[str]:
@@ -389,17 +389,17 @@ def _notes(
     sizes |= {":".join(group): len(listed) for group, listed in groups.items()}
     if sizes:
         listed = ", ".join(f"{text} ({size})" for text, size in sizes.items())
-        yield f"levels were collected over all {seen.rows} rows: {listed}"
+        yield f"levels were collected over all {scan.rows} rows: {listed}"
     for text, of_factor in levels.items():
         if all(isinstance(v, str) for v in of_factor):
-            declared = seen.factors[text].column is None
+            declared = scan.factors[text].column is None
             yield from filter(
                 None, [numbers_as_text(text, of_factor, declared=declared)]
             )
-    if plan.learning and seen.rows > SAMPLE:
+    if plan.learning and scan.rows > SAMPLE:
         yield (
-            f"{', '.join(plan.learning)} learned what they keep (means, knots, ...) from {len(seen.index)} evenly spaced rows of "
-            f"{seen.rows}, and from the rows of the least and greatest values"
+            f"{', '.join(plan.learning)} learned what they keep (means, knots, ...) from {len(scan.index)} evenly spaced rows of "
+            f"{scan.rows}, and from the rows of the least and greatest values"
         )
 
 
@@ -439,7 +439,7 @@ class Levels:
 
 
 @dataclass(eq=False)
-class Seen:
+class Scan:
     """Results of a pass over raw rows: levels of factors, groups, evenly spaced rows, and rows of extreme values.
 
     `columns` has the levels of grouping columns, `combinations` the groups of each term, and `held` evenly spaced rows with their
@@ -495,9 +495,9 @@ class Seen:
         self.held.append((index[keep], _as_given(table, keep)))
         self._thin()
 
-    def joined(self, other: "Seen") -> "Seen":
+    def joined(self, other: "Scan") -> "Scan":
         """Return the results of two sets of rows, the second after the first."""
-        both = Seen(
+        both = Scan(
             self.factors,
             self.watched,
             self.groups,
@@ -505,18 +505,18 @@ class Seen:
             max(self.stride, other.stride),
             held=[*self.held, *other.held],
         )
-        for seen in (self, other):
+        for scan in (self, other):
             for mine, theirs in (
-                (both.levels, seen.levels),
-                (both.columns, seen.columns),
+                (both.levels, scan.levels),
+                (both.columns, scan.columns),
             ):
                 for name, levels in theirs.items():
                     mine[name] = mine.get(name, Levels()).joined(levels)
-            for group, combinations in seen.combinations.items():
+            for group, combinations in scan.combinations.items():
                 both.combinations[group] = (
                     both.combinations.get(group, {}) | combinations
                 )
-            for (name, low), extreme in seen.extremes.items():
+            for (name, low), extreme in scan.extremes.items():
                 both._keep_extreme(name, low, extreme)
         both._thin()
         return both

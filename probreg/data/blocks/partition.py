@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from probreg.data.blocks.files import Batch, Tables
-from probreg.data.blocks.parts import Here, Parts
+from probreg.data.blocks.parts import LocalPart, Parts
 from probreg.data.formula.columns import (
     DataTable,
     _from_series,
@@ -56,7 +56,7 @@ class Partition:
 
     def parts(self, names: Sequence[str]) -> Parts:
         """The rows as one part."""
-        return Here(self, self.name)
+        return LocalPart(self, self.name)
 
 
 def tables_of(part: Any, number: int) -> Tables:

@@ -1,6 +1,6 @@
 """Rows in parts: the files or arrays that this process reads are one part, the partitions of a dask collection several.
 
-A pass calls a function of each part where the part is, and adds up the results.
+A pass calls a function on each part in the process that has it, and adds up the results.
 """
 
 from collections.abc import Callable, Iterable
@@ -13,13 +13,12 @@ from probreg.data.blocks.stream import one_pass
 from probreg.data.blocks.survey import Tally
 from probreg.errors import DataError
 
-# part number 3 starts after 3 * APART rows if their number is unknown; it is odd, so that evenly spaced rows of a part are
-# other multiples of 2 than those of its neighbour
-APART = 1_000_003
+# rows that each part is assumed to have where their number is unknown; odd, so that multiples of 2 fall on other rows of the next part
+ASSUMED_ROWS = 1_000_003
 
 
 class Parts(Protocol):
-    """Parts of rows, in their order; `progress` as in `one_pass`."""
+    """Parts of rows in their order; `progress` as in `one_pass`."""
 
     @property
     def name(self) -> str: ...
@@ -30,12 +29,12 @@ class Parts(Protocol):
     def reduce(
         self, fn: Callable[[int, Any], Any], add: Callable[[Any, Any], Any]
     ) -> Any:
-        """add(... add(fn(0, first), fn(1, second)) ..., fn(k, last)), without the results that are None; None if there is no other."""
+        """Return add(... add(fn(0, first), fn(1, second)) ..., fn(k, last)); results that are None are left out, and None if all are."""
         ...
 
 
 @dataclass(frozen=True, eq=False)
-class Here:
+class LocalPart:
     """One part, which this process reads."""
 
     part: Any
@@ -49,7 +48,7 @@ class Here:
 
 
 class PartBlocks(Protocol):
-    """Make the blocks of a part, with its number, and count what is left out in `tally`."""
+    """A function that makes the blocks of a part from its number and the part, and counts the rows left out in `tally`."""
 
     def __call__(self, number: int, part: Any, tally: Tally) -> Iterable[Block]: ...
 
@@ -69,7 +68,7 @@ def pass_over(
     add: Callable[[Any, Any], Any],
     rows: int | None = None,
 ) -> PartsPass:
-    """Return fn of every block of every part, combined by `add`; the total is None if there is no block."""
+    """Apply fn to every block of every part and combine the results by `add`; the total is None if there is no block."""
     bar = {"name": parts.name, "rows": rows, "progress": parts.progress}
     return parts.reduce(
         partial(_pass_over_part, blocks, fn, add, bar), partial(_join_passes, add)
