@@ -18,6 +18,7 @@ from probreg.inference import Status
 from probreg.inference.uncertainty.covariance import reported_words
 from probreg.inference.uncertainty.intervals.kinds import KIND_WORDS
 from probreg.model.prior_words import prior_line
+from probreg.priors import AuxPrior
 from probreg.system.terminal import cut_text
 
 # SE, or of the log SE ratio, from which a share is not printed as 0: it has three decimals
@@ -66,10 +67,7 @@ def setting_text(cause: SpecificCause, fit: Fit, row: Mapping[str, Any]) -> str:
         case Cause.PARAMETER_PRIOR | Cause.FIXED_PARAMETER:
             return aux_prior_words(fit.stated_model, cause.subject)
         case Cause.SCALE_PRIOR:
-            prior = scale_priors(fit).get(cause.subject)
-            if prior is None:
-                return f"{cause.subject} not estimated"
-            return f"{scale_prior_words(prior)} for {cause.subject}"
+            return _scale_prior_text(scale_priors(fit).get(cause.subject), cause)
         case Cause.LIKELIHOOD:
             return repr(fit.model.likelihood)
         case Cause.MEAN_DF | Cause.SCALE_UNCERTAINTY:
@@ -88,6 +86,13 @@ def setting_text(cause: SpecificCause, fit: Fit, row: Mapping[str, Any]) -> str:
             return KIND_WORDS.get(str(row["kind"]), str(row["kind"]))
         case _:
             return cut_text(s.status.value + (f" ({s.detail})" if s.detail else ""), 80)
+
+
+def _scale_prior_text(prior: AuxPrior | None, cause: SpecificCause) -> str:
+    """Describe the prior of a scale; without one it is fixed, or not in the model."""
+    if prior is None:
+        return f"{cause.subject} not estimated"
+    return f"{scale_prior_words(prior)} for {cause.subject}"
 
 
 def _degrees_of_freedom_text(fit: Fit) -> str:

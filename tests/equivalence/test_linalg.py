@@ -51,7 +51,7 @@ def answers(F):
     )
 
 
-@pytest.mark.parametrize("shift, noise", [(1e5, 1.0), (0.0, 1e-7)])
+@pytest.mark.parametrize(("shift", "noise"), [(1e5, 1.0), (0.0, 1e-7)])
 def test_hard_columns_of_moderate_size_keep_the_digits_of_extended_precision(
     shift, noise
 ):
