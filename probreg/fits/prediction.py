@@ -11,7 +11,7 @@ groups.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -77,6 +77,17 @@ class Prediction:
     # (n, K) bool: the smallest set of classes with total probability at least prob
     likely: Array | None = None
     kind: str = _UNASKED  # a description of the intervals
+
+    @property
+    def arrays_and_pairs(self) -> tuple[Any, ...]:
+        """Return the fields that have an entry for each row."""
+        return (
+            self.mean,
+            self.mean_error,
+            self.mean_interval,
+            self.new_interval,
+            self.likely,
+        )
 
     def arrays(self, error: str) -> dict[str, Array]:
         """Return the available arrays by name: mean, its `error`, mean_lower, mean_upper, and new_lower, new_upper or likely."""
@@ -294,53 +305,10 @@ def predict(
     """
     require_predictive(solution, method)
     require_estimable(model, solution, design)
-    point = solution.draws is None
-    spread = (
-        point
-        and isinstance(model.likelihood, UnivariateLikelihood)
-        and not _errorless(model, solution)
-    )
-    if model.design.weight_kind == "sampling" and prob is not None:
-        # The mean and its interval only: under sampling weights a new observation has no distribution.
-        mean = _point_mean(model, solution, design)
-        if _errorless(model, solution):
-            none = np.full(mean.shape, np.nan)
-            kind = f"no intervals: {_why_errorless(model)}"
-            return Prediction(mean, none, (none, none), kind=kind)
-        kind = f"Wald interval of the {model.likelihood.centre} on the link scale, sandwich errors; sampling weights say nothing of a new observation"
-        kind += _describe_process_variance(model, solution)
-        error, interval = _error_and_interval(model, solution, design, prob)
-        return Prediction(mean, error, interval, None, None, kind)
     if _has_exact_predictive(model, solution):
-        return _exact_prediction(model, solution, design, prob)
-    if _on_nodes(model, solution):
-        size = max(1, _NUMBERS // len(solution.posterior.marginals["weight"]))  # type: ignore[index]
-        return _concatenate_predictions(
-            [
-                _of_nodes(model, solution, design.take(rows), prob)
-                for rows in _slices(design.n, size)
-            ]
-        )
-    if point and prob is None:
-        return _concatenate_predictions(
-            [
-                _of_point(model, solution, design.take(rows), None, prob)
-                for rows in _slices(design.n, _ROWS)
-            ]
-        )
-    atoms = _atoms(model, solution, spread=spread, seed=seed)
-
-    def predict_rows(rows: slice) -> Prediction:
-        part = design.take(rows)
-        if point:
-            return _of_point(model, solution, part, atoms, prob)
-        return _of_draws(model, solution, part, atoms, prob)
-
-    size = max(1, _NUMBERS // (len(atoms.values["beta"]) * model.shape[1]))
-    # the blocks draw one after another from the same stream of random numbers
-    map_slices: Any = on_all_cores if atoms.off is None else map
-    parts = list(map_slices(predict_rows, _slices(design.n, size)))
-    prediction = _concatenate_predictions(parts)
+        prediction = _exact_prediction(model, solution, design, prob)
+    else:
+        prediction = _predict_by_blocks(model, solution, design, prob, seed)
     if prob is None:
         return prediction
     return replace(
@@ -348,26 +316,43 @@ def predict(
     )
 
 
-def _concatenate_predictions(parts: list[Prediction]) -> Prediction:
-    if len(parts) == 1:
-        return parts[0]
+def _predict_by_blocks(
+    model: Model, solution: Solution, design: Design, prob: float | None, seed: int
+) -> Prediction:
+    """Return the prediction from blocks of rows, which bound the memory of draws times rows."""
+    is_point = solution.draws is None
+    predict_block: Any
+    atoms = None
+    if _on_nodes(model, solution):
+        predict_block = _of_nodes
+        size = max(1, _NUMBERS // len(solution.posterior.marginals["weight"]))  # type: ignore[index]
+    elif is_point and (prob is None or not _has_new_distribution(model, solution)):
+        predict_block = _of_point
+        size = _ROWS
+    else:
+        spread = is_point and not _errorless(model, solution)
+        atoms = _atoms(model, solution, spread=spread, seed=seed)
+        predict_block = partial(_of_point if is_point else _of_draws, atoms=atoms)
+        size = max(1, _NUMBERS // (len(atoms.values["beta"]) * model.shape[1]))
 
-    def pair(pairs: list[tuple[Array, Array]]) -> tuple[Array, Array]:
-        return np.concatenate([e[0] for e in pairs]), np.concatenate(
-            [e[1] for e in pairs]
-        )
+    def predict_rows(rows: slice) -> Prediction:
+        return predict_block(model, solution, design.take(rows), prob)
 
-    ends = [p.mean_interval for p in parts if p.mean_interval is not None]
-    new = [p.new_interval for p in parts if p.new_interval is not None]
-    likely = [p.likely for p in parts if p.likely is not None]
-    return Prediction(
-        np.concatenate([p.mean for p in parts]),
-        np.concatenate([p.mean_error for p in parts]),
-        pair(ends) if ends else None,
-        pair(new) if new else None,
-        np.concatenate(likely) if likely else None,
-        parts[0].kind,
-    )
+    # blocks with residual processes draw one after another from the same stream of random numbers
+    in_parallel = atoms is not None and atoms.off is None
+    map_slices: Any = on_all_cores if in_parallel else map
+    parts = list(map_slices(predict_rows, row_slices(design.n, size)))
+    values = zip(*(p.arrays_and_pairs for p in parts))
+    return Prediction(*map(_concatenate, values), kind=parts[0].kind)
+
+
+def _concatenate(parts: tuple[Any, ...]) -> Any:
+    """Concatenate arrays, or pairs of arrays; None stays None."""
+    if parts[0] is None:
+        return None
+    if isinstance(parts[0], tuple):
+        return tuple(map(_concatenate, zip(*parts)))
+    return np.concatenate(parts)
 
 
 def _has_exact_predictive(model: Model, solution: Solution) -> bool:
@@ -413,7 +398,7 @@ def _exact_prediction(
         source = point
     else:
         source = "the posterior, no draws needed"
-    kind = f"{'normal' if df is None else 'Student-t'} intervals of {source}{_describe_process_variance(model, solution)}"
+    kind = f"{'normal' if df is None else 'Student-t'} intervals of {source}"
     if solution.sandwich:
         kind += f", by the sandwich {solution.sandwich}; one sigma of all rows says nothing of a new observation"
         return Prediction(mean, error, (mean - half, mean + half), None, None, kind)
@@ -506,56 +491,28 @@ def _of_nodes(
 
 
 def _of_draws(
-    model: Model, solution: Solution, design: Design, atoms: _Atoms, prob: float | None
+    model: Model, solution: Solution, design: Design, prob: float | None, atoms: _Atoms
 ) -> Prediction:
-    if atoms.off is None:
-        p = None
-    else:
-        p = _mixture(model, atoms, design)
-    if p is None:
-        mean, error, *ends = _mean_of_draws(model, solution, design, atoms, prob)
-    else:
-        mean, error, *ends = _moments_and_ends(p.means(), prob)
+    p = _mixture(model, atoms, design)
+    means = p.means()
+    mean, error, *ends = _moments_and_ends(means, prob)
+    is_linear = model.likelihood.link is IDENTITY
+    if atoms.off is None and is_linear and np.array_equal(means, p.eta[..., 0]):
+        # E[x'beta] = x'E[beta], which has less Monte Carlo error, or none
+        mean = _eta(design, solution.beta)[:, 0]
     if prob is None:
         return Prediction(mean, error)
     interval = (ends[0], ends[1])
     if not isinstance(model.likelihood, UnivariateLikelihood):
         kind = "equal-tailed posterior intervals of the class probabilities"
         return Prediction(mean, error, interval, None, _likely(mean, prob), kind)
-    if p is None:
-        p = _mixture(model, atoms.thin(_ATOMS), design)
-    else:
-        p = p.thin(_ATOMS)
-    loaded = design.n * len(atoms.values["beta"]) >= FEW  # for the interval of the mean
-    new, interval_kind = _new(
-        model,
-        p,
-        prob,
-        f"posterior predictive of at most {_ATOMS} draws",
-        compiled=loaded,
+    loaded = means.size >= FEW  # compiled code, for the interval of the mean
+    source = f"posterior predictive of at most {_ATOMS} draws"
+    new, new_kind = _new(model, p, prob, source, compiled=loaded)
+    kind = (
+        f"equal-tailed posterior interval of the {model.likelihood.centre}; {new_kind}"
     )
-    return Prediction(
-        mean,
-        error,
-        interval,
-        new,
-        None,
-        f"equal-tailed posterior interval of the {model.likelihood.centre}; {interval_kind}",
-    )
-
-
-def _mean_of_draws(
-    model: Model, solution: Solution, design: Design, atoms: _Atoms, prob: float | None
-) -> tuple[Array, ...]:
-    """Return the mean over the atoms, its standard deviation and its interval."""
-    eta = atoms.eta(design.X, design.offset)
-    aux = model.likelihood.at_rows(atoms.aux, design.precision)
-    means = model.likelihood.mean(eta, **aux)
-    mean, *spreads = _moments_and_ends(means, prob)
-    if model.likelihood.link is IDENTITY and np.array_equal(means, eta[..., 0]):
-        # E[x'beta] = x'E[beta], which has less Monte Carlo error, or none
-        mean = _eta(design, solution.beta)[:, 0]
-    return (mean, *spreads)
+    return Prediction(mean, error, interval, new, None, kind)
 
 
 def _moments_and_ends(means: Array, prob: float | None) -> tuple[Array, ...]:
@@ -595,65 +552,56 @@ def _point_mean(model: Model, solution: Solution, design: Design) -> Array:
         return mean
     values = {a: np.full((1, 1), v) for a, v in aux.items()}
     rng = np.random.default_rng(0)  # a single atom draws nothing
-    for part in row_parts(design.n):
+    for part in row_slices(design.n, _AT_NODES):
         atom = Predictive(model.likelihood, eta[None, part], values)
         mean[part] = _with_residual(model, atom, variance[:, part], rng).mean()
     return mean
 
 
-def row_parts(n: int) -> list[slice]:
-    return [slice(i, i + _AT_NODES) for i in range(0, n, _AT_NODES)]
-
-
-def _slices(n: int, size: int) -> list[slice]:
+def row_slices(n: int, size: int) -> list[slice]:
     """Split n rows into slices of `size`; one empty slice for n = 0."""
     return [slice(i, i + size) for i in range(0, n, size)] or [slice(0)]
+
+
+def _has_new_distribution(model: Model, solution: Solution) -> bool:
+    """Whether a new observation has an interval: its response is ordered and its noise is known."""
+    if not isinstance(model.likelihood, UnivariateLikelihood):
+        return False
+    if model.design.weight_kind == "sampling":
+        return False
+    return has_nonsmooth_terms(model) or not _errorless(model, solution)
 
 
 def _of_point(
     model: Model,
     solution: Solution,
     design: Design,
-    atoms: _Atoms | None,
     prob: float | None,
+    atoms: _Atoms | None = None,
 ) -> Prediction:
-    """Return the prediction of a point estimate; `atoms` are of the interval of a new observation, which needs `prob`."""
+    """Return the prediction of a point estimate; `atoms` are for the interval of a new observation."""
     mean = _point_mean(model, solution, design)
     likelihood = model.likelihood
-    none = np.full(mean.shape, np.nan)
-    if prob is None or atoms is None:
-        if _errorless(model, solution):
-            return Prediction(mean, none)
-        return Prediction(mean, _error_and_interval(model, solution, design, None)[0])
     if _errorless(model, solution):
-        ordered = isinstance(likelihood, UnivariateLikelihood)
-        if not ordered or (
-            isinstance(likelihood, ProximalLikelihood)
-            and not has_nonsmooth_terms(model)
-        ):
-            likely = None if ordered else _likely(mean, prob)
-            return Prediction(
-                mean,
-                none,
-                (none, none),
-                None,
-                likely,
-                f"no intervals: {_why_errorless(model)}",
-            )
-        noise = "that of a new observation is of the noise alone, the estimate taken as the truth"
-        new, interval_kind = _new(model, _mixture(model, atoms, design), prob, noise)
-        kind = f"no interval of the {likelihood.centre}: {no_errors(model)}; {interval_kind}"
-        return Prediction(mean, none, (none, none), new, None, kind)
-    error, interval = _error_and_interval(model, solution, design, prob)
+        error = np.full(mean.shape, np.nan)
+        interval: tuple[Array, Array] | None = (error, error)
+        kind = f"no interval of the {likelihood.centre}: {_why_errorless(model)}"
+        source = "that of a new observation is of the noise alone, the estimate taken as the truth"
+    else:
+        error, interval = _error_and_interval(model, solution, design, prob)
+        kind = (
+            f"Wald interval of the {likelihood.centre} on the link scale (delta method)"
+        )
+        source = f"a new observation from {_ATOMS} draws of the asymptotic distribution of the estimate"
+    if prob is None:
+        return Prediction(mean, error)
+    likely = None
     if not isinstance(likelihood, UnivariateLikelihood):
-        kind = "Wald intervals of the class probabilities on the logit scale (delta method)"
-        return Prediction(mean, error, interval, None, _likely(mean, prob), kind)
-    source = f"a new observation from {_ATOMS} draws of the asymptotic distribution of the estimate"
-    new, interval_kind = _new(model, _mixture(model, atoms, design), prob, source)
-    kind = (
-        f"Wald interval of the {likelihood.centre} on the link scale; {interval_kind}"
-    )
-    return Prediction(mean, error, interval, new, None, kind)
+        likely = _likely(mean, prob)
+    if atoms is None:
+        return Prediction(mean, error, interval, None, likely, kind)
+    new, new_kind = _new(model, _mixture(model, atoms, design), prob, source)
+    return Prediction(mean, error, interval, new, None, f"{kind}; {new_kind}")
 
 
 def _new(
