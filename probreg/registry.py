@@ -4,10 +4,10 @@ A registry also writes a frozen dataclass as plain data (`to_spec`) and reads it
 contains names and numbers, and no code.
 """
 
+import ast
 import dataclasses
 import difflib
 import math
-import re
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from importlib import import_module
 from types import MappingProxyType, ModuleType
@@ -16,13 +16,7 @@ from typing import Any
 import numpy as np
 
 from probreg.arguments.keywords import normalised_name
-from probreg.arguments.scalars import check_positions
 from probreg.errors import DataError, ProbregError
-
-_CALL = re.compile(
-    r"\s*(?P<name>[A-Za-z_]\w*)\s*(?:\((?P<arguments>.*)\))?\s*", re.DOTALL
-)
-_BOOLEANS = {"true": True, "false": False}
 
 
 class Registry[T](MutableMapping[str, type[T]]):
@@ -120,55 +114,51 @@ class Registry[T](MutableMapping[str, type[T]]):
 
         It evaluates no code: the grammar is a registered name and numbers, booleans or calls of `parts` in parentheses.
         """
-        match = _CALL.fullmatch(text)
-        if match is None:
-            raise DataError(
-                f"{text.strip()!r} is not understood as a {self.kind}; write a name and numbers, such as normal(2.5)"
-            )
-        name = match["name"]
-        if name in self.presets:
-            if match["arguments"]:
-                raise DataError(
-                    f"{text.strip()!r}: {name} takes no settings, write {name}"
-                )
-            return self.presets[name]
-        by_class = {
-            cls.__name__: cls for cls in self.values()
-        }  # Normal(2.5), as the library prints it
-        cls = by_class.get(name) or self[name]
-        own = [f for f in dataclasses.fields(cls) if f.init]  # type: ignore[arg-type]
-        written = [
-            split_assignment(a)
-            for a in split_arguments(match["arguments"] or "")
-            if a.strip()
-        ]
-        by_position = [value.strip() for word, value in written if word is None]
-        if any(word is None for word, _ in written[len(by_position) :]):
-            raise DataError(
-                f"{text.strip()!r}: arguments by position come before arguments by name"
-            )
-        check_positions(cls, name, by_position)
-        given = [(f.name, value) for f, value in zip(own, by_position)]
-        given += [(word, value.strip()) for word, value in written if word is not None]
-        settings: dict[str, Any] = {}
-        for field, value in given:
-            if field not in {f.name for f in own} or field in settings:
-                takes = ", ".join(f.name for f in own) or "nothing"
-                raise DataError(
-                    f"{name} does not understand {field}={value}; it takes: {takes}"
-                )
-            settings[field] = self._parse_value(value, text)
-        return cls(**settings)
+        try:
+            node = ast.parse(text.strip(), mode="eval").body
+        except (SyntaxError, ValueError):
+            node = None
+        return self._from_node(node, text.strip())
 
-    def _parse_value(self, text: str, whole: str) -> Any:
-        """A number, a boolean, or a call of one of `parts`."""
-        name = text.partition("(")[0].strip()
+    def _from_node(self, node: ast.expr | None, text: str) -> T:
+        """Return the instance of a name, or of a call with numbers, booleans and calls of `parts`."""
+        call = node if isinstance(node, ast.Call) else None
+        function = node if call is None else call.func
+        if not isinstance(function, ast.Name):
+            raise DataError(
+                f"{text!r} is not understood as a {self.kind}; write a name and numbers, such as normal(2.5)"
+            )
+        name = function.id
+        if name in self.presets:
+            if call is not None and (call.args or call.keywords):
+                raise DataError(f"{text!r}: {name} takes no settings, write {name}")
+            return self.presets[name]
+        # Normal(2.5), as the library prints it
+        cls = {cls.__name__: cls for cls in self.values()}.get(name) or self[name]
+        if call is None:
+            return cls()
+        values = [self._value_of(value, text) for value in call.args]
+        named = {str(k.arg): self._value_of(k.value, text) for k in call.keywords}
+        try:
+            return cls(*values, **named)
+        except ProbregError:
+            raise
+        except TypeError as error:
+            takes = ", ".join(f.name for f in dataclasses.fields(cls) if f.init)  # type: ignore[arg-type]
+            raise DataError(
+                f"{text!r}: {error}; it takes: {takes or 'nothing'}"
+            ) from None
+
+    def _value_of(self, node: ast.expr, text: str) -> Any:
+        """Return a number, a boolean, or the instance of a call of one of `parts`."""
+        word = ast.unparse(node)
+        name = word.partition("(")[0]
         for part in self.parts or (self,):
             if name in part or name in {cls.__name__ for cls in part.values()}:
-                return part.parse(text)
-        if text.lower() in _BOOLEANS:
-            return _BOOLEANS[text.lower()]
-        return finite_number(text, whole)
+                return part._from_node(node, word)
+        if word.lower() in ("true", "false"):
+            return word.lower() == "true"
+        return finite_number(word, text)
 
     def to_spec(self, thing: T) -> dict[str, Any]:
         """Return the name and the fields of a registered frozen dataclass as plain data for JSON."""

@@ -502,40 +502,26 @@ def check_fields(thing: Any, *only: str) -> None:
 
 
 class NamedSettings:
-    """A dataclass with checked fields; too many arguments by position raise an error that names the fields."""
+    """A dataclass with checked fields; too many arguments by position raise an error that names the fields.
+
+    >>> from probreg.priors import Normal
+    >>> Normal(5, 2)
+    Traceback (most recent call last):
+    probreg.errors.Incompatible: Normal: only scale may be given by position; give the others by name: location, precision_matrix, sigma_units, scaled
+    """
 
     def __post_init__(self) -> None:
         check_fields(self)
 
     def __new__(cls, *args: Any, **settings: Any) -> Self:
-        if len(args) > 1:
-            check_positions(cls, cls.__name__, args)
+        by_name = [f.name for f in fields(cls) if f.init and f.kw_only]
+        by_position = [f.name for f in fields(cls) if f.init and not f.kw_only]
+        if len(args) > len(by_position):
+            raise Incompatible(
+                f"{cls.__name__}: only {' and '.join(by_position) or 'no argument'} may be given by position; "
+                f"give the others by name: {', '.join(by_name)}"
+            )
         return super().__new__(cls)
-
-
-def check_positions(cls: type, name: str, args: Sequence[Any]) -> None:
-    """Raise Incompatible for more arguments by position than the dataclass takes.
-
-    >>> from probreg.priors import Normal
-    >>> Normal(5, 2)
-    Traceback (most recent call last):
-    probreg.errors.Incompatible: Normal(5, 2): only scale may be given by position; give the others by name: location, precision_matrix, sigma_units, scaled
-    """
-    init = [f for f in fields(cls) if f.init]
-    by_position = [f.name for f in init if not f.kw_only]
-    if len(args) <= len(by_position):
-        return
-    shown = [a if isinstance(a, str) else repr(_to_python_scalar(a)) for a in args]
-    may = " and ".join(by_position) or "no argument"
-    keyword_names = [f.name for f in init if f.kw_only]
-    advice = (
-        f"give the others by name: {', '.join(keyword_names)}"
-        if keyword_names
-        else "it has no others"
-    )
-    raise Incompatible(
-        f"{name}({', '.join(shown)}): only {may} may be given by position; {advice}"
-    )
 
 
 def declared_fields(cls: type) -> Mapping[str, Declared]:
