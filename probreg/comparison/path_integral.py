@@ -91,7 +91,7 @@ def changing_groups(a: Fit, b: Fit) -> dict[str, tuple[int, ...]]:
     for point in places:
         for sigma in [f.model.noise(f.aux) for f in (a, b)]:
             sides = [EntryTerms.of(f.model.joint, point, sigma) for f in (a, b)]
-            for first, second in zip(sides[0][1:], sides[1][1:]):
+            for first, second in zip(*sides):
                 bound = 1e-9 * (np.abs(first) + np.abs(second))
                 changed |= (np.abs(first - second) > bound).reshape(p, -1).any(1)
             for side in sides:
@@ -182,8 +182,7 @@ def integrate_path(
 def _steepness(path: PriorPath, theta: Array, H: Array, sign: float = 1.0) -> float:
     """Return log(1 + the largest ratio of the added curvature of the other side's priors to the whole curvature at one end)."""
     k = len(path.columns)
-    a, b = path.sides(theta)
-    change = sign * path.over_theta(b.combine(1.0, a, -1.0))[1][:k, :k]
+    change = path.prior(theta, PathPoint(-sign, sign)).curvature[:k, :k]
     largest = eigh(change, H[:k, :k], eigvals_only=True)[-1]
     for cause in path.causes[len(path.members) :]:
         i = k + list(path.held).index(cause.subject)

@@ -47,9 +47,8 @@ LAST = PathPoint(0.0, 1.0)
 
 
 class EntryTerms(NamedTuple):
-    """log p(beta | sigma) with its derivatives by entry of vec beta: over the entry itself, and its part of those over log sigma."""
+    """The derivatives of log p(beta | sigma) by entry of vec beta: over the entry itself, and its part of those over log sigma."""
 
-    value: Array
     slope: Array  # (k,)
     log_sigma: Array  # (k,), sums to the slope over log sigma
     log_sigma_curvature: Array  # (k,), sums to the negative second derivative over it
@@ -59,7 +58,7 @@ class EntryTerms(NamedTuple):
     @classmethod
     def of(cls, joint: JointPrior, beta: Array, sigma: float) -> "EntryTerms":
         k, m = beta.size, beta.shape[1]
-        log_p, g, H = joint.value_grad_hessian(beta, sigma)
+        _, g, H = joint.value_grad_hessian(beta, sigma)
         g, H = g[:k], H[:k, :k]
         in_units = np.zeros(k)
         r = np.zeros(k)
@@ -71,15 +70,7 @@ class EntryTerms(NamedTuple):
                 r[entries] = beta.ravel()[entries] - centre
         # in units of sigma log p = f(r / sigma) - k log sigma: -r'g - k, r'H r - r'g and g - H r, entry by entry
         Hr = H @ r
-        value = np.asarray(log_p)
-        return cls(value, g, -r * g - in_units, r * Hr - r * g, in_units * (g - Hr), H)
-
-    def combine(
-        self, weight: float, other: "EntryTerms", second: float
-    ) -> "EntryTerms":
-        """Return the sum with these two weights."""
-        pairs = zip(self, other, strict=True)
-        return EntryTerms._make([weight * x + second * y for x, y in pairs])
+        return cls(g, -r * g - in_units, r * Hr - r * g, in_units * (g - Hr), H)
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,60 +158,36 @@ class PriorPath:
 
     # ---- the log posterior at t ---------------------------------------------------------------------------------------
 
-    def _least_squares(self, theta: Array) -> tuple[Array, Array, float, float]:
-        """F and r = z - F gamma of the moments, sigma^-2 and S = RSS + r'r."""
-        moments = self.rows.design.moments
-        F = np.asarray(moments.R, dtype=float) @ self.columns
-        r = np.asarray(moments.z, dtype=float) - F @ theta[: len(F.T)]
-        sigma = self.parameters(theta)[1][self.rows.noise_scale]
-        return (
-            F,
-            r,
-            float(np.power(sigma, -2.0)),
-            float(moments.factor[-1, -1]) ** 2 + float(r @ r),
-        )
-
     def _likelihood(self, theta: Array) -> LocalModel:
         """log p(y | theta) with its derivatives; from moments for a Gaussian model."""
+        aux = self.parameters(theta)[1]
+        gamma = theta[: len(self.columns)].reshape(self.rows.shape)
         if not self.rows.likelihood.least_squares:
-            aux = self.parameters(theta)[1]
-            gamma = theta[: len(self.columns)].reshape(self.rows.shape)
             unknown = {name: aux[name] for name in self.held}
             return self.like.value_grad_hessian_standardised(gamma, **unknown)
-        # log p = -W log sigma - S / (2 sigma^2)
-        F, r, w, S = self._least_squares(theta)
-        W = self.rows.design.moments.weight
-        value = 0.5 * (W * float(np.log(w)) - S * w)
-        g = F.T @ r * w
-        H = F.T @ F * w
-        if self.held:
-            cross = 2.0 * g[:, None]
-            g = np.append(g, S * w - W)
-            H = np.block([[H, cross], [cross.T, np.array([[2.0 * S * w]])]])
-        return LocalModel(value, g, H)
-
-    def sides(self, theta: Array) -> tuple[EntryTerms, EntryTerms]:
-        """The log priors of coefficients of both models with their derivatives."""
-        beta, aux = self.parameters(theta)
-        sigma = self.rows.likelihood.noise(aux)
-        return (
-            EntryTerms.of(self.a.joint, beta, sigma),
-            EntryTerms.of(self.b.joint, beta, sigma),
+        sigma = aux[self.rows.noise_scale]
+        value, slope, of_sigma, H, cross, corner = sums.of_moments(
+            self.rows.design.moments, gamma, self.columns, sigma, bool(self.held)
+        )
+        cross = cross[:, 0]
+        gradient = np.append(slope, of_sigma)
+        return LocalModel(
+            float(value), gradient, np.block([[H, cross], [cross.T, corner]])
         )
 
-    def over_theta(self, terms: EntryTerms) -> tuple[Array, Array]:
-        """Gradient and negative Hessian over theta of the log prior of coefficients."""
+    def prior(self, theta: Array, t: PathPoint) -> LocalModel:
+        """The log prior of coefficients at t with its derivatives over theta."""
+        beta, aux = self.parameters(theta)
+        sigma = self.rows.likelihood.noise(aux)
+        terms = [m.joint.value_grad_hessian(beta, sigma) for m in (self.a, self.b)]
+        value, g, H = [t.a * x + t.b * y for x, y in zip(*terms)]
+        # from (vec beta, log sigma) to theta
         k = len(self.columns)
-        g = np.zeros(self.report.shape[1])
-        H = np.zeros((len(g), len(g)))
-        g[:k] = self.columns.T @ terms.slope
-        H[:k, :k] = self.columns.T @ terms.H @ self.columns
-        q = self.noise_index
-        if q is not None:
-            g[q] = terms.log_sigma.sum()
-            H[q, q] = terms.log_sigma_curvature.sum()
-            H[:k, q] = H[q, :k] = self.columns.T @ terms.mixed
-        return g, H
+        S = np.zeros((len(g), len(theta)))
+        S[:k, :k] = self.columns
+        if self.noise_index is not None:
+            S[k, self.noise_index] = 1.0
+        return LocalModel(value, S.T @ g, S.T @ H @ S)
 
     def aux_terms(self, name: str, u: float) -> Array:
         """(2, 3): log p over u = log v on either side, its slope and second derivative; 0 on a side that fixes the parameter."""
@@ -251,13 +218,8 @@ class PriorPath:
 
     def local(self, theta: Array, t: PathPoint) -> LocalModel:
         """log p_t with its gradient and negative Hessian."""
-        value, g, H = self._likelihood(theta)
-        a, b = self.sides(theta)
-        prior = a.combine(t.a, b, t.b)
-        slope, curvature = self.over_theta(prior)
-        value = value + float(prior.value)
-        g = g + slope
-        H = H + curvature
+        terms = zip(self._likelihood(theta), self.prior(theta, t))
+        value, g, H = [likelihood + prior for likelihood, prior in terms]
         for i, name in enumerate(self.held, start=len(self.columns)):
             w, _, centre = self._holding(name, t)
             w = w if np.isfinite(w) else 0.0
@@ -311,8 +273,10 @@ class PriorPath:
             return None
         value, _, V = at_mode
         k = len(self.columns)
-        a, b = self.sides(theta)
-        change = b.combine(1.0, a, -1.0)
+        beta, aux = self.parameters(theta)
+        sigma = self.rows.likelihood.noise(aux)
+        sides = [EntryTerms.of(m.joint, beta, sigma) for m in (self.a, self.b)]
+        change = EntryTerms._make([y - x for x, y in zip(*sides)])
         onto = V @ self.report.T
         B = self.columns @ onto[:k]
         C = self.members
@@ -363,15 +327,13 @@ class PriorPath:
             return np.array(self.rows.design.fold(fn)[0])
         if self.noise_index is None:
             return np.zeros((directions.shape[1], onto.shape[1]))
-        F, r, w, S = self._least_squares(theta)
-        Fa = F @ onto[:k]
-        Fv = F @ directions[:k]
+        H = self._likelihood(theta).curvature
+        moved = directions[:k].T @ H[:k]
         u = onto[k]
-        du = directions[k][:, None]
-        # H = [F'F w, 2 F'r w; ., 2 S w] with dw = -2 w du, dr = -F d gamma, dS = 2 r'dr
-        square = (Fa**2).sum(0) + 4.0 * (r @ Fa) * u + 2.0 * S * u**2
-        moved = Fv.T @ Fa * u + (r @ Fv)[:, None] * u**2
-        return np.asarray(-2.0 * w * du * square - 4.0 * w * moved)
+        # H = [B, 2 g; ., c] with dB = -2 B du, 2 dg = -2 B d gamma - 4 g du and dc = -4 g'd gamma - 2 c du
+        square = (H @ onto * onto).sum(0)
+        along = 2.0 * moved[:, :k] @ onto[:k] * u + moved[:, k:] * u**2
+        return np.asarray(-2.0 * (directions[k][:, None] * square + along))
 
     def _prior_slopes(
         self, theta: Array, t: PathPoint, H: Array, directions: Array, onto: Array
@@ -396,8 +358,7 @@ class PriorPath:
             largest = float(np.abs(v * size).max())
 
             def squares(x: float, v: Array = v) -> Array:
-                a, b = self.sides(theta + x * v)
-                P = self.over_theta(a.combine(t.a, b, t.b))[1]
+                P = self.prior(theta + x * v, t).curvature
                 return np.asarray(((P @ onto) * onto).sum(0))
 
             if largest > 0:
