@@ -96,7 +96,7 @@ class _PairCauses:
         """Return the causes for parameter j, None if the fits agree or do not both have it."""
         base, fit = self.rows[0][j], self.rows[1][j]
         param, name = self.params[j], self.pair.names[1]
-        if {base["kind"], fit["kind"]} & {"held", ""}:
+        if {base["kind"], fit["kind"]} & {"fixed", ""}:
             return None
         if not self.coefficient[j] and Cause.LIKELIHOOD in self.pair.differences:
             return (

@@ -18,7 +18,7 @@ class Cause(Enum):
     SCALE_PRIOR = "prior of the standard deviations"
     LIKELIHOOD = "likelihood"
     PRIOR = "prior"
-    FIXED_PARAMETER = "held"
+    FIXED_PARAMETER = "fixed"
     PARAMETER_PRIOR = "prior of a nuisance parameter"
     SUMMARY = "mode or mean"
     SKEWNESS = "skewness"
@@ -42,7 +42,7 @@ class SpecificCause(NamedTuple):
     """A cause, and the column or parameter that it concerns.
 
     >>> SpecificCause(Cause.PRIOR, "x").label, SpecificCause(Cause.FIXED_PARAMETER, "sigma").label
-    ('prior of x', 'sigma held')
+    ('prior of x', 'sigma fixed')
     """
 
     cause: Cause
@@ -53,7 +53,7 @@ class SpecificCause(NamedTuple):
         if self.cause is Cause.SEVERAL:
             return self.subject
         if self.cause is Cause.FIXED_PARAMETER:
-            return f"{self.subject} held"
+            return f"{self.subject} fixed"
         if self.subject and self.cause in (Cause.PRIOR, Cause.PARAMETER_PRIOR):
             return f"prior of {self.subject}"
         return self.cause.value

@@ -89,7 +89,7 @@ class Comparison(FitTable):
         """The causes of each difference: param, fit, cause, shift, log_se and evidence, the largest first.
 
         shift is the cause's share of the difference in SE of the baseline, log_se its share of the log of the SE ratio, as in
-        `pr.explain`; nan if no path of priors connects the two fits. Causes are "prior of x", "prior of sigma", "sigma held",
+        `pr.explain`; nan if no path of priors connects the two fits. Causes are "prior of x", "prior of sigma", "sigma fixed",
         "small sample", "covariance", "skewness", "approximation", "Monte Carlo error", "convergence", "sampler" and "kind of
         interval"; without a path also "columns", "effects by group", "smooth functions", "weights", "likelihood", "prior",
         "separation" and "identification". The evidence is the setting of each fit.

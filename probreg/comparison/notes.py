@@ -23,12 +23,12 @@ def notes(table: FitTable) -> list[str]:
         for note in _fit_notes(table, name):
             names_by_note.setdefault(note, []).append(name)
     texts = [f"{', '.join(names)}: {note}" for note, names in names_by_note.items()]
-    estimated = ~table.data["kind"].isin(["held", ""])
+    estimated = ~table.data["kind"].isin(["fixed", ""])
     if table.data["prior_weight"].where(estimated, 0.0).fillna(1.0).any():
         texts.append(_WEIGHT_NOTE)
     texts += _terms_note(table)
     base = table.data.sel(fit=table.baseline)
-    undefined = np.isnan(base["error"].values) & (base["kind"].values != "held")
+    undefined = np.isnan(base["error"].values) & (base["kind"].values != "fixed")
     if undefined.any():
         names = shorten_names(base["param"].values[undefined], _NAMES)
         texts.append(

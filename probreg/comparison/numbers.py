@@ -177,7 +177,7 @@ def _fit_frame(fit: Fit, prob: float, kind: str | None) -> Any:
     held = {name: v for name, v in held.items() if name not in scalars}
     held |= {name: v for name, v in fit.model.fixed.items() if name not in s.hyper}
     rows = [
-        {"estimate": v, "kind": "held", "coef": name, "outcome": "", "role": "auxiliary", "prior": f"held at {v:g}"}
+        {"estimate": v, "kind": "fixed", "coef": name, "outcome": "", "role": "auxiliary", "prior": f"fixed at {v:g}"}
         for name, v in held.items()
     ]  # fmt: skip
     if rows:

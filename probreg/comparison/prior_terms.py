@@ -65,7 +65,7 @@ def aux_prior_words(model: Model, name: str) -> str:
     'HalfNormal(2)'
     """
     if name in model.fixed:
-        return f"held at {model.fixed[name]:.4g}"
+        return f"fixed at {model.fixed[name]:.4g}"
     prior = model.aux_prior(name)
     if isinstance(prior, Reference):
         return f"p({name}) ∝ 1/{name}"

@@ -111,9 +111,9 @@ def _format_entry(
     entry: Mapping[str, Any], places: int, fit: Fit, *, baseline: bool
 ) -> dict[str, str]:
     """Return the cells of one parameter of one fit."""
-    if entry["kind"] == "held":
+    if entry["kind"] == "fixed":
         value = f"{entry['estimate']:g}"
-        return {"estimate": value, "SE | SD": "held", "prior": entry["prior"]}
+        return {"estimate": value, "SE | SD": "fixed", "prior": entry["prior"]}
     if entry["kind"] == "":
         return {"estimate": "not in it"}
     if entry["prior"] == "flat":

@@ -37,7 +37,7 @@ def test_at_held_scales_it_is_the_predictive_density_of_a_new_group(mode):
         np.testing.assert_allclose(
             found.pointwise.sel(g=group).item(), expected, rtol=1e-9
         )
-    assert any("held" in note for note in found.notes)
+    assert any("fixed" in note for note in found.notes)
 
 
 def test_least_squares_without_a_group_is_a_fit_without_its_rows():

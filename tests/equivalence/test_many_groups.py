@@ -125,7 +125,7 @@ def test_a_row_left_out_at_held_scales_is_a_refit_without_it(criterion):
         pr.Evidence(criterion=criterion),
     )
     found = loo.leave_one_out(fit)
-    assert found.method == "closed form at held scales"
+    assert found.method == "closed form at fixed scales"
     some = np.arange(12)
     refits = modes.refit_without_rows(
         fit.model, fit.solution.beta, {}, some, shared=False

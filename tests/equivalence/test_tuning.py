@@ -300,7 +300,7 @@ def loss_without(model: pr.Model, i: int) -> tuple[float, pr.Fit]:
 def test_one_step_of_a_lasso_is_exact_while_its_zeros_stay(prior):
     model = model_of(prior, aux={"sigma": 0.9})
     made = tune(model, "loo", scales=[1.0])
-    assert "coefficients at a kink held there" in made.description
+    assert "coefficients at a kink fixed there" in made.description
     zeros = pr.fit(model).solution.beta == 0
     assert zeros.any()
     same = 0

@@ -128,7 +128,7 @@ def prior_of_sigma_under_a_prior(m):
 
 
 def sigma_held(m):
-    return quiet(m), quiet(m.with_aux(sigma=2.5)), {"sigma held"}
+    return quiet(m), quiet(m.with_aux(sigma=2.5)), {"sigma fixed"}
 
 
 def both_priors(m):
@@ -143,7 +143,7 @@ def prior_and_sigma_held(m):
     return (
         quiet(m),
         quiet(m.with_prior(priors()).with_aux(sigma=2.5)),
-        PRIORS | {"sigma held"},
+        PRIORS | {"sigma fixed"},
     )
 
 
@@ -241,7 +241,7 @@ WIDE = {"a": pr.Normal(1e3), "b": pr.Normal(1e2)}  # another prior that does not
 
 
 def idle_prior_and_sigma_held(m):
-    return quiet(m), quiet(m.with_prior(WIDE).with_aux(sigma=2.5)), {"sigma held"}
+    return quiet(m), quiet(m.with_prior(WIDE).with_aux(sigma=2.5)), {"sigma fixed"}
 
 
 def idle_prior_and_prior_of_sigma(m):
@@ -430,7 +430,7 @@ def test_differences_below_a_tenth_of_a_standard_error_are_not_explained(bench):
 SWITCHES = {
     "prior": lambda m: m.with_prior(priors()),
     "prior of sigma": lambda m: m.with_aux(sigma=pr.HalfNormal(0.15)),
-    "sigma held": lambda m: m.with_aux(sigma=2.5),
+    "sigma fixed": lambda m: m.with_aux(sigma=2.5),
 }
 
 
@@ -444,10 +444,10 @@ def _reach(one: pr.Fit, other: pr.Fit, unit: pr.Fit) -> np.ndarray:
 @pytest.mark.parametrize(
     ("likelihood", "second"),
     [
-        ("gaussian", "sigma held"),
+        ("gaussian", "sigma fixed"),
         ("student", "prior of sigma"),
         pytest.param("gaussian", "prior of sigma", marks=pytest.mark.slow),
-        pytest.param("student", "sigma held", marks=pytest.mark.slow),
+        pytest.param("student", "sigma fixed", marks=pytest.mark.slow),
     ],
 )
 def test_of_two_causes_the_larger_stands_first(likelihood, second):

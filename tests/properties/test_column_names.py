@@ -13,7 +13,7 @@ ETA = X @ [0.5, -0.3]
 Y = ETA + rng.normal(size=40)
 NAMES = [
     "shares held",
-    "sigma held",
+    "sigma fixed",
     "prior of z",
     "likelihood",
     "a: b",
@@ -21,7 +21,7 @@ NAMES = [
     "estimate",
     "coef",
     "separation",
-    "held",
+    "fixed",
 ]
 
 

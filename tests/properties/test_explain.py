@@ -79,7 +79,7 @@ def test_shares_sum_where_nuisance_parameters_have_priors_or_are_held(likelihood
     ]
     for one in several[1:]:
         shares(several[0], one)
-    assert f"{name} held" in pr.explain(*several[:2]).shares["cause"]
+    assert f"{name} fixed" in pr.explain(*several[:2]).shares["cause"]
     assert f"prior of {name}" in pr.explain(*several[2:]).shares["cause"]
     twice = fitted(likelihood, prior, aux={a: 1.9 * v for a, v in held.items()})
     shares(several[1], twice)

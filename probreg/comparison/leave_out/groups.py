@@ -407,5 +407,5 @@ def _held_scales_note(fit: Fit, group: str) -> tuple[str, ...]:
     if not fit.solution.stats.get("ratios_found"):
         return ()
     return (
-        f"the scales were estimated from all rows and held while each {group} is left out",
+        f"the scales were estimated from all rows and fixed while each {group} is left out",
     )

@@ -127,7 +127,7 @@ def _closed_form(fit: Fit, s: Solution, unit: float) -> LeftOut:
             variance = (n * variance - left_out * e**2 / rest) / (n - left_out)
         log_p = log_normal(gap, variance)
     held = fit.target == "mode" and fit.solution.stats.get("ratios_found")
-    method = "closed form at held scales" if held else "closed form"
+    method = "closed form at fixed scales" if held else "closed form"
     # densities of y_i sqrt(w_i) as densities of the observations
     return _by_observation(fit, log_p + np.log(root), method)
 

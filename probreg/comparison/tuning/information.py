@@ -83,7 +83,7 @@ class GCV(Criterion):
         reason = METHODS["closed_form"]().obstacle(model)
         if reason is None:
             return None
-        return f"gcv is of Gaussian models with normal priors, sigma held or in their units ({reason}): use loo or cv"
+        return f"gcv is of Gaussian models with normal priors, sigma fixed or in their units ({reason}): use loo or cv"
 
     def assess(self, path: PathSolution, ask: Request) -> Assessment:
         assert (

@@ -203,9 +203,9 @@ def _describe_method(
         return "exactly, in closed form", notes
     method = "approximately, by one Newton step from the mode of all rows"
     if not model.joint.smooth:
-        method += ", coefficients at a kink held there"
+        method += ", coefficients at a kink fixed there"
         if model.unknown:
-            method += f", {', '.join(model.unknown)} held"
+            method += f", {', '.join(model.unknown)} fixed"
     if refits:
         method += ", and by refits where that is in doubt"
         notes = (*notes, f"{refits} of {losses} leave-one-out losses are of refits")
