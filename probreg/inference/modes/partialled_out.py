@@ -4,34 +4,23 @@ are optimal given these.
 Flat columns are projected out of the others and of y, which leaves least squares in
 fewer columns of unit norm:
 RSS(delta) = yy - 2 c'delta + delta'G delta, and the flat coefficients follow from
-delta. If columns are few or the rows
-are not in memory, G comes from the triangular factor of the moments. Otherwise it comes
-from the rows: in one pass if there
-are more rows than columns, else column by column on first use.
+delta. G comes from the triangular factor of the moments, or for many columns and fewer
+rows column by column on first use from the rows.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 import numpy as np
+from scipy.linalg import solve_triangular
 
 from probreg.data import Design
-from probreg.data.rows import minus_offset
+from probreg.data.rows import full_weights, minus_offset
 from probreg.errors import DataError
 from probreg.inference.base import Array
-from probreg.linalg import (
-    map_blocks,
-    rank_of,
-    row_blocks,
-    solve_upper,
-    triangular,
-)
+from probreg.linalg import rank_of, triangular
 from probreg.model.model import Model
 
-_SPARSE = 16  # one row in so many estimates the norms of columns
-_MILD = 0.1  # largest share of a column's square in the flat columns, for which G is corrected after the sum
-FEW = 300  # columns up to which the factor of the moments is the fastest source of G
+FEW = 300  # columns up to which the factor of the moments is fast also for fewer rows
 
 
 class WholeGram:
@@ -101,13 +90,11 @@ class PartialledOut:
     yy: float  # y'y after projecting out the flat columns
     weight: float
     gram: WholeGram | LazyGram
-    follow: Callable[
-        [Array], Array
-    ]  # coefficients (k,) -> those of the flat columns (f,)
+    # coefficients b of `columns` -> R^-1 (z - share b) of the flat columns (f,)
+    R: Array
+    share: Array
+    z: Array
     left_out: int  # dependent flat columns
-    rows: Callable[
-        [], tuple[Array, Array]
-    ]  # U (r, k) and v (r,): the columns, not of unit norm, and y after projecting out the flat columns
     # (p,) the shift subtracted from the columns, and the position of the intercept that absorbs it
     shift: tuple[Array, int] | None = None
 
@@ -116,7 +103,7 @@ class PartialledOut:
         columns."""
         beta = np.zeros(len(self.columns) + len(self.flat) + self.left_out)
         beta[self.columns] = coefficients
-        beta[self.flat] = self.follow(coefficients)
+        beta[self.flat] = solve_triangular(self.R, self.z - self.share @ coefficients)
         if self.shift is not None:
             shift, intercept = self.shift
             beta[intercept] -= shift @ beta
@@ -162,9 +149,9 @@ def _require_near_rows(design: Design, lost: Array) -> None:
 
 
 def _parts_of(design: Design, columns: Array, flat: Array) -> PartialledOut:
-    if not design.n or len(columns) <= FEW:
-        return _of_moments(design, columns, flat)
-    return _of_rows(design, columns, flat)
+    if FEW < len(columns) > design.n > 0:
+        return _of_rows(design, columns, flat)
+    return _of_moments(design, columns, flat)
 
 
 def _of_moments(design: Design, columns: Array, flat: Array) -> PartialledOut:
@@ -180,8 +167,6 @@ def _of_moments(design: Design, columns: Array, flat: Array) -> PartialledOut:
     )
     # F = [R_f R_k z; 0 U v] over the flat and the other columns: |y - X beta|^2 is |z - R_f b_f - R_k b|^2 + |v - U b|^2,
     # the first of which is 0 at b_f = R_f^-1 (z - R_k b).
-    R = F[:f, : f + k]
-    z = F[:f, -1]
     U = F[f : f + k, f : f + k]
     v = F[f:, -1]
     absent = _absent_columns(U, np.sqrt((F[:, f : f + k] ** 2).sum(0)))
@@ -198,11 +183,10 @@ def _of_moments(design: Design, columns: Array, flat: Array) -> PartialledOut:
         yy=float(v @ v),
         weight=moments.weight,
         gram=WholeGram(U_unit.T @ U_unit),
-        follow=lambda b: (
-            np.asarray(solve_upper(R[:, :f], z - R[:, f:] @ b)) if f else np.zeros(0)
-        ),
+        R=F[:f, :f],
+        share=F[:f, f : f + k],
+        z=F[:f, -1],
         left_out=len(flat) - f,
-        rows=lambda: (np.vstack([U, np.zeros(k)]), v),
     )
 
 
@@ -210,125 +194,16 @@ def _of_rows(design: Design, columns: Array, flat: Array) -> PartialledOut:
     """From Q (n, f), an orthonormal basis of the flat columns: U = A - Q Q'A for the
     other columns A, times root weights."""
     y = minus_offset(design.observed, design.offset)
-    w = design.square_weights
-    root = np.ones(design.n) if w is None else np.sqrt(w)
+    root = np.sqrt(full_weights(design.square_weights, design.n))
     B = design.X[:, flat] * root[:, None]
-    if len(flat):
-        kept_flat = list(rank_of(triangular(B)).kept)
-    else:
-        kept_flat = []
-    Q, R = np.linalg.qr(B[:, kept_flat])
+    A = design.X[:, columns] * root[:, None]
+    kept = list(rank_of(triangular(B)).kept) if len(flat) else []
+    Q, R = np.linalg.qr(B[:, kept])
     y = y * root
     # M = I - QQ': v = My, U = MA, and b_f = R^-1 (Q'y - Q'A b).
     z = Q.T @ y
     v = y - Q @ z
-    rows = _Rows(design.X, columns, None if w is None else root)
-    Q_and_v = np.column_stack([Q, v])
-    (products,) = rows.sums(lambda rows_, A: (np.dot(Q_and_v[rows_].T, A),))
-    share = products[:-1]
-    parts = (
-        _lazily(rows, Q, share, v)
-        if design.n < len(columns)
-        else _at_once(rows, Q, share, v, products[-1])
-    )
-    gram, c, norm = parts
-    return PartialledOut(
-        columns=columns,
-        flat=flat[kept_flat],
-        norm=norm,
-        c=c,
-        yy=float(v @ v),
-        weight=design.total,
-        gram=gram,
-        follow=lambda b: (
-            np.linalg.solve(R, z - share @ b) if len(kept_flat) else np.zeros(0)
-        ),
-        left_out=len(flat) - len(kept_flat),
-        rows=lambda: (rows.whole() - Q @ share, v),
-    )
-
-
-@dataclass(frozen=True, eq=False)
-class _Rows:
-    """Some columns of X times the roots of the weights."""
-
-    X: Array
-    columns: Array
-    root: Array | None
-
-    def block(self, rows: slice) -> Array:
-        first = int(self.columns[0])
-        last = int(self.columns[-1]) + 1
-        side = slice(first, last) if last - first == len(self.columns) else self.columns
-        A = self.X[rows, side]
-        if self.root is None:
-            return A
-        return A * self.root[rows, None]
-
-    def whole(self) -> Array:
-        return self.block(slice(0, len(self.X)))
-
-    def sums(
-        self,
-        function: Callable[[slice, Array], tuple[Array, ...]],
-        *,
-        max_blocks: int | None = None,
-    ) -> tuple[Array, ...]:
-        """Return the sums of `function` over blocks of rows, in at most `max_blocks`
-        blocks."""
-        n = len(self.X)
-        blocks = row_blocks(len(self.X), len(self.columns))
-        if max_blocks is not None and max_blocks < len(blocks):
-            bounds = np.linspace(0, n, max_blocks + 1).astype(int)
-            blocks = [slice(a, b) for a, b in pairwise(bounds)]
-        return map_blocks(lambda rows: function(rows, self.block(rows)), blocks)
-
-
-def _at_once(
-    rows: _Rows, Q: Array, share: Array, v: Array, cross: Array
-) -> tuple[WholeGram, Array, Array]:
-    """Return G, c and the norms in one pass over the rows; `share` is Q'A, and `cross`
-    v'A."""
-    # if the flat columns explain little of the others, A'A - (Q'A)'Q'A keeps all
-    # digits, and A is not copied
-    sample = rows.block(slice(None, None, _SPARSE))
-    mild = bool(
-        (
-            (share**2).sum(0) <= _MILD * _SPARSE * np.einsum("ij,ij->j", sample, sample)
-        ).all()
-    )
-
-    def part(block: slice, A: Array) -> tuple[Array, ...]:
-        if mild:
-            return (
-                A.T @ A,
-            )  # symmetric product, unlike np.dot of some columns of a larger array
-        U = np.dot(Q[block], share)
-        np.subtract(A, U, out=U)
-        return np.dot(U.T, U), np.dot(v[block], U), np.dot(Q[block].T, U)
-
-    # a block creates and adds a matrix (k, k); enough rows per block amortise it
-    count = 2 * max(1, len(rows.X) // (5 * len(rows.columns)))
-    G, *further = rows.sums(part, max_blocks=count)
-    c, flat_part = further or (
-        cross,
-        share,
-    )  # `flat_part` of the flat columns is rounding where they were taken off
-    G -= flat_part.T @ flat_part
-    # |a_j|^2 = |M a_j|^2 + |Q'a_j|^2, and then G = N^-1 U'U N^-1, c = N^-1 U'v.
-    size = np.sqrt(np.diagonal(G) + (share**2).sum(0))
-    absent = np.diagonal(G) <= (1e-12 * size) ** 2
-    norm = np.where(absent, 1.0, np.sqrt(np.where(absent, 1.0, np.diagonal(G))))
-    G /= norm
-    G /= norm[:, None]
-    G[absent], G[:, absent] = 0.0, 0.0
-    return WholeGram(G), np.where(absent, 0.0, c / norm), norm
-
-
-def _lazily(
-    rows: _Rows, Q: Array, share: Array, v: Array
-) -> tuple[LazyGram, Array, Array]:
-    A = rows.whole()
+    share = Q.T @ A
     U = np.empty(A.shape, order="F")
     np.subtract(A, Q @ share, out=U)
     # Projected twice: once leaves rounding of the size of A.
@@ -337,7 +212,19 @@ def _lazily(
     absent = _absent_columns(U, size)
     U[:, absent] = 0.0
     norm = np.where(absent, 1.0, np.sqrt(np.einsum("ij,ij->j", U, U)))
-    return LazyGram(U, norm), (v @ U) / norm, norm
+    return PartialledOut(
+        columns=columns,
+        flat=flat[kept],
+        norm=norm,
+        c=(v @ U) / norm,
+        yy=float(v @ v),
+        weight=design.total,
+        gram=LazyGram(U, norm),
+        R=R,
+        share=share,
+        z=z,
+        left_out=len(flat) - len(kept),
+    )
 
 
 def _absent_columns(U: Array, size: Array) -> Array:
