@@ -16,7 +16,7 @@ import pytest
 import probreg as pr
 
 PAGE = pathlib.Path(__file__).parents[2] / "docs/how-to/arviz.md"
-KINDS = ("exact", "logistic", "softmax", "Poisson", "grouped", "ML")
+KINDS = ("exact", "logistic", "softmax", "grouped", "ML")
 N = 40
 # Functions of az that no fit is given to: what they read in its place.
 ELSEWHERE = {
@@ -111,7 +111,6 @@ def cases() -> dict[str, Case]:
         "exact": (model("weight ~ x + g", aux=sd), pr.Quadrature(draws=60, chains=2)),
         "logistic": (model("won ~ x + g", "bernoulli"), short),
         "softmax": (model("kind ~ x + g", "categorical"), short),
-        "Poisson": (model("count ~ x + g", "poisson"), short),
         "grouped": (model("weight ~ x + (1 | s)", prior=varying, aux=sd), short),
         "ML": (model("weight ~ x + g", prior=pr.Flat()), "newton"),
     }
@@ -250,7 +249,7 @@ def calibration(case: Case):
 def of_events(function, case: Case, **more):
     if case.kind in ("exact", "grouped"):
         raise LackingError("a measured response has no probability of an event")
-    kind = {"softmax": "categorical", "Poisson": "ordinal"}.get(case.kind, "binary")
+    kind = "categorical" if case.kind == "softmax" else "binary"
     return function(case.dt, data_type=kind, **more)
 
 

@@ -390,7 +390,7 @@ def test_every_smooth_likelihood_and_every_prior_with_a_compiled_density_is_samp
         soon,
         lambda _, prior: named(prior),
         name=named,
-        one_in=3,
+        one_in=6,
     ),
 )
 def test_the_sampled_density_is_the_log_posterior(likelihood, prior):
@@ -414,7 +414,7 @@ def test_the_sampled_density_is_the_log_posterior(likelihood, prior):
         ],
         soon,
         lambda _, aux: named(aux),
-        one_in=2,
+        one_in=4,
     ),
 )
 def test_the_sampled_density_has_the_prior_of_a_nuisance_parameter(likelihood, aux):

@@ -46,9 +46,11 @@ KINDS = (
     lambda likelihood, _: likelihood,
     lambda _, method: method.name,
 )  # quick are each likelihood and each method
-flat = pytest.mark.parametrize(("likelihood", "method"), covering(suited(FLAT), *KINDS))
+flat = pytest.mark.parametrize(
+    ("likelihood", "method"), covering(suited(FLAT), *KINDS, one_in=2)
+)
 normal = pytest.mark.parametrize(
-    ("likelihood", "method"), covering(suited(NORMAL), *KINDS)
+    ("likelihood", "method"), covering(suited(NORMAL), *KINDS, one_in=2)
 )
 
 
@@ -192,6 +194,7 @@ def test_priors_in_the_new_units_give_the_same_answer_in_them(likelihood, method
         ),
         lambda v, k, aux, p: (v, k.name),
         lambda v, k, aux, p: (v, p.name, *aux),
+        one_in=2,
     ),
 )
 def test_units_of_the_response_are_units_of_everything(likelihood, method, aux, prior):

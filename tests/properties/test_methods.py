@@ -67,7 +67,7 @@ def over(pairs: list[tuple[pr.Model, Method]], target: str | None = None) -> Any
             k.name,
             *(("modes",) if modes(m, k) else map(type, m.aux.values())),
         ),
-        one_in=3,
+        one_in=6,
     )
     return pytest.mark.parametrize(("model", "method"), chosen)
 

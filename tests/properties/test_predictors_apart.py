@@ -148,7 +148,10 @@ METHODS = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", [*METHODS, "nuts"])
+@pytest.mark.parametrize(
+    "method", [*METHODS, pr.NUTS(draws=300, tune=300, chains=2)], ids=str
+)
+@pytest.mark.filterwarnings("ignore::probreg.errors.ProbregWarning")
 def test_a_posterior_draws_the_scale_of_each_predictor(method):
     prior = {"(1 | g)": pr.Covariance(HalfNormal(2.0))}
     fit = pr.fit(model(prior=prior), method, seed=1)

@@ -98,10 +98,12 @@ PAIRS = [p for p in combinations(TERMS, 2) if p != ("s(z)", "t2(z, u)")]
 
 
 def pairs_with_likelihoods():
-    """Each pair with Gaussian noise and with one of the other likelihoods in turn; classes under an unknown length take minutes."""
+    """Pairs with Gaussian noise and with one of the other likelihoods in turn; classes under an unknown length take minutes."""
     for number, pair in enumerate(PAIRS):
         other = LIKELIHOODS[1 + number % 5]
-        yield pair, "gaussian"
+        if number % 2:
+            yield pair, "gaussian"
+            continue
         yield pair, "poisson" if other == "categorical" and "gp(z)" in pair else other
 
 
