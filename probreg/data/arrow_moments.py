@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from probreg.data.moments import Moments, refuse_too_wide
-from probreg.data.moments_origin import Origin, read_numbers, write_moments
+from probreg.data.moments_origin import Origin, write_moments
 from probreg.data.terms.grouped import GroupedTerm, joined_terms
 from probreg.data.unwritten import LazyColumns
 from probreg.errors import DataError
@@ -332,32 +332,17 @@ class ArrowMoments(PrintsLines):
 def arrow_moments_of(
     state: Mapping[str, Any], head: Moments, terms: tuple[GroupedTerm, ...]
 ) -> ArrowMoments:
-    """Return the moments with the sums of `to_arrays`, a head and terms. DataError for sums of other shapes or columns."""
+    """Return the moments with the sums of `to_arrays`, a head and terms."""
     from scipy.sparse import coo_array
 
     q = sum(len(term.levels) * len(term.effects) for term in terms)
-    rows = state.get("row", ())
-    # a damaged list may have lists of several lengths, which have no shape
-    entries: tuple[int, ...] = (len(rows),) if hasattr(rows, "__len__") else ()
-    shapes = dict.fromkeys(("row", "column", "value"), entries)
-    shapes |= {"border": (q, head.p + 1), "totals": (q, 2)}
-    border, totals, value, row, column = (
-        read_numbers(
-            f"the saved moments are damaged: {name}", state.get(name), shapes[name]
-        )
-        for name in ("border", "totals", "value", "row", "column")
+    value, row, column, border, totals = (
+        np.asarray(state[name])
+        for name in ("value", "row", "column", "border", "totals")
     )
-    places = np.stack([row, column]).astype(np.intp)
-    if (places < 0).any() or (places >= q).any():
-        raise DataError(
-            f"the saved moments are damaged: a product is of a column beyond the {q} by group"
-        )
+    inside = coo_array((value, (row, column)), shape=(q, q)).tocsr()
     return ArrowMoments(
-        head,
-        terms,
-        coo_array((value, tuple(places)), shape=(q, q)).tocsr(),
-        border,
-        totals,
+        head, terms, inside, border.reshape(q, head.p + 1), totals.reshape(q, 2)
     )
 
 

@@ -97,28 +97,9 @@ class KernelColumns(ArrayColumns):
 
     @classmethod
     def from_json(cls, saved: Mapping[str, Any]) -> Self:
-        """Return the recipe that `to_json` wrote; raise DataError for invalid content."""
-        names = saved.get("given")
-        key = saved.get("key")
-        state = saved.get("process")
-        if (
-            not isinstance(names, list)
-            or not all(isinstance(c, str) for c in names)
-            or len(set(names)) < len(names)
-        ):
-            raise DataError("its inputs are not a list of different names")
-        if (
-            not isinstance(key, str)
-            or not isinstance(state, Mapping)
-            or not isinstance(saved.get("intercept"), bool)
-        ):
-            raise DataError("its process has no name or no state")
-        process = process_of(state, key)
-        if len(process.inputs) != len(names):
-            raise DataError(
-                f"its process takes {len(process.inputs)} inputs, and {len(names)} are named"
-            )
-        return cls(process, tuple(names), saved["intercept"])
+        """Return the recipe that `to_json` wrote."""
+        process = process_of(saved["process"], saved["key"])
+        return cls(process, tuple(saved["given"]), saved["intercept"])
 
     def behind_ones(self, phi: Array) -> Array:
         """Return the columns of the design from the columns of the process."""

@@ -35,6 +35,9 @@ MOST = 10_000  # columns: a matrix of this many rows and columns takes 0.8 GB, a
 _SHOWN = 12  # columns by name in a print
 ILL = 1e3  # condition of the columns, each of unit length, from which they are centred before they are reduced
 _ROUNDING = 1e-14  # of a weighted mean of ones
+MOMENT_ARRAYS = (
+    "factor", "factor_low", "n", "weight", "columns", "mean", "scale", "y", "log_precision",
+)  # fmt: skip
 FEW_DIGITS = (
     1e-8  # relative error of a difference of squares above which a warning is issued
 )
@@ -376,9 +379,9 @@ class Moments(PrintsLines):
         return write_moments(path, self.to_arrays(), self.origin)
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, ArrayLike]) -> Self:
+    def from_arrays(cls, arrays: Mapping[str, Any]) -> Self:
         """Restore the moments from the arrays of `to_arrays`."""
-        a = {name: np.asarray(value) for name, value in arrays.items()}
+        a = {name: np.asarray(arrays[name]) for name in MOMENT_ARRAYS}
         low = a["factor_low"]
         if np.any(low):
             factor = a["factor"] + low.astype(np.longdouble)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Self, get_args
+from typing import Any, Self
 
 import numpy as np
 
@@ -14,12 +14,8 @@ from probreg.data.weights import WeightKind
 from probreg.errors import DataError
 from probreg.system.disk import read_plain, write_whole
 
-Array = np.ndarray
 FORMAT = "probreg moments 1"
 _SEAL = b',\n "sha256": "%s"\n}'  # the last member of the JSON: the digest of all bytes before it
-MOMENT_SHAPES = {
-    "factor": "q q", "factor_low": "q q", "n": "", "weight": "", "mean": "p", "scale": "p", "y": "2", "log_precision": "",
-}  # fmt: skip
 GROUPED = "grouped"  # key of the state of a term of varying effects
 _ARRAY = "array"  # key of a JSON table that represents an array
 
@@ -152,61 +148,6 @@ def read_verified_json(path: str | Path) -> dict[str, Any]:
     return content
 
 
-def checked_arrays(path: Any, content: Mapping[str, Any]) -> dict[str, Array]:
-    """Return the arrays of moments. DataError for one that is missing, has another shape, or impossible values."""
-    columns = content.get("columns")
-    is_list = isinstance(columns, list) and all(isinstance(c, str) for c in columns)
-    if not is_list or len(set(columns)) < len(columns):  # type: ignore[arg-type]
-        raise DataError(f"{path}: columns: expected a list of different names")
-    p = len(columns)  # type: ignore[arg-type]
-    sizes = {"": (), "p": (p,), "q q": (p + 1, p + 1), "2": (2,)}
-    arrays = {
-        name: read_numbers(f"{path}: {name}", content.get(name), sizes[shape])
-        for name, shape in MOMENT_SHAPES.items()
-    }
-    upper = (np.tril(arrays[k], -1) == 0 for k in ("factor", "factor_low"))
-    if not all(map(np.all, upper)) or (np.diagonal(arrays["factor"]) < 0).any():
-        raise DataError(
-            f"{path}: factor: expected an upper triangle with a diagonal of 0 or more"
-        )
-    n = arrays["n"]
-    scales = (n, arrays["weight"], arrays["scale"].min(initial=0.0), arrays["y"][1])
-    if min(scales) < 0 or n % 1:
-        raise DataError(
-            f"{path}: n, weight and standard deviations: expected 0 or more, and n a whole number"
-        )
-    return arrays | {"columns": np.array(columns, dtype=str)}
-
-
-def read_numbers(name: str, value: Any, shape: tuple[int, ...] | None) -> Array:
-    """Return finite numbers of this shape, of any shape for None. DataError for other content."""
-    try:
-        numbers = np.array(value, dtype=float)
-    except (ValueError, TypeError):
-        numbers = np.array(np.nan)
-    if shape not in (None, numbers.shape) or not np.isfinite(numbers).all():
-        raise DataError(f"{name}: expected finite numbers in shape {shape}")
-    return numbers
-
-
-def read_origin(path: Any, content: Any) -> Origin | None:
-    """Return the origin of moments from its JSON. DataError if a part is missing or of another type."""
-    if content is None:
-        return None
-    types = {"recipe": dict, "response": str, "offset": bool, "weights": str}
-    if not isinstance(content, dict) or any(
-        not isinstance(content.get(k), kind) for k, kind in types.items()
-    ):
-        raise DataError(f"{path}: origin: expected {', '.join(types)}")
-    kinds = get_args(WeightKind)
-    if content["weights"] not in kinds:
-        raise DataError(
-            f"{path}: weights: expected one of {kinds}, got {content['weights']!r:.40}"
-        )
-    recipe = json.dumps(content["recipe"], sort_keys=True)
-    return Origin(recipe, content["response"], content["offset"], content["weights"])
-
-
 def _encode_array(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return {_ARRAY: value.tolist()}
@@ -218,4 +159,4 @@ def _encode_array(value: Any) -> Any:
 def _restore_array(table: dict[str, Any]) -> Any:
     if set(table) != {_ARRAY}:
         return table
-    return read_numbers("basis of the moments", table[_ARRAY], None)
+    return np.asarray(table[_ARRAY], dtype=float)

@@ -1,7 +1,5 @@
 """Moments of places that share no rows: their sum is the pooled fit, their difference the fit of the rows that stay."""
 
-import contextlib
-import copy
 import json
 import re
 import warnings
@@ -142,33 +140,14 @@ def test_a_file_of_moments_is_read_to_the_last_bit_and_holds_no_rows(tmp_path):
     assert kept.model.moments.origin == total.model.moments.origin
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"format": "probreg moments 9"}, "expected the format"),
-        ({"columns": ["a", "a"]}, "expected a list of different names"),
-        ({"factor": [[1.0]]}, "factor: expected finite numbers in shape"),
-        ({"n": -1}, "expected 0 or more, and n a whole number"),
-        ({"mean": None}, "mean: expected finite numbers"),
-        ({"origin": {"recipe": {}}}, "origin: expected recipe, response"),
-        ({"origin": 3}, "origin: expected"),
-    ],
-)  # fmt: skip
-def test_a_changed_file_is_refused(tmp_path, change, words):
+def test_another_format_is_refused(tmp_path):
     path = pr.Model.from_arrays(TABLE["x"], TABLE["y"]).moments.save(
         tmp_path / "a.json"
     )
-    path.write_bytes(seal_json(unsealed(path) | change))
-    with pytest.raises(pr.DataError, match=words):
+    content = json.loads(path.read_bytes()) | {"format": "probreg moments 9"}
+    path.write_bytes(seal_json(content))
+    with pytest.raises(pr.DataError, match="expected the format"):
         pr.Model.from_moments(path)
-
-
-def unsealed(path):
-    return {
-        name: value
-        for name, value in json.loads(path.read_bytes()).items()
-        if name != "sha256"
-    }
 
 
 GROUPED = {
@@ -200,39 +179,6 @@ def test_every_edit_of_a_file_of_moments_is_refused(tmp_path, formula, edits):
         path.write_bytes(bytes(data))
         with pytest.raises(pr.DataError):
             pr.Model.from_moments(path)
-
-
-@pytest.mark.parametrize("formula", ["y ~ poly(x, 2) + C(g)", "y ~ x + (1 | g)"])
-def test_a_file_of_moments_that_a_hand_has_sealed_again_is_read_or_refused(
-    tmp_path, formula
-):
-    path = pr.Model.from_formula(formula, GROUPED).moments.save(tmp_path / "a.json")
-    held = unsealed(path)
-    places = list(members(held))
-    for place in places:
-        for value in (None, "text", -1, 1.5, [], {}, [None], {"a": 1}):
-            changed = copy.deepcopy(held)
-            within = changed
-            for step in place[:-1]:
-                within = within[step]
-            within[place[-1]] = value
-            path.write_bytes(seal_json(changed))
-            with contextlib.suppress(pr.DataError):
-                pr.Model.from_moments(path)
-
-
-def members(held, place=()):
-    """The places of all values in plain data, of each list the first two."""
-    pairs = (
-        held.items()
-        if isinstance(held, dict)
-        else enumerate(held[:2])
-        if isinstance(held, list)
-        else ()
-    )
-    for key, value in pairs:
-        yield (*place, key)
-        yield from members(value, (*place, key))
 
 
 def test_spaces_within_levels_and_quoted_names_count():

@@ -6,7 +6,6 @@ import pytest
 
 import probreg as pr
 from probreg.data.formula.formula import read_formula
-from probreg.data.formula.recipe import Recipe
 from probreg.data.terms.grouped import GroupedTerm
 from probreg.errors import DataError
 
@@ -172,24 +171,6 @@ def test_a_prior_of_one_group_is_refused(key):
         pr.Model.from_formula(
             "y ~ x + (x | g)", DATA, prior={key: pr.priors.Normal(1.0)}
         )
-
-
-def test_a_damaged_recipe_is_refused():
-    saved = read_formula("y ~ (x | g)", DATA).recipe.to_json()
-    state = saved["state"]["transforms"]["(x | g)"]["grouped"]
-    for wrong in (
-        {"levels": ["a", "a"]},
-        {"levels": []},
-        {"effects": [1]},
-        {"group": None},
-    ):
-        transforms = {"(x | g)": {"grouped": state | wrong}}
-        broken = saved | {"state": saved["state"] | {"transforms": transforms}}
-        with pytest.raises(DataError, match="damaged"):
-            Recipe.from_json(broken).matrix(DATA)
-    without = saved | {"state": saved["state"] | {"transforms": {}}}
-    with pytest.raises(DataError, match=r"does not hold \(x \| g\)"):
-        Recipe.from_json(without).matrix(DATA)
 
 
 def test_columns_beyond_memory_are_told_in_bytes():

@@ -1,6 +1,5 @@
 """Formulas and tables that cannot be used: each refusal names the piece, column, row and value."""
 
-import copy
 import datetime
 
 import numpy as np
@@ -423,76 +422,6 @@ def test_new_rows_that_do_not_fit():
         recipe.matrix({"x": [1.0], "my col": [2.0]})
     with pytest.raises(DataError, match="no rows"):
         recipe.matrix({name: [] for name in new})
-
-
-def test_a_recipe_whose_state_was_changed():
-    saved = read_formula(
-        "y ~ poly(x, 2) + cr(`my col`, df=3, constraints='center') + g", DATA
-    ).recipe.to_json()
-
-    def tampered(change):
-        other = copy.deepcopy(saved)
-        change(other)
-        return other
-
-    cases = [
-        (lambda s: s.pop("state"), "a saved state holds"),
-        (lambda s: s.update(state=[]), "holds 'transforms' and 'levels'"),
-        (
-            lambda s: s.update(formula=3),
-            "not a saved recipe",
-        ),
-        (lambda s: s.update(columns="abc"), "not a saved recipe"),
-        (
-            lambda s: s["state"]["transforms"].clear(),
-            r"no saved state for 'poly\(x, 2\)'",
-        ),
-        (
-            lambda s: s["state"]["transforms"]["poly(x, 2)"].clear(),
-            "does not make its own columns",
-        ),
-        (
-            lambda s: s["state"]["transforms"]["poly(x, 2)"].update(alpha="import os"),
-            "cannot be computed",
-        ),
-        (
-            lambda s: s["state"]["transforms"]["poly(x, 2)"].update(alpha=["os"]),
-            "cannot be computed",
-        ),
-        (
-            lambda s: s["state"]["transforms"]["poly(x, 2)"].update(alpha={"a": 1.0}),
-            "cannot be computed",
-        ),
-        (
-            lambda s: s["state"]["transforms"]["poly(x, 2)"].update(
-                norms=[float("nan")]
-            ),
-            "damaged",
-        ),
-        (
-            lambda s: s["state"]["transforms"]["poly(x, 2)"].update(norms=[open]),
-            "damaged",
-        ),
-        (lambda s: s["state"]["levels"].update(g=["a", "b"]), "level 'c'"),
-        (
-            lambda s: s["state"]["levels"].update(g=["a", "b", "c", "d"]),
-            "does not make its own columns",
-        ),
-        (
-            lambda s: s["state"]["levels"].update(g=[open]),
-            "lists of texts and numbers",
-        ),
-        (
-            lambda s: s["state"]["levels"].update(g="abc"),
-            "lists of texts and numbers",
-        ),
-        (lambda s: s["columns"].reverse(), "does not make its own columns"),
-    ]
-    for change, message in cases:
-        with pytest.raises(DataError, match=message):
-            Recipe.from_json(tampered(change)).matrix(DATA)
-    with pytest.raises(DataError, match="not a saved recipe"):
-        Recipe.from_json([])
 
 
 LETTERS = "+".join("abcdefghijklmnopq")

@@ -1,8 +1,6 @@
 """Processes that no formula and no data can have: each refusal is one sentence with the term, the column, the row and a remedy."""
 
 import contextlib
-import copy
-import json
 import re
 
 import numpy as np
@@ -10,8 +8,7 @@ import pandas as pd
 import pytest
 
 import probreg as pr
-from probreg.data.formula.recipe import Recipe
-from probreg.data.kernel_columns import KernelColumns, design_of_kernel
+from probreg.data.kernel_columns import design_of_kernel
 from probreg.priors import Flat
 
 N = 30
@@ -213,47 +210,6 @@ def test_another_basis_needs_the_rows_the_term_and_as_many_inputs():
 def test_processes_of_arrays_that_cannot_be(given, said):
     with pytest.raises(pr.ProbregError, match=re.escape(said)):
         design_of_kernel(np.arange(5.0), **given)
-
-
-# ---- files ---------------------------------------------------------------------------------------------------------------
-
-SAVED = json.loads(
-    json.dumps(
-        pr.Model.from_formula(
-            "y ~ gp(x, length=1.0)", TABLE[::10]
-        ).design.recipe.to_json(),
-        default=lambda a: a.tolist(),
-    )
-)
-KEY = "gp(x, length=1.0)"
-
-
-@pytest.mark.parametrize(
-    ("part", "value"),
-    [("inputs", "x"), ("inputs", ["x", "z"]), ("short", 3), ("length_known", "yes"), ("basis", None), ("basis", {"form": "SineBasis"})],
-)  # fmt: skip
-def test_a_damaged_process_is_refused(part, value):
-    saved = copy.deepcopy(SAVED)
-    saved["state"]["transforms"][KEY][part] = value
-    with pytest.raises(
-        pr.DataError, match=rf"the saved state of '{re.escape(KEY)}' is damaged"
-    ):
-        Recipe.from_json(saved)
-
-
-@pytest.mark.parametrize(
-    ("part", "value", "said"),
-    [
-        ("given", ["a", "a"], "not a list of different names"),
-        ("given", ["a", "b"], "takes 1 inputs, and 2 are named"),
-        ("key", None, "no name or no state"),
-        ("intercept", 1, "no name or no state"),
-    ],
-)
-def test_a_damaged_process_of_an_array_is_refused(part, value, said):
-    saved = design_of_kernel(np.arange(5.0), "rbf").recipe.to_json()
-    with pytest.raises(pr.DataError, match=said):
-        KernelColumns.from_json(saved | {part: value})
 
 
 @pytest.mark.slow

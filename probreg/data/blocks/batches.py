@@ -177,7 +177,9 @@ class FormulaBlocks:
 
     def block(self, table: DataTable, tally: Tally) -> Block:
         """The block of these complete rows."""
-        X = self._matrix(table)
+        X, _, _ = lay_out_with_bars(
+            self._parts, table, self._memory, training=False, lazy=self.lazy
+        )
         y = response_values(self._parts, table, self._memory, training=False)
         offset = None
         if self.recipe.added is not None:
@@ -206,16 +208,6 @@ class FormulaBlocks:
         return self.unit * row_weights(
             table.columns[self.weights], name=self.weights, kind=self.kind, table=table
         )
-
-    def _matrix(self, table: DataTable) -> Array:
-        X, columns, _ = lay_out_with_bars(
-            self._parts, table, self._memory, training=False, lazy=self.lazy
-        )
-        if columns != self.recipe.columns:
-            raise DataError(
-                f"the formula {self.recipe.formula!r} makes other columns of these rows: {', '.join(columns)}"
-            )
-        return X
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,5 @@
 """Bars of a formula at the rows of a table: the group of each row, and the values that multiply its effects."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -30,10 +29,7 @@ def read_bar(bar: Bar, table: DataTable, memory: Memory, *, training: bool) -> A
 
 def term_of_bar(bar: Bar, memory: Memory) -> GroupedTerm:
     """Return the term of a bar as learned from the training rows."""
-    state = memory.transforms.get(bar.key, {}).get(KIND)
-    if not isinstance(state, Mapping):
-        raise DataError(f"the saved recipe does not hold {bar.key}; save the fit again")
-    return grouped_of(state, bar.key)
+    return grouped_of(memory.transforms[bar.key][KIND], bar.key)
 
 
 def group_labels(group: tuple[str, ...], table: DataTable) -> Array:

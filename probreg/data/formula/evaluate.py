@@ -10,7 +10,7 @@ import numpy as np
 from probreg.data.formula.columns import DataTable, first_text, kind_of
 from probreg.data.formula.contrasts import LevelCoding
 from probreg.data.formula.transforms import TRANSFORMS, Basis, State
-from probreg.data.terms.process import learned_process, process_in, refuse_holding
+from probreg.data.terms.process import learned_process, refuse_holding
 from probreg.data.terms.term import learned_term, term_of
 from probreg.errors import DataError
 from probreg.formula.expression import (
@@ -214,10 +214,6 @@ class _Evaluation:
         # without the constraint, the columns sum to 1, like the intercept
         if name in ("cr", "cc") and self.centred:
             words = {"constraints": "center"} | words
-        if not self.training and key not in self.state:
-            raise DataError(
-                f"the recipe has no saved state for {key!r}; it was not saved whole"
-            )
         state = self.state.setdefault(key, {})
         counts = self.table.counts
         if counts is None:
@@ -255,7 +251,7 @@ class _Evaluation:
                 counts=self.table.counts,
             )
             self.state[key] = {"process": process}
-        term = process_in(self.state, key)
+        term = self.state[key]["process"]
         return Basis.number_columns(term.columns_at(self.inputs(call), self.table.rows))
 
     def _smooth_columns(self, call: ast.Call, name: str) -> Basis:
@@ -266,10 +262,6 @@ class _Evaluation:
         keywords.pop("by", None)
         by = self.of.by
         column = None if by is None else self.table.columns[by]
-        if not self.training and key not in self.state:
-            raise DataError(
-                f"the recipe has no saved state for {key!r}; it was not saved whole"
-            )
         if self.training and key not in self.state:
             literals = {w: ast.literal_eval(value) for w, value in keywords.items()}
             short = f"{name}({', '.join(map(self.of.written, call.args))})"
@@ -282,7 +274,7 @@ class _Evaluation:
                 short=short,
                 counts=self.table.counts,
             )
-        columns = term_of(self.state[key], key).columns_at(x, column, self.table.rows)
+        columns = term_of(self.state[key]).columns_at(x, column, self.table.rows)
         return Basis(tuple(columns), np.column_stack(list(columns.values())))
 
     def inputs(self, call: ast.Call) -> np.ndarray:

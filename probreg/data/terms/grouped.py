@@ -157,20 +157,10 @@ def _joined_levels(first: tuple[str, ...], second: tuple[str, ...]) -> tuple[str
 
 
 def grouped_of(state: Mapping[str, Any], key: str) -> GroupedTerm:
-    """Return the term that `to_state` wrote; DataError for a damaged state."""
-    try:
-        effects = tuple(state["effects"])
-        levels = tuple(state["levels"])
-        factors = tuple(state.get("factors", ()))
-        if not all(
-            isinstance(text, str)
-            for text in (state["group"], *effects, *levels, *factors)
-        ):
-            raise TypeError("its names are texts")
-        if len(set(levels)) < len(levels) or not effects or not levels:
-            raise TypeError("its groups are not different texts")
-        return GroupedTerm(
-            key, state["group"], effects, levels, bool(state["correlated"]), factors
-        )
-    except (KeyError, TypeError) as error:
-        raise DataError(f"the saved state of {key!r} is damaged: {error}") from None
+    """Return the term that `to_state` wrote."""
+    effects, levels, factors = (
+        tuple(state[name]) for name in ("effects", "levels", "factors")
+    )
+    return GroupedTerm(
+        key, state["group"], effects, levels, state["correlated"], factors
+    )

@@ -135,38 +135,10 @@ class ProcessTerm:
 
 
 def process_of(state: Mapping[str, Any], key: str) -> ProcessTerm:
-    """Return the term that `to_state` wrote; DataError for a damaged state."""
-    damage = f"the saved state of {key!r} is damaged"
-    short, inputs, length_known = (
-        state.get(name) for name in ("short", "inputs", "length_known")
-    )
-    if (
-        not isinstance(inputs, list | tuple)
-        or not all(isinstance(name, str) for name in inputs)
-        or not isinstance(short, str)
-        or not isinstance(length_known, bool)
-    ):
-        raise DataError(f"{damage}: expected its name, inputs and length_known")
-    try:
-        term_basis = basis_from_spec(state["basis"])
-    except (ProbregError, KeyError, TypeError, ValueError, AttributeError) as error:
-        raise DataError(f"{damage}: {error}") from None
-    arrays = [v for v in term_basis.spec().values() if isinstance(v, np.ndarray)]
-    if term_basis.width != len(inputs) or not all(np.isfinite(v).all() for v in arrays):
-        raise DataError(
-            f"{damage}: expected a basis of finite numbers of {len(inputs)} inputs"
-        )
-    return ProcessTerm(key, short, term_basis, length_known, tuple(inputs))
-
-
-def process_in(states: Mapping[str, Mapping[str, Any]], key: str) -> ProcessTerm:
-    """Return the process with this key from the states of a recipe; DataError if there is none."""
-    held = states.get(key, {}).get("process")
-    if not isinstance(held, ProcessTerm):
-        raise DataError(
-            f"the recipe has no saved state for {key!r}; it was not saved whole"
-        )
-    return held
+    """Return the term that `to_state` wrote."""
+    basis = basis_from_spec(state["basis"])
+    inputs = tuple(state["inputs"])
+    return ProcessTerm(key, state["short"], basis, state["length_known"], inputs)
 
 
 # ---- from a formula ------------------------------------------------------------------------------------------------------

@@ -242,17 +242,10 @@ def _most(x: Array, words: Mapping[str, Any]) -> int:
     return 10**9 if "k" in words else len(np.unique(x, axis=0))
 
 
-def term_of(state: Mapping[str, Any], key: str) -> SmoothTerm:
-    """Return the term from the state of `learned_term`; DataError for a damaged state."""
-    try:
-        return SmoothTerm(
-            _basis_from_json(state["basis"]),
-            state["short"],
-            state["by"],
-            tuple(state["levels"]),
-        )
-    except (KeyError, TypeError, ValueError) as error:
-        raise DataError(f"the saved state of {key!r} is damaged: {error}") from None
+def term_of(state: Mapping[str, Any]) -> SmoothTerm:
+    """Return the term from the state of `learned_term`."""
+    basis = _basis_from_json(state["basis"])
+    return SmoothTerm(basis, state["short"], state["by"], tuple(state["levels"]))
 
 
 def _basis_to_json(basis: SmoothBasis) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from probreg.data import AnyMoments, ColumnRecipe, Design, Moments, Unused
 from probreg.data.arrow_moments import SUMS_BY_GROUP, arrow_moments_of
-from probreg.data.moments_origin import MOMENT_SHAPES, checked_arrays
+from probreg.data.moments import MOMENT_ARRAYS
 from probreg.data.saved_recipe import recipe_from_json
 from probreg.errors import DataError, ProbregError
 from probreg.fits.storage.columns import decode_columns
@@ -161,9 +161,10 @@ def _read_plain_moments(
 ) -> Moments | None:
     if group not in file:
         return None
-    arrays: dict[str, Any] = {name: file.array(group, name) for name in MOMENT_SHAPES}
-    arrays["columns"] = list(columns)
-    return Moments.from_arrays(checked_arrays(group, arrays))
+    arrays: dict[str, Any] = {
+        name: file.array(group, name) for name in MOMENT_ARRAYS if name != "columns"
+    }
+    return Moments.from_arrays(arrays | {"columns": columns})
 
 
 def _row_specs(recipe: ColumnRecipe) -> list[ArraySpec]:
