@@ -29,7 +29,6 @@ from .comparison.prior_weight import prior_weight as prior_weight
 from .comparison.tuning import path as path
 from .comparison.tuning.tune import tune as tune
 from .data import (
-    Grouped as Grouped,
     weights as weights,
 )
 from .datasets import (

@@ -28,5 +28,4 @@ from probreg.data.design import (
     from_reading as from_reading,
 )
 from probreg.data.frame import Frame as Frame
-from probreg.data.grouped_arrays import Grouped as Grouped, with_groups as with_groups
 from probreg.data.moments import Moments as Moments

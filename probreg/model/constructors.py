@@ -22,7 +22,6 @@ from probreg.data import (
     AnyMoments,
     ArrowMoments,
     Design,
-    Grouped,
     Moments,
     PlainColumns,
     as_response,
@@ -30,7 +29,6 @@ from probreg.data import (
     from_reading,
     own_name,
     weights_without_empty_trials,
-    with_groups,
 )
 from probreg.data.weights import (
     RowWeights,
@@ -165,7 +163,6 @@ class FromData(ABC):
         weights: WeightsLike | None = None,
         offset: ArrayLike | None = None,
         trials: ArrayLike | None = None,
-        groups: Sequence[Grouped] | Grouped = (),
         event: Level | None = None,
         reference: Level | None = None,
         response: str | None = None,
@@ -196,8 +193,6 @@ class FromData(ABC):
             Added to the linear predictor.
         trials : array (n,), optional
             With it y counts successes (Binomial).
-        groups : sequence of Grouped, optional
-            Effects that vary by a group. New rows are then a table or a mapping that names columns and groups.
         event : level, optional
             The modelled level of a Bernoulli response; without it the one that sorts last.
         reference : level, optional
@@ -231,7 +226,6 @@ class FromData(ABC):
         design = from_arrays(
             X, columns=columns, intercept=intercept, response=response, offset=offset, weights=weights,
         )  # fmt: skip
-        design = with_groups(design, groups)
         values, levels = as_response(y)
         if not values.ndim:
             raise DataError(f"y has one value per row of X, got {y!r}")

@@ -380,7 +380,9 @@ def test_held_sigma_is_no_estimate():
     assert (here["estimate"], here["kind"]) == (2.5, "fixed")
     assert np.isnan(here["lower"])
     assert c.causes.query("param == 'a'")["cause"].iloc[0] == "sigma fixed"
-    assert "fixed at 2.5" in c.causes.query("cause == 'sigma fixed'")["evidence"].iloc[0]
+    assert (
+        "fixed at 2.5" in c.causes.query("cause == 'sigma fixed'")["evidence"].iloc[0]
+    )
 
 
 def test_separation_is_said_and_never_numbered():
