@@ -41,7 +41,7 @@ class Estimates:
             for v in (fit.coef, fit.std_error)
         )
         value = np.append(value, [s.aux[name] for name in aux])
-        error = np.append(error, [s.aux_sd.get(name, np.nan) for name in aux])
+        error = np.append(error, [s.aux_sd[name] for name in aux])
         return cls(value, np.full(error.shape, np.nan) if exact_fit(fit) else error)
 
     def take(self, places: list[int]) -> "Estimates":

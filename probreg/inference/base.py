@@ -97,6 +97,9 @@ class Draws:
     # p); if the nodes are values of log
     # sigma alone, also these in order, log_sigma (K,)
     marginals: Mapping[str, Array] | None = None
+    # standard deviations of nuisance parameters by formula, nodes or weighted points,
+    # which are more accurate than those of the draws
+    aux_sd: Mapping[str, float] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> Array:
         return self.values[name]
@@ -146,7 +149,6 @@ class Solution:
     aux: Mapping[str, float] = field(
         default_factory=dict
     )  # nuisance parameters that were unknown
-    aux_sd: Mapping[str, float] = field(default_factory=dict)
     not_estimable: Array | None = None  # (p, outcomes) bool
     # (p, k), directions of beta that do not change X beta; beta is then the least-norm
     # one
@@ -205,15 +207,29 @@ class Solution:
         return self.scale.scale_by(self.df / (self.df - 2.0))
 
     @property
+    def aux_sd(self) -> dict[str, float]:
+        """Standard errors of nuisance parameters: of the posterior, of replicates, or
+        by the delta method, sd(v) = v sd(log v)."""
+        if not self.aux:
+            return {}
+        if self.draws is not None:
+            sampled = {a: self.draws[a].std().item() for a in self.aux}
+            return {**sampled, **self.draws.aux_sd}
+        if self.replicates is not None:
+            return {a: _error_of_replicates(self.replicates, a) for a in self.aux}
+        errors = self.scale.errors()[self.scale.coefficients :]
+        named = dict(zip(self.scale.further, errors.tolist()))
+        return {a: v * named.get(f"log {a}", np.nan) for a, v in self.aux.items()}
+
+    @property
     def scalars(self) -> dict[str, tuple[float, float]]:
         """Estimates and standard errors, or nan, of scalar parameters by name.
 
         These are the covariance of effects, nuisance parameters and the prior scales in
         `Draws.hyper`.
         """
-        nuisance = {
-            a: (value, self.aux_sd.get(a, np.nan)) for a, value in self.aux.items()
-        }
+        errors = self.aux_sd
+        nuisance = {a: (value, errors[a]) for a, value in self.aux.items()}
         if self.draws is not None:
             names = self.draws.hyper
             hyper = {
@@ -268,6 +284,15 @@ class Solution:
         else:
             errors = self.scales.errors
         return {name: (value, errors[name]) for name, value in reported.items()}
+
+
+def _error_of_replicates(replicates: Mapping[str, Array], name: str) -> float:
+    """Return the standard deviation of the replicates of a nuisance parameter; the
+    estimate's own standard error if a wild bootstrap does not vary it."""
+    values = replicates[name]
+    if np.isnan(values).all():
+        return float(replicates[f"{name}_own_std_error"])
+    return float(np.nanstd(values, ddof=1))
 
 
 class Resolved(NamedTuple):

@@ -53,7 +53,7 @@ class ParameterCovariance(ABC):
 
     @abstractmethod
     def scale_by(self, factor: float) -> Self:
-        """The covariance times a factor."""
+        """The same with the covariance of the coefficients times a factor."""
 
     @property
     @abstractmethod
@@ -474,7 +474,9 @@ class DenseCovariance(ParameterCovariance):
             variances = None
         else:
             variances = self.variances * factor
-        return replace(self, root=self.root * np.sqrt(factor), variances=variances)
+        root = np.array(self.root)
+        root[: self.coefficients] *= np.sqrt(factor)
+        return replace(self, root=root, variances=variances)
 
     def of_rows(self, X: Any) -> Array:
         B = self.half_of_rows(X)
@@ -709,11 +711,7 @@ class FactoredCovariance(ParameterCovariance):
         ]
 
     def scale_by(self, factor: float) -> "FactoredCovariance":
-        inner = self.inner.copy()
-        r = self.axes.shape[1]
-        inner[r:] *= np.sqrt(factor)
-        inner[:, r:] *= np.sqrt(factor)
-        return replace(self, spread=self.spread * np.sqrt(factor), inner=inner)
+        return replace(self, spread=self.spread * np.sqrt(factor))
 
     def _matrix(self) -> Array:
         # D D + D Q (S - 1) Q' D; `errors` gives its diagonal
@@ -802,9 +800,9 @@ class ArrowCovariance(ParameterCovariance):
         return np.sqrt(variances)
 
     def scale_by(self, factor: float) -> "ArrowCovariance":
-        return replace(
-            self, blocks=self.blocks * np.sqrt(factor), low=self.low * np.sqrt(factor)
-        )
+        low = self.low.copy()
+        low[: self.coefficients] *= np.sqrt(factor)
+        return replace(self, blocks=self.blocks * np.sqrt(factor), low=low)
 
     def block(self, entries: Array) -> Array:
         places = np.asarray(entries)

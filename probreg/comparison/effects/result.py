@@ -1,7 +1,7 @@
 """Averaged effects with their intervals: by the delta method, from posterior draws, or from draws of the estimate."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -515,7 +515,7 @@ def _of_asymptotic(
         data=request.data,
         lags=request.lags,
     )
-    beta, aux = asymptotic(replace(fit.solution, scale=V), rng)
+    beta, aux = asymptotic(fit.solution, rng, V)
     held = {a: np.full((S, 1), v) for a, v in fit.model.fixed.items()}
     joint = (off_span, sampled)
     draws = {"beta": beta, **held, **aux}

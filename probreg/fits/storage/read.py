@@ -279,11 +279,10 @@ def _read_solution(s: Mapping[str, Any], file: Container, model: Model) -> Solut
         conditional=conditional,
         df=s["df"],
         aux=s["aux"],
-        aux_sd=s["aux_sd"],
         not_estimable=not_estimable,
         null_space=arrays.get("null_space"),
         sandwich=s["sandwich"],
-        draws=_read_draws(s["draws"], file, model, arrays),
+        draws=_read_draws(s["draws"], file, model, arrays, s["aux_sd"]),
         replicates=replicates,
         scales=_read_scales(s["scales"], model),
         status=Status[s["status"]],
@@ -313,6 +312,7 @@ def _read_draws(
     file: Container,
     model: Model,
     arrays: Mapping[str, np.ndarray],
+    aux_sd: Mapping[str, float],
 ) -> Draws | None:
     if s is None:
         return None
@@ -346,6 +346,7 @@ def _read_draws(
         tuple(s["hyper"]),
         s["elliptical"],
         marginals or None,
+        aux_sd,
     )
 
 
@@ -425,7 +426,8 @@ def _check_solution(s: Solution, model: Model, method: Method) -> None:
             raise DataError(f"it holds no estimate of {name}, which is unknown")
         if s.draws is not None and name not in s.draws.values:
             raise DataError(f"it holds no draws of {name}, which is unknown")
-    extra = (set(s.aux) | set(s.aux_sd)) - set(model.unknown)
+    exact = set() if s.draws is None else set(s.draws.aux_sd)
+    extra = (set(s.aux) | exact) - set(model.unknown)
     if extra:
         raise DataError(
             f"it holds an estimate of {extra.pop()!r}, which its model does not have"

@@ -117,7 +117,7 @@ def _specification(
         },
         "solution": {
             "aux": dict(solution.aux),
-            "aux_sd": dict(solution.aux_sd),
+            "aux_sd": dict(solution.draws.aux_sd) if solution.draws else {},
             "df": solution.df,
             "status": solution.status.name,
             "detail": solution.detail,

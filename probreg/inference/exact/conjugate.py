@@ -151,13 +151,11 @@ class Conjugate(Method):
                 + gammaln(a)
                 - a * np.log(b)
             )
-        mean, sd = _moments_of_sigma(a, b)
         return Solution(
             beta=given.mean[:, None],
             # beta_j - m_j = (b/a V_jj)^(1/2) t with t Student-t on 2 a degrees of freedom.
             scale=unscaled_covariance(given, model.design).scale_by(b / a),
-            aux={model.noise_scale: mean},
-            aux_sd={model.noise_scale: sd},
+            aux={model.noise_scale: _moments_of_sigma(a, b)[0]},
             df=2 * a,
             draws=self._draw(model, given.mean, root, rng, (a, b)),
             stats=stats,
@@ -186,13 +184,15 @@ class Conjugate(Method):
             # sigma^2 = b / G with G ~ Gamma(a, 1).
             a, b = gamma
             sigma = np.sqrt(b / rng.gamma(a, 1.0, len(z)))
+            aux_sd = {model.noise_scale: _moments_of_sigma(a, b)[1]}
         else:
             sigma = np.full(len(z), model.fixed[model.noise_scale])
+            aux_sd = {}
         # beta | sigma = m + sigma R^-1 z, cov = sigma^2 (R'R)^-1.
         beta = mean + sigma[:, None] * times_root(z, root)
         values = {"beta": chains_of(beta[..., None], self.chains)}
         values |= {name: chains_of(sigma, self.chains) for name in model.unknown}
-        return Draws(values, elliptical=True)
+        return Draws(values, elliptical=True, aux_sd=aux_sd)
 
     def _given_sigma(
         self, model: Model, given: Conditional, prior: PriorRows, draws: Draws

@@ -116,10 +116,10 @@ def solution_at_nodes(
         beta=result.mean[:k].reshape(model.shape),
         scale=result.covariance,
         aux={a: moments[a][0] for a in model.unknown},
-        aux_sd={a: moments[a][1] for a in model.unknown},
         draws=Draws(
             {name: chains_of(each, chains) for name, each in values.items()},
             hyper=tuple(names),
+            aux_sd={a: moments[a][1] for a in model.unknown},
             marginals=result.marginals,
         ),
         status=Status.UNWEIGHED if result.detail else Status.SAMPLED,

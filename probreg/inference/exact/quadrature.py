@@ -145,9 +145,12 @@ class Quadrature(Method):
                 Frame.of(moments.mean, moments.scale, model.design.intercept), 1, root.T
             ),
             aux={model.noise_scale: m_sigma},
-            aux_sd={model.noise_scale: float(np.sqrt(weight @ (sigma - m_sigma) ** 2))},
             draws=Draws(
-                self._draw(density, rng, u, model.noise_scale), marginals=marginals
+                self._draw(density, rng, u, model.noise_scale),
+                aux_sd={
+                    model.noise_scale: float(np.sqrt(weight @ (sigma - m_sigma) ** 2))
+                },
+                marginals=marginals,
             ),
             stats={"n": moments.weight, "rss": moments.rss}
             | ({"log_evidence": log_evidence} if proper else {}),
@@ -443,7 +446,7 @@ def _with_infinite_moments(
         beta=beta,
         scale=scale,
         aux=aux,
-        aux_sd={name: np.inf},
+        draws=replace(solution.posterior, aux_sd={name: np.inf}),
         notes=(
             *solution.notes,
             important_note(Topic.SAMPLING, f"{text}; use the intervals"),

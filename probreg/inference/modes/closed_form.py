@@ -436,7 +436,6 @@ def solution_given(
         beta=beta[:, None],
         scale=lambda: _joint(model, unscaled(), noise),  # type: ignore[arg-type]
         aux=noise.aux,
-        aux_sd=noise.aux_sd,
         df=noise.df,
         status=Status.NOT_IDENTIFIED if deficient else Status.EXACT,
         detail=combinations(given.rank, model.design.columns) if deficient else "",
@@ -466,7 +465,6 @@ def _solution_of_levels(model: Model, squares: LevelSquares) -> Solution:
         beta=squares.beta[:, None],
         scale=_with_noise(model, squares.unscaled, noise),
         aux=noise.aux,
-        aux_sd=noise.aux_sd,
         df=noise.df,
         status=Status.EXACT,
         stats=noise.stats,
@@ -487,11 +485,11 @@ class Sizes(NamedTuple):
 
 class NoiseFound(NamedTuple):
     """The noise scale of a least-squares fit: `error` scales the standard errors, `aux`
-    is reported."""
+    is reported, and `log_error` is the standard error of its log."""
 
     error: float
     aux: dict[str, float]
-    aux_sd: dict[str, float]
+    log_error: float
     df: float | None
     stats: dict[str, float]
     note: Note
@@ -546,10 +544,8 @@ def noise_of(model: Model, rss: float, least: float, sizes: Sizes) -> NoiseFound
     return NoiseFound(
         error=error,
         aux={model.noise_scale: ml} if model.unknown else {},
-        # -d^2 / d (log sigma)^2 = 2 (n + q) there, and sd(sigma) = sigma sd(log sigma).
-        aux_sd={model.noise_scale: ml / np.sqrt(2.0 * (n + sizes.size))}
-        if model.unknown
-        else {},
+        # -d^2 / d (log sigma)^2 = 2 (n + q) there
+        log_error=float((2.0 * (n + sizes.size)) ** -0.5),
         df=df if model.unknown else None,
         stats={k: v for k, v in stats.items() if not np.isnan(v)},
         note=note,
@@ -567,30 +563,12 @@ def _joint(
     """The covariance over (beta, log sigma): the two are independent."""
     (k, r), a = unscaled.root.shape, len(noise.aux)
     root = np.zeros((k + a, r + a))
-    missing = None
+    root[:k, :r], root[k:, r:] = noise.error * unscaled.root, noise.log_error
     variances = unscaled.variances
-    root[:k, :r] = noise.error * unscaled.root
-    if a:
-        error = _errors_of_logs(noise)
-        missing_aux = np.isnan(error)
-        root[k:, r:] = np.diag(np.where(missing_aux, 0.0, error))
-        if missing_aux.any():
-            missing = np.concatenate([np.zeros(k, dtype=bool), missing_aux])
-        else:
-            missing = None
-    if variances is None:
-        variances = None
-    else:
+    if variances is not None:
         variances = noise.error**2 * variances
     return DenseCovariance(
-        unscaled.frame, 1, log_names(model), missing, variances, root=root
-    )
-
-
-def _errors_of_logs(noise: NoiseFound) -> Array:
-    """(a,) standard errors of log sigma by the delta method, nan if sigma has none."""
-    return np.array(
-        [noise.aux_sd[name] / v if v > 0 else np.nan for name, v in noise.aux.items()]
+        unscaled.frame, 1, log_names(model), None, variances, root=root
     )
 
 
@@ -601,16 +579,8 @@ def _with_noise(
     covariance = unscaled.scale_by(noise.error**2)
     (k, r), a = covariance.low.shape, len(noise.aux)
     low = np.zeros((k + a, r + a))
-    low[:k, :r] = covariance.low
-    error = _errors_of_logs(noise)
-    low[k:, r:] = np.diag(np.nan_to_num(error))
-    missing = np.concatenate([np.zeros(k, dtype=bool), np.isnan(error)])
-    return replace(
-        covariance,
-        low=low,
-        further=log_names(model),
-        missing=missing if missing.any() else None,
-    )
+    low[:k, :r], low[k:, r:] = covariance.low, noise.log_error
+    return replace(covariance, low=low, further=log_names(model))
 
 
 def unscaled_covariance(given: Conditional, design: Design) -> DenseCovariance:

@@ -87,14 +87,10 @@ def solve_levels(
         )
         scale = problem.rows.covariance_without(H, fixed, log_names(model), fixed_aux)
     aux = problem.parts(mode.x)[2]
-    # the delta method: sd(v) = v sd(log v)
-    errors = scale.errors()[scale.coefficients :]
-    sd = {name: float(aux[name] * error) for name, error in zip(model.unknown, errors)}
     return Solution(
         beta=problem.beta(mode.x),
         scale=scale,
         aux=at_limits({name: aux[name] for name in model.unknown}, divergence),
-        aux_sd=sd,
         status=status,
         detail=detail,
         not_estimable=not_estimable,

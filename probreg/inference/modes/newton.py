@@ -534,13 +534,10 @@ def solution_at(model: Model, mode: Mode) -> Solution:
             null = opened.directions
             beta = beta - null @ np.linalg.pinv(null) @ beta
     aux = np.exp(mode.log_aux)
-    # The delta method: sd(v) = v sd(log v).
-    sd = aux * cov.errors()[k:]
     return Solution(
         beta=beta,
         scale=cov,
         aux=at_limits(dict(zip(model.unknown, aux)), divergence),
-        aux_sd=dict(zip(model.unknown, map(float, sd))),
         status=status,
         detail=detail,
         not_estimable=not_estimable,

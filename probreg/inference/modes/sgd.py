@@ -537,7 +537,6 @@ def _least_squares(model: Model, mode: Mode) -> Solution:
         beta=beta,
         scale=exact.scale.scale_by(growth**2),
         aux=aux,
-        aux_sd={a: exact.aux_sd[a] * ratio.get(a, 1.0) for a in aux},
         status=status,
         stats=stats,
     )

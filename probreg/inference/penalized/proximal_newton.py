@@ -203,7 +203,6 @@ def kinked_solution(
         beta=beta,
         scale=NoCovariance.of(len(beta), beta.shape[1], log_names(model)),
         aux=aux,
-        aux_sd=dict.fromkeys(aux, np.nan),
         status=status,
         detail=detail,
         not_estimable=not_estimable,

@@ -316,10 +316,10 @@ class Importance(Method):
             beta=mean[:k].reshape(model.shape),
             scale=cov,
             aux={a: v[0] for a, v in aux.items()},
-            aux_sd={a: v[1] for a, v in aux.items()},
             draws=Draws(
                 {"beta": weighted.beta[chain, chosen]}
-                | {a: v[chain, chosen] for a, v in weighted.aux.items()}
+                | {a: v[chain, chosen] for a, v in weighted.aux.items()},
+                aux_sd={a: v[1] for a, v in aux.items()},
             ),
             status=Status.SAMPLED if is_reliable else Status.UNSETTLED,
             detail="" if is_reliable else reason or f"k-hat {weighted.k_hat:.2f}",

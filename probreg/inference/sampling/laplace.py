@@ -212,21 +212,21 @@ class LaplaceApproximation(Method):
             shift_note = describe_shifts(shifts, _NOTED)
         else:
             shift_note = ""
-        # log aux is normal under q, so aux is lognormal; the mode has its centre and
-        # the sd on the log scale.
-        variance = {a: (mode.aux_sd[a] / v) ** 2 for a, v in mode.aux.items()}
         # log aux ~ N(log v, s^2): E aux = v exp(s^2 / 2), sd aux = E aux (exp(s^2) - 1)^(1/2).
-        mean_aux = {a: v * float(np.exp(variance[a] / 2)) for a, v in mode.aux.items()}
+        variance = np.square(mode.scale.errors()[mode.beta.size :])
+        mean_aux = {
+            a: v * float(np.exp(s / 2)) for (a, v), s in zip(mode.aux.items(), variance)
+        }
+        aux_sd = {
+            a: v * float(np.sqrt(np.expm1(s)))
+            for (a, v), s in zip(mean_aux.items(), variance)
+        }
         solution = replace(
             mode,
             status=status,
             detail=detail,
             aux=mean_aux,
-            aux_sd={
-                a: v * float(np.sqrt(np.expm1(variance[a])))
-                for a, v in mean_aux.items()
-            },
-            draws=self._draw(model, peak, rng),
+            draws=replace(self._draw(model, peak, rng), aux_sd=aux_sd),
             notes=(
                 *sigma_note(
                     model,

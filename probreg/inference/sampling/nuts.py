@@ -258,7 +258,6 @@ def _solution(model: Model, output: SamplerOutput, notes: tuple[Note, ...]) -> S
             model.design.frame, beta, log_aux, log_names(model)
         ),
         aux={a: float(draws[a].mean()) for a in model.unknown},
-        aux_sd={a: float(draws[a].std()) for a in model.unknown},
         draws=Draws(draws | shared | local, output.stats, hyper=tuple(shared)),
         status=Status.SAMPLED,
         notes=(

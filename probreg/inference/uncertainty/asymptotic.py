@@ -4,6 +4,7 @@ in aux. They are not a posterior."""
 import numpy as np
 
 from probreg.inference.base import Array, Solution
+from probreg.inference.covariance import ParameterCovariance
 
 ASYMPTOTIC_DRAWS = 2000
 
@@ -15,15 +16,18 @@ def has_standard_error(solution: Solution) -> bool:
 
 
 def asymptotic(
-    solution: Solution, rng: np.random.Generator
+    solution: Solution,
+    rng: np.random.Generator,
+    scale: ParameterCovariance | None = None,
 ) -> tuple[Array, dict[str, Array]]:
     """Return joint draws of beta (S, p, m) from N(estimate, covariance), and of
     lognormal aux (S, 1).
 
-    Parameters without a standard error are constant. A nuisance parameter outside the
-    covariance is independent of beta.
+    `scale` replaces the covariance of the solution. Parameters without a standard error are constant. A nuisance parameter
+    outside the covariance is independent of beta.
     """
-    scale = solution.scale
+    scale = scale or solution.scale
+    errors = solution.aux_sd
     S = ASYMPTOTIC_DRAWS
     deviations = scale.draws(rng, S)
     k = scale.coefficients
@@ -38,7 +42,5 @@ def asymptotic(
             )
         else:
             # the delta method: sd(log v) = sd(v) / v
-            aux[name] = v * np.exp(
-                solution.aux_sd[name] / v * rng.standard_normal((S, 1))
-            )
+            aux[name] = v * np.exp(errors[name] / v * rng.standard_normal((S, 1)))
     return beta, aux

@@ -291,9 +291,9 @@ def _replicate(
         newly_missing = newly_missing & ~base.not_estimable
         coef = np.where(base.not_estimable, np.nan, coef)
     values["coef"] = coef
-    for a, v in s.aux.items():
-        values[a] = np.array(v)
-        values[f"{a}_std_error"] = np.array(s.aux_sd.get(a, np.nan))
+    values |= {a: np.array(v) for a, v in s.aux.items()}
+    if error_kinds[0]:
+        values |= {f"{a}_std_error": np.array(v) for a, v in s.aux_sd.items()}
     scales = {} if s.effect_scales is None else s.effect_scales.values
     values |= {name: np.array(v) for name, v in scales.items()}
     failed = newly_missing.any()
@@ -337,11 +337,12 @@ def _gather_replicates(
         )
     scales = next((list(r.scales) for r in runs if r.scales), [])
     names = ["coef", *scales]
+    of_aux = list(model.unknown)
     if error_kinds[0]:
         names.append("std_error")
+        of_aux += [f"{a}_std_error" for a in model.unknown]
     # Flipping the signs of residuals keeps their size, so a wild bootstrap does not
     # vary a noise scale.
-    of_aux = [name for a in model.unknown for name in (a, f"{a}_std_error")]
     if method.kind != "wild":
         names += of_aux
     replicates = {
@@ -353,7 +354,7 @@ def _gather_replicates(
     if error_kinds[0]:
         replicates["own_std_error"] = _errors(model, estimate, robust=error_kinds[1])
     replicates |= {
-        f"{a}_own_std_error": np.array(estimate.aux_sd[a]) for a in model.unknown
+        f"{a}_own_std_error": np.array(v) for a, v in estimate.aux_sd.items()
     }
     if Newton().obstacle(model) is None:
         replicates |= _acceleration(model, estimate)
@@ -362,11 +363,6 @@ def _gather_replicates(
         failure_text = f"{n_failed} of {method.reps} replicates have no estimate: {_failure_counts(failures)}"
     else:
         failure_text = ""
-    sd = (
-        {a: float(np.nanstd(replicates[a], ddof=1)) for a in model.unknown}
-        if method.kind != "wild"
-        else estimate.aux_sd
-    )
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = [
             [np.log(r.values.get(a, np.nan)) for a in model.unknown] for r in estimated
@@ -377,7 +373,6 @@ def _gather_replicates(
         scale=_covariance(
             model, estimate, np.stack(betas), np.array(logs) if joint else None
         ),
-        aux_sd=sd,
         replicates=replicates,
         status=Status.RESAMPLED if estimate.status.good else estimate.status,
         detail="; ".join(t for t in (estimate.detail, failure_text) if t),

@@ -631,11 +631,6 @@ def with_errors(model: Model, solution: Solution) -> Solution:
                 important_note(Topic.STANDARD_ERRORS, str(error)),
             ),
         )
-    # of log aux; by the delta method the standard error of aux over aux
-    aux_sd = {
-        a: solution.aux[a] * float(s)
-        for a, s in zip(model.unknown, V.errors()[V.coefficients :])
-    }
     dropped = ("log_evidence", "log_likelihood_of_scales", "log_likelihood")
     stats = {
         name: value for name, value in solution.stats.items() if name not in dropped
@@ -650,7 +645,6 @@ def with_errors(model: Model, solution: Solution) -> Solution:
     return replace(
         solution,
         scale=V,
-        aux_sd=aux_sd,
         df=None,
         sandwich="sampling-weighted",
         stats=stats,

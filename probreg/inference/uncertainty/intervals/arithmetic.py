@@ -269,8 +269,10 @@ def of_positive_replicates(
 ) -> tuple[float, float]:
     """Return ends of one kind for a positive parameter, computed on its log scale."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        # a replicate with an exact fit has sigma = 0, and no t
-        errors = replicates[f"{name}_std_error"] / replicates[name]
+        errors = replicates.get(f"{name}_std_error")
+        if errors is not None:
+            # a replicate with an exact fit has sigma = 0, and no t
+            errors = errors / replicates[name]
         ends = ends_of_replicates(
             kind, np.log(replicates[name]), float(np.log(estimate)), prob, errors=errors,
             acceleration=replicates.get(f"{name}_acceleration"), error=replicates[f"{name}_own_std_error"] / estimate,
