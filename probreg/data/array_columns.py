@@ -131,7 +131,6 @@ def from_arrays(
         X=X,
         y=None,
         columns=recipe.columns,
-        free=np.array([c == INTERCEPT for c in recipe.columns]),
         recipe=recipe,
         response=response,
         offset=as_offset(offset, len(X)),

@@ -137,8 +137,7 @@ class ColumnRecipe(ABC):
 class Design(PrintsLines):
     """X (n, p), y (n,) or (n, c) as numbers, and the other values of the rows that a likelihood needs.
 
-    `free` (p,) marks columns that a prior affects only if it names them (the intercept); `offset` (n, 1) or (n, m)
-    is added to eta; `labels` (n,) name the rows. The kind of the weights is `weight_kind` (see `probreg.data.weights`):
+    `offset` (n, 1) or (n, m) is added to eta; `labels` (n,) name the rows. The kind of the weights is `weight_kind` (see `probreg.data.weights`):
     `weights` (n,) multiply log p(y_i), as frequencies (a row of weight 2 is two rows) or as sampling weights with sum n;
     `precision` (n,) divides the variance of the noise. Rows of weight 0 are only in `unused`. `trials` (n,)
     are the trials of rows without a response, if the model has trials and they are known.
@@ -147,7 +146,6 @@ class Design(PrintsLines):
     X: Array
     y: Array | None
     columns: tuple[str, ...]
-    free: Array
     recipe: ColumnRecipe
     response: str = "y"
     offset: Array | None = None
@@ -203,6 +201,11 @@ class Design(PrintsLines):
         """(p,) bool: columns of smooth functions, which have no meaning one by one."""
         names = {c for t in self.recipe.terms for c in t.columns}
         return np.array([c in names for c in self.columns], dtype=bool)
+
+    @property
+    def is_intercept(self) -> Array:
+        """(p,) bool: the intercept, which a prior affects only if it names it."""
+        return np.array([c == INTERCEPT for c in self.columns], dtype=bool)
 
     @cached_property
     def head(self) -> Array:
@@ -413,7 +416,7 @@ class Design(PrintsLines):
         """Return values (n, ...) of the rows with positive weight at their places in the data, with `unused` at rows of weight 0.
 
         >>> from probreg.data import PlainColumns
-        >>> few = Design(np.ones((2, 1)), None, ("a",), np.zeros(1), PlainColumns(("a",), False))
+        >>> few = Design(np.ones((2, 1)), None, ("a",), PlainColumns(("a",), False))
         >>> replace(few, unused=Unused(np.array([1]), np.ones((1, 1)))).by_row(np.array([3.0, 4.0]))
         array([ 3., nan,  4.])
         """
@@ -436,39 +439,32 @@ class Design(PrintsLines):
         u = self.unused
         if u is None:
             return self
-        if self.labels is None or u.labels is None:
-            labels = None
-        else:
-            labels = self.by_row(np.asarray(self.labels), u.labels)
-        if self.offset is None or u.offset is None:
-            offset = None
-        else:
-            offset = self.by_row(self.offset, u.offset)
-        X = self.by_row(self.X, u.X)
-        if self.precision is None:
-            precision = None
-        else:
-            precision = self.by_row(self.precision, 1.0)
-        if self.y is None or self.y.ndim == 1 or u.y is None:
-            y = None
-        else:
-            y = self.by_row(self.y, u.y)
-        plain = Design(
-            X,
-            y,
+
+        def join(name: str) -> Array | None:
+            values = getattr(self, name)
+            others = getattr(u, name)
+            if values is None or others is None:
+                return None
+            return self.by_row(np.asarray(values), others)
+
+        has_counts = self.y is not None and self.y.ndim > 1
+        return Design(
+            self.by_row(self.X, u.X),
+            join("y") if has_counts else None,
             self.columns,
-            self.free,
             self.recipe,
             self.response,
-            offset,
-            labels=labels,
+            join("offset"),
+            labels=join("labels"),
+            precision=None
+            if self.precision is None
+            else self.by_row(self.precision, 1.0),
+            inputs={
+                key: self.by_row(x, u.inputs[key])
+                for key, x in self.inputs.items()
+                if key in u.inputs
+            },
         )
-        inputs = {
-            key: self.by_row(x, u.inputs[key])
-            for key, x in self.inputs.items()
-            if key in u.inputs
-        }
-        return replace(plain, precision=precision, inputs=inputs)
 
     @property
     def sample(self) -> "Design":
@@ -550,17 +546,16 @@ class Design(PrintsLines):
         trial_counts = as_trials(
             self.recipe.trials_at(data) if trials is None else trials, len(X)
         )
-        plain = Design(
+        return Design(
             X,
             None,
             self.columns,
-            self.free,
             self.recipe,
             self.response,
             offsets,
             trials=trial_counts,
+            inputs=self.recipe.inputs_at(data),
         )
-        return replace(plain, inputs=self.recipe.inputs_at(data))
 
     def with_basis(
         self, key: str, basis: KernelBasis, *, length_found: bool = False
@@ -597,7 +592,6 @@ class Design(PrintsLines):
                 among(self.X, new.columns_at(self.inputs[key], self.labels))
             ),
             columns=recipe.columns,
-            free=among(self.free, np.zeros(basis.size, dtype=bool)),
             recipe=recipe,
             kept=None,
             kept_by_trials=None,
@@ -711,12 +705,7 @@ class Design(PrintsLines):
             return ()
         where = np.arange(sample.shape[1])
         if isinstance(sample, LazyColumns):  # the columns of groups have zeros
-            of_groups = [
-                np.arange(start, start + part.groups * part.effects)
-                for start, part in zip(sample.starts, sample.tail)
-            ]
-            where = np.setdiff1d(where, np.concatenate(of_groups))
-            sample = sample.head
+            where, sample = sample.head_places, sample.head
         if not len(where):
             return ()
         low = sample.min(0)
@@ -804,7 +793,6 @@ def from_reading(reading: Any) -> tuple[Design, Array, tuple[Any, ...] | None]:
         X=contiguous(reading.X),
         y=None,
         columns=recipe.columns,
-        free=np.array([c == INTERCEPT for c in recipe.columns], dtype=bool),
         recipe=recipe,
         response=recipe.layout.title,
         offset=as_offset(reading.offset, len(reading.X)),

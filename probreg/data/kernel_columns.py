@@ -183,7 +183,6 @@ def design_of_kernel(
         plain,
         X=recipe.behind_ones(phi),
         columns=recipe.columns,
-        free=np.array([c == INTERCEPT for c in recipe.columns]),
         recipe=recipe,
         inputs={key: np.where(np.isfinite(phi).all(1)[:, None], inputs, x[:1])},
         notes=term.notes,

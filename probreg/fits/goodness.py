@@ -211,7 +211,7 @@ def null_model(model: Model, held: Mapping[str, float]) -> NullModel:
     d = model.design
     d.need_rows("the model of an intercept alone")
     alone = Design(
-        np.ones((d.n, 1)), d.y, (INTERCEPT,), np.array([True]), PlainColumns((INTERCEPT,), True), d.response, d.offset,
+        np.ones((d.n, 1)), d.y, (INTERCEPT,), PlainColumns((INTERCEPT,), True), d.response, d.offset,
         d.weights, precision=d.precision, weight_kind=d.weight_kind,
     )  # fmt: skip
     null = Model(alone, model.likelihood, aux={**model.fixed, **positive_limits(held)})

@@ -581,7 +581,6 @@ def design_of_moments(moments: AnyMoments) -> Design:
         X=np.zeros((0, len(columns))),
         y=np.zeros(0),
         columns=columns,
-        free=np.array([c == INTERCEPT for c in columns], dtype=bool),
         recipe=recipe,
         response="y" if origin is None else origin.response,
         offset=np.zeros((0, 1)) if origin is not None and origin.offset else None,

@@ -234,7 +234,6 @@ def _design_of(
         X=np.zeros((0, len(columns))),
         y=np.zeros(0),
         columns=columns,
-        free=np.array([c == INTERCEPT for c in columns], dtype=bool),
         recipe=recipe,
         offset=None if sample.offset is None else sample.offset[:0],
         weights=None if sample.weights is None else sample.weights[:0],

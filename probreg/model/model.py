@@ -333,7 +333,7 @@ class Model(FromData):
         result = joint(
             self.prior,
             self.design.columns,
-            self.design.free,
+            self.design.is_intercept,
             partial(rows_for, self.design, self.likelihood, self.fixed),
             self.design.shown_columns,
             self.likelihood.predictors_apart,

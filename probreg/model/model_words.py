@@ -49,7 +49,7 @@ def weak_words(model: Stated) -> list[str]:
     d = model.design
     outcomes = model.likelihood.predictors_apart
     scaled_joint = joint(
-        model.prior, d.columns, d.free, outcomes=outcomes
+        model.prior, d.columns, d.is_intercept, outcomes=outcomes
     ).blocks  # before they are bound to the rows
     scales = {
         model.design.columns[j]: float(s)

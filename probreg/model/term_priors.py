@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from probreg.data import Design
+from probreg.data import INTERCEPT, Design
 from probreg.data.terms.process import ProcessTerm
 from probreg.data.terms.term import BasisTerm
 from probreg.errors import DataError
@@ -71,9 +71,7 @@ def bound_terms(
     if isinstance(read, Prior) and not isinstance(read, GaussianProcess | Flat):
         taken = {c for t in terms for c in t.columns}
         remaining = tuple(
-            c
-            for c, free in zip(design.columns, design.free)
-            if not free and c not in taken
+            c for c in design.columns if c != INTERCEPT and c not in taken
         )
         by_column = {remaining: read} if remaining else {}
     blocks: dict[Key, Prior] = {

@@ -271,7 +271,7 @@ def test_another_basis_replaces_the_columns_and_nothing_else(arrays):
     found = design.with_basis(key, other)
     assert found.columns == ("Intercept", f"{key}[1]", f"{key}[2]")
     np.testing.assert_array_equal(found.X[:, 1:], other.columns_at(X))
-    np.testing.assert_array_equal(found.free, [True, False, False])
+    np.testing.assert_array_equal(found.is_intercept, [True, False, False])
     new = NEW[:, None] if arrays else {"x": NEW}
     np.testing.assert_array_equal(found.at(new).X[:, 1:], other.columns_at(NEW))
     np.testing.assert_array_equal(found.at(new).inputs[key], NEW[:, None])

@@ -235,7 +235,7 @@ def test_moments_merged_are_the_fit_on_all_rows():
     ]
     whole = pr.Model.from_arrays(X, y)
     merged = pr.Model(type(whole.design)(
-        X=np.zeros((0, 4)), y=np.zeros(0), columns=whole.design.columns, free=whole.design.free,
+        X=np.zeros((0, 4)), y=np.zeros(0), columns=whole.design.columns,
         recipe=whole.design.recipe, kept=parts[0] + parts[1],
     ), pr.Gaussian())  # fmt: skip
     for method in ("closed_form", "conjugate"):

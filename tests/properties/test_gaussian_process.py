@@ -53,7 +53,7 @@ def model_of(formula: str = "y ~ gp(x)", **more) -> pr.Model:
 
 def dense(model: pr.Model, V: Array) -> float:
     """The restricted likelihood of y ~ N(F b, V), b flat, by plain inverses."""
-    F, y = model.design.X[:, model.design.free], model.design.observed
+    F, y = model.design.X[:, model.design.is_intercept], model.design.observed
     W = np.linalg.inv(V)
     A = F.T @ W @ F
     r = y - F @ np.linalg.solve(A, F.T @ W @ y)

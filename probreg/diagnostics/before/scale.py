@@ -49,7 +49,9 @@ class ScaleCheck(Check):
         d = model.design
         outcomes = model.likelihood.predictors_apart
         # priors as stated, before their scales are bound to the rows
-        stated_blocks = joint(model.prior, d.columns, d.free, outcomes=outcomes).blocks
+        stated_blocks = joint(
+            model.prior, d.columns, d.is_intercept, outcomes=outcomes
+        ).blocks
         for block, before in zip(first_of(model.joint.blocks), first_of(stated_blocks)):
             # columns of smooth functions have no unit
             if not d.of_terms[list(block.columns)].all():

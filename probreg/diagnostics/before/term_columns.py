@@ -37,13 +37,7 @@ def without_effects_by_group(model: Model) -> Model:
     if not design.recipe.grouped or not design.n:
         return model
     X = np.asarray(design.X[:, list(design.head)])
-    head = replace(
-        design,
-        X=X,
-        columns=design.head_columns,
-        free=design.free[design.head],
-        kept=None,
-    )
+    head = replace(design, X=X, columns=design.head_columns, kept=None)
     return replace(model, design=head, prior=Flat())
 
 

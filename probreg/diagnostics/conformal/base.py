@@ -114,7 +114,7 @@ def rows_by_frequency(design: Design) -> tuple[Design, tuple[str, ...]]:
     rows = np.repeat(np.arange(design.n), w.astype(int))
     labels = design.row_names
     plain = Design(
-        design.X[rows], design.observed[rows], design.columns, design.free, design.recipe, design.response,
+        design.X[rows], design.observed[rows], design.columns, design.recipe, design.response,
         None if design.offset is None else design.offset[rows], labels=labels[rows],
         inputs={k: x[rows] for k, x in design.inputs.items()},
     )  # fmt: skip

@@ -97,8 +97,6 @@ def _read_model(spec: Mapping[str, Any], file: Container) -> Model:
     likelihood = LIKELIHOODS.from_spec(spec["likelihood"])
     recipe = recipe_from_json(d["recipe"])
     p = len(recipe.columns)
-    if len(d["free"]) != p:
-        raise DataError(f"design.free has {len(d['free'])} entries for {p} columns")
     sizes = {"p": p, "m": likelihood.width}
     rows: dict[str, Any] = {}
     read: dict[str, Any] = {}
@@ -115,7 +113,6 @@ def _read_model(spec: Mapping[str, Any], file: Container) -> Model:
         X=rows.get("X", np.zeros((0, p))),
         y=rows.get("y", np.zeros(0)),
         columns=tuple(recipe.columns),
-        free=np.array(d["free"], dtype=bool),
         recipe=recipe,
         response=d["response"],
         offset=rows.get("offset", np.zeros((0, 1)) if d["offset"] else None),
@@ -404,12 +401,10 @@ def _stated_design(recipe: ColumnRecipe, model: Model) -> Design:
         for key, term in recipe.processes.items():
             design = design.with_basis(key, term.basis)
         return design
-    is_free = {c: bool(f) for c, f in zip(design.columns, design.free)}
     return replace(
         design,
         X=np.zeros((0, len(recipe.columns))),
         columns=tuple(recipe.columns),
-        free=np.array([is_free.get(c, False) for c in recipe.columns], dtype=bool),
         recipe=recipe,
         kept=None,
         kept_by_trials=None,

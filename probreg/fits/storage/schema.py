@@ -99,7 +99,6 @@ FIELDS: Mapping[str, ValueKind] = {
     "method": TABLE,
     "design.recipe": TABLE,
     "design.response": TEXT,
-    "design.free": _list_of(TRUTH),
     "design.offset": TRUTH,
     "design.weights": _one_of(get_args(WeightKind)),
     "design.notes": _list_of(TEXT),

@@ -108,7 +108,6 @@ def _specification(
         "design": {
             "recipe": d.recipe.to_json(),
             "response": d.response,
-            "free": d.free.tolist(),
             "offset": d.offset is not None,
             "weights": d.weight_kind,
             "notes": list(d.notes),

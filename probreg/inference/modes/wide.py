@@ -245,7 +245,6 @@ def rotate_to_rows(model: Model) -> Rotated | None:
         design,
         X=np.column_stack([design.X[:, F], R.T]),
         columns=names,
-        free=np.r_[design.free[F], np.zeros(len(R), bool)],
         offset=offset,
         unused=None,
     )
