@@ -468,16 +468,11 @@ def _values(batch: Any, name: str) -> Any:
 
     column = batch.column(name)
     kind = column.type
-    if _is_number(kind) and (not column.null_count or fits_floats(column)):
-        return column.to_numpy(zero_copy_only=False)
-    if _is_number(kind):
-        return with_plain_dtype(np.array(column.to_pylist(), dtype=object))
     if (
         pa.types.is_string(kind)
         or pa.types.is_large_string(kind)
         or pa.types.is_string_view(kind)
     ):
-        column = (
-            column.cast(pa.string()) if pa.types.is_string_view(kind) else column
-        ).dictionary_encode()
-    return with_plain_dtype(_from_series(column.to_pandas()))
+        column = column.cast(pa.string()).dictionary_encode()
+    exact = bool(column.null_count) and not fits_floats(column)
+    return _from_series(column.to_pandas(integer_object_nulls=exact))

@@ -70,8 +70,6 @@ def _values(series: Any) -> Any:
     """Return a column in the form that `DataTable` uses; text becomes a categorical without a declared order, as from files."""
     import pandas as pd
 
-    if isinstance(series.dtype, pd.StringDtype):
-        return series.astype("category").array
     values = _from_series(series)
     if kind_of(values) == "text":
         return pd.Categorical(values)

@@ -26,6 +26,15 @@ TAKEN = (
 )
 
 
+# by the letter of a numpy type, or by the type that pandas infers from objects
+_KINDS: dict[str, Kind] = {
+    **dict.fromkeys(("i", "u", "f", "integer", "floating", "mixed-integer-float", "decimal"), "number"),
+    **dict.fromkeys(("b", "boolean"), "truth"),
+    **dict.fromkeys(("m", "M", "datetime", "datetime64", "date", "time", "timedelta", "period"), "time"),
+    "string": "text",
+}  # fmt: skip
+
+
 @dataclass(frozen=True)
 class DataTable:
     """Named columns of equal length n and the labels of the n rows.
@@ -81,10 +90,10 @@ def read_table(data: Any) -> DataTable:
         "xarray": _from_xarray,
     }
     reader = next((readers[root] for root in readers if root in roots), None)
+    if isinstance(data, np.ndarray) and data.dtype.names:
+        data = {name: data[name] for name in data.dtype.names}
     if reader is None and isinstance(data, Mapping):
         reader = _from_mapping
-    if reader is None and isinstance(data, np.ndarray) and data.dtype.names:
-        reader = _from_structured
     table = (reader or _from_narwhals)(data)
     if not len(table.rows):
         raise DataError("the table has no rows: a model needs at least one row of data")
@@ -93,26 +102,9 @@ def read_table(data: Any) -> DataTable:
 
 def kind_of(column: Any) -> Kind:
     """Return the type of a column's values, determined from its non-missing values."""
-    letters: dict[str, Kind] = {
-        "i": "number",
-        "u": "number",
-        "f": "number",
-        "b": "truth",
-        "m": "time",
-        "M": "time",
-    }
     if not isinstance(column, np.ndarray):
         return "levels"
-    if column.dtype.kind in letters:
-        return letters[column.dtype.kind]
-    inferred: dict[str, Kind] = {"string": "text", "boolean": "truth"}
-    inferred |= dict.fromkeys(
-        ["integer", "floating", "mixed-integer-float", "decimal"], "number"
-    )
-    times: dict[str, Kind] = dict.fromkeys(
-        ["datetime", "datetime64", "date", "time", "timedelta", "period"], "time"
-    )
-    return (inferred | times).get(_infer_dtype(column), "other")
+    return _KINDS.get(column.dtype.kind) or _KINDS.get(_infer_dtype(column), "other")
 
 
 def first_text(column: Any) -> int:
@@ -208,12 +200,6 @@ def joined_columns(parts: Sequence[Any]) -> np.ndarray:
     return np.concatenate(parts)
 
 
-def _objects(values: list[Any]) -> np.ndarray:
-    array = np.empty(len(values), dtype=object)
-    array[:] = values
-    return array
-
-
 def _from_array(values: np.ndarray) -> np.ndarray:
     if values.dtype.kind in "biufmMc":
         return values
@@ -231,8 +217,9 @@ def _from_series(series: Any) -> Any:
     if types.is_numeric_dtype(series.dtype) and not types.is_bool_dtype(series.dtype):
         if isinstance(series.dtype, np.dtype) or not series.isna().any():
             return _from_array(series.to_numpy())
+        exact = ((series >= -EXACT) & (series <= EXACT)).all()
         if types.is_float_dtype(series.dtype) or (
-            types.is_integer_dtype(series.dtype) and _fit_floats(series)
+            exact and types.is_integer_dtype(series.dtype)
         ):
             return series.to_numpy(dtype=float, na_value=np.nan)
         return _from_objects(series.to_numpy(dtype=object, na_value=None))
@@ -244,16 +231,6 @@ def _from_series(series: Any) -> Any:
         np.asarray(series.to_numpy(dtype=object))
         if series.dtype.kind in "OUSb"
         else series.to_numpy()
-    )
-
-
-def _fit_floats(series: Any) -> bool:
-    """Return whether every whole number of a series is exactly a float."""
-    low = series.min()
-    high = series.max()
-    return (
-        not (low == low and low is not None)
-        or max(abs(int(low)), abs(int(high))) <= EXACT
     )
 
 
@@ -349,16 +326,12 @@ def _from_xarray(data: Any) -> DataTable:
         )
     (dim,) = dims
     columns = {
-        str(name): _from_array(data[name].values)
-        for name in data.variables
-        if data[name].dims == (dim,)
+        str(name): _from_array(variable.values)
+        for name, variable in data.variables.items()
+        if variable.dims == (dim,)
     }
     rows = data[dim].values if dim in data.coords else np.arange(data.sizes[dim])
     return DataTable(columns, rows)
-
-
-def _from_structured(data: np.ndarray) -> DataTable:
-    return _from_mapping({name: data[name] for name in data.dtype.names or ()})
 
 
 def _from_mapping(data: Mapping[Any, Any]) -> DataTable:
@@ -392,7 +365,7 @@ def _vector(name: str, values: Any) -> Any:
     if root == "polars":
         import narwhals as nw
 
-        return _from_narwhals_series(nw.from_native(values, series_only=True))
+        return _from_pyarrow(nw.from_native(values, series_only=True).to_arrow())
     if isinstance(values, np.ma.MaskedArray):
         hidden = np.ma.getmaskarray(values)
         values = np.array(values.data, dtype=object)
@@ -423,38 +396,7 @@ def _from_narwhals(data: Any) -> DataTable:
         raise DataError(
             f"the {type(data).__name__} is lazy: its rows are not there yet; call .collect() first"
         )
-    columns = {name: _from_narwhals_series(frame[name]) for name in frame.columns}
-    return DataTable(columns, np.arange(len(frame)))
-
-
-def _from_narwhals_series(series: Any) -> Any:
-    import narwhals as nw
-    import pandas as pd
-
-    dtype = series.dtype
-    if dtype.is_numeric():
-        if dtype == nw.Decimal or dtype in (nw.Int128, nw.UInt128):
-            return _from_objects(_objects(series.to_list()))
-        if series.null_count() == 0:
-            return series.to_numpy()
-        if (
-            dtype.is_integer()
-            and series.null_count() < len(series)
-            and not _fit_floats(series)
-        ):
-            return _from_objects(_objects(series.to_list()))
-        return series.cast(nw.Float64).to_numpy()
-    if isinstance(dtype, nw.Enum):
-        return pd.Categorical(
-            series.to_list(), categories=list(dtype.categories), ordered=True
-        )
-    if dtype == nw.Categorical:
-        return pd.Categorical(
-            series.to_list()
-        )  # no declared order: levels are sorted, as for text
-    if dtype.is_temporal():
-        return np.asarray(series.to_numpy())
-    return _from_objects(_objects(series.to_list()))
+    return _from_arrow(frame.to_arrow())
 
 
 def repeated_names(names: Iterable[str]) -> list[str]:
