@@ -4,11 +4,14 @@ The truth is drawn from the prior where there is one, so that posterior interval
 """
 
 import warnings
-from typing import Any
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.special import expit
 
 import probreg as pr
 from probreg.likelihoods import AbsoluteLoss, Quantile
@@ -24,52 +27,106 @@ def t_by_z(n: int) -> float:
     return float(1 - 2 * stats.t.sf(stats.norm.isf(0.025) * np.sqrt(1 - 2 / n), n - 2))
 
 
-# method, whether the truth is drawn from a prior, samples, the probability at n, and what small samples may take away from it
-CASES: dict[str, tuple[Any, bool, int, Any, float]] = {
-    "closed_form": ("closed_form", False, 150, lambda n: PROB, 0.0),
-    "newton": ("newton", False, 100, t_by_z, 0.0),
-    "conjugate": (pr.Conjugate(draws=50), False, 60, lambda n: PROB, 0.0),
-    "bootstrap": (pr.Bootstrap(reps=99), False, 12, lambda n: PROB, 0.6 / 12),
-    "quadrature": (pr.Quadrature(draws=50, chains=2), True, 12, lambda n: PROB, 0.0),
-    "laplace": (pr.LaplaceApproximation(draws=200), True, 40, lambda n: PROB, 0.04),
-    "importance": (pr.Importance(draws=400), True, 12, lambda n: PROB, 0.02),
+class Sample(NamedTuple):
+    """A simulated data set: its model, two true values, and where predictions estimate them (None: the first coefficients)."""
+
+    model: pr.Model
+    truth: Any
+    places: dict[str, Any] | None = None
+
+
+def line(rng: np.random.Generator, n: int, **given: Any) -> Sample:
+    x, noise = rng.normal(size=n), rng.normal(size=n)
+    beta, sigma = np.array([1.0, 0.5]), 0.7
+    if "aux" in given:
+        beta, sigma = rng.normal(0.0, [1.5, 0.8]), abs(rng.normal())
+    y = beta[0] + beta[1] * x + sigma * noise
+    return Sample(pr.Model.from_arrays(x, y, **given), beta)
+
+
+PRIOR = {"Intercept": pr.Normal(1.5), "x1": pr.Normal(0.8)}
+line_of_prior = partial(line, prior=PRIOR, aux={"sigma": pr.HalfNormal(1.0)})
+
+
+def classes_of_prior(rng: np.random.Generator, n: int) -> Sample:
+    x, beta = rng.normal(size=n), rng.normal(0.0, [1.5, 0.8])
+    y = rng.binomial(1, expit(beta[0] + beta[1] * x))
+    model = pr.Model.from_arrays(x, y, likelihood="bernoulli", prior=PRIOR)
+    return Sample(model, beta)
+
+
+def groups(rng: np.random.Generator, n: int) -> Sample:
+    """Groups of four rows, with random intercepts."""
+    x, group = rng.normal(size=n), np.arange(n) // 4
+    y = 1.0 + 0.5 * x + 0.5 * rng.normal(size=n)[group] + 0.7 * rng.normal(size=n)
+    rows = {"y": y, "x": x, "g": group.astype(str)}
+    return Sample(pr.Model.from_formula("y ~ x + (1 | g)", rows), [1.0, 0.5])
+
+
+def smooth(rng: np.random.Generator, n: int) -> Sample:
+    """A sine, at two distant places."""
+    x, places = rng.uniform(size=n), np.array([0.3, 0.7])
+    y = np.sin(2 * np.pi * x) + 0.3 * rng.normal(size=n)
+    model = pr.Model.from_formula("y ~ s(x)", {"y": y, "x": x})
+    return Sample(model, np.sin(2 * np.pi * places), {"x": places})
+
+
+class Case(NamedTuple):
+    method: Any
+    simulate: Callable[[np.random.Generator, int], Sample]
+    samples: int
+    level: Callable[[int], float] = lambda n: PROB  # the coverage at n
+    less: float = 0.0  # what 12 rows may take away from it, in proportion to 1 / n
+
+
+CASES = {
+    "closed_form": Case("closed_form", line, 150),
+    "newton": Case("newton", line, 100, t_by_z),
+    "conjugate": Case(pr.Conjugate(draws=50), line, 60),
+    "bootstrap": Case(pr.Bootstrap(reps=99), line, 12, less=0.6 / 12),
+    "quadrature": Case(pr.Quadrature(draws=50, chains=2), line_of_prior, 12),
+    "laplace": Case(pr.LaplaceApproximation(draws=200), line_of_prior, 40, less=0.04),
+    "importance": Case(pr.Importance(draws=400), line_of_prior, 12, less=0.02),
+    "nuts": Case(pr.NUTS(draws=250, tune=150, chains=2), classes_of_prior, 60),
+    # 12 rows are too few for the density at the median, so that there are no errors
+    "interior_point": Case(
+        "interior_point",
+        partial(line, likelihood="quantile"),
+        60,
+        lambda n: PROB if n > 12 else 0.0,
+    ),
+    # errors are given the scales of groups and smooths
+    "evidence, groups": Case("evidence", groups, 60, less=0.05),
+    "evidence, s(x)": Case("evidence", smooth, 60, less=0.07),
 }
 
 
-def covered(method: Any, drawn: bool, n: int, seed: int) -> list[bool]:
-    """Whether the intervals of the intercept and of the slope hold the truth in one sample."""
-    rng = np.random.default_rng([41, n, seed])
-    x, noise = rng.normal(size=n), rng.normal(size=n)
-    given: dict[str, Any] = {}
-    beta, sigma = np.array([1.0, 0.5]), 0.7
-    if drawn:
-        beta, sigma = rng.normal(0.0, [1.5, 0.8]), abs(rng.normal())
-        given = {
-            "prior": {"Intercept": pr.Normal(1.5), "x1": pr.Normal(0.8)},
-            "aux": {"sigma": pr.HalfNormal(1.0)},
-        }
+def covered(case: Case, n: int, seed: int) -> list[bool]:
+    """Whether two intervals hold the truth in one sample."""
+    sample = case.simulate(np.random.default_rng([41, n, seed]), n)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", pr.ProbregWarning)
-        table = pr.fit(
-            pr.Model.from_arrays(x, beta[0] + beta[1] * x + sigma * noise, **given),
-            method,
-            seed=seed,
-        ).summary(PROB)
-    return [
-        low <= b <= high for b, low, high in zip(beta, table["lower"], table["upper"])
-    ]
+        fit = pr.fit(sample.model, case.method, seed=seed)
+        if sample.places is None:
+            table = fit.summary(PROB)
+            lower, upper = table["lower"], table["upper"]
+        else:
+            table = fit.predict(sample.places)
+            lower, upper = table["mean_lower"], table["mean_upper"]
+    return [bool(low <= v <= high) for v, low, high in zip(sample.truth, lower, upper)]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("n", [12, 20, 50])
 @pytest.mark.parametrize("name", CASES)
 def test_intervals_hold_the_truth_as_often_as_they_state(name, n):
-    method, drawn, samples, level, less = CASES[name]
-    hits = [hit for seed in range(samples) for hit in covered(method, drawn, n, seed)]
-    expected = level(n)
-    # the two coefficients of a sample are nearly independent; four standard errors of a share
+    case = CASES[name]
+    hits = [hit for seed in range(case.samples) for hit in covered(case, n, seed)]
+    expected = case.level(n)
+    # the two intervals of a sample are nearly independent; four standard errors of a share
     error = np.sqrt(expected * (1 - expected) / len(hits))
-    assert expected - less * 12 / n - 4 * error <= np.mean(hits) <= expected + 4 * error
+    lowest = expected - case.less * 12 / n - 4 * error
+    assert lowest <= np.mean(hits) <= expected + 4 * error
 
 
 MIRRORED = [each for each in LIKELIHOOD_CASES if isinstance(each, AdditiveNoise)]

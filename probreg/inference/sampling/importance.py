@@ -44,7 +44,7 @@ from probreg.inference.sampling import proposal
 from probreg.inference.sampling.proposal import Component
 from probreg.inference.sampling.working import with_corrected_intervals
 from probreg.likelihoods import DifferentiableLikelihood, ProximalLikelihood
-from probreg.model.likelihood_sums import log_lik_of_moments
+from probreg.model.likelihood_sums import log_lik_of_moments, sample_of
 from probreg.model.model import Model
 from probreg.priors import Flat, GaussianPrior, Prior, SmoothPrior
 from probreg.system.terminal import few_names, percent
@@ -177,6 +177,16 @@ class Weighted(NamedTuple):
     def ess(self) -> float:
         """Effective sample size 1 / sum of squared weights (Kong 1992)."""
         return effective(self.log_weight)
+
+
+class _Points(NamedTuple):
+    """Points z (n, d) of a round, and the log posterior there as a density over log
+    aux, -inf instead of nan."""
+
+    z: Array
+    beta: Array  # (n, p, m)
+    log_aux: Array  # (n, a)
+    log_p: Array  # (n,)
 
 
 @METHODS.register
@@ -376,7 +386,7 @@ class Importance(Method):
         if stretch is not None:
             rest = replace(modes[0], counts={df: ends[0] - first})
             components.append(proposal.Stretched(rest, stretch))
-        rounds = [_at_points(model, peak, self._draw(components, rng))]
+        rounds = [self._evaluate(model, peak, components, rng)]
         log_q = [proposal.mixture_log_density(components, rounds[0].z)]
         for before, end in pairwise(ends):
             z, _, _, log_p = map(np.concatenate, zip(*rounds))
@@ -402,7 +412,7 @@ class Importance(Method):
                 )
                 for log_q_before, d in zip(log_q, rounds)
             ]
-            rounds.append(_at_points(model, peak, self._draw(components_new, rng)))
+            rounds.append(self._evaluate(model, peak, components_new, rng))
             log_q.append(proposal.mixture_log_density(components, rounds[-1].z))
         # each chain has its own points of every round
         z, beta, log_aux, log_p, q = (
@@ -433,22 +443,24 @@ class Importance(Method):
             proposal.mean_of(components),
         )
 
-    def _draw(
-        self, components: Sequence[proposal.AnyComponent], rng: np.random.Generator
-    ) -> Array:
-        """Return points (n, d) of some components by chain."""
-        z = np.concatenate([c.draw(rng, self.chains) for c in components], 1)
-        return z.reshape(-1, z.shape[-1])
-
-
-class _Points(NamedTuple):
-    """Points z (n, d) of a round, and the log posterior there as a density over log
-    aux, -inf instead of nan."""
-
-    z: Array
-    beta: Array  # (n, p, m)
-    log_aux: Array  # (n, a)
-    log_p: Array  # (n,)
+    def _evaluate(
+        self,
+        model: Model,
+        peak: Peak,
+        components: Sequence[proposal.AnyComponent],
+        rng: np.random.Generator,
+    ) -> _Points:
+        """Return points of some components by chain, with their log posterior."""
+        parts = np.concatenate([c.draw(rng, self.chains) for c in components], 1)
+        z = parts.reshape(-1, parts.shape[-1])
+        beta, log_aux = peak.points(z)
+        with np.errstate(all="ignore"):  # far points overflow to weight zero
+            aux = {a: np.exp(log_aux[:, i]) for i, a in enumerate(model.unknown)}
+            # the points of all rounds together decide whether compiled code pays
+            with sample_of(model.design.n * self.points // parts.shape[1]):
+                log_lik = log_lik_of_draws(model, beta, aux)
+            log_p = log_lik + model.log_prior(beta, **aux) + log_aux.sum(1)
+        return _Points(z, beta, log_aux, np.where(np.isnan(log_p), -np.inf, log_p))
 
 
 def _stretch(model: Model, peak: Peak) -> proposal.Stretch | None:
@@ -460,16 +472,6 @@ def _stretch(model: Model, peak: Peak) -> proposal.Stretch | None:
     if np.linalg.norm(peak.root[noise]) < _VAGUE:
         return None
     return proposal.Stretch(peak.root, noise, k)
-
-
-def _at_points(model: Model, peak: Peak, z: Array) -> _Points:
-    beta, log_aux = peak.points(z)
-    with np.errstate(over="ignore"):
-        aux = {a: np.exp(log_aux[:, i]) for i, a in enumerate(model.unknown)}
-    with np.errstate(all="ignore"):  # far points overflow to weight zero
-        log_p = log_lik_of_draws(model, beta, aux) + model.log_prior(beta, **aux)
-        log_p = log_p + log_aux.sum(1)
-    return _Points(z, beta, log_aux, np.where(np.isnan(log_p), -np.inf, log_p))
 
 
 def _tail_of_posterior(model: Model) -> float:
