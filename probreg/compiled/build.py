@@ -31,9 +31,8 @@ class Loops(NamedTuple):
     """The compiled templates of `probreg.compiled.loops` for one likelihood: see there."""
 
     gradient: Callable[..., float]
-    slopes: Callable[..., float]
+    derivatives: Callable[..., float]
     values: Callable[..., None]
-    curved: Callable[..., float] | None  # if the density has its own curvature
     each: Callable[..., None] | None  # if the density is one of rows
 
 
@@ -56,30 +55,27 @@ def loops_of(density: CompiledDensity) -> Loops:
         row = {"row": _inline(_vectorise_density(_row_function(density)), _AS_WRITTEN)}
         tile = _inline(_bound(loops.tile_of_rows, row))
         evaluate = _store_function(loops.each_value, row, name)
-    parts = {"tile": tile}
-    parts["weigh"], curved = _inline(loops.weigh), None
+    parts = {"tile": tile, "weigh": _inline(loops.weigh)}
     if density.product is None:
         parts["summed"] = _inline(_bound(loops.sum_of_tile, parts))
     else:
         products = _products(density.product)
         parts["summed"] = _inline(_bound(loops.sum_of_products, products))
+    hessians = _inline(loops.no_hessians)
     if density.hessian is not None:
         hessians = _inline(_vectorise_density(density.hessian), _AS_WRITTEN)
-        if density.tile is not None:
-            parts["hessians"] = hessians
-        else:
-            parts["hessians"] = _inline(
-                _bound(loops.hessians_of_rows, {"hessian": hessians})
-            )
-        shared = (loops.predictors, loops.weighted_products)
-        curved = _store_function(
-            loops.curved, parts | {f.__name__: _inline(f) for f in shared}, name
-        )
-    passes = {f.__name__: _inline(f) for f in (loops.add_products, loops.add_slopes)}
-    gradient = _store_function(loops.gradient, parts | passes, name)
-    slopes = _store_function(loops.row_slopes, parts, name)
-    values = _store_function(loops.values, parts, name)
-    return Loops(gradient, slopes, values, curved, evaluate)
+        if density.tile is None:
+            row_hessian = {"hessian": hessians}
+            hessians = _inline(_bound(loops.hessians_of_rows, row_hessian))
+    parts["hessians"] = hessians
+    for f in (loops.add_products, loops.add_slopes, loops.weighted_products):
+        parts[f.__name__] = _inline(f)
+    parts["gradient_of_tile"] = _inline(_bound(loops.gradient_of_tile, parts))
+    gradient, derivatives, values = (
+        _store_function(f, parts, name)
+        for f in (loops.gradient, loops.derivatives, loops.values)
+    )
+    return Loops(gradient, derivatives, values, evaluate)
 
 
 def _products(product: Callable[..., Any]) -> dict[str, Any]:

@@ -138,86 +138,101 @@ def add_slopes(X: Array, s: Array, c: int, m: int, b: int, out: Array) -> None:
         out[j * m + c] += u0
 
 
+def gradient_of_tile(
+    X: Array,
+    y: Array,
+    w: Array,
+    offset: Array,
+    beta: Array,
+    t: Array,
+    out: Array,
+    eta: Array,
+    slope: Array,
+    log_p: Array,
+) -> float:
+    """sum_i w_i log p_i of the rows of a tile X (p, >= b), b = y.shape[0], offset (m, b); its slopes are added to `out`."""
+    m = beta.shape[1]
+    p = X.shape[0]
+    b = y.shape[0]
+    for c in range(m):
+        # eta_c = X beta_c + offset_c
+        e = eta[c]
+        for i in range(b):
+            e[i] = offset[c, i] if offset.shape[0] else 0.0
+        add_products(X, beta, c, b, e)
+    value = summed(y, eta, w, t, log_p, slope)
+    for c in range(m):
+        # d/d beta_jc = sum_i w_i x_ij d log p_i / d eta_ic
+        add_slopes(X, slope[c], c, m, b, out)
+    for c in range(out.size - p * m):
+        s = slope[m + c]
+        up = 0.0
+        for i in range(b):
+            up += s[i]
+        out[p * m + c] += up
+    return value
+
+
 def gradient(
     tiles: Array, y: Array, w: Array, offset: Array, beta: Array, t: Array, out: Array, eta: Array, slope: Array, log_p: Array
 ) -> float:  # fmt: skip
     """sum_i w_i log p_i at beta (p, m); its slopes over vec(beta), and over log aux behind them, go into `out`. The last three are
-    written to: see `tiles.work_of`."""
-    p = tiles.shape[1]
-    m = beta.shape[1]
-    b = tiles.shape[2]
-    extra = out.size - p * m
+    work arrays: see `probreg.compiled.tiles`."""
     for j in range(out.size):
         out[j] = 0.0
     value = 0.0
     for k in range(tiles.shape[0]):
-        X = tiles[k]
-        start = k * b
-        if start + b <= y.shape[0]:
-            here = b
-        else:
-            here = y.shape[0] - start
-        for c in range(m):
-            # eta_c = X beta_c + offset_c
-            e = eta[c]
-            if offset.shape[0]:
-                f = offset[c]
-                for i in range(here):
-                    e[i] = f[start + i]
-            else:
-                for i in range(here):
-                    e[i] = 0.0
-            add_products(X, beta, c, here, e)
-        value += summed(
-            y[start : start + here], eta, w[start : start + here], t, log_p, slope
-        )
-        for c in range(m):
-            # d/d beta_jc = sum_i w_i x_ij d log p_i / d eta_ic
-            add_slopes(X, slope[c], c, m, here, out)
-        for c in range(extra):
-            s = slope[m + c]
-            up = 0.0
-            for i in range(here):
-                up += s[i]
-            out[p * m + c] += up
+        start = k * tiles.shape[2]
+        stop = min(start + tiles.shape[2], y.shape[0])
+        value += gradient_of_tile(
+            tiles[k], y[start:stop], w[start:stop], offset[:, start:stop], beta, t, out, eta, slope, log_p
+        )  # fmt: skip
     return value
 
 
-def row_slopes(
-    X: Array, y: Array, w: Array, offset: Array, beta: Array, t: Array, out: Array
+def derivatives(
+    X: Array,
+    y: Array,
+    w: Array,
+    offset: Array,
+    beta: Array,
+    t: Array,
+    out: Array,
+    H: Array,
 ) -> float:
-    """The same from X (n, p) as it is, for a single pass: beta (m, p), offset (m, n), `out` (m p + extra,) by predictor."""
-    n = X.shape[0]
-    p = X.shape[1]
-    m = beta.shape[0]
-    extra = out.size - m * p
-    slope = np.empty((m + 1, B))
-    log_p = np.empty((1, B))
+    """The same of rows X (n, p), with the curvature X' W X, W that of each row, in H (pairs, q, q), q being p made even.
+
+    H has a block for each pair of predictors c <= d, of which the upper triangle is filled; without pairs there is no curvature.
+    """
+    n, p = X.shape
+    m = beta.shape[1]
+    pairs = H.shape[0]
+    U = np.zeros((p + p % 2, C))
+    V = np.zeros((p + p % 2, C))
+    eta = np.zeros((m, C))
+    slope = np.empty((m + 1, C))
+    log_p = np.empty((2, C))
+    curve = np.zeros((pairs, C))
     out[:] = 0.0
+    H[:] = 0.0
     value = 0.0
-    for start in range(0, n, B):
-        stop = min(start + B, n)
+    for start in range(0, n, C):
+        stop = min(start + C, n)
         rows = X[start:stop]
-        # eta = beta X' + offset, a row of it for each predictor.
-        eta = np.dot(beta, rows.T)
-        if offset.shape[0]:
-            eta += offset[:, start:stop]
-        tile(y[start:stop], eta, t, log_p[0], slope)
-        if w.size:
-            weigh(w[start:stop], log_p)
-            weigh(w[start:stop], slope)
-        part = 0.0
-        for i in range(stop - start):
-            part += log_p[0, i]
-        value += part
-        for c in range(m):
-            out[c * p : (c + 1) * p] += np.dot(slope[c, : stop - start], rows)
-        for c in range(extra):
-            s = slope[m + c]
-            up = 0.0
+        for j in range(p):
+            u = U[j]
             for i in range(stop - start):
-                up += s[i]
-            out[m * p + c] += up
+                u[i] = rows[i, j]
+        value += gradient_of_tile(
+            U[:p], y[start:stop], w[start:stop], offset[:, start:stop], beta, t, out, eta, slope, log_p
+        )  # fmt: skip
+        if pairs:
+            hessians(y[start:stop], eta, t, curve)
+            if w.size:
+                weigh(w[start:stop], curve)
+            for k in range(pairs):
+                # H_cd = sum_i w_i h_i^(cd) x_i x_i', h_i^(cd) = -d^2 log p_i / d eta_ic d eta_id.
+                weighted_products(U, V, curve[k], stop - start, H[k])
     return value
 
 
@@ -270,23 +285,9 @@ def hessians_of_rows(y: Array, eta: Array, t: Array, curve: Array) -> None:
         c[i] = hessian(y[i], e[i], t)
 
 
-def predictors(
-    U: Array, beta: Array, offset: Array, start: int, b: int, eta: Array
-) -> None:
-    """Compute eta = X beta + offset of the b rows from `start`; their columns are in U (>= p, >= b)."""
-    for c in range(beta.shape[0]):
-        e = eta[c]
-        if offset.shape[0]:
-            f = offset[c]
-            for i in range(b):
-                e[i] = f[start + i]
-        else:
-            e[:] = 0.0
-        for j in range(beta.shape[1]):
-            u = U[j]
-            slant = beta[c, j]
-            for i in range(b):
-                e[i] += u[i] * slant
+def no_hessians(y: Array, eta: Array, t: Array, curve: Array) -> None:
+    """Stand for the curvature of a density that has none of its own."""
+    curve[:] = np.nan
 
 
 def weigh(w: Array, rows: Array) -> None:
@@ -325,63 +326,6 @@ def weighted_products(U: Array, V: Array, s: Array, b: int, G: Array) -> None:
             G[j, k + 1] += g01
             G[j + 1, k] += g10
             G[j + 1, k + 1] += g11
-
-
-def curved(
-    X: Array,
-    y: Array,
-    w: Array,
-    offset: Array,
-    beta: Array,
-    t: Array,
-    out: Array,
-    H: Array,
-) -> float:
-    """As `slopes` without nuisance parameters, and X' W X with W the curvature of each row: H (pairs, q, q), q being p made
-    even, a block for each pair of predictors c <= d, of which the upper triangle is filled."""
-    n = X.shape[0]
-    p = X.shape[1]
-    m = beta.shape[0]
-    q = H.shape[1]
-    U = np.zeros((q, C))
-    V = np.zeros((q, C))
-    eta = np.zeros((m, C))
-    slope = np.empty((m + 1, C))
-    log_p = np.empty((1, C))
-    curve = np.zeros((H.shape[0], C))
-    out[:] = 0.0
-    H[:] = 0.0
-    value = 0.0
-    for start in range(0, n, C):
-        b = min(C, n - start)
-        for i in range(b):
-            x = X[start + i]
-            for j in range(p):
-                U[j, i] = x[j]
-        predictors(U, beta, offset, start, b, eta)
-        tile(y[start : start + b], eta, t, log_p[0], slope)
-        hessians(y[start : start + b], eta, t, curve)
-        if w.size:
-            v = w[start : start + b]
-            weigh(v, log_p)
-            weigh(v, slope)
-            weigh(v, curve)
-        part = 0.0
-        for i in range(b):
-            part += log_p[0, i]
-        value += part
-        for c in range(m):
-            s = slope[c]
-            for j in range(p):
-                u = U[j]
-                up = 0.0
-                for i in range(b):
-                    up += u[i] * s[i]
-                out[c * p + j] += up
-        for k in range(H.shape[0]):
-            # H_cd = sum_i w_i h_i^(cd) x_i x_i', h_i^(cd) = -d^2 log p_i / d eta_ic d eta_id.
-            weighted_products(U, V, curve[k], b, H[k])
-    return value
 
 
 def entries(

@@ -220,18 +220,15 @@ def value_grad_hessian(
     """
     (p, m), a = gamma.shape, len(unknown)
     density = compiled_density_of(likelihood, block, 1)
-    if density is not None and not curved:
+    if density is None:
+        compiled = False
+    elif curved:  # by one predictor and many columns BLAS is faster
+        compiled = density.hessian is not None and not a and (m > 1 or p <= NARROW)
+    else:
+        compiled = m > 1 or a > 0
+    if compiled:
         return block.sweep(
-            _slope_sums(density, likelihood, gamma, frame, aux_values, a)
-        )
-    if (
-        density is not None
-        and density.hessian is not None
-        and not a
-        and (m > 1 or p <= NARROW)
-    ):
-        return block.sweep(
-            _curvature_sums(density, likelihood, gamma, frame, aux_values)
+            _derivative_sums(density, likelihood, gamma, frame, aux_values, a, curved)
         )
     pick = [*range(m), *(m + likelihood.aux.index(name) for name in unknown)]
 
@@ -264,71 +261,36 @@ def value_grad_hessian(
     return block.sweep(part, width=max(p, m * m))
 
 
-def _slope_sums(
+def _derivative_sums(
     density: CompiledDensity,
     likelihood: DifferentiableLikelihood,
     gamma: Array,
     frame: Frame | None,
     aux: Mapping[str, float],
     a: int,
+    curved: bool,
 ) -> Callable[[Block], Sums]:
-    """The slopes of a part by compiled code."""
-    slopes, (p, m) = loops_of(density).slopes, gamma.shape
-    beta = writable(gamma.T)
-    t = np.array(likelihood.settings(**aux), dtype=float)
-
-    def part(rows: Block) -> Sums:
-        slope = np.empty(p * m + a)
-        value = slopes(
-            *plain_rows(rows, rows.X if frame is None else frame.rows(rows.X), m),
-            beta,
-            t,
-            slope,
-        )
-        if a:
-            value = value + _base_measure(rows, likelihood)
-        else:
-            value = np.nan
-        return np.array(value), slope[: p * m].reshape(m, p).T, slope[p * m :]
-
-    return part
-
-
-def _curvature_sums(
-    density: CompiledDensity,
-    likelihood: DifferentiableLikelihood,
-    gamma: Array,
-    frame: Frame | None,
-    aux: Mapping[str, float],
-) -> Callable[[Block], Sums]:
-    """Slopes and curvature of a part by compiled code; there is no unknown nuisance parameter."""
-    curved, (p, m) = loops_of(density).curved, gamma.shape
-    assert curved is not None  # see `value_grad_hessian`
-    beta = writable(gamma.T)
+    """The sums of `value_grad_hessian` over a part by compiled code; with a curvature no nuisance parameter is unknown."""
+    derivatives, (p, m) = loops_of(density).derivatives, gamma.shape
+    beta = writable(gamma)
     t = np.array(likelihood.settings(**aux), dtype=float)
     pairs = np.triu_indices(m)
     padded = p + p % 2
 
     def part(rows: Block) -> Sums:
-        slope = np.empty(p * m)
-        H = np.empty((len(pairs[0]), padded, padded))
-        value = curved(
-            *plain_rows(rows, rows.X if frame is None else frame.rows(rows.X), m),
-            beta,
-            t,
-            slope,
-            H,
-        )
+        slope = np.empty(p * m + a)
+        H = np.empty((len(pairs[0]) if curved else 0, padded, padded))
+        U = rows.X if frame is None else frame.rows(rows.X)
+        value = derivatives(*plain_rows(rows, U, m), beta, t, slope, H)
+        value += _base_measure(rows, likelihood) if curved or a else np.nan
+        slopes = np.array(value), slope[: p * m].reshape(p, m), slope[p * m :]
+        if not curved:
+            return slopes
         full = np.empty((p, m, p, m))
         for c, d, G in zip(*pairs, np.triu(H)[:, :p, :p]):
             full[:, c, :, d] = full[:, d, :, c] = G + np.triu(G, 1).T
         second = full.reshape(p * m, p * m), np.zeros((p, m, 0)), np.zeros((0, 0))
-        return (
-            np.array(value + _base_measure(rows, likelihood)),
-            slope.reshape(m, p).T,
-            np.zeros(0),
-            *second,
-        )
+        return *slopes, *second
 
     return part
 

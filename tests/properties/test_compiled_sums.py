@@ -102,11 +102,14 @@ def test_expansions_agree(likelihood: SmoothLikelihood, monkeypatch: Any) -> Non
                 sums.value_grad_hessian, some, likelihood=likelihood, unknown=unknown, gamma=gamma, frame=basis, aux_values=known,
                 curved=curved,
             )  # fmt: skip
-            has = not curved or (
-                likelihood.compiled_density is not None
-                and likelihood.compiled_density.hessian is not None
-                and not unknown
-            )
+            if curved:
+                has = (
+                    likelihood.compiled_density is not None
+                    and likelihood.compiled_density.hessian is not None
+                    and not unknown
+                )
+            else:
+                has = likelihood.width > 1 or bool(unknown)
             same(*both(monkeypatch, call, compiled=has))
 
 
@@ -186,16 +189,18 @@ def test_rows_that_may_not_be_written_to_are_no_other_type(monkeypatch: Any) -> 
     seen: list[tuple[Array, ...]] = []
     loops = sums.loops_of(likelihood.compiled_density)
 
-    def slopes(*arrays: Array) -> float:
+    def derivatives(*arrays: Array) -> float:
         seen.append(arrays)
-        return loops.slopes(*arrays)
+        return loops.derivatives(*arrays)
 
     monkeypatch.setattr(sums, "COMPILED", 0)
-    monkeypatch.setattr(sums, "loops_of", lambda kernel: loops._replace(slopes=slopes))
+    monkeypatch.setattr(
+        sums, "loops_of", lambda kernel: loops._replace(derivatives=derivatives)
+    )
     beta = coefficients(likelihood)
     beta.flags.writeable = False
     sums.value_grad_hessian(
-        Block(*frozen), likelihood=likelihood, unknown=(), gamma=beta, frame=None, aux_values={}, curved=False
+        Block(*frozen), likelihood=likelihood, unknown=(), gamma=beta, frame=None, aux_values={}, curved=True
     )  # fmt: skip
     assert all(a.flags.writeable and a.flags.c_contiguous for a in seen[0])
 
