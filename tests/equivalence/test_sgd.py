@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import probreg as pr
+from probreg.data.rows import full_weights
 from probreg.inference import LMS, SGD, Perceptron, Status
 from probreg.inference.modes.epochs import PassData, aux_mode_at
 from probreg.inference.uncertainty.covariance import covariance_of_kind
@@ -258,7 +259,9 @@ def test_the_steps_of_a_pass_add_up_to_the_gradient(name, prior):
     T, part = model.design.basis.T, PassData.of(model)
     gamma = np.random.default_rng(1).normal(size=model.shape)
     aux = dict.fromkeys(model.likelihood.aux, 0.6)
-    total = sum(part.take(slice(i, i + 7)).slope(gamma, aux) for i in range(0, n, 7))
+    total = sum(
+        part.slope(part.rows.part(slice(i, i + 7)), gamma, aux) for i in range(0, n, 7)
+    )
     pull = part.prior(aux)
     total = total + (0.0 if pull is None else n * pull.at(gamma))
     exact = T.T @ model.gradient(T @ gamma, **aux).reshape(gamma.shape)
@@ -422,11 +425,14 @@ def test_lms_carries_the_bound_of_its_passes(rate, weighted, tmp_path):
         LMS(rate=rate, epochs=2, tol=1e-9),
         seed=5,
     )
-    promise, data = fit.guarantee(), PassData.of(fit.model)
+    promise, data = fit.guarantee(), PassData.of(fit.model).rows
     assert promise.applies
     assert promise.cumulative_loss <= promise.bound < 8 * promise.cumulative_loss
     assert promise.rounds == 2 * len(y)
-    theirs = float(data.weigh(p * (data.y - data.U @ gamma_of(fit)) ** 2).sum())
+    theirs = float(
+        full_weights(data.weights, len(y))
+        @ (p * (data.y - data.X @ gamma_of(fit)) ** 2)
+    )
     unit = fit.model.design.total / len(y)
     assert promise.comparator_loss == pytest.approx(2 * unit * theirs, rel=1e-12)
     # k = 2 - step r^2 is 2 - rate in both passes, and the bound is at least that of no distance, 4 L_u / k^2

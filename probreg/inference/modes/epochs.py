@@ -6,42 +6,36 @@ the prior. The caller decides the number of passes and the stopping rule.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
-from probreg.data.rows import full_weights, plus_offset
+from probreg.data import Block
+from probreg.data.rows import times_weights
 from probreg.inference.base import Array
 from probreg.likelihoods import SmoothLikelihood
-from probreg.linalg import map_blocks, row_blocks, weighted_gram
-from probreg.model.model import Model
+from probreg.linalg import row_blocks, weighted_gram
+from probreg.model.likelihood_sums import value_grad_hessian
+from probreg.model.model import Model, prior_derivatives
 
 _SAMPLE = 10_000  # rows that determine the mean curvature, which only bounds the step
 
 
 @dataclass(frozen=True, eq=False)
 class PassData:
-    """The arrays that a pass needs, on standardised columns; weights are divided by
-    their mean."""
+    """The rows that a pass needs, on standardised columns; weights are divided by their
+    mean."""
 
     model: Model
-    U: Array  # (n, p)
-    y: Array  # (n,) or (n, c)
-    weights: Array | None  # (n,)
-    offset: Array | None  # (n, 1) or (n, m)
-    precision: Array | None = None  # (n,)
+    rows: Block
 
     @classmethod
     def of(cls, model: Model) -> "PassData":
         d = model.design
         d.need_rows("a stochastic gradient")
-        if d.weights is None:
-            weights = None
-        else:
-            weights = d.weights * (d.n / d.total)
-        return cls(model, d.basis.rows(d.X), d.observed, weights, d.offset, d.precision)
+        weights = None if d.weights is None else d.weights * (d.n / d.total)
+        return cls(model, d.block._replace(X=d.basis.rows(d.X), weights=weights))
 
     @property
     def likelihood(self) -> SmoothLikelihood:
@@ -50,36 +44,11 @@ class PassData:
         )  # all methods here require one
         return self.model.likelihood
 
-    def take(self, order: Array | slice) -> "PassData":
-        offset, weights, precision = (
-            None if part is None else part[order]
-            for part in (self.offset, self.weights, self.precision)
-        )
-        return replace(
-            self,
-            U=self.U[order],
-            y=self.y[order],
-            weights=weights,
-            offset=offset,
-            precision=precision,
-        )
-
-    def weigh(self, values: Array) -> Array:
-        """Multiply each row by its weight."""
-        if self.weights is None:
-            return values
-        return values * self.weights.reshape(-1, *[1] * (values.ndim - 1))
-
-    def eta(self, gamma: Array) -> Array:
-        eta = self.U @ gamma
-        return plus_offset(eta, self.offset)
-
-    def slope(self, gamma: Array, aux: Mapping[str, float]) -> Array:
-        """sum_i w_i d log p_i / d gamma over these rows, (p, m)."""
-        aux = self.likelihood.at_rows(aux, self.precision)
-        return self.U.T @ self.weigh(
-            self.likelihood.score(self.y, self.eta(gamma), **aux)
-        )
+    def slope(self, rows: Block, gamma: Array, aux: Mapping[str, float]) -> Array:
+        """sum_i w_i d log p_i / d gamma over some rows, (p, m)."""
+        aux = self.likelihood.at_rows(aux, rows.precision)
+        score = self.likelihood.score(rows.y, rows.eta(gamma), **aux)
+        return rows.X.T @ times_weights(score, rows.weights)
 
     def prior(self, aux: Mapping[str, float]) -> "Pull | None":
         """The normal prior's share of one row, or None when it is flat."""
@@ -98,10 +67,6 @@ class PassData:
         )  # predictors are independent
         return Pull((T.T @ blocks @ joint.center).T, T.T @ blocks @ T)
 
-    @cached_property
-    def _squares(self) -> Array:
-        return self.weigh(np.einsum("np,np->n", self.U, self.U))
-
     def curvature(self, gamma: Array, aux: Mapping[str, float], batch: int) -> float:
         """Return a bound on the curvature in a step of `batch` rows: (R^2 + (batch - 1)
         lambda) / batch + prior.
@@ -112,34 +77,36 @@ class PassData:
         rough fit of y and at gamma, and the larger bound is used.
         """
         pull = self.prior(aux)
-        rows = self._curvature_at(self.likelihood.initial_eta(self.y)[0], aux, batch)
-        rows = max(rows, self._curvature_at(self.eta(gamma), aux, batch))
-        return rows + (
-            0.0 if pull is None else float(np.linalg.eigvalsh(pull.matrix)[:, -1].max())
+        rough = self.likelihood.initial_eta(self.rows.y)[0]
+        bound = max(
+            self._curvature_at(eta, aux, batch) for eta in (rough, self.rows.eta(gamma))
         )
+        if pull is None:
+            return bound
+        return bound + float(np.linalg.eigvalsh(pull.matrix)[:, -1].max())
 
     def _curvature_at(self, eta: Array, aux: Mapping[str, float], batch: int) -> float:
+        n, p = self.rows.X.shape
         longest = 0.0
-        for rows in row_blocks(len(self.y), max(self.U.shape[1], eta.shape[1] ** 2)):
-            W = self.take(rows).information(eta[rows], aux)
-            longest = float(
-                np.maximum(
-                    longest, (self._squares[rows] * np.einsum("nkk->n", W)).max()
-                )
-            )
+        for rows in row_blocks(n, max(p, eta.shape[1] ** 2)):
+            U = self.rows.X[rows]
+            W = np.einsum("nkk->n", self._information(rows, eta, aux))
+            longest = max(longest, float((np.einsum("np,np->n", U, U) * W).max()))
         # R^2 = max_i w_i |u_i|^2 tr W_i, lambda = the largest eigenvalue of mean_i w_i W_i u_i u_i'.
-        every = slice(None, None, max(1, len(self.y) // _SAMPLE))
-        part = self.take(every)
-        W = part.weigh(part.information(eta[every], aux))
-        mean = float(np.linalg.eigvalsh(weighted_gram(part.U, W) / len(part.y))[-1])
+        every = slice(None, None, max(1, n // _SAMPLE))
+        U = self.rows.X[every]
+        G = weighted_gram(U, self._information(every, eta, aux))
+        mean = float(np.linalg.eigvalsh(G / len(U))[-1])
         return (longest + (batch - 1) * mean) / batch
 
-    def information(self, eta: Array, aux: Mapping[str, float]) -> Array:
-        """The expected information (n, m, m) of each row at eta (n, m)."""
-        aux_values = self.likelihood.at_rows(
-            aux, self.precision
-        ) | self.likelihood.given(self.y)
-        return self.likelihood.information(eta, **aux_values)
+    def _information(self, part: slice, eta: Array, aux: Mapping[str, float]) -> Array:
+        """The expected information (n, m, m) of some rows at eta, times their weights."""
+        rows = self.rows.part(part)
+        values = self.likelihood.at_rows(aux, rows.precision)
+        W = self.likelihood.information(
+            eta[part], **values, **self.likelihood.given(rows.y)
+        )
+        return times_weights(W, rows.weights)
 
 
 class Pull(NamedTuple):
@@ -171,7 +138,7 @@ class PassLosses(NamedTuple):
 
 
 def gradient_pass(
-    rows: PassData,
+    data: PassData,
     order: Array,
     gamma: Array,
     aux: Mapping[str, float],
@@ -180,17 +147,16 @@ def gradient_pass(
 ) -> Pass:
     """Make one pass in steps of `batch` rows, in this order; a step over all rows needs
     no order."""
-    pull = rows.prior(aux)
+    pull = data.prior(aux)
     total = np.zeros_like(gamma)
-    starts = range(0, len(rows.y), batch)
+    starts = range(0, len(order), batch)
     for i in starts:
-        if batch < len(rows.y):
-            part = rows.take(order[i : i + batch])
-        else:
-            part = rows
-        slope = part.slope(gamma, aux)
+        rows = data.rows
+        if batch < len(order):
+            rows = rows.part(order[i : i + batch])
+        slope = data.slope(rows, gamma, aux)
         if pull is not None:
-            slope = slope + len(part.y) * pull.at(gamma)
+            slope = slope + rows.rows * pull.at(gamma)
         total += gamma
         # gamma <- gamma + (step / batch) sum_(i in batch) [w_i d log p_i / d gamma + d log p(gamma) / d gamma / n].
         gamma = gamma + (step / batch) * slope
@@ -230,27 +196,19 @@ def _aux_slopes(
 ) -> tuple[Array, Array]:
     """First and negative second derivatives of the log posterior over each log aux."""
     likelihood = model.likelihood
-    aux = aux_from_log(model, log_aux)
-    m = model.shape[1]
     assert isinstance(likelihood, SmoothLikelihood)
-    aux_entries = [m + likelihood.aux.index(a) for a in model.unknown]
-
-    def part(rows: slice) -> tuple[Array, Array]:
-        block = model.design.block.part(rows)
-        local = likelihood.value_grad_hessian(
-            block.y, eta[rows], **likelihood.at_rows(aux, block.precision)
-        )
-        w = full_weights(block.weights, block.rows)
-        return np.dot(w, local.gradient[:, aux_entries]), np.dot(
-            w, local.curvature[:, aux_entries, aux_entries]
-        )
-
-    slope, curvature = map_blocks(part, row_blocks(len(eta), model.shape[0]))
-    _, g, h = model.joint.value_grad_hessian(beta, model.likelihood.noise(aux))
-    for i, name in enumerate(model.unknown):
-        first, second = model.aux_prior(name).slopes(aux[name])
-        is_noise = name == model.likelihood.noise_scale
-        # d/d log aux of sum_i w_i log p_i + log p(beta | sigma) + log p(log aux).
-        slope[i] += first + is_noise * g[-1]
-        curvature[i] += is_noise * h[-1, -1] - second
-    return slope, curvature
+    aux = aux_from_log(model, log_aux)
+    # eta as an offset of no columns leaves derivatives over log aux only
+    rows = model.design.block._replace(X=np.zeros((len(eta), 0)), offset=eta)
+    sums = value_grad_hessian(
+        rows,
+        likelihood=likelihood,
+        unknown=model.unknown,
+        gamma=np.zeros((0, model.shape[1])),
+        frame=None,
+        aux_values=aux,
+        curved=True,
+    )
+    prior = prior_derivatives(model, beta, np.eye(len(beta)), aux)
+    slope = sums[2] + prior.gradient[beta.size :]
+    return slope, np.diagonal(sums[-1] + prior.curvature[beta.size :, beta.size :])

@@ -14,6 +14,7 @@ import numpy as np
 
 from probreg import online
 from probreg.arguments.scalars import Count, Flag, Positive, check_fields
+from probreg.data import Block
 from probreg.data.rows import full_weights, minus_offset
 from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.inference.base import (
@@ -79,16 +80,17 @@ class Stochastic(Method):
         to average."""
         return self.average and self.rows_per_step(n) < n
 
-    @abstractmethod
     def one_pass(
         self,
-        rows: PassData,
+        data: PassData,
         order: Array,
         gamma: Array,
         aux: Mapping[str, float],
         step: float,
     ) -> Pass:
         """Make one pass over the rows in this order (n,)."""
+        batch = self.rows_per_step(len(order))
+        return gradient_pass(data, order, gamma, aux, step, batch)
 
     def obstacle(self, model: Model) -> str | None:
         return unsupported_kinds(self, model) or bounded_aux(self, model)
@@ -159,18 +161,6 @@ class SGD(Stochastic):
 
     def rows_per_step(self, n: int) -> int:
         return min(self.batch or -(-n // _STEPS), n)
-
-    def one_pass(
-        self,
-        rows: PassData,
-        order: Array,
-        gamma: Array,
-        aux: Mapping[str, float],
-        step: float,
-    ) -> Pass:
-        return gradient_pass(
-            rows, order, gamma, aux, step, self.rows_per_step(len(rows.y))
-        )
 
 
 @METHODS.register
@@ -249,25 +239,27 @@ class LMS(Stochastic):
 
     def one_pass(
         self,
-        rows: PassData,
+        data: PassData,
         order: Array,
         gamma: Array,
         aux: Mapping[str, float],
         step: float,
     ) -> Pass:
-        if rows.prior(aux) is not None:
-            return gradient_pass(rows, order, gamma, aux, step, 1)
+        if data.prior(aux) is not None:
+            return super().one_pass(data, order, gamma, aux, step)
         n = len(order)
-        step = step / rows.model.noise(aux) ** 2
+        step = step / data.model.noise(aux) ** 2
         learner = online.lms(step)
-        compiled = n >= SMALL
         state = online.State(np.ascontiguousarray(gamma[:, 0]))
         total = np.zeros(len(gamma))
         loss = largest = 0.0
         for block in row_blocks(n, len(gamma)):
             # w_i d log p_i / d gamma = w_i (y_i - u_i'gamma) u_i / sigma^2: least mean squares of w_i^(1/2) (u_i, y_i).
-            U, target = _times_roots(rows.take(order[block]))
-            record = online.Record(rows=False, every=len(target), compiled=compiled)
+            rows = data.rows.part(order[block])
+            root = np.sqrt(_square_weights(rows))
+            target = root * minus_offset(rows.y, rows.offset)
+            record = online.Record(rows=False, every=len(target), compiled=n >= SMALL)
+            U = root[:, None] * rows.X
             path = online.run(learner, U, target, state=state, record=record)
             state = path.state
             loss = loss + path.loss
@@ -276,14 +268,11 @@ class LMS(Stochastic):
         return Pass(state.w[:, None], total[:, None], PassLosses(loss, step, largest))
 
 
-def _times_roots(rows: PassData) -> tuple[Array, Array]:
-    """Return the columns and y - offset of these rows, times the roots of their weights
-    and precisions."""
-    root = np.sqrt(full_weights(rows.weights, len(rows.y)))
-    target = minus_offset(rows.y, rows.offset)
-    if rows.precision is not None:
-        root = root * np.sqrt(rows.precision)
-    return root[:, None] * rows.U, root * target
+def _square_weights(rows: Block) -> Array:
+    """(n,) the weights of squared residuals: frequencies times precisions."""
+    return full_weights(rows.weights, rows.rows) * full_weights(
+        rows.precision, rows.rows
+    )
 
 
 @one_blas_thread()
@@ -292,8 +281,8 @@ def _descend_in_stages(
 ) -> Descent:
     """Make passes in stages until the average is within `tol` standard errors of the
     maximum, or `epochs` is reached."""
-    rows = PassData.of(model)
-    gamma, log_aux = _start(rows)
+    data = PassData.of(model)
+    gamma, log_aux = _start(data)
     floor = _value(model, gamma, log_aux) - _FALL * model.design.total
     trace: list[tuple[float, float, float, float]] = []
     passed: list[tuple[Array, PassLosses | None]] = []
@@ -304,14 +293,14 @@ def _descend_in_stages(
         for _ in range(length):
             start = gamma
             done, log_aux, row = _one_pass(
-                method, rows, gamma, log_aux, max(before, 1), rng
+                method, data, gamma, log_aux, max(before, 1), rng
             )
             _check_growth(method, row[0], floor)
             gamma = done.last
             mean = mean + done.mean / length
             trace.append(row)
             passed.append((start, done.losses))
-        gamma = mean if method.averages(len(rows.y)) else gamma
+        gamma = mean if method.averages(data.rows.rows) else gamma
         log_aux = aux_mode_at(model, gamma, log_aux)
         mode = _mode(model, gamma, log_aux, len(trace), method.tol)
         trace[-1] = (*trace[-1][:3], mode.decrement)
@@ -320,21 +309,19 @@ def _descend_in_stages(
             return Descent(
                 mode,
                 dict(zip(names, np.array(trace).T)),
-                _loss_bounds(rows, gamma, passed),
+                _loss_bounds(data, gamma, passed),
             )
 
 
 def _loss_bounds(
-    rows: PassData, gamma: Array, passed: list[tuple[Array, PassLosses | None]]
+    data: PassData, gamma: Array, passed: list[tuple[Array, PassLosses | None]]
 ) -> dict[str, float]:
     """Return loss and bound against the answer as comparator, summed over passes with
     their own start and step."""
     if any(s is None for _, s in passed):
         return {}
-    square = (rows.y - rows.eta(gamma)[:, 0]) ** 2
-    comparator_loss = float(
-        rows.weigh(square if rows.precision is None else square * rows.precision).sum()
-    )
+    square = (data.rows.y - data.rows.eta(gamma)[:, 0]) ** 2
+    comparator_loss = float(_square_weights(data.rows) @ square)
     passes = [
         (s, float(((start - gamma) ** 2).sum())) for start, s in passed if s is not None
     ]
@@ -344,7 +331,9 @@ def _loss_bounds(
         online.widrow_hoff_pass(comparator_loss, distance, s.step, s.largest)
         for s, distance in passes
     )
-    unit = rows.model.design.total / len(rows.y)  # weights were divided by their mean
+    unit = (
+        data.model.design.total / data.rows.rows
+    )  # weights were divided by their mean
     return {
         "online_loss": unit * sum(s.loss for s, _ in passes),
         "online_bound": unit * bound,
@@ -355,27 +344,27 @@ def _loss_bounds(
 
 def _one_pass(
     method: Stochastic,
-    rows: PassData,
+    data: PassData,
     gamma: Array,
     log_aux: Array,
     stage: int,
     rng: np.random.Generator,
 ) -> tuple[Pass, Array, tuple[float, float, float, float]]:
     """Return the pass, log aux at its end, and the entries of the trace."""
-    model = rows.model
-    aux = aux_from_log(rows.model, log_aux)
-    n = len(rows.y)
-    batch = method.rows_per_step(len(rows.y))
+    model = data.model
+    aux = aux_from_log(model, log_aux)
+    n = data.rows.rows
+    batch = method.rows_per_step(n)
     # step = rate / L / sqrt(stage); all rows at once give the gradient itself, which vanishes at the mode: rate / L
     step = (
         method.rate
-        / rows.curvature(gamma, aux, batch)
+        / data.curvature(gamma, aux, batch)
         * (stage**-_POWER if batch < n else 1.0)
     )
     order = rng.permutation(n)
     with np.errstate(all="ignore"):  # too long steps give inf or nan
         try:
-            done = method.one_pass(rows, order, gamma, aux, step)
+            done = method.one_pass(data, order, gamma, aux, step)
         except online.Diverged:
             done = Pass(np.full_like(gamma, np.inf), np.full_like(gamma, np.inf))
         if np.isfinite(done.mean).all():
@@ -406,12 +395,13 @@ def _check_growth(method: Stochastic, value: float, floor: float) -> None:
     )
 
 
-def _start(rows: PassData) -> tuple[Array, Array]:
+def _start(data: PassData) -> tuple[Array, Array]:
     """Return zeros, with the intercept at the mean of the likelihood's rough eta, and
     log aux at its maximum there."""
-    model = rows.model
-    gamma = np.zeros(rows.model.shape)
-    eta, aux = rows.likelihood.initial_eta(rows.y)
+    model = data.model
+    rows = data.rows
+    gamma = np.zeros(model.shape)
+    eta, aux = data.likelihood.initial_eta(rows.y)
     intercept = model.design.basis.intercept
     if intercept is not None:
         target = minus_offset(eta, rows.offset)
