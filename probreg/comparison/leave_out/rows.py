@@ -26,7 +26,7 @@ from probreg.fits.leave_one_out import PARETO_LIMIT, left_out_rows
 from probreg.fits.prediction import atom_count, predictive
 from probreg.inference import ClosedForm
 from probreg.inference.base import Solution, held_at_limits
-from probreg.inference.modes.newton import newton_step
+from probreg.inference.modes.maximise import newton_step
 from probreg.likelihoods import SmoothLikelihood
 from probreg.model.model import Model
 from probreg.priors import HierarchicalPrior, Prior

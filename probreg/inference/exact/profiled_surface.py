@@ -17,8 +17,7 @@ from scipy.linalg import solve_triangular
 from probreg.errors import Incompatible
 from probreg.inference.base import Array, Status
 from probreg.inference.exact.laplace_surface import LaplaceMode, LaplaceSurface
-from probreg.inference.modes.maximise import maximise
-from probreg.inference.modes.newton import newton_step
+from probreg.inference.modes.maximise import maximise, newton_step
 from probreg.linalg.vec import vec_entries
 from probreg.model.model import LocalModel
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from probreg.inference.base import Array
 from probreg.inference.exact.latent_groups import EvidencePoint, NoMode
-from probreg.inference.modes.newton import newton_step
+from probreg.inference.modes.maximise import newton_step
 from probreg.model.model import LocalModel
 
 _VANISHED = 1e-6  # relative to a group's parameters: if the data determine fewer and its scale decreases, the scale is zero

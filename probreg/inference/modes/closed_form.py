@@ -282,19 +282,16 @@ def not_identified(N: Array) -> Array:
     return np.abs(N).max(1, initial=0.0) > 1e-8
 
 
+def least_norm(beta: Array, N: Array | None) -> Array:
+    """Return the member of least norm of beta + N c, for coefficients (..., p, m)."""
+    return beta if N is None else beta - N @ (np.linalg.pinv(N) @ beta)
+
+
 class FreeDirections(NamedTuple):
     """Directions that dependent columns without a prior leave undetermined."""
 
     directions: Array  # (p, k), directions that do not change X beta
-    dropped: Array  # (k,) the columns that are combinations of those before them
     words: str
-
-    def join(self, not_estimable: Array, detail: str) -> tuple[Array, str]:
-        """Add the coefficients that are not identified to those (p, D) without an
-        estimate for the reason `detail`."""
-        return not_estimable | not_identified(self.directions)[
-            :, None
-        ], f"{detail}; not identified: {self.words}"
 
 
 def open_directions(model: Model) -> FreeDirections | None:
@@ -315,7 +312,6 @@ def open_directions(model: Model) -> FreeDirections | None:
     N[flat] = null_space(rank, len(flat))
     return FreeDirections(
         N,
-        flat[list(rank.dropped)],
         combinations(rank, tuple(design.columns[i] for i in flat)),
     )
 

@@ -23,7 +23,12 @@ import numpy as np
 from probreg.data import Block, Design
 from probreg.data.blocks.block import join_blocks
 from probreg.inference.base import Array, Status, sigma_note
-from probreg.inference.modes.closed_form import null_space
+from probreg.inference.modes.closed_form import (
+    FreeDirections,
+    not_identified,
+    null_space,
+)
+from probreg.inference.modes.maximise import newton_step
 from probreg.inference.modes.separation import (
     Separation,
     labels_of,
@@ -39,10 +44,9 @@ from probreg.inference.notes import (
 )
 from probreg.likelihoods import DifferentiableLikelihood, MayDiverge
 from probreg.linalg.vec import map_of_columns
-from probreg.model.likelihood_sums import largest_block
+from probreg.model.likelihood_sums import largest_block, largest_predictor
 from probreg.model.model import LocalModel, Model
 from probreg.priors import Flat, GaussianPrior, Prior, ProximalPrior
-from probreg.system.terminal import few_names
 
 _ZERO = 1e-7  # relative to the largest movement: the linear programme's error in an equality
 _MORE = 500  # rows that join the sample in a round
@@ -165,7 +169,8 @@ _ERRORS = (
     4.0  # length of a line in standard errors, at which a quadratic decreases by 8
 )
 _FALL = 1e-3  # smallest decrease of the log posterior there if a maximum exists
-_FAR = 30.0  # on the scale of eta: a tail probability of exp(-30)
+FAR = 12.0  # |eta| beyond which a fitted probability is within 6e-6 of 0 or 1: check whether a maximum exists
+_EXACT = 30.0  # |eta| up to which 1 - p has at least three digits: a tail probability of exp(-30)
 # directions of least curvature that are searched in addition to the last step
 _WEAKEST = 8
 
@@ -204,13 +209,71 @@ class Divergence(NamedTuple):
         Array  # (p, D) bool, reported coefficients that have no finite estimate
     )
     labels: tuple[str, ...]
-    to_zero: tuple[str, ...]  # nuisance parameters that go to 0
-    to_infinity: tuple[str, ...]
+    limits: Mapping[str, float]  # of nuisance parameters that go to 0 or infinity
+    detail: str
     span: Array | None = None  # (p, m, r), the directions without curvature
 
     @property
-    def words(self) -> str:
-        return f"the likelihood does not fall as {', '.join(self.labels)} run{'s' * (len(self.labels) == 1)} to infinity"
+    def status(self) -> Status:
+        if self.labels or np.inf in self.limits.values():
+            return Status.NO_MAXIMUM
+        return Status.AT_ZERO
+
+
+class Verdict(NamedTuple):
+    """Whether a mode exists and is identified."""
+
+    status: Status
+    detail: str
+    not_estimable: Array | None  # (p, D) bool
+    null_space: Array | None  # (p, k), if the mode is the one of least norm
+
+
+def verdict_on(
+    model: Model,
+    status: Status,
+    cause: Separation | Divergence | None,
+    opened: FreeDirections | None = None,
+) -> Verdict:
+    """Combine a status with the reasons why coefficients have no estimate: divergence
+    and missing identification are two, and either is enough."""
+    none = np.zeros((model.shape[0], len(model.likelihood.contrast_matrix)), bool)
+    diverging = none if cause is None else cause.not_estimable
+    detail = "" if cause is None else cause.detail
+    if cause is not None:
+        status = cause.status
+    if opened is None:
+        return Verdict(status, detail, diverging if diverging.any() else None, None)
+    if cause is None:
+        status = Status.NOT_IDENTIFIED
+        detail = opened.words
+    else:
+        detail = f"{detail}; not identified: {opened.words}"
+    missing = diverging | not_identified(opened.directions)[:, None]
+    null_space = None if diverging.any() else opened.directions
+    return Verdict(status, detail, missing, null_space)
+
+
+def find_separation(
+    model: Model,
+    beta: Array,
+    *,
+    is_regular: bool,
+    is_proved: Callable[[], bool] = lambda: False,
+) -> tuple[Separation | None, tuple[Note, ...]]:
+    """Check for separation by linear programming, which is exact but slow, only if the
+    fit looks like divergence.
+
+    `is_regular` is whether the search converged in few steps; `is_proved` returns
+    whether the maximum provably exists.
+    """
+    if not isinstance(model.likelihood, MayDiverge) or model.joint.informative.all():
+        return None, ()
+    largest = model.design.fold(partial(largest_predictor, beta=beta), max)
+    if (largest < FAR and is_regular) or (largest < _EXACT and is_proved()):
+        return None, ()
+    result, notes = separation_by_block(model)
+    return result or None, notes
 
 
 def may_diverge_along(model: Model) -> tuple[list[str], bool]:
@@ -224,15 +287,14 @@ def may_diverge_along(model: Model) -> tuple[list[str], bool]:
 
 
 def find_divergence(
-    model: Model, gamma: Array, log_aux: Array, local: LocalModel, step: Array
+    model: Model, gamma: Array, log_aux: Array, local: LocalModel
 ) -> Divergence | None:
     """Return the parameters along which the log posterior increases without bound from
     the end of a search, or None.
 
     The lines run over the coefficients unless the likelihood defines `may_diverge` (an
     exact method then decides), and over the
-    log of every nuisance parameter except a noise scale. `step` is Newton's step from
-    this point.
+    log of every nuisance parameter except a noise scale.
 
     At a maximum with curvature H the log posterior decreases by t^2 d'Hd / 2 along d to
     second order, by 8 at four standard errors
@@ -240,106 +302,137 @@ def find_divergence(
     zero, and at four of these very large
     standard errors the log posterior has not decreased at all.
     """
-    k = gamma.size
-    H = local.curvature
     names, free = may_diverge_along(model)
-    lines = PosteriorLines(model, gamma, log_aux)
-    if free:
-        flat = _flat_directions(lines, H, step)
-    else:
-        flat = np.zeros((k, 0))
-    sides = {name: _side(lines, H, k + model.unknown.index(name)) for name in names}
-    if not flat.shape[1] and not any(sides.values()):
+    H = local.curvature
+    is_finite = np.isfinite(local.gradient).all() and np.isfinite(H).all()
+    if not (names or free) or not is_finite:
         return None
-    flat = flat.reshape(*gamma.shape, -1)
+    k = gamma.size
     T = model.design.frame.T
-    not_estimable = non_zero(T, model.likelihood.contrast_matrix, flat)
-    to_zero, to_infinity = (
-        tuple(name for name, side in sides.items() if side == s) for s in (-1, 1)
-    )
-    return Divergence(
-        not_estimable,
-        labels_of(model, not_estimable),
-        to_zero,
-        to_infinity,
+    point = np.concatenate([gamma.ravel(), log_aux])
+
+    def value(x: Array) -> float:
+        with np.errstate(
+            all="ignore"
+        ):  # far away densities overflow: -inf is a decrease, nan is undefined
+            aux = dict(zip(model.unknown, np.exp(x[k:])))
+            beta = model.design.frame.to_raw(x[:k].reshape(gamma.shape))
+            return float(model.log_posterior(beta, **aux)) + float(x[k:].sum())
+
+    top = value(point)
+    flat = np.zeros((k, 0))
+    if free:
+
+        def rises(d: Array) -> bool:
+            line = np.concatenate([d, np.zeros(len(log_aux))])
+            return rises_along(value, point, top, line, float(d @ H[:k, :k] @ d))
+
+        step = newton_step(local)[0][:k]
+        flat = _flat_directions(model, H[:k, :k], (step, gamma.ravel()), rises)
+    flat = flat.reshape(*gamma.shape, -1)
+    return divergence_along(
+        model,
+        non_zero(T, model.likelihood.contrast_matrix, flat),
+        aux_limits(model, value, point, top, np.diagonal(H)[k:]),
         np.einsum("pk,kmr->pmr", T, flat),
     )
 
 
+def divergence_along(
+    model: Model,
+    not_estimable: Array,
+    limits: Mapping[str, float],
+    span: Array | None = None,
+) -> Divergence | None:
+    """Return the divergence of some coefficients (p, D) and nuisance parameters; None
+    if there are none."""
+    if not (not_estimable.any() or limits):
+        return None
+    labels = labels_of(model, not_estimable)
+    reasons = []
+    if labels:
+        verb = "runs" if len(labels) == 1 else "run"
+        reasons = [
+            f"the likelihood does not fall as {', '.join(labels)} {verb} to infinity"
+        ]
+    at_zero = model.likelihood.at_zero
+    for name, limit in limits.items():
+        meaning = f": {at_zero[name]}" if limit == 0 and name in at_zero else ""
+        end = "infinity" if limit else "0"
+        reasons.append(f"{name} runs to {end}{meaning}")
+    return Divergence(not_estimable, labels, limits, "; ".join(reasons), span)
+
+
+def aux_limits(
+    model: Model,
+    value: Callable[[Array], float],
+    point: Array,
+    top: float,
+    curvature: Array,
+) -> dict[str, float]:
+    """Return the limits, 0 or infinity, of nuisance parameters that diverge from a
+    point with their logs last, where the log posterior is `top`."""
+    limits = {}
+    for name in may_diverge_along(model)[0]:
+        i = model.unknown.index(name)
+        for side, limit in ((-1.0, 0.0), (1.0, np.inf)):
+            line = np.zeros(len(point))
+            line[len(point) - len(model.unknown) + i] = side
+            if rises_along(value, point, top, line, float(curvature[i])):
+                limits[name] = limit
+                break
+    return dict(sorted(limits.items(), key=lambda item: item[1]))
+
+
 def at_limits(
-    aux: Mapping[str, float], divergence: Divergence | None
+    aux: Mapping[str, float], cause: Separation | Divergence | None
 ) -> dict[str, float]:
     """Return nuisance parameters with an exact 0 for those that diverge to that
     limit."""
-    vanished = () if divergence is None else divergence.to_zero
-    return {name: 0.0 if name in vanished else float(v) for name, v in aux.items()}
-
-
-class PosteriorLines:
-    """The log posterior along straight lines over (vec gamma, log aux) from a point."""
-
-    def __init__(self, model: Model, gamma: Array, log_aux: Array):
-        self.model, self.shape = model, gamma.shape
-        self.point = np.concatenate([gamma.ravel(), log_aux])
-        self.top = self.value(self.point)
-
-    def value(self, point: Array) -> float:
-        k = self.shape[0] * self.shape[1]
-        with np.errstate(
-            all="ignore"
-        ):  # far away densities overflow: -inf is a decrease, nan is undefined
-            aux = dict(zip(self.model.unknown, np.exp(point[k:])))
-            beta = self.model.design.frame.to_raw(point[:k].reshape(self.shape))
-            return float(self.model.log_posterior(beta, **aux)) + float(point[k:].sum())
-
-    def rises(self, direction: Array, H: Array) -> bool:
-        """Whether the log posterior has hardly decreased at four standard errors, or at
-        the nearest distance with finite values."""
-        length = float(np.linalg.norm(direction))
-        if not (np.isfinite(length) and length > 0):
-            return False
-        d = direction / length
-        return rises_along(self.value, self.point, self.top, d, float(d @ H @ d))
+    limits = {} if cause is None else cause.limits
+    return {
+        name: 0.0 if limits.get(name) == 0.0 else float(v) for name, v in aux.items()
+    }
 
 
 def rises_along(
-    value: Callable[[Array], float], x: Array, top: float, d: Array, curvature: float
+    value: Callable[[Array], float], x: Array, top: float, line: Array, curvature: float
 ) -> bool:
     """Whether a function has hardly decreased from its value `top` at x, at four standard
-    errors along d, or at the nearest distance with finite values."""
-    t = _ERRORS / np.sqrt(max(curvature, 1e-300))
-    while np.isnan(value_at_t := value(x + t * d)) and t > 2.0 * _FAR:
-        t = max(t / 16.0, _FAR)
+    errors along a line, or at the nearest distance with finite values."""
+    length = float(np.linalg.norm(line))
+    if not (np.isfinite(length) and length > 0):
+        return False
+    d = line / length
+    t = _ERRORS / np.sqrt(max(curvature / length**2, 1e-300))
+    while np.isnan(value_at_t := value(x + t * d)) and t > 2.0 * _EXACT:
+        t = max(t / 16.0, _EXACT)
     return bool(value_at_t >= top - _FALL)
 
 
-def _flat_directions(lines: PosteriorLines, H: Array, step: Array) -> Array:
+def _flat_directions(
+    model: Model, H: Array, guesses: tuple[Array, ...], rises: Callable[[Array], bool]
+) -> Array:
     """Return orthonormal directions (p m, r) of the coefficients without curvature
     along which some line does not decrease.
 
     The result is (p m, 0) if every line decreases. Directions that do not change X beta
     are excluded; `rank` treats them.
     """
-    k = lines.shape[0] * lines.shape[1]
-    Q = _identified_basis(lines.model)
-    values, vectors = np.linalg.eigh(Q.T @ H[:k, :k] @ Q)
+    Q = _identified_basis(model)
+    values, vectors = np.linalg.eigh(Q.T @ H @ Q)
     vectors = Q @ vectors
-    pad = np.zeros(len(H) - k)
     weak = [s * v for v in vectors.T[:_WEAKEST] for s in (1.0, -1.0)]
-    for d in (Q @ (Q.T @ step[:k]), Q @ (Q.T @ lines.point[:k]), *weak):
-        if lines.rises(np.concatenate([d, pad]), H):
+    for d in (*(Q @ (Q.T @ v) for v in guesses), *weak):
+        if rises(d):
             # directions of similar curvature diverge too; all others have much more,
             # unless everything diverges
-            flatness = max(float(d @ H[:k, :k] @ d) / float(d @ d), 0.0)
-            return vectors[
-                :,
-                values
-                <= max(
-                    min(1e4 * flatness, np.sqrt(flatness * values[-1])),
-                    1e-13 * values[-1],
-                ),
-            ]
-    return np.zeros((k, 0))
+            flatness = max(float(d @ H @ d) / float(d @ d), 0.0)
+            largest = max(
+                min(1e4 * flatness, np.sqrt(flatness * values[-1])), 1e-13 * values[-1]
+            )
+            return vectors[:, values <= largest]
+    return np.zeros((len(H), 0))
 
 
 def _identified_basis(model: Model) -> Array:
@@ -355,64 +448,19 @@ def _identified_basis(model: Model) -> Array:
     return map_of_columns(U[:, size > 1e-10 * size.max(initial=1.0)], model.shape[1])
 
 
-def _side(lines: PosteriorLines, H: Array, i: int) -> int:
-    """-1 if the log of a nuisance parameter diverges to -infinity, 1 if to infinity, 0
-    if it does neither."""
-    line = np.zeros(len(H))
-    line[i] = 1.0
-    return next((side for side in (-1, 1) if lines.rises(side * line, H)), 0)
-
-
-# ---- messages
-# --------------------------------------------------------------------------------------------------
-
-
-def stop_message(steps: int, decrement: float, status: Status) -> str:
-    """Return where the search ended, with the distance to the maximum if there is
-    one."""
-    if status in (Status.NO_MAXIMUM, Status.AT_ZERO):
-        return f"stopped after {steps} steps, where the likelihood still increases towards {'infinity' if status is Status.NO_MAXIMUM else '0'}"
-    if status is Status.SADDLE:
-        return f"stopped after {steps} steps at a point that is not a maximum"
-    return (
-        f"distance to the maximum {decrement:.1e} standard errors after {steps} steps"
-    )
-
-
 def notes_of_mode(
     model: Model, steps: int, decrement: float, status: Status
 ) -> tuple[Note, ...]:
-    """Return the notes on sigma and on where the optimiser stopped."""
-    stop = routine_note(Topic.CONVERGENCE, stop_message(steps, decrement, status))
-    return (*sigma_note(model, JOINT_SIGMA), stop)
-
-
-def separation_message(separation: Separation) -> str:
-    return f"{separation.kind} separation by {few_names(separation.labels)}"
-
-
-def divergence_status(
-    model: Model, divergence: Divergence
-) -> tuple[Status, str, Array | None]:
-    """Return status, detail and the coefficients without an estimate, for a search that
-    diverged."""
-    limits = model.likelihood.at_zero
-    reasons = [
-        f"{name} runs to 0" + (f": {limits[name]}" if name in limits else "")
-        for name in divergence.to_zero
-    ]
-    reasons += [f"{name} runs to infinity" for name in divergence.to_infinity]
-    if not divergence.not_estimable.any():
-        return (
-            Status.NO_MAXIMUM if divergence.to_infinity else Status.AT_ZERO,
-            "; ".join(reasons),
-            None,
-        )
-    return (
-        Status.NO_MAXIMUM,
-        "; ".join([divergence.words, *reasons]),
-        divergence.not_estimable,
-    )
+    """Return the notes on sigma and on where the optimiser stopped, with the distance to
+    the maximum if there is one."""
+    if status in (Status.NO_MAXIMUM, Status.AT_ZERO):
+        limit = "infinity" if status is Status.NO_MAXIMUM else "0"
+        text = f"stopped after {steps} steps, where the likelihood still increases towards {limit}"
+    elif status is Status.SADDLE:
+        text = f"stopped after {steps} steps at a point that is not a maximum"
+    else:
+        text = f"distance to the maximum {decrement:.1e} standard errors after {steps} steps"
+    return (*sigma_note(model, JOINT_SIGMA), routine_note(Topic.CONVERGENCE, text))
 
 
 def multimodality_cause(model: Model) -> str | None:

@@ -1,8 +1,6 @@
 """The solution of a design with coded factors: coefficients of the raw columns, with a
 structured covariance."""
 
-from functools import partial
-
 import numpy as np
 
 from probreg.data.grouped_columns import ArrowGram
@@ -10,11 +8,11 @@ from probreg.inference.base import Array, Solution, Status, log_names
 from probreg.inference.modes.existence import (
     Divergence,
     at_limits,
-    divergence_status,
-    may_diverge_along,
+    aux_limits,
+    divergence_along,
+    find_separation,
     notes_of_mode,
-    rises_along,
-    separation_message,
+    verdict_on,
 )
 from probreg.inference.modes.level_newton import (
     LevelProblem,
@@ -24,12 +22,9 @@ from probreg.inference.modes.level_newton import (
 from probreg.inference.modes.level_rows import ScaledArrow
 from probreg.inference.modes.level_squares import require_independent_columns
 from probreg.inference.modes.maximise import Maximum
-from probreg.inference.modes.separation import Separation, separation
-from probreg.likelihoods import MayDiverge
-from probreg.model.likelihood_sums import largest_predictor
+from probreg.inference.modes.separation import Separation
 from probreg.model.model import Model
 
-_FAR = 12.0  # |eta| beyond which a fitted probability is within 6e-6 of 0 or 1: check whether a maximum exists
 _SINGULAR = (
     1e-13  # relative to the diagonal: a smaller pivot of the curvature is rounding
 )
@@ -45,107 +40,65 @@ def solve_levels(
         return None
     point = None if start is None else problem.point(start)
     mode = find_level_mode(problem, tol=tol, max_steps=max_steps, start=point)
-    separated = _check_separation(problem, mode)
-    divergence = _check_divergence(problem, mode)
-    not_estimable: Array | None = None
-    fixed = np.zeros(
-        model.shape[0], dtype=bool
-    )  # coefficients that are fixed at their values
-    if separated is not None:
-        status = Status.NO_MAXIMUM
-        detail = separation_message(separated)
-        not_estimable = separated.not_estimable
-        if separated.held is None:
-            fixed = separated.not_estimable[:, 0]
-        else:
-            fixed = separated.held
-        H = _factor_without_fixed(problem, mode, fixed, ())
-    elif divergence is not None:
-        status, detail, not_estimable = divergence_status(model, divergence)
-        H = _factor_without_fixed(
-            problem,
-            mode,
-            np.zeros(model.shape[0], dtype=bool),
-            divergence.to_zero + divergence.to_infinity,
-        )
-    else:
-        status = mode.status
-        detail = ""
-        not_estimable = None
+    beta = problem.beta(mode.x)
+    cause: Separation | Divergence | None
+    cause, _ = find_separation(
+        model,
+        beta,
+        is_regular=mode.status is Status.CONVERGED and mode.steps < 15,
+    )
+    if cause is None:
+        cause = _find_divergence(problem, mode)
+    verdict = verdict_on(model, mode.status, cause)
+    fixed = _fixed_coefficients(model, cause)
+    limits = {} if cause is None else cause.limits
+    fixed_aux = np.array([name in limits for name in model.unknown], dtype=bool)
+    if cause is None:
         H = _factor(mode.point.gram)
+    else:
+        H = _factor_without_fixed(problem, mode, fixed, fixed_aux)
     if H is None:
         require_independent_columns(problem.rows, model)
         return None
-    if separated is None and divergence is None:
+    if cause is None:
         scale = problem.rows.covariance(H, log_names(model))
     else:
-        boundary_aux = (
-            () if divergence is None else divergence.to_zero + divergence.to_infinity
-        )
-        fixed_aux = np.array(
-            [name in boundary_aux for name in model.unknown], dtype=bool
-        )
         scale = problem.rows.covariance_without(H, fixed, log_names(model), fixed_aux)
     aux = problem.parts(mode.x)[2]
     return Solution(
-        beta=problem.beta(mode.x),
+        beta=beta,
         scale=scale,
-        aux=at_limits({name: aux[name] for name in model.unknown}, divergence),
-        status=status,
-        detail=detail,
-        not_estimable=not_estimable,
+        aux=at_limits({name: aux[name] for name in model.unknown}, cause),
+        **verdict._asdict(),
         stats={
             "n": model.design.total,
             "decrement": mode.decrement,
             "steps": float(mode.steps),
         },
-        notes=notes_of_mode(model, mode.steps, mode.decrement, status),
+        notes=notes_of_mode(model, mode.steps, mode.decrement, verdict.status),
     )
 
 
-def _check_separation(problem: LevelProblem, mode: Maximum) -> Separation | None:
-    """Return the separation by the exact check, if the fit looks like divergence."""
-    model = problem.model
-    if not isinstance(model.likelihood, MayDiverge) or model.joint.informative.all():
-        return None
-    largest = model.design.fold(
-        partial(largest_predictor, beta=problem.beta(mode.x)), max
-    )
-    if mode.status is Status.CONVERGED and largest < _FAR and mode.steps < 15:
-        return None
-    result = separation(model)
-    return None if result.kind == "none" else result
+def _fixed_coefficients(model: Model, cause: Separation | Divergence | None) -> Array:
+    """(p,) bool: coefficients that are fixed at their values."""
+    if not isinstance(cause, Separation):
+        return np.zeros(model.shape[0], dtype=bool)
+    return cause.not_estimable[:, 0] if cause.held is None else cause.held
 
 
-def _check_divergence(problem: LevelProblem, mode: Maximum) -> Divergence | None:
+def _find_divergence(problem: LevelProblem, mode: Maximum) -> Divergence | None:
     """Return nuisance parameters along which the log posterior does not decrease; see
     `find_divergence`."""
-    model, (G, r) = problem.model, problem.sizes
-
-    def value(x: Array) -> float:
-        return problem.local(x).value
-
-    sides = dict[str, int]()
-    for name in may_diverge_along(model)[0]:
-        i = r + model.unknown.index(name)
-        line = np.zeros(len(mode.x))
-        line[G + i] = 1.0
-        curvature = float(mode.point.gram.rest[i, i])
-        sides[name] = next(
-            (
-                side
-                for side in (-1, 1)
-                if rises_along(value, mode.x, mode.point.value, side * line, curvature)
-            ),
-            0,
-        )
-    if not any(sides.values()):
-        return None
-    none = np.zeros((model.shape[0], 1), dtype=bool)
-    to_zero, to_infinity = (
-        tuple(name for name, side in sides.items() if side == s) for s in (-1, 1)
+    model = problem.model
+    curvature = np.diagonal(mode.point.gram.rest)[problem.sizes[1] :]
+    limits = aux_limits(
+        model,
+        lambda x: problem.local(x).value,
+        mode.x,
+        mode.point.value,
+        curvature,
     )
-    return Divergence(none, (), to_zero, to_infinity)
+    return divergence_along(model, np.zeros((model.shape[0], 1), dtype=bool), limits)
 
 
 def _factor(gram: ArrowGram) -> ScaledArrow | None:
@@ -161,7 +114,7 @@ def _factor(gram: ArrowGram) -> ScaledArrow | None:
 
 
 def _factor_without_fixed(
-    problem: LevelProblem, mode: Maximum, fixed: Array, fixed_aux: tuple[str, ...]
+    problem: LevelProblem, mode: Maximum, fixed: Array, fixed_aux: Array
 ) -> ScaledArrow | None:
     """Factorise the curvature over the raw coefficients and logs of nuisance parameters
     that are not fixed."""
@@ -170,9 +123,7 @@ def _factor_without_fixed(
     (_, r), u = problem.sizes, len(problem.model.unknown)
     M = np.eye(r + u)
     M[:r, :r] = rows.S_inverse
-    free_border = np.concatenate(
-        [~fixed[rows.border], [name not in fixed_aux for name in problem.model.unknown]]
-    ).astype(bool)
+    free_border = np.concatenate([~fixed[rows.border], ~fixed_aux])
     free_lead = ~fixed[rows.lead]
     E = gram.cross @ M
     F = M.T @ gram.rest @ M

@@ -8,9 +8,11 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.linalg import lapack
 
 from probreg.inference.base import Array, Status
 from probreg.linalg.halving import halvings
+from probreg.model.model import LocalModel
 
 _ROUNDING = 1e-5  # of a decrement, in standard errors: below it, the remainder after a Newton step is rounding
 _FLAT = 1e-4  # of g'H^-1 g: below it the gradient, not the value, decides whether a step is accepted
@@ -29,7 +31,7 @@ class Maximum(NamedTuple):
 
 def maximise(
     evaluate: Callable[[Array], Point],
-    newton_step: Callable[[Point], tuple[Array, bool]],
+    find_step: Callable[[Point], tuple[Array, bool]],
     x: Array,
     point: Point,
     *,
@@ -44,7 +46,7 @@ def maximise(
     ----------
     evaluate : callable
         Returns the point at x. A value that is not finite halves the step.
-    newton_step : callable
+    find_step : callable
         Returns H^-1 g at a point, and whether H is positive definite.
     tol : float
         Decrement at which the search makes its last step, which squares the error.
@@ -55,7 +57,7 @@ def maximise(
     """
     decrement = np.inf
     for steps in range(1, max_steps + 1):
-        step, convex = newton_step(point)
+        step, convex = find_step(point)
         before = decrement
         decrement = float(np.sqrt(max(point.gradient @ step, 0.0)))
         if convex and decrement < tol:
@@ -70,7 +72,7 @@ def maximise(
                 x = refined
                 point = evaluate(x)
                 continue
-        accepted = _halve_step(evaluate, newton_step, x, point, step)
+        accepted = _halve_step(evaluate, find_step, x, point, step)
         if accepted is None:
             # the maximum is reached up to rounding, or the point is not a maximum
             ended = convex and decrement < _ROUNDING
@@ -82,7 +84,7 @@ def maximise(
 
 def _halve_step(
     evaluate: Callable[[Array], Point],
-    newton_step: Callable[[Point], tuple[Array, bool]],
+    find_step: Callable[[Point], tuple[Array, bool]],
     x: Array,
     point: Point,
     step: Array,
@@ -99,7 +101,35 @@ def _halve_step(
             return x + t * step, new
         if slope < _FLAT and t == 1.0:
             # the value is a sum with cancellation: g'H^-1 g must decrease
-            new_step, _ = newton_step(point._replace(gradient=new.gradient))
+            new_step, _ = find_step(point._replace(gradient=new.gradient))
             if 0.0 <= new.gradient @ new_step < 0.25 * slope:
                 return x + step, new
     return None
+
+
+def newton_step(local: LocalModel) -> tuple[Array, bool]:
+    """Return H^-1 g with rows scaled to unit diagonal; if H is not positive definite,
+    its eigenvalues are replaced."""
+    H = local.curvature
+    g = local.gradient
+    if not g.size:  # every scale is at its limit
+        return g, True
+    d = np.sqrt(np.maximum(np.abs(np.diagonal(H)), np.finfo(float).tiny))
+    scaled = H / np.outer(d, d)
+    # LAPACK directly: for few parameters SciPy's argument checks take ten times as long
+    # as the solve
+    _, unit, info = lapack.dposv(np.asarray_chkfinite(scaled), g / d)
+    if info == 0:
+        # H^-1 g = D^-1 (D^-1 H D^-1)^-1 D^-1 g with D = diag(H)^(1/2), invariant to the
+        # units of the columns.
+        return unit / d, True
+    value, vector = np.linalg.eigh(scaled)
+    # D^-1 H D^-1 = V diag(v) V', and the step D^-1 V diag(1/|v|) V' D^-1 g is an ascent
+    # direction.
+    floor = 1e-10 * max(float(np.abs(value).max()), 1.0)
+    null = np.abs(value) <= floor
+    value = np.where(
+        null, np.inf, np.abs(value)
+    )  # no step along directions that do not change the value
+    convex = bool((np.linalg.eigvalsh(scaled) >= -floor).all())
+    return (vector / value) @ (vector.T @ (g / d)) / d, convex

@@ -8,14 +8,13 @@ rule is the Newton decrement
 sqrt(g' H^-1 g), the distance to the maximum in standard errors.
 """
 
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 import scipy
-from scipy.linalg import lapack, qr
+from scipy.linalg import qr
 
 from probreg.data import Design
 from probreg.data.moments import refuse_too_wide
@@ -36,33 +35,28 @@ from probreg.inference.covariance import (
 from probreg.inference.modes.closed_form import (
     FreeDirections,
     combinations,
-    not_identified,
+    least_norm,
     null_space,
     open_directions,
 )
 from probreg.inference.modes.existence import (
     Divergence,
     at_limits,
-    divergence_status,
     find_divergence,
-    may_diverge_along,
+    find_separation,
     notes_of_mode,
     proves_maximum,
-    separation_by_block,
-    separation_message,
+    verdict_on,
 )
-from probreg.inference.modes.maximise import Maximum, maximise
+from probreg.inference.modes.maximise import Maximum, maximise, newton_step
 from probreg.inference.modes.separation import Separation
-from probreg.inference.notes import Note
-from probreg.likelihoods import MayDiverge, SmoothLikelihood
+from probreg.likelihoods import SmoothLikelihood
 from probreg.linalg import one_blas_thread, sum_over_blocks, weighted_gram
 from probreg.linalg.vec import map_of_columns, with_aux
-from probreg.model.likelihood_sums import largest_predictor, sample_of
+from probreg.model.likelihood_sums import sample_of
 from probreg.model.model import LocalModel, Model
 
 _VANISHED = 1e-30  # relative to the sd of y; no data have so many digits
-_FAR = 12.0  # |eta| beyond which a fitted probability is within 6e-6 of 0 or 1: check whether a maximum exists
-_EXACT = 30.0  # |eta| up to which 1 - p has at least three digits
 _FAR_OFF = (
     1e-4  # relative variation of a response, below which the search subtracts a shift
 )
@@ -249,14 +243,13 @@ def _bfgs_passes(
 
     With many rows the curvature hardly changes near the mode, and it is most of the
     cost of a pass. BFGS updates it from the steps
-    (two-loop recursion; Nocedal & Wright 2006, section 7.2). Returns the point itself
+    (Nocedal & Wright 2006, section 6.1). Returns the point itself
     if the first step does not help.
     """
-    pairs: list[tuple[Array, Array]] = []
     before = np.inf
     rate = 0.0
-    for _ in range(30):
-        step = _two_loops(gradient, H, pairs)
+    for passes in range(30):
+        step, _ = newton_step(LocalModel(np.nan, gradient, H))
         decrement = float(np.sqrt(max(gradient @ step, 0.0)))
         if decrement < tol / 3:
             break
@@ -264,7 +257,7 @@ def _bfgs_passes(
         # for the slower of the last two steps.
         slower = max(rate, decrement / before)
         rate = decrement / before
-        if pairs and decrement * slower < tol / 2:
+        if passes and decrement * slower < tol / 2:
             return (
                 point + step
             )  # the pass with curvature checks this, and continues otherwise
@@ -272,28 +265,16 @@ def _bfgs_passes(
         new = _slope(model, point + step)
         if not np.abs(new).max() < 0.7 * np.abs(gradient).max():
             break
-        # (s, y) with y = -(change of g): H s is about y, as H is the negative Hessian.
-        pairs.append((step, gradient - new))
+        # H <- H + y y' / s'y - H s s'H / s'H s, with y = -(change of g) and H s = g before, as s solves it
+        y = gradient - new
+        H = (
+            H
+            + np.outer(y, y) / (step @ y)
+            - np.outer(gradient, gradient) / (step @ gradient)
+        )
         point = point + step
         gradient = new
     return point
-
-
-def _two_loops(gradient: Array, H: Array, pairs: list[tuple[Array, Array]]) -> Array:
-    """Return the quasi-Newton step: solve H, corrected by the (step, decrease of the
-    gradient) pairs, against the gradient."""
-    q = gradient
-    used: list[float] = []
-    # Newest pair first: a_i = s_i'q / s_i'y_i, q <- q - a_i y_i.
-    for s, y in reversed(pairs):
-        a = (s @ q) / (s @ y)
-        q = q - a * y
-        used = [a, *used]
-    r, _ = newton_step(LocalModel(np.nan, q, H))
-    # Oldest pair first: r <- r + s_i (a_i - y_i'r / s_i'y_i).
-    for (s, y), a in zip(pairs, used):
-        r = r + s * (a - (y @ r) / (s @ y))
-    return r
 
 
 def _slope(model: Model, point: Array) -> Array:
@@ -311,34 +292,6 @@ def _evaluate(model: Model, point: Array, *, curved: bool = True) -> LocalModel:
     if np.isfinite(local.curvature).all():
         return local
     return local._replace(value=np.nan)
-
-
-def newton_step(local: LocalModel) -> tuple[Array, bool]:
-    """Return H^-1 g with rows scaled to unit diagonal; if H is not positive definite,
-    its eigenvalues are replaced."""
-    H = local.curvature
-    g = local.gradient
-    if not g.size:  # every scale is at its limit
-        return g, True
-    d = np.sqrt(np.maximum(np.abs(np.diagonal(H)), np.finfo(float).tiny))
-    scaled = H / np.outer(d, d)
-    # LAPACK directly: for few parameters SciPy's argument checks take ten times as long
-    # as the solve
-    _, unit, info = lapack.dposv(np.asarray_chkfinite(scaled), g / d)
-    if info == 0:
-        # H^-1 g = D^-1 (D^-1 H D^-1)^-1 D^-1 g with D = diag(H)^(1/2), invariant to the
-        # units of the columns.
-        return unit / d, True
-    value, vector = np.linalg.eigh(scaled)
-    # D^-1 H D^-1 = V diag(v) V', and the step D^-1 V diag(1/|v|) V' D^-1 g is an ascent
-    # direction.
-    floor = 1e-10 * max(float(np.abs(value).max()), 1.0)
-    null = np.abs(value) <= floor
-    value = np.where(
-        null, np.inf, np.abs(value)
-    )  # no step along directions that do not change the value
-    convex = bool((np.linalg.eigvalsh(scaled) >= -floor).all())
-    return (vector / value) @ (vector.T @ (g / d)) / d, convex
 
 
 def _start(
@@ -469,42 +422,19 @@ def solution_at(model: Model, mode: Mode) -> Solution:
     m = model.shape[1]
     k = mode.gamma.size
     beta = frame.to_raw(mode.gamma)
-    status = mode.status
-    detail = ""
-    not_estimable = None
-    null = None
-    separated, notes = _check_separation(model, mode)
-    if separated is not None:
-        divergence = None
-    else:
-        divergence = check_divergence(model, mode.gamma, mode.log_aux, mode.local)
-    if separated is None and divergence is None:
-        opened = None
-    else:
-        opened = open_directions(model)
-    if separated is not None:
-        status = Status.NO_MAXIMUM
-        detail = separation_message(separated)
-        not_estimable = separated.not_estimable
-        cov = _covariance_given_fixed(
-            model,
-            mode,
-            not_estimable,
-            _fixed_coefficients(model, separated, opened),
-            (),
-        )
-    elif divergence is not None:
-        status, detail, not_estimable = divergence_status(model, divergence)
-        fixed_aux = [
-            model.unknown.index(a) for a in divergence.to_zero + divergence.to_infinity
-        ]
-        cov = _covariance_given_fixed(
-            model,
-            mode,
-            divergence.not_estimable,
-            _fixed_coefficients(model, divergence, opened),
-            fixed_aux,
-        )
+    cause: Separation | Divergence | None
+    cause, notes = find_separation(
+        model,
+        beta,
+        is_regular=mode.status is Status.CONVERGED and mode.steps < 15,
+        is_proved=partial(_is_maximum_proved, model, mode),
+    )
+    if cause is None:
+        cause = find_divergence(model, mode.gamma, mode.log_aux, mode.local)
+    opened = None if cause is None else open_directions(model)
+    verdict = verdict_on(model, mode.status, cause, opened)
+    if cause is not None:
+        cov = _covariance_given_fixed(model, mode, cause, opened)
     else:
         root = root_of_curvature(mode.local.curvature)
         if root is None or (
@@ -512,42 +442,27 @@ def solution_at(model: Model, mode: Mode) -> Solution:
         ):
             cov, null = _rank_deficient_covariance(model, mode, root)
         else:
-            cov = DenseCovariance(frame, m, log_names(model), root=root)
+            cov, null = DenseCovariance(frame, m, log_names(model), root=root), None
         if null is not None:
-            # The member of least norm of beta + N c: beta - N N^+ beta.
-            beta = beta - null @ np.linalg.pinv(null) @ beta
-            status = Status.NOT_IDENTIFIED
-            detail = combinations(model.design.moments.rank, model.design.columns)
-            not_estimable = np.repeat(
-                not_identified(null)[:, None], len(model.likelihood.contrast_matrix), 1
-            )
-    if (
-        opened is not None
-    ):  # divergence and missing identification are two reasons, and either is enough
-        none = np.zeros((len(beta), len(model.likelihood.contrast_matrix)), dtype=bool)
-        not_estimable, detail = opened.join(
-            none if not_estimable is None else not_estimable, detail
-        )
-        if (
-            divergence is not None and not divergence.not_estimable.any()
-        ):  # only nuisance parameters diverge
-            null = opened.directions
-            beta = beta - null @ np.linalg.pinv(null) @ beta
+            rank = model.design.moments.rank
+            words = combinations(rank, model.design.columns)
+            free = FreeDirections(null, words)
+            verdict = verdict_on(model, mode.status, None, free)
     aux = np.exp(mode.log_aux)
     return Solution(
-        beta=beta,
+        beta=least_norm(beta, verdict.null_space),
         scale=cov,
-        aux=at_limits(dict(zip(model.unknown, aux)), divergence),
-        status=status,
-        detail=detail,
-        not_estimable=not_estimable,
-        null_space=null,
+        aux=at_limits(dict(zip(model.unknown, aux)), cause),
+        **verdict._asdict(),
         stats={
             "n": model.design.total,
             "decrement": mode.decrement,
             "steps": float(mode.steps),
         },
-        notes=(*notes_of_mode(model, mode.steps, mode.decrement, status), *notes),
+        notes=(
+            *notes_of_mode(model, mode.steps, mode.decrement, verdict.status),
+            *notes,
+        ),
     )
 
 
@@ -608,23 +523,6 @@ def _condition(H: Array) -> float:
     return np.inf
 
 
-def _check_separation(
-    model: Model, mode: Mode
-) -> tuple[Separation | None, tuple[Note, ...]]:
-    """Check for separation by linear programming, which is exact but slow, only if the
-    fit looks like divergence."""
-    if not isinstance(model.likelihood, MayDiverge) or model.joint.informative.all():
-        return None, ()
-    largest = _largest_direction(model, model.design.frame.to_raw(mode.gamma))
-    is_regular = mode.status is Status.CONVERGED and mode.steps < 15
-    if (largest < _FAR and is_regular) or (
-        largest < _EXACT and _is_maximum_proved(model, mode)
-    ):
-        return None, ()
-    result, notes = separation_by_block(model)
-    return (None if result.kind == "none" else result), notes
-
-
 def _is_maximum_proved(model: Model, mode: Mode) -> bool:
     """Whether the curvature at the mode proves that the maximum exists, for models
     without an informative prior."""
@@ -641,25 +539,8 @@ def _is_maximum_proved(model: Model, mode: Mode) -> bool:
     )  # given the nuisance parameters
 
 
-def _largest_direction(model: Model, beta: Array) -> float:
-    """Return the largest |eta| of any row."""
-    return model.design.fold(partial(largest_predictor, beta=beta), max)
-
-
-def check_divergence(
-    model: Model, gamma: Array, log_aux: Array, local: LocalModel
-) -> Divergence | None:
-    """Return the parameters along which the likelihood does not decrease, unless an
-    exact method decides this."""
-    if not any(may_diverge_along(model)) or not (
-        np.isfinite(local.gradient).all() and np.isfinite(local.curvature).all()
-    ):
-        return None
-    return find_divergence(model, gamma, log_aux, local, newton_step(local)[0])
-
-
 def _fixed_coefficients(
-    model: Model, divergence: Separation | Divergence, opened: FreeDirections | None
+    model: Model, cause: Separation | Divergence, opened: FreeDirections | None
 ) -> Array:
     """Return coefficients (p, m) that are fixed at their values, one for each direction
     without curvature.
@@ -672,12 +553,9 @@ def _fixed_coefficients(
     (Geyer 2009).
     """
     p, m = model.shape
-    if divergence.span is None:
-        missing = divergence.not_estimable
-        if missing.shape[1] == m:
-            return missing
-        return np.repeat(missing.any(1)[:, None], m, 1)
-    span = divergence.span.reshape(p * m, -1)
+    if cause.span is None:
+        return _by_predictor(cause.not_estimable, m)
+    span = cause.span.reshape(p * m, -1)
     if opened is not None:
         span = np.hstack([span, np.kron(opened.directions, np.eye(m))])
     fixed = np.zeros(p * m, dtype=bool)
@@ -691,27 +569,28 @@ def _fixed_coefficients(
     return fixed.reshape(p, m)
 
 
+def _by_predictor(marked: Array, m: int) -> Array:
+    """(p, m) from marks of the reported coefficients (p, D). If these mix the model's
+    own (a symmetric softmax), a column diverges as a whole."""
+    if marked.shape[1] == m:
+        return marked
+    return np.repeat(marked.any(1)[:, None], m, 1)
+
+
 def _covariance_given_fixed(
     model: Model,
     mode: Mode,
-    not_estimable: Array,
-    held: Array,
-    fixed_aux: Sequence[int],
+    cause: Separation | Divergence,
+    opened: FreeDirections | None,
 ) -> DenseCovariance:
     """Return the covariance with some coefficients and nuisance parameters fixed;
     diverging ones are missing."""
     m = mode.gamma.shape[1]
-    # If reported coefficients mix the model's own (a symmetric softmax), a column
-    # diverges as a whole.
-    if not_estimable.shape[1] == m:
-        at_infinity = not_estimable
-    else:
-        at_infinity = np.repeat(not_estimable.any(1)[:, None], m, 1)
-    aux = np.zeros(len(mode.log_aux), dtype=bool)
-    aux[np.array(fixed_aux, dtype=int)] = True
+    held = _fixed_coefficients(model, cause, opened)
+    aux = np.array([name in cause.limits for name in model.unknown], dtype=bool)
     # phi with (gamma, log aux) = Z phi spans the directions that do not change a fixed
     # parameter
-    S = with_aux(map_of_columns(model.design.frame.T, m), len(mode.log_aux))
+    S = with_aux(map_of_columns(model.design.frame.T, m), len(aux))
     fixed = S[np.concatenate([held.ravel(), aux])]
     Z = np.linalg.qr(
         (fixed / np.linalg.norm(fixed, axis=1, keepdims=True)).T, mode="complete"
@@ -719,6 +598,7 @@ def _covariance_given_fixed(
     root = Z @ root_of_pseudo_inverse(
         Z.T @ mode.local.curvature @ Z, 1e-15 * max(1, Z.shape[1])
     )
+    at_infinity = _by_predictor(cause.not_estimable, m)
     missing = np.concatenate([(at_infinity | held).ravel(), aux])
     return DenseCovariance(
         model.design.frame,
@@ -749,8 +629,8 @@ def _rank_deficient_covariance(
         return DenseCovariance(frame, m, log_names(model), root=root), None
     N = null_space(rank, model.shape[0])
     root = root_of_pseudo_inverse(mode.local.curvature)
-    of_beta = (frame.to_raw(root[:k].reshape(len(N), -1))).reshape(len(N), -1)
-    of_beta = (of_beta - N @ (np.linalg.pinv(N) @ of_beta)).reshape(k, -1)
+    of_beta = frame.to_raw(root[:k].reshape(len(N), -1)).reshape(len(N), -1)
+    of_beta = least_norm(of_beta, N).reshape(k, -1)
     return DenseCovariance.of_raw_root(
         frame, m, np.vstack([of_beta, root[k:]]), log_names(model)
     ), N

@@ -12,9 +12,11 @@ tolerance for zero. One programme per
 coefficient and side finds where each diverges.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal
+from types import MappingProxyType
+from typing import ClassVar, Literal
 
 import numpy as np
 from scipy.linalg import qr
@@ -28,10 +30,12 @@ from probreg.inference.modes.level_separation import (
     sorted_cone,
 )
 from probreg.inference.modes.linear_programme import SLACK, STRICT, maximise_linear
+from probreg.inference.status import Status
 from probreg.likelihoods import MayDiverge, Recession
 from probreg.linalg import inverse_upper, rank_of, triangular
 from probreg.linalg.doubled import doubled_product
 from probreg.model.model import Model
+from probreg.system.terminal import few_names
 
 Array = np.ndarray
 _DOUBLED = 1e7  # rows times squared columns, a quarter of a second of products in doubled precision
@@ -188,6 +192,13 @@ class Separation:
     span: Array | None = None
     # (p,) bool: one coefficient for each of these directions, for levels as codes
     held: Array | None = None
+
+    status: ClassVar[Status] = Status.NO_MAXIMUM
+    limits: ClassVar[Mapping[str, float]] = MappingProxyType({})  # of aux
+
+    @property
+    def detail(self) -> str:
+        return f"{self.kind} separation by {few_names(self.labels)}"
 
     def __bool__(self) -> bool:
         return self.kind in ("quasi", "complete")

@@ -28,7 +28,7 @@ from probreg.inference.base import (
     unsupported_kinds,
 )
 from probreg.inference.covariance import NoCovariance
-from probreg.inference.modes.closed_form import ClosedForm
+from probreg.inference.modes.closed_form import ClosedForm, least_norm
 from probreg.inference.modes.epochs import (
     Pass,
     PassData,
@@ -38,7 +38,8 @@ from probreg.inference.modes.epochs import (
     estimated_aux,
     gradient_pass,
 )
-from probreg.inference.modes.newton import Mode, newton_step, solution_at
+from probreg.inference.modes.maximise import newton_step
+from probreg.inference.modes.newton import Mode, solution_at
 from probreg.inference.notes import Topic, important_note, routine_note
 from probreg.likelihoods import Gaussian, SmoothLikelihood
 from probreg.linalg import one_blas_thread, row_blocks
@@ -503,9 +504,7 @@ def _least_squares(model: Model, mode: Mode) -> Solution:
     exact = ClosedForm().solve(model, np.random.default_rng(0))
     beta = model.design.basis.T @ mode.gamma
     aux = estimated_aux(model, mode.log_aux)
-    if exact.null_space is not None:
-        # The member of least norm of beta + N c: beta - N N^+ beta.
-        beta = beta - exact.null_space @ np.linalg.pinv(exact.null_space) @ beta
+    beta = least_norm(beta, exact.null_space)
     if exact.status is Status.EXACT:
         status = mode.status
     else:

@@ -19,6 +19,7 @@ import numpy as np
 
 from probreg.data.rows import full_weights
 from probreg.inference.base import Array
+from probreg.inference.modes.existence import FAR
 from probreg.inference.penalized.standard_rows import PriorAt, StandardRows, inverses
 from probreg.model.model import LocalModel, Model
 
@@ -168,7 +169,7 @@ class LeftOutParts:
             size = np.sqrt(np.maximum((g * step).sum(1), 0.0))
             failed = ~(size < 0.7 * before[active]) | ~np.isfinite(step).all(1)
             if self.rows.may_diverge:
-                failed |= ~(reach < self.rows.far)
+                failed |= ~(reach < FAR)
             points[active[~failed]] += step[~failed]
             # the next step is shorter by about the same ratio
             rate = np.minimum(

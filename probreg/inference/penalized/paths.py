@@ -33,7 +33,7 @@ import numpy as np
 
 from probreg.errors import DataError, Incompatible
 from probreg.inference.base import Array, Solution, Status
-from probreg.inference.modes.closed_form import ClosedForm, open_directions
+from probreg.inference.modes.closed_form import ClosedForm, least_norm, open_directions
 from probreg.inference.modes.newton_method import Newton
 from probreg.inference.modes.partialled_out import PartialledOut
 from probreg.inference.modes.wide import Rotated, rotate_to_rows
@@ -266,8 +266,7 @@ def mode_path(model: Model, scales: Any, *, tol: float = 1e-8) -> PathSolution:
     open_ = open_directions(model)
     status = tuple(s.status for s in sorted_steps)
     if open_ is not None:
-        N = open_.directions
-        beta = beta - np.einsum("pk,kq,sqm->spm", N, np.linalg.pinv(N), beta)
+        beta = least_norm(beta, open_.directions)
         status = tuple(Status.NOT_IDENTIFIED if v.good else v for v in status)
     aux = {a: np.array([s.aux[a] for s in sorted_steps]) for a in model.unknown}
     return PathSolution(

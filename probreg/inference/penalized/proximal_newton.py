@@ -1,8 +1,6 @@
 """Newton's method for posterior modes whose prior has kinks: lasso, elastic net and bridge in every smooth likelihood."""
 
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -20,15 +18,16 @@ from probreg.inference.base import (
     unsupported_kinds,
 )
 from probreg.inference.covariance import NoCovariance
-from probreg.inference.modes.closed_form import not_identified, open_directions
+from probreg.inference.modes.closed_form import least_norm, open_directions
 from probreg.inference.modes.existence import (
     Divergence,
     at_limits,
-    divergence_status,
+    find_divergence,
+    find_separation,
     may_diverge_along,
-    separation_by_block,
+    verdict_on,
 )
-from probreg.inference.modes.newton import check_divergence
+from probreg.inference.modes.separation import Separation
 from probreg.inference.notes import (
     JOINT_SIGMA,
     Note,
@@ -43,12 +42,8 @@ from probreg.inference.penalized.nonsmooth_search import (
     start_of,
 )
 from probreg.likelihoods import SmoothLikelihood
-from probreg.model.likelihood_sums import largest_predictor
 from probreg.model.model import Model
 from probreg.priors import Flat, Normal, ProximalPrior, SmoothPrior
-
-# |eta| beyond which the existence of a maximum is checked, as in newton
-_FAR = 12.0
 
 
 @METHODS.register
@@ -170,60 +165,27 @@ def kinked_solution(
 ) -> Solution:
     """Return a mode under a prior with kinks as a solution without covariance, with
     unidentified flat columns marked."""
-    detail, not_estimable, N = "", None, None
-    opened = open_directions(model)
-    separation = _check_separation(model, beta, status, int(stats.get("steps", 0)))
-    if separation:
-        status = Status.NO_MAXIMUM
-        not_estimable = separation.not_estimable
-        detail = f"{separation.kind} separation by {', '.join(separation.labels)}"
-    elif divergence := _check_divergence(model, beta, aux):
-        status, detail, not_estimable = divergence_status(model, divergence)
-        aux = at_limits(aux, divergence)
-    elif opened is not None:
-        N = opened.directions
-        detail = opened.words
-        status = Status.NOT_IDENTIFIED
-        # The member of least norm of beta + N c: beta - N N^+ beta.
-        beta = beta - N @ np.linalg.pinv(N) @ beta
-        not_estimable = np.repeat(
-            not_identified(N)[:, None], len(model.likelihood.contrast_matrix), 1
-        )
-    elif status is Status.SADDLE and stats["kkt"] < 1e-5:
+    cause: Separation | Divergence | None
+    is_regular = status is Status.CONVERGED and stats.get("steps", 0.0) < 15
+    cause, _ = find_separation(model, beta, is_regular=is_regular)
+    if cause is None:
+        cause = _find_divergence(model, beta, aux)
+    verdict = verdict_on(model, status, cause, open_directions(model))
+    if verdict.status is Status.SADDLE and stats["kkt"] < 1e-5:
         raise NotConverged(
             f"no step lowers the objective, and zero is {stats['kkt']:.1e} from the subdifferential, more than tol: raise tol"
         )
-    # Divergence and missing identification are two reasons, and either is enough.
-    if opened is not None and N is None:
-        none = np.zeros((len(beta), len(model.likelihood.contrast_matrix)), dtype=bool)
-        not_estimable, detail = opened.join(
-            none if not_estimable is None else not_estimable, detail
-        )
     return Solution(
-        beta=beta,
+        beta=least_norm(beta, verdict.null_space),
         scale=NoCovariance.of(len(beta), beta.shape[1], log_names(model)),
-        aux=aux,
-        status=status,
-        detail=detail,
-        not_estimable=not_estimable,
-        null_space=N,
+        aux=at_limits(aux, cause),
+        **verdict._asdict(),
         stats=stats,
         notes=notes,
     )
 
 
-def _check_separation(model: Model, beta: Array, status: Status, steps: int) -> Any:
-    """Check separation by flat columns, only if the fit looks like divergence."""
-    if not model.likelihood.may_diverge or model.joint.informative.all():
-        return None
-    if status is Status.CONVERGED and steps < 15:
-        eta_size = partial(largest_predictor, beta=beta)
-        if float(model.design.fold(eta_size, max)) < _FAR:
-            return None
-    return separation_by_block(model)[0] or None
-
-
-def _check_divergence(
+def _find_divergence(
     model: Model, beta: Array, aux: dict[str, float]
 ) -> Divergence | None:
     """Check divergence from the end of the search, for a likelihood without a recession
@@ -236,4 +198,4 @@ def _check_divergence(
         local = replace(model, prior=Flat()).value_grad_hessian_standardised(
             gamma, **aux
         )
-    return check_divergence(model, gamma, log_aux, local)
+    return find_divergence(model, gamma, log_aux, local)

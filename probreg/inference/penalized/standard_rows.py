@@ -12,14 +12,14 @@ them.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from probreg.data import Frame
 from probreg.data.rows import plus_offset, times_weights
 from probreg.inference.base import Array
-from probreg.inference.modes.existence import may_diverge_along
+from probreg.inference.modes.existence import FAR, may_diverge_along
 from probreg.inference.modes.newton import response_shift
 from probreg.likelihoods import MayDiverge, SmoothLikelihood
 from probreg.linalg import weighted_gram
@@ -46,9 +46,6 @@ class StandardRows:
     model: Model
     U: Array
     basis: Frame
-    # |eta| at which the existence of a maximum needs a proof, for likelihoods that may
-    # diverge
-    far: ClassVar[float] = 12.0
 
     @classmethod
     def of(cls, model: Model) -> "StandardRows | None":
@@ -178,7 +175,7 @@ class StandardRows:
 
     @cached_property
     def may_diverge(self) -> bool:
-        """Whether an estimate with a linear predictor beyond `far` needs a proof."""
+        """Whether an estimate with a linear predictor beyond `FAR` needs a proof."""
         return (
             isinstance(self.model.likelihood, MayDiverge)
             and not self.model.joint.informative.all()
@@ -186,7 +183,7 @@ class StandardRows:
 
     def in_doubt(self, point: Array) -> bool:
         """Whether the maximum at a point needs a proof."""
-        return self.may_diverge and not np.abs(self.eta(point)).max() < self.far
+        return self.may_diverge and not np.abs(self.eta(point)).max() < FAR
 
 
 @dataclass(frozen=True, eq=False)

@@ -33,8 +33,12 @@ from probreg.inference.modes.closed_form import (
     posterior_given_sigma,
     require_full_rank,
 )
-from probreg.inference.modes.existence import Divergence, multimodality_cause
-from probreg.inference.modes.newton import check_divergence, find_mode
+from probreg.inference.modes.existence import (
+    Divergence,
+    find_divergence,
+    multimodality_cause,
+)
+from probreg.inference.modes.newton import find_mode
 from probreg.inference.modes.peaks import (
     SHARE,
     Peak,
@@ -372,7 +376,7 @@ def _require_proper(model: Model, method: str) -> None:
         and (divergence := _find_divergence(model)) is not None
     ):
         raise Incompatible(
-            f"{method}: the posterior is improper: {divergence.words}, with a flat prior; give a proper one such as Normal(2.5)"
+            f"{method}: the posterior is improper: {divergence.detail}, with a flat prior; give a proper one such as Normal(2.5)"
         )
 
 
@@ -384,7 +388,7 @@ def _find_divergence(model: Model) -> Divergence | None:
     ):
         return None
     mode = find_mode(model)
-    divergence = check_divergence(model, mode.gamma, mode.log_aux, mode.local)
+    divergence = find_divergence(model, mode.gamma, mode.log_aux, mode.local)
     if divergence is not None and divergence.not_estimable.any():
         return divergence
     return None

@@ -13,7 +13,7 @@ import scipy
 
 from probreg.errors import NotConverged
 from probreg.inference.base import Array, Solution
-from probreg.inference.modes.newton import newton_step
+from probreg.inference.modes.maximise import newton_step
 from probreg.linalg import one_blas_thread
 from probreg.linalg.halving import halvings
 from probreg.linalg.vec import map_of_columns, with_aux
