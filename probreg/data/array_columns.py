@@ -20,6 +20,7 @@ from probreg.data.checked_arrays import (
     names_of,
 )
 from probreg.data.design import ColumnRecipe, Design
+from probreg.data.formula.columns import read_columns
 from probreg.data.weights import read_weights
 from probreg.errors import DataError
 
@@ -102,18 +103,12 @@ def from_arrays(
         and not isinstance(X, Mapping)
     ):  # one column that has a name
         X = {str(X.name): X}
-    if not is_array(X):
-        name_list = getattr(X, "columns", X if isinstance(X, Mapping) else None)
-        if name_list is None:
-            raise DataError(
-                f"X is a matrix (rows, columns) or a table of columns, got {type(X).__name__}"
-            )
-        if columns is None:
-            columns = [str(c) for c in name_list]
     if is_array(X):
         X = as_array(X, "X")
     else:
-        X = named_columns(X, columns or ())
+        table = read_columns(X)
+        columns = list(table) if columns is None else columns
+        X = named_columns(table, columns)
     X = X[:, None] if X.ndim == 1 else X
     if X.ndim != 2:
         raise DataError(

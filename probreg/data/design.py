@@ -253,17 +253,15 @@ class Design(PrintsLines):
 
     def process_of(self, columns: Sequence[int]) -> ProcessTerm | None:
         """Return the Gaussian process with exactly these columns, or None."""
-        names = tuple(self.columns[j] for j in columns)
-        return next(
-            (t for t in self.recipe.processes.values() if t.columns == names), None
-        )
+        return self._term_of(columns, self.recipe.processes)
 
     def grouped_of(self, columns: Sequence[int]) -> GroupedTerm | None:
         """Return the term of varying effects with exactly these columns, or None."""
+        return self._term_of(columns, self.recipe.grouped)
+
+    def _term_of(self, columns: Sequence[int], terms: Mapping[str, Any]) -> Any:
         names = tuple(self.columns[j] for j in columns)
-        return next(
-            (t for t in self.recipe.grouped.values() if t.columns == names), None
-        )
+        return next((t for t in terms.values() if t.columns == names), None)
 
     def need_columns_elsewhere(self, quantity: str) -> None:
         """Raise Incompatible if the process has columns only at the rows of the fit, and `quantity` needs them at other rows."""

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from probreg.data.moments_origin import Origin, write_moments
-from probreg.errors import DataError, such_rows, warn_caller
+from probreg.errors import DataError, warn_caller
 from probreg.linalg import (
     EXTENDED,
     ColumnRank,
@@ -95,7 +95,7 @@ class Moments(PrintsLines):
     ) -> Self:  # fmt: skip
         """Compute the moments of the rows of X (n, p) and y (n,) with weights (n,) >= 0, or with precisions (n,) > 0.
 
-        Raises DataError if shapes do not match, a value is not finite, or a weight is negative.
+        Raises DataError if a square is not finite.
 
         >>> Moments.of([[1.0], [1.0]], [0.0, 2.0], columns=["const"]).y_mean
         1.0
@@ -104,24 +104,15 @@ class Moments(PrintsLines):
         y = np.asarray(y)
         columns = tuple(columns)
         refuse_too_wide(len(columns))
-        _check_shapes(X, y, weights, columns)
         if precision is not None:
             return cls._precise(
                 X, y, weights, np.asarray(precision, dtype=float), columns
             )
         r = reduce_rows(X, y, weights=weights)
         if not np.all(np.isfinite(r.factor)):
-            A = np.column_stack(
-                [X, y] if weights is None else [X, y, np.asarray(weights)]
+            raise DataError(
+                "the squares of X, y or the weights are not finite: state the columns in another unit"
             )
-            rows, cols = np.nonzero(~np.isfinite(A.astype(float)))
-            if not rows.size:
-                problem = "X, y or weights are too large: their squares overflow; rescale the columns."
-            else:
-                name = [*columns, "the response", "the weights"][cols[0]]
-                count = len(set(rows.tolist()))
-                problem = f"{name} is {A[rows[0], cols[0]]} in row {rows[0]} ({such_rows(count)}); drop or complete them."
-            raise DataError(problem)
         mean = r.mean
         scale = r.scale
         if _of_ones(mean, scale):
@@ -439,30 +430,4 @@ def refuse_too_wide(p: int) -> None:
         raise DataError(
             f"{p:,} columns take matrices of {p:,} x {p:,} ({8e-9 * p**2:.1f} GB each) here, and {MOST:,} columns is the "
             "limit. Take fewer, or independent normal priors on more columns than rows, which need n x n only"
-        )
-
-
-def _check_shapes(
-    X: Array, y: Array, weights: ArrayLike | None, columns: tuple[str, ...]
-) -> None:
-    if X.ndim != 2 or y.shape != X.shape[:1]:
-        raise DataError(
-            f"X has shape {X.shape} and y {y.shape}; expected (n, p) and (n,)."
-        )
-    if len(columns) != X.shape[1]:
-        names = list(columns)
-        raise DataError(
-            f"X has {X.shape[1]} columns and there are {len(names)} names, {names}; give one each."
-        )
-    if weights is None:
-        return
-    w = np.asarray(weights)
-    if w.shape != y.shape:
-        raise DataError(
-            f"weights have shape {w.shape}; expected {y.shape}, one for each row."
-        )
-    bad = np.flatnonzero(~(w >= 0))
-    if bad.size:
-        raise DataError(
-            f"weight {w[bad[0]]} in row {bad[0]} ({such_rows(bad.size)}); weights must be zero or positive."
         )

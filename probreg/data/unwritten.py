@@ -139,46 +139,17 @@ class LazyColumns(Unwritten):
             return replace(
                 self, head=self.head[rows], tail=tuple(c.part(rows) for c in self.tail)
             )
-        if isinstance(rows, np.ndarray | list) and np.ndim(rows) == 2:  # np.ix_
-            rows = np.ravel(rows)
-            columns = np.ravel(columns)
-        elif (
-            np.ndim(rows) == 1
-            and np.ndim(columns) == 1
-            and not isinstance(columns, slice)
-        ):  # entries, pair by pair
-            pairs = zip(
-                *np.broadcast_arrays(
-                    np.arange(len(self))[rows], np.arange(self.shape[1])[columns]
-                )
-            )
-            return np.array([self._column_at(int(j))[i] for i, j in pairs])
-        if isinstance(rows, slice) and rows == slice(None):
-            chosen_rows = self
-        else:
-            chosen_rows = self[rows]
-        if isinstance(columns, int | np.integer):
-            return chosen_rows._column_at(int(columns) % self.shape[1])
+        if np.ndim(rows) == 2:  # np.ix_
+            rows, columns = np.ravel(rows), np.ravel(columns)
+        elif np.ndim(rows) == 1 and np.ndim(columns) == 1:  # entries, pair by pair
+            return np.asarray(self.sparse()[rows, columns])
         chosen = np.arange(self.shape[1])[columns]
-        _require_writable_size(len(chosen_rows), len(chosen))
-        positions = np.searchsorted(self.head_places, chosen)
-        if len(chosen) and np.isin(chosen, self.head_places).all():
-            return chosen_rows.head[:, positions]
-        return np.column_stack(
-            [
-                np.empty((len(chosen_rows), 0)),
-                *(chosen_rows._column_at(int(j)) for j in chosen),
-            ]
-        )
-
-    def _column_at(self, j: int) -> Array:
-        for first, c in zip(self.starts, self.tail):
-            if first <= j < first + c.groups * c.effects:
-                group, effect = divmod(j - first, c.effects)
-                return np.where(c.codes == group, c.Z[:, effect], 0.0)
-        if not j < self.shape[1]:
-            raise IndexError(f"column {j} of {self.shape[1]}")
-        return self.head[:, np.searchsorted(self.head_places, j)]
+        part = self if isinstance(rows, slice) and rows == slice(None) else self[rows]
+        if np.isin(chosen, self.head_places).all():
+            return part.head[:, np.searchsorted(self.head_places, chosen)]
+        _require_writable_size(len(part), np.size(chosen))
+        values = part.sparse()[:, np.atleast_1d(chosen)].toarray()
+        return values if np.ndim(chosen) else values[:, 0]
 
     def __matmul__(self, B: Array) -> Array:
         B = np.asarray(B)
@@ -220,10 +191,7 @@ class LazyColumns(Unwritten):
         """Return the mean of each column (axis 0)."""
         if axis != 0:
             return np.asarray(self).mean(axis)
-        n = len(self)
-        return self._in_place(
-            self.head.mean(0), [c.cross(np.ones((n, 1))).ravel() / n for c in self.tail]
-        )
+        return (self.T @ np.ones(len(self))) / len(self)
 
     def _in_place(self, head: Array, tail: Sequence[Array]) -> Array:
         """Combine numbers (p, ...) of the columns from the numbers of the head and of each part of the tail."""
@@ -237,17 +205,10 @@ class LazyColumns(Unwritten):
         """Return the standard deviation of each column (axis 0)."""
         if axis != 0:
             return np.asarray(self).std(axis)
-        n = len(self)
-        ones = np.ones(len(self))
-        means = [c.cross(ones[:, None]).ravel() / n for c in self.tail]
-        squares = [
-            np.diagonal(c.gram(ones), axis1=1, axis2=2).ravel() / n for c in self.tail
-        ]
-        tail = [
-            np.sqrt(np.maximum(square - mean**2, 0.0))
-            for square, mean in zip(squares, means)
-        ]
-        return self._in_place(self.head.std(0), tail)
+        square = self.sparse().power(2).mean(0)
+        scale = np.sqrt(np.maximum(square - self.mean(0) ** 2, 0.0))
+        scale[self.head_places] = self.head.std(0)
+        return scale
 
 
 @dataclass(frozen=True, eq=False)

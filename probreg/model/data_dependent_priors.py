@@ -11,7 +11,6 @@ import numpy as np
 from probreg.data import Block, Design, Moments
 from probreg.data.design import moments_of
 from probreg.data.formula.variables import terms
-from probreg.errors import DataError
 from probreg.likelihoods import DifferentiableLikelihood, Likelihood, OfTrials
 from probreg.model import likelihood_sums as sums
 from probreg.priors import PriorData
@@ -139,10 +138,6 @@ class Fisher:
 
     def __call__(self, beta: Array) -> tuple[Array, Array]:
         d, likelihood, (p, m) = self.design, self.likelihood, beta.shape
-        if not d.reachable:
-            raise DataError(
-                f"the Fisher information of Jeffreys' prior is a sum over the rows, and {d.rows_needed}"
-            )
         information = d.fold(
             partial(
                 sums.expected_information,

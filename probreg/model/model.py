@@ -574,47 +574,22 @@ class Model(FromData):
         return plus_offset(eta, self.design.offset)
 
     def _as_coefficients(self, beta: Any, *, draws: bool = True) -> Array:
-        """Coefficients as an array (..., p, m), from such an array, a flat vector, `fit.coef`, or a mapping from columns to numbers.
+        """Return coefficients as an array (..., p, m), from such an array, a flat vector or `fit.coef`.
 
-        DataError for another shape, for names that are not the columns, and for several coefficient arrays unless `draws`.
+        DataError for another shape, and for several coefficient arrays unless `draws`.
         """
-        if not draws and (beta := self._as_coefficients(beta)).ndim > 2:
-            raise DataError(
-                f"beta: expected one array of coefficients {self.shape}, got {beta.shape}"
-            )
-        if (
-            type(beta) is np.ndarray
-            and beta.shape[-2:] == self.shape
-            and beta.dtype.kind == "f"
-        ):
-            return beta
         p, m = self.shape
-        labels = getattr(beta, "coords", {})  # of an xarray.DataArray such as fit.coef
-        if "coef" in labels:
-            values: Any = dict(zip(labels["coef"].values, np.asarray(beta)))
-        else:
-            values = beta
-        if isinstance(values, Mapping) or hasattr(values, "keys"):
-            by_name = dict(values)
-            columns = self.design.columns
-            odd = set(map(str, by_name)) ^ set(columns)
-            if odd:
-                raise DataError(
-                    f"beta: expected one entry for each column ({', '.join(columns)}), {min(odd)!r} is not in both"
-                )
-            values = [by_name[c] for c in columns]
-        try:
-            array = np.asarray(values)
-            if (
-                array.dtype.kind in "cSU"
-            ):  # a conversion drops an imaginary part, and reads text as numbers
-                raise TypeError
-            array = array.astype(float)
-        except (TypeError, ValueError):
+        values = np.asarray(beta)
+        if values.dtype.kind not in "biuf":
             raise DataError(
                 f"beta: expected numbers of shape (..., {p}, {m}), got {shown_value(beta)}"
-            ) from None
-        return self._reshape_coefficients(array)
+            )
+        array = self._reshape_coefficients(values.astype(float, copy=False))
+        if not draws and array.ndim > 2:
+            raise DataError(
+                f"beta: expected one array of coefficients {self.shape}, got {array.shape}"
+            )
+        return array
 
     def _reshape_coefficients(self, array: Array) -> Array:
         """Return coefficients (..., p, m) from a flat vector, reported coefficients or those of one predictor."""
@@ -800,7 +775,6 @@ class Model(FromData):
         array (p m, p m)
             Of the log posterior.
         """
-        self._need_rows()
         beta = self._as_coefficients(beta, draws=False)
         aux_values = self._complete_aux(aux)
         fn = partial(
@@ -921,7 +895,6 @@ class Model(FromData):
         curved: bool,
     ) -> tuple[Array, ...]:
         """The log-likelihood with its derivatives over (gamma, log aux), beta = T gamma."""
-        self._need_rows()
         if self.of_moments:
             return sums.of_moments(
                 self.design.moments,
@@ -935,12 +908,6 @@ class Model(FromData):
             aux_values=aux_values, curved=curved,
         )  # fmt: skip
         return self.design.fold(fn)
-
-    def _need_rows(self) -> None:
-        if not (self.design.reachable or self.of_moments):
-            raise DataError(
-                f"derivatives are sums over the rows, and {self.design.rows_needed}"
-            )
 
     def _add_prior(
         self, local: LocalModel, beta: Array, T: Array, aux_values: Aux

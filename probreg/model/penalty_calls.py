@@ -5,7 +5,6 @@ The prior is read as -log p = l1 |w|_1 + l2 |w|^2 / 2, the same for all columns.
 
 from dataclasses import replace
 from functools import partial
-from typing import Protocol
 
 import numpy as np
 
@@ -15,19 +14,12 @@ from probreg.likelihoods import OfTrials, SoftmaxLikelihood
 from probreg.model import likelihood_sums as sums
 from probreg.model.compatibility import read_checked_aux
 from probreg.model.prior_words import Stated
-from probreg.model.smooth_penalties import PenalisedModel, smooth_penalties
+from probreg.model.smooth_penalties import smooth_penalties
 from probreg.priors.penalties.read_out import one_penalty
 from probreg.priors.penalties.spelling import Setting, Spellings, spell
 
 
-class Penalised(Stated, Protocol):
-    """The part of a model that its penalty depends on."""
-
-    @property
-    def noise_held(self) -> float | None: ...
-
-
-def setting_of(model: Penalised) -> Setting:
+def setting_of(model: Stated) -> Setting:
     """The properties of the data that the criterion of another package needs; see `Model.penalty_setting`."""
     if (
         isinstance(model.likelihood, SoftmaxLikelihood)
@@ -62,7 +54,7 @@ def setting_of(model: Penalised) -> Setting:
     )
 
 
-def penalty_calls(model: Penalised, sigma: float | None) -> Spellings:
+def penalty_calls(model: Stated, sigma: float | None) -> Spellings:
     """Return the calls of every package that has the penalty, at this noise scale if the model has none; see `Model.penalty`."""
     recipe = model.design.recipe
     if any(
@@ -71,13 +63,8 @@ def penalty_calls(model: Penalised, sigma: float | None) -> Spellings:
         if t.name not in recipe.processes
         for c in t.columns
     ):
-        if sigma is None:
-            sigma_value = model.noise_held
-        else:
-            sigma_value = float(sigma)
-        return smooth_penalties(
-            PenalisedModel(model.design, model.likelihood, model.joint, sigma_value)
-        )
+        known = model.noise_held if sigma is None else float(sigma)
+        return smooth_penalties(model, known)
     l1, l2, relative = one_penalty(model.joint, model.design.columns, INTERCEPT)
     setting = setting_of(model)
     if sigma is not None:

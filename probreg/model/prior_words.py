@@ -52,6 +52,9 @@ class Stated(Protocol):
     @property
     def flat(self) -> bool: ...
 
+    @property
+    def noise_held(self) -> float | None: ...
+
     def aux_prior(self, name: str) -> AuxPrior: ...
 
 

@@ -4,31 +4,19 @@ With J(f) = unit |u|^2 of the coefficients u ~ N(0, tau^2 I), -2 log p = |u|^2 /
 RSS + sp J(f), sp = sigma^2 / (tau^2 unit), or -2 log L + sp J(f) with sp = 1 / (tau^2 unit) (Wood 2017).
 """
 
-from typing import NamedTuple
-
 import numpy as np
 
-from probreg.data import Design
 from probreg.data.formula.functions import term_functions
 from probreg.errors import Incompatible
-from probreg.likelihoods import Likelihood
+from probreg.model.prior_words import Stated
 from probreg.priors.base import GaussianPrior
 from probreg.priors.flat import Flat
-from probreg.priors.joint import BlockPrior, JointPrior
+from probreg.priors.joint import BlockPrior
 from probreg.priors.penalties.spelling import Spelling, Spellings
 
 
-class PenalisedModel(NamedTuple):
-    """What the penalties of a model follow from; `sigma` is None where it is not known."""
-
-    design: Design
-    likelihood: Likelihood
-    joint: JointPrior
-    sigma: float | None
-
-
-def smooth_penalties(model: PenalisedModel) -> Spellings:
-    """The penalties of the smooth functions of a model with given scales. Incompatible without them."""
+def smooth_penalties(model: Stated, sigma: float | None) -> Spellings:
+    """The penalties of the smooth functions of a model with given scales, at the noise scale `sigma` if it is known. Incompatible without them."""
     functions = term_functions(model.design)
     design = model.design
     blocks = {
@@ -46,7 +34,7 @@ def smooth_penalties(model: PenalisedModel) -> Spellings:
             f"{wrong[0].prior.name} prior"
         )
     gaussian = model.likelihood.least_squares
-    noise = model.sigma if gaussian else 1.0
+    noise = sigma if gaussian else 1.0
     rows = list[Spelling]()
     criterion = "RSS" if gaussian else "-2 log L"
     for f in functions:

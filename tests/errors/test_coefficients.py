@@ -36,17 +36,7 @@ def test_every_form_of_the_coefficients_gives_one_density(likelihood, density):
     fit = pr.fit(model, "newton") if likelihood == "gaussian" else pr.fit(model)
     beta, aux = fit.solution.beta, dict(fit.aux)
     expected = getattr(model, density)(beta, **aux)
-    named = {
-        c: row[0] if len(row) == 1 else row
-        for c, row in zip(model.design.columns, beta)
-    }
-    for form in (
-        fit.coef,
-        beta.ravel(),
-        beta.tolist(),
-        named,
-        dict(reversed(named.items())),
-    ):
+    for form in (fit.coef, beta.ravel(), beta.tolist()):
         np.testing.assert_allclose(
             getattr(model, density)(form, **aux), expected, rtol=1e-10
         )
@@ -59,8 +49,7 @@ def test_other_forms_name_what_is_wrong(density):
     for wrong, named in (
         ([1.0, 2.0], r"beta.*\(2,\)"),
         (np.zeros((2, 2)), r"beta.*\(2, 2\)"),
-        ({"a": 1.0, "b": 2.0}, "Intercept"),
-        ({"Intercept": 0.0, "a": 1.0, "z": 2.0}, "'[bz]'"),
+        ({"Intercept": 0.0, "a": 1.0, "b": 2.0}, "beta"),
         ("text", "beta"),
         (3.0, "beta"),
         (None, "beta"),
@@ -85,7 +74,7 @@ def test_every_form_of_the_coefficients_gives_one_linear_predictor(likelihood):
         **({"method": "newton"} if likelihood == "gaussian" else {}),
     )
     model, beta = fit.model, fit.solution.beta
-    for form in (fit.coef, beta.ravel(), beta.tolist(), beta.astype(object)):
+    for form in (fit.coef, beta.ravel(), beta.tolist()):
         np.testing.assert_allclose(model.eta(form), model.design.X @ beta, rtol=1e-10)
     for wrong in (beta.ravel()[1:], {"a": 1.0}, "text", None, 3.0, np.zeros((3, 7))):
         with pytest.raises(pr.DataError, match="beta"):

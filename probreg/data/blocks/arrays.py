@@ -1,6 +1,5 @@
 """Blocks of rows from arrays with matching rows, one block at a time."""
 
-import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -106,10 +105,6 @@ def array_blocks(
             f"blocks is a list of (X, y) or a function that starts them anew, since a fit reads them more than once; "
             f"got {type(blocks).__name__}: pass lambda: ... instead"
         )
-    if callable(blocks) and not _takes_nothing(blocks):
-        raise DataError(
-            "blocks is a function without arguments, which starts the blocks anew; pass lambda: ..."
-        )
     parts = blocks if callable(blocks) else partial(iter, blocks)
     if columns is None:
         columns = _names(parts)
@@ -133,17 +128,6 @@ def _names(parts: Callable[[], Iterable[Sequence[Any]]]) -> list[str]:
         return list(read_columns(first[0]))
     X = as_array(first[0], "X")
     return [f"x{j + 1}" for j in range(X.shape[1] if X.ndim == 2 else 1)]
-
-
-def _takes_nothing(function: Callable[..., Any]) -> bool:
-    """Whether the signature of a function allows a call without arguments."""
-    try:
-        inspect.signature(function).bind()
-    except TypeError:
-        return False
-    except ValueError:  # a builtin without a signature
-        return True
-    return True
 
 
 def refuse_part(part: Any) -> None:

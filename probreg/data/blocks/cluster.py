@@ -13,6 +13,7 @@ from functools import partial, reduce
 from typing import Any
 
 from probreg.errors import Incompatible, ProbregError
+from probreg.formula.text import first_line
 from probreg.linalg import limit_threads, one_blas_thread
 
 _AT_ONCE = 8  # results that one task of the tree combines
@@ -87,28 +88,10 @@ def describe_workers(name: str) -> Iterator[None]:
     except ProbregError:
         raise
     except Exception as error:
-        advice = next(
-            (_ADVICE[k.__name__] for k in type(error).__mro__ if k.__name__ in _ADVICE),
-            _FAILED,
-        )
-        lines = str(error).strip().splitlines()[:1] or [""]
         raise ProbregError(
-            f"{name}: {advice} ({type(error).__name__}: {lines[0]})"
+            f"{name}: a task failed on the workers, which need memory and the same probreg, files and packages as this process "
+            f"({type(error).__name__}: {first_line(error)})"
         ) from error
-
-
-_FAILED = "a task failed on the workers, which need the same probreg, files and packages as this process"
-_LOST = "the cluster was lost before the sums were complete; start a new client, build the model again and fit it"
-_ADVICE = {  # by name, since dask also runs without the package that defines most of them
-    "KilledWorker": "workers died over and over in the same task, as a rule for want of memory; use smaller partitions",
-    "FutureCancelledError": _LOST,
-    "CancelledError": _LOST,
-    "CommClosedError": _LOST,
-    "ClosedClientError": _LOST,
-    "TimeoutError": _LOST,
-    "ModuleNotFoundError": "the workers lack a package that this process has; install it there",
-    "FileNotFoundError": "the workers do not find a file; it has to be on a path that all of them can read",
-}
 
 
 # ---- on the worker ---------------------------------------------------------------------------------------------------

@@ -33,7 +33,6 @@ from probreg.data.weights import WeightKind, read_weights
 from probreg.errors import DataError
 from probreg.formula.expression import Expression, parse_expression
 from probreg.formula.terms import (
-    MOST_COLUMNS,
     Counted,
     FormulaLayout,
     expand,
@@ -103,7 +102,6 @@ def read_formula(
            [1., 1.]]), (2,))
     """
     kind, weights = read_weights(weights)
-    _refuse_wide_dot(formula, data)
     table = read_table(data)
     parts, offset, added, used = parse_with(formula, table, weights, offset)
     table, names = _with_arguments(table, used, weights, offset)
@@ -213,16 +211,6 @@ def parse_with(
     names += [weights] if isinstance(weights, str) else []
     require(table, names)
     return ParsedFormula(parts, offset, added, tuple(dict.fromkeys(names)))
-
-
-def _refuse_wide_dot(formula: Any, data: Any) -> None:
-    """Raise DataError if `.` represents more columns than a formula may have, before any of them is read."""
-    names = getattr(data, "columns", data if isinstance(data, Mapping) else ())
-    if len(names) > MOST_COLUMNS + 100 and has_dot(formula):
-        raise DataError(
-            f"'.' stands for most of the {len(names):,} columns of the table, and a formula makes at most {MOST_COLUMNS:,}: give the "
-            "columns to Model.from_arrays"
-        )
 
 
 def _is_counted(table: DataTable, weight: str | None, kind: WeightKind) -> np.ndarray:

@@ -1,11 +1,10 @@
 """The functions of the terms of a formula: their domain, their points in the rows, and their columns."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
 
 import numpy as np
 
+from probreg.data.design import Design
 from probreg.data.terms.process import ProcessTerm
 from probreg.data.terms.smooths import SmoothBasis
 from probreg.data.terms.term import BasisTerm, SmoothTerm
@@ -18,22 +17,6 @@ PROJECTIONS = ("exact", "cholesky")  # bases phi for which k - phi'phi is a cova
 # of the range: an error near 1e-8 of the second derivative of a covariance
 _WIDE = 1e-4
 _STEP = 1e-5  # of the range: an error near 1e-10 of the derivative, from the third derivative and from rounding
-
-
-class ReadColumns(Protocol):
-    """The part of a design that defines its functions."""
-
-    @property
-    def recipe(self) -> Any: ...
-
-    @property
-    def columns(self) -> tuple[str, ...]: ...
-
-    @property
-    def X(self) -> Array: ...
-
-    @property
-    def inputs(self) -> Mapping[str, Array]: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +62,7 @@ class TermFunction:
             return self.term.by
         return ""
 
-    def range_in(self, design: ReadColumns) -> Array:
+    def range_in(self, design: Design) -> Array:
         """Return the smallest and largest input (2, d) of the rows, or of the basis if the rows are unknown.
 
         DataError if neither is known.
@@ -135,7 +118,7 @@ class TermFunction:
         down = x - h
         return (R(up, up) - R(up, down) - R(down, up) + R(down, down)) / (4.0 * h**2)
 
-    def points_of(self, design: ReadColumns) -> Array:
+    def points_of(self, design: Design) -> Array:
         """Return the inputs x (n, d) of the rows of the function, at most 5,000 of them; (0, d) if they are unknown."""
         x = design.inputs.get(self.term_name)
         if x is None:
@@ -163,7 +146,7 @@ def _some(rows: Array) -> Array:
     return rows
 
 
-def term_functions(design: ReadColumns) -> tuple[TermFunction, ...]:
+def term_functions(design: Design) -> tuple[TermFunction, ...]:
     """The functions of the smooth terms and processes of a design, in the order of its formula."""
     recipe = design.recipe
     present = set(design.columns)
@@ -173,10 +156,7 @@ def term_functions(design: ReadColumns) -> tuple[TermFunction, ...]:
     for key, inputs in recipe.entering.items():
         if not present.issuperset(terms[key].columns):
             continue
-        if key in recipe.processes:
-            term = recipe.processes[key]
-        else:
-            term = recipe.smooths[key]
+        term = recipe.processes.get(key) or recipe.smooths[key]
         for block in terms[key].functions:
             functions.append(
                 TermFunction(
@@ -190,7 +170,7 @@ def term_functions(design: ReadColumns) -> tuple[TermFunction, ...]:
     return tuple(functions)
 
 
-def term_function(design: ReadColumns, name: str | None) -> TermFunction:
+def term_function(design: Design, name: str | None) -> TermFunction:
     """Return the function of this name, with or without the options of its term; for None, the only function.
 
     DataError if there is none or more than one, with the available names.
@@ -204,7 +184,7 @@ def term_function(design: ReadColumns, name: str | None) -> TermFunction:
     return functions[0]
 
 
-def functions_called(design: ReadColumns, name: str | None) -> tuple[TermFunction, ...]:
+def functions_called(design: Design, name: str | None) -> tuple[TermFunction, ...]:
     """Return the functions of the term or function of this name; all of them for None. DataError if there is none."""
     functions = term_functions(design)
     if not functions:
