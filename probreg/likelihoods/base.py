@@ -328,6 +328,8 @@ class DifferentiableLikelihood(Likelihood):
 
     # whether `value_grad_hessian` gives the expected curvature in place of the observed one
     expected_curvature: ClassVar[bool] = False
+    # why Newton's method may reach its step limit, with a remedy
+    obstacle_to_search: ClassVar[str] = ""
     # where eta passes a kink of the gradient, and the evidence with it
     curvature_jumps: ClassVar[bool] = False
     # which the slopes of an evidence by Laplace's method are made of

@@ -12,6 +12,9 @@ from probreg.likelihoods.base import LIKELIHOODS, Array, ValueGradHessian
 from probreg.likelihoods.location_scale import LocationScaleLikelihood
 from probreg.special import gammaincc, gammaln
 
+# residual relative to y and eta below which it is rounding, which |r|^(p - 1) magnifies
+ROUNDING = 1e-13
+
 
 def _evaluate_row(y: float, eta: float, t: Array) -> tuple[float, float, float]:
     # t = p, sigma, log of the constant
@@ -19,7 +22,7 @@ def _evaluate_row(y: float, eta: float, t: Array) -> tuple[float, float, float]:
     size = abs(r)
     power = size ** t[0]
     slope = 0.0
-    if size > 0.0:
+    if abs(y - eta) > ROUNDING * (abs(y) + abs(eta)):
         slope = t[0] * power / r
     return t[2] - power, slope / t[1], t[0] * power - 1.0
 
@@ -96,7 +99,18 @@ class PowerNoise(LocationScaleLikelihood):
         with np.errstate(divide="ignore"):
             return p * size ** (p - 1.0) * np.sign(r), p * (p - 1.0) * size ** (p - 2.0)
 
+    @property
+    def obstacle_to_search(self) -> str:
+        if self.p >= 1.5:
+            return ""
+        return f"residuals of nearly 0 have an unbounded curvature for p = {self.p:g}; AbsoluteLoss() is p = 1, or take a p of at least 1.5"
+
     def value_grad_hessian(self, y: Array, eta: Array, **aux: Any) -> ValueGradHessian:
+        if self.expected_curvature:
+            rounding = ROUNDING * (np.abs(y) + np.abs(eta[..., 0]))
+            eta = np.where(np.abs(y - eta[..., 0]) <= rounding, y, eta[..., 0])[
+                ..., None
+            ]
         with np.errstate(
             invalid="ignore"
         ):  # 0 times infinity at r = 0, which the expected curvature replaces

@@ -9,6 +9,7 @@ from scipy.stats import norm
 
 import probreg as pr
 from probreg.inference.penalized import piecewise_linear
+from probreg.inference.status import Status
 from probreg.kernels import RBF, Linear
 from probreg.likelihoods import (
     AbsoluteLoss,
@@ -437,6 +438,27 @@ def test_sentences_on_kinks_are_true() -> None:
     assert "saved without" not in str(
         pr.diagnose(pr.svr("y ~ x", data, C=1.0, epsilon=0.2))
     )
+
+
+@pytest.mark.parametrize("p", [1.05, 1.2, 1.49, 1.8])
+def test_a_power_loss_of_an_exact_fit_finds_its_coefficients(p: float) -> None:
+    x = np.arange(8.0)
+    y = 1.0 + 2.0 * x
+    likelihood = PowerNoise(p)
+    fit = pr.fit(pr.Model.from_arrays(x, y, likelihood=likelihood, aux={"sigma": 1.0}))
+    assert fit.solution.status is Status.CONVERGED
+    np.testing.assert_allclose(fit.coef, [1.0, 2.0], rtol=1e-12)
+    with pytest.raises(pr.NotConverged, match="Fix sigma"):
+        pr.fit(pr.Model.from_arrays(x, y, likelihood=likelihood))
+
+
+def test_a_power_near_one_with_rows_on_the_line_names_the_absolute_loss() -> None:
+    x = np.arange(8.0)
+    y = np.where(x == 3.0, 20.0, 1.0 + 2.0 * x)
+    with pytest.warns(pr.ProbregWarning, match=r"take a p of at least 1\.5"):
+        fit = pr.fit(pr.Model.from_arrays(x, y, likelihood=PowerNoise(1.05)))
+    assert fit.solution.status is Status.STEP_LIMIT
+    np.testing.assert_allclose(fit.coef, [1.0, 2.0], atol=1e-4)
 
 
 @pytest.mark.slow

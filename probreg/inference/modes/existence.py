@@ -240,8 +240,11 @@ def verdict_on(
     none = np.zeros((model.shape[0], len(model.likelihood.contrast_matrix)), bool)
     diverging = none if cause is None else cause.not_estimable
     detail = "" if cause is None else cause.detail
+    likelihood = model.likelihood
     if cause is not None:
         status = cause.status
+    elif status.is_unfinished and isinstance(likelihood, DifferentiableLikelihood):
+        detail = likelihood.obstacle_to_search
     if opened is None:
         return Verdict(status, detail, diverging if diverging.any() else None, None)
     if cause is None:

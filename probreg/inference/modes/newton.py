@@ -227,6 +227,8 @@ def _finish_by_bfgs(model: Model, top: Maximum, tol: float) -> Maximum:
         negative, top.x, jac=True, method="BFGS", options={"gtol": 0.01 * tol}
     )
     point = _evaluate(model, found.x)
+    if not np.isfinite(point.value):  # a scale of noise goes to 0
+        return top
     step, convex = newton_step(point)
     decrement = float(np.sqrt(max(point.gradient @ step, 0.0)))
     if not convex or decrement >= tol:
