@@ -49,7 +49,7 @@ BASIS_SETTINGS = ("tol", "size", "range", "half_width")
 STANDALONE = SMOOTHS | {"gp": ("kernel", *KERNEL_SETTINGS, "basis", *BASIS_SETTINGS)}
 OPTIONS = STATEFUL | STANDALONE | {"C": ("contrasts", "levels", "spans_intercept")}
 CONTRASTS: dict[str, tuple[str, ...]] = {
-    "treatment": ("base",), "SAS": ("base",), "sum": (), "helmert": ("reverse", "scale"), "diff": ("backward",),
+    "treatment": ("base",), "sum": (), "helmert": (), "diff": (),
     "poly": ("scores",),
 }  # fmt: skip
 # contrasts as patsy and statsmodels spell them: Treatment("b") is contr.treatment("b")
@@ -388,7 +388,7 @@ def _check_contrast(expression: Expression, node: ast.expr) -> None:
     if kind is None and not _is_literal(node):
         raise expression.make_error(
             node,
-            "a contrast is contr.treatment('b'), contr.sum, contr.poly, contr.helmert, contr.diff or contr.SAS",
+            "a contrast is contr.treatment('b'), contr.sum, contr.poly, contr.helmert or contr.diff",
         )
     if kind is None or not isinstance(node, ast.Call):
         return

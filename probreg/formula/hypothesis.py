@@ -206,19 +206,10 @@ class _Reader:
             else:
                 pieces.append("*" * after_number + self._replace_name(token))
             after_number = token["number"] is not None
-        self.tree = self._parse("".join(pieces).strip())
+        self.tree = parse_python("".join(pieces).strip(), self.text, deepest=None)
 
     def fail(self, reason: str) -> DataError:
         return DataError(f"the hypothesis {shown_formula(self.text)}: {reason}")
-
-    def _parse(self, python: str) -> ast.expr:
-        try:
-            return ast.parse(python, mode="eval").body
-        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-            reason = (
-                error.msg if isinstance(error, SyntaxError) else type(error).__name__
-            )
-            raise self.fail(f"it cannot be read, {reason[:100]}") from None
 
     def _pattern_of_names(self) -> str:
         """Return a regular expression for the names without backquotes, the longest first."""

@@ -7,9 +7,9 @@ group (Bates, Maechler, Bolker & Walker 2015): (x | g) + (1 | a/b).
 
 import ast
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, get_args
 
 from probreg.errors import DataError
 from probreg.formula.expression import (
@@ -192,31 +192,40 @@ def parse_formula(text: str) -> FormulaLayout:
     response = _find_response(reader.read(left), text)
     outcome = _parse_response_parts(response.expression)
     sum_of_terms = reader.read(right)
-    terms = sorted(sum_of_terms.terms.values(), key=len)
-    used = {factor.key: factor.expression for term in terms for factor in term}
+    terms = sum_of_terms.terms.values()
     name = response.expression.column or response.key
-    if response.key in used:
+    if any(response in term for term in terms):
         raise DataError(
             f"the response {name!r} is also a term of {shown}; leave it out on the right"
         )
     _refuse_standalone((term for term in terms if len(term) > 1), text)
     _refuse_bars(sum_of_terms.bars, response, outcome, shown)
-    intercept = sum_of_terms.one is not False
-    if not terms and not intercept and not sum_of_terms.bars:
+    if not terms and sum_of_terms.one is False and not sum_of_terms.bars:
         raise DataError(
             f"the formula {shown} has no terms and no intercept; write 'y ~ 1' for an intercept alone"
         )
+    kind = response.expression.function
+    return replace(
+        _lay_out(text, sum_of_terms),
+        response=name,
+        outcome=outcome,
+        notes=tuple(dict.fromkeys(reader.notes)),
+        counted=kind if kind in get_args(Counted) else None,
+    )
+
+
+def _lay_out(text: str, sum_of_terms: Terms) -> FormulaLayout:
+    """Return the parts of a sum of terms, without a response."""
+    terms = sorted(sum_of_terms.terms.values(), key=len)
     return FormulaLayout(
         text,
-        name,
-        outcome,
+        "",
+        (),
         tuple(tuple(factor.key for factor in term) for term in terms),
-        {key: checked_expression(expression) for key, expression in used.items()},
-        intercept,
+        {f.key: checked_expression(f.expression) for term in terms for f in term},
+        sum_of_terms.one is not False,
         sum_of_terms.bars,
         joined_offsets(*sum_of_terms.offsets),
-        tuple(dict.fromkeys(reader.notes)),
-        _counted_kind(response.expression),
     )
 
 
@@ -246,12 +255,6 @@ def _find_response(left: Terms, text: str) -> Factor:
             "such as y, log(y), {y1 - y2}, p(successes, trials) or counts(a, b, c)"
         )
     return factors[0]
-
-
-def _counted_kind(expression: Expression) -> Counted | None:
-    if expression.function == "p":
-        return "p"
-    return "counts" if expression.function == "counts" else None
 
 
 def _parse_response_parts(expression: Expression) -> tuple[Expression, ...]:
@@ -564,15 +567,7 @@ class _Reader:
                 f"{piece} has no effect before its bar; (1 | g) is an intercept for each level of g"
             )
         _refuse_standalone(sum_of_effects.terms.values(), self.text)
-        terms = sorted(sum_of_effects.terms.values(), key=len)
-        effects = FormulaLayout(
-            text,
-            "",
-            (),
-            tuple(tuple(f.key for f in term) for term in terms),
-            {f.key: checked_expression(f.expression) for term in terms for f in term},
-            sum_of_effects.one is not False,
-        )
+        effects = _lay_out(text, sum_of_effects)
         groups = self._read_groups(node.right, piece)
         return Terms(bars=tuple(Bar(effects, group, correlated) for group in groups))
 

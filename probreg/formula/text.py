@@ -240,8 +240,8 @@ class PythonText:
         self.operand = False
 
 
-def parse_python(written: str, source: str) -> ast.expr:
-    """The syntax tree of a Python expression; `source` is the text that messages repeat."""
+def parse_python(written: str, source: str, deepest: int | None = DEEPEST) -> ast.expr:
+    """Return the syntax tree of a Python expression; `source` is the text that messages repeat."""
     try:
         tree = ast.parse(written, mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
@@ -252,9 +252,9 @@ def parse_python(written: str, source: str) -> ast.expr:
     while level:  # operations within operations, level by level
         level = [child for node in level for child in ast.iter_child_nodes(node)]
         depth += 1
-    if depth > DEEPEST:
+    if deepest is not None and depth > deepest:
         raise DataError(
-            f"{shown_formula(source)} nests operations {depth} deep; at most {DEEPEST} are computed"
+            f"{shown_formula(source)} nests operations {depth} deep; at most {deepest} are computed"
         )
     return tree
 

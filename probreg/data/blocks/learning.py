@@ -359,16 +359,7 @@ def _recipe(plan: Plan, table: DataTable, memory: Memory) -> Recipe:
             parts, replace(table, streamed=True), memory, training=True, lazy=True
         )[1]
     state = write_state(memory)
-    return Recipe(
-        parts.text,
-        parts.response,
-        columns,
-        parts.intercept,
-        parts.variables,
-        plan.offset,
-        state,
-        plan.weights,
-    )
+    return Recipe.of(parts, columns, state, offset=plan.offset, weights=plan.weights)
 
 
 def _is_ordered(plan: Plan, factor: Expression) -> bool:

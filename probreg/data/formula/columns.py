@@ -20,10 +20,7 @@ Kind = Literal["number", "truth", "text", "levels", "time", "other"]
 EXACT = (
     2**53
 )  # whole numbers of this size or less are floats exactly; a larger one stays a whole number
-TAKEN = (
-    "a pandas, polars or pyarrow table, a dict of equally long 1-D arrays, a structured numpy "
-    "array, or an xarray Dataset of one dimension"
-)
+TAKEN = "a pandas, polars or pyarrow table, or a mapping from names to 1-D arrays of one length"
 
 
 # by the letter of a numpy type, or by the type that pandas infers from objects
@@ -82,16 +79,13 @@ def read_columns(data: Any) -> dict[str, Any]:
 
 
 def read_table(data: Any) -> DataTable:
-    """Return the columns of a table and its row labels: a pandas index, an xarray coordinate, or 0 to n - 1."""
+    """Return the columns of a table and its row labels: a pandas index, or 0 to n - 1."""
     roots = {kind.__module__.split(".")[0] for kind in type(data).__mro__}
     readers: dict[str, Callable[[Any], DataTable]] = {
         "pandas": _from_pandas,
         "pyarrow": _from_arrow,
-        "xarray": _from_xarray,
     }
     reader = next((readers[root] for root in readers if root in roots), None)
-    if isinstance(data, np.ndarray) and data.dtype.names:
-        data = {name: data[name] for name in data.dtype.names}
     if reader is None and isinstance(data, Mapping):
         reader = _from_mapping
     table = (reader or _from_narwhals)(data)
@@ -311,27 +305,6 @@ def _from_pyarrow(values: Any) -> Any:
     import pyarrow as pa
 
     return _from_arrow(pa.table({"": values})).columns[""]
-
-
-def _from_xarray(data: Any) -> DataTable:
-    import xarray as xr
-
-    if not isinstance(data, xr.Dataset):
-        raise _not_a_table(data)
-    dims = {str(d) for name in data.data_vars for d in data[name].dims}
-    if len(dims) != 1 or any(data[name].ndim != 1 for name in data.data_vars):
-        raise DataError(
-            f"the Dataset has variables over the dimensions {sorted(dims)}; a table has one dimension, "
-            "its rows: select or stack the others first"
-        )
-    (dim,) = dims
-    columns = {
-        str(name): _from_array(variable.values)
-        for name, variable in data.variables.items()
-        if variable.dims == (dim,)
-    }
-    rows = data[dim].values if dim in data.coords else np.arange(data.sizes[dim])
-    return DataTable(columns, rows)
 
 
 def _from_mapping(data: Mapping[Any, Any]) -> DataTable:

@@ -107,10 +107,6 @@ def _treatment(levels: list[Any], base: Any = None) -> tuple[list[str], Array]:
     return labels, np.delete(np.eye(len(levels)), drop, axis=1)
 
 
-def _sas(levels: list[Any], base: Any = None) -> tuple[list[str], Array]:
-    return _treatment(levels, levels[-1] if base is None else base)
-
-
 def _sum(levels: list[Any]) -> tuple[list[str], Array]:
     """Each level but the last against the mean of all levels."""
     matrix = np.eye(len(levels), len(levels) - 1)
@@ -118,29 +114,21 @@ def _sum(levels: list[Any]) -> tuple[list[str], Array]:
     return [f"S.{level}" for level in levels[:-1]], matrix
 
 
-def _helmert(
-    levels: list[Any], reverse: bool = True, scale: bool = False
-) -> tuple[list[str], Array]:
-    """Each level against the mean of the levels before it; of those after it unless `reverse`."""
+def _helmert(levels: list[Any]) -> tuple[list[str], Array]:
+    """Each level against the mean of the levels before it."""
     n = len(levels)
     # column i: -1 for the levels 0 .. i, and i + 1 for level i + 1
     matrix = np.where(np.arange(n)[:, None] <= np.arange(n - 1), -1.0, 0.0)
     matrix[np.arange(1, n), np.arange(n - 1)] = np.arange(1, n)
-    if scale:
-        matrix /= np.arange(2, n + 1)
-    if reverse:
-        return [f"H.{level}" for level in levels[1:]], matrix
-    return [f"H.{level}" for level in levels[:-1]], matrix[::-1, ::-1]
+    return [f"H.{level}" for level in levels[1:]], matrix
 
 
-def _diff(levels: list[Any], backward: bool = True) -> tuple[list[str], Array]:
-    """Each level against the level before it; after it unless `backward`."""
+def _diff(levels: list[Any]) -> tuple[list[str], Array]:
+    """Each level against the level before it."""
     n = len(levels)
     place = np.arange(1, n)
     matrix = place / n - (np.arange(n)[:, None] < place)
-    if backward:
-        return [f"D.{level}" for level in levels[1:]], matrix
-    return [f"D.{level}" for level in levels[:-1]], -matrix
+    return [f"D.{level}" for level in levels[1:]], matrix
 
 
 def _poly(levels: list[Any], scores: Any = None) -> tuple[list[str], Array]:
@@ -157,7 +145,7 @@ def _custom(levels: list[Any], matrix: Any) -> tuple[list[str], Array]:
 
 
 _MATRICES: dict[str, Callable[..., tuple[list[str], Array]]] = {
-    "treatment": _treatment, "SAS": _sas, "sum": _sum, "helmert": _helmert, "diff": _diff, "poly": _poly, "custom": _custom,
+    "treatment": _treatment, "sum": _sum, "helmert": _helmert, "diff": _diff, "poly": _poly, "custom": _custom,
 }  # fmt: skip
 
 

@@ -133,14 +133,11 @@ def read_formula(
     )
     response = response_values(parts, table, memory, training=True)
     eta = _offset_of(added, names.get("offset"), table, memory, training=True)
-    recipe = Recipe(
-        formula=parts.text,
-        response=parts.response,
-        columns=columns,
-        intercept=parts.intercept,
-        variables=parts.variables,
+    recipe = Recipe.of(
+        parts,
+        columns,
+        write_state(memory),
         offset=offset if isinstance(offset, str) else None,
-        state=write_state(memory),
         weights=weights if isinstance(weights, str) else None,
     )
     inputs = inputs_of_functions(parts, table, memory, tuple(recipe.entering)) | of_bars
@@ -350,18 +347,8 @@ def _reading_notes(
     for name in parts.factor_variables:
         column = table.columns[name]
         if kind_of(column) == "text":
-            row = next(
-                (
-                    f" (row {r})"
-                    for r, v in zip(table.rows, column)
-                    if not reads_as_number(v)
-                ),
-                "",
-            )
             notes.append(
-                numbers_as_text(
-                    name, factor_levels(column), declared=name not in plain, row=row
-                )
+                numbers_as_text(name, factor_levels(column), declared=name not in plain)
             )
     for name in dict.fromkeys(
         (*parts.variables, *(v for part in parts.outcome for v in part.variables))
@@ -380,13 +367,10 @@ def _levels_without_rows(column: Any) -> list[Any]:
     return [level for level in column.categories if level not in present]
 
 
-def numbers_as_text(
-    name: str, levels: Sequence[Any], *, declared: bool = False, row: str = ""
-) -> str:
+def numbers_as_text(name: str, levels: Sequence[Any], *, declared: bool = False) -> str:
     """Return the note on a text column with all or most levels numeric; else "".
 
-    If the column is `declared` a factor, only a column with all levels numeric gets a note. `row` is a text with the place of the first
-    level that is not a number.
+    If the column is `declared` a factor, only a column with all levels numeric gets a note.
 
     >>> numbers_as_text("w", ["1", "2", "3", "?"])
     "column 'w' is text and is read as categories, although all of its 4 values but '?' are numbers"
@@ -400,4 +384,4 @@ def numbers_as_text(
     few = ", ".join(map(repr, odd[:3])) + (
         f" and {len(odd) - 3} more" if len(odd) > 3 else ""
     )
-    return f"{start} all of its {len(levels)} values but {few}{row} are numbers"
+    return f"{start} all of its {len(levels)} values but {few} are numbers"

@@ -5,7 +5,7 @@ by hand, so a file can contain wrong numbers but never code.
 """
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self
@@ -59,6 +59,22 @@ class Recipe(ColumnRecipe):
     offset: str | None
     state: Mapping[str, Any]
     weights: str | None = None
+
+    @classmethod
+    def of(
+        cls, parts: FormulaLayout, columns: Sequence[str], state: Mapping[str, Any], *, offset: str | None, weights: str | None,
+    ) -> Self:  # fmt: skip
+        """Return the recipe of a formula with these columns and this learned state."""
+        return cls(
+            parts.text,
+            parts.response,
+            tuple(columns),
+            parts.intercept,
+            parts.variables,
+            offset,
+            state,
+            weights,
+        )
 
     @property
     def layout(self) -> FormulaLayout:
@@ -285,16 +301,12 @@ class Recipe(ColumnRecipe):
     @classmethod
     def from_json(cls, saved: Mapping[str, Any]) -> Self:
         """Return the recipe that `to_json` wrote; its formula is checked against the whitelist again, and nothing is executed."""
-        parts = parse_formula(saved["formula"])
-        return cls(
-            saved["formula"],
-            parts.response,
-            tuple(saved["columns"]),
-            parts.intercept,
-            parts.variables,
-            saved["offset"],
+        return cls.of(
+            parse_formula(saved["formula"]),
+            saved["columns"],
             write_state(read_state(saved["state"])),
-            saved["weights"],
+            offset=saved["offset"],
+            weights=saved["weights"],
         )
 
 
