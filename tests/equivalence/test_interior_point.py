@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import linprog
 
 from probreg.errors import DataError, Incompatible
-from probreg.inference.penalized import known_sides
+from probreg.inference.penalized import kink_mode
 from probreg.inference.penalized.dual_coordinate import dual_coordinate
 from probreg.inference.penalized.kink_mode import (
     PiecewiseLinear,
@@ -261,9 +261,9 @@ def test_rows_held_on_a_wrong_side_are_found_and_taken_in(monkeypatch):
     )
     y = X @ [5.0, 2.0, -1.0] + rng.standard_normal(n)
     first = mode(X, y, half, half, 0.0, FLAT[:3, :3])
-    closest = known_sides.nearest_rows
+    closest = kink_mode.nearest_rows
     monkeypatch.setattr(
-        known_sides, "nearest_rows", lambda away, count: closest(away, count // 12)
+        kink_mode, "nearest_rows", lambda away, count: closest(away, count // 12)
     )
     found = mode(X, y, half, half, 0.0, FLAT[:3, :3])
     certified(found, X, y, half, half, 0.0, FLAT[:3, :3], np.zeros(3))

@@ -20,7 +20,7 @@ from probreg.inference import (
 )
 from probreg.inference.penalized.active_set import minimise
 from probreg.inference.penalized.degrees import degrees_of_freedom
-from probreg.inference.penalized.nonsmooth_search import SearchCoordinates, start_of
+from probreg.inference.penalized.nonsmooth import SearchCoordinates, start_of
 from probreg.inference.penalized.paths import rescale_model
 from probreg.inference.penalized.penalty import KinkedPenalty
 from probreg.likelihoods import SmoothLikelihood

@@ -33,7 +33,7 @@ from probreg.inference.covariance import (
     root_of_curvature,
     root_of_factor,
 )
-from probreg.inference.modes.level_squares import LevelSquares, least_squares_of_levels
+from probreg.inference.modes.level_rows import LevelSquares, least_squares_of_levels
 from probreg.inference.modes.wide import rotate_to_rows
 from probreg.inference.notes import Note, Topic, important_note
 from probreg.likelihoods import Gaussian

@@ -16,7 +16,7 @@ from probreg.inference.base import (
 )
 from probreg.inference.modes.closed_form import jeffreys_obstacle
 from probreg.inference.modes.existence import multimodality_cause
-from probreg.inference.modes.level_solution import solve_levels
+from probreg.inference.modes.level_newton import solve_levels
 from probreg.inference.modes.newton import (
     check_start,
     find_mode,

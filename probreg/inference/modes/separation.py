@@ -241,7 +241,7 @@ def separation(model: Model) -> Separation:
     result = _separation_of_levels(model, design.X, recession, free)
     if result is not None:
         return result
-    Q, T = _coordinates(design.X, free, _basis(model, free))
+    Q, T = _coordinates(design.X, free, _frame_of(model))
     cone = Cone(Q, recession)
     delta, strict = cone.interior()
     if not strict.any():
@@ -301,7 +301,7 @@ def _separation_of_levels(
         [j for j in free if j != i and not lead_columns[0] <= j <= lead_columns[-1]],
         dtype=int,
     )
-    basis = _basis(model, free)
+    basis = _frame_of(model)
     U = (np.asarray(X[:, border]) - basis.shift[border]) / basis.scale[border]
     if not _identified_within(lead, U, i is not None):
         return None
@@ -423,18 +423,24 @@ def _coefficients_to_fix(
     return fixed
 
 
-def _basis(model: Model, free: Array) -> Frame:
-    """Return the design's frame, without shifts if the intercept cannot absorb them."""
+def frame_with_shifts(model: Model, absorbs: bool) -> Frame:
+    """Return the design's frame; without shifts unless the intercept absorbs them."""
     basis = model.design.basis
-    if basis.intercept is None or basis.intercept in free:
+    if basis.intercept is None or absorbs:
         return basis
-    size = np.sqrt((model.design.X**2).mean(0))
+    size = np.sqrt((model.design.sample.X**2).mean(0))
     return replace(
         basis,
         shift=np.zeros_like(size),
         scale=np.where(size > 0, size, 1.0),
         intercept=None,
     )
+
+
+def _frame_of(model: Model) -> Frame:
+    """Return the frame in which a flat intercept absorbs the shifts of the columns."""
+    i = model.design.intercept
+    return frame_with_shifts(model, i is None or not model.joint.informative[i])
 
 
 def _coordinates(X: Array, free: Array, basis: Frame) -> tuple[Array, Array]:
@@ -524,7 +530,7 @@ def escapes(model: Model) -> Array:
     if not result:
         return reached
     free = np.flatnonzero(~model.joint.informative)
-    Q, T = _coordinates(design.X, free, _basis(model, free))
+    Q, T = _coordinates(design.X, free, _frame_of(model))
     cone = Cone(Q, likelihood.recession(design.observed))
     equal = cone.recession.equal
     if equal.any():

@@ -1,5 +1,13 @@
 """The minimum of a piecewise linear loss with a normal prior: select a solver by size,
-polish and certify its result."""
+polish and certify its result.
+
+With many rows and few columns a sample gives b up to its error. A row farther from its
+kinks than this error stays on the same side at the solution. Its loss is linear there,
+and all such rows together are one vector, pull = sum_i a_i x_i. The reduced problem has
+the rows close to a kink. Its solution is the solution for all rows if and only if every
+fixed row lies on its assumed side. Rows that do not join the problem, and it is solved
+again. Source: Portnoy & Koenker 1997.
+"""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -7,7 +15,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from probreg.errors import DataError
+from probreg.errors import DataError, Incompatible
 from probreg.inference.penalized.interior_point import Inside, interior_point
 from probreg.inference.penalized.kink_polish import Solved, active_set, polish
 from probreg.inference.penalized.kink_systems import ByColumns, ByRows, NewtonSystem
@@ -19,8 +27,7 @@ from probreg.inference.penalized.kinks import (
     PiecewiseLinearSolution as PiecewiseLinearSolution,
     flat_interval as flat_interval,
 )
-from probreg.inference.penalized.known_sides import solve_known_sides
-from probreg.linalg import one_blas_thread
+from probreg.linalg import map_blocks, one_blas_thread, row_blocks
 
 Array = NDArray[np.float64]
 
@@ -29,6 +36,8 @@ ROUNDINGS = 16.0  # rounding errors of each term of the gap that count as zero
 SMALL_VIOLATION = 1e-9
 FINE = 1e-13  # a violation that is rounding
 FEW_ROWS = 300  # up to which an interior point takes negligible time
+MANY_ROWS = 20_000  # from which a sample tells the sides of most rows
+SEED = 14  # of the sample, which affects only the time
 PER_ROW = 100  # maximal number of descent steps per row; descent stalls if the kernel is nearly singular
 
 
@@ -88,9 +97,9 @@ def solve_piecewise_linear(
         raise DataError(
             "X, y, P or the centre has a number that is not finite: remove these rows"
         )
-    solved = solve_known_sides(
-        problem, lambda part: _solve(part, tol, max_steps)
-    ) or _solve(problem, tol, max_steps)
+    solved = _solve_by_sides(problem, tol, max_steps)
+    if solved is None:
+        solved = _solve(problem, tol, max_steps)
     return _solution(problem, solved, tol)
 
 
@@ -220,3 +229,89 @@ def face(problem: KinkProblem, free: NDArray[np.bool_]) -> Array:
     rank = int((s > 1e-9 * max(1.0, s.max(initial=0.0))).sum())
     D = (N / scale) @ V[rank:].T
     return np.where(np.abs(D) > 1e-10 * np.abs(D).max(axis=0, initial=0.0), D, 0.0)
+
+
+Array = NDArray[np.float64]
+
+
+def _solve_by_sides(problem: KinkProblem, tol: float, max_steps: int) -> Solved | None:
+    """Minimise over many rows by the problem of few of them; None if this does not save
+    time or does not converge."""
+    X = problem.X
+    y = problem.y
+    loss = problem.loss
+    n, p = X.shape
+    n_sample = int((n * max(p, 2)) ** (2 / 3))
+    # Errors of a fit to m rows are about sqrt(p/m) of the spread of r: this many rows
+    # lie within three of them of a kink.
+    kinks = 2 if loss.epsilon.any() else 1
+    n_close = int(3 * kinks * n * np.sqrt(max(p, 2) / n_sample))
+    if n < MANY_ROWS or n_sample + n_close > n / 2:
+        return None
+    rows = np.sort(np.random.default_rng(SEED).choice(n, n_sample, replace=False))
+    try:
+        sample = reduced_problem(problem, rows, n / n_sample, problem.pull)
+        b = _solve(sample, tol, max_steps).b
+        unit = ByColumns(sample, 1.0).T
+    except (
+        Incompatible
+    ):  # the sample lacks rows of some column; the full problem checks the columns
+        return None
+    r = y - X @ b
+    reach = np.empty(n)
+
+    def lengths_of_rows(block: slice) -> tuple[Array, ...]:
+        # |T'x_i| is the maximum of x_i'd for d of length 1 in the metric of the sample.
+        reach[block] = np.sqrt(np.square(np.dot(X[block], unit)).sum(axis=1))
+        return (np.zeros(0),)
+
+    map_blocks(lengths_of_rows, row_blocks(n, p))
+    from_kink = np.minimum(
+        np.abs(r - loss.epsilon), np.abs(r + loss.epsilon)
+    ) / np.where(reach > 0, reach, 1.0)
+    a = np.where(
+        r > loss.epsilon, loss.up, np.where(r < -loss.epsilon, -loss.down, 0.0)
+    )
+    near_rows = nearest_rows(from_kink, n_close)
+    steps = 0
+    while 2 * len(near_rows) <= n:
+        fixed = a.copy()
+        fixed[near_rows] = 0.0
+        try:
+            part = reduced_problem(problem, near_rows, 1.0, problem.pull + fixed @ X)
+            solved = _solve(part, tol, max_steps)
+        except Incompatible:
+            return None
+        steps += solved.steps
+        if solved.polished:  # rows fixed on a wrong side can make the problem unbounded
+            low, high = loss.ends(fixed)
+            residual = y - X @ solved.b
+            wrong = (residual < low) | (residual > high)
+            wrong[near_rows] = False
+            count = np.count_nonzero(wrong)
+            if not count:
+                fixed[near_rows] = solved.a
+                return Solved(solved.b, fixed, steps, True)
+            if count <= n_close / 10:
+                near_rows = np.union1d(near_rows, np.flatnonzero(wrong))
+                continue
+        n_close *= 2
+        near_rows = nearest_rows(from_kink, n_close)
+    return None
+
+
+def reduced_problem(
+    problem: KinkProblem, rows: NDArray[np.intp], times: float, pull: Array
+) -> KinkProblem:
+    """Return the problem of some rows, each counted `times`, with the fixed rows in
+    `pull`."""
+    up, down, eps = (side[rows] for side in problem.loss)
+    loss = PiecewiseLinear(up * times, down * times, eps)
+    return KinkProblem(
+        problem.X[rows], problem.y[rows], loss, problem.P, problem.centre, pull
+    )
+
+
+def nearest_rows(from_kink: Array, count: int) -> NDArray[np.intp]:
+    """Return the `count` rows closest to a kink."""
+    return np.sort(np.argpartition(from_kink, min(count, len(from_kink) - 1))[:count])

@@ -1,23 +1,37 @@
-"""The part of a prior with kinks, and the search coordinates for a mode under it.
+"""The part of a prior with kinks, and the search for a mode under it: its coordinates,
+its start, and its steps.
 
 Blocks of `ProximalPrior` are separated from the smooth ones: the smooth part is a model
-of its own, with gradient and curvature. The kinked part is a `KinkedPenalty`, also when columns
-are scaled, and when coefficients in units of an unknown sigma are written as phi, with
-beta = location + sigma (phi - location). This module does not iterate.
+of its own, with gradient and curvature. The kinked part is a `KinkedPenalty`. Each step minimises the quadratic expansion of the smooth part plus the prior itself (Lee, Sun & Saunders 2014), on centred
+and scaled columns and on log aux. Coefficients in units of an unknown sigma are
+searched as phi, with beta = location + sigma (phi - location): their prior then depends
+on sigma only by -q m log sigma, and stays separable.
 """
 
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from probreg.data import Frame
-from probreg.inference.base import Array
+from probreg.errors import DataError
+from probreg.inference.base import Array, Status
+from probreg.inference.modes.newton import (
+    check_start,
+    find_mode,
+    rough_log_aux,
+    rough_regression,
+)
+from probreg.inference.modes.separation import frame_with_shifts
+from probreg.inference.penalized.active_set import kkt_distance, minimise
 from probreg.inference.penalized.penalty import KinkedPenalty
-from probreg.linalg.vec import between_outcomes
+from probreg.linalg import one_blas_thread
+from probreg.linalg.halving import halvings
+from probreg.linalg.vec import between_outcomes, map_of_columns
 from probreg.model.model import Model
-from probreg.priors import Flat, ProximalPrior
-from probreg.priors.joint import PENALTY_OF_CLASSES, JointPrior, mapping_of
+from probreg.priors import ExponentialPower, Flat, Normal, ProximalPrior
+from probreg.priors.joint import PENALTY_OF_CLASSES, BlockPrior, JointPrior, mapping_of
 
 
 def no_errors(model: Model) -> str:
@@ -132,16 +146,326 @@ def smooth_part(model: Model) -> Model:
     return model.with_prior(mapping_of(smooth, model.design.columns))
 
 
-def separable_basis(model: Model, nonsmooth: NonsmoothTerms) -> Frame:
-    """Return centred and scaled columns; not centred if the intercept, which would
-    absorb the shifts, has a kink."""
-    basis = model.design.basis
-    if basis.intercept is None or not nonsmooth.kinked[basis.intercept]:
-        return basis
-    size = np.sqrt((model.design.sample.X**2).mean(0))
-    return replace(
-        basis,
-        shift=np.zeros_like(size),
-        scale=np.where(size > 0, size, 1.0),
-        intercept=None,
+class SearchPoint(NamedTuple):
+    """The negative log posterior at x = (vec gamma, log aux): its smooth part with gradient and curvature."""
+
+    x: Array
+    smooth: float
+    gradient: Array
+    curvature: Array
+
+
+@dataclass(frozen=True, eq=False)
+class SearchCoordinates:
+    """The coordinates of the search: beta = T (a + sigma^s (gamma - a)), a the kinks, s = 1 in columns in units of sigma.
+
+    Under a penalty of all K classes they are the scores (p, K). The likelihood does not
+    depend on a common shift of the classes of a column: it is 0 in columns without a
+    kink, and the penalty determines it in the others.
+    """
+
+    model: Model
+
+    @cached_property
+    def nonsmooth(self) -> NonsmoothTerms:
+        return NonsmoothTerms.of(self.model)
+
+    @cached_property
+    def smooth(self) -> Model:
+        return smooth_part(self.model)
+
+    @cached_property
+    def basis(self) -> Frame:
+        intercept = self.model.design.intercept
+        absorbs = intercept is None or not self.nonsmooth.kinked[intercept]
+        return frame_with_shifts(self.model, absorbs)
+
+    @cached_property
+    def penalty(self) -> KinkedPenalty:
+        of_columns = self.nonsmooth.penalty.on_scaled(self.basis.scale)
+        return of_columns.repeated(self.shape[1], extra=len(self.model.unknown))
+
+    def units(self, x: Array) -> Array:
+        """(p, 1), sigma^s."""
+        s = self.nonsmooth.in_sigma_units
+        return np.where(s, np.exp(x[-1]) if s.any() else 1.0, 1.0)[:, None]
+
+    def beta(self, x: Array) -> Array:
+        """The coefficients on the raw columns; exactly at the kink if gamma is."""
+        at_kink = (
+            x[: self._k].reshape(self.shape) == self._center
+        ) & self.nonsmooth.kinked[:, None]
+        return self.nonsmooth.beta(
+            np.where(
+                at_kink, self.nonsmooth.center[:, None], self.basis.T @ self._kappa(x)
+            )
+        )
+
+    def x(self, beta: Array, log_aux: Array) -> Array:
+        x = np.r_[np.zeros(self._k), log_aux]
+        if self.nonsmooth.contrast is None:
+            phi = beta
+        else:
+            phi = self.nonsmooth.phi(beta, 1.0)
+        x[: self._k] = (
+            self._center + (self.basis.T_inverse @ phi - self._center) / self.units(x)
+        ).ravel()
+        return self._without_shift(x)
+
+    def _without_shift(self, x: Array) -> Array:
+        """Subtract the mean over the classes in columns without a kink."""
+        if self.nonsmooth.contrast is None:
+            return x
+        scores = x.reshape(self.shape)
+        return np.where(
+            self.nonsmooth.kinked[:, None],
+            scores,
+            scores - scores.mean(1, keepdims=True),
+        ).ravel()
+
+    def _kappa(self, x: Array) -> Array:
+        return self._center + self.units(x) * (
+            x[: self._k].reshape(self.shape) - self._center
+        )
+
+    @cached_property
+    def _center(self) -> Array:
+        """(p, 1)"""
+        return (self.nonsmooth.center * self.basis.scale)[:, None]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.nonsmooth.shape
+
+    @property
+    def _k(self) -> int:
+        return self.shape[0] * self.shape[1]
+
+    def aux(self, x: Array) -> dict[str, float]:
+        return {a: float(np.exp(u)) for a, u in zip(self.model.unknown, x[self._k :])}
+
+    def at(self, x: Array) -> SearchPoint:
+        """-log p at x without the kinked part, but including its -q m log sigma."""
+        k, (_, m) = self._k, self.shape
+        x = self._without_shift(x)
+        # kappa = a + u (x - a), u = sigma^s: the coefficients on standardised columns;
+        # f = -log p has g and H over them.
+        units = self.units(x)
+        kappa = self._kappa(x)
+        with np.errstate(
+            all="ignore"
+        ):  # too long a step gives inf or nan, and is halved
+            value, g, H = self._expansion(kappa, self.aux(x))
+        value = -value
+        g = -g
+        H = H.copy()
+        moving = self.nonsmooth.in_sigma_units
+        if moving.any():
+            # d kappa_j / d x_j = u_j, d kappa_j / d log sigma = s_j (kappa_j - a_j): the new gradient is J'g, the new
+            # Hessian J'H J + sum_j g_j d^2 kappa_j, with d^2 kappa_j / d x_j d log sigma = s_j u_j and d^2 kappa_j / d
+            # (log sigma)^2 = s_j (kappa_j - a_j). -log p(phi) gains log sigma for every entry in units of sigma.
+            s = np.repeat(moving, m)
+            u = np.repeat(units.ravel(), m)
+            r = (kappa - self._center).ravel()
+            J = np.eye(len(x))
+            J[:k, :k] = np.diag(u)
+            J[:k, -1] = np.where(s, r, 0.0)
+            second = np.zeros_like(H)
+            second[:k, -1] = second[-1, :k] = np.where(s, u * g[:k], 0.0)
+            second[-1, -1] = (r * g[:k])[s].sum()
+            H = J.T @ H @ J + second
+            g = J.T @ g
+            value, g[-1] = value + s.sum() * x[-1], g[-1] + s.sum()
+        return SearchPoint(x, value, g, H)
+
+    def _expansion(
+        self, kappa: Array, aux: dict[str, float]
+    ) -> tuple[float, Array, Array]:
+        kappa = self.nonsmooth.beta(kappa)
+        return self._of_scores(*self.smooth.in_frame(kappa, self.basis, aux))
+
+    def _of_scores(
+        self, value: float, gradient: Array, curvature: Array
+    ) -> tuple[float, Array, Array]:
+        """The same over the scores of classes, with a curvature against the shift in
+        columns without a kink, which keeps it at 0."""
+        C, (p, K) = self.nonsmooth.contrast, self.shape
+        if C is None:
+            return value, gradient, curvature
+        H = self.nonsmooth.between_scores(curvature)
+        mean_diagonal = np.diagonal(H).reshape(p, K).mean(1)
+        blocks = H.reshape(p, K, p, K)  # a view
+        for j in np.flatnonzero(~self.nonsmooth.kinked):
+            blocks[j, :, j, :] += mean_diagonal[j] / K
+        return value, (gradient.reshape(p, -1) @ C.T).ravel(), H
+
+    def kkt(self, point: SearchPoint) -> float:
+        """The distance of zero from the subdifferential, in conditional standard errors of each coordinate."""
+        hessian = self.penalty.hessian(point.x)
+        return kkt_distance(
+            point.gradient,
+            self.penalty,
+            point.x,
+            np.abs(np.diagonal(point.curvature)) + np.where(hessian > 0, hessian, 0.0),
+        )
+
+
+class SearchResult(NamedTuple):
+    """The end of the search."""
+
+    at: SearchPoint
+    kkt: float
+    steps: int
+    status: Status
+
+
+def start_of(
+    search: SearchCoordinates, start: tuple[tuple[float, ...], ...] | None
+) -> Array:
+    """Return the start: the user's coefficients; for a cusp the mode under a normal
+    prior of the same spread; else a penalised regression on a rough eta."""
+    model = search.model
+    if not model.design.reachable:
+        raise DataError(
+            f"the mode needs sums over the rows, and {model.design.rows_needed}"
+        )
+    if start is not None:
+        return search.x(check_start(model, start), rough_log_aux(model))
+    if not search.nonsmooth.convex:
+        smooth = with_normal_priors(model)
+        mode = find_mode(smooth)
+        return search.x(smooth.design.frame.T @ mode.gamma, mode.log_aux)
+    return _rough_start(search)
+
+
+def _rough_start(search: SearchCoordinates) -> Array:
+    """Return the prior's centre, improved by one penalised regression on the
+    likelihood's rough eta."""
+    model = search.model
+    design = model.design.sample
+    x = search.x(
+        np.repeat(search.nonsmooth.center[:, None], model.shape[1], 1),
+        rough_log_aux(model),
     )
+    x[: search._k] = search.penalty.center[: search._k]
+    rough = rough_regression(model, design)
+    if rough is None:
+        return x
+    target, weight = rough
+    root = np.sqrt(weight)[:, None]
+    A = root * search.basis.rows(design.X)
+    b = root * target
+    k = search._k
+    m = model.shape[1]
+    G = np.zeros((len(x), len(x)))
+    c = np.zeros(len(x))
+    # x = argmin x'G x / 2 - c'x + penalty(x): weighted least squares of the rough eta, with the kinked prior.
+    G[:k, :k], c[:k] = map_of_columns(A.T @ A, m), (A.T @ b).ravel()
+    G[:k, :k] += 1e-8 * np.diag(np.diagonal(G)[:k])
+    G[range(k, len(x)), range(k, len(x))], c[k:] = 1.0, x[k:]
+    return minimise(G, c, search.penalty, x, tol=1e-3, rounds=5)[0]
+
+
+def with_normal_priors(model: Model) -> Model:
+    """Return the model with each kinked prior replaced by a normal one of its standard
+    deviation.
+
+    For an elastic net it is the standard deviation of the Laplace prior of its scale.
+    """
+    blocks = list[BlockPrior]()
+    for b in model.joint.blocks:
+        prior: Any = b.prior
+        if isinstance(b.prior, ProximalPrior):
+            spread = entry_sd(b.prior, len(b.columns))
+            prior = Normal(
+                prior.scales * spread,
+                location=prior.location,
+                sigma_units=prior.sigma_units,
+            )
+        if model.joint.informative[list(b.columns)].any():
+            blocks.append(replace(b, prior=prior))
+    return model.with_prior(mapping_of(blocks, model.design.columns))
+
+
+def entry_sd(prior: ProximalPrior, q: int) -> Array:
+    """Return the standard deviation (q,) of each entry in its scales; for an elastic
+    net, of the Laplace prior of its scale."""
+    from scipy.special import gammaln
+
+    power = prior.q if isinstance(prior, ExponentialPower) else 1.0
+    d = np.ones(q)
+    for g in prior.kinks(q).groups:
+        d[g] = len(g)
+    # p(r) proportional to exp(-|r|^q) of d entries: E |r|^2 = Gamma((d + 2) / q) / Gamma(d / q).
+    return np.exp(0.5 * (gammaln((d + 2.0) / power) - gammaln(d / power))) / np.sqrt(d)
+
+
+@one_blas_thread()
+def minimise_nonsmooth(
+    search: SearchCoordinates, x: Array, *, tol: float, max_steps: int
+) -> SearchResult:
+    """Make proximal Newton steps, halved until the objective decreases, until the
+    certificate holds."""
+    point = search.at(x)
+    for number in range(max_steps + 1):
+        kkt = search.kkt(point)
+        if kkt <= tol:
+            return SearchResult(point, kkt, number, Status.CONVERGED)
+        if number == max_steps:
+            break
+        H = _convexify(point.curvature)
+        inner = max(0.1 * tol, min(0.1, kkt) * 0.01 * kkt)
+        # aim = argmin g'(x - x_t) + (x - x_t)'H(x - x_t)/2 + penalty(x), that is x'H x/2 - (H x_t - g)'x + penalty(x)
+        # (Lee, Sun & Saunders 2014).
+        aim, _ = minimise(
+            H, H @ point.x - point.gradient, search.penalty, point.x, tol=inner
+        )
+        next_point = _halve(search, point, aim - point.x)
+        if next_point is None:
+            return SearchResult(point, kkt, number, Status.SADDLE)
+        point = next_point
+    return SearchResult(point, kkt, max_steps, Status.STEP_LIMIT)
+
+
+def _convexify(H: Array) -> Array:
+    """Return H, or if it is not positive definite, H with the absolute values of its
+    eigenvalues."""
+    d = np.sqrt(np.maximum(np.abs(np.diagonal(H)), np.finfo(float).tiny))
+    scaled = H / np.outer(d, d)
+    try:
+        np.linalg.cholesky(scaled + 1e-12 * np.eye(len(H)))
+        return H
+    except np.linalg.LinAlgError:
+        value, vector = np.linalg.eigh(scaled)
+        value = np.maximum(np.abs(value), 1e-8 * max(float(np.abs(value).max()), 1.0))
+        return (vector * value) @ vector.T * np.outer(d, d)
+
+
+def _halve(
+    search: SearchCoordinates, current: SearchPoint, step: Array
+) -> SearchPoint | None:
+    """Return the first of x + t step, t = 1, 1/2, ..., with a sufficient decrease of
+    the objective, or None."""
+    penalty = search.penalty
+    value = search.penalty.value(current.x)
+    # The decrease of the expansion is Delta = g'd + penalty(x + d) - penalty(x) < 0,
+    # and the condition is f(x + t d) + penalty(x +
+    # t d) <= f(x) + penalty(x) + 1e-4 t Delta.
+    slope = float(current.gradient @ step) + penalty.value(current.x + step) - value
+    noise = 1e-13 * (abs(current.smooth) + abs(value))
+    if not slope < noise:
+        return None
+    for t in halvings(current.x, step):
+        new = current.x + t * step if t < 1 else current.x + step
+        stays = (current.x == penalty.center) & (step == 0.0)
+        arrived = (t == 1.0) & (np.abs(new - penalty.center) <= 4e-16 * np.abs(step))
+        new = np.where(stays | (arrived & penalty.has_kink), penalty.center, new)
+        trial = search.at(new)
+        total = trial.smooth + penalty.value(new)
+        if (
+            np.isfinite(total)
+            and np.isfinite(trial.curvature).all()
+            and total <= current.smooth + value + 1e-4 * t * slope + noise
+        ):
+            return trial
+    return None

@@ -50,8 +50,8 @@ from probreg.inference.penalized.degrees import (
     information_of,
     smooth_prior_curvature,
 )
-from probreg.inference.penalized.nonsmooth import NonsmoothTerms
-from probreg.inference.penalized.nonsmooth_search import (
+from probreg.inference.penalized.nonsmooth import (
+    NonsmoothTerms,
     SearchCoordinates,
     minimise_nonsmooth,
     start_of,

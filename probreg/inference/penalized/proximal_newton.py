@@ -35,10 +35,11 @@ from probreg.inference.notes import (
     important_note,
     routine_note,
 )
-from probreg.inference.penalized.nonsmooth import has_nonsmooth_terms, no_errors
-from probreg.inference.penalized.nonsmooth_search import (
+from probreg.inference.penalized.nonsmooth import (
     SearchCoordinates,
+    has_nonsmooth_terms,
     minimise_nonsmooth,
+    no_errors,
     start_of,
 )
 from probreg.likelihoods import SmoothLikelihood
