@@ -1,15 +1,21 @@
 """Findings: the results of checks of a model and of diagnostics of a fit, and how they are printed."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from math import nan
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
-from probreg.system.terminal import clean_lines
+from scipy.special import chdtrc
+
+from probreg.errors import Incompatible
+from probreg.system.terminal import clean_lines, format_number, format_p
 from probreg.tables import Column, Table
 from probreg.tables.notebook import notebook_html
 
+# p-values below which a test is noted, and below which it is a warning
+SIGNIFICANT, STRONG = 0.01, 1e-4
 _MOST = 9  # findings printed one by one; with remedies and long lines about 40 lines
 
 
@@ -72,12 +78,66 @@ class Finding:
         return lines
 
 
-class Reporter:
-    """Base class of checks and diagnostics: a key, a printed name, a picture, and methods that report findings."""
+class NotApplicable(Incompatible):
+    """The reason why a check, a diagnostic or a theorem does not apply."""
+
+
+def stop_if(reason: str | None) -> None:
+    """Raise NotApplicable with this reason, if there is one."""
+    if reason is not None:
+        raise NotApplicable(reason)
+
+
+class HypothesisTest(NamedTuple):
+    """A test: the name of its statistic with degrees of freedom, such as "F(2, 38)", its value, its p-value and how that was found.
+
+    >>> print(HypothesisTest("F(2, 38)", 5.4312, 0.00843))
+    F(2, 38) = 5.43, p = 0.0084
+    """
+
+    name: str
+    statistic: float
+    p_value: float
+    how: str = ""  # such as ", simulated"
+    df: int = 0  # of a chi-square statistic
+
+    def __str__(self) -> str:
+        return f"{self.name} = {format_number(self.statistic, 3)}, {format_p(self.p_value)}{self.how}"
+
+
+def chi2_test(statistic: float, df: int, name: str = "") -> HypothesisTest:
+    """Return the test of a statistic that is chi-square on df degrees of freedom; nan for df = 0.
+
+    >>> print(chi2_test(12.5, 1))
+    chi2(1) = 12.5, p = 0.00041
+    """
+    p = float(chdtrc(df, statistic)) if df else nan
+    return HypothesisTest(f"{name}chi2({df})", statistic, p, df=df)
+
+
+class Finder[T](ABC):
+    """Base class of checks of a model and diagnostics of a fit: a key, a printed name, a picture to look at, and findings."""
 
     name: ClassVar[str]
     title: ClassVar[str]
     picture: ClassVar[str] = ""
+
+    def require(self, subject: T) -> None:  # noqa: B027  most checks need nothing
+        """Raise NotApplicable for a subject that lacks what every check of this class needs."""
+
+    @abstractmethod
+    def find(self, subject: T) -> list[Finding]:
+        """Return at least one finding, with the verdict OK if nothing is wrong; NotApplicable with the reason if it does not apply."""
+
+    def run(self, subject: T) -> list[Finding]:
+        """Return the findings, or one with the reason why the check does not apply."""
+        try:
+            self.require(subject)
+            return self.find(subject)
+        except NotApplicable as reason:
+            return self.report(
+                Verdict.OK, f"not applicable: {reason}", picture="", applies=False
+            )
 
     def report(
         self,
@@ -114,10 +174,22 @@ class Reporter:
         """Return the finding of a check that passed."""
         return self.report(Verdict.OK, sentence, statistic=statistic, p_value=p_value)
 
-    def report_not_applicable(self, reason: str) -> list[Finding]:
-        """Return the finding of a check that does not apply."""
+    def report_test(
+        self,
+        test: HypothesisTest,
+        accepted: str,
+        rejected: str,
+        remedy: str,
+        details: str = "",
+    ) -> list[Finding]:
+        """Return the finding of a test: "rejected" and a note for p below 0.01, a warning below 0.0001, otherwise "accepted"."""
+        verdict = Verdict((test.p_value < SIGNIFICANT) + (test.p_value < STRONG))
         return self.report(
-            Verdict.OK, f"not applicable: {reason}", picture="", applies=False
+            verdict,
+            f"{rejected if verdict else accepted}, {test}{details}",
+            remedy if verdict else "",
+            statistic=test.statistic,
+            p_value=test.p_value,
         )
 
 

@@ -21,7 +21,6 @@ from probreg.likelihoods import (
     SoftmaxLikelihood,
     UnivariateLikelihood,
 )
-from probreg.model.predictive import Predictive
 from probreg.special import ndtri
 
 Array = np.ndarray
@@ -155,78 +154,74 @@ def _mean_residuals(likelihood: Likelihood, y: Array, mean: Array) -> Array:
 
 def predictor(fit: Fitted) -> Array:
     """Return eta at the estimate, (n, m)."""
-    design = fit.model.design
-    eta = design.X @ fit.solution.beta
-    return plus_offset(eta, design.offset)
+    return fit.model.eta(fit.solution.beta)
 
 
 def _response_residuals(fit: Fitted) -> ResidualKind:
     model = fit.model
-    eta = predictor(fit)
-    mean = model.likelihood.mean(eta, **fit.aux_of_rows)
+    mean = model.likelihood.mean(predictor(fit), **fit.aux_of_rows)
     return ResidualKind(
         _mean_residuals(model.likelihood, model.design.observed, mean),
         () if mean.ndim == 1 else ("level",),
     )
 
 
-def _pearson(fit: Fitted) -> ResidualKind:
-    likelihood = _require_smooth(fit)
+class StandardisedScores(NamedTuple):
+    """L (n, m, m) with L L' the Fisher information of each row, L^-1, and u = L^-1 s (n, m) of the scores s."""
+
+    root: Array
+    inverse: Array
+    u: Array
+
+
+def standardised_scores(fit: Fitted) -> StandardisedScores:
+    """Return the scores of the rows, which have variance 1 in units of their Fisher information."""
+    likelihood = fit.model.likelihood
+    if not isinstance(likelihood, SmoothLikelihood):
+        raise Incompatible(
+            f"these residuals are those of a smooth likelihood, and the {likelihood.name} likelihood has kinks: "
+            "take 'response' or 'quantile' ones"
+        )
     eta = predictor(fit)
+    aux = fit.aux_of_rows
+    W = np.broadcast_to(likelihood.information(eta, **aux), (*eta.shape, eta.shape[1]))
+    root, inverse = roots(W)
+    s = likelihood.score(fit.model.design.observed, eta, **aux)
+    return StandardisedScores(root, inverse, np.einsum("nab,nb->na", inverse, s))
+
+
+def _pearson(fit: Fitted) -> ResidualKind:
+    likelihood = fit.model.likelihood
     if isinstance(likelihood, SoftmaxLikelihood):
-        p = likelihood.mean(eta)
+        p = likelihood.mean(predictor(fit))
         n = likelihood.tally(fit.model.design.observed).sum(1, keepdims=True)
         with np.errstate(all="ignore"):  # 0 / 0 if a class is certain
             return ResidualKind(
                 _response_residuals(fit).values / np.sqrt(p * (1.0 - p) / n), ("level",)
             )
-    return ResidualKind(score(fit, eta)[:, 0])
+    return ResidualKind(standardised_scores(fit).u[:, 0])
 
 
-def score(fit: Fitted, eta: Array) -> Array:
-    """Return L^-1 s, (n, m), with s the score and L L' the Fisher information of each row."""
-    likelihood = _require_smooth(fit)
-    y = fit.model.design.observed
-    info = np.broadcast_to(
-        likelihood.information(eta, **fit.aux_of_rows), (*eta.shape, eta.shape[1])
-    )
-    s = likelihood.score(y, eta, **fit.aux_of_rows)
-    return np.einsum("nab,nb->na", roots(info)[1], s)
-
-
-def _deviance(fit: Fitted) -> ResidualKind:
-    return ResidualKind(deviance(fit, predictor(fit)))
-
-
-def deviance(fit: Fitted, eta: Array) -> Array:
-    """Return the deviance residuals: the signed root of twice the log-likelihood ratio to the saturated model, (n,).
-
-    Residuals of classes have no sign.
-    """
+def deviance_residuals(fit: Fitted) -> ResidualKind:
+    """Return the signed root of twice the log-likelihood ratio to the saturated model, (n,); without a sign for classes."""
     likelihood = fit.model.likelihood
     y = fit.model.design.observed
     aux = fit.aux_of_rows
+    eta = predictor(fit)
     gain = likelihood.log_prob(
         y, likelihood.saturated_predictor(y), **aux
     ) - likelihood.log_prob(y, eta, **aux)
     length = np.sqrt(2.0 * np.maximum(gain, 0.0))
-    if not isinstance(likelihood, UnivariateLikelihood):
-        return length
-    return np.asarray(
-        np.sign(likelihood.response(y) - likelihood.mean(eta, **aux)) * length
-    )
+    if isinstance(likelihood, UnivariateLikelihood):
+        length = np.sign(likelihood.response(y) - likelihood.mean(eta, **aux)) * length
+    return ResidualKind(length)
 
 
 def _working_residuals(fit: Fitted) -> ResidualKind:
-    likelihood = _require_smooth(fit)
-    eta = predictor(fit)
-    y = fit.model.design.observed
-    info = np.broadcast_to(
-        likelihood.information(eta, **fit.aux_of_rows), (*eta.shape, eta.shape[1])
-    )
-    s = likelihood.score(y, eta, **fit.aux_of_rows)
-    inverse = roots(info)[1]
-    values = np.einsum("nba,nb->na", inverse, np.einsum("nab,nb->na", inverse, s))
+    scores = standardised_scores(fit)
+    likelihood = fit.model.likelihood
+    # W^-1 s = L'^-1 u
+    values = np.einsum("nba,nb->na", scores.inverse, scores.u)
     values = values @ likelihood.contrast_matrix.T
     if likelihood.outcomes:
         return ResidualKind(values, ("outcome",))
@@ -286,44 +281,28 @@ def quantile_residuals(fit: Fitted, rows: Array) -> Array:
 
 
 def tails(fit: Fitted, rows: Array) -> tuple[Array, Array]:
-    """Return P(Y <= y) and P(Y < y) of these rows under the predictive distribution."""
+    """Return P(Y <= y) and P(Y < y) of these rows, in order, under the predictive distribution."""
     likelihood = fit.model.likelihood
     y = fit.model.design.observed[rows]
     assert isinstance(likelihood, UnivariateLikelihood)
-    mixture = _thin_predictive(fit, rows)
+    design = fit.model.design
+    if len(rows) < design.n:
+        design = design.take(rows)
+    mixture = predictive(
+        fit.model, fit.solution, design, spread=False, seed=fit.seed, at_most=_DRAWS
+    )
     upper = mixture.cdf(y)
     if isinstance(likelihood.support, str):
         return upper, upper
-    return upper, mixture.cdf(
-        likelihood.drawn(y) - 1.0
-    )  # discrete responses are whole numbers
-
-
-def _thin_predictive(fit: Fitted, rows: Array) -> Predictive:
-    design = fit.model.design
-    if np.array_equal(rows, np.arange(design.n)):
-        part = design
-    else:
-        part = design.take(rows)
-    return predictive(
-        fit.model, fit.solution, part, spread=False, seed=fit.seed, at_most=_DRAWS
-    )
-
-
-def _require_smooth(fit: Fitted) -> SmoothLikelihood:
-    if not isinstance(fit.model.likelihood, SmoothLikelihood):
-        raise Incompatible(
-            f"these residuals are those of a smooth likelihood, and the {fit.model.likelihood.name} likelihood has kinks: "
-            "take 'response' or 'quantile' ones"
-        )
-    return fit.model.likelihood
+    # discrete responses are whole numbers
+    return upper, mixture.cdf(likelihood.drawn(y) - 1.0)
 
 
 KINDS: Mapping[str, Callable[[Fitted], ResidualKind]] = MappingProxyType(
     {
         "response": _response_residuals,
         "pearson": _pearson,
-        "deviance": _deviance,
+        "deviance": deviance_residuals,
         "working": _working_residuals,
         "partial": _partial,
         "quantile": _quantile,

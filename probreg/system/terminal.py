@@ -157,12 +157,12 @@ def format_p(p: float) -> str:
     return "p > 0.99" if 0.995 <= p < 1.0 else f"p = {p:.2g}"
 
 
-def few_names(names: Sequence[str]) -> str:
+def few_names(names: Sequence[object]) -> str:
     """List names in a sentence; of more than twelve only the first five.
 
     >>> few_names("ab"), few_names([f"x{j}" for j in range(40)])
     ('a, b', 'x0, x1, x2, x3, x4 and 35 more')
     """
     if len(names) <= 12:
-        return ", ".join(names)
-    return f"{', '.join(names[:5])} and {len(names) - 5} more"
+        return ", ".join(map(str, names))
+    return f"{few_names(names[:5])} and {len(names) - 5} more"

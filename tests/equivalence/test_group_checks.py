@@ -85,10 +85,8 @@ def test_the_spread_is_tested_over_flat_columns():
     assert "Breusch-Pagan (Koenker) chi2(2)" in said[0]
     assert "White chi2(5)" in said[1]
     bare = pr.fit(pr.Model.from_formula("y ~ 1 + (1 | g)", DATA))
-    assert (
-        HeteroscedasticityDiagnostic().applies(bare)
-        == "no column besides the intercept"
-    )
+    (found,) = HeteroscedasticityDiagnostic().run(bare)
+    assert found.sentence == "not applicable: no column besides the intercept"
 
 
 @pytest.mark.slow

@@ -180,8 +180,8 @@ def test_diagnose_finds_the_pieces_of_a_fit_once(table, monkeypatch):
     calls = []
     monkeypatch.setattr(
         room,
-        "_orthonormal",
-        lambda *a, _inner=room._orthonormal: calls.append(1) or _inner(*a),
+        "_coordinates",
+        lambda *a, _inner=room._coordinates: calls.append(1) or _inner(*a),
     )
     fit = pr.ols("y ~ x + z", table)
     pr.diagnose(fit)

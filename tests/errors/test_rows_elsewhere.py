@@ -21,10 +21,10 @@ from probreg.data import PlainColumns
 from probreg.diagnostics.after.functional_form import reset
 from probreg.diagnostics.before import (
     condition_indices,
-    design_leverage,
     separation,
     vif,
 )
+from probreg.diagnostics.before.design_leverage import design_leverage
 from probreg.inference.uncertainty.information import (
     estimate_of,
     expected_part,

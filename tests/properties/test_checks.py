@@ -10,8 +10,8 @@ from probreg.diagnostics.before import (
     Findings,
     Verdict,
     check,
-    design_leverage,
 )
+from probreg.diagnostics.before.design_leverage import design_leverage
 from probreg.errors import ProbregError
 from probreg.model.model import Model
 from probreg.priors import Flat, GPrior, Laplace, Normal

@@ -41,8 +41,7 @@ def test_two_classes_are_told_of_bernoulli_and_never_of_student(likelihood, meth
     assert "bernoulli" in led.remedy
     assert not [f for f in found.items if "student" in f.remedy.lower()]
     for name in TAILED:
-        obstacle = DIAGNOSTICS[name]().obstacle(fit)
-        assert obstacle is not None, name
+        assert not DIAGNOSTICS[name]().run(fit)[0].applies, name
     numbers = pr.diagnose(
         pr.fit(pr.Model.from_arrays(X, np.round(Y), likelihood="gaussian"))
     )

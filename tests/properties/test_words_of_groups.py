@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import probreg as pr
-from probreg.diagnostics.before import CollinearityCheck
+from probreg.diagnostics.before.collinearity import CollinearityCheck
 from probreg.errors import DataError, Incompatible
 from probreg.fits.goodness import estimate_name
 from probreg.inference import Status

@@ -56,12 +56,9 @@ def alike(one, two):
 
 
 def answers(fit):
-    """What each diagnostic says, or why it has nothing to say."""
-    every = {name: cls() for name, cls in DIAGNOSTICS.items()}
-    return {
-        name: d.run(fit) if (why := d.obstacle(fit)) is None else why
-        for name, d in every.items()
-    }
+    """The findings of each diagnostic, or the reason why it does not apply."""
+    found = {name: cls().run(fit) for name, cls in DIAGNOSTICS.items()}
+    return {k: v if v[0].applies else v[0].sentence for k, v in found.items()}
 
 
 def takes_offset(likelihood):

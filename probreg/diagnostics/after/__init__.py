@@ -2,71 +2,31 @@
 
 from probreg.arguments.scalars import Flag, check_arguments
 from probreg.data.weights import refuse_sampling
-from probreg.diagnostics.after.approximation import (
-    ApproximationDiagnostic as ApproximationDiagnostic,
-)
-from probreg.diagnostics.after.autocorrelation import (
-    AutocorrelationDiagnostic as AutocorrelationDiagnostic,
+from probreg.diagnostics.after import (
+    approximation as approximation,
+    autocorrelation as autocorrelation,
+    calibration as calibration,
+    chains as chains,
+    dispersion as dispersion,
+    distribution as distribution,
+    exactness as exactness,
+    functional_form as functional_form,
+    group_effects as group_effects,
+    heteroscedasticity as heteroscedasticity,
+    influence as influence,
+    linearity as linearity,
+    loo as loo,
+    outliers as outliers,
+    predictive_checks as predictive_checks,
+    prior_data_conflict as prior_data_conflict,
 )
 from probreg.diagnostics.after.base import (
     DIAGNOSTICS as DIAGNOSTICS,
     Diagnostic as Diagnostic,
-    catalogue as catalogue,
     catalogue_markdown as catalogue_markdown,
 )
-from probreg.diagnostics.after.calibration import (
-    CalibrationDiagnostic as CalibrationDiagnostic,
-    hosmer_lemeshow as hosmer_lemeshow,
-)
-from probreg.diagnostics.after.chains import (
-    DivergenceDiagnostic as DivergenceDiagnostic,
-    EnergyDiagnostic as EnergyDiagnostic,
-    MixingDiagnostic as MixingDiagnostic,
-)
-from probreg.diagnostics.after.dispersion import (
-    DispersionDiagnostic as DispersionDiagnostic,
-)
-from probreg.diagnostics.after.distribution import (
-    DistributionDiagnostic as DistributionDiagnostic,
-    NormalityDiagnostic as NormalityDiagnostic,
-)
-from probreg.diagnostics.after.exactness import (
-    ExactnessDiagnostic as ExactnessDiagnostic,
-)
-from probreg.diagnostics.after.functional_form import (
-    ResetDiagnostic as ResetDiagnostic,
-    reset as reset,
-)
-from probreg.diagnostics.after.group_effects import (
-    GroupEffectsDiagnostic as GroupEffectsDiagnostic,
-)
-from probreg.diagnostics.after.heteroscedasticity import (
-    HeteroscedasticityDiagnostic as HeteroscedasticityDiagnostic,
-)
-from probreg.diagnostics.after.influence import (
-    CookDiagnostic as CookDiagnostic,
-    DfbetasDiagnostic as DfbetasDiagnostic,
-    LeverageDiagnostic as LeverageDiagnostic,
-    influence_measures as influence_measures,
-)
-from probreg.diagnostics.after.linearity import (
-    LinearityDiagnostic as LinearityDiagnostic,
-)
-from probreg.diagnostics.after.loo import (
-    LeaveOneOutDiagnostic as LeaveOneOutDiagnostic,
-    LooPitDiagnostic as LooPitDiagnostic,
-)
-from probreg.diagnostics.after.outliers import OutlierDiagnostic as OutlierDiagnostic
-from probreg.diagnostics.after.power_scaling import (
-    PowerScalingDiagnostic as PowerScalingDiagnostic,
-    power_scaling as power_scaling,
-)
-from probreg.diagnostics.after.predictive_checks import (
-    PredictiveDiagnostic as PredictiveDiagnostic,
-)
-from probreg.diagnostics.after.prior_data_conflict import (
-    ConflictDiagnostic as ConflictDiagnostic,
-)
+from probreg.diagnostics.after.influence import influence_measures as influence_measures
+from probreg.diagnostics.after.power_scaling import power_scaling as power_scaling
 from probreg.diagnostics.after.residuals import residuals as residuals
 from probreg.diagnostics.before import CHECKS, RowsCheck, check
 from probreg.diagnostics.findings import Finding, Findings, Verdict
@@ -122,18 +82,17 @@ def diagnose(
     """
     refuse_sampling(fit.model.design.weight_kind, "the diagnostics of a fit")
     refuse_written_out(fit.solution, "diagnose")
-    with progress_bar("diagnose", len(DIAGNOSTICS), show=progress) as bar:
-        items = _model_findings(fit, before)
-        for cls in bar.over(DIAGNOSTICS.values()):
-            diagnostic = cls()
-            reason = diagnostic.obstacle(fit)
-            if reason is None:
-                items = [f for f in items if f.check != cls.replaces]
-                items += diagnostic.run(fit)
-            elif skipped:
-                items += diagnostic.report_not_applicable(reason)
     names: Registry[object] = Registry("check or diagnostic")
     names.update({**CHECKS, **DIAGNOSTICS})
+    items = _model_findings(fit, before)
+    with progress_bar("diagnose", len(DIAGNOSTICS), show=progress) as bar:
+        for diagnostic in bar.over(DIAGNOSTICS.values()):
+            findings = diagnostic().run(fit)
+            if findings[0].applies:
+                items = [f for f in items if f.check != diagnostic.replaces]
+            elif not skipped:
+                continue
+            items += findings
     return Findings.of(items, names, verbose=verbose or skipped)
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from probreg.diagnostics.after.base import DIAGNOSTICS, Diagnostic
-from probreg.diagnostics.findings import Finding, Verdict
+from probreg.diagnostics.findings import Finding, NotApplicable, Verdict
 from probreg.fits.fit import Fit
 from probreg.fits.leave_one_out import FEWEST
 from probreg.inference.sampling.importance import smooth_weights
@@ -26,17 +26,16 @@ class ApproximationDiagnostic(Diagnostic):
     target = "posterior"
     picture = "plot.coefficients"
 
-    def applies(self, fit: Fit) -> str | None:
+    def find(self, fit: Fit) -> list[Finding]:
         draws = fit.solution.posterior
         if "log_q" not in draws.stats:
-            return f"{fit.method.name} draws from the posterior itself"
+            raise NotApplicable(f"{fit.method.name} draws from the posterior itself")
         if draws.count < FEWEST:
-            return f"the Pareto shape needs at least {FEWEST} draws, got {draws.count}"
-        return None
-
-    def run(self, fit: Fit) -> list[Finding]:
+            raise NotApplicable(
+                f"the Pareto shape needs at least {FEWEST} draws, got {draws.count}"
+            )
         log_p = np.asarray(fit.tree["sample_stats"]["lp"]).ravel()
-        log_w = log_p - fit.solution.posterior.stats["log_q"].ravel()
+        log_w = log_p - draws.stats["log_q"].ravel()
         log_w = log_w - log_w.max()
         w = np.exp(log_w) / np.exp(log_w).sum()
         k = smooth_weights(log_w).k

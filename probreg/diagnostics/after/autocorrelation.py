@@ -1,39 +1,30 @@
 """Tests of autocorrelation for rows in the order of time: Durbin-Watson and Ljung-Box."""
 
-from typing import NamedTuple
-
 import numpy as np
-from scipy.special import chdtrc, ndtr
+from scipy.special import ndtr
 
 from probreg.diagnostics.after.base import (
     DIAGNOSTICS,
-    SIGNIFICANT,
     Diagnostic,
+    constant_obstacle,
+    countable_obstacle,
     robust_errors,
 )
-from probreg.diagnostics.after.observed import countable_obstacle
-from probreg.diagnostics.after.replicates import drawable, found_by, simulated_p_value
-from probreg.diagnostics.after.residuals import (
-    constant_obstacle,
-    counted_residuals,
-    predictor,
+from probreg.diagnostics.after.replicates import with_simulated_p
+from probreg.diagnostics.findings import (
+    Finding,
+    HypothesisTest,
+    NotApplicable,
+    Verdict,
+    chi2_test,
+    stop_if,
 )
-from probreg.diagnostics.findings import Finding, Verdict
-from probreg.errors import DataError
 from probreg.fits.fit import Fit
+from probreg.fits.residuals import predictor, standardised_scores
 from probreg.likelihoods import SmoothLikelihood, UnivariateLikelihood
-from probreg.system.terminal import format_number, format_p
 
 Array = np.ndarray
 _EXACT = 400  # rows up to which the eigenvalues behind the exact distribution are found
-
-
-class Serial(NamedTuple):
-    """A statistic with its two-sided p-value, and the source of the p-value."""
-
-    statistic: float
-    p_value: float
-    how: str
 
 
 @DIAGNOSTICS.register
@@ -52,64 +43,46 @@ class AutocorrelationDiagnostic(Diagnostic):
     title = "Autocorrelation test"
     when = "ordered responses, rows without weights, in order of time"
 
-    def applies(self, fit: Fit) -> str | None:
-        likelihood = fit.model.likelihood
-        if fit.model.design.weights is not None:
-            return "rows with weights have no order in time"
-        if not isinstance(likelihood, UnivariateLikelihood):
-            return "classes have no single residual"
-        if not isinstance(likelihood, SmoothLikelihood):
-            return "this likelihood has no Pearson residual"
-        return countable_obstacle(fit, minimum=12)
-
-    def run(self, fit: Fit) -> list[Finding]:
+    def find(self, fit: Fit) -> list[Finding]:
         design = fit.model.design
-        y = fit.model.likelihood.response(design.observed)
-        sorted_fit = is_monotone(predictor(fit)[:, 0])
-        if is_monotone(y) and not sorted_fit:
+        likelihood = fit.model.likelihood
+        if design.weights is not None:
+            raise NotApplicable("rows with weights have no order in time")
+        if not isinstance(likelihood, UnivariateLikelihood):
+            raise NotApplicable("classes have no single residual")
+        if not isinstance(likelihood, SmoothLikelihood):
+            raise NotApplicable("this likelihood has no Pearson residual")
+        stop_if(countable_obstacle(fit, minimum=12))
+        is_sorted = is_monotone(predictor(fit)[:, 0])
+        if is_monotone(likelihood.response(design.observed)) and not is_sorted:
             sentence = f"no test, because the rows are sorted by {design.response}, which makes neighbours alike"
             remedy = "sort the rows by time, if they have one, before you test them or use HAC errors"
             return self.report(Verdict.NOTE, sentence, remedy)
-        e = counted_residuals(fit, "pearson")
-        reason = constant_obstacle(fit, e)
-        if reason is not None:
-            return self.report_not_applicable(reason)
+        e = standardised_scores(fit).u[:, 0]
+        stop_if(constant_obstacle(fit, e))
         tests = []
-        flat = fit.model.flat and design.intercept is not None
-        if fit.model.likelihood.least_squares and flat:
-            tests.append(("Durbin-Watson d", durbin_watson_test(fit)))
+        if likelihood.least_squares and fit.model.flat and design.intercept is not None:
+            tests.append(durbin_watson_test(fit))
         lags = min(10, design.n // 5)
-        tests.append((f"Ljung-Box chi2({lags})", _box_test(fit, e, lags)))
+        box = ljung_box(e, lags)
+        tests.append(
+            with_simulated_p(
+                fit, box, lambda d: box_statistic(d.u[..., 0], lags), ordered=True
+            )
+        )
         r = float(autocorrelations(e, 1)[0])
-        remedy = f"if the rows are in order of time: add lags, a trend or seasons{robust_errors(fit, 'HAC standard errors')}"
-        if sorted_fit:
+        remedy = f"if the rows are in order of time: add lags, a trend or seasons; {robust_errors(fit, 'HAC standard errors')}"
+        if is_sorted:
             remedy += "; the rows are also in order of the fitted values, so check the functional form first (reset)"
         findings: list[Finding] = []
-        for name, test in tests:
-            result = "no sign of autocorrelation"
-            if test.p_value < SIGNIFICANT:
-                result = "the residuals are autocorrelated"
-            findings += self.report_p_value(
-                f"{result}, r1 = {r:.2g}, {name} = {format_number(test.statistic, 3)}, {format_p(test.p_value)}{test.how}",
+        for test in tests:
+            findings += self.report_test(
+                test._replace(name=f"r1 = {r:.2g}, {test.name}"),
+                "no sign of autocorrelation",
+                "the residuals are autocorrelated",
                 remedy,
-                statistic=test.statistic,
-                p_value=test.p_value,
             )
         return findings
-
-
-def _box_test(fit: Fit, e: Array, lags: int) -> Serial:
-    """Return the Ljung-Box test of the residuals e, with few rows by simulation."""
-    box = ljung_box(e, lags)
-    if not drawable(fit):
-        return box
-    p = simulated_p_value(
-        fit,
-        lambda replicates: box_statistic(replicates.pearson, lags),
-        box.p_value,
-        ordered=True,
-    )
-    return Serial(box.statistic, p, found_by(p))
 
 
 def is_monotone(values: Array) -> bool:
@@ -119,41 +92,34 @@ def is_monotone(values: Array) -> bool:
 
 
 def autocorrelations(e: Array, lags: int) -> Array:
-    """r_1 ... r_lags with r_k = sum_t c_t c_{t-k} / sum_t c_t^2 of the centred values c.
+    """r_1 ... r_lags (..., lags) with r_k = sum_t c_t c_{t-k} / sum_t c_t^2 of the centred series c in the rows of e (..., n).
 
     >>> autocorrelations(np.array([1.0, -1.0, 1.0, -1.0]), 2)
     array([-0.75,  0.5 ])
     """
-    if not 1 <= lags < len(e):
-        raise DataError(
-            f"autocorrelations of {len(e)} values go up to lag {len(e) - 1}, got lags={lags}"
-        )
-    # r_k = sum_t c_t c_(t-k) / sum_t c_t^2
-    c = e - e.mean()
-    return np.array([c[k:] @ c[:-k] for k in range(1, lags + 1)]) / (c @ c)
+    c = e - e.mean(-1, keepdims=True)
+    # r_k does not depend on the unit; residuals of certain classes may reach 1e154
+    c = c / np.maximum(np.abs(c).max(-1, keepdims=True), np.finfo(float).tiny)
+    products = [(c[..., k:] * c[..., :-k]).sum(-1) for k in range(1, lags + 1)]
+    total = np.maximum((c**2).sum(-1), np.finfo(float).tiny)
+    return np.stack(products, -1) / total[..., None]
 
 
 def box_statistic(e: Array, lags: int) -> Array:
     """n (n + 2) sum_k r_k^2 / (n - k) of the series in the rows of e (..., n)."""
     # Var r_k = (n - k) / (n (n + 2)) for independent values, so that Q = sum_k r_k^2 / Var r_k   (Ljung & Box 1978).
     n = e.shape[-1]
-    c = e - e.mean(-1, keepdims=True)
-    # r_k does not depend on the unit; residuals of certain classes may reach 1e154
-    c = c / np.maximum(np.abs(c).max(-1, keepdims=True), np.finfo(float).tiny)
     k = np.arange(1, lags + 1)
-    products = np.stack([(c[..., j:] * c[..., :-j]).sum(-1) for j in k], -1)
-    r = products / np.maximum((c**2).sum(-1), np.finfo(float).tiny)[..., None]
-    return n * (n + 2.0) * (r**2 / (n - k)).sum(-1)
+    return n * (n + 2.0) * (autocorrelations(e, lags) ** 2 / (n - k)).sum(-1)
 
 
-def ljung_box(e: Array, lags: int) -> Serial:
+def ljung_box(e: Array, lags: int) -> HypothesisTest:
     """n (n + 2) sum_k r_k^2 / (n - k), chi-square on `lags` degrees of freedom (Ljung & Box 1978).
 
     >>> round(ljung_box(np.array([1.0, 2.0, 1.0, 0.0, -1.0, -2.0]), 1).statistic, 4)
     2.601
     """
-    q = float(box_statistic(e, lags))
-    return Serial(q, float(chdtrc(lags, q)), "")
+    return chi2_test(float(box_statistic(e, lags)), lags, "Ljung-Box ")
 
 
 def durbin_watson(e: Array) -> float:
@@ -165,25 +131,23 @@ def durbin_watson(e: Array) -> float:
     return float(np.sum(np.diff(e) ** 2) / np.sum(e**2))
 
 
-def durbin_watson_test(fit: Fit) -> Serial:
+def durbin_watson_test(fit: Fit) -> HypothesisTest:
     """d of least squares with its two-sided p-value under normal noise: exact up to 400 rows, by the inversion of Imhof
     (1961) on the eigenvalues that these columns give; above, the normal distribution with the exact mean and variance."""
     design = fit.model.design
-    e = counted_residuals(fit, "pearson")
+    e = standardised_scores(fit).u[:, 0]
     d = durbin_watson(e)
-    kept_columns = list(design.moments.rank.kept)
-    U = (
-        design.frame.rows(design.X)
-        if design.frame.intercept in kept_columns
-        else design.X
-    )[:, kept_columns]
-    U = (
-        U if design.precision is None else U * np.sqrt(design.precision)[:, None]
-    )  # as are the residuals
+    kept = list(design.moments.rank.kept)
+    U = design.X
+    if design.frame.intercept in kept:
+        U = design.frame.rows(U)
+    U = U[:, kept]
+    if design.precision is not None:  # as are the residuals
+        U = U * np.sqrt(design.precision)[:, None]
     if len(e) <= _EXACT:
         # e = N N'noise, N the orthonormal complement of the columns, e'Ae the sum of squared differences: d <= d_0
         # where z'(N'AN - d_0) z <= 0, z = N'noise / sigma standard normal.
-        N = np.linalg.qr(U, mode="complete")[0][:, len(kept_columns) :]
+        N = np.linalg.qr(U, mode="complete")[0][:, len(kept) :]
         below = _below_zero(
             np.linalg.eigvalsh(np.diff(N, axis=0).T @ np.diff(N, axis=0)) - d
         )
@@ -193,7 +157,8 @@ def durbin_watson_test(fit: Fit) -> Serial:
         below = float(ndtr((d - mean) / np.sqrt(variance)))
         how = ", normal approximation"
     # Two-sided: twice the smaller of P(D <= d) and P(D >= d).
-    return Serial(d, min(1.0, 2.0 * min(below, 1.0 - below)), how)
+    p = min(1.0, 2.0 * min(below, 1.0 - below))
+    return HypothesisTest("Durbin-Watson d", d, p, how)
 
 
 def _mean_and_variance(Q: Array) -> tuple[float, float]:

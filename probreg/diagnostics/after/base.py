@@ -1,30 +1,25 @@
-"""The base class of diagnostics of a fit, their registry, and remedies that several of them give."""
+"""The base class of diagnostics of a fit, their registry, and the conditions and remedies that several of them share."""
 
-from abc import abstractmethod
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
 
 from probreg.diagnostics.before import CHECKS
-from probreg.diagnostics.findings import Finding, Reporter, Verdict
+from probreg.diagnostics.findings import Finder, NotApplicable, stop_if
 from probreg.fits.fit import Fit
-from probreg.fits.inference_data import reported_coefficients
-from probreg.fits.residuals import (
-    noiseless_obstacle as noiseless_obstacle,
-    require_rows_and_estimate as require_rows_and_estimate,
-)
+from probreg.fits.residuals import noiseless_obstacle, rounding_error
 from probreg.inference import Status
 from probreg.inference.modes.newton_method import Newton
 from probreg.likelihoods import OfClasses, OfTrials
 from probreg.registry import Registry
+from probreg.system.terminal import format_number
 
 Array = np.ndarray
 DIAGNOSTICS: Registry["Diagnostic"] = Registry("diagnostic")
-# p-values below which a test is noted, and below which it is a warning
-SIGNIFICANT, STRONG = 0.01, 1e-4
+_MOST = 1_000_000
 
 
-class Diagnostic(Reporter):
+class Diagnostic(Finder[Fit]):
     """A diagnostic of a fit: its conditions and its findings.
 
     `target` is "mode", "posterior" or "any", `when` describes the fits in the catalogue, `rows` is False if the rows are not
@@ -36,53 +31,39 @@ class Diagnostic(Reporter):
     rows: ClassVar[bool] = True
     replaces: ClassVar[str] = ""
 
-    @abstractmethod
-    def applies(self, fit: Fit) -> str | None:
-        """Return why the diagnostic does not apply to a fit that has the target and the rows, or None."""
-
-    @abstractmethod
-    def run(self, fit: Fit) -> list[Finding]:
-        """Return at least one finding; called only if `obstacle` returns None."""
-
-    def obstacle(self, fit: Fit) -> str | None:
-        """Return the first reason why the diagnostic does not apply: target, estimate, rows, or `applies`."""
+    def require(self, fit: Fit) -> None:
+        """Raise NotApplicable for a fit of another target, without an estimate or without rows."""
         if self.target not in ("any", fit.target):
-            return f"it needs a {self.target}, and {fit.method.name} gives a {fit.target}"  # fmt: skip
+            raise NotApplicable(
+                f"it needs a {self.target}, and {fit.method.name} gives a {fit.target}"
+            )
         if not fit.method.probabilities:
-            return f"{fit.method.name} has no probabilities"
+            raise NotApplicable(f"{fit.method.name} has no probabilities")
         if fit.solution.status is Status.NO_MAXIMUM:
-            return "no estimate, because the likelihood has no maximum"
+            raise NotApplicable("no estimate, because the likelihood has no maximum")
         if self.rows:
-            if not fit.model.design.n:
-                return fit.model.design.rows_absent
-            reason = noiseless_obstacle(fit)
-            if reason is not None:
-                return reason
-        return self.applies(fit)
+            stop_if(None if fit.model.design.n else fit.model.design.rows_absent)
+            stop_if(noiseless_obstacle(fit))
 
-    def report_p_value(
-        self,
-        sentence: str,
-        remedy: str,
-        *,
-        statistic: float,
-        p_value: float,
-        columns: tuple[str, ...] = (),
-    ) -> list[Finding]:
-        """Return the finding of a test: a note for p below 0.01, a warning below 0.0001, otherwise OK."""
-        verdict = Verdict.OK
-        if p_value < STRONG:
-            verdict = Verdict.WARNING
-        elif p_value < SIGNIFICANT:
-            verdict = Verdict.NOTE
-        return self.report(
-            verdict,
-            sentence,
-            remedy if verdict else "",
-            columns,
-            statistic=statistic,
-            p_value=p_value,
-        )
+
+def countable_obstacle(fit: Fit, minimum: int = 8) -> str | None:
+    """Return why the observations of a fit cannot be counted one by one, or are too few for a test; otherwise None."""
+    design = fit.model.design
+    if design.weights is not None and (design.weights % 1 != 0).any():
+        return "weights are not whole numbers, so that observations cannot be counted"
+    if design.total > _MOST:
+        return f"there are more than {_MOST:,} observations, and a test would find differences of no importance"
+    free = design.total - design.moments.rank.rank if minimum else 0
+    if free < minimum:
+        return f"only {free:g} observations remain after the coefficients, and {minimum} are needed"
+    return None
+
+
+def constant_obstacle(fit: Fit, values: Array) -> str | None:
+    """Return that a test does not apply because all residuals, or all their squares, are equal; otherwise None."""
+    if np.ptp(values) > rounding_error(fit):
+        return None
+    return f"the residuals or their squares are constant ({format_number(values[0], 3)}), and the test compares them"
 
 
 def heavier_tails(fit: Fit) -> str:
@@ -98,82 +79,43 @@ def heavier_tails(fit: Fit) -> str:
 
 
 def robust_errors(fit: Fit, name: str) -> str:
-    """Return the end of a remedy: robust standard errors of this name, if this fit has them."""
+    """Return the last part of a remedy: robust standard errors of this name, if this fit has them."""
     if Newton().obstacle(fit.model) is not None:  # a sandwich needs two derivatives
-        return f"; {name} need a mode under flat or normal priors"
+        return f"{name} need a mode under flat or normal priors"
     if fit.target == "posterior":
-        return f"; {name} are available for a mode, not for a posterior"
-    return f", or use {name}"
+        return f"{name} are available for a mode, not for a posterior"
+    return f"or use {name}"
 
 
 def other_spread(fit: Fit, *, overdispersed: bool = True) -> str:
     """Return the remedy for counts or trials with more or less variance than the likelihood implies."""
-    likelihood = fit.model.likelihood
-    kind = "counts"
-    robust = "fit.covariance('HC1')"
-    if isinstance(likelihood, OfTrials):
-        kind = "trials"
-        robust += ", or 'cluster' by group"
-    if Newton().obstacle(fit.model) is not None:
-        advice = "robust standard errors need a mode under flat or normal priors"
-    elif fit.target == "posterior":
-        advice = f"robust standard errors are available for a mode, {robust.replace('fit.', 'pr.fit(model).')}"
-    else:
-        advice = f"use robust standard errors, {robust}"
+    kind = "trials" if isinstance(fit.model.likelihood, OfTrials) else "counts"
     wider = f"no likelihood has {'over' if overdispersed else 'under'}dispersed {kind}"
-    if overdispersed and likelihood.wider:
-        wider = f"{likelihood.wider}"
-        advice = f"or {advice}"
-    return f"look for a missing predictor; {wider}; {advice}"
+    if overdispersed and fit.model.likelihood.wider:
+        wider = fit.model.likelihood.wider
+    robust = robust_errors(fit, "robust standard errors (HC1, or cluster by group)")
+    return f"look for a missing predictor; {wider}; {robust}"
 
 
-def chains_obstacle(fit: Fit) -> str | None:
-    """Return why a diagnostic of Markov chains does not apply to a fit, or None."""
-    if fit.method.makes_chains:
-        return None
-    return f"the draws of {fit.method.name} are independent, without Markov chains"
-
-
-def parameters(fit: Fit) -> tuple[list[str], Array]:
-    """Return the names of coefficients and nuisance parameters, and their draws (chain, draw, parameter)."""
-    draws = fit.solution.posterior
-    beta = reported_coefficients(fit.model, draws["beta"])
-    parts = [beta.reshape(*beta.shape[:2], -1)]
-    parts += [draws[a][..., None] for a in fit.model.unknown]
-    return [*fit.parameter_names, *fit.model.unknown], np.concatenate(parts, -1)
-
-
-class Entry(NamedTuple):
-    """A check or diagnostic in the catalogue: its name and title, when it applies, and its picture."""
-
-    name: str
-    title: str
-    when: str
-    picture: str
-
-
-def catalogue() -> tuple[Entry, ...]:
-    """Return the checks before a fit and the diagnostics after it, each in alphabetical order.
-
-    >>> catalogue()[0].when
-    'before the fit'
-    """
-    entries = [Entry(k, c.title, "before the fit", "") for k, c in CHECKS.items()]
-    targets = {"mode": "a point estimate", "posterior": "a posterior", "any": "any fit"}
-    for name, cls in DIAGNOSTICS.items():
-        when = ": ".join(filter(None, (targets[cls.target], cls.when)))
-        entries.append(Entry(name, cls.title, when, cls.picture))
-    return tuple(sorted(entries, key=lambda e: (e.when != "before the fit", e.name)))
+def other_likelihood(fit: Fit) -> str:
+    """Return the remedy for a response whose distribution is not that of the likelihood."""
+    if isinstance(fit.model.likelihood.support, str):
+        return heavier_tails(fit)
+    return other_spread(fit)
 
 
 def catalogue_markdown() -> str:
-    """Return the catalogue as a Markdown table.
+    """Return the checks before a fit and the diagnostics after it as a Markdown table.
 
     >>> print(catalogue_markdown().splitlines()[0])
     | name | title | when | picture |
     """
+    targets = {"mode": "a point estimate", "posterior": "a posterior", "any": "any fit"}
     lines = ["| name | title | when | picture |", "| --- | --- | --- | --- |"]
-    for e in catalogue():
-        picture = f"`{e.picture}`" if e.picture else ""
-        lines.append(f"| `{e.name}` | {e.title} | {e.when} | {picture} |")
+    for name, check in sorted(CHECKS.items()):
+        lines.append(f"| `{name}` | {check.title} | before the fit |  |")
+    for name, diagnostic in sorted(DIAGNOSTICS.items()):
+        when = ": ".join(filter(None, (targets[diagnostic.target], diagnostic.when)))
+        picture = f"`{diagnostic.picture}`" if diagnostic.picture else ""
+        lines.append(f"| `{name}` | {diagnostic.title} | {when} | {picture} |")
     return "\n".join(lines)

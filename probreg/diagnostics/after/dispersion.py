@@ -9,27 +9,26 @@ from scipy.special import chdtr, chdtrc, ndtr
 from probreg.data.rows import full_weights
 from probreg.diagnostics.after.base import (
     DIAGNOSTICS,
-    SIGNIFICANT,
-    STRONG,
     Diagnostic,
+    countable_obstacle,
     other_spread,
 )
-from probreg.diagnostics.after.local import local, local_obstacle
-from probreg.diagnostics.after.observed import (
-    countable_obstacle,
-    rows_of_observations,
+from probreg.diagnostics.after.local import Local, local, local_obstacle
+from probreg.diagnostics.after.replicates import with_simulated_p
+from probreg.diagnostics.findings import (
+    SIGNIFICANT,
+    STRONG,
+    Finding,
+    HypothesisTest,
+    NotApplicable,
+    Verdict,
+    stop_if,
 )
-from probreg.diagnostics.after.replicates import (
-    Replicates,
-    drawable,
-    found_by,
-    simulated_p_value,
-)
-from probreg.diagnostics.after.residuals import predictor
-from probreg.diagnostics.findings import Finding, Verdict
 from probreg.fits.fit import Fit
+from probreg.fits.inference_data import observation_rows
+from probreg.fits.residuals import predictor
 from probreg.likelihoods import CountLikelihood, OfClasses, OfTrials
-from probreg.system.terminal import format_number, format_p
+from probreg.system.terminal import format_number
 
 Array = np.ndarray
 _WEAK = 0.05  # p-value below which a test is not called negative
@@ -37,35 +36,10 @@ _TRIALS = 5.0  # per group of equal rows, on average, for a chi-square distribut
 
 
 class Dispersion(NamedTuple):
-    """The ratio of observed to expected variance, and each test: name, statistic and two-sided p-value; `drawn` if the null
-    distributions are simulated from the fitted model."""
+    """The ratio of observed to expected variance, and the tests of 1."""
 
     ratio: float
-    tests: tuple[tuple[str, float, float], ...]
-    drawn: bool
-
-    @property
-    def numbers(self) -> str:
-        """Each statistic with its p-value, simulated or asymptotic.
-
-        >>> Dispersion(1.2, (("score z", 2.0, 0.04),), True).numbers, Dispersion(1.2, (("score z", 2.0, 0.04),), False).numbers
-        ('score z = 2 (p = 0.04, simulated)', 'score z = 2 (p = 0.04, asymptotic)')
-        """
-        pieces = (
-            f"{name} = {format_number(value, 3)} ({format_p(p)}{found_by(p) if self.drawn else found_by(0.0)})"
-            for name, value, p in self.tests
-        )
-        return ", ".join(pieces)
-
-    @property
-    def least(self) -> float:
-        """The smallest p-value."""
-        return min(p for *_, p in self.tests)
-
-    @property
-    def p_value(self) -> float:
-        """The p-value of all tests together (Bonferroni)."""
-        return min(1.0, len(self.tests) * self.least)
+    tests: tuple[HypothesisTest, ...]
 
 
 @DIAGNOSTICS.register
@@ -86,45 +60,47 @@ class DispersionDiagnostic(Diagnostic):
     when = "counts; successes of trials; two levels with several trials per group of equal rows"
     picture = "plot.diagnose"
 
-    def applies(self, fit: Fit) -> str | None:
-        likelihood = fit.model.likelihood
-        if not isinstance(likelihood, CountLikelihood | OfClasses):
-            return f"the mean of {likelihood.named} response does not determine its variance"
-        reason = local_obstacle(fit) or countable_obstacle(fit)
-        if reason is not None or not isinstance(likelihood, OfClasses):
-            return reason
-        trials = isinstance(likelihood, OfTrials)
-        if len(likelihood.classes) > 2 and not trials:
-            return "the probabilities of classes determine their variance"
-        n = count_classes_by_group(fit)[0].sum(1)
-        if n.mean() >= _TRIALS and len(n) > fit.model.shape[0]:
-            return None
-        unit = "row" if trials else "set of equal rows"
-        return f"it needs {_TRIALS:g} trials per {unit} on average, and more rows than coefficients"
-
-    def run(self, fit: Fit) -> list[Finding]:
-        if isinstance(fit.model.likelihood, OfClasses):
-            test = grouped_dispersion(fit)
-        else:
-            test = count_dispersion(fit)
-        kind = "overdispersion" if test.ratio > 1 else "underdispersion"
-        significant = [name for name, _, value in test.tests if value < SIGNIFICANT]
+    def find(self, fit: Fit) -> list[Finding]:
+        ratio, tests = dispersion(fit)
+        kind = "overdispersion" if ratio > 1 else "underdispersion"
+        least = min(test.p_value for test in tests)
+        significant = [test for test in tests if test.p_value < SIGNIFICANT]
         result = kind
         if not significant:
-            result = f"no sign of {kind}"
-            if test.least < _WEAK:
-                result = f"weak sign of {kind}"
-        elif len(significant) < len(test.tests):
+            result = f"weak sign of {kind}" if least < _WEAK else f"no sign of {kind}"
+        elif len(significant) < len(tests):
             result = f"{kind} by one of two tests"
-        sentence = f"{result}, variance ratio {test.ratio:.3g}, {test.numbers}"
-        statistic = test.tests[0][1]
-        p = test.p_value
-        if not significant:
-            return self.report_ok(sentence, statistic=statistic, p_value=p)
-        verdict = Verdict.WARNING if p < STRONG else Verdict.NOTE
-        factor = f"standard errors should be {np.sqrt(test.ratio):.2g} times as large"
-        remedy = f"{factor}; {other_spread(fit, overdispersed=test.ratio > 1)}"
+        numbers = "; ".join(map(str, tests))
+        sentence = f"{result}, variance ratio {ratio:.3g}, {numbers}"
+        verdict = Verdict.OK
+        remedy = ""
+        p = min(1.0, len(tests) * least)  # Bonferroni
+        if significant:
+            verdict = Verdict.WARNING if p < STRONG else Verdict.NOTE
+            remedy = f"standard errors should be {np.sqrt(ratio):.2g} times as large; {other_spread(fit, overdispersed=ratio > 1)}"
+        statistic = tests[0].statistic
         return self.report(verdict, sentence, remedy, statistic=statistic, p_value=p)
+
+
+def dispersion(fit: Fit) -> Dispersion:
+    """Return the tests of the variance of counts, trials or two classes. NotApplicable for other responses."""
+    likelihood = fit.model.likelihood
+    if not isinstance(likelihood, CountLikelihood | OfClasses):
+        raise NotApplicable(
+            f"the mean of {likelihood.named} response does not determine its variance"
+        )
+    stop_if(local_obstacle(fit) or countable_obstacle(fit))
+    if isinstance(likelihood, CountLikelihood):
+        return count_dispersion(fit)
+    unit = "row" if isinstance(likelihood, OfTrials) else "set of equal rows"
+    if len(likelihood.classes) > 2 and unit != "row":
+        raise NotApplicable("the probabilities of classes determine their variance")
+    y, p = count_classes_by_group(fit)
+    if y.sum(1).mean() < _TRIALS or len(y) <= fit.model.shape[0]:
+        raise NotApplicable(
+            f"it needs {_TRIALS:g} trials per {unit} on average, and more rows than coefficients"
+        )
+    return grouped_dispersion(y, p, local(fit).size)
 
 
 def count_dispersion(fit: Fit) -> Dispersion:
@@ -137,47 +113,41 @@ def count_dispersion(fit: Fit) -> Dispersion:
     With an estimated nuisance parameter, which already fits phi, only Pearson's statistic is used.
     """
     pieces = local(fit)
-    likelihood = fit.model.likelihood
-    w = pieces.w
-    assert isinstance(likelihood, CountLikelihood)
-    mu = likelihood.mean(pieces.eta)
-    v = likelihood.variance(mu, **fit.aux)
+    df = pieces.w.sum() - pieces.size
+    x2 = float(pieces.w @ pieces.u[0, :, 0] ** 2)
+    # Var X^2 = 2 df + sum_i (fourth cumulant of y_i) / V^2, for a Poisson response sum_i 1 / mu_i
+    assert isinstance(pieces.likelihood, CountLikelihood)
+    mu = pieces.likelihood.mean(pieces.eta)
+    fourth = pieces.w @ pieces.likelihood.excess_kurtosis(mu, **pieces.aux)[0]
+    z = float((x2 - df) / np.sqrt(2.0 * df + fourth))
+    name = f"Pearson chi2({format_number(df, 4)})"
+    pearson = HypothesisTest(name, x2, float(2.0 * ndtr(-abs(z))))
+    tests = [with_simulated_p(fit, pearson, partial(_pearson_ratio, df=df))]
+    if not fit.model.unknown:
+        z = float(score_z(pieces)[0])
+        score = HypothesisTest("score z", z, float(2.0 * ndtr(-abs(z))))
+        score = with_simulated_p(fit, score, lambda d: np.abs(score_z(d)))
+        tests.insert(0, score)
+    return Dispersion(x2 / df, tuple(tests))
+
+
+def score_z(data_sets: Local) -> Array:
+    """z of each data set, (S,)."""
     # E (y - mu)^2 = (1 - h) V to first order where mu was fitted. For a Poisson response and maximum likelihood with an
     # intercept sum mu = sum y: this is sum (y - mu)^2 - y + h mu, of variance 2 sum mu^2   (Dean & Lawless 1989).
-    excess = (fit.model.design.observed - mu) ** 2 - (1.0 - pieces.leverage) * v
-    z = float(w @ excess / np.sqrt(2.0 * (w @ v**2)))
-    df = pieces.total - pieces.size
-    x2 = float(w @ pieces.u[:, 0] ** 2)
-    # Var X^2 = 2 df + sum_i (fourth cumulant of y_i) / V^2, for a Poisson response sum_i 1 / mu_i
-    z_pearson = float(
-        (x2 - df) / np.sqrt(2.0 * df + w @ likelihood.excess_kurtosis(mu, **fit.aux))
-    )
-    p_score, p_pearson = (float(2.0 * ndtr(-abs(t))) for t in (z, z_pearson))
-    can_draw = drawable(fit)
-    if can_draw:
-        p_score = simulated_p_value(fit, _absolute_z, p_score)
-        p_pearson = simulated_p_value(fit, partial(_pearson, df=df), p_pearson)
-    tests = (
-        ("score z", z, p_score),
-        (f"Pearson chi2({format_number(df, 4)})", x2, p_pearson),
-    )
-    return Dispersion(x2 / df, tests[1:] if fit.model.unknown else tests, can_draw)
+    likelihood = data_sets.likelihood
+    assert isinstance(likelihood, CountLikelihood)
+    mu = likelihood.mean(data_sets.eta)
+    v = likelihood.variance(mu, **data_sets.aux)
+    excess = (data_sets.y - mu) ** 2 - (1.0 - data_sets.leverage) * v
+    return (excess @ data_sets.w) / np.sqrt(2.0 * (v**2 @ data_sets.w))
 
 
-def _absolute_z(replicates: Replicates) -> Array:
-    """|z| of each data set, (S,)."""
-    v = replicates.W[..., 0, 0]
-    h = replicates.leverage[..., 0, 0]
-    return np.abs((replicates.score[..., 0] ** 2 - (1.0 - h) * v).sum(1)) / np.sqrt(
-        2.0 * (v**2).sum(1)
-    )
-
-
-def _pearson(replicates: Replicates, df: float) -> Array:
+def _pearson_ratio(data_sets: Local, df: float) -> Array:
     """|log(X^2 / df)| of each data set, (S,), for overdispersion and underdispersion."""
     with np.errstate(divide="ignore"):
         # |log| makes a ratio and its inverse equally far from 1.
-        return np.abs(np.log((replicates.pearson**2).sum(1) / df))
+        return np.abs(np.log((data_sets.u[..., 0] ** 2).sum(1) / df))
 
 
 def count_classes_by_group(fit: Fit) -> tuple[Array, Array]:
@@ -186,36 +156,32 @@ def count_classes_by_group(fit: Fit) -> tuple[Array, Array]:
     design = fit.model.design
     eta = predictor(fit)
     likelihood = fit.model.likelihood
-    assert isinstance(likelihood, OfClasses)  # checked by `applies`
-    mean = likelihood.mean(eta)
-    if mean.ndim == 2:
-        p = mean
-    else:
-        p = np.stack([1.0 - mean, mean], 1)
+    assert isinstance(likelihood, OfClasses)  # checked by `dispersion`
+    p = likelihood.mean(eta)
+    if p.ndim == 1:
+        p = np.stack([1.0 - p, p], 1)
+    tally = likelihood.tally(design.observed)
     if isinstance(likelihood, OfTrials):
-        rows = rows_of_observations(fit)
-        return likelihood.tally(design.observed)[rows], p[rows]
-    rows = np.c_[
-        design.X, np.zeros(design.n) if design.offset is None else design.offset
-    ]
-    w = full_weights(design.weights, design.n)
-    _, first, group = np.unique(rows, axis=0, return_index=True, return_inverse=True)
-    tally = (w[:, None] * likelihood.tally(design.observed)).T
-    y = np.stack([np.bincount(group.ravel(), k) for k in tally], 1)
+        rows = observation_rows(fit.model)[0]
+        return tally[rows], p[rows]
+    offset = np.zeros(design.n) if design.offset is None else design.offset
+    columns = np.c_[design.X, offset]
+    _, first, group = np.unique(columns, axis=0, return_index=True, return_inverse=True)
+    tally = full_weights(design.weights, design.n)[:, None] * tally
+    y = np.stack([np.bincount(group.ravel(), k) for k in tally.T], 1)
     used = y.sum(1) > 0
     return y[used], p[first][used]
 
 
-def grouped_dispersion(fit: Fit) -> Dispersion:
+def grouped_dispersion(y: Array, p: Array, coefficients: float) -> Dispersion:
     """X^2 = sum_g sum_k (y_gk - n_g p_gk)^2 / (n_g p_gk), chi-square on groups (K - 1) - coefficients (McCullagh & Nelder 1989,
     section 4.5); of two classes sum_g (s_g - n_g p_g)^2 / (n_g p_g (1 - p_g))."""
     # E_gk = n_g p_gk, and X^2 / df estimates the factor by which variances exceed the multinomial's.
-    y, p = count_classes_by_group(fit)
     expected = y.sum(1, keepdims=True) * p
-    df = len(y) * (p.shape[1] - 1) - local(fit).size
+    df = len(y) * (p.shape[1] - 1) - coefficients
     x2 = float(np.sum((y - expected) ** 2 / expected))
     # Two-sided: twice the smaller tail of chi^2 on df.
     p_value = min(1.0, 2.0 * min(float(chdtr(df, x2)), float(chdtrc(df, x2))))
-    return Dispersion(
-        x2 / df, ((f"Pearson chi2({format_number(df, 4)})", x2, p_value),), drawn=False
-    )
+    name = f"Pearson chi2({format_number(df, 4)})"
+    test = HypothesisTest(name, x2, p_value, ", asymptotic")
+    return Dispersion(x2 / df, (test,))

@@ -1,48 +1,29 @@
 """Tests of the distribution of the response: normality of residuals, and quantile residuals."""
 
-from typing import NamedTuple
-
 import numpy as np
-from scipy.special import chdtrc
 
 from probreg.diagnostics.after.base import (
     DIAGNOSTICS,
-    SIGNIFICANT,
     Diagnostic,
-    heavier_tails,
-    other_spread,
-)
-from probreg.diagnostics.after.observed import (
-    countable_obstacle,
-    rows_of_observations,
-)
-from probreg.diagnostics.after.residuals import (
     constant_obstacle,
-    counted_residuals,
-    quantile_residuals,
+    countable_obstacle,
+    other_likelihood,
 )
 from probreg.diagnostics.before.response import two_values_obstacle
-from probreg.diagnostics.findings import Finding
+from probreg.diagnostics.findings import (
+    Finding,
+    HypothesisTest,
+    NotApplicable,
+    chi2_test,
+    stop_if,
+)
 from probreg.fits.fit import Fit
+from probreg.fits.inference_data import observation_rows
+from probreg.fits.residuals import quantile_residuals, standardised_scores
 from probreg.likelihoods import UnivariateLikelihood
-from probreg.system.terminal import format_number, format_p
 
 Array = np.ndarray
 _MOST = 5000  # rows for which Royston's approximation to the distribution of W was made
-
-
-class Shape(NamedTuple):
-    """A test of the normal shape: its name, statistic and p-value, with skewness and excess kurtosis."""
-
-    test: str
-    statistic: float
-    p_value: float
-    skewness: float
-    kurtosis: float
-
-    def __str__(self) -> str:
-        moments = f"skewness {self.skewness:.2g}, excess kurtosis {self.kurtosis:.2g}"
-        return f"{self.test} = {format_number(self.statistic, 4)}, {format_p(self.p_value)}, {moments}"
 
 
 @DIAGNOSTICS.register
@@ -62,66 +43,57 @@ class NormalityDiagnostic(Diagnostic):
     when = "Gaussian"
     picture = "plot.diagnose"
 
-    def applies(self, fit: Fit) -> str | None:
+    def find(self, fit: Fit) -> list[Finding]:
         if not fit.model.likelihood.least_squares:
-            return f"{fit.model.likelihood.named} response has no normal noise; see distribution"
-        return two_values_obstacle(fit.model) or countable_obstacle(fit)
-
-    def run(self, fit: Fit) -> list[Finding]:
-        residuals = counted_residuals(fit, "pearson")[rows_of_observations(fit)]
-        reason = constant_obstacle(fit, residuals)
-        if reason is not None:
-            return self.report_not_applicable(reason)
-        shape = normal_shape(residuals)
-        result = "the residuals are compatible with a normal distribution"
-        if shape.p_value < SIGNIFICANT:
-            result = "the residuals are not normal"
-        remedy = (
-            "transform the response or fit a student likelihood; with many rows this matters for intervals of new observations, "
-            "not for coefficients"
-        )
-        return self.report_p_value(
-            f"{result}, {shape}",
-            remedy,
-            statistic=shape.statistic,
-            p_value=shape.p_value,
+            raise NotApplicable(
+                f"{fit.model.likelihood.named} response has no normal noise; see distribution"
+            )
+        stop_if(two_values_obstacle(fit.model) or countable_obstacle(fit))
+        e = standardised_scores(fit).u[observation_rows(fit.model)[0], 0]
+        stop_if(constant_obstacle(fit, e))
+        return self.report_test(
+            normality_test(e),
+            "the residuals are compatible with a normal distribution",
+            "the residuals are not normal",
+            "transform the response or fit a student likelihood; with many rows this matters for intervals of new observations, not for coefficients",
+            shape(e),
         )
 
 
-def normal_shape(z: Array) -> Shape:
+def normality_test(z: Array) -> HypothesisTest:
     """Shapiro-Wilk for up to 5,000 values, Jarque-Bera for more."""
     if len(z) > _MOST:
         return jarque_bera(z)
     from scipy.stats import shapiro
 
     # W = (sum_i a_i z_(i))^2 / sum_i (z_i - mean z)^2, a from the normal order statistics   (Shapiro & Wilk 1965).
-    test = shapiro(z)
-    _, _, _, skewness, kurtosis = jarque_bera(z)
-    return Shape(
-        "Shapiro-Wilk W",
-        float(test.statistic),
-        float(test.pvalue),
-        skewness,
-        kurtosis,
-    )
+    statistic, p = shapiro(z)
+    return HypothesisTest("Shapiro-Wilk W", float(statistic), float(p))
 
 
-def jarque_bera(z: Array) -> Shape:
+def skewness_and_kurtosis(z: Array) -> tuple[float, float]:
+    """Skewness m_3 / m_2^(3/2) and excess kurtosis m_4 / m_2^2 - 3 with m_k = mean (z - mean z)^k."""
+    c = z - z.mean()
+    m2 = np.mean(c**2)
+    return float(np.mean(c**3) / m2**1.5), float(np.mean(c**4) / m2**2 - 3.0)
+
+
+def jarque_bera(z: Array) -> HypothesisTest:
     """n/6 (skewness^2 + excess^2 / 4), chi-square on 2 degrees of freedom for large n (Jarque & Bera 1987).
 
     >>> round(jarque_bera(np.array([1.0, 2.0, 3.0, 4.0, 10.0])).statistic, 4)
     1.0894
     """
-    # With m_k = mean (z - mean z)^k: skewness m_3 / m_2^(3/2), excess m_4 / m_2^2 - 3, which under normality have the
-    # variances 6/n and 24/n; the sum of their squares over these is chi^2 on 2   (Jarque & Bera 1987).
-    c = z - z.mean()
-    s2 = np.mean(c**2)
-    skewness = float(np.mean(c**3) / s2**1.5)
-    excess = float(np.mean(c**4) / s2**2 - 3.0)
+    # under normality skewness and excess have the variances 6/n and 24/n
+    skewness, excess = skewness_and_kurtosis(z)
     statistic = len(z) / 6.0 * (skewness**2 + excess**2 / 4.0)
-    return Shape(
-        "Jarque-Bera chi2(2)", statistic, float(chdtrc(2, statistic)), skewness, excess
-    )
+    return chi2_test(statistic, 2, "Jarque-Bera ")
+
+
+def shape(z: Array) -> str:
+    """Describe the skewness and excess kurtosis of residuals."""
+    skewness, excess = skewness_and_kurtosis(z)
+    return f", skewness {skewness:.2g}, excess kurtosis {excess:.2g}"
 
 
 @DIAGNOSTICS.register
@@ -141,33 +113,25 @@ class DistributionDiagnostic(Diagnostic):
     when = "Student-t and count responses"
     picture = "plot.diagnose"
 
-    def applies(self, fit: Fit) -> str | None:
+    def find(self, fit: Fit) -> list[Finding]:
         likelihood = fit.model.likelihood
         if likelihood.least_squares:
-            return "normality tests a Gaussian response"
+            raise NotApplicable("normality tests a Gaussian response")
         if not isinstance(likelihood, UnivariateLikelihood) or likelihood.binary:
-            return "classes have no distribution beyond their probabilities; see calibration"
+            raise NotApplicable(
+                "classes have no distribution beyond their probabilities; see calibration"
+            )
         if likelihood.working:
-            return f"{likelihood.named} density represents a loss, and the response need not have it"
-        return two_values_obstacle(fit.model) or countable_obstacle(fit)
-
-    def run(self, fit: Fit) -> list[Finding]:
-        residuals = quantile_residuals(fit, rows_of_observations(fit))
-        reason = constant_obstacle(fit, residuals)
-        if reason is not None:
-            return self.report_not_applicable(reason)
-        shape = normal_shape(residuals)
-        likelihood = fit.model.likelihood
-        result = f"the response is compatible with {likelihood.named} distribution"
-        if shape.p_value < SIGNIFICANT:
-            result = f"the response does not have {likelihood.named} distribution"
-        if isinstance(likelihood.support, str):
-            remedy = heavier_tails(fit)
-        else:
-            remedy = other_spread(fit)
-        return self.report_p_value(
-            f"{result}, quantile residuals: {shape}",
-            f"look for too many zeros or a few large values; {remedy}",
-            statistic=shape.statistic,
-            p_value=shape.p_value,
+            raise NotApplicable(
+                f"{likelihood.named} density represents a loss, and the response need not have it"
+            )
+        stop_if(two_values_obstacle(fit.model) or countable_obstacle(fit))
+        e = quantile_residuals(fit, observation_rows(fit.model)[0])
+        stop_if(constant_obstacle(fit, e))
+        return self.report_test(
+            normality_test(e),
+            f"the quantile residuals are compatible with {likelihood.named} distribution",
+            f"the quantile residuals do not fit {likelihood.named} distribution",
+            f"look for too many zeros or a few large values; {other_likelihood(fit)}",
+            shape(e),
         )

@@ -1,7 +1,7 @@
 """Least squares with residuals that are only rounding errors."""
 
 from probreg.diagnostics.after.base import DIAGNOSTICS, Diagnostic
-from probreg.diagnostics.findings import Finding, Verdict
+from probreg.diagnostics.findings import Finding, NotApplicable, Verdict
 from probreg.fits.fit import Fit
 from probreg.fits.goodness import exact_fit, is_saturated
 
@@ -17,16 +17,13 @@ class ExactnessDiagnostic(Diagnostic):
     rows = False
     picture = "plot.fitted"
 
-    def applies(self, fit: Fit) -> str | None:
+    def find(self, fit: Fit) -> list[Finding]:
         if not fit.model.likelihood.least_squares:
-            return "it is for least squares"
+            raise NotApplicable("it is for least squares")
         if is_saturated(fit):
-            return "no residual is left: as many coefficients as rows"
-        if exact_fit(fit):
-            return None
-        return "the residuals are more than rounding"
-
-    def run(self, fit: Fit) -> list[Finding]:
+            raise NotApplicable("no residual is left: as many coefficients as rows")
+        if not exact_fit(fit):
+            raise NotApplicable("the residuals are more than rounding")
         sentence = "the residuals are rounding errors, so sigma, standard errors, tests and residual diagnostics are meaningless"
         remedy = f"check whether {fit.model.design.response} was computed from the columns"  # fmt: skip
         return self.report(Verdict.WARNING, sentence, remedy)

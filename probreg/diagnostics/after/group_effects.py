@@ -6,9 +6,14 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtr
 
-from probreg.diagnostics.after.base import DIAGNOSTICS, SIGNIFICANT, Diagnostic
-from probreg.diagnostics.after.distribution import normal_shape
-from probreg.diagnostics.findings import Finding, Verdict
+from probreg.diagnostics.after.base import DIAGNOSTICS, Diagnostic
+from probreg.diagnostics.after.distribution import normality_test, shape
+from probreg.diagnostics.findings import (
+    SIGNIFICANT,
+    Finding,
+    NotApplicable,
+    Verdict,
+)
 from probreg.fits.fit import Fit
 from probreg.fits.prediction import off_span_of
 from probreg.system.terminal import format_p
@@ -76,22 +81,19 @@ class GroupEffectsDiagnostic(Diagnostic):
     picture = "plot.effects"
     rows = False
 
-    def applies(self, fit: Fit) -> str | None:
+    def find(self, fit: Fit) -> list[Finding]:
         terms = fit.model.design.recipe.grouped.values()
         if not terms:
-            return "no effect varies by a group"
+            raise NotApplicable("no effect varies by a group")
         if all(len(t.levels) < FEWEST for t in terms):
-            return f"fewer than {FEWEST} groups"
-        return None
-
-    def run(self, fit: Fit) -> list[Finding]:
+            raise NotApplicable(f"fewer than {FEWEST} groups")
         findings: list[Finding] = []
         p_values = []
         for effect in standardised_effects(fit):
             if len(effect.z) < FEWEST:
                 continue
-            shape = normal_shape(effect.z)
-            p_values.append(shape.p_value)
+            test = normality_test(effect.z)
+            p_values.append(test.p_value)
             # P(max |z| > t) <= G P(|z| > t)
             farthest = int(np.argmax(np.abs(effect.z)))
             z = float(effect.z[farthest])
@@ -105,12 +107,13 @@ class GroupEffectsDiagnostic(Diagnostic):
                     statistic=z,
                     p_value=p,
                 )
-            elif shape.p_value < SIGNIFICANT:
-                findings += self.report_p_value(
-                    f"{effect.label}: the effects are not normal, {shape}; most extreme group {level!r}",
+            elif test.p_value < SIGNIFICANT:
+                findings += self.report_test(
+                    test,
+                    "",
+                    f"{effect.label}: the effects are not normal",
                     "look for a missing predictor of the groups",
-                    statistic=shape.statistic,
-                    p_value=shape.p_value,
+                    f"{shape(effect.z)}; most extreme group {level!r}",
                 )
         sentence = f"compatible with a normal distribution ({len(p_values)} effects)"
         return findings or self.report_ok(sentence, p_value=min(p_values, default=1.0))

@@ -1,6 +1,7 @@
 """Influence of single rows: leverage, internally and externally studentised residuals, Cook's distance, DFFITS and DFBETAS."""
 
 from collections.abc import Sequence
+from functools import partial
 from math import nan
 from typing import Any, ClassVar
 
@@ -10,20 +11,14 @@ from scipy.special import chdtr, fdtr
 from probreg.arguments.scalars import check_arguments
 from probreg.arguments.types import Dataset
 from probreg.data.weights import refuse_sampling
-from probreg.diagnostics.after.base import (
-    DIAGNOSTICS,
-    Diagnostic,
-    require_rows_and_estimate,
-)
+from probreg.diagnostics.after.base import DIAGNOSTICS, Diagnostic
 from probreg.diagnostics.after.local import Local, local, local_obstacle
 from probreg.diagnostics.after.replicates import (
     LEAST,
-    Replicates,
     Statistic,
-    drawable,
+    can_simulate,
     simulated_p_value,
 )
-from probreg.diagnostics.after.residuals import deviance
 from probreg.diagnostics.before.design_leverage import (
     ALONE,
     HALF,
@@ -31,13 +26,12 @@ from probreg.diagnostics.before.design_leverage import (
     TIMES,
     design_leverage,
     far_rows,
-    list_first,
 )
-from probreg.diagnostics.findings import Finding, Verdict
-from probreg.errors import Incompatible
+from probreg.diagnostics.findings import Finding, NotApplicable, Verdict, stop_if
 from probreg.fits.fit import Fit
 from probreg.fits.inference_data import coefficient_dims, model_coordinates, row_labels
-from probreg.system.terminal import percent
+from probreg.fits.residuals import deviance_residuals, require_rows_and_estimate
+from probreg.system.terminal import few_names, percent
 
 Array = np.ndarray
 # shares of samples of the model with as large a measure, for a note and for a warning
@@ -53,40 +47,37 @@ class DeletionDiagnostic(Diagnostic):
     noted: ClassVar[float]
     warned: ClassVar[float]
 
-    def applies(self, fit: Fit) -> str | None:
-        reason = local_obstacle(fit)
-        if reason is None and fit.model.design.total <= fit.model.shape[0] + 1:
-            return "too few observations"
-        return reason
+    def require(self, fit: Fit) -> None:
+        super().require(fit)
+        stop_if(local_obstacle(fit))
+        if fit.model.design.total <= fit.model.shape[0] + 1:
+            raise NotApplicable("too few observations")
 
-    def report_singular_rows(self, fit: Fit, pieces: Local) -> list[Finding]:
+    def report_singular_rows(self, fit: Fit) -> list[Finding]:
         """Return the finding of rows without which some coefficient has no estimate, so that the measure is nan."""
-        rows = np.flatnonzero(np.isnan(pieces.cook) & (pieces.w > 0))
+        rows = np.flatnonzero(np.isnan(local(fit).cook[0]) & (local(fit).w > 0))
         if not len(rows):
             return []
-        names = fit.model.design.row_names[rows]
+        names = fit.model.design.row_names[rows].tolist()
         sentence = f"a coefficient has no estimate without row {names[0]}"
         if len(rows) > 1:
-            sentence += f" ({len(rows) - 1} more: {list_first(names[1:])})"
+            sentence += f" ({len(rows) - 1} more: {few_names(names[1:])})"
         remedy = "check the row; drop its column, or give it a prior"
-        return self.report(Verdict.NOTE, sentence, remedy, rows=names.tolist())
-
-    def simulated_share(self, fit: Fit, largest: Statistic) -> float:
-        """Return the share of samples of the model with as large a measure; nan if they cannot be drawn."""
-        if drawable(fit):
-            return simulated_p_value(fit, largest)
-        return nan
+        return self.report(Verdict.NOTE, sentence, remedy, rows=names)
 
     def report_influence(
         self,
+        fit: Fit,
         sentence: str,
         size: float,
-        share: float,
+        largest: Statistic,
         rows: Sequence[object],
         columns: Sequence[str] = (),
     ) -> list[Finding]:
-        """Return the finding of rows with the largest measure `size`, which this share of samples of the model reach."""
-        if share == share:
+        """Return the finding of rows with the largest measure `size`, which a share of samples of the model reach."""
+        share = nan
+        if can_simulate(fit):
+            share = simulated_p_value(fit, largest)
             bound = "at most " * (share <= LEAST)
             sentence += f"; {bound}{percent(share, 2)} of samples of the model have as large a change"
         if share >= UNCOMMON:
@@ -152,26 +143,28 @@ def influence_measures(fit: Fit) -> Dataset:
     import xarray as xr
 
     require_rows_and_estimate(fit)
-    refuse_sampling(fit.model.design.weight_kind, "influence measures")
-    reason = local_obstacle(fit)
-    if reason is not None:
-        raise Incompatible(f"influence measures: {reason}")
-    pieces = local(fit)
-    betas = dfbetas(fit, pieces)
     design = fit.model.design
-    variables: dict[str, Any] = {
-        "leverage": design.by_row(pieces.leverage, 0.0),
-        "internal": pieces.internally_studentised,
-        "studentised": externally_studentised(fit, pieces),
-        "cook": pieces.cook,
-        "dffits": dffits(pieces),
+    refuse_sampling(design.weight_kind, "influence measures")
+    pieces = local(fit)
+    sign = np.ones(1)
+    if pieces.u.shape[-1] == 1:
+        sign = np.sign(pieces.u[0, :, 0])
+    with np.errstate(all="ignore"):  # 0 / 0 where no degree of freedom is left
+        dffits = np.sqrt(pieces.Z.shape[2] * pieces.cook[0]) / pieces.without[0]
+    measures = {
+        "internal": sign * np.sqrt(pieces.internal[0]),
+        "studentised": sign * externally_studentised(fit),
+        "cook": pieces.cook[0],
+        "dffits": sign * dffits,
     }
-    dims = ("obs", *coefficient_dims(fit.model))
     table: dict[str, Any] = {
-        k: ("obs", v if k == "leverage" else design.by_row(v))
-        for k, v in variables.items()
+        "leverage": ("obs", design.by_row(pieces.leverage[0], 0.0))
     }
-    table |= {"dfbetas": (dims, design.by_row(betas))}
+    table |= {k: ("obs", design.by_row(v)) for k, v in measures.items()}
+    dims = ("obs", *coefficient_dims(fit.model))
+    outcomes = fit.model.likelihood.outcomes
+    shape = (design.n, len(design.head), len(outcomes))[: len(dims)]
+    table["dfbetas"] = (dims, design.by_row(dfbetas(fit).reshape(shape)))
     attrs = {"coefficients": pieces.size, "method": fit.method.name}
     return xr.Dataset(
         table,
@@ -180,45 +173,29 @@ def influence_measures(fit: Fit) -> Dataset:
     )
 
 
-def externally_studentised(fit: Fit, pieces: Local) -> Array:
-    """Externally studentised residuals (n,): t-distributed with n - p - 1 degrees of freedom for least squares."""
+def externally_studentised(fit: Fit) -> Array:
+    """Lengths of externally studentised residuals (n,): t-distributed with n - p - 1 degrees of freedom for least squares."""
+    pieces = local(fit)
     if pieces.df is not None:
         with np.errstate(all="ignore"):  # 0 / 0 where no degree of freedom is left
-            return np.asarray(pieces.internally_studentised / pieces.without)
-    extra = (pieces.u * pieces.deletion_scores).sum(1) - (pieces.u**2).sum(
-        1
-    )  # h u^2 / (1 - h)
-    dev = deviance(fit, pieces.eta)
-    length = np.sqrt(dev**2 + extra)
-    if pieces.u.shape[1] > 1:
-        return length
-    return np.sign(pieces.u[:, 0]) * length
+            return np.sqrt(pieces.internal[0]) / pieces.without[0]
+    extra = pieces.gain[0] - (pieces.u[0] ** 2).sum(1)  # h u^2 / (1 - h)
+    return np.sqrt(deviance_residuals(fit).values ** 2 + extra)
 
 
-def dffits(pieces: Local) -> Array:
-    """Change of the fitted linear predictor in its standard errors without the observation, (n,)."""
-    k = pieces.Q.shape[2]
-    with np.errstate(all="ignore"):
-        length = np.sqrt(k * pieces.cook) / pieces.without
-    if pieces.u.shape[1] > 1:
-        return length
-    return np.sign(pieces.u[:, 0]) * length
-
-
-def dfbetas(fit: Fit, pieces: Local) -> Array:
-    """Changes of the reported coefficients in their standard errors without the observation, (n, p) or (n, p, D)."""
+def reported_map(fit: Fit) -> Array:
+    """Return the map from a change of phi to changes of the reported coefficients, (q, k); nan for those without an estimate."""
     display = fit.model.likelihood.contrast_matrix
-    change = np.einsum("npm,dm->npd", pieces.change, display)
-    spread = np.einsum("pmk,dm->pdk", pieces.back, display)
-    error = np.sqrt(pieces.dispersion * (spread**2).sum(-1))
-    with np.errstate(all="ignore"):  # a column that was dropped has no error
-        scaled = change / (error * pieces.without[:, None, None])
+    C = np.einsum("pmk,dm->pdk", local(fit).back, display)
     if fit.solution.not_estimable is not None:
-        scaled = np.where(fit.solution.not_estimable, np.nan, scaled)
-    scaled = scaled[:, fit.model.design.head]
-    if fit.model.likelihood.outcomes:
-        return scaled
-    return scaled[..., 0]
+        C = np.where(fit.solution.not_estimable[..., None], np.nan, C)
+    C = C[fit.model.design.head]
+    return C.reshape(-1, C.shape[-1])
+
+
+def dfbetas(fit: Fit) -> Array:
+    """Changes of the reported coefficients in their standard errors without the observation, (n, q)."""
+    return local(fit).dfbetas(reported_map(fit))[0]
 
 
 @DIAGNOSTICS.register
@@ -240,27 +217,19 @@ class LeverageDiagnostic(Diagnostic):
     picture = "plot.diagnose"
     replaces = "design_leverage"
 
-    def applies(self, fit: Fit) -> str | None:
-        return local_obstacle(fit)
-
-    def run(self, fit: Fit) -> list[Finding]:
+    def find(self, fit: Fit) -> list[Finding]:
         pieces = local(fit)
-        h = pieces.leverage / fit.model.shape[1]
+        w = pieces.w
+        h = pieces.leverage[0] / fit.model.shape[1]
         names = fit.model.design.row_names
         in_design = design_leverage(fit.model)
-        mean = float(pieces.w @ in_design / pieces.total)
+        mean = float(w @ in_design / w.sum())
         is_far = (in_design >= max(HIGH, TIMES * mean)) | (h >= ALONE)
-        w = np.where(is_far, pieces.w, 0.0)
-        mean = float(pieces.w @ h / pieces.total)
-        leverage_report = far_rows(h, w, names, minimum=HALF, mean=mean)
-        if leverage_report.rows:
-            return self.report(
-                leverage_report.verdict,
-                leverage_report.sentence,
-                leverage_report.remedy,
-                rows=leverage_report.rows,
-            )
-        top = int(np.argmax(np.where(pieces.w > 0, h, -1.0)))
+        mean = float(w @ h / w.sum())
+        far = far_rows(h, np.where(is_far, w, 0.0), names, minimum=HALF, mean=mean)
+        if far.rows:
+            return self.report(far.verdict, far.sentence, far.remedy, rows=far.rows)
+        top = int(np.argmax(np.where(w > 0, h, -1.0)))
         sentence = f"largest leverage {h[top]:.3g}, row {names[top]}"
         if h[top] >= HALF:
             sentence += ", because of its precision and not its columns"
@@ -283,45 +252,34 @@ class CookDiagnostic(DeletionDiagnostic):
     # Cook & Weisberg (1982): look at rows from 0.5 on; from 1 on they are always important
     noted, warned = 0.5, 1.0
 
-    def run(self, fit: Fit) -> list[Finding]:
+    def find(self, fit: Fit) -> list[Finding]:
         pieces = local(fit)
-        D = np.nan_to_num(pieces.cook, nan=-1.0)
+        D = np.nan_to_num(pieces.cook[0], nan=-1.0)
         order = [i for i in np.argsort(-D) if D[i] >= self.noted]
         top = float(D.max())
-        findings = self.report_singular_rows(fit, pieces)
+        findings = self.report_singular_rows(fit)
         if not order:
-            return findings or self.report_ok(
-                f"largest distance {top:.3g}", statistic=top
-            )
-        names = fit.model.design.row_names[order]
-        inside = content(pieces, top)
+            sentence = f"largest distance {top:.3g}"
+            return findings or self.report_ok(sentence, statistic=top)
+        names = fit.model.design.row_names[order].tolist()
+        # d'A d / (k phi) is F on (k, df) with phi estimated on df degrees of freedom, chi^2 on k over k with phi known.
+        k = pieces.Z.shape[2]
+        if pieces.df is not None and pieces.df > 0:
+            inside = float(fdtr(k, pieces.df, top))
+        else:
+            inside = float(chdtr(k, k * top))
         edge = f"to the edge of the {percent(inside, 2)}"
         if inside > 0.99:
             edge = "out of the 99 %"
         sentence = f"D = {top:.3g}: without row {names[0]} the estimate moves {edge} confidence ellipsoid"
         if len(order) > 1:
-            sentence += f"; {len(order) - 1} more: {list_first(names[1:])}"
-        share = self.simulated_share(fit, largest_cook)
-        return findings + self.report_influence(sentence, top, share, names.tolist())
+            sentence += f"; {len(order) - 1} more: {few_names(names[1:])}"
+        return findings + self.report_influence(fit, sentence, top, largest_cook, names)
 
 
-def largest_cook(replicates: Replicates) -> Array:
-    """The largest Cook's distance (beta - beta_(i))' A (beta - beta_(i)) / (k dispersion) of each data set, (S,)."""
-    # D_i = d_i'A d_i / (k phi), d_i = beta - beta_(i), A the penalised curvature, phi the dispersion   (Cook 1977).
-    A = replicates.data_curvature + replicates.P
-    square = np.einsum(
-        "snk,skl,snl->sn", replicates.change, A, replicates.change, optimize=True
-    )
-    return np.asarray(square.max(1) / (replicates.Z.shape[2] * replicates.dispersion))
-
-
-def content(pieces: Local, distance: float) -> float:
-    """Return the probability content of the confidence ellipsoid with an estimate at this distance on its edge."""
-    # d'A d / (k phi) is F on (k, df) with phi estimated on df degrees of freedom, chi^2 on k over k with phi known.
-    k = pieces.Q.shape[2]
-    if pieces.df is not None and pieces.df > 0:
-        return float(fdtr(k, pieces.df, distance))
-    return float(chdtr(k, k * distance))
+def largest_cook(data_sets: Local) -> Array:
+    """The largest Cook's distance of each data set, (S,)."""
+    return np.nan_to_num(data_sets.cook, nan=0.0).max(1)
 
 
 @DIAGNOSTICS.register
@@ -341,15 +299,14 @@ class DfbetasDiagnostic(DeletionDiagnostic):
     # standard errors; two move an estimate out of its 95 % interval
     noted, warned = 1.0, 2.0
 
-    def run(self, fit: Fit) -> list[Finding]:
-        pieces = local(fit)
-        moves = np.nan_to_num(dfbetas(fit, pieces)).reshape(fit.model.design.n, -1)
+    def find(self, fit: Fit) -> list[Finding]:
+        moves = np.nan_to_num(dfbetas(fit))
         row = np.abs(moves).argmax(0)
         largest = moves[row, np.arange(moves.shape[1])]
         size = np.abs(largest)
         order = [j for j in np.argsort(-size) if size[j] >= self.noted]
         top = float(size.max())
-        findings = self.report_singular_rows(fit, pieces)
+        findings = self.report_singular_rows(fit)
         if not order:
             sentence = f"largest change of a coefficient {top:.2g} standard errors"
             return findings or self.report_ok(sentence, statistic=top)
@@ -363,24 +320,14 @@ class DfbetasDiagnostic(DeletionDiagnostic):
         rows = list(dict.fromkeys(labels[row[order]].tolist()))
         outcomes = max(len(fit.model.likelihood.outcomes), 1)
         columns = [fit.model.design.head_columns[j // outcomes] for j in order]
-        coefficient_map = pieces.back[fit.model.design.head]
-        contrast = fit.model.likelihood.contrast_matrix
-        C = np.einsum("pmk,dm->pdk", coefficient_map, contrast).reshape(
-            -1, coefficient_map.shape[2]
-        )
-        share = self.simulated_share(
-            fit, lambda replicates: largest_dfbetas(replicates, C)
-        )
+        statistic = partial(largest_dfbetas, C=reported_map(fit))
         columns = list(dict.fromkeys(columns))
-        return findings + self.report_influence(sentence, top, share, rows, columns)
+        return findings + self.report_influence(
+            fit, sentence, top, statistic, rows, columns
+        )
 
 
-def largest_dfbetas(replicates: Replicates, C: Array) -> Array:
-    """The largest |DFBETAS| of each data set, (S,), for reported coefficients that change by C (k,) times the change of phi."""
-    shift = np.einsum("jk,snk->snj", C, replicates.change, optimize=True)
-    # standard errors without the observation: sqrt(dispersion C A^-1 C') times sigma_(i) / sigma
-    variance = np.einsum("jk,skl,jl->sj", C, replicates.covariance, C, optimize=True)
-    error = np.sqrt(replicates.dispersion[:, None] * variance)
-    with np.errstate(all="ignore"):  # a column that was dropped has no error
-        size = np.abs(shift) / (error[:, None, :] * replicates.without[..., None])
-    return np.asarray(np.nan_to_num(size, nan=0.0, posinf=0.0).max((1, 2)))
+def largest_dfbetas(data_sets: Local, C: Array) -> Array:
+    """The largest |DFBETAS| of each data set, (S,), for reported coefficients C phi."""
+    size = np.abs(data_sets.dfbetas(C))
+    return np.nan_to_num(size, nan=0.0, posinf=0.0).max((1, 2))

@@ -11,8 +11,7 @@ import numpy as np
 
 from probreg.data.formula.functions import TermFunction, term_functions
 from probreg.diagnostics.after.base import DIAGNOSTICS, Diagnostic
-from probreg.diagnostics.before.term_columns import few_of
-from probreg.diagnostics.findings import Finding, Verdict
+from probreg.diagnostics.findings import Finding, NotApplicable, Verdict
 from probreg.errors import Incompatible
 from probreg.fits.fit import Fit, fit as fit_model
 from probreg.inference.modes.newton_method import Newton
@@ -24,7 +23,7 @@ from probreg.linalg.vec import vec_entries
 from probreg.model.model import Model
 from probreg.priors import Flat, GaussianPrior, Normal
 from probreg.priors.joint import mapping_of
-from probreg.system.terminal import format_p
+from probreg.system.terminal import few_names, format_p
 
 Array = np.ndarray
 SIMULATED = 20_000  # draws of the statistic under the null: the least p is 5e-5
@@ -59,13 +58,10 @@ class LinearityDiagnostic(Diagnostic):
     when = "formulas with smooth functions, at estimated or given scales"
     picture = "plot.smooth"
 
-    def applies(self, fit: Fit) -> str | None:
-        if term_functions(fit.model.design):
-            return None
-        return "the model has no smooth function"
-
-    def run(self, fit: Fit) -> list[Finding]:
+    def find(self, fit: Fit) -> list[Finding]:
         functions = term_functions(fit.model.design)
+        if not functions:
+            raise NotApplicable("the model has no smooth function")
         reason = linearity_obstacle(fit, functions)
         if reason is None:
             p = {f.label: linearity_test(fit, [f]).p for f in functions}
@@ -78,7 +74,7 @@ class LinearityDiagnostic(Diagnostic):
         if full and all(f.of.blocks for f in functions):
             edf = f"{table['edf'][full[0]]:.3g} of {table['columns'][full[0]]}"
             first = f" for {full[0]}" * (len(full) > 1)
-            sentence = f"the basis of {few_of(full)} is too small: {edf} effective degrees of freedom{first}"
+            sentence = f"the basis of {few_names(full)} is too small: {edf} effective degrees of freedom{first}"
             remedy = "use a larger k, and check whether the function changes"
             findings += self.report(Verdict.NOTE, sentence, remedy)
         return findings
@@ -97,7 +93,7 @@ def _describe_p_values(p: dict[str, float], functions: Sequence[TermFunction]) -
     ):
         if names:
             value = format_p(worst(p[n] for n in names))
-            parts.append(f"{few_of(names)}: {verb}{null} ({value})")
+            parts.append(f"{few_names(names)}: {verb}{null} ({value})")
     return "; ".join(parts)
 
 

@@ -1,28 +1,32 @@
 """The quadratic approximation of a log posterior at its estimate, row by row, for deletion formulas.
 
-With W_i = L_i L_i' the Fisher information of row i over its m linear predictors, s_i the score there, P the prior
-precision and A = sum_i w_i (x_i x_i') ⊗ W_i + P, one observation of row i has
+With coordinates phi of the coefficients in which the curvature of the log posterior is I at the estimate of a fit,
+eta = eta_0 + Z phi. W_i is the Fisher information of row i over its m linear predictors, s_i the score there, P the share of
+the prior in the curvature, and A = sum_i w_i Z_i' W_i Z_i + P. One observation of row i has
 
-    u_i = L_i^-1 s_i                       standardised score, mean 0 and covariance I under the model,
-    H_i = L_i' (x_i ⊗ I)' A^-1 (x_i ⊗ I) L_i   (m, m), the leverage when m = 1,
-    beta - beta_(i) = A^-1 (x_i ⊗ s~_i),  L_i^-1 s~_i = (I - H_i)^-1 u_i    when it is left out (one Newton step),
+    u_i = L_i^-1 s_i with L_i L_i' = W_i     standardised score, mean 0 and covariance I under the model,
+    G_i W_i with G_i = Z_i A^-1 Z_i'         (m, m), the leverage when m = 1,
+    phi - phi_(i) = A^-1 Z_i' s~_i,  s~_i = (I - W_i G_i)^-1 s_i    when it is left out (one Newton step),
 
 exact for least squares (Cook & Weisberg 1982), one step of scoring otherwise (Pregibon 1981; Lesaffre & Albert 1989).
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from probreg.data import Frame
-from probreg.data.rows import full_weights, plus_offset
+from probreg.data.rows import full_weights
+from probreg.diagnostics.findings import stop_if
 from probreg.fits.fit import Fit
 from probreg.fits.residuals import (
-    counted_residuals,
     noiseless_obstacle,
+    predictor,
     roots,
     rounding_error,
+    standardised_scores,
 )
 from probreg.likelihoods import SmoothLikelihood
 from probreg.linalg.vec import map_of_columns
@@ -34,175 +38,183 @@ _ALONE = 1e-10  # 1 - leverage below which a row alone decides its own fit, and 
 
 @dataclass(frozen=True, eq=False)
 class Local:
-    """Arrays over the n rows of a fit, for one observation each; k coordinates represent the coefficients.
+    """Arrays of S data sets on the same n rows, S = 1 for the data of a fit; k coordinates represent the coefficients."""
 
-    `root` (n, m, m) is L, `u` (n, m), `Q` (n, m, k) with H_i = Q_i Q_i', `back` (p, m, k) maps Q' to a change of beta,
-    `w` (n,) the frequencies (1 without), `df` the degrees of freedom n - tr H of an estimated Gaussian sigma or None.
-    """
-
-    eta: Array
-    root: Array
-    u: Array
-    Q: Array
-    back: Array
-    w: Array
-    df: float | None
-    orthonormal: (
-        bool  # whether the rows sqrt(w) Q have orthonormal columns, as without a prior
-    )
+    likelihood: SmoothLikelihood
+    aux: dict[str, Any]  # numbers, or one per row (n,)
+    y: Array  # (S, n, ...)
+    eta: Array  # (S, n, m)
+    Z: Array  # (n, m, k)
+    P: Array  # (k, k)
+    back: Array  # (p, m, k), from a change of phi to a change of beta
+    w: Array  # (n,), frequencies
+    df: float | None  # n - tr H of an estimated Gaussian sigma
 
     @cached_property
-    def span(self) -> Array:
-        """Orthonormal columns (n m, k) that span the weighted columns of the fit, row by row and predictor by predictor."""
-        n, m, k = self.Q.shape
-        # The stacked sqrt(w_i) Q_i have orthonormal columns if the prior contributes nothing.
-        rows = self.Q.reshape(n * m, k) * np.repeat(np.sqrt(self.w), m)[:, None]
-        if self.orthonormal:
-            return rows
-        return np.linalg.qr(rows)[0]
+    def score(self) -> Array:
+        """s = d log p / d eta, (S, n, m)."""
+        return self.likelihood.score(self.y, self.eta, **self.aux)
 
     @cached_property
-    def H(self) -> Array:
-        return self.Q @ np.swapaxes(self.Q, 1, 2)
+    def W(self) -> Array:
+        """The Fisher information of each row, (S, n, m, m)."""
+        return np.broadcast_to(
+            self.likelihood.information(self.eta, **self.aux),
+            (*self.eta.shape, self.eta.shape[-1]),
+        )
+
+    @cached_property
+    def roots(self) -> tuple[Array, Array]:
+        """L and L^-1, (S, n, m, m)."""
+        shape = self.W.shape
+        root, inverse = roots(self.W.reshape(-1, *shape[2:]))
+        return root.reshape(shape), inverse.reshape(shape)
+
+    @cached_property
+    def u(self) -> Array:
+        """The standardised scores, (S, n, m); Pearson residuals of one linear predictor."""
+        return np.einsum("snab,snb->sna", self.roots[1], self.score)
+
+    @cached_property
+    def WZ(self) -> Array:
+        return np.einsum("snab,nbk->snak", self.W, self.Z, optimize=True)
+
+    @cached_property
+    def data_curvature(self) -> Array:
+        """sum_i w_i Z_i' W_i Z_i, (S, k, k)."""
+        weighted = self.w[:, None, None] * self.Z
+        return np.einsum("nak,snal->skl", weighted, self.WZ, optimize=True)
+
+    @cached_property
+    def covariance(self) -> Array:
+        """A^-1, (S, k, k)."""
+        return np.linalg.pinv(self.data_curvature + self.P, hermitian=True)
+
+    @cached_property
+    def hat(self) -> Array:
+        """G_i W_i, (S, n, m, m)."""
+        half = np.einsum("nak,skl->snal", self.Z, self.covariance, optimize=True)
+        return np.einsum("snal,snbl->snab", half, self.WZ, optimize=True)
+
+    @cached_property
+    def leverage(self) -> Array:
+        """tr G_i W_i, (S, n); weighted by the frequencies they add up to the number of (effective) coefficients."""
+        return np.einsum("snaa->sn", self.hat)
 
     @property
-    def leverage(self) -> Array:
-        """tr H_i, (n,); weighted by the frequencies they add up to the number of (effective) coefficients."""
-        return np.einsum("nmk,nmk->n", self.Q, self.Q)
-
-    @cached_property
     def size(self) -> float:
-        """The effective number of coefficients: the sum of the leverages."""
-        return float(self.w @ self.leverage)
-
-    @cached_property
-    def total(self) -> float:
-        return float(self.w.sum())
+        """The effective number of coefficients of the fit: the sum of the leverages."""
+        return float(self.w @ self.leverage[0])
 
     @cached_property
     def deletion_scores(self) -> Array:
-        """(I - H_i)^-1 u_i, (n, m); nan if the row alone determines its own fit, or represents no observation."""
-        m = self.u.shape[1]
-        # beta - beta_(i) = A^-1 (x_i kron 1)' L_i (1 - H_i)^-1 u_i, by the Sherman-Morrison-Woodbury formula.
-        gap = np.eye(m) - self.H
-        is_undefined = (self.w == 0) | (
-            self.leverage > m - _ALONE
-            if m == 1
-            else np.linalg.eigvalsh(gap)[:, 0] < _ALONE
-        )
-        gap = np.where(is_undefined[:, None, None], np.eye(m), gap)
-        return np.where(
-            is_undefined[:, None],
-            np.nan,
-            np.linalg.solve(gap, self.u[..., None])[..., 0],
-        )
+        """s~_i, (S, n, m); nan if the row alone determines its own fit, or represents no observation."""
+        # phi - phi_(i) = A^-1 Z_i' s~_i by the Sherman-Morrison-Woodbury formula.
+        m = self.eta.shape[-1]
+        gap = np.eye(m) - np.swapaxes(self.hat, -1, -2)
+        is_undefined = (self.w == 0) | (np.abs(np.linalg.det(gap)) < _ALONE)
+        gap = np.where(is_undefined[..., None, None], np.eye(m), gap)
+        scores = np.linalg.solve(gap, self.score[..., None])[..., 0]
+        return np.where(is_undefined[..., None], np.nan, scores)
 
     @cached_property
-    def dispersion(self) -> float:
-        """The scale of var(u): RSS / (n - tr H) in units of the fit's sigma^2 where sigma was estimated, otherwise 1."""
+    def dispersion(self) -> Array:
+        """The scale of var(u), (S,): RSS / (n - tr H) in units of the fit's sigma^2 where sigma was estimated, otherwise 1."""
         if self.df is None:
-            return 1.0
-        if self.df > 0:
-            return float(self.w @ self.u[:, 0] ** 2) / self.df
-        return np.nan
+            return np.ones(len(self.y))
+        if self.df <= 0:
+            return np.full(len(self.y), np.nan)
+        return (self.u[..., 0] ** 2 @ self.w) / self.df
 
     @cached_property
-    def internally_studentised(self) -> Array:
-        """Internally studentised: u / sqrt(dispersion (1 - h)); its root mean square over predictors when m > 1."""
-        if self.u.shape[1] == 1:
-            # u / (1 - h)^(1/2) = sign(u) (u * u/(1 - h))^(1/2)
-            return np.asarray(
-                np.sign(self.u[:, 0])
-                * np.sqrt(self.u[:, 0] * self.deletion_scores[:, 0] / self.dispersion)
-            )
-        return np.sqrt((self.u * self.deletion_scores).sum(1) / self.u.shape[1])
+    def gain(self) -> Array:
+        """u_i' L_i^-1 s~_i, (S, n), which is u^2 / (1 - h) for one linear predictor."""
+        deleted = np.einsum("snab,snb->sna", self.roots[1], self.deletion_scores)
+        return (self.u * deleted).sum(-1)
+
+    @cached_property
+    def internal(self) -> Array:
+        """Squares of internally studentised residuals, u^2 / (dispersion (1 - h)), (S, n); their mean over predictors when m > 1."""
+        return self.gain / (self.eta.shape[-1] * self.dispersion[:, None])
 
     @cached_property
     def without(self) -> Array:
-        """The estimate of sigma without one observation, in units of the one with it; 1 where sigma is not estimated."""
+        """The estimate of sigma without one observation, in units of the one with it, (S, n); 1 where sigma is not estimated."""
         if self.df is None:
-            return np.ones(len(self.u))
-        with np.errstate(all="ignore"):  # no degree of freedom is left: nan
-            # sigma_(i)^2 / sigma^2 = (df - r_i^2) / (df - 1), r_i the internally studentised residual (Belsley, Kuh &
-            # Welsch 1980).
-            return np.sqrt((self.df - self.internally_studentised**2) / (self.df - 1.0))
-
-    @cached_property
-    def cook(self) -> Array:
-        """Cook's distance (beta - beta_(i))' A (beta - beta_(i)) / (k dispersion), (n,)."""
-        shift = np.einsum("nmk,nm->nk", self.Q, self.deletion_scores)
-        return (shift**2).sum(1) / (self.Q.shape[2] * self.dispersion)
+            return np.ones(self.eta.shape[:2])
+        if self.df < 1.0 + 1e-9:  # no degree of freedom is left
+            return np.full(self.eta.shape[:2], np.nan)
+        # sigma_(i)^2 / sigma^2 = (df - r_i^2) / (df - 1), r_i the internally studentised residual (Belsley, Kuh &
+        # Welsch 1980).
+        return np.sqrt(np.maximum(self.df - self.internal, 0.0) / (self.df - 1.0))
 
     @cached_property
     def change(self) -> Array:
-        """beta - beta_(i), (n, p, m)."""
-        shift = np.einsum("nmk,nm->nk", self.Q, self.deletion_scores)
-        return np.einsum("pmk,nk->npm", self.back, shift)
+        """phi - phi_(i), (S, n, k)."""
+        shift = np.einsum("nak,sna->snk", self.Z, self.deletion_scores, optimize=True)
+        return np.einsum("snk,skl->snl", shift, self.covariance, optimize=True)
+
+    @cached_property
+    def cook(self) -> Array:
+        """Cook's distance (phi - phi_(i))' A (phi - phi_(i)) / (k dispersion), (S, n)."""
+        A = self.data_curvature + self.P
+        square = np.einsum(
+            "snk,skl,snl->sn", self.change, A, self.change, optimize=True
+        )
+        return square / (self.Z.shape[2] * self.dispersion[:, None])
+
+    def dfbetas(self, C: Array) -> Array:
+        """Changes of the coefficients C phi (q, k) without one observation, in their standard errors without it, (S, n, q)."""
+        shift = np.einsum("qk,snk->snq", C, self.change, optimize=True)
+        variance = np.einsum("qk,skl,ql->sq", C, self.covariance, C, optimize=True)
+        error = np.sqrt(self.dispersion[:, None] * variance)
+        with np.errstate(all="ignore"):  # a column that was dropped has no error
+            return shift / (error[:, None, :] * self.without[..., None])
 
 
 def local(fit: Fit) -> Local:
-    """Return the arrays of a fit, computed once and cached; call it only if `local_obstacle` returns None."""
+    """Return the arrays of a fit, computed once and cached. NotApplicable for a fit that has none."""
     return fit.once(_local_fit)
 
 
 def _local_fit(fit: Fit) -> Local:
     model = fit.model
-    design = fit.model.design
-    aux = fit.aux_of_rows
+    design = model.design
     design.need_rows("a number for each row")
-    likelihood = model.likelihood
-    assert isinstance(likelihood, SmoothLikelihood)
-    eta = design.X @ fit.solution.beta
-    eta = plus_offset(eta, design.offset)
-    score = likelihood.score(design.observed, eta, **aux)
-    information = likelihood.information(eta, **aux)
-    # u = L^-1 score with L L' = W: of variance 1 under the model; (y - mu) / sd for a family with one predictor.
-    root, inverse = roots(np.broadcast_to(information, (*eta.shape, eta.shape[1])))
+    stop_if(local_obstacle(fit))
+    assert isinstance(model.likelihood, SmoothLikelihood)
     w = full_weights(design.weights, design.n)
-    Q, coefficient_map = _orthonormal(fit, root, w)
-    pieces = Local(
-        eta,
-        root,
-        np.einsum("nab,nb->na", inverse, score),
-        Q,
-        coefficient_map,
-        w,
-        None,
-        not model.joint.informative.any(),
-    )
+    root = standardised_scores(fit).root
+    Z, back = _coordinates(fit, root, w)
+    Q = np.einsum("nba,nbk->nak", root, Z)
+    curvature = np.einsum("n,nak,nal->kl", w, Q, Q, optimize=True)
+    df = None
     if _has_free_sigma(fit):
-        return replace(pieces, df=pieces.total - pieces.size)
-    return pieces
+        df = float(w.sum() - np.trace(curvature))
+    eta = predictor(fit)[None]
+    P = np.eye(len(curvature)) - curvature
+    y = design.observed[None]
+    return Local(model.likelihood, fit.aux_of_rows, y, eta, Z, P, back, w, df)
 
 
 def local_obstacle(fit: Fit) -> str | None:
     """Return why a fit has no such arrays, or None."""
     if not isinstance(fit.model.likelihood, SmoothLikelihood):
-        return f"the {fit.model.likelihood.name} likelihood has kinks, where a row left out moves the estimate in steps that no formula says"
+        return f"the {fit.model.likelihood.name} likelihood has kinks, where a row left out moves the estimate in steps without a formula"
     if not fit.model.joint.gaussian:
-        families = {
-            b.prior
+        names = {
+            "unknown-scale"
+            if isinstance(b.prior, HierarchicalPrior)
+            else b.prior.name or "mixture"
             for b in fit.model.joint.blocks
             if not isinstance(b.prior, (Flat, GaussianPrior))
         }
-        names = sorted(
-            {
-                p.name or "mixture"
-                for p in families
-                if not isinstance(p, HierarchicalPrior)
-            }
-        )
-        names += ["unknown-scale"] * any(
-            isinstance(p, HierarchicalPrior) for p in families
-        )
-        return f"the {', '.join(names)} prior is not quadratic, so the estimate without a row has no formula; use a flat or a normal prior"
+        return f"the {', '.join(sorted(names))} prior is not quadratic, so the estimate without a row has no formula; use a flat or a normal prior"
     reason = noiseless_obstacle(fit)
-    if reason is not None:
+    if reason is not None or not _has_free_sigma(fit):
         return reason
-    if _has_free_sigma(fit):
-        largest = np.abs(counted_residuals(fit, "pearson")).max()
-        if largest <= rounding_error(fit):
-            return "the fit meets every response exactly, so that no residual is left"
+    if np.abs(standardised_scores(fit).u).max() <= rounding_error(fit):
+        return "the fit meets every response exactly, so that no residual is left"
     return None
 
 
@@ -210,18 +222,21 @@ def _has_free_sigma(fit: Fit) -> bool:
     return fit.model.likelihood.least_squares and fit.model.noise_unknown
 
 
-def _orthonormal(fit: Fit, root: Array, w: Array) -> tuple[Array, Array]:
-    """Q (n, m, k) and the map of coordinates back to beta, by QR of the rows L_i'(x_i ⊗ I), frequencies and prior."""
+def _coordinates(fit: Fit, root: Array, w: Array) -> tuple[Array, Array]:
+    """Return Z (n, m, k) and the map of phi back to beta, by QR of the rows L_i'(x_i ⊗ I), frequencies and prior."""
     model, (n, m) = fit.model, root.shape[:2]
-    if fit.solution.null_space is None:
-        kept_columns = list(range(model.shape[0]))
-    else:
-        kept_columns = list(model.design.moments.rank.kept)
-    basis = _basis(model.design.frame, kept_columns, model.design.X)
-    U = basis.rows(model.design.X)[:, kept_columns]
-    T = basis.T[:, kept_columns]
+    kept = list(range(model.shape[0]))
+    if fit.solution.null_space is not None:
+        kept = list(model.design.moments.rank.kept)
+    X = model.design.X
+    frame = model.design.frame
+    if frame.intercept is not None and frame.intercept not in kept:
+        # no shifts without an intercept to absorb them
+        size = np.sqrt((X**2).mean(0))
+        frame = Frame(np.zeros_like(size), np.where(size > 0, size, 1.0), None)
+    U = frame.rows(X)[:, kept]
+    T = frame.T[:, kept]
     stacked = np.einsum("nj,nba->najb", U, root).reshape(n * m, -1)
-    scale = np.repeat(np.sqrt(w), m)[:, None]
     # R with R'R = P for a positive semidefinite P.
     wide = map_of_columns(T, m)
     value, vector = np.linalg.eigh(
@@ -229,18 +244,10 @@ def _orthonormal(fit: Fit, root: Array, w: Array) -> tuple[Array, Array]:
     )
     prior = np.sqrt(np.maximum(value, 0.0))[:, None] * vector.T
     # [w^(1/2) L'(x kron 1) T; P^(1/2)] = Q R with R'R = A, the expected information of the posterior.
-    R = np.linalg.qr(np.vstack([stacked * scale, prior]), mode="r")
-    R_inverse = np.linalg.inv(R)
-    Q = (stacked @ R_inverse).reshape(n, m, -1)
-    coefficient_map = np.einsum(
-        "pj,jmk->pmk", T, R_inverse.reshape(len(kept_columns), m, -1)
+    weighted = stacked * np.sqrt(np.repeat(w, m))[:, None]
+    R = np.linalg.qr(np.vstack([weighted, prior]), mode="r")
+    inverse = np.linalg.inv(R).reshape(len(kept), m, -1)
+    return (
+        np.einsum("nj,jmk->nmk", U, inverse, optimize=True),
+        np.einsum("pj,jmk->pmk", T, inverse, optimize=True),
     )
-    return Q, coefficient_map
-
-
-def _basis(basis: Frame, kept_columns: list[int], X: Array) -> Frame:
-    """Return the basis of the design, without shifts if there is no intercept to absorb them."""
-    if basis.intercept is None or basis.intercept in kept_columns:
-        return basis
-    size = np.sqrt((X**2).mean(0))
-    return Frame(np.zeros_like(size), np.where(size > 0, size, 1.0), None)

@@ -8,40 +8,42 @@ from probreg.data import Design
 from probreg.data.rows import plus_offset
 from probreg.diagnostics.after.base import (
     DIAGNOSTICS,
-    SIGNIFICANT,
     Diagnostic,
+    countable_obstacle,
     heavier_tails,
-    other_spread,
+    other_likelihood,
 )
-from probreg.diagnostics.after.observed import uniforms
 from probreg.diagnostics.before.response import two_values_obstacle
-from probreg.diagnostics.findings import Finding, Verdict
+from probreg.diagnostics.findings import (
+    Finding,
+    HypothesisTest,
+    NotApplicable,
+    Verdict,
+    stop_if,
+)
 from probreg.diagnostics.simulation.uniform import describe_departure
 from probreg.fits.fit import Fit
 from probreg.fits.inference_data import observation_rows
 from probreg.fits.leave_one_out import FEWEST, leave_rows_out
+from probreg.fits.residuals import uniforms
 from probreg.likelihoods import UnivariateLikelihood
 from probreg.model.model import Model
-from probreg.system.terminal import format_p
 
 Array = np.ndarray
 _MOST = 20_000_000  # pointwise log-likelihoods that are computed within seconds
 _SHOWN = 5  # rows in a sentence
 
 
-def no_loo(fit: Fit) -> str | None:
+def loo_obstacle(fit: Fit) -> str | None:
     """Return why observations cannot be left out one by one, or None."""
-    if observation_rows(fit.model)[1] is not None:
-        return "rows with fractional or very large weights are not single observations"
     draws = fit.solution.draws
-    if draws is not None and draws.count < FEWEST:
-        return (
-            f"leave-one-out by weights needs at least {FEWEST} draws, got {draws.count}"
-        )
-    size = 0 if draws is None else draws.count * fit.model.design.total
+    count = FEWEST if draws is None else draws.count
+    size = 0 if draws is None else count * fit.model.design.total
+    if count < FEWEST:
+        return f"leave-one-out by weights needs at least {FEWEST} draws, got {count}"
     if size > _MOST:
         return f"{size:,.0f} log-likelihoods take long; use fit.loo()"
-    return None
+    return countable_obstacle(fit, minimum=0)
 
 
 @DIAGNOSTICS.register
@@ -54,10 +56,8 @@ class LeaveOneOutDiagnostic(Diagnostic):
     target = "posterior"
     picture = "plot.diagnose"
 
-    def applies(self, fit: Fit) -> str | None:
-        return no_loo(fit)
-
-    def run(self, fit: Fit) -> list[Finding]:
+    def find(self, fit: Fit) -> list[Finding]:
+        stop_if(loo_obstacle(fit))
         loo = fit.loo()
         k = np.asarray(loo.pareto_k, dtype=float)
         size = int(np.prod(fit.model.shape)) + len(fit.model.unknown)
@@ -149,25 +149,21 @@ class LooPitDiagnostic(Diagnostic):
     target = "posterior"
     picture = "plot.diagnose"
 
-    def applies(self, fit: Fit) -> str | None:
-        likelihood = fit.model.likelihood
-        if not isinstance(likelihood, UnivariateLikelihood):
-            return "classes have no order; predictive_checks compares their rates"
-        if likelihood.levels:
-            return "two classes have no distribution; see calibration"
-        return two_values_obstacle(fit.model) or no_loo(fit)
-
-    def run(self, fit: Fit) -> list[Finding]:
+    def find(self, fit: Fit) -> list[Finding]:
         from arviz_stats.base import array_stats
 
+        likelihood = fit.model.likelihood
+        if not isinstance(likelihood, UnivariateLikelihood):
+            raise NotApplicable(
+                "classes have no order; predictive_checks compares their rates"
+            )
+        if likelihood.levels:
+            raise NotApplicable("two classes have no distribution; see calibration")
+        stop_if(two_values_obstacle(fit.model) or loo_obstacle(fit))
         u = loo_pit(fit)
         p = float(array_stats.uniformity_test(u, method="pot_c")[0])
         spread = float(12.0 * u.var())
-        result = "the predictive distributions are calibrated"
-        if p < SIGNIFICANT:
-            result = describe_departure("predictions", u.mean(), spread, len(u))
-        remedy = other_spread(fit)
-        if isinstance(fit.model.likelihood.support, str):
-            remedy = heavier_tails(fit)
-        sentence = f"{result}, {format_p(p)}"
-        return self.report_p_value(sentence, remedy, statistic=spread, p_value=p)
+        rejected = describe_departure("predictions", u.mean(), spread, len(u))
+        test = HypothesisTest("12 Var(PIT)", spread, p)
+        accepted = "the predictive distributions are calibrated"
+        return self.report_test(test, accepted, rejected, other_likelihood(fit))

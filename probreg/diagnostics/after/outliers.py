@@ -5,21 +5,24 @@ from scipy.special import betainc, stdtr
 
 from probreg.diagnostics.after.base import (
     DIAGNOSTICS,
-    SIGNIFICANT,
-    STRONG,
     Diagnostic,
+    countable_obstacle,
     heavier_tails,
 )
 from probreg.diagnostics.after.influence import externally_studentised
 from probreg.diagnostics.after.local import local, local_obstacle
-from probreg.diagnostics.after.observed import countable_obstacle
-from probreg.diagnostics.after.residuals import predictor, tails
-from probreg.diagnostics.before.design_leverage import list_first
 from probreg.diagnostics.before.response import two_values_obstacle
-from probreg.diagnostics.findings import Finding, Verdict
+from probreg.diagnostics.findings import (
+    SIGNIFICANT,
+    STRONG,
+    Finding,
+    Verdict,
+    stop_if,
+)
 from probreg.fits.fit import Fit
+from probreg.fits.residuals import predictor, tails
 from probreg.likelihoods import OfTrials, UnivariateLikelihood
-from probreg.system.terminal import format_p
+from probreg.system.terminal import few_names, format_p
 
 Array = np.ndarray
 
@@ -44,10 +47,8 @@ class OutlierDiagnostic(Diagnostic):
     when = "every likelihood"
     picture = "plot.diagnose"
 
-    def applies(self, fit: Fit) -> str | None:
-        return countable_obstacle(fit)
-
-    def run(self, fit: Fit) -> list[Finding]:
+    def find(self, fit: Fit) -> list[Finding]:
+        stop_if(countable_obstacle(fit))
         w = fit.model.design.weights
         p = np.minimum(surprise(fit) * fit.model.design.total, 1.0)
         p = p if w is None else np.where(w > 0, p, 1.0)
@@ -56,17 +57,14 @@ class OutlierDiagnostic(Diagnostic):
         test = f"{format_p(smallest)} (Bonferroni)"
         if not order:
             return self.report_ok(f"no outliers, {test}", p_value=smallest)
-        names = fit.model.design.row_names[order]
+        names = fit.model.design.row_names[order].tolist()
         plural = "s" * (len(order) > 1)
-        sentence = (
-            f"extreme response{plural} in row{plural} {list_first(names)}, {test}"
-        )
+        sentence = f"extreme response{plural} in row{plural} {few_names(names)}, {test}"
         remedy = f"check the row{plural}"
         if two_values_obstacle(fit.model) is None:
             remedy += f"; if correct, {heavier_tails(fit)}"
         verdict = Verdict.WARNING if smallest < STRONG else Verdict.NOTE
-        rows = names.tolist()
-        return self.report(verdict, sentence, remedy, rows=rows, p_value=smallest)
+        return self.report(verdict, sentence, remedy, rows=names, p_value=smallest)
 
 
 def surprise(fit: Fit) -> Array:
@@ -79,10 +77,9 @@ def surprise(fit: Fit) -> Array:
             return _of_counts(likelihood.tally(fit.model.design.observed), p)
         observed_probability = p[rows, fit.model.design.observed.astype(int)]
         return np.where(p <= observed_probability[:, None] * (1 + 1e-12), p, 0.0).sum(1)
-    if local_obstacle(fit) is None and (pieces := local(fit)).df is not None:
-        return 2.0 * stdtr(
-            pieces.df - 1.0, -np.abs(np.nan_to_num(externally_studentised(fit, pieces)))
-        )
+    df = local(fit).df if local_obstacle(fit) is None else None
+    if df is not None:
+        return 2.0 * stdtr(df - 1.0, -np.nan_to_num(externally_studentised(fit)))
     upper, below = tails(fit, rows)
     return np.minimum(2.0 * np.minimum(upper, 1.0 - below), 1.0)
 

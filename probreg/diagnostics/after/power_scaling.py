@@ -13,8 +13,7 @@ import numpy as np
 from probreg.arguments.scalars import check_arguments
 from probreg.arguments.types import DataFrame
 from probreg.diagnostics.after.base import DIAGNOSTICS, Diagnostic
-from probreg.diagnostics.findings import Finding, Verdict
-from probreg.errors import Incompatible
+from probreg.diagnostics.findings import Finding, NotApplicable, Verdict
 from probreg.fits.fit import Fit
 from probreg.fits.inference_data import reported_coefficients
 from probreg.fits.leave_one_out import FEWEST, leave_rows_out
@@ -98,11 +97,11 @@ def power_scaling(fit: Fit) -> DataFrame:
     import pandas as pd
 
     if fit.solution.draws is None:
-        raise Incompatible(
+        raise NotApplicable(
             f"power scaling needs draws of a posterior, and {fit.method.name} gives a mode; use laplace"
         )
     if not has_prior(fit):
-        raise Incompatible(
+        raise NotApplicable(
             "every prior of this model is flat or improper: there is no prior to scale"
         )
     draws = fit.solution.draws.flat
@@ -120,7 +119,7 @@ def power_scaling(fit: Fit) -> DataFrame:
     reported = reported_coefficients(fit.model, beta).reshape(len(beta), -1)[:, alone]
     values = np.column_stack([reported, *aux_and_hyper.values()])
     if not values.shape[1]:
-        raise Incompatible("every coefficient belongs to a smooth function")
+        raise NotApplicable("every coefficient belongs to a smooth function")
     prior = sensitivity(values, log_prior_of_draws(fit.model, draws, proper=True))
     likelihood = sensitivity(values, fit.model.log_lik(beta, **aux))
     index = pd.Index(
@@ -159,18 +158,11 @@ class PowerScalingDiagnostic(Diagnostic):
     rows = False
     picture = "plot.coefficients"
 
-    def applies(self, fit: Fit) -> str | None:
-        if not has_prior(fit):
-            return "every prior is flat or improper"
+    def find(self, fit: Fit) -> list[Finding]:
         design = fit.model.design
-        model = fit.model
-        if design.of_terms.all() and not model.unknown and not needed_hyper(model):
-            return "every coefficient belongs to a smooth function"
-        if design.reachable or model.likelihood.least_squares:  # moments are enough
-            return None
-        return design.rows_absent
-
-    def run(self, fit: Fit) -> list[Finding]:
+        # moments are enough for least squares
+        if not (design.reachable or fit.model.likelihood.least_squares):
+            raise NotApplicable(design.rows_absent)
         table = power_scaling(fit).sort_values("prior", ascending=False, kind="stable")
         hyper = {
             name

@@ -8,13 +8,24 @@ import numpy as np
 from probreg.data import Design
 from probreg.data.blocks.stream import ahead
 from probreg.data.rows import plus_offset
-from probreg.diagnostics.after.base import DIAGNOSTICS, SIGNIFICANT, Diagnostic
-from probreg.diagnostics.after.observed import canonical_order
+from probreg.diagnostics.after.base import (
+    DIAGNOSTICS,
+    Diagnostic,
+    countable_obstacle,
+    other_spread,
+)
 from probreg.diagnostics.after.statistics import Statistic, statistics
 from probreg.diagnostics.before.response import two_values_obstacle
-from probreg.diagnostics.findings import Finding, Verdict
+from probreg.diagnostics.findings import (
+    SIGNIFICANT,
+    Finding,
+    NotApplicable,
+    Verdict,
+    stop_if,
+)
 from probreg.fits.fit import Fit
 from probreg.fits.inference_data import observation_rows
+from probreg.fits.residuals import canonical_order
 from probreg.system.terminal import format_p
 
 Array = np.ndarray
@@ -125,16 +136,13 @@ class PredictiveDiagnostic(Diagnostic):
     target = "posterior"
     picture = "plot.ppc"
 
-    def applies(self, fit: Fit) -> str | None:
-        if observation_rows(fit.model)[1] is not None:
-            return "rows with fractional or very large weights cannot be replicated"
-        reason = two_values_obstacle(fit.model)
-        if reason is None and not _select_statistics(fit):
-            return f"no test statistics for the {fit.model.likelihood.name} likelihood"
-        return reason
-
-    def run(self, fit: Fit) -> list[Finding]:
+    def find(self, fit: Fit) -> list[Finding]:
+        stop_if(countable_obstacle(fit, minimum=0) or two_values_obstacle(fit.model))
         checks = predictive_checks(fit)
+        if not checks:
+            raise NotApplicable(
+                f"no test statistics for the {fit.model.likelihood.name} likelihood"
+            )
         findings: list[Finding] = []
         for c in checks:
             if c.two_sided < SIGNIFICANT:
@@ -144,7 +152,7 @@ class PredictiveDiagnostic(Diagnostic):
                 findings += self.report(
                     verdict,
                     f"{c.statistic.name} {c.observed:.4g} in the data, {c.replicated:.4g} in replicated data, p {sign} {p:.2g}",
-                    c.statistic.remedy,
+                    c.statistic.remedy or other_spread(fit),
                     statistic=c.observed,
                     p_value=p,
                 )

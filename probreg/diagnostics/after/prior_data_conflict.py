@@ -5,15 +5,14 @@ from dataclasses import replace
 import numpy as np
 from scipy.special import chdtrc, fdtrc
 
-from probreg.diagnostics.after.base import DIAGNOSTICS, SIGNIFICANT, Diagnostic
-from probreg.diagnostics.findings import Finding
+from probreg.diagnostics.after.base import DIAGNOSTICS, Diagnostic
+from probreg.diagnostics.findings import Finding, HypothesisTest, NotApplicable
 from probreg.errors import ProbregError
 from probreg.fits.fit import Fit
 from probreg.inference import Auto, Solution
 from probreg.linalg.vec import vec_entries
 from probreg.model.model import Model
 from probreg.priors import Flat
-from probreg.system.terminal import format_p
 
 Array = np.ndarray
 
@@ -39,14 +38,11 @@ class ConflictDiagnostic(Diagnostic):
     target = "posterior"
     picture = "plot.coefficients"
 
-    def applies(self, fit: Fit) -> str | None:
+    def find(self, fit: Fit) -> list[Finding]:
         if not fit.model.joint.informative.any():
-            return "every prior of a coefficient is flat"
-        if fit.model.joint.gaussian:
-            return None
-        return "the test is for normal priors; see power_scaling"
-
-    def run(self, fit: Fit) -> list[Finding]:
+            raise NotApplicable("every prior of a coefficient is flat")
+        if not fit.model.joint.gaussian:
+            raise NotApplicable("the test is for normal priors; see power_scaling")
         model = fit.model
         alone = _data_alone(fit.model)
         if alone is None:
@@ -62,17 +58,14 @@ class ConflictDiagnostic(Diagnostic):
         d2 = conflict(shift, prior, alone.scale.block(slots))
         q = len(slots)
         p = float(chdtrc(q, d2) if alone.df is None else fdtrc(q, alone.df, d2 / q))
+        test = HypothesisTest(f"D2({q})", d2, p)
         standardised = np.abs(shift) / np.sqrt(np.diagonal(prior))
         name = model.design.columns[where[int(standardised.argmax()) // m]]
-        result = "no sign of a conflict"
-        if p < SIGNIFICANT:
-            result = "prior and data contradict each other"
-        sentence = (
-            f"{result}, D2({q}) = {d2:.3g}, {format_p(p)}; the estimate from the data of {name} is {standardised.max():.2g} "
-            "prior standard deviations from the prior's centre"
-        )
+        details = f"; the estimate from the data of {name} is {standardised.max():.2g} prior standard deviations from the prior's centre"
         remedy = "check units, coding and rows, then use a wider prior"
-        return self.report_p_value(sentence, remedy, statistic=d2, p_value=p)
+        accepted = "no sign of a conflict"
+        rejected = "prior and data contradict each other"
+        return self.report_test(test, accepted, rejected, remedy, details)
 
 
 def _data_alone(model: Model) -> Solution | None:

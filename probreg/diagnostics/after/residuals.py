@@ -1,29 +1,9 @@
 """Residuals of a fit at its own rows, of six kinds."""
 
-import numpy as np
-
 from probreg.arguments.scalars import Word, check_arguments
 from probreg.arguments.types import DataArray
 from probreg.fits.fit import Fit
-from probreg.fits.residuals import (
-    columns_by_term as columns_by_term,
-    counted_residuals as counted_residuals,
-    deviance as deviance,
-    labelled_residuals,
-    predictor as predictor,
-    quantile_residuals as quantile_residuals,
-    rounding_error,
-    score as score,
-    tails as tails,
-)
-from probreg.system.terminal import format_number
-
-
-def constant_obstacle(fit: Fit, values: np.ndarray) -> str | None:
-    """Return that a test does not apply because all residuals, or all their squares, are equal; otherwise None."""
-    if np.ptp(values) > rounding_error(fit):
-        return None
-    return f"the residuals or their squares are constant ({format_number(values[0], 3)}), and the test compares them"
+from probreg.fits.residuals import labelled_residuals
 
 
 @check_arguments

@@ -26,15 +26,12 @@ Array = np.ndarray
 Aux = Mapping[str, Any]
 _GROUPS = 10
 _NONLINEAR = "add nonlinear effects or an interaction"
+_DISPERSION = "dispersion (mean squared Pearson residual)"
 _RATES = "use a weaker prior, or an intercept"
-_OVERDISPERSED_TRIALS = (
-    "look for a missing predictor; no likelihood has overdispersed trials. Robust standard errors (HC1, or cluster by group) "
-    "are available for a mode, not for a posterior"
-)
 
 
 class Statistic(NamedTuple):
-    """A test statistic: its name, its value, and the remedy if it differs between data and replicates.
+    """A test statistic: its name, its value, and the remedy if it differs between data and replicates, "" for another variance.
 
     `value` maps the response, (S, n) or (S, n, K) of replicates and (1, n) or (1, n, K) of data, eta (S, n, m) and the nuisance
     parameters (S, 1), with the trials (n,) of rows that count them, to (S,), or to (1,) if it depends on y alone.
@@ -42,7 +39,7 @@ class Statistic(NamedTuple):
 
     name: str
     value: Callable[[Array, Array, Aux], Array]
-    remedy: str
+    remedy: str = ""
 
 
 @singledispatch
@@ -62,43 +59,41 @@ def statistics(likelihood: Likelihood, fitted: Array) -> tuple[Statistic, ...]:
     )
 
 
+def _of_residuals(
+    likelihood: Gaussian | StudentT, function: Callable[[Array], Array]
+) -> Callable[[Array, Array, Aux], Array]:
+    """Return a statistic of the residuals (y - mean) / scale."""
+    return lambda y, eta, aux: function((y - eta[..., 0]) / likelihood.noise(aux))
+
+
 @statistics.register
 def _(likelihood: Gaussian, fitted: Array) -> tuple[Statistic, ...]:
-    def residual(y: Array, eta: Array, aux: Aux) -> Array:
-        return (y - eta[..., 0]) / likelihood.noise(aux)
-
     tails = "use likelihood=StudentT() for heavy tails, or check these rows"
-    return (
-        Statistic("smallest residual", lambda *a: residual(*a).min(-1), tails),
-        Statistic("largest residual", lambda *a: residual(*a).max(-1), tails),
-        Statistic(
-            "skewness of residuals",
-            lambda *a: _skewness(residual(*a)),
-            "transform the response, such as log(y)",
-        ),
-        Statistic(
-            "standard deviation of residuals",
-            lambda *a: residual(*a).std(-1),
-            "estimate sigma",
-        ),
+    skewed = "transform the response, such as log(y)"
+    return tuple(
+        Statistic(name, _of_residuals(likelihood, function), remedy)
+        for name, function, remedy in (
+            ("smallest residual", lambda r: r.min(-1), tails),
+            ("largest residual", lambda r: r.max(-1), tails),
+            ("skewness of residuals", _skewness, skewed),
+            ("standard deviation of residuals", lambda r: r.std(-1), "estimate sigma"),
+        )
     )
 
 
 @statistics.register
 def _(likelihood: StudentT, fitted: Array) -> tuple[Statistic, ...]:
-    def residual(y: Array, eta: Array, aux: Aux) -> Array:
-        return (y - eta[..., 0]) / likelihood.noise(aux)
+    def interquartile_range(r: Array) -> Array:
+        return np.subtract(*np.quantile(r, [0.75, 0.25], axis=-1))
 
-    def interquartile_range(*a: Any) -> Array:
-        return np.subtract(*np.quantile(residual(*a), [0.75, 0.25], axis=-1))
-
-    remedy = "use other degrees of freedom nu"
-    return (
-        Statistic("smallest residual", lambda *a: residual(*a).min(-1), remedy),
-        Statistic("largest residual", lambda *a: residual(*a).max(-1), remedy),
-        Statistic(
-            "interquartile range of residuals", interquartile_range, "estimate sigma"
-        ),
+    tails = "use other degrees of freedom nu"
+    return tuple(
+        Statistic(name, _of_residuals(likelihood, function), remedy)
+        for name, function, remedy in (
+            ("smallest residual", lambda r: r.min(-1), tails),
+            ("largest residual", lambda r: r.max(-1), tails),
+            ("interquartile range of residuals", interquartile_range, "estimate sigma"),
+        )
     )
 
 
@@ -140,19 +135,13 @@ def _(likelihood: Binomial, fitted: Array) -> tuple[Statistic, ...]:
         n = aux["trials"]
         return ((y - n * p) ** 2 / (n * p * (1.0 - p))).mean(-1)
 
-    remedy = _OVERDISPERSED_TRIALS
+    def share(y: Array, eta: Array, aux: Aux) -> Array:
+        return y / aux["trials"]
+
     return (
-        Statistic("dispersion (mean squared Pearson residual)", dispersion, remedy),
-        Statistic(
-            "smallest share of successes",
-            lambda y, eta, aux: (y / aux["trials"]).min(-1),
-            remedy,
-        ),
-        Statistic(
-            "largest share of successes",
-            lambda y, eta, aux: (y / aux["trials"]).max(-1),
-            remedy,
-        ),
+        Statistic(_DISPERSION, dispersion),
+        Statistic("smallest share of successes", lambda *a: share(*a).min(-1)),
+        Statistic("largest share of successes", lambda *a: share(*a).max(-1)),
     )
 
 
@@ -170,8 +159,7 @@ def _(likelihood: Multinomial, fitted: Array) -> tuple[Statistic, ...]:
             return y[..., k].sum(-1) / y.sum((-1, -2))
 
         rates.append(Statistic(f"rate of class {c}", rate, _RATES))
-    name = "dispersion (mean squared Pearson residual)"
-    return (*rates, Statistic(name, dispersion, _OVERDISPERSED_TRIALS))
+    return (*rates, Statistic(_DISPERSION, dispersion))
 
 
 @statistics.register
@@ -181,14 +169,10 @@ def _(likelihood: CountLikelihood, fitted: Array) -> tuple[Statistic, ...]:
         mu = likelihood.mean(eta)
         return ((y - mu) ** 2 / likelihood.variance(mu, **aux)).mean(-1)
 
-    remedy = (
-        f"look for a missing predictor; {likelihood.wider or 'no likelihood has overdispersed counts'}; robust standard errors are "
-        "available for a mode, pr.fit(model).covariance('HC1')"
-    )
     return (
-        Statistic("share of zeros", lambda y, eta, aux: (y == 0).mean(-1), remedy),
-        Statistic("dispersion (mean squared Pearson residual)", dispersion, remedy),
-        Statistic("largest count", lambda y, eta, aux: y.max(-1), remedy),
+        Statistic("share of zeros", lambda y, eta, aux: (y == 0).mean(-1)),
+        Statistic(_DISPERSION, dispersion),
+        Statistic("largest count", lambda y, eta, aux: y.max(-1)),
     )
 
 

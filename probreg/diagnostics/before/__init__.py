@@ -1,34 +1,28 @@
 """Checks of a model before a fit, one topic per file. To add a check, write its file and import it here."""
 
 from probreg.arguments.scalars import Flag, check_arguments
+from probreg.diagnostics.before import (
+    cells as cells,
+    design_leverage as design_leverage,
+    event as event,
+    groups as groups,
+    processes as processes,
+    rank as rank,
+    response as response,
+    scale as scale,
+)
 from probreg.diagnostics.before.base import CHECKS as CHECKS, Check as Check
-from probreg.diagnostics.before.cells import CellsCheck as CellsCheck
 from probreg.diagnostics.before.collinearity import (
-    CollinearityCheck as CollinearityCheck,
     condition_indices as condition_indices,
     vif as vif,
 )
-from probreg.diagnostics.before.design_leverage import (
-    DesignLeverageCheck as DesignLeverageCheck,
-    design_leverage as design_leverage,
-)
-from probreg.diagnostics.before.event import EventCheck as EventCheck
-from probreg.diagnostics.before.groups import GroupsCheck as GroupsCheck
-from probreg.diagnostics.before.processes import ProcessCheck as ProcessCheck
-from probreg.diagnostics.before.rank import RankCheck as RankCheck
-from probreg.diagnostics.before.response import ResponseCheck as ResponseCheck
 from probreg.diagnostics.before.rows import RowsCheck as RowsCheck
-from probreg.diagnostics.before.scale import ScaleCheck as ScaleCheck
-from probreg.diagnostics.before.separation import SeparationCheck as SeparationCheck
+from probreg.diagnostics.before.separation import separation as separation
 from probreg.diagnostics.before.term_columns import terms as terms
 from probreg.diagnostics.findings import (
     Finding as Finding,
     Findings as Findings,
     Verdict as Verdict,
-)
-from probreg.inference.modes.separation import (
-    Separation as Separation,
-    separation as separation,
 )
 from probreg.model.model import Model
 

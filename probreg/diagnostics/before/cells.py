@@ -10,7 +10,7 @@ from probreg.data.rows import full_weights
 from probreg.data.unwritten import LazyColumns
 from probreg.diagnostics.before.base import CHECKS, Check
 from probreg.diagnostics.before.term_columns import few_of, terms_of
-from probreg.diagnostics.findings import Finding, Verdict
+from probreg.diagnostics.findings import Finding, NotApplicable, Verdict
 from probreg.likelihoods import OfClasses
 from probreg.model.model import Model
 
@@ -31,12 +31,12 @@ class CellsCheck(Check):
     name = "cells"
     title = "Empty cells"
 
-    def run(self, model: Model) -> list[Finding]:
+    def find(self, model: Model) -> list[Finding]:
         design = model.design
         weights = full_weights(design.weights, design.n)
         places = _two_valued(design, weights > 0)
         if not len(places):
-            return self.report_not_applicable("no column takes the values 0 and 1")
+            raise NotApplicable("no column takes the values 0 and 1")
         findings: list[Finding] = []
         for description, remedy, sentences in _describe_cells(model, places, weights):
             for term, columns in terms_of(design, sentences).items():

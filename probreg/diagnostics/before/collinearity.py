@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from probreg.diagnostics.before.base import CHECKS, Check
+from probreg.diagnostics.before.base import CHECKS, Check, refuse_coded_levels
 from probreg.diagnostics.before.rank import surplus
 from probreg.diagnostics.before.term_columns import (
     few_of,
@@ -12,7 +12,7 @@ from probreg.diagnostics.before.term_columns import (
     terms_of,
     without_effects_by_group,
 )
-from probreg.diagnostics.findings import Finding, Verdict
+from probreg.diagnostics.findings import Finding, NotApplicable, Verdict
 from probreg.errors import DataError
 from probreg.linalg import triangular
 from probreg.model.model import Model
@@ -42,16 +42,14 @@ class CollinearityCheck(Check):
     name = "collinearity"
     title = "Collinearity"
 
-    def run(self, model: Model) -> list[Finding]:
-        obstacle = self.coded_levels_obstacle(model)
-        if obstacle is not None:
-            return obstacle
+    def find(self, model: Model) -> list[Finding]:
+        refuse_coded_levels(model)
         model = without_effects_by_group(model)
         design = model.design
         if len([t for t in terms(design) if t != "Intercept"]) < 2:
-            return self.report_not_applicable("only one predictor")
+            raise NotApplicable("only one predictor")
         if surplus(model) is not None or design.moments.rank.dropped:
-            return self.report_not_applicable("exact collinearity, see rank")
+            raise NotApplicable("exact collinearity, see rank")
         gvif, df, names = _inflations(model)
         inflation = dict(zip(names, gvif ** (1.0 / df)))
         findings: list[Finding] = []

@@ -6,9 +6,9 @@ from typing import NamedTuple
 import numpy as np
 
 from probreg.data.rows import full_weights
-from probreg.diagnostics.before.base import CHECKS, Check
+from probreg.diagnostics.before.base import CHECKS, Check, refuse_coded_levels
 from probreg.diagnostics.before.rank import surplus
-from probreg.diagnostics.findings import Finding, Verdict
+from probreg.diagnostics.findings import Finding, NotApplicable, Verdict
 from probreg.model.model import Model
 
 Array = np.ndarray
@@ -30,13 +30,11 @@ class DesignLeverageCheck(Check):
     name = "design_leverage"
     title = "Leverage in the design"
 
-    def run(self, model: Model) -> list[Finding]:
-        obstacle = self.coded_levels_obstacle(model)
-        if obstacle is not None:
-            return obstacle
+    def find(self, model: Model) -> list[Finding]:
+        refuse_coded_levels(model)
         design = model.design
         if surplus(model) is not None:
-            return self.report_not_applicable("more columns than rows")
+            raise NotApplicable("more columns than rows")
         w = full_weights(design.weights, design.n)
         report = far_rows(design_leverage(model), w, model.design.row_names)
         return self.report(

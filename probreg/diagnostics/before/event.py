@@ -31,7 +31,7 @@ class EventCheck(Check):
     name = "event"
     title = "Events"
 
-    def run(self, model: Model) -> list[Finding]:
+    def find(self, model: Model) -> list[Finding]:
         likelihood = model.likelihood
         design = model.design
         sentence = f"the model is for {likelihood.describe(design.response)}"

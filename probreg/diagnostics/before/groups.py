@@ -4,7 +4,7 @@ import numpy as np
 
 from probreg.data.terms.grouped import GroupedTerm
 from probreg.diagnostics.before.base import CHECKS, Check
-from probreg.diagnostics.findings import Finding, Verdict
+from probreg.diagnostics.findings import Finding, NotApplicable, Verdict
 from probreg.inference.varying import explain_unidentified, has_improper_sd
 from probreg.model.model import Model
 
@@ -26,10 +26,10 @@ class GroupsCheck(Check):
     name = "groups"
     title = "Groups"
 
-    def run(self, model: Model) -> list[Finding]:
+    def find(self, model: Model) -> list[Finding]:
         terms = model.design.recipe.grouped
         if not terms:
-            return self.report_not_applicable("no effect varies by a group")
+            raise NotApplicable("no effect varies by a group")
         findings: list[Finding] = []
         for key, term in terms.items():
             if has_improper_sd(model, term) and key in model.design.inputs:

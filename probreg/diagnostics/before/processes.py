@@ -1,7 +1,7 @@
 """Priors of the coefficients of Gaussian processes."""
 
 from probreg.diagnostics.before.base import CHECKS, Check
-from probreg.diagnostics.findings import Finding, Verdict
+from probreg.diagnostics.findings import Finding, NotApplicable, Verdict
 from probreg.model.model import Model
 from probreg.model.term_priors import flat_processes, interpolation
 
@@ -22,7 +22,7 @@ class ProcessCheck(Check):
     name = "processes"
     title = "Gaussian process priors"
 
-    def run(self, model: Model) -> list[Finding]:
+    def find(self, model: Model) -> list[Finding]:
         sentence = interpolation(model.design, model.joint)
         if sentence is not None:
             return self.report(Verdict.PROBLEM, sentence, _REMEDY)
@@ -33,5 +33,5 @@ class ProcessCheck(Check):
             sentence = f"{keys}: under a flat prior this is a regression on {q} columns, not a process"
             return self.report(Verdict.WARNING, sentence, _REMEDY)
         if not model.design.recipe.processes:
-            return self.report_not_applicable("no term is a Gaussian process")
+            raise NotApplicable("no term is a Gaussian process")
         return self.report_ok("every Gaussian process has a prior")

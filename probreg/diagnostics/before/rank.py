@@ -30,7 +30,7 @@ class RankCheck(Check):
     name = "rank"
     title = "Rank"
 
-    def run(self, model: Model) -> list[Finding]:
+    def find(self, model: Model) -> list[Finding]:
         design = model.design
         n_dependent = surplus(model)
         if n_dependent is not None:

@@ -3,7 +3,7 @@
 import numpy as np
 
 from probreg.diagnostics.before.base import CHECKS, Check
-from probreg.diagnostics.findings import Finding, Verdict
+from probreg.diagnostics.findings import Finding, NotApplicable, Verdict
 from probreg.model.model import Model
 
 _EACH = 3  # observations of each value that make two values two classes and not a coincidence
@@ -22,11 +22,11 @@ class ResponseCheck(Check):
     name = "response"
     title = "Response"
 
-    def run(self, model: Model) -> list[Finding]:
+    def find(self, model: Model) -> list[Finding]:
         likelihood = model.likelihood
         response = model.design.response
         if likelihood.noise_scale is None:
-            return self.report_not_applicable(
+            raise NotApplicable(
                 f"the model checks {likelihood.named} response when it is made"
             )
         two = two_values(model)

@@ -19,7 +19,7 @@ class RowsCheck(Check):
     name = "rows"
     title = "Sample size"
 
-    def run(self, model: Model) -> list[Finding]:
+    def find(self, model: Model) -> list[Finding]:
         design = model.design
         findings = self._compare_sizes(model)
         for note in design.notes:

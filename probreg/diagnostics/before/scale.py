@@ -43,7 +43,7 @@ class ScaleCheck(Check):
     name = "scale"
     title = "Scales"
 
-    def run(self, model: Model) -> list[Finding]:
+    def find(self, model: Model) -> list[Finding]:
         spreads = _spreads(model)
         findings = self._report_constant_columns(model, spreads)
         d = model.design

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 
 from probreg.diagnostics.before.base import CHECKS, Check
-from probreg.diagnostics.findings import Finding, Verdict
-from probreg.inference.modes.separation import Separation, separation
+from probreg.diagnostics.findings import Finding, NotApplicable, Verdict
+from probreg.inference.modes.separation import Separation, separation as separation
 from probreg.model.model import Model
 from probreg.priors import Flat, Normal, Prior
 from probreg.priors.joint import Key
@@ -27,10 +27,10 @@ class SeparationCheck(Check):
     title = "Separation"
     cheap = False
 
-    def run(self, model: Model) -> list[Finding]:
+    def find(self, model: Model) -> list[Finding]:
         likelihood = model.likelihood
         if likelihood.may_diverge is False:
-            return self.report_not_applicable(
+            raise NotApplicable(
                 f"the maximum of {likelihood.named} likelihood is always finite"
             )
         if not likelihood.may_diverge:
