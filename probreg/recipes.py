@@ -6,7 +6,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +15,6 @@ from probreg.arguments.scalars import (
     Flag,
     Fraction,
     NonNegative,
-    Number,
     Positive,
     Share,
     check_arguments,
@@ -44,6 +43,7 @@ from probreg.priors import (
     Reference,
 )
 from probreg.priors.base import PositivePerColumn
+from probreg.priors.exponential_power import Power
 from probreg.priors.gaussian_process import process_prior
 
 
@@ -241,7 +241,7 @@ def elastic_net(
 
 @check_arguments
 def bridge(
-    x: str | ArrayLike, data: RowsLike, *, scale: PositivePerColumn, q: Annotated[float, Number(0.0, 2.0, closed=(False, True))], sigma_units: Flag = False, scaled: Flag = False,
+    x: str | ArrayLike, data: RowsLike, *, scale: PositivePerColumn, q: Power, sigma_units: Flag = False, scaled: Flag = False,
     likelihood: Likelihood | LikelihoodName = "gaussian", **options: Any,
 ) -> Fit:  # fmt: skip
     """Bridge regression: the posterior mode under ExponentialPower(scale, q) on every coefficient but the intercept.

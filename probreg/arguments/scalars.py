@@ -42,6 +42,7 @@ from probreg.arguments.keywords import (
 from probreg.errors import DataError, Incompatible, ProbregError
 
 _LEAST, _LARGEST = 1e-140, 1e140  # of a number without ends
+_OF_SIZES = f"between {_LEAST:g} and {_LARGEST:g}, whose square is a number too"
 # limit of counts: larger values are typing errors and would exhaust memory
 _MOST = 10**9
 _MADE = {
@@ -72,62 +73,37 @@ class ArgumentKind(ABC):
 
 @dataclass(frozen=True, repr=False)
 class Number(ArgumentKind):
-    """A real number between `low` and `high`; `closed` marks allowed ends, and infinity is allowed only as such an end."""
+    """A real number between `low` and `high`, or one of the allowed `ends`; infinity is allowed only as such an end."""
 
     low: float = -math.inf
     high: float = math.inf
-    closed: tuple[bool, bool] = (False, False)
+    ends: tuple[float, ...] = ()
+    words: str = "a finite number"
     advice: str = ""
-
-    @property
-    def words(self) -> str:
-        if self.closed[1] and self.high == math.inf:
-            finite = ""
-        else:
-            finite = "finite "
-        if self.high == math.inf and self.low in (0.0, -math.inf):
-            sign = {(0.0, False): "positive ", (0.0, True): "non-negative "}.get(
-                (self.low, self.closed[0]), ""
-            )
-            return f"a {sign}{finite}number"
-        if self.high < math.inf and self.closed[0] == self.closed[1]:
-            return f"a number {'from' if self.closed[0] else 'between'} {self.low:g} {'to' if self.closed[0] else 'and'} {self.high:g}"
-        ends = [f"{'at least' if self.closed[0] else 'above'} {self.low:g}"] * (
-            self.low > -math.inf
-        )
-        ends += [f"{'at most' if self.closed[1] else 'below'} {self.high:g}"] * (
-            self.high < math.inf
-        )
-        return f"a number {' and '.join(ends)}"
-
-    def _is_safe_to_square(self, value: float) -> bool:
-        """Return whether the value, its square and its inverse stay finite; only for sizes without an upper bound."""
-        large = self.high == math.inf and abs(value) > _LARGEST and value != math.inf
-        return not large and not (
-            self.low == 0.0 and not self.closed[0] and value < _LEAST
-        )
 
     def read(self, value: Any) -> float:
         value = _to_python_scalar(value)
-        if type(value) is not float and (
-            not isinstance(value, RealNumber) or isinstance(value, bool)
-        ):
+        if not isinstance(value, RealNumber) or isinstance(value, bool):
             raise ValueError
         try:
             number = float(value)
         except (OverflowError, ValueError):
             raise ValueError from None
-        above = number > self.low or (number == self.low and self.closed[0])
-        below = number < self.high or (number == self.high and self.closed[1])
-        if not (above and below):  # false of nan
+        if number in self.ends:
+            return number
+        if not self.low < number < self.high:  # true of nan
             raise ValueError
-        if not self._is_safe_to_square(number):
-            raise ValueError(
-                f"{self.words} between {_LEAST:g} and {_LARGEST:g}, whose square is a number too"
-            )
-        if type(value) in (int, float):
-            return value  # type: ignore[return-value]
+        # sizes without an upper bound, whose squares and inverses must stay finite
+        too_large = self.high == math.inf and abs(number) > _LARGEST
+        too_small = self.low == 0.0 and 0.0 not in self.ends and number < _LEAST
+        if too_large or too_small:
+            raise ValueError(f"{self.words} {_OF_SIZES}")
+        if isinstance(value, int):
+            return value
         return number
+
+
+_POSITIVE = Number(0.0, words="a positive finite number")
 
 
 @dataclass(frozen=True, repr=False)
@@ -231,9 +207,9 @@ class Columns(ArgumentKind):
 
     positive: bool = False
 
-    @functools.cached_property
+    @property
     def _element_kind(self) -> Number:
-        return Number(0.0) if self.positive else Number()
+        return _POSITIVE if self.positive else Number()
 
     @property
     def words(self) -> str:
@@ -243,32 +219,18 @@ class Columns(ArgumentKind):
         value = _to_python_scalar(value)
         if isinstance(value, RealNumber):
             return float(self._element_kind.read(value))
-        if isinstance(value, tuple) and set(map(type, value)) == {
-            float
-        }:  # already converted: a quick return, because there may be many columns
-            array = np.array(value)
-            size = np.abs(array)
-            if (size <= _LARGEST).all() and not (
-                self.positive and ((array <= 0) | (size < _LEAST)).any()
-            ):
-                return value
-        if isinstance(value, str | bytes | Mapping | set):
+        entries = np.asarray(value)
+        if entries.dtype.kind not in "fiu" or entries.ndim != 1 or not entries.size:
             raise ValueError
-        try:
-            entries = list(value)
-        except TypeError:
-            raise ValueError from None
-        if not entries or getattr(value, "ndim", 1) != 1:
-            raise ValueError
-        return tuple(self._entry(i, v) for i, v in enumerate(entries))
-
-    def _entry(self, i: int, value: Any) -> float:
-        try:
-            return float(self._element_kind.read(value))
-        except ValueError as better:
+        valid = np.abs(entries) <= _LARGEST
+        if self.positive:
+            valid &= entries >= _LEAST
+        if not valid.all():
+            i = int(np.argmin(valid))
             raise ValueError(
-                f"{str(better) or self.words}, where entry {i} is {shown_value(value)}"
-            ) from None
+                f"{self.words} {_OF_SIZES}, where entry {i} is {entries[i]}"
+            )
+        return tuple(entries.astype(float).tolist())
 
 
 @dataclass(frozen=True, repr=False)
@@ -294,15 +256,19 @@ class NumberTable(ArgumentKind):
 
 
 Real = Annotated[float, Number()]
-Positive = Annotated[float, Number(0.0)]
-NonNegative = Annotated[float, Number(0.0, closed=(True, False))]
-Limit = Annotated[
-    float, Number(0.0, closed=(False, True))
-]  # positive, or infinite for none
-Share = Annotated[float, Number(0.0, 1.0, closed=(True, True))]
-Fraction = Annotated[float, Number(0.0, 1.0)]
-Correlation = Annotated[float, Number(-1.0, 1.0)]
-Probability = Annotated[float, Number(0.0, 1.0, advice="; for 95 % write {name}=0.95")]
+Positive = Annotated[float, _POSITIVE]
+NonNegative = Annotated[
+    float, Number(0.0, ends=(0.0,), words="a non-negative finite number")
+]
+# positive, or infinite for none
+Limit = Annotated[float, Number(0.0, ends=(math.inf,), words="a positive number")]
+Share = Annotated[float, Number(0.0, 1.0, (0.0, 1.0), "a number from 0 to 1")]
+Fraction = Annotated[float, Number(0.0, 1.0, words="a number between 0 and 1")]
+Correlation = Annotated[float, Number(-1.0, 1.0, words="a number between -1 and 1")]
+Probability = Annotated[
+    float,
+    Number(0.0, 1.0, (), "a number between 0 and 1", "; for 95 % write {name}=0.95"),
+]
 Count = Annotated[int, Whole(1)]
 Several = Annotated[int, Whole(2)]
 Workers = Annotated[int, Whole(1, 1024)]

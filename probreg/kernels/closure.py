@@ -19,7 +19,12 @@ from probreg.kernels.pairs import Array, RowPairs
 
 Parts = tuple[CovarianceFunction, ...]
 Multiple = Annotated[
-    float, Number(0.0, advice=": a negative multiple is no covariance function")
+    float,
+    Number(
+        0.0,
+        words="a positive finite number",
+        advice=": a negative multiple is no covariance function",
+    ),
 ]
 
 

@@ -21,7 +21,8 @@ Offset = Annotated[
     float,
     Number(
         0.0,
-        closed=(True, False),
+        ends=(0.0,),
+        words="a non-negative finite number",
         advice=": with a negative one it is no covariance function",
     ),
 ]

@@ -51,7 +51,10 @@ class PowerNoise(LocationScaleLikelihood):
     -1.515512
     """
 
-    p: Annotated[float, Number(1.0, advice="; of p = 1 take AbsoluteLoss()")] = 1.5
+    p: Annotated[
+        float,
+        Number(1.0, words="a number above 1", advice="; of p = 1 take AbsoluteLoss()"),
+    ] = 1.5
 
     name = "power"
     centre = "centre"

@@ -1,7 +1,6 @@
 """Named algorithms of the literature: each is a loss, a geometry and a rate."""
 
 from collections.abc import Callable, Sequence
-from typing import Annotated
 
 from probreg.arguments import scalars
 from probreg.errors import DataError, Incompatible, ProbregError
@@ -23,7 +22,7 @@ from probreg.online.updates import (
     constant,
 )
 
-Step = Annotated[float | Rate, scalars.Number(0.0)]
+Step = scalars.Positive | Rate
 
 
 def _as_rate(step: Step) -> Rate:

@@ -18,7 +18,7 @@ from probreg.tables.notebook import notebook_html
 
 _SHOWN = 6  # weights in a print
 # a share of the rounds
-Share = Annotated[float, Number(0.0, 1.0, closed=(False, True))]
+Share = Annotated[float, Number(0.0, 1.0, (1.0,), "a number above 0 and at most 1")]
 
 
 @dataclass(frozen=True, eq=False)

@@ -42,7 +42,9 @@ class RLS(Learner):
     (array([2.]), array([[0.2]]))
     """
 
-    forgetting: Annotated[float, Number(0.0, 1.0, closed=(False, True))] = 1.0
+    forgetting: Annotated[
+        float, Number(0.0, 1.0, (1.0,), "a number above 0 and at most 1")
+    ] = 1.0
     precision: NonNegative = 0.0
     loss: ClassVar[Loss] = SQUARED  # type: ignore[misc]
 

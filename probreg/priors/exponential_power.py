@@ -15,6 +15,9 @@ _TINY = np.finfo(
 ).tiny  # where a root is smaller it is 0, and the slope anything up to the one here
 
 
+Power = Annotated[float, Number(0.0, 2.0, (2.0,), "a number above 0 and at most 2")]
+
+
 @PRIORS.register
 @dataclass(frozen=True)
 class ExponentialPower(ProximalLocationScale):
@@ -47,7 +50,7 @@ class ExponentialPower(ProximalLocationScale):
     """
 
     scale: Scale = 1.0
-    q: Annotated[float, Number(0.0, 2.0, closed=(False, True))] = 1.0
+    q: Power = 1.0
     _: KW_ONLY
     location: PerColumn = 0.0
     sigma_units: Flag = False

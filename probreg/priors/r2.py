@@ -13,7 +13,7 @@ from probreg.priors.positive import AUX_PRIORS, AuxPrior
 from probreg.special import betaln
 
 # Beyond these the scale of a signal runs over more powers of ten than there are numbers, and no sampler comes home.
-Shape = Annotated[float, Number(0.01, 1e4, closed=(True, True))]
+Shape = Annotated[float, Number(0.01, 1e4, (0.01, 1e4), "a number from 0.01 to 10000")]
 
 
 @AUX_PRIORS.register

@@ -155,14 +155,8 @@ def wrong(known: Declared) -> Iterator[Any]:
     assert not others
     values = list(WRONG[type(kind)])
     if isinstance(kind, Number):
-        low, high = kind.closed
-        values += (
-            [] if kind.low == -np.inf else [kind.low - 1.0] + [kind.low] * (not low)
-        )
-        values += [float("inf")] * (not (high and kind.high == np.inf))
-        values += (
-            [] if kind.high == np.inf else [kind.high + 1.0] + [kind.high] * (not high)
-        )
+        values += [kind.low - 1.0, kind.high + 1.0, kind.low, kind.high, np.inf]
+        values = [v for v in values if not (type(v) is float and v in kind.ends)]
     elif isinstance(kind, Columns) and kind.positive:
         values += [0.0, -1.0, float("inf"), (1.0, -2.0), np.array([0.0, 1.0])]
     elif isinstance(kind, Whole):

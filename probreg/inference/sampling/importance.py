@@ -244,7 +244,9 @@ class Importance(Method):
 
     draws: Count = 1000
     chains: Count = 4
-    df: Annotated[float, Number(2.0, math.inf, closed=(False, True))] | None = None
+    df: (
+        Annotated[float, Number(2.0, ends=(math.inf,), words="a number above 2")] | None
+    ) = None
     max_k: Limit | None = None
     tol: Positive = 1e-7
     max_steps: Count = 100
