@@ -384,70 +384,30 @@ def _format_edf(edf: float) -> str:
 def _table_notes(
     columns: Sequence[_FitColumn], beneath: str, prob: float
 ) -> tuple[str, ...]:
-    posterior = [c.name for c in columns if c.fit.target == "posterior"]
-    if beneath == "se":
-        notes = [_describe_errors(columns, prob)]
-    elif beneath == "interval":
-        kinds = (KIND_WORDS.get(c.attrs["kind"], c.attrs["kind"]) for c in columns)
-        kinds_by_fit = (f"{kind} of {c.name}" for kind, c in zip(kinds, columns))
-        notes = [f"{100 * prob:g} % intervals in brackets: {', '.join(kinds_by_fit)}."]
-    else:
-        notes = ["Two-sided p of a coefficient of 0."]
-        if posterior:
-            notes.append(f"Posterior probability above 0 of {', '.join(posterior)}.")
+    notes = []
+    in_brackets = beneath == "interval" or any(
+        "ratio" in c.attrs and c.fit.target == "posterior" for c in columns
+    )
+    if beneath == "p":
+        notes.append("Two-sided p of a coefficient of 0; P(> 0) of a posterior.")
+    elif beneath == "se" and any(c.has_errors for c in columns):
+        notes.append("Standard errors, of a posterior its sd, in parentheses.")
+    elif not in_brackets:
+        notes.append("No standard errors.")
+    if in_brackets:
+        notes.append(f"{100 * prob:g} % intervals in brackets.")
     ratios = dict.fromkeys(
         f"{c.attrs['ratio']}s" for c in columns if "ratio" in c.attrs
     )
     if ratios:
         notes.append(f"Coefficients are {' and '.join(ratios)}.")
-    notes += [_describe_fit(c) for c in columns]
-    notes += _noise_scales(columns)
+    notes += [_describe_fit(c, beneath) for c in columns]
     models = {c.name: c.fit.described["models"] for c in columns}
     if len({*models.values()}) == 1:
         notes.append(f"Models {next(iter(models.values()))}.")
     else:
         notes += [f"{name} models {response}." for name, response in models.items()]
     return tuple(notes)
-
-
-def _describe_errors(columns: Sequence[_FitColumn], prob: float) -> str:
-    """The kind of errors beneath the estimates; ratios of a posterior have intervals, in brackets."""
-    posterior = [c for c in columns if c.fit.target == "posterior"]
-    ratios = [c.name for c in posterior if "ratio" in c.attrs]
-    deviations = [c.name for c in posterior if "ratio" not in c.attrs]
-    parts = []
-    if any(c.has_errors for c in columns if c not in posterior):
-        parts.append("Standard errors in parentheses")
-    if deviations and parts:
-        parts.append(f"posterior standard deviations of {', '.join(deviations)}")
-    elif deviations:
-        parts.append("Posterior standard deviations in parentheses")
-    if ratios:
-        brackets = f"{100 * prob:g} % intervals in brackets"
-        parts.append(f"{brackets} for {', '.join(ratios)}" if parts else brackets)
-    return f"{'; '.join(parts) or 'No standard errors'}."
-
-
-def _noise_scales(columns: Sequence[_FitColumn]) -> list[str]:
-    """How each noise scale was estimated."""
-    fits = {
-        c.name: c.fit
-        for c in columns
-        if c.fit.model.likelihood.noise_scale in c.statistics
-    }
-    if not fits:
-        return []
-    by_estimate: dict[str, list[str]] = {}
-    for name, fit in fits.items():
-        by_estimate.setdefault(_noise_scale(fit), []).append(name)
-    names = dict.fromkeys(str(f.model.likelihood.noise_scale) for f in fits.values())
-    estimates = [*by_estimate]
-    if len(by_estimate) > 1:
-        estimates = [
-            f"{estimate} ({', '.join(fit_names)})"
-            for estimate, fit_names in by_estimate.items()
-        ]
-    return [f"{' and '.join(names)}: {'; '.join(estimates)}."]
 
 
 def _noise_scale(fit: Fit) -> str:
@@ -470,8 +430,8 @@ def _noise_scale(fit: Fit) -> str:
     return "sqrt(RSS / df)" if of_rss else "maximum likelihood"
 
 
-def _describe_fit(c: _FitColumn) -> str:
-    """The estimate, method, kind of standard errors and prior of a column."""
+def _describe_fit(c: _FitColumn, beneath: Beneath) -> str:
+    """The estimate, method, kind of errors or intervals, noise scale and prior of a column."""
     fit = c.fit
     estimate = estimate_name(fit)
     if fit.target == "posterior" and "ratio" in c.attrs:
@@ -481,6 +441,12 @@ def _describe_fit(c: _FitColumn) -> str:
     covariance = c.attrs.get("covariance", "none")
     if fit.target == "mode" and covariance != "none" and c.has_errors:
         description += f", {covariance} standard errors"
+    if beneath == "interval":
+        kind = c.attrs["kind"]
+        description += f", {KIND_WORDS.get(kind, kind)} intervals"
+    noise_scale = fit.model.likelihood.noise_scale
+    if noise_scale in c.statistics:
+        description += f"; {noise_scale} {_noise_scale(fit)}"
     prior = prior_line(fit.stated_model)
     if prior != "flat" or fit.target == "posterior":
         description += f"; prior {prior}"

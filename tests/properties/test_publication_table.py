@@ -75,7 +75,7 @@ def test_errors_are_named_only_where_there_are_some():
         pr.table({"ML": lost, "mode": pr.fit(classes.with_prior(pr.Normal(1.0)))})
     )
     assert (
-        "Standard errors in parentheses.\nML: no maximum of the likelihood exists, fit by newton.\n"
+        "Standard errors, of a posterior its sd, in parentheses.\nML: no maximum of the likelihood exists, fit by newton.\n"
         in found
     )
     assert "mode: mode under a prior by newton, observed standard errors;" in found
@@ -97,10 +97,8 @@ def test_a_posterior_of_ratios_has_its_interval_beneath():
         cells(found)["x", "beneath"]["post"]
         == f"[{ends['lower']:#.3g}, {ends['upper']:#.3g}]"
     )
-    assert (
-        found.notes[0]
-        == "Standard errors in parentheses; 90 % intervals in brackets for post."
-    )
+    assert found.notes[0].endswith("in parentheses.")
+    assert found.notes[1] == "90 % intervals in brackets."
     assert pr.table({"post": post}, exp=True).notes[0] == "95 % intervals in brackets."
 
 
@@ -112,11 +110,16 @@ def test_sigma_is_called_what_it_is():
         "post": pr.fit(m, "conjugate"),
     }
     fits["held"] = pr.fit(m.with_aux(sigma=1.0))
-    said = "sigma: sqrt(RSS / df) (ML); joint mode with the coefficients (mode); posterior mean (post); held (held)."
-    assert said in pr.table(fits).notes
-    assert "sigma: sqrt(RSS / df)." in pr.table({"ML": fits["ML"]}).notes
+    for name, estimate in {
+        "ML": "sqrt(RSS / df)",
+        "mode": "joint mode with the coefficients",
+        "post": "posterior mean",
+        "held": "held",
+    }.items():
+        (note,) = (n for n in pr.table(fits).notes if n.startswith(f"{name}: "))
+        assert f"; sigma {estimate}" in note
     robust = pr.fit(pr.Model(m.design, pr.StudentT(4.0)))
-    assert "sigma: maximum likelihood." in pr.table({"robust": robust}).notes
+    assert "; sigma maximum likelihood" in pr.table({"robust": robust}).notes[1]
 
 
 def test_the_interval_of_sigma_stands_with_the_estimate_it_is_of():
@@ -138,7 +141,7 @@ def test_the_interval_of_sigma_stands_with_the_estimate_it_is_of():
 def test_intervals_are_named_as_in_the_summary():
     boot = pr.fit(SHORT, Bootstrap(reps=60), seed=1)
     assert (
-        "bootstrap BCa of ML"
+        "bootstrap BCa intervals"
         in pr.table({"ML": boot}, beneath="interval", kind="bca").to_markdown()
     )
     assert "bootstrap BCa intervals" in str(boot.summary(kind="bca"))
