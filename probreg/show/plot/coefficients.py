@@ -9,9 +9,9 @@ from probreg.arguments.scalars import Probability, check_arguments
 from probreg.fits.fit import Fit
 from probreg.fits.goodness import estimate_name
 from probreg.show.plot.style import (
-    DASHED,
     GREY,
     LIGHT,
+    REFERENCE,
     SMALL,
     Size,
     few_ticks,
@@ -19,7 +19,7 @@ from probreg.show.plot.style import (
     label,
     mark,
     named_fits,
-    paper,
+    panels,
     shorten,
     top_legend,
 )
@@ -79,13 +79,10 @@ def coefficients(
     shown = parameters[:MOST]
     names = [f"{name} ({estimate_name(fit)})" for name, fit in several.items()]
     cols = 1 + (len(shown) > 4) + (len(shown) > 16)
-    rows = -(-len(shown) // cols)
-    height = rows * (0.46 + 0.2 * len(tables)) + 0.5
-    size = (7.2 + 1.2 * (cols == 3), max(height, 1.4))
-    fig, axes = paper(rows, cols, size=size, figsize=figsize)
-    for i, ax in enumerate(axes.flat):
-        ax.set_visible(i < len(shown))
-    for ax, parameter in zip(axes.flat, shown):
+    width = 7.2 + 1.2 * (cols == 3)
+    height = 0.46 + 0.2 * len(tables)
+    fig, axes = panels(len(shown), cols, width=width, height=height, figsize=figsize)
+    for ax, parameter in zip(axes, shown):
         _draw_parameter(ax, parameter, [table.get(parameter) for table in tables])
         if cols == 1 and len(tables) > 1:
             ax.set_yticklabels([shorten(name, 34) for name in names])
@@ -93,8 +90,8 @@ def coefficients(
         for k, name in enumerate(names):
             look = mark(k)
             style = {"color": look.color, "markerfacecolor": look.fill}
-            axes[0, 0].plot([], [], look.marker, ls="-", label=shorten(name), **style)
-        top_legend(fig, axes[0, 0])
+            axes[0].plot([], [], look.marker, ls="-", label=shorten(name), **style)
+        top_legend(fig, axes[0])
     notes = [f"{100 * prob:g} % intervals, each in the units of its coefficient"]
     if len(tables) == 1:
         notes[0] = f"{names[0]}, {notes[0]}"
@@ -168,6 +165,6 @@ def _set_limits(ax: Any, rows: list[Array | None]) -> None:
     if low - _NEAR * width <= 0 <= high + _NEAR * width:
         low = min(low, 0.0)
         high = max(high, 0.0)
-        ax.axvline(0.0, color=GREY, linewidth=0.9, linestyle=DASHED, zorder=0)
+        ax.axvline(0.0, **REFERENCE)
     pad = _PAD * ((high - low) or abs(high) or 1.0)
     ax.set_xlim(low - pad, high + pad)

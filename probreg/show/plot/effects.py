@@ -8,14 +8,13 @@ from probreg.arguments.scalars import Probability, Word, check_arguments
 from probreg.fits.effects_table import effects_called
 from probreg.fits.fit import Fit
 from probreg.show.plot.style import (
-    DASHED,
-    GREY,
+    REFERENCE,
     Size,
     few_ticks,
     footnote,
     label,
     mark,
-    paper,
+    panels,
     shorten,
 )
 
@@ -86,15 +85,13 @@ def effects(
     names = [shorten(grouped.levels[g], 28) for g in order]
     titles = titles[:_PANELS]
     cols = min(len(titles), _ACROSS)
-    rows = -(-len(titles) // cols)
-    height = rows * (0.6 + _HEIGHT * max(len(order), 4)) + 0.5
-    fig, axes = paper(rows, cols, size=(2.6 * cols + 2.0, height), figsize=figsize)
-    for ax in axes.flat[len(titles) :]:
-        ax.set_visible(False)
+    width = 2.6 * cols + 2.0
+    height = 0.6 + _HEIGHT * max(len(order), 4)
+    fig, axes = panels(len(titles), cols, width=width, height=height, figsize=figsize)
     y = np.arange(len(order))
     look = mark(0)
-    for k, (ax, title) in enumerate(zip(axes.flat, titles)):
-        ax.axvline(0.0, color=GREY, linewidth=0.9, linestyle=DASHED, zorder=0)
+    for k, (ax, title) in enumerate(zip(axes, titles)):
+        ax.axvline(0.0, **REFERENCE)
         ax.hlines(y, lower[order, k], upper[order, k], color=look.color, linewidth=1.5)
         ax.plot(mean[order, k], y, look.marker, color=look.color, markersize=3.5)
         ax.set_ylim(len(order) - 0.4, -0.6)
@@ -102,7 +99,7 @@ def effects(
         label(ax, title=title)
         ax.set_yticks(y, names if k % cols == 0 else [""] * len(order), fontsize=6.5)
         ax.tick_params(axis="y", length=0)
-    label(axes[0, 0], y=shorten(factor.replace("`", ""), 32))
+    label(axes[0], y=shorten(factor.replace("`", ""), 32))
     words = f"{_name_centres(fit)} and {100 * prob:g} % intervals of effects"
     if fit.model.likelihood.link.name != "identity" or fit.model.likelihood.outcomes:
         words += ", on the scale of the linear predictor"

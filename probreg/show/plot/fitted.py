@@ -87,7 +87,15 @@ def fitted(
     first = next(iter(several.values()))
     usable = (f for f in several.values() if f.solution.status.good)
     path = sweep(next(usable, first), variable, data, span)
-    fig, axes = panels(len(several), 3, width=7.2, height=2.9, figsize=figsize)
+    fig, axes = panels(
+        len(several),
+        3,
+        width=7.2,
+        height=2.9,
+        figsize=figsize,
+        sharex=True,
+        sharey=True,
+    )
     means = {
         fit.model.likelihood.mean_name(fit.model.design.response)
         for fit in several.values()

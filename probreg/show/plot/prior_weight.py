@@ -13,15 +13,14 @@ from probreg.inference.base import has_effects
 from probreg.model.model import Model
 from probreg.priors import Flat
 from probreg.show.plot.style import (
-    DASHED,
-    GREY,
+    REFERENCE,
     Size,
     few_ticks,
     footnote,
     label,
     mark,
     message,
-    paper,
+    panels,
     shorten,
     top_legend,
 )
@@ -82,15 +81,12 @@ def prior_weight(fit: Fit, *, figsize: Size | None = None) -> "Figure":
     prior = _prior_draws(fit)
     posterior = _posterior(fit)
     cols = 1 + (len(shown) > 1) + (len(shown) > 6)
-    rows = -(-len(shown) // cols)
-    fig, axes = paper(rows, cols, size=(7.4, 0.9 + 1.75 * rows), figsize=figsize)
-    for i, ax in enumerate(axes.flat):
-        ax.set_visible(i < len(shown))
-    for ax, i in zip(axes.flat, shown):
+    fig, axes = panels(len(shown), cols, width=7.4, height=1.75, figsize=figsize)
+    for ax, i in zip(axes, shown):
         own_prior = None if prior is None else prior[:, i]
         _draw_densities(ax, own_prior, (ml[i], se[i]), posterior[i])
         label(ax, title=shorten(fit.parameter_names[i], 40))
-    top_legend(fig, axes.flat[0])
+    top_legend(fig, axes[0])
     note = "densities with maximum 1, in the units of the coefficient"
     if len(numbers) > MOST:
         note += f"; {MOST} of {len(numbers)} coefficients"
@@ -149,7 +145,7 @@ def _draw_densities(
             style = {"color": look.color, "linestyle": look.line, "linewidth": width}
             ax.plot(x, y / y.max(), label=name, **style)
     if low <= 0 <= high:
-        ax.axvline(0.0, color=GREY, linewidth=0.8, linestyle=DASHED, zorder=0)
+        ax.axvline(0.0, **REFERENCE)
     ax.set_ylim(0, 1.06)
     ax.set_yticks([])
     ax.spines["left"].set_visible(False)

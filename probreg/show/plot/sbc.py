@@ -7,10 +7,9 @@ import numpy as np
 from probreg.arguments.scalars import check_arguments
 from probreg.diagnostics.simulation import SBC
 from probreg.show.plot.style import (
-    DASHED,
-    GREY,
     INK,
     LIGHT,
+    REFERENCE,
     Size,
     footnote,
     label,
@@ -47,7 +46,9 @@ def sbc(found: SBC, *, figsize: Size | None = None) -> "Figure":
     names = found.ranks["quantity"].values.astype(str)
     farthest = np.argsort(found.p_value.values, kind="stable")[:_MOST]
     shown = names[np.sort(farthest)]
-    fig, axes = panels(len(shown), 3, width=7.2, height=1.95, figsize=figsize)
+    fig, axes = panels(
+        len(shown), 3, width=7.2, height=1.95, figsize=figsize, sharex=True, sharey=True
+    )
     for i, (ax, name) in enumerate(zip(axes, shown)):
         _draw_ranks(ax, found, name)
         lines = [str(found.table.loc[name, "reading"])]
@@ -73,7 +74,7 @@ def _draw_ranks(ax: Any, result: SBC, name: str) -> None:
     high = np.r_[0.0, data["upper"].values, 0.0]
     line = np.r_[0.0, data["difference"].sel(quantity=name).values, 0.0]
     ax.fill_between(x, low, high, color=LIGHT, linewidth=0)
-    ax.axhline(0.0, color=GREY, linewidth=0.8, linestyle=DASHED)
+    ax.axhline(0.0, **REFERENCE)
     ax.plot(x, line, color=INK, linewidth=1.3)
     off = (line < low - 1e-12) | (line > high + 1e-12)
     ax.plot(x[off], line[off], "o", color=INK, markersize=4, markerfacecolor="white")

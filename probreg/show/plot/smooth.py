@@ -17,7 +17,7 @@ from probreg.show.plot.style import (
     footnote,
     label,
     mark,
-    paper,
+    panels,
     shorten,
     top_legend,
 )
@@ -91,19 +91,25 @@ def smooth(
             f"only {what} are drawn, and {functions[0].label} has {len(functions[0].inputs)}; fit.smooth(at=...) has the numbers"
         )
     outcomes = fit.model.likelihood.outcomes or (None,)
-    panels = [(f, o) for f in shown for o in outcomes]
-    drawn_panels = panels[:_MOST]
+    curves_to_draw = [(f, o) for f in shown for o in outcomes]
+    drawn_panels = curves_to_draw[:_MOST]
     across = min(len(drawn_panels), _ACROSS)
-    down = -(-len(drawn_panels) // across)
-    size = (3.0 * across + (3.0 if across == 1 else 0.6), 2.7 * down + 0.8)
+    width = 3.0 * across + (3.0 if across == 1 else 0.6)
     # functions of the same term, such as those of the levels of by=, have the same vertical scale
     one_term = len({f.term_name for f, _ in drawn_panels}) == 1
-    fig, axes = paper(down, across, size=size, figsize=figsize, sharey=one_term)
+    fig, axes = panels(
+        len(drawn_panels),
+        across,
+        width=width,
+        height=2.7,
+        figsize=figsize,
+        sharey=one_term,
+    )
     curves = {
         f.label: fit.smooth(f.label, prob, derivative=derivative)
         for f, _ in drawn_panels
     }
-    for ax, (f, outcome) in zip(axes.flat, drawn_panels):
+    for ax, (f, outcome) in zip(axes, drawn_panels):
         data = curves[f.label]
         name = f.label
         if outcome is not None:
@@ -116,19 +122,17 @@ def smooth(
             label(ax, y=shorten(f.inputs[1], 32))
         else:
             _draw_curve(ax, data, rows, derivative)
-        if len(panels) > 1 or len(f.inputs) == 2:
+        if len(curves_to_draw) > 1 or len(f.inputs) == 2:
             label(ax, title=shorten(name, 34))
-    for ax in axes.flat[len(drawn_panels) :]:
-        ax.set_visible(False)
     notes = [method_name(fit)]
-    lines = [(ax, f) for ax, (f, _) in zip(axes.flat, drawn_panels) if len(f.inputs) == 1]  # fmt: skip
+    lines = [(ax, f) for ax, (f, _) in zip(axes, drawn_panels) if len(f.inputs) == 1]  # fmt: skip
     if lines:
         ax, f = lines[0]
         label(ax, y=_axis(fit, f, derivative))
         top_legend(fig, ax)
         notes = [_describe_bands(fit, prob)]
-    if len(panels) > _MOST:
-        notes.append(f"{len(panels) - _MOST} more panels can be named")
+    if len(curves_to_draw) > _MOST:
+        notes.append(f"{len(curves_to_draw) - _MOST} more panels can be named")
     if len(shown) < len(functions):
         notes.append(f"{len(functions) - len(shown)} functions of more columns are not drawn")  # fmt: skip
     footnote(fig, "; ".join(notes))

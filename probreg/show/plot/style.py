@@ -18,6 +18,13 @@ INK, GREY, LIGHT = "#222222", "#6e6e6e", "#d4d4d4"
 SMALL, NORMAL = 8.5, 9.5  # points
 MANY = 400  # marks; more are drawn as one image, so that a file stays small
 DASHED = (0, (4, 2))
+# of zero and of the diagonal
+REFERENCE: dict[str, Any] = {
+    "color": GREY,
+    "linewidth": 0.9,
+    "linestyle": DASHED,
+    "zorder": 0,
+}
 # letters in an inch of a line, by what is written
 _FOOT, _LABEL, _TITLE = 14.5, 14.0, 13.5
 _TICK = 5.5  # widths of a letter that a number under an axis takes up, with a gap
@@ -106,16 +113,23 @@ def paper(
 
 
 def panels(
-    count: int, across: int, *, width: float, height: float, figsize: Size | None
+    count: int,
+    across: int,
+    *,
+    width: float,
+    height: float,
+    figsize: Size | None,
+    **shared: Any,
 ) -> tuple["Figure", list[Any]]:
-    """Return a figure with `count` axes that share their scales, at most `across` in a row of this height, and the axes."""
+    """Return a figure with `count` axes, at most `across` in a row of this height, and the axes."""
     cols = min(count, across)
     rows = -(-count // cols)
-    size = (width, 0.9 + height * rows)
-    fig, axes = paper(rows, cols, size=size, figsize=figsize, sharex=True, sharey=True)
+    size = (width, 0.8 + height * rows)
+    fig, axes = paper(rows, cols, size=size, figsize=figsize, **shared)
     for i, ax in enumerate(axes.flat):
         ax.set_visible(i < count)
-        ax.tick_params(labelbottom=i + cols >= count)
+        if "sharex" in shared:
+            ax.tick_params(labelbottom=i + cols >= count)
     return fig, list(axes.flat[:count])
 
 
