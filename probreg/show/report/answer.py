@@ -19,16 +19,15 @@ from probreg.comparison.effects.scenarios import (
     population,
     trials_of,
 )
-from probreg.data import ArrayColumns
-from probreg.data.formula.variables import categories, read_by
+from probreg.comparison.effects.verbs import own_variables
+from probreg.data.formula.variables import categories
 from probreg.errors import DataError, Incompatible, NotConverged
 from probreg.fits.fit import Fit
+from probreg.fits.prediction import rows_without_estimate
 from probreg.inference.uncertainty.intervals.arithmetic import equal_tail, quantile
 from probreg.inference.uncertainty.intervals.kinds import KIND_WORDS
 from probreg.likelihoods import Likelihood, OfTrials
 from probreg.likelihoods.links import LOG, LOGIT
-from probreg.linalg.vec import map_of_columns
-from probreg.model.model import Model
 from probreg.system.terminal import format_probability
 from probreg.tables.formats import decimals, format_rounded
 
@@ -111,7 +110,7 @@ def answer(fit: Fit, effects: Any, *, data: Any, prob: float) -> Answer:
     remarks: list[str] = []
     moves_by_name: dict[str, Any] = {}
     if effects is None:
-        names, remarks = _default_variables(fit.model, of)
+        names, remarks = _default_variables(of)
         moves_by_name = dict.fromkeys(names)
     elif isinstance(effects, Mapping):
         moves_by_name = dict(effects)
@@ -128,32 +127,17 @@ def answer(fit: Fit, effects: Any, *, data: Any, prob: float) -> Answer:
     return Answer(sentences, remarks)
 
 
-def _default_variables(model: Model, of: Population) -> tuple[list[str], list[str]]:
-    """Return the first variables with an effect, and remarks on the others."""
-    variables = _own_variables(model)
-    available = [v for v in variables if v in of.table]
-    remarks = [
-        f"No effect of {v}: the formula transforms it; pass data=, the table of the fit."
-        for v in variables
-        if v not in of.table
-    ]
-    if len(available) > _MOST:
+def _default_variables(of: Population) -> tuple[list[str], list[str]]:
+    """Return the first variables with an effect, and a remark if there are others or none."""
+    names = own_variables(of)
+    remarks = []
+    if len(names) > _MOST:
         remarks.append(
-            f"Effects of the first {_MOST} of {len(available)} variables; name others by effects=."
+            f"Effects of the first {_MOST} of {len(names)} variables; name others by effects=."
         )
-    if not variables:
+    if not names:
         remarks.append("The model has no variables, so there are no effects.")
-    return available[:_MOST], remarks
-
-
-def _own_variables(model: Model) -> tuple[str, ...]:
-    """Return the variables of the columns, without variables of the offset alone and names of groups, which have no effect."""
-    recipe: Any = model.design.recipe
-    if isinstance(recipe, ArrayColumns):
-        read = read_by(model.design)
-    else:
-        read = recipe.variables
-    return tuple(v for v in read if v not in recipe.of_groups_alone)
+    return names[:_MOST], remarks
 
 
 def _of_variable(
@@ -340,7 +324,7 @@ def _contrast_of_columns(
     df = fit.solution.df
     nothing = np.full(len(T), np.nan)
     G = np.stack([np.outer(c, t).ravel() for t in T])  # d (c' beta_k) / d vec(beta)
-    if _is_not_estimable(fit, G):
+    if not _is_estimable(fit, c):
         return nothing, nothing, nothing, "", nothing
     z = T @ (c @ beta)
     above, projections = nothing, None
@@ -384,12 +368,11 @@ def _contrast_of_columns(
     return z, z - half, z + half, kind, above
 
 
-def _is_not_estimable(fit: Fit, G: Array) -> bool:
-    """Return whether effects with gradients G have no estimate."""
-    if fit.solution.null_space is not None:
-        N = map_of_columns(fit.solution.null_space, fit.model.shape[1])
-        return bool((np.abs(G @ N) > 1e-7 * (np.abs(G) @ np.abs(N)) + 1e-300).any())
-    return bool(np.isnan(fit.coef.values).any() or np.isnan(fit.solution.beta).any())
+def _is_estimable(fit: Fit, c: Array) -> bool:
+    """Return whether the effects c' beta have an estimate."""
+    if fit.solution.null_space is None:
+        return not np.isnan(fit.coef.values).any()
+    return not len(rows_without_estimate(fit.solution, c[None]))
 
 
 def _average_effects(
