@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from probreg.data import Design
+from probreg.data import Block, Design
 from probreg.data.rows import own_labels, plus_offset
 from probreg.errors import DataError
 from probreg.fits.effects_table import effect_variables, spread_variables
@@ -25,7 +25,7 @@ from probreg.inference.base import (
 )
 from probreg.inference.uncertainty.asymptotic import asymptotic, has_standard_error
 from probreg.likelihoods import OfTrials
-from probreg.linalg.blocks import map_blocks
+from probreg.linalg.blocks import on_all_cores
 from probreg.model.drawn_prior import (
     blocks_given_scales,
     log_prior_of_draws,
@@ -33,12 +33,13 @@ from probreg.model.drawn_prior import (
     log_prob_of_hyper,
 )
 from probreg.model.model import Model
+from probreg.model.row_densities import RowDensities
 from probreg.model.term_variables import response_name
 
 Array = np.ndarray
 _AT_ONCE = (
     2**16
-)  # numbers in a block of draws, so that it stays in the processor's cache
+)  # numbers of the log-likelihood in a block, which stays in the processor's cache
 _LARGEST = 2.0**63  # of int64; a smaller integer-valued float is exact in it
 _MOST = 1e6  # observations that are still written out one by one
 
@@ -167,6 +168,49 @@ def observation_rows(
     ):
         return np.repeat(np.arange(model.design.n), w.astype(int)), None
     return np.arange(model.design.n), w
+
+
+def distinct_observations(model: Model, *, repeat: bool = True) -> tuple[Block, Array]:
+    """Return the distinct rows as a block, and for each observation the index of its distinct row."""
+    numbers, weight = observation_rows(model, repeat=repeat)
+    d = model.design
+    block = Block(d.X, d.observed, weight, d.offset, precision=d.precision)
+    if not isinstance(d.X, np.ndarray):  # columns that are not stored as a dense array
+        return block, numbers
+    columns = (
+        d.X,
+        block.y,
+        *(v for v in (weight, d.offset, d.precision) if v is not None),
+    )
+    table = np.ascontiguousarray(
+        np.column_stack([np.asarray(v, dtype=float) for v in columns])
+    )
+    # byte by byte: 0.0 and -0.0 give two rows
+    _, first, place = np.unique(
+        table.view(f"V{table.itemsize * table.shape[1]}"),
+        return_index=True,
+        return_inverse=True,
+    )
+    if len(first) == d.n:
+        return block, numbers
+    weights, offset, precision = (
+        None if v is None else v[first] for v in (weight, d.offset, d.precision)
+    )
+    return Block(
+        d.X[first], block.y[first], weights, offset, precision=precision
+    ), place.ravel()[numbers]
+
+
+def densities_of_observations(
+    model: Model, draws: Mapping[str, Array], *, repeat: bool = True
+) -> tuple[RowDensities, Array]:
+    """Return the log densities of the distinct rows at draws (S, ...), and the distinct row of each observation."""
+    block, place = distinct_observations(model, repeat=repeat)
+    aux = {a: draws[a][:, None] for a in model.unknown}
+    densities = RowDensities(
+        block, model.likelihood, draws["beta"], {**model.fixed, **aux}
+    )
+    return densities, place
 
 
 def _weighting_attributes(weight: Array | None) -> dict[str, str]:
@@ -366,63 +410,39 @@ def _row_groups(
 ) -> dict[str, Any]:
     import xarray as xr
 
-    d = model.design
     rows, weight = observation_rows(model, repeat=repeat)
-    shape = (*draws["beta"].shape[:2], len(rows))
+    chains, n_draws = draws["beta"].shape[:2]
+    shape = (chains, n_draws, len(rows))
     coords = _row_labels(model, rows) | _draw_coordinates(draws)
     dims = ("chain", "draw", "obs")
-
-    def eta(chain: int) -> tuple[Array, dict[str, Array]]:
-        eta = d.X[rows] @ draws["beta"][chain] + (
-            0.0 if d.offset is None else d.offset[rows]
-        )
-        aux = {**model.fixed, **{a: draws[a][chain][:, None] for a in model.unknown}}
-        return eta, model.likelihood.at_rows(
-            aux, None if d.precision is None else d.precision[rows]
-        )
+    classes = _classes(model)
+    response_shape = (*shape, *map(len, classes.values()))
+    likelihood = model.likelihood
 
     def log_likelihood() -> Array:
-        log_density = np.empty((shape[0] * shape[1], shape[2]))
         flat = {name: v.reshape(-1, *v.shape[2:]) for name, v in draws.items()}
-        X = d.X[rows]
-        offset = None if d.offset is None else d.offset[rows]
-        y = d.observed[rows]
-        if d.precision is None:
-            precision = None
-        else:
-            precision = d.precision[rows]
+        densities, place = densities_of_observations(model, flat, repeat=repeat)
+        n_distinct = densities.block.rows
+        log_density = np.empty((chains * n_draws, n_distinct))
 
-        def part(draw_slice: slice) -> tuple[()]:  # each block writes its own draws
-            aux = {
-                **model.fixed,
-                **{a: flat[a][draw_slice][:, None] for a in model.unknown},
-            }
-            aux_rows = model.likelihood.at_rows(aux, precision)
-            log_p = model.likelihood.log_prob(
-                y, plus_offset(X @ flat["beta"][draw_slice], offset), **aux_rows
-            )
-            if weight is None:
-                log_density[draw_slice] = log_p
-            else:
-                log_density[draw_slice] = log_p * weight
-            return ()
+        def compute_part(part: slice) -> None:  # each block writes its own rows
+            log_density[:, part] = densities.of(part).T
 
-        size = max(1, _AT_ONCE // max(1, len(rows) * model.shape[1]))
-        map_blocks(part, [slice(i, i + size) for i in range(0, len(log_density), size)])
-        return log_density.reshape(shape)
-
-    classes = _classes(model)
-    likelihood = model.likelihood
-    response_shape = (*shape, *map(len, classes.values()))
+        size = max(1, _AT_ONCE // len(log_density))
+        parts = [slice(i, i + size) for i in range(0, n_distinct, size)]
+        on_all_cores(compute_part, parts)
+        return log_density[:, place].reshape(shape)
 
     def replicate() -> Array:
+        design = model.design.take(rows)
         replicates = np.empty(response_shape)
         rng = np.random.default_rng([seed, 1])
-        for c in range(shape[0]):
-            e, aux = eta(c)
-            replicates[c] = likelihood.drawn(
-                likelihood.sample(rng, e, **aux, **likelihood.given(d.observed[rows]))
-            )
+        for c in range(chains):
+            eta = plus_offset(design.X @ draws["beta"][c], design.offset)
+            aux = {a: draws[a][c][:, None] for a in model.unknown}
+            aux_rows = likelihood.at_rows({**model.fixed, **aux}, design.precision)
+            y = likelihood.sample(rng, eta, **aux_rows, **model.given(design))
+            replicates[c] = likelihood.drawn(y)
         return _integer_response(model, replicates)
 
     return {

@@ -10,13 +10,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from probreg.data import Block
 from probreg.errors import DataError, Incompatible
-from probreg.fits.inference_data import observation_rows
+from probreg.fits.inference_data import densities_of_observations
 from probreg.inference.sampling.rank_measures import ess_mean
 from probreg.linalg.blocks import on_all_cores
-from probreg.model.model import Model
-from probreg.model.row_densities import RowDensities
 
 Array = np.ndarray
 PARETO_LIMIT = 0.7  # Pareto k above which importance sampling is not reliable
@@ -103,7 +100,6 @@ def left_out_rows(fit: Any) -> LeftOutRows:
     Raises Incompatible for a point estimate, and if the rows are not in memory.
     """
     _log_likelihood(fit)
-    model = fit.model
     draws = fit.solution.draws
     stats = fit.tree["sample_stats"]
     log_ratio = None
@@ -113,46 +109,12 @@ def left_out_rows(fit: Any) -> LeftOutRows:
         log_ratio = (stats["lp"] - stats["log_q"]).to_numpy().ravel()
     elif draws["beta"].shape[0] > 1:
         efficiency = _efficiency(fit.tree["posterior"].to_dataset(), S)
-    rows, place = distinct_observations(model)
-    aux_values = {**model.fixed, **{a: draws.flat[a][:, None] for a in model.unknown}}
-    densities = RowDensities(rows, model.likelihood, draws.flat["beta"], aux_values)
-    result = _leave_out(
-        densities.of, (S, rows.rows), log_ratio, efficiency, weights=False
-    )
+    densities, place = densities_of_observations(fit.model, draws.flat)
+    shape = (S, densities.block.rows)
+    result = _leave_out(densities.of, shape, log_ratio, efficiency, weights=False)
     return LeftOutRows(
         result.elpd[place], result.lppd[place], result.k[place], result.log_weights
     )
-
-
-def distinct_observations(model: Model) -> tuple[Block, Array]:
-    """Return the distinct rows as a block, and for each observation the index of its distinct row."""
-    numbers, weight = observation_rows(model)
-    d = model.design
-    block = Block(d.X, d.observed, weight, d.offset, precision=d.precision)
-    if not isinstance(d.X, np.ndarray):  # columns that are not stored as a dense array
-        return block, numbers
-    columns = (
-        d.X,
-        block.y,
-        *(v for v in (weight, d.offset, d.precision) if v is not None),
-    )
-    table = np.ascontiguousarray(
-        np.column_stack([np.asarray(v, dtype=float) for v in columns])
-    )
-    # byte by byte: 0.0 and -0.0 give two rows
-    _, first, place = np.unique(
-        table.view(f"V{table.itemsize * table.shape[1]}"),
-        return_index=True,
-        return_inverse=True,
-    )
-    if len(first) == d.n:
-        return block, numbers
-    weights, offset, precision = (
-        None if v is None else v[first] for v in (weight, d.offset, d.precision)
-    )
-    return Block(
-        d.X[first], block.y[first], weights, offset, precision=precision
-    ), place.ravel()[numbers]
 
 
 def posterior_loo(fit: Any) -> Any:

@@ -7,7 +7,7 @@ import pytest
 
 import probreg as pr
 from probreg.data import Block
-from probreg.fits import leave_one_out
+from probreg.fits import inference_data, leave_one_out
 from probreg.fits.leave_one_out import leave_rows_out
 from probreg.likelihoods import DifferentiableLikelihood
 from probreg.model import likelihood_sums as sums
@@ -89,7 +89,7 @@ def counted(kind: str) -> pr.Model:
 def test_rows_that_are_alike_are_weighed_once(kind):
     model = counted(kind)
     fit = pr.fit(model, "laplace" if kind != "precisions" else "conjugate", seed=1)
-    rows, place = leave_one_out.distinct_observations(model)
+    rows, place = inference_data.distinct_observations(model)
     assert rows.rows < 60
     log_lik = fit.tree["log_likelihood"]["y"].to_numpy()
     assert log_lik.shape[-1] == len(place)
