@@ -13,8 +13,8 @@ from probreg.errors import DataError
 from probreg.fits.effects_table import effect_variables
 from probreg.fits.inference_data import (
     Array,
-    as_integers,
     coefficient_dims,
+    integer_response,
     lazy,
     model_coordinates,
     observation_rows,
@@ -34,46 +34,36 @@ from probreg.model.term_variables import (
 from probreg.priors import BlockPrior, HierarchicalPrior
 from probreg.system.terminal import few_names
 
-_OF_ROWS = ("log_likelihood", "posterior_predictive", "observed_data")
-
 
 def arviz_tree(
-    tree: Any, model: Model, solution: Solution, *, prior: int, by_term: bool, seed: int
+    tree: Any, model: Model, solution: Solution, *, prior: int, seed: int
 ) -> Any:
-    """Return the tree of a fit with `prior` draws from the priors, and one variable for each term if `by_term`."""
+    """Return the tree of a fit with one variable for each term, and with `prior` draws from the priors."""
     import xarray as xr
 
     groups = {name: node.to_dataset() for name, node in tree.children.items()}
     attrs = dict(tree.attrs)
     terms = named_terms(model)
     if prior:
-        prior_draws, left_out = _prior_groups(model, prior, seed, by_term=by_term)
+        prior_draws, left_out = _prior_groups(model, prior, seed)
         groups |= prior_draws
         attrs |= {"left_out_of_prior": left_out} if left_out else {}
-    if by_term:
-        for name in {"posterior", "sampling", "prior"} & set(groups):
-            groups[name] = _by_term(groups[name], terms)
-        if solution.draws is not None:
-            scaled_blocks = blocks_given_scales(model)
-            for name, blocks in (
-                ("log_prior", set(range(len(model.joint.blocks))) - scaled_blocks),
-                ("log_prior_of_effects", scaled_blocks),
-            ):
-                if name in groups:
-                    groups[name] = _log_prior_by_term(
-                        model, solution.draws.values, terms, groups[name], blocks
-                    )
-    for name in (*_OF_ROWS, "prior_predictive"):
-        if name in groups:
-            groups[name] = _with_response(
-                groups[name], model, counted=name != "log_likelihood"
-            )
-    if "constant_data" in groups:
-        groups["constant_data"] = _with_variables(groups["constant_data"], model)
-    order = [k for k in tree.children if k in groups] + [
-        k for k in groups if k not in tree.children
-    ]
-    data_tree = xr.DataTree.from_dict({k: groups[k] for k in order})
+    scaled_blocks = blocks_given_scales(model)
+    blocks = {
+        "log_prior": set(range(len(model.joint.blocks))) - scaled_blocks,
+        "log_prior_of_effects": scaled_blocks,
+    }
+    for name, group in groups.items():
+        if name in ("posterior", "sampling", "prior"):
+            groups[name] = _by_term(group, terms)
+        elif name in blocks:
+            draws = solution.posterior.values
+            groups[name] = _log_prior_by_term(model, draws, terms, group, blocks[name])
+        elif "y" in group:
+            groups[name] = _with_response(group, model)
+        elif name == "constant_data":
+            groups[name] = _with_variables(group, model)
+    data_tree = xr.DataTree.from_dict(groups)
     data_tree.attrs.update(attrs)
     return data_tree
 
@@ -114,23 +104,14 @@ def _by_term(group: Any, terms: tuple[TermVariable, ...]) -> Any:
 # ---- the response ------------------------------------------------------------------------------------------------------
 
 
-def _with_response(group: Any, model: Model, *, counted: bool) -> Any:
-    """Rename `y` to the response; classes and counts become integers, with the class names in the attributes."""
+def _with_response(group: Any, model: Model) -> Any:
+    """Rename `y` to the response; the attributes of classes have their names."""
     name = response_name(model.design, model.likelihood)
     renamed = group.rename(y=name) if name != "y" else group.copy()
-    if not counted or isinstance(model.likelihood.support, str):
-        return renamed
-    y = renamed[name].variable
-    renamed[name] = lazy(
-        y.dims,
-        y.shape,
-        lambda: as_integers(np.asarray(y.values), name),
-        np.dtype(np.int64),
-    )
-    if model.likelihood.levels and "level" not in renamed.dims:
-        renamed[name].attrs["levels"] = ", ".join(
-            f"{k}: {v}" for k, v in enumerate(model.likelihood.levels)
-        )
+    levels = model.likelihood.levels
+    if levels and renamed[name].dtype.kind == "i" and "level" not in renamed.dims:
+        names = (f"{k}: {v}" for k, v in enumerate(levels))
+        renamed[name].attrs["levels"] = ", ".join(names)
     return renamed
 
 
@@ -153,9 +134,7 @@ def _with_variables(group: Any, model: Model) -> Any:
 # ---- the prior ---------------------------------------------------------------------------------------------------------
 
 
-def _prior_groups(
-    model: Model, draws: int, seed: int, *, by_term: bool
-) -> tuple[dict[str, Any], str]:
+def _prior_groups(model: Model, draws: int, seed: int) -> tuple[dict[str, Any], str]:
     """Return the groups `prior` and `prior_predictive`, and the variables left out because their prior is improper."""
     import xarray as xr
 
@@ -167,10 +146,6 @@ def _prior_groups(
     if len(flat) == len(model.design.columns):
         raise DataError(
             f"prior=True draws from proper priors, and no coefficient has one: {few_names(flat)}"
-        )
-    if flat and not by_term:
-        raise DataError(
-            f"prior=True needs a proper prior of every coefficient, and {few_names(flat)} has none: give it one, or use by_term=True"
         )
     variables: dict[str, Any] = {
         "beta": (
@@ -193,7 +168,8 @@ def _prior_groups(
         if prior_draws.y.ndim == 3:
             coords["level"] = [str(v) for v in model.likelihood.levels]
         groups["prior_predictive"] = xr.Dataset(
-            {"y": (tuple(coords), prior_draws.y[None])}, coords
+            {"y": (tuple(coords), integer_response(model, prior_draws.y)[None])},
+            coords,
         )
     return groups, "; ".join(prior_draws.notes)
 

@@ -1186,21 +1186,18 @@ class Fit(FitStatistics):
 
     @check_arguments
     def inference_data(
-        self, *, prior: Flag = False, by_term: Flag = True, prior_draws: Natural = 1000
+        self, *, prior: Flag = False, prior_draws: Natural = 1000
     ) -> DataTree:
         """Return the groups of `tree` under the names that ArviZ's functions expect.
 
-        Each term and the response have their own name, and `constant_data` has the numeric variables of the formula.
+        Each term is a variable with its own name, over `name_dim` if it has several columns, and a name that is taken becomes `beta[name]`.
+        The response has its name, and `constant_data` has the numeric variables of the formula. `tree` has all coefficients in `beta`.
 
         Parameters
         ----------
         prior : bool
-            Whether to add the groups `prior` and `prior_predictive`. With `by_term`, coefficients with a flat prior are left out of
-            them, and the attribute `left_out_of_prior` lists them.
-        by_term : bool
-            Whether each term is a variable with its own name, over `name_dim` if it has several columns, instead of one variable
-            `beta`; also in `log_prior`. A term with a name that is taken becomes `beta[name]`. `az.plot_psense_dist` of ArviZ
-            1.3 cannot draw a posterior of one variable, such as `beta` alone or the intercept alone.
+            Whether to add the groups `prior` and `prior_predictive`. Coefficients with a flat prior are left out of them, and the
+            attribute `left_out_of_prior` lists them.
         prior_draws : int
             Number of draws from the priors.
 
@@ -1227,12 +1224,7 @@ class Fit(FitStatistics):
 
         draws = prior_draws if prior else 0
         return arviz_tree(
-            self.tree,
-            self.model,
-            self.solution,
-            prior=draws,
-            by_term=by_term,
-            seed=self.seed,
+            self.tree, self.model, self.solution, prior=draws, seed=self.seed
         )
 
     def _attrs(self) -> dict[str, Any]:

@@ -305,8 +305,11 @@ def _draws_groups(model: Model, draws: Draws, *, density: bool) -> dict[str, Any
         "posterior": draws_group(model, draws.values),
         "log_prior": _log_prior_group(model, draws.values),
     }
-    if blocks_given_scales(model):
-        groups["log_prior_of_effects"] = _log_effects_group(model, draws.values)
+    scaled = blocks_given_scales(model)
+    if scaled:  # log p(b | scales), which power-scaling of the prior leaves out
+        groups["log_prior_of_effects"] = _log_coefficients_group(
+            model, draws.values, scaled
+        )
     groups["sample_stats"] = _stats_group(model, draws, density=density)
     return groups
 
@@ -386,7 +389,7 @@ def data_groups(model: Model, *, repeat: bool = True) -> dict[str, Any]:
         constant["offset"] = ("obs", d.offset[rows, 0])
     return {
         "observed_data": xr.Dataset(
-            {"y": (("obs", *classes), _integer_response(model, y))},
+            {"y": (("obs", *classes), integer_response(model, y))},
             obs | classes,
             _weighting_attributes(weight),
         ),
@@ -443,7 +446,7 @@ def _row_groups(
             aux_rows = likelihood.at_rows({**model.fixed, **aux}, design.precision)
             y = likelihood.sample(rng, eta, **aux_rows, **model.given(design))
             replicates[c] = likelihood.drawn(y)
-        return _integer_response(model, replicates)
+        return integer_response(model, replicates)
 
     return {
         "log_likelihood": xr.Dataset(
@@ -471,60 +474,41 @@ def _dtype_of_response(model: Model) -> Any:
     return np.dtype(float if isinstance(model.likelihood.support, str) else np.int64)
 
 
-def _integer_response(model: Model, y: Array) -> Array:
-    """Return the response y as integers if it is a class or a count."""
+def integer_response(model: Model, y: Array) -> Array:
+    """Return the response y as int64 if it is a class or a count. DataError for other numbers than whole ones below 2^63."""
     if isinstance(model.likelihood.support, str):
         return y
-    return as_integers(y, response_name(model.design, model.likelihood))
-
-
-def as_integers(values: Array, name: str) -> Array:
-    """Return whole numbers as int64. DataError for other numbers and beyond the range of int64."""
-    bad = ~(np.abs(values) < _LARGEST) | (np.floor(values) != values)
+    bad = ~(np.abs(y) < _LARGEST) | (np.floor(y) != y)
     if bad.any():
+        name = response_name(model.design, model.likelihood)
         raise DataError(
-            f"{name} contains {values[bad][0]:g}: expected a whole number below 2^63"
+            f"{name} contains {y[bad][0]:g}: expected a whole number below 2^63"
         )
-    return values.astype(np.int64)
+    return y.astype(np.int64)
 
 
 def _log_prior_group(model: Model, draws: Mapping[str, Array]) -> Any:
-    """Return one log prior density per variable, except those in `_log_effects_group`.
+    """Return one log prior density per variable, except coefficients with priors given drawn scales.
 
     An improper prior has the density that its class defines.
     """
-    import xarray as xr
-
-    dims = ("chain", "draw")
-    shape = draws["beta"].shape[:2]
     blocks = set(range(len(model.joint.blocks))) - blocks_given_scales(model)
-    # for the coefficients alone: with unknown scales it is an integral at each draw, so it is computed when read
-    density = lazy(
-        dims, shape, lambda: log_prob_of_coefficients(model, draws, blocks=blocks)
-    )
-    variables: dict[str, Any] = {"beta": density}
-    variables |= {
-        a: (("chain", "draw"), model.aux_prior(a).log_prob(draws[a]))
-        for a in model.unknown
-    }
-    variables |= {
-        k: (("chain", "draw"), v) for k, v in log_prob_of_hyper(model, draws).items()
-    }
-    return xr.Dataset(variables, _draw_coordinates(draws))
+    group = _log_coefficients_group(model, draws, blocks)
+    variables = {a: model.aux_prior(a).log_prob(draws[a]) for a in model.unknown}
+    variables |= log_prob_of_hyper(model, draws)
+    return group.assign({k: (("chain", "draw"), v) for k, v in variables.items()})
 
 
-def _log_effects_group(model: Model, draws: Mapping[str, Array]) -> Any:
-    """Return log p(b | scales) of random effects and processes, which power-scaling of the prior leaves out."""
+def _log_coefficients_group(
+    model: Model, draws: Mapping[str, Array], blocks: set[int]
+) -> Any:
+    """Return the log prior density of the coefficients of these blocks; with unknown scales it is an integral at each draw."""
     import xarray as xr
 
-    dims = ("chain", "draw")
-    shape = draws["beta"].shape[:2]
     density = lazy(
-        dims,
-        shape,
-        lambda: log_prob_of_coefficients(
-            model, draws, blocks=blocks_given_scales(model)
-        ),
+        ("chain", "draw"),
+        draws["beta"].shape[:2],
+        lambda: log_prob_of_coefficients(model, draws, blocks=blocks),
     )
     return xr.Dataset({"beta": density}, _draw_coordinates(draws))
 

@@ -75,7 +75,7 @@ class Case:
 
     def __init__(self, kind: str, data: pd.DataFrame, fit: pr.Fit) -> None:
         self.kind, self.data, self.fit = kind, data, fit
-        self.dt = fit.inference_data(prior=kind != "ML", by_term=True, prior_draws=100)
+        self.dt = fit.inference_data(prior=kind != "ML", prior_draws=100)
         self.group = "sampling" if kind == "ML" else "posterior"
         self.y = fit.model.design.response
 
@@ -135,7 +135,7 @@ def wrapped(case: Case):
 
         def get_inference_data(self, fit):
             self.fit = fit
-            return fit.inference_data(by_term=True)
+            return fit.inference_data()
 
         def log_likelihood__i(self, rows, tree):
             draws = self.fit.solution.posterior.values

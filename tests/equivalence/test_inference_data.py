@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 import probreg as pr
-from probreg.fits.inference_data import as_integers
+from probreg.fits.inference_data import integer_response
 
 RNG = np.random.default_rng(0)
 N = 36
@@ -49,7 +49,7 @@ def test_log_priors_by_term_add_up_to_that_of_all(case):
             formula, DATA, prior=prior, aux={"sigma": pr.HalfNormal(2.0)}
         )
     )
-    by_term, met = fit.inference_data(by_term=True), set()
+    by_term, met = fit.inference_data(), set()
     for group in {"log_prior", "log_prior_of_effects"} & set(fit.tree.children):
         whole, parts = fit.tree[group].to_dataset(), by_term[group].to_dataset()
         met |= set(parts) - (set(whole) - {"beta"})
@@ -91,7 +91,7 @@ def test_the_log_prior_is_of_stated_priors_alone():
     np.testing.assert_allclose(tree["log_prior_of_effects"]["beta"], effects, rtol=1e-9)
     import arviz as az
 
-    table = az.psense_summary(fit.inference_data(by_term=True), var_names=["x"])
+    table = az.psense_summary(fit.inference_data(), var_names=["x"])
     assert np.isfinite(table.loc["x", "prior"])
 
 
@@ -101,7 +101,7 @@ def test_the_log_prior_of_a_term_is_that_of_its_coefficients():
         pr.Model.from_formula(
             formula, DATA, prior=prior, aux={"sigma": pr.HalfNormal(2.0)}
         )
-    ).inference_data(by_term=True)
+    ).inference_data()
     posterior, log_prior = tree["posterior"], tree["log_prior"]
     np.testing.assert_allclose(
         log_prior["x"], stats.t(4.0, scale=0.7).logpdf(posterior["x"]), rtol=1e-10
@@ -119,7 +119,7 @@ def test_terms_are_columns_of_beta_and_have_the_names_of_the_pymc_model():
         "kind ~ x + g", DATA, likelihood="categorical", prior=pr.Normal(1.0)
     )
     fit = short(model)
-    old, new = fit.tree, fit.inference_data(by_term=True)
+    old, new = fit.tree, fit.inference_data()
     graph = model.to_pymc()
     assert (
         list(new["posterior"])
@@ -154,7 +154,7 @@ def test_draws_from_the_prior_are_of_the_prior():
     model = pr.Model.from_formula(
         "weight ~ x + (1 | s)", DATA, prior=prior, aux={"sigma": pr.HalfNormal(2.0)}
     )
-    tree = short(model).inference_data(prior=True, by_term=True, prior_draws=4000)
+    tree = short(model).inference_data(prior=True, prior_draws=4000)
     drawn = tree["prior"]
     assert set(drawn) == set(tree["posterior"])
     assert (
@@ -176,16 +176,14 @@ def test_flat_coefficients_have_no_prior_draws_and_are_named():
         ),
         "laplace",
     )
-    tree = fit.inference_data(prior=True, by_term=True)
+    tree = fit.inference_data(prior=True)
     assert list(tree["prior"]) == ["x"]
     assert "prior_predictive" not in tree
     assert "the prior of Intercept is flat" in tree.attrs["left_out_of_prior"]
-    with pytest.raises(pr.DataError, match="Intercept"):
-        fit.inference_data(prior=True, by_term=False)
     flat = pr.fit(fit.model.with_prior(pr.Flat()))
     with pytest.raises(pr.DataError, match="no coefficient has one: Intercept, x"):
-        flat.inference_data(prior=True, by_term=True)
-    assert list(flat.inference_data(by_term=True)["sampling"]) == ["Intercept", "x"]
+        flat.inference_data(prior=True)
+    assert list(flat.inference_data()["sampling"]) == ["Intercept", "x"]
 
 
 def test_names_that_are_taken_are_told_apart():
@@ -195,7 +193,7 @@ def test_names_that_are_taken_are_told_apart():
         "g": list("abab"),
     }
     model = pr.Model.from_formula("obs ~ beta + C(g)", data, prior=pr.Normal(1.0))
-    tree = pr.fit(model, "quadrature").inference_data(by_term=True)
+    tree = pr.fit(model, "quadrature").inference_data()
     assert list(tree["posterior"]) == ["Intercept", "beta[beta]", "C(g)", "sigma"]
     assert list(tree["observed_data"]) == ["obs (response)"]
 
@@ -217,7 +215,7 @@ def test_a_file_with_draws_serves_arviz(tmp_path):
 
         saved, own = (
             az.loo(az.from_netcdf(path)),
-            az.loo(fit.inference_data(by_term=True), reff=1.0),
+            az.loo(fit.inference_data(), reff=1.0),
         )
         again = az.loo(az.from_netcdf(path), reff=1.0)
     assert saved.n_data_points == N
@@ -244,10 +242,11 @@ def test_variables_stand_at_the_rows_of_the_response_and_displace_nothing():
 
 
 def test_counts_that_no_integer_holds_are_refused():
+    model = pr.Model.from_formula("count ~ x", DATA, likelihood="poisson")
     for value in (2.0**63, 0.5, np.inf, np.nan):
         with pytest.raises(pr.DataError, match="count"):
-            as_integers(np.array([1.0, value]), "count")
-    assert as_integers(np.array([2.0**62]), "count").tolist() == [2**62]
+            integer_response(model, np.array([1.0, value]))
+    assert integer_response(model, np.array([2.0**62])).tolist() == [2**62]
 
 
 @pytest.mark.parametrize(("formula", "likelihood"), [
@@ -297,7 +296,7 @@ def test_priors_in_units_of_a_held_noise_and_of_many_outcomes():
         prior={"Intercept": pr.Normal(2.0), "x": prior},
         aux={"sigma": 3.0},
     )
-    tree = pr.fit(model, "conjugate").inference_data(prior=True, by_term=True)
+    tree = pr.fit(model, "conjugate").inference_data(prior=True)
     np.testing.assert_allclose(
         tree["log_prior"]["x"],
         stats.norm(0.0, 1.5).logpdf(tree["posterior"]["x"]),
@@ -308,7 +307,5 @@ def test_priors_in_units_of_a_held_noise_and_of_many_outcomes():
     model = pr.Model.from_formula(
         "kind ~ x + g", DATA, likelihood="categorical", prior=proper
     )
-    drawn = pr.fit(model, "laplace").inference_data(prior=True, by_term=False)["prior"][
-        "beta"
-    ]
+    drawn = pr.fit(model, "laplace").inference_data(prior=True)["prior"]["x"]
     assert drawn.coords["outcome"].values.tolist() == ["q", "r"]
