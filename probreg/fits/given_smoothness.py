@@ -14,6 +14,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from probreg.arguments.scalars import Positive, read_argument
 from probreg.data.formula.functions import (
     TermFunction,
     functions_called,
@@ -95,10 +96,6 @@ def fit_with_penalty(model: Model, sp: float | Mapping[str, float]) -> Fit:
     targets = _by_function(model, functions, sp, "sp")
     tau = {}
     for f in functions:
-        if not (np.isfinite(targets[f.label]) and targets[f.label] > 0):
-            raise DataError(
-                f"sp of {f.label} is a positive number, got {targets[f.label]:g}; REML finds it where it is left out"
-            )
         penalty = None if f.smooth is None else f.smooth.penalty
         if penalty is None:
             raise Incompatible(
@@ -117,10 +114,6 @@ def _format_wanted(option: str, targets: Mapping[str, float]) -> str:
 def _functions(model: Model, option: str) -> tuple[TermFunction, ...]:
     """Return the smooth functions of a model with scales that can be set."""
     functions = term_functions(model.design)
-    if not functions:
-        raise DataError(
-            f"{option}= is of smooth functions, and the formula has none: write y ~ s(x)"
-        )
     if not isinstance(model.likelihood, SmoothLikelihood):
         raise Incompatible(
             f"{option}= needs a smooth likelihood, and {model.likelihood.name} is not one"
@@ -159,23 +152,17 @@ def _by_function(
 ) -> dict[str, float]:
     """Return the requested value of each function, by the function's name."""
     if not isinstance(targets, Mapping):
-        return {f.label: _check_number(targets, option, f.label) for f in functions}
+        return {f.label: targets for f in functions}
     numbers: dict[str, float] = {}
     for name, value in targets.items():
-        for f in functions_called(model.design, name):
-            numbers[f.label] = _check_number(value, option, name)
+        number = float(read_argument(f"{option} of {name}", value, Positive))
+        numbers |= {f.label: number for f in functions_called(model.design, name)}
     missing = [f.label for f in functions if f.label not in numbers]
     if missing:
         raise DataError(
             f"{option}= names every smooth function or none, and {', '.join(missing)} is missing"
         )
     return {f.label: numbers[f.label] for f in functions}
-
-
-def _check_number(value: object, option: str, label: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
-        raise DataError(f"{option} of {label} is a number, got {value!r}")
-    return float(value)
 
 
 def _solve_scales(
@@ -271,7 +258,6 @@ def _at_scales(
         if b.stated and tuple(columns[j] for j in b.columns) not in ranges
     ]
     priors = mapping_of(prior_pairs, columns)
-    exact = model.likelihood.least_squares
 
     def at(unit: float) -> Model:
         blocks: dict[Key, Prior] = {
@@ -279,20 +265,22 @@ def _at_scales(
         }
         return model.with_prior({**priors, **blocks})
 
-    if not exact:
-        return _add_note(fit(at(1.0)), description)
-    if model.noise_held is not None:
-        return _add_note(fit(at(model.noise_held)), description)
-    if not isinstance(model.noise_prior, Reference):
+    if not model.likelihood.least_squares:
+        result = fit(at(1.0))
+    elif model.noise_held is not None:
+        result = fit(at(model.noise_held))
+    elif isinstance(model.noise_prior, Reference):
+        sigma = _restricted_sigma(model, at(1.0).with_aux(**{model.noise_scale: 1.0}))
+        result = fit(at(sigma).with_aux(**{model.noise_scale: sigma}))
+        description += f"; {model.noise_scale} = {sigma:.6g}, where the restricted likelihood is highest"
+    else:
         raise Incompatible(
             "the smoothness of a Gaussian model is stated for sigma held or at its restricted maximum, not under a prior"
         )
-    sigma = _restricted_sigma(model, at(1.0).with_aux(**{model.noise_scale: 1.0}))
-    result = fit(at(sigma).with_aux(**{model.noise_scale: sigma}))
-    return _add_note(
-        result,
-        f"{description}; {model.noise_scale} = {sigma:.6g}, where the restricted likelihood is highest",
+    note = important_note(
+        Topic.SCALES, "smooth functions at {values}", values=description
     )
+    return replace(result, notes=(note, *result.notes))
 
 
 def _restricted_sigma(model: Model, unit: Model) -> float:
@@ -314,8 +302,3 @@ def _restricted_sigma(model: Model, unit: Model) -> float:
             "sigma has no estimate: the flat columns reproduce the response; use fewer, or hold sigma"
         )
     return float(np.sqrt((rss + beta @ unit.joint.precision(1.0) @ beta) / residual_df))
-
-
-def _add_note(result: Fit, values: str) -> Fit:
-    note = important_note(Topic.SCALES, "smooth functions at {values}", values=values)
-    return replace(result, notes=(note, *result.notes))

@@ -149,7 +149,7 @@ def test_penalties_are_read_back(likelihood: str) -> None:
             "s(x)",
             {"sp": {"s(x)": -1.0}},
             DataError,
-            "sp of s\\(x\\) is a positive number, got -1",
+            "sp of s\\(x\\) is a positive finite number, got -1",
         ),
         (
             "s(x)",
@@ -161,7 +161,7 @@ def test_penalties_are_read_back(likelihood: str) -> None:
             "s(x)",
             {"df": {"s(x)": "many"}},
             DataError,
-            "df of s\\(x\\) is a number, got 'many'",
+            "df of s\\(x\\) is a positive finite number, got 'many'",
         ),
         ("s(x) + s(z)", {"df": {"s(x)": 3.0}}, DataError, "s\\(z\\) is missing"),
         ("s(x)", {"df": {"s(w)": 3.0}}, DataError, "'s\\(w\\)' is no smooth function"),
