@@ -385,7 +385,7 @@ def _exact_prediction(
         model, solution, design, noise_of_scale(model, solution)
     )
     variance = variance if extra_variance is None else variance + extra_variance
-    error = _closed_error(np.sqrt(variance), df, posterior=solution.draws is not None)
+    error = closed_error(np.sqrt(variance), df, posterior=solution.draws is not None)
     if prob is None:
         return Prediction(mean, error)
     noise = s2 if design.precision is None else s2 / design.precision
@@ -407,7 +407,7 @@ def _exact_prediction(
     )
 
 
-def _closed_error(scale: Array, df: float | None, *, posterior: bool) -> Array:
+def closed_error(scale: Array, df: float | None, *, posterior: bool) -> Array:
     """Return the scale of an estimate, nan without degrees of freedom.
 
     For a posterior it is scale (df / (df - 2))^(1/2), infinite up to df = 2.

@@ -9,10 +9,17 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from probreg.arguments.arrays import floats
+from probreg.data import Design
 from probreg.data.weights import RowWeights, WeightKind
 from probreg.errors import DataError, warn_caller
 from probreg.fits.fit import Fit, fit
-from probreg.fits.prediction import require_predictive, rows_without_estimate
+from probreg.fits.prediction import (
+    atom_count,
+    predictive,
+    require_predictive,
+    row_slices,
+    rows_without_estimate,
+)
 from probreg.inference import Status
 from probreg.likelihoods import LIKELIHOODS, Likelihood
 from probreg.model.from_text import parse_likelihood
@@ -84,32 +91,24 @@ class ModelEstimator(BaseEstimator):
         """p(y | draw, or estimate) at blocks of the rows."""
         model = self.fit_.model
         solution = self.fit_.solution
-        if solution.draws is None:
-            aux = {
-                a: np.full((1, 1), v)
-                for a, v in ({**model.fixed, **solution.aux}).items()
-            }
-            # eta = X beta; where columns are combinations of others, beta is the estimate of least norm
-            yield Predictive(
-                model.likelihood, (self._design_rows(X) @ solution.beta)[None], aux
-            )
-            return
-        size = max(1, _NUMBERS // (solution.draws.count * model.shape[1]))
-        for start in range(0, len(X), size):
-            yield self.fit_.predictive(X[start : start + size])
+        design = self._design_of_new_rows(X)
+        size = max(1, _NUMBERS // (atom_count(model, solution) * model.shape[1]))
+        for rows in row_slices(design.n, size):
+            part = design.take(rows)
+            yield predictive(model, solution, part, spread=False, seed=self.seed)
 
-    def _design_rows(self, X: Array) -> Array:
-        """Return the rows with a column of ones. A ProbregWarning names rows that only the minimum-norm estimate predicts."""
+    def _design_of_new_rows(self, X: Array) -> Design:
+        """Return the design of new rows. A ProbregWarning names rows that only the minimum-norm estimate predicts."""
         require_predictive(self.fit_.solution, self.fit_.method)
-        rows = self.fit_.model.design.at(X).X
-        bad = rows_without_estimate(self.fit_.solution, rows)
+        design = self.fit_.model.design.at(X)
+        bad = rows_without_estimate(self.fit_.solution, design.X)
         if len(bad):
             examples = ", ".join(map(str, bad[:5])) + (" ..." if len(bad) > 5 else "")
             warn_caller(
-                f"{len(bad)} of {len(rows)} rows have no unique prediction (rows {examples}, counted from 0): they do not keep the "
+                f"{len(bad)} of {design.n} rows have no unique prediction (rows {examples}, counted from 0): they do not keep the "
                 "relations of the training columns. Coefficients of least norm predict them; drop a column or give a prior"
             )
-        return rows
+        return design
 
     def _coefficients_by_outcome(self) -> Array:
         """Return the coefficients, (coefficients,) or (coefficients, outcomes): minimum-norm if collinear, nan without a maximum."""

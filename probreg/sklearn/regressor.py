@@ -10,7 +10,12 @@ from probreg.arguments.types import ArrayLike
 from probreg.data.checked_arrays import own_name
 from probreg.data.weights import refuse_sampling
 from probreg.errors import Incompatible
-from probreg.fits.prediction import noise_of_scale, require_estimable
+from probreg.fits.prediction import (
+    closed_error,
+    noise_of_scale,
+    predict,
+    require_estimable,
+)
 from probreg.inference import Method, MethodName
 from probreg.inference.uncertainty.asymptotic import has_standard_error
 from probreg.likelihoods import (
@@ -189,7 +194,7 @@ class Regressor(RegressorMixin, ModelEstimator):
             and self.fit_.model.likelihood.link.name == "identity"
         ):
             # E[x'beta] = x'E[beta], without Monte Carlo error
-            return (self._design_rows(X) @ self.fit_.solution.beta)[:, 0]
+            return (self._design_of_new_rows(X).X @ self.fit_.solution.beta)[:, 0]
         return np.concatenate([p.mean() for p in self._predictives(X)])
 
     def _variance(self, X: Array) -> Array:
@@ -199,39 +204,29 @@ class Regressor(RegressorMixin, ModelEstimator):
         refuse_sampling(
             model.design.weight_kind, "the standard deviation of a new observation"
         )
-        require_estimable(model, solution, model.design.at(X))
+        design = model.design.at(X)
+        require_estimable(model, solution, design)
         noise = noise_of_scale(model, solution)
-        if noise is None and solution.draws is not None:
-            # Var(y) = E[Var(y | draw)] + Var(E[y | draw])
-            return np.concatenate(
-                [
-                    _noise_variance(p).mean(0) + p.means().var(0)
-                    for p in self._predictives(X)
-                ]
-            )
-        if not has_standard_error(solution):
+        is_point = solution.draws is None
+        if is_point and not has_standard_error(solution):
             raise Incompatible(
                 f"return_std: an estimate by {self.fit_.method.name} under this prior has no standard error; "
                 "method='nuts' has a posterior standard deviation"
             )
-        of_eta = solution.scale.of_rows(self._design_rows(X))[:, 0, 0]  # x'Sx
-        if noise is None:
-            (p,) = self._predictives(X)
-            slope = model.likelihood.link.slope(p.eta[0, :, 0])
-            # Var(y | estimate) + (d mu / d eta)^2 x'Sx
-            return _noise_variance(p)[0] + slope**2 * of_eta
-        # s^2 + x'Sx; a conjugate posterior is Student-t, whose variance is df/(df - 2) times its squared scale
-        if solution.draws is not None:
-            df = solution.df
-        else:
-            df = None
-        if df is None:
-            t = 1.0
-        elif df > 2.0:
-            t = df / (df - 2.0)
-        else:
-            t = np.inf
-        return t * (noise**2 + of_eta)
+        if noise is not None:  # s^2 + x'Sx
+            scale = np.sqrt(noise**2 + solution.scale.of_rows(design.X)[:, 0, 0])
+            return closed_error(scale, solution.df, posterior=not is_point) ** 2
+        # Var(y) = E[Var(y | atom)] + Var(E[y | atom]); the atom of an estimate has the standard error of its mean
+        parts = (
+            _noise_variance(p).mean(0) + p.means().var(0) for p in self._predictives(X)
+        )
+        variance = np.concatenate([*parts])
+        if is_point:
+            predicted = predict(
+                model, solution, self.fit_.method, design, prob=None, seed=self.seed
+            )
+            variance += predicted.mean_error**2
+        return variance
 
     def likelihood_for(self, response: Array) -> Likelihood:
         likelihood = read_likelihood(self.likelihood)
