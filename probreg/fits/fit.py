@@ -91,7 +91,6 @@ if TYPE_CHECKING:
     from probreg.inference.uncertainty.covariance import Spread
     from probreg.inference.uncertainty.intervals.kinds import (
         GivenCovariance,
-        IntervalKind,
         Intervals,
     )
     from probreg.online import Guarantee
@@ -364,17 +363,14 @@ class Fit(FitStatistics):
         NotConverged
             When a coefficient has no estimate; profile and score intervals do not need one.
         """
+        import xarray as xr
+
         if covariance is None:
             resolved = None
         else:
             resolved = self._resolve_covariance(covariance)
         interval = self._intervals.of_kind(kind, resolved)
         interval.refuse()
-        return self._interval(prob, interval)
-
-    def _interval(self, prob: float, interval: "IntervalKind") -> Any:
-        import xarray as xr
-
         lower, upper = interval.ends(prob)
         dims = coefficient_dims(self.model)
         attrs = {"prob": float(prob), "kind": interval.name, "method": self.method.name}
@@ -1002,10 +998,7 @@ class Fit(FitStatistics):
 
         # a prior relative to the rows has no scale on one row, and the priors of the new rows are ignored
         plain = replace(self.model, prior=Flat())
-        if self.solution.effect_scales is None:
-            original = self.model
-        else:
-            original = self.solution.effect_scales.stated
+        original = self.stated_model
         by_moments = (
             original.likelihood.least_squares
             and original.design.recipe.grouped
@@ -1081,10 +1074,7 @@ class Fit(FitStatistics):
         """
         require_gaussian_noise(self.model)
         # scales that were found by evidence are estimated again
-        if self.solution.effect_scales is None:
-            original = self.model
-        else:
-            original = self.solution.effect_scales.stated
+        original = self.stated_model
         plain = replace(
             self.model, prior=Flat()
         )  # a prior relative to the rows is scaled on the remaining rows only
