@@ -480,8 +480,9 @@ class NamedSettings:
         check_fields(self)
 
     def __new__(cls, *args: Any, **settings: Any) -> Self:
-        by_name = [f.name for f in fields(cls) if f.init and f.kw_only]
-        by_position = [f.name for f in fields(cls) if f.init and not f.kw_only]
+        init = [f for f in fields(cls) if f.init]  # type: ignore[arg-type]
+        by_name = [f.name for f in init if f.kw_only]
+        by_position = [f.name for f in init if not f.kw_only]
         if len(args) > len(by_position):
             raise Incompatible(
                 f"{cls.__name__}: only {' and '.join(by_position) or 'no argument'} may be given by position; "

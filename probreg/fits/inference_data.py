@@ -5,7 +5,7 @@ replicates) for a point estimate; also `log_likelihood`, `log_prior`, `log_prior
 `observed_data` and `constant_data`. Groups that need a pass over rows and draws are computed when first read.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -206,10 +206,8 @@ def densities_of_observations(
 ) -> tuple[RowDensities, Array]:
     """Return the log densities of the distinct rows at draws (S, ...), and the distinct row of each observation."""
     block, place = distinct_observations(model, repeat=repeat)
-    aux = {a: draws[a][:, None] for a in model.unknown}
-    densities = RowDensities(
-        block, model.likelihood, draws["beta"], {**model.fixed, **aux}
-    )
+    aux: dict[str, Any] = {a: draws[a][:, None] for a in model.unknown}
+    densities = RowDensities(block, model.likelihood, draws["beta"], model.fixed | aux)
     return densities, place
 
 
@@ -500,7 +498,7 @@ def _log_prior_group(model: Model, draws: Mapping[str, Array]) -> Any:
 
 
 def _log_coefficients_group(
-    model: Model, draws: Mapping[str, Array], blocks: set[int]
+    model: Model, draws: Mapping[str, Array], blocks: Collection[int]
 ) -> Any:
     """Return the log prior density of the coefficients of these blocks; with unknown scales it is an integral at each draw."""
     import xarray as xr

@@ -430,7 +430,7 @@ def _noise_scale(fit: Fit) -> str:
     return "sqrt(RSS / df)" if of_rss else "maximum likelihood"
 
 
-def _describe_fit(c: _FitColumn, beneath: Beneath) -> str:
+def _describe_fit(c: _FitColumn, beneath: str) -> str:
     """The estimate, method, kind of errors or intervals, noise scale and prior of a column."""
     fit = c.fit
     estimate = estimate_name(fit)

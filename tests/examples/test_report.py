@@ -259,7 +259,7 @@ def test_a_saved_fit_makes_a_page_without_its_rows(tmp_path):
     found = read(
         report({"saved": saved}, tmp_path / "page.html").read_text(encoding="utf-8")
     )
-    assert "not kept with the saved fit" in found.text
+    assert "saved without its rows" in found.text
     assert found.tags.count("img") == 1
 
 

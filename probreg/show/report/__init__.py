@@ -24,7 +24,7 @@ from probreg.diagnostics.before import Finding, Findings, check
 from probreg.errors import DataError
 from probreg.fits.fit import Fit
 from probreg.show.report.answer import answer
-from probreg.show.report.facts import findings, method_facts, model_facts
+from probreg.show.report.facts import findings, fit_texts, model_texts
 from probreg.show.report.pictures import (
     coefficients_picture,
     curve_picture,
@@ -160,7 +160,7 @@ def render(
         "answer": lambda: _answer(several, comparison, effects, data),
         "predictions": lambda: predictions_table(several, predict, prob),
         "model": lambda: {
-            "facts": model_facts(several),
+            "texts": model_texts(several),
             "pictures": influence_picture(several),
         },
         "checks": lambda: findings(
@@ -168,7 +168,7 @@ def render(
         ),
         "comparison": lambda: _comparison(comparison),
         "diagnostics": lambda: _diagnostics(several),
-        "method": lambda: {"facts": method_facts(several), "notes": comparison.notes},
+        "method": lambda: {"texts": fit_texts(several), "notes": comparison.notes},
         "versions": versions,
     }
     home = Environment(

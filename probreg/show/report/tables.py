@@ -9,15 +9,21 @@ from probreg.data.formula.columns import read_table
 from probreg.data.formula.variables import read_by, variables
 from probreg.errors import DataError, NotConverged
 from probreg.fits.fit import Fit
-from probreg.likelihoods import Likelihood, OfClasses, OfTrials
+from probreg.likelihoods import OfClasses
 from probreg.system.terminal import format_probability
-from probreg.tables import Column, Table
-from probreg.tables.formats import decimals, format_rounded
+from probreg.tables import Table
+from probreg.tables.content import Format
+from probreg.tables.formats import format_digits
 
-_COLUMNS: dict[str, Any] = {
-    "row": "text", "fit": "text", "level": "text",
-    "mean": "estimate", "interval of the mean": "interval", "interval of a new observation": "interval",
-}  # fmt: skip
+_COLUMNS = (
+    "fit",
+    "level",
+    "mean",
+    "mean_lower",
+    "mean_upper",
+    "new_lower",
+    "new_upper",
+)
 
 
 class Predictions(NamedTuple):
@@ -33,33 +39,36 @@ def predictions_table(fits: Mapping[str, Fit], rows: Any, prob: float) -> Predic
 
     `rows` is a mapping from names to rows, each a mapping from variables to values, or a table with the names as its labels.
     """
+    import pandas as pd
+
     table, names = named_rows(rows)
-    cells: list[dict[str, str]] = []
+    frames = []
     for fit_name, fit in fits.items():
         try:
-            predicted = fit.predict(table, prob, output="pandas").reset_index()
-        except NotConverged:  # the estimate does not exist
-            cells += [
-                {"row": name, "fit": fit_name, "mean": "does not exist"}
-                for name in names
-            ]
-            continue
-        for row in predicted.to_dict("records"):
-            name = {"row": names[row["obs"]], "fit": fit_name}
-            level = {"level": str(row.get("level", ""))}
-            cells.append(name | level | _predicted_cells(fit.model.likelihood, row))
-    cells.sort(key=lambda row: names.index(row["row"]))
-    columns = []
-    for head, kind in _COLUMNS.items():
-        values = [row.get(head, "") for row in cells]
-        if any(values) and not (head == "fit" and len(fits) == 1):
-            columns.append(Column(head, values, kind))
+            frame = fit.predict(table, prob, output="pandas").reset_index()
+        except NotConverged:
+            frame = pd.DataFrame({"obs": range(len(names)), "mean": "does not exist"})
+        frames.append(frame.assign(fit=fit_name))
+    frame = pd.concat(frames).sort_values("obs", kind="stable")
+    frame.index = pd.Index([names[i] for i in frame["obs"]], name="row")
+    number: Format = format_digits(4)
+    means = number
+    if any(isinstance(fit.model.likelihood, OfClasses) for fit in fits.values()):
+        means = format_probability
+    formats = {c: means if c.startswith("mean") else number for c in _COLUMNS[2:]}
+    columns = [
+        c for c in _COLUMNS if c in frame and not (c == "fit" and len(fits) == 1)
+    ]
+    content = Table.from_pandas(
+        frame[columns].rename(columns=_spell),
+        formats={_spell(c): f for c, f in formats.items()},
+    )
     described = [
         (name, ", ".join(f"{k} = {v[i]:g}" if isinstance(v[i], float) else f"{k} = {v[i]}" for k, v in table.items()))
         for i, name in enumerate(names)
     ]  # fmt: skip
     remarks = _rows_outside(next(iter(fits.values())), table, names)
-    return Predictions(Table(tuple(columns)), described, remarks)
+    return Predictions(content, described, remarks)
 
 
 def named_rows(rows: Any) -> tuple[dict[str, list[Any]], list[str]]:
@@ -77,29 +86,9 @@ def named_rows(rows: Any) -> tuple[dict[str, list[Any]], list[str]]:
     return columns, [*map(str, table.rows)]
 
 
-def _predicted_cells(likelihood: Likelihood, row: Mapping[str, Any]) -> dict[str, str]:
-    mean, lower, upper = (float(row[k]) for k in ("mean", "mean_lower", "mean_upper"))
-    # one digit more than the precision of the mean
-    places = decimals(np.array([(upper - lower) / 4.0]))
-    if isinstance(likelihood, OfClasses):
-        texts = [format_probability(v) for v in (mean, lower, upper)]
-    else:
-        texts = [format_rounded(v, places) for v in (mean, lower, upper)]
-    cells = {"mean": texts[0], "interval of the mean": _interval(texts[1], texts[2])}
-    is_class = isinstance(likelihood, OfClasses) and not isinstance(
-        likelihood, OfTrials
-    )
-    if "new_lower" in row and not is_class:
-        ends = (float(row["new_lower"]), float(row["new_upper"]))
-        whole = all(v == round(v) for v in ends if np.isfinite(v))
-        new_places = 0 if whole else max(places - 1, 0)
-        new = [format_rounded(v, new_places) for v in ends]
-        cells["interval of a new observation"] = _interval(*new)
-    return cells
-
-
-def _interval(lower: str, upper: str) -> str:
-    return f"{lower} to {upper}" if lower and upper else ""
+def _spell(name: str) -> str:
+    """Return the heading of a column of `Fit.predict`."""
+    return name.replace("_", " ")
 
 
 def _rows_outside(
