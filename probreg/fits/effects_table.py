@@ -5,7 +5,6 @@ standard deviation are reported. Its pooling is Var(b_gk | y) / Var(b_gk): 1 - p
 the data remove.
 """
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -27,36 +26,6 @@ from probreg.priors import LatentPrior
 
 Array = np.ndarray
 WORDS = "conditional means and standard deviations of effects; pooling = Var(b | y) / Var(b), 0 own data, 1 the common mean"
-
-_SCALE = re.compile(
-    r"(?P<what>sd|cor)\((?P<effects>.+) \| (?P<group>.+?)\)(?:\[(?P<outcome>.+)\])?"
-)
-
-
-def with_random_parameters(coefficients: Any, parameters: Any, model: Model) -> Any:
-    """Label rows of coefficients "fixed", and rows of standard deviations, correlations and the noise "ran_pars" (broom.mixed)."""
-    import pandas as pd
-
-    rows = []
-    for index, row in parameters.iterrows():
-        name = index[-1] if isinstance(index, tuple) else index
-        if name == model.likelihood.noise_scale:
-            rows.append({"group": "Residual", "term": "sd__Observation", **row})
-        elif match := _SCALE.fullmatch(name):
-            term = f"{match['what']}__{match['effects'].replace(', ', '.')}"
-            if match["outcome"]:
-                level = {"y.level": match["outcome"]}
-            else:
-                level = {}
-            rows.append({"group": match["group"], "term": term, **row, **level})
-    columns = ["effect", "group", *coefficients.columns]
-    table = coefficients.assign(effect="fixed", group="")
-    if rows:
-        random = pd.DataFrame(rows).assign(effect="ran_pars").reindex(columns=columns)
-        if "y.level" in random:
-            random["y.level"] = random["y.level"].fillna("")
-        table = pd.concat([table.reindex(columns=columns), random], ignore_index=True)
-    return table[columns]
 
 
 def effects_called(model: Model, group: str | None) -> EffectsOfGroup:

@@ -12,7 +12,6 @@ from probreg.arguments.scalars import Flag, Probability, Word, check_arguments
 from probreg.arguments.types import CovarianceLike, DataArray, DataFrame
 from probreg.data.rows import plus_offset
 from probreg.errors import Incompatible, ProbregError
-from probreg.fits.effects_table import with_random_parameters
 from probreg.fits.fitted import OF_ROWS, Fitted, statistic_saved_without_rows
 from probreg.fits.goodness import (
     deviance_at,
@@ -402,7 +401,7 @@ class FitStatistics(Fitted):
         covariance: CovarianceLike | None = None,
         exp: Flag = False,
     ) -> DataFrame:
-        """Return one row per coefficient with the column names of R's broom (broom.mixed for random effects), unrounded.
+        """Return one row per coefficient with the column names of R's broom, unrounded.
 
         Parameters
         ----------
@@ -419,9 +418,8 @@ class FitStatistics(Fitted):
         -------
         DataFrame
             term, estimate, std.error, statistic, p.value, conf.low, conf.high; for an exact fit all from std.error on are nan. If
-            outcomes have separate coefficients, y.level precedes them. A posterior has no test; MCMC adds rhat and ess. With random effects the
-            columns effect and group come first: "fixed" for coefficients, and "ran_pars" for standard deviations such as sd__x,
-            correlations such as cor__Intercept.x, and the noise scale, sd__Observation of the group Residual.
+            outcomes have separate coefficients, y.level precedes them. A posterior has no test; MCMC adds rhat and ess. `hyper` has the
+            standard deviations and correlations of random effects.
 
         Examples
         --------
@@ -432,8 +430,8 @@ class FitStatistics(Fitted):
         0  Intercept    0.6429   0.0843
         1          x    2.1286   0.0005
         """
-        summary = self.summary(prob, kind, covariance=covariance, exp=exp)
-        table = summary.iloc[: len(self.parameter_names)]
+        table = self.summary(prob, kind, covariance=covariance, exp=exp)
+        table = table.iloc[: len(self.parameter_names)]
         if "p_value" not in table and self.target == "mode":
             table = table.assign(statistic=np.nan, p_value=np.nan)
         renamed = {
@@ -447,10 +445,6 @@ class FitStatistics(Fitted):
             )
         table = table.reset_index()
         tidied = table[[c for c in renamed if c in table]].rename(columns=renamed)
-        if has_effects(self.model):
-            tidied = with_random_parameters(
-                tidied, summary.iloc[len(table) :].rename(columns=renamed), self.model
-            )
         tidied.attrs = {}
         return tidied
 
